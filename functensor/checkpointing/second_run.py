@@ -54,11 +54,7 @@ class Deferred:
     __slots__ = ("device", "done", "known", "operands", "result", "work")
 
     def __init__(
-        self,
-        work: Callable[[Values], Any] | None,
-        operands: Sequence[Any],
-        known: Any,
-        device: str,
+        self, work: Callable[[Values], Any] | None, operands: Sequence[Any], known: Any, device: str
     ) -> None:
         self.work = work
         self.operands = operands

@@ -149,9 +149,7 @@ def _staged(call: CheckpointCall, trace: StagingTrace, operands: Sequence[Any]) 
         operands = [
             behind(x) if isinstance(v, Variable) else x for x, v in zip(given, known, strict=True)
         ]
-        return captured(
-            trace, met, {}, standing, call.evaluate, operands
-        )
+        return captured(trace, met, {}, standing, call.evaluate, operands)
 
     outs = run(inner, inside, ())
     live = [i for i, out in enumerate(outs) if type(out) is StagedTracer and out.owner is inner]

@@ -129,9 +129,7 @@ class Prefixes:
         rest = (length - 1) // 2
         if not rest:
             return self.interleaved(evens, at_odds, 1)
-        inner = self.combine(
-            self.cut(at_odds, slice(0, rest)), self.cut(evens, slice(1, None))
-        )
+        inner = self.combine(self.cut(at_odds, slice(0, rest)), self.cut(evens, slice(1, None)))
         first = self.cut(evens, slice(0, 1))
         at_evens = [
             ops.concatenate((a, b), axis=i) for a, b, i in zip(first, inner, self.axes, strict=True)

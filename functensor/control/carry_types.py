@@ -199,6 +199,4 @@ def _mended(known: ShapeDtype, out: ShapeDtype) -> str:
     """Returns right code for a leaf whose type has changed."""
     if known.shape != out.shape:
         return f"np.broadcast_to(init, {out.shape}), or return an array of shape {known.shape}"
-    return (
-        f'return x.astype("{known.dtype}"), or begin with np.astype(init, "{out.dtype}")'
-    )
+    return f'return x.astype("{known.dtype}"), or begin with np.astype(init, "{out.dtype}")'

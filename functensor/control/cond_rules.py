@@ -222,4 +222,3 @@ def where_examples(condition: Any, x: Any, y: Any) -> Array:
     if extra > 0:
         condition = ops.reshape(condition, (*condition.shape, *(1,) * extra))
     return ops.where(condition, x, y)
-

@@ -34,10 +34,7 @@ __all__ = ["cond", "switch"]
 
 
 def cond(
-    pred: Any,
-    true_fun: Callable[..., Any],
-    false_fun: Callable[..., Any],
-    *operands: Any,
+    pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any
 ) -> Any:
     """Returns what one of two functions returns: ``true_fun(*operands)`` if ``pred`` holds.
 
@@ -154,8 +151,7 @@ def _chosen_branch(
         return lambda values: results.flat(number, branches[number](*operands))
 
     bodies = [
-        Body(flat(i), (), f"{what}: {names[i]}", fun, lazy=True)
-        for i, fun in enumerate(branches)
+        Body(flat(i), (), f"{what}: {names[i]}", fun, lazy=True) for i, fun in enumerate(branches)
     ]
     types = results.agreed([body.types for body in bodies])
     programs = [body.program(types) for body in bodies]

@@ -22,8 +22,6 @@ from .carry_types import Carry
 __all__ = ["body_step", "holds_anywhere", "scanned", "stacked_steps", "whiled"]
 
 
-
-
 def body_step(carry: Carry, run: Callable[[Values], Values], values: Values, first: bool) -> Values:
     """Runs a loop's body once and returns what it returned, the next carry cast to its types.
 

@@ -58,9 +58,7 @@ def reached_outputs(program: Program, flags: Sequence[bool]) -> list[bool]:
     return [type(out) is Variable and out in met for out in program.outputs]
 
 
-def batched_inputs(
-    inputs: Sequence[Variable], flags: Sequence[bool], size: int
-) -> list[Variable]:
+def batched_inputs(inputs: Sequence[Variable], flags: Sequence[bool], size: int) -> list[Variable]:
     """Returns variables like inputs, of which those with a flag have a batch axis in front."""
     return [
         Variable(ShapeDtype((size, *x.type.shape), x.type.dtype), x.device) if flag else x

@@ -366,9 +366,7 @@ class ScanRules:
         count, first, added = call.carries, call.carries + call.slices, call.added
         total = len(call.body.outputs)
         outputs = [*program.outputs[:added], *self.stacked, *program.outputs[added:total]]
-        forward_call = call.like(
-            rewired(program, program.inputs, outputs), count, call.slices
-        )
+        forward_call = call.like(rewired(program, program.inputs, outputs), count, call.slices)
         before = rewired(program, program.inputs[first:], self.once)
 
         stacks = enumerate(program.outputs[count:added], count)

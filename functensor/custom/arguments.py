@@ -41,9 +41,7 @@ class CallArguments:
         out_tree: the output's structure, known once the function or its rule has run.
     """
 
-    def __init__(
-        self, args: Sequence[Any], named: dict[str, Any], static: Sequence[int]
-    ) -> None:
+    def __init__(self, args: Sequence[Any], named: dict[str, Any], static: Sequence[int]) -> None:
         self.count = len(args)
         self.named = named
         self.static = {i: args[i] for i in static}

@@ -203,9 +203,7 @@ def aligned_behind_batch(arrays: Sequence[Any], batch: int) -> list[Any]:
     rank = max((x.ndim for x in arrays), default=0)
     if not batch or all(x.ndim == rank for x in arrays):
         return list(arrays)
-    return [
-        x.reshape(x.shape[:batch] + (1,) * (rank - x.ndim) + x.shape[batch:]) for x in arrays
-    ]
+    return [x.reshape(x.shape[:batch] + (1,) * (rank - x.ndim) + x.shape[batch:]) for x in arrays]
 
 
 def _batch_kernel(
@@ -231,8 +229,7 @@ def _batch_kernel(
         wanted = [describe(ShapeDtype((size, *t.shape), t.dtype)) for t in outputs.types]
         if got != wanted:
             raise function.wrong(
-                f"has a batching rule that returned {', '.join(got)}, expected "
-                f"{', '.join(wanted)}",
+                f"has a batching rule that returned {', '.join(got)}, expected {', '.join(wanted)}",
                 "return every output with the batch axis in front",
             )
         if outputs.single:

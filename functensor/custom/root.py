@@ -166,9 +166,7 @@ class ImplicitCall(CustomCall):
         solution = self._linear_solve(x, operands, [-c for c in change], transposed=False)
         return outs, [*solution, *[None] * (len(outs) - len(x))]
 
-    def _linear_solve(
-        self, x: Values, operands: Values, rhs: Values, transposed: bool
-    ) -> Values:
+    def _linear_solve(self, x: Values, operands: Values, rhs: Values, transposed: bool) -> Values:
         """Solves the linearised equation; its solution is a solution of an equation too."""
         count = len(self.types)
 
@@ -317,9 +315,7 @@ def custom_root(
         return _fitting_leaves("tangent_solve", out, treedef, types)
 
     # The extras' shapes are known only once the solver has run.
-    call = ImplicitCall(
-        "custom_root", residual, evaluate, tangent, types, None if has_aux else ()
-    )
+    call = ImplicitCall("custom_root", residual, evaluate, tangent, types, None if has_aux else ())
     outs = call.bind([*leaves, *constants])
     root = treedef.unflatten(outs[:count])
     return (root, aux_tree.unflatten(map(ops.stop_gradient, outs[count:]))) if has_aux else root

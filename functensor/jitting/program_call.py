@@ -52,9 +52,7 @@ class ProgramCall(CustomCall):
     def _evaluated(self, values: Values) -> Values:
         return compiled(self.program)(values)
 
-    def reverse(
-        self, level: Trace, values: Values, wanted: Sequence[bool]
-    ) -> tuple[Values, Any]:
+    def reverse(self, level: Trace, values: Values, wanted: Sequence[bool]) -> tuple[Values, Any]:
         """Returns the outputs and the function that pulls cotangents back."""
         program = self.program
         chosen = tuple(
@@ -107,5 +105,3 @@ class ProgramCall(CustomCall):
         call = ProgramCall(program)
         call.out_flags = out_flags
         return call
-
-

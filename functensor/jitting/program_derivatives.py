@@ -115,9 +115,7 @@ def mapped(
 
         def over(trace: StagingTrace, inputs: Values) -> tuple[Values, Values]:
             batch = batch_trace(base_trace(), "vmap", program, size, axis_name)
-            values = [
-                batch.wrap(x) if flag else x for x, flag in zip(inputs, flags, strict=True)
-            ]
+            values = [batch.wrap(x) if flag else x for x, flag in zip(inputs, flags, strict=True)]
             outs = run(batch, program.run, (values,))
             mine = [isinstance(out, BatchTracer) and out.owner is batch for out in outs]
             results = [x.value if m else batch.lift(x) for x, m in zip(outs, mine, strict=True)]

@@ -40,7 +40,10 @@ if TYPE_CHECKING:
     from .checkpointing.checkpointed import checkpoint, remat
     from .checkpointing.names import checkpoint_name, optimization_barrier
     from .checkpointing.saved_residuals import print_saved_residuals, saved_residuals
-    from .control import associative_scan, cond, fori_loop, scan, switch, while_loop
+    from .control.associative import associative_scan
+    from .control.cond import cond, switch
+    from .control.scan import scan
+    from .control.while_loop import fori_loop, while_loop
     from .custom.kernel_op import custom_op
     from .custom.root import custom_root
     from .custom.rules import custom_gradient, custom_jvp, custom_vjp, stop_gradient, value

@@ -9,8 +9,9 @@ from __future__ import annotations
 from ..faces.publish import publish
 from .associative import associative_scan
 from .carry_types import BodyTypeError
-from .cond_switch import cond, switch
-from .loops import fori_loop, map, scan, while_loop
+from .cond import cond, switch
+from .scan import map, scan
+from .while_loop import fori_loop, while_loop
 
 __all__ = [
     "BodyTypeError",

@@ -6,18 +6,12 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..primitives.core.annotations import Values
+from ..primitives.core.annotations import Value, Values
 from ..primitives.core.annotations import operations as ops
-from ..primitives.core.errors import (
-    AxisSizeError,
-    RuleResultError,
-    describe,
-    function_name,
-    message,
-)
+from ..primitives.core.errors import AxisSizeError, RuleResultError, describe, function_name
 from ..primitives.core.shape_dtype import shape_dtype
 from .carry_types import leaves_of, same_structure
-from .checks import check_body_function
+from .checks import check_body_function, control_error
 
 __all__ = ["associative_scan"]
 
@@ -27,12 +21,12 @@ def associative_scan(
 ) -> Any:
     """Returns the results of an associative operation on all prefixes of arrays.
 
-    Pairs are combined first and the scan of those tells every second result, so that there are
-    about 2 log2(n) steps of operations on many elements each, and about 2 n combinations.
+    Pairs are combined first, and the scan of those is every second result. So there are about
+    2 log2(n) steps of operations on many elements each, and about 2 n combinations.
 
     Args:
-        fn: takes two trees like ``elems``, with slices along the axis that are to be combined each
-            with its counterpart, and returns one. It is associative.
+        fn: takes two trees like ``elems``, with slices along the axis, and returns one: each slice
+            of the first combined with its counterpart. It is associative.
         elems: a tree of arrays with a common length along the axis.
         reverse: whether to combine from the end on.
         axis: the axis.
@@ -60,24 +54,16 @@ def associative_scan(
     shapes = [shape_dtype(leaf).shape for leaf in leaves]
     for leaf, name, shape in zip(leaves, names, shapes, strict=True):
         if not -len(shape) <= axis < len(shape):
-            raise AxisSizeError(
-                message(
-                    f"{where}elems{name} is {describe(leaf)}, which has no axis {axis}",
-                    fix="give every array the axis that is scanned: axis=0 is the first one",
-                    number=10,
-                )
-            )
+            what = f"{where}elems{name} is {describe(leaf)}, which has no axis {axis}"
+            fix = "give every array the axis that is scanned: axis=0 is the first one"
+            raise control_error(what, fix, AxisSizeError, 10)
     axes = [axis % len(shape) for shape in shapes]
     lengths = [shape[i] for shape, i in zip(shapes, axes, strict=True)]
     if len(set(lengths)) > 1:
         rows = [f"    elems{n}: {describe(x)}" for n, x in zip(names, leaves, strict=True)]
-        raise AxisSizeError(
-            message(
-                f"{where}the arrays differ in length along axis {axis}\n" + "\n".join(rows),
-                fix="give all arrays the same length along the axis",
-                number=10,
-            )
-        )
+        what = f"{where}the arrays differ in length along axis {axis}\n" + "\n".join(rows)
+        fix = "give all arrays the same length along the axis"
+        raise control_error(what, fix, AxisSizeError, 10)
 
     def combine(a: Values, b: Values) -> Values:
         result = fn(treedef.unflatten(a), treedef.unflatten(b))
@@ -87,13 +73,9 @@ def associative_scan(
         )
         for x, y, name in zip(out, a, names, strict=True):
             if shape_dtype(x).shape != shape_dtype(y).shape:
-                raise RuleResultError(
-                    message(
-                        f"{where}the result{name} is {describe(x)} for operands {describe(y)}",
-                        fix="combine slices element by element along the axis",
-                        number=9,
-                    )
-                )
+                what = f"{where}the result{name} is {describe(x)} for operands {describe(y)}"
+                fix = "combine slices element by element along the axis"
+                raise control_error(what, fix, RuleResultError, 9)
         return out
 
     prefixes = Prefixes(combine, axes)
@@ -121,26 +103,19 @@ class Prefixes:
         """Returns the combinations of the first elements, for every number of them."""
         if length < 2:
             return xs
-        evens = self.cut(xs, slice(0, None, 2))
-        odds = self.cut(xs, slice(1, None, 2))
-        half = length // 2
-        paired = self.combine(self.cut(evens, slice(0, half)), odds)
-        at_odds = self(paired, half)
+        evens, odds = self.cut(xs, slice(0, None, 2)), self.cut(xs, slice(1, None, 2))
+        at_odds = self(self.combine(self.cut(evens, slice(0, length // 2)), odds), length // 2)
         rest = (length - 1) // 2
         if not rest:
             return self.interleaved(evens, at_odds, 1)
         inner = self.combine(self.cut(at_odds, slice(0, rest)), self.cut(evens, slice(1, None)))
-        first = self.cut(evens, slice(0, 1))
-        at_evens = [
-            ops.concatenate((a, b), axis=i) for a, b, i in zip(first, inner, self.axes, strict=True)
-        ]
+        pairs = zip(self.cut(evens, slice(0, 1)), inner, self.axes, strict=True)
+        at_evens = [ops.concatenate((a, b), axis=i) for a, b, i in pairs]
         return self.interleaved(at_evens, at_odds, rest + 1)
 
     def cut(self, xs: Values, piece: slice) -> Values:
         """Returns the elements of arrays in a slice of their axes."""
-        return [
-            ops.index(x, (*(slice(None),) * i, piece)) for x, i in zip(xs, self.axes, strict=True)
-        ]
+        return [cut_along(x, i, piece) for x, i in zip(xs, self.axes, strict=True)]
 
     def flipped(self, xs: Values) -> Values:
         """Returns arrays with the elements in the opposite order."""
@@ -152,10 +127,14 @@ class Prefixes:
         for a, b, i in zip(evens, odds, self.axes, strict=True):
             shape = shape_dtype(b).shape
             both = shape[i]
-            pairs = ops.stack((ops.index(a, (*(slice(None),) * i, slice(0, both))), b), axis=i + 1)
+            pairs = ops.stack((cut_along(a, i, slice(0, both)), b), axis=i + 1)
             joined = ops.reshape(pairs, (*shape[:i], 2 * both, *shape[i + 1 :]))
             if count > both:
-                last = ops.index(a, (*(slice(None),) * i, slice(both, None)))
-                joined = ops.concatenate((joined, last), axis=i)
+                joined = ops.concatenate((joined, cut_along(a, i, slice(both, None))), axis=i)
             out.append(joined)
         return out
+
+
+def cut_along(x: Value, axis: int, piece: slice) -> Value:
+    """Returns the elements of an array in a slice of an axis."""
+    return ops.index(x, (*(slice(None),) * axis, piece))

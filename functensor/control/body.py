@@ -19,9 +19,9 @@ from ..primitives.core.trace import Trace, base_trace, is_staged, run, under
 from ..programs.program import Operand, Program, Variable, argument_type
 from ..programs.staged_tracers import KnownTracer, StagedTracer, known_tracer
 from ..programs.staging import StagingTrace, wrap_constant
-from .carry_types import as_type
+from .carry_types import Carry, as_type
 
-__all__ = ["Body", "Flat", "is_staged", "known", "united"]
+__all__ = ["Body", "Flat", "is_staged", "known", "settled_body", "united"]
 
 # A function of a flat list, which returns one.
 Flat = Callable[[Values], Values]
@@ -143,6 +143,22 @@ class Body:
     def captured(self) -> Values:
         """Returns the values of outer levels that the program takes."""
         return [x for x, _ in self.trace.captured.values()]
+
+
+def settled_body(
+    name: str,
+    carry: Carry,
+    flat: Flat,
+    more: Sequence[Variable],
+    fun: Callable[..., Any],
+    lazy: bool = False,
+) -> Body:
+    """Stages a loop's body, with inputs beside the carry, for the types that the carry settles to.
+    """
+    while True:
+        body = Body(flat, [*carry.variables(), *more], name, fun, lazy)
+        if not carry.meet(body.types[: len(carry.types)]):
+            return body
 
 
 def united(programs: Sequence[Program], captured: Sequence[Values]) -> tuple[list[Program], Values]:

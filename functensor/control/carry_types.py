@@ -12,12 +12,13 @@ from ..primitives.core.annotations import ArrayLike, Value, Values
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array, Tracer
 from ..primitives.core.array_likes import is_array_like
-from ..primitives.core.buffers import WEAK_TYPES, owned, to_buffer, too_large, wrap
-from ..primitives.core.errors import function_name, message
+from ..primitives.core.buffers import WEAK_TYPES, device_of, owned, to_buffer, too_large, wrap
+from ..primitives.core.errors import function_name
 from ..primitives.core.python_numbers import INT64_MAX, INT64_MIN, as_python_number
 from ..primitives.core.shape_dtype import ShapeDtype, result_type
 from ..primitives.elementwise.cast_and_complex import cast
-from ..programs.program import argument_type
+from ..programs.program import Variable, argument_type
+from .checks import control_error
 
 if TYPE_CHECKING:
     from ..tree import TreeDef
@@ -41,7 +42,7 @@ class BodyTypeError(TypeError):
 
 
 def joined_types(old: ShapeDtype, new: ShapeDtype) -> ShapeDtype | None:
-    """Returns the type that a value has which is of the one type or of the other.
+    """Returns the type of a value that may be of either of two types; None where they disagree.
 
     Python scalars are weak: they take the type of an array. Arrays must agree.
 
@@ -76,11 +77,7 @@ def as_type(x: Value, known: ShapeDtype) -> Any:
 
 
 def public(leaf: ArrayLike) -> Any:
-    """Returns a leaf as a body sees it: an array; Python scalars stay weak.
-
-    Raises:
-        OverflowError: it is an integer that int64 does not hold.
-    """
+    """Returns a leaf as a body sees it: an array; Python scalars stay weak, and fit into int64."""
     if type(leaf) in WEAK_TYPES:
         number = as_python_number(leaf)
         if type(number) is int and not INT64_MIN <= number <= INT64_MAX:
@@ -99,33 +96,23 @@ def returned(x: Value) -> Any:
 
 
 def leaves_of(what: str, values: Any) -> tuple[Values, Any, list[str]]:
-    """Returns the leaves of a tree of arrays, its structure, and what messages call the leaves.
-
-    Raises:
-        BodyTypeError: a leaf is no array.
-    """
+    """Returns the leaves of a tree of arrays, its structure, and what messages call the leaves."""
     pairs, treedef = tree.flatten_with_path(values)
     names = [tree.keystr(path) for path, _ in pairs]
     for (_, leaf), name in zip(pairs, names, strict=True):
         if not is_array_like(leaf):
-            raise BodyTypeError(
-                message(
-                    f"{what}{name} is of type {type(leaf).__name__}, not an array",
-                    fix="arrays and numbers go through a loop or a branch; close over all else",
-                    number=22,
-                )
+            raise control_error(
+                f"{what}{name} is of type {type(leaf).__name__}, not an array",
+                "arrays and numbers go through a loop or a branch; close over all else",
+                BodyTypeError,
             )
     return [public(leaf) for _, leaf in pairs], treedef, names
 
 
 def same_structure(what: str, got: TreeDef, wanted: TreeDef, instead: str, fix: str) -> None:
-    """Checks that two structures agree.
-
-    Raises:
-        BodyTypeError: they do not.
-    """
+    """Raises a `BodyTypeError` where two structures differ."""
     if got != wanted:
-        raise BodyTypeError(message(f"{what} is {got}, {instead} {wanted}", fix=fix, number=22))
+        raise control_error(f"{what} is {got}, {instead} {wanted}", fix, BodyTypeError)
 
 
 class Carry:
@@ -152,39 +139,27 @@ class Carry:
         self.names = ["" for _ in own] + names
         self.types = [argument_type(leaf) for leaf in self.leaves]
 
-    def flat(self, out: Any) -> Values:
-        """Returns the leaves of what a body returned for the value.
+    def variables(self) -> list[Variable]:
+        """Returns variables of the carry's types, on the devices of its leaves."""
+        pairs = zip(self.leaves, self.types, strict=True)
+        return [Variable(known, device_of(x)) for x, known in pairs]
 
-        Raises:
-            BodyTypeError: it is of another structure.
-        """
-        leaves, treedef, _ = leaves_of(f"{self.where}the carry that the body returned", out)
-        same_structure(
-            f"{self.where}the carry that the body returned",
-            treedef,
-            self.treedef,
-            "but it was given",
-            "return from the body a carry of the structure of the initial value",
-        )
+    def flat(self, out: Any) -> Values:
+        """Returns the leaves of what a body returned for the value, of the same structure."""
+        what = f"{self.where}the carry that the body returned"
+        leaves, treedef, _ = leaves_of(what, out)
+        fix = "return from the body a carry of the structure of the initial value"
+        same_structure(what, treedef, self.treedef, "but it was given", fix)
         return leaves
 
     def meet(self, outs: Sequence[ShapeDtype]) -> bool:
-        """Joins the types with those that the body returned, and says whether they have changed.
-
-        Raises:
-            BodyTypeError: shapes or dtypes differ.
-        """
+        """Joins the types with those that the body returned, and says whether they have changed."""
         types = []
         for name, known, out in zip(self.names, self.types, outs, strict=True):
             both = joined_types(known, out)
             if both is None or (not known.weak and both != known):
-                raise BodyTypeError(
-                    message(
-                        f"{self.where}carry{name} came in as {known} and was returned as {out}",
-                        fix=_mended(known, out),
-                        number=22,
-                    )
-                )
+                what = f"{self.where}carry{name} came in as {known} and was returned as {out}"
+                raise control_error(what, _mended(known, out), BodyTypeError)
             types.append(both)
         changed = types != self.types
         self.types = types

@@ -10,18 +10,14 @@ from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.errors import describe, message
 from ..primitives.core.shape_dtype import shape_dtype
 
-__all__ = ["as_count", "check_body_function", "check_scalar", "shown_argument", "wrong_argument"]
+__all__ = ["as_count", "check_body_function", "check_scalar", "control_error", "shown_argument"]
 
 
-def wrong_argument(what: str, fix: str, kind: type[Exception] = TypeError) -> Exception:
-    """Returns the error for an argument that a loop or a branch cannot have.
-
-    Args:
-        what: what happened, with the argument.
-        fix: right code, one line.
-        kind: its class.
-    """
-    return kind(message(what, fix=fix, number=22))
+def control_error(
+    what: str, fix: str, kind: type[Exception] = TypeError, number: int = 22
+) -> Exception:
+    """Returns an error of a class for what happened, with right code and its number in the list."""
+    return kind(message(what, fix=fix, number=number))
 
 
 def shown_argument(x: Any) -> str:
@@ -39,52 +35,38 @@ def check_body_function(what: str, name: str, fun: Any, fix: str) -> None:
         TypeError: it is none; ``fix`` shows one.
     """
     if not callable(fun):
-        raise wrong_argument(f"{what}: {name} is {shown_argument(fun)}, not a function", fix)
+        raise control_error(f"{what}: {name} is {shown_argument(fun)}, not a function", fix)
 
 
 def check_scalar(what: str, x: Any, kinds: str, wanted: str, fixes: tuple[str, str]) -> None:
-    """Checks that a value is a number or an array without axes.
-
-    Args:
-        what: what it is, for the message, with its verb.
-        x: the value.
-        kinds: the kinds of dtypes that it may have.
-        wanted: what it ought to be.
-        fixes: right code, and right code where it has axes.
+    """Checks that a value is a number or an array without axes, of some kinds of dtypes.
 
     Raises:
-        TypeError: it is nothing of the kind.
+        TypeError: it is not; the second of the ``fixes`` is for values with axes.
     """
     known = shape_dtype(x) if is_array_like(x) else None
     if known is None or known.shape or known.dtype.kind not in kinds:
         axes = known is not None and bool(known.shape)
-        raise wrong_argument(f"{what} {shown_argument(x)}, not {wanted} without axes", fixes[axes])
+        raise control_error(f"{what} {shown_argument(x)}, not {wanted} without axes", fixes[axes])
 
 
 def as_count(what: str, name: str, x: Any, least: int, fix: str) -> int:
-    """Returns a number of steps as a Python integer.
-
-    Args:
-        what: what is called, for messages.
-        name: the argument's name.
-        x: the argument.
-        least: what it is at least.
-        fix: right code.
+    """Returns a number of steps as a Python integer, which is no less than ``least``.
 
     Raises:
         ConcretizationError: it is traced.
-        TypeError: it is no integer.
-        ValueError: it is less than it may be.
+        TypeError: it is no integer; ``fix`` shows one.
+        ValueError: it is less.
     """
     if not isinstance(x, Tracer):
         try:
             operator.index(x)
         except TypeError:
-            raise wrong_argument(
+            raise control_error(
                 f"{what}: {name} is {shown_argument(x)}, not an integer", fix
             ) from None
     number = operator.index(x)
     if number < least:
         words = "not positive" if least else "negative"
-        raise wrong_argument(f"{what}: {name}={number} is {words}", fix, ValueError)
+        raise control_error(f"{what}: {name}={number} is {words}", fix, ValueError)
     return number

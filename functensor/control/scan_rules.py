@@ -1,7 +1,7 @@
 """Scans of programs: a body that is run for one slice after the other, and hands on a carry.
 
-Its batches, tangents and cotangents are here. Where no program is staged, ``eager.py`` runs scans
-as Python's own loops.
+Derivatives and batches of scans are here. Where no program is staged, a scan is Python's own loop
+of ``scan.py``.
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ from ..primitives.core.annotations import ArrayLike, Values
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import device_of
-from ..primitives.core.errors import message
 from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
 from ..programs.program import Variable, argument_type
 from ..tree import containers as tree
@@ -24,7 +23,7 @@ from .carry_types import (
     returned,
     same_structure,
 )
-from .checks import check_body_function, check_scalar, shown_argument, wrong_argument
+from .checks import check_body_function, check_scalar, control_error, shown_argument
 from .cond_rules import CondCall
 
 if TYPE_CHECKING:
@@ -103,12 +102,12 @@ def switch(index: ArrayLike, branches: Sequence[Callable[..., Any]], *operands: 
     """
     right = "switch(index, [lambda x: x, np.sin], x)"
     if not isinstance(branches, Iterable):
-        raise wrong_argument(
+        raise control_error(
             f"switch: branches is {shown_argument(branches)}, not a list of functions", right
         )
     branches = list(branches)
     if not branches:
-        raise wrong_argument("switch: branches is empty", right, ValueError)
+        raise control_error("switch: branches is empty", right, ValueError)
     for i, fun in enumerate(branches):
         check_body_function("switch", f"branches[{i}]", fun, right)
     check_scalar(
@@ -210,22 +209,13 @@ class Results:
         self.leaves: list[str] = []
 
     def flat(self, number: int, out: Any) -> Values:
-        """Returns the leaves of what a branch returned.
-
-        Raises:
-            BodyTypeError: it is of another structure than what the first one returned.
-        """
+        """Returns the leaves of what a branch returned, of the structure that all return."""
         what = f"{self.what}: the result of {self.names[number]}"
         values, treedef, self.leaves = leaves_of(what, out)
         if self.treedef is None:
             self.treedef = treedef
-        same_structure(
-            what,
-            treedef,
-            self.treedef,
-            f"that of {self.names[0]}",
-            "return the same structure from all branches",
-        )
+        fix = "return the same structure from all branches"
+        same_structure(what, treedef, self.treedef, f"that of {self.names[0]}", fix)
         return values
 
     def agreed(self, types: Sequence[Sequence[ShapeDtype]]) -> list[ShapeDtype]:
@@ -236,21 +226,19 @@ class Results:
         """
         out = []
         for name, column in zip(self.leaves, zip(*types), strict=True):
-            both: ShapeDtype | None = column[0]
-            for number, found in enumerate(column):
-                both = joined_types(both, found) if both is not None else None
-                if both is None:
-                    raise BodyTypeError(
-                        message(
-                            f"{self.what}: the result{name} of {self.names[number]} is {found}, "
-                            f"that of {self.names[0]} {column[0]}",
-                            fix=f'x.astype("{column[0].dtype}") in {self.names[number]}'
-                            if found.shape == column[0].shape
-                            else "return arrays of the same shape from all branches",
-                            number=22,
-                        )
+            both = first = column[0]
+            for branch, found in zip(self.names, column, strict=True):
+                joined = joined_types(both, found)
+                if joined is None:
+                    raise control_error(
+                        f"{self.what}: the result{name} of {branch} is {found}, "
+                        f"that of {self.names[0]} {first}",
+                        f'x.astype("{first.dtype}") in {branch}'
+                        if found.shape == first.shape
+                        else "return arrays of the same shape from all branches",
+                        BodyTypeError,
                     )
-            assert both is not None
+                both = joined
             out.append(both.strong())
         return out
 

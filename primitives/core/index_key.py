@@ -33,7 +33,7 @@ __all__ = [
     "split_index_key",
 ]
 
-# Stands in a key where an index array goes.
+# Stands in a key where an index array goes; an unpickled one is equal, but another object.
 ARRAY = "array"
 FULL = slice(None)
 STATIC = frozenset({int, slice, type(None), type(Ellipsis)})
@@ -62,7 +62,7 @@ class IndexKey:
         if not indices:
             return self.native
         arrays = iter(indices)
-        return tuple(next(arrays) if item is ARRAY else item for item in self.native)
+        return tuple(next(arrays) if item == ARRAY else item for item in self.native)
 
     def shape(self, x: ArrayLike | ShapeDtype, indices: Sequence[Any]) -> tuple[int, ...]:
         """Returns the shape of ``x[key]``."""
@@ -138,7 +138,7 @@ class Layout:
         left = False
         axis = 0
         for item in index_key.native:
-            if item is ARRAY or type(item) is int:
+            if type(item) is int or item == ARRAY:
                 if type(item) is int and not -shape[axis] <= item < shape[axis]:
                     raise IndexError(
                         f"index {item} is out of bounds for axis {axis} with size {shape[axis]}"

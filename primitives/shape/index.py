@@ -59,7 +59,7 @@ def _compute_index(xp: ArrayModule, x: Buffer, *indices: Buffer, key: IndexKey) 
     axis = len(key.native) - 1
     # Along one axis ``take`` is several times faster, but it copies what is not contiguous.
     if (
-        key.native[axis] is ARRAY
+        key.native[axis] == ARRAY
         and key.native[:axis] == (FULL,) * axis
         and axis < x.ndim
         and x.flags.c_contiguous

@@ -1,5 +1,7 @@
 """Programs: what staging records, how it prints, and that it behaves as the function does."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -161,6 +163,28 @@ def test_derivatives_can_be_staged():
     np.testing.assert_allclose(program(2 * X, W), ft.grad(model)(2 * X, W), rtol=1e-12)
     per_example = ft.make_program(ft.vmap(ft.grad(model), (0, None)))(np.stack([X, X]), W)
     np.testing.assert_allclose(per_example(np.stack([X, -X]), W)[1], ft.grad(model)(-X, W))
+
+
+@pytest.mark.parametrize(
+    "fun",
+    [
+        lambda x: x[1:3] * x[-1],
+        lambda x: x[None, np.array([2, 0, 2])],
+        lambda x: x[x.shape[0] - 1, None] * x[np.array([True, False, True])],
+        lambda x: x.at[np.array([0, 2])].multiply(x[:2]),
+        ft.grad(lambda x: ops.sum(ops.sin(x[np.array([1, 1, 0])]))),
+    ],
+    ids=["slice", "array", "mask", "update", "derivative"],
+)
+def test_pickled_programs_index(fun):
+    x = ft.numpy.asarray(X)
+    program = ft.make_program(fun)(x)
+    loaded = pickle.loads(pickle.dumps(program))
+    assert str(loaded) == str(program)
+    np.testing.assert_array_equal(loaded(x), fun(x))
+    np.testing.assert_allclose(ft.jit(loaded)(x), fun(x), rtol=1e-15)
+    np.testing.assert_allclose(ft.vmap(loaded)(x[None])[0], fun(x), rtol=1e-15)
+    np.testing.assert_allclose(ft.jacrev(loaded)(x), ft.jacrev(fun)(x), rtol=1e-15)
 
 
 def test_programs_may_close_over_tracers():

@@ -43,7 +43,7 @@ def case(name, seed=0, dtype="int64"):
         if item is Ellipsis:
             axis += len(shape) - taken
         elif item is not None:
-            if item is ARRAY:
+            if item == ARRAY:
                 lengths.append(shape[axis])
             axis += 1
     signed = np.dtype(dtype).kind == "i"

@@ -198,7 +198,7 @@ def softmaxes(table: Table) -> None:
         table.line(
             "  backward",
             3 * x.nbytes,
-            lambda out=out, g=cotangent, axis=axis: ops.softmax_derivative(g, out, axis),
+            lambda out=out, g=cotangent, axis=axis: ops.softmax_grad(g, out, axis),
             lambda g, y, axis=axis: torch._softmax_backward_data(g, y, axis, y.dtype),
             tensors(g, x),
         )

@@ -51,7 +51,7 @@ class CupyBackend(protocol.Backend):
         self.add_into = self.where_it_is(add_into)
         self.ahead = AHEAD_FUNCTIONS
         self.takes_bfloat16 = TAKES_BFLOAT16
-        self.mixes_bfloat16 = frozenset({"cross_entropy_slope"})
+        self.mixes_bfloat16 = frozenset({"cross_entropy_grad"})
         self.numbers: dict[tuple[bytes, DType, str, int], ndarray] = {}
         self.updates = UPDATE_FUNCTIONS
 

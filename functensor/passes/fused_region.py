@@ -37,10 +37,10 @@ __all__ = [
 # Others may look at all of them to choose their way, or return what they are given.
 ELEMENT_BY_ELEMENT = frozenset(
     {
-        "astype", "clip", "elu", "erf", "erfc", "exceeds", "gelu", "gelu_derivative", "gelu_slope",
-        "log_ratio", "relu", "relu_biased", "relu_derivative", "sigmoid", "sigmoid_biased",
-        "sigmoid_derivative", "silu", "silu_derivative", "softplus", "softplus_biased",
-        "softplus_derivative", "tanh_biased", "tanh_derivative", "where",
+        "astype", "clip", "elu", "erf", "erfc", "exceeds", "gelu", "gelu_grad", "gelu_unit_grad",
+        "log_ratio", "relu", "relu_biased", "relu_grad", "sigmoid", "sigmoid_biased",
+        "sigmoid_grad", "silu", "silu_grad", "softplus", "softplus_biased",
+        "softplus_grad", "tanh_biased", "tanh_grad", "where",
     }
 )  # fmt: skip
 # The product of a matrix with a vector reads its rows in one pass with what else they need, if they
@@ -205,7 +205,7 @@ def region_kind(equation: Equation) -> str:
         return "rows"
     if name in LAST_AXIS_OPERATIONS and len(types[0].shape) > 1 and types[0].shape[-1] > 1:
         fits = name != "affine_normalize" or all(len(t.shape) == 1 for t in types[1:])
-        return "rows" if fits and (name != "normalize_slope" or have_equal_lengths(types)) else ""
+        return "rows" if fits and (name != "normalize_grad" or have_equal_lengths(types)) else ""
     return ""
 
 

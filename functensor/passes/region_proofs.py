@@ -30,9 +30,9 @@ Strides = tuple[int, ...]
 BYTE = np.zeros((), np.int8)
 REGION_REDUCTIONS = frozenset({"max", "mean", "min", "sum", "var"})
 # Operations that need whole rows along their ``axis``, or along the last axis.
-ROW_OPERATIONS = frozenset({"log_softmax", "softmax", "softmax_derivative"})
+ROW_OPERATIONS = frozenset({"log_softmax", "softmax", "softmax_grad"})
 LAST_AXIS_OPERATIONS = frozenset(
-    {"affine_normalize", "cross_entropy", "cross_entropy_slope", "normalize", "normalize_slope"}
+    {"affine_normalize", "cross_entropy", "cross_entropy_grad", "normalize", "normalize_grad"}
 )
 
 

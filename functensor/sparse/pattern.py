@@ -319,7 +319,7 @@ PRIMITIVE_RULES: dict[str, Callable[[EquationOperands], Dependence]] = {
     **dict.fromkeys((*MOVERS, "concatenate", "stack"), moved),
     **dict.fromkeys(("index_set", "index_add", "index_multiply"), index_updated),
     **dict.fromkeys(("index_min", "index_max"), index_updated),
-    **dict.fromkeys(("sort", "normalize", "normalize_slope"), mixed_along_axes),
+    **dict.fromkeys(("sort", "normalize", "normalize_grad"), mixed_along_axes),
     "affine_normalize": normalized,
     "einsum": contracted,
     "index": indexed,

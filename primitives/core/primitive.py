@@ -41,7 +41,7 @@ from .errors import (
 )
 from .kept_values import Keepers
 from .primitive_like import PrimitiveLike
-from .registry import operand, registry
+from .registry import OLD_NAMES, operand, registry
 from .shape_dtype import number_dtype
 from .trace import RAW, Trace, explained, slot
 from .ufunc_facts import BinaryMethods, Ufunc
@@ -141,6 +141,7 @@ def running_module() -> str:
 
 def unpickled(module: str, name: str) -> Primitive:
     """Returns a primitive by its name; its module may not have been imported in this process."""
+    name = OLD_NAMES.get(name, name)
     if name not in registry:
         import_module(module)
     primitive: Primitive = registry[name]

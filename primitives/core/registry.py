@@ -5,9 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-__all__ = ["PRIMITIVES", "Registry", "operand", "registry"]
+__all__ = ["OLD_NAMES", "PRIMITIVES", "Registry", "operand", "registry"]
 
 Registered = TypeVar("Registered", bound=Callable[..., Any])
+
+# Names that primitives had when earlier versions pickled them, or programs with them.
+OLD_NAMES = {
+    "affine_normalize_slope": "affine_normalize_grad",
+    "betainc_slope": "betainc_grad",
+    "cross_entropy_slope": "cross_entropy_grad",
+    "gammainc_slope": "gammainc_grad",
+    "gelu_derivative": "gelu_grad",
+    "gelu_slope": "gelu_unit_grad",
+    "log_ndtr_slope": "log_ndtr_grad",
+    "normalize_slope": "normalize_grad",
+    "relu_derivative": "relu_grad",
+    "sigmoid_derivative": "sigmoid_grad",
+    "silu_derivative": "silu_grad",
+    "softmax_derivative": "softmax_grad",
+    "softplus_derivative": "softplus_grad",
+    "tanh_derivative": "tanh_grad",
+}
 
 
 class Registry:

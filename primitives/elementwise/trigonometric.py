@@ -165,7 +165,7 @@ cosh = unary(
 )
 tanh = unary(
     "tanh",
-    lambda g, ans: ops.tanh_derivative(g, ans),
+    lambda g, ans: ops.tanh_grad(g, ans),
     domains=UNIT,
     dtypes="fdD",
     doc="Returns the hyperbolic tangent.",

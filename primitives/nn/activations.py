@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from ...backends.annotations import ArrayModule, Axes, Axis, Buffer, Shape
-from ...backends.cpu.activations import GELU_CUBIC, GELU_LINEAR, silu_grad
+from ...backends.cpu.activations import GELU_CUBIC, GELU_LINEAR
+from ...backends.cpu.activations import silu_grad as unit_silu_grad
 from ..core.annotations import ArrayLike, Prepared
 from ..core.annotations import operations as ops
 from ..core.array import Array
@@ -23,29 +24,29 @@ from ..core.test_samples import NONZERO, REAL, UNIT, Domain, Operand, Sample
 __all__ = [
     "elu",
     "gelu",
-    "gelu_derivative",
-    "gelu_slope",
+    "gelu_grad",
+    "gelu_unit_grad",
     "log_softmax",
     "relu",
     "relu_biased",
-    "relu_derivative",
+    "relu_grad",
     "sigmoid",
     "sigmoid_biased",
-    "sigmoid_derivative",
+    "sigmoid_grad",
     "silu",
-    "silu_derivative",
+    "silu_grad",
     "softmax",
-    "softmax_derivative",
+    "softmax_grad",
     "softplus",
     "softplus_biased",
-    "softplus_derivative",
+    "softplus_grad",
     "tanh_biased",
-    "tanh_derivative",
+    "tanh_grad",
 ]
 
 relu = unary(
     "relu",
-    lambda g, ans: ops.relu_derivative(g, ans),
+    lambda g, ans: ops.relu_grad(g, ans),
     domains=NONZERO,
     reference=lambda x: np.maximum(x, 0),
     doc="Returns ``max(x, 0)``; its derivative at 0 is 0.",
@@ -53,21 +54,21 @@ relu = unary(
 )
 sigmoid = unary(
     "sigmoid",
-    lambda g, ans: ops.sigmoid_derivative(g, ans),
+    lambda g, ans: ops.sigmoid_grad(g, ans),
     reference="scipy.special.expit",
     doc="Returns the logistic function ``1 / (1 + exp(-x))``.",
     example="nn.sigmoid([-1e9, 0.0, 1e9]) -> [0.0, 0.5, 1.0]",
 )
 softplus = unary(
     "softplus",
-    lambda g, ans: ops.softplus_derivative(g, ans),
+    lambda g, ans: ops.softplus_grad(g, ans),
     reference=lambda x: np.logaddexp(x, 0),
     doc="Returns ``log(1 + exp(x))``.",
     example="nn.softplus([-1e9, 1e9]) -> [0.0, 1000000000.0]",
 )
 silu = unary(
     "silu",
-    lambda g, x: ops.silu_derivative(g, x),
+    lambda g, x: ops.silu_grad(g, x),
     reference=lambda x: x / (1 + np.exp(-x)),
     doc="Returns ``x * sigmoid(x)``, also known as swish.",
     example="nn.silu([-1e9, 0.0, 1e9]) -> [-0.0, 0.0, 1000000000.0]",
@@ -136,7 +137,7 @@ BOTH_GELUS = ({"approximate": True}, {"approximate": False})
 
 gelu = elementwise(
     "gelu",
-    lambda g, x, *, approximate: ops.gelu_derivative(g, x, approximate),
+    lambda g, x, *, approximate: ops.gelu_grad(g, x, approximate),
     prepare=_gelu_arguments,
     params=BOTH_GELUS,
     reference=_gelu_reference,
@@ -145,8 +146,8 @@ gelu = elementwise(
     example="nn.gelu([-1e9, 0.0, 1e9]) -> [-0.0, 0.0, 1000000000.0]",
     source=GELU_SOURCE,
 )
-gelu_slope = elementwise(
-    "gelu_slope",
+gelu_unit_grad = elementwise(
+    "gelu_unit_grad",
     lambda g, x, *, approximate: g * gelu_curvature(x, approximate),
     prepare=_gelu_arguments,
     params=BOTH_GELUS,
@@ -189,8 +190,8 @@ AXIS = {"axis": "the axis or axes whose elements are taken together; None for al
 
 softmax = along(
     "softmax",
-    lambda g, ans, *, axis: softmax_derivative.bind((g, ans), {"axis": axis}),
-    jvp=(lambda t, ans, *, axis: softmax_derivative.bind((t, ans), {"axis": axis}),),
+    lambda g, ans, *, axis: softmax_grad.bind((g, ans), {"axis": axis}),
+    jvp=(lambda t, ans, *, axis: softmax_grad.bind((t, ans), {"axis": axis}),),
     prepare=_axes_argument,
     samples=_along_samples(REAL),
     reference=lambda x, axis: np.exp(x) / np.sum(np.exp(x), axis=axis, keepdims=True),
@@ -210,12 +211,12 @@ def _softmax_second(h: Array, g: Array, p: Array, axis: Axes) -> Array:
 
 
 # The derivative of softmax where it is p, in a direction, is linear and symmetric in that.
-softmax_derivative: Primitive = along(
-    "softmax_derivative",
-    lambda g, y, *, axis: softmax_derivative.bind((g, y), {"axis": axis}),
+softmax_grad: Primitive = along(
+    "softmax_grad",
+    lambda g, y, *, axis: softmax_grad.bind((g, y), {"axis": axis}),
     lambda g, x, y, *, axis: _softmax_second(g, x, y, axis),
     jvp=(
-        lambda t, y, *, axis: softmax_derivative.bind((t, y), {"axis": axis}),
+        lambda t, y, *, axis: softmax_grad.bind((t, y), {"axis": axis}),
         lambda t, x, y, *, axis: t * (x - _sum_along(x * y, axis)) - y * _sum_along(x * t, axis),
     ),
     prepare=_two_operands,
@@ -260,9 +261,9 @@ def _compute_relu_grad(xp: ArrayModule, x: Buffer, y: Buffer) -> Buffer:
     return xp.where(xp.greater(y, 0), _strong(x, y), 0)
 
 
-relu_derivative = binary(
-    "relu_derivative",
-    lambda g, y: ops.relu_derivative(g, y),
+relu_grad = binary(
+    "relu_grad",
+    lambda g, y: ops.relu_grad(g, y),
     lambda g: None,
     compute=_compute_relu_grad,
     domains=(REAL, NONZERO),
@@ -270,9 +271,9 @@ relu_derivative = binary(
     doc="Returns x where y is positive, 0 elsewhere: the derivative of relu.",
     arguments=DIRECTION_AND_VALUE,
 )
-sigmoid_derivative = binary(
-    "sigmoid_derivative",
-    lambda g, y: ops.sigmoid_derivative(g, y),
+sigmoid_grad = binary(
+    "sigmoid_grad",
+    lambda g, y: ops.sigmoid_grad(g, y),
     lambda g, x, y: g * x * (1 - 2 * y),
     compute=lambda xp, x, y: (1 - y) * y * x,
     reference=lambda x, y: x * (y - y * y),
@@ -280,9 +281,9 @@ sigmoid_derivative = binary(
     doc="Returns ``x y (1 - y)``: the derivative of sigmoid.",
     arguments=DIRECTION_AND_VALUE,
 )
-tanh_derivative = binary(
-    "tanh_derivative",
-    lambda g, y: ops.tanh_derivative(g, y),
+tanh_grad = binary(
+    "tanh_grad",
+    lambda g, y: ops.tanh_grad(g, y),
     lambda g, x, y: g * x * (-2 * y),
     compute=lambda xp, x, y: (1 - y * y) * x,
     reference=lambda x, y: x * (1 - y**2),
@@ -291,9 +292,9 @@ tanh_derivative = binary(
     doc="Returns ``x (1 - y^2)``: the derivative of tanh.",
     arguments=DIRECTION_AND_VALUE,
 )
-softplus_derivative = binary(
-    "softplus_derivative",
-    lambda g, y: ops.softplus_derivative(g, y),
+softplus_grad = binary(
+    "softplus_grad",
+    lambda g, y: ops.softplus_grad(g, y),
     lambda g, x, y: g * x * ops.exp(-y),
     compute=lambda xp, x, y: xp.expm1(xp.negative(_strong(y, x))) * -x,
     reference=lambda x, y: x * (1 - np.exp(-_strong(y, x))),
@@ -304,7 +305,7 @@ softplus_derivative = binary(
 
 
 def _compute_silu_grad(xp: ArrayModule, x: Buffer, y: Buffer) -> Buffer:
-    out: Buffer = silu_grad(_strong(y, x)) * x
+    out: Buffer = unit_silu_grad(_strong(y, x)) * x
     return out
 
 
@@ -324,9 +325,9 @@ def _silu_curvature(x: Array) -> Array:
     return s * rest * (2 + x * (rest - s))
 
 
-silu_derivative = binary(
-    "silu_derivative",
-    lambda g, y: ops.silu_derivative(g, y),
+silu_grad = binary(
+    "silu_grad",
+    lambda g, y: ops.silu_grad(g, y),
     lambda g, x, y: g * x * _silu_curvature(y),
     compute=_compute_silu_grad,
     reference=_silu_reference,
@@ -361,13 +362,13 @@ def _gelu_grad_along_reference(x: Buffer, y: Buffer, approximate: bool) -> Buffe
 
 
 def _compute_gelu_grad(xp: ArrayModule, x: Buffer, y: Buffer, approximate: bool) -> Buffer:
-    out: Buffer = gelu_slope.impl(_strong(y, x), approximate=approximate) * x
+    out: Buffer = gelu_unit_grad.impl(_strong(y, x), approximate=approximate) * x
     return out
 
 
-gelu_derivative = elementwise(
-    "gelu_derivative",
-    lambda g, y, *, approximate: ops.gelu_derivative(g, y, approximate),
+gelu_grad = elementwise(
+    "gelu_grad",
+    lambda g, y, *, approximate: ops.gelu_grad(g, y, approximate),
     lambda g, x, y, *, approximate: g * x * gelu_curvature(y, approximate),
     prepare=_gelu_grad_arguments,
     params=({"approximate": True}, {"approximate": False}),
@@ -382,15 +383,15 @@ gelu_derivative = elementwise(
 
 
 def _biased(name: str, reference: Callable[[Buffer, Buffer], Buffer], **declared: Any) -> Primitive:
-    derivative = f"{name}_derivative"
+    grad = f"{name}_grad"
 
     def pullback(g: Array, ans: Array) -> tuple[Array, Array]:
         # One cotangent serves both; the bias's is summed down to its shape.
-        d = ops[derivative](g, ans)
+        d = ops[grad](g, ans)
         return d, d
 
     def pushforward(ts: Sequence[Array], ans: Array) -> Array:
-        out: Array = ops[derivative](ts[0] + ts[1], ans)
+        out: Array = ops[grad](ts[0] + ts[1], ans)
         return out
 
     return Primitive(

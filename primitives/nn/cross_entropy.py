@@ -17,7 +17,7 @@ from ..core.primitive import Primitive
 from ..core.shape_dtype import REAL, ShapeDtype
 from ..core.test_samples import Domain, Operand, Sample
 
-__all__ = ["cross_entropy", "cross_entropy_slope"]
+__all__ = ["cross_entropy", "cross_entropy_grad"]
 
 
 def _infer_cross_entropy(primitive: Primitive, x: ShapeDtype, labels: ShapeDtype) -> ShapeDtype:
@@ -63,7 +63,7 @@ def _less_at_labels(x: Array, total: Array, labels: Array) -> Array:
 
 
 def _cross_entropy_grad(x: Array, loss: Array, g: Array, labels: Array) -> Array:
-    return cross_entropy_slope.bind((x, loss, g, labels), {})
+    return cross_entropy_grad.bind((x, loss, g, labels), {})
 
 
 def _cross_entropy_jvp(t: Array, ans: Array, x: Array, y: Array) -> Array:
@@ -124,8 +124,8 @@ def _cross_entropy_grad_reference(x: Buffer, loss: Buffer, g: Buffer, labels: Bu
     return np.asarray(g)[..., None] * out
 
 
-cross_entropy_slope = Primitive(
-    "cross_entropy_slope",
+cross_entropy_grad = Primitive(
+    "cross_entropy_grad",
     movable=slice(3, 4),
     infer=_infer_cross_entropy_grad,
     batch=batch_filled,

@@ -19,7 +19,7 @@ from ..core.primitive import Primitive
 from ..core.shape_dtype import REAL, ShapeDtype, result_type
 from ..core.test_samples import Sample
 
-__all__ = ["affine_normalize", "affine_normalize_slope", "normalize", "normalize_slope"]
+__all__ = ["affine_normalize", "affine_normalize_grad", "normalize", "normalize_grad"]
 
 
 def _infer_normalize(
@@ -47,7 +47,7 @@ def _normalized_rows(x: Array, eps: float, center: bool) -> Array:
 
 
 def _normalize_grad(g: Array, x: Array, eps: float, center: bool) -> Array:
-    return normalize_slope.bind((g, x), {"eps": eps, "center": center})
+    return normalize_grad.bind((g, x), {"eps": eps, "center": center})
 
 
 def _scale(x: Array, eps: float, center: bool) -> Array:
@@ -114,8 +114,8 @@ def _normalize_grad_reference(g: Buffer, x: Buffer, eps: float, center: bool) ->
     return moved
 
 
-normalize_slope = Primitive(
-    "normalize_slope",
+normalize_grad = Primitive(
+    "normalize_grad",
     infer=_infer_normalize,
     batch=batch_filled,
     vjp=(
@@ -220,7 +220,7 @@ def _taken_apart(packed: Array, x: Array, weight: Array, bias: bool) -> list[Arr
 def _affine_pullback(g: Array, xs: Sequence[Array], *, eps: float, center: bool) -> list[Array]:
     x, weight, *bias = xs
     params = {"eps": eps, "center": center, "bias": bool(bias)}
-    packed = affine_normalize_slope.bind((g, x, weight), params)
+    packed = affine_normalize_grad.bind((g, x, weight), params)
     return _taken_apart(packed, x, weight, bool(bias))
 
 
@@ -324,8 +324,8 @@ def _affine_grad_reference(
     return np.concatenate([*parts, *([g.sum(axis=-2, keepdims=True)] if bias else [])], axis=-2)
 
 
-affine_normalize_slope = Primitive(
-    "affine_normalize_slope",
+affine_normalize_grad = Primitive(
+    "affine_normalize_grad",
     infer=_infer_affine_grad,
     batch=batch_filled,
     pullback=_affine_grad_pullback,

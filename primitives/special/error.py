@@ -22,7 +22,7 @@ __all__ = [
     "exp10",
     "log_ndtr",
     "log_ndtr_gap",
-    "log_ndtr_slope",
+    "log_ndtr_grad",
     "logit",
     "ndtr",
     "ndtri",
@@ -111,29 +111,29 @@ ndtri = unary(
 )
 log_ndtr = unary(
     "log_ndtr",
-    lambda g, x: g * ops.log_ndtr_slope(x),
+    lambda g, x: g * ops.log_ndtr_grad(x),
     compute=by_scipy("log_ndtr"),
     reference="scipy.special.log_ndtr",
     doc="Returns the logarithm of ``ndtr(x)``, which does not underflow.",
     example="special.log_ndtr(float('-inf')) -> -inf",
 )
-log_ndtr_slope = unary(
-    "log_ndtr_slope",
+log_ndtr_grad = unary(
+    "log_ndtr_grad",
     lambda g, ans, x: -(g * (ans * ops.log_ndtr_gap(x))),
     compute=kernels.log_ndtr_slope,
-    reference="support.special_references.log_ndtr_slope",
+    reference="support.special_references.log_ndtr_grad",
     doc="Returns the derivative of ``log_ndtr``: the normal density over ``ndtr(x)``.",
 )
 log_ndtr_gap = unary(
     "log_ndtr_gap",
-    lambda g, ans, x: g * (1 - ops.log_ndtr_slope(x) * ans),
+    lambda g, ans, x: g * (1 - ops.log_ndtr_grad(x) * ans),
     compute=kernels.log_ndtr_gap,
     reference="support.special_references.log_ndtr_gap",
-    doc="Returns ``x + log_ndtr_slope(x)``.",
+    doc="Returns ``x + log_ndtr_grad(x)``.",
 )
 ndtri_exp = unary(
     "ndtri_exp",
-    lambda g, ans: g / ops.log_ndtr_slope(ans),
+    lambda g, ans: g / ops.log_ndtr_grad(ans),
     compute=by_scipy("ndtri_exp"),
     reference="scipy.special.ndtri_exp",
     domains=Domain(-3.0, -0.1),

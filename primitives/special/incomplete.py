@@ -21,13 +21,13 @@ from .gamma import DLMF, by_scipy, rgamma_grad
 __all__ = [
     "beta_density",
     "betainc",
-    "betainc_slope",
+    "betainc_grad",
     "betaincc",
     "betainccinv",
     "betaincinv",
     "gamma_density",
     "gammainc",
-    "gammainc_slope",
+    "gammainc_grad",
     "gammaincc",
     "gammainccinv",
     "gammaincinv",
@@ -101,13 +101,13 @@ def _gammainc_slope_vjp_x(g: Array, x: Array, y: Array, *, order: int) -> Array:
     return g * made[order]
 
 
-gammainc_slope = elementwise(
-    "gammainc_slope",
-    lambda g, x, y, *, order: g * ops.gammainc_slope(x, y, order=order + 1),
+gammainc_grad = elementwise(
+    "gammainc_grad",
+    lambda g, x, y, *, order: g * ops.gammainc_grad(x, y, order=order + 1),
     _gammainc_slope_vjp_x,
     compute=gamma_kernels.gammainc_slope,
     params=({"order": 1},),
-    reference="support.special_references.gammainc_slope",
+    reference="support.special_references.gammainc_grad",
     domains=POSITIVE,
     doc="Returns the derivative of ``gammainc`` by its parameter a.",
     arguments=GAMMAINC_ARGUMENTS,
@@ -115,7 +115,7 @@ gammainc_slope = elementwise(
 )
 gammainc = binary(
     "gammainc",
-    lambda g, x, y: g * ops.gammainc_slope(x, y, order=1),
+    lambda g, x, y: g * ops.gammainc_grad(x, y, order=1),
     lambda g, x, y: g * ops.gamma_density(x, y),
     compute=by_scipy("gammainc"),
     reference="support.special_references.gammainc",
@@ -127,7 +127,7 @@ gammainc = binary(
 )
 gammaincc = binary(
     "gammaincc",
-    lambda g, x, y: -(g * ops.gammainc_slope(x, y, order=1)),
+    lambda g, x, y: -(g * ops.gammainc_grad(x, y, order=1)),
     lambda g, x, y: -(g * ops.gamma_density(x, y)),
     compute=by_scipy("gammaincc"),
     reference="support.special_references.gammaincc",
@@ -147,7 +147,7 @@ def _over_density(numerator: Array, density: Array) -> Array:
 
 
 def _gammaincinv_vjp_a(g: Array, ans: Array, x: Array) -> Array:
-    slope = ops.gammainc_slope(x, ans, order=1)
+    slope = ops.gammainc_grad(x, ans, order=1)
     return -(g * _over_density(slope, ops.gamma_density(x, ans)))
 
 
@@ -254,14 +254,14 @@ def _betainc_slope_vjp_x(g: Array, x: Array, y: Array, z: Array, *, by_a: int, b
     return g * density(by_a, by_b)
 
 
-betainc_slope = elementwise(
-    "betainc_slope",
-    lambda g, x, y, z, *, by_a, by_b: g * ops.betainc_slope(x, y, z, by_a=by_a + 1, by_b=by_b),
-    lambda g, x, y, z, *, by_a, by_b: g * ops.betainc_slope(x, y, z, by_a=by_a, by_b=by_b + 1),
+betainc_grad = elementwise(
+    "betainc_grad",
+    lambda g, x, y, z, *, by_a, by_b: g * ops.betainc_grad(x, y, z, by_a=by_a + 1, by_b=by_b),
+    lambda g, x, y, z, *, by_a, by_b: g * ops.betainc_grad(x, y, z, by_a=by_a, by_b=by_b + 1),
     _betainc_slope_vjp_x,
     compute=beta_kernels.betainc_slope,
     params=({"by_a": 1, "by_b": 0},),
-    reference="support.special_references.betainc_slope",
+    reference="support.special_references.betainc_grad",
     domains=(MODERATE, MODERATE, UNIT_INTERVAL),
     doc="Returns a derivative of ``betainc`` by its parameters.",
     arguments=BETAINC_ARGUMENTS,
@@ -270,11 +270,11 @@ betainc_slope = elementwise(
 
 
 def _betainc_grad_a(a: Array, b: Array, x: Array) -> Array:
-    return ops.betainc_slope(a, b, x, by_a=1, by_b=0)
+    return ops.betainc_grad(a, b, x, by_a=1, by_b=0)
 
 
 def _betainc_grad_b(a: Array, b: Array, x: Array) -> Array:
-    return ops.betainc_slope(a, b, x, by_a=0, by_b=1)
+    return ops.betainc_grad(a, b, x, by_a=0, by_b=1)
 
 
 betainc = elementwise(

@@ -35,7 +35,7 @@ CASES = [
 ROUNDED = frozenset(
     {
         "affine_normalize", "cross_entropy", "log_softmax", "mean", "normalize",
-        "normalize_slope", "softmax", "softmax_derivative", "sum", "var",
+        "normalize_grad", "softmax", "softmax_grad", "sum", "var",
     }
 )  # fmt: skip
 

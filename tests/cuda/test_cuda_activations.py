@@ -26,16 +26,16 @@ UNARY = {
     "erf": {},
     "erfc": {},
     "gelu": {"approximate": True},
-    "gelu_slope": {"approximate": True},
+    "gelu_unit_grad": {"approximate": True},
 }
-EXACT = {"gelu": {"approximate": False}, "gelu_slope": {"approximate": False}}
+EXACT = {"gelu": {"approximate": False}, "gelu_unit_grad": {"approximate": False}}
 BINARY = {
-    "relu_derivative": {},
-    "sigmoid_derivative": {},
-    "tanh_derivative": {},
-    "silu_derivative": {},
-    "softplus_derivative": {},
-    "gelu_derivative": {"approximate": True},
+    "relu_grad": {},
+    "sigmoid_grad": {},
+    "tanh_grad": {},
+    "silu_grad": {},
+    "softplus_grad": {},
+    "gelu_grad": {"approximate": True},
     "relu_biased": {},
     "sigmoid_biased": {},
     "tanh_biased": {},
@@ -110,8 +110,8 @@ def layouts(x):
 def test_strides(dtype):
     for view in layouts(drawn(dtype, 5, 6, 7)):
         agree("gelu", [view], {"approximate": True}, dtype)
-        agree("relu_derivative", [view, drawn(dtype, *view.shape, seed=1)], {}, dtype)
-        agree("relu_derivative", [drawn(dtype, *view.shape, seed=1), view], {}, dtype)
+        agree("relu_grad", [view, drawn(dtype, *view.shape, seed=1)], {}, dtype)
+        agree("relu_grad", [drawn(dtype, *view.shape, seed=1), view], {}, dtype)
     wild = drawn(dtype, 2, 3, 2, 3, 2, 3).transpose(0, 2, 4, 1, 3, 5)[:, ::-1]
     agree("gelu", [wild], {"approximate": True}, dtype)
 
@@ -119,7 +119,7 @@ def test_strides(dtype):
 @pytest.mark.parametrize("name", BINARY)
 def test_of_two(name):
     params = BINARY[name]
-    for dtype in DTYPES if name == "relu_derivative" else ["float32"]:
+    for dtype in DTYPES if name == "relu_grad" else ["float32"]:
         for n in (0, 1, 5, 2100):
             agree(name, [drawn(dtype, n), drawn(dtype, n, seed=1)], params, dtype)
         agree(name, [drawn(dtype, 90, 64), drawn(dtype, 64, seed=1)], params, dtype)

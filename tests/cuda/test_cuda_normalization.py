@@ -59,9 +59,9 @@ def check(kernels, rows, length, name, center, bias):
     close(got, wanted_of("normalize", x, center=center), name)
     operands = [cupy.asarray(g), *on_gpu[:2]]
     got = kernels.normalize_slope(*operands[:2], eps=EPS, center=center)
-    close(got, wanted_of("normalize_slope", g, x, center=center), name, 3)
+    close(got, wanted_of("normalize_grad", g, x, center=center), name, 3)
     got = kernels.affine_normalize_slope(*operands, eps=EPS, center=center, bias=bias)
-    wanted = wanted_of("affine_normalize_slope", g, x, affine[0], center=center, bias=bias)
+    wanted = wanted_of("affine_normalize_grad", g, x, affine[0], center=center, bias=bias)
     close(got[:rows], wanted[:rows], name, 5)
     close(got[rows:], wanted[rows:], name, 2 * rows**0.5)
 
@@ -96,7 +96,7 @@ def test_weights_by_group(kernels, length):
         got = kernels.affine_normalize_slope(
             view(cupy.asarray(g)), *on_gpu[:2], eps=EPS, bias=True, **params
         )
-        wanted = wanted_of("affine_normalize_slope", view(g), *operands[:2], bias=True, **params)
+        wanted = wanted_of("affine_normalize_grad", view(g), *operands[:2], bias=True, **params)
         close(got, wanted, "float32", 10)
     shared = cupy.broadcast_to(cupy.asarray(weight[0, 0]), weight.shape)
     got = kernels.affine_normalize(cupy.asarray(x), shared, eps=EPS, **params)
@@ -127,7 +127,7 @@ def test_strides(kernels, view):
     for cotangent in (view(cupy.asarray(g)), two):
         got = kernels.affine_normalize_slope(cotangent, *on_gpu, eps=EPS, center=True, bias=True)
         operands = cotangent.get(), view(x), weight
-        wanted = wanted_of("affine_normalize_slope", *operands, center=True, bias=True)
+        wanted = wanted_of("affine_normalize_grad", *operands, center=True, bias=True)
         close(got, wanted, "float32", 20)
 
 

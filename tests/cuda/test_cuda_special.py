@@ -125,13 +125,13 @@ def test_complex_polygamma():
 # The function, and to which part the CPU's and the GPU's values agree for parameters that are not
 # less: of high orders what is integrated cancels where parameters are small.
 SLOPES = [
-    ("gammainc_slope", {"order": 1}, 0.0, 2e-12),
-    ("gammainc_slope", {"order": 2}, 0.0, 1e-10),
-    ("gammainc_slope", {"order": 7}, 0.5, 1e-8),
-    ("betainc_slope", {"by_a": 1, "by_b": 0}, 0.0, 1e-10),
-    ("betainc_slope", {"by_a": 0, "by_b": 1}, 0.0, 1e-10),
-    ("betainc_slope", {"by_a": 2, "by_b": 1}, 0.0, 1e-8),
-    ("betainc_slope", {"by_a": 3, "by_b": 4}, 0.5, 1e-8),
+    ("gammainc_grad", {"order": 1}, 0.0, 2e-12),
+    ("gammainc_grad", {"order": 2}, 0.0, 1e-10),
+    ("gammainc_grad", {"order": 7}, 0.5, 1e-8),
+    ("betainc_grad", {"by_a": 1, "by_b": 0}, 0.0, 1e-10),
+    ("betainc_grad", {"by_a": 0, "by_b": 1}, 0.0, 1e-10),
+    ("betainc_grad", {"by_a": 2, "by_b": 1}, 0.0, 1e-8),
+    ("betainc_grad", {"by_a": 3, "by_b": 4}, 0.5, 1e-8),
 ]
 EDGES = np.array([0.0, -1.0, 1e-310, 1e-160, 1e-3, 0.5, 1.0, 3.0, np.inf, np.nan])
 
@@ -140,7 +140,7 @@ EDGES = np.array([0.0, -1.0, 1e-310, 1e-160, 1e-3, 0.5, 1.0, 3.0, np.inf, np.nan
 def test_derivatives_by_parameters(name, params, least, rtol):
     primitive = registry[name]
     a, b = np.maximum(SHAPES, least)
-    operands = (a, b, UNIT) if name == "betainc_slope" else (a, a * np.exp(SPREAD / 5))
+    operands = (a, b, UNIT) if name == "betainc_grad" else (a, a * np.exp(SPREAD / 5))
     wanted = np.asarray(primitive(*operands, **params))
     got = ft.to_device(primitive(*map(placed, operands), **params), "cpu")
     np.testing.assert_allclose(got, wanted, rtol=rtol, atol=1e-290)
@@ -149,7 +149,7 @@ def test_derivatives_by_parameters(name, params, least, rtol):
 @pytest.mark.parametrize(("name", "params"), [SLOPES[i][:2] for i in (0, 1, 3, 4)])
 def test_derivatives_by_parameters_at_edges(name, params):
     primitive = registry[name]
-    shapes = EDGES[EDGES != 1e-310] if name == "betainc_slope" else EDGES
+    shapes = EDGES[EDGES != 1e-310] if name == "betainc_grad" else EDGES
     operands = (shapes[:, None, None], shapes[:, None], EDGES)[-2 - (name[0] == "b") :]
     wanted = np.asarray(primitive(*operands, **params))
     got = ft.to_device(primitive(*map(placed, operands), **params), "cpu")
@@ -178,11 +178,11 @@ def test_derivatives_by_parameters_are_a_launch_each(monkeypatch):
 @pytest.mark.parametrize("dtype", ["float16", "float32", "int32"])
 def test_dtypes_of_derivatives_by_parameters(dtype):
     a, x = np.array([[1], [2]]).astype(dtype), np.array([1, 2, 3]).astype(dtype)
-    wanted = np.asarray(registry.gammainc_slope(a, x, order=1))
-    got = registry.gammainc_slope(placed(a), placed(x), order=1)
+    wanted = np.asarray(registry.gammainc_grad(a, x, order=1))
+    got = registry.gammainc_grad(placed(a), placed(x), order=1)
     assert (got.dtype, got.shape) == (wanted.dtype, wanted.shape)
     np.testing.assert_allclose(ft.to_device(got, "cpu"), wanted, rtol=9 * np.finfo(got.dtype).eps)
-    empty = registry.gammainc_slope(placed(a[:0]), placed(x), order=1)
+    empty = registry.gammainc_grad(placed(a[:0]), placed(x), order=1)
     assert empty.shape == (0, 3)
-    with pytest.raises(TypeError, match="gammainc_slope is defined for real numbers only"):
-        registry.gammainc_slope(placed(a) * 1j, placed(x), order=1)
+    with pytest.raises(TypeError, match="gammainc_grad is defined for real numbers only"):
+        registry.gammainc_grad(placed(a) * 1j, placed(x), order=1)

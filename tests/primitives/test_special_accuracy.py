@@ -223,8 +223,8 @@ PLAIN = {
     "sine_integral": (mp.si, both_signs(1e-9, FAR)),
     "exp10": (lambda x: mp.mpf(10) ** x, between(-300, 300)),
     # Derivatives by a parameter, which are kernels of our own.
-    "gammainc_slope": (gamma_slope, around(1e-2, 200)),
-    "betainc_slope": (beta_slope(1, 0), in_unit(1e-2, 100)),
+    "gammainc_grad": (gamma_slope, around(1e-2, 200)),
+    "betainc_grad": (beta_slope(1, 0), in_unit(1e-2, 100)),
 }
 ZEROS = {
     "gammaln": (log_gamma, any_of(scales(1e-290, 1e290), between(0.5, 3), negative(1e-3, 150))),
@@ -263,8 +263,8 @@ INVERSES = {
 }
 OPTIONS = {
     "multigammaln": {"d": 3},
-    "gammainc_slope": {"order": 1},
-    "betainc_slope": {"by_a": 1, "by_b": 0},
+    "gammainc_grad": {"order": 1},
+    "betainc_grad": {"by_a": 1, "by_b": 0},
     "beta_density": {"low": 0, "high": 0},
 }
 

@@ -124,7 +124,7 @@ def test_a_rule_that_differentiates_leaves_the_turn_as_it_was():
 
     program = staged(loss, X)
     assert lines(program, "exp") == [here(backward, 2)]
-    assert lines(program, "tanh_derivative") == [here(inner, 1)]
+    assert lines(program, "tanh_grad") == [here(inner, 1)]
     assert set(lines(program, "multiply")) == {here(backward, 2), here(loss, 1)}
     assert slot.turn is None
 

@@ -46,7 +46,7 @@ def gamma_density(a, x):
 
 
 @elementwise
-def gammainc_slope(a, x, *, order):
+def gammainc_grad(a, x, *, order):
     """Returns a derivative of P(a, x) by a."""
     return mp.diff(lambda b: mp.gammainc(b, 0, x, regularized=True), a, order)
 
@@ -58,7 +58,7 @@ def beta_density(a, b, x, *, low, high):
 
 
 @elementwise
-def betainc_slope(a, b, x, *, by_a, by_b):
+def betainc_grad(a, b, x, *, by_a, by_b):
     """Returns a derivative of I_x(a, b) by a and b."""
 
     def value(p, q):
@@ -77,7 +77,7 @@ def erfcx_integral(x, *, order):
 
 
 @elementwise
-def log_ndtr_slope(x):
+def log_ndtr_grad(x):
     """Returns the normal density over the distribution."""
     return mp.npdf(x) / mp.ncdf(x)
 

@@ -232,7 +232,7 @@ def settled_grad(entry: Ahead, exact: ndarray, g: ndarray, labels: ndarray) -> n
 
 CROSS_ENTROPY_FUNCTIONS: dict[str, Callable[..., ndarray]] = {
     "cross_entropy": cross_entropy,
-    "cross_entropy_slope": cross_entropy_slope,
+    "cross_entropy_grad": cross_entropy_slope,
 }
 # They replace the former where reverse mode will ask for a derivative. They return the output, and
 # the array that stands for it in the rule.

@@ -41,7 +41,7 @@ def gammainc_slope(a: GpuOperand, x: GpuOperand, *, order: int) -> ndarray:
     """Returns the derivative of P(a, x) by a, of an order from 1 up."""
     if order > HIGHEST_KERNEL_ORDER:
         return special_gamma.gammainc_slope(cupy, a, x, order=order)
-    (a, x), out, dtype = as_doubles("gammainc_slope", a, x)
+    (a, x), out, dtype = as_doubles("gammainc_grad", a, x)
     if out.size:
         blocks = -(-out.size // INCOMPLETE_BLOCK_THREADS)
         places, weights = panel_nodes(f"cuda:{out.data.device_id}")
@@ -55,7 +55,7 @@ def betainc_slope(a: GpuOperand, b: GpuOperand, x: GpuOperand, *, by_a: int, by_
     """Returns a derivative of I_x(a, b) by a and b, of orders of which one is not 0."""
     if by_a + by_b > HIGHEST_KERNEL_ORDER:
         return special_beta.betainc_slope(cupy, a, b, x, by_a=by_a, by_b=by_b)
-    (a, b, x), out, dtype = as_doubles("betainc_slope", a, b, x)
+    (a, b, x), out, dtype = as_doubles("betainc_grad", a, b, x)
     if out.size:
         kind, blocks = f"{by_a}, {by_b}", -(-out.size // INCOMPLETE_BLOCK_THREADS)
         places, weights = panel_nodes(f"cuda:{out.data.device_id}")
@@ -64,6 +64,6 @@ def betainc_slope(a: GpuOperand, b: GpuOperand, x: GpuOperand, *, by_a: int, by_
 
 
 INCOMPLETE_FUNCTIONS: dict[str, Callable[..., ndarray]] = {
-    "betainc_slope": betainc_slope,
-    "gammainc_slope": gammainc_slope,
+    "betainc_grad": betainc_slope,
+    "gammainc_grad": gammainc_slope,
 }

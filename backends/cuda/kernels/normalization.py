@@ -217,7 +217,7 @@ def affine_normalize_slope(
 
 NORMALIZATION_FUNCTIONS: dict[str, Callable[..., ndarray]] = {
     "affine_normalize": affine_normalize,
-    "affine_normalize_slope": affine_normalize_slope,
+    "affine_normalize_grad": affine_normalize_slope,
     "normalize": normalize,
-    "normalize_slope": normalize_slope,
+    "normalize_grad": normalize_slope,
 }

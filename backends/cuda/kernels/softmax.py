@@ -208,5 +208,5 @@ SOFTMAX_FUNCTIONS: dict[str, Callable[..., ndarray]] = {
     "log_softmax": log_softmax,
     "logsumexp": logsumexp,
     "softmax": softmax,
-    "softmax_derivative": softmax_derivative,
+    "softmax_grad": softmax_derivative,
 }

@@ -29,8 +29,8 @@ __all__ = ["BodyCode"]
 
 # Derivatives as ufuncs of two operands: x, y, 1, or nothing for the result of the ufunc before.
 GRAD_UFUNCS = {
-    "tanh_derivative": [("multiply", "y", "y"), ("subtract", "1", ""), ("multiply", "", "x")],
-    "sigmoid_derivative": [("subtract", "1", "y"), ("multiply", "", "y"), ("multiply", "", "x")],
+    "tanh_grad": [("multiply", "y", "y"), ("subtract", "1", ""), ("multiply", "", "x")],
+    "sigmoid_grad": [("subtract", "1", "y"), ("multiply", "", "y"), ("multiply", "", "x")],
 }
 
 

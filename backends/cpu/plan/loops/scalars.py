@@ -244,9 +244,9 @@ NUMBER_WRITERS: dict[str, Callable[[Any, str, NumberOperands, type], str | None]
     "divide": _divide_text,
     "logical_not": _not_text,
     "negative": _negative_text,
-    "sigmoid_derivative": _grad_text,
+    "sigmoid_grad": _grad_text,
     "sqrt": _root_text,
     "square": _square_text,
-    "tanh_derivative": _grad_text,
+    "tanh_grad": _grad_text,
     "where": _where_text,
 }

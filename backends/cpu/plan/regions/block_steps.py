@@ -32,9 +32,9 @@ __all__ = ["LAST_AXIS_FUNCTIONS", "BlockOutput", "Blockwise"]
 
 SINGLE_AND_DOUBLE = "fd"
 REDUCTION_UFUNCS = {"sum": "add", "mean": "add", "max": "maximum", "min": "minimum"}
-ROW_FUNCTIONS = frozenset({"log_softmax", "softmax", "softmax_derivative", "var"})
+ROW_FUNCTIONS = frozenset({"log_softmax", "softmax", "softmax_grad", "var"})
 LAST_AXIS_FUNCTIONS = frozenset(
-    {"affine_normalize", "cross_entropy", "cross_entropy_slope", "normalize", "normalize_slope"}
+    {"affine_normalize", "cross_entropy", "cross_entropy_grad", "normalize", "normalize_grad"}
 )
 
 

@@ -121,23 +121,23 @@ def _soft_sign_steps(emit: BlockSteps, x: BlockValue) -> BlockValue:
 
 ELEMENTWISE_STEPS: dict[str, Callable[..., BlockValue | None]] = {
     "gelu": _gelu_steps,
-    "gelu_derivative": _gelu_grad_steps,
+    "gelu_grad": _gelu_grad_steps,
     "logistic": _sigmoid_steps,
     "logistic_density": _logistic_density_steps,
     "logistic_loss": _logistic_loss_steps,
     "one_less_square": _one_less_square_steps,
     "relu": _relu_steps,
     "relu_biased": _relu_biased_steps,
-    "relu_derivative": _relu_grad_steps,
+    "relu_grad": _relu_grad_steps,
     "sigmoid": _sigmoid_steps,
     "sigmoid_biased": _sigmoid_biased_steps,
-    "sigmoid_derivative": _sigmoid_grad_steps,
+    "sigmoid_grad": _sigmoid_grad_steps,
     "silu": _silu_steps,
     "soft_sign": _soft_sign_steps,
     "softplus": _softplus_steps,
-    "softplus_derivative": _softplus_grad_steps,
+    "softplus_grad": _softplus_grad_steps,
     "tanh_biased": _tanh_biased_steps,
-    "tanh_derivative": _tanh_grad_steps,
+    "tanh_grad": _tanh_grad_steps,
 }
 
 # -- along rows: of values with all their axes, of one dtype. ``axes`` are joined ones, ``count`` is
@@ -232,8 +232,8 @@ def _affine_normalize_steps(
 ROW_STEPS: dict[str, Callable[..., BlockValue | None]] = {
     "affine_normalize": _affine_normalize_steps,
     "normalize": _normalize_steps,
-    "normalize_slope": _normalize_grad_steps,
+    "normalize_grad": _normalize_grad_steps,
     "softmax": _softmax_steps,
-    "softmax_derivative": _softmax_grad_steps,
+    "softmax_grad": _softmax_grad_steps,
     "var": _row_variances,
 }

@@ -22,16 +22,7 @@ from ..primitives.random.rejection import gamma_moment, random_loggamma
 from .continuous import normal
 from .keys import RandomKey, beside_draws, checked_key, real_dtype, real_parameters, split
 
-__all__ = [
-    "beta",
-    "chisquare",
-    "dirichlet",
-    "f",
-    "gamma",
-    "loggamma",
-    "student_t",
-    "t",
-]
+__all__ = ["beta", "chisquare", "dirichlet", "f", "gamma", "loggamma", "student_t", "t"]
 
 # -- derivatives
 

@@ -22,7 +22,7 @@ from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import beside, device_of, wrap
 from ..primitives.core.derivative_rules import shape_of
-from ..primitives.core.errors import ConcretizationError, DeviceError, ShapeError, describe, message
+from ..primitives.core.errors import ConcretizationError, DeviceError, describe, message, misfit
 from ..primitives.core.shape_dtype import REAL, broadcast_shapes, finfo, number_dtype
 from ..primitives.random.bits import random_bits, random_keys
 from .key_reuse import ledger
@@ -172,12 +172,7 @@ def checked_key(key: RandomKey, use: bool = True) -> RandomKey:
 
 
 def words(
-    key: RandomKey,
-    shape: Shape,
-    width: int,
-    stream: int,
-    start: ArrayLike = 0,
-    use: bool = True,
+    key: RandomKey, shape: Shape, width: int, stream: int, start: ArrayLike = 0, use: bool = True
 ) -> Array:
     """Returns words of a number of bits from one of a key's streams, from block ``start`` on.
 
@@ -226,13 +221,10 @@ def check_fit(name: str, shape: Shape, *parameters: ArrayLike) -> None:
         ShapeError: they do not.
     """
     if broadcast_shapes(name, shape, *map(shape_of, parameters)) != shape:
-        raise ShapeError(
-            message(
-                f"{name}: parameters of shape {' and '.join(str(shape_of(p)) for p in parameters)} "
-                f"do not broadcast to the shape {shape}",
-                fix="pass shape=, the shape of the result, parameters' axes included",
-                number=16,
-            )
+        raise misfit(
+            f"{name}: parameters of shape {' and '.join(str(shape_of(p)) for p in parameters)} "
+            f"do not broadcast to the shape {shape}",
+            "pass shape=, the shape of the result, parameters' axes included",
         )
 
 

@@ -9,7 +9,7 @@ from ..numpy.creation import asarray
 from ..primitives.core.annotations import ArrayLike
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
-from ..primitives.core.errors import ShapeError, message
+from ..primitives.core.errors import misfit
 from .continuous import normal
 from .keys import RandomKey, beside_draws, check_fit, real_dtype, shape_for, shape_of_draws
 
@@ -57,12 +57,9 @@ def multivariate_normal(
     mean, cov = (ops.astype(asarray(x), dtype) for x in given)
     n = mean.shape[-1] if mean.shape else -1
     if n < 0 or cov.shape[-2:] != (n, n):
-        raise ShapeError(
-            message(
-                f"multivariate_normal: mean of shape {mean.shape}, cov of shape {cov.shape}",
-                fix="mean of shape (..., n) goes with cov of shape (..., n, n)",
-                number=16,
-            )
+        raise misfit(
+            f"multivariate_normal: mean of shape {mean.shape}, cov of shape {cov.shape}",
+            "mean of shape (..., n) goes with cov of shape (..., n, n)",
         )
     batches = np.empty(mean.shape[:-1]), np.empty(cov.shape[:-2])
     shape = shape_for("multivariate_normal", shape, *batches)

@@ -14,7 +14,7 @@ from ..primitives.core.annotations import ArrayLike
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.derivative_rules import shape_of
-from ..primitives.core.errors import ShapeError, message
+from ..primitives.core.errors import misfit
 from ..primitives.core.shape_dtype import canonical_axis
 from .continuous import gumbel
 from .discrete import randint
@@ -95,12 +95,9 @@ def choice(
     if parts is not None:
         (parts,) = beside_draws("choice", parts)
     if p is not None and shape_of(p) != (length,):
-        raise ShapeError(
-            message(
-                f"choice: probabilities of shape {shape_of(p)} for {length} parts",
-                fix=f"give one probability for each, in shape ({length},)",
-                number=16,
-            )
+        raise misfit(
+            f"choice: probabilities of shape {shape_of(p)} for {length} parts",
+            f"give one probability for each, in shape ({length},)",
         )
     if p is None:
         if replace:

@@ -11,13 +11,6 @@ from ..faces.publish import publish
 from .derivatives import hessian, hessian_pattern, jacobian, jacobian_pattern
 from .triplets import Pattern, Triplets
 
-__all__ = [
-    "Pattern",
-    "Triplets",
-    "hessian",
-    "hessian_pattern",
-    "jacobian",
-    "jacobian_pattern",
-]
+__all__ = ["Pattern", "Triplets", "hessian", "hessian_pattern", "jacobian", "jacobian_pattern"]
 
 publish(globals())

@@ -15,7 +15,7 @@ from ..backends.errors.public_functions import check_function, guarded
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import beside, device_of
-from ..primitives.core.errors import ShapeError, function_name, message
+from ..primitives.core.errors import function_name, misfit
 from ..primitives.core.shape_dtype import INEXACT, ShapeDtype, shape_dtype
 from ..programs.staging import make_program
 from ..transforms.grad import grad, vjp
@@ -93,11 +93,7 @@ def hessian_pattern(fun: Callable[..., Any], argnums: int = 0) -> Callable[..., 
 
 
 def jacobian(
-    fun: Callable[..., Any],
-    argnums: int = 0,
-    *,
-    pattern: Pattern | None = None,
-    mode: str = "auto",
+    fun: Callable[..., Any], argnums: int = 0, *, pattern: Pattern | None = None, mode: str = "auto"
 ) -> Callable[..., Triplets]:
     """Returns a function that computes the Jacobian of ``fun`` as triplets.
 
@@ -244,13 +240,10 @@ def _check_pattern(fun: Callable[..., Any], pattern: Any) -> None:
 def _check_size(fun: Callable[..., Any], pattern: Pattern, axis: int, size: int) -> None:
     if pattern.shape[axis] != size:
         what, others = (("result", "rows"), ("argument", "columns"))[axis]
-        raise ShapeError(
-            message(
-                f"the pattern of shape {pattern.shape} for {function_name(fun)} has "
-                f"{pattern.shape[axis]} {others}, but the {what} has {size} elements",
-                fix="find the pattern for arguments of these shapes",
-                number=16,
-            )
+        raise misfit(
+            f"the pattern of shape {pattern.shape} for {function_name(fun)} has "
+            f"{pattern.shape[axis]} {others}, but the {what} has {size} elements",
+            "find the pattern for arguments of these shapes",
         )
 
 

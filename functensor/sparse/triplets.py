@@ -15,7 +15,7 @@ from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import beside
 from ..primitives.core.derivative_rules import shape_of
-from ..primitives.core.errors import ShapeError, message
+from ..primitives.core.errors import misfit
 
 __all__ = ["Pattern", "Triplets"]
 
@@ -41,12 +41,9 @@ class Pattern:
         height, width = shape
         rows, cols = np.asarray(rows, np.int64), np.asarray(cols, np.int64)
         if rows.shape != cols.shape or rows.ndim != 1:
-            raise ShapeError(
-                message(
-                    f"Pattern: rows of shape {rows.shape} and columns of shape {cols.shape}",
-                    fix="give a row and a column for each place, on one axis",
-                    number=16,
-                )
+            raise misfit(
+                f"Pattern: rows of shape {rows.shape} and columns of shape {cols.shape}",
+                "give a row and a column for each place, on one axis",
             )
         inside = (rows >= 0) & (rows < height) & (cols >= 0) & (cols < width)
         if not inside.all():
@@ -134,13 +131,9 @@ class Triplets:
         other = asarray(other)
         shape = shape_of(other)
         if not shape or shape[0] != self.shape[1] or len(shape) > 2:
-            raise ShapeError(
-                message(
-                    f"a sparse matrix of shape {self.shape} times an array of shape {shape}",
-                    fix=f"multiply with a vector of {self.shape[1]} elements, or a matrix of as "
-                    "many rows",
-                    number=16,
-                )
+            raise misfit(
+                f"a sparse matrix of shape {self.shape} times an array of shape {shape}",
+                f"multiply with a vector of {self.shape[1]} elements, or a matrix of as many rows",
             )
         values = ops.reshape(self.values, (-1,) + (1,) * (len(shape) - 1))
         terms = ops.multiply(values, ops.index(other, self.cols))

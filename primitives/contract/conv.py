@@ -15,6 +15,7 @@ from ..core.annotations import ArrayLike, Prepared
 from ..core.annotations import operations as ops
 from ..core.array import Array
 from ..core.derivative_rules import shape_of
+from ..core.errors import misfit
 from ..core.families import linear
 from ..core.primitive import Primitive
 from ..core.registry import registry
@@ -25,7 +26,6 @@ from ..shape.sliding_windows import (
     PaddingLike,
     count_windows,
     per_axis,
-    refuse,
     resolve_padding,
     spatial_of,
 )
@@ -55,7 +55,7 @@ def _resolved_geometry(
 ) -> Geometry:
     rank = len(spatial)
     if len(kernel) != rank:
-        raise refuse(
+        raise misfit(
             f"{name}: a kernel of {len(kernel)} spatial axes on {rank} spatial axes",
             "x is laid out (batch, channels, *spatial), w (outputs, channels / groups, *kernel)",
         )
@@ -68,7 +68,7 @@ def _resolved_geometry(
 def _channels_per_group(name: str, what: str, channels: int, groups: int) -> int:
     """Returns how many channels a group has."""
     if channels % groups:
-        raise refuse(
+        raise misfit(
             f"{name}: {channels} {what} do not divide into groups={groups}",
             f"make their number a multiple of {groups}",
         )
@@ -77,7 +77,7 @@ def _channels_per_group(name: str, what: str, channels: int, groups: int) -> int
 
 def _check_equal(name: str, first: str, a: int | Shape, second: str, b: int | Shape) -> None:
     if a != b:
-        raise refuse(
+        raise misfit(
             f"{name}: {first} is {a}, {second} is {b}",
             "x is laid out (batch, channels, *spatial), w (outputs, channels / groups, *kernel)",
         )
@@ -425,7 +425,7 @@ def conv_transpose(
     extra = per_axis(name, "output_padding", output_padding, rank, least=0)
     for axis, (more, *bounds) in enumerate(zip(extra, strides, geometry.dilation)):
         if more >= max(bounds):
-            raise refuse(
+            raise misfit(
                 f"{name}: along spatial axis {axis}, output_padding is {more}, the stride is "
                 f"{bounds[0]} and the dilation {bounds[1]}",
                 f"output_padding is less than the larger one: {max(bounds) - 1} at most",

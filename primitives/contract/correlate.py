@@ -12,7 +12,7 @@ import numpy as np
 
 from ...backends.annotations import ArrayModule, Buffer
 from ..core.annotations import operations as ops
-from ..core.errors import ShapeError, message
+from ..core.errors import misfit
 from ..core.families import batch_filled, linear
 from ..core.primitive import Primitive
 from ..core.shape_dtype import ShapeDtype, result_type
@@ -24,12 +24,9 @@ __all__ = ["convolve_full", "correlate_valid"]
 def _refuse_sequences(name: str, x: ShapeDtype, y: ShapeDtype, longer: bool) -> None:
     n, m = x.shape[-1], y.shape[-1]
     if x.shape[:-1] != y.shape[:-1] or not n or not m or (longer and n < m):
-        raise ShapeError(
-            message(
-                f"{name}: sequences of shapes {x.shape} and {y.shape}",
-                fix="give two sequences of at least one element, the longer one first",
-                number=16,
-            )
+        raise misfit(
+            f"{name}: sequences of shapes {x.shape} and {y.shape}",
+            "give two sequences of at least one element, the longer one first",
         )
 
 

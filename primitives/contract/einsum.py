@@ -19,7 +19,7 @@ from ..core.annotations import operations as ops
 from ..core.array import Array
 from ..core.buffers import beside, operands_together
 from ..core.derivative_rules import shape_of
-from ..core.errors import ShapeError, message, refuse_out
+from ..core.errors import ShapeError, misfit, refuse_out
 from ..core.kept_values import Keepers
 from ..core.primitive import Primitive
 from ..core.shape_dtype import ShapeDtype, result_type
@@ -52,7 +52,7 @@ def fresh(taken: str) -> str:
 
 
 def _refuse(what: str, fix: str) -> ShapeError:
-    return ShapeError(message(f"einsum: {what}", fix=fix, number=16))
+    return misfit(f"einsum: {what}", fix)
 
 
 def _expand(labels: Sequence[Any], ndim: int, index: int, written: str) -> list[Any]:

@@ -14,7 +14,7 @@ from ..core.annotations import operations as ops
 from ..core.array import Array
 from ..core.buffers import beside
 from ..core.derivative_rules import shape_of
-from ..core.errors import ShapeError, message
+from ..core.errors import misfit
 from ..core.families import batch_elementwise
 from ..core.primitive import Primitive
 from ..core.shape_dtype import ShapeDtype, broadcast_shapes, result_type, shape_dtype
@@ -26,13 +26,10 @@ __all__ = ["linear_filter"]
 
 def _infer_filter(primitive: Primitive, b: ShapeDtype, a: ShapeDtype, x: ShapeDtype) -> ShapeDtype:
     if not min(b.ndim, a.ndim, x.ndim) or not b.shape[-1] or not a.shape[-1]:
-        raise ShapeError(
-            message(
-                f"linear_filter: coefficients of shapes {b.shape} and {a.shape} for sequences of "
-                f"shape {x.shape}",
-                fix="give at least one coefficient in each polynomial, along the last axis",
-                number=16,
-            )
+        raise misfit(
+            f"linear_filter: coefficients of shapes {b.shape} and {a.shape} for sequences of "
+            f"shape {x.shape}",
+            "give at least one coefficient in each polynomial, along the last axis",
         )
     stack = broadcast_shapes(primitive.name, b.shape[:-1], a.shape[:-1], x.shape[:-1])
     return ShapeDtype((*stack, x.shape[-1]), result_type(b.dtype, a.dtype, x.dtype))
@@ -141,16 +138,8 @@ linear_filter: Primitive = Primitive(
     infer=_infer_filter,
     batch=batch_elementwise,
     broadcasts=True,
-    vjp=(
-        _filter_vjp_numerator,
-        _filter_vjp_denominator,
-        _filter_vjp_sequences,
-    ),
-    jvp=(
-        _filter_jvp_numerator,
-        _filter_jvp_denominator,
-        _filter_jvp_sequences,
-    ),
+    vjp=(_filter_vjp_numerator, _filter_vjp_denominator, _filter_vjp_sequences),
+    jvp=(_filter_jvp_numerator, _filter_jvp_denominator, _filter_jvp_sequences),
     reference=_filter_reference,
     dtypes="fdD",
     samples=[

@@ -20,7 +20,7 @@ from ..core.annotations import operations as ops
 from ..core.array import Array
 from ..core.buffers import DEVICE_TYPES, operands_together
 from ..core.derivative_rules import shape_of
-from ..core.errors import ShapeError, message, refuse_out
+from ..core.errors import misfit, refuse_out
 from ..core.primitive import Binary, Primitive
 from ..core.registry import registry
 from ..core.shape_dtype import ShapeDtype, canonical_axis, result_type
@@ -28,16 +28,7 @@ from ..core.test_samples import Sample
 from ..core.ufunc_methods import on_axes
 from .einsum import axis_letters, einsum
 
-__all__ = [
-    "dot",
-    "inner",
-    "kron",
-    "matmul",
-    "outer",
-    "tensordot",
-    "vdot",
-    "vecdot",
-]
+__all__ = ["dot", "inner", "kron", "matmul", "outer", "tensordot", "vdot", "vecdot"]
 
 
 # -- matmul
@@ -70,24 +61,18 @@ def _multiply_matrices(xp: ArrayModule, x: Buffer, y: Buffer) -> Buffer:
 
 def _infer_matmul(primitive: Primitive, x: ShapeDtype, y: ShapeDtype) -> ShapeDtype:
     if not x.shape or not y.shape:
-        raise ShapeError(
-            message(
-                f"matmul: shapes {x.shape} and {y.shape}: a scalar has no axis to sum over",
-                fix="x * y multiplies by a scalar",
-                number=16,
-            )
+        raise misfit(
+            f"matmul: shapes {x.shape} and {y.shape}: a scalar has no axis to sum over",
+            "x * y multiplies by a scalar",
         )
     summed = max(-2, -y.ndim)
     leading = range(-min(x.ndim, y.ndim), -2)
     for a, b in [(-1, summed), *zip(leading, leading)]:
         if x.shape[a] != y.shape[b] and (a == -1 or 1 not in (x.shape[a], y.shape[b])):
-            raise ShapeError(
-                message(
-                    f"matmul: shapes {x.shape} and {y.shape} do not fit: axis {a} of the first "
-                    f"has length {x.shape[a]}, axis {b} of the second {y.shape[b]}",
-                    fix="transpose one of them, e.g. x @ y.mT; einsum names the axes",
-                    number=16,
-                )
+            raise misfit(
+                f"matmul: shapes {x.shape} and {y.shape} do not fit: axis {a} of the first "
+                f"has length {x.shape[a]}, axis {b} of the second {y.shape[b]}",
+                "transpose one of them, e.g. x @ y.mT; einsum names the axes",
             )
     stack = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
     shape = (*stack, *x.shape[-2:-1], *(y.shape[-1:] if y.ndim > 1 else ()))
@@ -259,26 +244,20 @@ def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[ShapeLike] = 2) -
         chosen = [range(m - axes, m), range(axes)]
     summed = [[canonical_axis(v, k) for v in own] for own, k in zip(chosen, (m, n), strict=True)]
     if len(summed[0]) != len(summed[1]):
-        raise ShapeError(
-            message(
-                f"tensordot: {len(summed[0])} axes of the first operand and {len(summed[1])} of "
-                "the second",
-                fix="name as many axes of one as of the other",
-                number=16,
-            )
+        raise misfit(
+            f"tensordot: {len(summed[0])} axes of the first operand and {len(summed[1])} of "
+            "the second",
+            "name as many axes of one as of the other",
         )
     names = axis_letters()
     x_names = [next(names) for _ in range(m)]
     y_names = [next(names) for _ in range(n)]
     for i, j in zip(*summed, strict=True):
         if shapes[0][i] != shapes[1][j]:
-            raise ShapeError(
-                message(
-                    f"tensordot: shapes {shapes[0]} and {shapes[1]} do not contract: axis {i} of "
-                    f"the first has length {shapes[0][i]}, axis {j} of the second {shapes[1][j]}",
-                    fix="axes=((axes of a), (axes of b)) in the same order",
-                    number=16,
-                )
+            raise misfit(
+                f"tensordot: shapes {shapes[0]} and {shapes[1]} do not contract: axis {i} of "
+                f"the first has length {shapes[0][i]}, axis {j} of the second {shapes[1][j]}",
+                "axes=((axes of a), (axes of b)) in the same order",
             )
         y_names[j] = x_names[i]
     kept = [v for v in x_names if v not in y_names] + [v for v in y_names if v not in x_names]
@@ -396,12 +375,9 @@ def vecdot(
         v if axis == -1 else ops.moveaxis(v, axis, -1) for v in operands_together("vecdot", x, y)
     )
     if shape_of(x)[-1:] != shape_of(y)[-1:]:
-        raise ShapeError(
-            message(
-                f"vecdot: {shape_of(x)} and {shape_of(y)} end in vectors of different lengths",
-                fix="axis= names the axis of the vectors in both arrays",
-                number=16,
-            )
+        raise misfit(
+            f"vecdot: {shape_of(x)} and {shape_of(y)} end in vectors of different lengths",
+            "axis= names the axis of the vectors in both arrays",
         )
     return ops.einsum("...i,...i->...", ops.conj(x), y)
 

@@ -19,16 +19,7 @@ from ..core.test_samples import DISTINCT, LOGICAL, NONZERO, REAL, Domain
 if TYPE_CHECKING:
     from inspect import Signature
 
-__all__ = [
-    "clip",
-    "exceeds",
-    "fmax",
-    "fmin",
-    "heaviside",
-    "maximum",
-    "minimum",
-    "where",
-]
+__all__ = ["clip", "exceeds", "fmax", "fmin", "heaviside", "maximum", "minimum", "where"]
 
 
 def _compute_exceeds(xp: ArrayModule, x: Buffer, y: Buffer) -> Buffer:

@@ -331,10 +331,8 @@ def _svd_vjp(g: Array, ans: Array, x: Array, *, full_matrices: bool) -> Array:
     by_v, by_v_rest = _split_columns(adjoint(by_vh), min(shape))
     inner_u, inner_v = ops.matmul(f.u.mT, by_u), ops.matmul(f.v.mT, by_v)
     turned, twisted = f.turning * (inner_u + inner_v), f.twisting * (inner_u - inner_v)
-    by_change = (
-        0.5 * (turned + adjoint(turned) + twisted - adjoint(twisted))
-        + diagonal_matrix(ops.real(by_s))
-    )
+    by_change = 0.5 * (turned + adjoint(turned) + twisted - adjoint(twisted))
+    by_change = by_change + diagonal_matrix(ops.real(by_s))
     out = ops.matmul(conjugate(f.u), ops.matmul(by_change, f.v.mT))
     by_image = _by_image(f.u, f.u_rest, by_u, by_u_rest)
     if by_image is not None:
@@ -347,9 +345,7 @@ def _svd_vjp(g: Array, ans: Array, x: Array, *, full_matrices: bool) -> Array:
 
 svd = of_matrices(
     "svd",
-    lambda a, full_matrices: (
-        sum(int(np.prod(shape)) for shape in svd_shapes(a, full_matrices)),
-    ),
+    lambda a, full_matrices: (sum(int(np.prod(shape)) for shape in svd_shapes(a, full_matrices)),),
     square=False,
     compute=_svd,
     reference=lambda a, full_matrices: _svd(np, a, full_matrices=full_matrices),

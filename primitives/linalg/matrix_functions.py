@@ -91,9 +91,7 @@ def _sylvester(xp: ArrayModule, a: Buffer, b: Buffer, q: Buffer) -> Buffer:
     return out
 
 
-def _sylvester_pullback(
-    g: Array, ans: Array, x: Array, y: Array
-) -> tuple[Array, Array, Array]:
+def _sylvester_pullback(g: Array, ans: Array, x: Array, y: Array) -> tuple[Array, Array, Array]:
     by_z = ops.solve_sylvester(x.mT, y.mT, g)
     return -ops.matmul(by_z, ans.mT), -ops.matmul(ans.mT, by_z), by_z
 

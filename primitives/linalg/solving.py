@@ -22,16 +22,7 @@ from ..core.test_samples import NONZERO, Sample
 from ..reduce.reductions import spread_over_axes
 from .stacks import adjoint, conjugate, hermitian_part, near, of_matrices, safe_reciprocal
 
-__all__ = [
-    "cholesky",
-    "cofactors",
-    "det",
-    "euclidean_norm",
-    "inv",
-    "pinv",
-    "slogdet",
-    "solve",
-]
+__all__ = ["cholesky", "cofactors", "det", "euclidean_norm", "inv", "pinv", "slogdet", "solve"]
 
 EYE = {n: 3.0 * np.eye(n) for n in (0, 1, 2, 3)}
 
@@ -50,10 +41,7 @@ solve = of_matrices(
     compute=lambda xp, a, b: linalg.solve(xp, a, b),
     reference=np.linalg.solve,
     pullback=_solve_pullback,
-    jvp=(
-        lambda g, ans, x: -ops.solve(x, ops.matmul(g, ans)),
-        lambda g, x: ops.solve(x, g),
-    ),
+    jvp=(lambda g, ans, x: -ops.solve(x, ops.matmul(g, ans)), lambda g, x: ops.solve(x, g)),
     dtypes="fdD",
     samples=[
         Sample(near(EYE[3]), (3, 2)),
@@ -159,12 +147,7 @@ cofactors = of_matrices(
     vjp=_cofactors_rule,
     jvp=_cofactors_rule,
     dtypes="fdD",
-    samples=[
-        Sample((3, 3)),
-        Sample((2, 2, 2), (2, 2)),
-        Sample((2, 3, 3), (3, 3)),
-        Sample((0, 0)),
-    ],
+    samples=[Sample((3, 3)), Sample((2, 2, 2), (2, 2)), Sample((2, 3, 3), (3, 3)), Sample((0, 0))],
     doc="""Returns the gradient of the derivative of the determinant along directions.
 
     Without a direction that is the matrix of cofactors, ``det(x) inv(x).mT``, for singular
@@ -295,9 +278,7 @@ def _direction(x: Array, ans: Array, axis: Axes) -> Array:
     return conjugate(x) * spread_over_axes(safe_reciprocal(ans, ans == 0), shape_of(x), axis)
 
 
-def _euclidean_norm_jvp(
-    g: Array, ans: Array, x: Array, *, axis: Axes, keepdims: bool
-) -> Array:
+def _euclidean_norm_jvp(g: Array, ans: Array, x: Array, *, axis: Axes, keepdims: bool) -> Array:
     change = ops.real(g * _direction(x, ans, axis))
     return ops.sum(change, axis=axis, keepdims=keepdims) if axis else change
 

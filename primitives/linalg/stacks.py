@@ -19,7 +19,7 @@ from ..core.annotations import operations as ops
 from ..core.array import Array
 from ..core.buffers import beside
 from ..core.derivative_rules import shape_of
-from ..core.errors import ShapeError, message
+from ..core.errors import misfit
 from ..core.families import batch_elementwise
 from ..core.primitive import Primitive
 from ..core.shape_dtype import ShapeDtype, broadcast_shapes, finfo, result_type
@@ -67,13 +67,10 @@ def of_matrices(
     def infer(primitive: Primitive, *operands: ShapeDtype, **params: Any) -> ShapeDtype:
         first = operands[0].shape
         if min(x.ndim for x in operands) < 2 or (square and first[-1] != first[-2]):
-            raise ShapeError(
-                message(
-                    f"{name}: {' and '.join(str(x.shape) for x in operands)} are no stacks of "
-                    f"{'square ' if square else ''}matrices",
-                    fix="the last two axes are the matrix, e.g. x[..., None] for columns",
-                    number=16,
-                )
+            raise misfit(
+                f"{name}: {' and '.join(str(x.shape) for x in operands)} are no stacks of "
+                f"{'square ' if square else ''}matrices",
+                "the last two axes are the matrix, e.g. x[..., None] for columns",
             )
         stack = broadcast_shapes(name, *(x.shape[:-2] for x in operands))
         tail = core(*(x.shape[-2:] for x in operands), **params)
@@ -83,12 +80,7 @@ def of_matrices(
     if callable(declared.get("compute")):
         declared["compute"] = calmly(declared["compute"])
     return Primitive(
-        name,
-        family="matrices",
-        infer=infer,
-        batch=batch_elementwise,
-        broadcasts=True,
-        **declared,
+        name, family="matrices", infer=infer, batch=batch_elementwise, broadcasts=True, **declared
     )
 
 

@@ -246,7 +246,6 @@ lu = of_matrices(
 )
 
 
-
 def _permutation_reference(pivots: Buffer, rows: int) -> Buffer:
     out = np.empty((*pivots.shape[:-1], rows), np.intp)
     for place in np.ndindex(*pivots.shape[:-1]):

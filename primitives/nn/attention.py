@@ -24,7 +24,7 @@ from ..core.annotations import ArrayLike, Prepared, Value
 from ..core.annotations import operations as ops
 from ..core.array import Array
 from ..core.derivative_rules import shape_of
-from ..core.errors import ShapeError, message
+from ..core.errors import misfit
 from ..core.families import filled_operands
 from ..core.primitive import Primitive
 from ..core.shape_dtype import ShapeDtype
@@ -58,18 +58,13 @@ def check_shapes(name: str, shapes: Sequence[Shape]) -> None:
     )
     if fits and mask is not None:
         full = (*q[:-1], k[-2])
-        fits = len(mask) <= len(full) and all(
-            m in (1, n) for m, n in zip(mask[::-1], full[::-1])
-        )
+        fits = len(mask) <= len(full) and all(m in (1, n) for m, n in zip(mask[::-1], full[::-1]))
     if not fits:
         with_mask = "" if mask is None else f" and a mask of shape {mask}"
-        raise ShapeError(
-            message(
-                f"{name}: queries of shape {q}, keys {k}, values {v}{with_mask}",
-                fix="give queries (..., queries, width), keys (..., keys, width), values (..., "
-                "keys, outputs), and a mask that broadcasts to (..., queries, keys)",
-                number=16,
-            )
+        raise misfit(
+            f"{name}: queries of shape {q}, keys {k}, values {v}{with_mask}",
+            "give queries (..., queries, width), keys (..., keys, width), values (..., "
+            "keys, outputs), and a mask that broadcasts to (..., queries, keys)",
         )
 
 
@@ -98,12 +93,9 @@ def _infer_attention_grad(primitive: Primitive, *operands: ShapeDtype, **params:
     g, out, q, k, v, *masks = operands
     wanted = _infer_attention(primitive, q, k, v, *masks).shape
     if g.shape != wanted or out.shape != wanted:
-        raise ShapeError(
-            message(
-                f"{primitive.name}: a cotangent of shape {g.shape} and an output of {out.shape}",
-                fix=f"give arrays of shape {wanted}",
-                number=16,
-            )
+        raise misfit(
+            f"{primitive.name}: a cotangent of shape {g.shape} and an output of {out.shape}",
+            f"give arrays of shape {wanted}",
         )
     return ShapeDtype(stacked_shape(q.shape, k.shape, v.shape), q.dtype)
 

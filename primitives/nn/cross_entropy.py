@@ -11,7 +11,7 @@ from ..core.annotations import operations as ops
 from ..core.array import Array
 from ..core.buffers import beside
 from ..core.derivative_rules import shape_of
-from ..core.errors import ShapeError, message
+from ..core.errors import misfit
 from ..core.families import batch_filled
 from ..core.primitive import Primitive
 from ..core.shape_dtype import REAL, ShapeDtype
@@ -22,12 +22,9 @@ __all__ = ["cross_entropy", "cross_entropy_grad"]
 
 def _infer_cross_entropy(primitive: Primitive, x: ShapeDtype, labels: ShapeDtype) -> ShapeDtype:
     if not x.shape or x.shape[:-1] != labels.shape:
-        raise ShapeError(
-            message(
-                f"{primitive.name}: labels of shape {labels.shape} for logits of shape {x.shape}",
-                fix="give one label for each row of logits: their shape without the last axis",
-                number=16,
-            )
+        raise misfit(
+            f"{primitive.name}: labels of shape {labels.shape} for logits of shape {x.shape}",
+            "give one label for each row of logits: their shape without the last axis",
         )
     return ShapeDtype(labels.shape, x.dtype if x.dtype.kind in REAL else np.float64)
 

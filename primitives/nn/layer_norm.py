@@ -13,7 +13,7 @@ from ..core.annotations import Value
 from ..core.annotations import operations as ops
 from ..core.array import Array
 from ..core.derivative_rules import shape_of
-from ..core.errors import ShapeError, message
+from ..core.errors import misfit
 from ..core.families import batch_filled
 from ..core.primitive import Primitive
 from ..core.shape_dtype import REAL, ShapeDtype, result_type
@@ -28,12 +28,9 @@ def _infer_normalize(
     x = operands[-1]
     if not x.shape or any(other.shape != x.shape for other in operands):
         shapes = " and ".join(str(other.shape) for other in operands)
-        raise ShapeError(
-            message(
-                f"{primitive.name}: operands of shape {shapes}",
-                fix="give arrays of one shape, with at least one axis",
-                number=16,
-            )
+        raise misfit(
+            f"{primitive.name}: operands of shape {shapes}",
+            "give arrays of one shape, with at least one axis",
         )
     return ShapeDtype(x.shape, x.dtype if x.dtype.kind in REAL else float)
 
@@ -156,12 +153,9 @@ def _infer_affine(
     shape = x.shape[:groups] + x.shape[-1:]
     if not len(x.shape) > groups >= 0 or any(other.shape != shape for other in affine):
         shapes = " and ".join(str(other.shape) for other in affine)
-        raise ShapeError(
-            message(
-                f"{primitive.name}: weights of shape {shapes} for rows of shape {x.shape}",
-                fix=f"give one weight for each element of a row: shape {x.shape[-1:]}",
-                number=16,
-            )
+        raise misfit(
+            f"{primitive.name}: weights of shape {shapes} for rows of shape {x.shape}",
+            f"give one weight for each element of a row: shape {x.shape[-1:]}",
         )
     own = _infer_normalize(primitive, x, eps=eps, center=center).dtype
     return ShapeDtype(x.shape, result_type(own, *(other.dtype for other in affine)))

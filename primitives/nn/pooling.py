@@ -19,6 +19,7 @@ from ..core.annotations import ArrayLike, Prepared, Value
 from ..core.annotations import operations as ops
 from ..core.array import Array
 from ..core.derivative_rules import shape_of
+from ..core.errors import misfit
 from ..core.families import linear
 from ..core.primitive import Primitive
 from ..core.shape_dtype import ShapeDtype
@@ -28,7 +29,6 @@ from ..shape.sliding_windows import (
     PaddingLike,
     count_windows,
     per_axis,
-    refuse,
     resolve_padding,
     spatial_of,
 )
@@ -103,7 +103,7 @@ def _resolved(
     paddings = resolve_padding(name, padding, below, sizes, strides, (1,) * rank)
     for axis, (size, pair) in enumerate(zip(sizes, paddings)):
         if max(pair) >= size:
-            raise refuse(
+            raise misfit(
                 f"{name}: along spatial axis {axis} a window of {size} fits into a padding of "
                 f"{max(pair)} alone",
                 "make the padding smaller than the window",
@@ -177,7 +177,7 @@ def _prepare_avg_grad(
 def _agree(name: str, count: Shape, *values: ShapeDtype) -> None:
     for value in values:
         if value.shape != (*values[0].shape[:2], *count):
-            raise refuse(
+            raise misfit(
                 f"{name}: values of shape {value.shape} for windows of shape {count}",
                 f"give an array of shape {(*values[0].shape[:2], *count)}",
             )

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...backends.annotations import Buffer, Shape
 from ...backends.arrays import philox
-from ..core.errors import ShapeError, message
+from ..core.errors import misfit
 from ..core.families import batch_filled
 from ..core.primitive import Primitive
 from ..core.shape_dtype import ShapeDtype
@@ -27,19 +27,14 @@ def _infer_bits(
     stream: int,
 ) -> ShapeDtype:
     if key.shape[-1:] != (2,) or key.shape[:-1] != start.shape:
-        raise ShapeError(
-            message(
-                f"random_bits: keys of shape {key.shape} and starts of shape {start.shape}",
-                fix="keys of shape (*batch, 2) go with starts of shape batch",
-                number=16,
-            )
+        raise misfit(
+            f"random_bits: keys of shape {key.shape} and starts of shape {start.shape}",
+            "keys of shape (*batch, 2) go with starts of shape batch",
         )
     return ShapeDtype((*start.shape, *shape), f"uint{bits}")
 
 
-def _bits_reference(
-    key: Buffer, start: Buffer, *, shape: Shape, bits: int, stream: int
-) -> Buffer:
+def _bits_reference(key: Buffer, start: Buffer, *, shape: Shape, bits: int, stream: int) -> Buffer:
     rows = [
         np.random.Philox(
             key=np.asarray(k).astype("uint64"),

@@ -7,7 +7,7 @@ import numpy as np
 from ...backends.annotations import Buffer, Shape
 from ...backends.arrays import philox
 from ..core.array import Array
-from ..core.errors import ShapeError, message
+from ..core.errors import misfit
 from ..core.families import batch_filled
 from ..core.primitive import Primitive
 from ..core.shape_dtype import ShapeDtype
@@ -22,12 +22,9 @@ def _infer_dropout(
 ) -> ShapeDtype:
     batch = key.shape[:-1]
     if key.shape[-1:] != (2,) or x.shape[: len(batch)] != batch:
-        raise ShapeError(
-            message(
-                f"dropout: an array of shape {x.shape} and keys of shape {key.shape}",
-                fix="keys of shape (*batch, 2) go with an array of shape (*batch, ...)",
-                number=16,
-            )
+        raise misfit(
+            f"dropout: an array of shape {x.shape} and keys of shape {key.shape}",
+            "keys of shape (*batch, 2) go with an array of shape (*batch, ...)",
         )
     return ShapeDtype(x.shape, np.divide(np.ones((), x.dtype), 0.5).dtype)
 

@@ -16,7 +16,7 @@ from ...backends.annotations import Buffer
 from ...backends.arrays import gamma_moments, rejection
 from ..core.annotations import operations as ops
 from ..core.array import Array
-from ..core.errors import ShapeError, message
+from ..core.errors import misfit
 from ..core.families import batch_filled, elementwise
 from ..core.primitive import Primitive
 from ..core.shape_dtype import ShapeDtype
@@ -33,13 +33,10 @@ def _infer_drawn(primitive: Primitive, key: ShapeDtype, *parameters: ShapeDtype)
     batch = key.shape[:-1]
     shapes = {x.shape for x in parameters}
     if key.shape[-1:] != (2,) or len(shapes) > 1 or parameters[0].shape[: len(batch)] != batch:
-        raise ShapeError(
-            message(
-                f"{primitive.name}: keys of shape {key.shape} and parameters of shape "
-                + " and ".join(str(x.shape) for x in parameters),
-                fix="keys of shape (*batch, 2) go with parameters of one shape (*batch, *shape)",
-                number=16,
-            )
+        raise misfit(
+            f"{primitive.name}: keys of shape {key.shape} and parameters of shape "
+            + " and ".join(str(x.shape) for x in parameters),
+            "keys of shape (*batch, 2) go with parameters of one shape (*batch, *shape)",
         )
     probe = np.zeros((0, 2), np.uint64), *(np.ones(0, x.dtype) for x in parameters)
     return ShapeDtype(parameters[0].shape, primitive.impl(*probe).dtype)

@@ -10,7 +10,7 @@ import numpy as np
 from ..core.annotations import ArrayLike, Prepared
 from ..core.annotations import operations as ops
 from ..core.derivative_rules import shape_of
-from ..core.errors import ShapeError, message
+from ..core.errors import misfit
 from ..core.families import batch_along
 from ..core.primitive import Primitive
 from ..core.shape_dtype import ShapeDtype, canonical_axis
@@ -25,12 +25,9 @@ def _places_from_front(kth: int | Sequence[int], length: int) -> tuple[int, ...]
     wanted = [operator.index(k) for k in np.asarray(kth).reshape(-1) if length]
     for k in wanted:
         if not -length <= k < length:
-            raise ShapeError(
-                message(
-                    f"partition: kth={k} is out of bounds for an axis of length {length}",
-                    fix=f"np.partition(x, {max(length - 1, 0)})",
-                    number=16,
-                )
+            raise misfit(
+                f"partition: kth={k} is out of bounds for an axis of length {length}",
+                f"np.partition(x, {max(length - 1, 0)})",
             )
     return tuple(sorted({k % length for k in wanted}))
 

@@ -15,7 +15,7 @@ from ..core.annotations import ArrayLike, Prepared
 from ..core.annotations import operations as ops
 from ..core.array import Array
 from ..core.derivative_rules import shape_of
-from ..core.errors import ShapeError, message
+from ..core.errors import misfit
 from ..core.families import infer_reduction, prepare_reduction, reduction, selecting, with_options
 from ..core.primitive import Primitive
 from ..core.shape_dtype import ShapeDtype, canonical_axes, number_dtype, shape_dtype
@@ -35,7 +35,6 @@ __all__ = [
     "spread_over_axes",
     "sum",
 ]
-
 
 
 def spread_over_axes(reduced: Array, shape: tuple[int, ...], axis: Axes) -> Array:
@@ -268,15 +267,8 @@ def _infer_extremum(primitive: Primitive, x: ShapeDtype, **params: Any) -> Shape
         fix = f"np.{primitive.name}(x, initial=...) says what that of no elements is"
         if primitive.name.startswith("arg"):
             fix = "ask for x.size first"
-        raise ShapeError(
-            message(
-                f"{primitive.name}: over no elements, of shape {x.shape}, there is none",
-                fix=fix,
-                number=16,
-            )
-        )
+        raise misfit(f"{primitive.name}: over no elements, of shape {x.shape}, there is none", fix)
     return out
-
 
 
 def _extremal(x: Array, ans: Array, axis: Axes) -> tuple[Array, Array]:

@@ -95,6 +95,7 @@ def _sort_reference(function: Callable[..., Buffer]) -> Callable[..., Buffer]:
 
     return reference
 
+
 argsort = Primitive(
     "argsort",
     compute=_argsort,

@@ -25,7 +25,6 @@ from ..elementwise.cast_and_complex import is_complex, real_of
 __all__ = ["std", "var"]
 
 
-
 def _var_arguments(
     a: ArrayLike,
     axis: Axis = None,

@@ -18,7 +18,7 @@ from ..core.annotations import operations as ops
 from ..core.array import Array
 from ..core.buffers import ARRAY_TYPES, new_object, operands_together
 from ..core.derivative_rules import shape_of
-from ..core.errors import ShapeError, message, refuse_out, would_change
+from ..core.errors import misfit, refuse_out, would_change
 from ..core.index_key import (
     ARRAY,
     FULL,
@@ -211,13 +211,10 @@ def _infer_scatter_add(
     for key, values, own in _parts(operands, keys):
         wanted = key.shape(shape, operands[own])
         if wanted != values.shape:
-            raise ShapeError(
-                message(
-                    f"scatter_add: values of shape {values.shape} for the elements {key} of an "
-                    f"array of shape {shape}, which have shape {wanted}",
-                    fix=f"np.broadcast_to(values, {wanted})",
-                    number=16,
-                )
+            raise misfit(
+                f"scatter_add: values of shape {values.shape} for the elements {key} of an "
+                f"array of shape {shape}, which have shape {wanted}",
+                f"np.broadcast_to(values, {wanted})",
             )
     return ShapeDtype(shape, operands[0].dtype)
 

@@ -18,7 +18,7 @@ from ..core.annotations import operations as ops
 from ..core.array import Array
 from ..core.buffers import beside
 from ..core.derivative_rules import shape_of
-from ..core.errors import ShapeError, message
+from ..core.errors import misfit
 from ..core.index_key import (
     ARRAY,
     FULL,
@@ -46,13 +46,10 @@ def _check_values(
     got: tuple[int, ...], wanted: tuple[int, ...], key: IndexKey, shape: tuple[int, ...]
 ) -> None:
     if got != () and got != wanted and broadcast_shapes("x.at[...]", got, wanted) != wanted:
-        raise ShapeError(
-            message(
-                f"x.at[...]: values of shape {got} do not broadcast to the elements {key} of an "
-                f"array of shape {shape}, which have shape {wanted}",
-                fix="axes are compared from the last; only axes of length 1 grow",
-                number=16,
-            )
+        raise misfit(
+            f"x.at[...]: values of shape {got} do not broadcast to the elements {key} of an "
+            f"array of shape {shape}, which have shape {wanted}",
+            "axes are compared from the last; only axes of length 1 grow",
         )
 
 

@@ -17,7 +17,7 @@ from ..core.annotations import operations as ops
 from ..core.array import Array, concrete
 from ..core.buffers import DEVICE_TYPES, beside, device_of, operands_together
 from ..core.derivative_rules import shape_of
-from ..core.errors import ShapeError, message, refuse_out
+from ..core.errors import misfit, refuse_out
 from ..core.families import filled_operands
 from ..core.index_key import FULL, IndexKey
 from ..core.primitive import Primitive
@@ -56,12 +56,9 @@ def _joined_shape(name: str, shapes: Sequence[tuple[int, ...]], skip: int | None
         ]
         if axes or len(first) != len(shape):
             where = f"axis {axes[0]} differs" if axes else "the numbers of axes differ"
-            raise ShapeError(
-                message(
-                    f"{name}: shapes {first} and {shape} do not fit: {where}",
-                    fix=f"only the axis that is joined may differ; np.{name} does not broadcast",
-                    number=16,
-                )
+            raise misfit(
+                f"{name}: shapes {first} and {shape} do not fit: {where}",
+                f"only the axis that is joined may differ; np.{name} does not broadcast",
             )
 
 
@@ -351,13 +348,10 @@ def split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array
     if np.ndim(indices_or_sections) == 0:
         length = shape_of(ary)[canonical_axis(axis, len(shape_of(ary)))]
         if length % max(operator.index(indices_or_sections), 1):
-            raise ShapeError(
-                message(
-                    f"split: axis {axis} of length {length} does not divide into "
-                    f"{indices_or_sections} equal parts",
-                    fix=f"np.array_split(x, {indices_or_sections}, axis={axis})",
-                    number=16,
-                )
+            raise misfit(
+                f"split: axis {axis} of length {length} does not divide into "
+                f"{indices_or_sections} equal parts",
+                f"np.array_split(x, {indices_or_sections}, axis={axis})",
             )
     parts: list[Any] = array_split(ary, indices_or_sections, axis)
     return parts

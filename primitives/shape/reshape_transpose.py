@@ -15,7 +15,7 @@ from ..core.annotations import operations as ops
 from ..core.array import Array, is_unknown
 from ..core.buffers import beside
 from ..core.derivative_rules import shape_of
-from ..core.errors import ShapeError, message, misfit
+from ..core.errors import misfit
 from ..core.families import structural
 from ..core.index_key import FULL
 from ..core.primitive import Primitive
@@ -74,12 +74,9 @@ def _reshape_arguments(
     if prod(wanted) != size or (wanted and min(wanted) < 0):
         known = -prod(wanted)
         if wanted.count(-1) != 1 or min(wanted) < -1 or not known or size % known:
-            raise ShapeError(
-                message(
-                    f"reshape: {shape_of(a)} has {size} elements, which do not fill {wanted}",
-                    fix=f"give lengths whose product is {size}; one of them may be -1",
-                    number=16,
-                )
+            raise misfit(
+                f"reshape: {shape_of(a)} has {size} elements, which do not fill {wanted}",
+                f"give lengths whose product is {size}; one of them may be -1",
             )
         wanted = tuple(size // known if n == -1 else n for n in wanted)
     return (a,), {"shape": wanted}
@@ -170,12 +167,9 @@ def _compute_broadcast(xp: ArrayModule, x: Buffer, *, shape: tuple[int, ...]) ->
 
 def _broadcast_shape(x_shape: tuple[int, ...], *, shape: tuple[int, ...]) -> tuple[int, ...]:
     if len(x_shape) > len(shape) or broadcast_shapes("broadcast_to", x_shape, shape) != shape:
-        raise ShapeError(
-            message(
-                f"broadcast_to: {x_shape} does not broadcast to {shape}",
-                fix="axes are compared from the last; only axes of length 1 grow",
-                number=16,
-            )
+        raise misfit(
+            f"broadcast_to: {x_shape} does not broadcast to {shape}",
+            "axes are compared from the last; only axes of length 1 grow",
         )
     return shape
 

@@ -11,14 +11,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...backends.annotations import Shape
-from ..core.errors import ConcretizationError, ShapeError, message
+from ..core.errors import ConcretizationError, misfit
 
 __all__ = [
     "Padding",
     "PaddingLike",
     "count_windows",
     "per_axis",
-    "refuse",
     "resolve_padding",
     "spatial_of",
 ]
@@ -28,15 +27,12 @@ Padding = tuple[tuple[int, int], ...]
 PaddingLike = int | str | Sequence[int | tuple[int, int]]
 
 
-def refuse(what: str, fix: str) -> ShapeError:
-    """Returns the error for shapes that do not fit."""
-    return ShapeError(message(what, fix=fix, number=16))
 
 
 def spatial_of(name: str, shape: Shape) -> Shape:
     """Returns the spatial part of a shape (batch, channels, *spatial)."""
     if len(shape) < 3:
-        raise refuse(
+        raise misfit(
             f"{name}: an operand of shape {shape} has no spatial axis",
             "operands are laid out (batch, channels, *spatial); x[None] adds a batch axis",
         )
@@ -117,7 +113,7 @@ def count_windows(
     for axis, (n, k, s, d) in enumerate(zip(spatial, window, stride, dilation, strict=True)):
         length, span = n + sum(padding[axis]), d * (k - 1) + 1
         if span > length:
-            raise refuse(
+            raise misfit(
                 f"{name}: along spatial axis {axis} (axis {axis + 2} of the operand) the window "
                 f"spans {span} elements, the padded input has {length}",
                 "use a smaller window or dilation, or padding='SAME'",

@@ -207,14 +207,7 @@ i1 = _fixed_order("i1", MODIFIED_FIRST, REAL, _i1_vjp)
 iv = _any_order("iv", MODIFIED_FIRST, REAL, _half_sum("iv"), "v")
 i0e = _fixed_order("i0e", MODIFIED_FIRST, Domain(gap=0.1), _i0e_vjp)
 i1e = _fixed_order("i1e", MODIFIED_FIRST, Domain(gap=0.1), _i1e_vjp)
-ive = _any_order(
-    "ive",
-    MODIFIED_FIRST,
-    Domain(gap=0.1),
-    _ive_vjp,
-    "v",
-    ", times ``exp(-abs(z))``",
-)
+ive = _any_order("ive", MODIFIED_FIRST, Domain(gap=0.1), _ive_vjp, "v", ", times ``exp(-abs(z))``")
 k0 = _fixed_order("k0", MODIFIED_SECOND, RIGHT, lambda g, x: -(g * ops.k1(x)))
 k1 = _fixed_order(
     "k1", MODIFIED_SECOND, RIGHT, lambda g, x: g * (-0.5 * (ops.k0(x) + ops.kv(2.0, x)))
@@ -223,11 +216,4 @@ kn = _any_order("kn", MODIFIED_SECOND, RIGHT, _negated_half_sum("kn"), "n")
 kv = _any_order("kv", MODIFIED_SECOND, RIGHT, _negated_half_sum("kv"), "v")
 k0e = _fixed_order("k0e", MODIFIED_SECOND, RIGHT, _k0e_vjp)
 k1e = _fixed_order("k1e", MODIFIED_SECOND, RIGHT, _k1e_vjp)
-kve = _any_order(
-    "kve",
-    MODIFIED_SECOND,
-    RIGHT,
-    _kve_vjp,
-    "v",
-    ", times ``exp(z)``",
-)
+kve = _any_order("kve", MODIFIED_SECOND, RIGHT, _kve_vjp, "v", ", times ``exp(z)``")

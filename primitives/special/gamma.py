@@ -214,6 +214,8 @@ betaln = binary(
     example="special.betaln(1.0, 1.0) -> 0.0",
     source=DLMF + "5.12.1",
 )
+
+
 def _poch_vjp_z(g: Array, ans: Array, x: Array, y: Array) -> Array:
     # Close to the pole of digamma at 0 it is made of the symbol of z + 1, times z over z + m.
     near = ops.logical_and(ops.less(ops.abs(x), 0.25), ops.greater_equal(y, 0.25))

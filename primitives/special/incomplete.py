@@ -196,10 +196,10 @@ def _beta_density_vjp_x(g: Array, x: Array, y: Array, z: Array, *, low: int, hig
 
 beta_density = elementwise(
     "beta_density",
-    lambda g, ans, x, y, z: g
-    * (ops.xlogy(ans, z) - ans * (ops.digamma(x) - ops.digamma(x + y))),
-    lambda g, ans, x, y, z: g
-    * (ops.xlog1py(ans, -z) - ans * (ops.digamma(y) - ops.digamma(x + y))),
+    lambda g, ans, x, y, z: g * (ops.xlogy(ans, z) - ans * (ops.digamma(x) - ops.digamma(x + y))),
+    lambda g, ans, x, y, z: (
+        g * (ops.xlog1py(ans, -z) - ans * (ops.digamma(y) - ops.digamma(x + y)))
+    ),
     _beta_density_vjp_x,
     compute=beta_kernels.beta_density,
     params=({"low": 0, "high": 0}, {"low": 1, "high": 0}),

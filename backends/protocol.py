@@ -99,7 +99,7 @@ class Backend(Protocol):
             return the output twice, the second one for the rules: on it may hang what was done
             for the derivative at the same time.
         buffer_type: the class of its buffers.
-        slopes: rules of reverse mode that are quicker on its buffers than the declared ones, by
+        grads: rules of reverse mode that are quicker on its buffers than the declared ones, by
             the primitive's name: for every operand None, or ``rule(g, saved, params)``, which may
             give None to leave it to the declared one.
         accumulating: the names of the primitives that would add up or multiply many numbers in
@@ -123,7 +123,7 @@ class Backend(Protocol):
     kernels: Mapping[str, Callable[..., Any]] = NO_ENTRIES
     fresh: frozenset[str] = frozenset()
     ahead: Mapping[str, Callable[..., tuple[Any, Any]]] = NO_ENTRIES
-    slopes: Mapping[str, tuple[Callable[[Any, Any, Any], Any] | None, ...]] = NO_ENTRIES
+    grads: Mapping[str, tuple[Callable[[Any, Any, Any], Any] | None, ...]] = NO_ENTRIES
     accumulating: frozenset[str] = frozenset()
     takes_bfloat16: frozenset[str] = frozenset()
     mixes_bfloat16: frozenset[str] = frozenset()

@@ -82,8 +82,8 @@ def _quadrature(xp: ArrayModule, a: Buffer, x: Buffer, n: int) -> Buffer:
     # upper one. Its first terms, |a - x| s + x s**2 / 2, say roughly where it reaches CUT, for the
     # upper part with x (exp(s) - 1 - s) > 0.35 x exp(s) for s > 1.26 in mind; it is convex, so
     # that steps of Newton end beyond.
-    slope = xp.abs(a - x)
-    end = 2 * CUT / (slope + xp.sqrt(slope * slope + 2 * CUT * x))
+    linear = xp.abs(a - x)
+    end = 2 * CUT / (linear + xp.sqrt(linear * linear + 2 * CUT * x))
     end = xp.where(upper, xp.minimum(end, xp.maximum(1.26, xp.log(CUT / (0.35 * x)))), end)
     for _ in range(2):
         value = x * xp.expm1(side * end) - side * a * end - CUT

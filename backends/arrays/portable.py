@@ -18,8 +18,8 @@ __all__ = ["portable"]
 
 ROOT_OF_TWO_PI = math.sqrt(2 * math.pi)
 GELU_CUBIC_COEFFICIENT = 0.044715
-# Further out the slope of silu is 0 or 1 in all dtypes.
-SILU_SLOPE_VANISHES = 800.0
+# Further out the derivative of silu is 0 or 1 in all dtypes.
+SILU_TURNS_LINEAR = 800.0
 
 
 def _portable_relu(xp: ArrayModule, x: Buffer) -> Buffer:
@@ -36,10 +36,10 @@ def _portable_silu(xp: ArrayModule, x: Buffer) -> Buffer:
         return x / (1.0 + xp.exp(-x))
 
 
-def _portable_silu_derivative(xp: ArrayModule, x: Buffer, y: Buffer) -> Buffer:
+def _portable_silu_grad(xp: ArrayModule, x: Buffer, y: Buffer) -> Buffer:
     weak = not hasattr(y, "dtype") and x.dtype.kind == "f"
     y = xp.asarray(y, x.dtype if weak else None)
-    y = xp.clip(y, -SILU_SLOPE_VANISHES, SILU_SLOPE_VANISHES)
+    y = xp.clip(y, -SILU_TURNS_LINEAR, SILU_TURNS_LINEAR)
     s = _portable_sigmoid(xp, y)
     return s * (1.0 + y * (1.0 - s)) * x
 
@@ -62,7 +62,7 @@ def _portable_gelu(xp: ArrayModule, x: Buffer, *, approximate: bool) -> Buffer:
     return x * (_portable_sigmoid(xp, _cubic(x)) if approximate else _normal_probability(xp, x))
 
 
-def _portable_gelu_slope(xp: ArrayModule, x: Buffer, *, approximate: bool) -> Buffer:
+def _portable_gelu_unit_grad(xp: ArrayModule, x: Buffer, *, approximate: bool) -> Buffer:
     x = 1.0 * x
     if not approximate:
         return _normal_probability(xp, x) + x * xp.exp(-0.5 * x * x) / ROOT_OF_TWO_PI
@@ -96,7 +96,7 @@ def _portable_softmax(xp: ArrayModule, x: Buffer, *, axis: Axes) -> Buffer:
     return xp.exp(_portable_log_softmax(xp, x, axis=axis))
 
 
-def _portable_softmax_derivative(xp: ArrayModule, x: Buffer, y: Buffer, *, axis: Axes) -> Buffer:
+def _portable_softmax_grad(xp: ArrayModule, x: Buffer, y: Buffer, *, axis: Axes) -> Buffer:
     return xp.multiply(y, x - xp.sum(x * y, axis=axis, keepdims=True))
 
 
@@ -111,7 +111,7 @@ def _portable_cross_entropy(xp: ArrayModule, x: Buffer, labels: Buffer) -> Buffe
     return _portable_logsumexp(xp, x, axis=(x.ndim - 1,), keepdims=False) - picked
 
 
-def _portable_cross_entropy_slope(
+def _portable_cross_entropy_grad(
     xp: ArrayModule, x: Buffer, loss: Buffer, g: Buffer, labels: Buffer
 ) -> Buffer:
     onehot = _onehot(xp, x, labels)
@@ -133,7 +133,7 @@ def _portable_normalize(xp: ArrayModule, x: Buffer, *, eps: float, center: bool)
     return x * _inverse_spread(xp, x, eps)
 
 
-def _portable_normalize_slope(
+def _portable_normalize_grad(
     xp: ArrayModule, g: Buffer, x: Buffer, *, eps: float, center: bool
 ) -> Buffer:
     scale = _inverse_spread(xp, _centered(xp, x, center), eps)
@@ -150,7 +150,7 @@ def _portable_affine_normalize(
     return out + xp.reshape(bias[0], shape) if bias else out
 
 
-def _portable_affine_normalize_slope(
+def _portable_affine_normalize_grad(
     xp: ArrayModule,
     g: Buffer,
     x: Buffer,
@@ -163,7 +163,7 @@ def _portable_affine_normalize_slope(
     groups = x.shape[: weight.ndim - 1]
     rows = (*groups, math.prod(x.shape[weight.ndim - 1 : -1]), x.shape[-1])
     g, x = xp.reshape(g, rows), xp.reshape(x, rows)
-    parts = [_portable_normalize_slope(xp, g * weight[..., None, :], x, eps=eps, center=center)]
+    parts = [_portable_normalize_grad(xp, g * weight[..., None, :], x, eps=eps, center=center)]
     totals = [g * _portable_normalize(xp, x, eps=eps, center=center), *([g] if bias else [])]
     parts += [xp.sum(total, axis=(total.ndim - 2,), keepdims=True) for total in totals]
     return xp.concatenate(parts, axis=len(rows) - 2)
@@ -188,22 +188,22 @@ def portable(xp: ArrayModule) -> dict[str, Callable[..., Buffer]]:
 
 PORTABLE_KERNELS: dict[str, Callable[..., Buffer]] = {
     "affine_normalize": _portable_affine_normalize,
-    "affine_normalize_grad": _portable_affine_normalize_slope,
+    "affine_normalize_grad": _portable_affine_normalize_grad,
     "cross_entropy": _portable_cross_entropy,
-    "cross_entropy_grad": _portable_cross_entropy_slope,
+    "cross_entropy_grad": _portable_cross_entropy_grad,
     "gelu": _portable_gelu,
-    "gelu_unit_grad": _portable_gelu_slope,
+    "gelu_unit_grad": _portable_gelu_unit_grad,
     "log_ratio": _portable_log_ratio,
     "log_softmax": _portable_log_softmax,
     "logsumexp": _portable_logsumexp,
     "normalize": _portable_normalize,
-    "normalize_grad": _portable_normalize_slope,
+    "normalize_grad": _portable_normalize_grad,
     "relu": _portable_relu,
     "scatter_add": _portable_scatter_add,
     "sigmoid": _portable_sigmoid,
     "silu": _portable_silu,
-    "silu_grad": _portable_silu_derivative,
+    "silu_grad": _portable_silu_grad,
     "softmax": _portable_softmax,
-    "softmax_grad": _portable_softmax_derivative,
+    "softmax_grad": _portable_softmax_grad,
     "softplus": _portable_softplus,
 }

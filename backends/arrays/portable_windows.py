@@ -205,10 +205,10 @@ def _portable_attention_grad(
 ) -> Buffer:  # fmt: skip
     weights = _attention_weights(xp, q, k, mask, causal=causal, scale=scale)
     along = xp.sum(g * out, axis=(g.ndim - 1,), keepdims=True)
-    slope = weights * (xp.matmul(g, xp.swapaxes(v, -1, -2)) - along) * scale
+    by_scores = weights * (xp.matmul(g, xp.swapaxes(v, -1, -2)) - along) * scale
     parts = (
-        xp.matmul(slope, k),
-        xp.matmul(xp.swapaxes(slope, -1, -2), q),
+        xp.matmul(by_scores, k),
+        xp.matmul(xp.swapaxes(by_scores, -1, -2), q),
         xp.matmul(xp.swapaxes(weights, -1, -2), g),
     )
     rows, columns = (max(part.shape[axis] for part in parts) for axis in (-2, -1))

@@ -27,7 +27,7 @@ from .special_remainders import (
 if TYPE_CHECKING:
     from ..annotations import ArrayModule, Buffer
 
-__all__ = ["beta_density", "betainc_slope", "betaincc", "betainccinv", "betaincinv"]
+__all__ = ["beta_density", "betainc_grad", "betaincc", "betainccinv", "betaincinv"]
 
 def log_beta_mass(xp: ArrayModule, a: Buffer, b: Buffer, x: Buffer, y: Buffer) -> Any:
     """Returns the logarithm of ``x^a y^b / B(a, b)`` for positive a and b, and x + y = 1."""
@@ -127,14 +127,14 @@ def beta_panel(
     second = _mean_level(xp, b, a, y, x)[:, None]
     cumulants = {key: c[:, None] for key, c in _cumulants(xp, a, b, orders).items()}
     # Upwards is downwards for 1 - x.
-    rate, part, slope = (a, x, a * y - b * x) if downwards else (b, y, b * x - a * y)
-    rate, part, slope, total = (v[:, None] for v in (rate, part, slope, a + b))
+    rate, part, linear = (a, x, a * y - b * x) if downwards else (b, y, b * x - a * y)
+    rate, part, linear, total = (v[:, None] for v in (rate, part, linear, a + b))
 
     def integrand(d: Buffer) -> Any:
         change = part * xp.expm1(-d)
         spread = xp.log1p(change)
         # The two are the same; the first does not cancel where d is small.
-        near = total * (log_remainder(xp, change) + part * exp_remainder(xp, -d)) + slope * d
+        near = total * (log_remainder(xp, change) + part * exp_remainder(xp, -d)) + linear * d
         drop = xp.where(d < 1.0, near, rate * d + total * spread)
         own, other = -d - spread, -spread
         levels = (first + own, second + other) if downwards else (first + other, second + own)
@@ -174,7 +174,7 @@ def _lower_tail(
 
 
 @elementwise_in_doubles
-def betainc_slope(
+def betainc_grad(
     xp: ArrayModule, a: Buffer, b: Buffer, x: Buffer, *, by_a: int, by_b: int
 ) -> Buffer:
     """Returns a derivative of I_x(a, b) by a and b; at least one order is not 0."""
@@ -208,7 +208,7 @@ def _climb(xp: ArrayModule, a: Buffer, b: Buffer, y: Buffer) -> Buffer:
     x = xp.exp(xp.minimum((xp.log(y) + xp.log(a) + log_beta) / a, -1e-3))
     for _ in range(MOST_NEWTON_STEPS):
         value = special(xp).betainc(a, b, x)
-        # A slope of some digits is enough.
+        # A derivative of some digits is enough.
         rate = xp.exp(a * xp.log(x) + (b - 1.0) * xp.log1p(-x) - log_beta) / value
         x = x * xp.exp((xp.log(y) - xp.log(value)) / rate)
     return x

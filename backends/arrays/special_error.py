@@ -17,7 +17,7 @@ from .special_remainders import (
 if TYPE_CHECKING:
     from ..annotations import ArrayModule, Buffer
 
-__all__ = ["erfcx_integral", "kl_div", "log_ndtr_gap", "log_ndtr_slope"]
+__all__ = ["erfcx_integral", "kl_div", "log_ndtr_gap", "log_ndtr_grad"]
 
 HUGE = 1e150
 
@@ -55,14 +55,14 @@ def erfcx_integral(xp: ArrayModule, x: Buffer, *, order: int) -> Any:
 
 
 @elementwise_in_doubles
-def log_ndtr_slope(xp: ArrayModule, x: Buffer) -> Any:
+def log_ndtr_grad(xp: ArrayModule, x: Buffer) -> Any:
     """Returns the derivative of the logarithm of the normal distribution: density over integral."""
     return math.sqrt(2.0 / math.pi) / special(xp).erfcx(-math.sqrt(0.5) * x)
 
 
 @elementwise_in_doubles
 def log_ndtr_gap(xp: ArrayModule, x: Buffer) -> Buffer:
-    """Returns ``x + log_ndtr_slope(x)`` without cancellation where x is negative."""
+    """Returns ``x + log_ndtr_grad(x)`` without cancellation where x is negative."""
     z = -math.sqrt(0.5) * xp.minimum(x, 0.0)
     left = math.sqrt(2.0) * _scaled_integral(xp, z, 1) / _scaled_integral(xp, z, 0)
     right = x + math.sqrt(2.0 / math.pi) / special(xp).erfcx(-math.sqrt(0.5) * xp.maximum(x, 0.0))

@@ -39,7 +39,7 @@ __all__ = [
     "betaln",
     "binom",
     "gamma_density",
-    "gammainc_slope",
+    "gammainc_grad",
     "poch",
     "polygamma",
 ]
@@ -135,16 +135,16 @@ def bell(order: int, level: Buffer, cumulants: list[Any]) -> Any:
     return made[order]
 
 
-def _falls(xp: ArrayModule, slope: Buffer, scale: Buffer, sign: float, start: Buffer) -> Buffer:
-    """Returns at which distance d the drop ``slope d + scale (exp(sign d) - 1 - sign d)`` is done.
+def _falls(xp: ArrayModule, linear: Buffer, scale: Buffer, sign: float, start: Buffer) -> Buffer:
+    """Returns at which distance d the drop ``linear d + scale (exp(sign d) - 1 - sign d)`` is done.
 
     The drop is convex and increasing, so that Newton's steps from beyond come down to it.
     """
     d = start
     for _ in range(MOST_NEWTON_STEPS):
         growth = xp.expm1(sign * d)
-        drop = slope * d + scale * (growth - sign * d)
-        d = d - (drop - DROP) / (slope + scale * sign * growth)
+        drop = linear * d + scale * (growth - sign * d)
+        d = d - (drop - DROP) / (linear + scale * sign * growth)
     return d
 
 
@@ -153,9 +153,9 @@ def _tail(
 ) -> Any:
     """Integrates the derivative's density from log x, where it falls, in one direction."""
     sign = 1.0 if upwards else -1.0
-    slope = sign * (x - a)
+    linear = sign * (x - a)
     start = xp.sqrt(2.0 * DROP / x) if upwards else (DROP + x) / a
-    length = _falls(xp, slope, x, sign, start)
+    length = _falls(xp, linear, x, sign, start)
     return gamma_panel(xp, a, x, order, cumulants, sign, length)
 
 
@@ -183,7 +183,7 @@ def gamma_panel(
 
 
 @elementwise_in_doubles
-def gammainc_slope(xp: ArrayModule, a: Buffer, x: Buffer, *, order: int) -> Buffer:
+def gammainc_grad(xp: ArrayModule, a: Buffer, x: Buffer, *, order: int) -> Buffer:
     """Returns the derivative of P(a, x) by a, of an order from 1 up."""
     out = xp.where((x == 0) | xp.isposinf(x), 0.0, xp.nan)
     out = xp.where(~(a >= 0) | xp.isinf(a), xp.nan, out)

@@ -44,7 +44,7 @@ class CupyBackend(protocol.Backend):
 
         Kernel.alone = self.count == 1
         self.kernels = GPU_FUNCTIONS
-        self.slopes = {
+        self.grads = {
             name: tuple(rule and self.where_it_is(rule) for rule in rules)
             for name, rules in GRAD_RULES.items()
         }

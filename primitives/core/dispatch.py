@@ -203,7 +203,7 @@ def adopt(backend: Backend) -> None:
     for primitive in registry:
         primitive.impl = choosing(primitive, backend, primitive.impl)
         look_ahead(primitive, backend)
-        for operand, quicker in enumerate(backend.slopes.get(primitive.name, ())):
+        for operand, quicker in enumerate(backend.grads.get(primitive.name, ())):
             if quicker is not None:
                 rules = list(primitive.vjps)
                 rules[operand] = on_buffers(backend.buffer_type, quicker, rules[operand])

@@ -120,7 +120,7 @@ log_ndtr = unary(
 log_ndtr_grad = unary(
     "log_ndtr_grad",
     lambda g, ans, x: -(g * (ans * ops.log_ndtr_gap(x))),
-    compute=kernels.log_ndtr_slope,
+    compute=kernels.log_ndtr_grad,
     reference="support.special_references.log_ndtr_grad",
     doc="Returns the derivative of ``log_ndtr``: the normal density over ``ndtr(x)``.",
 )

@@ -51,9 +51,9 @@ def doubles(x, labels):
     powers = numpy.exp(x - top)
     total = powers.sum(axis=-1, keepdims=True)
     places = numpy.arange(len(x)), labels
-    slope = powers / total
-    slope[places] -= 1
-    return (numpy.log(total) + top)[:, 0] - x[places], slope
+    grad = powers / total
+    grad[places] -= 1
+    return (numpy.log(total) + top)[:, 0] - x[places], grad
 
 
 def close(got, wanted, name, scale=1.0):
@@ -68,17 +68,17 @@ def close(got, wanted, name, scale=1.0):
 @pytest.mark.parametrize("classes", [1, 10, 67, 1000, 9001])
 def test_values_and_derivatives(kernels, name, classes):
     x, labels = example(7, classes, name)
-    losses, slopes = doubles(x, labels)
+    losses, grads = doubles(x, labels)
     on_gpu, where = cupy.asarray(x), cupy.asarray(labels)
     got = kernels.cross_entropy(on_gpu, where)
     close(got, losses, name, 2)
     g = numpy.linspace(-1, 2, 7).astype(x.dtype)
-    wanted = slopes * g.astype(float)[:, None]
+    wanted = grads * g.astype(float)[:, None]
     exact = kernels.losses(on_gpu, where, kernels.accumulator(x.dtype))[1]
-    got = kernels.cross_entropy_slope(on_gpu, exact, cupy.asarray(g), where)
+    got = kernels.cross_entropy_grad(on_gpu, exact, cupy.asarray(g), where)
     close(got, wanted, name, 4)
     rounded = cupy.asarray(losses.astype(x.dtype))
-    got = kernels.cross_entropy_slope(on_gpu, rounded, cupy.asarray(g), where)
+    got = kernels.cross_entropy_grad(on_gpu, rounded, cupy.asarray(g), where)
     close(got, wanted, name, 40)
 
 
@@ -87,13 +87,13 @@ def test_values_and_derivatives(kernels, name, classes):
 )
 def test_dtypes_of_labels(kernels, labels):
     x, y = example(5, 30, labels=labels)
-    losses, slopes = doubles(x, y)
+    losses, grads = doubles(x, y)
     loss, kept = kernels.cross_entropy_ahead(cupy.asarray(x), cupy.asarray(y))
     close(loss, losses, "float32", 2)
     close(kernels.cross_entropy(cupy.asarray(x), cupy.asarray(y)), losses, "float32", 2)
     g = cupy.ones(5, numpy.float32)
-    got = kernels.cross_entropy_slope(cupy.asarray(x), kept, g, cupy.asarray(y))
-    close(got, slopes, "float32", 4)
+    got = kernels.cross_entropy_grad(cupy.asarray(x), kept, g, cupy.asarray(y))
+    close(got, grads, "float32", 4)
 
 
 def test_labels_that_are_no_classes(kernels):
@@ -105,7 +105,7 @@ def test_labels_that_are_no_classes(kernels):
         assert numpy.isnan(got.get()).tolist() == [False, True, True, True]
     g = cupy.ones(4, numpy.float32)
     for ahead in (kept, plain):
-        got = kernels.cross_entropy_slope(on_gpu, ahead, g, labels).get()
+        got = kernels.cross_entropy_grad(on_gpu, ahead, g, labels).get()
         assert numpy.isnan(got).all(axis=1).tolist() == [False, True, True, True]
         assert not numpy.isnan(got[0]).any()
 
@@ -139,9 +139,9 @@ def test_bets_do_not_show(kernels, launches, name, classes):
     exact = kernels.losses(on_gpu, where, kernels.accumulator(x.dtype))[1]
     for g in (mean, mean, weights, weights, weights, mixed, mean, mean):
         _, kept = kernels.cross_entropy_ahead(on_gpu, where)
-        got = kernels.cross_entropy_slope(on_gpu, kept, cupy.asarray(g), where)
+        got = kernels.cross_entropy_grad(on_gpu, kept, cupy.asarray(g), where)
         assert launches[-2:] == ["ahead", "settle"]
-        wanted = kernels.cross_entropy_slope(on_gpu, kept, cupy.asarray(g), where)
+        wanted = kernels.cross_entropy_grad(on_gpu, kept, cupy.asarray(g), where)
         assert launches[-1] == "loss_grad"
         # One kernel has had the logarithm's argument from other threads' sums than the other.
         numpy.testing.assert_array_equal(got.get(), wanted.get())
@@ -157,7 +157,7 @@ def test_what_was_bet_on(kernels):
         values = kernels.written_ahead[id(kept)].staked.get()
         assert len(set(values.view(numpy.uint32))) == 1
         g = cupy.broadcast_to(cupy.asarray(numpy.float32(g)), 6)
-        kernels.cross_entropy_slope(x, kept, g, labels)
+        kernels.cross_entropy_grad(x, kept, g, labels)
         return float(values[0])
 
     assert staked(1.0) == numpy.float32(1 / 6)
@@ -186,13 +186,13 @@ def test_strides(kernels):
         loss, kept = kernels.cross_entropy_ahead(view, where)
         close(loss, losses[::2], "float32", 2)
         g = cupy.broadcast_to(cupy.asarray(numpy.float32(2)), 6)
-        got = kernels.cross_entropy_slope(view, kept, g, where)
+        got = kernels.cross_entropy_grad(view, kept, g, where)
         close(got, 2 * doubles(x, labels)[1][::2], "float32", 4)
     row = kernels.cross_entropy(on_gpu[0], labels[0])
     numpy.testing.assert_allclose(row.get(), losses[0], rtol=1e-6)
     empty = kernels.cross_entropy_ahead(on_gpu[:0], cupy.asarray(labels[:0]))[0]
     assert empty.shape == (0,)
-    got = kernels.cross_entropy_slope(on_gpu[:0], empty, empty, cupy.asarray(labels[:0]))
+    got = kernels.cross_entropy_grad(on_gpu[:0], empty, empty, cupy.asarray(labels[:0]))
     assert got.shape == (0, 34)
 
 
@@ -207,23 +207,23 @@ def test_under_transformations(kernels, launches):
     def loss(v, y):
         return np.mean(nn.softmax_cross_entropy(v, y))
 
-    losses, slopes = doubles(x, labels)
+    losses, grads = doubles(x, labels)
     for _ in range(2):
         launches.clear()
         value, gradient = ft.value_and_grad(loss)(on_gpu, where)
         assert launches.count("ahead") == launches.count("settle") == 1
         assert "loss_grad" not in launches
         near(value, losses.mean())
-        near(gradient, slopes / 8)
+        near(gradient, grads / 8)
     _, pullback = ft.vjp(lambda v: nn.softmax_cross_entropy(v, where), on_gpu)
     for g in (numpy.ones(8), numpy.arange(8.0)):
         (got,) = pullback(ft.to_device(g, "cuda:0"))
-        near(got, slopes * g[:, None])
+        near(got, grads * g[:, None])
     second = ft.grad(lambda v: np.sum(ft.grad(loss)(v, where) ** 2))
     near(second(on_gpu), ft.grad(lambda v: np.sum(ft.grad(loss)(v, labels) ** 2))(x), 1e-10)
-    near(ft.vmap(ft.grad(nn.softmax_cross_entropy))(on_gpu, where), slopes)
+    near(ft.vmap(ft.grad(nn.softmax_cross_entropy))(on_gpu, where), grads)
     _, tangent = ft.jvp(lambda v: loss(v, where), (on_gpu,), (on_gpu,))
-    near(tangent, (slopes * x).sum() / 8)
+    near(tangent, (grads * x).sum() / 8)
 
 
 def test_tensors(kernels, launches):

@@ -58,9 +58,9 @@ def check(kernels, rows, length, name, center, bias):
     got = kernels.normalize(on_gpu[0], eps=EPS, center=center)
     close(got, wanted_of("normalize", x, center=center), name)
     operands = [cupy.asarray(g), *on_gpu[:2]]
-    got = kernels.normalize_slope(*operands[:2], eps=EPS, center=center)
+    got = kernels.normalize_grad(*operands[:2], eps=EPS, center=center)
     close(got, wanted_of("normalize_grad", g, x, center=center), name, 3)
-    got = kernels.affine_normalize_slope(*operands, eps=EPS, center=center, bias=bias)
+    got = kernels.affine_normalize_grad(*operands, eps=EPS, center=center, bias=bias)
     wanted = wanted_of("affine_normalize_grad", g, x, affine[0], center=center, bias=bias)
     close(got[:rows], wanted[:rows], name, 5)
     close(got[rows:], wanted[rows:], name, 2 * rows**0.5)
@@ -93,7 +93,7 @@ def test_weights_by_group(kernels, length):
         on_gpu = [view(cupy.asarray(v)) for v in (x, weight, bias)]
         got = kernels.affine_normalize(*on_gpu, eps=EPS, **params)
         close(got, wanted_of("affine_normalize", *operands, **params), "float32", 2)
-        got = kernels.affine_normalize_slope(
+        got = kernels.affine_normalize_grad(
             view(cupy.asarray(g)), *on_gpu[:2], eps=EPS, bias=True, **params
         )
         wanted = wanted_of("affine_normalize_grad", view(g), *operands[:2], bias=True, **params)
@@ -125,7 +125,7 @@ def test_strides(kernels, view):
     close(got, wanted_of("affine_normalize", view(x), weight, center=True), "float32", 2)
     two = cupy.broadcast_to(cupy.asarray(numpy.float32(2)), view(g).shape)
     for cotangent in (view(cupy.asarray(g)), two):
-        got = kernels.affine_normalize_slope(cotangent, *on_gpu, eps=EPS, center=True, bias=True)
+        got = kernels.affine_normalize_grad(cotangent, *on_gpu, eps=EPS, center=True, bias=True)
         operands = cotangent.get(), view(x), weight
         wanted = wanted_of("affine_normalize_grad", *operands, center=True, bias=True)
         close(got, wanted, "float32", 20)

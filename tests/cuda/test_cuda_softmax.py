@@ -76,7 +76,7 @@ def test_rows(kernels, name, length):
 def test_many_short_rows(kernels, name, length):
     x, g = sample((149, length), name, length), sample((149, length), name, 1)
     close(kernels.softmax(cupy.asarray(x), axis=(1,)), reference("softmax", x, 1), name, 2)
-    got = kernels.softmax_derivative(cupy.asarray(g), cupy.asarray(x), axis=(1,))
+    got = kernels.softmax_grad(cupy.asarray(g), cupy.asarray(x), axis=(1,))
     g, y = g.astype(numpy.float64), x.astype(numpy.float64)
     # Sums of many products of about 10 cancel.
     close(got, y * (g - (g * y).sum(axis=1, keepdims=True)), name, 100)
@@ -92,7 +92,7 @@ def test_axes(kernels, name, axis):
     got = kernels.logsumexp(cupy.asarray(x), axis=axis, keepdims=False)
     close(got, reference("", x, axis), name)
     g = sample(x.shape, name, 1)
-    got = kernels.softmax_derivative(cupy.asarray(g), cupy.asarray(x), axis=axis)
+    got = kernels.softmax_grad(cupy.asarray(g), cupy.asarray(x), axis=axis)
     g, y = g.astype(numpy.float64), x.astype(numpy.float64)
     wanted = y * (g - (g * y).sum(axis=axis, keepdims=True))
     # Sums of many products of about 10 cancel.
@@ -122,7 +122,7 @@ def test_strides(kernels, how, axis):
     got = kernels.softmax(view(cupy.asarray(x)), axis=(axis,))
     close(got, reference("softmax", g, axis), "float32")
     y = sample(g.shape, "float32", 2)
-    got = kernels.softmax_derivative(view(cupy.asarray(x)), cupy.asarray(y), axis=(axis,))
+    got = kernels.softmax_grad(view(cupy.asarray(x)), cupy.asarray(y), axis=(axis,))
     wanted = y * (g - (g.astype(float) * y).sum(axis=axis, keepdims=True))
     close(got, wanted, "float32", 100)
 
@@ -166,7 +166,7 @@ def test_sizes_and_dtypes(kernels):
     for shape in [(0, 4), (3, 0), (0, 0)]:
         x = cupy.zeros(shape, numpy.float32)
         assert kernels.softmax(x, axis=(1,)).shape == shape
-        assert kernels.softmax_derivative(x, x, axis=(0,)).shape == shape
+        assert kernels.softmax_grad(x, x, axis=(0,)).shape == shape
     empty = kernels.logsumexp(cupy.zeros((3, 0)), axis=(1,), keepdims=False)
     assert empty.get().tolist() == [-inf] * 3
     assert kernels.softmax(cupy.asarray(2.0), axis=()).get() == 1

@@ -18,7 +18,7 @@ struct number {
 // Below this x / (1 + exp(-x)) is zero, and -inf over inf would be NaN.
 __device__ __forceinline__ float lowest(float) { return -100.0f; }
 __device__ __forceinline__ double lowest(double) { return -800.0; }
-// Beyond this the slope of gelu is constant to the last digit, and exp(-w) short of overflow.
+// Beyond this the derivative of gelu is constant to the last digit, and exp(-w) short of overflow.
 __device__ __forceinline__ float steep(float) { return 10.0f; }
 __device__ __forceinline__ double steep(double) { return 20.0; }
 
@@ -63,7 +63,7 @@ struct gelu {
     }
 };
 
-struct gelu_slope {
+struct gelu_grad {
     template <typename A> static __device__ A of(A x) {
         // s (1 + x w' (1 - s)), where 1 - s is exp(-w) s: nothing cancels.
         x = within(x, steep(x));
@@ -71,6 +71,7 @@ struct gelu_slope {
         A s = A(1) / (A(1) + odds);
         return s * (A(1) + x * (A(number::LINEAR) + A(3 * number::CUBIC) * squared) * (odds * s));
     }
+    template <typename A> static __device__ A of(A g, A x) { return g * of(x); }
 };
 
 struct gelu_exact {
@@ -79,11 +80,12 @@ struct gelu_exact {
     }
 };
 
-struct gelu_exact_slope {
+struct gelu_exact_grad {
     template <typename A> static __device__ A of(A x) {
         x = within(x, A(number::FAR));
         return A(0.5) * erfc(A(-number::ROOT_HALF) * x) + x * A(number::DENSITY) * exp(A(-0.5) * x * x);
     }
+    template <typename A> static __device__ A of(A g, A x) { return g * of(x); }
 };
 
 struct error_function {
@@ -96,38 +98,30 @@ struct error_complement {
 
 // -- derivatives: a cotangent or tangent g, and the value y or the argument x
 
-struct relu_derivative {
+struct relu_grad {
     template <typename A> static __device__ A of(A g, A y) { return y > A(0) ? g : A(0); }
 };
 
-struct sigmoid_derivative {
+struct sigmoid_grad {
     template <typename A> static __device__ A of(A g, A y) { return g * (y * (A(1) - y)); }
 };
 
-struct tanh_derivative {
+struct tanh_grad {
     template <typename A> static __device__ A of(A g, A y) { return g * (A(1) - y * y); }
 };
 
-struct softplus_derivative {
+struct softplus_grad {
     template <typename A> static __device__ A of(A g, A y) { return g * -expm1(-y); }
 };
 
-struct silu_derivative {
+struct silu_grad {
     template <typename A> static __device__ A of(A g, A x) {
-        // 1 - s is exp(-x) s; far below zero both the slope and s are zero, far above both are 1.
+        // 1 - s is exp(-x) s. The derivative and s are 0 far below zero, and 1 far above.
         A limit = A(lowest(x) * A(0.875));
         x = at_least(x > -limit ? -limit : x, limit);
         A odds = exp(-x), s = A(1) / (A(1) + odds);
         return g * (s * (A(1) + x * (odds * s)));
     }
-};
-
-struct gelu_derivative {
-    template <typename A> static __device__ A of(A g, A x) { return g * gelu_slope::of(x); }
-};
-
-struct gelu_exact_derivative {
-    template <typename A> static __device__ A of(A g, A x) { return g * gelu_exact_slope::of(x); }
 };
 
 // The value of an activation of x plus a bias.

@@ -36,9 +36,9 @@ UNARY_KERNEL = Kernel(
                 "silu",
                 "softplus",
                 "gelu",
-                "gelu_slope",
+                "gelu_grad",
                 "gelu_exact",
-                "gelu_exact_slope",
+                "gelu_exact_grad",
                 "error_function",
                 "error_complement",
             )
@@ -58,22 +58,22 @@ BINARY_KERNEL = Kernel(
         *(
             f"{name}, float, 4"
             for name in (
-                "relu_derivative",
-                "sigmoid_derivative",
-                "tanh_derivative",
-                "softplus_derivative",
-                "silu_derivative",
-                "gelu_derivative",
-                "gelu_exact_derivative",
+                "relu_grad",
+                "sigmoid_grad",
+                "tanh_grad",
+                "softplus_grad",
+                "silu_grad",
+                "gelu_grad",
+                "gelu_exact_grad",
                 "biased<relu>",
                 "biased<sigmoid>",
                 "biased<hyperbolic>",
                 "biased<softplus>",
             )
         ),
-        "relu_derivative, half_t, 8",
-        "relu_derivative, bfloat16_t, 8",
-        "relu_derivative, double, 2",
+        "relu_grad, half_t, 8",
+        "relu_grad, bfloat16_t, 8",
+        "relu_grad, double, 2",
     ),
 )
 # The axes that the kernel for strided arrays takes.
@@ -197,21 +197,21 @@ def gelu(x: ndarray, *, approximate: bool) -> ndarray:
     return unary("gelu" if approximate else "gelu_exact", x)
 
 
-def gelu_slope(x: ndarray, *, approximate: bool) -> ndarray:
-    """Returns the derivative of ``gelu``."""
-    return unary("gelu_slope" if approximate else "gelu_exact_slope", x)
+def gelu_unit_grad(x: ndarray, *, approximate: bool) -> ndarray:
+    """Returns the derivative of ``gelu``, which is ``gelu_grad`` of a cotangent of 1."""
+    return unary("gelu_grad" if approximate else "gelu_exact_grad", x)
 
 
-def gelu_derivative(g: GpuOperand, x: GpuOperand, *, approximate: bool) -> ndarray:
+def gelu_grad(g: GpuOperand, x: GpuOperand, *, approximate: bool) -> ndarray:
     """Returns the derivative of ``gelu`` in a direction."""
-    return binary("gelu_derivative" if approximate else "gelu_exact_derivative", g, x)
+    return binary("gelu_grad" if approximate else "gelu_exact_grad", g, x)
 
 
-def tanh_derivative(g: Any, y: Any) -> ndarray:
+def tanh_grad(g: Any, y: Any) -> ndarray:
     """Returns the derivative of ``tanh`` in a direction, where its value is y."""
     if cupy.result_type(g, y).kind == "c":
         return g * (1 - y * y)
-    return binary("tanh_derivative", g, y)
+    return binary("tanh_grad", g, y)
 
 
 def tanh_biased(x: Any, y: Any) -> ndarray:
@@ -226,18 +226,18 @@ ACTIVATION_FUNCTIONS: dict[str, Callable[..., ndarray]] = {
     "erfc": partial(unary, "error_complement"),
     "logistic": partial(unary, "sigmoid"),
     "gelu": gelu,
-    "gelu_grad": gelu_derivative,
-    "gelu_unit_grad": gelu_slope,
+    "gelu_grad": gelu_grad,
+    "gelu_unit_grad": gelu_unit_grad,
     "relu": relu,
     "relu_biased": partial(binary, "biased<relu>"),
-    "relu_grad": partial(binary, "relu_derivative"),
+    "relu_grad": partial(binary, "relu_grad"),
     "sigmoid": partial(unary, "sigmoid"),
     "sigmoid_biased": partial(binary, "biased<sigmoid>"),
-    "sigmoid_grad": partial(binary, "sigmoid_derivative"),
+    "sigmoid_grad": partial(binary, "sigmoid_grad"),
     "silu": partial(unary, "silu"),
-    "silu_grad": partial(binary, "silu_derivative"),
+    "silu_grad": partial(binary, "silu_grad"),
     "softplus": partial(unary, "softplus"),
-    "softplus_grad": partial(binary, "softplus_derivative"),
+    "softplus_grad": partial(binary, "softplus_grad"),
     "tanh_biased": tanh_biased,
-    "tanh_grad": tanh_derivative,
+    "tanh_grad": tanh_grad,
 }

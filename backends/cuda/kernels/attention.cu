@@ -191,14 +191,14 @@ __global__ void __launch_bounds__(THREADS, 2)
         wait_for_copies<1>();
         __syncthreads();
         const word_t *k_tile = others + 2 * turn * PART, *v_tile = k_tile + PART;
-        float scores[KEYS / 8][4] = {}, slopes[KEYS / 8][4] = {};
+        float scores[KEYS / 8][4] = {}, score_grads[KEYS / 8][4] = {};
         auto rows_of = [&](const word_t *tile) {
             return [=](int s, int c, int half) {
                 return tiles::part(tile, 16 * warp + row + 8 * half, s, c);
             };
         };
         tiles::template by_rows<KEYS / 8, false>(scores, rows_of(q_tile), k_tile);
-        tiles::template by_rows<KEYS / 8, false>(slopes, rows_of(g_tile), v_tile);
+        tiles::template by_rows<KEYS / 8, false>(score_grads, rows_of(g_tile), v_tile);
         bool edge = score.is_edge(mine, 16, key, KEYS);
 #pragma unroll
         for (int n = 0; n < KEYS / 8; n++)
@@ -207,9 +207,10 @@ __global__ void __launch_bounds__(THREADS, 2)
                 int half = i >> 1;
                 float x = score(scores[n][i], mine + row + 8 * half,
                                 key + 8 * n + 2 * t + (i & 1), edge);
-                slopes[n][i] = exp2f(x - own_logsum[half]) * (slopes[n][i] - own_share[half]);
+                score_grads[n][i] =
+                    exp2f(x - own_logsum[half]) * (score_grads[n][i] - own_share[half]);
             }
-        tiles::template by_columns<KEYS / 8>(sums, slopes, k_tile);
+        tiles::template by_columns<KEYS / 8>(sums, score_grads, k_tile);
         __syncthreads();
     }
     grads += batch * shape.by_grad[1] + head * shape.by_grad[2];
@@ -279,14 +280,14 @@ __global__ void __launch_bounds__(THREADS, 2)
         wait_for_copies<1>();
         __syncthreads();
         const word_t *q_tile = others + 2 * turn * PART, *g_tile = q_tile + PART;
-        float weights[QUERIES / 8][4] = {}, slopes[QUERIES / 8][4] = {};
+        float weights[QUERIES / 8][4] = {}, score_grads[QUERIES / 8][4] = {};
         auto rows_of = [&](const word_t *tile) {
             return [=](int s, int c, int half) {
                 return tiles::part(tile, 16 * warp + row + 8 * half, s, c);
             };
         };
         tiles::template by_rows<QUERIES / 8, false>(weights, rows_of(k_tile), q_tile);
-        tiles::template by_rows<QUERIES / 8, false>(slopes, rows_of(v_tile), g_tile);
+        tiles::template by_rows<QUERIES / 8, false>(score_grads, rows_of(v_tile), g_tile);
         bool edge = score.is_edge(query, QUERIES, mine, 16);
 #pragma unroll
         for (int n = 0; n < QUERIES / 8; n++)
@@ -297,10 +298,10 @@ __global__ void __launch_bounds__(THREADS, 2)
                     score(weights[n][i], query + column, mine + row + 8 * (i >> 1), edge);
                 float weight = exp2f(x - float_of(known[turn][0][column]));
                 weights[n][i] = weight;
-                slopes[n][i] = weight * (slopes[n][i] - float_of(known[turn][1][column]));
+                score_grads[n][i] = weight * (score_grads[n][i] - float_of(known[turn][1][column]));
             }
         tiles::template by_columns<QUERIES / 8>(by_v, weights, g_tile);
-        tiles::template by_columns<QUERIES / 8>(by_k, slopes, q_tile);
+        tiles::template by_columns<QUERIES / 8>(by_k, score_grads, q_tile);
         __syncthreads();
     }
     grads += batch * shape.by_grad[1] + head * shape.by_grad[2];

@@ -32,7 +32,7 @@ __all__ = [
     "CROSS_ENTROPY_FUNCTIONS",
     "cross_entropy",
     "cross_entropy_ahead",
-    "cross_entropy_slope",
+    "cross_entropy_grad",
 ]
 
 PACKED_INSTANCES = ("float, 4", "double, 2", "half_t, 8", "bfloat16_t, 8")
@@ -188,7 +188,7 @@ def cross_entropy_ahead(x: ndarray, labels: ndarray) -> tuple[ndarray, ndarray]:
     return out, exact
 
 
-def cross_entropy_slope(x: ndarray, loss: ndarray, g: ndarray, labels: ndarray) -> ndarray:
+def cross_entropy_grad(x: ndarray, loss: ndarray, g: ndarray, labels: ndarray) -> ndarray:
     """Returns ``g * (exp(x - loss - x[label]) - onehot(label))`` over the last axis."""
     # It is given away once: a second backward pass gets an array of its own.
     entry = written_ahead.pop(id(loss), None)
@@ -232,7 +232,7 @@ def settled_grad(entry: Ahead, exact: ndarray, g: ndarray, labels: ndarray) -> n
 
 CROSS_ENTROPY_FUNCTIONS: dict[str, Callable[..., ndarray]] = {
     "cross_entropy": cross_entropy,
-    "cross_entropy_grad": cross_entropy_slope,
+    "cross_entropy_grad": cross_entropy_grad,
 }
 # They replace the former where reverse mode will ask for a derivative. They return the output, and
 # the array that stands for it in the rule.

@@ -95,11 +95,11 @@ template <int ORDER> struct gamma_panel {
     }
 
     template <bool UPWARDS> __device__ double tail(double from, rule nodes) {
-        double way = UPWARDS ? 1 : -1, slope = way * (from - a);
+        double way = UPWARDS ? 1 : -1, linear = way * (from - a);
         double d = UPWARDS ? sqrt(2 * DROP / from) : (DROP + from) / a;
         for (int i = 0; i < NEWTON_STEPS; ++i) {
-            double growth = expm1(way * d), drop = slope * d + from * (growth - way * d);
-            d -= (drop - DROP) / (slope + from * way * growth);
+            double growth = expm1(way * d), drop = linear * d + from * (growth - way * d);
+            d -= (drop - DROP) / (linear + from * way * growth);
         }
         return over<UPWARDS>(from, d, nodes);
     }
@@ -125,7 +125,7 @@ template <int ORDER> __device__ double gamma_grad(double a, double x, rule nodes
 
 template <int BY_A, int BY_B> struct beta_panel {
     // The cumulants are by the parameters as they were given; exchanged says that a and b are not.
-    double a, b, part, slope, first, second, cumulants[BY_A + 1][BY_B + 1];
+    double a, b, part, linear, first, second, cumulants[BY_A + 1][BY_B + 1];
     bool exchanged, downwards;
 
     __device__ double derivative(int n, int m, double by_a, double by_b) const {
@@ -155,7 +155,7 @@ template <int BY_A, int BY_B> struct beta_panel {
     __device__ double operator()(double d) const {
         double change = part * expm1(-d), spread = log1p(change), total = a + b, drop;
         if (d < 1)
-            drop = total * (remainder_of_log(change) + part * remainder_of_exp(-d)) + slope * d;
+            drop = total * (remainder_of_log(change) + part * remainder_of_exp(-d)) + linear * d;
         else
             drop = (downwards ? a : b) * d + total * spread;
         double one = first + (downwards ? -d - spread : -spread);
@@ -185,7 +185,7 @@ template <int BY_A, int BY_B> struct beta_panel {
         first = mean_level(a, b, x, y);
         second = mean_level(b, a, y, x);
         part = down ? x : y;
-        slope = down ? -excess : excess;
+        linear = down ? -excess : excess;
         return exp(mass) * integral<true>(*this, length, nodes);
     }
 

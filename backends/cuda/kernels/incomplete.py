@@ -37,10 +37,10 @@ def as_doubles(name: str, *operands: GpuOperand) -> tuple[list[ndarray], ndarray
     return [cupy.ascontiguousarray(x) for x in spread], out, dtype
 
 
-def gammainc_slope(a: GpuOperand, x: GpuOperand, *, order: int) -> ndarray:
+def gammainc_grad(a: GpuOperand, x: GpuOperand, *, order: int) -> ndarray:
     """Returns the derivative of P(a, x) by a, of an order from 1 up."""
     if order > HIGHEST_KERNEL_ORDER:
-        return special_gamma.gammainc_slope(cupy, a, x, order=order)
+        return special_gamma.gammainc_grad(cupy, a, x, order=order)
     (a, x), out, dtype = as_doubles("gammainc_grad", a, x)
     if out.size:
         blocks = -(-out.size // INCOMPLETE_BLOCK_THREADS)
@@ -51,10 +51,10 @@ def gammainc_slope(a: GpuOperand, x: GpuOperand, *, order: int) -> ndarray:
     return out.astype(dtype, copy=False)
 
 
-def betainc_slope(a: GpuOperand, b: GpuOperand, x: GpuOperand, *, by_a: int, by_b: int) -> ndarray:
+def betainc_grad(a: GpuOperand, b: GpuOperand, x: GpuOperand, *, by_a: int, by_b: int) -> ndarray:
     """Returns a derivative of I_x(a, b) by a and b, of orders of which one is not 0."""
     if by_a + by_b > HIGHEST_KERNEL_ORDER:
-        return special_beta.betainc_slope(cupy, a, b, x, by_a=by_a, by_b=by_b)
+        return special_beta.betainc_grad(cupy, a, b, x, by_a=by_a, by_b=by_b)
     (a, b, x), out, dtype = as_doubles("betainc_grad", a, b, x)
     if out.size:
         kind, blocks = f"{by_a}, {by_b}", -(-out.size // INCOMPLETE_BLOCK_THREADS)
@@ -64,6 +64,6 @@ def betainc_slope(a: GpuOperand, b: GpuOperand, x: GpuOperand, *, by_a: int, by_
 
 
 INCOMPLETE_FUNCTIONS: dict[str, Callable[..., ndarray]] = {
-    "betainc_grad": betainc_slope,
-    "gammainc_grad": gammainc_slope,
+    "betainc_grad": betainc_grad,
+    "gammainc_grad": gammainc_grad,
 }

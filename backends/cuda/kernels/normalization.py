@@ -23,9 +23,9 @@ from ..row_layout import ROW_INSTANCES, geometry, inexact, limit, row_strides, w
 __all__ = [
     "NORMALIZATION_FUNCTIONS",
     "affine_normalize",
-    "affine_normalize_slope",
+    "affine_normalize_grad",
     "normalize",
-    "normalize_slope",
+    "normalize_grad",
 ]
 
 NORMALIZE_FORWARD = Kernel("normalization", "forward", "ppppllllllllldl", ROW_INSTANCES)
@@ -190,7 +190,7 @@ def normalize(x: ndarray, *, eps: float, center: bool) -> ndarray:
     return launch_forward(x, [], eps, center, x.dtype)
 
 
-def normalize_slope(g: ndarray, x: ndarray, *, eps: float, center: bool) -> ndarray:
+def normalize_grad(g: ndarray, x: ndarray, *, eps: float, center: bool) -> ndarray:
     """Returns the derivative of ``normalize`` at x in the direction g."""
     x = inexact(x)
     return launch_backward(cupy.asarray(g), x, x, eps, center, 0, x.dtype).reshape(x.shape)
@@ -205,7 +205,7 @@ def affine_normalize(
     return launch_forward(x, affine, eps, center, result_type(x.dtype, *(v.dtype for v in affine)))
 
 
-def affine_normalize_slope(
+def affine_normalize_grad(
     g: ndarray, x: ndarray, weight: ndarray, *, eps: float, center: bool, bias: bool
 ) -> ndarray:
     """Returns the cotangents of x's rows, and behind them those of the weight and the bias."""
@@ -217,7 +217,7 @@ def affine_normalize_slope(
 
 NORMALIZATION_FUNCTIONS: dict[str, Callable[..., ndarray]] = {
     "affine_normalize": affine_normalize,
-    "affine_normalize_grad": affine_normalize_slope,
+    "affine_normalize_grad": affine_normalize_grad,
     "normalize": normalize,
-    "normalize_grad": normalize_slope,
+    "normalize_grad": normalize_grad,
 }

@@ -226,8 +226,8 @@ __device__ double series(double a, double x, long long n) {
 // Newton find.
 __device__ double integral(double a, double x, long long n, const quadrature &rule) {
     bool upper = x > a;
-    double side = upper ? 1 : -1, slope = fabs(a - x);
-    double end = 2 * CUT / (slope + sqrt(slope * slope + 2 * CUT * x));
+    double side = upper ? 1 : -1, linear = fabs(a - x);
+    double end = 2 * CUT / (linear + sqrt(linear * linear + 2 * CUT * x));
     if (upper) end = fmin(end, fmax(1.26, log(CUT / (0.35 * x))));
     for (int turn = 0; turn < 2; turn++) {
         double value = x * expm1(side * end) - side * a * end - CUT;

@@ -238,7 +238,7 @@ __global__ void columns(const T *x, T *out, index_t length, index_t after, index
 // y * (g - sum(g * y)).
 template <typename T, int N>
 __global__ void __launch_bounds__(most_threads<T>)
-derivative_rows(const T *g, const T *y, T *out, index_t count, index_t length,
+grad_rows(const T *g, const T *y, T *out, index_t count, index_t length,
                                 index_t g_row, index_t g_stride, index_t y_row, index_t y_stride,
                                 index_t single) {
     typedef accumulator_t<T> A;
@@ -299,7 +299,7 @@ derivative_rows(const T *g, const T *y, T *out, index_t count, index_t length,
 
 template <typename T, int N, int LANES, int ITEMS>
 __global__ void __launch_bounds__(SHORT_BLOCK)
-derivative_short_rows(const T *g, const T *y, T *out, index_t count, index_t length,
+grad_short_rows(const T *g, const T *y, T *out, index_t count, index_t length,
                       index_t g_row, index_t g_stride, index_t y_row, index_t y_stride) {
     typedef accumulator_t<T> A;
     index_t own;
@@ -330,7 +330,7 @@ derivative_short_rows(const T *g, const T *y, T *out, index_t count, index_t len
 }
 
 template <typename T>
-__global__ void derivative_columns(const T *g, const T *y, T *out, index_t length, index_t after,
+__global__ void grad_columns(const T *g, const T *y, T *out, index_t length, index_t after,
                                    index_t tiles) {
     typedef accumulator_t<T> A;
     __shared__ A sums[LINES][32];

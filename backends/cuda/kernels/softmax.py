@@ -13,7 +13,7 @@ from ...dtypes import result_type
 from ..launch import BLOCK_THREADS, C_FLOATS, Kernel, c_type
 from ..row_layout import ROW_INSTANCES, geometry, inexact, row_strides, shared_out, wide, width
 
-__all__ = ["SOFTMAX_FUNCTIONS", "log_softmax", "logsumexp", "softmax", "softmax_derivative"]
+__all__ = ["SOFTMAX_FUNCTIONS", "log_softmax", "logsumexp", "softmax", "softmax_grad"]
 
 OPERATIONS = ("SOFTMAX", "LOG_SOFTMAX", "LOGSUMEXP")
 SOFTMAX_ROWS = Kernel(
@@ -37,14 +37,14 @@ SHORT_ROWS = Kernel(
         "double, 1, 32, 16, LOG_SOFTMAX",
     ),
 )
-DERIVATIVE_SHORT_ROWS = Kernel(
+GRAD_SHORT_ROWS = Kernel(
     "softmax",
-    "derivative_short_rows",
+    "grad_short_rows",
     "pppllllll",
     (*(f"float, 4, {share}" for share in SHARES), *(f"{f}, 4, 2" for f in ROW_INSTANCES)),
 )
-DERIVATIVE_ROWS = Kernel("softmax", "derivative_rows", "ppplllllll", ROW_INSTANCES)
-DERIVATIVE_COLUMNS = Kernel("softmax", "derivative_columns", "ppplll", tuple(C_FLOATS.values()))
+GRAD_ROWS = Kernel("softmax", "grad_rows", "ppplllllll", ROW_INSTANCES)
+GRAD_COLUMNS = Kernel("softmax", "grad_columns", "ppplll", tuple(C_FLOATS.values()))
 # The neighbours on the last axis that a block computes, and the threads of a block of short rows.
 SOFTMAX_TILE_COLUMNS = 32
 SHORT_ROW_BLOCK_THREADS = 128
@@ -157,7 +157,7 @@ def logsumexp(x: ndarray, *, axis: tuple[int, ...], keepdims: bool) -> ndarray:
     return out
 
 
-def softmax_derivative(g: ndarray, ans: ndarray, *, axis: tuple[int, ...]) -> ndarray:
+def softmax_grad(g: ndarray, ans: ndarray, *, axis: tuple[int, ...]) -> ndarray:
     """Returns ``ans * (g - sum(g * ans))``."""
     g, y = cupy.asarray(g), cupy.asarray(ans)
     dtype = result_type(g.dtype, y.dtype)
@@ -169,7 +169,7 @@ def softmax_derivative(g: ndarray, ans: ndarray, *, axis: tuple[int, ...]) -> nd
     if found is None or other is None:
         order, back = turned(axis, rank)
         g, y = (cupy.ascontiguousarray(v.transpose(order)) for v in (g, y))
-        return softmax_derivative(g, y, axis=tuple(range(rank - len(axis), rank))).transpose(back)
+        return softmax_grad(g, y, axis=tuple(range(rank - len(axis), rank))).transpose(back)
     before, length, after = found
     if before * after < FEWEST_UNSPLIT_ROWS and length >= SHORTEST_SPLIT_ROW:
         out = g * y
@@ -180,7 +180,7 @@ def softmax_derivative(g: ndarray, ans: ndarray, *, axis: tuple[int, ...]) -> nd
     if after > 1:
         tiles = -(-after // SOFTMAX_TILE_COLUMNS)
         grid = before * tiles
-        DERIVATIVE_COLUMNS(c_type(y.dtype), grid, BLOCK_THREADS, g, y, out, length, after, tiles)
+        GRAD_COLUMNS(c_type(y.dtype), grid, BLOCK_THREADS, g, y, out, length, after, tiles)
         return out
     axes = rank - axis[0] if axis else 0
     g, g_row, g_stride = row_strides(g, axes)
@@ -192,13 +192,13 @@ def softmax_derivative(g: ndarray, ans: ndarray, *, axis: tuple[int, ...]) -> nd
         lanes, items = share
         types = f"{types}, {lanes}, {items}"
         grid = -(-before * lanes // SHORT_ROW_BLOCK_THREADS)
-        DERIVATIVE_SHORT_ROWS(
+        GRAD_SHORT_ROWS(
             types, grid, SHORT_ROW_BLOCK_THREADS, g, y, out, before, length, g_row, g_stride,
             y_row, y_stride,
         )
         return out
     grid, block, single = geometry(y.dtype, before, length, n)
-    DERIVATIVE_ROWS(
+    GRAD_ROWS(
         types, grid, block, g, y, out, before, length, g_row, g_stride, y_row, y_stride, single
     )
     return out
@@ -208,5 +208,5 @@ SOFTMAX_FUNCTIONS: dict[str, Callable[..., ndarray]] = {
     "log_softmax": log_softmax,
     "logsumexp": logsumexp,
     "softmax": softmax,
-    "softmax_grad": softmax_derivative,
+    "softmax_grad": softmax_grad,
 }

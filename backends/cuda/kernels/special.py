@@ -15,7 +15,7 @@ from cupy import ndarray
 from ...annotations import ArrayModule, Buffer
 from ...arrays import special_gamma
 from ...arrays.special_beta import betaincc
-from ...arrays.special_error import log_ndtr_slope
+from ...arrays.special_error import log_ndtr_grad
 from ...arrays.special_remainders import (
     DROP,
     as_arrays,
@@ -100,7 +100,7 @@ def ndtri_exp(xp: ArrayModule, y: ndarray) -> ndarray:
     x = xp.where(far, start, functions.ndtri(xp.exp(xp.maximum(y, VANISHING_LOGARITHM))))
     # The logarithm is concave, so that steps come up from the left.
     for _ in range(NDTRI_NEWTON_STEPS):
-        x = x - (functions.log_ndtr(x) - y) / log_ndtr_slope(xp, x)
+        x = x - (functions.log_ndtr(x) - y) / log_ndtr_grad(xp, x)
     x = xp.where(xp.isneginf(y), y, x)
     return xp.where(y > -1.0, upper, x)
 

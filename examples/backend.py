@@ -83,7 +83,7 @@ OWN = {
     "multiply.at": at("prod"), "minimum.at": at("amin"), "maximum.at": at("amax"),
     "take": lambda x, i, axis: xp.element(x, (*(slice(None),) * axis, i)), "transpose": transpose,
     "reshape": lambda x, *shape: x.reshape(*shape),
-    "eye": lambda *n, dtype=torch.float64: torch.eye(*n, dtype=dtype), "concatenate": torch.cat,
+    "concatenate": torch.cat, "nonzero": lambda x: torch.nonzero(x, as_tuple=True),
     "flip": lambda x, axis=None: x.flip(range(x.ndim) if axis is None else axis),
     "tril": lambda x, k=0: torch.tril(x, k), "triu": lambda x, k=0: torch.triu(x, k),
     "expand_dims": lambda x, axis: x.reshape(np.expand_dims(np.empty(x.shape, "?"), axis).shape),

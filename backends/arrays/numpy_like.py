@@ -39,8 +39,14 @@ REDUCING = frozenset(
 )  # fmt: skip
 # Functions whose operands promote together, and how many operands stand in front of those.
 JOINING = {"concatenate": 0, "einsum": 1, "stack": 0}
-# Functions that make arrays, in double precision unless they are told.
-MAKING = frozenset({"empty", "full", "ones", "zeros"})
+# Functions that make arrays of numbers: NumPy computes them, and the results are brought over.
+MAKING = frozenset({"arange", "empty", "eye", "full", "linspace", "ones", "zeros"})
+# What a shape and a dtype tell of an array.
+OF_SHAPE = frozenset({"flags", "itemsize", "nbytes", "ndim", "size"})
+# Attributes that are functions of an array, by the functions' names.
+ATTRIBUTES = {"T": "transpose", "imag": "imag", "real": "real"}
+# Methods that return Python's numbers.
+ON_HOST = frozenset({"item", "tolist"})
 
 
 class ForeignBuffer(np.lib.mixins.NDArrayOperatorsMixin):
@@ -69,47 +75,9 @@ class ForeignBuffer(np.lib.mixins.NDArrayOperatorsMixin):
         return tuple(self.array.shape)
 
     @property
-    def ndim(self) -> int:
-        """The number of axes."""
-        return len(self.array.shape)
-
-    @property
-    def size(self) -> int:
-        """The number of elements."""
-        size = 1
-        for length in self.shape:
-            size *= length
-        return size
-
-    @property
-    def nbytes(self) -> int:
-        """The bytes that the elements take."""
-        return self.size * self.dtype.itemsize
-
-    @property
-    def T(self) -> Any:
-        """The array with its axes reversed."""
-        return self.xp.transpose(self)
-
-    @property
     def mT(self) -> Any:
         """The array with its last two axes swapped."""
         return self.xp.swapaxes(self, -1, -2)
-
-    @property
-    def flags(self) -> Any:
-        """NumPy's flags of an array that lies anyhow."""
-        return np.broadcast_to(0, (2, 2)).flags
-
-    @property
-    def real(self) -> Any:
-        """The real part."""
-        return self.xp.real(self)
-
-    @property
-    def imag(self) -> Any:
-        """The imaginary part."""
-        return self.xp.imag(self)
 
     def __getitem__(self, key: Any) -> Any:
         return self.xp.wrap(self.xp.element(self.array, self.xp.unwrap(key)))
@@ -123,14 +91,16 @@ class ForeignBuffer(np.lib.mixins.NDArrayOperatorsMixin):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
+        if name in OF_SHAPE:
+            return getattr(np.broadcast_to(np.zeros((), self.dtype), self.shape), name)
+        if name in ON_HOST:
+            return getattr(self.xp.to_host(self.array), name)
+        if name in ATTRIBUTES:
+            return getattr(self.xp, ATTRIBUTES[name])(self)
         return partial(getattr(self.xp, name), self)
 
     def __len__(self) -> int:
         return self.shape[0]
-
-    def item(self, *index: Any) -> Any:
-        """Returns an element as a Python number."""
-        return self.xp.to_host(self.array).item(*index)
 
     def __bool__(self) -> bool:
         return bool(self.item())
@@ -154,14 +124,11 @@ class ForeignBuffer(np.lib.mixins.NDArrayOperatorsMixin):
         return getattr(self.xp, function.__name__)(*args, **kwargs)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, **kwargs: Any) -> Any:
-        for x in args:
-            if not isinstance(x, type(self) | np.ndarray | np.generic | int | float | complex):
-                return NotImplemented
-        if method != "__call__":
+        known = type(self) | np.ndarray | np.generic | int | float | complex
+        if method != "__call__" or not all(isinstance(x, known) for x in args):
             return NotImplemented
-        function = getattr(self.xp, ufunc.__name__)
         out = kwargs.pop("out", None)
-        result = function(*args, **kwargs)
+        result = getattr(self.xp, ufunc.__name__)(*args, **kwargs)
         if out is None:
             return result
         out[0][...] = result
@@ -369,14 +336,10 @@ class NumpyLike:
             return self.wrap(function(self.together(*args[0]), *args[1:], **options))
         return self.wrap(function(*args[:first], *self.together(*args[first:]), **options))
 
-    def making(self, function: Callable[..., Any], *args: Any, dtype: Any = None) -> Any:
-        """Calls a function that makes an array, in double precision unless it is told."""
-        args = self.unwrap(args)
-        args = ((args[0],) if type(args[0]) is int else args[0], *args[1:])
-        if args[-1] in self.named.values():
-            dtype = args[-1]
-            args = args[:-1]
-        return self.wrap(function(*args, dtype=self.unwrap(dtype or np.dtype(float))))
+    def making(self, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        """Returns an array that NumPy's function makes of numbers."""
+        numbers = [x.item() if type(x) is self.ndarray else x for x in args]
+        return self.asarray(function(*numbers, **options))
 
     def calling(self, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
         """Calls any other function."""
@@ -392,6 +355,8 @@ class NumpyLike:
 
     def function(self, name: str) -> Any:
         """Returns what stands for a function of NumPy's or SciPy's."""
+        if name in MAKING:
+            return partial(self.making, getattr(np, name))
         function = self.found(name)
         ufunc = getattr(np, name, None)
         if isinstance(ufunc, np.ufunc):
@@ -402,7 +367,7 @@ class NumpyLike:
             return partial(self.cumulating, name, function)
         if name in JOINING:
             return partial(self.joining, JOINING[name], function)
-        return partial(self.making if name in MAKING else self.calling, function)
+        return partial(self.calling, function)
 
     def __getattr__(self, name: str) -> Any:
         numpys: Any = getattr(np, name, None)

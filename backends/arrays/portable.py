@@ -22,10 +22,6 @@ GELU_CUBIC_COEFFICIENT = 0.044715
 SILU_TURNS_LINEAR = 800.0
 
 
-def _portable_relu(xp: ArrayModule, x: Buffer) -> Buffer:
-    return xp.maximum(x, 0)
-
-
 def _portable_sigmoid(xp: ArrayModule, x: Buffer) -> Buffer:
     with quiet():
         return xp.reciprocal(1.0 + xp.exp(-x))
@@ -42,10 +38,6 @@ def _portable_silu_grad(xp: ArrayModule, x: Buffer, y: Buffer) -> Buffer:
     y = xp.clip(y, -SILU_TURNS_LINEAR, SILU_TURNS_LINEAR)
     s = _portable_sigmoid(xp, y)
     return s * (1.0 + y * (1.0 - s)) * x
-
-
-def _portable_softplus(xp: ArrayModule, x: Buffer) -> Buffer:
-    return xp.logaddexp(x, 0)
 
 
 def _cubic(x: Buffer) -> Buffer:
@@ -143,28 +135,21 @@ def _portable_normalize_grad(
 
 
 def _portable_affine_normalize(
-    xp: ArrayModule, x: Buffer, weight: Buffer, *bias: Buffer, eps: float, center: bool
+    xp: ArrayModule, x: Buffer, weight: Buffer, *bias: Buffer, **params: Any
 ) -> Buffer:
     shape = (*weight.shape[:-1], *(1,) * (x.ndim - weight.ndim), weight.shape[-1])
-    out = _portable_normalize(xp, x, eps=eps, center=center) * xp.reshape(weight, shape)
+    out = _portable_normalize(xp, x, **params) * xp.reshape(weight, shape)
     return out + xp.reshape(bias[0], shape) if bias else out
 
 
 def _portable_affine_normalize_grad(
-    xp: ArrayModule,
-    g: Buffer,
-    x: Buffer,
-    weight: Buffer,
-    *,
-    eps: float,
-    center: bool,
-    bias: bool,
+    xp: ArrayModule, g: Buffer, x: Buffer, weight: Buffer, *, bias: bool, **params: Any
 ) -> Buffer:
     groups = x.shape[: weight.ndim - 1]
     rows = (*groups, math.prod(x.shape[weight.ndim - 1 : -1]), x.shape[-1])
     g, x = xp.reshape(g, rows), xp.reshape(x, rows)
-    parts = [_portable_normalize_grad(xp, g * weight[..., None, :], x, eps=eps, center=center)]
-    totals = [g * _portable_normalize(xp, x, eps=eps, center=center), *([g] if bias else [])]
+    parts = [_portable_normalize_grad(xp, g * weight[..., None, :], x, **params)]
+    totals = [g * _portable_normalize(xp, x, **params), *([g] if bias else [])]
     parts += [xp.sum(total, axis=(total.ndim - 2,), keepdims=True) for total in totals]
     return xp.concatenate(parts, axis=len(rows) - 2)
 
@@ -198,12 +183,12 @@ PORTABLE_KERNELS: dict[str, Callable[..., Buffer]] = {
     "logsumexp": _portable_logsumexp,
     "normalize": _portable_normalize,
     "normalize_grad": _portable_normalize_grad,
-    "relu": _portable_relu,
+    "relu": lambda xp, x: xp.maximum(x, 0),
     "scatter_add": _portable_scatter_add,
     "sigmoid": _portable_sigmoid,
     "silu": _portable_silu,
     "silu_grad": _portable_silu_grad,
     "softmax": _portable_softmax,
     "softmax_grad": _portable_softmax_grad,
-    "softplus": _portable_softplus,
+    "softplus": lambda xp, x: xp.logaddexp(x, 0),
 }

@@ -20,6 +20,11 @@ __all__ = ["WINDOW_KERNELS"]
 class WindowGrid:
     """The places of windows over padded axes, known on the host.
 
+    Args:
+        xp: the array module that computes with them.
+        spatial, kernel: the lengths of the axes, of the whole and of a window.
+        geometry: the strides, paddings and dilations of a convolution, or of pooling.
+
     Attributes:
         padded: the lengths of the axes with their padding.
         inner: the key of what is not padding.
@@ -27,9 +32,11 @@ class WindowGrid:
         places: an array (windows, taps) of places in the padded elements in C order.
     """
 
-    def __init__(
-        self, spatial: Shape, kernel: Shape, stride: Shape, padding: Any, dilation: Sequence[int]
-    ) -> None:
+    def __init__(self, xp: ArrayModule, spatial: Shape, kernel: Shape, geometry: Any) -> None:
+        self.xp = xp
+        stride, padding = geometry.stride, geometry.padding
+        # Pooling has no dilation.
+        dilation = getattr(geometry, "dilation", (1,) * len(spatial))
         self.padded = tuple(n + lo + hi for n, (lo, hi) in zip(spatial, padding, strict=True))
         inner = (slice(lo, lo + n) for n, (lo, _) in zip(spatial, padding, strict=True))
         self.inner: Any = (..., *inner)
@@ -46,32 +53,28 @@ class WindowGrid:
             places = places.reshape(places.shape[0] * count, places.shape[2] * k)
         self.places = places
 
-    def gathered(self, xp: ArrayModule, x: Buffer, fill: float = 0.0) -> Buffer:
+    def gathered(self, x: Buffer, fill: float = 0.0) -> Buffer:
         """Returns the windows of x (N, C, *spatial) as an array (N, C, windows, taps)."""
-        wide = xp.full((*x.shape[:2], *self.padded), fill, x.dtype)
+        wide = self.xp.full((*x.shape[:2], *self.padded), fill, x.dtype)
         wide[self.inner] = x
-        flat = xp.reshape(wide, (*x.shape[:2], prod(self.padded)))
-        return flat[..., xp.asarray(self.places)]
+        flat = self.xp.reshape(wide, (*x.shape[:2], prod(self.padded)))
+        return flat[..., self.xp.asarray(self.places)]
 
-    def spread(self, xp: ArrayModule, values: Buffer) -> Buffer:
+    def spread(self, values: Buffer) -> Buffer:
         """Transposes ``gathered``: values of all windows are added up where they meet."""
-        flat = xp.zeros((*values.shape[:2], prod(self.padded)), values.dtype)
-        add: Any = xp.add
-        add.at(flat, (..., xp.asarray(self.places)), values)
-        out: Buffer = xp.reshape(flat, (*values.shape[:2], *self.padded))[self.inner]
+        flat = self.xp.zeros((*values.shape[:2], prod(self.padded)), values.dtype)
+        add: Any = self.xp.add
+        add.at(flat, (..., self.xp.asarray(self.places)), values)
+        out: Buffer = self.xp.reshape(flat, (*values.shape[:2], *self.padded))[self.inner]
         return out
 
-    def laid_out(self, xp: ArrayModule, out: Buffer) -> Buffer:
-        """Returns what has one number for each window with the windows' axes."""
-        return xp.reshape(out, (*out.shape[:2], *self.counts))
+    def laid_out(self, out: Buffer) -> Buffer:
+        """Returns an array with one number for each window with the windows' axes."""
+        return self.xp.reshape(out, (*out.shape[:2], *self.counts))
 
-    def flat(self, xp: ArrayModule, g: Buffer) -> Buffer:
-        """Returns what has the windows' axes with one axis for all windows."""
-        return xp.reshape(g, (*g.shape[:2], prod(self.counts)))
-
-
-def _grid(spatial: Shape, kernel: Shape, geometry: Any) -> WindowGrid:
-    return WindowGrid(spatial, kernel, geometry.stride, geometry.padding, geometry.dilation)
+    def flat(self, g: Buffer) -> Buffer:
+        """Returns an array that has the windows' axes with one axis for all windows."""
+        return self.xp.reshape(g, (*g.shape[:2], prod(self.counts)))
 
 
 def _by_groups(xp: ArrayModule, x: Buffer, axis: int, groups: int) -> Buffer:
@@ -87,8 +90,8 @@ def _kernel_taps(xp: ArrayModule, w: Buffer, groups: int) -> Buffer:
 
 
 def _portable_conv(xp: ArrayModule, x: Buffer, w: Buffer, *, geometry: Any) -> Buffer:
-    grid = _grid(x.shape[2:], w.shape[2:], geometry)
-    windows = _by_groups(xp, grid.gathered(xp, x), 1, geometry.groups)
+    grid = WindowGrid(xp, x.shape[2:], w.shape[2:], geometry)
+    windows = _by_groups(xp, grid.gathered(x), 1, geometry.groups)
     out = xp.einsum("ngcpt,goct->ngop", windows, _kernel_taps(xp, w, geometry.groups))
     return xp.reshape(out, (len(x), len(w), *grid.counts))
 
@@ -96,9 +99,9 @@ def _portable_conv(xp: ArrayModule, x: Buffer, w: Buffer, *, geometry: Any) -> B
 def _portable_conv_kernel_grad(
     xp: ArrayModule, x: Buffer, g: Buffer, *, kernel: Shape, geometry: Any
 ) -> Buffer:
-    grid = _grid(x.shape[2:], kernel, geometry)
-    windows = _by_groups(xp, grid.gathered(xp, x), 1, geometry.groups)
-    values = _by_groups(xp, grid.flat(xp, g), 1, geometry.groups)
+    grid = WindowGrid(xp, x.shape[2:], kernel, geometry)
+    windows = _by_groups(xp, grid.gathered(x), 1, geometry.groups)
+    values = _by_groups(xp, grid.flat(g), 1, geometry.groups)
     out = xp.einsum("ngcpt,ngop->goct", windows, values)
     return xp.reshape(out, (g.shape[1], x.shape[1] // geometry.groups, *kernel))
 
@@ -106,73 +109,66 @@ def _portable_conv_kernel_grad(
 def _portable_conv_input_grad(
     xp: ArrayModule, g: Buffer, w: Buffer, *, spatial: Shape, geometry: Any
 ) -> Buffer:
-    grid = _grid(spatial, w.shape[2:], geometry)
-    values = _by_groups(xp, grid.flat(xp, g), 1, geometry.groups)
+    grid = WindowGrid(xp, spatial, w.shape[2:], geometry)
+    values = _by_groups(xp, grid.flat(g), 1, geometry.groups)
     windows = xp.einsum("ngop,goct->ngcpt", values, _kernel_taps(xp, w, geometry.groups))
     channels = w.shape[1] * geometry.groups
-    return grid.spread(xp, xp.reshape(windows, (len(g), channels, *windows.shape[3:])))
-
-
-def _pool_grid(spatial: Shape, windows: Any) -> WindowGrid:
-    dense = (1,) * len(spatial)
-    return WindowGrid(spatial, windows.window, windows.stride, windows.padding, dense)
+    return grid.spread(xp.reshape(windows, (len(g), channels, *windows.shape[3:])))
 
 
 def _portable_max_pool(xp: ArrayModule, x: Buffer, *, windows: Any) -> Buffer:
-    grid = _pool_grid(x.shape[2:], windows)
-    return grid.laid_out(xp, xp.max(grid.gathered(xp, x, -inf), axis=(3,)))
+    grid = WindowGrid(xp, x.shape[2:], windows.window, windows)
+    return grid.laid_out(xp.max(grid.gathered(x, -inf), axis=(3,)))
 
 
 def _portable_max_pool_argmax(xp: ArrayModule, x: Buffer, *, windows: Any) -> Buffer:
-    grid = _pool_grid(x.shape[2:], windows)
-    return grid.laid_out(xp, xp.argmax(grid.gathered(xp, x, -inf), axis=3)).astype(np.int8)
+    grid = WindowGrid(xp, x.shape[2:], windows.window, windows)
+    return grid.laid_out(xp.argmax(grid.gathered(x, -inf), axis=3)).astype(np.int8)
 
 
-def _wins(xp: ArrayModule, winner: Buffer, grid: WindowGrid) -> Buffer:
+def _wins(winner: Buffer, grid: WindowGrid) -> Buffer:
     """Returns whether each place in each window wins."""
-    taps = xp.asarray(np.arange(grid.places.shape[1]))
-    return xp.equal(grid.flat(xp, winner)[..., None], taps)
+    taps = grid.xp.asarray(np.arange(grid.places.shape[1]))
+    return grid.xp.equal(grid.flat(winner)[..., None], taps)
 
 
 def _portable_pool_take(xp: ArrayModule, x: Buffer, winner: Buffer, *, windows: Any) -> Buffer:
-    grid = _pool_grid(x.shape[2:], windows)
-    taken = xp.where(_wins(xp, winner, grid), grid.gathered(xp, x), 0)
-    return grid.laid_out(xp, xp.sum(taken, axis=(3,)))
+    grid = WindowGrid(xp, x.shape[2:], windows.window, windows)
+    taken = xp.where(_wins(winner, grid), grid.gathered(x), 0)
+    return grid.laid_out(xp.sum(taken, axis=(3,)))
 
 
 def _portable_pool_scatter(
     xp: ArrayModule, g: Buffer, winner: Buffer, *, spatial: Shape, windows: Any
 ) -> Buffer:
-    grid = _pool_grid(spatial, windows)
-    return grid.spread(xp, xp.where(_wins(xp, winner, grid), grid.flat(xp, g)[..., None], 0))
+    grid = WindowGrid(xp, spatial, windows.window, windows)
+    return grid.spread(xp.where(_wins(winner, grid), grid.flat(g)[..., None], 0))
 
 
-def _divisors(
-    xp: ArrayModule, grid: WindowGrid, spatial: Shape, dtype: Any, padding: bool
-) -> Buffer:
+def _divisors(grid: WindowGrid, dtype: Any, padding: bool) -> Buffer:
     """Returns how many elements of each window its mean is over."""
     if padding:
-        return xp.full((prod(grid.counts),), grid.places.shape[1], dtype)
+        return grid.xp.full((prod(grid.counts),), grid.places.shape[1], dtype)
     inside = np.zeros(grid.padded)
     inside[grid.inner] = 1
-    return xp.asarray(np.asarray(inside.reshape(-1)[grid.places].sum(1), dtype))
+    return grid.xp.asarray(np.asarray(inside.reshape(-1)[grid.places].sum(1), dtype))
 
 
 def _portable_avg_pool(
     xp: ArrayModule, x: Buffer, *, windows: Any, count_include_pad: bool
 ) -> Buffer:
-    grid = _pool_grid(x.shape[2:], windows)
-    divisors = _divisors(xp, grid, x.shape[2:], x.dtype, count_include_pad)
-    return grid.laid_out(xp, xp.sum(grid.gathered(xp, x), axis=(3,)) / divisors)
+    grid = WindowGrid(xp, x.shape[2:], windows.window, windows)
+    divisors = _divisors(grid, x.dtype, count_include_pad)
+    return grid.laid_out(xp.sum(grid.gathered(x), axis=(3,)) / divisors)
 
 
 def _portable_avg_pool_grad(
     xp: ArrayModule, g: Buffer, *, spatial: Shape, windows: Any, count_include_pad: bool
 ) -> Buffer:
-    grid = _pool_grid(spatial, windows)
-    shares = grid.flat(xp, g) / _divisors(xp, grid, spatial, g.dtype, count_include_pad)
+    grid = WindowGrid(xp, spatial, windows.window, windows)
+    shares = grid.flat(g) / _divisors(grid, g.dtype, count_include_pad)
     shape = (*shares.shape, grid.places.shape[1])
-    return grid.spread(xp, xp.broadcast_to(shares[..., None], shape))
+    return grid.spread(xp.broadcast_to(shares[..., None], shape))
 
 
 def _attention_weights(

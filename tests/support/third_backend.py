@@ -17,6 +17,7 @@ from core.test_primitives import PRIMITIVES
 from support.run_on_device import calls_on
 
 import functensor as ft
+import functensor.numpy as np
 from functensor.primitives.core.registry import registry
 from functensor.testing import assert_allclose
 
@@ -68,8 +69,19 @@ def lacking(primitive, in_full):
     return ""
 
 
+def check_usual_calls():
+    """Arrays are made there, chosen from by booleans, and read."""
+    x = np.arange(5.0, device=DEVICE)
+    assert (x.tolist(), x[1].item()) == ([0, 1, 2, 3, 4], 1)
+    assert x[x > 2].device == DEVICE
+    assert x[x > 2].tolist() == [3, 4]
+    assert x.at[x > 2].set(0).tolist() == [0, 1, 2, 0, 0]
+    assert np.eye(2, device=DEVICE).tolist() == [[1, 0], [0, 1]]
+
+
 def main(form):
     torch.set_num_threads(1)
+    check_usual_calls()
     found = {}
     for name in PRIMITIVES:
         if name != LEAVING:

@@ -156,7 +156,8 @@ def computed_in_single(
 
     Returns:
         The function; its result is rounded to the narrow dtype where no operand is of a wider one
-        that is inexact, and where a parameter ``dtype`` says so.
+        that is inexact, and where a parameter ``dtype`` says so. Its attribute ``wide`` is the
+        given function, which is enough where no dtype of 16 bits occurs; ``takes`` is as given.
     """
     narrow = np.dtype(narrow)
     char = narrow.char
@@ -189,4 +190,6 @@ def computed_in_single(
             return out.astype(narrow)
         return out
 
-    return update_wrapper(compute, function)
+    update_wrapper(compute, function)
+    compute.__dict__.update(wide=function, takes=takes)
+    return compute

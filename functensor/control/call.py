@@ -7,7 +7,7 @@ from itertools import count
 from typing import Any
 
 from ..custom.call import CustomCall, at_face_pair
-from ..jitting.compile import compiled
+from ..jitting.compile import Compiled, compiled
 from ..primitives.core.annotations import Values
 from ..primitives.core.array import Tracer
 from ..primitives.core.buffers import exposed, to_buffer, wrap
@@ -17,7 +17,7 @@ from ..traces.reverse import is_inexact
 from .body import Flat, is_staged
 from .program_edits import rewired
 
-__all__ = ["ControlCall", "Rules", "runner", "weak_inputs"]
+__all__ = ["ControlCall", "Rules", "body_source", "runner", "weak_inputs"]
 
 
 def runner(program: Program) -> Callable[[Values], Values]:
@@ -28,13 +28,28 @@ def runner(program: Program) -> Callable[[Values], Values]:
     return program.derived[key]  # type: ignore[no-any-return]
 
 
+def body_source(program: Program) -> str:
+    """Returns the text of the plan that `runner` calls; empty where there is none."""
+    plan = compiled_body(program)[0].plan
+    return plan.source if plan is not None else ""
+
+
+def compiled_body(program: Program) -> tuple[Compiled, list[Variable]]:
+    """Returns what computes the outputs of a body that are not its inputs, and these outputs."""
+    key = "body"
+    if key not in program.derived:
+        # What is handed on as it is needs no copy, nor does what is returned twice.
+        inputs = set(program.inputs)
+        own = list(dict.fromkeys(x for x in used(program.outputs) if x not in inputs))
+        program.derived[key] = compiled(rewired(program, program.inputs, own)), own
+    return program.derived[key]  # type: ignore[no-any-return]
+
+
 def _runner(program: Program) -> Callable[[Values], Values]:
-    # What is handed on as it is needs no copy, nor does what is returned twice.
     inputs = {x: i for i, x in enumerate(program.inputs)}
-    own = list(dict.fromkeys(x for x in used(program.outputs) if x not in inputs))
+    made, own = compiled_body(program)
     places = {x: len(inputs) + i for i, x in enumerate(own)}
     places |= inputs
-    made = compiled(rewired(program, program.inputs, own))
     constants = [to_buffer(x) for x in program.outputs if type(x) is not Variable]
     number = count(len(inputs) + len(own))
     order = [places[x] if type(x) is Variable else next(number) for x in program.outputs]

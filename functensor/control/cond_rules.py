@@ -14,7 +14,7 @@ from ..primitives.core.shape_dtype import ShapeDtype
 from ..programs.program import Program, Variable, type_of
 from ..traces.reverse import is_inexact
 from .body import Flat, known
-from .call import ControlCall, Rules, runner, weak_inputs
+from .call import ControlCall, Rules, body_source, runner, weak_inputs
 from .program_edits import batched_body, batched_inputs, program_of, reached_outputs, rewired, zeros
 
 if TYPE_CHECKING:
@@ -49,6 +49,10 @@ class CondCall(ControlCall):
         """Computes the outputs as buffers, of buffers."""
         body = self.bodies[min(max(int(buffers[0]), 0), len(self.bodies) - 1)]
         return list(runner(body)(weak_inputs(body.inputs, buffers[1:])))
+
+    def sources(self) -> dict[str, str]:
+        """Returns the texts of the plans of its branches."""
+        return {f"branch {i}": body_source(body) for i, body in enumerate(self.bodies)}
 
     def branches(self) -> list[Program] | None:
         """Returns the programs as plans take them in; None where one is not run by a plan."""

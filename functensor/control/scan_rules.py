@@ -129,6 +129,11 @@ class ScanCall(ControlCall):
 
         return self.once("plan", made)
 
+    def sources(self) -> dict[str, str]:
+        """Returns the text of its plan."""
+        plan = self.plan()
+        return {"all steps": plan.source} if plan is not None else {}
+
     def _step_by_step(self, buffers: Sequence[Any]) -> Values:
         """Computes the outputs by a plan for one step, or operation by operation."""
         count, first, added = self.carries, self.carries + self.slices, self.added

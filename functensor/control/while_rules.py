@@ -22,7 +22,7 @@ from ..primitives.core.trace import Trace, at_face, under
 from ..programs.program import Program, Variable, type_of
 from ..traces.reverse import is_inexact
 from .body import Flat, known
-from .call import ControlCall, runner, weak_inputs
+from .call import ControlCall, body_source, runner, weak_inputs
 from .cond_rules import CondCall, where_examples
 from .program_edits import batched_body, batched_inputs, program_of, reached_outputs, rewired, zeros
 from .scan_rules import ScanCall
@@ -99,6 +99,13 @@ class WhileCall(ControlCall):
             return plan_of_loop(both, Loop(self.carries, tested=True))
 
         return self.once("plan", made)
+
+    def sources(self) -> dict[str, str]:
+        """Returns the texts of its plan and of its first test."""
+        plan = self.plan()
+        if plan is None:
+            return {}
+        return {"the first test": body_source(self.condition), "all steps": plan.source}
 
     def _step_by_step(self, buffers: Sequence[Any]) -> Values:
         """Computes the outputs by plans for one step, or operation by operation."""

@@ -7,7 +7,7 @@ and need not know the classes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 __all__ = ["Call", "PrimitiveLike"]
@@ -95,6 +95,10 @@ class Call(PrimitiveLike):
     def on_buffers(self, buffers: Sequence[Any]) -> list[Any]:
         """Computes the outputs as buffers, of buffers."""
         raise NotImplementedError
+
+    def sources(self) -> Mapping[str, str]:
+        """Returns the texts of the plans that it runs, by what they compute."""
+        return {}
 
     def reverse(
         self, level: Any, values: list[Any], wanted: Sequence[bool]

@@ -306,6 +306,12 @@ def test_the_text_of_a_guard_tells_the_ways_to_the_leaves_and_the_values_of_cons
     assert guard_source(unguarded) == ""
 
 
+def test_a_guard_that_is_not_there_yet_says_so():
+    f = ft.jit(lambda x: 2 * x)
+    f(1.0)
+    assert "second call" in guard_source(f._last.guard)
+
+
 def test_names_of_parts_of_trees_are_not_mixed_up():
     f, seen = counted(lambda t: [t[key] for key in sorted(t)])
     tree = {"w": [1.0, 2.0], "w_0": 3.0, "w_0_": {"x" * 60: 4.0}, "w_1": [[5.0]]}

@@ -132,7 +132,7 @@ def _write_matmul(writer: Writer, number: int, equation: EquationLike) -> str | 
     operands = list(map(writer.source.shown, equation.operands))
     if shared and x.ndim > 2 and y.ndim == 2:
         shape = equation.outputs[0].type.shape
-        product = writer.source.bind(threaded_matmul, "threaded_matmul")
+        product = writer.source.bind(threaded_matmul)
         rows = f"{operands[0]}.reshape(-1, {x.shape[-1]})"
         writer.shares = True
         return f"{product}({rows}, {operands[1]}).reshape({shape!r})"
@@ -149,7 +149,7 @@ def _write_matmul(writer: Writer, number: int, equation: EquationLike) -> str | 
     given = ", ".join([*operands, into] if into else operands)
     if shared:
         writer.shares = True
-        return f"{writer.source.bind(threaded_matmul, 'threaded_matmul')}({given})"
+        return f"{writer.source.bind(threaded_matmul)}({given})"
     # BLAS would use threads of its own for this size, and wait for them.
     writer.shares |= work_of(x.shape, y.shape) >= SMALLEST_BLAS_THREADED_WORK
     return f"np.matmul({given})"

@@ -44,6 +44,7 @@ class CpuPlan:
         self._kept = written.kept
         self._origins = written.source.origins
         self._scope = written.source.scope
+        self._calls = written.source.calls
         self._overwritten = sorted(written.overwritten)
         self._quiet: Callable[[], AbstractContextManager[None]] = nullcontext
         if written.shares:
@@ -67,8 +68,11 @@ class CpuPlan:
 
     @property
     def source(self) -> str:
-        """The generated text, and behind it what its names stand for."""
-        return self._text + legend(self._scope, self._kept)
+        """The generated text, what its names stand for, and the texts of loops and branches."""
+        texts = [self._text + legend(self._text, self._scope, self._kept)]
+        for name, call in self._calls.items():
+            texts += [f"# {part} of {name}\n{text}" for part, text in call.sources().items()]
+        return "\n".join(texts)
 
     def __call__(self, buffers: Sequence[Any]) -> list[Any]:
         """Computes the results.

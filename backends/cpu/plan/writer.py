@@ -199,7 +199,7 @@ class Straight:
             name = self.source.constant(run, "region" if number + i in self._runs else "product")
             calls.append(f"({name}, ({', '.join(operands)},), {into or 'None'})")
         self.shares = True
-        right = f"{self.source.bind(run_side_by_side, 'run_side_by_side')}({', '.join(calls)})"
+        right = f"{self.source.bind(run_side_by_side)}({', '.join(calls)})"
         # An error in a block has the block's own line.
         fused = [e for i, e in enumerate(equations, number) if i in self._runs]
         self.source.add(f"{', '.join(left)} = {right}", (fused or equations)[0])
@@ -236,15 +236,12 @@ class Straight:
         self._let_go(number)
 
     def _called(self, equation: EquationLike) -> str:
-        primitive = equation.primitive
-        operands = list(map(self.source.shown, equation.operands))
-        impl = primitive.impl
-        if impl is None:
-            name = self.source.bind(primitive.on_buffers, primitive.name)
-            return f"{name}([{', '.join(operands)}])"
-        named = [f"{key}={self.source.static(value)}" for key, value in equation.params.items()]
-        name = self.source.bind(impl, primitive.name)
-        return f"{name}({', '.join([*operands, *named])})"
+        given = list(map(self.source.shown, equation.operands))
+        name = self.source.function_name(equation)
+        if equation.primitive.impl is None:
+            return f"{name}([{', '.join(given)}])"
+        given += [f"{key}={self.source.static(value)}" for key, value in equation.params.items()]
+        return f"{name}({', '.join(given)})"
 
     def _fused(self, number: int, equation: EquationLike, run: RegionRun) -> str:
         """Returns the call of a region, into the memory of operands after their last use."""
@@ -462,7 +459,7 @@ class Straight:
             others = [text]
         elif out in self.parts:
             return f"{text}.copy()"
-        name = self.source.bind(copied_if_shared, "copied_if_shared")
+        name = self.source.bind(copied_if_shared)
         return f"{name}({', '.join([text, *others])})"
 
     def _kept_memory(self, out: VariableLike, storages: frozenset[Storage], shared: bool) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .called import function_of, is_numpys
 from .operands import (
     LONGEST_VARIABLE_NAME,
     PYTHON_NUMBERS,
@@ -26,7 +27,7 @@ __all__ = ["Source"]
 NO_WORD = re.compile(r"\W")
 NUMPY_FUNCTION = re.compile(r"\bnp\.(\w+)")
 # Beginnings of names that generated code has for other things; theirs end in digits or letters.
-OWN_BEGINNINGS = "_", "np_", "whole_"
+OWN_BEGINNINGS = "_", "whole_"
 
 
 class Source:
@@ -37,6 +38,7 @@ class Source:
         origins: for every line its equation, or None.
         names: the names of the program's variables.
         scope: the values of global names, the same in all threads.
+        calls: the loops, choices and other calls, by their global names.
         indent: the spaces in front of the lines of a function.
     """
 
@@ -48,7 +50,10 @@ class Source:
         self.names: dict[VariableLike, str] = {}
         # Messages know by the module's name that frames of plans are not the user's.
         self.scope: dict[str, Any] = {"__builtins__": builtins, "__name__": __name__, "np": np}
+        self.calls: dict[str, Any] = {}
         self._bound: dict[int, str] = {}
+        # The names of arrays without axes, by dtype and value.
+        self._single: dict[tuple[Any, bytes], str] = {}
         # How many names begin alike.
         self._counts: dict[str, int] = {}
         self._kept: list[Any] = []
@@ -75,21 +80,33 @@ class Source:
             found = self.names[variable] = lettered_name(len(self.names))
         return found
 
-    def bind(self, value: Any, name: str) -> str:
-        """Returns a global name for a function; the same one for the same object.
+    def function_name(self, equation: EquationLike) -> str:
+        """Returns the global name of what computes an equation on buffers."""
+        primitive = equation.primitive
+        if primitive.impl is not None:
+            return self.bind(*function_of(equation))
+        name = self.bind(primitive.on_buffers, primitive.name)
+        self.calls[name] = primitive
+        return name
 
-        It is the function's own, with an underscore where generated code may have that for
-        something else, and with a number where another function has it already.
+    def bind(self, value: Any, name: str = "") -> str:
+        """Returns a global name for a function, by default its own; one name for one object.
+
+        NumPy's functions have ``np_`` in front. Others have an underscore where generated code may
+        have the name for something else, and a number where another function has it already.
         """
         found = self._bound.get(id(value))
+        if found is None and is_numpys(value):
+            return self.numpy(value.__name__)
         if found is None:
             # Functions of users may be lambdas.
-            name = NO_WORD.sub("_", name)
+            name = NO_WORD.sub("_", name or value.__name__)
             if (
                 len(name) <= LONGEST_VARIABLE_NAME
                 or name in RESERVED_NAMES
                 or name[-1].isdigit()
                 or name.startswith(OWN_BEGINNINGS)
+                or (name.startswith("np_") and hasattr(np, name[3:]))
                 or hasattr(builtins, name)
             ):
                 name += "_"
@@ -104,8 +121,13 @@ class Source:
             if isinstance(value, np.dtype) and value.name.isidentifier():
                 # Python's functions keep their names.
                 return self._enter(value, value.name + "_" * hasattr(builtins, value.name))
+            single = type(value) is np.ndarray and not value.shape and value.dtype != object
+            if single and (value.dtype, value.tobytes()) in self._single:
+                return self._single[value.dtype, value.tobytes()]
             count = self._counts[kind] = self._counts.get(kind, -1) + 1
             found = self._enter(value, f"{kind}_{count}")
+            if single:
+                self._single[value.dtype, value.tobytes()] = found
         return found
 
     def flag(self, name: str) -> str:
@@ -150,8 +172,8 @@ class Source:
     def inner(self) -> Source:
         """Returns a new text with variables of its own, for a function in the same scope."""
         made = Source()
-        made.scope, made._bound, made._kept = self.scope, self._bound, self._kept
-        made._counts = self._counts
+        made.scope, made.calls, made._bound = self.scope, self.calls, self._bound
+        made._kept, made._counts, made._single = self._kept, self._counts, self._single
         return made
 
     def within(self) -> Source:

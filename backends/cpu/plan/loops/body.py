@@ -104,7 +104,7 @@ class BodyCode(Straight):
         name = self.source.name(out)
         self.source.add(f"{name} = {text}", equation)
         if number_kind(out.type) is int and equation.primitive.name in OVERFLOWING:
-            wrap = self.source.bind(wrapped, "wrapped")
+            wrap = self.source.bind(wrapped)
             line = f"if not {SMALLEST_INT64} <= {name} <= {LARGEST_INT64}: {name} = {wrap}({name})"
             self.source.add(line, equation)
         self.numbers.add(out)
@@ -225,7 +225,7 @@ class BodyCode(Straight):
                 continue
             with self._as_numpy([values, *places], ()):
                 given = ", ".join(map(source.shown, places))
-                line = f"{source.bind(add_at, 'add_at')}({total}, {source.constant(key, 'key')}, "
+                line = f"{source.bind(add_at)}({total}, {source.constant(key, 'key')}, "
                 source.add(f"{line}({given},), {source.shown(values)})", equation)
         return True
 

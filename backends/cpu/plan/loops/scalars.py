@@ -205,7 +205,7 @@ def _root_text(writer: Straight, name: str, operands: NumberOperands, kind: type
     if not kind is x.kind is float:
         return None
     by_numpy = f"{writer.source.numpy('sqrt')}({x.text})"
-    return f"{writer.source.bind(sqrt, 'sqrt')}({x.text}) if {x.text} >= 0.0 else {by_numpy}"
+    return f"{writer.source.bind(sqrt)}({x.text}) if {x.text} >= 0.0 else {by_numpy}"
 
 
 def _extremum_text(writer: Straight, name: str, operands: NumberOperands, kind: type) -> str | None:

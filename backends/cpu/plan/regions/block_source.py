@@ -144,7 +144,7 @@ class BlockCode:
     def _write(self, name: str) -> None:
         source = self.source
         arrays = [f"whole_{x.text}" for x in self.inputs]
-        arrays += [f"{'part' if o.reduction else 'out'}_{i}" for i, o in enumerate(self.outputs)]
+        arrays += [f"{'parts' if o.reduction else 'out'}_{i}" for i, o in enumerate(self.outputs)]
         source.function(name, ["blocks", "memory", *arrays])
         self._cut_memory()
         source.add("for number, low, high in blocks:")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..codegen.called import function_of
 from ..codegen.operands import constant, is_variable
 from ..codegen.source import Source
 from ..codegen.ufuncs import as_operand, ufunc_of
@@ -195,8 +196,7 @@ class Blockwise:
             xs = [x if type(x) is BlockValue else as_operand(x, d) for x, d in zip(operands, loop)]
             return self._emit.ufunc(ufunc.__name__, *xs, dtype=dtype)
         static = [f"{k}={self.source.static(v)}" for k, v in equation.params.items()]
-        impl = equation.primitive.impl
-        return self._emit.call(impl, name, operands, static, dtype=dtype)
+        return self._emit.call(*function_of(equation), operands, static, dtype=dtype)
 
     def _limited(self, name: str, operands: list[Any], dtype: DType) -> BlockValue | None:
         """Returns an extremum of arrays, or of an array and a number, with the backend's bits."""
@@ -264,7 +264,7 @@ class Blockwise:
             part.axes = transposition(self._raw[out])
             for number, returned in enumerate(self.program.outputs):
                 if returned is out:
-                    self._emit.part(f"part_{number}", value, axes, ufunc)
+                    self._emit.part(f"parts_{number}", value, axes, ufunc)
         elif ufunc != "add":
             self._values[out] = self._emit.row_extremum(value, axes, ufunc)
         else:
@@ -291,7 +291,7 @@ class Blockwise:
         part.reduction, part.rest = "add", out.type.shape
         for number, returned in enumerate(self.program.outputs):
             if returned is out:
-                self._emit.put(f"part_{number}", column_product, [x, y])
+                self._emit.put(f"parts_{number}", column_product, [x, y])
 
     def _along(self, equation: EquationLike, operands: list[Any], out: VariableLike) -> BlockValue:
         """Returns a function of whole rows, in steps or by the primitive's own function."""
@@ -338,8 +338,7 @@ class Blockwise:
             else:
                 texts.append(f"{{{i}}}{last_axes_key(behind + narrow, 0)}")
         static = [f"{k}={self.source.static(v)}" for k, v in params.items()]
-        function = self.source.bind(equation.primitive.impl, name)
-        form = f"{function}({', '.join([*texts, *static])})"
+        form = f"{self.source.function_name(equation)}({', '.join([*texts, *static])})"
         form += last_axes_key(behind + (name == "cross_entropy"), None)
         return self._emit.made(form, operands, out.type.dtype, self._places[out])
 

@@ -150,7 +150,7 @@ class BlockSteps:
         beside = self._beside(operands, dtype) if len(operands) == 2 else None
         if beside is not None:
             function, first = beside
-            bound = self.source.bind(function, function.__name__)
+            bound = self.source.bind(function)
             shown = f"{{{first}}}, {{{1 - first}}}"
             form = f"{bound}(np.{name}, {shown}, {{into}}, first={first == 0})"
         elif name == "clip":
@@ -248,7 +248,7 @@ class BlockSteps:
             pair = _factors(step, x)
             if pair is not None:
                 return self.row_dot(*pair, axes)
-        function = self.source.bind(row_sum, "row_sum")
+        function = self.source.bind(row_sum)
         return self.made(f"{function}({{0}}, {axes!r})", [x], x.dtype, left)
 
     def _sum_inside(
@@ -287,19 +287,19 @@ class BlockSteps:
         groups = x.groups | y.groups
         if axes != (len(self.grid.shape) - 1,) or x.groups != groups or y.groups != groups:
             return self.row_sum(self.ufunc("multiply", x, y), axes)
-        function = self.source.bind(row_dot, "row_dot")
+        function = self.source.bind(row_dot)
         return self.made(f"{function}({{0}}, {{1}})", [x, y], x.dtype, groups - set(axes))
 
     def softmax(self, x: BlockValue, axes: tuple[int, ...]) -> BlockValue | None:
         """Returns the softmax of rows; None if they are not the last axis."""
         if axes != (len(self.grid.shape) - 1,) or len(x.groups) != len(self.grid.shape):
             return None
-        form = f"{self.source.bind(row_softmax, 'row_softmax')}({{0}}, {{into}})"
+        form = f"{self.source.bind(row_softmax)}({{0}}, {{into}})"
         return self.made(form, [x], x.dtype, kind="apart")
 
     def row_extremum(self, x: BlockValue, axes: tuple[int, ...], ufunc: str) -> BlockValue:
         """Returns the largest or smallest elements of rows."""
-        function = self.source.bind(row_extremum, "row_extremum")
+        function = self.source.bind(row_extremum)
         form = f"{function}({{0}}, {axes!r}, np.{ufunc})"
         return self.made(form, [x], x.dtype, x.groups - set(axes))
 
@@ -315,13 +315,13 @@ class BlockSteps:
             self.put(target, total_dot if pair is not None else total_sum, operands)
             return
         else:
-            text = f"{self.source.bind(column_sum, 'column_sum')}({{0}}, {axes!r})"
+            text = f"{self.source.bind(column_sum)}({{0}}, {axes!r})"
         self.steps.append(BlockStep(f"{target}[number] = {text}", operands, None, self.equation))
 
     def put(self, target: str, function: Callable[..., Any], operands: Sequence[Any]) -> None:
         """Adds a step that stores a function's result as the part of a block."""
         given = ", ".join(f"{{{i}}}" for i in range(len(operands)))
-        text = f"{self.source.bind(function, function.__name__)}({given})"
+        text = f"{self.source.bind(function)}({given})"
         self.steps.append(BlockStep(f"{target}[number] = {text}", operands, None, self.equation))
 
     def drop_unused(self, needed: Sequence[BlockValue]) -> None:

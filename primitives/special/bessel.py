@@ -8,10 +8,9 @@ from math import inf
 
 from ..core.annotations import operations as ops
 from ..core.array import Array
-from ..core.families import binary, unary
 from ..core.primitive import Primitive
 from ..core.test_samples import REAL, Domain
-from .gamma import DLMF, ORDER, by_scipy, without_derivative
+from .scipy_functions import DLMF, ORDER, scipy_elementwise, scipy_unary, without_derivative
 
 __all__ = [
     "i0e",
@@ -37,42 +36,37 @@ __all__ = [
 
 RIGHT = Domain(0.5, 4.0)
 AT_ZERO = {"j": 1.0, "y": -inf, "i": 1.0, "k": inf}
+SCALES = {"i": ", times ``exp(-abs(x))``", "k": ", times ``exp(x)``"}
 RECURRENCE = {"j": "10.6.1", "y": "10.6.1", "i": "10.29.1", "k": "10.29.1"}
 
 
 def _fixed_order(name: str, kind: str, domain: Domain, rule: Callable[..., Array]) -> Primitive:
     """Declares a function of order 0 or 1."""
-    return unary(
+    scale = SCALES[name[0]] if name.endswith("e") else ""
+    return scipy_unary(
         name,
         rule,
-        compute=by_scipy(name),
-        reference=f"scipy.special.{name}",
         domains=domain,
-        doc=f"Returns the {kind} of order {name[1]}"
-        + (", times ``exp(-abs(x))``." if name in ("i0e", "i1e") else "")
-        + (", times ``exp(x)``." if name in ("k0e", "k1e") else "")
-        + ("." if len(name) == 2 else ""),
+        doc=f"Returns the {kind} of order {name[1]}{scale}.",
         example=f"special.{name}(0.0) -> {0.0 if name[:2] in ('j1', 'i1') else AT_ZERO[name[0]]}",
         source=DLMF + RECURRENCE[name[0]],
     )
 
 
 def _any_order(
-    name: str, kind: str, domain: Domain, rule: Callable[..., Array], order: str, scale: str = ""
+    name: str, kind: str, domain: Domain, rule: Callable[..., Array], scale: str = ""
 ) -> Primitive:
     """Declares a function of any order, by which there is no derivative."""
-    return binary(
+    order, numbers = ("n", "an integer") if name[1] == "n" else ("v", "a real number")
+    return scipy_elementwise(
         name,
         without_derivative(name, f"its order {order}"),
         rule,
-        compute=by_scipy(name),
-        reference=f"support.special_references.{name}",
         domains=(ORDER, domain),
         dtypes="d",
         doc=f"Returns the {kind} of an order{scale}.",
         arguments={
-            order: ("the order, a real number" if order == "v" else "the order, an integer")
-            + "; there is no derivative by it.",
+            order: f"the order, {numbers}; there is no derivative by it.",
             "z": "an array of a shape that broadcasts against the order's, or a number.",
         },
         example=f"special.{name}(0, 0.0) -> {AT_ZERO[name[0]]}",
@@ -85,13 +79,9 @@ def _half_difference(name: str) -> Callable[..., Array]:
     return lambda g, x, y: g * (0.5 * (ops[name](x - 1, y) - ops[name](x + 1, y)))
 
 
-def _half_sum(name: str) -> Callable[..., Array]:
+def _half_sum(name: str, half: float) -> Callable[..., Array]:
     """Returns the rule of I, and of K but for a sign: the mean of the orders below and above."""
-    return lambda g, x, y: g * (0.5 * (ops[name](x - 1, y) + ops[name](x + 1, y)))
-
-
-def _negated_half_sum(name: str) -> Callable[..., Array]:
-    return lambda g, x, y: g * (-0.5 * (ops[name](x - 1, y) + ops[name](x + 1, y)))
+    return lambda g, x, y: g * (half * (ops[name](x - 1, y) + ops[name](x + 1, y)))
 
 
 FIRST = "Bessel function of the first kind"
@@ -101,11 +91,11 @@ MODIFIED_SECOND = "modified Bessel function of the second kind"
 
 j0 = _fixed_order("j0", FIRST, REAL, lambda g, x: -(g * ops.j1(x)))
 j1 = _fixed_order("j1", FIRST, REAL, lambda g, x: g * (0.5 * (ops.j0(x) - ops.jv(2.0, x))))
-jv = _any_order("jv", FIRST, REAL, _half_difference("jv"), "v")
+jv = _any_order("jv", FIRST, REAL, _half_difference("jv"))
 y0 = _fixed_order("y0", SECOND, RIGHT, lambda g, x: -(g * ops.y1(x)))
 y1 = _fixed_order("y1", SECOND, RIGHT, lambda g, x: g * (0.5 * (ops.y0(x) - ops.yv(2.0, x))))
-yn = _any_order("yn", SECOND, RIGHT, _half_difference("yn"), "n")
-yv = _any_order("yv", SECOND, RIGHT, _half_difference("yv"), "v")
+yn = _any_order("yn", SECOND, RIGHT, _half_difference("yn"))
+yv = _any_order("yv", SECOND, RIGHT, _half_difference("yv"))
 
 
 def _i1_vjp(g: Array, x: Array) -> Array:
@@ -138,82 +128,89 @@ def _hankel_grad(order: Array | float, x: Array, sign: float, factor: float) -> 
     return -factor * (total / ops.sqrt(x) / x)
 
 
-def _scaled_grad_parts(
-    near: Callable[[Array], Array], order: Array | float, x: Array, first: bool
-) -> tuple[Array, Array, Array]:
-    """Returns where Hankel's expansion holds, ``near(x)`` elsewhere, and its derivative there.
+def _scaled_grad(
+    near: Callable[[Array], Array],
+    order: Array | float,
+    x: Array,
+    first: bool,
+    sign: Array | None = None,
+) -> Array:
+    """Returns the derivative by Hankel's expansion where that holds, and ``near(x)`` elsewhere.
 
     Args:
         near: takes an argument that is not far from 0.
         order: the function's order, a number or an array.
         x: the argument.
         first: whether the function is one of the first kind, even or odd, or one of the second.
+        sign: what the expansion is multiplied by, where x may be negative.
     """
     far = _is_far_for_order(order, x)
     safe = ops.where(far, 1.0, x)
     large = ops.where(far, ops.abs(x) if first else x, 2 * HANKEL + ops.square(order))
     if first:
-        slope = _hankel_grad(order, large, -1.0, 1 / math.sqrt(2 * math.pi))
+        grad = _hankel_grad(order, large, -1.0, 1 / math.sqrt(2 * math.pi))
     else:
-        slope = _hankel_grad(order, large, 1.0, math.sqrt(math.pi / 2))
-    return far, near(safe), slope
+        grad = _hankel_grad(order, large, 1.0, math.sqrt(math.pi / 2))
+    return ops.where(far, grad if sign is None else sign * grad, near(safe))
 
 
-def _i0e_vjp(g: Array, x: Array) -> Array:
-    far, near, slope = _scaled_grad_parts(
-        lambda x: ops.i1e(x) - ops.sign(x) * ops.i0e(x), 0.0, x, True
-    )
-    return g * ops.where(far, ops.sign(x) * slope, near)
+def _i0e_grad(x: Array) -> Array:
+    return _scaled_grad(lambda x: ops.i1e(x) - ops.sign(x) * ops.i0e(x), 0.0, x, True, ops.sign(x))
 
 
-def _i1e_vjp(g: Array, x: Array) -> Array:
+def _i1e_grad(x: Array) -> Array:
     # The mean of the orders below and above, which is smooth at 0, where i1e(x) / x is not.
-    far, near, slope = _scaled_grad_parts(
+    return _scaled_grad(
         lambda x: 0.5 * (ops.i0e(x) + ops.ive(2.0, x)) - ops.sign(x) * ops.i1e(x), 1.0, x, True
     )
-    return g * ops.where(far, slope, near)
 
 
-def _ive_vjp(g: Array, x: Array, y: Array) -> Array:
-    far, near, slope = _scaled_grad_parts(
-        lambda y: 0.5 * (ops.ive(x - 1, y) + ops.ive(x + 1, y)) - ops.sign(y) * ops.ive(x, y),
-        x, y, True,
-    )  # fmt: skip
+def _ive_grad(x: Array, y: Array) -> Array:
     # Functions of even orders are even, and their derivatives odd.
     sign = ops.where(ops.less(y, 0), -ops.cos(math.pi * x), 1.0)
-    return g * ops.where(far, sign * slope, near)
+    return _scaled_grad(
+        lambda y: 0.5 * (ops.ive(x - 1, y) + ops.ive(x + 1, y)) - ops.sign(y) * ops.ive(x, y),
+        x, y, True, sign,
+    )  # fmt: skip
 
 
-def _k0e_vjp(g: Array, x: Array) -> Array:
-    far, near, slope = _scaled_grad_parts(lambda x: ops.k0e(x) - ops.k1e(x), 0.0, x, False)
-    return g * ops.where(far, slope, near)
+def _k0e_grad(x: Array) -> Array:
+    return _scaled_grad(lambda x: ops.k0e(x) - ops.k1e(x), 0.0, x, False)
 
 
-def _k1e_vjp(g: Array, x: Array) -> Array:
-    far, near, slope = _scaled_grad_parts(
-        lambda x: ops.k1e(x) - ops.k0e(x) - ops.k1e(x) / x, 1.0, x, False
-    )
-    return g * ops.where(far, slope, near)
+def _k1e_grad(x: Array) -> Array:
+    return _scaled_grad(lambda x: ops.k1e(x) - ops.k0e(x) - ops.k1e(x) / x, 1.0, x, False)
 
 
-def _kve_vjp(g: Array, x: Array, y: Array) -> Array:
-    far, near, slope = _scaled_grad_parts(
+def _kve_grad(x: Array, y: Array) -> Array:
+    return _scaled_grad(
         lambda y: ops.kve(x, y) - 0.5 * (ops.kve(x - 1, y) + ops.kve(x + 1, y)), x, y, False
     )
-    return g * ops.where(far, slope, near)
 
 
 i1 = _fixed_order("i1", MODIFIED_FIRST, REAL, _i1_vjp)
-iv = _any_order("iv", MODIFIED_FIRST, REAL, _half_sum("iv"), "v")
-i0e = _fixed_order("i0e", MODIFIED_FIRST, Domain(gap=0.1), _i0e_vjp)
-i1e = _fixed_order("i1e", MODIFIED_FIRST, Domain(gap=0.1), _i1e_vjp)
-ive = _any_order("ive", MODIFIED_FIRST, Domain(gap=0.1), _ive_vjp, "v", ", times ``exp(-abs(z))``")
+iv = _any_order("iv", MODIFIED_FIRST, REAL, _half_sum("iv", 0.5))
+i0e = _fixed_order("i0e", MODIFIED_FIRST, Domain(gap=0.1), lambda g, x: g * _i0e_grad(x))
+i1e = _fixed_order("i1e", MODIFIED_FIRST, Domain(gap=0.1), lambda g, x: g * _i1e_grad(x))
+ive = _any_order(
+    "ive",
+    MODIFIED_FIRST,
+    Domain(gap=0.1),
+    lambda g, x, y: g * _ive_grad(x, y),
+    ", times ``exp(-abs(z))``",
+)
 k0 = _fixed_order("k0", MODIFIED_SECOND, RIGHT, lambda g, x: -(g * ops.k1(x)))
 k1 = _fixed_order(
     "k1", MODIFIED_SECOND, RIGHT, lambda g, x: g * (-0.5 * (ops.k0(x) + ops.kv(2.0, x)))
 )
-kn = _any_order("kn", MODIFIED_SECOND, RIGHT, _negated_half_sum("kn"), "n")
-kv = _any_order("kv", MODIFIED_SECOND, RIGHT, _negated_half_sum("kv"), "v")
-k0e = _fixed_order("k0e", MODIFIED_SECOND, RIGHT, _k0e_vjp)
-k1e = _fixed_order("k1e", MODIFIED_SECOND, RIGHT, _k1e_vjp)
-kve = _any_order("kve", MODIFIED_SECOND, RIGHT, _kve_vjp, "v", ", times ``exp(z)``")
+kn = _any_order("kn", MODIFIED_SECOND, RIGHT, _half_sum("kn", -0.5))
+kv = _any_order("kv", MODIFIED_SECOND, RIGHT, _half_sum("kv", -0.5))
+k0e = _fixed_order("k0e", MODIFIED_SECOND, RIGHT, lambda g, x: g * _k0e_grad(x))
+k1e = _fixed_order("k1e", MODIFIED_SECOND, RIGHT, lambda g, x: g * _k1e_grad(x))
+kve = _any_order(
+    "kve",
+    MODIFIED_SECOND,
+    RIGHT,
+    lambda g, x, y: g * _kve_grad(x, y),
+    ", times ``exp(z)``",
+)

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 from ...backends.annotations import ArrayModule, Buffer
 from ...backends.optional_modules import scipy_module
 from ..core.annotations import operations as ops
 from ..core.array import Array
 from ..core.families import unary
-from ..core.test_samples import REAL
-from .gamma import DLMF
+from ..core.primitive import Unary
+from .scipy_functions import DLMF
 
 __all__ = [
     *("OF_COMPLEX", "complex_erf", "complex_erfc", "complex_erfcx", "complex_erfi"),
@@ -28,33 +29,29 @@ SMALLEST_ASYMPTOTIC_MODULUS = 8.0
 FADDEEVA_TERMS = 20
 
 
-def _by_scipy(name: str) -> Callable[..., Buffer]:
+def _of_complex(
+    name: str, function: str, vjp: Callable[..., Array], section: str, **declared: Any
+) -> Unary:
+    """Declares the function of complex numbers that SciPy has by another name."""
+
     def compute(xp: ArrayModule, x: Buffer) -> Buffer:
-        function: Callable[[Buffer], Buffer] = getattr(scipy_module(xp, "special"), name)
-        return function(x)
+        out: Buffer = getattr(scipy_module(xp, "special"), function)(x)
+        return out
 
-    return compute
-
-
-complex_erf = unary(
-    "complex_erf",
-    lambda g, x: g * (PEAK * ops.exp(-x * x)),
-    compute=_by_scipy("erf"),
-    reference="scipy.special.erf",
-    domains=REAL,
-    dtypes="D",
-    source=DLMF + "7.2.1",
-)
+    return unary(
+        name,
+        vjp,
+        compute=compute,
+        reference=f"scipy.special.{function}",
+        dtypes="D",
+        source=DLMF + section,
+        **declared,
+    )
 
 
-complex_erfc = unary(
-    "complex_erfc",
-    lambda g, x: -g * (PEAK * ops.exp(-x * x)),
-    compute=_by_scipy("erfc"),
-    reference="scipy.special.erfc",
-    domains=REAL,
-    dtypes="D",
-    source=DLMF + "7.2.2",
+complex_erf = _of_complex("complex_erf", "erf", lambda g, x: g * (PEAK * ops.exp(-x * x)), "7.2.1")
+complex_erfc = _of_complex(
+    "complex_erfc", "erfc", lambda g, x: -g * (PEAK * ops.exp(-x * x)), "7.2.2"
 )
 
 
@@ -78,50 +75,26 @@ def _faddeeva_grad(x: Array) -> Array:
     return ops.where(far, series + rest, direct)
 
 
-faddeeva = unary(
+faddeeva = _of_complex(
     "faddeeva",
+    "wofz",
     lambda g, x: g * _faddeeva_grad(x),
-    compute=_by_scipy("wofz"),
-    reference="scipy.special.wofz",
-    domains=REAL,
-    dtypes="D",
+    "7.2.3",
     doc="Returns Faddeeva's function ``exp(-z**2) * erfc(-i z)`` of complex numbers.",
     arguments={"z": "a complex array of any shape, or a number."},
-    source=DLMF + "7.2.3",
 )
-
-
 # These are not made of those above: the array module makes NaN of i times an infinity.
-complex_erfcx = unary(
-    "complex_erfcx",
-    lambda g, x: g * (1j * _faddeeva_grad(1j * x)),
-    compute=_by_scipy("erfcx"),
-    reference="scipy.special.erfcx",
-    domains=REAL,
-    dtypes="D",
-    source=DLMF + "7.2.3",
+complex_erfcx = _of_complex(
+    "complex_erfcx", "erfcx", lambda g, x: g * (1j * _faddeeva_grad(1j * x)), "7.2.3"
 )
-
-
-complex_erfi = unary(
-    "complex_erfi",
-    lambda g, x: g * (PEAK * ops.exp(x * x)),
-    compute=_by_scipy("erfi"),
-    reference="scipy.special.erfi",
-    domains=REAL,
-    dtypes="D",
-    source=DLMF + "7.2.1",
+complex_erfi = _of_complex(
+    "complex_erfi", "erfi", lambda g, x: g * (PEAK * ops.exp(x * x)), "7.2.1"
 )
-
-
-complex_ndtr = unary(
+complex_ndtr = _of_complex(
     "complex_ndtr",
+    "ndtr",
     lambda g, x: g * (PEAK * math.sqrt(0.125) * ops.exp(-0.5 * x * x)),
-    compute=_by_scipy("ndtr"),
-    reference="scipy.special.ndtr",
-    domains=REAL,
-    dtypes="D",
-    source=DLMF + "7.2.2",
+    "7.2.2",
 )
 
 # The functions of complex numbers by the names of those of real ones.

@@ -5,9 +5,8 @@ from __future__ import annotations
 from ...backends.arrays import special_error as kernels
 from ..core.annotations import operations as ops
 from ..core.array import Array
-from ..core.families import binary, unary
 from ..core.test_samples import POSITIVE, Domain
-from .gamma import by_scipy
+from .scipy_functions import scipy_elementwise, scipy_unary
 
 __all__ = ["entr", "kl_div", "rel_entr", "xlog1py", "xlogy"]
 
@@ -19,23 +18,19 @@ def _ratio_or_zero(x: Array, y: Array) -> Array:
 
 
 # A cotangent of 0 stays 0, whatever the logarithm is: g log(y) is xlogy(g, y).
-xlogy = binary(
+xlogy = scipy_elementwise(
     "xlogy",
     lambda g, y: ops.xlogy(g, y),
     lambda g, x, y: g * _ratio_or_zero(x, y),
-    compute=by_scipy("xlogy"),
-    reference="support.special_references.xlogy",
     domains=POSITIVE,
     dtypes="fdD",
     doc="Returns ``x * log(y)``, and 0 where x is 0 and y is not NaN.",
     example="special.xlogy(0.0, 0.0) -> 0.0",
 )
-xlog1py = binary(
+xlog1py = scipy_elementwise(
     "xlog1py",
     lambda g, y: ops.xlog1py(g, y),
     lambda g, x, y: g * _ratio_or_zero(x, 1 + y),
-    compute=by_scipy("xlog1py"),
-    reference="support.special_references.xlog1py",
     domains=Domain(-0.7, 2.0),
     dtypes="fdD",
     doc="Returns ``x * log(1 + y)``, and 0 where x is 0 and y is not NaN.",
@@ -50,11 +45,9 @@ def _entr_vjp(g: Array, x: Array) -> Array:
     return -(ops.xlogy(g, x) + g)
 
 
-entr = unary(
+entr = scipy_unary(
     "entr",
     _entr_vjp,
-    compute=by_scipy("entr"),
-    reference="scipy.special.entr",
     domains=POSITIVE,
     doc="Returns ``-x * log(x)``, 0 at 0 and -inf left of it.",
     example="special.entr([0.0, 1.0]) -> [0.0, -0.0]",
@@ -91,22 +84,19 @@ def _kl_div_vjp_y(g: Array, x: Array, y: Array) -> Array:
     return g * ops.where(far, 1 - _ratio_or_zero(x, y), _ratio_or_zero(y - x, y))
 
 
-rel_entr = binary(
+rel_entr = scipy_elementwise(
     "rel_entr",
     _rel_entr_vjp_x,
     _rel_entr_vjp_y,
-    compute=by_scipy("rel_entr"),
-    reference="support.special_references.rel_entr",
     domains=POSITIVE,
     doc="Returns ``x * log(x / y)``, 0 where x is 0, and inf where it is not defined.",
     example="special.rel_entr([1.0, 0.0], [1.0, 2.0]) -> [0.0, 0.0]",
 )
-kl_div = binary(
+kl_div = scipy_elementwise(
     "kl_div",
     _kl_div_vjp_x,
     _kl_div_vjp_y,
     compute=kernels.kl_div,
-    reference="support.special_references.kl_div",
     domains=POSITIVE,
     doc="Returns ``x * log(x / y) - x + y``, y where x is 0, and inf where it is not defined.",
     example="special.kl_div([1.0, 0.0], [1.0, 2.0]) -> [0.0, 2.0]",

@@ -6,12 +6,11 @@ import math
 
 from ...backends.arrays import special_error as kernels
 from ..core.annotations import operations as ops
-from ..core.array import Array
 from ..core.families import elementwise, unary
-from ..core.test_samples import REAL, Domain
+from ..core.test_samples import Domain
 from ..elementwise.exponential import LN10
 from .error_function import ErrorFunction
-from .gamma import DLMF, by_scipy
+from .scipy_functions import DLMF, scipy_unary
 
 __all__ = [
     "erfcinv",
@@ -35,32 +34,26 @@ PROBABILITY = Domain(0.1, 0.9)
 
 # -- error functions
 
-erfinv = unary(
+erfinv = scipy_unary(
     "erfinv",
     lambda g, ans: g * (HALF_ROOT_PI * ops.exp(ans * ans)),
-    compute=by_scipy("erfinv"),
-    reference="scipy.special.erfinv",
     domains=Domain(-0.9, 0.9),
     doc="Returns that x for which ``erf(x)`` is y.",
     arguments={"y": "an array of any shape, or a number, from -1 to 1."},
     example="special.erfinv([0.0, 1.0]) -> [0.0, inf]",
 )
-erfcinv = unary(
+erfcinv = scipy_unary(
     "erfcinv",
     lambda g, ans: -(g * (HALF_ROOT_PI * ops.exp(ans * ans))),
-    compute=by_scipy("erfcinv"),
-    reference="scipy.special.erfcinv",
     domains=Domain(0.1, 1.9),
     doc="Returns that x for which ``erfc(x)`` is y.",
     arguments={"y": "an array of any shape, or a number, from 0 to 2."},
     example="special.erfcinv(0.0) -> inf",
 )
-erfcx = elementwise(
+erfcx = scipy_unary(
     "erfcx",
     lambda g, x: -2 * (g * ops.erfcx_integral(x, order=1)),
     kind=ErrorFunction,
-    compute=by_scipy("erfcx"),
-    reference="scipy.special.erfcx",
     doc="Returns ``exp(x**2) * erfc(x)``, which does not underflow.",
     example="special.erfcx(0.0) -> 1.0",
     source=DLMF + "7.2",
@@ -77,12 +70,10 @@ erfcx_integral = elementwise(
     options={"order": "how many integrals."},
     source=DLMF + "7.18",
 )
-erfi = elementwise(
+erfi = scipy_unary(
     "erfi",
     lambda g, x: g * (ops.exp(x * x) * (1 / HALF_ROOT_PI)),
     kind=ErrorFunction,
-    compute=by_scipy("erfi"),
-    reference="scipy.special.erfi",
     doc="Returns the imaginary error function, the integral of ``2 exp(t**2) / sqrt(pi)``.",
     example="special.erfi(0.0) -> 0.0",
     source=DLMF + "7.2",
@@ -90,30 +81,24 @@ erfi = elementwise(
 
 # -- the normal distribution
 
-ndtr = elementwise(
+ndtr = scipy_unary(
     "ndtr",
     lambda g, x: g * ops.exp(-0.5 * (x * x) - LOG_ROOT_TWO_PI),
     kind=ErrorFunction,
-    compute=by_scipy("ndtr"),
-    reference="scipy.special.ndtr",
     doc="Returns the probability that a standard normal variable is at most x.",
     example="special.ndtr([0.0, float('inf')]) -> [0.5, 1.0]",
 )
-ndtri = unary(
+ndtri = scipy_unary(
     "ndtri",
     lambda g, ans: g * ops.exp(0.5 * (ans * ans) + LOG_ROOT_TWO_PI),
-    compute=by_scipy("ndtri"),
-    reference="scipy.special.ndtri",
     domains=PROBABILITY,
     doc="Returns that x for which ``ndtr(x)`` is y.",
     arguments={"y": "an array of any shape, or a number, from 0 to 1."},
     example="special.ndtri([0.5, 1.0]) -> [0.0, inf]",
 )
-log_ndtr = unary(
+log_ndtr = scipy_unary(
     "log_ndtr",
     lambda g, x: g * ops.log_ndtr_grad(x),
-    compute=by_scipy("log_ndtr"),
-    reference="scipy.special.log_ndtr",
     doc="Returns the logarithm of ``ndtr(x)``, which does not underflow.",
     example="special.log_ndtr(float('-inf')) -> -inf",
 )
@@ -131,11 +116,9 @@ log_ndtr_gap = unary(
     reference="support.special_references.log_ndtr_gap",
     doc="Returns ``x + log_ndtr_grad(x)``.",
 )
-ndtri_exp = unary(
+ndtri_exp = scipy_unary(
     "ndtri_exp",
     lambda g, ans: g / ops.log_ndtr_grad(ans),
-    compute=by_scipy("ndtri_exp"),
-    reference="scipy.special.ndtri_exp",
     domains=Domain(-3.0, -0.1),
     doc="Returns that x for which ``log_ndtr(x)`` is y.",
     arguments={"y": "an array of any shape, or a number, not positive."},
@@ -144,26 +127,16 @@ ndtri_exp = unary(
 
 # -- the logistic distribution, and powers of ten
 
-
-def _logit_vjp(g: Array, x: Array) -> Array:
-    return g / (x * (1 - x))
-
-
-logit = unary(
+logit = scipy_unary(
     "logit",
-    _logit_vjp,
-    compute=by_scipy("logit"),
-    reference="scipy.special.logit",
+    lambda g, x: g / (x * (1 - x)),
     domains=PROBABILITY,
     doc="Returns ``log(x / (1 - x))``.",
     example="special.logit([0.0, 0.5, 1.0]) -> [-inf, 0.0, inf]",
 )
-exp10 = unary(
+exp10 = scipy_unary(
     "exp10",
     lambda g, ans: g * (ans * LN10),
-    compute=by_scipy("exp10"),
-    reference="scipy.special.exp10",
-    domains=REAL,
     doc="Returns 10 to the power x.",
     example="special.exp10([0.0, 2.0]) -> [1.0, 100.0]",
 )

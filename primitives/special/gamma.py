@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
-import numpy as np
-
-from ...backends.annotations import ArrayModule, Buffer
 from ...backends.arrays import special_gamma as kernels
-from ...backends.arrays.special_remainders import as_arrays, loop_dtype
-from ...backends.dtypes import result_type
-from ...backends.optional_modules import scipy_module
 from ..core.annotations import operations as ops
 from ..core.array import Array
-from ..core.errors import MissingRuleError, message
-from ..core.families import binary, unary
 from ..core.test_samples import POSITIVE, Domain
+from .scipy_functions import (
+    DLMF,
+    ORDER,
+    by_scipy,
+    scipy_elementwise,
+    scipy_unary,
+    without_derivative,
+)
 
 __all__ = [
     "beta",
     "betaln",
     "binom",
-    "by_scipy",
     "digamma",
     "gamma",
     "gammaln",
@@ -32,88 +30,39 @@ __all__ = [
     "polygamma",
     "rgamma",
     "rgamma_grad",
-    "without_derivative",
 ]
 
-DLMF = "NIST Digital Library of Mathematical Functions, "
-
-
-def by_scipy(name: str) -> Callable[..., Buffer]:
-    """Returns how SciPy, which is imported when it is first asked, computes a function.
-
-    Python's numbers beside single precision, of which SciPy would make double, are cast.
-    """
-
-    def compute(xp: ArrayModule, *operands: Buffer) -> Buffer:
-        function: Callable[..., Buffer] = getattr(scipy_module(xp, "special"), name)
-        if xp is not np:
-            return function(*as_arrays(xp, loop_dtype(name, *operands), *operands))
-        if len(operands) == 1:
-            return function(*operands)
-        dtype = result_type(*operands)
-        if dtype.kind != "f":
-            return function(*operands)
-        return function(*(x if hasattr(x, "dtype") else dtype.type(x) for x in operands))
-
-    return compute
-
-
-def without_derivative(name: str, by: str) -> Callable[[Array], Array]:
-    """Returns the rule for an operand by which a function has no derivative here."""
-
-    def rule(g: Array) -> Array:
-        raise MissingRuleError(
-            message(
-                f"{name} has no derivative by {by}",
-                fix=f"differentiate by the other arguments alone: pass {by} as a constant, or as "
-                "ft.stop_gradient(value)",
-                number=8,
-            )
-        )
-
-    return rule
-
-
-ORDER = Domain(0, 3, kind="i")
 # Between the poles, on both sides of 0.
 OFF_POLES = Domain(-0.9, -0.1)
 
-gammaln = unary(
+gammaln = scipy_unary(
     "gammaln",
     lambda g, x: g * ops.digamma(x),
-    compute=by_scipy("gammaln"),
-    reference="scipy.special.gammaln",
     domains=POSITIVE,
     doc="Returns the logarithm of the absolute value of the gamma function.",
     example="special.gammaln([1.0, 2.0]) -> [0.0, 0.0]",
     source=DLMF + "5.2.1",
 )
-loggamma = unary(
+loggamma = scipy_unary(
     "loggamma",
     lambda g, x: g * ops.digamma(x),
-    compute=by_scipy("loggamma"),
-    reference="scipy.special.loggamma",
     domains=POSITIVE,
     dtypes="fdD",
     doc="Returns the logarithm of the gamma function, NaN where that is negative.",
     example="special.loggamma([1.0, 2.0]) -> [0.0, 0.0]",
     source=DLMF + "5.2.1",
 )
-gamma = unary(
+gamma = scipy_unary(
     "gamma",
     lambda g, ans, x: g * (ans * ops.digamma(x)),
-    compute=by_scipy("gamma"),
-    reference="scipy.special.gamma",
     domains=OFF_POLES,
     dtypes="fdD",
     doc="Returns the gamma function: ``(x - 1)!`` at positive integers.",
     example="special.gamma([1.0, 5.0]) -> [1.0, 24.0]",
     source=DLMF + "5.2.1",
 )
-gammasgn = unary(
+gammasgn = scipy_unary(
     "gammasgn",
-    compute=by_scipy("gammasgn"),
-    reference="scipy.special.gammasgn",
     doc="Returns the sign of the gamma function, 1 at 0 and NaN at its other poles.",
     example="special.gammasgn([2.5, -0.5]) -> [1.0, -1.0]",
 )
@@ -135,33 +84,29 @@ def rgamma_grad(x: Array) -> Array:
     return ops.where(left, ops.gamma(mirrored) * reflected, direct)
 
 
-rgamma = unary(
+rgamma = scipy_unary(
     "rgamma",
     lambda g, x: g * rgamma_grad(x),
-    compute=by_scipy("rgamma"),
-    reference="scipy.special.rgamma",
     dtypes="fdD",
     doc="Returns the reciprocal of the gamma function, which is 0 at its poles.",
     example="special.rgamma([1.0, -3.0]) -> [1.0, 0.0]",
     source=DLMF + "5.5.3",
 )
-digamma = unary(
+digamma = scipy_unary(
     "digamma",
     lambda g, x: g * ops.polygamma(1, x),
     compute=by_scipy("psi"),
-    reference="scipy.special.digamma",
     domains=POSITIVE,
     dtypes="fdD",
     doc="Returns the derivative of the logarithm of the gamma function, also known as psi.",
     example="special.digamma(0.0) -> -inf",
     source=DLMF + "5.2.2",
 )
-polygamma = binary(
+polygamma = scipy_elementwise(
     "polygamma",
     without_derivative("polygamma", "its order n"),
     lambda g, x, y: g * ops.polygamma(x + 1, y),
     compute=kernels.polygamma,
-    reference="support.special_references.polygamma",
     domains=(ORDER, POSITIVE),
     dtypes="dD",
     doc="Returns the n-th derivative of digamma.",
@@ -190,24 +135,22 @@ def digamma_rise(x: Array, y: Array) -> Array:
     return ops.where(far, rise, ops.digamma(x + y) - ops.digamma(x))
 
 
-beta = binary(
+beta = scipy_elementwise(
     "beta",
     lambda g, ans, x, y: -g * (ans * digamma_rise(x, y)),
     lambda g, ans, x, y: -g * (ans * digamma_rise(y, x)),
     compute=kernels.beta,
-    reference="support.special_references.beta",
     domains=POSITIVE,
     doc="Returns the beta function ``gamma(a) gamma(b) / gamma(a + b)``.",
     arguments={"a, b": "arrays whose shapes broadcast, or numbers."},
     example="special.beta(1.0, 2.0) -> 0.5",
     source=DLMF + "5.12.1",
 )
-betaln = binary(
+betaln = scipy_elementwise(
     "betaln",
     lambda g, x, y: -g * digamma_rise(x, y),
     lambda g, x, y: -g * digamma_rise(y, x),
     compute=kernels.betaln,
-    reference="support.special_references.betaln",
     domains=POSITIVE,
     doc="Returns the logarithm of the absolute value of the beta function.",
     arguments={"a, b": "arrays whose shapes broadcast, or numbers."},
@@ -225,12 +168,11 @@ def _poch_vjp_z(g: Array, ans: Array, x: Array, y: Array) -> Array:
     return g * ops.where(near, slope, ops.where(near, 1, ans) * digamma_rise(x, y))
 
 
-poch = binary(
+poch = scipy_elementwise(
     "poch",
     _poch_vjp_z,
     lambda g, ans, x, y: g * (ans * ops.digamma(x + y)),
     compute=kernels.poch,
-    reference="support.special_references.poch",
     domains=POSITIVE,
     doc="Returns Pochhammer's symbol ``gamma(z + m) / gamma(z)``, the rising factorial.",
     arguments={"z, m": "arrays whose shapes broadcast, or numbers."},
@@ -281,12 +223,11 @@ def _binom_grads(ans: Array, x: Array, y: Array) -> tuple[Array, Array]:
     return ops.where(outside, by_n, inner_n), ops.where(outside, by_k, inner_k)
 
 
-binom = binary(
+binom = scipy_elementwise(
     "binom",
     lambda g, ans, x, y: g * _binom_grads(ans, x, y)[0],
     lambda g, ans, x, y: g * _binom_grads(ans, x, y)[1],
     compute=kernels.binom,
-    reference="support.special_references.binom",
     domains=(Domain(3.1, 6.0), Domain(0.3, 2.9)),
     dtypes="d",
     doc="Returns the binomial coefficient ``gamma(n + 1) / gamma(k + 1) / gamma(n - k + 1)``.",

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import comb
+from typing import Any
 
 from ...backends.arrays import special_beta as beta_kernels
 from ...backends.arrays import special_gamma as gamma_kernels
 from ..core.annotations import operations as ops
 from ..core.array import Array
-from ..core.families import binary, elementwise
 from ..core.test_samples import POSITIVE, Domain
-from .gamma import DLMF, by_scipy, rgamma_grad
+from .gamma import rgamma_grad
+from .scipy_functions import DLMF, scipy_elementwise
 
 __all__ = [
     "beta_density",
@@ -45,17 +46,29 @@ GAMMAINC_ARGUMENTS_OF_TAILS = {
     "1e5 by less than ``64 eps (1 + x f'(x) / f)``, 64 times what rounding x would change.",
     "x": GAMMAINC_ARGUMENTS["x"],
 }
-GAMMAINCINV_ARGUMENTS = {
-    "a": "the parameter, positive.",
-    "y": "a probability; its shape broadcasts against a's.",
-}
 BETAINC_ARGUMENTS = {
     "a, b": "the parameters, positive.",
     "x": "the upper limit, from 0 to 1; the shapes broadcast.",
 }
-BETAINCINV_ARGUMENTS = {
-    "a, b": "the parameters, positive.",
-    "y": "a probability; the shapes broadcast.",
+PROBABILITY = {"y": "a probability; the shapes broadcast."}
+# What a function, the same of the other tail, and their inverses have in common.
+GAMMAINC: dict[str, Any] = {
+    "domains": POSITIVE,
+    "arguments": GAMMAINC_ARGUMENTS_OF_TAILS,
+    "source": DLMF + "8.2.4",
+}
+GAMMAINCINV: dict[str, Any] = {
+    "domains": (POSITIVE, UNIT_INTERVAL),
+    "arguments": {"a": GAMMAINC_ARGUMENTS["a"]} | PROBABILITY,
+}
+BETAINC: dict[str, Any] = {
+    "domains": (MODERATE, MODERATE, UNIT_INTERVAL),
+    "arguments": BETAINC_ARGUMENTS,
+    "source": DLMF + "8.17.2",
+}
+BETAINCINV: dict[str, Any] = {
+    "domains": BETAINC["domains"],
+    "arguments": {"a, b": BETAINC_ARGUMENTS["a, b"]} | PROBABILITY,
 }
 
 # -- the density of the gamma distribution, which is the derivative of gammainc by x
@@ -76,12 +89,11 @@ def _gamma_density_vjp_a(g: Array, ans: Array, x: Array, y: Array) -> Array:
     return g * (by_logarithm + ops.where(shifted, power * rgamma_grad(x), -usual))
 
 
-gamma_density = binary(
+gamma_density = scipy_elementwise(
     "gamma_density",
     _gamma_density_vjp_a,
     lambda g, ans, x, y: g * (ops.gamma_density(x - 1, y) - ans),
     compute=gamma_kernels.gamma_density,
-    reference="support.special_references.gamma_density",
     domains=POSITIVE,
     doc="Returns ``x**(a - 1) exp(-x) / gamma(a)``: the density of the gamma distribution.",
     arguments=GAMMAINC_ARGUMENTS,
@@ -89,8 +101,8 @@ gamma_density = binary(
 )
 
 
-def _gammainc_slope_vjp_x(g: Array, x: Array, y: Array, *, order: int) -> Array:
-    """Derives the density by a: every further derivative is that of a product."""
+def _gammainc_grad_vjp_x(g: Array, x: Array, y: Array, *, order: int) -> Array:
+    """Differentiates the density by a: every further derivative is that of a product."""
     level = _log_gamma_density_grad(x, y)
     made = [ops.gamma_density(x, y)]
     for m in range(order):
@@ -101,41 +113,32 @@ def _gammainc_slope_vjp_x(g: Array, x: Array, y: Array, *, order: int) -> Array:
     return g * made[order]
 
 
-gammainc_grad = elementwise(
+gammainc_grad = scipy_elementwise(
     "gammainc_grad",
     lambda g, x, y, *, order: g * ops.gammainc_grad(x, y, order=order + 1),
-    _gammainc_slope_vjp_x,
+    _gammainc_grad_vjp_x,
     compute=gamma_kernels.gammainc_grad,
     params=({"order": 1},),
-    reference="support.special_references.gammainc_grad",
     domains=POSITIVE,
     doc="Returns the derivative of ``gammainc`` by its parameter a.",
     arguments=GAMMAINC_ARGUMENTS,
     options={"order": "how many times to differentiate, from 1 up."},
 )
-gammainc = binary(
+gammainc = scipy_elementwise(
     "gammainc",
     lambda g, x, y: g * ops.gammainc_grad(x, y, order=1),
     lambda g, x, y: g * ops.gamma_density(x, y),
-    compute=by_scipy("gammainc"),
-    reference="support.special_references.gammainc",
-    domains=POSITIVE,
     doc="Returns the regularised lower incomplete gamma function P(a, x).",
-    arguments=GAMMAINC_ARGUMENTS_OF_TAILS,
     example="special.gammainc(1.0, [0.0, float('inf')]) -> [0.0, 1.0]",
-    source=DLMF + "8.2.4",
+    **GAMMAINC,
 )
-gammaincc = binary(
+gammaincc = scipy_elementwise(
     "gammaincc",
     lambda g, x, y: -(g * ops.gammainc_grad(x, y, order=1)),
     lambda g, x, y: -(g * ops.gamma_density(x, y)),
-    compute=by_scipy("gammaincc"),
-    reference="support.special_references.gammaincc",
-    domains=POSITIVE,
     doc="Returns the regularised upper incomplete gamma function Q(a, x) = 1 - P(a, x).",
-    arguments=GAMMAINC_ARGUMENTS_OF_TAILS,
     example="special.gammaincc(1.0, [0.0, float('inf')]) -> [1.0, 0.0]",
-    source=DLMF + "8.2.4",
+    **GAMMAINC,
 )
 
 # -- inverses: where F(a, x) = y, dx/dy is 1 / F_x, and dx/da is -F_a / F_x
@@ -147,31 +150,25 @@ def _over_density(numerator: Array, density: Array) -> Array:
 
 
 def _gammaincinv_vjp_a(g: Array, ans: Array, x: Array) -> Array:
-    slope = ops.gammainc_grad(x, ans, order=1)
-    return -(g * _over_density(slope, ops.gamma_density(x, ans)))
+    by_a = ops.gammainc_grad(x, ans, order=1)
+    return -(g * _over_density(by_a, ops.gamma_density(x, ans)))
 
 
-gammaincinv = binary(
+gammaincinv = scipy_elementwise(
     "gammaincinv",
     _gammaincinv_vjp_a,
     lambda g, ans, x: g / ops.gamma_density(x, ans),
-    compute=by_scipy("gammaincinv"),
-    reference="support.special_references.gammaincinv",
-    domains=(POSITIVE, UNIT_INTERVAL),
     doc="Returns that x for which ``gammainc(a, x)`` is y.",
-    arguments=GAMMAINCINV_ARGUMENTS,
     example="special.gammaincinv(1.0, [0.0, 1.0]) -> [0.0, inf]",
+    **GAMMAINCINV,
 )
-gammainccinv = binary(
+gammainccinv = scipy_elementwise(
     "gammainccinv",
     _gammaincinv_vjp_a,
     lambda g, ans, x: -(g / ops.gamma_density(x, ans)),
-    compute=by_scipy("gammainccinv"),
-    reference="support.special_references.gammainccinv",
-    domains=(POSITIVE, UNIT_INTERVAL),
     doc="Returns that x for which ``gammaincc(a, x)`` is y.",
-    arguments=GAMMAINCINV_ARGUMENTS,
     example="special.gammainccinv(1.0, [0.0, 1.0]) -> [inf, 0.0]",
+    **GAMMAINCINV,
 )
 
 # -- the density of the beta distribution, and powers of x and 1 - x over B
@@ -194,7 +191,7 @@ def _beta_density_vjp_x(g: Array, x: Array, y: Array, z: Array, *, low: int, hig
     return g * (rise - _beta_density_term(y - (1 + high), 1, x, y, z, low, high + 1))
 
 
-beta_density = elementwise(
+beta_density = scipy_elementwise(
     "beta_density",
     lambda g, ans, x, y, z: g * (ops.xlogy(ans, z) - ans * (ops.digamma(x) - ops.digamma(x + y))),
     lambda g, ans, x, y, z: (
@@ -203,7 +200,6 @@ beta_density = elementwise(
     _beta_density_vjp_x,
     compute=beta_kernels.beta_density,
     params=({"low": 0, "high": 0}, {"low": 1, "high": 0}),
-    reference="support.special_references.beta_density",
     domains=(MODERATE, MODERATE, UNIT_INTERVAL),
     doc="Returns ``x**(a - 1 - low) (1 - x)**(b - 1 - high) / B(a, b)``: with low and high 0 the "
     "density of the beta distribution.",
@@ -231,8 +227,8 @@ def _cumulant(a: Array, b: Array, n: int, m: int) -> Array:
     return value
 
 
-def _betainc_slope_vjp_x(g: Array, x: Array, y: Array, z: Array, *, by_a: int, by_b: int) -> Array:
-    """Derives the density by a and b: every further derivative is that of a product."""
+def _betainc_grad_vjp_x(g: Array, x: Array, y: Array, z: Array, *, by_a: int, by_b: int) -> Array:
+    """Differentiates the density by a and b; each further derivative is that of a product."""
     levels = _log_beta_density_grads(x, y, z)
 
     def derivative(n: int, m: int) -> Array:
@@ -254,14 +250,13 @@ def _betainc_slope_vjp_x(g: Array, x: Array, y: Array, z: Array, *, by_a: int, b
     return g * density(by_a, by_b)
 
 
-betainc_grad = elementwise(
+betainc_grad = scipy_elementwise(
     "betainc_grad",
     lambda g, x, y, z, *, by_a, by_b: g * ops.betainc_grad(x, y, z, by_a=by_a + 1, by_b=by_b),
     lambda g, x, y, z, *, by_a, by_b: g * ops.betainc_grad(x, y, z, by_a=by_a, by_b=by_b + 1),
-    _betainc_slope_vjp_x,
+    _betainc_grad_vjp_x,
     compute=beta_kernels.betainc_grad,
     params=({"by_a": 1, "by_b": 0},),
-    reference="support.special_references.betainc_grad",
     domains=(MODERATE, MODERATE, UNIT_INTERVAL),
     doc="Returns a derivative of ``betainc`` by its parameters.",
     arguments=BETAINC_ARGUMENTS,
@@ -277,59 +272,47 @@ def _betainc_grad_b(a: Array, b: Array, x: Array) -> Array:
     return ops.betainc_grad(a, b, x, by_a=0, by_b=1)
 
 
-betainc = elementwise(
+betainc = scipy_elementwise(
     "betainc",
     lambda g, x, y, z: g * _betainc_grad_a(x, y, z),
     lambda g, x, y, z: g * _betainc_grad_b(x, y, z),
     lambda g, x, y, z: g * _beta_density(x, y, z),
-    compute=by_scipy("betainc"),
-    reference="support.special_references.betainc",
-    domains=(MODERATE, MODERATE, UNIT_INTERVAL),
     doc="Returns the regularised incomplete beta function I_x(a, b).",
-    arguments=BETAINC_ARGUMENTS,
     example="special.betainc(1.0, 1.0, [0.0, 0.5]) -> [0.0, 0.5]",
-    source=DLMF + "8.17.2",
+    **BETAINC,
 )
-betaincc = elementwise(
+betaincc = scipy_elementwise(
     "betaincc",
     lambda g, x, y, z: -(g * _betainc_grad_a(x, y, z)),
     lambda g, x, y, z: -(g * _betainc_grad_b(x, y, z)),
     lambda g, x, y, z: -(g * _beta_density(x, y, z)),
-    compute=by_scipy("betaincc"),
-    reference="support.special_references.betaincc",
-    domains=(MODERATE, MODERATE, UNIT_INTERVAL),
     doc="Returns 1 minus the regularised incomplete beta function I_x(a, b).",
-    arguments=BETAINC_ARGUMENTS,
     example="special.betaincc(1.0, 1.0, [0.0, 0.5]) -> [1.0, 0.5]",
-    source=DLMF + "8.17.2",
+    **BETAINC,
 )
 
 
-def _betaincinv_vjp(slope: Callable[..., Array]) -> Callable[..., Array]:
-    return lambda g, ans, x, y: -(g * _over_density(slope(x, y, ans), _beta_density(x, y, ans)))
+def _betaincinv_vjp(grad: Callable[..., Array]) -> Callable[..., Array]:
+    return lambda g, ans, x, y: -(g * _over_density(grad(x, y, ans), _beta_density(x, y, ans)))
 
 
-betaincinv = elementwise(
+betaincinv = scipy_elementwise(
     "betaincinv",
     _betaincinv_vjp(_betainc_grad_a),
     _betaincinv_vjp(_betainc_grad_b),
     lambda g, ans, x, y: g / _beta_density(x, y, ans),
     compute=beta_kernels.betaincinv,
-    reference="support.special_references.betaincinv",
-    domains=(MODERATE, MODERATE, UNIT_INTERVAL),
     doc="Returns that x for which ``betainc(a, b, x)`` is y.",
-    arguments=BETAINCINV_ARGUMENTS,
     example="special.betaincinv(1.0, 1.0, [0.0, 1.0]) -> [0.0, 1.0]",
+    **BETAINCINV,
 )
-betainccinv = elementwise(
+betainccinv = scipy_elementwise(
     "betainccinv",
     _betaincinv_vjp(_betainc_grad_a),
     _betaincinv_vjp(_betainc_grad_b),
     lambda g, ans, x, y: -(g / _beta_density(x, y, ans)),
     compute=beta_kernels.betainccinv,
-    reference="support.special_references.betainccinv",
-    domains=(MODERATE, MODERATE, UNIT_INTERVAL),
     doc="Returns that x for which ``betaincc(a, b, x)`` is y.",
-    arguments=BETAINCINV_ARGUMENTS,
     example="special.betainccinv(1.0, 1.0, [0.0, 1.0]) -> [1.0, 0.0]",
+    **BETAINCINV,
 )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from ...backends.optional_modules import extra, scipy_module
 from ..core.annotations import operations as ops
 from ..core.array import Array
-from ..core.families import binary, unary
-from ..core.test_samples import POSITIVE, REAL
-from .gamma import DLMF, ORDER, by_scipy, without_derivative
+from ..core.families import unary
+from ..core.test_samples import POSITIVE
+from .scipy_functions import DLMF, ORDER, scipy_elementwise, scipy_unary, without_derivative
 
 __all__ = ["cosine_integral", "exp1", "expi", "expn", "sine_integral", "spence"]
 
@@ -15,21 +15,17 @@ __all__ = ["cosine_integral", "exp1", "expi", "expn", "sine_integral", "spence"]
 NEAR = 0.02
 SPENCE_TERMS = 11
 
-exp1 = unary(
+exp1 = scipy_unary(
     "exp1",
     lambda g, x: -(g * (ops.exp(-x) / x)),
-    compute=by_scipy("exp1"),
-    reference="scipy.special.exp1",
     domains=POSITIVE,
     doc="Returns the exponential integral E1, the integral of ``exp(-t) / t`` from x on.",
     example="special.exp1(0.0) -> inf",
     source=DLMF + "6.2.1",
 )
-expi = unary(
+expi = scipy_unary(
     "expi",
     lambda g, x: g * (ops.exp(x) / x),
-    compute=by_scipy("expi"),
-    reference="scipy.special.expi",
     domains=POSITIVE,
     doc="Returns the exponential integral Ei, the integral of ``exp(t) / t`` up to x.",
     example="special.expi(0.0) -> -inf",
@@ -44,12 +40,10 @@ def _expn_vjp(g: Array, x: Array, y: Array) -> Array:
     return -(g * ops.where(lowest, ops.exp(-y) * (1 + 1 / y) / y, below))
 
 
-expn = binary(
+expn = scipy_elementwise(
     "expn",
     without_derivative("expn", "its order n"),
     _expn_vjp,
-    compute=by_scipy("expn"),
-    reference="support.special_references.expn",
     domains=(ORDER, POSITIVE),
     dtypes="d",
     doc="Returns the generalised exponential integral, that of ``exp(-x t) / t**n`` from 1 on.",
@@ -76,7 +70,6 @@ sine_integral = unary(
     _sine_integral_vjp,
     compute=lambda xp, x: scipy_module(xp, "special").sici(x)[0],
     reference=lambda x: extra("scipy.special", "scipy").sici(x)[0],
-    domains=REAL,
     doc="Returns the integral of ``sin(t) / t`` from 0 to x.",
     source=DLMF + "6.2.9",
 )
@@ -102,11 +95,9 @@ def _spence_vjp(g: Array, x: Array) -> Array:
     return g * ops.where(near, -series, ops.log(far) / (1 - far))
 
 
-spence = unary(
+spence = scipy_unary(
     "spence",
     _spence_vjp,
-    compute=by_scipy("spence"),
-    reference="scipy.special.spence",
     domains=POSITIVE,
     doc="Returns Spence's function, the integral of ``log(t) / (1 - t)`` from 1 to x.",
     example="special.spence(1.0) -> 0.0",

@@ -6,9 +6,8 @@ import math
 
 from ..core.annotations import operations as ops
 from ..core.array import Array
-from ..core.families import binary, unary
 from ..core.test_samples import POSITIVE, Domain
-from .gamma import DLMF, by_scipy
+from .scipy_functions import DLMF, by_scipy, scipy_elementwise, scipy_unary
 
 __all__ = ["riemann_zeta", "zeta"]
 
@@ -59,18 +58,16 @@ def _riemann_zeta_grad(x: Array) -> Array:
     return ops.where(left, reflected, right)
 
 
-zeta = binary(
+zeta = scipy_elementwise(
     "zeta",
     lambda g, x, y: g * zeta_grad(x, y),
     lambda g, x, y: g * (-x * ops.zeta(x + 1, y)),
-    compute=by_scipy("zeta"),
-    reference="support.special_references.zeta",
     domains=(Domain(1.5, 5.0), POSITIVE),
     dtypes="d",
     doc="Returns Hurwitz's zeta function, the sum of ``(q + k)**-x`` over k from 0 up.",
     source=DLMF + "25.11.1",
 )
-riemann_zeta = unary(
+riemann_zeta = scipy_unary(
     "riemann_zeta",
     lambda g, x: g * _riemann_zeta_grad(x),
     compute=by_scipy("zeta"),

@@ -1,13 +1,13 @@
 """Communication between the examples of a ``vmap`` whose axis has a name.
 
-To one example these are functions of its own value and the others'. The trace of the vmap of that
-name does their work with plain operations over the batch axis (``along``); to every other trace
-they are linear functions like any other, and outside of all named axes they have nobody to ask.
+Each is a function of one example's value and of the others'. The trace of the vmap of that name
+does the work with plain operations over the batch axis (``along``). Every other trace sees a linear
+function. Outside of all named axes a call is an error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from .core.primitive import Primitive
 from .core.shape_dtype import ShapeDtype, shape_dtype
 from .core.test_samples import DISTINCT, INTEGER, REAL, Domain, Operand, Sample
 from .core.trace import slot
-from .identities import infer_like_first
+from .identities import batch_unchanged, infer_like_first
 
 __all__ = [
     "Collective",
@@ -39,27 +39,22 @@ __all__ = [
     "psum_scatter",
 ]
 
+Params = dict[str, Any]
+
 
 class Collective(Primitive):
     """A primitive over named axes; ``params["axis_name"]`` holds those that are still to be done.
 
     Args:
         name: its name.
-        along: ``along(values, batched, size, params) -> (value, batched)``: does the work over
-            the leading axis of the operands that are batched, at the level below the vmap.
-        declared: what else ``Primitive`` takes.
+        along: ``along(x, batched, size, params) -> (value, batched)``: does the work over the
+            leading axis of its operand, if that is batched, at the level below the vmap.
+        declared: what else ``Primitive`` takes. The batching rule is for axes of other names.
     """
 
     def __init__(self, name: str, along: Callable[..., tuple[Any, bool]], **declared: Any) -> None:
-        super().__init__(name, batch=declared.pop("batch", _unchanged), **declared)
+        super().__init__(name, batch=declared.pop("batch", batch_unchanged), **declared)
         self.along = along
-
-
-def _unchanged(
-    primitive: Primitive, values: Sequence[Value], flags: Sequence[bool], params: dict[str, Any]
-) -> Value:
-    """Batches over an axis of another name: every example does the same."""
-    return primitive.bind(values, params)
 
 
 def axis_names() -> dict[str, int]:
@@ -119,18 +114,20 @@ def _collective_samples(domain: Domain) -> list[Sample]:
 # -- sums
 
 
-def _along_sum(
-    values: Sequence[Any], batched: Sequence[bool], size: int, params: dict[str, Any]
-) -> tuple[Any, bool]:
-    return _sum_of_examples(values[0], batched[0], size), False
+def _of_every_example(x: Value, batched: bool, size: int) -> Value:
+    """Returns an operand with a batch axis."""
+    return x if batched else ops.broadcast_to(x, (size, *shape_of(x)))
+
+
+def _along_sum(x: Value, batched: bool, size: int, params: Params) -> tuple[Array, bool]:
+    return _sum_of_examples(x, batched, size), False
 
 
 def _sum_of_examples(x: Value, batched: bool, size: int) -> Array:
     """Returns the sum over the examples, in the operand's own dtype."""
     known = shape_dtype(x)
     if batched or known.dtype.kind in "iu":
-        rows = x if batched else ops.broadcast_to(x, (size, *known.shape))
-        total = ops.sum(rows, axis=0)
+        total = ops.sum(_of_every_example(x, batched, size), axis=0)
     else:
         total = ops.multiply(x, size)
     return total if shape_dtype(total).dtype == known.dtype else ops.astype(total, known.dtype)
@@ -162,11 +159,8 @@ def _tied_share(g: Array, x: Array, ans: Array, axis_name: tuple[str, ...]) -> A
 
 
 def _collective_extremum(name: str, reduction: str, adjective: str) -> Collective:
-    def along(
-        values: Sequence[Any], batched: Sequence[bool], size: int, params: dict[str, Any]
-    ) -> tuple[Any, bool]:
-        (x,) = values
-        return (getattr(ops, reduction)(x, axis=0) if batched[0] else x), False
+    def along(x: Value, batched: bool, size: int, params: Params) -> tuple[Value, bool]:
+        return (getattr(ops, reduction)(x, axis=0) if batched else x), False
 
     return Collective(
         name,
@@ -196,13 +190,8 @@ pmin = _collective_extremum("pmin", "min", "smallest value")
 # -- from all to all
 
 
-def _along_gather(
-    values: Sequence[Any], batched: Sequence[bool], size: int, params: dict[str, Any]
-) -> tuple[Any, bool]:
-    (x,) = values
-    if not batched[0]:
-        x = ops.broadcast_to(x, (size, *shape_of(x)))
-    axis = params["axis"]
+def _along_gather(x: Value, batched: bool, size: int, params: Params) -> tuple[Array, bool]:
+    x, axis = _of_every_example(x, batched, size), params["axis"]
     return ops.transpose(x, (*range(1, axis + 1), 0, *range(axis + 1, len(shape_of(x))))), False
 
 
@@ -237,10 +226,8 @@ all_gather = Collective(
 )
 
 
-def _along_scatter(
-    values: Sequence[Any], batched: Sequence[bool], size: int, params: dict[str, Any]
-) -> tuple[Any, bool]:
-    total = _sum_of_examples(values[0], batched[0], size)
+def _along_scatter(x: Value, batched: bool, size: int, params: Params) -> tuple[Array, bool]:
+    total = _sum_of_examples(x, batched, size)
     axis, ndim = params["axis"], len(shape_of(total))
     return ops.transpose(total, (axis, *range(axis), *range(axis + 1, ndim))), True
 
@@ -276,12 +263,8 @@ psum_scatter = Collective(
 )
 
 
-def _along_permute(
-    values: Sequence[Any], batched: Sequence[bool], size: int, params: dict[str, Any]
-) -> tuple[Any, bool]:
-    (x,) = values
-    if not batched[0]:
-        x = ops.broadcast_to(x, (size, *shape_of(x)))
+def _along_permute(x: Value, batched: bool, size: int, params: Params) -> tuple[Array, bool]:
+    x = _of_every_example(x, batched, size)
     source = np.zeros(size, int)
     reached = np.zeros(size, bool)
     for start, end in params["perm"]:
@@ -319,16 +302,12 @@ ppermute = Collective(
 )
 
 
-# -- who am I
+# -- the position of an example
 
 
-def _along_index(
-    values: Sequence[Any], batched: Sequence[bool], size: int, params: dict[str, Any]
-) -> tuple[Any, bool]:
-    (start,) = values
-    shape = shape_of(start)[1:] if batched[0] else shape_of(start)
-    places = np.arange(size).reshape(size, *(1,) * len(shape))
-    return ops.add(start, beside(start, places)), True
+def _along_index(x: Value, batched: bool, size: int, params: Params) -> tuple[Array, bool]:
+    places = np.arange(size).reshape(size, *(1,) * (len(shape_of(x)) - batched))
+    return ops.add(x, beside(x, places)), True
 
 
 axis_index = Collective(

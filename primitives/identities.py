@@ -12,7 +12,7 @@ from .core.primitive import Primitive
 from .core.shape_dtype import ShapeDtype
 from .core.test_samples import Sample
 
-__all__ = ["checkpoint_name", "infer_like_first", "optimization_barrier"]
+__all__ = ["batch_unchanged", "checkpoint_name", "infer_like_first", "optimization_barrier"]
 
 # No rule: the derivative is zero, so that every mode treats the result as a constant.
 stop_gradient = unary(
@@ -27,7 +27,7 @@ stop_gradient = unary(
 def infer_like_first(
     primitive: Primitive, x: ShapeDtype, *others: ShapeDtype, **params: Any
 ) -> ShapeDtype:
-    """Infers the shape and dtype of the first operand, which is no weak number any longer."""
+    """Infers the shape and dtype of the first operand, whose result is no weak number."""
     return x.strong()
 
 
@@ -35,9 +35,10 @@ def _first_operand(xp: ArrayModule, x: Buffer, *others: Buffer, **params: Any) -
     return x if hasattr(x, "shape") else xp.asarray(x)[()]
 
 
-def _batch_named(
+def batch_unchanged(
     primitive: Primitive, values: Sequence[Value], flags: Sequence[bool], params: dict[str, Any]
 ) -> Value:
+    """Batches what does the same to every example, by the same parameters."""
     return primitive.bind(values, params)
 
 
@@ -46,7 +47,7 @@ checkpoint_name = Primitive(
     prepare=lambda x, name: ((x,), {"name": name}),
     compute=_first_operand,
     infer=infer_like_first,
-    batch=_batch_named,
+    batch=batch_unchanged,
     vjp=(lambda g: g,),
     # The tangent is another value, which nobody has named.
     jvp=(lambda g: g,),
@@ -57,8 +58,8 @@ checkpoint_name = Primitive(
 )
 
 
-# No pass knows more of it than its name, so that none sees through it: what is computed of its
-# output is another computation than the same of its operand, and waits for the other operands.
+# Passes know no more of it than its name, so that none sees through it. A computation on its output
+# is another one than the same computation on its operand, and waits for the other operands.
 optimization_barrier = Primitive(
     "optimization_barrier",
     prepare=lambda x, *others: ((x, *others), {}),

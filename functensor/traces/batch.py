@@ -125,10 +125,10 @@ class NamedBatchTrace(BatchTrace):
 
     def collect(self, primitive: Collective, args: Sequence[Any], params: dict[str, Any]) -> Value:
         """Does a collective operation over the batch axis; other axes are left to the parent."""
-        values, flags = self.unwrap(args)
+        (x,), (batched,) = self.unwrap(args)
         rest = tuple(name for name in params["axis_name"] if name != self.axis_name)
         with under(self.parent):
-            out, batched = primitive.along(values, flags, self.size, params)
+            out, batched = primitive.along(x, batched, self.size, params)
             if rest:
                 out = primitive.bind([out], {**params, "axis_name": rest})
         return self.wrap(self.lift(out)) if batched else wrap(out)

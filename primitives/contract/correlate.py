@@ -21,25 +21,16 @@ from ..core.test_samples import Sample
 __all__ = ["convolve_full", "correlate_valid"]
 
 
-def _refuse_sequences(name: str, x: ShapeDtype, y: ShapeDtype, longer: bool) -> None:
+def _infer_sequences(primitive: Primitive, x: ShapeDtype, y: ShapeDtype) -> ShapeDtype:
     n, m = x.shape[-1], y.shape[-1]
-    if x.shape[:-1] != y.shape[:-1] or not n or not m or (longer and n < m):
+    full = primitive is convolve_full
+    if x.shape[:-1] != y.shape[:-1] or not n or not m or (n < m and not full):
         raise misfit(
-            f"{name}: sequences of shapes {x.shape} and {y.shape}",
+            f"{'convolve' if full else 'correlate'}: sequences of shapes {x.shape} and {y.shape}",
             "give two sequences of at least one element, the longer one first",
         )
-
-
-def _infer_full(primitive: Primitive, x: ShapeDtype, y: ShapeDtype) -> ShapeDtype:
-    _refuse_sequences("convolve", x, y, False)
-    shape = (*x.shape[:-1], x.shape[-1] + y.shape[-1] - 1)
-    return ShapeDtype(shape, result_type(x.dtype, y.dtype))
-
-
-def _infer_valid(primitive: Primitive, x: ShapeDtype, y: ShapeDtype) -> ShapeDtype:
-    _refuse_sequences("correlate", x, y, True)
-    shape = (*x.shape[:-1], x.shape[-1] - y.shape[-1] + 1)
-    return ShapeDtype(shape, result_type(x.dtype, y.dtype))
+    length = n + m - 1 if full else n - m + 1
+    return ShapeDtype((*x.shape[:-1], length), result_type(x.dtype, y.dtype))
 
 
 def _dots(xp: ArrayModule, x: Buffer, y: Buffer) -> Buffer:
@@ -105,7 +96,7 @@ convolve_full = linear(
     lambda g, y: ops.correlate_valid(g, y),
     lambda g, x: ops.correlate_valid(g, x),
     compute=_full,
-    infer=_infer_full,
+    infer=_infer_sequences,
     batch=batch_filled,
     dtypes="fdD",
     reference=_of_rows(np.convolve),
@@ -135,7 +126,7 @@ correlate_valid = linear(
     lambda g, y: ops.convolve_full(g, y),
     lambda g, x: ops.correlate_valid(x, g),
     compute=_valid,
-    infer=_infer_valid,
+    infer=_infer_sequences,
     batch=batch_filled,
     dtypes="fdD",
     reference=_of_rows(lambda x, y: np.convolve(x, y[::-1], "valid")),

@@ -105,19 +105,6 @@ def _filter_vjp_denominator(g: Array, ans: Array, y: Array) -> Array | Buffer:
     return -_overlaps(_filter_vjp_sequences(g, _unit_polynomial(y), y), ans, shape_of(y)[-1])
 
 
-def _filter_jvp_numerator(g: Array, y: Array, z: Array) -> Array:
-    return linear_filter.bind((g, y, z), {})
-
-
-def _filter_jvp_denominator(g: Array, ans: Array, y: Array) -> Array:
-    # The tangents of a y = b x are ta y + a ty = 0.
-    return -linear_filter.bind((g, y, ans), {})
-
-
-def _filter_jvp_sequences(g: Array, x: Array, y: Array) -> Array:
-    return linear_filter.bind((x, y, g), {})
-
-
 def _filter_reference(b: Buffer, a: Buffer, x: Buffer) -> Buffer:
     stack = np.broadcast_shapes(b.shape[:-1], a.shape[:-1], x.shape[:-1])
     out = np.zeros((*stack, x.shape[-1]), np.result_type(b, a, x))
@@ -139,7 +126,12 @@ linear_filter: Primitive = Primitive(
     batch=batch_elementwise,
     broadcasts=True,
     vjp=(_filter_vjp_numerator, _filter_vjp_denominator, _filter_vjp_sequences),
-    jvp=(_filter_jvp_numerator, _filter_jvp_denominator, _filter_jvp_sequences),
+    jvp=(
+        lambda g, y, z: linear_filter.bind((g, y, z), {}),
+        # The tangents of a y = b x are ta y + a ty = 0.
+        lambda g, ans, y: -linear_filter.bind((g, y, ans), {}),
+        lambda g, x, y: linear_filter.bind((x, y, g), {}),
+    ),
     reference=_filter_reference,
     dtypes="fdD",
     samples=[

@@ -16,6 +16,7 @@ from ..core.families import binary, unary
 from ..core.primitive import Primitive
 from ..core.shape_dtype import ShapeDtype, finfo, result_type, shape_dtype
 from ..core.test_samples import INTEGER, NONZERO, REAL, Domain, Operand, Sample
+from ..identities import batch_unchanged
 
 __all__ = [
     "bitwise_count",
@@ -81,13 +82,9 @@ spacing = unary(
 )
 
 
-def _compute_exponent(xp: ArrayModule, x: Buffer) -> Any:
-    return xp.frexp(x)[1]
-
-
 exponent_of = unary(
     "exponent_of",
-    compute=_compute_exponent,
+    compute=lambda xp, x: xp.frexp(x)[1],
     reference=lambda x: np.frexp(x)[1],
     domains=NONZERO,
     doc="Returns the integer e for which x = m * 2**e with abs(m) from 0.5 up to, not with, 1.",
@@ -158,7 +155,7 @@ bytes_swapped = Primitive(
     "bytes_swapped",
     compute=_compute_bytes_swapped,
     infer=lambda primitive, x: ShapeDtype(x.shape, x.dtype),
-    batch=lambda primitive, values, flags, params: primitive.bind(values, params),
+    batch=batch_unchanged,
     reference=lambda x: np.asarray(x).byteswap(),
     samples=[Sample(Operand((2, 3), INTEGER)), Sample(Operand((0, 2), INTEGER))],
     dtypes="d",

@@ -38,7 +38,7 @@ def _solve_pullback(g: Array, ans: Array, x: Array) -> tuple[Array, Array]:
 solve = of_matrices(
     "solve",
     lambda a, b: (a[1], b[1]),
-    compute=lambda xp, a, b: linalg.solve(xp, a, b),
+    compute=linalg.solve,
     reference=np.linalg.solve,
     pullback=_solve_pullback,
     jvp=(lambda g, ans, x: -ops.solve(x, ops.matmul(g, ans)), lambda g, x: ops.solve(x, g)),
@@ -56,21 +56,13 @@ solve = of_matrices(
 )
 
 
-def _inv_vjp(g: Array, ans: Array) -> Array:
-    return -ops.matmul(ans.mT, ops.matmul(g, ans.mT))
-
-
-def _inv_jvp(g: Array, ans: Array) -> Array:
-    return -ops.matmul(ans, ops.matmul(g, ans))
-
-
 inv = of_matrices(
     "inv",
     lambda a, strict: a,
-    compute=lambda xp, a, *, strict: linalg.inverses(xp, a, strict=strict),
+    compute=linalg.inverses,
     reference=lambda a, strict: np.linalg.inv(a),
-    vjp=(_inv_vjp,),
-    jvp=(_inv_jvp,),
+    vjp=(lambda g, ans: -ops.matmul(ans.mT, ops.matmul(g, ans.mT)),),
+    jvp=(lambda g, ans: -ops.matmul(ans, ops.matmul(g, ans)),),
     dtypes="fdD",
     samples=[
         Sample(near(EYE[3]), strict=True),
@@ -111,7 +103,7 @@ pinv = of_matrices(
     "pinv",
     lambda a, limit: a[::-1],
     square=False,
-    compute=lambda xp, a, limit: linalg.pseudo_inverse(xp, a, limit),
+    compute=linalg.pseudo_inverse,
     reference=lambda a, limit: np.linalg.pinv(a, limit.real.min()),
     vjp=(_pinv_vjp, lambda g: None),
     jvp=(_pinv_jvp, lambda g: None),
@@ -134,15 +126,13 @@ pinv = of_matrices(
 
 def _cofactors_rule(g: Array, xs: Sequence[Array], i: int) -> Array:
     """Serves both modes: cofactors are symmetric in all matrices and linear in each direction."""
-    if i == 0:
-        return ops.cofactors(*xs, g)
-    return ops.cofactors(*xs[:i], g, *xs[i + 1 :])
+    return ops.cofactors(*xs[:i], g, *xs[i + 1 :]) if i else ops.cofactors(*xs, g)
 
 
 cofactors = of_matrices(
     "cofactors",
     lambda a, *directions: a,
-    compute=lambda xp, a, *directions: linalg.cofactors(xp, a, *directions),
+    compute=linalg.cofactors,
     reference=lambda a, *directions: _cofactors_reference(a, *directions),
     vjp=_cofactors_rule,
     jvp=_cofactors_rule,
@@ -218,7 +208,6 @@ slogdet = of_matrices(
     "slogdet",
     lambda a: (2,),
     compute=_slogdet,
-    reference=lambda a: _slogdet(np, a),
     vjp=(_slogdet_vjp,),
     jvp=(_slogdet_jvp,),
     dtypes="fdD",
@@ -249,7 +238,7 @@ def _cholesky_vjp(g: Array, ans: Array) -> Array:
 cholesky = of_matrices(
     "cholesky",
     lambda a: a,
-    compute=lambda xp, a: linalg.cholesky(xp, a),
+    compute=linalg.cholesky,
     reference=lambda a: np.linalg.cholesky(0.5 * (a + np.conj(np.swapaxes(a, -1, -2)))),
     vjp=(_cholesky_vjp,),
     jvp=(_cholesky_jvp,),

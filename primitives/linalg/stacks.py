@@ -7,6 +7,7 @@ along the last axis, and `unpacked` takes them apart.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import Any, TypeVar
 
@@ -61,7 +62,8 @@ def of_matrices(
             operands' last two lengths.
         dtype: the result's dtype for the operands' common one.
         square: whether the first operand's matrices have to be square.
-        declared: what else ``Primitive`` takes.
+        declared: what else ``Primitive`` takes. The reference, unless it is given, is the same
+            computation on NumPy's arrays.
     """
 
     def infer(primitive: Primitive, *operands: ShapeDtype, **params: Any) -> ShapeDtype:
@@ -77,8 +79,8 @@ def of_matrices(
         common = result_type(*(x.dtype for x in operands))
         return ShapeDtype((*stack, *tail), dtype(common))
 
-    if callable(declared.get("compute")):
-        declared["compute"] = calmly(declared["compute"])
+    declared.setdefault("reference", partial(declared["compute"], np))
+    declared["compute"] = calmly(declared["compute"])
     return Primitive(
         name, family="matrices", infer=infer, batch=batch_elementwise, broadcasts=True, **declared
     )

@@ -17,7 +17,7 @@ from ..core.array import Array
 from ..core.derivative_rules import shape_of
 from ..core.docstrings import document
 from ..core.families import along, batch_elementwise, binary, elementwise, infer_elementwise, unary
-from ..core.primitive import Primitive
+from ..core.primitive import Binary, Primitive
 from ..core.shape_dtype import canonical_axes
 from ..core.test_samples import NONZERO, REAL, UNIT, Domain, Operand, Sample
 
@@ -99,7 +99,7 @@ elu = elementwise(
     source="Clevert, Unterthiner and Hochreiter, https://arxiv.org/abs/1511.07289.",
 )
 
-# -- gelu. Its derivative is a primitive of its own, done in a few passes and in place.
+# -- gelu. Its derivative is a primitive of its own, which backends compute in a few passes.
 
 
 def _gelu_arguments(x: ArrayLike, approximate: bool = True) -> Prepared:
@@ -152,7 +152,7 @@ gelu_unit_grad = elementwise(
     prepare=_gelu_arguments,
     params=BOTH_GELUS,
     reference=gelu_grad_reference,
-    doc="Returns the derivative of gelu.",
+    doc="Returns the derivative of gelu: ``gelu_grad`` in the direction 1.",
     options=GELU_OPTIONS,
     source=GELU_SOURCE,
 )
@@ -190,8 +190,8 @@ AXIS = {"axis": "the axis or axes whose elements are taken together; None for al
 
 softmax = along(
     "softmax",
-    lambda g, ans, *, axis: softmax_grad.bind((g, ans), {"axis": axis}),
-    jvp=(lambda t, ans, *, axis: softmax_grad.bind((t, ans), {"axis": axis}),),
+    lambda g, ans, *, axis: _softmax_grad(g, ans, axis),
+    jvp=(lambda t, ans, *, axis: _softmax_grad(t, ans, axis),),
     prepare=_axes_argument,
     samples=_along_samples(REAL),
     reference=lambda x, axis: np.exp(x) / np.sum(np.exp(x), axis=axis, keepdims=True),
@@ -205,6 +205,10 @@ def _two_operands(g: ArrayLike, ans: ArrayLike, axis: Axis = -1) -> Prepared:
     return (g, ans), _axes_argument(g, axis)[1]
 
 
+def _softmax_grad(g: Array, p: Array, axis: Axes) -> Array:
+    return softmax_grad.bind((g, p), {"axis": axis})
+
+
 def _softmax_second(h: Array, g: Array, p: Array, axis: Axes) -> Array:
     """Returns the transposed derivative of ``p * (g - sum(g * p))`` by p."""
     return h * (g - _sum_along(g * p, axis)) - g * _sum_along(h * p, axis)
@@ -213,10 +217,10 @@ def _softmax_second(h: Array, g: Array, p: Array, axis: Axes) -> Array:
 # The derivative of softmax where it is p, in a direction, is linear and symmetric in that.
 softmax_grad: Primitive = along(
     "softmax_grad",
-    lambda g, y, *, axis: softmax_grad.bind((g, y), {"axis": axis}),
+    lambda g, y, *, axis: _softmax_grad(g, y, axis),
     lambda g, x, y, *, axis: _softmax_second(g, x, y, axis),
     jvp=(
-        lambda t, y, *, axis: softmax_grad.bind((t, y), {"axis": axis}),
+        lambda t, y, *, axis: _softmax_grad(t, y, axis),
         lambda t, x, y, *, axis: t * (x - _sum_along(x * y, axis)) - y * _sum_along(x * t, axis),
     ),
     prepare=_two_operands,
@@ -257,56 +261,46 @@ def _strong(x: Any, other: Buffer) -> Any:
     return x
 
 
-def _compute_relu_grad(xp: ArrayModule, x: Buffer, y: Buffer) -> Buffer:
-    return xp.where(xp.greater(y, 0), _strong(x, y), 0)
+def _grad_of(name: str, by_y: Callable[..., Array | None], **declared: Any) -> Binary:
+    """Declares the derivative of an activation at y in a direction x, in which it is linear."""
+    grad = f"{name}_grad"
+    arguments = declared.pop("arguments", DIRECTION_AND_VALUE)
+    return binary(grad, lambda g, y: ops[grad](g, y), by_y, arguments=arguments, **declared)
 
 
-relu_grad = binary(
-    "relu_grad",
-    lambda g, y: ops.relu_grad(g, y),
+relu_grad = _grad_of(
+    "relu",
     lambda g: None,
-    compute=_compute_relu_grad,
+    compute=lambda xp, x, y: xp.where(xp.greater(y, 0), _strong(x, y), 0),
     domains=(REAL, NONZERO),
     reference=lambda x, y: np.where(y > 0, x + 0 * y, 0),
     doc="Returns x where y is positive, 0 elsewhere: the derivative of relu.",
-    arguments=DIRECTION_AND_VALUE,
 )
-sigmoid_grad = binary(
-    "sigmoid_grad",
-    lambda g, y: ops.sigmoid_grad(g, y),
+sigmoid_grad = _grad_of(
+    "sigmoid",
     lambda g, x, y: g * x * (1 - 2 * y),
     compute=lambda xp, x, y: (1 - y) * y * x,
     reference=lambda x, y: x * (y - y * y),
     domains=(REAL, SIGMOID_VALUES),
     doc="Returns ``x y (1 - y)``: the derivative of sigmoid.",
-    arguments=DIRECTION_AND_VALUE,
 )
-tanh_grad = binary(
-    "tanh_grad",
-    lambda g, y: ops.tanh_grad(g, y),
+tanh_grad = _grad_of(
+    "tanh",
     lambda g, x, y: g * x * (-2 * y),
     compute=lambda xp, x, y: (1 - y * y) * x,
     reference=lambda x, y: x * (1 - y**2),
     domains=(REAL, UNIT),
     dtypes="fdD",
     doc="Returns ``x (1 - y^2)``: the derivative of tanh.",
-    arguments=DIRECTION_AND_VALUE,
 )
-softplus_grad = binary(
-    "softplus_grad",
-    lambda g, y: ops.softplus_grad(g, y),
+softplus_grad = _grad_of(
+    "softplus",
     lambda g, x, y: g * x * ops.exp(-y),
     compute=lambda xp, x, y: xp.expm1(xp.negative(_strong(y, x))) * -x,
     reference=lambda x, y: x * (1 - np.exp(-_strong(y, x))),
     domains=(REAL, Domain(0.1, 3.0)),
     doc="Returns ``x (1 - exp(-y))``: the derivative of softplus.",
-    arguments=DIRECTION_AND_VALUE,
 )
-
-
-def _compute_silu_grad(xp: ArrayModule, x: Buffer, y: Buffer) -> Buffer:
-    out: Buffer = unit_silu_grad(_strong(y, x)) * x
-    return out
 
 
 def _silu_reference(x: Buffer, y: Buffer) -> Buffer:
@@ -325,11 +319,10 @@ def _silu_curvature(x: Array) -> Array:
     return s * rest * (2 + x * (rest - s))
 
 
-silu_grad = binary(
-    "silu_grad",
-    lambda g, y: ops.silu_grad(g, y),
+silu_grad = _grad_of(
+    "silu",
     lambda g, x, y: g * x * _silu_curvature(y),
-    compute=_compute_silu_grad,
+    compute=lambda xp, x, y: unit_silu_grad(_strong(y, x)) * x,
     reference=_silu_reference,
     doc="Returns the derivative of silu at y in the direction x.",
     arguments=DIRECTION_AND_ARGUMENT,
@@ -357,23 +350,16 @@ def _gelu_grad_arguments(x: ArrayLike, y: ArrayLike, approximate: bool = True) -
     return (x, y), {"approximate": bool(approximate)}
 
 
-def _gelu_grad_along_reference(x: Buffer, y: Buffer, approximate: bool) -> Buffer:
-    return x * gelu_grad_reference(_strong(y, x), approximate)
-
-
-def _compute_gelu_grad(xp: ArrayModule, x: Buffer, y: Buffer, approximate: bool) -> Buffer:
-    out: Buffer = gelu_unit_grad.impl(_strong(y, x), approximate=approximate) * x
-    return out
-
-
 gelu_grad = elementwise(
     "gelu_grad",
     lambda g, y, *, approximate: ops.gelu_grad(g, y, approximate),
     lambda g, x, y, *, approximate: g * x * gelu_curvature(y, approximate),
     prepare=_gelu_grad_arguments,
-    params=({"approximate": True}, {"approximate": False}),
-    compute=_compute_gelu_grad,
-    reference=_gelu_grad_along_reference,
+    params=BOTH_GELUS,
+    compute=lambda xp, x, y, approximate: (
+        gelu_unit_grad.impl(_strong(y, x), approximate=approximate) * x
+    ),
+    reference=lambda x, y, approximate: x * gelu_grad_reference(_strong(y, x), approximate),
     doc="Returns the derivative of gelu at y in the direction x.",
     arguments=DIRECTION_AND_ARGUMENT,
     options={"approximate": "whether it is that of the usual approximation."},

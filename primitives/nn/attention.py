@@ -167,6 +167,11 @@ def _row_total(x: Array) -> Array:
     return ops.sum(x, -1, keepdims=True)
 
 
+def _by_weight(g: Array, out: Array, v: Array) -> Array:
+    """Returns ``g v^T - sum(g out)``: times the weights it is the cotangent of the scores."""
+    return ops.subtract(ops.matmul(g, v.mT), _row_total(ops.multiply(g, out)))
+
+
 def _summed_to(x: Array, shape: Shape) -> Array:
     """Sums an array down to a shape that broadcasts to its own."""
     extra = len(shape_of(x)) - len(shape)
@@ -208,8 +213,8 @@ def _attention_pullback(
         by_mask = None
         if learned and _derivable(mask):
             weights = _softmax_rows(_attention_scores(q, k, mask, causal, scale))
-            by_weight = ops.subtract(ops.matmul(g, v.mT), _row_total(ops.multiply(g, ans)))
-            by_mask = _summed_to(ops.multiply(weights, by_weight), shape_of(mask))
+            by_score = ops.multiply(weights, _by_weight(g, ans, v))
+            by_mask = _summed_to(by_score, shape_of(mask))
         pulled.append(by_mask)
     return pulled
 
@@ -298,7 +303,7 @@ def _attention_grad_pullback(
     g, out, (q, k, v, mask) = xs[0], xs[1], _split_operands(xs[2:])
     h_q, h_k, h_v = (_stacked_part(h, i, shape_of(x)) for i, x in enumerate((q, k, v)))
     weights = _softmax_rows(_attention_scores(q, k, mask, causal, scale))
-    by_weight = ops.subtract(ops.matmul(g, v.mT), _row_total(ops.multiply(g, out)))
+    by_weight = _by_weight(g, out, v)
     slope = ops.multiply(weights, by_weight)
     moved = _moved_scores(h_q, h_k, None, q, k, scale)
     weighted = ops.multiply(moved, weights)
@@ -327,7 +332,7 @@ def _attention_grad_pushforward(
     g, out, (q, k, v, mask) = xs[0], xs[1], _split_operands(xs[2:])
     t_g, t_out, (t_q, t_k, t_v, t_mask) = ts[0], ts[1], _split_operands(ts[2:])
     weights = _softmax_rows(_attention_scores(q, k, mask, causal, scale))
-    by_weight = ops.subtract(ops.matmul(g, v.mT), _row_total(ops.multiply(g, out)))
+    by_weight = _by_weight(g, out, v)
     slope = ops.multiply(weights, by_weight)
     moved = _moved_scores(t_q, t_k, t_mask, q, k, scale)
     t_weights = _softmax_grad(moved, weights)

@@ -1,8 +1,8 @@
 """Pooling: the maximum or the mean of windows that slide over the spatial axes.
 
-The maximum's derivative goes to the first element of a window that has it. Which one that is, is
-itself a primitive without a derivative; the primitives that move tangents and cotangents there
-and back are linear.
+The maximum's derivative goes to the first element of a window that has it. A primitive without a
+derivative finds that element; the primitives that move tangents and cotangents there and back are
+linear.
 """
 
 from __future__ import annotations
@@ -242,9 +242,19 @@ _ARGUMENTS = """
         x: an array of shape ``(batch, channels, *spatial)``, with one or more spatial axes.
         window: the windows' lengths, an integer or one for each spatial axis.
         stride: how far they lie apart; None for as far as they are long.
-        padding: elements around x{padding}: an integer, an integer or a pair (before, after)
+        padding: elements around x, {padding}: an integer, an integer or a pair (before, after)
             for each spatial axis, "VALID" for none, "SAME" for ``ceil(length / stride)`` windows.
 """
+_RAISES = """
+    Raises:
+        ShapeError: a window is longer than the padded axis.
+"""
+_EXAMPLE = """
+    >>> import numpy as np
+    >>> from functensor.primitives.nn.pooling import {name}
+    >>> {name}(np.arange(4.0).reshape(1, 1, 4), 2)
+    Array({shown}, dtype=float64, device='cpu')
+    """
 
 # The windows of samples have one, two and three axes, and every parameter.
 _PLAIN_POOL = Windows((2,), (2,), ((0, 0),))
@@ -271,20 +281,12 @@ max_pool = Primitive(
         Sample((0, 2, 4), windows=_PLAIN_POOL),
     ],
     doc=f"""Returns the maximum of every window that slides over the spatial axes.
-{_ARGUMENTS.format(padding=", less than all")}
+{_ARGUMENTS.format(padding="less than all")}
 
     Returns:
         An array of shape ``(batch, channels, *windows)`` of x's dtype. The derivative goes to the
         first element, in C order, that is equal to the maximum.
-
-    Raises:
-        ShapeError: a window is longer than the padded axis.
-
-    >>> import numpy as np
-    >>> from functensor.primitives.nn.pooling import max_pool
-    >>> max_pool(np.arange(4.0).reshape(1, 1, 4), 2)
-    Array([[[1., 3.]]], dtype=float64, device='cpu')
-    """,
+{_RAISES}{_EXAMPLE.format(name="max_pool", shown="[[[1., 3.]]]")}""",
 )
 
 max_pool_argmax = Primitive(
@@ -296,15 +298,12 @@ max_pool_argmax = Primitive(
     reference="support.references.max_pool_argmax",
     samples=max_pool.samples,
     doc=f"""Returns which element of every window is its maximum, the first of equal ones.
-{_ARGUMENTS.format(padding=", less than all")}
+{_ARGUMENTS.format(padding="less than all")}
 
     Returns:
         An array of small integers of shape ``(batch, channels, *windows)``: places in the window,
         counted in C order.
-
-    Raises:
-        ShapeError: a window is longer than the padded axis.
-    """,
+{_RAISES}    """,
 )
 
 pool_take = Primitive(
@@ -399,20 +398,12 @@ avg_pool = linear(
         Sample((0, 2, 4), windows=_PLAIN_POOL, count_include_pad=True),
     ],
     doc=f"""Returns the mean of every window that slides over the spatial axes.
-{_ARGUMENTS.format(padding=", zero")}
+{_ARGUMENTS.format(padding="zero")}
         count_include_pad: whether the padding's elements count in the number that is divided by.
 
     Returns:
         An array of shape ``(batch, channels, *windows)`` of x's dtype, float64 for integers.
-
-    Raises:
-        ShapeError: a window is longer than the padded axis.
-
-    >>> import numpy as np
-    >>> from functensor.primitives.nn.pooling import avg_pool
-    >>> avg_pool(np.arange(4.0).reshape(1, 1, 4), 2)
-    Array([[[0.5, 2.5]]], dtype=float64, device='cpu')
-    """,
+{_RAISES}{_EXAMPLE.format(name="avg_pool", shown="[[[0.5, 2.5]]]")}""",
 )
 
 avg_pool_grad = linear(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from math import prod as size_of
 from typing import Any
 
@@ -234,7 +233,7 @@ def _prod_vjp(g: Array, x: Array, *, axis: Axes) -> Array:
     return spread_over_axes(g, shape_of(x), axis) * _others_product(x, axis) if axis else g
 
 
-def _prod_jvp(t: Array, x: Array, axis: Axes, keepdims: bool) -> Array:
+def _prod_jvp(t: Array, x: Array, *, axis: Axes, keepdims: bool) -> Array:
     if not axis:
         return t
     others = _others_product(x, axis)
@@ -246,7 +245,7 @@ def _prod_jvp(t: Array, x: Array, axis: Axes, keepdims: bool) -> Array:
 prod = reduction(
     "prod",
     _prod_vjp,
-    jvp=(lambda t, x, *, axis, keepdims: _prod_jvp(t, x, axis, keepdims),),
+    jvp=(_prod_jvp,),
     prepare=_dtype_arguments,
     optional=selecting("prod", 1, "multiply"),
     compute=lambda xp, x, *, axis, keepdims, dtype: xp.prod(
@@ -289,34 +288,29 @@ def _extremum_jvp(t: Array, ans: Array, x: Array, *, axis: Axes, keepdims: bool)
     return total if keepdims else ops.reshape.bind((total,), {"shape": shape_of(ans)})
 
 
-max = reduction(
-    "max",
-    _extremum_vjp,
-    jvp=(_extremum_jvp,),
-    infer=_infer_extremum,
-    optional=selecting("max", None, "maximum"),
-    domain=DISTINCT,
-    empty=False,
-    doc="Returns the maximum over axes, NaN where there is one; equal ones share the derivative.",
-    example="np.max([[1, 4], [3, 2]], axis=0) -> [3, 4]",
-)
-min = reduction(
-    "min",
-    _extremum_vjp,
-    jvp=(_extremum_jvp,),
-    infer=_infer_extremum,
-    optional=selecting("min", None, "minimum"),
-    domain=DISTINCT,
-    empty=False,
-    doc="Returns the minimum over axes, NaN where there is one; equal ones share the derivative.",
-    example="np.min([[1, 4], [3, 2]], axis=0) -> [1, 2]",
-)
+def _extremum(name: str, of_two: str, shown: str) -> Primitive:
+    return reduction(
+        name,
+        _extremum_vjp,
+        jvp=(_extremum_jvp,),
+        infer=_infer_extremum,
+        optional=selecting(name, None, of_two),
+        domain=DISTINCT,
+        empty=False,
+        doc=f"Returns the {of_two} over axes, NaN where there is one; equal ones share the "
+        "derivative.",
+        example=f"np.{name}([[1, 4], [3, 2]], axis=0) -> {shown}",
+    )
 
 
-def _extremum_search(name: str) -> Callable[..., Any]:
-    """Returns how to find the first extremum, in the order of the axes that are searched.
+max = _extremum("max", "maximum", "[3, 4]")
+min = _extremum("min", "minimum", "[1, 2]")
 
-    NumPy searches one axis or all; several of them are what vmap makes of all.
+
+def _place_of_extremum(name: str, of_two: str, shown: str) -> Primitive:
+    """Declares the search for the first extremum, in the order of the axes that are searched.
+
+    NumPy searches one axis or all; vmap makes several of all.
     """
 
     def compute(xp: ArrayModule, x: Buffer, *, axis: Axes, keepdims: bool) -> Any:
@@ -331,45 +325,31 @@ def _extremum_search(name: str) -> Callable[..., Any]:
         found = search(x.transpose(left + axis).reshape(shape), axis=-1)
         return xp.expand_dims(found, axis) if keepdims else found
 
-    return compute
-
-
-def _extremum_search_reference(search: Callable[..., Any]) -> Callable[..., Buffer]:
-    """Returns NumPy's search, over axes that have been brought together at the end."""
-
     def reference(x: Buffer, axis: Axis = None, keepdims: bool = False) -> Buffer:
         axes = canonical_axes(axis, np.ndim(x))
         last = tuple(range(-len(axes), 0))
         gathered = np.moveaxis(x, axes, last)
         left = gathered.shape[: np.ndim(x) - len(axes)]
-        found = search(gathered.reshape(*left, size_of(np.shape(x)[a] for a in axes)), axis=-1)
+        rows = gathered.reshape(*left, size_of(np.shape(x)[a] for a in axes))
+        found = getattr(np, name)(rows, axis=-1)
         return np.expand_dims(found, axes) if keepdims else found
 
-    return reference
+    return reduction(
+        name,
+        prepare=_position_arguments,
+        infer=_infer_extremum,
+        compute=compute,
+        reference=reference,
+        domain=DISTINCT,
+        empty=False,
+        doc=f"Returns the index of the first {of_two}; over several axes, that among all their "
+        "elements.",
+        example=f"np.{name}([[1, 4], [3, 2]], axis=0) -> {shown}",
+    )
 
 
-argmax = reduction(
-    "argmax",
-    prepare=_position_arguments,
-    infer=_infer_extremum,
-    compute=_extremum_search("argmax"),
-    reference=_extremum_search_reference(np.argmax),
-    domain=DISTINCT,
-    empty=False,
-    doc="Returns the index of the first maximum; over several axes, that among all their elements.",
-    example="np.argmax([[1, 4], [3, 2]], axis=0) -> [1, 0]",
-)
-argmin = reduction(
-    "argmin",
-    prepare=_position_arguments,
-    infer=_infer_extremum,
-    compute=_extremum_search("argmin"),
-    reference=_extremum_search_reference(np.argmin),
-    domain=DISTINCT,
-    empty=False,
-    doc="Returns the index of the first minimum; over several axes, that among all their elements.",
-    example="np.argmin([[1, 4], [3, 2]], axis=0) -> [0, 1]",
-)
+argmax = _place_of_extremum("argmax", "maximum", "[1, 0]")
+argmin = _place_of_extremum("argmin", "minimum", "[0, 1]")
 
 # -- truth
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -117,16 +116,19 @@ argsort = Primitive(
 )
 
 
-def _sort_jvp(values: Array, x: Array, **params: Any) -> Array:
+def _order(x: Array, axis: int, stable: bool, descending: bool) -> Array:
+    return argsort.bind((x,), {"axis": axis, "stable": stable, "descending": descending})
+
+
+def _sort_jvp(t: Array, x: Array, *, axis: int, stable: bool, descending: bool) -> Array:
     """Returns values that belong to x's elements in the order in which those are sorted."""
-    return ops.take_along_axis(values, argsort.bind((x,), params), params["axis"])
+    return ops.take_along_axis(t, _order(x, axis, stable, descending), axis)
 
 
-def _sort_vjp(g: Array, x: Array, axis: int, **params: Any) -> Array:
+def _sort_vjp(g: Array, x: Array, *, axis: int, stable: bool, descending: bool) -> Array:
     """Returns values that belong to sorted elements in the places that those came from."""
-    order = argsort.bind((x,), {"axis": axis, **params})
-    back = argsort.bind((order,), {"axis": axis, "stable": False, "descending": False})
-    return ops.take_along_axis(g, back, axis)
+    order = _order(x, axis, stable, descending)
+    return ops.take_along_axis(g, _order(order, axis, False, False), axis)
 
 
 sort = Primitive(
@@ -135,16 +137,8 @@ sort = Primitive(
     prepare=_prepare_sort,
     infer=lambda primitive, x, **params: ShapeDtype(x.shape, x.dtype),
     batch=batch_along,
-    vjp=(
-        lambda g, x, *, axis, stable, descending: _sort_vjp(
-            g, x, axis, stable=stable, descending=descending
-        ),
-    ),
-    jvp=(
-        lambda t, x, *, axis, stable, descending: _sort_jvp(
-            t, x, axis=axis, stable=stable, descending=descending
-        ),
-    ),
+    vjp=(_sort_vjp,),
+    jvp=(_sort_jvp,),
     reference=_sort_reference(np.sort),
     samples=_argsort_samples(),
     doc=f"""Returns an array with its elements sorted along an axis.

@@ -46,7 +46,8 @@ def by_scipy(name: str) -> Callable[..., Buffer]:
 
 def scipy_unary(name: str, *vjps: DerivativeRule, **declared: Any) -> Primitive:
     """Declares a function of one operand, as ``elementwise`` does, that SciPy computes."""
-    own: dict[str, Any] = {"compute": by_scipy(name), "reference": f"scipy.special.{name}", "kind": Unary}
+    reference = f"scipy.special.{name}"
+    own: dict[str, Any] = {"compute": by_scipy(name), "reference": reference, "kind": Unary}
     return elementwise(name, *vjps, arity=1, **own | declared)
 
 

@@ -17,11 +17,7 @@ def cut_last(
 
 
 def cut_along(
-    x: Array,
-    axis: int,
-    start: int | None,
-    stop: int | None = None,
-    step: int | None = None,
+    x: Array, axis: int, start: int | None, stop: int | None = None, step: int | None = None
 ) -> Array:
     """Returns the elements from a start up to a stop along an axis that is counted from 0."""
     return ops.index(x, (*(slice(None),) * axis, slice(start, stop, step)))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import TypeVar
 
 from ..backends.annotations import Axis, ShapeLike
 from ..faces.publish import publish
@@ -19,7 +18,7 @@ from ..primitives.core.annotations import ArrayLike
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.shape_dtype import as_list, canonical_axis
-from .fft_cosine_sine import dct, dctn, dst, dstn, idct, idctn, idst, idstn
+from .fft_cosine_sine import dct, dctn, documented, dst, dstn, idct, idctn, idst, idstn
 
 __all__ = [
     "dct", "dctn", "dst", "dstn", "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "hfft2",
@@ -27,8 +26,6 @@ __all__ = [
     "ihfft2", "ihfftn", "irfft", "irfft2", "irfftn", "next_fast_len", "prev_fast_len", "rfft",
     "rfft2", "rfftfreq", "rfftn",
 ]  # fmt: skip
-
-Transform = TypeVar("Transform", bound=Callable[..., Array])
 
 # Transforms are fast for lengths without other prime factors; real ones do without the last two.
 FAST_FACTORS = (2, 3, 5, 7, 11)
@@ -47,10 +44,10 @@ FOURIER_MANY_AXES = """s: how many points along each of the axes; None for x's.
     axes: along which axes; {}."""
 
 
-def _fourier_document(name: str, places: str, example: str) -> str:
+def _fourier_document(name: str, places: str) -> str:
     root = name.rstrip("2n")
     several = "" if root == name else ", along several axes"
-    call = f"[{example}]" if several else example
+    call, shape = ("[[1.0, 2.0]]", (1, 2)) if several else ("[1.0, 2.0]", (2,))
     halves = root[0] in "irh" and root not in ("ifft", "ihfft", "rfft")
     return f"""Returns {TRANSFORM_TITLES[root]}{several}.
 
@@ -71,13 +68,8 @@ Source: `functensor.numpy.fft` has the formulas.
 
 >>> from functensor.scipy import fft
 >>> fft.{name}({call}).shape
+{shape}
 """
-
-
-def _documented(function: Transform, name: str, doc: str) -> Transform:
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = doc
-    return function
 
 
 def _without_plan(name: str, plan: None) -> None:
@@ -85,7 +77,7 @@ def _without_plan(name: str, plan: None) -> None:
         raise NotImplementedError(f"{name}: there are no plans to pass: leave plan= out")
 
 
-def _one_axis_transform(name: str, shape: str) -> Callable[..., Array]:
+def _one_axis_transform(name: str) -> Callable[..., Array]:
     """Returns a transform along one axis."""
 
     def transform(
@@ -102,8 +94,7 @@ def _one_axis_transform(name: str, shape: str) -> Callable[..., Array]:
         out: Array = getattr(numpy_fft, name)(x, n, axis, norm)
         return out
 
-    document = _fourier_document(name, FOURIER_ONE_AXIS, "[1.0, 2.0]")
-    return _documented(transform, name, document + shape + "\n")
+    return documented(transform, name, _fourier_document(name, FOURIER_ONE_AXIS))
 
 
 def _hermitian_transform(
@@ -121,100 +112,70 @@ def _hermitian_transform(
     return numpy_fft.irfftn(ops.conj(as_inexact(x)), s, axes, scale)
 
 
-def _over_named_axes(
-    name: str,
-    plan: None,
-    x: ArrayLike,
-    s: ShapeLike | None,
-    axes: Axis,
-    norm: str | None,
-) -> Array:
-    """Returns the transform of that name over axes."""
-    _without_plan(name, plan)
-    x = as_inexact(x)
-    s, axes = (None if z is None else as_list(z) for z in (s, axes))
-    chosen = axes if axes is not None else range(len(x.shape)) if s is None else range(-len(s), 0)
-    places = [canonical_axis(axis, len(x.shape)) for axis in chosen]
-    if len(set(places)) < len(places):
-        raise ValueError(f"{name}: all axes must be unique, not {tuple(places)}")
-    if "h" in name:
-        return _hermitian_transform(name, x, s, places, norm)
-    out: Array = getattr(numpy_fft, name[:-1] + "n")(x, s, places, norm)
-    return out
-
-
-def _several_axes_transform(name: str, shape: str) -> Callable[..., Array]:
-    """Returns a transform along several axes."""
+def _several_axes_transform(name: str) -> Callable[..., Array]:
+    """Returns a transform along several axes, or along two."""
+    two = name[-1] == "2"
 
     def transform(
         x: ArrayLike,
         s: ShapeLike | None = None,
-        axes: Axis = None,
+        axes: Axis = (-2, -1) if two else None,
         norm: str | None = None,
         overwrite_x: bool = False,
         workers: int | None = None,
         *,
         plan: None = None,
     ) -> Array:
-        return _over_named_axes(name, plan, x, s, axes, norm)
+        _without_plan(name, plan)
+        x = as_inexact(x)
+        s, axes = (None if z is None else as_list(z) for z in (s, axes))
+        if axes is None:
+            axes = range(len(x.shape)) if s is None else range(-len(s), 0)
+        places = [canonical_axis(axis, len(x.shape)) for axis in axes]
+        if len(set(places)) < len(places):
+            raise ValueError(f"{name}: all axes must be unique, not {tuple(places)}")
+        if "h" in name:
+            return _hermitian_transform(name, x, s, places, norm)
+        out: Array = getattr(numpy_fft, name[:-1] + "n")(x, s, places, norm)
+        return out
 
-    places = FOURIER_MANY_AXES.format("None for all, or the last ones, as many as s has")
-    document = _fourier_document(name, places, "[1.0, 2.0]")
-    return _documented(transform, name, document + shape + "\n")
-
-
-def _two_axes_transform(name: str, shape: str) -> Callable[..., Array]:
-    """Returns a transform along two axes."""
-
-    def transform(
-        x: ArrayLike,
-        s: ShapeLike | None = None,
-        axes: Axis = (-2, -1),
-        norm: str | None = None,
-        overwrite_x: bool = False,
-        workers: int | None = None,
-        *,
-        plan: None = None,
-    ) -> Array:
-        return _over_named_axes(name, plan, x, s, axes, norm)
-
-    places = FOURIER_MANY_AXES.format("the last two")
-    document = _fourier_document(name, places, "[1.0, 2.0]")
-    return _documented(transform, name, document + shape + "\n")
+    default = "the last two" if two else "None for all, or the last ones, as many as s has"
+    document = _fourier_document(name, FOURIER_MANY_AXES.format(default))
+    return documented(transform, name, document)
 
 
-fft = _one_axis_transform("fft", "(2,)")
-ifft = _one_axis_transform("ifft", "(2,)")
-rfft = _one_axis_transform("rfft", "(2,)")
-irfft = _one_axis_transform("irfft", "(2,)")
-hfft = _one_axis_transform("hfft", "(2,)")
-ihfft = _one_axis_transform("ihfft", "(2,)")
-fftn = _several_axes_transform("fftn", "(1, 2)")
-ifftn = _several_axes_transform("ifftn", "(1, 2)")
-rfftn = _several_axes_transform("rfftn", "(1, 2)")
-irfftn = _several_axes_transform("irfftn", "(1, 2)")
-hfftn = _several_axes_transform("hfftn", "(1, 2)")
-ihfftn = _several_axes_transform("ihfftn", "(1, 2)")
-fft2 = _two_axes_transform("fft2", "(1, 2)")
-ifft2 = _two_axes_transform("ifft2", "(1, 2)")
-rfft2 = _two_axes_transform("rfft2", "(1, 2)")
-irfft2 = _two_axes_transform("irfft2", "(1, 2)")
-hfft2 = _two_axes_transform("hfft2", "(1, 2)")
-ihfft2 = _two_axes_transform("ihfft2", "(1, 2)")
+fft = _one_axis_transform("fft")
+ifft = _one_axis_transform("ifft")
+rfft = _one_axis_transform("rfft")
+irfft = _one_axis_transform("irfft")
+hfft = _one_axis_transform("hfft")
+ihfft = _one_axis_transform("ihfft")
+fftn = _several_axes_transform("fftn")
+ifftn = _several_axes_transform("ifftn")
+rfftn = _several_axes_transform("rfftn")
+irfftn = _several_axes_transform("irfftn")
+hfftn = _several_axes_transform("hfftn")
+ihfftn = _several_axes_transform("ihfftn")
+fft2 = _several_axes_transform("fft2")
+ifft2 = _several_axes_transform("ifft2")
+rfft2 = _several_axes_transform("rfft2")
+irfft2 = _several_axes_transform("irfft2")
+hfft2 = _several_axes_transform("hfft2")
+ihfft2 = _several_axes_transform("ihfft2")
 
 
-def _is_fast(n: int, factors: tuple[int, ...]) -> bool:
-    for factor in factors:
-        while n % factor == 0:
-            n //= factor
-    return n == 1
-
-
-def _target(name: str, target: int) -> int:
-    least = operator.index(target)
-    if least < 1:
-        raise ValueError(f"{name}: Target cannot be negative or 0, but is {least}")
-    return int(least)
+def _nearest_fast_length(name: str, target: int, real: bool, step: int) -> int:
+    n = int(operator.index(target))
+    if n < 1:
+        raise ValueError(f"{name}: Target cannot be negative or 0, but is {n}")
+    while True:
+        rest = n
+        for factor in FAST_FACTORS[:3] if real else FAST_FACTORS:
+            while rest % factor == 0:
+                rest //= factor
+        if rest == 1:
+            return n
+        n += step
 
 
 def next_fast_len(target: int, real: bool = False) -> int:
@@ -234,10 +195,7 @@ def next_fast_len(target: int, real: bool = False) -> int:
     >>> fft.next_fast_len(13), fft.next_fast_len(13, real=True)
     (14, 15)
     """
-    n = _target("next_fast_len", target)
-    while not _is_fast(n, FAST_FACTORS[:3] if real else FAST_FACTORS):
-        n += 1
-    return n
+    return _nearest_fast_length("next_fast_len", target, real, 1)
 
 
 def prev_fast_len(target: int, real: bool = False) -> int:
@@ -256,10 +214,7 @@ def prev_fast_len(target: int, real: bool = False) -> int:
     >>> fft.prev_fast_len(13), fft.prev_fast_len(14, real=True)
     (12, 12)
     """
-    n = _target("prev_fast_len", target)
-    while not _is_fast(n, FAST_FACTORS[:3] if real else FAST_FACTORS):
-        n -= 1
-    return n
+    return _nearest_fast_length("prev_fast_len", target, real, -1)
 
 
 publish(globals())

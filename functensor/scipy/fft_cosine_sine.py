@@ -18,7 +18,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from math import sqrt
-from typing import TypeVar
 
 import numpy as np
 
@@ -33,9 +32,7 @@ from ..primitives.core.buffers import beside
 from ..primitives.core.shape_dtype import as_list, canonical_axis, finfo
 from .axis_slices import cut_last
 
-__all__ = ["dct", "dctn", "dst", "dstn", "idct", "idctn", "idst", "idstn"]
-
-RealTransform = TypeVar("RealTransform", bound=Callable[..., Array])
+__all__ = ["dct", "dctn", "documented", "dst", "dstn", "idct", "idctn", "idst", "idstn"]
 
 # The types that undo types.
 OPPOSITE = {1: 1, 2: 3, 3: 2, 4: 4}
@@ -102,12 +99,7 @@ def _sine_1(x: Array) -> Array:
     return ops.negative(cut_last(ops.imag(fft.rfft(odd)), 1, x.shape[-1] + 1))
 
 
-COSINES: dict[int, Callable[[Array], Array]] = {
-    1: _cosine_1,
-    2: _cosine_2,
-    3: _cosine_3,
-    4: _cosine_4,
-}
+COSINES = {1: _cosine_1, 2: _cosine_2, 3: _cosine_3, 4: _cosine_4}
 SINES: dict[int, Callable[[Array], Array]] = {
     1: _sine_1,
     2: lambda x: ops.flip(_cosine_2(_alternating(x)), -1),
@@ -159,18 +151,10 @@ def _with_length(name: str, x: Array, n: int | None, axis: int) -> Array:
     return ops.pad(x, [(0, 0)] * (len(x.shape) - 1) + [(0, n - x.shape[-1])])
 
 
-def _type(name: str, type: int | Array) -> int:
-    """Returns the number of a transform's type."""
-    number = operator.index(type) if isinstance(type, Array) else type
-    if number not in OPPOSITE:
-        raise ValueError(f"{name}: type={type!r}: it is 1, 2, 3 or 4")
-    return int(number)
-
-
 def _transformed_along(
     name: str,
     x: ArrayLike,
-    type: int,
+    type: int | Array,
     lengths: Sequence[int | None],
     axes: Sequence[int],
     norm: str | None,
@@ -179,12 +163,14 @@ def _transformed_along(
     """Returns a transform along axes; the name says which one, and whether it is an inverse."""
     x = as_inexact(x)
     inverse = name[0] == "i"
-    type = _type(name, type)
+    number = operator.index(type) if isinstance(type, Array) else type
+    if number not in OPPOSITE:
+        raise ValueError(f"{name}: type={type!r}: it is 1, 2, 3 or 4")
     word = "backward" if norm is None else norm
     if word not in NORMS:
         raise ValueError(f"{name}: norm={norm!r}: it is 'backward', 'ortho' or 'forward'")
     orthogonal = word == "ortho" if orthogonalize is None else bool(orthogonalize)
-    kind, word = (OPPOSITE[type], NORMS[word]) if inverse else (type, word)
+    kind, word = (OPPOSITE[number], NORMS[word]) if inverse else (number, word)
     cosine = "c" in name
     for n, axis in zip(lengths, axes, strict=True):
         part = _with_length(name, x, n, axis)
@@ -205,7 +191,7 @@ def _transformed_along(
 # -- the public functions
 
 
-def _one_axis_cosine(name: str, undone: str, result: str) -> Callable[..., Array]:
+def _one_axis_cosine(name: str, result: str) -> Callable[..., Array]:
     """Returns a transform along one axis."""
 
     def transform(
@@ -221,11 +207,10 @@ def _one_axis_cosine(name: str, undone: str, result: str) -> Callable[..., Array
         axis = canonical_axis(axis, len(as_inexact(x).shape))
         return _transformed_along(name, x, type, (n,), (axis,), norm, orthogonalize)
 
-    transform.__doc__ = _cosine_document(name, undone, COSINE_ONE_AXIS, result)
-    return _under_name(transform, name)
+    return documented(transform, name, _cosine_document(name, COSINE_ONE_AXIS, result))
 
 
-def _several_axes_cosine(name: str, undone: str, result: str) -> Callable[..., Array]:
+def _several_axes_cosine(name: str, result: str) -> Callable[..., Array]:
     """Returns a transform along several axes."""
 
     def transform(
@@ -252,12 +237,13 @@ def _several_axes_cosine(name: str, undone: str, result: str) -> Callable[..., A
             )
         return _transformed_along(name, x, type, lengths, axes, norm, orthogonalize)
 
-    transform.__doc__ = _cosine_document(name, undone, COSINE_MANY_AXES, result)
-    return _under_name(transform, name)
+    return documented(transform, name, _cosine_document(name, COSINE_MANY_AXES, result))
 
 
-def _under_name(function: RealTransform, name: str) -> RealTransform:
+def documented(function: Callable[..., Array], name: str, doc: str) -> Callable[..., Array]:
+    """Gives a transform its name and its docstring."""
     function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
     return function
 
 
@@ -267,12 +253,15 @@ COSINE_MANY_AXES = """s: how many points along each of the axes; None for all.
     axes: along which axes; None for all, or the last ones, as many as s has."""
 
 
-def _cosine_document(name: str, undone: str, places: str, result: str) -> str:
+def _cosine_document(name: str, places: str, result: str) -> str:
     word = "cosine" if "c" in name else "sine"
     function = name.lstrip("i").rstrip("n")
     call = f"fft.{name}([1.0, 2.0])" if name[-1] != "n" else f"fft.{name}([[1.0, 2.0]])"
-    what = f"the discrete {word} transform"
-    what = f"the inverse of `{name[1:]}`, {what}" if name[0] == "i" else f"{what}, as SciPy's"
+    what = f"the discrete {word} transform, as SciPy's"
+    undone = "type 3 is the inverse of type 2, but for a factor"
+    if name[0] == "i":
+        what = f"the inverse of `{name[1:]}`, the discrete {word} transform"
+        undone = "that of the transform to undo"
     return f"""Returns {what}.
 
 Args:
@@ -299,13 +288,11 @@ Source: `functensor.scipy.fft_cosine_sine` has the formulas of ``{function}``.
 """
 
 
-THE_SAME = "type 3 is the inverse of type 2, but for a factor"
-OTHER = "that of the transform to undo"
-dct = _one_axis_cosine("dct", THE_SAME, "[6.0, -1.414214]")
-idct = _one_axis_cosine("idct", OTHER, "[0.957107, -0.457107]")
-dst = _one_axis_cosine("dst", THE_SAME, "[4.242641, -2.0]")
-idst = _one_axis_cosine("idst", OTHER, "[0.853553, -0.146447]")
-dctn = _several_axes_cosine("dctn", THE_SAME, "[[12.0, -2.828427]]")
-idctn = _several_axes_cosine("idctn", OTHER, "[[0.478553, -0.228553]]")
-dstn = _several_axes_cosine("dstn", THE_SAME, "[[8.485281, -4.0]]")
-idstn = _several_axes_cosine("idstn", OTHER, "[[0.426777, -0.073223]]")
+dct = _one_axis_cosine("dct", "[6.0, -1.414214]")
+idct = _one_axis_cosine("idct", "[0.957107, -0.457107]")
+dst = _one_axis_cosine("dst", "[4.242641, -2.0]")
+idst = _one_axis_cosine("idst", "[0.853553, -0.146447]")
+dctn = _several_axes_cosine("dctn", "[[12.0, -2.828427]]")
+idctn = _several_axes_cosine("idctn", "[[0.478553, -0.228553]]")
+dstn = _several_axes_cosine("dstn", "[[8.485281, -4.0]]")
+idstn = _several_axes_cosine("idstn", "[[0.426777, -0.073223]]")

@@ -72,8 +72,7 @@ def _harmonic_end(h0: Array, h1: Array, m0: Array, m1: Array) -> Array:
     slope = ((2 * h0 + h1) * m0 - h0 * m1) / (h0 + h1)
     turned = ops.not_equal(ops.sign(slope), ops.sign(m0))
     steep = ops.logical_and(
-        ops.not_equal(ops.sign(m0), ops.sign(m1)),
-        ops.greater(ops.abs(slope), 3.0 * ops.abs(m0)),
+        ops.not_equal(ops.sign(m0), ops.sign(m1)), ops.greater(ops.abs(slope), 3.0 * ops.abs(m0))
     )
     return ops.where(turned, 0.0, ops.where(steep, 3.0 * m0, slope))
 

@@ -19,22 +19,12 @@ from ..primitives.core.shape_dtype import INEXACT, REAL, finfo, result_type
 __all__ = ["map_coordinates"]
 
 BOUNDARY_MODES = (
-    "constant",
-    "grid-constant",
-    "nearest",
-    "mirror",
-    "reflect",
-    "grid-mirror",
-    "wrap",
-    "grid-wrap",
-)
+    "constant", "grid-constant", "nearest", "mirror", "reflect", "grid-mirror", "wrap", "grid-wrap",
+)  # fmt: skip
 # Extensions of the array beyond its edges, where the spline is defined; by default a mirror's.
 EXTENSIONS = {
-    "nearest": "reflect",
-    "reflect": "reflect",
-    "grid-mirror": "reflect",
-    "grid-wrap": "wrap",
-}
+    "nearest": "reflect", "reflect": "reflect", "grid-mirror": "reflect", "grid-wrap": "wrap",
+}  # fmt: skip
 # By how many elements SciPy extends an array before it finds a spline with such an edge.
 EXTENSION_ELEMENTS = 12
 
@@ -65,7 +55,7 @@ def _extended_index(i: Array | Buffer, n: int, extension: str) -> Array:
         return ops.multiply(i, 0)
     if extension == "wrap":
         return ops.remainder(i, n)
-    # ArrayOrFloat mirror at the edge's elements does not repeat them, one at their far sides does.
+    # A mirror at the edge's elements does not repeat them, one at their far sides does.
     period, last = (2 * n - 2, 2 * n - 2) if extension == "mirror" else (2 * n, 2 * n - 1)
     i = ops.remainder(i, period)
     return ops.where(ops.less(i, n), i, ops.subtract(last, i))
@@ -129,7 +119,7 @@ def _spline_weights(
     shift = 0.0 if order % 2 else 0.5
     below = ops.floor(ops.stop_gradient(c) + shift)
     weights = ops.stack(_spline_basis(c + shift - below, order))
-    # ArrayOrFloat coordinate that is not finite has weights of NaN, and any index.
+    # A coordinate that is not finite has weights of NaN, and any index.
     first = ops.astype(ops.where(ops.isfinite(below), below, 0), np.int64)
     offsets = (np.arange(order + 1) - order // 2).reshape(-1, *(1,) * len(c.shape))
     indices = ops.add(first, beside(x, offsets))

@@ -22,7 +22,7 @@ from ..primitives.core.annotations import Values
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.array_likes import is_array_like
-from ..primitives.core.errors import MissingRuleError, ShapeError, function_name, message
+from ..primitives.core.errors import MissingRuleError, function_name, message, misfit
 from ..primitives.core.shape_dtype import shape_dtype
 from ..transforms.grad import grad, value_and_grad
 from .bounds import Bounds, constraints_of, free_gradient, limits_of, scipy_constraint
@@ -310,13 +310,10 @@ def root(
         def value(v: Buffer) -> Buffer:
             out = unknown.vector(f(unknown.arrays(v)))
             if out.size != v.size and not (method == "lm" and out.size > v.size):
-                raise ShapeError(
-                    message(
-                        f"root: {function_name(fun)} returned {out.size} numbers for {v.size} "
-                        "unknowns",
-                        fix="return as many as x has; method='lm' takes more of them",
-                        number=16,
-                    )
+                raise misfit(
+                    f"root: {function_name(fun)} returned {out.size} numbers for {v.size} "
+                    "unknowns",
+                    "return as many as x has; method='lm' takes more of them",
                 )
             return out
 

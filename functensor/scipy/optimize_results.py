@@ -26,16 +26,9 @@ from ..transforms.jvp import jvp
 from ..transforms.vmap import vmap
 
 __all__ = [
-    "Arguments",
-    "HessianProduct",
-    "OptimizeResult",
-    "Unknown",
-    "hessian_matrix",
-    "hessian_products",
-    "host_buffer",
-    "jacobian_matrix",
-    "solved",
-]
+    "Arguments", "HessianProduct", "OptimizeResult", "Unknown", "hessian_matrix",
+    "hessian_products", "host_buffer", "jacobian_matrix", "solved",
+]  # fmt: skip
 
 # Takes a vector of SciPy's and a direction, and returns the Hessian there times the direction.
 HessianProduct: TypeAlias = Callable[[Buffer, Array | Buffer], Array]

@@ -14,18 +14,11 @@ from ..primitives.core.annotations import ArrayLike
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import beside
-from ..primitives.core.errors import ShapeError, message
+from ..primitives.core.errors import misfit
 from ..primitives.core.shape_dtype import canonical_axis, result_type
 from .axis_slices import cut_last
 
-__all__ = [
-    "filtfilt",
-    "lfilter",
-    "lfilter_zi",
-    "sosfilt",
-    "sosfilt_zi",
-    "sosfiltfilt",
-]
+__all__ = ["filtfilt", "lfilter", "lfilter_zi", "sosfilt", "sosfilt_zi", "sosfiltfilt"]
 
 EXTENSIONS_AT_ENDS = ("odd", "even", "constant", None)
 
@@ -40,13 +33,10 @@ def _polynomials(
     b, a = (ops.reshape(z, (1,)) if not z.shape else z for z in (b, a))
     for z, letter in ((b, "b"), (a, "a")):
         if len(z.shape) != 1 or not z.shape[0]:
-            raise ShapeError(
-                message(
-                    f"{name}: the polynomial {letter} has shape {z.shape}",
-                    fix="give the coefficients along one axis, e.g. b=[0.5, 0.5]; ft.vmap filters "
-                    "by several",
-                    number=16,
-                )
+            raise misfit(
+                f"{name}: the polynomial {letter} has shape {z.shape}",
+                "give the coefficients along one axis, e.g. b=[0.5, 0.5]; ft.vmap filters "
+                "by several",
             )
     if is_at_hand(a) and not value_of(name, a, "")[0]:
         raise ValueError(f"{name}: the first coefficient a[0] is 0; it divides all others")
@@ -65,12 +55,9 @@ def _state(name: str, zi: Array, shape: tuple[int, ...]) -> Array:
     if len(zi.shape) != len(shape) or any(m not in (1, n) for m, n in zip(zi.shape, shape)) or (
         zi.shape[-1] != shape[-1]
     ):
-        raise ShapeError(
-            message(
-                f"{name}: an initial state of shape {zi.shape}, its axis last",
-                fix=f"zi of shape {shape}, or with 1 in front: numbers along the axis of filtering",
-                number=16,
-            )
+        raise misfit(
+            f"{name}: an initial state of shape {zi.shape}, its axis last",
+            f"zi of shape {shape}, or with 1 in front: numbers along the axis of filtering",
         )
     return ops.broadcast_to(zi, shape)
 

@@ -17,7 +17,7 @@ from ..primitives.core.annotations import ArrayLike
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import beside
-from ..primitives.core.errors import ShapeError, message
+from ..primitives.core.errors import misfit
 from ..primitives.core.shape_dtype import as_list, canonical_axis, finfo
 from .axis_slices import cut_last
 
@@ -294,12 +294,9 @@ def _window(window: ArrayLike | Callable[..., ArrayLike], n: int, x: Array) -> A
         return beside(x, np.fft.fftshift(shape).astype(finfo(x.dtype).dtype))
     weights = asarray(window)
     if weights.shape != (n,):
-        raise ShapeError(
-            message(
-                f"resample: a window of shape {weights.shape} for {n} frequencies",
-                fix="give one weight for each, that of frequency 0 first",
-                number=16,
-            )
+        raise misfit(
+            f"resample: a window of shape {weights.shape} for {n} frequencies",
+            "give one weight for each, that of frequency 0 first",
         )
     return weights
 

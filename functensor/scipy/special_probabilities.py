@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import reduce
 from math import inf, nan
 from typing import Any
 
@@ -28,7 +29,6 @@ __all__ = [
 ]  # fmt: skip
 
 CLASSES_WITHOUT_DTYPE = (float, int, bool)
-HANDBOOK = "NIST Digital Library of Mathematical Functions, "
 
 
 def in_one_dtype(*operands: ArrayLike) -> list[Array]:
@@ -62,21 +62,36 @@ def _declared(
     function.__signature__ = signature  # type: ignore[attr-defined]
     function.__name__ = function.__qualname__ = name
     function.__doc__ = document(
-        doc,
+        f"Returns {doc}.",
         arguments,
         "An array of the shape to which the arguments broadcast, NaN beyond their ranges.",
         "ShapeError: their shapes do not broadcast.",
-        example,
-        source,
+        f"special.{example}",
+        f"NIST Digital Library of Mathematical Functions, {source}",
     )
     return function
 
 
+def _tails(
+    name: str,
+    below: Callable[..., Array],
+    above: Callable[..., Array],
+    doc: str,
+    arguments: dict[str, str],
+    examples: tuple[str, str],
+    source: str,
+) -> tuple[Callable[..., Array], Callable[..., Array]]:
+    """Returns the probabilities of at most, and of more than, a value or a count."""
+    lower, upper = (doc.format(words) for words in ("at most", "more than"))
+    calls = f"{name}{examples[0]}", f"{name}c{examples[1]}"
+    return (
+        _declared(name, below, f"the probability of {lower}", arguments, calls[0], source),
+        _declared(f"{name}c", above, f"the probability of {upper}", arguments, calls[1], source),
+    )
+
+
 def _defined(*conditions: Array) -> Array:
-    out = conditions[0]
-    for condition in conditions[1:]:
-        out = ops.logical_and(out, condition)
-    return out
+    return reduce(ops.logical_and, conditions)
 
 
 def _checked_probability(p: Array) -> Array:
@@ -125,9 +140,7 @@ def _f_tail(dfn: Array, dfd: Array, x: Array, upper: bool) -> Array:
     by_w = ops.betaincc if upper else ops.betainc
     by_v = ops.betainc if upper else ops.betaincc
     value = ops.where(
-        low,
-        by_w(m / 2, n / 2, _safe(low, w, 0.5)),
-        by_v(n / 2, m / 2, ops.where(low, 0.5, v)),
+        low, by_w(m / 2, n / 2, _safe(low, w, 0.5)), by_v(n / 2, m / 2, ops.where(low, 0.5, v))
     )
     return _only(right, value)
 
@@ -143,86 +156,60 @@ def _f_quantile(dfn: Array, dfd: Array, p: Array) -> Array:
 
 
 V_X = {"v": "the degrees of freedom, positive.", "x": "where, an array or a number."}
-V_P = {"v": V_X["v"], "p": "a probability."}
-chdtr = _declared(
+chdtr, chdtrc = _tails(
     "chdtr",
     lambda v, x: _gamma_tail(ops.gammainc, v / 2, x / 2),
-    "Returns the probability of at most x in the chi-squared distribution.",
-    V_X,
-    "special.chdtr(2.0, 0.0) -> 0.0",
-    HANDBOOK + "8.2.4",
-)
-chdtrc = _declared(
-    "chdtrc",
     lambda v, x: _gamma_tail(ops.gammaincc, v / 2, x / 2),
-    "Returns the probability of more than x in the chi-squared distribution.",
+    "{} x in the chi-squared distribution",
     V_X,
-    "special.chdtrc(2.0, 0.0) -> 1.0",
-    HANDBOOK + "8.2.4",
+    ("(2.0, 0.0) -> 0.0", "(2.0, 0.0) -> 1.0"),
+    "8.2.4",
 )
 chdtri = _declared(
     "chdtri",
     lambda v, p: _only(
         _checked_probability(p), 2 * ops.gammainccinv(v / 2, _safe(_checked_probability(p), p, 0.5))
     ),
-    "Returns that x for which ``chdtrc(v, x)`` is p.",
-    V_P,
-    "special.chdtri(2.0, 1.0) -> 0.0",
-    HANDBOOK + "8.2.4",
+    "that x for which ``chdtrc(v, x)`` is p",
+    {"v": V_X["v"], "p": "a probability."},
+    "chdtri(2.0, 1.0) -> 0.0",
+    "8.2.4",
 )
-BETA_TAIL_ARGUMENTS = {
-    "a": "the rate, positive: the factor of x.",
-    "b": "the shape, positive.",
-    "x": "where, an array or a number.",
-}
-gdtr = _declared(
+A_B = {"a": "the rate, positive: the factor of x.", "b": "the shape, positive."}
+gdtr, gdtrc = _tails(
     "gdtr",
     lambda a, b, x: _gamma_tail(ops.gammainc, b, a * x),
-    "Returns the probability of at most x in the gamma distribution.",
-    BETA_TAIL_ARGUMENTS,
-    "special.gdtr(1.0, 1.0, 0.0) -> 0.0",
-    HANDBOOK + "8.2.4",
-)
-gdtrc = _declared(
-    "gdtrc",
     lambda a, b, x: _gamma_tail(ops.gammaincc, b, a * x),
-    "Returns the probability of more than x in the gamma distribution.",
-    BETA_TAIL_ARGUMENTS,
-    "special.gdtrc(1.0, 1.0, 0.0) -> 1.0",
-    HANDBOOK + "8.2.4",
+    "{} x in the gamma distribution",
+    {**A_B, "x": V_X["x"]},
+    ("(1.0, 1.0, 0.0) -> 0.0", "(1.0, 1.0, 0.0) -> 1.0"),
+    "8.2.4",
 )
 gdtrix = _declared(
     "gdtrix",
     lambda a, b, p: ops.gammaincinv(b, p) / a,
-    "Returns that x for which ``gdtr(a, b, x)`` is p.",
-    {"a": BETA_TAIL_ARGUMENTS["a"], "b": BETA_TAIL_ARGUMENTS["b"], "p": "a probability."},
-    "special.gdtrix(1.0, 1.0, 0.0) -> 0.0",
-    HANDBOOK + "8.2.4",
+    "that x for which ``gdtr(a, b, x)`` is p",
+    {**A_B, "p": "a probability."},
+    "gdtrix(1.0, 1.0, 0.0) -> 0.0",
+    "8.2.4",
 )
-DF_X = {"dfn, dfd": "the degrees of freedom, positive.", "x": "where, from 0 up."}
-fdtr = _declared(
+FREEDOMS = {"dfn, dfd": "the degrees of freedom, positive."}
+fdtr, fdtrc = _tails(
     "fdtr",
     lambda dfn, dfd, x: _f_tail(dfn, dfd, x, False),
-    "Returns the probability of at most x in the F distribution.",
-    DF_X,
-    "special.fdtr(2.0, 2.0, 1.0) -> 0.5",
-    HANDBOOK + "8.17.2",
-)
-fdtrc = _declared(
-    "fdtrc",
     lambda dfn, dfd, x: _f_tail(dfn, dfd, x, True),
-    "Returns the probability of more than x in the F distribution.",
-    DF_X,
-    "special.fdtrc(2.0, 2.0, 1.0) -> 0.5",
-    HANDBOOK + "8.17.2",
+    "{} x in the F distribution",
+    {**FREEDOMS, "x": "where, from 0 up."},
+    ("(2.0, 2.0, 1.0) -> 0.5",) * 2,
+    "8.17.2",
 )
 fdtri = _declared(
     "fdtri",
     _f_quantile,
-    "Returns that x for which ``fdtr(dfn, dfd, x)`` is p.",
-    {"dfn, dfd": DF_X["dfn, dfd"], "p": "a probability."},
-    "special.fdtri(2.0, 2.0, 0.5).round(12) -> 1.0",
-    HANDBOOK + "8.17.2",
+    "that x for which ``fdtr(dfn, dfd, x)`` is p",
+    {**FREEDOMS, "p": "a probability."},
+    "fdtri(2.0, 2.0, 0.5).round(12) -> 1.0",
+    "8.17.2",
 )
 
 # -- Student's t
@@ -244,21 +231,22 @@ def _student_quantile(df: Array, p: Array) -> Array:
     return _only(right, ops.where(ops.equal(p, 0), -inf, value))
 
 
+FREEDOM = {"df": "the degrees of freedom, positive, also infinite."}
 stdtr = _declared(
     "stdtr",
     _student,
-    "Returns the probability of at most t in Student's distribution.",
-    {"df": "the degrees of freedom, positive, also infinite.", "t": "where."},
-    "special.stdtr(3.0, 0.0) -> 0.5",
-    HANDBOOK + "8.17.2",
+    "the probability of at most t in Student's distribution",
+    {**FREEDOM, "t": "where."},
+    "stdtr(3.0, 0.0) -> 0.5",
+    "8.17.2",
 )
 stdtrit = _declared(
     "stdtrit",
     _student_quantile,
-    "Returns that t for which ``stdtr(df, t)`` is p.",
-    {"df": "the degrees of freedom, positive, also infinite.", "p": "a probability."},
-    "special.stdtrit(3.0, [0.0, 1.0]) -> [-inf, inf]",
-    HANDBOOK + "8.17.2",
+    "that t for which ``stdtr(df, t)`` is p",
+    {**FREEDOM, "p": "a probability."},
+    "stdtrit(3.0, [0.0, 1.0]) -> [-inf, inf]",
+    "8.17.2",
 )
 
 # -- counts
@@ -296,78 +284,56 @@ def _poisson_tail(kind: Callable[..., Array], k: Array, m: Array, top: float) ->
     return _only(right, kind(_safe(right, k, 0.0) + 1, _safe(right, m, 0.5)))
 
 
-K_N_P = {"k": "how many at most.", "n": "of how many, an integer.", "p": "a probability."}
-K_N_Y = {"k": "how many at most.", "n": "of how many, an integer.", "y": "a probability."}
-bdtr = _declared(
+K_N = {"k": "how many at most.", "n": "of how many, an integer."}
+bdtr, bdtrc = _tails(
     "bdtr",
     lambda k, n, p: _binomial_tail(k, n, p, False),
-    "Returns the probability of at most k successes in n trials.",
-    K_N_P,
-    "special.bdtr(0, 1, 0.25) -> 0.75",
-    HANDBOOK + "8.17.5",
-)
-bdtrc = _declared(
-    "bdtrc",
     lambda k, n, p: _binomial_tail(k, n, p, True),
-    "Returns the probability of more than k successes in n trials.",
-    K_N_P,
-    "special.bdtrc(0, 1, 0.25) -> 0.25",
-    HANDBOOK + "8.17.5",
+    "{} k successes in n trials",
+    {**K_N, "p": "a probability."},
+    ("(0, 1, 0.25) -> 0.75", "(0, 1, 0.25) -> 0.25"),
+    "8.17.5",
 )
 bdtri = _declared(
     "bdtri",
     _binomial_inverse,
-    "Returns that p for which ``bdtr(k, n, p)`` is y.",
-    K_N_Y,
-    "special.bdtri(0, 1, 0.75).round(12) -> 0.25",
-    HANDBOOK + "8.17.5",
+    "that p for which ``bdtr(k, n, p)`` is y",
+    {**K_N, "y": "a probability."},
+    "bdtri(0, 1, 0.75).round(12) -> 0.25",
+    "8.17.5",
 )
 FAILURES = {"k": "how many failures.", "n": "before how many successes."}
-nbdtr = _declared(
+nbdtr, nbdtrc = _tails(
     "nbdtr",
     lambda k, n, p: _negative_binomial_tail(ops.betainc, k, n, p),
-    "Returns the probability of at most k failures before the n-th success.",
-    {**FAILURES, "p": "the probability of a success."},
-    "special.nbdtr(0, 1, 0.25) -> 0.25",
-    HANDBOOK + "8.17.2",
-)
-nbdtrc = _declared(
-    "nbdtrc",
     lambda k, n, p: _negative_binomial_tail(ops.betaincc, k, n, p),
-    "Returns the probability of more than k failures before the n-th success.",
+    "{} k failures before the n-th success",
     {**FAILURES, "p": "the probability of a success."},
-    "special.nbdtrc(0, 1, 0.25) -> 0.75",
-    HANDBOOK + "8.17.2",
+    ("(0, 1, 0.25) -> 0.25", "(0, 1, 0.25) -> 0.75"),
+    "8.17.2",
 )
 nbdtri = _declared(
     "nbdtri",
     lambda k, n, y: _negative_binomial_tail(ops.betaincinv, k, n, y),
-    "Returns that p for which ``nbdtr(k, n, p)`` is y.",
+    "that p for which ``nbdtr(k, n, p)`` is y",
     {**FAILURES, "y": "a probability."},
-    "special.nbdtri(0, 1, 0.25) -> 0.25",
-    HANDBOOK + "8.17.2",
+    "nbdtri(0, 1, 0.25) -> 0.25",
+    "8.17.2",
 )
-pdtr = _declared(
+pdtr, pdtrc = _tails(
     "pdtr",
     lambda k, m: _poisson_tail(ops.gammaincc, k, m, inf),
-    "Returns the probability of at most k events in the Poisson distribution.",
-    {"k": "how many at most.", "m": "the expected number, from 0 up."},
-    "special.pdtr(0, 0.0) -> 1.0",
-    HANDBOOK + "8.4.9",
-)
-pdtrc = _declared(
-    "pdtrc",
     lambda k, m: _poisson_tail(ops.gammainc, k, m, inf),
-    "Returns the probability of more than k events in the Poisson distribution.",
-    {"k": "how many at most.", "m": "the expected number, from 0 up."},
-    "special.pdtrc(0, 0.0) -> 0.0",
-    HANDBOOK + "8.4.9",
+    "{} k events in the Poisson distribution",
+    {"k": K_N["k"], "m": "the expected number, from 0 up."},
+    ("(0, 0.0) -> 1.0", "(0, 0.0) -> 0.0"),
+    "8.4.9",
 )
 pdtri = _declared(
     "pdtri",
     lambda k, y: _poisson_tail(ops.gammainccinv, k, y, 1.0),
-    "Returns that m for which ``pdtr(k, m)`` is y.",
-    {"k": "how many at most.", "y": "a probability."},
-    "special.pdtri(0, 1.0) -> 0.0",
-    HANDBOOK + "8.4.9",
+    "that m for which ``pdtr(k, m)`` is y",
+    {"k": K_N["k"], "y": "a probability."},
+    "pdtri(0, 1.0) -> 0.0",
+    "8.4.9",
 )

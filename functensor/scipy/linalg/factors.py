@@ -20,16 +20,9 @@ from ...primitives.linalg import triangular
 from ...primitives.linalg.stacks import conjugate, unpacked
 
 __all__ = [
-    "cho_factor",
-    "cho_solve",
-    "cholesky",
-    "lu",
-    "lu_factor",
-    "lu_solve",
-    "solved_by_triangle",
-    "system",
-    "vector_as_given",
-]
+    "cho_factor", "cho_solve", "cholesky", "lu", "lu_factor", "lu_solve", "solved_by_triangle",
+    "system", "vector_as_given",
+]  # fmt: skip
 
 TRANSPOSITIONS = {0: 0, 1: 1, 2: 2, "N": 0, "T": 1, "C": 2}
 
@@ -52,11 +45,7 @@ def solved_by_triangle(
     if trans not in TRANSPOSITIONS:
         raise ValueError(f"trans is 0 or 'N', 1 or 'T', 2 or 'C', not {trans!r}")
     kind = TRANSPOSITIONS[trans]
-    params = {
-        "lower": bool(lower),
-        "transposed": kind > 0,
-        "unit_diagonal": bool(unit_diagonal),
-    }
+    params = {"lower": bool(lower), "transposed": kind > 0, "unit_diagonal": bool(unit_diagonal)}
     return triangular.triangular_solve.bind((conjugate(a) if kind == 2 else a, b), params)
 
 

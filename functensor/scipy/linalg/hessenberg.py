@@ -18,7 +18,7 @@ from ...primitives.core.annotations import ArrayLike
 from ...primitives.core.annotations import operations as ops
 from ...primitives.core.array import Array
 from ...primitives.core.buffers import beside
-from ...primitives.core.errors import ShapeError, message
+from ...primitives.core.errors import misfit
 from ...primitives.core.shape_dtype import finfo
 from ...primitives.linalg.stacks import adjoint, conjugate
 from ...transforms.jvp import jvp
@@ -137,12 +137,9 @@ def qr_multiply(
     m, k = a.shape[-2], min(a.shape[-2:])
     found, wanted = (c.shape[-2], k) if mode == "left" else (c.shape[-1], m)
     if found != wanted:
-        raise ShapeError(
-            message(
-                f"qr_multiply: Array shapes are not compatible: a is {a.shape}, c {c.shape}",
-                fix=f"c has {wanted} {'rows' if mode == 'left' else 'columns'} for mode={mode!r}",
-                number=16,
-            )
+        raise misfit(
+            f"qr_multiply: Array shapes are not compatible: a is {a.shape}, c {c.shape}",
+            f"c has {wanted} {'rows' if mode == 'left' else 'columns'} for mode={mode!r}",
         )
     q, *rest = qr(a, mode="economic", pivoting=pivoting)
     q = ops.conj(q) if conjugate else q

@@ -12,21 +12,14 @@ from ...numpy.linalg.solving import expm
 from ...primitives.core.annotations import ArrayLike
 from ...primitives.core.annotations import operations as ops
 from ...primitives.core.array import Array
-from ...primitives.core.errors import ShapeError, message
+from ...primitives.core.errors import misfit
 from ...primitives.core.shape_dtype import result_type
 from ...primitives.linalg import matrix_functions
 from ...primitives.linalg.stacks import adjoint
 
 __all__ = [
-    "cosm",
-    "expm",
-    "expm_frechet",
-    "fractional_matrix_power",
-    "logm",
-    "polar",
-    "sinm",
-    "sqrtm",
-]
+    "cosm", "expm", "expm_frechet", "fractional_matrix_power", "logm", "polar", "sinm", "sqrtm",
+]  # fmt: skip
 
 
 def expm_frechet(
@@ -57,12 +50,9 @@ def expm_frechet(
     A = as_matrices("expm_frechet", A, square=True)
     A, E = in_common_dtype(A, as_matrices("expm_frechet", E))
     if A.shape[-2:] != E.shape[-2:]:
-        raise ShapeError(
-            message(
-                f"expm_frechet: directions of shape {E.shape} for matrices of shape {A.shape}",
-                fix="both have matrices of the same shape",
-                number=16,
-            )
+        raise misfit(
+            f"expm_frechet: directions of shape {E.shape} for matrices of shape {A.shape}",
+            "both have matrices of the same shape",
         )
     derivative = matrix_functions.along_block(matrix_functions.expm, A, E)
     return (matrix_functions.expm(A), derivative) if compute_expm else derivative

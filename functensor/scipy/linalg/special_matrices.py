@@ -12,7 +12,7 @@ from ...primitives.core.annotations import ArrayLike
 from ...primitives.core.annotations import operations as ops
 from ...primitives.core.array import Array
 from ...primitives.core.buffers import beside
-from ...primitives.core.errors import ShapeError, message
+from ...primitives.core.errors import misfit
 from ...primitives.core.shape_dtype import broadcast_shapes, result_type
 from ..axis_slices import cut_last
 
@@ -118,12 +118,9 @@ def companion(a: ArrayLike) -> Array:
     a = _as_vectors(a)
     n = a.shape[-1]
     if n < 2:
-        raise ShapeError(
-            message(
-                f"companion: {n} coefficients, in an array of shape {a.shape}",
-                fix="give at least two, e.g. companion([1.0, -root])",
-                number=16,
-            )
+        raise misfit(
+            f"companion: {n} coefficients, in an array of shape {a.shape}",
+            "give at least two, e.g. companion([1.0, -root])",
         )
     first = -cut_last(a, 1) / cut_last(a, None, 1)
     ones = beside(a, np.eye(n - 2, n - 1, dtype=first.dtype))
@@ -198,13 +195,10 @@ def khatri_rao(a: ArrayLike, b: ArrayLike) -> Array:
     """
     a, b = asarray(a), asarray(b)
     if min(len(a.shape), len(b.shape)) < 2 or a.shape[-1] != b.shape[-1]:
-        raise ShapeError(
-            message(
-                f"khatri_rao: shapes {a.shape} and {b.shape}: matrices with as many columns are "
-                "needed",
-                fix="np.kron multiplies every column with every other",
-                number=16,
-            )
+        raise misfit(
+            f"khatri_rao: shapes {a.shape} and {b.shape}: matrices with as many columns are "
+            "needed",
+            "np.kron multiplies every column with every other",
         )
     products = ops.expand_dims(a, -2) * ops.expand_dims(b, -3)
     shape = products.shape

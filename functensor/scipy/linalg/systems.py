@@ -15,7 +15,7 @@ from ...primitives.core.annotations import ArrayLike
 from ...primitives.core.annotations import operations as ops
 from ...primitives.core.array import Array
 from ...primitives.core.buffers import beside, wrap
-from ...primitives.core.errors import ShapeError, message
+from ...primitives.core.errors import misfit
 from ...primitives.core.shape_dtype import finfo
 from ...primitives.linalg import matrix_functions, solving
 from ...primitives.linalg.banded import banded_solve
@@ -23,19 +23,9 @@ from ...primitives.linalg.stacks import adjoint, conjugate
 from .factors import cho_factor, cho_solve, solved_by_triangle, system, vector_as_given
 
 __all__ = [
-    "det",
-    "inv",
-    "lstsq",
-    "norm",
-    "pinv",
-    "solve",
-    "solve_banded",
-    "solve_continuous_lyapunov",
-    "solve_discrete_lyapunov",
-    "solve_lyapunov",
-    "solve_sylvester",
-    "solve_triangular",
-]
+    "det", "inv", "lstsq", "norm", "pinv", "solve", "solve_banded", "solve_continuous_lyapunov",
+    "solve_discrete_lyapunov", "solve_lyapunov", "solve_sylvester", "solve_triangular",
+]  # fmt: skip
 
 STRUCTURES = {
     "gen": "general", "sym": "symmetric", "her": "hermitian", "pos": "positive definite",
@@ -44,10 +34,7 @@ STRUCTURES = {
     "tridiagonal": "tridiagonal", "banded": "general", "upper triangular": "upper triangular",
     "lower triangular": "lower triangular",
 }  # fmt: skip
-TRANSPOSED = {
-    "upper triangular": "lower triangular",
-    "lower triangular": "upper triangular",
-}
+TRANSPOSED = {"upper triangular": "lower triangular", "lower triangular": "upper triangular"}
 
 
 def solve_triangular(
@@ -120,7 +107,7 @@ def solve_banded(
     if min(lower, upper) < 0 or ab.shape[-2] != lower + upper + 1:
         what = f"solve_banded: l_and_u={(lower, upper)}, but ab has shape {ab.shape}"
         fix = "ab has l + u + 1 rows, the diagonals, uppermost first"
-        raise ShapeError(message(what, fix=fix, number=16))
+        raise misfit(what, fix)
     return vector_as_given(banded_solve.bind((ab, b), {"lower": lower, "upper": upper}), vector)
 
 
@@ -363,13 +350,10 @@ def solve_sylvester(a: ArrayLike, b: ArrayLike, q: ArrayLike) -> Array:
     b = as_matrices("solve_sylvester", b, square=True)
     q = as_matrices("solve_sylvester", q)
     if q.shape[-2:] != (a.shape[-1], b.shape[-1]):
-        raise ShapeError(
-            message(
-                f"solve_sylvester: q of shape {q.shape}, for a of shape {a.shape} and b of shape "
-                f"{b.shape}",
-                fix="q has a's rows and b's columns, as a @ x + x @ b has",
-                number=16,
-            )
+        raise misfit(
+            f"solve_sylvester: q of shape {q.shape}, for a of shape {a.shape} and b of shape "
+            f"{b.shape}",
+            "q has a's rows and b's columns, as a @ x + x @ b has",
         )
     return matrix_functions.solve_sylvester(*in_common_dtype(a, b, q))
 
@@ -422,12 +406,9 @@ def solve_discrete_lyapunov(a: ArrayLike, q: ArrayLike, method: str | None = Non
     a, q = in_common_dtype(a, q)
     n = a.shape[-1]
     if q.shape[-2:] != (n, n):
-        raise ShapeError(
-            message(
-                f"solve_discrete_lyapunov: q of shape {q.shape} for a of shape {a.shape}",
-                fix="both have matrices of the same shape",
-                number=16,
-            )
+        raise misfit(
+            f"solve_discrete_lyapunov: q of shape {q.shape} for a of shape {a.shape}",
+            "both have matrices of the same shape",
         )
     products = ops.einsum("...ik,...jl->...ijkl", a, conjugate(a))
     eye = beside(a, np.eye(n * n, dtype=a.dtype))

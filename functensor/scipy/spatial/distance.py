@@ -20,7 +20,7 @@ from ...primitives.core.annotations import ArrayLike
 from ...primitives.core.annotations import operations as ops
 from ...primitives.core.array import Array
 from ...primitives.core.buffers import beside
-from ...primitives.core.errors import ShapeError, message
+from ...primitives.core.errors import misfit
 from ...primitives.core.shape_dtype import result_type
 from ...transforms.vmap import vmap
 
@@ -160,12 +160,9 @@ METRIC_ABBREVIATIONS = {
 def _matrix(name: str, letter: str, x: ArrayLike) -> Array:
     x = as_inexact(x)
     if len(x.shape) != 2:
-        raise ShapeError(
-            message(
-                f"{name}: {letter} has shape {x.shape}",
-                fix="give vectors as the rows of a matrix; ft.vmap takes a stack of them",
-                number=16,
-            )
+        raise misfit(
+            f"{name}: {letter} has shape {x.shape}",
+            "give vectors as the rows of a matrix; ft.vmap takes a stack of them",
         )
     if x.dtype.kind == "c":
         raise TypeError(f"{name}: {letter} is complex: pass real and imaginary parts side by side")
@@ -300,13 +297,10 @@ def cdist(
         raise TypeError("cdist: out= is not there, arrays are immutable: use what is returned")
     XA, XB = _matrix("cdist", "XA", XA), _matrix("cdist", "XB", XB)
     if XA.shape[1] != XB.shape[1]:
-        raise ShapeError(
-            message(
-                f"cdist: XA and XB must have the same number of columns; shapes are {XA.shape} and "
-                f"{XB.shape}",
-                fix="vectors of both sets have the same length",
-                number=16,
-            )
+        raise misfit(
+            f"cdist: XA and XB must have the same number of columns; shapes are {XA.shape} and "
+            f"{XB.shape}",
+            "vectors of both sets have the same length",
         )
     dtype = result_type(XA.dtype, XB.dtype)
     XA, XB = ops.astype(XA, dtype), ops.astype(XB, dtype)

@@ -31,13 +31,7 @@ from .continuous import (
     weibull_min,
 )
 from .discrete import bernoulli, binom, geom, nbinom, poisson
-from .frequencies import (
-    boxcox_llf,
-    chisquare,
-    differential_entropy,
-    entropy,
-    power_divergence,
-)
+from .frequencies import boxcox_llf, chisquare, differential_entropy, entropy, power_divergence
 from .gamma_family import beta, chi2, gamma, invgamma, t
 from .hypotheses import (
     bartlett,

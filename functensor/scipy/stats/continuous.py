@@ -14,23 +14,9 @@ from .. import special
 from .distribution import LOG_2, Continuous, LawParameter, log1mexp
 
 __all__ = [
-    "cauchy",
-    "expon",
-    "gumbel",
-    "gumbel_l",
-    "gumbel_r",
-    "halfnorm",
-    "laplace",
-    "logistic",
-    "lognorm",
-    "norm",
-    "pareto",
-    "rayleigh",
-    "truncnorm",
-    "uniform",
-    "vonmises",
-    "weibull_min",
-]
+    "cauchy", "expon", "gumbel", "gumbel_l", "gumbel_r", "halfnorm", "laplace", "logistic",
+    "lognorm", "norm", "pareto", "rayleigh", "truncnorm", "uniform", "vonmises", "weibull_min",
+]  # fmt: skip
 
 LOG_ROOT_2PI = 0.5 * log(2 * pi)
 POSITIVE_AXIS: dict[str, Any] = {"support": (0.0, inf), "inner": 1.0}

@@ -25,15 +25,9 @@ from ...primitives.core.shape_dtype import INEXACT, result_type
 from .parameter_domains import DOMAINS
 
 __all__ = [
-    "Continuous",
-    "Discrete",
-    "Law",
-    "LawParameter",
-    "floating",
-    "log1mexp",
-    "log_or_minus_inf",
+    "Continuous", "Discrete", "Law", "LawParameter", "floating", "log1mexp", "log_or_minus_inf",
     "named",
-]
+]  # fmt: skip
 
 Formula: TypeAlias = Callable[..., Array]
 # A number is one of Python's, whose dtype gives way to those of arrays.

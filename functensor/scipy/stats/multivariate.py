@@ -14,7 +14,7 @@ from ...numpy.creation import asarray
 from ...primitives.core.annotations import ArrayLike
 from ...primitives.core.annotations import operations as ops
 from ...primitives.core.array import Array
-from ...primitives.core.errors import ShapeError, message
+from ...primitives.core.errors import misfit
 from ...primitives.core.shape_dtype import finfo
 from .. import special
 from ..linalg import solve_triangular
@@ -26,12 +26,6 @@ __all__ = ["dirichlet", "multinomial", "multivariate_normal"]
 def _vectors(*operands: ArrayLike) -> list[Array]:
     """Returns operands as arrays of floats."""
     return [asarray(x) for x in floating(*operands)]
-
-
-def _unlike(name: str, fix: str, **shapes: tuple[int, ...]) -> ShapeError:
-    """Returns the error for arguments whose shapes do not go together."""
-    listed = ", ".join(f"{argument} of shape {shape}" for argument, shape in shapes.items())
-    return ShapeError(message(f"{name}: {listed}", fix=fix, number=16))
 
 
 class Multivariate:
@@ -99,8 +93,8 @@ class MultivariateNormal(Multivariate):
         fitting = mean.shape[-1:] in ((), (n,)) and cov.shape[-1:] in ((), (n,))
         if x.shape[-1:] != (n,) or not fitting or cov.shape[-2:-1] not in ((), (n,)):
             fix = "x and mean of shape (..., n) go with cov of shape (..., n, n)"
-            shapes = {"x": x.shape, "mean": mean.shape, "cov": cov.shape}
-            raise _unlike("multivariate_normal", fix, **shapes)
+            what = f"x of shape {x.shape}, mean of shape {mean.shape}, cov of shape {cov.shape}"
+            raise misfit(f"multivariate_normal: {what}", fix)
         away = ops.subtract(x, mean)
         with quiet():
             if len(cov.shape) < 2:
@@ -222,7 +216,8 @@ class Dirichlet(Multivariate):
         k = alpha.shape[0] if len(alpha.shape) == 1 else -1
         if k < 0 or not x.shape or x.shape[0] not in (k, k - 1):
             fix = "x of shape (k, ...) or (k - 1, ...) goes with alpha of shape (k,)"
-            raise _unlike("dirichlet", fix, x=x.shape, alpha=alpha.shape)
+            what = f"dirichlet: x of shape {x.shape}, alpha of shape {alpha.shape}"
+            raise misfit(what, fix)
         if x.shape[0] == k - 1:
             x = ops.concatenate((x, 1 - ops.sum(x, axis=0, keepdims=True)))
         with quiet():
@@ -284,7 +279,7 @@ class Multinomial(Multivariate):
         x, n, p = _vectors(x, n, p)
         if not x.shape or not p.shape or x.shape[-1] != p.shape[-1]:
             fix = "x and p of shape (..., k) go with n of shape (...)"
-            raise _unlike("multinomial", fix, x=x.shape, p=p.shape)
+            raise misfit(f"multinomial: x of shape {x.shape}, p of shape {p.shape}", fix)
         x, n = ops.stop_gradient(x), ops.stop_gradient(n)
         with quiet():
             counts = ops.logical_and(ops.greater_equal(x, 0), ops.equal(x, ops.floor(x)))

@@ -14,15 +14,16 @@ from ...primitives.core.array import Array
 from ...transforms.vmap import vmap
 from ...tree import register
 from .. import special
-from .hypotheses import ConfidenceInterval
+from .hypotheses import ConfidenceInterval, interval_quantile, one_sided
 from .normality import SignificanceResult
 from .sample_axes import (
     ALTERNATIVES,
     POLICIES,
-    Samples,
     checked_policy,
     checked_word,
+    samples_along,
     student_pvalue,
+    symmetric_pvalue,
 )
 
 __all__ = [
@@ -76,21 +77,13 @@ class PearsonRResult(tuple):  # type: ignore[type-arg]
         """
         if method is not None:
             raise NotImplementedError("confidence_interval: method= is not there: leave it out")
-        if not 0 < confidence_level < 1:
-            raise ValueError("confidence_interval: confidence_level must be between 0 and 1.")
-        r = self.statistic
-        ones = ops.ones_like(r)
+        quantile = interval_quantile(confidence_level, self.alternative)
         if self.nobs < 4:
+            ones = ops.ones_like(self.statistic)
             return ConfidenceInterval(-ones, ones)
-        sides = 2 if self.alternative == "two-sided" else 1
-        reach = special.ndtri(1 - (1 - confidence_level) / sides) / (self.nobs - 3) ** 0.5
-        z = ops.arctanh(r)
-        low, high = ops.tanh(z - reach), ops.tanh(z + reach)
-        if self.alternative == "less":
-            low = -ones
-        if self.alternative == "greater":
-            high = ones
-        return ConfidenceInterval(low, high)
+        reach = special.ndtri(quantile) / (self.nobs - 3) ** 0.5
+        z = ops.arctanh(self.statistic)
+        return one_sided(self.alternative, ops.tanh(z - reach), ops.tanh(z + reach), 1.0)
 
 
 register(
@@ -118,15 +111,12 @@ def _correlation(x: Array, y: Array) -> Array:
 
 def _pearson_pvalue(name: str, alternative: str, r: Array, n: int) -> Array:
     """Returns the p-value: (1 + r) / 2 has a beta distribution with both parameters n / 2 - 1."""
-    checked_word(name, "alternative", alternative, ALTERNATIVES)
     half = n / 2 - 1
 
     def below(x: Array) -> Array:
         return special.betainc(half, half, (1 + x) / 2)
 
-    if alternative == "two-sided":
-        return 2 * below(-ops.abs(r))
-    return below(r if alternative == "less" else -r)
+    return symmetric_pvalue(name, alternative, r, below)
 
 
 def pearsonr(
@@ -164,7 +154,7 @@ def pearsonr(
     if method is not None:
         raise NotImplementedError(f"{name}: method= is not there: leave it out")
     checked_word(name, "alternative", alternative, ALTERNATIVES)
-    a, b = Samples(name, [x, y], axis).arrays
+    (a, b), _ = samples_along(name, [x, y], axis)
     n = a.shape[-1]
     if n != b.shape[-1] or n < 2:
         raise ValueError(
@@ -388,8 +378,7 @@ def linregress(
     2.0
     """
     name = "linregress"
-    rows = Samples(name, [x, y], axis, nan_policy)
-    a, b = rows.arrays
+    (a, b), restored = samples_along(name, [x, y], axis, nan_policy, keepdims)
     n = a.shape[-1]
     if n != b.shape[-1] or n < 2:
         raise ValueError(
@@ -412,6 +401,6 @@ def linregress(
             intercept_error = error * (sxx + mean * mean) ** 0.5
     intercept = ops.mean(b, axis=-1) - slope * mean
     parts = (slope, intercept, r, p, error, intercept_error)
-    return LinregressResult(*(rows.restored(z, keepdims) for z in parts))
+    return LinregressResult(*(restored(z) for z in parts))
 
 

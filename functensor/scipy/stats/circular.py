@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import pi
 
 import numpy as np
@@ -14,7 +15,7 @@ from ...primitives.core.annotations import operations as ops
 from ...primitives.core.array import Array
 from ...primitives.core.buffers import beside
 from ...primitives.core.shape_dtype import canonical_axis
-from .sample_axes import Samples, as_if_known, checked_word
+from .sample_axes import as_if_known, checked_word, samples_along
 
 __all__ = ["circmean", "circstd", "circvar", "false_discovery_control", "wasserstein_distance"]
 
@@ -25,13 +26,13 @@ def _resultant(
     span: tuple[Array | float, Array | float],
     axis: Axis,
     nan_policy: str,
-) -> tuple[Samples, Array, Array]:
-    """Returns how samples were taken, and the means of the sines and cosines of their angles."""
-    rows = Samples(name, [samples], axis, nan_policy)
-    (x,) = rows.arrays
+    keepdims: bool,
+) -> tuple[Callable[[Array], Array], Array, Array]:
+    """Returns how axes are restored, and the means of the sines and cosines of the angles."""
+    (x,), restored = samples_along(name, [samples], axis, nan_policy, keepdims)
     low, high = span
     angles = (x - low) * (2.0 * pi / (high - low))
-    return rows, ops.mean(ops.sin(angles), axis=-1), ops.mean(ops.cos(angles), axis=-1)
+    return restored, ops.mean(ops.sin(angles), axis=-1), ops.mean(ops.cos(angles), axis=-1)
 
 
 def circmean(
@@ -65,10 +66,11 @@ def circmean(
     >>> stats.circmean([350.0, 20.0], high=360).round(9).tolist()
     5.0
     """
-    rows, sine, cosine = _resultant("circmean", samples, (low, high), axis, nan_policy)
+    span = low, high
+    restored, sine, cosine = _resultant("circmean", samples, span, axis, nan_policy, keepdims)
     angle = ops.arctan2(sine, cosine)
     angle = ops.where(ops.less(angle, 0), angle + 2.0 * pi, angle)
-    return rows.restored(angle * ((high - low) / (2.0 * pi)) + low, keepdims)
+    return restored(angle * ((high - low) / (2.0 * pi)) + low)
 
 
 def _resultant_length(sine: Array, cosine: Array) -> Array:
@@ -101,8 +103,9 @@ def circvar(
     >>> stats.circvar([0.0, 180.0], high=360).round(12).tolist()
     1.0
     """
-    rows, sine, cosine = _resultant("circvar", samples, (low, high), axis, nan_policy)
-    return rows.restored(1.0 - _resultant_length(sine, cosine), keepdims)
+    span = low, high
+    restored, sine, cosine = _resultant("circvar", samples, span, axis, nan_policy, keepdims)
+    return restored(1.0 - _resultant_length(sine, cosine))
 
 
 def circstd(
@@ -133,12 +136,13 @@ def circstd(
     >>> stats.circstd([0.0, 0.5]).round(6).tolist()
     0.251321
     """
-    rows, sine, cosine = _resultant("circstd", samples, (low, high), axis, nan_policy)
+    span = low, high
+    restored, sine, cosine = _resultant("circstd", samples, span, axis, nan_policy, keepdims)
     length = _resultant_length(sine, cosine)
     same = ops.equal(length, 1)
     root = ops.sqrt(-2.0 * ops.log(ops.where(same, 0.5, length)))
     out = ops.where(same, 0.0, root)
-    return rows.restored(out if normalize else out * ((high - low) / (2.0 * pi)), keepdims)
+    return restored(out if normalize else out * ((high - low) / (2.0 * pi)))
 
 
 def false_discovery_control(ps: ArrayLike, *, axis: int | None = 0, method: str = "bh") -> Array:

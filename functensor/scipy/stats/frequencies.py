@@ -16,7 +16,7 @@ from ...primitives.core.buffers import beside
 from ...primitives.core.shape_dtype import finfo
 from .. import special
 from ..axis_slices import cut_last
-from .sample_axes import Samples, as_if_known, checked_word
+from .sample_axes import as_if_known, checked_word, samples_along
 
 __all__ = [
     "Power_divergenceResult", "boxcox_llf", "chisquare", "differential_entropy", "entropy",
@@ -74,11 +74,12 @@ def entropy(
     """
     if base is not None and base <= 0:
         raise ValueError(f"entropy: `base` must be a positive number or `None`, not {base!r}")
-    rows = Samples("entropy", [pk] if qk is None else [pk, qk], axis, nan_policy)
-    parts = [x / ops.sum(x, axis=-1, keepdims=True) for x in rows.arrays]
+    given = [pk] if qk is None else [pk, qk]
+    arrays, restored = samples_along("entropy", given, axis, nan_policy, keepdims)
+    parts = [x / ops.sum(x, axis=-1, keepdims=True) for x in arrays]
     terms = special.entr(parts[0]) if qk is None else special.rel_entr(*parts)
     out = ops.sum(terms, axis=-1)
-    return rows.restored(out if base is None else out / log(base), keepdims)
+    return restored(out if base is None else out / log(base))
 
 
 def _by_windows(x: Array, m: int) -> Array:
@@ -158,8 +159,7 @@ def differential_entropy(
     """
     name = "differential_entropy"
     checked_word(name, "method", method, ("auto", *ESTIMATORS))
-    rows = Samples(name, [values], axis, nan_policy)
-    (x,) = rows.arrays
+    (x,), restored = samples_along(name, [values], axis, nan_policy, keepdims)
     n = x.shape[-1]
     m = floor(sqrt(n) + 0.5) if window_length is None else window_length
     if not 2 <= 2 * m < n:
@@ -173,7 +173,7 @@ def differential_entropy(
         method = "van es" if n <= 10 else "ebrahimi" if n <= 1000 else "vasicek"
     with quiet():
         out = ESTIMATORS[method](ops.sort(x, axis=-1), m)
-    return rows.restored(out if base is None else out / log(base), keepdims)
+    return restored(out if base is None else out / log(base))
 
 
 def boxcox_llf(
@@ -204,12 +204,11 @@ def boxcox_llf(
     >>> stats.boxcox_llf(1.0, [1.0, 5.0]).round(6).tolist()
     -1.386294
     """
-    rows = Samples("boxcox_llf", [data], axis, nan_policy)
-    (x,) = rows.arrays
+    (x,), restored = samples_along("boxcox_llf", [data], axis, nan_policy, keepdims)
     n = x.shape[-1]
     spread = ops.var(special.boxcox(x, lmb), axis=-1)
     out = (lmb - 1) * ops.sum(ops.log(x), axis=-1) - n / 2 * ops.log(spread)
-    return rows.restored(out, keepdims)
+    return restored(out)
 
 
 # -- tests of frequencies
@@ -266,14 +265,11 @@ def _divergence(
     if isinstance(power, str):
         power = POWERS[checked_word(name, "lambda_", power, tuple(POWERS))]
     power = 1.0 if power is None else power
-    rows = Samples(name, [f_obs] if f_exp is None else [f_obs, f_exp], axis, nan_policy)
-    observed = rows.arrays[0]
-    if f_exp is None:
-        expected = ops.mean(observed, axis=-1, keepdims=True)
-    else:
-        expected = rows.arrays[1]
-        if sum_check:
-            _same_sums(name, observed, expected)
+    given = [f_obs] if f_exp is None else [f_obs, f_exp]
+    (observed, *others), restored = samples_along(name, given, axis, nan_policy, keepdims)
+    expected = others[0] if others else ops.mean(observed, axis=-1, keepdims=True)
+    if others and sum_check:
+        _same_sums(name, observed, expected)
     with quiet():
         if power == 1:
             terms = (observed - expected) ** 2 / expected
@@ -286,7 +282,7 @@ def _divergence(
             terms = terms / (0.5 * power * (power + 1))
     out = ops.sum(terms, axis=-1)
     p = special.chdtrc(terms.shape[-1] - 1 - ops.astype(ops.asarray(ddof), out.dtype), out)
-    return Power_divergenceResult(rows.restored(out, keepdims), rows.restored(p, keepdims))
+    return Power_divergenceResult(restored(out), restored(p))
 
 
 def _same_sums(name: str, observed: Array, expected: Array) -> None:

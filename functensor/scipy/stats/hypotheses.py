@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -16,12 +17,18 @@ from ...tree import register
 from .. import special
 from ..special_probabilities import in_one_dtype
 from .means import trim_mean
-from .sample_axes import Samples, checked_word, mean_of_samples, student_pvalue
+from .sample_axes import (
+    checked_word,
+    mean_of_samples,
+    sample_axes,
+    samples_along,
+    student_pvalue,
+)
 
 __all__ = [
     "BartlettResult", "ConfidenceInterval", "F_onewayResult", "LeveneResult", "TtestResult",
-    "Ttest_indResult", "bartlett", "f_oneway", "levene", "ttest_1samp", "ttest_ind",
-    "ttest_ind_from_stats", "ttest_rel",
+    "Ttest_indResult", "bartlett", "f_oneway", "interval_quantile", "levene", "one_sided",
+    "ttest_1samp", "ttest_ind", "ttest_ind_from_stats", "ttest_rel",
 ]  # fmt: skip
 
 
@@ -93,25 +100,36 @@ class TtestResult(tuple):  # type: ignore[type-arg]
         Raises:
             ValueError: the level is no probability.
         """
-        if not 0 < confidence_level < 1:
-            raise ValueError("confidence_interval: confidence_level must be between 0 and 1.")
-        sides = 2 if self.alternative == "two-sided" else 1
         middle, error = cast("tuple[Array, Array]", (self.estimate, self.standard_error))
-        reach = special.stdtrit(cast("Array", self.df), 1 - (1 - confidence_level) / sides) * error
-        low, high = middle - reach, middle + reach
-        if self.alternative == "less":
-            low = ops.full_like(low, -np.inf)
-        if self.alternative == "greater":
-            high = ops.full_like(high, np.inf)
-        return ConfidenceInterval(low, high)
+        quantile = interval_quantile(confidence_level, self.alternative)
+        reach = special.stdtrit(cast("Array", self.df), quantile) * error
+        return one_sided(self.alternative, middle - reach, middle + reach, np.inf)
+
+
+def interval_quantile(level: float, alternative: str) -> float:
+    """Returns up to which probability a confidence interval reaches.
+
+    Raises:
+        ValueError: the level is no probability.
+    """
+    if not 0 < level < 1:
+        raise ValueError("confidence_interval: confidence_level must be between 0 and 1.")
+    return 1 - (1 - level) / (2 if alternative == "two-sided" else 1)
+
+
+def one_sided(alternative: str, low: Array, high: Array, end: float) -> ConfidenceInterval:
+    """Returns an interval; for a hypothesis with one side it goes to ``end``, or from ``-end``."""
+    if alternative == "less":
+        low = ops.full_like(low, -end)
+    if alternative == "greater":
+        high = ops.full_like(high, end)
+    return ConfidenceInterval(low, high)
 
 
 register(
     TtestResult,
     lambda node: ([*node, node.df, node.estimate, node.standard_error], node.alternative),
-    lambda alternative, parts: TtestResult(
-        parts[0], parts[1], parts[2], parts[3], parts[4], alternative
-    ),
+    lambda alternative, p: TtestResult(p[0], p[1], p[2], p[3], p[4], alternative),
 )
 
 
@@ -121,19 +139,24 @@ def _variance(x: Array) -> Array:
 
 def _student_result(
     name: str,
-    rows: Samples,
-    parts: tuple[Array, Array, Array | float],
+    restored: Callable[[Array], Array],
     alternative: str,
-    keepdims: bool,
+    estimate: Array,
+    error: Array,
+    df: Array | float,
+    mean: Array | None = None,
 ) -> TtestResult:
-    """Returns a test's result for an estimate, its standard error and the degrees of freedom."""
-    estimate, error, df = parts
+    """Returns a test's result for an estimate, its standard error and the degrees of freedom.
+
+    The result shows the mean in place of the estimate, if there is one.
+    """
     with quiet():
         t = estimate / error
         df = ops.full_like(t, df) if isinstance(df, float) else ops.broadcast_to(df, t.shape)
         p = student_pvalue(name, alternative, t, df)
-    t, p, df, estimate, error = (rows.restored(z, keepdims) for z in (t, p, df, estimate, error))
-    return TtestResult(t, p, df, estimate, error, alternative)
+    shown = estimate if mean is None else mean
+    t, p, df, shown, error = (restored(z) for z in (t, p, df, shown, error))
+    return TtestResult(t, p, df, shown, error, alternative)
 
 
 def ttest_1samp(
@@ -171,18 +194,14 @@ def ttest_1samp(
     1.0
     """
     name = "ttest_1samp"
-    rows = Samples(name, [a], axis, nan_policy)
-    (x,) = rows.arrays
-    n = x.shape[-1]
+    (x,), restored = samples_along(name, [a], axis, nan_policy, keepdims)
+    n = float(x.shape[-1])
     mean = mean_of_samples(x)
     popmean = ops.astype(ops.asarray(popmean), x.dtype)
     if len(popmean.shape) > len(mean.shape):
-        popmean = ops.squeeze(popmean, rows.axes)
-    estimate, error = mean - popmean, (_variance(x) / float(n)) ** 0.5
-    out = _student_result(name, rows, (estimate, error, n - 1.0), alternative, keepdims)
-    mean = rows.restored(mean, keepdims)
-    t, p = out
-    return TtestResult(t, p, out.df, mean, out.standard_error, alternative)
+        popmean = ops.squeeze(popmean, sample_axes(axis, np.ndim(a)))
+    error = (_variance(x) / n) ** 0.5
+    return _student_result(name, restored, alternative, mean - popmean, error, n - 1.0, mean)
 
 
 def ttest_rel(
@@ -214,14 +233,13 @@ def ttest_rel(
     2.0
     """
     name = "ttest_rel"
-    rows = Samples(name, [a, b], axis, nan_policy)
-    x, y = rows.arrays
+    (x, y), restored = samples_along(name, [a, b], axis, nan_policy, keepdims)
     if x.shape[-1] != y.shape[-1]:
         raise ValueError(f"{name}: unequal length arrays: {x.shape[-1]} and {y.shape[-1]} samples")
     d = x - y
     n = float(d.shape[-1])
-    parts = mean_of_samples(d), (_variance(d) / n) ** 0.5, n - 1.0
-    return _student_result(name, rows, parts, alternative, keepdims)
+    error = (_variance(d) / n) ** 0.5
+    return _student_result(name, restored, alternative, mean_of_samples(d), error, n - 1.0)
 
 
 def _error_of_difference(
@@ -285,12 +303,11 @@ def ttest_ind(
     name = "ttest_ind"
     if trim or method is not None:
         raise NotImplementedError(f"{name}: trim= and method= are not there: leave them out")
-    rows = Samples(name, [a, b], axis, nan_policy)
-    x, y = rows.arrays
+    (x, y), restored = samples_along(name, [a, b], axis, nan_policy, keepdims)
     n1, n2 = float(x.shape[-1]), float(y.shape[-1])
     error, df = _error_of_difference(_variance(x), n1, _variance(y), n2, equal_var)
-    parts = mean_of_samples(x) - mean_of_samples(y), error, df
-    return _student_result(name, rows, parts, alternative, keepdims)
+    gap = mean_of_samples(x) - mean_of_samples(y)
+    return _student_result(name, restored, alternative, gap, error, df)
 
 
 def ttest_ind_from_stats(
@@ -359,8 +376,7 @@ def f_oneway(
     """
     if len(samples) < 2:
         raise TypeError(f"f_oneway: at least two inputs are required; got {len(samples)}.")
-    rows = Samples("f_oneway", samples, axis, nan_policy)
-    arrays = rows.arrays
+    arrays, restored = samples_along("f_oneway", samples, axis, nan_policy, keepdims)
     k = float(len(arrays))
     counts = [float(x.shape[-1]) for x in arrays]
     means = [mean_of_samples(x) for x in arrays]
@@ -382,7 +398,7 @@ def f_oneway(
         f = ops.divide(sum(w * (m - grand) ** 2 for w, m in zip(weights, means)), df1)
         f = f / (1.0 + 2.0 * (k - 2.0) / (k * k - 1.0) * spread)
     p = special.fdtrc(df1, df2, f)
-    return F_onewayResult(rows.restored(f, keepdims), rows.restored(p, keepdims))
+    return F_onewayResult(restored(f), restored(p))
 
 
 class BartlettResult(NamedTuple):
@@ -423,19 +439,19 @@ def bartlett(
     """
     if len(samples) < 2:
         raise ValueError("bartlett: Must enter at least two input sample vectors.")
-    rows = Samples("bartlett", samples, axis, nan_policy)
-    counts = [float(x.shape[-1]) for x in rows.arrays]
-    spreads = [_variance(x) for x in rows.arrays]
+    arrays, restored = samples_along("bartlett", samples, axis, nan_policy, keepdims)
+    counts = [float(x.shape[-1]) for x in arrays]
+    spreads = [_variance(x) for x in arrays]
     k, rest = len(counts), sum(counts) - len(counts)
     if min(counts) < 2:
-        none = rows.restored(ops.multiply(sum(spreads), np.nan), keepdims)
+        none = restored(ops.multiply(sum(spreads), np.nan))
         return BartlettResult(none, none)
     pooled = sum((n - 1.0) * v for n, v in zip(counts, spreads)) / rest
     logs = sum((n - 1.0) * ops.log(v) for n, v in zip(counts, spreads))
     scale = 1.0 + (sum(1.0 / (n - 1.0) for n in counts) - 1.0 / rest) / (3.0 * (k - 1))
     value = (rest * ops.log(pooled) - logs) / scale
     p = special.chdtrc(k - 1.0, value)
-    return BartlettResult(rows.restored(value, keepdims), rows.restored(p, keepdims))
+    return BartlettResult(restored(value), restored(p))
 
 
 def levene(
@@ -471,13 +487,13 @@ def levene(
     if len(samples) < 2:
         raise ValueError("levene: Must enter at least two input sample vectors.")
     checked_word("levene", "center", center, ("median", "mean", "trimmed"))
-    rows = Samples("levene", samples, axis, nan_policy)
+    arrays, restored = samples_along("levene", samples, axis, nan_policy, keepdims)
     gaps = []
-    for x in rows.arrays:
+    for x in arrays:
         if center == "trimmed":
             middle = trim_mean(x, proportiontocut, axis=-1)
         else:
             middle = median(x, axis=-1) if center == "median" else mean_of_samples(x)
         gaps.append(ops.abs(x - ops.expand_dims(middle, -1)))
     value, p = f_oneway(*gaps, axis=-1)
-    return LeveneResult(rows.restored(value, keepdims), rows.restored(p, keepdims))
+    return LeveneResult(restored(value), restored(p))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ...backends.annotations import Axis, DTypeLike
@@ -10,7 +12,7 @@ from ...primitives.core.annotations import ArrayLike
 from ...primitives.core.annotations import operations as ops
 from ...primitives.core.array import Array
 from ..axis_slices import cut_last
-from .sample_axes import Samples, mean_of_samples
+from .sample_axes import mean_of_samples, samples_along
 
 __all__ = ["gmean", "hmean", "pmean", "trim_mean"]
 
@@ -28,12 +30,14 @@ def _averaged(
     axis: Axis,
     dtype: DTypeLike | None,
     nan_policy: str,
-) -> tuple[Samples, Array, Array | None]:
+    keepdims: bool,
+) -> tuple[Callable[[Array], Array], Array, Array | None]:
+    """Returns how axes are restored, the numbers and the weights."""
     given: list[ArrayLike] = [a] if weights is None else [a, weights]
     if dtype is not None:
         given = [ops.astype(ops.asarray(x), np.dtype(dtype)) for x in given]
-    rows = Samples(name, given, axis, nan_policy)
-    return rows, rows.arrays[0], None if weights is None else rows.arrays[1]
+    (x, *others), restored = samples_along(name, given, axis, nan_policy, keepdims)
+    return restored, x, others[0] if others else None
 
 
 def gmean(
@@ -68,9 +72,9 @@ def gmean(
     >>> stats.gmean([1.0, 4.0]).tolist()
     2.0
     """
-    rows, x, w = _averaged("gmean", a, weights, axis, dtype, nan_policy)
+    restored, x, w = _averaged("gmean", a, weights, axis, dtype, nan_policy, keepdims)
     with quiet():
-        return rows.restored(ops.exp(_weighted_mean(ops.log(x), w)), keepdims)
+        return restored(ops.exp(_weighted_mean(ops.log(x), w)))
 
 
 def hmean(
@@ -100,10 +104,10 @@ def hmean(
     >>> stats.hmean([1.0, 0.5]).round(6).tolist()
     0.666667
     """
-    rows, x, w = _averaged("hmean", a, weights, axis, dtype, nan_policy)
+    restored, x, w = _averaged("hmean", a, weights, axis, dtype, nan_policy, keepdims)
     with quiet():
         value = 1.0 / _weighted_mean(1.0 / x, w)
-    return rows.restored(ops.where(ops.any(ops.less(x, 0), axis=-1), np.nan, value), keepdims)
+    return restored(ops.where(ops.any(ops.less(x, 0), axis=-1), np.nan, value))
 
 
 def pmean(
@@ -140,10 +144,10 @@ def pmean(
         raise ValueError(f"pmean: Power mean only implemented for finite `p`, a number, not {p!r}")
     if p == 0:
         return gmean(a, axis, dtype, weights, nan_policy=nan_policy, keepdims=keepdims)
-    rows, x, w = _averaged("pmean", a, weights, axis, dtype, nan_policy)
+    restored, x, w = _averaged("pmean", a, weights, axis, dtype, nan_policy, keepdims)
     with quiet():
         value = _weighted_mean(x ** float(p), w) ** (1.0 / float(p))
-    return rows.restored(ops.where(ops.any(ops.less(x, 0), axis=-1), np.nan, value), keepdims)
+    return restored(ops.where(ops.any(ops.less(x, 0), axis=-1), np.nan, value))
 
 
 def trim_mean(
@@ -174,11 +178,10 @@ def trim_mean(
     >>> stats.trim_mean([100.0, 1.0, 2.0, 0.0], 0.25).tolist()
     1.5
     """
-    rows = Samples("trim_mean", [a], axis, nan_policy)
-    (x,) = rows.arrays
+    (x,), restored = samples_along("trim_mean", [a], axis, nan_policy, keepdims)
     count = x.shape[-1]
     low = int(proportiontocut * count)
     if low >= count - low:
         raise ValueError(f"trim_mean: Proportion too big: {proportiontocut} of both ends")
     inner = cut_last(ops.sort(x, axis=-1), low, count - low)
-    return rows.restored(mean_of_samples(inner), keepdims)
+    return restored(mean_of_samples(inner))

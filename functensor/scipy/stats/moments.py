@@ -14,7 +14,7 @@ from ...primitives.core.annotations import ArrayLike
 from ...primitives.core.annotations import operations as ops
 from ...primitives.core.array import Array
 from ...primitives.core.shape_dtype import finfo
-from .sample_axes import Samples, mean_of_samples
+from .sample_axes import mean_of_samples, samples_along
 
 __all__ = [
     "DescribeResult", "central", "describe", "kstat", "kstatvar", "kurtosis", "moment", "skew",
@@ -67,8 +67,7 @@ def moment(
     >>> stats.moment([1.0, 3.0], [1, 2]).tolist()
     [0.0, 1.0]
     """
-    rows = Samples("moment", [a], axis, nan_policy)
-    (x,) = rows.arrays
+    (x,), restored = samples_along("moment", [a], axis, nan_policy, keepdims)
     orders = np.asarray(order)
     if orders.ndim > 1 or (orders != np.floor(orders)).any() or (orders < 0).any():
         raise ValueError(f"moment: All elements of `order` must be integral, from 0 up: {order!r}")
@@ -81,8 +80,8 @@ def moment(
         return mean_of_samples((x - middle) ** k)
 
     if not orders.ndim:
-        return rows.restored(one(int(orders)), keepdims)
-    return ops.stack([rows.restored(one(int(k)), keepdims) for k in orders], axis=0)
+        return restored(one(int(orders)))
+    return ops.stack([restored(one(int(k))) for k in orders], axis=0)
 
 
 def _shape_of_samples(x: Array, order: int) -> tuple[Array, Array]:
@@ -122,13 +121,12 @@ def skew(
     >>> stats.skew([0.0, 0.0, 3.0]).round(6).tolist()
     0.707107
     """
-    rows = Samples("skew", [a], axis, nan_policy)
-    (x,) = rows.arrays
+    (x,), restored = samples_along("skew", [a], axis, nan_policy, keepdims)
     value, same = _shape_of_samples(x, 3)
     n = x.shape[-1]
     if not bias and n > 2:
         value = value * (((n - 1.0) * n) ** 0.5 / (n - 2.0))
-    return rows.restored(ops.where(same, np.nan, value), keepdims)
+    return restored(ops.where(same, np.nan, value))
 
 
 def kurtosis(
@@ -160,14 +158,13 @@ def kurtosis(
     >>> stats.kurtosis([-1.0, 1.0]).tolist()
     -2.0
     """
-    rows = Samples("kurtosis", [a], axis, nan_policy)
-    (x,) = rows.arrays
+    (x,), restored = samples_along("kurtosis", [a], axis, nan_policy, keepdims)
     value, same = _shape_of_samples(x, 4)
     n = x.shape[-1]
     if not bias and n > 3:
         value = ((n**2 - 1.0) * value - 3.0 * (n - 1) ** 2) / ((n - 2.0) * (n - 3.0)) + 3.0
     value = ops.where(same, np.nan, value - 3.0 if fisher else value)
-    return rows.restored(value, keepdims)
+    return restored(value)
 
 
 def kstat(
@@ -201,11 +198,10 @@ def kstat(
     """
     if n not in (1, 2, 3, 4):
         raise ValueError(f"kstat: k-statistics only supported for 1<=n<=4, not {n!r}")
-    rows = Samples("kstat", [data], axis, nan_policy)
-    (x,) = rows.arrays
+    (x,), restored = samples_along("kstat", [data], axis, nan_policy, keepdims)
     count = float(x.shape[-1])
     if n == 1:
-        return rows.restored(mean_of_samples(x), keepdims)
+        return restored(mean_of_samples(x))
     m2 = central(x, 2)
     with quiet():
         if n == 2:
@@ -215,7 +211,7 @@ def kstat(
         else:
             top = (count + 1) * central(x, 4) - 3 * (count - 1) * m2 * m2
             value = top * _quotient_or_nan(count**2, (count - 1) * (count - 2) * (count - 3))
-    return rows.restored(value, keepdims)
+    return restored(value)
 
 
 def _quotient_or_nan(a: float, b: float) -> float:
@@ -252,15 +248,14 @@ def kstatvar(
     """
     if n not in (1, 2):
         raise ValueError(f"kstatvar: Only n=1 or n=2 supported, not {n!r}")
-    rows = Samples("kstatvar", [data], axis, nan_policy)
-    (x,) = rows.arrays
+    (x,), restored = samples_along("kstatvar", [data], axis, nan_policy, keepdims)
     count = float(x.shape[-1])
     k2 = kstat(x, 2, axis=-1)
     if n == 1:
-        return rows.restored(k2 / count, keepdims)
+        return restored(k2 / count)
     k4 = kstat(x, 4, axis=-1)
     value = (2 * count * k2**2 + (count - 1) * k4) / (count * (count + 1))
-    return rows.restored(value, keepdims)
+    return restored(value)
 
 
 def describe(
@@ -289,7 +284,7 @@ def describe(
     >>> stats.describe([1.0, 3.0]).variance.tolist()
     2.0
     """
-    (x,) = Samples("describe", [a], axis, nan_policy).arrays
+    (x,), _ = samples_along("describe", [a], axis, nan_policy)
     if not x.size:
         raise ValueError("describe: The input must not be empty.")
     return DescribeResult(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import log, sqrt
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ from ...primitives.core.annotations import operations as ops
 from ...primitives.core.array import Array
 from .. import special
 from .moments import kurtosis, skew
-from .sample_axes import Samples, normal_pvalue
+from .sample_axes import normal_pvalue, samples_along
 
 __all__ = ["SignificanceResult", "jarque_bera", "kurtosistest", "normaltest", "skewtest"]
 
@@ -30,9 +31,14 @@ class SignificanceResult(NamedTuple):
         return self.statistic
 
 
-def _enough(name: str, n: int, least: int) -> None:
-    if n < least:
-        raise ValueError(f"{name}: requires at least {least} samples; there are {n}")
+def _enough(
+    name: str, a: ArrayLike, least: int, axis: Axis, nan_policy: str, keepdims: bool
+) -> tuple[Array, Callable[[Array], Array]]:
+    """Returns samples, a least number of them, and how axes are restored."""
+    (x,), restored = samples_along(name, [a], axis, nan_policy, keepdims)
+    if x.shape[-1] < least:
+        raise ValueError(f"{name}: requires at least {least} samples; there are {x.shape[-1]}")
+    return x, restored
 
 
 def _skew_score(x: Array) -> Array:
@@ -89,12 +95,10 @@ def skewtest(
     >>> stats.skewtest([-3.0, -2, -1, 0, 0, 1, 2, 4]).statistic.round(3).tolist()
     0.552
     """
-    rows = Samples("skewtest", [a], axis, nan_policy)
-    (x,) = rows.arrays
-    _enough("skewtest", x.shape[-1], 8)
+    x, restored = _enough("skewtest", a, 8, axis, nan_policy, keepdims)
     z = _skew_score(x)
     p = normal_pvalue("skewtest", alternative, z)
-    return SignificanceResult(rows.restored(z, keepdims), rows.restored(p, keepdims))
+    return SignificanceResult(restored(z), restored(p))
 
 
 def kurtosistest(
@@ -124,12 +128,10 @@ def kurtosistest(
     >>> stats.kurtosistest([0.0, 1, 2, 3, 4, 9]).statistic.round(4).tolist()
     1.3472
     """
-    rows = Samples("kurtosistest", [a], axis, nan_policy)
-    (x,) = rows.arrays
-    _enough("kurtosistest", x.shape[-1], 5)
+    x, restored = _enough("kurtosistest", a, 5, axis, nan_policy, keepdims)
     z = _kurtosis_score(x)
     p = normal_pvalue("kurtosistest", alternative, z)
-    return SignificanceResult(rows.restored(z, keepdims), rows.restored(p, keepdims))
+    return SignificanceResult(restored(z), restored(p))
 
 
 def normaltest(
@@ -154,12 +156,10 @@ def normaltest(
     >>> stats.normaltest([-3.0, -2, -1, 0, 0, 1, 2, 4]).pvalue.round(3).tolist()
     0.844
     """
-    rows = Samples("normaltest", [a], axis, nan_policy)
-    (x,) = rows.arrays
-    _enough("normaltest", x.shape[-1], 8)
+    x, restored = _enough("normaltest", a, 8, axis, nan_policy, keepdims)
     k2 = _skew_score(x) ** 2 + _kurtosis_score(x) ** 2
     p = special.chdtrc(2.0, k2)
-    return SignificanceResult(rows.restored(k2, keepdims), rows.restored(p, keepdims))
+    return SignificanceResult(restored(k2), restored(p))
 
 
 def jarque_bera(
@@ -186,9 +186,7 @@ def jarque_bera(
     >>> stats.jarque_bera([-1.0, 1.0]).statistic.round(6).tolist()
     0.333333
     """
-    rows = Samples("jarque_bera", [x], axis, nan_policy)
-    (z,) = rows.arrays
-    _enough("jarque_bera", z.shape[-1], 1)
+    z, restored = _enough("jarque_bera", x, 1, axis, nan_policy, keepdims)
     value = (skew(z, -1) ** 2 + kurtosis(z, -1) ** 2 / 4) * (z.shape[-1] / 6)
     p = special.chdtrc(2.0, value)
-    return SignificanceResult(rows.restored(value, keepdims), rows.restored(p, keepdims))
+    return SignificanceResult(restored(value), restored(p))

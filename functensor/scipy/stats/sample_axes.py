@@ -1,4 +1,4 @@
-"""Samples of statistics: their axes, what is done about NaN, and results with names."""
+"""The arguments that statistics share: axes of samples, policies for NaN, alternatives of tests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from ...primitives.core.array import Array
 from ...primitives.core.shape_dtype import INEXACT, canonical_axis, result_type
 from .. import special
 
-__all__ = ["Samples", "checked_policy", "checked_word", "normal_pvalue", "student_pvalue"]
+__all__ = [
+    "as_if_known", "checked_policy", "checked_word", "mean_of_samples", "normal_pvalue",
+    "sample_axes", "samples_along", "student_pvalue", "symmetric_pvalue",
+]  # fmt: skip
 
 POLICIES = ("propagate", "omit", "raise")
 ALTERNATIVES = ("two-sided", "less", "greater")
@@ -35,7 +38,7 @@ def checked_word(name: str, what: str, given: str, words: tuple[str, ...]) -> st
 
 
 def checked_policy(name: str, nan_policy: str, *arrays: Array) -> None:
-    """Refuses what is not to be done about NaN.
+    """Refuses a policy for NaN that is unknown or not there, and NaN where the policy is "raise".
 
     Raises:
         ValueError: the policy is another word, or it is "raise" and there is a NaN.
@@ -53,38 +56,39 @@ def checked_policy(name: str, nan_policy: str, *arrays: Array) -> None:
                 raise ValueError(f"{name}: The input contains nan values")
 
 
-class Samples:
-    """Arrays of one floating dtype whose last axis is that of the samples.
+def samples_along(
+    name: str,
+    arrays: Iterable[ArrayLike],
+    axis: Axis,
+    nan_policy: str = "propagate",
+    keepdims: bool = False,
+) -> tuple[list[Array], Callable[[Array], Array]]:
+    """Returns arrays of one floating dtype whose last axis is that of the samples.
 
-    Attributes:
-        arrays: them.
-        axes: the axes, from the front, of the first one as it was given.
+    The second result puts the axes, of length 1, back into a statistic if they are to stay.
 
     Args:
         name: the function, for messages.
         arrays: as they were given.
         axis: an axis, a tuple of them, or None for all.
         nan_policy: what to do about NaN.
+        keepdims: whether the axes stay.
     """
+    given = arrays_together(arrays)
+    dtype = result_type(*[x.dtype for x in given])
+    dtype = dtype if dtype.kind in INEXACT else np.dtype(np.float64)
+    given = [x if x.dtype == dtype else ops.astype(x, dtype) for x in given]
+    checked_policy(name, nan_policy, *given)
+    axes = sample_axes(axis, max(len(x.shape) for x in given))
 
-    def __init__(
-        self, name: str, arrays: Iterable[ArrayLike], axis: Axis, nan_policy: str = "propagate"
-    ) -> None:
-        given = arrays_together(arrays)
-        dtype = result_type(*[x.dtype for x in given])
-        dtype = dtype if dtype.kind in INEXACT else np.dtype(np.float64)
-        given = [x if x.dtype == dtype else ops.astype(x, dtype) for x in given]
-        checked_policy(name, nan_policy, *given)
-        self.arrays = [_samples_last(x, axis) for x in given]
-        ndim = max(len(x.shape) for x in given)
-        self.axes = _sample_axes(axis, ndim)
+    def restored(out: Array) -> Array:
+        return ops.expand_dims(out, axes) if keepdims and axes else out
 
-    def restored(self, out: Array, keepdims: bool) -> Array:
-        """Returns a result with the axes, of length 1, where they are to stay."""
-        return ops.expand_dims(out, self.axes) if keepdims and self.axes else out
+    return [_samples_last(x, axis) for x in given], restored
 
 
-def _sample_axes(axis: Axis, ndim: int) -> tuple[int, ...]:
+def sample_axes(axis: Axis, ndim: int) -> tuple[int, ...]:
+    """Returns the axes of the samples, counted from the front."""
     if axis is None:
         return tuple(range(ndim))
     named = axis if isinstance(axis, tuple | list) else (axis,)
@@ -95,13 +99,12 @@ def _samples_last(x: Array, axis: Axis) -> Array:
     """Returns an array whose axes come together as the last one."""
     if not x.shape:
         x = ops.reshape(x, (1,))
-    axes = _sample_axes(axis, len(x.shape))
-    rest = [a for a in range(len(x.shape)) if a not in axes]
-    lengths = [x.shape[a] for a in rest]
-    count = prod([x.shape[a] for a in axes])
+    axes = sample_axes(axis, len(x.shape))
     if len(axes) == 1:
         return ops.moveaxis(x, axes[0], -1)
-    return ops.reshape(ops.transpose(x, (*rest, *axes)), (*lengths, count))
+    rest = [a for a in range(len(x.shape)) if a not in axes]
+    shape = *[x.shape[a] for a in rest], prod([x.shape[a] for a in axes])
+    return ops.reshape(ops.transpose(x, (*rest, *axes)), shape)
 
 
 def mean_of_samples(x: Array) -> Array:
@@ -114,8 +117,16 @@ def as_if_known(name: str, x: Array) -> Buffer | None:
     return value_of(name, x, "") if is_at_hand(x) else None
 
 
-def _pvalue(name: str, alternative: str, x: Array, below: Callable[[Array], Array]) -> Array:
-    """Returns the probability of what is at least as extreme, in a symmetric distribution."""
+def symmetric_pvalue(
+    name: str, alternative: str, x: Array, below: Callable[[Array], Array]
+) -> Array:
+    """Returns the p-value of a statistic that has a symmetric distribution.
+
+    Args:
+        name, alternative: the function, for messages, and the hypothesis.
+        x: the statistic.
+        below: returns the probability of at most a value.
+    """
     checked_word(name, "alternative", alternative, ALTERNATIVES)
     if alternative == "two-sided":
         return 2 * below(-ops.abs(x))
@@ -124,9 +135,9 @@ def _pvalue(name: str, alternative: str, x: Array, below: Callable[[Array], Arra
 
 def student_pvalue(name: str, alternative: str, t: Array, df: Array | float) -> Array:
     """Returns the p-value of a statistic that has Student's distribution."""
-    return _pvalue(name, alternative, t, lambda x: special.stdtr(df, x))
+    return symmetric_pvalue(name, alternative, t, lambda x: special.stdtr(df, x))
 
 
 def normal_pvalue(name: str, alternative: str, z: Array) -> Array:
     """Returns the p-value of a statistic that has the normal distribution."""
-    return _pvalue(name, alternative, z, special.ndtr)
+    return symmetric_pvalue(name, alternative, z, special.ndtr)

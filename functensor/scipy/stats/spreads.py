@@ -9,7 +9,7 @@ from ...numpy.quantiles import median, percentile
 from ...primitives.core.annotations import ArrayLike
 from ...primitives.core.annotations import operations as ops
 from ...primitives.core.array import Array
-from .sample_axes import Samples, mean_of_samples
+from .sample_axes import mean_of_samples, samples_along
 
 __all__ = [
     "gzscore", "iqr", "median_abs_deviation", "sem", "variation", "zmap", "zscore",
@@ -47,9 +47,8 @@ def sem(
     >>> stats.sem([1.0, 3.0]).round(12).tolist()
     1.0
     """
-    rows = Samples("sem", [a], axis, nan_policy)
-    (x,) = rows.arrays
-    return rows.restored(_std(x, ddof) / float(x.shape[-1]) ** 0.5, keepdims)
+    (x,), restored = samples_along("sem", [a], axis, nan_policy, keepdims)
+    return restored(_std(x, ddof) / float(x.shape[-1]) ** 0.5)
 
 
 def variation(
@@ -79,9 +78,8 @@ def variation(
     >>> stats.variation([1.0, 3.0]).tolist()
     0.5
     """
-    rows = Samples("variation", [a], axis, nan_policy)
-    (x,) = rows.arrays
-    return rows.restored(_std(x, ddof) / mean_of_samples(x), keepdims)
+    (x,), restored = samples_along("variation", [a], axis, nan_policy, keepdims)
+    return restored(_std(x, ddof) / mean_of_samples(x))
 
 
 def zmap(
@@ -118,9 +116,8 @@ def zmap(
 def _standard_scores(
     name: str, scores: ArrayLike, compare: ArrayLike, axis: Axis, ddof: int, nan_policy: str
 ) -> Array:
-    rows = Samples(name, [compare, scores], axis, nan_policy)
-    x = rows.arrays[0]
-    mean, std = (rows.restored(z, True) for z in (mean_of_samples(x), _std(x, ddof)))
+    (x, _), restored = samples_along(name, [compare, scores], axis, nan_policy, keepdims=True)
+    mean, std = restored(mean_of_samples(x)), restored(_std(x, ddof))
     return (ops.astype(ops.asarray(scores), x.dtype) - mean) / std
 
 
@@ -169,7 +166,7 @@ def gzscore(a: ArrayLike, *, axis: Axis = 0, ddof: int = 0, nan_policy: str = "p
     return _standard_scores("gzscore", logs, logs, axis, ddof, nan_policy)
 
 
-SCALES = {"normal": 1.3489795003921634}
+NORMAL_QUARTILE = 0.6744897501960817
 
 
 def iqr(
@@ -204,17 +201,16 @@ def iqr(
     >>> stats.iqr([0.0, 1.0, 2.0, 3.0, 4.0]).tolist()
     2.0
     """
-    rows = Samples("iqr", [x], axis, nan_policy)
-    (z,) = rows.arrays
+    (z,), restored = samples_along("iqr", [x], axis, nan_policy, keepdims)
     if len(rng) != 2:
         raise ValueError(f"iqr: quantile range must be two element sequence, not {rng!r}")
-    if isinstance(scale, str) and scale not in SCALES:
-        raise ValueError(f"iqr: {scale!r} not a valid scale for `iqr`")
-    low, high = sorted(rng)
-    gap = percentile(z, high, axis=-1, method=interpolation) - percentile(
-        z, low, axis=-1, method=interpolation
-    )
-    return rows.restored(gap / (SCALES[scale] if isinstance(scale, str) else scale), keepdims)
+    if isinstance(scale, str):
+        if scale != "normal":
+            raise ValueError(f"iqr: {scale!r} not a valid scale for `iqr`")
+        scale = 2 * NORMAL_QUARTILE
+    ends = (percentile(z, end, axis=-1, method=interpolation) for end in sorted(rng))
+    low, high = ends
+    return restored((high - low) / scale)
 
 
 def median_abs_deviation(
@@ -248,12 +244,11 @@ def median_abs_deviation(
     >>> stats.median_abs_deviation([0.0, 1.0, 5.0]).tolist()
     1.0
     """
-    rows = Samples("median_abs_deviation", [x], axis, nan_policy)
-    (z,) = rows.arrays
+    (z,), restored = samples_along("median_abs_deviation", [x], axis, nan_policy, keepdims)
     if isinstance(scale, str):
         if scale != "normal":
             raise ValueError(f"median_abs_deviation: {scale} is not a valid scale value.")
-        scale = 0.6744897501960817
+        scale = NORMAL_QUARTILE
     middle = median(z, axis=-1) if center is None else center(z, axis=-1)
     gaps = ops.abs(z - ops.expand_dims(middle, -1))
-    return rows.restored(median(gaps, axis=-1) / scale, keepdims)
+    return restored(median(gaps, axis=-1) / scale)

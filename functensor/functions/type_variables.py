@@ -1,10 +1,15 @@
-"""The type variables in signatures of transformations, which show editors what goes in and out."""
+"""The types in signatures of transformations, which show editors what goes in and comes out."""
 
 from __future__ import annotations
 
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeAlias, TypeVar, overload
 
-__all__ = ["Aux", "P", "R", "T"]
+import numpy as np
+
+from ..primitives.core.annotations import ArrayLike, Number
+
+__all__ = ["Aux", "Batched", "Derivative", "NumberLike", "P", "PullBack", "R", "T", "typed_as"]
 
 # The parameters of the function that is transformed, and what it returns.
 P = ParamSpec("P")
@@ -13,3 +18,52 @@ R = TypeVar("R")
 T = TypeVar("T", bound=Any)
 # The extras that it returns beside, with ``has_aux``.
 Aux = TypeVar("Aux")
+# Values in whose place a transformation returns an ``Array``.
+NumberLike: TypeAlias = np.ndarray[Any, Any] | np.generic | Number
+PullBack: TypeAlias = Callable[[Any], tuple[Any, ...]]
+
+if TYPE_CHECKING:
+    Argument = TypeVar("Argument", contravariant=True)
+    OfNumbers = TypeVar("OfNumbers", covariant=True)
+    OfTree = TypeVar("OfTree", covariant=True)
+    Out = TypeVar("Out", covariant=True)
+
+    class Derivative(Protocol[Argument, P, OfNumbers, OfTree]):
+        """A function with the derivative by its first argument among its results.
+
+        That is an array where the argument is a number or an array of NumPy's, and a tree like the
+        argument otherwise. The first overload is for functions without annotations: lambdas.
+        """
+
+        @overload
+        def __call__(
+            self: Derivative[object, P, Any, OfTree], x: Any, /, *args: P.args, **kwargs: P.kwargs
+        ) -> OfTree: ...
+
+        @overload
+        def __call__(
+            self: Derivative[bool, P, OfNumbers, Any]
+            | Derivative[np.ndarray[Any, Any], P, OfNumbers, Any],
+            x: ArrayLike, /, *args: P.args, **kwargs: P.kwargs,
+        ) -> OfNumbers: ...  # fmt: skip
+
+        @overload
+        def __call__(self, x: Argument, /, *args: P.args, **kwargs: P.kwargs) -> OfTree: ...
+
+    class Batched(Protocol[P, Out]):
+        """A function of batches: arrays, where that of an example takes and returns numbers."""
+
+        @overload
+        def __call__(self: Batched[P, NumberLike], *args: Any, **kwargs: Any) -> Any: ...
+
+        @overload
+        def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Out: ...
+
+
+def typed_as(model: T) -> Callable[[Callable[..., Any]], T]:
+    """Returns a decorator that changes nothing; type checkers read the model's overloads."""
+
+    def decorator(fun: Callable[..., Any]) -> Any:
+        return fun
+
+    return decorator

@@ -43,7 +43,7 @@ from .tensor_entrance import entrance
 if TYPE_CHECKING:
     from typing import Concatenate
 
-    from ..functions.type_variables import Aux, P, R, T
+    from ..functions.type_variables import Aux, Derivative, NumberLike, P, PullBack, R, T
 
 __all__ = ["grad", "value_and_grad", "vjp"]
 
@@ -52,14 +52,14 @@ __all__ = ["grad", "value_and_grad", "vjp"]
 def grad(
     fun: Callable[Concatenate[T, P], Any], *, has_aux: Literal[False] = ...,
     allow_int: bool = ..., holomorphic: bool = ...,
-) -> Callable[Concatenate[T, P], T]: ...  # fmt: skip
+) -> Derivative[T, P, Array, T]: ...  # fmt: skip
 
 
 @overload
 def grad(
     fun: Callable[Concatenate[T, P], tuple[Any, Aux]], *, has_aux: Literal[True],
     allow_int: bool = ..., holomorphic: bool = ...,
-) -> Callable[Concatenate[T, P], tuple[T, Aux]]: ...  # fmt: skip
+) -> Derivative[T, P, tuple[Array, Aux], tuple[T, Aux]]: ...  # fmt: skip
 
 
 @overload
@@ -104,8 +104,8 @@ def grad(
         dtypes of the argument: a tuple for several positions, a dict for several names, and where
         both are given a pair of what is returned for each; with ``has_aux`` a pair of that and the
         extras. A gradient by a complex argument is the derivative along the real axis minus i
-        times that along the imaginary one, as in JAX. Type checkers give the gradient the type
-        of the argument: ``Array``, or a tree of them.
+        times that along the imaginary one, as in JAX. Type checkers call it an
+        ``Array`` where ``fun`` takes a number, and else of the argument's type.
 
     Raises:
         NonScalarOutputError: the output is not one real number.
@@ -119,35 +119,39 @@ def grad(
     {'scale': Array(8., dtype=float64, device='cpu')}
     """
     options = {"has_aux": has_aux, "allow_int": allow_int, "holomorphic": holomorphic}
-    both = differentiated("grad", fun, argnums, argnames, **options)
-
-    def gradient(*args: Any, **kwargs: Any) -> Any:
-        value, gradients = both(*args, **kwargs)
-        return (gradients, value[1]) if has_aux else gradients
-
+    gradient = differentiated("grad", fun, argnums, argnames, with_value=False, **options)
     return transformed(gradient, fun, grad, fun, argnums, argnames, **options)
 
 
 @overload
 def value_and_grad(
-    fun: Callable[Concatenate[T, P], R], *, has_aux: bool = ...,
+    fun: Callable[Concatenate[T, P], Any], *, has_aux: Literal[False] = ...,
     allow_int: bool = ..., holomorphic: bool = ...,
-) -> Callable[Concatenate[T, P], tuple[R, T]]: ...  # fmt: skip
+) -> Derivative[T, P, tuple[Array, Array], tuple[Array, T]]: ...  # fmt: skip
 
 
 @overload
 def value_and_grad(
-    fun: Callable[P, R], argnums: int | Sequence[int] | None,
+    fun: Callable[Concatenate[T, P], tuple[Any, Aux]], *, has_aux: Literal[True],
+    allow_int: bool = ..., holomorphic: bool = ...,
+) -> Derivative[
+    T, P, tuple[tuple[Array, Aux], Array], tuple[tuple[Array, Aux], T]
+]: ...  # fmt: skip
+
+
+@overload
+def value_and_grad(
+    fun: Callable[P, Any], argnums: int | Sequence[int] | None,
     argnames: str | Sequence[str] | None = ..., *, has_aux: bool = ..., allow_int: bool = ...,
     holomorphic: bool = ...,
-) -> Callable[P, tuple[R, Any]]: ...  # fmt: skip
+) -> Callable[P, tuple[Any, Any]]: ...  # fmt: skip
 
 
 @overload
 def value_and_grad(
-    fun: Callable[P, R], *, argnames: str | Sequence[str], has_aux: bool = ...,
+    fun: Callable[P, Any], *, argnames: str | Sequence[str], has_aux: bool = ...,
     allow_int: bool = ..., holomorphic: bool = ...,
-) -> Callable[P, tuple[R, Any]]: ...  # fmt: skip
+) -> Callable[P, tuple[Any, Any]]: ...  # fmt: skip
 
 
 def value_and_grad(
@@ -191,8 +195,12 @@ def differentiated(
     has_aux: bool = False,
     allow_int: bool = False,
     holomorphic: bool = False,
+    with_value: bool = True,
 ) -> Callable[..., Any]:
-    """Does as `value_and_grad`, under the name by which messages call the transformation."""
+    """Does as `value_and_grad`, under the name by which messages call the transformation.
+
+    Without the value, it does as `grad`.
+    """
     check_function(name, fun)
     check_argnums(name, argnums, argnames)
 
@@ -200,7 +208,7 @@ def differentiated(
         if entrance.classes and entrance.is_met((args, kwargs)):
             # Made anew: a function that names itself would live until the garbage is collected.
             options = {"has_aux": has_aux, "allow_int": allow_int, "holomorphic": holomorphic}
-            again = differentiated(name, fun, argnums, argnames, **options)
+            again = differentiated(name, fun, argnums, argnames, with_value=with_value, **options)
             return entrance.lift(again, args, kwargs)
         selection = Selection(fun, args, kwargs, argnums, argnames)
         leaves, treedef = tree.flatten(selection.values)
@@ -208,14 +216,8 @@ def differentiated(
         if holomorphic:
             check_holomorphic(fun, leaves, name, "inputs")
         trace = ReverseTrace(base_trace(), name, fun)
-        tracers = [
-            trace.input(trace.argument(leaf), partial(selection.path, i))
-            if is_inexact(leaf)
-            else leaf
-            for i, leaf in enumerate(leaves)
-        ]
-        selected = treedef.unflatten(tracers)
-        out = run(trace, selection.call, (fun, selected))
+        tracers = _input_tracers(trace, leaves, selection.path)
+        out = run(trace, selection.call, (fun, treedef.unflatten(tracers)))
         aux = None
         if has_aux:
             out, aux = pair_of(fun, out)
@@ -241,18 +243,22 @@ def differentiated(
                     one = ops.broadcast_to(one, known.shape)
                 grads = backward([(node, one)], consume=True)
             gradients = [
-                _gradient_of(grads, tracer) if is_inexact(leaf) else wrap(zeros_like(leaf))
-                for leaf, tracer in zip(leaves, tracers, strict=True)
+                # Leaves of integers have no node.
+                wrap(grads[t.node] if t is not leaf and t.node in grads else zeros_like(leaf))
+                for leaf, t in zip(leaves, tracers, strict=True)
             ]
         if trace.parent.staging:
             trace.parent.note_gradients(leaves, gradients)
         elif taken_gradients.watched and leaves:
             taken_gradients.note(leaves[0], gradients[0])
         plain = plain_arrays(leaves)
-        value = apart_from(value, plain)
+        found = treedef.unflatten(gradients)
         if has_aux:
-            value = (value, tree.map(partial(trace.released, given=plain), aux))
-        return value, treedef.unflatten(gradients)
+            aux = tree.map(partial(trace.released, given=plain), aux)
+        if not with_value:
+            return (found, aux) if has_aux else found
+        value = apart_from(value, plain)
+        return (value, aux) if has_aux else value, found
 
     return update_wrapper(value_and_gradient, fun)
 
@@ -276,14 +282,20 @@ class KeepingTrace(ReverseTrace):
 
 @overload
 def vjp(
+    fun: Callable[..., NumberLike], *primals: Any, has_aux: Literal[False] = ...
+) -> tuple[Array, PullBack]: ...
+
+
+@overload
+def vjp(
     fun: Callable[..., R], *primals: Any, has_aux: Literal[False] = ...
-) -> tuple[R, Callable[[Any], tuple[Any, ...]]]: ...
+) -> tuple[R, PullBack]: ...
 
 
 @overload
 def vjp(
     fun: Callable[..., tuple[R, Aux]], *primals: Any, has_aux: Literal[True]
-) -> tuple[R, Callable[[Any], tuple[Any, ...]], Aux]: ...
+) -> tuple[R, PullBack, Aux]: ...
 
 
 def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
@@ -337,24 +349,15 @@ def pulled_back(
     trace = (KeepingTrace if keeps else ReverseTrace)(base_trace(), name, fun)
     # What is ours already is not copied once more.
     given = [wrap(leaf) if type(leaf) is ndarray and is_inexact(leaf) else leaf for leaf in leaves]
-    tracers = [
-        trace.input(trace.argument(leaf), partial(path, i)) if is_inexact(leaf) else leaf
-        for i, leaf in enumerate(given)
-    ]
+    tracers = _input_tracers(trace, given, path)
     out = run(trace, fun, treedef.unflatten(tracers))
     aux = None
     if has_aux:
         out, aux = pair_of(fun, out)
     out_leaves, out_treedef = tree.flatten(out)
     outputs = [_output_node(trace, leaf) for leaf in out_leaves]
-    kinds = [shape_dtype(value) for value, _ in outputs]
-    nodes = [node for _, node in outputs]
-    places = [device_of(value) for value, _ in outputs]
-    inputs = [
-        t.node if isinstance(t, ReverseTracer) and t.owner is trace else None for t in tracers
-    ]
-
-    roots = list(zip(kinds, nodes, places, strict=True))
+    roots = [(shape_dtype(value), node, device_of(value)) for value, node in outputs]
+    inputs = [None if t is leaf else t.node for leaf, t in zip(given, tracers, strict=True)]
     pull = _pull_back(name, fun, trace, (leaves, inputs, treedef), (out_treedef, roots))
     public = out_treedef.unflatten([wrap(value) for value, _ in outputs])
     if has_aux:
@@ -419,11 +422,12 @@ def leaf_path(primals: Any, index: int) -> str:
     return f"argument {position.value}{tree.keystr(tuple(rest))}"
 
 
-def _gradient_of(grads: dict[Any, Any], tracer: ReverseTracer) -> Any:
-    node = tracer.node
-    if node in grads:
-        return wrap(grads[node])
-    return wrap(zeros_like(tracer.value))
+def _input_tracers(trace: ReverseTrace, leaves: list[Any], path: Callable[[int], str]) -> list[Any]:
+    """Returns the leaves of arguments as a trace's tracers, those of integers as they are."""
+    return [
+        trace.input(trace.argument(leaf), partial(path, i)) if is_inexact(leaf) else leaf
+        for i, leaf in enumerate(leaves)
+    ]
 
 
 def _output_node(trace: ReverseTrace, out: Any) -> tuple[Any, Any]:

@@ -291,11 +291,7 @@ def _by_a_linear_function(
 
 
 def _jacobian_by_columns(
-    name: str,
-    call: Callable[..., Any],
-    selection: Selection,
-    has_aux: bool,
-    chunk_size: int | None,
+    name: str, call: Callable[..., Any], selection: Selection, has_aux: bool, chunk_size: int | None
 ) -> Any:
     values = selection.values
     leaves, treedef = tree.flatten(values)

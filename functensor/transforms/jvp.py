@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from ..backends.errors.public_functions import check_function, guarded
 from ..functions.arguments import Selection, check_argnums, check_inexact
+from ..functions.type_variables import typed_as
 from ..functions.wrapping import transformed
 from ..primitives.core.annotations import ArrayLike
 from ..primitives.core.annotations import operations as ops
@@ -35,12 +36,20 @@ from ..traces.forward import ForwardTrace, ForwardTracer, zeros_like
 from ..traces.reverse import cotangent_of, is_inexact
 from ..tree import TreeDef
 from ..tree import containers as tree
-from .grad import check_holomorphic, check_kind, differentiated, leaf_path, pair_of, pulled_back
+from .grad import (
+    check_holomorphic,
+    check_kind,
+    differentiated,
+    grad,
+    leaf_path,
+    pair_of,
+    pulled_back,
+)
 from .linear_functions import linear_transpose
 from .tensor_entrance import entrance
 
 if TYPE_CHECKING:
-    from ..functions.type_variables import Aux, P, R
+    from ..functions.type_variables import Aux, NumberLike, R
     from ..primitives.core.array import Array
 
 # Old pickles look for `linear_transpose` here.
@@ -49,20 +58,23 @@ __all__ = ["elementwise_grad", "hvp", "jvp", "linear_transpose", "linearize"]
 
 @overload
 def jvp(
-    fun: Callable[..., R],
-    primals: Sequence[Any],
-    tangents: Sequence[Any],
+    fun: Callable[..., NumberLike], primals: Sequence[Any], tangents: Sequence[Any],
     has_aux: Literal[False] = ...,
-) -> tuple[R, R]: ...
+) -> tuple[Array, Array]: ...  # fmt: skip
 
 
 @overload
 def jvp(
-    fun: Callable[..., tuple[R, Aux]],
-    primals: Sequence[Any],
-    tangents: Sequence[Any],
+    fun: Callable[..., R], primals: Sequence[Any], tangents: Sequence[Any],
+    has_aux: Literal[False] = ...,
+) -> tuple[R, R]: ...  # fmt: skip
+
+
+@overload
+def jvp(
+    fun: Callable[..., tuple[R, Aux]], primals: Sequence[Any], tangents: Sequence[Any],
     has_aux: Literal[True],
-) -> tuple[R, R, Aux]: ...
+) -> tuple[R, R, Aux]: ...  # fmt: skip
 
 
 def jvp(
@@ -110,14 +122,18 @@ def pushed_forward(
     out, out_tangents, aux = _push_forward(
         fun, base, leaves, treedef, directions, has_aux, name, path
     )
-    out_leaves, out_treedef = tree.flatten(out)
+    result = out, _with_zeros(base, *tree.flatten(out), out_tangents)
+    return (*result, aux) if has_aux else result
+
+
+def _with_zeros(base: Trace, leaves: list[Any], treedef: TreeDef, tangents: list[Any]) -> Any:
+    """Returns a tree of tangents, zeros where an output has none."""
     with under(base):
         filled = [
             wrap(zeros_like(leaf) if t is None else t)
-            for leaf, t in zip(out_leaves, out_tangents, strict=True)
+            for leaf, t in zip(leaves, tangents, strict=True)
         ]
-    result = out, out_treedef.unflatten(filled)
-    return (*result, aux) if has_aux else result
+    return treedef.unflatten(filled)
 
 
 def _check_sequences(name: str, fun: Callable[..., Any], primals: Any, tangents: Any) -> None:
@@ -154,18 +170,15 @@ def _directions(
                 )
             )
     base = base_trace()
+    directions: list[Any] = []
     with under(base):
-        what = f"a tangent of {name}"
-        placed = [
-            required_on(to_buffer(owned(t)) if base is RAW else owned(t), device_of(leaf), what)
-            if is_inexact(leaf)
-            else None
-            for leaf, t in zip(leaves, given, strict=True)
-        ]
-        return [
-            None if t is None else cotangent_of(shape_dtype(leaf), t, "tangent", "argument")
-            for leaf, t in zip(leaves, placed, strict=True)
-        ]
+        for leaf, t in zip(leaves, given, strict=True):
+            if is_inexact(leaf):
+                t = to_buffer(owned(t)) if base is RAW else owned(t)
+                t = required_on(t, device_of(leaf), f"a tangent of {name}")
+                t = cotangent_of(shape_dtype(leaf), t, "tangent", "argument")
+            directions.append(t if is_inexact(leaf) else None)
+    return directions
 
 
 def _push_forward(
@@ -204,6 +217,12 @@ def _split_tangent(trace: ForwardTrace, leaf: ArrayLike, plain: list[Any]) -> tu
     if isinstance(leaf, ForwardTracer) and leaf.owner is trace:
         return apart_from(leaf.value, plain), leaf.tangent
     return apart_from(trace.lift(owned(leaf)), plain), None
+
+
+@overload
+def linearize(
+    fun: Callable[..., NumberLike], *primals: Any, has_aux: Literal[False] = ...
+) -> tuple[Array, Callable[..., Array]]: ...
 
 
 @overload
@@ -278,22 +297,14 @@ def linearized(
             images = program.run([wrap(t) for t in given if t is not None])
         for i, t in zip(found, images, strict=True):
             results[i] = t
-        with under(base):
-            filled = [
-                wrap(zeros_like(leaf) if t is None else t)
-                for leaf, t in zip(out_leaves, results, strict=True)
-            ]
-        return out_treedef.unflatten(filled)
+        return _with_zeros(base, out_leaves, out_treedef, results)
 
     pushing = guarded(linear, f"{name}({function_name(fun)})[1]")
     return (out, pushing, aux) if has_aux else (out, pushing)
 
 
 def hvp(
-    fun: Callable[..., Any],
-    primals: Sequence[Any],
-    tangents: Sequence[Any],
-    has_aux: bool = False,
+    fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False
 ) -> Any:
     """Computes the product of a scalar function's Hessian with a vector, without the Hessian.
 
@@ -317,47 +328,12 @@ def hvp(
     """
     _check_sequences("hvp", fun, primals, tangents)
     argnums = 0 if len(primals) == 1 else tuple(range(len(primals)))
-    both = differentiated("hvp", fun, argnums, has_aux=has_aux)
-
-    def gradient(*args: Any) -> Any:
-        value, gradients = both(*args)
-        return (gradients, value[1]) if has_aux else gradients
-
-    _, product, *aux = pushed_forward(
-        "hvp", update_wrapper(gradient, fun), primals, tangents, has_aux
-    )
+    gradient = differentiated("hvp", fun, argnums, has_aux=has_aux, with_value=False)
+    _, product, *aux = pushed_forward("hvp", gradient, primals, tangents, has_aux)
     return (product, aux[0]) if has_aux else product
 
 
-@overload
-def elementwise_grad(
-    fun: Callable[P, Any], *, has_aux: Literal[False] = ..., allow_int: bool = ...,
-    holomorphic: bool = ...,
-) -> Callable[P, Array]: ...  # fmt: skip
-
-
-@overload
-def elementwise_grad(
-    fun: Callable[P, tuple[Any, Aux]], *, has_aux: Literal[True], allow_int: bool = ...,
-    holomorphic: bool = ...,
-) -> Callable[P, tuple[Array, Aux]]: ...  # fmt: skip
-
-
-@overload
-def elementwise_grad(
-    fun: Callable[P, Any], argnums: int | Sequence[int] | None,
-    argnames: str | Sequence[str] | None = ..., *, has_aux: bool = ..., allow_int: bool = ...,
-    holomorphic: bool = ...,
-) -> Callable[P, Any]: ...  # fmt: skip
-
-
-@overload
-def elementwise_grad(
-    fun: Callable[P, Any], *, argnames: str | Sequence[str], has_aux: bool = ...,
-    allow_int: bool = ..., holomorphic: bool = ...,
-) -> Callable[P, Any]: ...  # fmt: skip
-
-
+@typed_as(grad)
 def elementwise_grad(
     fun: Callable[..., Any],
     argnums: int | Sequence[int] | None = None,
@@ -392,17 +368,11 @@ def elementwise_grad(
     Array([ 6., 12.], dtype=float64, device='cpu')
     """
     check_argnums("elementwise_grad", argnums, argnames)
+    options = {"has_aux": has_aux, "allow_int": allow_int, "holomorphic": holomorphic}
 
     def derivative(*args: Any, **kwargs: Any) -> Any:
         if entrance.classes and entrance.is_met((args, kwargs)):
-            again = elementwise_grad(
-                fun,
-                argnums,
-                argnames,
-                has_aux=has_aux,
-                allow_int=allow_int,
-                holomorphic=holomorphic,
-            )
+            again = elementwise_grad(fun, argnums, argnames, **options)
             return entrance.lift(again, args, kwargs)
         selection = Selection(fun, args, kwargs, argnums, argnames)
         leaves = tree.leaves(selection.values)
@@ -422,14 +392,4 @@ def elementwise_grad(
         (result,) = pull(ones)
         return (result, aux[0]) if has_aux else result
 
-    return transformed(
-        derivative,
-        fun,
-        elementwise_grad,
-        fun,
-        argnums,
-        argnames,
-        has_aux=has_aux,
-        allow_int=allow_int,
-        holomorphic=holomorphic,
-    )
+    return transformed(derivative, fun, elementwise_grad, fun, argnums, argnames, **options)

@@ -13,13 +13,8 @@ from ..backends.errors.public_functions import guarded
 from ..backends.restoring import quiet
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array, Tracer
-from ..primitives.core.buffers import (
-    beside,
-    wrap,
-)
-from ..primitives.core.errors import (
-    function_name,
-)
+from ..primitives.core.buffers import beside, wrap
+from ..primitives.core.errors import function_name
 from ..primitives.core.shape_dtype import finfo, shape_dtype
 from ..primitives.core.trace import base_trace, under
 from ..traces.forward import zeros_like

@@ -21,7 +21,7 @@ from ..tree import containers as tree
 from .tensor_entrance import entrance
 
 if TYPE_CHECKING:
-    from ..functions.type_variables import P, R
+    from ..functions.type_variables import Batched, P, R
     from ..primitives.core.array import Array
 
 __all__ = ["vmap"]
@@ -34,7 +34,7 @@ def vmap(
     *,
     axis_size: int | None = None,
     axis_name: Hashable | None = None,
-) -> Callable[P, R]:
+) -> Batched[P, R]:
     """Returns a function that maps ``fun`` over axes of its arguments, all examples at once.
 
     Args:

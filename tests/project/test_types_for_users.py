@@ -19,6 +19,10 @@ ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".mypy_cache" / "user"
 # A comment is what the line reveals, or says that it is an error.
 SCRIPT = """\
+from typing import Any
+
+import numpy
+
 import functensor as ft
 import functensor.numpy as np
 from functensor import Array
@@ -32,6 +36,10 @@ def model(params: Params, x: Array) -> Array:
 
 def loss_and_size(params: Params, x: Array) -> tuple[Array, int]:
     return model(params, x), 3
+
+
+def tensor_loss(w: ft.Tensor) -> Array:
+    return np.sum(w * w)
 
 
 @ft.jit
@@ -52,7 +60,7 @@ reveal_type(np.linalg.eigh(x).eigenvalues)  # Array
 reveal_type(np.meshgrid(x, x))  # tuple[Array, ...]
 reveal_type(np.shape(x))  # tuple[int, ...]
 reveal_type(np.iscomplexobj(x))  # bool
-reveal_type(ft.grad(model))  # (dict[str, Array], x: Array) -> dict[str, Array]
+reveal_type(ft.grad(model)(params, x))  # dict[str, Array]
 reveal_type(ft.grad(model, argnums=1))  # (params: dict[str, Array], x: Array) -> Any
 reveal_type(ft.grad(model, argnames="x"))  # (params: dict[str, Array], x: Array) -> Any
 reveal_type(ft.grad(loss_and_size, has_aux=True)(params, x))  # tuple[dict[str, Array], int]
@@ -62,7 +70,7 @@ reveal_type(ft.vmap(ft.grad(model), (None, 0))(params, x))  # dict[str, Array]
 reveal_type(ft.elementwise_grad(np.sinc)(x))  # Array
 ft.grad(lambda p: model(p, x))(params)
 ft.value_and_grad(lambda p, scale: scale * model(p, x))(params, 2.0)
-reveal_type(ft.vmap(model, in_axes=(None, 0)))  # (params: dict[str, Array], x: Array) -> Array
+reveal_type(ft.vmap(model, in_axes=(None, 0))(params, x))  # Array
 reveal_type(ft.vmap(lambda row: np.diff(row))(x))  # Array
 reveal_type(ft.hessian(model))  # (params: dict[str, Array], x: Array) -> Any
 reveal_type(ft.checkpoint(model))  # (params: dict[str, Array], x: Array) -> Array
@@ -73,6 +81,41 @@ reveal_type(ft.vjp(model, params, x))  # tuple[Array, (Any) -> tuple[Any, ...]]
 reveal_type(ft.vjp(loss_and_size, params, x, has_aux=True)[2])  # int
 reveal_type(ft.jvp(model, (params, x), (params, x)))  # tuple[Array, Array]
 reveal_type(ft.linearize(model, params, x)[0])  # Array
+
+
+# Numbers and arrays of NumPy's go in, and arrays come out.
+def cube(x: float) -> float:
+    return x**3
+
+
+def norm(x: numpy.ndarray[Any, Any], scale: float = 1.0) -> Array:
+    return np.sum(x * x) * scale
+
+
+def cube_and_name(x: float) -> tuple[float, str]:
+    return x**3, "cube"
+
+
+reveal_type(ft.grad(cube)(3.0))  # Array
+slope = ft.grad(cube)
+reveal_type(ft.grad(slope)(3.0))  # Array
+ft.grad(ft.grad(cube))(3.0)
+reveal_type(ft.grad(norm)(numpy.ones(3), scale=2.0))  # Array
+reveal_type(ft.grad(cube_and_name, has_aux=True)(3.0))  # tuple[Array, str]
+reveal_type(ft.grad(np.sin)(3.0))  # Array
+ft.grad(lambda t: ft.grad(lambda s: s**3)(t))(3.0)
+reveal_type(ft.elementwise_grad(cube)(3.0))  # Array
+reveal_type(ft.value_and_grad(cube)(3.0))  # tuple[Array, Array]
+reveal_type(ft.value_and_grad(cube_and_name, has_aux=True)(3.0)[0][1])  # str
+reveal_type(ft.vjp(cube, 3.0)[0])  # Array
+reveal_type(ft.jvp(cube, (3.0,), (1.0,)))  # tuple[Array, Array]
+reveal_type(ft.linearize(cube, 3.0)[1](1.0))  # Array
+reveal_type(ft.vmap(cube)(x))  # Any
+reveal_type(ft.vmap(ft.grad(cube))(x))  # Array
+reveal_type(ft.jit(ft.grad(cube))(3.0))  # Array
+reveal_type(ft.grad(tensor_loss)(ft.tensor([1.0])))  # Tensor
+ft.vmap(lambda row: ft.grad(lambda s: np.sum(s * s))(row))(x)
+ft.grad(norm)(numpy.ones(3), 1.0, 2.0)  # error
 step(x, rate="fast")  # error
 ft.grad(model)(params)  # error
 np.diff(x, n="once")  # error
@@ -120,7 +163,8 @@ def test_mypy_tells_users_what_goes_in_and_comes_out(tmp_path):
         # As pyright writes it.
         revealed = revealed.replace("def (", "(")
         revealed = re.sub(r"^Jitted\[\[(.*)\], ", r"Jitted[(\1), ", revealed)
-        found[int(number)] = "error" if kind == "error" else revealed
+        # Notes on an error follow it.
+        found.setdefault(int(number), "error" if kind == "error" else revealed)
     assert found == expected()
 
 

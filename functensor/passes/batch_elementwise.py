@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..primitives.core.index_key import IndexKey
 from ..primitives.core.registry import registry
 from ..primitives.core.shape_dtype import ShapeDtype
-from ..programs.program import Equation, Program, Variable, type_of
+from ..programs.program import Equation, Program, Variable, type_of, with_replaced
 from . import batch_elementwise_groups
 from .batch_elementwise_groups import (
     Chain,
@@ -113,7 +113,7 @@ class Rows:
     ) -> Variable:
         """Adds an equation in the place of one; returns what it makes."""
         out = Variable(known, of.outputs[0].device)
-        self.append(Equation(primitive, operands, params, [out], of.line, of.scope))
+        self.append(of.by(primitive, operands, params, [out]))
         return out
 
     def append(self, equation: Equation) -> None:
@@ -290,12 +290,10 @@ def written_group(
         if number not in order.taken
     ]
     things.sort(key=lambda thing: thing[0])
-    known = rows.known
     for _, thing in things:
         if type(thing) is Equation:
             rows.append(thing)
         else:
             GROUP_WRITERS[type(thing)](rows, thing)
     rows.take_out(program.outputs)
-    outputs = [known.get(x, x) if type(x) is Variable else x for x in program.outputs]
-    return program.with_equations(rows.new, outputs)
+    return program.with_equations(rows.new, with_replaced(program.outputs, rows.known))

@@ -232,11 +232,8 @@ class _Slices:
             if found is not None:
                 members.setdefault(found[0], set()).add(found[1])
                 self.products[out] = found[0]
-        self.groups = {
-            key: _most(key)
-            for key, numbers in members.items()
-            if len(numbers) >= _most(key)
-        }
+        needed = {key: _fewest(key) for key in members}
+        self.groups = {key: n for key, n in needed.items() if len(members[key]) >= n}
         self.products = {out: key for out, key in self.products.items() if key in self.groups}
         self.made: dict[Any, Any] = {}
         self.rows = _row_count(program, self.products) if self.groups else {}
@@ -274,14 +271,7 @@ class _Slices:
             total = self.sums[key] = sweep.add("add", [product, row], {}, equation)
         taken = sweep.made[parts[place]].params
         part = sweep.add("index", [total], taken, equation, equation.outputs[0].type)
-        return Equation(
-            equation.primitive,
-            [part, parts[1 - place]],
-            {},
-            equation.outputs,
-            equation.line,
-            equation.scope,
-        )
+        return equation.by(equation.primitive, [part, parts[1 - place]], {})
 
     def _product(self, sweep: Sweep, key: Any, of: Equation) -> Rewritten:
         """Multiplies all slices, laid one below the other, so that each of the results is whole."""
@@ -295,7 +285,7 @@ class _Slices:
         return sweep.add("reshape", [product], {"shape": shape}, of)
 
 
-def _most(key: tuple[Variable, int, Any]) -> int:
+def _fewest(key: tuple[Variable, int, Any]) -> int:
     """Returns how many slices of an array there have to be."""
     return max(FEWEST_JOINED_PRODUCTS, key[0].type.shape[key[1]] // 2)
 

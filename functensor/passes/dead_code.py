@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..programs.program import Program, Variable, used
+from ..programs.program import Program, live_equations
 
 __all__ = ["dead_code"]
 
@@ -20,14 +20,5 @@ def dead_code(program: Program) -> Program:
         b: float64[2] = sin(a)
         return b
     """
-    needed = set(used(program.outputs))
-    live = []
-    for equation in reversed(program.equations):
-        if not needed.isdisjoint(equation.outputs):
-            live.append(equation)
-            for x in equation.operands:
-                if type(x) is Variable:
-                    needed.add(x)
-    if len(live) == len(program.equations):
-        return program
-    return program.with_equations(live[::-1])
+    live = live_equations(program.equations, program.outputs)
+    return program if len(live) == len(program.equations) else program.with_equations(live)

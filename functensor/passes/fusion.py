@@ -9,7 +9,7 @@ from math import prod
 from typing import Any
 
 from ..programs.named_scope import common_scope
-from ..programs.program import Equation, Operand, Program, Variable, type_of, used
+from ..programs.program import Equation, Operand, Program, Variable, live_equations, type_of, used
 from .fused_region import (
     Kinds,
     Place,
@@ -388,18 +388,8 @@ def _equations_in_order(
             waiting[follower] -= 1
             if not waiting[follower]:
                 heapq.heappush(free, follower)
-    return _without_unused(order, program.outputs)
-
-
-def _without_unused(equations: list[Equation], outputs: Sequence[Operand]) -> list[Equation]:
-    """Drops the moves that regions have taken in."""
-    needed = set(used(outputs))
-    kept: list[Equation] = []
-    for equation in reversed(equations):
-        if not needed.isdisjoint(equation.outputs):
-            kept.append(equation)
-            needed.update(used(equation.operands))
-    return kept[::-1]
+    # Regions have taken in some moves.
+    return live_equations(order, program.outputs)
 
 
 class _Builder:
@@ -447,33 +437,22 @@ class _Builder:
                 source = tuple([None if n == 1 else next(axes) for n in type_of(x).shape])
             out = Variable(move.outputs[0].type, move.outputs[0].device)
             operand = input_for(x, source)
-            body.append(
-                Equation(move.primitive, [operand], move.params, [out], move.line, move.scope)
-            )
+            body.append(move.by(move.primitive, [operand], move.params, [out]))
             return out
 
         inputs: list[Variable] = []
         for i in members:
             equation = equations[i]
-            inner: list[Operand] = []
-            for n, x in enumerate(equation.operands):
-                if type(x) is Variable and x in env:
-                    inner.append(env[x])
-                else:
-                    inner.append(input_for(x, self.clusters.operand_place(i, n)))
+            inner = [
+                env[x]
+                if type(x) is Variable and x in env
+                else input_for(x, clusters.operand_place(i, n))
+                for n, x in enumerate(equation.operands)
+            ]
             (old,) = equation.outputs
             out = env[old] = Variable(old.type, old.device)
             places[out] = clusters.places[i]
-            body.append(
-                Equation(
-                    equation.primitive,
-                    inner,
-                    equation.params,
-                    [out],
-                    equation.line,
-                    equation.scope,
-                )
-            )
+            body.append(equation.by(equation.primitive, inner, equation.params, [out]))
         outs = [v for v in env if self._leaves(v, set(members))]
         region = Program("fused", inputs, body, [env[v] for v in outs])
         line = equations[members[0]].line

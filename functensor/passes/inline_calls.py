@@ -8,7 +8,7 @@ from typing import Any
 from ..primitives.core.registry import registry
 from ..primitives.identities import checkpoint_name
 from ..programs.named_scope import joined_scope
-from ..programs.program import Equation, Program, Variable, type_of
+from ..programs.program import Equation, Program, Variable, type_of, with_replaced
 
 __all__ = ["inlined"]
 
@@ -41,7 +41,7 @@ def inlined(program: Program) -> Program:
     equations: list[Equation] = []
     known: dict[Variable, Any] = {}
     _append(program.equations, known, equations)
-    return program.with_equations(equations, _replaced_operands(program.outputs, known))
+    return program.with_equations(equations, with_replaced(program.outputs, known))
 
 
 def _is_named(equation: Equation) -> bool:
@@ -64,50 +64,37 @@ def _body(equation: Equation) -> Program | None:
     return body if given == wanted and made == said else None
 
 
-def _replaced_operands(operands: Sequence[Any], known: dict[Variable, Any]) -> list[Any]:
-    return [known.get(x, x) if type(x) is Variable else x for x in operands]
-
-
 def _append(
     source: Sequence[Equation], known: dict[Variable, Any], equations: list[Equation]
 ) -> None:
     """Adds equations whose operands are looked up among what is known."""
     for equation in source:
         if _is_named(equation):
-            (known[equation.outputs[0]],) = _replaced_operands(equation.operands, known)
+            (known[equation.outputs[0]],) = with_replaced(equation.operands, known)
             continue
         body = _body(equation)
         if body is None:
             equations.append(equation.over(known))
             continue
         inner: dict[Variable, Any] = dict(
-            zip(body.inputs, _replaced_operands(equation.operands, known), strict=True)
+            zip(body.inputs, with_replaced(equation.operands, known), strict=True)
         )
         _append([_renamed(part, inner, equation) for part in body.equations], inner, equations)
         for variable, out in zip(equation.outputs, body.outputs, strict=True):
             # What a call within it gave has taken another variable's place.
-            (value,) = _replaced_operands(_replaced_operands([out], inner), inner)
+            (value,) = with_replaced(with_replaced([out], inner), inner)
             if type_of(value) == variable.type:
                 known[variable] = value
                 continue
             # A weak scalar leaves a call as an array.
             params = {"dtype": variable.type.dtype}
-            cast = Equation(
-                registry["astype"], [value], params, [variable], equation.line, equation.scope
-            )
-            equations.append(cast)
+            equations.append(equation.by(registry["astype"], [value], params, [variable]))
 
 
 def _renamed(equation: Equation, inner: dict[Variable, Any], call: Equation) -> Equation:
     """Returns an equation with variables of its own, since a program may be inlined twice."""
     outputs = [Variable(v.type, v.device) for v in equation.outputs]
-    operands = _replaced_operands(equation.operands, inner)
+    operands = with_replaced(equation.operands, inner)
     inner.update(zip(equation.outputs, outputs, strict=True))
-    return Equation(
-        equation.primitive,
-        operands,
-        equation.params,
-        outputs,
-        equation.line or call.line,
-        joined_scope(call.scope, equation.scope),
-    )
+    line, scope = equation.line or call.line, joined_scope(call.scope, equation.scope)
+    return Equation(equation.primitive, operands, equation.params, outputs, line, scope)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.registry import registry
 from ..primitives.core.shape_dtype import ShapeDtype
-from ..programs.program import Equation, Operand, Program, Variable, type_of
+from ..programs.program import Equation, Operand, Program, Variable, type_of, with_replaced
 
 if TYPE_CHECKING:
     from ..primitives.core.primitive_like import PrimitiveLike
@@ -68,12 +68,8 @@ class Sweep:
                 given = self._rules.get(primitive.name)
                 if given is None and primitive.family == "elementwise":
                     given = self._rules.get(ELEMENTWISE)
-            names = self._names
-            found = [
-                r
-                for r in given or ()
-                if r not in _needed_primitives or _needed_primitives[r] in names
-            ]
+            names, needed = self._names, _needed_primitives
+            found = [r for r in given or () if r not in needed or needed[r] in names]
             self.ready[primitive] = found
         return found
 
@@ -115,7 +111,7 @@ class Sweep:
             known = primitive.infer(primitive, *map(type_of, operands), **params)
         self._meet(primitive)
         out = Variable(known, of.outputs[0].device)
-        self.append(Equation(primitive, operands, params, [out], of.line, of.scope))
+        self.append(of.by(primitive, operands, params, [out]))
         for x in operands:
             if type(x) is Variable:
                 self.uses[x] = self.uses.get(x, 0) + 1
@@ -212,5 +208,4 @@ def swept(
             made[equation.outputs[0]] = equation
     if not changed:
         return program
-    outputs = [known.get(x, x) if type(x) is Variable else x for x in program.outputs]
-    return program.with_equations(sweep.equations, outputs)
+    return program.with_equations(sweep.equations, with_replaced(program.outputs, known))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from ..primitives.core.registry import registry
-from ..programs.program import Equation, Program, Variable, used
+from ..programs.program import Equation, Program, Variable
 from .dead_code import dead_code
 
 __all__ = ["scatter_updates"]
@@ -27,8 +25,7 @@ def scatter_updates(program: Program) -> Program:
     >>> scatter_updates(program).equations[-1].primitive
     <primitive index_add>
     """
-    uses = Counter(x for equation in program.equations for x in used(equation.operands))
-    uses.update(used(program.outputs))
+    uses = program.uses()
     made: dict[Variable, Equation] = {}
     equations: list[Equation] = []
     for equation in program.equations:
@@ -36,15 +33,13 @@ def scatter_updates(program: Program) -> Program:
         equations += update or [equation]
         for out in equation.outputs:
             made[out] = equation
-    if len(equations) == len(program.equations) and all(
-        a is b for a, b in zip(equations, program.equations)
-    ):
+    if equations == [*program.equations]:
         return program
-    return dead_code(program.with_equations(equations, list(program.outputs)))
+    return dead_code(program.with_equations(equations))
 
 
 def _update(
-    equation: Equation, made: dict[Variable, Equation], uses: Counter[Variable]
+    equation: Equation, made: dict[Variable, Equation], uses: dict[Variable, int]
 ) -> list[Equation]:
     """Returns updates in the place of a sum; empty if it is none of an array and values."""
     if equation.primitive.name != "add":
@@ -56,7 +51,7 @@ def _update(
         source = made.get(y)
         if source is None or source.primitive.name != "scatter_add" or uses[y] != 1:
             continue
-        if y.type != out.type:
+        if y.type != x.type:
             continue
         keys = source.params["keys"]
         start = len(keys)
@@ -67,11 +62,8 @@ def _update(
             last = len(updates) == len(keys) - 1
             after = out if last else Variable(out.type, out.device)
             updates.append(
-                Equation(
-                    registry["index_add"], [x, values, *places], {"key": key}, [after],
-                    source.line, source.scope,
-                )
-            )  # fmt: skip
+                source.by(registry["index_add"], [x, values, *places], {"key": key}, [after])
+            )
             x = after
         return updates
     return []

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..primitives.core.buffers import WEAK_TYPES
 from ..primitives.core.registry import registry
 from ..primitives.core.shape_dtype import ShapeDtype
-from ..programs.program import Equation, Operand, Program, Variable, type_of
+from ..programs.program import Equation, Operand, Program, Variable, type_of, used
 from .constants import uniform_value
 from .rewriter import ELEMENTWISE, RewriteRule, Rewritten, Sweep, behind, swept
 from .simplify_shapes import SHAPE_RULES
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["algebra"]
 
@@ -95,13 +92,8 @@ def _scalar_operands(sweep: Sweep, equation: Equation) -> Rewritten:
         if type(x) is Variable or type(x) in WEAK_TYPES:
             continue
         value = uniform_value(x)
-        if value is not None and any(
-            type(y) is Variable
-            and not y.type.weak
-            and y.type.dtype == value.dtype
-            and y.type.shape == out.shape
-            for y in equation.operands
-        ):
+        strong = [y.type for y in used(equation.operands) if not y.type.weak]
+        if value is not None and (out.shape, value.dtype) in [(y.shape, y.dtype) for y in strong]:
             operands[i] = value.item()
             changed = True
     return equation.with_operands(operands) if changed else None
@@ -109,9 +101,7 @@ def _scalar_operands(sweep: Sweep, equation: Equation) -> Rewritten:
 
 def _with_primitive(equation: Equation, name: str, *operands: Operand) -> Equation:
     """Returns an equation of the same output by another primitive without parameters."""
-    return Equation(
-        registry[name], operands, {}, equation.outputs, equation.line, equation.scope
-    )
+    return equation.by(registry[name], operands, {})
 
 
 def _multiply(sweep: Sweep, equation: Equation) -> Any:
@@ -239,12 +229,9 @@ def _simplify_power(sweep: Sweep, equation: Equation) -> Any:
     x, y = equation.operands
     known = type_of(x)
     number = _constant_number(y)
-    if (
-        number is None
-        or type_of(y).shape
-        or known != equation.outputs[0].type
-        or not _real_kind(known)
-    ):
+    if number is None or type_of(y).shape or not _real_kind(known):
+        return None
+    if known != equation.outputs[0].type:
         return None
     if number == 1:
         return x
@@ -299,17 +286,9 @@ def _simplify_astype(sweep: Sweep, equation: Equation) -> Any:
     return equation.with_operands(cast.operands)
 
 
-NEGATED_COMPARISONS = (
-    "equal",
-    "not_equal",
-    "less",
-    "less_equal",
-    "greater",
-    "greater_equal",
-    "exceeds",
-)
+COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "exceeds")
 NUMERIC: dict[str, tuple[RewriteRule, ...]] = {
-    **dict.fromkeys((*NEGATED_COMPARISONS, "maximum", "minimum"), (_scalar_operands,)),
+    **dict.fromkeys((*COMPARISONS, "maximum", "minimum"), (_scalar_operands,)),
     "multiply": (_scalar_operands, _multiply, _multiply_negated),
     "divide": (_scalar_operands, _simplify_divide),
     "add": (_scalar_operands, _add, _add_negated),

@@ -17,16 +17,9 @@ __all__ = ["SHAPE_RULES", "sliced"]
 NEUTRAL = frozenset({"max", "min"})
 
 
-def _params(equation: Equation, source: Equation, **params: Any) -> Equation:
+def _past(source: Equation, equation: Equation, **params: Any) -> Equation:
     """Returns an equation that works on the operands of the one that made its operand."""
-    return Equation(
-        equation.primitive,
-        source.operands,
-        params,
-        equation.outputs,
-        equation.line,
-        equation.scope,
-    )
+    return equation.by(equation.primitive, source.operands, params)
 
 
 def _simplify_reshape(sweep: Sweep, equation: Equation) -> Any:
@@ -35,7 +28,7 @@ def _simplify_reshape(sweep: Sweep, equation: Equation) -> Any:
     if source is None or type_of(x).shape == shape:
         return x
     if source.primitive.name == "reshape":
-        return _params(equation, source, shape=shape)
+        return _past(source, equation, shape=shape)
     if "keepdims" not in source.params or not sweep.once(x):
         return x
     keepdims, axis = source.params["keepdims"], source.params["axis"]
@@ -47,9 +40,7 @@ def _simplify_reshape(sweep: Sweep, equation: Equation) -> Any:
     if other != shape:
         return x
     params = {**source.params, "keepdims": not keepdims}
-    return Equation(
-        source.primitive, source.operands, params, equation.outputs, source.line, source.scope
-    )
+    return source.by(source.primitive, source.operands, params, equation.outputs)
 
 
 def _simplify_transpose(sweep: Sweep, equation: Equation) -> Any:
@@ -60,7 +51,7 @@ def _simplify_transpose(sweep: Sweep, equation: Equation) -> Any:
     source = sweep.maker(x, "transpose")
     if source is not None:
         inner = source.params["axes"]
-        return _params(equation, source, axes=tuple([inner[i] for i in axes]))
+        return _past(source, equation, axes=tuple([inner[i] for i in axes]))
     product = sweep.maker(x, "matmul")
     if product is None or not sweep.once(x) or axes != _swapped_last_axes(len(axes)):
         return None
@@ -73,9 +64,7 @@ def _simplify_transpose(sweep: Sweep, equation: Equation) -> Any:
         sweep.add("transpose", [v], {"axes": _swapped_last_axes(type_of(v).ndim)}, equation)
         for v in (b, a)
     ]
-    return Equation(
-        product.primitive, swapped, {}, equation.outputs, product.line, product.scope
-    )
+    return product.by(product.primitive, swapped, {}, equation.outputs)
 
 
 def _swapped_last_axes(ndim: int) -> tuple[int, ...]:
@@ -92,7 +81,7 @@ def _broadcast_to(sweep: Sweep, equation: Equation) -> Any:
         own = type_of(source.operands[0])
         if own.weak or type_of(x).shape != (1,) * (type_of(x).ndim - own.ndim) + own.shape:
             return x
-    return _params(equation, source, **equation.params)
+    return _past(source, equation, **equation.params)
 
 
 def _simplify_index(sweep: Sweep, equation: Equation) -> Rewritten:
@@ -109,10 +98,7 @@ def _simplify_index(sweep: Sweep, equation: Equation) -> Rewritten:
 
 def _reshape_of(equation: Equation, x: Operand) -> Equation:
     """Returns an equation of the same output that reshapes an operand."""
-    params = {"shape": equation.outputs[0].type.shape}
-    return Equation(
-        registry["reshape"], [x], params, equation.outputs, equation.line, equation.scope
-    )
+    return equation.by(registry["reshape"], [x], {"shape": equation.outputs[0].type.shape})
 
 
 def sliced(equation: Equation) -> tuple[Variable, int, int] | None:

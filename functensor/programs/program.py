@@ -27,9 +27,11 @@ __all__ = [
     "Variable",
     "argument_type",
     "check",
+    "live_equations",
     "printed",
     "type_of",
     "used",
+    "with_replaced",
     "with_substitutes",
 ]
 
@@ -97,14 +99,22 @@ class Equation:
                 break
         else:
             return self
-        operands = [replaced.get(x, x) if type(x) is Variable else x for x in self.operands]
-        return self.with_operands(operands)
+        return self.with_operands(with_replaced(self.operands, replaced))
 
     def with_operands(self, operands: Sequence[Any]) -> Equation:
         """Returns the same of other operands, of the same types."""
-        return Equation(
-            self.primitive, operands, self.params, self.outputs, self.line, self.scope
-        )
+        return self.by(self.primitive, operands, self.params)
+
+    def by(
+        self,
+        primitive: Any,
+        operands: Sequence[Any],
+        params: dict[str, Any],
+        outputs: Sequence[Variable] | None = None,
+    ) -> Equation:
+        """Returns an equation for its place, of the same outputs unless others are given."""
+        outputs = self.outputs if outputs is None else outputs
+        return Equation(primitive, operands, params, outputs, self.line, self.scope)
 
 
 class Program:
@@ -156,7 +166,6 @@ class Program:
         self._primitives: frozenset[Any] | None = None
         self._uses: dict[Variable, int] | None = None
         if config.check_programs:
-
             check(self)
 
     def with_equations(
@@ -234,7 +243,6 @@ class Program:
         >>> "  # " in program.show(lines=True), program.show() == str(program)
         (True, True)
         """
-
         return printed(self, lines)
 
     def __str__(self) -> str:
@@ -293,10 +301,25 @@ def with_substitutes(program: Program, find: Callable[[Equation], Any]) -> Progr
             kept.append(equation)
         else:
             known[equation.outputs[0]] = value
-    if not known:
-        return program
-    outputs = [known.get(x, x) if type(x) is Variable else x for x in program.outputs]
-    return program.with_equations(kept, outputs)
+    return program.with_equations(kept, with_replaced(program.outputs, known)) if known else program
+
+
+def with_replaced(operands: Sequence[Any], known: dict[Variable, Any]) -> list[Any]:
+    """Returns operands with what is known in the place of variables."""
+    return [known.get(x, x) if type(x) is Variable else x for x in operands]
+
+
+def live_equations(equations: Sequence[Equation], outputs: Iterable[Any]) -> list[Equation]:
+    """Returns the equations that outputs depend on."""
+    needed = set(used(outputs))
+    live = []
+    for equation in reversed(equations):
+        if not needed.isdisjoint(equation.outputs):
+            live.append(equation)
+            for x in equation.operands:
+                if type(x) is Variable:
+                    needed.add(x)
+    return live[::-1]
 
 
 def used(operands: Iterable[Any]) -> list[Variable]:

@@ -33,7 +33,16 @@ from ..primitives.core.trace import RAW, Trace, base_trace, run, slot, under
 from ..tree import TreeDef
 from ..tree import containers as tree
 from .costs import cost_of
-from .program import Equation, Operand, Program, Variable, argument_type, type_of, used
+from .program import (
+    Equation,
+    Operand,
+    Program,
+    Variable,
+    argument_type,
+    live_equations,
+    type_of,
+    used,
+)
 from .python_numbers import python_type_of
 from .source_lines import Origins
 from .staged_tracers import KnownTracer, StagedTracer, is_at_once, known_tracer
@@ -358,17 +367,9 @@ class StagingTrace(Trace):
     ) -> Program:
         """Returns the program that was recorded, without what no output depends on."""
         results = [self.operand(out) for out in outputs]
-        needed = set(used(results))
-        live = []
-        for equation in reversed(self.equations):
-            if not needed.isdisjoint(equation.outputs):
-                live.append(equation)
-                for x in equation.operands:
-                    if type(x) is Variable:
-                        needed.add(x)
-        name = function_name(self.fun)
+        live = live_equations(self.equations, results)
         variables = [x.variable for x in inputs]
-        return Program(name, variables, live[::-1], results, in_tree, out_tree)
+        return Program(function_name(self.fun), variables, live, results, in_tree, out_tree)
 
 
 def is_light(call: Call) -> bool:
@@ -460,7 +461,6 @@ def make_program(fun: Callable[..., Any]) -> Callable[..., Program]:
         d: float64[] = sum(c, axis=(0,), keepdims=False)
         return d
     """
-
     check_function("make_program", fun)
 
     def staged(*args: Any, **kwargs: Any) -> Program:

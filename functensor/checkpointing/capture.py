@@ -1,8 +1,8 @@
 """The traces under which a checkpointed function runs: for the first time, and again.
 
-A checkpointed function runs below the transformation that called it, so that nothing of its inside
-stays behind. What it closes over, though, are values of that transformation: a trace of its own
-puts the right ones in their places, and tells which they were.
+A checkpointed function runs below the transformation that called it, so that no tracer of its
+inside stays behind. It may close over values of that transformation. ``CaptureTrace`` replaces
+these by values of the level on which the function runs.
 """
 
 from __future__ import annotations
@@ -11,19 +11,27 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
+from ..functions.closure import ClosedOver
 from ..primitives.core.annotations import Value, Values
 from ..primitives.core.array import Tracer
 from ..primitives.core.buffers import all_apart_from, apart_from, plain_arrays, wrap
 from ..primitives.core.errors import ReplayError, function_name, message
 from ..primitives.core.primitive import Primitive, evaluate
 from ..primitives.core.shape_dtype import shape_dtype
-from ..primitives.core.trace import RAW, Trace, base_trace, new, run, slot, under
+from ..primitives.core.trace import RAW, Trace, base_trace, new, under
 from ..traces.reverse import ReverseTrace, ReverseTracer, is_inexact
 
 if TYPE_CHECKING:
     from ..primitives.core.primitive_like import Call
 
-__all__ = ["CaptureTrace", "RehearsalTrace", "ReplayTrace", "captured"]
+__all__ = [
+    "CaptureTrace",
+    "FirstRunTrace",
+    "RehearsalTrace",
+    "ReplayTrace",
+    "captured",
+    "signature",
+]
 
 
 class CaptureTrace(Trace):
@@ -31,36 +39,21 @@ class CaptureTrace(Trace):
 
     Attributes:
         level: the other trace.
-        met: its tracers that were met, by their ids; kept from one run to the next.
-        known: what stands in their places, likewise.
-        make: gives what is to stand in the place of a tracer.
+        closed_over: its tracers that were met, and what stands in their places.
     """
 
-    __slots__ = ("known", "level", "make", "met")
+    __slots__ = ("closed_over", "level")
 
-    def __init__(
-        self,
-        parent: Trace,
-        level: Trace,
-        met: dict[int, Any],
-        known: dict[int, Any],
-        make: Callable[[Any], Any],
-    ) -> None:
-        super().__init__(parent, "", level.fun)
+    def __init__(self, level: Trace, closed_over: ClosedOver) -> None:
+        super().__init__(base_trace(), "", level.fun)
         self.level = level
-        self.met = met
-        self.known = known
-        self.make = make
+        self.closed_over = closed_over
 
     def resolve(self, x: Value) -> Any:
         """Returns what stands in the place of a value."""
         if not isinstance(x, Tracer) or x.owner is not self.level:
             return x
-        found = self.known.get(id(x))
-        if found is None:
-            found = self.known[id(x)] = self.make(x)
-            self.met[id(x)] = x
-        return found
+        return self.closed_over.of(x)
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         values = [self.resolve(a) for a in args]
@@ -78,86 +71,95 @@ class CaptureTrace(Trace):
 
 
 def captured(
-    level: Trace,
-    met: dict[int, Any],
-    known: dict[int, Any],
-    make: Callable[[Any], Any],
-    fun: Callable[[Values], Values],
-    values: Values,
+    level: Trace, closed_over: ClosedOver, fun: Callable[[Values], Values], values: Values
 ) -> Values:
     """Calls a function of a list with the tracers of a level replaced; see `CaptureTrace`."""
-    trace = CaptureTrace(base_trace(), level, met, known, make)
-    # In a later run the level is over, but what is closed over belongs to it.
-    before = slot.stood_for
-    slot.stood_for = {*before, *met}
-    try:
-        return [trace.resolve(out) for out in run(trace, fun, (values,))]
-    finally:
-        slot.stood_for = before
+    trace = CaptureTrace(level, closed_over)
+    return [trace.resolve(out) for out in closed_over.run(trace, fun, (values,))]
 
 
-class RehearsalTracer(Tracer):
-    """A value that will have a node when the function runs again."""
+class FirstRunTracer(Tracer):
+    """A value of the first run; ``made`` is what is noted of it."""
 
-    __slots__ = ("owner", "value")
+    __slots__ = ("made", "owner", "value")
+
+    made: Any
 
     def origin(self) -> str:
         return "made within a checkpointed function"
 
 
-class RehearsalTrace(Trace):
-    """Runs a function as reverse mode will do, without leaving nodes.
+class FirstRunTrace(Trace):
+    """Runs a function for the first time, without leaving nodes.
 
     Attributes:
-        log: name, shape and dtype of every operation that will have a node.
+        log: name, shapes and dtypes of every operation that is compared in the second run.
     """
 
     __slots__ = ("log",)
 
-    def __init__(
-        self, parent: Trace, name: str, fun: Callable[..., Any] | None, within: Trace
-    ) -> None:
-        super().__init__(parent, name, fun, within)
+    def __init__(self, fun: Callable[..., Any] | None, within: Trace) -> None:
+        super().__init__(base_trace(), "checkpoint", fun, within)
         self.log: list[Any] = []
 
-    def wrap(self, value: Value) -> Tracer:
-        """Returns the tracer of a value."""
-        out = new(RehearsalTracer)
+    def wrap(self, value: Value, made: Any = True) -> FirstRunTracer:
+        """Returns the tracer of a value, with what is noted of it."""
+        out = new(FirstRunTracer)
         out.owner = self
         out.value = value
+        out.made = made
         return out
 
     def owns(self, x: Value) -> bool:
-        """Says whether a value is one that will have a node."""
-        return type(x) is RehearsalTracer and x.owner is self
+        """Says whether a value is one of this run's tracers."""
+        return type(x) is FirstRunTracer and x.owner is self
 
-    def unwrap(self, args: Sequence[Any]) -> tuple[Values, bool]:
-        """Returns the operands' values, and whether any is to have a node."""
+    def unwrap(self, args: Sequence[Any]) -> tuple[Values, list[Any]]:
+        """Returns the operands' values, and what is noted of each; None of other levels' values."""
         mine = list(map(self.owns, args))
         values = [a.value if m else self.lift(a) for a, m in zip(args, mine, strict=True)]
-        return values, True in mine
+        return values, [a.made if m else None for a, m in zip(args, mine, strict=True)]
+
+    def collapse(
+        self, call: Call, before: int, operands: Sequence[Any], outs: Sequence[Any]
+    ) -> Values:
+        """Makes one operation of all since a time, which was a checkpointed function's run."""
+        raise NotImplementedError
+
+
+class RehearsalTrace(FirstRunTrace):
+    """Runs a function as reverse mode will do; tracers and log are of what will have a node."""
+
+    __slots__ = ()
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        values, found = self.unwrap(args)
+        values, mine = self.unwrap(args)
         ans = self.below(primitive, values, params)
-        if not found:
+        mask = sum(1 << i for i, made in enumerate(mine) if made)
+        if not mask:
             return apart_from(ans, plain_arrays(args))
-        if not is_inexact(ans):
-            return wrap(ans)
-        mask = sum(1 << i for i, a in enumerate(args) if self.owns(a))
-        if primitive.keepers[mask] is None:
+        if not is_inexact(ans) or primitive.keepers[mask] is None:
             return wrap(ans)
         self.log.append(signature(primitive.name, ans))
         return self.wrap(ans)
 
     def custom(self, call: Call, args: Sequence[Any]) -> Values:
-        values, found = self.unwrap(args)
-        if not found:
+        values, mine = self.unwrap(args)
+        if True not in mine:
             return list(map(wrap, all_apart_from(self.parent.custom(call, values), args)))
-        results, _ = call.reverse(self.parent, values, list(map(self.owns, args)))
-        outs = all_apart_from(results, args)
+        results, _ = call.reverse(self.parent, values, list(map(bool, mine)))
+        return self.called(call, all_apart_from(results, args))
+
+    def called(self, call: Call, outs: Sequence[Any]) -> Values:
+        """Notes a call as one operation; returns its outputs."""
         self.log.append(signature(call.name, *outs))
         return [self.wrap(out) if is_inexact(out) else wrap(out) for out in outs]
+
+    def collapse(
+        self, call: Call, before: int, operands: Sequence[Any], outs: Sequence[Any]
+    ) -> Values:
+        del self.log[before:]
+        return self.called(call, self.unwrap(outs)[0])
 
 
 class ReplayTrace(ReverseTrace):

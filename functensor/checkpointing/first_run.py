@@ -19,7 +19,6 @@ from ..custom.call import CustomCall
 from ..hooks.watched_calls import PrimitiveCall, Watched
 from ..primitives.core.annotations import Value, Values
 from ..primitives.core.annotations import operations as ops
-from ..primitives.core.array import Tracer
 from ..primitives.core.buffers import (
     all_apart_from,
     apart_from,
@@ -31,12 +30,12 @@ from ..primitives.core.buffers import (
 from ..primitives.core.errors import user_line
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
-from ..primitives.core.trace import RAW, Trace, new, under
+from ..primitives.core.trace import RAW, Trace, under
 from ..primitives.identities import checkpoint_name
 from ..programs.program import argument_type
 from ..traces.reverse import is_inexact
 from ..tree import containers as tree
-from .capture import signature
+from .capture import FirstRunTrace, FirstRunTracer, signature
 
 if TYPE_CHECKING:
     from ..primitives.core.primitive_like import Call, PrimitiveLike
@@ -167,60 +166,28 @@ class Made:
         self.saved: Saved | None = None
 
 
-class RecordingTracer(Tracer):
-    """A value of the first run."""
-
-    __slots__ = ("made", "owner", "value")
-
-    made: Made
-
-    def origin(self) -> str:
-        return "made within a checkpointed function"
-
-
-class RecordingTrace(Trace):
+class RecordingTrace(FirstRunTrace):
     """Runs a function for the first time, and saves what a policy says.
+
+    Its tracers are of all that depends on an input; each has a `Made`.
 
     Attributes:
         policy: the policy.
-        log: name, shapes and dtypes of every operation that depends on an input.
-        values: what each of them made.
+        values: what each operation of the log made.
         asking: whether the policy is asked.
     """
 
-    __slots__ = ("asking", "log", "policy", "values")
+    __slots__ = ("asking", "policy", "values")
 
-    def __init__(
-        self,
-        parent: Trace,
-        name: str,
-        fun: Callable[..., Any] | None,
-        within: Trace,
-        policy: Policy,
-    ) -> None:
-        super().__init__(parent, name, fun, within)
+    def __init__(self, fun: Callable[..., Any] | None, within: Trace, policy: Policy) -> None:
+        super().__init__(fun, within)
         self.policy = policy
         self.asking = True
-        self.log: list[Any] = []
         self.values: list[list[Made]] = []
 
-    def input(self, value: Value, linked: bool) -> RecordingTracer:
+    def input(self, value: Value, linked: bool) -> FirstRunTracer:
         """Returns the tracer of an input."""
         return self.wrap(value, Made((), linked, given=True))
-
-    def wrap(self, value: Value, made: Made) -> RecordingTracer:
-        """Returns the tracer of a value."""
-        out = new(RecordingTracer)
-        out.owner = self
-        out.value = value
-        out.made = made
-        return out
-
-    def unwrap(self, args: Sequence[Any]) -> tuple[Values, list[Made | None]]:
-        """Returns the operands' values, and what is known of those that depend on inputs."""
-        mine = [type(a) is RecordingTracer and a.owner is self for a in args]
-        values = [a.value if m else self.lift(a) for a, m in zip(args, mine, strict=True)]
-        return values, [a.made if m else None for a, m in zip(args, mine, strict=True)]
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         values, mine = self.unwrap(args)
@@ -309,7 +276,7 @@ class RecordingTrace(Trace):
 
     def saved(self, outs: Sequence[Any]) -> Values:
         """Returns the arrays of what going back from outputs needs, of all that could be saved."""
-        roots = [x.made for x in outs if type(x) is RecordingTracer and x.owner is self]
+        roots = [made for made in self.unwrap(outs)[1] if made is not None]
         wanted = needed([made for made in roots if made.linked])
         arrays: Values = []
         for made in (made for step in self.values for made in step):
@@ -325,10 +292,6 @@ class RecordingTrace(Trace):
     def collapse(
         self, call: Call, before: int, operands: Sequence[Any], outs: Sequence[Any]
     ) -> Values:
-        """Makes one operation of all since a time, which was a checkpointed function's run."""
-        mine = [type(x) is RecordingTracer and x.owner is self for x in (*operands, *outs)]
-        if len(self.log) == before and True not in mine:
-            return [wrap(out) for out in outs]
         results, made = self.unwrap(outs)
         inside = {each for step in self.values[before:] for each in step}
         edge: dict[Made, None] = {}

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ..functions.closure import ClosedOver
 from ..primitives.core.annotations import Value, Values
 from ..primitives.core.buffers import wrap
 from ..primitives.core.shape_dtype import shape_dtype
@@ -26,7 +27,7 @@ from ..traces.reverse import (
     make_node,
 )
 from .call import CheckpointCall, handles
-from .capture import RehearsalTrace, ReplayTrace, captured, signature
+from .capture import FirstRunTrace, RehearsalTrace, ReplayTrace, captured, signature
 from .first_run import RecordingTrace, Saved
 from .second_run import SelectiveTrace
 
@@ -137,9 +138,10 @@ class Pull:
             raise trace.different("without a value", f"closing over {tracer.describe()}")
 
         known = dict(zip(record.met, closed, strict=True))
+        closed_over = ClosedOver(make, record.met, known)
 
         def replayed() -> Values:
-            outs = captured(level, record.met, known, make, call.evaluate, operands)
+            outs = captured(level, closed_over, call.evaluate, operands)
             trace.finish()
             found = [shape_dtype(out).strong() for out in outs]
             if found != list(self.kinds):
@@ -208,11 +210,10 @@ def _first(
 ) -> Values:
     """Runs a function for the first time; returns its outputs and what is saved."""
     trace: RehearsalTrace | RecordingTrace
-    place = base_trace(), "checkpoint", call.fun, level
     if call.policy is None:
-        trace = RehearsalTrace(*place)
+        trace = RehearsalTrace(call.fun, level)
     else:
-        trace = RecordingTrace(*place, call.policy)
+        trace = RecordingTrace(call.fun, level, call.policy)
 
     def given(value: Value, linked: bool) -> Any:
         if isinstance(trace, RecordingTrace):
@@ -226,7 +227,8 @@ def _first(
         return given(tracer.value, is_linked(tracer))
 
     operands = [given(value, i in wanted) for i, value in enumerate(values)]
-    outs = run(trace, captured, (level, record.met, {}, stand_in, call.evaluate, operands))
+    closed_over = ClosedOver(stand_in, record.met)
+    outs = run(trace, captured, (level, closed_over, call.evaluate, operands))
     results = trace.unwrap(outs)[0]
     saved: Values = []
     if isinstance(trace, RecordingTrace):
@@ -243,23 +245,15 @@ def is_linked(tracer: ReverseTracer) -> bool:
     return tracer.node is not None and is_inexact(tracer)
 
 
-# -- checkpointed functions within one that runs for the first time: single operations
+# -- checkpointed functions within the first run of another: single operations
 
 
-@handles(RehearsalTrace)
-def _rehearsal(call: CheckpointCall, trace: RehearsalTrace, operands: Sequence[Any]) -> Values:
+@handles(FirstRunTrace)
+def _within_first_run(
+    call: CheckpointCall, trace: FirstRunTrace, operands: Sequence[Any]
+) -> Values:
     before = len(trace.log)
     outs = call.evaluate(list(operands))
-    values, mine = trace.unwrap(outs)
-    if len(trace.log) == before and not mine and not trace.unwrap(operands)[1]:
+    if len(trace.log) == before and not any(map(trace.owns, (*operands, *outs))):
         return [wrap(out) for out in outs]
-    del trace.log[before:]
-    trace.log.append(signature(call.name, *outs))
-    return [trace.wrap(value) if is_inexact(value) else wrap(value) for value in values]
-
-
-@handles(RecordingTrace)
-def _recorded_call(call: CheckpointCall, trace: RecordingTrace, operands: Sequence[Any]) -> Values:
-    before = len(trace.log)
-    outs = call.evaluate(list(operands))
     return trace.collapse(call, before, operands, outs)

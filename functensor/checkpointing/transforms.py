@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..functions.closure import ClosedOver
 from ..hooks import Handle, HookTrace, KeptHooks
 from ..primitives.core.annotations import Values
 from ..primitives.core.buffers import wrap
@@ -17,8 +18,8 @@ from ..programs import Program, Variable
 from ..programs.program import type_of
 from ..programs.staged_tracers import KnownTracer, StagedTracer, known_tracer, replayed
 from ..programs.staging import StagingTrace, hoisted
-from ..traces.batch import BatchTrace, BatchTracer, NamedBatchTrace, batch_trace
-from ..traces.forward import ForwardTrace, ForwardTracer
+from ..traces.batch import BatchTrace, NamedBatchTrace, batch_trace
+from ..traces.forward import ForwardTrace
 from .call import CheckpointCall, handles
 from .capture import CaptureTrace, captured
 
@@ -63,11 +64,10 @@ def _forward(call: CheckpointCall, trace: ForwardTrace, operands: Sequence[Any])
         def make(tracer: Any) -> Any:
             return inner.wrap(tracer.value, tracer.tangent)
 
-        outs = run(inner, captured, (trace, met, {}, make, call.evaluate, given))
-        mine = [isinstance(out, ForwardTracer) and out.owner is inner for out in outs]
-        places[:] = [i for i, m in enumerate(mine) if m]
-        primal = [out.value if m else inner.lift(out) for out, m in zip(outs, mine, strict=True)]
-        return [wrap(x) for x in (*primal, *(outs[i].tangent for i in places))]
+        outs = run(inner, captured, (trace, ClosedOver(make, met), call.evaluate, given))
+        primal, found, _ = inner.unwrap(outs)
+        places[:] = [i for i, t in enumerate(found) if t is not None]
+        return [wrap(x) for x in (*primal, *(found[i] for i in places))]
 
     with under(trace.parent):
         results = call.of(evaluate).bind([*values, *(tangents[i] for i in moved)])
@@ -95,12 +95,9 @@ def _batched(call: CheckpointCall, trace: BatchTrace, operands: Sequence[Any]) -
         def make(tracer: Tracer) -> Tracer:
             return inner.wrap(tracer.value)
 
-        outs = run(inner, captured, (trace, met, {}, make, call.evaluate, given))
-        out_flags[:] = [isinstance(out, BatchTracer) and out.owner is inner for out in outs]
-        return [
-            wrap(out.value if flag else inner.lift(out))
-            for out, flag in zip(outs, out_flags, strict=True)
-        ]
+        outs = run(inner, captured, (trace, ClosedOver(make, met), call.evaluate, given))
+        results, out_flags[:] = inner.unwrap(outs)
+        return list(map(wrap, results))
 
     with under(trace.parent):
         outs = call.of(evaluate).bind(values)
@@ -115,9 +112,7 @@ def _staged(call: CheckpointCall, trace: StagingTrace, operands: Sequence[Any]) 
     inner = StagingTrace(trace.parent, "checkpoint", call.fun)
     inner.within = trace
     inner.device = trace.device
-    met: dict[int, Any] = {}
     inputs: Values = []
-    sources: Values = []
     after: Values = []
 
     def made(x: Variable) -> StagedTracer:
@@ -131,8 +126,7 @@ def _staged(call: CheckpointCall, trace: StagingTrace, operands: Sequence[Any]) 
         out = made(tracer.variable)
         if type(tracer) is not KnownTracer:
             return behind(out)
-        sources.append(known_tracer(inner, out.variable, tracer))
-        return sources[-1]
+        return known_tracer(inner, out.variable, tracer)
 
     def behind(x: Any) -> Any:
         """Returns an input as it is once the cotangents are there: a value of its own."""
@@ -144,27 +138,26 @@ def _staged(call: CheckpointCall, trace: StagingTrace, operands: Sequence[Any]) 
     barred = call.barred and bool(call.after)
     if barred:
         after += [given[i] for i in call.after if isinstance(known[i], Variable)]
+    closed_over = ClosedOver(standing)
 
     def inside() -> Values:
-        operands = [
-            behind(x) if isinstance(v, Variable) else x for x, v in zip(given, known, strict=True)
-        ]
-        return captured(trace, met, {}, standing, call.evaluate, operands)
+        pairs = zip(given, known, strict=True)
+        operands = [behind(x) if isinstance(v, Variable) else x for x, v in pairs]
+        return captured(trace, closed_over, call.evaluate, operands)
 
     outs = run(inner, inside, ())
     live = [i for i, out in enumerate(outs) if type(out) is StagedTracer and out.owner is inner]
     program, closed = hoisted(inner.program(inputs, [outs[i] for i in live]))
     variables = [x for x in known if isinstance(x, Variable)]
-    variables += [tracer.variable for tracer in met.values()]
+    variables += [tracer.variable for tracer in closed_over.met.values()]
     staged_call = StagedCheckpoint(call, program)
-    types = staged_call.infer()
-    results = trace.record(staged_call, [*variables, *closed], {}, types)
+    results = trace.record(staged_call, [*variables, *closed], {}, staged_call.infer())
     found = dict(zip(live, results, strict=True))
 
     def result(i: int, out: Any) -> Any:
         if i in found:
             return found[i]
-        # What depends on nothing of this level is no business of the call's.
+        # A result that depends on no variable of this level is no output of the call.
         return wrap(replayed(out, trace) if type(out) is KnownTracer else inner.lift(out))
 
     return [result(i, out) for i, out in enumerate(outs)]
@@ -192,7 +185,7 @@ def _captured(call: CheckpointCall, trace: CaptureTrace, operands: Sequence[Any]
     met: dict[int, Any] = {}
 
     def evaluate(values: Values) -> Values:
-        return captured(trace.level, met, {}, trace.resolve, call.evaluate, values)
+        return captured(trace.level, ClosedOver(trace.resolve, met), call.evaluate, values)
 
     with trace.passing():
         return call.of(evaluate).bind([trace.resolve(x) for x in operands])

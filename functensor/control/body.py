@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..functions.closure import ClosedOver
 from ..primitives.core.annotations import Value, Values
 from ..primitives.core.array import Tracer
 from ..primitives.core.buffers import wrap
@@ -40,19 +41,24 @@ class BodyTrace(StagingTrace):
     """Stages a body; values of outer levels are inputs of its program.
 
     Attributes:
-        captured: those values and their inputs, by the values' ids.
-        lazy: whether everything is computed where the body runs. Otherwise what does not depend
-            on the body's own arguments is computed once, outside.
+        closed_over: those values, and the tracers of the inputs.
+        lazy: whether everything is computed where the body runs. Otherwise the values that do not
+            depend on the body's own arguments are computed once, outside.
     """
 
-    __slots__ = ("captured", "lazy")
+    __slots__ = ("closed_over", "lazy")
 
     def __init__(
         self, parent: Trace, name: str, fun: Callable[..., Any] | None, lazy: bool
     ) -> None:
         super().__init__(parent, name, fun)
-        self.captured: dict[int, tuple[Any, StagedTracer]] = {}
+        self.closed_over = ClosedOver(self.captured)
         self.lazy = lazy
+
+    def captured(self, x: Tracer) -> StagedTracer:
+        """Returns the tracer of a new input for a value of an outer level."""
+        mine = self.input(argument_type(x), x.device)
+        return known_tracer(self, mine.variable, x) if type(x) is KnownTracer else mine
 
     def operand(self, x: Value) -> Operand:
         """Returns the variable of a tracer of this or of an outer level, or a constant."""
@@ -61,12 +67,7 @@ class BodyTrace(StagingTrace):
         x = self.lift(x)
         if not isinstance(x, Tracer):
             return wrap_constant(x)
-        if id(x) not in self.captured:
-            mine = self.input(argument_type(x), x.device)
-            if type(x) is KnownTracer:
-                mine = known_tracer(self, mine.variable, x)
-            self.captured[id(x)] = x, mine
-        return self.captured[id(x)][1].variable
+        return self.closed_over.of(x).variable  # type: ignore[no-any-return]
 
     def record(
         self,
@@ -137,12 +138,12 @@ class Body:
         for out in outs:
             # An output may be such a value itself.
             self.trace.operand(out)
-        captured = [tracer for _, tracer in self.trace.captured.values()]
+        captured = self.trace.closed_over.known.values()
         return self.trace.program([*self.inputs, *captured], outs)
 
     def captured(self) -> Values:
         """Returns the values of outer levels that the program takes."""
-        return [x for x, _ in self.trace.captured.values()]
+        return list(self.trace.closed_over.met.values())
 
 
 def settled_body(

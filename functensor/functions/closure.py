@@ -1,8 +1,9 @@
-"""Functions that close over traced values, made functions of those values.
+"""Traced values that functions close over: found while a function runs, and replaced by others.
 
-A function that is called later, by a rule or by a solver, must be given every traced value that it
-uses as an argument. What it closes over is found by running it once; from then on other values
-stand in its place.
+A function that runs later, or below the transformation that called it, must be given every traced
+value that it uses. ``ClosedOver`` finds these values and puts others in their places. ``close``
+makes a function one of such values; loops, branches and checkpoints do the same by traces of
+their own.
 """
 
 from __future__ import annotations
@@ -21,7 +22,46 @@ if TYPE_CHECKING:
     from ..primitives.core.annotations import Value
     from ..primitives.core.primitive_like import Call
 
-__all__ = ["close"]
+__all__ = ["ClosedOver", "close"]
+
+
+class ClosedOver:
+    """The traced values that a function closes over, and the values that stand in their places.
+
+    Args:
+        make: gives what stands in the place of a value, when it is met for the first time.
+        met: the values by their ids; an earlier run may have met some.
+        known: what stands in their places, by the same ids.
+    """
+
+    __slots__ = ("known", "make", "met")
+
+    def __init__(
+        self,
+        make: Callable[[Any], Any],
+        met: dict[int, Any] | None = None,
+        known: dict[int, Any] | None = None,
+    ) -> None:
+        self.make = make
+        self.met: dict[int, Any] = {} if met is None else met
+        self.known: dict[int, Any] = {} if known is None else known
+
+    def of(self, x: Value) -> Any:
+        """Returns what stands in the place of a value."""
+        found = self.known.get(id(x))
+        if found is None:
+            found = self.known[id(x)] = self.make(x)
+            self.met[id(x)] = x
+        return found
+
+    def run(self, trace: Trace, fun: Callable[..., Any], args: Sequence[Any]) -> Any:
+        """Calls a function under a trace that replaces the values; their own may have ended."""
+        before = slot.stood_for
+        slot.stood_for = {*before, *self.met}
+        try:
+            return run(trace, fun, args)
+        finally:
+            slot.stood_for = before
 
 
 class ClosureTracer(Tracer):
@@ -34,21 +74,23 @@ class ClosureTracer(Tracer):
 
 
 class ClosureTrace(Trace):
-    """Runs a function, and finds or replaces the traced values that it closes over.
+    """Runs a function, and replaces the traced values that it closes over.
 
-    Attributes:
-        found: those that were met, by their ids, while they are looked for.
-        values: what stands in their place, by the same ids; None while they are looked for.
+    Its own tracers tell what the function computes from what it closes over.
     """
 
-    __slots__ = ("found", "values")
+    __slots__ = ("closed_over",)
 
     def __init__(
-        self, parent: Trace, fun: Callable[..., Any] | None, values: dict[int, Any] | None
+        self,
+        parent: Trace,
+        fun: Callable[..., Any] | None,
+        met: dict[int, Any],
+        constants: Sequence[Any] = (),
     ) -> None:
         super().__init__(parent, "closure", fun)
-        self.found: dict[int, Any] = {}
-        self.values = values
+        known = {key: self.argument(c) for key, c in zip(met, constants, strict=True)}
+        self.closed_over = ClosedOver(self.lift, dict(met), known)
 
     def wrap(self, value: Value) -> ClosureTracer:
         """Returns the tracer of a value."""
@@ -62,10 +104,7 @@ class ClosureTrace(Trace):
         if type(x) is ClosureTracer and x.owner is self:
             return x.value
         if isinstance(x, Tracer) and not x.owner.standing:
-            if self.values is None:
-                self.found[id(x)] = x
-            elif id(x) in self.values:
-                return self.values[id(x)]
+            return self.closed_over.of(x)
         return self.lift(x)
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -80,12 +119,7 @@ class ClosureTrace(Trace):
         given = tree.map(
             lambda leaf: self.wrap(self.argument(leaf)) if is_array_like(leaf) else leaf, args
         )
-        before = slot.stood_for
-        slot.stood_for = {*before, *(self.values or ())}
-        try:
-            out = run(self, fun, given)
-        finally:
-            slot.stood_for = before
+        out = self.closed_over.run(self, fun, given)
         return tree.map(
             lambda leaf: wrap(self.resolve(leaf)) if is_array_like(leaf) else leaf, out
         )
@@ -108,17 +142,15 @@ def close(fun: Callable[..., Any], *args: Any) -> tuple[Callable[..., Any], list
     base = base_trace()
     if base is RAW:
         return lambda constants, *args: fun(*args), []
-    finder = ClosureTrace(base, fun, None)
+    finder = ClosureTrace(base, fun, {})
     # Hooks are to see what the function computes, not that it was looked into.
     with under(base):
         finder.call(fun, args)
-    met = finder.found
+    met = finder.closed_over.met
     if not met:
         return lambda constants, *args: fun(*args), []
 
     def closed(constants: Sequence[Any], *args: Any) -> Any:
-        trace = ClosureTrace(base_trace(), fun, None)
-        trace.values = {key: trace.argument(c) for key, c in zip(met, constants, strict=True)}
-        return trace.call(fun, args)
+        return ClosureTrace(base_trace(), fun, met, constants).call(fun, args)
 
     return closed, list(met.values())

@@ -19,6 +19,7 @@ from ..primitives.core.annotations import operations as ops
 from ..primitives.core.buffers import beside, owned, wrap
 from ..primitives.core.errors import RuleResultError, message
 from ..primitives.core.shape_dtype import ShapeDtype, finfo, shape_dtype
+from ..primitives.linalg.solving import solve
 from ..traces.reverse import is_inexact
 from ..transforms.grad import vjp
 from ..transforms.jvp import jvp
@@ -86,7 +87,7 @@ def dense_solve(matvec: Callable[[Values], Values], rhs: Values) -> Values:
     vector = to_vector(rhs)
     basis = beside(vector, np.eye(vector.shape[0], dtype=vector.dtype))
     columns = vmap(lambda e: to_vector(matvec(from_vector(e, types)), vector.dtype))(basis)
-    return from_vector(ops.solve(columns.T, vector[:, None])[:, 0], types)
+    return from_vector(solve(columns.T, vector[:, None])[:, 0], types)
 
 
 # -- the rule

@@ -1,6 +1,8 @@
 """What rules take beside arrays, what is compared, and rules in other forms."""
 
 import gc
+import subprocess
+import sys
 import weakref
 from functools import partial
 
@@ -456,3 +458,12 @@ def test_rules_that_are_missing():
 
     with pytest.raises(MissingRuleError, match=r"custom_jvp function fun has no rule"):
         fun(1.0)
+
+
+def test_a_root_has_a_derivative_where_nothing_else_has_imported_linear_algebra():
+    code = (
+        "import functensor as ft;"
+        "root = lambda a: ft.custom_root(lambda x: x * x - a, 2.0, lambda f, x: ft.value(x));"
+        "assert ft.grad(root)(4.0) == 0.25"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -10,22 +10,20 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..functions.closure import ClosedOver
+from ..jitting.program_call import Flat
 from ..primitives.core.annotations import Value, Values
 from ..primitives.core.array import Tracer
 from ..primitives.core.buffers import wrap
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.primitive_like import Call, PrimitiveLike
 from ..primitives.core.shape_dtype import ShapeDtype
-from ..primitives.core.trace import Trace, base_trace, is_staged, run, under
+from ..primitives.core.trace import Trace, base_trace, run, under
 from ..programs.program import Operand, Program, Variable, argument_type
 from ..programs.staged_tracers import KnownTracer, StagedTracer, known_tracer
 from ..programs.staging import StagingTrace, wrap_constant
 from .carry_types import Carry, as_type
 
-__all__ = ["Body", "Flat", "is_staged", "known", "settled_body", "united"]
-
-# A function of a flat list, which returns one.
-Flat = Callable[[Values], Values]
+__all__ = ["Body", "known", "settled_body", "united"]
 
 
 def known(x: Value) -> bool:

@@ -11,9 +11,10 @@ from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import device_of
 from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
+from ..primitives.core.trace import is_staged
 from ..programs.program import Variable, argument_type
 from ..tree import containers as tree
-from .body import Body, is_staged, known, united
+from .body import Body, known, united
 from .carry_types import (
     BodyTypeError,
     as_type,

@@ -6,20 +6,19 @@ from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..jitting.compile import prepared_program
-from ..jitting.program_call import ProgramCall
+from ..jitting.program_call import Flags, Flat, ProgramCall, Rules, spread
 from ..jitting.program_derivatives import is_differentiable, pulled_program, pushed_program
 from ..primitives.core.annotations import Values
 from ..primitives.core.annotations import operations as ops
-from ..primitives.core.shape_dtype import ShapeDtype
-from ..programs.program import Program, Variable, type_of
+from ..programs.program import Program, Variable
 from ..traces.reverse import is_inexact
-from .body import Flat, known
-from .call import ControlCall, Rules, body_source, runner, weak_inputs
+from .body import known
+from .call import ControlCall, body_source, runner, weak_inputs
 from .program_edits import batched_body, batched_inputs, program_of, reached_outputs, rewired, zeros
 
 if TYPE_CHECKING:
+    from ..custom.call import CustomCall
     from ..primitives.core.array import Array
-    from ..primitives.core.primitive_like import Call
 
 __all__ = ["CondCall", "where_examples"]
 
@@ -40,10 +39,6 @@ class CondCall(ControlCall):
 
     def __init__(self, bodies: Sequence[Program], index: Variable, name: str = "cond") -> None:
         super().__init__(name, bodies, [index, *bodies[0].inputs])
-
-    def infer(self, *types: ShapeDtype) -> list[ShapeDtype]:
-        """Returns the outputs' types."""
-        return [type_of(out).strong() for out in self.bodies[0].outputs]
 
     def on_buffers(self, buffers: Sequence[Any]) -> Values:
         """Computes the outputs as buffers, of buffers."""
@@ -72,7 +67,7 @@ class CondCall(ControlCall):
         body = self.bodies[min(max(int(operands[0]), 0), len(self.bodies) - 1)]
         return body.run(weak_inputs(body.inputs, operands[1:]))
 
-    def pushed(self, given: tuple[bool, ...]) -> tuple[Flat, Sequence[bool]]:
+    def pushed(self, given: Flags) -> tuple[Flat, Sequence[bool]]:
         """Returns forward mode; see `ControlCall.pushed`."""
         index = self.inputs[0]
         outs = self.bodies[0].outputs
@@ -86,7 +81,7 @@ class CondCall(ControlCall):
             bodies.append(rewired(inner, inner.inputs, [*inner.outputs[: len(outs)], *chosen]))
         return CondCall(bodies, index, self.name).bind, moved
 
-    def pulled(self, wanted: tuple[bool, ...]) -> Rules | None:
+    def pulled(self, wanted: Flags) -> Rules | None:
         """Returns reverse mode; see `ControlCall.pulled`."""
         if not any(any(reached_outputs(body, wanted[1:])) for body in self.bodies):
             return None
@@ -129,7 +124,7 @@ class CondCall(ControlCall):
             for program, mine in forwards
         ]
 
-        def backward(given: tuple[bool, ...]) -> tuple[Flat, Sequence[bool]]:
+        def backward(given: Flags) -> tuple[Flat, Sequence[bool]]:
             backs = [part.backward(given) for part in parts]
             chosen = [i for i, flag in enumerate(wanted) if flag]
             found = [any(flags) for flags in zip(*(flags for _, _, flags in backs))]
@@ -140,8 +135,7 @@ class CondCall(ControlCall):
                 fresh = {key: Variable(x.type, x.device) for key, x in like.items()}
                 fresh |= {home[t]: x for t, x in zip(taken, program.inputs)}
                 moved = program.inputs[len(taken) :]
-                outs = iter(program.outputs)
-                cotangents = [next(outs) if flag else None for flag in flags]
+                cotangents = spread(program.outputs, flags)
                 programs.append(
                     rewired(
                         program,
@@ -158,16 +152,9 @@ class CondCall(ControlCall):
             return CondCall(programs, self.inputs[0], self.name).bind, returned
 
         forward = CondCall(bodies, self.inputs[0], self.name).bind
-        return Rules(forward, kept, backward, lambda: tuple(part.state() for part in parts))
+        return Rules(count, forward, kept, backward, lambda: tuple(part.state() for part in parts))
 
-    def batched(
-        self, flags: Sequence[bool], size: int, axis_name: Hashable = None
-    ) -> ControlCall | Any:
-        """Returns the same for a batch."""
-        key = "batched", tuple(flags), size, axis_name
-        return self.once(key, lambda: self._batched(tuple(flags), size, axis_name))
-
-    def _batched(self, flags: tuple[bool, ...], size: int, axis_name: Hashable) -> Call:
+    def mapped(self, flags: Flags, size: int, axis_name: Hashable) -> CustomCall:
         if flags[0]:
             return ProgramCall(self.selecting(flags, size, axis_name))
         out_flags = [False] * len(self.bodies[0].outputs)
@@ -184,7 +171,7 @@ class CondCall(ControlCall):
         call.out_flags = out_flags
         return call
 
-    def selecting(self, flags: tuple[bool, ...], size: int, axis_name: Hashable = None) -> Program:
+    def selecting(self, flags: Flags, size: int, axis_name: Hashable = None) -> Program:
         """Returns a program that runs all bodies, and selects for every example.
 
         Where the index has no flag, it is one that is batched at a level below.

@@ -9,18 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..jitting.program_call import Flat
 from ..primitives.core.annotations import Values
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.buffers import WEAK_TYPES, device_of, wrap
 from ..primitives.core.errors import AxisSizeError, describe, function_name
 from ..primitives.core.python_numbers import as_number
 from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
+from ..primitives.core.trace import is_staged
 from ..primitives.elementwise.cast_and_complex import cast
 from ..programs.program import Variable, argument_type
 from ..random.key_reuse import ledger
 from ..transforms.vmap import vmap
 from ..tree import containers as tree
-from .body import Flat, is_staged, settled_body
+from .body import settled_body
 from .carry_types import BodyTypeError, Carry, leaves_of, returned, same_structure
 from .checks import as_count, check_body_function, control_error
 from .program_edits import zeros
@@ -182,7 +184,7 @@ def staged_scan(
     program = body.program([*carry.types, *body.types[count:]])
     call = ScanCall(program, count, len(xs), length, backwards, name=name)
     if not length and not is_staged():
-        return [*carry.cast(carry.leaves), *(zeros(x) for x in call.outputs()[count:])]
+        return [*carry.cast(carry.leaves), *(zeros(x) for x in call.infer()[count:])]
     return call.bind([*carry.cast(carry.leaves), *xs, *body.captured()])
 
 

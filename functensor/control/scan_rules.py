@@ -14,15 +14,14 @@ import numpy as np
 from ..backends.cpu.plan import Loop
 from ..backends.devices import resolved
 from ..jitting.compile import plan_of_loop
-from ..jitting.program_call import ProgramCall
+from ..jitting.program_call import Flags, Flat, ProgramCall, Rules, spread
 from ..jitting.program_derivatives import Pulled, is_differentiable, pulled_program, pushed_program
 from ..primitives.core.annotations import Values
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.buffers import device_of, exposed
 from ..primitives.core.shape_dtype import ShapeDtype
 from ..programs.program import Program, Variable, type_of, used
-from .body import Flat
-from .call import ControlCall, Rules, runner, weak_inputs
+from .call import ControlCall, runner, weak_inputs
 from .program_edits import (
     batched_body,
     batched_inputs,
@@ -36,8 +35,8 @@ from .program_edits import (
 
 if TYPE_CHECKING:
     from ..backends.annotations import ArrayModule
+    from ..custom.call import CustomCall
     from ..primitives.core.array import Array
-    from ..primitives.core.primitive_like import Call
 
 __all__ = ["ScanCall", "ScanRules"]
 
@@ -113,7 +112,7 @@ class ScanCall(ControlCall):
         plan = self.plan()
         if plan is None:
             return self._step_by_step(buffers)
-        known = self.outputs()
+        known = self.infer()
         stacks = [np.empty(x.shape, x.dtype) for x in known[count:added]]
         totals = [np.zeros(x.shape, x.dtype) for x in known[added:]]
         steps = range(self.length)
@@ -142,7 +141,7 @@ class ScanCall(ControlCall):
         weak = [(i, x.type.weak) for i, x in enumerate(body.inputs) if x.type.weak]
         values = list(buffers)
         sliced = list(enumerate(buffers[count:first], count))
-        known = self.outputs()
+        known = self.infer()
         stacks = [_array("empty", x, out) for x, out in zip(known, body.outputs)][count:added]
         totals = [_array("zeros", x, out) for x, out in zip(known, body.outputs)][added:]
         steps = range(self.length)
@@ -177,7 +176,7 @@ class ScanCall(ControlCall):
             rows.append(outs[count:])
         if self.backwards:
             rows.reverse()
-        known = self.outputs()
+        known = self.infer()
         if not rows:
             return [*map(exposed, carry), *(zeros(x) for x in known[count:])]
         outs = [*carry]
@@ -188,11 +187,11 @@ class ScanCall(ControlCall):
 
     # -- forward mode
 
-    def pushed(self, given: tuple[bool, ...]) -> tuple[Flat, Sequence[bool]]:
+    def pushed(self, given: Flags) -> tuple[Flat, Sequence[bool]]:
         """Returns forward mode; see `ControlCall.pushed`."""
         count, first, added = self.carries, self.carries + self.slices, self.added
         body = self.body
-        flags = self.spread(given)
+        flags = self.reached(given)
         inner = pushed_program(body, flags)
         tangents = dict(
             zip([i for i, flag in enumerate(flags) if flag], inner.inputs[len(body.inputs) :])
@@ -221,8 +220,7 @@ class ScanCall(ControlCall):
         stacked = sum(found[count:added])
 
         def push(values: Values) -> Values:
-            primal, rest = values[: len(flags)], iter(values[len(flags) :])
-            ts = [next(rest) if flag else None for flag in given]
+            primal, ts = values[: len(flags)], spread(values[len(flags) :], given)
             for i, flag in enumerate(flags[:count]):
                 if flag and ts[i] is None:
                     ts[i] = zeros(self.inputs[i].type, device_of(primal[i]))
@@ -240,7 +238,7 @@ class ScanCall(ControlCall):
 
         return push, found
 
-    def spread(self, flags: Sequence[bool]) -> tuple[bool, ...]:
+    def reached(self, flags: Sequence[bool]) -> Flags:
         """Returns flags of operands with those carries added that have a derivative by them."""
         found = list(flags)
         count = self.carries
@@ -253,9 +251,9 @@ class ScanCall(ControlCall):
 
     # -- reverse mode
 
-    def pulled(self, wanted: tuple[bool, ...]) -> Rules | None:
+    def pulled(self, wanted: Flags) -> Rules | None:
         """Returns reverse mode; see `ControlCall.pulled`."""
-        flags = self.spread(wanted)
+        flags = self.reached(wanted)
         # A carry that is handed on as it is, or not at all, has a derivative by itself too.
         if not any(reached_outputs(self.body, flags)) and not any(flags[: self.carries]):
             return None
@@ -265,26 +263,21 @@ class ScanCall(ControlCall):
 
     # -- batches
 
-    def batched(self, flags: Sequence[bool], size: int, axis_name: Any = None) -> Any:
-        """Returns the same for a batch."""
-        key = "batched", tuple(flags), size, axis_name
-        return self.once(key, lambda: self._batched(tuple(flags), size, axis_name))
-
-    def _batched(self, flags: tuple[bool, ...], size: int, axis_name: Hashable) -> Call:
+    def mapped(self, flags: Flags, size: int, axis_name: Hashable) -> CustomCall:
         count, first, added = self.carries, self.carries + self.slices, self.added
-        spread = list(flags)
+        reached = list(flags)
         while True:
-            out_flags = [*spread[:count], *[False] * (len(self.body.outputs) - count)]
-            body, out_flags = batched_body(self.body, spread, out_flags, size, axis_name)
-            if out_flags[:count] == spread[:count]:
+            out_flags = [*reached[:count], *[False] * (len(self.body.outputs) - count)]
+            body, out_flags = batched_body(self.body, reached, out_flags, size, axis_name)
+            if out_flags[:count] == reached[:count]:
                 break
-            spread[:count] = out_flags[:count]
+            reached[:count] = out_flags[:count]
         call = self.like(body, count, self.slices)
 
         def run(values: Values) -> Values:
             operands = list(values)
             for i, x in enumerate(values):
-                if i < count and spread[i] and not flags[i]:
+                if i < count and reached[i] and not flags[i]:
                     operands[i] = ops.broadcast_to(x, (size, *self.inputs[i].type.shape))
                 elif count <= i < first and flags[i]:
                     operands[i] = ops.swapaxes(x, 0, 1)
@@ -313,7 +306,7 @@ class _Again:
         program = parts.program
         self.forward = rewired(program, program.inputs, [*program.outputs, *program.inputs])
 
-    def backward(self, given: tuple[bool, ...]) -> tuple[Program, list[int], tuple[bool, ...]]:
+    def backward(self, given: Flags) -> tuple[Program, list[int], Flags]:
         """Returns what that of a `Pulled` does, for the inputs as residuals."""
         parts = self._parts
         second, taken, found = parts.backward(given)
@@ -384,9 +377,9 @@ class ScanRules:
             once = before.run(values[first:]) if self.once else []
             return [*outs[:added], *outs[end:], *outs[added:end], *(outs[i] for i in shown), *once]
 
-        return Rules(forward, [*self.sliced, *self.shared], self.backward, self.parts.state)
+        return Rules(total, forward, [*self.sliced, *self.shared], self.backward, self.parts.state)
 
-    def backward(self, given: tuple[bool, ...]) -> tuple[Flat, Sequence[bool]]:
+    def backward(self, given: Flags) -> tuple[Flat, Sequence[bool]]:
         """Returns the way back for the outputs that have a cotangent; see `Rules`."""
         call = self.call
         count, first, added = call.carries, call.carries + call.slices, call.added
@@ -454,8 +447,7 @@ class ScanRules:
                 parts.append(values[:size])
                 values = values[size:]
             sliced, shared, stacked, once, ends, ys, totals = parts
-            known = iter(ends)
-            gs = [next(known) if flag else None for flag in given[:count]]
+            gs = spread(ends, given[:count])
             starts = [
                 zeros(type_of(call.inputs[i]), call.inputs[i].device) if gs[i] is None else gs[i]
                 for i in active

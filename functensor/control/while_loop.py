@@ -13,6 +13,7 @@ import numpy as np
 
 from ..backends.devices import to_host
 from ..backends.restoring import quiet
+from ..jitting.program_call import Flat
 from ..primitives.core.annotations import ArrayLike, Number, Value, Values
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array, Tracer, unknown_behind
@@ -20,9 +21,10 @@ from ..primitives.core.buffers import wrap
 from ..primitives.core.errors import function_name
 from ..primitives.core.python_numbers import as_number, as_python_number
 from ..primitives.core.shape_dtype import ShapeDtype, result_type, shape_dtype
+from ..primitives.core.trace import is_staged
 from ..primitives.elementwise.cast_and_complex import cast
 from ..programs.program import argument_type
-from .body import Body, Flat, is_staged, known, settled_body
+from .body import Body, known, settled_body
 from .carry_types import Carry, returned
 from .checks import as_count, check_body_function, check_scalar
 from .scan import body_step, is_unrolled, scanned, staged_scan

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..backends.cpu.plan import Loop
 from ..jitting.compile import plan_of_loop
-from ..jitting.program_call import ProgramCall
+from ..jitting.program_call import Flags, Flat, ProgramCall, spread
 from ..jitting.program_derivatives import is_differentiable, pushed_program
 from ..primitives.core.annotations import Values
 from ..primitives.core.annotations import operations as ops
@@ -21,14 +21,14 @@ from ..primitives.core.shape_dtype import ShapeDtype
 from ..primitives.core.trace import Trace, at_face, under
 from ..programs.program import Program, Variable, type_of
 from ..traces.reverse import is_inexact
-from .body import Flat, known
+from .body import known
 from .call import ControlCall, body_source, runner, weak_inputs
 from .cond_rules import CondCall, where_examples
 from .program_edits import batched_body, batched_inputs, program_of, reached_outputs, rewired, zeros
 from .scan_rules import ScanCall
 
 if TYPE_CHECKING:
-    from ..primitives.core.primitive_like import Call
+    from ..custom.call import CustomCall
 
 __all__ = ["WhileCall"]
 
@@ -62,10 +62,6 @@ class WhileCall(ControlCall):
         self.max_steps = self.trips = max_steps
         # Where the condition's other operands end.
         self.middle = len(condition.inputs)
-
-    def infer(self, *types: ShapeDtype) -> list[ShapeDtype]:
-        """Returns the outputs' types."""
-        return [type_of(out).strong() for out in self.body.outputs]
 
     def split(self, values: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
         """Returns what belongs to the carries, to the condition and to the body."""
@@ -146,7 +142,7 @@ class WhileCall(ControlCall):
 
     # -- forward mode
 
-    def spread(self, flags: Sequence[bool]) -> tuple[bool, ...]:
+    def reached(self, flags: Sequence[bool]) -> Flags:
         """Returns flags of operands with those carries added that have a derivative by them."""
         carry, others, constants = self.split(flags)
         while True:
@@ -156,10 +152,10 @@ class WhileCall(ControlCall):
                 return (*carry, *others, *constants)
             carry = new
 
-    def pushed(self, given: tuple[bool, ...]) -> tuple[Flat, Sequence[bool]]:
+    def pushed(self, given: Flags) -> tuple[Flat, Sequence[bool]]:
         """Returns forward mode; see `ControlCall.pushed`."""
         count, body = self.carries, self.body
-        flags, _, constant_flags = self.split(self.spread(given))
+        flags, _, constant_flags = self.split(self.reached(given))
         inner = pushed_program(body, (*flags, *constant_flags))
         moving = sum(flags)
         inputs = inner.inputs[: len(body.inputs)]
@@ -184,8 +180,7 @@ class WhileCall(ControlCall):
 
         def push(values: Values) -> Values:
             carry, others, constants = self.split(values[: len(given)])
-            rest = iter(values[len(given) :])
-            ts = [next(rest) if flag else None for flag in given]
+            ts = spread(values[len(given) :], given)
             starts = [
                 zeros(self.inputs[i].type, device_of(carry[i])) if ts[i] is None else ts[i]
                 for i, flag in enumerate(flags)
@@ -203,7 +198,7 @@ class WhileCall(ControlCall):
     ) -> tuple[Values, Callable[[Values], Values]]:
         """Returns the outputs and the function that pulls cotangents back."""
         chosen = [flag and is_inexact(x) for flag, x in zip(wanted, values, strict=True)]
-        flags = self.split(self.spread(chosen))[0]
+        flags = self.split(self.reached(chosen))[0]
         if not any(flags):
             with under(level):
                 return at_face(self.bind, values), lambda gs: [None] * len(chosen)
@@ -263,12 +258,7 @@ class WhileCall(ControlCall):
 
     # -- batches
 
-    def batched(self, flags: Sequence[bool], size: int, axis_name: Any = None) -> Any:
-        """Returns the same for a batch."""
-        key = "batched", tuple(flags), size, axis_name
-        return self.once(key, lambda: self._batched(tuple(flags), size, axis_name))
-
-    def _batched(self, flags: tuple[bool, ...], size: int, axis_name: Hashable) -> Call:
+    def mapped(self, flags: Flags, size: int, axis_name: Hashable) -> CustomCall:
         count = self.carries
         carry, others, constants = self.split(flags)
         masked = False

@@ -68,10 +68,10 @@ def test_reverse_mode_stacks_only_what_differs_by_step():
 
     program = ft.make_program(ft.grad(f))(w, numpy.ones((7, 3)))
     forward, backward = calls(program)
-    stacked = [known.shape for known in forward.outputs()[1:]]
+    stacked = [known.shape for known in forward.infer()[1:]]
     assert sorted(stacked) == [(7, 3), (7, 3)]
     # The weights' cotangents are added up, not stacked.
-    assert [known.shape for known in backward.outputs()] == [(3,), (3, 3)]
+    assert [known.shape for known in backward.infer()] == [(3,), (3, 3)]
 
 
 @pytest.mark.parametrize("wanted", [0, 1])
@@ -80,7 +80,7 @@ def test_reverse_mode_computes_what_is_wanted(wanted):
         return ft.scan(lambda h, x: (np.tanh(h * w) * x, None), 1.0, xs)[0]
 
     program = ft.make_program(ft.grad(f, wanted))(2.0, X)
-    assert len(calls(program)[1].outputs()) == 2
+    assert len(calls(program)[1].infer()) == 2
 
 
 # -- memory and time

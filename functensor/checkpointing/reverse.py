@@ -17,14 +17,11 @@ from ..primitives.core.trace import Trace, base_trace, run, under
 from ..random.key_reuse import ledger
 from ..traces.forward import zeros_like
 from ..traces.reverse import (
-    NO_PARAMS,
-    PROJECTION,
-    CustomPullback,
     ReverseTrace,
     ReverseTracer,
     backward,
     is_inexact,
-    make_node,
+    joint_node,
 )
 from .call import CheckpointCall, handles
 from .capture import FirstRunTrace, RehearsalTrace, ReplayTrace, captured, signature
@@ -195,14 +192,8 @@ def _reverse(call: CheckpointCall, trace: ReverseTrace, operands: Sequence[Any])
         return list(map(constant, outs))
     nodes = (*(parents[i] for i in wanted), *linked)
     pull = Pull(call, trace, record, wanted, values, saved, kinds)
-    joint = make_node(CustomPullback(call.name), nodes, pull, NO_PARAMS, 0.0)
-    joint.shape = tuple(kinds)
-    return [
-        trace.wrap(out, make_node(PROJECTION, (joint,), i, NO_PARAMS, out))
-        if is_inexact(out)
-        else constant(out)
-        for i, out in enumerate(outs)
-    ]
+    joint = joint_node(call.name, nodes, pull, outs)
+    return trace.outputs(joint, outs, constant)
 
 
 def _first(

@@ -20,13 +20,11 @@ from ..random.key_reuse import ledger
 from ..traces.device_scalars import watch_scalars
 from ..traces.reverse import (
     NO_PARAMS,
-    PROJECTION,
-    CustomPullback,
     Node,
     ReverseTracer,
     is_inexact,
+    joint_node,
     make_node,
-    next_number,
 )
 from .capture import ReplayTrace, signature
 from .first_run import Saved, is_watched
@@ -238,14 +236,8 @@ class SelectiveTrace(ReplayTrace):
         keep = primitive.keepers[mask] if mask else None
         if keep is None or not is_inexact(out):
             return self.constant(out)
-        node = new(SelectiveNode)
-        node.primitive = primitive
-        node.parents = nodes
-        node.saved = keep(out, tuple(operands))
-        node.params = params
-        node.number = next_number()
-        node.shape, node.dtype = out.shape, out.dtype
-        return self.wrap(out, node)
+        saved = keep(out, tuple(operands))
+        return self.wrap(out, make_node(primitive, nodes, saved, params, out, SelectiveNode))
 
     def deferred(self, primitive: Primitive, operands: Values, params: dict[str, Any]) -> Deferred:
         """Returns an operation's output, which is computed later, or now if that is not sure."""
@@ -310,16 +302,8 @@ class SelectiveTrace(ReplayTrace):
         ]
         if True not in wanted:
             return [self.constant(out) for out in outs]
-        joint = make_node(
-            CustomPullback(call.name), nodes, lambda gs: both.value()[1](gs), NO_PARAMS, 0.0
-        )
-        joint.shape = tuple(out.known for out in outs)
-        return [
-            self.wrap(out, make_node(PROJECTION, (joint,), i, NO_PARAMS, out))
-            if is_inexact(out)
-            else self.constant(out)
-            for i, out in enumerate(outs)
-        ]
+        joint = joint_node(call.name, nodes, lambda gs: both.value()[1](gs), outs)
+        return self.outputs(joint, outs, self.constant)
 
 
 watch_scalars(SelectiveTrace, "process")

@@ -13,7 +13,7 @@ from typing import Any
 from .. import tree
 from ..primitives.core.annotations import Values
 from ..primitives.core.buffers import owned
-from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
+from ..primitives.core.shape_dtype import ShapeDtype
 from ..primitives.core.trace import under
 from ..random.key_reuse import ledger
 from ..tensors.grad_mode import enable_grad, mode
@@ -21,9 +21,9 @@ from ..tensors.tape import TAPE
 from ..traces.reverse import (
     NO_PARAMS,
     PROJECTION,
-    CustomPullback,
     Node,
     backward,
+    joint_node,
     make_node,
     next_number,
 )
@@ -133,10 +133,8 @@ def checkpointed_tensors(fun: Callable[..., Any], args: Any, kwargs: Any) -> Any
         grads = backward(roots, consume=True)
         return [grads.get(ends[node]) if node in ends else None for node in outside]
 
-    joint = make_node(
-        CustomPullback(getattr(fun, "__name__", "checkpoint")), tuple(outside), pull, NO_PARAMS, 0.0
-    )
-    joint.shape = tuple(shape_dtype(out_leaves[i]._data) for i in places)
+    name = getattr(fun, "__name__", "checkpoint")
+    joint = joint_node(name, tuple(outside), pull, [out_leaves[i]._data for i in places])
     for number, i in enumerate(places):
         x = out_leaves[i]
         x.node = make_node(PROJECTION, (joint,), number, NO_PARAMS, x._data)

@@ -218,12 +218,17 @@ class ReverseTrace(Trace):
         wanted = [parent is not None for parent in parents]
         outs, pullback = call.reverse(self.parent, values, wanted)
         outs = all_apart_from(outs, args)
-        joint = make_node(CustomPullback(call.name), parents, pullback, NO_PARAMS, 0.0)
-        joint.shape = tuple(shape_dtype(out) for out in outs)
+        return self.outputs(joint_node(call.name, parents, pullback, outs), outs)
+
+    def outputs(
+        self, joint: Node, outs: Sequence[Any], constant: Callable[[Any], Any] | None = None
+    ) -> list[Any]:
+        """Returns the tracers of a call's outputs, which share a node; integers are constants."""
+        constant = constant or wrap
         return [
             self.wrap(out, make_node(PROJECTION, (joint,), i, NO_PARAMS, out))
             if is_inexact(out)
-            else wrap(out)
+            else constant(out)
             for i, out in enumerate(outs)
         ]
 
@@ -267,10 +272,19 @@ SPARSE = frozenset({OutputPart, Scatter})
 
 
 def make_node(
-    primitive: Any, parents: tuple[Node | None, ...], saved: Any, params: Any, ans: Any
+    primitive: Any,
+    parents: tuple[Node | None, ...],
+    saved: Any,
+    params: Any,
+    ans: Any,
+    kind: type[Node] = Node,
 ) -> Node:
-    """Returns a new node; the hot path writes the same out in line."""
-    node = new(Node)
+    """Returns a new node.
+
+    ``process1`` and ``process2`` write the same out: a call more costs a chain of a hundred sines
+    3 to 5 percent of its time.
+    """
+    node = new(kind)
     node.primitive = primitive
     node.parents = parents
     node.saved = saved
@@ -281,6 +295,15 @@ def make_node(
         node.dtype = ans.dtype
     except AttributeError:
         node.shape, node.dtype = (), np.dtype(type(ans))
+    return node
+
+
+def joint_node(
+    name: str, parents: tuple[Node | None, ...], pull: Callable[..., Any], outs: Sequence[Any]
+) -> Node:
+    """Returns the node of a call that has several outputs."""
+    node = make_node(CustomPullback(name), parents, pull, NO_PARAMS, 0.0)
+    node.shape = tuple(map(shape_dtype, outs))
     return node
 
 

@@ -79,6 +79,8 @@ if TYPE_CHECKING:
         stride: Shape
         padding: Padding
 
+        def __hash__(self) -> int: ...
+
     class GeometryLike(Protocol):
         """The places of a convolution's kernel: strides, paddings and dilations by axis."""
 
@@ -86,6 +88,8 @@ if TYPE_CHECKING:
         padding: Padding
         dilation: Shape
         groups: int
+
+        def __hash__(self) -> int: ...
 
     class KeyLike(Protocol):
         """A key of ``x[key]``, apart from its index arrays.
@@ -97,6 +101,10 @@ if TYPE_CHECKING:
 
         native: tuple[Any, ...]
         arrays: int
+
+        def __init__(self, native: tuple[Any, ...], arrays: int = 0) -> None: ...
+
+        def __hash__(self) -> int: ...
 
         def fill(self, indices: Sequence[Any]) -> tuple[Any, ...]:
             """Returns the key with index arrays in their places."""

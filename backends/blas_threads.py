@@ -67,11 +67,7 @@ class Control:
         forget = map(call, compress((before.clear,), map(not_, (held,))))
         set_back = map(self._set, threads)
         return in_turn(
-            [
-                partial(held.discard, holder),
-                partial(deque, set_back, 0),
-                partial(deque, forget, 0),
-            ]
+            [partial(held.discard, holder), partial(deque, set_back, 0), partial(deque, forget, 0)]
         )
 
     def before_fork(self) -> None:

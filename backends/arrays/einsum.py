@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["Contract", "compute", "plan", "split"]
 
 
-
 def split(subscripts: str) -> tuple[list[str], str]:
     """Returns the terms of the operands and that of the output."""
     inputs, _, out = subscripts.partition("->")

@@ -224,8 +224,7 @@ class NumpyLike:
         keys = key if type(key) is tuple else (key,)
         mask = self.named["bool"]
         counts = [
-            len(k.shape) if getattr(k, "dtype", None) is mask else int(k is not None)
-            for k in keys
+            len(k.shape) if getattr(k, "dtype", None) is mask else int(k is not None) for k in keys
         ]
         rest = len(array.shape) - sum(n for k, n in zip(keys, counts) if k is not Ellipsis)
         beside = any(getattr(k, "shape", ()) for k in keys)

@@ -33,16 +33,7 @@ from .special_remainders import (
 if TYPE_CHECKING:
     from ..annotations import ArrayModule, Buffer
 
-__all__ = [
-    "bell",
-    "beta",
-    "betaln",
-    "binom",
-    "gamma_density",
-    "gammainc_grad",
-    "poch",
-    "polygamma",
-]
+__all__ = ["bell", "beta", "betaln", "binom", "gamma_density", "gammainc_grad", "poch", "polygamma"]
 
 MOST_NEWTON_STEPS = 20
 # For larger arguments Stirling's series is more accurate than differences of logarithms.

@@ -43,9 +43,7 @@ PANEL_NODES = 64
 CPU_BLOCK_ELEMENTS = 1024
 GPU_BLOCK_ELEMENTS = 65536
 # Bernoulli numbers over 2k (2k - 1), k from 1, of the series of log gamma: DLMF 5.11.1.
-STIRLING = (
-    1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400,
-)
+STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400)
 # Bernoulli numbers over 2k, k from 1, of the series of digamma: DLMF 5.11.2.
 DIGAMMA = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12, -3617 / 8160)
 SMALLEST_STIRLING_ARGUMENT = 12.0

@@ -137,12 +137,7 @@ class CupyBackend(protocol.Backend):
         """Returns bytes on the current device: in use by arrays, held by the pool, free, total."""
         pool = self.xp.get_default_memory_pool()
         free, total = self.xp.cuda.runtime.memGetInfo()
-        return {
-            "used": pool.used_bytes(),
-            "held": pool.total_bytes(),
-            "free": free,
-            "total": total,
-        }
+        return {"used": pool.used_bytes(), "held": pool.total_bytes(), "free": free, "total": total}
 
     def info(self) -> dict[str, Any]:
         """Returns versions, the GPUs' names, and which library does what."""

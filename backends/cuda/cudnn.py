@@ -12,24 +12,24 @@ from functools import cache
 from importlib import import_module
 from math import prod
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cupy
 from cupy import ndarray
 
 from ..annotations import Shape
 from ..config import config
-from .annotations import ConvolutionGeometry
 from .launch import Kernel, get_device
 from .strides import strides_of, strides_without_gaps
+
+if TYPE_CHECKING:
+    from ..annotations import GeometryLike
 
 __all__ = [
     "attention",
     "attention_grad",
     "available",
-    "conv",
-    "conv_input_grad",
-    "conv_kernel_grad",
+    "convolved",
     "describe",
     "places_of",
     "takes_attention",
@@ -231,38 +231,19 @@ class Convolution(NamedTuple):
     graph: CudnnGraph
     copies: tuple[bool, bool]
     last: bool
-    built_graph: Shape
+    made: Shape
 
 
 convolutions: dict[tuple[Any, ...], Convolution | None] = {}
 
 
-def conv(x: ndarray, w: ndarray, geometry: ConvolutionGeometry) -> ndarray | None:
-    """Returns the correlation of x with w, None if cuDNN does not compute it."""
-    return convolved("conv_fprop", x, w, (), geometry)
-
-
-def conv_input_grad(
-    g: ndarray, w: ndarray, spatial: Shape, geometry: ConvolutionGeometry
-) -> ndarray | None:
-    """Returns the cotangent of x, None if cuDNN does not compute it."""
-    return convolved("conv_dgrad", g, w, spatial, geometry)
-
-
-def conv_kernel_grad(
-    x: ndarray, g: ndarray, kernel: Shape, geometry: ConvolutionGeometry
-) -> ndarray | None:
-    """Returns the cotangent of w, None if cuDNN does not compute it."""
-    return convolved("conv_wgrad", x, g, kernel, geometry)
-
-
 def convolved(
-    name: str, x: ndarray, y: ndarray, wanted: Shape, geometry: ConvolutionGeometry
+    name: str, x: ndarray, y: ndarray, wanted: Shape, geometry: GeometryLike
 ) -> ndarray | None:
-    """Returns the result of one of the three operations; None if cuDNN has no graph for it.
+    """Returns the result of an operation of convolution; None if cuDNN has no graph for it.
 
     Args:
-        name: what cuDNN calls it.
+        name: the name in cuDNN: one in ``CUDNN_OPERANDS``.
         x, y: its operands, of one dtype.
         wanted: the spatial shape of the result, where the operands do not tell.
         geometry: the convolution's.
@@ -292,7 +273,7 @@ def convolved(
 
 
 def convolution_of(
-    name: str, x: ndarray, y: ndarray, wanted: Shape, geometry: ConvolutionGeometry
+    name: str, x: ndarray, y: ndarray, wanted: Shape, geometry: GeometryLike
 ) -> Convolution | None:
     """Returns an operation; None if cuDNN has no graph for it."""
     shape = shape_of_result(name, x, y, wanted, geometry)
@@ -314,9 +295,7 @@ def convolution_of(
         made = getattr(graph, name)(
             **dict(zip(CUDNN_OPERANDS[name], tensors)),
             **{place: [*own] for place, own in zip(places, spatial)},
-            compute_data_type=getattr(
-                frontend.data_type, "DOUBLE" if dtype == "float64" else "FLOAT"
-            ),
+            compute_data_type=frontend.data_type.FLOAT,
         )
         result(made, frontend, 3, shapes[2], strides_without_gaps(shapes[2], last), dtype)
 
@@ -329,7 +308,7 @@ def convolution_of(
 
 
 def shape_of_result(
-    name: str, x: ndarray, y: ndarray, wanted: Shape, geometry: ConvolutionGeometry
+    name: str, x: ndarray, y: ndarray, wanted: Shape, geometry: GeometryLike
 ) -> Shape:
     """Returns the shape of what an operation makes."""
     if name == "conv_dgrad":
@@ -339,7 +318,7 @@ def shape_of_result(
     return x.shape[0], y.shape[0], *places_of(x.shape[2:], y.shape[2:], geometry)
 
 
-def places_of(spatial: Shape, kernel: Shape, geometry: ConvolutionGeometry) -> Shape:
+def places_of(spatial: Shape, kernel: Shape, geometry: GeometryLike) -> Shape:
     """Returns at how many places along each axis a kernel fits."""
     sizes = zip(spatial, kernel, geometry.stride, geometry.padding, geometry.dilation)
     return tuple((n + lo + hi - d * (k - 1) - 1) // s + 1 for n, k, s, (lo, hi), d in sizes)
@@ -401,9 +380,7 @@ def attention(
     sums_shape = *q.shape[:3], 1
 
     def build(frontend: ModuleType, graph: Any) -> None:
-        tensors = [
-            tensor(graph, frontend, i, *own, dtype) for i, own in enumerate(operands[:3], 1)
-        ]
+        tensors = [tensor(graph, frontend, i, *own, dtype) for i, own in enumerate(operands[:3], 1)]
         made, sums = graph.sdpa(
             *tensors, is_inference=False, attn_scale=scale, use_causal_mask=causal
         )

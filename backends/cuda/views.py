@@ -12,7 +12,6 @@ from .annotations import GpuOperand
 __all__ = ["VIEW_FUNCTIONS", "reshape"]
 
 
-
 def reshape(x: GpuOperand, *, shape: tuple[int, ...]) -> ndarray:
     """Returns the elements in another shape; a copy only where strides cannot say it."""
     return x.reshape(shape) if isinstance(x, ndarray) else cupy.reshape(x, shape)

@@ -41,11 +41,7 @@ def check_function(name: str, fun: Any, parameter: str = "fun") -> None:
         raise TypeError(not_a_function(name, parameter, fun))
 
 
-def guarded(
-    function: Callable[..., Any],
-    name: str,
-    bound: int = 0,
-) -> Callable[..., Any]:
+def guarded(function: Callable[..., Any], name: str, bound: int = 0) -> Callable[..., Any]:
     """Returns a function that does the same, and whose exceptions are made for users.
 
     Args:
@@ -64,11 +60,7 @@ def guarded(
     return call
 
 
-def registering(
-    function: Callable[..., Any],
-    name: str,
-    bound: int = 0,
-) -> Callable[..., Any]:
+def registering(function: Callable[..., Any], name: str, bound: int = 0) -> Callable[..., Any]:
     """Returns what `guarded` does, for a function whose registration begins when it returns.
 
     An interrupt may come after the call of the function. Nothing is called in C after the

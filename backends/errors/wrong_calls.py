@@ -78,9 +78,7 @@ def misuse(
         if keyword not in keywords and Parameter.VAR_KEYWORD not in kinds:
             what = f"{name}() has no argument {keyword!r}"
             if keyword in (p.name for p in positional):
-                return message(
-                    f"{what} by name: it goes by position", fix=call, number=None
-                )
+                return message(f"{what} by name: it goes by position", fix=call, number=None)
             other = ELSEWHERE.get((".".join(name.split(".")[-2:]), keyword))
             near = nearest(keyword, keywords)
             if other:

@@ -24,7 +24,6 @@ from ..unsupported import absent
 __all__ = ["LINEAR_ALGEBRA_FUNCTIONS"]
 
 
-
 def stack_shape(*operands: ndarray) -> tuple[int, ...]:
     """Returns the shape of the stack to which operands' stacks broadcast."""
     return np.broadcast_shapes(*(x.shape[:-2] for x in operands))

@@ -201,9 +201,7 @@ def copy_order(
     other = 3 - which
     own = [i for i, axis in enumerate(axes) if axis[which] is not None]
     kept = [i for i in own if axes[i].out is not None]
-    summed = sorted(
-        (i for i in own if axes[i].out is None), key=lambda i: -abs(strided[i][other])
-    )
+    summed = sorted((i for i in own if axes[i].out is None), key=lambda i: -abs(strided[i][other]))
     kept.sort(key=lambda i: -strided[i].out)
     shared = [i for i in kept if axes[i][other] is not None]
     alone = [i for i in kept if axes[i][other] is None]

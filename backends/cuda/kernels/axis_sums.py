@@ -128,9 +128,7 @@ def sum_launches(
         if before > MOST_GRID_LAYERS:
             return None
         passes, between = by_columns(kind, before, count, after, skew)
-    out = tuple([
-        1 if i in axis else n for i, n in enumerate(shape) if keepdims or i not in axis
-    ])
+    out = tuple([1 if i in axis else n for i, n in enumerate(shape) if keepdims or i not in axis])
     return SumLaunches(out, float(count), passes, between)
 
 

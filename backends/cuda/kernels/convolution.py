@@ -7,9 +7,10 @@ times the memory of the images: there is never more than a block of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import wraps
 from itertools import chain
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING
 
 import cupy
 import numpy as np
@@ -17,13 +18,16 @@ from cupy import ndarray
 
 from ...annotations import DType, Shape
 from .. import cudnn
-from ..annotations import ConvolutionGeometry
 from ..cublas.contraction import promoted_pair
 from ..cublas.gemm import multiply
 from ..index_tables import table
 from ..launch import BLOCK_THREADS, Kernel, c_type
+from ..strides import strides_of
 
-__all__ = ["CONVOLUTION_FUNCTIONS", "conv", "conv_input_grad", "conv_kernel_grad"]
+if TYPE_CHECKING:
+    from ...annotations import GeometryLike
+
+__all__ = ["CONVOLUTION_FUNCTIONS"]
 
 # The memory that columns take at most, unless one window of every channel takes more.
 MOST_COLUMN_BYTES = 256 << 20
@@ -41,12 +45,7 @@ WORD_TYPES = {
     16: "pack<unsigned long long, 2>",
 }
 # The elements of columns and of images, where columns are added up.
-COL2IM_TYPES = (
-    ("float", "half_t"),
-    ("float", "bfloat16_t"),
-    ("float", "float"),
-    ("double", "double"),
-)
+COL2IM_TYPES = ("float, half_t", "float, bfloat16_t", "float, float", "double, double")
 
 IM2COL = Kernel(
     "convolution",
@@ -59,29 +58,39 @@ COL2IM = Kernel(
     "col2im",
     "ppplllllll",
     (
-        *(
-            f"{columns}, {images}, {rank}, 1"
-            for columns, images in COL2IM_TYPES
-            for rank in COMPILED_RANKS
-        ),
+        *(f"{types}, {rank}, 1" for types in COL2IM_TYPES for rank in COMPILED_RANKS),
         "float, float, 2, 2",
         "double, double, 2, 2",
     ),
 )
 
 
-def conv(x: ndarray, w: ndarray, *, geometry: ConvolutionGeometry) -> ndarray:
+def by_cudnn(operation: str) -> Callable[[Callable[..., ndarray]], Callable[..., ndarray]]:
+    """Has cuDNN do the work of a function of columns where it can; the dtypes promote."""
+
+    def decorate(by_columns: Callable[..., ndarray]) -> Callable[..., ndarray]:
+        @wraps(by_columns)
+        def compute(x: ndarray, y: ndarray, *, geometry: GeometryLike, **wanted: Shape) -> ndarray:
+            x, y = promoted_pair(x, y)
+            if x.dtype.kind in "biu":
+                # cuBLAS does not multiply integers; in double precision they are exact.
+                out = compute(x.astype(float), y.astype(float), geometry=geometry, **wanted)
+                return out.astype(x.dtype)
+            spatial = next(iter(wanted.values()), ())
+            out = cudnn.convolved(operation, x, y, spatial, geometry)
+            return by_columns(x, y, geometry=geometry, **wanted) if out is None else out
+
+        return compute
+
+    return decorate
+
+
+@by_cudnn("conv_fprop")
+def conv(x: ndarray, w: ndarray, *, geometry: GeometryLike) -> ndarray:
     """Correlates x (N, C, *spatial) with w (O, C / groups, *kernel)."""
-    x, w = promoted_pair(x, w)
-    dtype = x.dtype
-    if dtype.kind in "biu":
-        return exactly(conv, dtype, x, w, geometry=geometry)
-    done = cudnn.conv(x, w, geometry)
-    if done is not None:
-        return done
     kernel, groups = w.shape[2:], geometry.groups
     places = cudnn.places_of(x.shape[2:], kernel, geometry)
-    out = cupy.empty((x.shape[0], w.shape[0], *places), dtype)
+    out = cupy.empty((x.shape[0], w.shape[0], *places), x.dtype)
     weights = weight_matrices(w, groups)
     outs = by_channel_group(out, groups)
     for images, windows, columns in window_columns(x, kernel, places, geometry, images_first=True):
@@ -89,18 +98,12 @@ def conv(x: ndarray, w: ndarray, *, geometry: ConvolutionGeometry) -> ndarray:
     return out
 
 
+@by_cudnn("conv_dgrad")
 def conv_input_grad(
-    g: ndarray, w: ndarray, *, spatial: Shape, geometry: ConvolutionGeometry
+    g: ndarray, w: ndarray, *, spatial: Shape, geometry: GeometryLike
 ) -> ndarray:
     """Transposes ``conv`` in x: g (N, O, *out), w (O, C / groups, *kernel) to (N, C, *spatial)."""
-    g, w = promoted_pair(g, w)
-    dtype = g.dtype
-    if dtype.kind in "biu":
-        return exactly(conv_input_grad, dtype, g, w, spatial=spatial, geometry=geometry)
-    done = cudnn.conv_input_grad(g, w, spatial, geometry)
-    if done is not None:
-        return done
-    kernel, groups = w.shape[2:], geometry.groups
+    dtype, kernel, groups = g.dtype, w.shape[2:], geometry.groups
     channels = w.shape[1] * groups
     out = cupy.empty((g.shape[0], channels, *spatial), dtype)
     weights = weight_matrices(w, groups).swapaxes(1, 2)
@@ -123,18 +126,12 @@ def conv_input_grad(
     return out
 
 
+@by_cudnn("conv_wgrad")
 def conv_kernel_grad(
-    x: ndarray, g: ndarray, *, kernel: Shape, geometry: ConvolutionGeometry
+    x: ndarray, g: ndarray, *, kernel: Shape, geometry: GeometryLike
 ) -> ndarray:
     """Transposes ``conv`` in w: x (N, C, *spatial), g (N, O, *out) to (O, C / groups, *kernel)."""
-    x, g = promoted_pair(x, g)
-    dtype = x.dtype
-    if dtype.kind in "biu":
-        return exactly(conv_kernel_grad, dtype, x, g, kernel=kernel, geometry=geometry)
-    done = cudnn.conv_kernel_grad(x, g, kernel, geometry)
-    if done is not None:
-        return done
-    groups = geometry.groups
+    dtype, groups = x.dtype, geometry.groups
     channels, outputs = x.shape[1] // groups, g.shape[1] // groups
     cotangents = by_channel_group(g, groups)
     working = np.dtype(np.float32) if dtype.itemsize == 2 else dtype
@@ -150,18 +147,11 @@ def conv_kernel_grad(
     return total.reshape(g.shape[1], channels, *kernel).astype(dtype, copy=False)
 
 
-def exactly(
-    function: Callable[..., ndarray], dtype: DType, x: ndarray, y: ndarray, **params: Any
-) -> ndarray:
-    """Returns the result for integers, which cuBLAS does not multiply, by way of double."""
-    return function(x.astype(float), y.astype(float), **params).astype(dtype)
-
-
 # -- columns
 
 
 def window_columns(
-    x: ndarray, kernel: Shape, places: Shape, geometry: ConvolutionGeometry, *,
+    x: ndarray, kernel: Shape, places: Shape, geometry: GeometryLike, *,
     images_first: bool = False,
 ) -> Iterator[tuple[slice, slice, ndarray]]:
     """Yields slices of images and of windows, and their columns.
@@ -186,29 +176,18 @@ def window_columns(
         if images_first:
             by_image, by_column = channels * taps * count, count
         if columns.size:
+            grid = convolution_grid(many * count, channels)
             IM2COL(
-                f"{WORD_TYPES[x.itemsize]}, {len(kernel)}",
-                convolution_grid(many * count, channels),
-                BLOCK_THREADS,
-                x[some],
-                columns,
-                axes,
-                many,
-                channels,
-                taps,
-                windows.start,
-                count,
-                x.strides[0] // x.itemsize,
-                x.strides[1] // x.itemsize,
-                by_image,
+                f"{WORD_TYPES[x.itemsize]}, {len(kernel)}", grid, BLOCK_THREADS, x[some], columns,
+                axes, many, channels, taps, windows.start, count, *strides_of(x)[:2], by_image,
                 by_column,
-            )
+            )  # fmt: skip
         shape = (many, groups, rows, count) if images_first else (groups, rows, many * count)
         yield some, windows, columns.reshape(shape)
 
 
 def add_columns(
-    columns: ndarray, out: ndarray, kernel: Shape, places: Shape, geometry: ConvolutionGeometry,
+    columns: ndarray, out: ndarray, kernel: Shape, places: Shape, geometry: GeometryLike,
     windows: slice,
 ) -> None:
     """Writes the sums of the columns of some windows into contiguous images.
@@ -222,19 +201,10 @@ def add_columns(
     size = prod(out.shape[2:])
     COL2IM(
         f"{types[0]}, {types[1]}, {len(kernel)}, {lanes}",
-        convolution_grid(images * size, channels),
-        BLOCK_THREADS,
-        columns,
-        out,
-        axes,
-        images,
-        channels,
-        prod(kernel),
-        windows.start,
-        windows.stop - windows.start,
-        size,
+        convolution_grid(images * size, channels), BLOCK_THREADS, columns, out, axes, images,
+        channels, prod(kernel), windows.start, windows.stop - windows.start, size,
         int(windows.start > 0),
-    )
+    )  # fmt: skip
 
 
 def lane(dtype: DType) -> DType:
@@ -260,10 +230,10 @@ def convolution_grid(elements: int, channels: int) -> tuple[int, int]:
     return -(-elements // BLOCK_THREADS), share
 
 
-def axes_table(x: ndarray, kernel: Shape, places: Shape, geometry: ConvolutionGeometry) -> ndarray:
+def axes_table(x: ndarray, kernel: Shape, places: Shape, geometry: GeometryLike) -> ndarray:
     """Returns the table by which kernels know the spatial axes of images."""
     before = (lo for lo, _ in geometry.padding)
-    steps = (step // x.itemsize for step in x.strides[2:])
+    steps = strides_of(x)[2:]
     axes = zip(places, kernel, geometry.stride, geometry.dilation, before, x.shape[2:], steps)
     return table(tuple(chain(*axes)), x.data.device_id)
 
@@ -271,11 +241,9 @@ def axes_table(x: ndarray, kernel: Shape, places: Shape, geometry: ConvolutionGe
 # -- layouts
 
 
-def is_plain(kernel: Shape, geometry: ConvolutionGeometry) -> bool:
+def is_plain(kernel: Shape, geometry: GeometryLike) -> bool:
     """Says whether every window is one element, and every element one window."""
-    return (
-        prod(kernel) == 1 and max(geometry.stride) == 1 and not any(map(any, geometry.padding))
-    )
+    return prod(kernel) == 1 and max(geometry.stride) == 1 and not any(map(any, geometry.padding))
 
 
 def by_channel_group(x: ndarray, groups: int) -> ndarray:

@@ -68,13 +68,7 @@ SHIFT_KERNEL = Kernel(
     "cumulative",
     "shifted",
     "pplllllll",
-    (
-        "unsigned char",
-        "unsigned short",
-        "unsigned int",
-        "unsigned long long",
-        "complex_t<double>",
-    ),
+    ("unsigned char", "unsigned short", "unsigned int", "unsigned long long", "complex_t<double>"),
 )
 BY_BYTES = dict(zip((1, 2, 4, 8, 16), SHIFT_KERNEL.instances, strict=True))
 
@@ -188,9 +182,7 @@ def cumprod(
     """Returns the products of all elements up to each, or of those before it."""
     dtype = _result_dtype(x, dtype)
     if dtype.name not in SCANNED_DTYPES:
-        return plain_cumprod(
-            cupy, x, axis=axis, dtype=dtype, reverse=reverse, exclusive=exclusive
-        )
+        return plain_cumprod(cupy, x, axis=axis, dtype=dtype, reverse=reverse, exclusive=exclusive)
     return _scanned("running_product", x.astype(dtype, copy=False), 0, axis, reverse, exclusive)
 
 

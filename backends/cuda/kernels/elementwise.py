@@ -325,8 +325,7 @@ def two_operands(name: str) -> Callable[[GpuOperand, GpuOperand], ndarray]:
         if size:
             kind = f"{t}, {name}_op, {wide}, {swapped}"
             with_number(
-                kind, -(-size // (wide * BLOCK_THREADS)), BLOCK_THREADS, x,
-                float(number), out, size,
+                kind, -(-size // (wide * BLOCK_THREADS)), BLOCK_THREADS, x, float(number), out, size
             )
         return out
 
@@ -420,7 +419,6 @@ def mean_vjp(g: ndarray, saved: tuple[Any, ...], params: dict[str, Any]) -> ndar
     if count > LARGEST_FIRST_DIVISOR:
         g, count = divided(g, LARGEST_FIRST_DIVISOR), count / LARGEST_FIRST_DIVISOR
     return cupy.broadcast_to(divided(g, count or 1), shape)
-
 
 
 # Rules of reverse mode in one launch, by the primitive's name and operand: functions of the

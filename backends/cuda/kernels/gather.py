@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import gcd
+from typing import TYPE_CHECKING
 
 import cupy
 from cupy import ndarray
 
-from ..annotations import GpuOperand, IndexKey
+from ..annotations import GpuOperand
 from ..launch import BLOCK_THREADS, WIDEST_LOAD_BYTES, Kernel
 from ..strides import strides_of
 from .index_places import broadcast, key_on_device, located, pointed, rows_grid
 
-__all__ = ["GATHER_FUNCTIONS", "index"]
+if TYPE_CHECKING:
+    from ...annotations import KeyLike
+
+__all__ = ["GATHER_FUNCTIONS"]
 
 GATHER = Kernel(
     "gather", "gather", "pp" + "lllllll" + "pllll", tuple(map(str, (1, 2, 4, 8, WIDEST_LOAD_BYTES)))
 )
 
 
-def index(x: GpuOperand, *indices: ndarray, key: IndexKey) -> ndarray:
+def index(x: GpuOperand, *indices: ndarray, key: KeyLike) -> ndarray:
     """Returns ``x[key]``.
 
     What index arrays on the device name out of bounds wraps around: to raise, the host would have
@@ -40,7 +44,7 @@ def index(x: GpuOperand, *indices: ndarray, key: IndexKey) -> ndarray:
     return array[key.native]
 
 
-def picked(x: ndarray, key: IndexKey, arrays: list[ndarray]) -> ndarray:
+def picked(x: ndarray, key: KeyLike, arrays: list[ndarray]) -> ndarray:
     """Returns the elements that index arrays name."""
     places = located(key, x.shape, strides_of(x), broadcast(arrays))
     if places is None:

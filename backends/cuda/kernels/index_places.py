@@ -8,27 +8,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from math import gcd, prod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cupy
 import numpy as np
 from cupy import ndarray
 
 from ...annotations import Buffer, DType, Shape
-from ..annotations import IndexKey
 from ..launch import BLOCK_THREADS, Kernel
 from ..strides import merged_axes, strides_of
 
+if TYPE_CHECKING:
+    from ...annotations import KeyLike
+
 __all__ = [
-    "CODES",
-    "IndexedPlaces",
-    "Pointer",
-    "broadcast",
-    "key_on_device",
-    "located",
-    "pointed",
-    "rows_grid",
-    "uploaded",
+    *("CODES", "IndexedPlaces", "Pointer", "broadcast", "key_on_device"),
+    *("located", "pointed", "rows_grid", "uploaded"),
 ]
 
 # The numbers of index arrays' dtypes in kernels. Indices of 2^63 and more do not occur.
@@ -133,11 +128,7 @@ def taken_apart(
 
 @lru_cache(maxsize=4096)
 def located(
-    key: IndexKey,
-    shape: Shape,
-    strides: Shape,
-    advanced: Shape,
-    values: Shape | None = None,
+    key: KeyLike, shape: Shape, strides: Shape, advanced: Shape, values: Shape | None = None,
     value_strides: Shape = (),
 ) -> IndexedPlaces | None:
     """Returns where elements lie; None where they do not have the form that kernels know.
@@ -157,9 +148,7 @@ def located(
         beside = [prod(lengths[i + 1 :]) for i in range(len(lengths))]
     else:
         missing = len(lengths) - len(values)
-        beside = [0] * missing + [
-            0 if n == 1 else s for n, s in zip(values, value_strides)
-        ]
+        beside = [0] * missing + [0 if n == 1 else s for n, s in zip(values, value_strides)]
     rank = len(advanced)
     before = single([(*a, s) for a, s in zip(others[:place], beside)], 3)
     step = single(zip(advanced, beside[place:]), 2)
@@ -167,14 +156,12 @@ def located(
     if before is None or step is None or after is None:
         return None
     count, beside_count = step
-    return IndexedPlaces(
-        offset, before, count, beside_count, after, tuple(axes), advanced, lengths
-    )
+    return IndexedPlaces(offset, before, count, beside_count, after, tuple(axes), advanced, lengths)
 
 
 def key_on_device(
-    key: IndexKey, indices: Sequence[ndarray | Buffer | int], shape: Shape
-) -> tuple[IndexKey, list[ndarray]]:
+    key: KeyLike, indices: Sequence[ndarray | Buffer | int], shape: Shape
+) -> tuple[KeyLike, list[ndarray]]:
     """Returns a key and its index arrays on the device; plain numbers become a part of the key.
 
     Args:

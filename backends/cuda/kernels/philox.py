@@ -28,9 +28,7 @@ RANDOM_BITS = Kernel(
     "ppplllllll",
     ("unsigned char", "unsigned short", "unsigned int", "unsigned long long"),
 )
-DROPOUT = Kernel(
-    "philox", "dropout", "ppplllllld", ("half_t", "bfloat16_t", "float", "double")
-)
+DROPOUT = Kernel("philox", "dropout", "ppplllllld", ("half_t", "bfloat16_t", "float", "double"))
 
 
 def random_bits(

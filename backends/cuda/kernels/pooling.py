@@ -9,25 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import prod
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from cupy import ndarray
 
 from ...annotations import Buffer, DType, Shape
-from ..annotations import PoolingWindows
 from ..launch import BLOCK_THREADS, WIDEST_LOAD_BYTES, Kernel, c_type
 from ..strides import strides_without_gaps
 
-__all__ = [
-    "POOLING_FUNCTIONS",
-    "avg_pool",
-    "avg_pool_grad",
-    "max_pool",
-    "max_pool_argmax",
-    "pool_scatter",
-    "pool_take",
-]
+if TYPE_CHECKING:
+    from ...annotations import WindowsLike
+
+__all__ = ["POOLING_FUNCTIONS"]
 
 MOST_SPATIAL_AXES = 3
 # So many blocks fill the largest GPUs; every thread then has several planes. A thread with windows
@@ -37,103 +31,72 @@ FILLING_BLOCKS = {"down": 1024, "up": 2048}
 # these numbers of windows that an element has along an axis.
 SQUARES = (2, 3)
 OVERLAPS = (1, 2)
-# The name of the mean that does not count the padding.
-BESIDE_PADDING = "avg_pool, padding apart"
-
 # Channels that one instruction loads and stores, where those lie innermost.
 MOST_PACKED_CHANNELS = 8
 
-MAX_POOL_TYPES = ("float, 0, 1", "float, 2, 4", "float, 3, 1", "half_t, 2, 8", "bfloat16_t, 3, 1",
-          "double, 0, 2")
-ARGMAX_TYPES = ("float, signed char, 0, 1", "float, signed char, 2, 1", "float, signed char, 3, 4",
-           "half_t, signed char, 3, 8", "double, short, 0, 2")
-AVG_POOL_TYPES = ("float, float, 0, 1", "float, float, 2, 4", "half_t, half_t, 3, 8",
-         "double, double, 0, 2", "int, double, 0, 4", "bool, double, 0, 8",
-         "complex_t<float>, complex_t<float>, 0, 1")
+MAX_POOL_TYPES = (
+    "float, 0, 1", "float, 2, 4", "float, 3, 1", "half_t, 2, 8", "bfloat16_t, 3, 1", "double, 0, 2",
+)  # fmt: skip
+ARGMAX_TYPES = (
+    "float, signed char, 0, 1", "float, signed char, 2, 1", "float, signed char, 3, 4",
+    "half_t, signed char, 3, 8", "double, short, 0, 2",
+)  # fmt: skip
+AVG_POOL_TYPES = (
+    "float, float, 0, 1", "float, float, 2, 4", "half_t, half_t, 3, 8", "double, double, 0, 2",
+    "int, double, 0, 4", "bool, double, 0, 8", "complex_t<float>, complex_t<float>, 0, 1",
+)  # fmt: skip
 TAKE_TYPES = ("2, signed char", "4, signed char", "8, short", "16, signed char")
-SCATTER_TYPES = ("float, signed char, 0, 1", "float, signed char, 1, 4", "float, signed char, 2, 4",
-        "half_t, signed char, 1, 8", "bfloat16_t, signed char, 2, 1", "double, short, 0, 2",
-        "complex_t<double>, signed char, 0, 1")
+SCATTER_TYPES = (
+    "float, signed char, 0, 1", "float, signed char, 1, 4", "float, signed char, 2, 4",
+    "half_t, signed char, 1, 8", "bfloat16_t, signed char, 2, 1", "double, short, 0, 2",
+    "complex_t<double>, signed char, 0, 1",
+)  # fmt: skip
 AVG_POOL_GRAD_TYPES = (
     "float, float, 0, 1", "float, float, 1, 4", "float, float, 2, 1", "half_t, half_t, 1, 8",
     "double, double, 0, 2", "complex_t<float>, complex_t<float>, 0, 2",
-)
-MAX_POOL = Kernel("pooling", "max_pool", "ppt", MAX_POOL_TYPES)
-ARGMAX = Kernel("pooling", "max_pool_argmax", "ppt", ARGMAX_TYPES)
-TAKE = Kernel("pooling", "pool_take", "pppt", TAKE_TYPES)
-AVG_POOL = Kernel("pooling", "avg_pool", "ppt", AVG_POOL_TYPES)
-SCATTER = Kernel("pooling", "pool_scatter", "pppt", SCATTER_TYPES)
-AVG_POOL_GRAD = Kernel("pooling", "avg_pool_grad", "ppt", AVG_POOL_GRAD_TYPES)
+)  # fmt: skip
+POOLING_KERNELS = {
+    name: Kernel("pooling", name, parameters, types)
+    for name, parameters, types in (
+        ("max_pool", "ppt", MAX_POOL_TYPES), ("max_pool_argmax", "ppt", ARGMAX_TYPES),
+        ("pool_take", "pppt", TAKE_TYPES), ("pool_scatter", "pppt", SCATTER_TYPES),
+        ("avg_pool", "ppt", AVG_POOL_TYPES), ("avg_pool_grad", "ppt", AVG_POOL_GRAD_TYPES),
+    )
+}  # fmt: skip
 
 
-def max_pool(x: ndarray, *, windows: PoolingWindows) -> ndarray:
+def max_pool(x: ndarray, *, windows: WindowsLike) -> ndarray:
     """Returns the maximum of every window of x (N, C, *spatial); NaN where there is one."""
-    launch = pooling_launch(
-        "max_pool", windows, None, starts_at_pack(x), x.shape, x.dtype, x.strides
-    )
-    out = ndarray(launch.shape, launch.dtype)
-    if launch.table is not None:
-        MAX_POOL(launch.types, launch.grid, launch.block, out, x, launch.table)
-    return out if launch.order is None else out.transpose(launch.order)
+    return pooled("max_pool", windows, None, starts_at_pack(x), x)
 
 
-def max_pool_argmax(x: ndarray, *, windows: PoolingWindows) -> ndarray:
+def max_pool_argmax(x: ndarray, *, windows: WindowsLike) -> ndarray:
     """Returns the number of the first place in every window that has the maximum."""
-    launch = pooling_launch(
-        "max_pool_argmax", windows, None, starts_at_pack(x), x.shape, x.dtype, x.strides
-    )
-    out = ndarray(launch.shape, launch.dtype)
-    if launch.table is not None:
-        ARGMAX(launch.types, launch.grid, launch.block, out, x, launch.table)
-    return out if launch.order is None else out.transpose(launch.order)
+    return pooled("max_pool_argmax", windows, None, starts_at_pack(x), x)
 
 
-def pool_take(x: ndarray, winner: ndarray, *, windows: PoolingWindows) -> ndarray:
+def pool_take(x: ndarray, winner: ndarray, *, windows: WindowsLike) -> ndarray:
     """Returns of every window of x the element at the place that has won; of the padding zero."""
-    launch = pooling_launch(
-        "pool_take", windows, None, False, x.shape, x.dtype, x.strides,
-        winner.dtype, winner.strides,
-    )  # fmt: skip
-    out = ndarray(launch.shape, launch.dtype)
-    if launch.table is not None:
-        TAKE(launch.types, launch.grid, launch.block, out, x, winner, launch.table)
-    return out if launch.order is None else out.transpose(launch.order)
+    return pooled("pool_take", windows, None, False, x, winner)
 
 
-def pool_scatter(
-    g: ndarray, winner: ndarray, *, spatial: Shape, windows: PoolingWindows
-) -> ndarray:
+def pool_scatter(g: ndarray, winner: ndarray, *, spatial: Shape, windows: WindowsLike) -> ndarray:
     """Adds a value for every window to the element at the place that has won."""
-    launch = pooling_launch(
-        "pool_scatter", windows, spatial, starts_at_pack(g) and starts_at_pack(winner),
-        g.shape, g.dtype, g.strides, winner.dtype, winner.strides,
-    )  # fmt: skip
-    out = ndarray(launch.shape, launch.dtype)
-    if launch.table is not None:
-        SCATTER(launch.types, launch.grid, launch.block, out, g, winner, launch.table)
-    return out if launch.order is None else out.transpose(launch.order)
+    packs = starts_at_pack(g) and starts_at_pack(winner)
+    return pooled("pool_scatter", windows, spatial, packs, g, winner)
 
 
-def avg_pool(x: ndarray, *, windows: PoolingWindows, count_include_pad: bool) -> ndarray:
+def avg_pool(x: ndarray, *, windows: WindowsLike, count_include_pad: bool) -> ndarray:
     """Returns the mean of every window of x (N, C, *spatial)."""
-    name = "avg_pool" if count_include_pad else BESIDE_PADDING
-    launch = pooling_launch(name, windows, None, starts_at_pack(x), x.shape, x.dtype, x.strides)
-    out = ndarray(launch.shape, launch.dtype)
-    if launch.table is not None:
-        AVG_POOL(launch.types, launch.grid, launch.block, out, x, launch.table)
-    return out if launch.order is None else out.transpose(launch.order)
+    return pooled("avg_pool", windows, None, starts_at_pack(x), x, padding=count_include_pad)
 
 
 def avg_pool_grad(
-    g: ndarray, *, spatial: Shape, windows: PoolingWindows, count_include_pad: bool
+    g: ndarray, *, spatial: Shape, windows: WindowsLike, count_include_pad: bool
 ) -> ndarray:
     """Transposes ``avg_pool``: every window spreads its value over its elements."""
-    name = "avg_pool" if count_include_pad else BESIDE_PADDING
-    launch = pooling_launch(name, windows, spatial, starts_at_pack(g), g.shape, g.dtype, g.strides)
-    out = ndarray(launch.shape, launch.dtype)
-    if launch.table is not None:
-        AVG_POOL_GRAD(launch.types, launch.grid, launch.block, out, g, launch.table)
-    return out if launch.order is None else out.transpose(launch.order)
+    packs = starts_at_pack(g)
+    return pooled("avg_pool_grad", windows, spatial, packs, g, padding=count_include_pad)
 
 
 # -- launches
@@ -160,6 +123,23 @@ class PoolingLaunch(NamedTuple):
     table: Buffer | None
 
 
+def pooled(
+    name: str, windows: WindowsLike, below: Shape | None, packs: bool, x: ndarray,
+    *second: ndarray, padding: bool = True,
+) -> ndarray:
+    """Returns the result of a primitive for one operand or two, by `pooling_launch`."""
+    others = (second[0].dtype, second[0].strides) if second else (None, ())
+    launch = pooling_launch(
+        name, windows, below, packs, padding, x.shape, x.dtype, x.strides, *others
+    )
+    out = ndarray(launch.shape, launch.dtype)
+    if launch.table is not None:
+        POOLING_KERNELS[name](
+            launch.types, launch.grid, launch.block, out, x, *second, launch.table
+        )
+    return out if launch.order is None else out.transpose(launch.order)
+
+
 def starts_at_pack(x: ndarray) -> bool:
     """Says whether an array starts where a pack may."""
     return not x.data.ptr % WIDEST_LOAD_BYTES
@@ -175,7 +155,7 @@ def channels_at_once(channels: int, steps: Sequence[Sequence[int]], dtype: DType
 
 
 def dtype_and_types(
-    name: str, windows: PoolingWindows, up: bool, dtype: DType, second: DType, n: int
+    name: str, windows: WindowsLike, up: bool, dtype: DType, second: DType, n: int
 ) -> tuple[DType, str]:
     """Returns the result's dtype and the template's arguments; dtypes are those of operands."""
     window = windows.window
@@ -198,17 +178,18 @@ def dtype_and_types(
 
 @lru_cache(maxsize=4096)
 def pooling_launch(
-    name: str, windows: PoolingWindows, below: Shape | None, packs: bool, operand: Shape,
-    dtype: DType, strides: Shape, second: DType | None = None, second_strides: Shape = (),
+    name: str, windows: WindowsLike, below: Shape | None, packs: bool, padding: bool,
+    operand: Shape, dtype: DType, strides: Shape, second: DType | None, second_strides: Shape,
 ) -> PoolingLaunch:
     """Returns the launch of a primitive.
 
     Args:
-        name: the primitive; ``BESIDE_PADDING`` for means that do not count the padding.
+        name: the primitive.
         windows: ``window``, ``stride`` and ``padding`` for each spatial axis.
         below: the spatial shape of the result, if that is what the windows lie over; None where it
             has an element for each of them, and the operand is below.
         packs: whether several channels may be loaded at once, if they lie side by side.
+        padding: whether means count the padding.
         operand, dtype, strides: the shape, the dtype and the strides of the first operand.
         second, second_strides: the dtype and the strides of the second one.
 
@@ -226,13 +207,9 @@ def pooling_launch(
     if second is not None:
         steps.append([stride // second.itemsize for stride in second_strides])
     images, channels = operand[:2]
-    if below is None:
-        counts = tuple([
-            (n + sum(pads) - k) // s + 1
-            for n, k, s, pads in zip(spatial, windows.window, windows.stride, windows.padding)
-        ])
-    else:
-        counts = operand[2:]
+    sizes = zip(spatial, windows.window, windows.stride, windows.padding)
+    counts = tuple([(n + sum(pads) - k) // s + 1 for n, k, s, pads in sizes])
+    counts = counts if below is None else operand[2:]
     shape = images, channels, *(counts if below is None else spatial)
     # Threads go along the channels where those lie innermost, and else along the spatial axes of
     # planes that lie one after the other.
@@ -259,7 +236,7 @@ def pooling_launch(
         *ones, *spatial, *ones, *windows.window, *ones, *windows.stride,
         *zeros, *[before for before, _ in windows.padding], *ones, *counts,
         *operands[0], *operands[-1], *in_table(here),
-        1 if in_planes else channels, planes, width, name != BESIDE_PADDING,
+        1 if in_planes else channels, planes, width, padding,
     ]
     blocks = FILLING_BLOCKS["down" if below is None else "up"]
     grid = across, max(min(-(-planes // high), -(-blocks // across), 65535), 1)

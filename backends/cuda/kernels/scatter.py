@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import gcd, prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cupy
 import numpy as np
@@ -17,7 +17,7 @@ from cupy import ndarray
 from ...annotations import Buffer, DType
 from ...config import config
 from ...protocol import DeviceError
-from ..annotations import GpuOperand, IndexKey
+from ..annotations import GpuOperand
 from ..launch import BLOCK_THREADS, WIDEST_LOAD_BYTES, Kernel, c_type
 from ..strides import strides_of
 from .index_places import (
@@ -29,19 +29,14 @@ from .index_places import (
     pointed,
     rows_grid,
     uploaded,
-)
+)  # fmt: skip
 from .scatter_ordered import combined
 from .sorting_places import MOST_RANKED_PLACES
 
-__all__ = [
-    "SCATTER_FUNCTIONS",
-    "index_add",
-    "index_max",
-    "index_min",
-    "index_multiply",
-    "index_set",
-    "scatter_add",
-]
+if TYPE_CHECKING:
+    from ...annotations import KeyLike
+
+__all__ = ["SCATTER_FUNCTIONS"]
 
 # The hardware adds these atomically, complex ones in two parts.
 ATOMIC = frozenset(
@@ -71,7 +66,7 @@ PUT = Kernel(
 # -- sums
 
 
-def scatter_add(*operands: GpuOperand, shape: tuple[int, ...], keys: Sequence[IndexKey]) -> ndarray:
+def scatter_add(*operands: GpuOperand, shape: tuple[int, ...], keys: Sequence[KeyLike]) -> ndarray:
     """Adds values into one array of zeros, each at its own key.
 
     Args:
@@ -120,7 +115,7 @@ def zeros_with(
     return out
 
 
-def index_add(x: GpuOperand, v: GpuOperand, *indices: ndarray, key: IndexKey) -> ndarray:
+def index_add(x: GpuOperand, v: GpuOperand, *indices: ndarray, key: KeyLike) -> ndarray:
     """Returns a copy of an array with values added at a key.
 
     Args:
@@ -151,7 +146,7 @@ def are_sorted(values: ndarray, arrays: Sequence[ndarray]) -> bool:
     )
 
 
-def added(out: ndarray, values: ndarray, key: IndexKey, arrays: Sequence[ndarray]) -> None:
+def added(out: ndarray, values: ndarray, key: KeyLike, arrays: Sequence[ndarray]) -> None:
     """Adds values in place; those of 16 bits may be added into float32."""
     if values.dtype != out.dtype and values.dtype.name not in HALVES:
         values = values.astype(out.dtype)
@@ -185,7 +180,7 @@ def add_anyhow(out: ndarray, values: ndarray, places: IndexedPlaces, pointer: Po
 # -- other updates
 
 
-def index_set(x: GpuOperand, v: GpuOperand, *indices: ndarray, key: IndexKey) -> ndarray:
+def index_set(x: GpuOperand, v: GpuOperand, *indices: ndarray, key: KeyLike) -> ndarray:
     """Returns a copy of an array with values at a key; of those for one place the last."""
     x = array_of(x)
     key, arrays = key_on_device(key, indices, x.shape)
@@ -231,7 +226,7 @@ def index_set(x: GpuOperand, v: GpuOperand, *indices: ndarray, key: IndexKey) ->
 def combining(functor: str, ufunc: str) -> Callable[..., ndarray]:
     """Returns the update that combines elements and values."""
 
-    def update(x: GpuOperand, v: GpuOperand, *indices: ndarray, key: IndexKey) -> ndarray:
+    def update(x: GpuOperand, v: GpuOperand, *indices: ndarray, key: KeyLike) -> ndarray:
         x = array_of(x)
         key, arrays = key_on_device(key, indices, x.shape)
         if not arrays:
@@ -294,7 +289,7 @@ def values_in(v: GpuOperand, dtype: DType) -> ndarray:
 
 
 def arranged(
-    out: ndarray, values: ndarray, key: IndexKey, arrays: Sequence[ndarray], in_parts: bool = False
+    out: ndarray, values: ndarray, key: KeyLike, arrays: Sequence[ndarray], in_parts: bool = False
 ) -> tuple[ndarray, ndarray, IndexedPlaces, Pointer] | None:
     """Returns an array and values with where they lie, in a form that kernels know.
 

@@ -39,8 +39,7 @@ def sorted_places(pointer: Pointer, count: int, shift: int) -> ndarray:
     if count <= MOST_RANKED_PLACES:
         kind = "unsigned int" if bits + shift <= 32 else "unsigned long long"
         RANK_PLACES(
-            kind, -(-count // PLACES_PER_BLOCK), BLOCK_THREADS, out, count, shift,
-            *pointer[:5],
+            kind, -(-count // PLACES_PER_BLOCK), BLOCK_THREADS, out, count, shift, *pointer[:5]
         )
         return out
     TAG("", -(-count // BLOCK_THREADS), BLOCK_THREADS, out, count, shift, *pointer[:5])

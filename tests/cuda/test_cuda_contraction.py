@@ -64,9 +64,9 @@ class Counted:
 
                 return counted
 
-        self.held, self.before = contraction.cublas_library, list(contraction.cublas_library)
-        self.library = Library()
-        contraction.cublas_library[:] = [self.library]
+        self.prepared, self.handle = contraction.PREPARED, cupy.cuda.device.get_cublas_handle()
+        self.before = contraction.cublas_on(self.handle)
+        self.library = self.prepared[self.handle] = Library()
         counter = self
 
         class Hook(cupy.cuda.memory_hook.MemoryHook):
@@ -82,7 +82,7 @@ class Counted:
 
     def __exit__(self, *error):
         self.hook.__exit__(*error)
-        self.held[:] = self.before
+        self.prepared[self.handle] = self.before
 
 
 @pytest.mark.parametrize("dtype", TOLERANCES)

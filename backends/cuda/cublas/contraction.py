@@ -18,14 +18,13 @@ from cupy import ndarray
 from cupy._core._routines_linalg import set_compute_type
 from cupy.cuda.device import get_cublas_handle
 
-from ...annotations import Buffer, DType
+from ...annotations import Buffer, DType, Shape
 from ...arrays.einsum import Contract, compute
 from ...config import config
 from ...dtypes import result_type
 from .matmul_calls import ProductAxis, ProductCalls, product_calls
 
-__all__ = ["CONTRACTION_FUNCTIONS", "contract", "einsum", "matmul"]
-
+__all__ = ["CONTRACTION_FUNCTIONS"]
 
 # cuBLAS's numbers for the dtypes of elements and of sums.
 R_16F, R_16BF, R_32F, R_64F, C_32F, C_64F = 2, 14, 0, 1, 4, 5
@@ -61,9 +60,8 @@ CUBLAS_TYPES = {
 }
 BFLOAT16 = CublasType(2, R_16BF, np.float32, BY_32F, BY_32F)
 
-# The handles that are set up, and cuBLAS itself, which is loaded when it is first needed.
-prepared_handles: set[int] = set()
-cublas_library: list[ModuleType] = []
+# cuBLAS, which is loaded when it is first needed, by the handles that are set up.
+PREPARED: dict[int, ModuleType] = {}
 
 
 def cublas_type_of(dtype: DType) -> CublasType | None:
@@ -74,14 +72,14 @@ def cublas_type_of(dtype: DType) -> CublasType | None:
     return found
 
 
-def prepare_handle(handle: int) -> ModuleType:
-    """Sets up a handle and returns cuBLAS."""
-    from cupy_backends.cuda.libs import cublas
+def cublas_on(handle: int) -> ModuleType:
+    """Returns cuBLAS, once a handle is set up."""
+    if handle not in PREPARED:
+        from cupy_backends.cuda.libs import cublas
 
-    cublas.setMathMode(handle, FULL_PRECISION_REDUCTION)
-    cublas_library[:] = [cublas]
-    prepared_handles.add(handle)
-    return cublas_library[0]
+        cublas.setMathMode(handle, FULL_PRECISION_REDUCTION)
+        PREPARED[handle] = cublas
+    return PREPARED[handle]
 
 
 def run_product(product: ProductCalls, x: ndarray, y: ndarray, kind: CublasType) -> ndarray:
@@ -94,7 +92,7 @@ def run_product(product: ProductCalls, x: ndarray, y: ndarray, kind: CublasType)
         y = y.transpose(y_order).copy(order="C")
     out = ndarray(shape, x.dtype)
     handle = get_cublas_handle()
-    cublas = cublas_library[0] if handle in prepared_handles else prepare_handle(handle)
+    cublas = PREPARED.get(handle) or cublas_on(handle)
     by = kind.exact if config.matmul_precision == "highest" else kind.fast
     first, second, made = (x, y, out) if x_first else (y, x, out)
     a, b, c, dtype = first.data.ptr, second.data.ptr, made.data.ptr, kind.dtype
@@ -116,18 +114,14 @@ def run_product(product: ProductCalls, x: ndarray, y: ndarray, kind: CublasType)
     return out if axes is None else out.transpose(axes)
 
 
-def element_strides(strides: tuple[int, ...], itemsize: int) -> tuple[int, ...] | None:
+def element_strides(strides: Shape, itemsize: int) -> Shape | None:
     """Returns strides in elements; None where they are no whole numbers of them."""
     return None if any(s % itemsize for s in strides) else tuple(s // itemsize for s in strides)
 
 
 @lru_cache(maxsize=8192)
 def calls_of_matmul(
-    x_shape: tuple[int, ...],
-    x_strides: tuple[int, ...],
-    y_shape: tuple[int, ...],
-    y_strides: tuple[int, ...],
-    itemsize: int,
+    x_shape: Shape, x_strides: Shape, y_shape: Shape, y_strides: Shape, itemsize: int
 ) -> ProductCalls | None:
     """Returns the calls of ``matmul``; None where strides give none."""
     m, n = len(x_shape), len(y_shape)
@@ -159,12 +153,8 @@ def calls_of_matmul(
 
 @lru_cache(maxsize=8192)
 def calls_of_contraction(
-    terms: tuple[str, str, str],
-    x_shape: tuple[int, ...],
-    x_strides: tuple[int, ...],
-    y_shape: tuple[int, ...],
-    y_strides: tuple[int, ...],
-    itemsize: int,
+    terms: tuple[str, str, str], x_shape: Shape, x_strides: Shape, y_shape: Shape,
+    y_strides: Shape, itemsize: int,
 ) -> ProductCalls | None:
     """Returns the calls of a contraction of named axes; None where strides give none."""
     by_x, by_y = element_strides(x_strides, itemsize), element_strides(y_strides, itemsize)

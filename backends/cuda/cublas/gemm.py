@@ -11,13 +11,7 @@ from cupy import ndarray
 from cupy.cuda.device import get_cublas_handle
 
 from ...config import config
-from .contraction import (
-    ANY_ALGORITHM,
-    cublas_library,
-    cublas_type_of,
-    prepare_handle,
-    prepared_handles,
-)
+from .contraction import ANY_ALGORITHM, cublas_on, cublas_type_of
 
 __all__ = ["multiply"]
 
@@ -45,34 +39,18 @@ def multiply(a: ndarray, b: ndarray, out: ndarray, *, accumulate: bool = False) 
     a, a_step, a_turned = laid_out(a)
     b, b_step, b_turned = laid_out(b)
     handle = get_cublas_handle()
-    cublas = cublas_library[0] if handle in prepared_handles else prepare_handle(handle)
+    cublas = cublas_on(handle)
     # cuBLAS counts along columns: to it every matrix is transposed, and so the factors change
     # places.
+    out_step = out.strides[1] // out.itemsize if rows > 1 else columns
     cublas.gemmStridedBatchedEx(
-        handle,
-        b_turned,
-        a_turned,
-        columns,
-        rows,
-        inner,
-        kind.one,
-        b.data.ptr,
-        kind.dtype,
-        b_step,
-        b.strides[0] // b.itemsize,
-        a.data.ptr,
-        kind.dtype,
-        a_step,
-        a.strides[0] // a.itemsize,
+        handle, b_turned, a_turned, columns, rows, inner, kind.one,
+        b.data.ptr, kind.dtype, b_step, b.strides[0] // b.itemsize,
+        a.data.ptr, kind.dtype, a_step, a.strides[0] // a.itemsize,
         kind.one if accumulate else kind.zero,
-        out.data.ptr,
-        made.dtype,
-        out.strides[1] // out.itemsize if rows > 1 else columns,
-        out.strides[0] // out.itemsize,
-        count,
-        kind.exact if config.matmul_precision == "highest" else kind.fast,
-        ANY_ALGORITHM,
-    )
+        out.data.ptr, made.dtype, out_step, out.strides[0] // out.itemsize, count,
+        kind.exact if config.matmul_precision == "highest" else kind.fast, ANY_ALGORITHM,
+    )  # fmt: skip
 
 
 def laid_out(x: ndarray) -> tuple[ndarray, int, int]:

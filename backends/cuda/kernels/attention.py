@@ -7,7 +7,7 @@ and in 16 bits, on GPUs with matrix units for them; blocks take everything else.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cache
 from math import prod
 from typing import Any, NamedTuple
 from weakref import ref
@@ -22,6 +22,7 @@ from ...cpu.attention import stacked_shape
 from .. import cudnn
 from ..index_tables import table
 from ..launch import Kernel
+from ..row_layout import limit
 from ..strides import strides_of
 from .attention_by_products import backward_by_blocks, forward_by_blocks, mask_kind
 
@@ -258,9 +259,9 @@ class AttentionLaunches:
         held = self.memory(q, 1) <= LARGEST_HELD_ROW_BYTES
         ATTENTION_FORWARD(
             f"{self.types}, {tile}", -(-queries // OWN_ROWS) * self.images,
-            ATTENTION_BLOCK_THREADS, *(q, k, v, q if mask is None else mask, out, sums, shape),
+            ATTENTION_BLOCK_THREADS, q, k, v, q if mask is None else mask, out, sums, shape,
             scale, shared=self.memory(q, 4 * tile + (0 if held else OWN_ROWS)),
-        )
+        )  # fmt: skip
         return sums
 
     def backward_by_kernels(
@@ -278,21 +279,13 @@ class AttentionLaunches:
         shared = self.memory(q, 2 * OWN_ROWS + 4 * TILE_ROWS)
         masked, grads = q if mask is None else mask, parts[0]
         ATTENTION_BY_QUERY(
-            self.types,
-            -(-queries // OWN_ROWS) * self.images,
-            ATTENTION_BLOCK_THREADS,
-            *(g, out, q, k, v, masked, sums, shares, grads, shape),
-            scale,
-            shared=shared,
-        )
+            self.types, -(-queries // OWN_ROWS) * self.images, ATTENTION_BLOCK_THREADS,
+            g, out, q, k, v, masked, sums, shares, grads, shape, scale, shared=shared,
+        )  # fmt: skip
         ATTENTION_BY_KEY(
-            self.types,
-            -(-keys // OWN_ROWS) * self.images,
-            ATTENTION_BLOCK_THREADS,
-            *(g, q, k, v, masked, sums, shares, grads, shape),
-            scale,
-            shared=shared,
-        )
+            self.types, -(-keys // OWN_ROWS) * self.images, ATTENTION_BLOCK_THREADS,
+            g, q, k, v, masked, sums, shares, grads, shape, scale, shared=shared,
+        )  # fmt: skip
 
 
 # -- layouts
@@ -334,14 +327,11 @@ def width_of(q: ndarray, v: ndarray) -> int | None:
     return next((width for width in TILE_WIDTHS if width >= needed), None)
 
 
-@lru_cache
+@cache
 def shared_limit(device: int) -> int:
     """Returns how much shared memory a block of threads may have; 0 without matrix units."""
-    if int(cupy.cuda.Device(device).compute_capability) < 80:
-        return 0
-    properties = cupy.cuda.runtime.getDeviceProperties(device)
-    limit: int = properties["sharedMemPerBlockOptin"]
-    return limit
+    has_units = int(cupy.cuda.Device(device).compute_capability) >= 80
+    return limit("shared", device) if has_units else 0
 
 
 def shape_of_call(
@@ -358,19 +348,9 @@ def shape_of_call(
         by_grad = ((second - first) // q.itemsize, *head_strides(grads[0]))
     return table(
         (
-            q.shape[1],
-            q.shape[0] * q.shape[1],
-            q.shape[2],
-            k.shape[2],
-            q.shape[3],
-            v.shape[3],
-            int(causal),
-            kind,
-            wide,
-            *head_strides(q),
-            *head_strides(k),
-            *head_strides(v),
-            *head_strides(out),
+            *(q.shape[1], q.shape[0] * q.shape[1], q.shape[2], k.shape[2], q.shape[3], v.shape[3]),
+            *(int(causal), kind, wide),
+            *(step for x in (q, k, v, out) for step in head_strides(x)),
             *(head_strides(g) if g is not None else (0, 0, 0)),
             *((0, 0, 0, 0) if mask is None else strides_of(mask)),
             *by_grad,
@@ -381,7 +361,7 @@ def shape_of_call(
 
 def head_strides(x: ndarray) -> tuple[int, ...]:
     """Returns the strides of images, heads and rows in elements."""
-    return tuple(step // x.itemsize for step in x.strides[:3])
+    return strides_of(x)[:3]
 
 
 def is_wide(x: ndarray) -> bool:

@@ -67,14 +67,9 @@ def backward_by_blocks(
         multiply(own, values[images, seen].swapaxes(1, 2), products)
         grads = cupy.empty(weights.shape, q.dtype)
         SCORE_GRADS(
-            block_types(q),
-            weights.shape[0] * weights.shape[1],
-            SMALL_BLOCK_THREADS,
-            *(products, weights, own, own_out, grads),
-            weights.shape[2],
-            v.shape[3],
-            scale,
-        )
+            block_types(q), weights.shape[0] * weights.shape[1], SMALL_BLOCK_THREADS, products,
+            weights, own, own_out, grads, weights.shape[2], v.shape[3], scale,
+        )  # fmt: skip
         multiply(grads, keys[images, seen], by_q[images, rows])
         multiply(grads.swapaxes(1, 2), queries[images, rows], by_k[images, seen], accumulate=True)
         multiply(weights.swapaxes(1, 2), own, by_v[images, seen], accumulate=True)
@@ -106,13 +101,10 @@ def blocks_of_weights(
             multiply(queries[images, rows], keys[images, :seen].swapaxes(1, 2), scores)
             weights = scores if working == q.dtype else cupy.empty(shape, q.dtype)
             ATTENTION_WEIGHTS(
-                block_types(q),
-                shape[0] * shape[1],
-                SMALL_BLOCK_THREADS,
-                *(scores, weights, q if mask is None else mask),
-                *(first, row, shape[1], seen, q.shape[1], int(causal), kind, *by_mask),
-                scale,
-            )
+                block_types(q), shape[0] * shape[1], SMALL_BLOCK_THREADS, scores, weights,
+                q if mask is None else mask, first, row, shape[1], seen, q.shape[1], int(causal),
+                kind, *by_mask, scale,
+            )  # fmt: skip
             yield images, rows, weights
 
 

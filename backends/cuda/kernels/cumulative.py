@@ -15,7 +15,7 @@ from ...arrays.cumulative import cumsum as plain_cumsum
 from ..launch import BLOCK_THREADS, WIDEST_LOAD_BYTES, Kernel, c_type
 from ..strides import common_stride
 
-__all__ = ["CUMULATIVE_FUNCTIONS", "cumprod", "cumsum", "linear_recurrence", "shift"]
+__all__ = ["CUMULATIVE_FUNCTIONS"]
 
 # A thread for each line is the fastest way where two of these hold: lines lie beside each other,
 # are many, are short.
@@ -28,42 +28,24 @@ MOST_CHUNKS = 256
 # The dtypes that kernels compute with as they are.
 SCANNED_DTYPES = frozenset(
     {
-        "float16",
-        "bfloat16",
-        "float32",
-        "float64",
-        "complex64",
-        "complex128",
-        "int32",
-        "int64",
-        "uint32",
-        "uint64",
+        "float16", "bfloat16", "float32", "float64", "complex64", "complex128", "int32", "int64",
+        "uint32", "uint64",
     }
+)  # fmt: skip
+
+
+# Operations, elements, and how many of these 16 bytes hold.
+SCANS = {
+    "running_sum, float": 4, "running_sum, half_t": 8, "running_sum, bfloat16_t": 8,
+    "running_sum, double": 2, "running_sum, long long": 2, "running_product, float": 4,
+    "running_product, complex_t<double>": 1, "recurrence, float": 4,
+    "recurrence, complex_t<float>": 2,
+}  # fmt: skip
+SCAN_TYPES = tuple(
+    f"{types}, {items}, {totals}" for totals in ("false", "true") for types, items in SCANS.items()
 )
-
-
-def _instances(*, totals: bool | None = None) -> tuple[str, ...]:
-    rows = [
-        ("running_sum", "float", 4),
-        ("running_sum", "half_t", 8),
-        ("running_sum", "bfloat16_t", 8),
-        ("running_sum", "double", 2),
-        ("running_sum", "long long", 2),
-        ("running_product", "float", 4),
-        ("running_product", "complex_t<double>", 1),
-        ("recurrence", "float", 4),
-        ("recurrence", "complex_t<float>", 2),
-    ]
-    if totals is None:
-        return tuple(f"{op}, {element}" for op, element, _ in rows)
-    flag = "true" if totals else "false"
-    return tuple(f"{op}, {element}, {items}, {flag}" for op, element, items in rows)
-
-
-SCAN = Kernel(
-    "cumulative", "scan", "pppplllllllll", _instances(totals=False) + _instances(totals=True)
-)
-SCAN_LINES = Kernel("cumulative", "scan_lines", "pppllllllll", _instances())
+SCAN = Kernel("cumulative", "scan", "pppplllllllll", SCAN_TYPES)
+SCAN_LINES = Kernel("cumulative", "scan_lines", "pppllllllll", tuple(SCANS))
 SHIFT_KERNEL = Kernel(
     "cumulative",
     "shifted",
@@ -89,15 +71,9 @@ def _lines(x: ndarray, axis: int) -> tuple[ndarray, tuple[int, int, int]]:
 def _scanned(
     op: str, x: ndarray, y: ndarray | int, axis: int, reverse: bool, exclusive: bool = False
 ) -> ndarray:
-    """Returns the combination of the elements up to each.
+    """Returns the combination, by an operation of the source, of the elements up to each.
 
-    Args:
-        op: the operation's name in the source.
-        x: an array.
-        y: 0, or for a recurrence a contiguous array of the same shape and dtype.
-        axis: along which axis.
-        reverse: whether to start at the end.
-        exclusive: whether to leave out each element itself.
+    In a recurrence y is a contiguous array of x's shape and dtype, elsewhere 0.
     """
     out = cupy.ndarray(x.shape, x.dtype)
     if not out.size:
@@ -107,17 +83,12 @@ def _scanned(
     lines = out.size // n
     element, width = c_type(x.dtype), x.dtype.itemsize
     flags = int(reverse), int(exclusive)
-    beside, many, short = (
-        inner >= FEWEST_LINES_BESIDE,
-        lines >= FEWEST_LINES_FOR_THREADS,
-        n <= LONGEST_THREAD_LINE,
-    )
-    if (beside and many) or (beside and short) or (many and short):
-        types = f"{op}, {element}"
+    beside, many = inner >= FEWEST_LINES_BESIDE, lines >= FEWEST_LINES_FOR_THREADS
+    if beside + many + (n <= LONGEST_THREAD_LINE) >= 2:
         SCAN_LINES(
-            types, -(-lines // BLOCK_THREADS), BLOCK_THREADS, x, y, out, lines, n,
+            f"{op}, {element}", -(-lines // BLOCK_THREADS), BLOCK_THREADS, x, y, out, lines, n,
             inner, *strides, *flags,
-        )
+        )  # fmt: skip
         return out
     items = max(WIDEST_LOAD_BYTES // width, 1)
     wide = (
@@ -136,26 +107,13 @@ def _scanned(
     chunk = -(-n // (chunks * tile)) * tile
     chunks = -(-n // chunk)
     totals: ndarray | int = 0
-    passes = ["false"]
     if chunks > 1:
         totals = cupy.ndarray((lines * chunks * 2,), np.dtype("complex128"))
-        passes = ["true", "false"]
-    for flag in passes:
+    for flag in ("true", "false") if chunks > 1 else ("false",):
         SCAN(
-            f"{op}, {element}, {items}, {flag}",
-            (lines, chunks),
-            threads,
-            x,
-            y,
-            out,
-            totals,
-            n,
-            inner,
-            *strides,
-            *flags,
-            chunk,
-            int(wide),
-        )
+            f"{op}, {element}, {items}, {flag}", (lines, chunks), threads, x, y, out, totals, n,
+            inner, *strides, *flags, chunk, int(wide),
+        )  # fmt: skip
     return out
 
 
@@ -202,17 +160,9 @@ def shift(x: ndarray, *, by: int, axis: int) -> ndarray:
     if out.size:
         x, strides = _lines(x, axis)
         SHIFT_KERNEL(
-            BY_BYTES[x.dtype.itemsize],
-            -(-out.size // BLOCK_THREADS),
-            BLOCK_THREADS,
-            x,
-            out,
-            out.size,
-            x.shape[axis],
-            prod(x.shape[axis + 1 :]),
-            *strides,
-            by,
-        )
+            BY_BYTES[x.dtype.itemsize], -(-out.size // BLOCK_THREADS), BLOCK_THREADS, x, out,
+            out.size, x.shape[axis], prod(x.shape[axis + 1 :]), *strides, by,
+        )  # fmt: skip
     return out
 
 

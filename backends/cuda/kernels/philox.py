@@ -44,20 +44,9 @@ def random_bits(
         starts, first, _ = key_words(start, 1)
         blocks = -(-length * bits // BLOCK_BITS)
         RANDOM_BITS(
-            c_type(out.dtype),
-            -(-rows * blocks // BLOCK_THREADS),
-            BLOCK_THREADS,
-            out,
-            keys,
-            starts,
-            low,
-            high,
-            first,
-            stream,
-            rows,
-            length,
-            blocks,
-        )
+            c_type(out.dtype), -(-rows * blocks // BLOCK_THREADS), BLOCK_THREADS, out, keys,
+            starts, low, high, first, stream, rows, length, blocks,
+        )  # fmt: skip
     return out
 
 
@@ -73,32 +62,16 @@ def dropout(x: ndarray, key: ndarray | Buffer, *, rate: float) -> ndarray:
         keys, low, high = key_words(key, 2)
         blocks = -(-length // DECIDED)
         DROPOUT(
-            c_type(x.dtype),
-            -(-rows * blocks // BLOCK_THREADS),
-            BLOCK_THREADS,
-            x,
-            out,
-            keys,
-            low,
-            high,
-            rows,
-            length,
-            blocks,
-            round(rate * WORD_VALUES),
-            1.0 - rate,
-        )
+            c_type(x.dtype), -(-rows * blocks // BLOCK_THREADS), BLOCK_THREADS, x, out, keys,
+            low, high, rows, length, blocks, round(rate * WORD_VALUES), 1.0 - rate,
+        )  # fmt: skip
     return out
 
 
 def key_words(x: ndarray | Buffer, width: int) -> tuple[ndarray | int, int, int]:
-    """Returns integers as a kernel takes them: an array for many rows, or words by value.
+    """Returns integers, of so many words a row, as a kernel takes them.
 
-    Args:
-        x: integers, on the GPU or on the host.
-        width: how many words there are for a row.
-
-    Returns:
-        An array of ``uint64`` or 0, and the words of the only row, as signed numbers.
+    That is an array for many rows, else 0 and the words of the only row, as signed numbers.
     """
     if not isinstance(x, cupy.ndarray):
         host = np.asarray(x).astype(np.uint64).reshape(-1, width)

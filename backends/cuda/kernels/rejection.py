@@ -19,13 +19,7 @@ from ..annotations import GpuOperand
 from ..launch import SMALL_BLOCK_THREADS, Kernel
 from .philox import key_words
 
-__all__ = [
-    "REJECTION_FUNCTIONS",
-    "gamma_moment",
-    "random_binomial",
-    "random_loggamma",
-    "random_poisson",
-]
+__all__ = ["REJECTION_FUNCTIONS"]
 
 DOUBLE = np.dtype(np.float64)
 
@@ -59,20 +53,9 @@ def _drawn(law: str, dtype: type, key: ndarray | Buffer, *parameters: ndarray) -
         x, x_step = _read(parameters[0], shape)
         y, y_step = _read(parameters[1], shape) if len(parameters) > 1 else (0, 0)
         SAMPLED(
-            law,
-            -(-out.size // SMALL_BLOCK_THREADS),
-            SMALL_BLOCK_THREADS,
-            out,
-            keys,
-            low,
-            high,
-            x,
-            x_step,
-            y,
-            y_step,
-            rows,
-            out.size // rows,
-        )
+            law, -(-out.size // SMALL_BLOCK_THREADS), SMALL_BLOCK_THREADS, out, keys, low, high,
+            x, x_step, y, y_step, rows, out.size // rows,
+        )  # fmt: skip
     return out
 
 
@@ -83,21 +66,10 @@ def gamma_moment(a: GpuOperand, y: GpuOperand, *, n: int) -> ndarray:
     shape = np.broadcast_shapes(a.shape, y.shape)
     out = cupy.ndarray(shape, DOUBLE)
     if out.size:
-        shapes, shape_step = _read(a, shape)
-        points, point_step = _read(y, shape)
         MOMENT(
-            "",
-            -(-out.size // SMALL_BLOCK_THREADS),
-            SMALL_BLOCK_THREADS,
-            out,
-            shapes,
-            shape_step,
-            points,
-            point_step,
-            out.size,
-            n,
-            _quadrature_table(),
-        )
+            "", -(-out.size // SMALL_BLOCK_THREADS), SMALL_BLOCK_THREADS, out, *_read(a, shape),
+            *_read(y, shape), out.size, n, _quadrature_table(),
+        )  # fmt: skip
     return out.astype(dtype, copy=False)
 
 
@@ -109,14 +81,9 @@ def _quadrature_table() -> Buffer:
 
 
 def _read(x: ndarray, shape: tuple[int, ...]) -> tuple[ndarray, int]:
-    """Returns an array as a kernel reads it: contiguous doubles, or the only one of them.
+    """Returns an array, which broadcasts to a shape, as a kernel reads it.
 
-    Args:
-        x: an array that broadcasts to a shape.
-        shape: that shape, without an axis of length 0.
-
-    Returns:
-        The array to point at, and how far apart its elements are: 1 or 0.
+    That is contiguous doubles or the only one of them, and how far apart they are: 1 or 0.
     """
     if not any(step for step, length in zip(x.strides, x.shape, strict=True) if length > 1):
         # One number, repeated or not.

@@ -31,6 +31,7 @@ __all__ = [
     "loop_dtype",
     "panel_nodes",
     "put_where",
+    "real_dtype",
     "special",
     "stirling_error",
 ]
@@ -67,6 +68,14 @@ def as_arrays(xp: ArrayModule, dtype: DTypeLike, *operands: Any) -> list[Buffer]
     ]
 
 
+def real_dtype(name: str, *operands: Any) -> DType:
+    """Returns the dtype of a function of real operands: theirs, double precision for integers."""
+    dtype = result_type(*operands)
+    if dtype.kind == "c":
+        raise TypeError(f"{name} is defined for real numbers only, got {dtype}")
+    return dtype if dtype.kind == "f" else np.dtype(np.float64)
+
+
 def loop_dtype(name: str, *operands: Any) -> DType:
     """Returns the dtype in which one of SciPy's functions computes: single precision at least.
 
@@ -75,11 +84,9 @@ def loop_dtype(name: str, *operands: Any) -> DType:
     """
     dtype = result_type(*operands)
     wide = np.result_type(dtype, np.float32)
-    return (
-        wide
-        if wide == dtype or wide.itemsize > 4
-        else half_precision_result(name, dtype, len(operands))
-    )
+    if wide != dtype and wide.itemsize <= 4:
+        wide = half_precision_result(name, dtype, len(operands))
+    return wide
 
 
 @cache
@@ -99,11 +106,7 @@ def elementwise_in_doubles(kernel: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(kernel)
     def run(xp: ArrayModule, *operands: Any, **params: Any) -> Buffer:
-        dtype = result_type(*operands)
-        if dtype.kind == "c":
-            raise TypeError(f"{kernel.__name__} is defined for real numbers only, got {dtype}")
-        if dtype.kind != "f":
-            dtype = np.dtype(np.float64)
+        dtype = real_dtype(kernel.__name__, *operands)
         spread = xp.broadcast_arrays(*as_arrays(xp, np.float64, *operands))
         flat = [x.reshape(-1) for x in spread]
         out = xp.empty(spread[0].shape, np.float64)
@@ -225,9 +228,8 @@ def stirling_error(xp: ArrayModule, z: Buffer) -> Buffer:
     near = xp.minimum(z, SMALLEST_STIRLING_ARGUMENT)
     direct = special(xp).gammaln(near) - (near - 0.5) * xp.log(near) + near
     direct -= 0.5 * math.log(2.0 * math.pi)
-    return xp.where(
-        z < SMALLEST_STIRLING_ARGUMENT, direct, inverse_square_series(xp, far, STIRLING) / far
-    )
+    series = inverse_square_series(xp, far, STIRLING) / far
+    return xp.where(z < SMALLEST_STIRLING_ARGUMENT, direct, series)
 
 
 @launched_at_once
@@ -236,8 +238,5 @@ def digamma_gap(xp: ArrayModule, z: Buffer) -> Buffer:
     far = xp.maximum(z, SMALLEST_STIRLING_ARGUMENT)
     near = xp.minimum(z, SMALLEST_STIRLING_ARGUMENT)
     direct = xp.log(near) - special(xp).psi(near)
-    return xp.where(
-        z < SMALLEST_STIRLING_ARGUMENT,
-        direct,
-        0.5 / far + inverse_square_series(xp, far, DIGAMMA) / (far * far),
-    )
+    series = 0.5 / far + inverse_square_series(xp, far, DIGAMMA) / (far * far)
+    return xp.where(z < SMALLEST_STIRLING_ARGUMENT, direct, series)

@@ -14,17 +14,13 @@ from ..cpu.where_and_extrema import LARGEST_PRODUCT_POWER, REAL_PYTHON_NUMBERS
 from ..dtypes import result_type
 from .annotations import GpuOperand
 
-__all__ = [
-    "WHERE_FUNCTIONS",
-    "clip",
-    "floor_divide",
-    "fmod",
-    "log_ratio",
-    "logaddexp",
-    "power",
-    "remainder",
-    "where",
-]
+__all__ = ["WHERE_FUNCTIONS"]
+
+
+def of_two(name: str, code: str) -> cupy.ElementwiseKernel:
+    """Returns a kernel that computes out of x and y, all of one dtype T."""
+    return cupy.ElementwiseKernel("T x, T y", "T out", code, f"functensor_{name}")
+
 
 RAISED = cupy.ElementwiseKernel(
     "T x, int32 n, bool inverse",
@@ -40,23 +36,15 @@ RAISED = cupy.ElementwiseKernel(
     """,
     "functensor_raised",
 )
-LOG_RATIO = cupy.ElementwiseKernel(
-    "T x, T y",
-    "T out",
-    "out = x == y && isinf(y) ? (x < T(0) ? x : T(0)) : T(x - y)",
-    "functensor_log_ratio",
-)
-LOGADDEXP = cupy.ElementwiseKernel(
-    "T x, T y",
-    "T out",
+LOG_RATIO = of_two("log_ratio", "out = x == y && isinf(y) ? (x < T(0) ? x : T(0)) : T(x - y)")
+LOGADDEXP = of_two(
+    "logaddexp",
     # Where both are the same infinity, their difference would be NaN.
     "out = x == y ? T(x + log(2.0)) : T((x > y || x != x ? x : y) + log1p(exp(-abs(x - y))))",
-    "functensor_logaddexp",
 )
 # As in NumPy, the rest is exact, and the quotient is computed without it.
-FLOOR_DIVIDE = cupy.ElementwiseKernel(
-    "T x, T y",
-    "T out",
+FLOOR_DIVIDE = of_two(
+    "floor_divide",
     """
     T quotient = x / y;
     if (y == 0) {
@@ -69,28 +57,18 @@ FLOOR_DIVIDE = cupy.ElementwiseKernel(
         out = whole == 0 ? T(copysign(T(0), quotient)) : below;
     }
     """,
-    "functensor_floor_divide",
 )
-REMAINDER = cupy.ElementwiseKernel(
-    "T x, T y",
-    "T out",
+REMAINDER = of_two(
+    "remainder",
     """
     T rest = fmod(x, y);
     if (rest == 0) out = T(copysign(T(0), y));
     else out = y != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
     """,
-    "functensor_remainder",
 )
 # CuPy's function goes through float64, which does not hold large integers.
-INTEGER_FMOD = cupy.ElementwiseKernel(
-    "T x, T y",
-    "T out",
-    "out = y == T(0) || y == T(-1) ? T(0) : T(x % y)",
-    "functensor_integer_fmod",
-)
-UNSIGNED_FMOD = cupy.ElementwiseKernel(
-    "T x, T y", "T out", "out = y == T(0) ? T(0) : T(x % y)", "functensor_unsigned_fmod"
-)
+INTEGER_FMOD = of_two("integer_fmod", "out = y == T(0) || y == T(-1) ? T(0) : T(x % y)")
+UNSIGNED_FMOD = of_two("unsigned_fmod", "out = y == T(0) ? T(0) : T(x % y)")
 # By the bytes of integers and booleans, the dtypes in which NumPy computes functions of them.
 LOOPS = {1: np.float16, 2: np.float32}
 
@@ -142,45 +120,34 @@ def power(x: GpuOperand, y: Any) -> ndarray:
     return RAISED(x, abs(int(y)), y < 0)
 
 
-def _computed_by(kernel: Callable[..., ndarray], x: Any, y: Any) -> ndarray:
-    """Returns what a kernel makes of two operands, which it computes as float32 or float64."""
-    dtype = result_type(x, y)
-    if dtype.kind == "c":
-        raise TypeError(f"defined for real numbers only, got dtype {dtype}")
-    if dtype.kind not in "fV":
-        dtype = np.dtype(LOOPS.get(dtype.itemsize, np.float64))
-    wider = np.dtype(np.float32) if dtype.itemsize == 2 else dtype
-    x, y = [
-        z.astype(wider, copy=False) if isinstance(z, cupy.ndarray) else wider.type(z)
-        for z in (x, y)
+def _operands_in(dtype: DType, *operands: GpuOperand) -> list[Any]:
+    """Returns arrays in a dtype, and numbers as NumPy's of it."""
+    return [
+        x.astype(dtype, copy=False) if isinstance(x, cupy.ndarray) else dtype.type(x)
+        for x in operands
     ]
-    return kernel(x, y).astype(dtype, copy=False)
 
 
-def log_ratio(x: GpuOperand, y: GpuOperand) -> ndarray:
-    """Returns ``log(exp(x) / exp(y))``: ``x - y``, -inf where x is, 0 where both are inf."""
-    if result_type(x, y).kind not in "fV":
-        return cupy.subtract(x, y)
-    return _computed_by(LOG_RATIO, x, y)
+def of_floats(
+    kernel: Callable[..., ndarray], otherwise: Callable[..., ndarray] | None = None
+) -> Callable[[GpuOperand, GpuOperand], ndarray]:
+    """Returns a function of two operands that a kernel computes in float32 or float64.
 
+    Another one computes it of operands that are no floats, if there is one.
+    """
 
-def logaddexp(x: GpuOperand, y: GpuOperand) -> ndarray:
-    """Returns ``log(exp(x) + exp(y))``; an infinity where both are."""
-    return _computed_by(LOGADDEXP, x, y)
+    def compute(x: GpuOperand, y: GpuOperand) -> ndarray:
+        dtype = result_type(x, y)
+        if dtype.kind not in "fV":
+            if otherwise is not None:
+                return otherwise(x, y)
+            if dtype.kind == "c":
+                raise TypeError(f"defined for real numbers only, got dtype {dtype}")
+            dtype = np.dtype(LOOPS.get(dtype.itemsize, np.float64))
+        wider = np.dtype(np.float32) if dtype.itemsize == 2 else dtype
+        return kernel(*_operands_in(wider, x, y)).astype(dtype, copy=False)
 
-
-def floor_divide(x: GpuOperand, y: GpuOperand) -> ndarray:
-    """Returns the largest integer that is at most ``x / y``."""
-    if result_type(x, y).kind not in "fV":
-        return cupy.floor_divide(x, y)
-    return _computed_by(FLOOR_DIVIDE, x, y)
-
-
-def remainder(x: GpuOperand, y: GpuOperand) -> ndarray:
-    """Returns what is left when x is divided by y, with y's sign."""
-    if result_type(x, y).kind not in "fV":
-        return cupy.remainder(x, y)
-    return _computed_by(REMAINDER, x, y)
+    return compute
 
 
 def fmod(x: GpuOperand, y: GpuOperand) -> ndarray:
@@ -188,20 +155,17 @@ def fmod(x: GpuOperand, y: GpuOperand) -> ndarray:
     dtype = result_type(x, y)
     if dtype.kind not in "iu":
         return cupy.fmod(x, y)
-    x, y = [
-        z.astype(dtype, copy=False) if isinstance(z, cupy.ndarray) else dtype.type(z)
-        for z in (x, y)
-    ]
-    return (INTEGER_FMOD if dtype.kind == "i" else UNSIGNED_FMOD)(x, y)
+    kernel = INTEGER_FMOD if dtype.kind == "i" else UNSIGNED_FMOD
+    return kernel(*_operands_in(dtype, x, y))
 
 
 WHERE_FUNCTIONS: dict[str, Callable[..., ndarray]] = {
     "clip": clip,
-    "floor_divide": floor_divide,
+    "floor_divide": of_floats(FLOOR_DIVIDE, cupy.floor_divide),
     "fmod": fmod,
-    "log_ratio": log_ratio,
-    "logaddexp": logaddexp,
+    "log_ratio": of_floats(LOG_RATIO, cupy.subtract),
+    "logaddexp": of_floats(LOGADDEXP),
     "power": power,
-    "remainder": remainder,
+    "remainder": of_floats(REMAINDER, cupy.remainder),
     "where": where,
 }

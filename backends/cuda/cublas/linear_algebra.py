@@ -9,6 +9,7 @@ with which its largest component is positive.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import prod
 
 import cupy
@@ -36,11 +37,7 @@ def broadcast_stack(x: ndarray, stack: tuple[int, ...], dtype: DType) -> ndarray
 
 
 def packed_results(*parts: ndarray) -> ndarray:
-    """Returns results of one decomposition, flattened, one behind the other along the last axis.
-
-    Args:
-        parts: arrays behind one stack, the first one with two axes behind it.
-    """
+    """Returns results for one stack, the first of two axes, one behind the other on one axis."""
     stack = parts[0].shape[:-2]
     return cupy.concatenate(
         [x.reshape(*stack, prod(x.shape[len(stack) :])) for x in parts], axis=-1
@@ -50,6 +47,14 @@ def packed_results(*parts: ndarray) -> ndarray:
 # -- systems
 
 
+def one_system(solve: Callable[..., ndarray], a: ndarray, b: ndarray) -> ndarray:
+    """Solves for all of a stack's right-hand sides as columns of one system, factorised once."""
+    columns = cupy.moveaxis(b, -2, 0)
+    flat = columns.reshape(columns.shape[0], prod(columns.shape[1:]))
+    found = solve(a.reshape(a.shape[-2:]).astype(b.dtype, copy=False), flat)
+    return cupy.moveaxis(found.reshape(columns.shape), 0, -2)
+
+
 def solve(a: ndarray, b: ndarray) -> ndarray:
     """Returns x with ``a @ x = b``."""
     dtype = np.result_type(a.dtype, b.dtype)
@@ -57,11 +62,7 @@ def solve(a: ndarray, b: ndarray) -> ndarray:
     if not prod(stack) * b.shape[-1] * b.shape[-2]:
         return cupy.zeros((*stack, *b.shape[-2:]), dtype)
     if prod(a.shape[:-2]) == 1 and prod(stack) > 1:
-        # One matrix: all right-hand sides are columns of one system, factorised once.
-        columns = cupy.moveaxis(broadcast_stack(b, stack, dtype), -2, 0)
-        flat = columns.reshape(columns.shape[0], prod(columns.shape[1:]))
-        found = cupy.linalg.solve(a.reshape(a.shape[-2:]).astype(dtype, copy=False), flat)
-        return cupy.moveaxis(found.reshape(columns.shape), 0, -2)
+        return one_system(cupy.linalg.solve, a, broadcast_stack(b, stack, dtype))
     return cupy.linalg.solve(broadcast_stack(a, stack, dtype), broadcast_stack(b, stack, dtype))
 
 
@@ -104,15 +105,15 @@ def triangular_solve(
     shape = (*stack, *b.shape[-2:])
     if not prod(shape):
         return cupy.zeros(shape, dtype)
-    function = scipy_module(cupy, "linalg").solve_triangular
-    params = {"trans": int(transposed), "lower": lower, "unit_diagonal": unit_diagonal}
+    function = partial(
+        scipy_module(cupy, "linalg").solve_triangular,
+        trans=int(transposed), lower=lower, unit_diagonal=unit_diagonal,
+    )  # fmt: skip
+    b = broadcast_stack(b, stack, dtype)
     if prod(a.shape[:-2]) == 1:
-        columns = cupy.moveaxis(broadcast_stack(b, stack, dtype), -2, 0)
-        flat = columns.reshape(columns.shape[0], prod(columns.shape[1:]))
-        found = function(a.reshape(a.shape[-2:]).astype(dtype, copy=False), flat, **params)
-        return cupy.moveaxis(found.reshape(columns.shape), 0, -2)
-    rows = broadcast_stack(a, stack, dtype), broadcast_stack(b, stack, dtype)
-    return function(*(x.reshape(-1, *x.shape[-2:]) for x in rows), **params).reshape(shape)
+        return one_system(function, a, b)
+    rows = broadcast_stack(a, stack, dtype), b
+    return function(*(x.reshape(-1, *x.shape[-2:]) for x in rows)).reshape(shape)
 
 
 def banded_solve(bands: ndarray, b: ndarray, *, lower: int, upper: int) -> ndarray:
@@ -217,10 +218,8 @@ def pivots_to_permutation(pivots: ndarray, *, rows: int) -> ndarray:
     count = prod(stack)
     if out.size:
         pivots = cupy.ascontiguousarray(pivots, dtype=np.intp)
-        swap_rows(
-            "", -(-count // SMALL_BLOCK_THREADS), SMALL_BLOCK_THREADS, pivots, out, count, steps,
-            rows,
-        )
+        blocks = -(-count // SMALL_BLOCK_THREADS)
+        swap_rows("", blocks, SMALL_BLOCK_THREADS, pivots, out, count, steps, rows)
     return out
 
 

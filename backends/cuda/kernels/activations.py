@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from itertools import dropwhile
 from typing import Any
 
 import cupy
@@ -13,69 +14,35 @@ from cupy import ndarray
 from ...annotations import DType
 from ...dtypes import result_type
 from ..annotations import GpuOperand
-from ..launch import C_FLOATS, WIDEST_LOAD_BYTES, Kernel, is_contiguous
+from ..launch import BLOCK_THREADS, C_FLOATS, WIDEST_LOAD_BYTES, Kernel, is_contiguous
 from ..row_layout import inexact
 from ..strides import merged_axes, strides_of
 
 __all__ = ["ACTIVATION_FUNCTIONS"]
 
-# The same numbers as in the kernels.
-ACTIVATION_BLOCK_THREADS = 256
+# The same number as in the kernels.
 ACTIVATION_TURNS = 2
 
-UNARY_KERNEL = Kernel(
-    "activations",
-    "unary",
-    "ppl",
-    (
-        *(
-            f"{name}, float, 4"
-            for name in (
-                "relu",
-                "sigmoid",
-                "silu",
-                "softplus",
-                "gelu",
-                "gelu_grad",
-                "gelu_exact",
-                "gelu_exact_grad",
-                "error_function",
-                "error_complement",
-            )
-        ),
-        "gelu, half_t, 8",
-        "gelu, bfloat16_t, 8",
-        "gelu, double, 2",
-        "gelu, float, 1",
-    ),
+UNARY_NAMES = (
+    "relu", "sigmoid", "silu", "softplus", "gelu", "gelu_grad", "gelu_exact", "gelu_exact_grad",
+    "error_function", "error_complement",
+)  # fmt: skip
+BINARY_NAMES = (
+    "relu_grad", "sigmoid_grad", "tanh_grad", "softplus_grad", "silu_grad", "gelu_grad",
+    "gelu_exact_grad", "biased<relu>", "biased<sigmoid>", "biased<hyperbolic>", "biased<softplus>",
+)  # fmt: skip
+PACKS = ("half_t, 8", "bfloat16_t, 8", "double, 2")
+UNARY_TYPES = (
+    *(f"{name}, float, 4" for name in UNARY_NAMES),
+    *(f"gelu, {pack}" for pack in (*PACKS, "float, 1")),
 )
+BINARY_TYPES = (
+    *(f"{name}, float, 4" for name in BINARY_NAMES),
+    *(f"relu_grad, {pack}" for pack in PACKS),
+)
+UNARY_KERNEL = Kernel("activations", "unary", "ppl", UNARY_TYPES)
+BINARY_KERNEL = Kernel("activations", "binary", "pppll", BINARY_TYPES)
 STRIDED_KERNEL = Kernel("activations", "unary_strided", "ppllllllll", ("gelu, float",))
-BINARY_KERNEL = Kernel(
-    "activations",
-    "binary",
-    "pppll",
-    (
-        *(
-            f"{name}, float, 4"
-            for name in (
-                "relu_grad",
-                "sigmoid_grad",
-                "tanh_grad",
-                "softplus_grad",
-                "silu_grad",
-                "gelu_grad",
-                "gelu_exact_grad",
-                "biased<relu>",
-                "biased<sigmoid>",
-                "biased<hyperbolic>",
-                "biased<softplus>",
-            )
-        ),
-        "relu_grad, half_t, 8",
-        "relu_grad, bfloat16_t, 8",
-        "relu_grad, double, 2",
-    ),
-)
 # The axes that the kernel for strided arrays takes.
 MOST_STRIDED_AXES = 4
 
@@ -89,7 +56,7 @@ def _load_elements(itemsize: int, *buffers: ndarray) -> int:
 
 
 def _block_count(n: int, wide: int) -> int:
-    return -(-n // (ACTIVATION_BLOCK_THREADS * ACTIVATION_TURNS * wide))
+    return -(-n // (BLOCK_THREADS * ACTIVATION_TURNS * wide))
 
 
 def unary(name: str, x: ndarray) -> ndarray:
@@ -105,19 +72,14 @@ def unary(name: str, x: ndarray) -> ndarray:
         axes = merged_axes(zip(x.shape, strides_of(x)))
         if n and len(axes) <= MOST_STRIDED_AXES:
             lengths, steps = zip(*[(1, 0)] * (MOST_STRIDED_AXES - len(axes)), *axes)
-            types = f"{name}, {C_FLOATS[dtype.char]}"
-            STRIDED_KERNEL(
-                types, -(-n // ACTIVATION_BLOCK_THREADS), ACTIVATION_BLOCK_THREADS, x, out, n,
-                *lengths[1:], *steps,
-            )
+            types, blocks = f"{name}, {C_FLOATS[dtype.char]}", -(-n // BLOCK_THREADS)
+            STRIDED_KERNEL(types, blocks, BLOCK_THREADS, x, out, n, *lengths[1:], *steps)
             return out
         x = cupy.ascontiguousarray(x)
     if n:
         wide = _load_elements(dtype.itemsize, x, out)
-        UNARY_KERNEL(
-            f"{name}, {C_FLOATS[dtype.char]}, {wide}", _block_count(n, wide),
-            ACTIVATION_BLOCK_THREADS, x, out, n,
-        )
+        types = f"{name}, {C_FLOATS[dtype.char]}, {wide}"
+        UNARY_KERNEL(types, _block_count(n, wide), BLOCK_THREADS, x, out, n)
     return out
 
 
@@ -141,10 +103,8 @@ def binary(name: str, x: GpuOperand, y: GpuOperand) -> ndarray:
         wide = _load_elements(dtype.itemsize, left, right, out)
         if row % wide:
             wide = 1
-        BINARY_KERNEL(
-            f"{name}, {C_FLOATS[dtype.char]}, {wide}", _block_count(n, wide),
-            ACTIVATION_BLOCK_THREADS, left, right, out, n, row,
-        )
+        types = f"{name}, {C_FLOATS[dtype.char]}, {wide}"
+        BINARY_KERNEL(types, _block_count(n, wide), BLOCK_THREADS, left, right, out, n, row)
     return out
 
 
@@ -162,29 +122,19 @@ def _fit_binary_kernel(x: Any, y: Any) -> bool:
 
 
 def _binary_operand(x: GpuOperand, dtype: DType, shape: tuple[int, ...], repeats: bool) -> ndarray:
-    """Returns an operand of a binary kernel: contiguous, of the result's shape or its last axes.
+    """Returns an operand of a binary kernel: contiguous, of the result's shape.
 
-    Args:
-        x: an array or a number.
-        dtype: the dtype of both operands.
-        shape: the result's shape.
-        repeats: whether it may be shorter, and start again.
+    It may have the last axes alone if the kernel repeats it.
     """
     if not isinstance(x, cupy.ndarray):
         return cupy.full(shape, x, dtype)
     if x.dtype != dtype:
         x = x.astype(dtype)
     if x.shape != shape:
-        row = _without_leading_ones(x.shape)
+        row = tuple(dropwhile((1).__eq__, x.shape))
         if not (repeats and row and shape[-len(row) :] == row and x.flags.c_contiguous):
             x = cupy.broadcast_to(x, shape)
     return x if x.flags.c_contiguous else cupy.ascontiguousarray(x)
-
-
-def _without_leading_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Returns a shape without the axes of length 1 in front."""
-    first = next((i for i, length in enumerate(shape) if length != 1), len(shape))
-    return shape[first:]
 
 
 def relu(x: ndarray) -> ndarray:

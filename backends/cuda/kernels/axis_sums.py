@@ -16,10 +16,10 @@ import cupy
 import numpy as np
 from cupy import ndarray
 
-from ...annotations import DType, Shape
-from ..launch import C_TYPES, WIDEST_LOAD_BYTES, Kernel, is_contiguous
+from ...annotations import Axes, DType, Shape
+from ..launch import BLOCK_THREADS, C_TYPES, WIDEST_LOAD_BYTES, Kernel, is_contiguous
 
-__all__ = ["AXIS_SUM_FUNCTIONS", "mean", "sum"]
+__all__ = ["AXIS_SUM_FUNCTIONS"]
 
 # The name of a dtype in kernels, the name and the dtype of its sums.
 SumType: TypeAlias = tuple[str, str, DType]
@@ -34,7 +34,6 @@ SUM_TYPES: dict[str, SumType] = {
 }
 C_TYPE_BYTES = {name: np.dtype(dtype).itemsize for name, dtype in (("float", "f"), ("double", "d"))}
 C_TYPE_BYTES |= {C_TYPES["float16"]: 2, C_TYPES["bfloat16"]: 2}
-AXIS_SUM_BLOCK_THREADS = 256
 # Threads abreast that read a line's packs.
 FEWEST_THREADS_ABREAST, MOST_THREADS_ABREAST = 4, 32
 # A thread may have so many lines, one after the other. Beyond that there are two passes, the first
@@ -47,8 +46,10 @@ MOST_ROW_TURNS, FILLING_ROW_BLOCKS, FEWEST_THREAD_PACKS, MOST_SMALL_BLOCK_PACKS 
 LARGE_BLOCK_THREADS = 1024
 MOST_GRID_LAYERS = 65535
 
-PAIRS = ("half_t, float", "half_t, half_t", "bfloat16_t, float", "bfloat16_t, bfloat16_t",
-         "float, float", "float, half_t", "float, bfloat16_t", "double, double")
+PAIRS = (
+    "half_t, float", "half_t, half_t", "bfloat16_t, float", "bfloat16_t, bfloat16_t",
+    "float, float", "float, half_t", "float, bfloat16_t", "double, double",
+)  # fmt: skip
 PACKED_PAIRS = tuple(
     f"{pair}, {WIDEST_LOAD_BYTES // C_TYPE_BYTES[pair.partition(',')[0]]}" for pair in PAIRS
 )
@@ -174,7 +175,7 @@ def striped(
         lines = threads // width
         return width, lines, -(-packs // width), 1 if apart else -(-before // lines)
 
-    block = AXIS_SUM_BLOCK_THREADS
+    block = BLOCK_THREADS
     width, lines, across, down = taken(block)
     if across * down > MOST_SMALL_BLOCK_PACKS:
         block = LARGE_BLOCK_THREADS
@@ -197,17 +198,14 @@ def by_columns(
     name, between, wider = kind
     n = WIDEST_LOAD_BYTES // C_TYPE_BYTES[name]
     grid, run, width, tile = tiled(before, length, after, n, not (skew or after % n))
-    if grid[1] == 1:
-        lengths = length, after, run, width, tile
-        return (
-            Pass("columns", f"{name}, {name}, {n}", grid, AXIS_SUM_BLOCK_THREADS, lengths),
-        ), None
     lengths = length, after, run, width, tile
-    first = Pass("columns", f"{name}, {between}, {n}", grid, AXIS_SUM_BLOCK_THREADS, lengths)
+    if grid[1] == 1:
+        return (Pass("columns", f"{name}, {name}, {n}", grid, BLOCK_THREADS, lengths),), None
+    first = Pass("columns", f"{name}, {between}, {n}", grid, BLOCK_THREADS, lengths)
     length, n = grid[1], WIDEST_LOAD_BYTES // wider.itemsize
     grid, run, width, tile = tiled(before, length, after, n, not after % n)
     lengths = length, after, run, width, tile
-    second = Pass("columns", f"{between}, {name}, {n}", grid, AXIS_SUM_BLOCK_THREADS, lengths)
+    second = Pass("columns", f"{between}, {name}, {n}", grid, BLOCK_THREADS, lengths)
     return (first, second), ((before, length, after), wider)
 
 
@@ -225,17 +223,17 @@ def tiled(
     width = min(MOST_THREADS_ABREAST, 1 << (packs - 1).bit_length())
     run = length
     if before * -(-packs // width) < FILLING_COLUMN_BLOCKS // 2 and length > MOST_COLUMN_TURNS * (
-        AXIS_SUM_BLOCK_THREADS // width
+        BLOCK_THREADS // width
     ):
         narrow = width
         while narrow > FEWEST_THREADS_ABREAST and length > MOST_COLUMN_TURNS * (
-            AXIS_SUM_BLOCK_THREADS // narrow
+            BLOCK_THREADS // narrow
         ):
             narrow //= 2
-        if length <= MOST_COLUMN_TURNS * (AXIS_SUM_BLOCK_THREADS // narrow):
+        if length <= MOST_COLUMN_TURNS * (BLOCK_THREADS // narrow):
             width = narrow
         else:
-            lines = AXIS_SUM_BLOCK_THREADS // width
+            lines = BLOCK_THREADS // width
             runs = min(
                 FILLING_COLUMN_BLOCKS // (before * -(-packs // width)), -(-length // (4 * lines))
             )
@@ -245,17 +243,15 @@ def tiled(
 
 
 def launches_for(
-    x: ndarray, axis: tuple[int, ...], keepdims: bool, dtype: DType | None
+    x: ndarray, axis: Axes, keepdims: bool, dtype: DType | None
 ) -> SumLaunches | None:
     """Returns the launches for an operand; None where CuPy computes it."""
     if type(x) is not ndarray or not (dtype is None or dtype == x.dtype) or not is_contiguous(x):
         return None
     letter = x.dtype.char
-    return (
-        sum_launches(x.shape, axis, keepdims, letter, x.data.ptr % WIDEST_LOAD_BYTES)
-        if letter in SUM_TYPES
-        else None
-    )
+    if letter not in SUM_TYPES:
+        return None
+    return sum_launches(x.shape, axis, keepdims, letter, x.data.ptr % WIDEST_LOAD_BYTES)
 
 
 def launch_sums(launches: SumLaunches, x: ndarray, divisor: float) -> ndarray:
@@ -265,17 +261,13 @@ def launch_sums(launches: SumLaunches, x: ndarray, divisor: float) -> ndarray:
     if launches.between is not None:
         first = launches.passes[0]
         some = ndarray(*launches.between)
-        kernel = SUM_KERNELS[first.sums]
-        kernel(first.types, first.grid, first.block, x, some, 1.0, *first.lengths)
+        SUM_KERNELS[first.sums](first.types, first.grid, first.block, x, some, 1.0, *first.lengths)
         x = some
-    kernel = SUM_KERNELS[name]
-    kernel(types, grid, block, x, out, divisor, *lengths)
+    SUM_KERNELS[name](types, grid, block, x, out, divisor, *lengths)
     return out
 
 
-def sum(
-    x: ndarray, *, axis: tuple[int, ...], keepdims: bool, dtype: DType | None = None
-) -> ndarray:
+def sum(x: ndarray, *, axis: Axes, keepdims: bool, dtype: DType | None = None) -> ndarray:
     """Returns the sum over axes, which are sorted and counted from the front."""
     launches = launches_for(x, axis, keepdims, dtype)
     if launches is None:
@@ -283,9 +275,7 @@ def sum(
     return launch_sums(launches, x, 1.0)
 
 
-def mean(
-    x: ndarray, *, axis: tuple[int, ...], keepdims: bool, dtype: DType | None = None
-) -> ndarray:
+def mean(x: ndarray, *, axis: Axes, keepdims: bool, dtype: DType | None = None) -> ndarray:
     """Returns the mean over axes; of integers as ``float64``, of half precision by single."""
     launches = launches_for(x, axis, keepdims, dtype)
     if launches is not None:

@@ -35,10 +35,9 @@ def bessel_values(kind: str, order: GpuOperand, x: GpuOperand, dtype: DType) -> 
     orders, places = map(cupy.ascontiguousarray, spread)
     out = cupy.empty(spread[0].shape, np.float64)
     if out.size:
-        bessel(
-            BESSEL_INSTANCES[kind], -(-out.size // SMALL_BLOCK_THREADS), SMALL_BLOCK_THREADS,
-            orders, places, out, out.size,
-        )
+        blocks = -(-out.size // SMALL_BLOCK_THREADS)
+        function = BESSEL_INSTANCES[kind]
+        bessel(function, blocks, SMALL_BLOCK_THREADS, orders, places, out, out.size)
     return out.astype(dtype, copy=False)
 
 
@@ -66,20 +65,13 @@ def of_fixed_order(name: str, kind: str, order: float) -> Callable[..., ndarray]
     return lambda x: bessel_values(kind, order, x, loop_dtype(name, x))
 
 
+FIXED_ORDERS = {
+    "i0e": ("ive", 0.0), "i1": ("iv", 1.0), "i1e": ("ive", 1.0), "k0": ("kv", 0.0),
+    "k0e": ("kve", 0.0), "k1": ("kv", 1.0), "k1e": ("kve", 1.0),
+}  # fmt: skip
+INTEGER_ORDERS = {"jv": "jv", "kn": "kv", "yn": "yv", "yv": "yv"}
 BESSEL_FUNCTIONS: dict[str, Callable[..., ndarray]] = {
-    "i0e": of_fixed_order("i0e", "ive", 0.0),
-    "i1": of_fixed_order("i1", "iv", 1.0),
-    "i1e": of_fixed_order("i1e", "ive", 1.0),
-    "iv": of_order("iv"),
-    "ive": of_order("ive"),
-    "jv": of_integer_order("jv", "jv"),
-    "k0": of_fixed_order("k0", "kv", 0.0),
-    "k0e": of_fixed_order("k0e", "kve", 0.0),
-    "k1": of_fixed_order("k1", "kv", 1.0),
-    "k1e": of_fixed_order("k1e", "kve", 1.0),
-    "kn": of_integer_order("kn", "kv"),
-    "kv": of_order("kv"),
-    "kve": of_order("kve"),
-    "yn": of_integer_order("yn", "yv"),
-    "yv": of_integer_order("yv", "yv"),
+    **{name: of_order(name) for name in ("iv", "ive", "kv", "kve")},
+    **{name: of_integer_order(name, kind) for name, kind in INTEGER_ORDERS.items()},
+    **{name: of_fixed_order(name, *kind) for name, kind in FIXED_ORDERS.items()},
 }

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from typing import NamedTuple
 from weakref import ref
 
 import cupy
@@ -27,13 +28,7 @@ from ..launch import Kernel, c_type
 from ..row_layout import ROW_INSTANCES, geometry, inexact, limit, row_strides, wide, width
 from ..strides import common_stride
 
-__all__ = [
-    "AHEAD_FUNCTIONS",
-    "CROSS_ENTROPY_FUNCTIONS",
-    "cross_entropy",
-    "cross_entropy_ahead",
-    "cross_entropy_grad",
-]
+__all__ = ["AHEAD_FUNCTIONS", "CROSS_ENTROPY_FUNCTIONS"]
 
 PACKED_INSTANCES = ("float, 4", "double, 2", "half_t, 8", "bfloat16_t, 8")
 LOSS = Kernel("cross_entropy", "loss", "pppplllllll", ROW_INSTANCES)
@@ -53,25 +48,22 @@ PROCESSOR_THREADS = 1024
 RESERVED_SHARED_BYTES = 2048
 
 
-class Ahead:
+class Ahead(NamedTuple):
     """A derivative that was written along with the loss.
 
     Attributes:
         x: the logits.
         out: the derivative.
         staked: for every row, for which cotangent.
-        bets: what the next one is for.
+        bets: for which cotangent the next one is.
         watch: forgets all that, once nobody can ask for it.
     """
 
-    __slots__ = ("bets", "out", "staked", "watch", "x")
-
-    def __init__(self, x: ndarray, out: ndarray, staked: ndarray, bets: ndarray) -> None:
-        self.x = x
-        self.out = out
-        self.staked = staked
-        self.bets = bets
-        self.watch: ref[ndarray] | None = None
+    x: ndarray
+    out: ndarray
+    staked: ndarray
+    bets: ndarray
+    watch: ref[ndarray]
 
 
 # By the id of the loss that reverse mode keeps, which lives as long as it may still ask.
@@ -183,8 +175,8 @@ def cross_entropy_ahead(x: ndarray, labels: ndarray) -> tuple[ndarray, ndarray]:
         shared=shared,
     )  # fmt: skip
     key = id(exact)
-    entry = written_ahead[key] = Ahead(x, grad, staked, bets)
-    entry.watch = ref(exact, lambda _: written_ahead.pop(key, None))
+    watch = ref(exact, lambda _: written_ahead.pop(key, None))
+    written_ahead[key] = Ahead(x, grad, staked, bets, watch)
     return out, exact
 
 
@@ -234,7 +226,7 @@ CROSS_ENTROPY_FUNCTIONS: dict[str, Callable[..., ndarray]] = {
     "cross_entropy": cross_entropy,
     "cross_entropy_grad": cross_entropy_grad,
 }
-# They replace the former where reverse mode will ask for a derivative. They return the output, and
+# These replace the former where reverse mode will ask for a derivative. They return the output, and
 # the array that stands for it in the rule.
 AHEAD_FUNCTIONS: dict[str, Callable[..., tuple[ndarray, ndarray]]] = {
     "cross_entropy": cross_entropy_ahead

@@ -10,8 +10,7 @@ from cupy import ndarray
 
 from ...annotations import DType
 from ...arrays import special_beta, special_gamma
-from ...arrays.special_remainders import as_arrays, panel_nodes
-from ...dtypes import result_type
+from ...arrays.special_remainders import as_arrays, panel_nodes, real_dtype
 from ..annotations import GpuOperand
 from ..launch import Kernel
 
@@ -27,11 +26,7 @@ beta_grads = Kernel("incomplete", "beta_grads", "ppppppl", ("1, 0", "0, 1", "2, 
 
 def as_doubles(name: str, *operands: GpuOperand) -> tuple[list[ndarray], ndarray, DType]:
     """Returns operands as contiguous doubles of one shape, room for the values, and their dtype."""
-    dtype = result_type(*operands)
-    if dtype.kind == "c":
-        raise TypeError(f"{name} is defined for real numbers only, got {dtype}")
-    if dtype.kind != "f":
-        dtype = np.dtype(np.float64)
+    dtype = real_dtype(name, *operands)
     spread = cupy.broadcast_arrays(*as_arrays(cupy, np.float64, *operands))
     out = cupy.empty(spread[0].shape, np.float64)
     return [cupy.ascontiguousarray(x) for x in spread], out, dtype

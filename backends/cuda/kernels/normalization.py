@@ -8,8 +8,8 @@ order. Rows that are too long for that take a third launch.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import starmap
 from math import prod
-from typing import Any
 
 import cupy
 import numpy as np
@@ -20,13 +20,7 @@ from ...dtypes import result_type
 from ..launch import BLOCK_THREADS, C_FLOATS, WIDEST_LOAD_BYTES, Kernel, c_type
 from ..row_layout import ROW_INSTANCES, geometry, inexact, limit, row_strides, wide, width
 
-__all__ = [
-    "NORMALIZATION_FUNCTIONS",
-    "affine_normalize",
-    "affine_normalize_grad",
-    "normalize",
-    "normalize_grad",
-]
+__all__ = ["NORMALIZATION_FUNCTIONS"]
 
 NORMALIZE_FORWARD = Kernel("normalization", "forward", "ppppllllllllldl", ROW_INSTANCES)
 NORMALIZE_BACKWARD = Kernel(
@@ -87,11 +81,8 @@ def launch_forward(
     weights = [by_group(v, dtype) for v in affine]
     share = group_sizes(x, affine[0])[1] if affine else 1
     # Weights are read at the same places of packs as rows.
-    packed = wide(x, row, stride, length) and all(
-        weights_aligned(v, between) for v, between in weights
-    )
-    if affine and length * dtype.itemsize % WIDEST_LOAD_BYTES:
-        packed = False
+    whole = not affine or length * dtype.itemsize % WIDEST_LOAD_BYTES == 0
+    packed = whole and wide(x, row, stride, length) and all(starmap(weights_aligned, weights))
     types, n = width(dtype, packed)
     grid, block, single = geometry(dtype, count, length, n)
     (weight, weight_step), (bias, bias_step) = [*weights, (x, 0), (x, 0)][:2]
@@ -117,11 +108,10 @@ def launch_backward(
     weight, weight_step = by_group(weight, dtype) if totals else (x, 0)
     size = 8 if dtype.char == "d" else 4
     accumulators = np.dtype(f"f{size}")
-    processors = limit("processors", x.data.device_id)
     if length > LONGEST_HELD_ROW[size]:
         parts = launch_long_rows(
-            (g, x, weight, out, accumulators), (g_row, g_stride, x_row, x_stride, weight_step),
-            (groups, rows, length, totals), eps, center, processors,
+            g, x, weight, out, (g_row, g_stride, x_row, x_stride), weight_step,
+            (groups, rows, length, totals), accumulators, eps, center,
         )  # fmt: skip
     else:
         packed = (
@@ -132,6 +122,7 @@ def launch_backward(
         )
         types, _ = width(dtype, packed)
         threads = max(32, 1 << (-(-length * size // 64) - 1).bit_length())
+        processors = limit("processors", x.data.device_id)
         most = max(1, processors * (RESIDENT_THREADS // threads) // groups)
         # As few blocks as take no longer: rows that are left over would be a round of their own.
         each = -(-rows // -(-rows // most)) if rows else 1
@@ -153,33 +144,27 @@ def launch_backward(
 
 
 def launch_long_rows(
-    arrays: tuple[Any, ...],
-    steps: tuple[int, ...],
-    sizes: tuple[int, ...],
-    eps: float,
-    center: bool,
-    processors: int,
+    g: ndarray, x: ndarray, weight: ndarray, out: ndarray, steps: tuple[int, ...],
+    weight_step: int, sizes: tuple[int, ...], accumulators: DType, eps: float, center: bool,
 ) -> ndarray:
     """Does rows that are too long for registers; returns the blocks' shares of the totals."""
-    g, x, weight, out, accumulators = arrays
-    g_row, g_stride, x_row, x_stride, weight_step = steps
     groups, rows, length, totals = sizes
     name = c_type(x.dtype)
     kept = cupy.empty((groups * rows if totals else 0, 2), accumulators)
     if rows:
         BACKWARD_LONG(
-            name, groups * rows, 1024, g, x, weight, out, kept, rows,
-            length, g_row, g_stride, x_row, x_stride, weight_step, totals, int(center),
-            float(eps), int(totals > 0),
+            name, groups * rows, 1024, g, x, weight, out, kept, rows, length, *steps, weight_step,
+            totals, int(center), float(eps), int(totals > 0),
         )  # fmt: skip
     if not totals:
         return None
     tiles = -(-length // BLOCK_THREADS)
+    processors = limit("processors", x.data.device_id)
     each = max(1, min(rows, 8 * processors // (groups * tiles)))
     parts = cupy.empty((groups * each, totals, length), accumulators)
     TOTALS_OF_LONG(
-        name, groups * each * tiles, BLOCK_THREADS, g, x, kept, parts, rows, length,
-        g_row, g_stride, x_row, x_stride, totals, tiles, each,
+        name, groups * each * tiles, BLOCK_THREADS, g, x, kept, parts, rows, length, *steps,
+        totals, tiles, each,
     )  # fmt: skip
     return parts
 

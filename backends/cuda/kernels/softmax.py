@@ -13,7 +13,7 @@ from ...dtypes import result_type
 from ..launch import BLOCK_THREADS, C_FLOATS, Kernel, c_type
 from ..row_layout import ROW_INSTANCES, geometry, inexact, row_strides, shared_out, wide, width
 
-__all__ = ["SOFTMAX_FUNCTIONS", "log_softmax", "logsumexp", "softmax", "softmax_grad"]
+__all__ = ["SOFTMAX_FUNCTIONS"]
 
 OPERATIONS = ("SOFTMAX", "LOG_SOFTMAX", "LOGSUMEXP")
 SOFTMAX_ROWS = Kernel(
@@ -98,10 +98,8 @@ def softmax_over_axes(operation: int, x: ndarray, axis: tuple[int, ...]) -> ndar
     name = OPERATIONS[operation]
     if after > 1:
         tiles = -(-after // SOFTMAX_TILE_COLUMNS)
-        SOFTMAX_COLUMNS(
-            f"{c_type(x.dtype)}, {name}", before * tiles, BLOCK_THREADS, x, out, length,
-            after, tiles,
-        )
+        types = f"{c_type(x.dtype)}, {name}"
+        SOFTMAX_COLUMNS(types, before * tiles, BLOCK_THREADS, x, out, length, after, tiles)
         return out
     x, row, stride = row_strides(x, rank - axis[0] if axis else 0)
     types, n = width(x.dtype, wide(x, row, stride, length))
@@ -185,6 +183,7 @@ def softmax_grad(g: ndarray, ans: ndarray, *, axis: tuple[int, ...]) -> ndarray:
     axes = rank - axis[0] if axis else 0
     g, g_row, g_stride = row_strides(g, axes)
     y, y_row, y_stride = row_strides(y, axes)
+    steps = g_row, g_stride, y_row, y_stride
     packed = wide(g, g_row, g_stride, length) and wide(y, y_row, y_stride, length)
     types, n = width(y.dtype, packed)
     share = shared_out(length, n, KEPT_LANE_BYTES_OF_TWO // (n * max(y.dtype.itemsize, 4)))
@@ -192,15 +191,10 @@ def softmax_grad(g: ndarray, ans: ndarray, *, axis: tuple[int, ...]) -> ndarray:
         lanes, items = share
         types = f"{types}, {lanes}, {items}"
         grid = -(-before * lanes // SHORT_ROW_BLOCK_THREADS)
-        GRAD_SHORT_ROWS(
-            types, grid, SHORT_ROW_BLOCK_THREADS, g, y, out, before, length, g_row, g_stride,
-            y_row, y_stride,
-        )
+        GRAD_SHORT_ROWS(types, grid, SHORT_ROW_BLOCK_THREADS, g, y, out, before, length, *steps)
         return out
     grid, block, single = geometry(y.dtype, before, length, n)
-    GRAD_ROWS(
-        types, grid, block, g, y, out, before, length, g_row, g_stride, y_row, y_stride, single
-    )
+    GRAD_ROWS(types, grid, block, g, y, out, before, length, *steps, single)
     return out
 
 

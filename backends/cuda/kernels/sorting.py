@@ -11,7 +11,7 @@ from cupy import ndarray
 
 from ..launch import BLOCK_THREADS, Kernel, c_type
 
-__all__ = ["SORTING_FUNCTIONS", "argpartition", "argsort", "sort"]
+__all__ = ["SORTING_FUNCTIONS"]
 
 # The longest row that one block sorts, and the fewest elements that a block should have.
 LARGEST_TILE_ELEMENTS, FEWEST_BLOCK_ELEMENTS = 1024, 512
@@ -47,14 +47,7 @@ def argpartition(x: ndarray, *, kth: tuple[int, ...], axis: int) -> ndarray:
 def ordered(
     x: ndarray, axis: int, descending: bool, values: ndarray | None, places: ndarray | None
 ) -> None:
-    """Writes sorted elements, or their indices.
-
-    Args:
-        x: the array.
-        axis: along which axis.
-        descending: whether the largest come first.
-        values, places: arrays for the one and the other; one of them is None.
-    """
+    """Writes sorted elements into values, or their indices into places; the other is None."""
     if not x.size:
         return
     x = cupy.ascontiguousarray(x)
@@ -65,10 +58,12 @@ def ordered(
     abreast = max(FEWEST_BLOCK_ELEMENTS // tile, 1)
     blocks = -(-rows * -(-length // tile) // abreast)
     shared = tile * abreast * (x.dtype.itemsize + 4)
+    to = (values, 0) if places is None else (0, places)
     if length <= tile:
-        SORT_TILES(types, blocks, BLOCK_THREADS, values if places is None else 0,
-              0 if places is None else places, x, rows, length, inner, tile, abreast, 1,
-              shared=shared)
+        SORT_TILES(
+            types, blocks, BLOCK_THREADS, *to, x, rows, length, inner, tile, abreast, 1,
+            shared=shared,
+        )  # fmt: skip
         return
     # Merges need the elements too; both are written to and fro between two arrays.
     pair = [cupy.empty(x.size, x.dtype) for _ in range(2)]
@@ -79,7 +74,6 @@ def ordered(
     )
     while run < length:
         last = 2 * run >= length
-        to = (values if places is None else 0, 0 if places is None else places)
         MERGE_RUNS(
             types, -(-x.size // BLOCK_THREADS), BLOCK_THREADS,
             *(to if last else (pair[1], names[1])), pair[0], names[0], rows, length, inner, run,

@@ -210,12 +210,8 @@ def _doublings(xp: ArrayModule, a: Buffer, halvings: Buffer) -> Buffer:
     """Returns how often a matrix that was halved to norm 1 can be doubled again."""
     a2 = a @ a
     a4 = a2 @ a2
-    size = (
-        xp.maximum(
-            largest_column_sums(xp, a4) ** (1 / 4), largest_column_sums(xp, a4 @ a2) ** (1 / 6)
-        )
-        / PADE_SIZE
-    )
+    fourth, sixth = largest_column_sums(xp, a4), largest_column_sums(xp, a4 @ a2)
+    size = xp.maximum(fourth ** (1 / 4), sixth ** (1 / 6)) / PADE_SIZE
     spare = xp.where(size == 0, halvings, xp.clip(-xp.frexp(size)[1], 0, halvings))
     # The error's first term, for sizes instead of numbers, must be below rounding; its logarithm,
     # as it may be smaller than any number.
@@ -277,12 +273,9 @@ def expm(xp: ArrayModule, a: Buffer) -> Buffer:
 
 
 def pivots_to_permutation(xp: ArrayModule, pivots: Buffer, *, rows: int) -> Buffer:
-    """Returns which row of a matrix every row of the factorised one is.
+    """Returns which row of a matrix is each row of the factorised one.
 
-    Args:
-        xp: the array module.
-        pivots: integers, the swaps along the last axis: row i with row ``pivots[i]``.
-        rows: how many rows there are.
+    In turn, row i was swapped with row ``pivots[..., i]``.
     """
     swaps = pivots.reshape(prod(pivots.shape[:-1]), pivots.shape[-1])
     order = xp.tile(xp.arange(rows), (len(swaps), 1))

@@ -14,12 +14,13 @@ import numpy as np
 
 from ..restoring import quiet
 from . import lapack
+from .linalg import check_finite
 from .substitution import is_substituted, solve_by_substitution
 
 if TYPE_CHECKING:
     from ..annotations import Buffer, DType
 
-__all__ = ["ComplexResultError", "logm", "refuse_infinite", "solve_sylvester", "sqrtm"]
+__all__ = ["ComplexResultError", "logm", "solve_sylvester", "sqrtm"]
 
 LinAlgError = np.linalg.LinAlgError
 # Longer triangles are halved, so that products of blocks take most of the time.
@@ -28,16 +29,6 @@ LONGEST_UNHALVED_TRIANGLE = 64
 
 class ComplexResultError(LinAlgError):
     """A function of a real matrix is complex, so that its dtype would depend on values."""
-
-
-def refuse_infinite(name: str, *matrices: Buffer) -> None:
-    """Refuses infinities, for which LAPACK's iterations would never end.
-
-    Raises:
-        LinAlgError: a matrix holds an infinity or NaN.
-    """
-    if not all(np.isfinite(a).all() for a in matrices):
-        raise LinAlgError(f"{name}: the matrices hold inf or NaN")
 
 
 def _size(a: Buffer) -> Any:
@@ -78,7 +69,7 @@ def _by_eigenvalues(function: Callable[[Any], Any], w: Buffer, v: Buffer) -> Any
 
 def _spectrum(name: str, a: Buffer) -> tuple[Any, Any] | None:
     """Returns eigenvalues and vectors, rounding errors below 0 as 0; None if not Hermitian."""
-    refuse_infinite(name, a)
+    check_finite(np, name, a)
     if not _is_hermitian(a):
         return None
     w, v = np.linalg.eigh(a.astype(np.complex128 if a.dtype.kind == "c" else np.float64))
@@ -190,11 +181,7 @@ def logm(a: Buffer) -> Buffer:
 
 
 def _refuse_singular(eigenvalues: Buffer) -> None:
-    """Refuses eigenvalues of 0.
-
-    Raises:
-        LinAlgError: there is one.
-    """
+    """Raises the error for eigenvalues of 0."""
     if not eigenvalues.all():
         raise LinAlgError("logm: the matrix is singular and has no logarithm")
 
@@ -238,7 +225,7 @@ def solve_sylvester(a: Buffer, b: Buffer, q: Buffer, dtype: DType) -> Any:
     Raises:
         LinAlgError: a matrix holds inf or NaN.
     """
-    refuse_infinite("solve_sylvester", a, b, q)
+    check_finite(np, "solve_sylvester", a, b, q)
     stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2], q.shape[:-2])
     if not q.size or 0 in stack:
         return np.zeros((*stack, *q.shape[-2:]), dtype)

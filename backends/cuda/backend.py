@@ -154,16 +154,9 @@ class CupyBackend(protocol.Backend):
 
     def adopt(self, primitive: Any, function: Callable[..., Any]) -> Callable[..., Any]:
         """Returns an implementation that runs on the one device of its operands."""
-        ndarray, buffer_type = np.ndarray, self.buffer_type
-        movable, hosted, alone = primitive.movable, primitive.hosted, self.count == 1
+        buffer_type = self.buffer_type
 
-        def implementation(*buffers: Any, **params: Any) -> Any:
-            for buffer in buffers:
-                if type(buffer) is ndarray:
-                    buffers = protocol.operands_on_one_device(self, buffers, movable, hosted)
-                    break
-            if alone:
-                return function(*buffers, **params)
+        def placed(*buffers: Any, **params: Any) -> Any:
             places = {b.data.device_id for b in buffers if type(b) is buffer_type}
             if len(places) > 1:
                 raise protocol.operands_apart(self, buffers)
@@ -172,7 +165,7 @@ class CupyBackend(protocol.Backend):
             with self.xp.cuda.Device(*places):
                 return function(*buffers, **params)
 
-        return implementation
+        return super().adopt(primitive, function if self.count == 1 else placed)
 
 
 protocol.register(CupyBackend(driver.imported()))

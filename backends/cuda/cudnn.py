@@ -26,12 +26,7 @@ if TYPE_CHECKING:
     from ..annotations import GeometryLike
 
 __all__ = [
-    "attention",
-    "attention_grad",
-    "available",
-    "convolved",
-    "describe",
-    "places_of",
+    *("attention", "attention_grad", "available", "convolved", "describe", "places_of"),
     "takes_attention",
 ]
 

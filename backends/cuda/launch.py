@@ -19,16 +19,8 @@ import cupy
 from ..annotations import DType
 
 __all__ = [
-    "BLOCK_THREADS",
-    "COMPILER_OPTIONS",
-    "CUDA_KERNELS",
-    "C_FLOATS",
-    "SMALL_BLOCK_THREADS",
-    "WIDEST_LOAD_BYTES",
-    "Kernel",
-    "c_type",
-    "is_contiguous",
-    "source",
+    *("BLOCK_THREADS", "COMPILER_OPTIONS", "CUDA_KERNELS", "C_FLOATS", "SMALL_BLOCK_THREADS"),
+    *("WIDEST_LOAD_BYTES", "Kernel", "c_type", "is_contiguous", "source"),
 ]
 
 SOURCES = Path(__file__).with_name("kernels")
@@ -52,22 +44,12 @@ InstanceKey: TypeAlias = str | tuple[str, int]
 
 # The names of dtypes in kernels.
 C_TYPES = {
-    "bool": "bool",
-    "int8": "signed char",
-    "int16": "short",
-    "int32": "int",
-    "int64": "long long",
-    "uint8": "unsigned char",
-    "uint16": "unsigned short",
-    "uint32": "unsigned int",
-    "uint64": "unsigned long long",
-    "float16": "half_t",
-    "bfloat16": "bfloat16_t",
-    "float32": "float",
-    "float64": "double",
-    "complex64": "complex_t<float>",
+    "bool": "bool", "int8": "signed char", "int16": "short", "int32": "int", "int64": "long long",
+    "uint8": "unsigned char", "uint16": "unsigned short", "uint32": "unsigned int",
+    "uint64": "unsigned long long", "float16": "half_t", "bfloat16": "bfloat16_t",
+    "float32": "float", "float64": "double", "complex64": "complex_t<float>",
     "complex128": "complex_t<double>",
-}
+}  # fmt: skip
 
 # The floats among them, by the character of the dtype.
 C_FLOATS = {"f": "float", "d": "double", "e": "half_t", "E": "bfloat16_t"}

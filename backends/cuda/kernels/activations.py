@@ -131,7 +131,7 @@ def _binary_operand(x: GpuOperand, dtype: DType, shape: tuple[int, ...], repeats
     if x.dtype != dtype:
         x = x.astype(dtype)
     if x.shape != shape:
-        row = tuple(dropwhile((1).__eq__, x.shape))
+        row = tuple(dropwhile(lambda n: n == 1, x.shape))
         if not (repeats and row and shape[-len(row) :] == row and x.flags.c_contiguous):
             x = cupy.broadcast_to(x, shape)
     return x if x.flags.c_contiguous else cupy.ascontiguousarray(x)

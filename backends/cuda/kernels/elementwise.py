@@ -41,9 +41,7 @@ BY_OPERAND = {
 
 ONE, EACH, EVERY_ROW, ALONG_ROW = range(4)
 LAYOUTS = [(EACH, ONE), (ONE, EACH)]
-ROW_LAYOUTS = [
-    (EACH, EVERY_ROW), (EVERY_ROW, EACH), (EACH, ALONG_ROW), (ALONG_ROW, EACH),
-]  # fmt: skip
+ROW_LAYOUTS = [(EACH, EVERY_ROW), (EVERY_ROW, EACH), (EACH, ALONG_ROW), (ALONG_ROW, EACH)]
 # Up to so many elements a launch costs more than its work, and a result made ahead takes little.
 MOST_PAIRED_ELEMENTS = 1 << 16
 # A larger count of a mean is divided by this first, since it may overflow.
@@ -65,63 +63,55 @@ def ci_instances(*groups: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(instance for group in groups for instance in group))
 
 
-unary = Kernel(
-    "elementwise",
-    "unary",
-    "ppl",
-    ci_instances(
-        (f"float, {f}_op, 4" for f in UNARY_UFUNCS),
-        (f"{t}, sin_op, {n}" for t, wide in FLOAT_PACKS for n in (1, wide)),
-    ),
+UNARY_TYPES = ci_instances(
+    (f"float, {f}_op, 4" for f in UNARY_UFUNCS),
+    (f"{t}, sin_op, {n}" for t, wide in FLOAT_PACKS for n in (1, wide)),
 )
-pairs = Kernel(
-    "elementwise",
-    "pairs",
-    "pppl",
-    ci_instances(
-        (f"float, {f}_op, 4, 1, 1" for f in BINARY_UFUNCS),
-        (f"float, {f}_grad, 4, 1, 1" for f in BY_OPERAND),
-        (f"{t}, divide_op, {wide}, 1, 1" for t, wide in FLOAT_PACKS),
-        (f"float, add_op, {n}, {i}, {j}" for n in (1, 4) for i, j in [(EACH, EACH), *LAYOUTS]),
-    ),
+PAIR_TYPES = ci_instances(
+    (f"float, {f}_op, 4, 1, 1" for f in BINARY_UFUNCS),
+    (f"float, {f}_grad, 4, 1, 1" for f in BY_OPERAND),
+    (f"{t}, divide_op, {wide}, 1, 1" for t, wide in FLOAT_PACKS),
+    (f"float, add_op, {n}, {i}, {j}" for n in (1, 4) for i, j in [(EACH, EACH), *LAYOUTS]),
 )
-binary = Kernel(
-    "elementwise",
-    "binary",
-    "pppll",
-    ci_instances(
-        (f"{t}, add_op, {wide}, 1, 2" for t, wide in FLOAT_PACKS),
-        (f"float, add_op, {n}, {i}, {j}" for n in (1, 4) for i, j in ROW_LAYOUTS),
-    ),
+BINARY_TYPES = ci_instances(
+    (f"{t}, add_op, {wide}, 1, 2" for t, wide in FLOAT_PACKS),
+    (f"float, add_op, {n}, {i}, {j}" for n in (1, 4) for i, j in ROW_LAYOUTS),
 )
-products = Kernel(
-    "elementwise", "products", "pppppl",
-    tuple(f"{t}, {n}" for t, wide in FLOAT_PACKS for n in (1, wide)),
+CHANNEL_TYPES = ci_instances(
+    (f"{t}, add_op, {n}, false" for t, wide in FLOAT_PACKS for n in (1, wide)),
+    ("float, subtract_op, 4, true",),
 )
-channels = Kernel(
-    "elementwise",
-    "channels",
-    "ppplll",
-    ci_instances(
-        (f"{t}, add_op, {n}, false" for t, wide in FLOAT_PACKS for n in (1, wide)),
-        ("float, subtract_op, 4, true",),
-    ),
+NUMBER_TYPES = ci_instances(
+    f"{t}, subtract_op, {n}, {s}" for t, n in FLOAT_PACKS for s in ("false", "true")
 )
-with_number = Kernel(
-    "elementwise",
-    "with_number",
-    "pdpl",
-    ci_instances(f"{t}, subtract_op, {n}, {s}" for t, n in FLOAT_PACKS for s in ("false", "true")),
-)
+PRODUCT_TYPES = tuple(f"{t}, {n}" for t, wide in FLOAT_PACKS for n in (1, wide))
+unary = Kernel("elementwise", "unary", "ppl", UNARY_TYPES)
+pairs = Kernel("elementwise", "pairs", "pppl", PAIR_TYPES)
+binary = Kernel("elementwise", "binary", "pppll", BINARY_TYPES)
+products = Kernel("elementwise", "products", "pppppl", PRODUCT_TYPES)
+channels = Kernel("elementwise", "channels", "ppplll", CHANNEL_TYPES)
+with_number = Kernel("elementwise", "with_number", "pdpl", NUMBER_TYPES)
+
+
+def launches_by_dtype(types: str) -> dict[DType, tuple[int, str, str]]:
+    """Returns how operands of one shape are launched, by their dtype.
+
+    That is the elements of a block, and the template's arguments without and with wide loads.
+
+    Args:
+        types: the template's arguments, with ``{t}`` for the type and ``{n}`` for the elements of
+            a load.
+    """
+    return {
+        dtype: (wide * BLOCK_THREADS, types.format(t=t, n=1), types.format(t=t, n=wide))
+        for dtype, (t, wide) in PACKED_FLOATS.items()
+    }
 
 
 def one_operand(name: str) -> Callable[[ndarray], ndarray]:
     """Returns a function of one array."""
     ufunc = getattr(cupy, name)
-    types = {
-        dtype: (wide * BLOCK_THREADS, f"{t}, {name}_op, 1", f"{t}, {name}_op, {wide}")
-        for dtype, (t, wide) in PACKED_FLOATS.items()
-    }
+    types = launches_by_dtype(f"{{t}}, {name}_op, {{n}}")
 
     def compute(x: ndarray) -> ndarray:
         dtype = x.dtype
@@ -180,20 +170,9 @@ def channels_of(shape: tuple[int, ...], whole: tuple[int, ...]) -> tuple[int, in
     return prod(whole[last:]), prod(whole[first:last])
 
 
-def same_shape_launches(name: str) -> dict[DType, tuple[int, str, str]]:
-    """Returns how operands of one shape are launched, by their dtype.
-
-    That is the elements of a block, and the template's arguments without and with wide loads.
-    """
-    return {
-        dtype: (wide * BLOCK_THREADS, f"{t}, {name}, 1, 1, 1", f"{t}, {name}, {wide}, 1, 1")
-        for dtype, (t, wide) in PACKED_FLOATS.items()
-    }
-
-
 def joint(name: str) -> Callable[[ndarray, ndarray], ndarray | None]:
     """Returns a function of two arrays, which gives None where others compute it."""
-    types = same_shape_launches(name)
+    types = launches_by_dtype(f"{{t}}, {name}, {{n}}, 1, 1")
     kinds = {
         (dtype, n, i, j): f"{t}, {name}, {n}, {i}, {j}"
         for dtype, (t, wide) in PACKED_FLOATS.items()
@@ -253,11 +232,11 @@ def joint(name: str) -> Callable[[ndarray, ndarray], ndarray | None]:
             wide = 1
         if not size:
             return out
-        kind = kinds[dtype, wide, left, right]
+        kind, blocks = kinds[dtype, wide, left, right], -(-size // (wide * BLOCK_THREADS))
         if ONE in (left, right):
-            pairs(kind, -(-size // (wide * BLOCK_THREADS)), BLOCK_THREADS, x, y, out, size)
+            pairs(kind, blocks, BLOCK_THREADS, x, y, out, size)
         else:
-            binary(kind, -(-size // (wide * BLOCK_THREADS)), BLOCK_THREADS, x, y, out, size, width)
+            binary(kind, blocks, BLOCK_THREADS, x, y, out, size, width)
         return out
 
     def by_channel(x: ndarray, y: ndarray, swapped: str) -> ndarray | None:
@@ -276,7 +255,7 @@ def joint(name: str) -> Callable[[ndarray, ndarray], ndarray | None]:
     return compute
 
 
-ADDITIONS = same_shape_launches("add_op")
+ADDITIONS = launches_by_dtype("{t}, add_op, {n}, 1, 1")
 
 
 def add_into(x: ndarray, y: ndarray) -> None:
@@ -349,10 +328,7 @@ def by(function: Callable[[ndarray, ndarray], ndarray | None], place: int) -> Gr
 
 
 MULTIPLIED, DIVIDED = joint("multiply_op"), joint("divide_op")
-TWICE = {
-    dtype: (wide * BLOCK_THREADS, f"{t}, 1", f"{t}, {wide}")
-    for dtype, (t, wide) in PACKED_FLOATS.items()
-}
+TWICE = launches_by_dtype("{t}, {n}")
 
 
 class BothFactors:

@@ -70,21 +70,15 @@ def product(x: Buffer, y: Buffer) -> Any:
         return np.matmul(x, y)
     work = work_of(x.shape, y.shape)
     vectors = x.ndim == y.ndim == 1
+    least = READING_WORK * SHORTEST_BLAS_THREADED_VECTOR if vectors else SMALLEST_BLAS_THREADED_WORK
     control = controlled()
-    if (
-        work
-        < (READING_WORK * SHORTEST_BLAS_THREADED_VECTOR if vectors else SMALLEST_BLAS_THREADED_WORK)
-        or control is None
-        or not control.several()
-    ):
+    if work < least or control is None or not control.several():
         return np.matmul(x, y)
-    if work >= SMALLEST_SHARED_WORK and not vectors and y.ndim <= 2 and x.ndim <= 2:
-        with alone():
-            return IN_PARTS[0](x, y)
-    if work >= SMALLEST_SHARED_WORK:
+    shared = work >= SMALLEST_SHARED_WORK
+    if shared and (vectors or x.ndim > 2 or y.ndim > 2):
         return np.matmul(x, y)
     with alone():
-        return np.matmul(x, y)
+        return IN_PARTS[0](x, y) if shared else np.matmul(x, y)
 
 
 def calmly(compute: Callable[..., Any]) -> Callable[..., Any]:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from contextlib import ContextDecorator
 from functools import partial
+from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 from .messages import message
@@ -30,11 +31,7 @@ def _no_name(name: str) -> AttributeError:
 
     (nearest,) = get_close_matches(name, CHOICES, 1, 0.0)
     return AttributeError(
-        message(
-            f"config has no {name!r}; it has {', '.join(CHOICES)}",
-            fix=f"ft.config.{nearest}",
-            number=None,
-        )
+        message(f"config has no {name!r}; it has {', '.join(CHOICES)}", fix=f"ft.config.{nearest}")
     )
 
 
@@ -44,9 +41,27 @@ def _wrong_choice(name: str, value: Any, choices: tuple[Any, ...]) -> ValueError
         message(
             f"config.{name} is one of {', '.join(map(repr, choices))}, not {value!r}",
             fix=f"ft.config.{name} = {choices[-1]!r}",
-            number=None,
         )
     )
+
+
+def _flag(name: str, doc: str, switches: bool = False) -> Any:
+    """Returns the property of a choice between True and False.
+
+    Args:
+        name: the choice's name.
+        doc: the property's documentation.
+        switches: whether an interceptor begins and ends with it.
+    """
+
+    def choose(self: Config, value: bool) -> None:
+        if type(value) is not bool:
+            raise _wrong_choice(name, value, (not switches, switches))
+        if switches:
+            self._switch(name, value)
+        setattr(self, f"_{name}", value)
+
+    return property(attrgetter(f"_{name}"), choose, doc=doc)
 
 
 class Config(threading.local):
@@ -81,6 +96,24 @@ class Config(threading.local):
     True
     """
 
+    check_buffers: bool = _flag(
+        "check_buffers",
+        "Says whether a NumPy array that changes before the way back reads it raises an error.",
+        switches=True,
+    )
+    check_finite: bool = _flag(
+        "check_finite",
+        "Says whether the first operation that makes NaN or infinity raises an error.",
+        switches=True,
+    )
+    check_programs: bool = _flag("check_programs", "Says whether programs are checked.")
+    check_tracer_leaks: bool = _flag(
+        "check_tracer_leaks",
+        "Says whether ``jit`` looks for side effects of the functions that it stages.",
+    )
+    full_tracebacks: bool = _flag(
+        "full_tracebacks", "Says whether tracebacks show the frames of functensor."
+    )
     # For the names of choices, functions that return a handle, which begins and ends the checking.
     checks: ClassVar[dict[str, Callable[[], Any]]] = {}
 
@@ -124,41 +157,8 @@ class Config(threading.local):
         """``matmul_precision`` and ``deterministic``."""
         return self._numerics
 
-    @property
-    def check_programs(self) -> bool:
-        """Says whether programs are checked."""
-        return self._check_programs
-
-    @check_programs.setter
-    def check_programs(self, value: bool) -> None:
-        if type(value) is not bool:
-            raise _wrong_choice("check_programs", value, (True, False))
-        self._check_programs = value
-
-    @property
-    def check_finite(self) -> bool:
-        """Says whether the first operation that makes NaN or infinity raises an error."""
-        return self._check_finite
-
-    @check_finite.setter
-    def check_finite(self, value: bool) -> None:
-        self._switch("check_finite", value)
-        self._check_finite = value
-
-    @property
-    def check_buffers(self) -> bool:
-        """Says whether a NumPy array that changes before the way back reads it raises an error."""
-        return self._check_buffers
-
-    @check_buffers.setter
-    def check_buffers(self, value: bool) -> None:
-        self._switch("check_buffers", value)
-        self._check_buffers = value
-
     def _switch(self, name: str, value: bool) -> None:
         """Begins or ends the interceptor of this thread's operations."""
-        if type(value) is not bool:
-            raise _wrong_choice(name, value, (False, True))
         checking = dict(self._checking)
         if value and name not in checking:
             checking[name] = self.checks[name]()
@@ -168,28 +168,6 @@ class Config(threading.local):
             ended = checking.pop(name)
             self._checking = checking
             ended.remove()
-
-    @property
-    def check_tracer_leaks(self) -> bool:
-        """Says whether ``jit`` looks for side effects of the functions that it stages."""
-        return self._check_tracer_leaks
-
-    @check_tracer_leaks.setter
-    def check_tracer_leaks(self, value: bool) -> None:
-        if type(value) is not bool:
-            raise _wrong_choice("check_tracer_leaks", value, (True, False))
-        self._check_tracer_leaks = value
-
-    @property
-    def full_tracebacks(self) -> bool:
-        """Says whether tracebacks show the frames of functensor."""
-        return self._full_tracebacks
-
-    @full_tracebacks.setter
-    def full_tracebacks(self, value: bool) -> None:
-        if type(value) is not bool:
-            raise _wrong_choice("full_tracebacks", value, (True, False))
-        self._full_tracebacks = value
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

@@ -7,14 +7,11 @@ import warnings
 from collections.abc import Callable
 from contextlib import ContextDecorator, suppress
 from operator import methodcaller
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from .messages import message
 from .protocol import BACKENDS, Backend, get, loaded, no_device, to_host
 from .restoring import InC, in_turn, leaving, taken_off
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = [
     "backend_of",
@@ -135,14 +132,8 @@ class DefaultDevice(ContextDecorator):
 
     @InC
     def __exit__(self) -> Any:
-        return leaving(
-            in_turn(
-                [
-                    taken_off(self.before, setattr, placement, "device"),
-                    taken_off(self.leaving, called),
-                ]
-            )
-        )
+        set_back = taken_off(self.before, setattr, placement, "device")
+        return leaving(in_turn([set_back, taken_off(self.leaving, called)]))
 
     def __del__(self) -> None:
         if not self.used:
@@ -151,7 +142,6 @@ class DefaultDevice(ContextDecorator):
                     f"default_device({self.device!r}) without `with` does nothing",
                     fix=f"ft.set_default_device({self.device!r}), or "
                     f"with ft.default_device({self.device!r}): ...",
-                    number=None,
                 ),
                 stacklevel=2,
             )

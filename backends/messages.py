@@ -94,13 +94,9 @@ def user_code() -> str:
         return ""
     places = islice(frame.f_code.co_positions(), frame.f_lasti // 2, None)
     first, last, start, end = next(places, (None,) * 4)
-    if (
-        first is None
-        or first != last
-        or start is None
-        or end is None
-        or end - start > LONGEST_SHOWN_CODE
-    ):
+    if first is None or first != last or start is None or end is None:
+        return ""
+    if end - start > LONGEST_SHOWN_CODE:
         return ""
     line = linecache.getline(frame.f_code.co_filename, first, frame.f_globals)
     return line.encode()[start:end].decode(errors="replace").strip()
@@ -112,7 +108,7 @@ class Running:
     stack: Callable[[], str] = staticmethod(lambda: "")
 
 
-def message(what: str, *, under: str = "", fix: str, number: int | None) -> str:
+def message(what: str, *, under: str = "", fix: str, number: int | None = None) -> str:
     """Puts together the parts that every message has.
 
     Args:

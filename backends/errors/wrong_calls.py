@@ -23,6 +23,9 @@ from .words import INDEXED, WRAPPER_CODES, nearest, shown
 __all__ = ["misuse", "not_a_function", "prepare_for_user"]
 
 Parameter = inspect.Parameter
+# The kinds of parameters that take an argument by its position, and by its name.
+POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+NAMED = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 # Right code for arguments that another function has, by the end of the function's name.
 ELSEWHERE = {
     ("optim.SGD", "momentum"): "ft.optim.MomentumSGD(params, lr, momentum=0.9)",
@@ -40,14 +43,17 @@ SEQUENCE_PARAMETERS = ("arrays", "tup", "seq", "operands")
 NOTE_BEGINNINGS = ("  in ", "  at ")
 
 
-def signature_of(function: Any) -> inspect.Signature | None:
-    """Returns a function's signature without annotations; None where Python knows none."""
+def signature_of(function: Any, bound: int) -> inspect.Signature | None:
+    """Returns a function's signature without annotations and without the first parameters.
+
+    None stands for functions of which Python knows none.
+    """
     try:
         known = inspect.signature(function)
     except (TypeError, ValueError):  # some functions that are written in C
         return None
     plain = [p.replace(annotation=Parameter.empty) for p in known.parameters.values()]
-    return known.replace(parameters=plain, return_annotation=Parameter.empty)
+    return known.replace(parameters=plain[bound:], return_annotation=Parameter.empty)
 
 
 def misuse(
@@ -61,16 +67,8 @@ def misuse(
         args, kwargs: the call's arguments.
     """
     parameters = form.parameters.values()
-    positional = [
-        p
-        for p in parameters
-        if p.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
-    ]
-    keywords = [
-        p.name
-        for p in parameters
-        if p.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
-    ]
+    positional = [p for p in parameters if p.kind in POSITIONAL]
+    keywords = [p.name for p in parameters if p.kind in NAMED]
     kinds = {p.kind for p in parameters}
     call = f"{name}{form}"
     given = [p.name for p in positional[: len(args)]]
@@ -78,24 +76,21 @@ def misuse(
         if keyword not in keywords and Parameter.VAR_KEYWORD not in kinds:
             what = f"{name}() has no argument {keyword!r}"
             if keyword in (p.name for p in positional):
-                return message(f"{what} by name: it goes by position", fix=call, number=None)
+                return message(f"{what} by name: it goes by position", fix=call)
             other = ELSEWHERE.get((".".join(name.split(".")[-2:]), keyword))
             near = nearest(keyword, keywords)
-            if other:
-                return message(what, fix=other, number=None)
-            if near:
-                return message(f"{what}: did you mean {near!r}?", fix=f"{near}=, as in {call}",
-                               number=None)
-            return message(what, fix=NOWHERE.get(keyword, call), number=None)
+            if near and not other:
+                return message(f"{what}: did you mean {near!r}?", fix=f"{near}=, as in {call}")
+            return message(what, fix=other or NOWHERE.get(keyword, call))
         if keyword in given and keyword in keywords:
             what = f"{name}() was given its argument {keyword!r} twice, by position and by name"
-            return message(what, fix=call, number=None)
+            return message(what, fix=call)
     if len(args) > len(positional) and Parameter.VAR_POSITIONAL not in kinds:
         most, extra = len(positional), args[len(positional)]
         takes = f"{most} positional argument{'s' * (most != 1)}" if most else "none by position"
         what = f"{name}() was given {len(args)} positional arguments, but takes {takes}: "
         what += f"argument {most}, {shown(extra)}, is one too many"
-        return message(what, fix=call, number=None)
+        return message(what, fix=call)
     lacking = [
         p.name
         for i, p in enumerate(parameters)
@@ -107,7 +102,7 @@ def misuse(
     if lacking:
         names = " and ".join(map(repr, lacking))
         what = f"{name}() lacks its argument{'s' * (len(lacking) > 1)} {names}"
-        return message(what, fix=call, number=None)
+        return message(what, fix=call)
     return None
 
 
@@ -124,7 +119,6 @@ def not_a_function(name: str, parameter: str, given: Any) -> str:
         f"{name} takes a function as {parameter!r}, but got {article} {type(given).__name__}, "
         f"{shown(given)}",
         fix=fix,
-        number=None,
     )
 
 
@@ -170,31 +164,23 @@ def wrong_kind_message(
     first = next(iter(given), "")
     word = name.rpartition(".")[2]
     axis, dtype = given.get("axis"), given.get("dtype")
+    no_dtype = f"{name}: dtype={dtype} is no dtype: a shape is one argument, a tuple"
     if first == "key" and isinstance(dtype, int) and isinstance(given.get("shape"), int):
-        return message(
-            f"{name}: dtype={dtype} is no dtype: a shape is one argument, a tuple",
-            fix=f"{word}(key, shape=({given['shape']}, {dtype}))",
-            number=None,
-        )
+        return message(no_dtype, fix=f"{word}(key, shape=({given['shape']}, {dtype}))")
     if first == "shape" and isinstance(dtype, int) and not isinstance(dtype, bool):
-        lengths = [given[first], dtype, *(v for k, v in given.items() if isinstance(v, int)
-                                          and k not in (first, "dtype"))]
-        return message(
-            f"{name}: dtype={dtype} is no dtype: a shape is one argument, a tuple",
-            fix=f"{word}(({', '.join(map(shown, lengths))}))",
-            number=None,
-        )
+        more = [v for k, v in given.items() if isinstance(v, int) and k not in (first, "dtype")]
+        lengths = ", ".join(map(shown, (given[first], dtype, *more)))
+        return message(no_dtype, fix=f"{word}(({lengths}))")
     if isinstance(axis, list) or getattr(axis, "shape", None):
         what = f"{name}: axis={shown(axis)} is an array, and an axis is an integer"
         if first in SEQUENCE_PARAMETERS:
-            return message(f"{what}: arrays go in one sequence", fix=f"{word}((x, y))", number=None)
+            return message(f"{what}: arrays go in one sequence", fix=f"{word}((x, y))")
         if word in ("max", "min", "amax", "amin"):
             return message(
                 f"{what}: this is the {word} of one array",
                 fix=f"np.{word[-3:]}imum(x, y) compares two, element by element",
-                number=None,
             )
-        return message(what, fix=f"{word}(x, axis=0)", number=None)
+        return message(what, fix=f"{word}(x, axis=0)")
     return None
 
 
@@ -235,9 +221,7 @@ def prepare_for_user(
     bare = type(error) is TypeError and level is not None and is_bare(level.tb_next)
     if bare or len(given) < len(args):
         args = given
-        form = signature_of(function)
-        if form is not None and bound:
-            form = form.replace(parameters=list(form.parameters.values())[bound:])
+        form = signature_of(function, bound)
         text = misuse(name, form, args[bound:], kwargs) if form is not None else None
         if text is not None:
             error.args = (text,)
@@ -300,9 +284,7 @@ def describe_call(
     for note in mine:
         notes.remove(note)
     called = call_of(name, args[bound:], kwargs)
-    form = signature_of(function)
-    parameters = () if form is None else list(form.parameters.values())[bound:]
-    form = None if form is None else form.replace(parameters=parameters)
+    form = signature_of(function, bound)
     if type(error) is np.exceptions.AxisError and error.axis is not None:
         own = getattr(error, "own_words", error._msg)  # type: ignore[attr-defined]
         error.own_words = own  # type: ignore[attr-defined]

@@ -242,9 +242,7 @@ def tiled(
     return (-(-after // tile), -(-length // run), before), run, width, tile
 
 
-def launches_for(
-    x: ndarray, axis: Axes, keepdims: bool, dtype: DType | None
-) -> SumLaunches | None:
+def launches_for(x: ndarray, axis: Axes, keepdims: bool, dtype: DType | None) -> SumLaunches | None:
     """Returns the launches for an operand; None where CuPy computes it."""
     if type(x) is not ndarray or not (dtype is None or dtype == x.dtype) or not is_contiguous(x):
         return None

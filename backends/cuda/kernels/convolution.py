@@ -99,9 +99,7 @@ def conv(x: ndarray, w: ndarray, *, geometry: GeometryLike) -> ndarray:
 
 
 @by_cudnn("conv_dgrad")
-def conv_input_grad(
-    g: ndarray, w: ndarray, *, spatial: Shape, geometry: GeometryLike
-) -> ndarray:
+def conv_input_grad(g: ndarray, w: ndarray, *, spatial: Shape, geometry: GeometryLike) -> ndarray:
     """Transposes ``conv`` in x: g (N, O, *out), w (O, C / groups, *kernel) to (N, C, *spatial)."""
     dtype, kernel, groups = g.dtype, w.shape[2:], geometry.groups
     channels = w.shape[1] * groups
@@ -127,9 +125,7 @@ def conv_input_grad(
 
 
 @by_cudnn("conv_wgrad")
-def conv_kernel_grad(
-    x: ndarray, g: ndarray, *, kernel: Shape, geometry: GeometryLike
-) -> ndarray:
+def conv_kernel_grad(x: ndarray, g: ndarray, *, kernel: Shape, geometry: GeometryLike) -> ndarray:
     """Transposes ``conv`` in w: x (N, C, *spatial), g (N, O, *out) to (O, C / groups, *kernel)."""
     dtype, groups = x.dtype, geometry.groups
     channels, outputs = x.shape[1] // groups, g.shape[1] // groups
@@ -151,8 +147,7 @@ def conv_kernel_grad(
 
 
 def window_columns(
-    x: ndarray, kernel: Shape, places: Shape, geometry: GeometryLike, *,
-    images_first: bool = False,
+    x: ndarray, kernel: Shape, places: Shape, geometry: GeometryLike, *, images_first: bool = False
 ) -> Iterator[tuple[slice, slice, ndarray]]:
     """Yields slices of images and of windows, and their columns.
 

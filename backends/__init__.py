@@ -8,12 +8,22 @@ from __future__ import annotations
 if __name__ != "functensor.backends":
     raise ImportError(f"'{__name__}' imported bare: write 'import functensor.backends' instead")
 
-from .protocol import Backend, BackendUnavailable, DeviceError, get, info, register, when_registered
+from .protocol import (
+    Backend,
+    BackendUnavailable,
+    DeviceError,
+    Loop,
+    get,
+    info,
+    register,
+    when_registered,
+)
 
 __all__ = [
     "Backend",
     "BackendUnavailable",
     "DeviceError",
+    "Loop",
     "get",
     "info",
     "register",

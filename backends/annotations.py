@@ -1,8 +1,9 @@
-"""The types that signatures of all floors speak of: shapes, dtypes, buffers and array modules."""
+"""The types of all floors: shapes, dtypes, buffers, array modules, and a base of shaped classes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
@@ -26,6 +27,7 @@ __all__ = [
     "Padding",
     "Shape",
     "ShapeLike",
+    "Shaped",
     "WindowsLike",
 ]
 
@@ -44,6 +46,34 @@ Number: TypeAlias = bool | int | float | complex
 Padding: TypeAlias = tuple[tuple[int, int], ...]
 # The memory behind an array. CuPy's arrays have NumPy's methods, and pass for NumPy's here.
 Buffer: TypeAlias = np.ndarray[Any, Any]
+
+
+class Shaped:
+    """An array or the type of one: the numbers that follow from its shape and dtype."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        @property
+        def shape(self) -> Shape: ...
+        @property
+        def dtype(self) -> DType: ...
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that the elements take."""
+        return self.size * self.dtype.itemsize
 
 
 class ArrayModule(Protocol):

@@ -22,6 +22,7 @@ __all__ = [
     "Backend",
     "BackendUnavailable",
     "DeviceError",
+    "Loop",
     "Plan",
     "get",
     "info",
@@ -41,6 +42,32 @@ class BackendUnavailable(ImportError):
 
 class DeviceError(ValueError):
     """Arrays of different devices meet, or a device does not exist (docs/errors.md#error-14)."""
+
+
+class Loop:
+    """The inputs and outputs of a body that runs again and again.
+
+    Attributes:
+        carries: the number of carries: the first inputs, and the first outputs of the step before.
+        slices: the number of slices of arrays along the first axis, which are the next inputs.
+        sums: the number of outputs that are added up, which are the last ones.
+        tested: whether one more output tells if there is another step.
+        backwards: whether the last slice comes first.
+    """
+
+    def __init__(
+        self,
+        carries: int,
+        slices: int = 0,
+        sums: int = 0,
+        tested: bool = False,
+        backwards: bool = False,
+    ) -> None:
+        self.carries = carries
+        self.slices = slices
+        self.sums = sums
+        self.tested = tested
+        self.backwards = backwards
 
 
 class Plan(Protocol):
@@ -204,12 +231,16 @@ class Backend(Protocol):
         """
         raise without_plans(self.name)
 
-    def loop(self, program: Any, loop: Any) -> Any:
+    def load_plans(self) -> None:
+        """Imports what plans are made with, so that the first one does not wait for it."""
+        return
+
+    def loop(self, program: Any, loop: Loop) -> Any:
         """Returns what runs a program again and again.
 
         Args:
             program: the body.
-            loop: what its inputs and outputs are: a `Loop` of the plans.
+            loop: what its inputs and outputs are.
         """
         raise without_plans(self.name)
 
@@ -292,13 +323,15 @@ def to_host(buffer: Any) -> Any:
 def register(backend: Backend) -> Backend:
     """Makes a backend known under its name and returns it; the name must be free."""
     with _lock:
-        if _loaded.setdefault(backend.name, backend) is not backend:
+        if _loaded.get(backend.name, backend) is not backend:
             raise ValueError(f"a backend named {backend.name!r} is registered already")
         BACKENDS.setdefault(backend.kind, backend.name)
         if backend.name != "numpy":
             BY_BUFFER[backend.buffer_type] = backend
             for listener in _backend_listeners:
                 listener(backend)
+        # The last step, since ``get`` finds it without the lock.
+        _loaded[backend.name] = backend
     return backend
 
 
@@ -319,8 +352,10 @@ def get(name: str = "numpy") -> Backend:
     >>> get("numpy").zeros((2,), "float32").dtype
     dtype('float32')
     """
+    if name in _loaded:
+        return _loaded[name]
     with _lock:
-        if name not in _loaded and name in _MODULES:
+        if name in _MODULES:
             importlib.import_module(_MODULES[name])
         if name in _loaded:
             return _loaded[name]

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..annotations import DType, DTypeLike, Shape
+from ..annotations import DType, DTypeLike, Shape, Shaped
 from ..devices import device_of
 from ..dtypes import result_type
 from ..protocol import DeviceError, loaded
@@ -49,7 +49,7 @@ ATTRIBUTES = {"T": "transpose", "imag": "imag", "real": "real"}
 ON_HOST = frozenset({"item", "tolist"})
 
 
-class ForeignBuffer(np.lib.mixins.NDArrayOperatorsMixin):
+class ForeignBuffer(np.lib.mixins.NDArrayOperatorsMixin, Shaped):
     """An array of another module, with the operators, attributes and methods of NumPy's.
 
     Attributes:

@@ -5,11 +5,11 @@ All but softplus go through ``1 / (1 + exp(-w))``: where exp overflows, the quot
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..arrays.nn_formulas import GELU_CUBIC, GELU_LINEAR
 from .blocks import blockwise
 from .error_function import gelu_exact, gelu_exact_grad
 
@@ -18,10 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["gelu", "gelu_slope", "sigmoid", "silu", "silu_grad", "softplus"]
 
-# gelu(x) is about x sigmoid(w), w = GELU_LINEAR x + GELU_CUBIC x^3: D. Hendrycks and K. Gimpel,
-# "Gaussian error linear units" (2016), whose 1 + tanh(u) is 2 sigmoid(2 u).
-GELU_LINEAR = 2.0 * math.sqrt(2.0 / math.pi)
-GELU_CUBIC = 0.044715 * GELU_LINEAR
 # Below minus this, x over 1 + exp(-w) is zero for silu and gelu; -inf over inf would be NaN.
 SMALLEST_GATED = {"f": -100.0, "d": -800.0}
 # For larger arguments the slope of gelu is constant to the last digit. exp(-w) does not overflow.
@@ -104,10 +100,18 @@ def _gelu_grad_block(
 
 sigmoid = blockwise(_sigmoid_block)
 silu = blockwise(_silu_block, 1)
-silu_grad = blockwise(_silu_grad_block, 2)
+_silu_unit_grad = blockwise(_silu_grad_block, 2)
 softplus = blockwise(_softplus_block, 1)
 _gelu_approximate = blockwise(_gelu_block, 1)
 _gelu_approximate_grad = blockwise(_gelu_grad_block, 3)
+
+
+def silu_grad(x: Buffer, y: Any) -> Any:
+    """Returns the derivative of ``silu`` at y in the direction x."""
+    # A number gets the dtype of the operand beside it.
+    dtype = getattr(x, "dtype", None)
+    weak = type(y) is float and dtype is not None and dtype.kind == "f"
+    return _silu_unit_grad(x.dtype.type(y) if weak else y) * x
 
 
 def gelu(x: Buffer, *, approximate: bool) -> Any:

@@ -11,21 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..arrays.nn_formulas import stacked_shape
 from ..restoring import errstate
 
 if TYPE_CHECKING:
     from ..annotations import Buffer, Shape
 
-__all__ = ["attention", "attention_grad", "stacked_shape"]
+__all__ = ["attention", "attention_grad"]
 
-
-# Scores of a block.
+# The number of scores of a block.
 BLOCK_SCORES = 1 << 17
-
-
-def stacked_shape(q: Shape, k: Shape, v: Shape) -> Shape:
-    """Returns the shape of three gradients, padded to a common one, on a new leading axis."""
-    return 3, *q[:-2], max(q[-2], k[-2]), max(q[-1], v[-1])
 
 
 def attention(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -101,6 +102,7 @@ class NumpyBackend(protocol.Backend):
             "scatter_add": scatter.scatter_add,
             "sigmoid": activations.sigmoid,
             "silu": activations.silu,
+            "silu_grad": activations.silu_grad,
             "softmax": reductions.softmax,
             "softmax_grad": reductions.softmax_derivative,
             "softplus": activations.softplus,
@@ -133,7 +135,11 @@ class NumpyBackend(protocol.Backend):
 
         return cpu_plan(program, donated, self.kernels)
 
-    def loop(self, program: ProgramLike, loop: Any) -> Any:
+    def load_plans(self) -> None:
+        """Imports what plans are made with, so that the first one does not wait for it."""
+        import_module(".plan", __package__)
+
+    def loop(self, program: ProgramLike, loop: protocol.Loop) -> Any:
         """Returns what runs a program again and again, as one generated function."""
         from .plan import loop_plan
 

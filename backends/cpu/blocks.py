@@ -6,7 +6,6 @@ A block is small enough to stay in the cache, so that its passes cost no traffic
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,7 +51,6 @@ def blockwise(kernel: Callable[..., None], spare: int = 0) -> Callable[..., Any]
         inside is no cause for a warning: what these functions tend to is what they return.
     """
 
-    @wraps(kernel)
     def run(x: Buffer, **params: Any) -> Buffer:
         values = inexact(x)
         out = np.empty(values.shape, values.dtype)
@@ -72,4 +70,6 @@ def blockwise(kernel: Callable[..., None], spare: int = 0) -> Callable[..., Any]
             kept = spares if out.size == BLOCK_ELEMENTS else [s[: out.size] for s in spares]
             kernel(source[start : start + BLOCK_ELEMENTS], out, *kept, **params)
 
+    run.__doc__ = kernel.__doc__
+    run.__dict__["__wrapped__"] = kernel  # which the legends of plans name
     return run

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..backends.cpu.plan import Loop
+from ..backends import Loop
 from ..backends.devices import resolved
 from ..jitting.compile import plan_of_loop
 from ..jitting.program_call import Flags, Flat, ProgramCall, Rules, spread

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..backends.cpu.plan import Loop
+from ..backends import Loop
 from ..jitting.compile import plan_of_loop
 from ..jitting.program_call import Flags, Flat, ProgramCall, spread
 from ..jitting.program_derivatives import is_differentiable, pushed_program

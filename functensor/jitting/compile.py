@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from typing import Any
 
+from ..backends import Loop
 from ..backends import get as get_backend
 from ..passes.fusion import fusion
 from ..passes.pipeline import optimized
@@ -21,7 +21,7 @@ from ..programs.program import Program
 __all__ = ["Compiled", "Lowered", "compiled", "plan_of_loop", "prepared_program"]
 
 # With the passes, so that no first call waits for it.
-import_module("..backends.cpu.plan", __package__)
+get_backend("numpy").load_plans()
 
 
 class Compiled:
@@ -80,12 +80,12 @@ def is_planned(program: Program) -> bool:
     )
 
 
-def plan_of_loop(program: Program, loop: Any) -> Callable[..., Any] | None:
+def plan_of_loop(program: Program, loop: Loop) -> Callable[..., Any] | None:
     """Returns the plan of a loop with a body; None where that runs operation by operation.
 
     Args:
         program: the body, as it was staged.
-        loop: what its inputs and outputs are: a `Loop` of the plans.
+        loop: what its inputs and outputs are.
     """
     better = prepared_program(program)
     return get_backend("numpy").loop(better, loop) if better is not None else None

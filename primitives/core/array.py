@@ -14,7 +14,7 @@ from weakref import ref
 
 import numpy as np
 
-from ...backends.annotations import Buffer, DType, Shape
+from ...backends.annotations import Buffer, DType, Shape, Shaped
 from ...backends.devices import device_of as buffer_device
 from ...backends.devices import on_device, to_host
 from ...backends.errors.asked_values import asking
@@ -57,7 +57,7 @@ def index_signature(x: Any, key: Any, /) -> Any:
     """Stands for the signature of ``x[key]``."""
 
 
-class Array(Operators, Methods, NumpyProtocols, ForeignNames):
+class Array(Operators, Methods, NumpyProtocols, ForeignNames, Shaped):
     """An immutable n-dimensional array over a backend's buffer.
 
     Arrays follow NumPy: operators broadcast, dtypes promote as in NumPy 2, indexing gives views.
@@ -84,24 +84,6 @@ class Array(Operators, Methods, NumpyProtocols, ForeignNames):
     def dtype(self) -> DType:
         """The type of the elements."""
         return self._data.dtype  # type: ignore[no-any-return]
-
-    @property
-    def ndim(self) -> int:
-        """The number of axes."""
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        """The number of elements."""
-        size = 1
-        for length in self.shape:
-            size *= length
-        return size
-
-    @property
-    def nbytes(self) -> int:
-        """The bytes that the elements take."""
-        return self.size * self.dtype.itemsize
 
     @property
     def itemsize(self) -> int:

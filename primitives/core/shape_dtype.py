@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from math import prod
 from typing import Any
 
 import numpy as np
 
+from ...backends.annotations import DType, Shape, Shaped
 from ...backends.dtypes import INEXACT, NUMBERS, REAL, finfo, is_number_dtype, named, result_type
 from .derivative_rules import shape_of
 from .errors import OperandError, ShapeError, message
@@ -38,7 +38,7 @@ __all__ = [
 CONSTANT_BYTES = 1 << 16
 
 
-class ShapeDtype:
+class ShapeDtype(Shaped):
     """The shape and dtype of an array, and whether it is a weak Python scalar.
 
     Args:
@@ -52,21 +52,13 @@ class ShapeDtype:
     """
 
     __slots__ = ("dtype", "shape", "weak")
+    shape: Shape
+    dtype: DType
 
     def __init__(self, shape: Sequence[int], dtype: Any, weak: type | None = None) -> None:
         self.shape = tuple(shape)
-        self.dtype: np.dtype[Any] = np.dtype(dtype)
+        self.dtype = np.dtype(dtype)
         self.weak = weak
-
-    @property
-    def ndim(self) -> int:
-        """The number of axes."""
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        """The number of elements."""
-        return prod(self.shape)
 
     def strong(self) -> ShapeDtype:
         """Returns the same as that of an array, which decides promotions."""

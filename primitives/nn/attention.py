@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.annotations import Buffer, Shape
-from ...backends.cpu.attention import stacked_shape
+from ...backends.arrays.nn_formulas import stacked_shape
 from ..core.annotations import ArrayLike, Prepared, Value
 from ..core.annotations import operations as ops
 from ..core.array import Array

@@ -4,7 +4,7 @@ The CPU backend makes them for jitted functions. ``annotations.py`` has the part
 plans know.
 """
 
-from .loops.loop import Loop, LoopPlan, loop_plan
+from .loops.loop import LoopPlan, loop_plan
 from .plan import CpuPlan, cpu_plan
 
-__all__ = ["CpuPlan", "Loop", "LoopPlan", "cpu_plan", "loop_plan"]
+__all__ = ["CpuPlan", "LoopPlan", "cpu_plan", "loop_plan"]

@@ -17,8 +17,8 @@ import numpy as np
 from cupy import ndarray
 
 from ...annotations import DType, Shape
+from ...arrays.nn_formulas import stacked_shape
 from ...config import config
-from ...cpu.attention import stacked_shape
 from .. import cudnn
 from ..index_tables import table
 from ..launch import Kernel

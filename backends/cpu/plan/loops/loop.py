@@ -7,7 +7,7 @@ those that are read from and written into arrays.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,28 +20,11 @@ from .sums import outer_sums
 
 if TYPE_CHECKING:
     from ....annotations import Buffer
+    from ....protocol import Loop
     from ..annotations import EquationLike, Kernels, Operand, ProgramLike, VariableLike
     from ..liveness import Liveness
 
-__all__ = ["Loop", "LoopPlan", "loop_plan"]
-
-
-class Loop(NamedTuple):
-    """The inputs and outputs of a body.
-
-    Attributes:
-        carries: the number of carries: the first inputs, and the first outputs of the step before.
-        slices: the number of slices of arrays along the first axis, which are the next inputs.
-        sums: the number of outputs that are added up, which are the last ones.
-        tested: whether one more output tells if there is another step.
-        backwards: whether the last slice comes first.
-    """
-
-    carries: int
-    slices: int = 0
-    sums: int = 0
-    tested: bool = False
-    backwards: bool = False
+__all__ = ["LoopPlan", "loop_plan"]
 
 
 class LoopCode(BodyCode):

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...activations import GELU_CUBIC, GELU_LINEAR, LARGEST_STEEP, SMALLEST_GATED
+from ....arrays.nn_formulas import GELU_CUBIC, GELU_LINEAR
+from ...activations import LARGEST_STEEP, SMALLEST_GATED
 from .steps import BlockSteps, BlockValue
 
 if TYPE_CHECKING:

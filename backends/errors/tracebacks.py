@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 
 from ..config import config
-from ..messages import PACKAGE
+from ..frames import PACKAGE, module_of
 
 __all__ = ["Within", "tidy", "wholly_ours", "without_ours"]
 
@@ -36,7 +36,7 @@ def levels(traceback: TracebackType | None) -> Iterator[tuple[TracebackType, boo
     """Yields the levels of a traceback from the outermost in, and whether each is ours."""
     inside = False
     while traceback is not None:
-        package = (traceback.tb_frame.f_globals.get("__name__") or "").partition(".")[0]
+        package = module_of(traceback.tb_frame).partition(".")[0]
         inside = package == PACKAGE or (inside and package in BENEATH)
         yield traceback, inside
         traceback = traceback.tb_next

@@ -14,7 +14,7 @@ from __future__ import annotations
 import threading
 import warnings
 
-from ..messages import user_frame
+from ..frames import user_frame
 
 __all__ = ["relocate_warnings"]
 

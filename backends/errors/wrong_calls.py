@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ..messages import MISSING, message, place
+from ..frames import module_of, place
+from ..messages import MISSING, message
 from .asked_values import name_the_asking
 from .right_code import right_code
 from .tracebacks import tidy, wholly_ours
@@ -193,7 +194,7 @@ def is_bare(level: TracebackType | None) -> bool:
         level = level.tb_next
     if level is None or level.tb_frame.f_code in WRAPPER_CODES:
         return True
-    return level.tb_frame.f_globals.get("__name__") in ("contextlib", "inspect")
+    return module_of(level.tb_frame) in ("contextlib", "inspect")
 
 
 def prepare_for_user(

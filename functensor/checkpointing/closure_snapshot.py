@@ -11,6 +11,7 @@ from typing import Any
 from numpy import ndarray
 
 from ..primitives.core.buffers import is_changeable
+from ..primitives.core.bytecode import is_filled
 from ..random.key_stream import KeyStream
 
 __all__ = ["Frozen"]
@@ -71,7 +72,7 @@ def frozen(x: Any, copies: Copies) -> Any:
     if not isinstance(x, FunctionType) or not x.__closure__:
         return x
     if id(x) not in copies:
-        filled = [_is_filled(cell) for cell in x.__closure__]
+        filled = [is_filled(cell) for cell in x.__closure__]
         # What is not defined yet will be found in the cell itself.
         cells = [CellType() if f else c for f, c in zip(filled, x.__closure__, strict=True)]
         made = FunctionType(x.__code__, x.__globals__, x.__name__, x.__defaults__, tuple(cells))
@@ -82,11 +83,3 @@ def frozen(x: Any, copies: Copies) -> Any:
             if f:
                 cell.cell_contents = frozen(old.cell_contents, copies)
     return copies[id(x)]
-
-
-def _is_filled(cell: CellType) -> bool:
-    try:
-        cell.cell_contents  # noqa: B018
-    except ValueError:
-        return False
-    return True

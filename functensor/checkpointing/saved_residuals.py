@@ -14,6 +14,7 @@ from ..primitives.core.annotations import Value, Values
 from ..primitives.core.array import Array, Tracer
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import WEAK_TYPES, to_buffer, wrap
+from ..primitives.core.bytecode import closed_over
 from ..primitives.core.errors import user_line
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.shape_dtype import shape_dtype
@@ -204,9 +205,5 @@ def _held_arrays(x: Any, seen: set[int]) -> Values:
     elif isinstance(x, partial):
         parts += [x.func, *x.args, *x.keywords.values()]
     elif isinstance(x, FunctionType):
-        for cell in x.__closure__ or ():
-            try:
-                parts.append(cell.cell_contents)
-            except ValueError:
-                continue
+        parts += closed_over(x).values()
     return [array for part in parts for array in _held_arrays(part, seen)]

@@ -6,6 +6,8 @@ from types import FunctionType, MethodType
 from typing import Any
 from weakref import ref
 
+from ..primitives.core.bytecode import closed_over
+
 __all__ = ["Unlike", "likeness"]
 
 CONSTANTS = frozenset(
@@ -90,13 +92,8 @@ def likeness(value: Any, met: dict[int, int] | None = None) -> Any:
 
 def function_parts(fun: FunctionType) -> list[Any]:
     """Returns what tells a function from others of the same code."""
-    found: list[Any] = [fun.__defaults__, tuple((fun.__kwdefaults__ or {}).items())]
-    for cell in fun.__closure__ or ():
-        try:
-            found.append((cell.cell_contents,))
-        except ValueError:  # it is not filled yet
-            found.append(())
-    return found
+    keywords = tuple((fun.__kwdefaults__ or {}).items())
+    return [fun.__defaults__, keywords, *closed_over(fun).items()]
 
 
 def is_small_and_plain(value: Any) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakKeyDictionary
 
 from .. import tree
-from ..backends.messages import user_frame
+from ..backends.frames import user_frame
 from ..backends.restoring import listed
 from ..primitives.core.errors import function_line, message, user_line
 from ..primitives.core.shape_dtype import ShapeDtype

@@ -20,6 +20,7 @@ import numpy as np
 
 from ..backends.restoring import listed
 from ..primitives.core.array import Array
+from ..primitives.core.bytecode import closed_over
 from ..primitives.core.errors import EscapedTracerError, function_line, message
 from .program import Equation, Program, Variable
 from .staged_tracers import StagedTracer
@@ -160,13 +161,7 @@ def held_generators(
     if not isinstance(fun, FunctionType) or id(fun) in seen:
         return
     seen.add(id(fun))
-    cells: list[tuple[str, Any]] = []
-    for name, cell in zip(fun.__code__.co_freevars, fun.__closure__ or (), strict=True):
-        try:
-            cells.append((name, cell.cell_contents))
-        except ValueError:
-            continue
-    yield from _among(cells, depth, seen)
+    yield from _among(closed_over(fun).items(), depth, seen)
     scope = fun.__globals__
     named = [(name, scope[name]) for name in names_in(fun.__code__) if name in scope]
     yield from _among(named, depth, seen)

@@ -7,12 +7,11 @@ on the stack when an equation is made, so that nothing else has to carry them ab
 
 from __future__ import annotations
 
-import sys
 from bisect import bisect_left
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from ..backends.messages import NOT_THE_USERS
+from ..backends.frames import NOT_THE_USERS, frame_at, module_of
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.trace import slot
 from ..traces.reverse import Node, backward, next_number
@@ -71,7 +70,7 @@ class Origins:
 
     def _on_stack(self) -> tuple[str, str]:
         scope = active_scope()
-        frame: FrameType | None = sys._getframe(FRAMES_OF_TRACE)
+        frame: FrameType | None = frame_at(FRAMES_OF_TRACE)
         while frame is not None:
             code = frame.f_code
             if code is BACKWARD_CODE:
@@ -83,8 +82,7 @@ class Origins:
                 if equation.line:
                     return equation.line, joined_scope(scope, equation.scope)
             elif code.co_filename not in ours:
-                name = frame.f_globals.get("__name__") or ""
-                if name.partition(".")[0] not in NOT_THE_USERS:
+                if module_of(frame).partition(".")[0] not in NOT_THE_USERS:
                     return f"{code.co_filename}:{frame.f_lineno}", scope
                 ours.add(code.co_filename)
             frame = frame.f_back

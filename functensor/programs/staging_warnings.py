@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..backends.config import config
-from ..backends.messages import message, user_frame
+from ..backends.frames import frame_at, module_of, user_frame
+from ..backends.messages import message
 from ..primitives.core.errors import function_line
 
 if TYPE_CHECKING:
@@ -56,11 +56,11 @@ def warn_of_text(tracer: Tracer) -> None:
     """Warns of a traced value that the user's code prints or formats, while that is looked for."""
     if not config.check_tracer_leaks:
         return
-    frame = sys._getframe(2)
+    frame = frame_at(2)
     if frame.f_code.co_name == "__format__":
         frame = frame.f_back or frame
     # Messages of the library's own have the text too.
-    if (frame.f_globals.get("__name__") or "").partition(".")[0] != "functensor":
+    if module_of(frame).partition(".")[0] != "functensor":
         warn(
             f"a traced value {tracer.describe()} was printed or formatted while "
             f"{function_line(tracer.owner.fun)} was staged: it has no value yet, and the text is "

@@ -8,8 +8,6 @@ statement raises. So the traced values that would be views are remembered while 
 
 from __future__ import annotations
 
-import sys
-import threading
 from collections.abc import Callable, Iterator
 from functools import update_wrapper
 from typing import Any
@@ -20,6 +18,8 @@ from ..backends.errors.words import WRAPPER_CODES
 from ..primitives.core.array import Array, Tracer
 from ..primitives.core.augmented_assignment import SYMBOLS, watch
 from ..primitives.core.errors import ImmutableArrayError, message
+from ..primitives.core.patching import patch
+from ..primitives.core.reference_counts import ONE_NAME, ONE_NAME_TWICE
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.trace import RAW, base_trace, slot
 from ..programs.program import argument_type, twin
@@ -84,7 +84,7 @@ class Aliases:
         # Python's numbers do not change, and are no tensors where they are traced.
         if argument_type(x).weak is not None:
             return None
-        alone = REFERENCES_OF_BOTH if x is y else REFERENCES_OF_ONE_NAME
+        alone = ONE_NAME_TWICE if x is y else ONE_NAME
         if 0 < held <= alone and not self.sees_others(x):
             return None
         return ImmutableArrayError(
@@ -136,57 +136,29 @@ def admitted() -> None:
         slot.aliases = Aliases()
 
 
-class Probe:
-    """Counts references to what has one name, as this version of Python takes them."""
-
-    def __iadd__(self, other: object) -> Any:
-        return sys.getrefcount(self)
-
-
-def references(both: bool) -> int:
-    """Returns how often an object with one name is referred to where it is assigned to.
-
-    Args:
-        both: whether it is the operand on the right too.
-    """
-    x: Any = Probe()
-    if both:
-        x += x
-    else:
-        x += 1
-    return int(x)
-
-
-REFERENCES_OF_ONE_NAME = references(both=False)
-REFERENCES_OF_BOTH = references(both=True)
 # The operators by which tensors write into their memory.
 WRITING = {symbol for name, symbol in SYMBOLS.items() if f"__{name}__" in vars(InPlace)}
-installing = threading.Lock()
-
-
 def install() -> None:
     """Lets the methods of arrays that make views say so, from the first tensor on.
 
     Programs without tensors meet no such method, and their indexing costs what it did.
     """
-    with installing:
-        watch()
-        if hasattr(Array.__getitem__, "__wrapped__"):
-            return
-        array: Any = Array
-        for name in VIEWING_METHODS:
-            if hasattr(array, name):
-                setattr(array, name, noting(getattr(array, name)))
-        for name in PROPERTIES:
-            found = getattr(array, name)
-            made: Any = property(noting(found.fget), doc=found.__doc__)
-            made.__set_name__(array, name)
-            setattr(array, name, made)
-        for name in COPYING_METHODS:
-            setattr(array, name, copying(getattr(array, name)))
-        array.__iter__ = noting_all(array.__iter__)
-        # Last, since it tells that all are there.
-        array.__getitem__ = noting_part(array.__getitem__)
+    watch()
+    patch(Array, "aliases of tensors", noting_methods)
+
+
+def noting_methods() -> dict[str, Any]:
+    """Returns the methods of arrays, by their names, that remember views and copies."""
+    array: Any = Array
+    made = {name: followed(getattr(array, name), noted) for name in VIEWING_METHODS}
+    made |= {name: followed(getattr(array, name), copied) for name in COPYING_METHODS}
+    for name in PROPERTIES:
+        found = getattr(array, name)
+        made[name] = property(followed(found.fget, noted), doc=found.__doc__)
+        made[name].__set_name__(array, name)
+    made["__iter__"] = followed(array.__iter__, each_noted)
+    made["__getitem__"] = noting_part(array.__getitem__)
+    return made
 
 
 def standing_for_method(wrapper: Any, method: Callable[..., Any]) -> Any:
@@ -195,39 +167,50 @@ def standing_for_method(wrapper: Any, method: Callable[..., Any]) -> Any:
     return update_wrapper(wrapper, method)
 
 
-def noting(method: Callable[..., Any]) -> Any:
-    """Returns a method whose result is remembered as a view."""
+def followed(method: Callable[..., Any], then: Callable[[Any, Any], Any]) -> Any:
+    """Returns a method whose result goes through a function while tensors are inside.
 
-    def noted(self: Any, *args: Any, **options: Any) -> Any:
+    Args:
+        method: the method.
+        then: ``then(x, out)`` of the array and the method's result.
+    """
+
+    def call(self: Any, *args: Any, **options: Any) -> Any:
         try:
             out = method(self, *args, **options)
         except Exception as error:
             tidy(error)
             raise
-        aliases = slot.aliases
-        if aliases is not None:
-            aliases.note(self, out)
+        return out if slot.aliases is None else then(self, out)
+
+    return standing_for_method(call, method)
+
+
+def noted(x: Any, out: Any) -> Any:
+    """Returns a result, which is remembered as a view."""
+    aliases = slot.aliases
+    if aliases is not None:
+        aliases.note(x, out)
+    return out
+
+
+def copied(x: Any, out: Any) -> Any:
+    """Returns a result as another object than the array, also where the value is the same."""
+    if out is not x:
         return out
+    return twin(x) if isinstance(x, Tracer) else ops.copy(x)
 
-    return standing_for_method(noted, method)
 
-
-def copying(method: Callable[..., Any]) -> Any:
-    """Returns a method whose result is another object, also where the value is the same."""
-
-    def copied(self: Any, *args: Any, **options: Any) -> Any:
-        out = method(self, *args, **options)
-        if out is not self or slot.aliases is None:
-            return out
-        return twin(self) if isinstance(self, Tracer) else ops.copy(self)
-
-    return standing_for_method(copied, method)
+def each_noted(x: Any, items: Iterator[Any]) -> Iterator[Any]:
+    """Yields the items of a traced value, each remembered as a view of it."""
+    for item in items:
+        yield noted(x, item)
 
 
 def noting_part(method: Callable[[Any, Any], Any]) -> Any:
     """Returns ``__getitem__``, whose result is remembered as a view where the index is basic."""
 
-    def noted(self: Any, key: Any) -> Any:
+    def call(self: Any, key: Any) -> Any:
         try:
             out = method(self, key)
         except Exception as error:
@@ -238,26 +221,7 @@ def noting_part(method: Callable[[Any, Any], Any]) -> Any:
             aliases.note(self, out)
         return out
 
-    return standing_for_method(noted, method)
-
-
-def noting_all(method: Callable[[Any], Iterator[Any]]) -> Any:
-    """Returns ``__iter__``, whose items are remembered as views."""
-
-    def noted(self: Any) -> Iterator[Any]:
-        items = method(self)
-        return items if slot.aliases is None else each_noted(self, items)
-
-    return standing_for_method(noted, method)
-
-
-def each_noted(base: Any, items: Iterator[Any]) -> Iterator[Any]:
-    """Yields the items of a traced value, each remembered as a view of it."""
-    for item in items:
-        aliases = slot.aliases
-        if aliases is not None:
-            aliases.note(base, item)
-        yield item
+    return standing_for_method(call, method)
 
 
 entrance.admitting = admitting

@@ -17,6 +17,7 @@ from ..primitives.core.annotations import Value
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import BUFFER_TYPES, WEAK_TYPES, device_of
+from ..primitives.core.patching import patch
 from ..primitives.core.primitive_like import PrimitiveLike
 from ..primitives.core.trace import Trace, under
 from .forward import ForwardTracer
@@ -37,8 +38,6 @@ class _Crossing(PrimitiveLike):
 
 
 CROSSING = _Crossing()
-# The classes of traces that look.
-watching: set[Any] = set()
 
 
 def is_scalar_operand(x: Any) -> bool:
@@ -123,9 +122,10 @@ def watch_scalars(trace: type[Trace], *ways: str) -> None:
     """
 
     def install(backend: Backend) -> None:
-        if trace not in watching:
-            watching.add(trace)
-            for way in ways:
-                setattr(trace, way, WAYS[way](getattr(trace, way)))
+        patch(
+            trace,
+            "numbers of devices",
+            lambda: {way: WAYS[way](getattr(trace, way)) for way in ways},
+        )
 
     when_registered(install)

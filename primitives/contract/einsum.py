@@ -18,9 +18,8 @@ from ..core.annotations import Prepared, Value
 from ..core.annotations import operations as ops
 from ..core.array import Array
 from ..core.buffers import beside, operands_together
-from ..core.derivative_rules import shape_of
+from ..core.derivative_rules import Keepers, shape_of
 from ..core.errors import ShapeError, misfit, refuse_out
-from ..core.kept_values import Keepers
 from ..core.primitive import Primitive
 from ..core.shape_dtype import ShapeDtype, result_type
 from ..core.test_samples import Sample

@@ -6,9 +6,7 @@ Every operation is a primitive found in the registry, so that this module knows 
 from __future__ import annotations
 
 import operator
-import sys
 from collections.abc import Iterator
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -21,8 +19,10 @@ from ...backends.errors.asked_values import asking
 from ...backends.errors.public_functions import complain
 from ...backends.errors.tracebacks import tidy
 from ...backends.errors.words import INDEXED
-from ...backends.messages import Running, library, user_code, user_frame
+from ...backends.frames import frame_at, library, module_of, user_code, user_frame
+from ...backends.messages import Running
 from .at import At
+from .bytecode import stores_item
 from .errors import (
     ConcretizationError,
     ImmutableArrayError,
@@ -34,7 +34,7 @@ from .errors import (
 )
 from .foreign_names import ForeignNames
 from .methods import Methods
-from .numpy_protocols import NumpyProtocols, buffer_error, runs_our_function, stores_item, unlazy
+from .numpy_protocols import NumpyProtocols, buffer_error, runs_our_function, unlazy
 from .operators import Operators
 from .refused_indices import last_refusal
 from .shape_dtype import INEXACT
@@ -183,7 +183,7 @@ class Array(Operators, Methods, NumpyProtocols, ForeignNames, Shaped):
         try:
             if not self.shape:
                 # NumPy iterates over an index that it cannot read, since its value is not known.
-                if self.dtype.kind in "iu" and is_numpys(sys._getframe(1)):
+                if self.dtype.kind in "iu" and module_of(frame_at(1)).startswith("numpy."):
                     concrete(self, AN_INDEX)
                 raise without_axes("iteration over", self)
         except Exception as error:
@@ -364,12 +364,6 @@ LOGIC = ("bool()", "float()", "int()")
 AN_INDEX = "an index"
 
 
-def is_numpys(frame: FrameType) -> bool:
-    """Says whether a frame runs code of NumPy's."""
-    name: str = frame.f_globals.get("__name__") or ""
-    return name.startswith("numpy.")
-
-
 def without_axes(what: str, x: Array) -> TypeError:
     """Returns the error for an array without axes where there should be one.
 
@@ -429,7 +423,7 @@ def concrete(x: AnyOperand, wanted: str, fix: str = "") -> Buffer:
     asked: Any = unlazy(x)
     if isinstance(asked, Tracer) and not asked.owner.standing:
         # NumPy asks for the number that it is to store in a buffer of its own.
-        if wanted in NUMBER_CONVERSIONS and stores_item(sys._getframe(2)):
+        if wanted in NUMBER_CONVERSIONS and stores_item(frame_at(2)):
             raise buffer_error(asked, None)
         if wanted in DIFFERENTIABLE and asked.concrete and asked.dtype.kind in INEXACT:
             raise TracerConversionError(
@@ -445,11 +439,11 @@ def concrete(x: AnyOperand, wanted: str, fix: str = "") -> Buffer:
     while isinstance(inner, Tracer):
         if not inner.concrete:
             index = wanted == AN_INDEX
-            if wanted in LOGIC and runs_our_function(sys._getframe(2)):
+            if wanted in LOGIC and runs_our_function(frame_at(2)):
                 # One of our functions looks at an argument, which is to be a number of Python's.
                 wanted = user_code() or "an integer"
             if index:
-                ours = runs_our_function(sys._getframe(2))
+                ours = runs_our_function(frame_at(2))
                 wanted = user_code() or ("an integer" if ours else wanted)
             fix = fix or _fix(wanted)
             option = inner.owner.static_option(inner) if inner.owner.name == "jit" else ""
@@ -463,7 +457,7 @@ def concrete(x: AnyOperand, wanted: str, fix: str = "") -> Buffer:
                 number=4 if wanted == "bool()" else 5,
             )
             if index:
-                frame = sys._getframe(2)
+                frame = frame_at(2)
                 place = frame.f_code, frame.f_lasti
                 last_refusal.last = place, type(asked).__name__, text, ref(asked)
             raise asking(ConcretizationError(text), asked)

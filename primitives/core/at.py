@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dis
-import sys
 import warnings
 from collections.abc import Callable, Iterator
 from math import prod
@@ -14,6 +12,8 @@ import numpy as np
 
 from ...backends.annotations import Buffer, DType, Number
 from ...backends.errors.public_functions import CODE, check_function, wrap_methods
+from ...backends.frames import frame_at, module_of
+from .bytecode import drops_result
 from .derivative_rules import shape_of
 from .errors import (
     ConcretizationError,
@@ -353,7 +353,7 @@ def _index_in_bounds(index: Any, length: int, mode: str | None, wraps: bool) -> 
 
 def result_is_dropped() -> bool:
     """Says whether the caller's caller pops the result that it is waiting for."""
-    return drops(_calling_frame(sys._getframe(3)))
+    return drops_result(_calling_frame(frame_at(3)))
 
 
 def _calling_frame(frame: FrameType) -> FrameType:
@@ -369,32 +369,23 @@ def refuse_dropped(kind: str) -> None:
     Raises:
         ImmutableArrayError: the library throws away what array_api_extra returns.
     """
-    frame: FrameType | None = _calling_frame(sys._getframe(3))
-    module: str = (frame.f_globals.get("__name__") or "") if frame is not None else ""
+    frame: FrameType | None = _calling_frame(frame_at(3))
+    module = "" if frame is None else module_of(frame)
     if not module.endswith(UPDATING_LIBRARY):
         return
-    while frame is not None and (frame.f_globals.get("__name__") or "") == module:
+    while frame is not None and module_of(frame) == module:
         frame = frame.f_back
-    if frame is not None and drops(frame):
+    if frame is not None and drops_result(frame):
         code = frame.f_code
         raise ImmutableArrayError(
             message(
-                f"{code.co_name} ({frame.f_globals.get('__name__', '')}, line {frame.f_lineno}) "
+                f"{code.co_name} ({module_of(frame)}, line {frame.f_lineno}) "
                 f"throws away what at(x, i).{kind}(...) returns, but arrays are immutable: x "
                 "itself is unchanged",
                 fix="call it with NumPy's arrays, or with xp=numpy, and np.asarray the result",
                 number=3,
             )
         )
-
-
-def drops(frame: FrameType) -> bool:
-    """Says whether a frame pops the result of the call that it is at."""
-    code = frame.f_code.co_code
-    position = frame.f_lasti + 2
-    while position < len(code) and dis.opname[code[position]] == "CACHE":
-        position += 2
-    return position < len(code) and dis.opname[code[position]] == "POP_TOP"
 
 
 wrap_methods(Update, "x.at[i]")

@@ -8,19 +8,20 @@ raises.
 
 from __future__ import annotations
 
-import dis
-import sys
 from collections.abc import Callable
-from functools import lru_cache
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 
 import numpy as np
 
 from ...backends.errors.tracebacks import tidy
+from ...backends.frames import frame_at, module_of
 from .array import Array, Tracer
+from .bytecode import reads_after, runs_operator
 from .errors import ImmutableArrayError, message
 from .numpy_protocols import LIBRARIES, Asked
+from .patching import patch
+from .reference_counts import getrefcount
 from .trace import slot
 
 __all__ = ["watch"]
@@ -31,12 +32,8 @@ SYMBOLS = {
     "imatmul": "@=", "ipow": "**=", "iand": "&=", "ior": "|=", "ixor": "^=", "ilshift": "<<=",
     "irshift": ">>=",
 }  # fmt: skip
-# The instruction of augmented assignments, among others.
-ASSIGNING = dis.opmap["BINARY_OP"]
 # How many steps are taken to find out whether two views meet; beyond, they count as doing so.
 MOST_WORK: Any = 10_000
-# Attributes that a write does not change.
-TYPE = frozenset({"device", "dtype", "ndim", "shape", "size"})
 # Primitives whose result is a view of their operand in NumPy.
 VIEWS = frozenset({"broadcast_to", "flip", "index", "reshape", "transpose"})
 
@@ -47,9 +44,11 @@ def watch() -> None:
     Users' own code meets no such method before a library asks an array for its namespace, or a
     tensor enters a transformation.
     """
-    if "__iadd__" not in Array.__dict__:
-        for name, symbol in SYMBOLS.items():
-            setattr(Array, f"__{name}__", _augmented(symbol))
+    patch(
+        Array,
+        "augmented assignment",
+        lambda: {f"__{name}__": _augmented(symbol) for name, symbol in SYMBOLS.items()},
+    )
 
 
 def _augmented(symbol: str) -> Callable[[Any, Any], Any]:
@@ -61,16 +60,15 @@ def _augmented(symbol: str) -> Callable[[Any, Any], Any]:
     def method(self: Any, other: Any) -> Any:
         aliases = slot.aliases
         if aliases is not None:
-            held = sys.getrefcount(self)
-            frame = sys._getframe(1)
+            held = getrefcount(self)
             # ``operator.iadd`` gives no name to what it returns.
-            held = held if frame.f_code.co_code[frame.f_lasti] == ASSIGNING else 0
+            held = held if runs_operator(frame_at(1)) else 0
             error = aliases.refusal(self, symbol, other, held)
             if error is not None:
                 tidy(error)
                 raise error
-        frame = sys._getframe(1)
-        if (frame.f_globals.get("__name__") or "").startswith(LIBRARIES):
+        frame = frame_at(1)
+        if module_of(frame).startswith(LIBRARIES):
             name = lost_by(self, frame)
             if name:
                 raise _refusal(self, frame, name)
@@ -102,36 +100,6 @@ def meets(x: Array, y: Array) -> bool:
     return (x is y and type(x) is Array) or overlap(x, y)
 
 
-@lru_cache(256)
-def reads_after(code: CodeType, at: int) -> tuple[str, frozenset[str]]:
-    """Returns the variable that the instruction at an offset goes to, and those read afterwards.
-
-    A variable counts as read if it is read before it is assigned to, in the order of the code; at
-    the end of a loop around the offset the loop begins anew.
-    """
-    steps = list(dis.get_instructions(code))
-    place = next(i for i, step in enumerate(steps) if step.offset >= at)
-    rest = steps[place + 1 :]
-    starts = [s.argval for s in rest if "JUMP_BACKWARD" in s.opname and s.argval <= at]
-    if starts:
-        rest = rest + [s for s in steps[:place] if s.offset >= min(starts)]
-    store = next((s for s in rest if s.opname.startswith("STORE_")), None)
-    if store is None or "FAST" not in store.opname:
-        return "", frozenset()
-    target = store.argval[0] if isinstance(store.argval, tuple) else store.argval
-    first: dict[str, str] = {}
-    for step, following in zip(rest, [*rest[1:], rest[-1]], strict=True):
-        if following.opname == "LOAD_ATTR" and following.argval in TYPE and "LOAD" in step.opname:
-            continue
-        words = [word for word in step.opname.split("_") if word in ("LOAD", "STORE", "DELETE")]
-        if "FAST" not in step.opname and "DEREF" not in step.opname:
-            continue
-        names = step.argval if isinstance(step.argval, tuple) else (step.argval,)
-        for word, name in zip(words, names, strict=False):
-            first.setdefault(name, word)
-    return target, frozenset(name for name, word in first.items() if word == "LOAD")
-
-
 def overlap(x: Any, y: Any) -> bool:
     """Says whether of two arrays one is a view of the other, or both are of a third."""
     x, y = bottom(x), bottom(y)
@@ -159,7 +127,7 @@ def bottom(x: Any) -> Any:
 
 def _refusal(x: Any, frame: FrameType, name: str) -> ImmutableArrayError:
     code = frame.f_code
-    module = frame.f_globals["__name__"]
+    module = module_of(frame)
     public, caller = code.co_name, frame.f_back
     while public.startswith("_") and caller is not None:
         public, caller = caller.f_code.co_name, caller.f_back

@@ -16,9 +16,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from .bytecode import does_nothing
+from .errors import missing_rule
+
 __all__ = [
     "DeclaredRules",
     "DerivativeRule",
+    "Keepers",
     "checked_rules",
     "compile_rule",
     "compile_rules",
@@ -36,10 +40,9 @@ DeclaredRules: TypeAlias = Sequence[DerivativeRule | None] | DerivativeRule | No
 RuleCall: TypeAlias = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 
 OPERAND_LETTERS = "xyz"
-# The code of a rule that declares no derivative.
-_NOTHING = (lambda g: None).__code__
 SHAPE_LETTERS = tuple(f"{operand}_shape" for operand in OPERAND_LETTERS)
 RULE_LETTERS = ("ans", "xs", "i", *OPERAND_LETTERS, *SHAPE_LETTERS)
+KNOWN_LETTERS = frozenset(RULE_LETTERS)
 
 
 def shape_of(x: Any) -> tuple[int, ...]:
@@ -80,17 +83,12 @@ def no_derivative(g: Any, saved: tuple[Any, ...], params: dict[str, Any]) -> Non
     """Stands for every rule that is ``lambda g: None``: what depends on it alone is a constant."""
 
 
-def _is_nothing(rule: Callable[..., Any]) -> bool:
-    code = rule.__code__
-    return code.co_code == _NOTHING.co_code and code.co_consts == (None,)
-
-
 def _letters_of_rule(rule: Callable[..., Any]) -> tuple[str, ...]:
     found = rule.__code__.co_varnames[1 : rule.__code__.co_argcount]
-    for letter in found:
-        if letter not in RULE_LETTERS:
-            known = ", ".join(RULE_LETTERS)
-            raise ValueError(f"a rule names {letter!r}; the letters are g, {known}")
+    if not KNOWN_LETTERS.issuperset(found):
+        letter = next(x for x in found if x not in KNOWN_LETTERS)
+        known = ", ".join(RULE_LETTERS)
+        raise ValueError(f"a rule names {letter!r}; the letters are g, {known}")
     return found
 
 
@@ -114,7 +112,7 @@ def letters_of_rules(rules: Any, operands: Iterable[int]) -> frozenset[str]:
         operands: which ones.
     """
     wanted = [rules] if callable(rules) else [rules[i] for i in operands]
-    return frozenset().union(*(_letters_of_rule(rule) for rule in wanted if not _is_nothing(rule)))
+    return frozenset().union(*(_letters_of_rule(rule) for rule in wanted if not does_nothing(rule)))
 
 
 def compile_rule(rule: Callable[..., Any], index: int) -> RuleCall:
@@ -127,7 +125,7 @@ def compile_rule(rule: Callable[..., Any], index: int) -> RuleCall:
     Returns:
         ``call(g, saved, params)`` with ``saved = (ans, *operands)``.
     """
-    if _is_nothing(rule):
+    if does_nothing(rule):
         return no_derivative
     code = rule.__code__
     static = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
@@ -188,3 +186,40 @@ def keeper(needs: frozenset[str]) -> Callable[[Any, tuple[Any, ...]], tuple[Any,
     source = f"lambda ans, xs: ({', '.join(terms)},)"
     keep: Callable[[Any, tuple[Any, ...]], tuple[Any, ...]] = eval(source, GENERATED_GLOBALS)
     return keep
+
+
+class Keepers(dict[int, Any]):
+    """A table of functions that save what rules need, by the set of operands as bits.
+
+    An entry is made when it is first looked up; it is None where there is no derivative.
+
+    Args:
+        primitive: the ``Primitive`` whose rules they are.
+        keep: what the primitive declares to be saved, whichever operands it is for; by default
+            what the letters of the rules say.
+    """
+
+    def __init__(
+        self, primitive: Any, keep: Callable[[Any, Any], tuple[Any, ...]] | None = None
+    ) -> None:
+        super().__init__()
+        self.primitive = primitive
+        self.declared = keep
+
+    def __missing__(self, mask: int) -> Callable[..., tuple[Any, ...]] | None:
+        primitive = self.primitive
+        if primitive.constant:
+            keep = None
+        elif self.declared is not None:
+            keep = self.declared
+        else:
+            operands = [i for i in range(mask.bit_length()) if mask >> i & 1]
+            for i in operands:
+                if primitive.vjps is None or primitive.vjps[i] is None:
+                    raise missing_rule(primitive.name, "vjp", i)
+            if all(primitive.vjps[i] is no_derivative for i in operands):
+                keep = None
+            else:
+                keep = keeper(letters_of_rules(primitive.vjp, operands))
+        self[mask] = keep
+        return keep

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any, NoReturn
 
-from numpy import empty, ndarray
+from numpy import ndarray
 
 from ...backends.annotations import Buffer
 from .annotations import ArrayLike, Value
 from .array import Array
-from .buffers import wrap
 from .errors import message
+from .reference_counts import ALONE, references_in
 
 __all__ = ["DonatedArrayError", "claimed", "restored"]
 
@@ -65,27 +64,6 @@ for name in SPECIAL:
     setattr(_Gone, name, _refused)
 
 
-def references(buffers: list[Value], i: int) -> int:
-    """Returns how many references the interpreter counts of one of the operands' buffers."""
-    return sys.getrefcount(buffers[i])
-
-
-def references_alone() -> int:
-    """Returns how many there are of a buffer that only its array and the operands' list have.
-
-    Interpreters count differently. 0, as no buffer has, where another reference is not counted.
-    """
-    buffers: list[Value] = [empty(1)]
-    array = wrap(buffers[0])
-    alone = references(buffers, 0)
-    another = array._data
-    found = references(buffers, 0)
-    return alone if another is buffers[0] and found == alone + 1 else 0
-
-
-ALONE = references_alone()
-
-
 def claimed(array: ArrayLike, buffers: list[Value], i: int, to: str) -> None:
     """Takes the buffer of an operand for the one who calls, who may write into it.
 
@@ -98,7 +76,7 @@ def claimed(array: ArrayLike, buffers: list[Value], i: int, to: str) -> None:
         i: its place there.
         to: who takes it, for the message of those who use the array afterwards.
     """
-    count = references(buffers, i)
+    count = references_in(buffers, i)
     buffer = buffers[i]
     mine = (
         type(array) is Array

@@ -8,11 +8,13 @@ NumPy, JAX or PyTorch users already catch.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import CellType, FunctionType
+from types import FunctionType
 from typing import Any
 
 from ...backends import BackendUnavailable, DeviceError
-from ...backends.messages import message, user_line
+from ...backends.frames import user_line
+from ...backends.messages import message
+from .bytecode import closed_over
 
 __all__ = [
     "AxisSizeError",
@@ -136,23 +138,13 @@ def is_function_of_ours(fun: Any) -> bool:
     return isinstance(fun, FunctionType) and str(fun.__module__).startswith("functensor.")
 
 
-def is_filled(cell: CellType) -> bool:
-    """Says whether a variable of a closure has a value yet."""
-    try:
-        cell.cell_contents  # noqa: B018 - it raises where there is none
-    except ValueError:
-        return False
-    return True
-
-
 def function_line(fun: Any) -> str:
     """Returns ``name (file:line)`` of a function's definition, as far as it is known."""
     while hasattr(fun, "__wrapped__"):
         fun = fun.__wrapped__
-    while is_function_of_ours(fun) and fun.__closure__:
+    while is_function_of_ours(fun):
         # A function of ours that calls the user's, which is the one to name.
-        held = [c.cell_contents for c in fun.__closure__ if is_filled(c)]
-        theirs = [f for f in held if isinstance(f, FunctionType)]
+        theirs = [f for f in closed_over(fun).values() if isinstance(f, FunctionType)]
         if not theirs:
             break
         fun = next((f for f in theirs if not is_function_of_ours(f)), theirs[0])

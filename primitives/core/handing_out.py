@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.annotations import Buffer
+from ...backends.frames import module_of
 
 __all__ = ["is_overwriting", "sealed"]
 
@@ -25,7 +26,7 @@ def is_overwriting(frame: FrameType | None) -> bool:
         frame: what asks for an array: a function of SciPy's, or of NumPy's that it calls.
     """
     for _ in range(FRAMES):
-        if frame is None or not (frame.f_globals.get("__name__") or "").startswith(COMPILED):
+        if frame is None or not module_of(frame).startswith(COMPILED):
             return False
         known = frame.f_locals
         named = [known, *(x for x in known.values() if type(x) is dict)]

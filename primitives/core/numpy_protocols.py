@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dis
 import sys
 from collections.abc import Callable, Collection
 from types import FrameType, ModuleType
@@ -12,6 +11,8 @@ import numpy as np
 
 from ...backends.annotations import Buffer, DTypeLike
 from ...backends.errors.tracebacks import tidy
+from ...backends.frames import frame_at, module_of
+from .bytecode import instruction_at, stores_item
 from .errors import (
     DeviceError,
     ImmutableArrayError,
@@ -108,7 +109,7 @@ class NumpyProtocols(ArrayAttributes):
         plain = unlazy(self)
         if not (is_tracer(plain) or getattr(plain, "requires_grad", False)) and self.ndim < 2:
             return 0
-        frame: FrameType | None = sys._getframe(1).f_back
+        frame: FrameType | None = frame_at(1).f_back
         if frame is not None and frame.f_code.co_name == "_inplace_method":
             raise TypeError(
                 message(
@@ -139,7 +140,7 @@ class NumpyProtocols(ArrayAttributes):
         if self.device != "cpu":
             raise host_error(self)
         view = np.asarray(self._data, dtype)
-        if copy or ("scipy.linalg" in sys.modules and is_overwriting(sys._getframe(1))):
+        if copy or ("scipy.linalg" in sys.modules and is_overwriting(frame_at(1))):
             return view.copy()
         return sealed(view)
 
@@ -149,7 +150,7 @@ class NumpyProtocols(ArrayAttributes):
                 # A rule's composite made an array of a buffer: what computes it gets that back.
                 return on_values(getattr(ufunc, method), inputs, kwargs, ufunc.__name__)
             function = COUNTERPARTS.get(ufunc) or ufunc_counterpart(ufunc)
-            if wants_plain(sys._getframe(1), inputs) or has_labels(inputs):
+            if wants_plain(frame_at(1), inputs) or has_labels(inputs):
                 function = None
             if function is not None and method == "__call__" and "out" not in kwargs:
                 return function(*inputs, **kwargs)
@@ -189,7 +190,7 @@ class NumpyProtocols(ArrayAttributes):
             function = COUNTERPARTS.get(func) or function_counterpart(func)
             name = func.__name__
             if function is not None:
-                if not wants_plain(sys._getframe(1), (args, kwargs)):
+                if not wants_plain(frame_at(1), (args, kwargs)):
                     try:
                         return function(*args, **kwargs)
                     except OperandError:
@@ -272,8 +273,7 @@ def objects(tracer: Any) -> Buffer:
 
 def wants_plain(frame: FrameType, arguments: tuple[Any, ...]) -> bool:
     """Says whether a call of NumPy's by a library is to be answered by NumPy, on plain values."""
-    caller: str = frame.f_globals.get("__name__") or ""
-    return caller.startswith(PLAIN_VALUE_LIBRARIES) and first_tracer(arguments) is None
+    return module_of(frame).startswith(PLAIN_VALUE_LIBRARIES) and first_tracer(arguments) is None
 
 
 def has_labels(inputs: tuple[Any, ...]) -> bool:
@@ -419,15 +419,13 @@ def _plain_values(x: Any, name: str) -> Any:
 
 def conversion_error(tracer: Any, asked_by: str = "") -> Exception:
     """Returns the error for a tracer where a plain NumPy array is wanted."""
-    frame = sys._getframe(2)
+    frame = frame_at(2)
     whole = not tracer.concrete and tracer.dtype.kind in "biu"
     if not asked_by and whole and runs_our_function(frame):
         # One of our functions wants an integer: not NumPy has been called, but a number is unknown.
         return refused_number(tracer)
-    frame = sys._getframe(1)
-    while frame.f_back is not None and (frame.f_globals.get("__name__") or "").startswith(
-        "functensor"
-    ):
+    frame = frame_at(1)
+    while frame.f_back is not None and module_of(frame).startswith("functensor"):
         frame = frame.f_back
     if stores_item(frame) and not asked_by:
         return buffer_error(tracer, None)
@@ -436,7 +434,7 @@ def conversion_error(tracer: Any, asked_by: str = "") -> Exception:
         "use functensor.numpy instead of numpy; ft.value(x) or ft.stop_gradient(x) drops "
         "the gradient; ft.extend.numpy_function gives foreign code a rule"
     )
-    if not asked_by and tracer.dtype.kind in "?biu" and operation_of(frame) == "BINARY_SUBSCR":
+    if not asked_by and tracer.dtype.kind in "?biu" and instruction_at(frame) == "BINARY_SUBSCR":
         fix = "functensor.numpy.asarray(buf)[i], where buf is the NumPy array that is indexed"
     asked = asked_by or f"{code.co_name} ({code.co_filename.rpartition('/')[2]})"
     return TracerConversionError(
@@ -453,9 +451,9 @@ def conversion_error(tracer: Any, asked_by: str = "") -> Exception:
 def runs_our_function(frame: FrameType) -> bool:
     """Says whether a frame, or the code of NumPy's that it calls, runs one of our functions."""
     asking: FrameType | None = frame
-    while asking is not None and (asking.f_globals.get("__name__") or "").startswith("numpy."):
+    while asking is not None and module_of(asking).startswith("numpy."):
         asking = asking.f_back
-    name: str = "" if asking is None else (asking.f_globals.get("__name__") or "")
+    name = "" if asking is None else module_of(asking)
     return name.startswith("functensor.") and not name.startswith("functensor.tensors")
 
 
@@ -465,16 +463,6 @@ def refused_number(tracer: TracedArray) -> Exception:
         return TypeError(f"no integer: {tracer.__index__()}")
     except TypeError as error:
         return error
-
-
-def operation_of(frame: FrameType) -> str:
-    """Returns the name of the instruction that a frame is at."""
-    return dis.opname[frame.f_code.co_code[frame.f_lasti]]
-
-
-def stores_item(frame: FrameType) -> bool:
-    """Says whether a frame is at an assignment to an item, ``buf[i] = x``."""
-    return operation_of(frame) == "STORE_SUBSCR"
 
 
 def buffer_error(x: Any, buffer: Any) -> Exception:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...backends.errors.tracebacks import tidy
+from ...backends.frames import frame_at, module_of
 from .errors import OperandError
 from .numpy_protocols import has_own
 from .registry import PRIMITIVES
@@ -120,8 +120,8 @@ def leave_to_its_class(x: Any) -> None:
     Raises:
         OperandError: the operator returns ``NotImplemented`` then, and Python asks the class.
     """
-    frame: FrameType | None = sys._getframe(2)
-    while frame is not None and (frame.f_globals.get("__name__") or "").startswith("functensor."):
+    frame: FrameType | None = frame_at(2)
+    while frame is not None and module_of(frame).startswith("functensor."):
         if frame.f_code in ASKING:
             known = frame.f_locals
             own = is_of_pandas(x) or has_own(type(x), REFLECTED[known["name"]])

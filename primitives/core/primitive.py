@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from importlib import import_module
@@ -13,6 +12,7 @@ import numpy as np
 
 from ...backends.annotations import Buffer
 from ...backends.errors.public_functions import complain
+from ...backends.frames import frame_at, module_of
 from ...backends.messages import MISSING
 from .annotations import ArrayLike
 from .array import Array, Tracer
@@ -27,6 +27,7 @@ from .buffers import (
 )
 from .derivative_rules import (
     DeclaredRules,
+    Keepers,
     checked_rules,
     compile_rule,
     compile_rules,
@@ -39,7 +40,6 @@ from .errors import (
     TracerConversionError,
     missing_rule,
 )
-from .kept_values import Keepers
 from .primitive_like import PrimitiveLike
 from .registry import OLD_NAMES, operand, registry
 from .shape_dtype import number_dtype
@@ -133,10 +133,10 @@ def _unruled(name: str, mode: str) -> Callable[..., Any]:
 
 def running_module() -> str:
     """Returns the name of the module whose statements are being run: it declares a primitive."""
-    frame: FrameType | None = sys._getframe(1)
+    frame: FrameType | None = frame_at(1)
     while frame is not None and frame.f_code.co_name != "<module>":
         frame = frame.f_back
-    return __name__ if frame is None else frame.f_globals.get("__name__") or "__main__"
+    return __name__ if frame is None else module_of(frame) or "__main__"
 
 
 def unpickled(module: str, name: str) -> Primitive:

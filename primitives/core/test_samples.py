@@ -79,8 +79,13 @@ class Sample:
     {'axis': 0}
     """
 
-    __slots__ = ("operands", "params")
+    __slots__ = ("given", "params")
 
     def __init__(self, *operands: tuple[int, ...] | Operand, **params: Any) -> None:
-        self.operands = [op if isinstance(op, Operand) else Operand(op) for op in operands]
+        self.given = operands
         self.params = params
+
+    @property
+    def operands(self) -> list[Operand]:
+        """The operands; they are made when they are asked for, as imports do not need them."""
+        return [op if isinstance(op, Operand) else Operand(op) for op in self.given]

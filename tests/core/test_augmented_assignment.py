@@ -10,8 +10,9 @@ import pytest
 
 import functensor as ft
 import functensor.numpy as fnp
-from functensor.primitives.core.augmented_assignment import reads_after, watch
+from functensor.primitives.core.augmented_assignment import watch
 from functensor.primitives.core.buffers import wrap
+from functensor.primitives.core.bytecode import reads_after
 from functensor.primitives.core.errors import ImmutableArrayError
 from functensor.testing import check_grads
 

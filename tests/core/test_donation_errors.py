@@ -11,7 +11,7 @@ import pytest
 import functensor as ft
 import functensor.numpy as np
 from functensor.backends.cpu.plan.codegen.source import Source
-from functensor.backends.messages import user_line
+from functensor.backends.frames import user_line
 from functensor.errors import DonatedArrayError
 
 

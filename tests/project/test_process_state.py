@@ -27,6 +27,9 @@ OTHERS = {
 OWNERS = {"ctypes", "gc", "linecache", "np", "os", "sys", "threading", "warnings"}
 VARIABLE = re.compile(r"[A-Z]+(_[A-Z]+)+_?")
 FUNCTIONS = (ast.FunctionDef, ast.Lambda)
+# Calls that make what can change.
+CONTAINERS = {"WeakKeyDictionary", "WeakSet", "WeakValueDictionary", "defaultdict", "deque"}
+CONTAINERS |= {"dict", "list", "set"}
 
 
 @cache
@@ -89,6 +92,67 @@ def mutated(function):
     return found - ((arguments | stored(function)) - told)
 
 
+def classes(tree):
+    """Returns a module's classes, by their names."""
+    return {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+
+
+def is_container(value):
+    """Says whether an expression makes a container that can change."""
+    made = isinstance(value, ast.Call) and ast.unparse(value.func) in CONTAINERS
+    return made or isinstance(value, ast.Dict | ast.List | ast.Set)
+
+
+def set_on_classes(path, tree):
+    """Yields what a module sets on classes: their attributes, and whatever is patched."""
+    known = set(classes(tree))
+    for name, (module, original) in imports(path, tree).items():
+        if module in trees() and original in classes(trees()[module]):
+            known.add(name)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            owner = ast.unparse(node.value)
+            if owner in known and not node.attr.startswith("__"):
+                yield f"{owner}.{node.attr}"
+        elif isinstance(node, ast.ClassDef):
+            for line in node.body:
+                if isinstance(line, ast.Assign | ast.AnnAssign) and is_container(line.value):
+                    yield from (f"{node.name}.{name}" for name in stored(line))
+        elif isinstance(node, ast.FunctionDef):
+            given = [a.arg for a in ast.walk(node.args) if isinstance(a, ast.arg)]
+            types = [a.annotation for a in ast.walk(node.args) if isinstance(a, ast.arg)]
+            names = [ast.unparse(kind) if kind else "" for kind in types]
+            of_classes = {a for a, kind in zip(given, names, strict=True) if kind == "type"}
+            for call in (n for n in ast.walk(node) if isinstance(n, ast.Call) and n.args):
+                called, owner = ast.unparse(call.func), ast.unparse(call.args[0])
+                if called == "setattr" and owner in of_classes | known:
+                    yield "setattr"
+                elif called == "patch":
+                    yield f"patch({owner})"
+
+
+def test_the_page_lists_what_is_set_on_classes():
+    found = {(x, str(path)) for path, tree in trees().items() for x in set_on_classes(path, tree)}
+    assert found
+    assert listed("Classes") == found
+
+
+def test_planted_state_of_a_class_is_found():
+    source = """
+class Known:
+    kept = {}
+    fixed = ()
+
+def change(kind: type, other):
+    Known.told = 1
+    setattr(kind, "a", 1)
+    setattr(other, "a", 1)
+    patch(Known, "why", dict)
+"""
+    found = set(set_on_classes(Path("functensor/planted.py"), ast.parse(source)))
+    assert found == {"Known.kept", "Known.told", "setattr", "patch(Known)"}
+
+
 def test_the_page_lists_what_belongs_to_a_thread():
     found = {
         (node.name, str(path))
@@ -121,6 +185,11 @@ def test_the_page_lists_what_of_others_is_changed():
                 root = ast.unparse(node.value)
                 if root in OWNERS:
                     found.add((f"{root}.{node.attr}", str(path)))
+            writes = isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load)
+            if writes and ast.unparse(node.value) == "sys.modules":
+                found.add(("sys.modules", str(path)))
+            if isinstance(node, ast.Name) and node.id == "set_compute_type":
+                found.add((node.id, str(path)))
             if isinstance(node, ast.Constant) and node.value == "mallopt":
                 found.add(("mallopt", str(path)))
     assert found

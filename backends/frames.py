@@ -1,0 +1,100 @@
+"""Frames of Python's stack: who called, in which module, at which place.
+
+This is the one module that asks CPython for frames; all others import `frame_at`. Messages and
+warnings name the user's line by them. A few answers depend on who asks: NumPy and pandas call the
+same method for a user and for themselves, and give nothing else to tell the two apart. A Python
+without ``sys._getframe`` cannot run functensor.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from itertools import islice
+from types import FrameType
+
+__all__ = [
+    "frame_at", "library", "module_of", "place", "user_code", "user_frame", "user_line",
+]  # fmt: skip
+
+# Our package, and packages that stand between a call of the user's and ours without being chosen.
+PACKAGE = "functensor"
+PLUMBING = frozenset({"numpy", "importlib", "contextlib", "functools"})
+# Packages whose frames are not the user's: those of imports and `with` blocks, and libraries that
+# compute with any arrays.
+NOT_THE_USERS = frozenset(
+    (
+        *(PACKAGE, *PLUMBING),
+        *("scipy", "sklearn", "array_api_compat", "array_api_extra", "pandas", "xarray"),
+        *("einops", "opt_einsum", "autoray", "skimage", "statsmodels"),
+    )
+)
+# The largest number of characters of the user's code in a message.
+LONGEST_SHOWN_CODE = 60
+
+# The frame that is so many calls out from the one that asks. It is CPython's own function, so that
+# it costs no call more.
+frame_at: Callable[[int], FrameType] = sys._getframe
+
+
+def module_of(frame: FrameType) -> str:
+    """Returns the name of the module whose code a frame runs."""
+    return frame.f_globals.get("__name__") or ""
+
+
+def user_line() -> str:
+    """Returns ``file:line`` of the innermost frame of the user's."""
+    frame = user_frame()
+    return "<unknown>" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def user_frame() -> FrameType | None:
+    """Returns the innermost frame of neither functensor nor of what calls it for the user."""
+    frame: FrameType | None = frame_at(1)
+    while frame is not None:
+        module = module_of(frame)
+        # Tests of such libraries are users of them.
+        if module.partition(".")[0] not in NOT_THE_USERS or ".tests." in module:
+            return frame
+        frame = frame.f_back
+    return None
+
+
+def library() -> str:
+    """Returns the library through which the user's line called functensor; empty if there is none.
+
+    NumPy, which hands on what it is given, and what every call may pass through are none.
+    """
+    frame: FrameType | None = frame_at(1)
+    users, outermost = user_frame(), PACKAGE
+    while frame is not None and frame is not users:
+        name = module_of(frame).partition(".")[0]
+        outermost = outermost if name in PLUMBING else name
+        frame = frame.f_back
+    return "" if outermost == PACKAGE else outermost
+
+
+def place() -> str:
+    """Returns the user's line, and the library through which it called."""
+    through = library()
+    return f"{user_line()}, through {through}" if through else user_line()
+
+
+def user_code() -> str:
+    """Returns the expression that the innermost frame of the user's is computing.
+
+    Empty where there is no source, or where it is long or on several lines.
+    """
+    import linecache  # which only messages need
+
+    frame = user_frame()
+    if frame is None:
+        return ""
+    places = islice(frame.f_code.co_positions(), frame.f_lasti // 2, None)
+    first, last, start, end = next(places, (None,) * 4)
+    if first is None or first != last or start is None or end is None:
+        return ""
+    if end - start > LONGEST_SHOWN_CODE:
+        return ""
+    line = linecache.getline(frame.f_code.co_filename, first, frame.f_globals)
+    return line.encode()[start:end].decode(errors="replace").strip()

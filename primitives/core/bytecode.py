@@ -1,0 +1,104 @@
+"""Code of functions: its instructions, and the cells of the variables that it closes over.
+
+Python says nowhere whether a result is dropped, stored in ``buf[i]`` or taken by ``+=``. The
+caller's bytecode does, and errors for code that was written for mutable arrays depend on it. Python
+says nowhere either whether two functions do the same: their code and closures do. This is the one
+module that reads instructions. Their names and places in the code belong to a version of CPython.
+With an unknown one such an error may be missed, and the write of a library lost:
+``tests/core/test_augmented_assignment.py`` and ``test_array_api.py`` run such libraries.
+"""
+
+from __future__ import annotations
+
+import dis
+from collections.abc import Callable
+from functools import lru_cache
+from types import CellType, CodeType, FrameType, FunctionType
+from typing import Any
+
+__all__ = [
+    "closed_over", "does_nothing", "drops_result", "instruction_at", "is_filled", "reads_after",
+    "runs_operator", "stores_item",
+]  # fmt: skip
+
+# The instruction of augmented assignments and of binary operators.
+OPERATOR = dis.opmap["BINARY_OP"]
+# Attributes that a write to the elements does not change.
+TYPE_ATTRIBUTES = frozenset({"device", "dtype", "ndim", "shape", "size"})
+NOTHING = (lambda g: None).__code__
+
+
+def does_nothing(function: Callable[..., Any]) -> bool:
+    """Says whether a function is written as one that only returns None, like ``lambda g: None``."""
+    code = function.__code__
+    return code.co_code == NOTHING.co_code and code.co_consts == (None,)
+
+
+def instruction_at(frame: FrameType) -> str:
+    """Returns the name of the instruction that a frame is at."""
+    return dis.opname[frame.f_code.co_code[frame.f_lasti]]
+
+
+def stores_item(frame: FrameType) -> bool:
+    """Says whether a frame is at an assignment to an item, ``buf[i] = x``."""
+    return instruction_at(frame) == "STORE_SUBSCR"
+
+
+def runs_operator(frame: FrameType) -> bool:
+    """Says whether a frame is at an operator such as ``+=``, and not at a call."""
+    return frame.f_code.co_code[frame.f_lasti] == OPERATOR
+
+
+def drops_result(frame: FrameType) -> bool:
+    """Says whether a frame pops the result of the call that it is at."""
+    code = frame.f_code.co_code
+    position = frame.f_lasti + 2
+    while position < len(code) and dis.opname[code[position]] == "CACHE":
+        position += 2
+    return position < len(code) and dis.opname[code[position]] == "POP_TOP"
+
+
+@lru_cache(256)
+def reads_after(code: CodeType, at: int) -> tuple[str, frozenset[str]]:
+    """Returns the variable that the instruction at an offset goes to, and those read afterwards.
+
+    A variable counts as read if it is read before it is assigned to, in the order of the code; at
+    the end of a loop around the offset the loop begins anew.
+    """
+    steps = list(dis.get_instructions(code))
+    place = next(i for i, step in enumerate(steps) if step.offset >= at)
+    rest = steps[place + 1 :]
+    starts = [s.argval for s in rest if "JUMP_BACKWARD" in s.opname and s.argval <= at]
+    if starts:
+        rest = rest + [s for s in steps[:place] if s.offset >= min(starts)]
+    store = next((s for s in rest if s.opname.startswith("STORE_")), None)
+    if store is None or "FAST" not in store.opname:
+        return "", frozenset()
+    target = store.argval[0] if isinstance(store.argval, tuple) else store.argval
+    first: dict[str, str] = {}
+    for step, following in zip(rest, [*rest[1:], rest[-1]], strict=True):
+        asks_type = following.opname == "LOAD_ATTR" and following.argval in TYPE_ATTRIBUTES
+        if asks_type and "LOAD" in step.opname:
+            continue
+        words = [word for word in step.opname.split("_") if word in ("LOAD", "STORE", "DELETE")]
+        if "FAST" not in step.opname and "DEREF" not in step.opname:
+            continue
+        names = step.argval if isinstance(step.argval, tuple) else (step.argval,)
+        for word, name in zip(words, names, strict=False):
+            first.setdefault(name, word)
+    return target, frozenset(name for name, word in first.items() if word == "LOAD")
+
+
+def is_filled(cell: CellType) -> bool:
+    """Says whether a variable of a closure has a value yet."""
+    try:
+        cell.cell_contents  # noqa: B018 - it raises where there is none
+    except ValueError:
+        return False
+    return True
+
+
+def closed_over(fun: FunctionType) -> dict[str, Any]:
+    """Returns the values that a function closes over, by their variables that have one."""
+    cells = zip(fun.__code__.co_freevars, fun.__closure__ or (), strict=True)
+    return {name: cell.cell_contents for name, cell in cells if is_filled(cell)}

@@ -1,0 +1,65 @@
+"""Reference counts of CPython: whether nobody else holds an object that is about to be changed.
+
+A donated buffer may be written to if only its array holds it. ``x += y`` of what was a tensor loses
+no write if ``x`` has one name. Python has no other answer to either question. How many references
+the interpreter itself holds meanwhile differs between versions, so that it is measured here. Where
+counting fails, a buffer is copied, or an error is raised that asks for a copy: never a wrong value.
+"""
+
+from __future__ import annotations
+
+from sys import getrefcount
+from typing import Any
+
+from numpy import empty
+
+from .annotations import Value
+from .buffers import wrap
+
+__all__ = ["ALONE", "ONE_NAME", "ONE_NAME_TWICE", "getrefcount", "references_in"]
+
+
+def references_in(buffers: list[Value], i: int) -> int:
+    """Returns how many references the interpreter counts of one of the operands' buffers."""
+    return getrefcount(buffers[i])
+
+
+def _references_alone() -> int:
+    """Returns how many there are of a buffer that only its array and the operands' list have.
+
+    0, as no buffer has, where another reference is not counted.
+    """
+    buffers: list[Value] = [empty(1)]
+    array = wrap(buffers[0])
+    alone = references_in(buffers, 0)
+    another = array._data
+    found = references_in(buffers, 0)
+    return alone if another is buffers[0] and found == alone + 1 else 0
+
+
+class _Probe:
+    """Counts references to itself while it is assigned to."""
+
+    def __iadd__(self, other: object) -> Any:
+        return getrefcount(self)
+
+
+def _references_assigned(both: bool) -> int:
+    """Returns how often an object with one name is referred to within its ``+=``.
+
+    Args:
+        both: whether it is the operand on the right too.
+    """
+    x: Any = _Probe()
+    if both:
+        x += x
+    else:
+        x += 1
+    return int(x)
+
+
+# The counts of a buffer that only its array holds, and of an object with one name in ``x += y`` and
+# in ``x += x``.
+ALONE = _references_alone()
+ONE_NAME = _references_assigned(both=False)
+ONE_NAME_TWICE = _references_assigned(both=True)

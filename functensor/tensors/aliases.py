@@ -175,7 +175,7 @@ def followed(method: Callable[..., Any], then: Callable[[Any, Any], Any]) -> Any
         then: ``then(x, out)`` of the array and the method's result.
     """
 
-    def call(self: Any, *args: Any, **options: Any) -> Any:
+    def noting(self: Any, *args: Any, **options: Any) -> Any:
         try:
             out = method(self, *args, **options)
         except Exception as error:
@@ -183,7 +183,7 @@ def followed(method: Callable[..., Any], then: Callable[[Any, Any], Any]) -> Any
             raise
         return out if slot.aliases is None else then(self, out)
 
-    return standing_for_method(call, method)
+    return standing_for_method(noting, method)
 
 
 def noted(x: Any, out: Any) -> Any:
@@ -210,7 +210,7 @@ def each_noted(x: Any, items: Iterator[Any]) -> Iterator[Any]:
 def noting_part(method: Callable[[Any, Any], Any]) -> Any:
     """Returns ``__getitem__``, whose result is remembered as a view where the index is basic."""
 
-    def call(self: Any, key: Any) -> Any:
+    def noting(self: Any, key: Any) -> Any:
         try:
             out = method(self, key)
         except Exception as error:
@@ -221,7 +221,7 @@ def noting_part(method: Callable[[Any, Any], Any]) -> Any:
             aliases.note(self, out)
         return out
 
-    return standing_for_method(call, method)
+    return standing_for_method(noting, method)
 
 
 entrance.admitting = admitting

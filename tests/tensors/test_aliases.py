@@ -471,7 +471,7 @@ def test_threads_that_come_together_wrap_methods_once():
         "while hasattr(method, '__wrapped__'):\n"
         "    names.append(method.__code__.co_name)\n"
         "    method = method.__wrapped__\n"
-        "print(names.count('noted'))"
+        "print(names.count('noting'))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stdout.strip() == "1", done.stderr

@@ -124,6 +124,8 @@ class ReverseTrace(Trace):
         keep = primitive.keepers[1]
         if keep is None:
             return wrap(ans)
+        # `make_node` and `wrap` are written out here and in `process2`. Calling them costs 3 to 5 %
+        # of the time of a chain of sines, measured for each of the two.
         node = new(Node)
         node.primitive = primitive
         node.parents = (x.node,)
@@ -279,11 +281,7 @@ def make_node(
     ans: Any,
     kind: type[Node] = Node,
 ) -> Node:
-    """Returns a new node.
-
-    ``process1`` and ``process2`` write the same out: a call more costs a chain of a hundred sines
-    3 to 5 percent of its time.
-    """
+    """Returns a new node; `process1` and `process2` write the same out."""
     node = new(kind)
     node.primitive = primitive
     node.parents = parents

@@ -74,9 +74,7 @@ sys.meta_path.append(OldNames())
 config.checks["check_buffers"] = lambda: import_module(
     ".checks.written_buffers", __name__
 ).checking_buffers()
-config.checks["check_finite"] = lambda: import_module(
-    ".checks.finite", __name__
-).checking_finite()
+config.checks["check_finite"] = lambda: import_module(".checks.finite", __name__).checking_finite()
 
 # What is imported when it is first used: namespaces, and names by the module that has them.
 NAMESPACES = {

@@ -84,10 +84,7 @@ __all__ = [
 ]
 
 # The text is beside this module where it is installed, and in docs where it is not.
-TEXTS = (
-    Path(__file__).with_name("errors.md"),
-    Path(__file__).parent.parent / "docs" / "errors.md",
-)
+TEXTS = (Path(__file__).with_name("errors.md"), Path(__file__).parent.parent / "docs" / "errors.md")
 
 
 def explain(number: int | None = None) -> str:

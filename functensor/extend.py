@@ -142,9 +142,7 @@ def numpy_function(
     for ours, plain, name in ((vjp, numpy_vjp, "vjp"), (jvp, numpy_jvp, "jvp")):
         if ours is not None and plain is not None:
             raise ValueError(f"{name} and numpy_{name} are the same rule: give one of them")
-    function = NumpyFunction(
-        fun, result=result, vjp=vjp, jvp=jvp, vmap=vmap, writable=writable
-    )
+    function = NumpyFunction(fun, result=result, vjp=vjp, jvp=jvp, vmap=vmap, writable=writable)
     if numpy_vjp is not None:
         function.vjp = NumpyRule(function, numpy_vjp, forward=False)
     if numpy_jvp is not None:

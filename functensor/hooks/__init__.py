@@ -112,9 +112,7 @@ class FnHook(Hook):
     """
 
     def __init__(
-        self,
-        forward: Callable[..., Any] | None = None,
-        backward: Callable[..., Any] | None = None,
+        self, forward: Callable[..., Any] | None = None, backward: Callable[..., Any] | None = None
     ) -> None:
         for given, name in ((forward, "forward"), (backward, "backward")):
             if given is not None:

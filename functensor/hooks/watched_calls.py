@@ -178,9 +178,7 @@ class PrimitiveCall(CustomCall):
         wanted: for every operand whether it may have a cotangent.
     """
 
-    def __init__(
-        self, primitive: Primitive, wanted: list[bool], params: dict[str, Any]
-    ) -> None:
+    def __init__(self, primitive: Primitive, wanted: list[bool], params: dict[str, Any]) -> None:
         def evaluate(values: list[Any]) -> list[Any]:
             return [primitive.bind(values, params)]
 

@@ -138,6 +138,8 @@ def admitted() -> None:
 
 # The operators by which tensors write into their memory.
 WRITING = {symbol for name, symbol in SYMBOLS.items() if f"__{name}__" in vars(InPlace)}
+
+
 def install() -> None:
     """Lets the methods of arrays that make views say so, from the first tensor on.
 

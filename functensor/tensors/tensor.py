@@ -275,8 +275,7 @@ class Tensor(InPlace):
         if self.node is None:
             raise MissingGradientError(
                 message(
-                    f"{what} of {self.name()}, which will have no gradient: "
-                    f"{missing_reason(self)}",
+                    f"{what} of {self.name()}, which will have no gradient: {missing_reason(self)}",
                     fix="Tensor(data, requires_grad=True)",
                     number=13,
                 )

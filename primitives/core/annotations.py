@@ -11,15 +11,7 @@ from ...backends.annotations import Buffer, Number
 from .array import Array
 from .registry import registry
 
-__all__ = [
-    "ArrayLike",
-    "Number",
-    "Operations",
-    "Prepared",
-    "Value",
-    "Values",
-    "operations",
-]
+__all__ = ["ArrayLike", "Number", "Operations", "Prepared", "Value", "Values", "operations"]
 
 # An argument of a function of arrays: an array of ours or another's, a number, or nested lists.
 ArrayLike: TypeAlias = Array | Buffer | np.generic | Number | Sequence[Any]

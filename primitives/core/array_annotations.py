@@ -156,10 +156,7 @@ class BinaryOperator(Protocol):
     def __get__(self, x: None, owner: type | None = None) -> BinaryOperator: ...
 
     @overload
-    def __get__(
-        self, x: A, owner: type | None = None
-    ) -> Callable[[AnyOperand], A]: ...
+    def __get__(self, x: A, owner: type | None = None) -> Callable[[AnyOperand], A]: ...
 
     def __call__(self, x: A, other: Any, /) -> A:
         """Applies it."""
-

@@ -330,9 +330,7 @@ def all_apart_from(outs: Sequence[Value], given: Iterable[Any]) -> Sequence[Valu
     plain = plain_arrays(given)
     if not plain:
         return outs
-    return [
-        apart_from(out, plain) if type(out) is Array else unshared(out, plain) for out in outs
-    ]
+    return [apart_from(out, plain) if type(out) is Array else unshared(out, plain) for out in outs]
 
 
 def as_array(x: Any) -> Any:

@@ -39,7 +39,6 @@ __all__ = [
 ]
 
 
-
 # -- elementwise: every element of the output depends on the operands' elements at its place
 
 

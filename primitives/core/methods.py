@@ -29,9 +29,7 @@ if TYPE_CHECKING:
         ReductionOptions,
         SelectionOptions,
     )
-    from .array_annotations import (
-        array_functions as ops,
-    )
+    from .array_annotations import array_functions as ops
 else:
     from .registry import registry as ops
 

@@ -13,13 +13,7 @@ from ...backends.annotations import Buffer, DTypeLike
 from ...backends.errors.tracebacks import tidy
 from ...backends.frames import frame_at, module_of
 from .bytecode import instruction_at, stores_item
-from .errors import (
-    DeviceError,
-    ImmutableArrayError,
-    OperandError,
-    TracerConversionError,
-    message,
-)
+from .errors import DeviceError, ImmutableArrayError, OperandError, TracerConversionError, message
 from .handing_out import is_overwriting, sealed
 from .registry import registry as ops
 from .ufunc_methods import UFUNC_METHODS

@@ -35,11 +35,7 @@ from .derivative_rules import (
     letters_of_rules,
 )
 from .dispatch import dispatching
-from .errors import (
-    DeviceError,
-    TracerConversionError,
-    missing_rule,
-)
+from .errors import DeviceError, TracerConversionError, missing_rule
 from .primitive_like import PrimitiveLike
 from .registry import OLD_NAMES, operand, registry
 from .shape_dtype import number_dtype

@@ -190,7 +190,6 @@ class Ufunc:
             )
         )
 
-
     def reduce(self, x: ArrayLike, /, *args: Any, **options: Any) -> Array:
         """Refuses to put elements together, as all methods but those of two operands.
 
@@ -243,9 +242,7 @@ class BinaryMethods(Ufunc):
         """
         return self._method("accumulate", x, axis=axis, **options)
 
-    def reduceat(
-        self, x: ArrayLike, /, indices: ArrayLike, axis: int = 0, **options: Any
-    ) -> Array:
+    def reduceat(self, x: ArrayLike, /, indices: ArrayLike, axis: int = 0, **options: Any) -> Array:
         """Returns what is left of parts along an axis, each from one index up to the next.
 
         Args:

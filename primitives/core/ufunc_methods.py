@@ -53,9 +53,7 @@ def loop(name: str, kind: DType, dtype: DTypeLike | None) -> tuple[DType, DType]
 
 
 @lru_cache(1024)  # NumPy takes microseconds to look for it
-def known_loop(
-    name: str, kind: DType, wanted: DType | None
-) -> tuple[DType, DType]:
+def known_loop(name: str, kind: DType, wanted: DType | None) -> tuple[DType, DType]:
     """Returns what `loop` does, which depends on the dtypes alone."""
     if wanted is None and name in UFUNC_ACCUMULATIONS and kind.kind in "biu" and kind.itemsize < 8:
         wanted = np.dtype(np.uint64 if kind.kind == "u" else np.int64)
@@ -142,9 +140,7 @@ def reduced(
             # One element needs it as well: `gcd` and `hypot` change a negative one's sign.
             initial, given = start, True
         if given:
-            total = function(
-                ops.astype(ops.asarray(initial), first), ops.astype(total, first)
-            )
+            total = function(ops.astype(ops.asarray(initial), first), ops.astype(total, first))
     else:
         total = ops.astype(ops.asarray(start), first) if given or masked else None
         steps = axes_in_front(x, axes, rest)
@@ -221,9 +217,7 @@ def accumulated(
     return ops.moveaxis(x, 0, axis)
 
 
-def outer(
-    function: Callable[..., Any], name: str, x: AnyArray, y: AnyArray, **kwargs: Any
-) -> Any:
+def outer(function: Callable[..., Any], name: str, x: AnyArray, y: AnyArray, **kwargs: Any) -> Any:
     """Does what ``ufunc.outer`` does: all elements of one operand meet all of the other."""
     x, y = ops.asarray(x), ops.asarray(y)
     return function(ops.reshape(x, x.shape + (1,) * len(y.shape)), y, **kwargs)
@@ -253,10 +247,7 @@ def reduced_parts(
 
 
 def on_axes(
-    function: Callable[..., A],
-    signature: str,
-    operands: Sequence[AnyOperand],
-    axes: Sequence[Any],
+    function: Callable[..., A], signature: str, operands: Sequence[AnyOperand], axes: Sequence[Any]
 ) -> A:
     """Applies a product to axes of its operands, as ``axes=`` of NumPy's products says.
 

@@ -27,22 +27,12 @@ if TYPE_CHECKING:
     from .primitives.core.shape_dtype import ShapeDtype
 
 __all__ = [
-    "RECOMPUTE",
-    "Offload",
-    "checkpoint_dots",
-    "checkpoint_dots_with_no_batch_dims",
-    "dots_saveable",
-    "dots_with_no_batch_dims_saveable",
-    "everything_saveable",
-    "nothing_saveable",
-    "offload_dot_with_no_batch_dims",
-    "save_and_offload_only_these_names",
-    "save_any_names_but_these",
-    "save_anything_except_these_names",
-    "save_from_both_policies",
-    "save_only_these_names",
-    "save_only_these_primitives",
-]
+    "RECOMPUTE", "Offload", "checkpoint_dots", "checkpoint_dots_with_no_batch_dims",
+    "dots_saveable", "dots_with_no_batch_dims_saveable", "everything_saveable", "nothing_saveable",
+    "offload_dot_with_no_batch_dims", "save_and_offload_only_these_names",
+    "save_any_names_but_these", "save_anything_except_these_names", "save_from_both_policies",
+    "save_only_these_names", "save_only_these_primitives",
+]  # fmt: skip
 
 Policy = Callable[..., Any]
 

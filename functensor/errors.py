@@ -50,38 +50,14 @@ from .programs.staging_warnings import StagingWarning
 from .random.key_reuse import KeyReuseWarning
 
 __all__ = [
-    "AxisSizeError",
-    "BackendUnavailable",
-    "BackwardError",
-    "BodyTypeError",
-    "ConcretizationError",
-    "DeviceError",
-    "DonatedArrayError",
-    "EscapedTracerError",
-    "GradientInputError",
-    "ImmutableArrayError",
-    "KeyReuseWarning",
-    "MatrixShapeError",
-    "MissingExtraError",
-    "MissingGradientError",
-    "MissingGradientWarning",
-    "MissingRuleError",
-    "NoKernel",
-    "NonFiniteError",
-    "NonScalarOutputError",
-    "OperandError",
-    "ProgramError",
-    "ReplayError",
-    "RetraceError",
-    "RetraceWarning",
-    "RuleResultError",
-    "ShapeError",
-    "StagingWarning",
-    "StaticArgumentError",
-    "TracerConversionError",
-    "UnusedUpdateWarning",
-    "explain",
-]
+    "AxisSizeError", "BackendUnavailable", "BackwardError", "BodyTypeError", "ConcretizationError",
+    "DeviceError", "DonatedArrayError", "EscapedTracerError", "GradientInputError",
+    "ImmutableArrayError", "KeyReuseWarning", "MatrixShapeError", "MissingExtraError",
+    "MissingGradientError", "MissingGradientWarning", "MissingRuleError", "NoKernel",
+    "NonFiniteError", "NonScalarOutputError", "OperandError", "ProgramError", "ReplayError",
+    "RetraceError", "RetraceWarning", "RuleResultError", "ShapeError", "StagingWarning",
+    "StaticArgumentError", "TracerConversionError", "UnusedUpdateWarning", "explain",
+]  # fmt: skip
 
 # The text is beside this module where it is installed, and in docs where it is not.
 TEXTS = (Path(__file__).with_name("errors.md"), Path(__file__).parent.parent / "docs" / "errors.md")

@@ -55,21 +55,9 @@ from .primitives.core.shape_dtype import ShapeDtype
 from .primitives.core.test_samples import Domain, Operand, Sample
 
 __all__ = [
-    "Domain",
-    "Operand",
-    "Primitive",
-    "Sample",
-    "ShapeDtype",
-    "along",
-    "binary",
-    "elementwise",
-    "linear",
-    "numpy_function",
-    "reduction",
-    "registry",
-    "structural",
-    "unary",
-]
+    "Domain", "Operand", "Primitive", "Sample", "ShapeDtype", "along", "binary", "elementwise",
+    "linear", "numpy_function", "reduction", "registry", "structural", "unary",
+]  # fmt: skip
 
 
 def numpy_function(

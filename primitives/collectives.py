@@ -26,18 +26,9 @@ from .core.trace import slot
 from .identities import batch_unchanged, infer_like_first
 
 __all__ = [
-    "Collective",
-    "all_gather",
-    "axis_device",
-    "axis_index",
-    "axis_names",
-    "check_axis",
-    "pmax",
-    "pmin",
-    "ppermute",
-    "psum",
-    "psum_scatter",
-]
+    "Collective", "all_gather", "axis_device", "axis_index", "axis_names", "check_axis", "pmax",
+    "pmin", "ppermute", "psum", "psum_scatter",
+]  # fmt: skip
 
 Params = dict[str, Any]
 

@@ -8,17 +8,9 @@ from .late import Late
 from .tensor import CpuTensor, CudaTensor, Tensor, gradient_of, missing_reason, tensor
 
 __all__ = [
-    "CpuTensor",
-    "CudaTensor",
-    "Late",
-    "Tensor",
-    "enable_grad",
-    "gradient_of",
-    "is_grad_enabled",
-    "missing_reason",
-    "no_grad",
-    "tensor",
-]
+    "CpuTensor", "CudaTensor", "Late", "Tensor", "enable_grad", "gradient_of", "is_grad_enabled",
+    "missing_reason", "no_grad", "tensor",
+]  # fmt: skip
 
 # Whichever of its names is asked for first, tensors have their methods.
 expose_class(Tensor, public="functensor.Tensor", others=("Array",))

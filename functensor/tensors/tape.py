@@ -30,15 +30,9 @@ if TYPE_CHECKING:
     from ..primitives.core.annotations import ArrayLike
 
 __all__ = [
-    "TAPE",
-    "HookHandle",
-    "LeafNode",
-    "Receiver",
-    "TapeTrace",
-    "lost",
-    "receiver_of",
+    "TAPE", "HookHandle", "LeafNode", "Receiver", "TapeTrace", "lost", "receiver_of",
     "run_tape_backward",
-]
+]  # fmt: skip
 
 # Threads may go back to the same leaves at the same time.
 adding = threading.Lock()

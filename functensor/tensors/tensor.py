@@ -43,15 +43,9 @@ from .tape import TAPE, HookHandle, LeafNode, TapeTrace, receiver_of, run_tape_b
 from .views import viewing
 
 __all__ = [
-    "CpuTensor",
-    "CudaTensor",
-    "Tensor",
-    "enable_grad",
-    "is_grad_enabled",
-    "missing_reason",
-    "no_grad",
-    "tensor",
-]
+    "CpuTensor", "CudaTensor", "Tensor", "enable_grad", "is_grad_enabled", "missing_reason",
+    "no_grad", "tensor",
+]  # fmt: skip
 
 
 class Tensor(InPlace):

@@ -31,16 +31,9 @@ if TYPE_CHECKING:
     from ..primitives.core.array import Tracer
 
 __all__ = [
-    "catch_up",
-    "changed",
-    "fall_behind",
-    "is_basic",
-    "is_there",
-    "part",
-    "taken",
-    "viewing",
+    "catch_up", "changed", "fall_behind", "is_basic", "is_there", "part", "taken", "viewing",
     "within",
-]
+]  # fmt: skip
 
 # Threads may take the first view of one tensor at the same time.
 writing_views = threading.Lock()

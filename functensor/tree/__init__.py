@@ -33,26 +33,8 @@ from .containers import (
 from .vector import ravel
 
 __all__ = [
-    "AttributeKey",
-    "DictKey",
-    "PathEntry",
-    "SequenceKey",
-    "TreeDef",
-    "all",
-    "broadcast_prefix",
-    "flatten",
-    "flatten_with_path",
-    "keystr",
-    "leaves",
-    "leaves_with_path",
-    "map",
-    "map_with_path",
-    "prefix_flatten",
-    "ravel",
-    "reduce",
-    "register",
-    "register_dataclass",
-    "structure",
-    "transpose",
+    "AttributeKey", "DictKey", "PathEntry", "SequenceKey", "TreeDef", "all", "broadcast_prefix",
+    "flatten", "flatten_with_path", "keystr", "leaves", "leaves_with_path", "map", "map_with_path",
+    "prefix_flatten", "ravel", "reduce", "register", "register_dataclass", "structure", "transpose",
     "unflatten",
-]
+]  # fmt: skip

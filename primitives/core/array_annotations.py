@@ -13,18 +13,9 @@ import numpy as np
 from ...backends.annotations import Buffer, DType, Number, Shape
 
 __all__ = [
-    "A",
-    "AnyArray",
-    "AnyOperand",
-    "ArrayAttributes",
-    "B",
-    "BinaryOperator",
-    "Casting",
-    "ReductionOptions",
-    "SelectionOptions",
-    "TracedArray",
-    "array_functions",
-]
+    "A", "AnyArray", "AnyOperand", "ArrayAttributes", "B", "BinaryOperator", "Casting",
+    "ReductionOptions", "SelectionOptions", "TracedArray", "array_functions",
+]  # fmt: skip
 
 
 class AnyArray(Protocol):

@@ -22,35 +22,12 @@ from .registry import registry
 from .shape_dtype import NUMBERS, is_number_dtype
 
 __all__ = [
-    "ARRAY_TYPES",
-    "BUFFER_TYPES",
-    "DEVICE_TYPES",
-    "SEQUENCES",
-    "WEAK_TYPES",
-    "TracedListError",
-    "all_apart_from",
-    "apart_from",
-    "as_array",
-    "beside",
-    "computing_on",
-    "device_of",
-    "different_devices",
-    "exposed",
-    "holds_array",
-    "is_changeable",
-    "new_object",
-    "on_gpu",
-    "operands_together",
-    "own_array",
-    "owned",
-    "plain_arrays",
-    "required_on",
-    "stacked_buffers",
-    "to_buffer",
-    "too_large",
-    "unshared",
-    "wrap",
-]
+    "ARRAY_TYPES", "BUFFER_TYPES", "DEVICE_TYPES", "SEQUENCES", "WEAK_TYPES", "TracedListError",
+    "all_apart_from", "apart_from", "as_array", "beside", "computing_on", "device_of",
+    "different_devices", "exposed", "holds_array", "is_changeable", "new_object", "on_gpu",
+    "operands_together", "own_array", "owned", "plain_arrays", "required_on", "stacked_buffers",
+    "to_buffer", "too_large", "unshared", "wrap",
+]  # fmt: skip
 
 Placed = TypeVar("Placed")
 # Makes an array, or a tracer, without a call of ``__init__``.

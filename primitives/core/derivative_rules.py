@@ -20,17 +20,9 @@ from .bytecode import does_nothing
 from .errors import missing_rule
 
 __all__ = [
-    "DeclaredRules",
-    "DerivativeRule",
-    "Keepers",
-    "checked_rules",
-    "compile_rule",
-    "compile_rules",
-    "keeper",
-    "letters_of_rules",
-    "no_derivative",
-    "shape_of",
-]
+    "DeclaredRules", "DerivativeRule", "Keepers", "checked_rules", "compile_rule", "compile_rules",
+    "keeper", "letters_of_rules", "no_derivative", "shape_of",
+]  # fmt: skip
 
 # A rule as it is declared.
 DerivativeRule: TypeAlias = Callable[..., Any]

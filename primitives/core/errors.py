@@ -17,36 +17,13 @@ from ...backends.messages import message
 from .bytecode import closed_over
 
 __all__ = [
-    "AxisSizeError",
-    "BackendUnavailable",
-    "BackwardError",
-    "ConcretizationError",
-    "DeviceError",
-    "EscapedTracerError",
-    "GradientInputError",
-    "ImmutableArrayError",
-    "MissingGradientError",
-    "MissingGradientWarning",
-    "MissingRuleError",
-    "NonFiniteError",
-    "NonScalarOutputError",
-    "OperandError",
-    "ReplayError",
-    "RuleResultError",
-    "ShapeError",
-    "TracerConversionError",
-    "UnusedUpdateWarning",
-    "describe",
-    "function_line",
-    "message",
-    "misfit",
-    "missing_rule",
-    "no_option",
-    "refuse_out",
-    "refuse_where",
-    "user_line",
-    "would_change",
-]
+    "AxisSizeError", "BackendUnavailable", "BackwardError", "ConcretizationError", "DeviceError",
+    "EscapedTracerError", "GradientInputError", "ImmutableArrayError", "MissingGradientError",
+    "MissingGradientWarning", "MissingRuleError", "NonFiniteError", "NonScalarOutputError",
+    "OperandError", "ReplayError", "RuleResultError", "ShapeError", "TracerConversionError",
+    "UnusedUpdateWarning", "describe", "function_line", "message", "misfit", "missing_rule",
+    "no_option", "refuse_out", "refuse_where", "user_line", "would_change",
+]  # fmt: skip
 
 
 class TracerConversionError(TypeError):

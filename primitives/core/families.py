@@ -27,16 +27,9 @@ from .test_samples import REAL, Domain, Operand, Sample
 from .trace import RAW, slot
 
 __all__ = [
-    "Reduction",
-    "along",
-    "binary",
-    "elementwise",
-    "linear",
-    "reduction",
-    "selecting",
-    "structural",
+    "Reduction", "along", "binary", "elementwise", "linear", "reduction", "selecting", "structural",
     "unary",
-]
+]  # fmt: skip
 
 
 # -- elementwise: every element of the output depends on the operands' elements at its place

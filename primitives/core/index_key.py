@@ -22,16 +22,9 @@ from .registry import registry as ops
 from .shape_dtype import ShapeDtype, broadcast_shapes
 
 __all__ = [
-    "ARRAY",
-    "FULL",
-    "STATIC",
-    "IndexKey",
-    "Layout",
-    "basic_index_key",
-    "batched_index_key",
-    "is_unknown_mask",
-    "split_index_key",
-]
+    "ARRAY", "FULL", "STATIC", "IndexKey", "Layout", "basic_index_key", "batched_index_key",
+    "is_unknown_mask", "split_index_key",
+]  # fmt: skip
 
 # Stands in a key where an index array goes; an unpickled one is equal, but another object.
 ARRAY = "array"

@@ -18,16 +18,9 @@ from ...backends.annotations import Number
 from .registry import PRIMITIVES
 
 __all__ = [
-    "BASES",
-    "INT64_MAX",
-    "INT64_MIN",
-    "Complex",
-    "ComputingNumber",
-    "Float",
-    "Int",
-    "as_number",
+    "BASES", "INT64_MAX", "INT64_MIN", "Complex", "ComputingNumber", "Float", "Int", "as_number",
     "as_python_number",
-]
+]  # fmt: skip
 
 PYTHON_NUMBERS = frozenset({bool, int, float, complex})
 # Operations that take truth values for whole numbers, as Python does. NumPy's functions do not.

@@ -15,22 +15,10 @@ from .errors import OperandError, ShapeError, message
 from .python_numbers import INT64_MAX, INT64_MIN, Complex, Float, Int
 
 __all__ = [
-    "CONSTANT_BYTES",
-    "INEXACT",
-    "NUMBERS",
-    "REAL",
-    "ShapeDtype",
-    "are_small_constants",
-    "as_list",
-    "broadcast_shapes",
-    "canonical_axes",
-    "canonical_axis",
-    "finfo",
-    "is_number_dtype",
-    "number_dtype",
-    "result_type",
-    "shape_dtype",
-]
+    "CONSTANT_BYTES", "INEXACT", "NUMBERS", "REAL", "ShapeDtype", "are_small_constants", "as_list",
+    "broadcast_shapes", "canonical_axes", "canonical_axis", "finfo", "is_number_dtype",
+    "number_dtype", "result_type", "shape_dtype",
+]  # fmt: skip
 
 
 # An operation of constants is computed while staging if its operands and its results take at most

@@ -5,18 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 __all__ = [
-    "DISTINCT",
-    "INDEX",
-    "INTEGER",
-    "LOGICAL",
-    "NONZERO",
-    "POSITIVE",
-    "REAL",
-    "UNIT",
-    "Domain",
-    "Operand",
-    "Sample",
-]
+    "DISTINCT", "INDEX", "INTEGER", "LOGICAL", "NONZERO", "POSITIVE", "REAL", "UNIT", "Domain",
+    "Operand", "Sample",
+]  # fmt: skip
 
 
 class Domain:

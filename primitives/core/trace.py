@@ -46,20 +46,9 @@ from .refused_indices import refused_index
 from .shape_dtype import number_dtype, shape_dtype
 
 __all__ = [
-    "RAW",
-    "EvalTrace",
-    "Trace",
-    "at_face",
-    "base_trace",
-    "explained",
-    "is_staged",
-    "new",
-    "run",
-    "slot",
-    "transformation_stack",
-    "under",
-    "without_ended_interceptors",
-]
+    "RAW", "EvalTrace", "Trace", "at_face", "base_trace", "explained", "is_staged", "new", "run",
+    "slot", "transformation_stack", "under", "without_ended_interceptors",
+]  # fmt: skip
 
 
 # The errors that `Tracer.__float__` may raise where NumPy stores a number.

@@ -76,9 +76,7 @@ def _gelu_block(x: Buffer, out: Buffer, bounded: Buffer) -> None:
     np.divide(bounded, out, out=out)
 
 
-def _gelu_grad_block(
-    x: Buffer, out: Buffer, bounded: Buffer, odds: Buffer, rise: Buffer
-) -> None:
+def _gelu_grad_block(x: Buffer, out: Buffer, bounded: Buffer, odds: Buffer, rise: Buffer) -> None:
     # s (1 + x w' (1 - s)), where 1 - s is exp(-w) s: nothing cancels.
     limit = LARGEST_STEEP[x.dtype.char]
     x.clip(-limit, limit, out=bounded)

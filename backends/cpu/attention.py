@@ -89,10 +89,9 @@ def score_grads(g: Buffer, out: Buffer, values: Buffer) -> Any:
 def blocks_of_powers(
     q: Buffer, k: Buffer, mask: Buffer | None, causal: bool, scale: float
 ) -> Iterator[tuple[slice, slice, Any, Any]]:
-    """Yields slices of the matrices and of their queries, and the powers that make softmax.
+    """Yields slices of matrices and of their queries, the powers of scores, and every row's factor.
 
-    The powers of the scores come with what they have to be multiplied by so that every query's add
-    up to 1. With a causal mask, keys that no query of a block sees are left out.
+    Powers times factors are the weights. Keys that no query of a block sees are left out.
     """
     queries, keys = stacked_matrices(q), stacked_matrices(k)
     images, count, length = len(queries), q.shape[-2], k.shape[-2]
@@ -120,7 +119,7 @@ def blocks_of_powers(
 
 
 def powers_of(scores: Buffer) -> tuple[Any, Any]:
-    """Turns scores into their powers, and returns them with the inverse of every row's sum.
+    """Returns the powers of scores, in their place, and the inverse of every row's sum.
 
     A row that is minus infinity throughout becomes zeros.
     """

@@ -5,7 +5,7 @@ A block is small enough to stay in the cache, so that its passes cost no traffic
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,10 +15,21 @@ from ..restoring import quiet
 if TYPE_CHECKING:
     from ..annotations import Buffer
 
-__all__ = ["blockwise", "inexact"]
+__all__ = ["blockwise", "inexact", "row_blocks", "shaped_like"]
 
 # Elements of a block. Smaller ones lose their gain to the calls, larger ones leave the cache.
 BLOCK_ELEMENTS = 65536
+
+
+def row_blocks(count: int, width: int) -> Iterator[slice]:
+    """Returns slices of a number of rows, each of about a block of elements."""
+    step = max(BLOCK_ELEMENTS // max(width, 1), 1)
+    return (slice(start, min(start + step, count)) for start in range(0, count, step))
+
+
+def shaped_like(out: Buffer, x: Buffer) -> Buffer:
+    """Returns a result in an operand's shape, and in its dtype if that is real."""
+    return out.reshape(x.shape).astype(x.dtype if x.dtype.kind == "f" else out.dtype, copy=False)
 
 
 def inexact(x: Buffer) -> Buffer:

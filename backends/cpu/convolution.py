@@ -8,7 +8,7 @@ with the axes (batch, channels, *spatial); elementwise functions and pooling kee
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -29,10 +29,10 @@ GATHERED_BLOCK_BYTES = 1 << 21
 # The largest number of partial sums.
 MOST_PARTIAL_SUMS = 8
 
-# The factor by which multiplications may grow for fewer additions.
-MOST_EXTRA_WORK = 1.25
-# With fewer channels than this, runs along the last spatial axis are longer than along channels.
-FEW_CHANNELS = 8
+# The largest ratio of multiplications with and without windows that save additions.
+LARGEST_WORK_RATIO = 1.25
+# With fewer channels, runs along the last spatial axis are longer than along channels.
+FEWEST_CHANNELS_OF_A_RUN = 8
 
 
 def conv(x: Buffer, w: Buffer, *, geometry: GeometryLike) -> Buffer:
@@ -83,7 +83,7 @@ def conv_input_grad(g: Buffer, w: Buffer, *, spatial: Shape, geometry: GeometryL
     g = split_channels(channels_last(g), groups)
     full = tuple(n + lo + hi for n, (lo, hi) in zip(spatial, padding))
     spread = spread_rows
-    if w.shape[1] < FEW_CHANNELS and g.shape[-1] > 1:
+    if w.shape[1] < FEWEST_CHANNELS_OF_A_RUN and g.shape[-1] > 1:
         spread = spread_planes
     elif is_gathered(g.shape, w.shape, full, geometry):
         spread = spread_gathered
@@ -95,16 +95,14 @@ def conv_input_grad(g: Buffer, w: Buffer, *, spatial: Shape, geometry: GeometryL
 def spread_rows(
     g: Buffer, weights: Buffer, kernel: Shape, full: Shape, geometry: GeometryLike
 ) -> Buffer:
-    """Adds up what each place in the kernel makes of g (N, *out, groups, outputs).
+    """Adds up what each place in the kernel makes of g (N, *out, groups, outputs), channels last.
 
     Args:
-        g: values for all windows, channels last.
+        g: values for all windows.
         weights: the kernel as a matrix (taps and channels, outputs) for each group.
-        kernel, full: the spatial shapes of the kernel and of the padded result.
+        kernel, full: the spatial shapes of the kernel and of the padded result (N, *full, groups,
+            channels).
         geometry: the convolution's.
-
-    Returns:
-        An array (N, *full, groups, channels).
     """
     images, *count, groups, outputs = g.shape
     channels = weights.shape[1] // prod(kernel)
@@ -113,38 +111,36 @@ def spread_rows(
     out = np.zeros((images, *full, groups, channels), dtype)
     row_bytes = prod(count[1:]) * groups * channels * dtype.itemsize
 
-    def spread(parts: Iterable[tuple[slice, slice]]) -> None:
-        for many, rows in parts:
-            values = g[many, rows]
-            part = scratch((*values.shape[:-1], channels), dtype)
-            for tap in np.ndindex(*kernel):
-                own = taps[(slice(None), *tap)]
-                if outputs == 1:
-                    np.multiply(values, own[:, 0], out=part)
-                else:
-                    multiply(group_matrices(values), own, group_matrices(part))
-                there = out[(many, *reached_key(tap, rows.start, values.shape[1:-2], geometry))]
-                np.add(there, part, out=there)
+    def spread(many: slice, rows: slice) -> None:
+        values = g[many, rows]
+        part = scratch((*values.shape[:-1], channels), dtype)
+        for tap in np.ndindex(*kernel):
+            own = taps[(slice(None), *tap)]
+            if outputs == 1:
+                np.multiply(values, own[:, 0], out=part)
+            else:
+                multiply(group_matrices(values), own, group_matrices(part))
+            there = out[(many, *reached_key(tap, rows.start, values.shape[1:-2], geometry))]
+            np.add(there, part, out=there)
 
-    each(spread, by_image(image_blocks(images, count[0], row_bytes)))
+    image_by_image(spread, image_blocks(images, count[0], row_bytes))
     return out
 
 
 def is_gathered(g: Shape, w: Shape, full: Shape, geometry: GeometryLike) -> bool:
     """Says whether windows along the last axis are worth a copy."""
-    few = g[-1] < FEW_CHANNELS or w[1] < FEW_CHANNELS
+    few = g[-1] < FEWEST_CHANNELS_OF_A_RUN or w[1] < FEWEST_CHANNELS_OF_A_RUN
     if len(full) < 2 or few or w[-1] < 2 or geometry.stride[-1] > 1:
         return False
-    return full[-1] <= MOST_EXTRA_WORK * g[-3]
+    return full[-1] <= LARGEST_WORK_RATIO * g[-3]
 
 
 def spread_gathered(
     g: Buffer, weights: Buffer, kernel: Shape, full: Shape, geometry: GeometryLike
 ) -> Buffer:
-    """Returns the result of ``spread_rows``; BLAS adds up what meets along the last axis.
+    """Returns the result of ``spread_rows``: BLAS adds up what meets along the last axis.
 
-    The result at a place is a product of a window of g, with zeros around. The additions that are
-    left are those of the other axes.
+    A place of the result is a product of a window of g, with zeros around.
     """
     images, *count, groups, outputs = g.shape
     *others, taps = kernel
@@ -156,33 +152,31 @@ def spread_gathered(
     out = np.zeros((images, *full, groups, channels), dtype)
     row_bytes = prod(count[1:-1]) * full[-1] * groups * taps * outputs * dtype.itemsize
 
-    def spread(parts: Iterable[tuple[slice, slice]]) -> None:
-        for many, rows in parts:
-            values = g[many, rows]
-            before = values.shape[:-3]
-            places = prod(before) * full[-1]
-            shapes = (
-                (*before, count[-1] + 2 * reach, groups, outputs),
-                (groups, *before, full[-1], taps, outputs),
-                (groups, places, matrix.shape[-1]),
-            )
-            around, columns, products = several(shapes, dtype)
-            around[..., :reach, :, :] = 0
-            around[..., -reach:, :, :] = 0
-            around[..., reach:-reach, :, :] = values
-            *steps, step, group, element = around.strides
-            step_of_tap = step * geometry.dilation[-1]
-            strides = group, *steps, step, step_of_tap, element
-            np.copyto(columns, as_strided(around, columns.shape, strides, writeable=False))
-            multiply(columns.reshape(groups, places, taps * outputs), matrix, products)
-            parted = products.reshape(groups, *before, full[-1], prod(others), channels)
-            parted = np.moveaxis(parted, 0, -2)
-            for number, tap in enumerate(np.ndindex(*others)):
-                where = reached_key((*tap, 0), rows.start, (*before[1:], full[-1]), geometry)
-                there = out[(many, *where)]
-                np.add(there, parted[..., number, :, :], out=there)
+    def spread(many: slice, rows: slice) -> None:
+        values = g[many, rows]
+        before = values.shape[:-3]
+        places = prod(before) * full[-1]
+        shapes = (
+            (*before, count[-1] + 2 * reach, groups, outputs),
+            (groups, *before, full[-1], taps, outputs),
+            (groups, places, matrix.shape[-1]),
+        )
+        around, columns, products = several(shapes, dtype)
+        around[..., :reach, :, :] = 0
+        around[..., -reach:, :, :] = 0
+        around[..., reach:-reach, :, :] = values
+        *steps, step, group, element = around.strides
+        strides = group, *steps, step, step * geometry.dilation[-1], element
+        np.copyto(columns, as_strided(around, columns.shape, strides, writeable=False))
+        multiply(columns.reshape(groups, places, taps * outputs), matrix, products)
+        parted = products.reshape(groups, *before, full[-1], prod(others), channels)
+        parted = np.moveaxis(parted, 0, -2)
+        for number, tap in enumerate(np.ndindex(*others)):
+            where = reached_key((*tap, 0), rows.start, (*before[1:], full[-1]), geometry)
+            there = out[(many, *where)]
+            np.add(there, parted[..., number, :, :], out=there)
 
-    each(spread, by_image(image_blocks(images, count[0], row_bytes)))
+    image_by_image(spread, image_blocks(images, count[0], row_bytes))
     return out
 
 
@@ -196,19 +190,18 @@ def spread_planes(
     out = np.zeros((groups, channels, images, *full), dtype)
     row_bytes = prod(count[1:]) * groups * weights.shape[1] * dtype.itemsize
 
-    def spread(parts: Iterable[tuple[slice, slice]]) -> None:
-        for many, rows in parts:
-            values = group_matrices(g[many, rows]).swapaxes(1, 2)
-            where = g[many, rows].shape[:-2]
-            planes = scratch((*weights.shape[:2], prod(where)), dtype)
-            multiply(weights, values, planes)
-            planes = planes.reshape(groups, *kernel, channels, *where)
-            for tap in np.ndindex(*kernel):
-                place = reached_key(tap, rows.start, where[1:], geometry)
-                there = out[(slice(None), slice(None), many, *place)]
-                np.add(there, planes[(slice(None), *tap)], out=there)
+    def spread(many: slice, rows: slice) -> None:
+        values = group_matrices(g[many, rows]).swapaxes(1, 2)
+        where = g[many, rows].shape[:-2]
+        planes = scratch((*weights.shape[:2], prod(where)), dtype)
+        multiply(weights, values, planes)
+        planes = planes.reshape(groups, *kernel, channels, *where)
+        for tap in np.ndindex(*kernel):
+            place = reached_key(tap, rows.start, where[1:], geometry)
+            there = out[(slice(None), slice(None), many, *place)]
+            np.add(there, planes[(slice(None), *tap)], out=there)
 
-    each(spread, by_image(image_blocks(images, count[0], row_bytes)))
+    image_by_image(spread, image_blocks(images, count[0], row_bytes))
     return out.transpose(*range(2, out.ndim), 0, 1)
 
 
@@ -262,10 +255,8 @@ def gathered_windows(windows: Buffer, block: tuple[slice, ...], dtype: DType) ->
     if prod(window[:-1]) == 1:
         return group_matrices(windows.reshape(*windows.shape[: rank + 2], window[-1]))
     whose, where, what = (rank + 1,), range(rank + 1), range(rank + 2, windows.ndim)
-    few = window[-1] < FEW_CHANNELS
-    moved = windows[block].transpose(
-        (*whose, *what, *where) if few else (*whose, *where, *what)
-    )
+    few = window[-1] < FEWEST_CHANNELS_OF_A_RUN
+    moved = windows[block].transpose((*whose, *what, *where) if few else (*whose, *where, *what))
     columns = scratch(moved.shape, dtype)
     np.copyto(columns, moved)
     if few:
@@ -274,12 +265,19 @@ def gathered_windows(windows: Buffer, block: tuple[slice, ...], dtype: DType) ->
     return columns.reshape(groups, prod(moved.shape[1 : rank + 2]), prod(window))
 
 
-def by_image(parts: Iterable[tuple[slice, slice]]) -> list[list[tuple[slice, slice]]]:
-    """Returns blocks put together that have images in common, and so may meet."""
+def image_by_image(
+    work: Callable[[slice, slice], None], blocks: Iterable[tuple[slice, slice]]
+) -> None:
+    """Calls a function with every block; blocks with images in common are not done at once."""
     found: dict[int, list[tuple[slice, slice]]] = {}
-    for many, rows in parts:
+    for many, rows in blocks:
         found.setdefault(many.start, []).append((many, rows))
-    return list(found.values())
+
+    def work_on_images(parts: list[tuple[slice, slice]]) -> None:
+        for part in parts:
+            work(*part)
+
+    each(work_on_images, list(found.values()))
 
 
 def image_blocks(images: int, rows: int, row_bytes: int) -> Iterator[tuple[slice, slice]]:
@@ -294,8 +292,7 @@ def image_blocks(images: int, rows: int, row_bytes: int) -> Iterator[tuple[slice
 class Scratch(threading.local):
     """Memory of a thread for one block, kept from call to call.
 
-    Freeing several megabytes makes the C library return memory to the system, so that whatever is
-    computed next pays for page faults: a training step took a third longer.
+    Freed megabytes go back to the system, and new ones cost page faults.
     """
 
     memory = np.empty(0, np.uint8)
@@ -330,7 +327,7 @@ def channels_last(x: Buffer) -> Buffer:
 
 def padded_channels_last(x: Buffer, padding: Padding, groups: int) -> Buffer:
     """Returns x (N, C, *spatial) with zeros around, as (N, *spatial, C)."""
-    few = x.shape[1] // groups < FEW_CHANNELS
+    few = x.shape[1] // groups < FEWEST_CHANNELS_OF_A_RUN
     last = (0, *range(2, x.ndim), 1)
     if not any(map(any, padding)):
         return x.transpose(last) if few else channels_last(x)

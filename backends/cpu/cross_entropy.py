@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .blocks import BLOCK_ELEMENTS, inexact
+from .blocks import BLOCK_ELEMENTS, inexact, row_blocks, shaped_like
 from .reductions import logsumexp
 
 if TYPE_CHECKING:
@@ -17,11 +16,7 @@ __all__ = ["cross_entropy", "cross_entropy_slope"]
 
 
 def _rows_and_labels(x: Buffer, labels: Buffer) -> tuple[Any, tuple[Any, Any]]:
-    """Returns logits as rows, and the key of every row's label.
-
-    Raises:
-        IndexError: a label is none of the classes.
-    """
+    """Returns logits as rows, and the key of every row's label; IndexError for a wrong label."""
     values = inexact(x)
     classes = values.shape[-1]
     rows = values.reshape(-1, classes)
@@ -33,11 +28,6 @@ def _rows_and_labels(x: Buffer, labels: Buffer) -> tuple[Any, tuple[Any, Any]]:
     return rows, (np.arange(len(picks)), picks)
 
 
-def _row_blocks(rows: Buffer) -> Iterator[slice]:
-    step = max(BLOCK_ELEMENTS // max(rows.shape[1], 1), 1)
-    return (slice(start, start + step) for start in range(0, len(rows), step))
-
-
 def cross_entropy(x: Buffer, labels: Buffer) -> Buffer:
     """Returns ``logsumexp(x)`` over the last axis less the logits of the labels."""
     rows, places = _rows_and_labels(x, labels)
@@ -45,7 +35,7 @@ def cross_entropy(x: Buffer, labels: Buffer) -> Buffer:
         out = logsumexp(rows, axis=(1,), keepdims=False)
     else:
         out = np.empty(len(rows), rows.dtype)
-        for block in _row_blocks(rows):
+        for block in row_blocks(*rows.shape):
             out[block] = logsumexp(rows[block], axis=(1,), keepdims=False)
     out -= rows[places]
     # Rounding may leave a little less than the logarithm of 1.
@@ -59,10 +49,10 @@ def cross_entropy_slope(x: Buffer, loss: Buffer, g: Buffer, labels: Buffer) -> B
     shift = (np.asarray(loss).reshape(-1) + rows[places])[:, None]
     scale = np.asarray(g, rows.dtype).reshape(-1, 1)
     out = np.empty(rows.shape, rows.dtype)
-    for block in _row_blocks(rows):
+    for block in row_blocks(*rows.shape):
         part = out[block]
         np.subtract(rows[block], shift[block], out=part)
         np.exp(part, out=part)
         part *= scale[block]
     out[places] -= scale[:, 0]
-    return out.reshape(x.shape).astype(x.dtype if x.dtype.kind == "f" else out.dtype, copy=False)
+    return shaped_like(out, x)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .blocks import BLOCK_ELEMENTS, inexact
+from .blocks import inexact, row_blocks, shaped_like
 
 if TYPE_CHECKING:
     from ..annotations import Buffer
@@ -40,11 +40,6 @@ def _direction_grad(h: Buffer, y: Buffer, scale: Buffer, center: bool, out: Buff
     out *= scale[..., None]
 
 
-def _shaped_like(out: Buffer, x: Buffer) -> Buffer:
-    """Returns rows in an operand's shape, and in its dtype if that is real."""
-    return out.reshape(x.shape).astype(x.dtype if x.dtype.kind == "f" else out.dtype, copy=False)
-
-
 def _inexact_rows(x: Buffer) -> Buffer:
     """Returns the rows of an array, which may have no elements."""
     return inexact(x).reshape(prod(x.shape[:-1]), x.shape[-1])
@@ -54,26 +49,21 @@ def normalize(x: Buffer, *, eps: float, center: bool) -> Buffer:
     """Returns ``(x - mean(x)) / sqrt(var(x) + eps)`` over the last axis."""
     rows = _inexact_rows(x)
     out = np.empty(rows.shape, rows.dtype)
-    step = max(BLOCK_ELEMENTS // max(rows.shape[1], 1), 1)
-    for start in range(0, len(rows), step):
-        _center_and_scale(rows[start : start + step], eps, center, out[start : start + step])
-    return _shaped_like(out, x)
+    for block in row_blocks(*rows.shape):
+        _center_and_scale(rows[block], eps, center, out[block])
+    return shaped_like(out, x)
 
 
 def normalize_slope(g: Buffer, x: Buffer, *, eps: float, center: bool) -> Buffer:
     """Returns the derivative of ``normalize`` at x in the direction g."""
     rows = _inexact_rows(x)
-    length = rows.shape[1]
     cotangents = np.asarray(g, rows.dtype).reshape(rows.shape)
     out = np.empty(rows.shape, rows.dtype)
-    step = max(BLOCK_ELEMENTS // max(length, 1), 1)
-    spare = np.empty((min(step, len(rows)), length), rows.dtype)
-    for start in range(0, len(rows), step):
-        h, part = cotangents[start : start + step], out[start : start + step]
-        y = spare[: len(part)]
-        scale = _center_and_scale(rows[start : start + step], eps, center, y)
-        _direction_grad(h, y, scale, center, part)
-    return _shaped_like(out, x)
+    for block in row_blocks(*rows.shape):
+        y = np.empty_like(out[block])
+        scale = _center_and_scale(rows[block], eps, center, y)
+        _direction_grad(cotangents[block], y, scale, center, out[block])
+    return shaped_like(out, x)
 
 
 # -- with weights: rows that share one are a group
@@ -95,10 +85,9 @@ def affine_normalize(x: Buffer, weight: Buffer, *bias: Buffer, eps: float, cente
     groups, count, length = rows.shape
     affine = [np.asarray(v, work).reshape(groups, 1, length) for v in (weight, *bias)]
     out = np.empty(rows.shape, work)
-    step = max(BLOCK_ELEMENTS // max(groups * length, 1), 1)
-    for start in range(0, count, step):
-        part = out[:, start : start + step]
-        _center_and_scale(rows[:, start : start + step], eps, center, part)
+    for block in row_blocks(count, groups * length):
+        part = out[:, block]
+        _center_and_scale(rows[:, block], eps, center, part)
         part *= affine[0]
         if bias:
             part += affine[1]
@@ -116,12 +105,10 @@ def affine_normalize_slope(
     out = np.empty((groups, count + 1 + bias, length), work)
     totals = out[:, count:]
     totals[...] = 0
-    step = max(BLOCK_ELEMENTS // max(groups * length, 1), 1)
-    for start in range(0, count, step):
-        h = cotangents[:, start : start + step]
-        part = out[:, start : min(start + step, count)]
+    for block in row_blocks(count, groups * length):
+        h, part = cotangents[:, block], out[:, block]
         y = np.empty(h.shape, work)
-        scale = _center_and_scale(rows[:, start : start + step], eps, center, y)
+        scale = _center_and_scale(rows[:, block], eps, center, y)
         np.multiply(h, y, out=part)
         totals[:, 0] += np.add.reduce(part, 1)
         if bias:

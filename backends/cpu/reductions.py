@@ -20,16 +20,7 @@ from .blocks import inexact
 if TYPE_CHECKING:
     from ..annotations import Buffer, DType
 
-__all__ = [
-    "log_softmax",
-    "logsumexp",
-    "max",
-    "mean",
-    "min",
-    "softmax",
-    "softmax_derivative",
-    "sum",
-]
+__all__ = ["log_softmax", "logsumexp", "max", "mean", "min", "softmax", "softmax_derivative", "sum"]
 
 # Smaller arrays are quicker by NumPy. Sums over all axes, which have no rows, gain later.
 FEWEST_REDUCED_BY_BLAS = 512
@@ -225,9 +216,7 @@ def logsumexp(x: Buffer, *, axis: tuple[int, ...], keepdims: bool) -> Buffer:
         if shift is not None:
             out = out + shift
     if not keepdims:
-        out = np.asarray(out).reshape(
-            tuple(n for i, n in enumerate(values.shape) if i not in axis)
-        )
+        out = np.asarray(out).reshape(tuple(n for i, n in enumerate(values.shape) if i not in axis))
     return _back(out, x)
 
 

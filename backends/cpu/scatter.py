@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 __all__ = ["add_at", "index_add", "scatter_add"]
 
 # Rows of fewer elements are added element by element.
-MIN_ROW = 8
-# The time of a sum of one row, in elements that are added one by one.
-ROW_COST = 2000
+SHORTEST_ADDED_ROW = 8
+# The sum of a row takes the time of this many elements that are added one by one.
+ROW_SUM_ELEMENTS = 2000
+# Counting positions costs time in proportion to their range: the largest range per position.
+LARGEST_COUNTED_RANGE = 16
 
 
 def scatter_add(*operands: Any, shape: Shape, keys: Sequence[KeyLike]) -> Buffer:
@@ -104,7 +106,7 @@ def add_at(out: Buffer, key: KeyLike, indices: Sequence[Any], values: Buffer) ->
         blocks = np.arange(prod(out.shape[:whole])) * prod(indexed)
         positions = (blocks[:, None] + positions).reshape(-1)
     rows = np.reshape(values, (-1, width))
-    if width >= MIN_ROW:
+    if width >= SHORTEST_ADDED_ROW:
         _add_rows(out.reshape(-1, width), positions, rows)
     else:
         _add_flat(out.reshape(-1), positions, rows)
@@ -115,7 +117,7 @@ def _add_rows(out: Buffer, positions: Buffer, rows: Buffer) -> None:
     places = _distinct(positions, len(out))
     if places >= len(positions):
         out[positions] += rows
-    elif places * ROW_COST < rows.size:
+    elif places * ROW_SUM_ELEMENTS < rows.size:
         # Sixteen bits are sorted by radix, in linear time.
         small = positions.astype(np.uint16) if len(out) <= 1 << 16 else positions
         order = np.argsort(small, kind="stable")
@@ -129,8 +131,7 @@ def _add_rows(out: Buffer, positions: Buffer, rows: Buffer) -> None:
 
 def _distinct(positions: Buffer, length: int) -> int:
     """Returns how many positions, all below ``length``, differ."""
-    # Counting costs that length, which scatters of few rows into a long array must not cost each.
-    if length <= 16 * len(positions):
+    if length <= LARGEST_COUNTED_RANGE * len(positions):
         return int(np.count_nonzero(np.bincount(positions)))
     ordered = np.sort(positions)
     return int(np.count_nonzero(ordered[1:] != ordered[:-1])) + 1

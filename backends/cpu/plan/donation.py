@@ -20,21 +20,16 @@ class Donation:
     The i-th result takes the memory of the i-th input, if that is donated and has its shape and
     dtype, so that updated parameters stay in their places. Other results take the rest.
 
-    Args:
-        program: the program.
-        donated: the numbers of inputs that may be overwritten.
-        live: storages and last uses.
-        overwritten: the numbers of the inputs that are written into; ``take_memory`` adds to them.
-
     Attributes:
         numbers: the numbers of the donated inputs.
+        overwritten: the numbers of the inputs that are written into.
     """
 
     def __init__(
         self, program: ProgramLike, donated: Collection[int], live: Liveness, overwritten: set[int]
     ) -> None:
         self._live = live
-        self._overwritten = overwritten
+        self.overwritten = overwritten
         self.numbers = {program.inputs[i]: i for i in sorted(donated)}
         left = {x for x in self.numbers if not any(s.escapes for s in live.storages[x])}
         self._kept: dict[VariableLike, VariableLike] = {}
@@ -49,9 +44,9 @@ class Donation:
         kept = self._kept.get(out)
         for x in self._left if kept is None else [kept]:
             (own,) = self._live.storages[x]
-            given_away = self.numbers[x] in self._overwritten
+            given_away = self.numbers[x] in self.overwritten
             if own.last < number and not given_away and may_lie_in(x, out):
-                self._overwritten.add(self.numbers[x])
+                self.overwritten.add(self.numbers[x])
                 return x
         return None
 

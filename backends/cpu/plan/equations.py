@@ -173,10 +173,7 @@ def is_blas_product(writer: Writer, equation: EquationLike) -> bool:
 
 
 def form_of(operand: Any) -> Any:
-    """Returns a variable's type, or a constant array of NumPy's: both have the shape and the dtype.
-
-    Other constants give None.
-    """
+    """Returns a variable's type, or a constant array of NumPy's; None for other constants."""
     if is_variable(operand):
         return operand.type
     buffer = getattr(operand, "_data", operand)

@@ -43,9 +43,7 @@ def rows_of_joined(
     if not joins:
         return found
     results = set(filter(is_variable, program.outputs))
-    makers = {
-        e.outputs[0]: e for e, known in zip(program.equations, told, strict=True) if known
-    }
+    makers = {e.outputs[0]: e for e, known in zip(program.equations, told, strict=True) if known}
     for equation in joins:
         out = equation.outputs[0]
         if (

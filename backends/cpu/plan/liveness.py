@@ -46,11 +46,6 @@ class Storage:
 class Liveness:
     """Storages and last uses of a program.
 
-    Args:
-        program: the program.
-        donated: the numbers of inputs that may be overwritten.
-        rows: for every result that is made in a part of a joined array, the array and the part.
-
     Attributes:
         storages: for every variable the storages in which it may lie.
         dead: for the numbers of equations the variables with their last use there.
@@ -112,10 +107,7 @@ def is_copied(equation: EquationLike) -> bool:
 
 
 def is_fresh(equation: EquationLike) -> bool:
-    """Says whether an equation's outputs share no memory with its operands, for sure.
-
-    A result may be a view of any operand, unless its primitive is known to return fresh memory.
-    """
+    """Says whether an equation's outputs share no memory with its operands, for sure."""
     primitive, params = equation.primitive, equation.params
     name = primitive.name
     if name in FRESH_PRIMITIVES or primitive.fused:

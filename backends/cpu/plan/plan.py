@@ -30,12 +30,6 @@ class CpuPlan:
 
     Several threads may run it at once. Each run takes an instance of the function with kept buffers
     of its own, and puts it back. Results lie in fresh memory or in donated inputs.
-
-    Args:
-        written: the writer that has written the lines of the program.
-
-    Attributes:
-        source: the generated text.
     """
 
     def __init__(self, written: Straight) -> None:
@@ -75,11 +69,7 @@ class CpuPlan:
         return "\n".join(texts)
 
     def __call__(self, buffers: Sequence[Any]) -> list[Any]:
-        """Computes the results.
-
-        Args:
-            buffers: an input's value each: arrays, NumPy's scalars, or Python's for weak ones.
-        """
+        """Computes the results of arrays, NumPy's scalars, and Python's for weak inputs."""
         try:
             run = self._idle.pop()
         except IndexError:
@@ -133,11 +123,5 @@ class CpuPlan:
 
 
 def cpu_plan(program: ProgramLike, donated: Sequence[int], kernels: Kernels) -> CpuPlan:
-    """Returns the plan of a program.
-
-    Args:
-        program: the program.
-        donated: the numbers of inputs whose memory results may take.
-        kernels: the backend's functions in place of NumPy's, by the primitive's name.
-    """
+    """Returns the plan of a program; results may take the memory of donated inputs."""
     return CpuPlan(Straight(program, frozenset(donated), kernels))

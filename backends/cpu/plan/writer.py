@@ -97,9 +97,7 @@ class Straight:
         self.regions: list[RegionRun] = []
         self._runs: dict[int, RegionRun] = {}
         regions = [
-            number
-            for number, equation in enumerate(program.equations)
-            if equation.primitive.fused
+            number for number, equation in enumerate(program.equations) if equation.primitive.fused
         ]
         if regions:
             self._blocks(regions)
@@ -262,9 +260,7 @@ class Straight:
         """Returns the operands whose memory a region's outputs take, as a tuple in text.
 
         Args:
-            number: the equation's.
-            equation: the region's.
-            run: the region's run.
+            number, equation, run: the region's.
             shown: the operands as they are written.
             beside: the operands of other equations that run at the same time.
         """

@@ -43,13 +43,7 @@ LOCAL_NAMES = {
 
 
 def legend(text: str, scope: Mapping[str, Any], kept: KeptMemory) -> str:
-    """Returns a line for every constant, function and buffer that a text names.
-
-    Args:
-        text: the code.
-        scope: the values of global names.
-        kept: the memory that is kept from call to call.
-    """
+    """Returns a line for every constant, function and buffer that a text names."""
     functions, dtypes, lines = [], [], []
     for name, value in scope.items():
         if isinstance(value, np.dtype) and name.rstrip("_") == value.name:

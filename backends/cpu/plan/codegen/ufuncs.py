@@ -48,12 +48,7 @@ def ufunc_loop(name: str, types: tuple[Any, ...]) -> tuple[np.ufunc, tuple[DType
 def ufunc_of(equation: EquationLike, kernels: Kernels) -> tuple[np.ufunc, tuple[DType, ...]] | None:
     """Returns the ufunc that computes an equation and the dtypes of its loop.
 
-    Args:
-        equation: of the program.
-        kernels: the functions that the backend has in place of NumPy's, by the primitive's name.
-
-    Returns:
-        None for other equations, and if the result would have to be cast.
+    None for other equations, and if the result would have to be cast.
     """
     primitive = equation.primitive
     compute = primitive.compute

@@ -41,12 +41,6 @@ DEEPEST_INDENT = 4 * 50
 class BodyCode(Straight):
     """Writes a body in which numbers are Python's.
 
-    Args:
-        program: the body.
-        kernels: the backend's functions in place of NumPy's.
-        totals: for the names of sums the outputs that are added to them.
-        outer: the writer of the lines around it, if it is a branch.
-
     Attributes:
         numbers: variables whose values are Python's numbers, or may be.
         sums: for variables that are only added to a total, the name of the total.
@@ -134,10 +128,7 @@ class BodyCode(Straight):
         return True
 
     def _slope(self, equation: EquationLike) -> bool:
-        """Writes a derivative of ``GRAD_UFUNCS`` as ufuncs, if the equation is one; says whether.
-
-        These are the ufuncs of the primitive, in their order, in kept memory.
-        """
+        """Writes a derivative as the ufuncs of its primitive, if it is one; says whether."""
         steps = GRAD_UFUNCS.get(equation.primitive.name)
         (out,) = equation.outputs[:1]
         if steps is None or out in self.rows or not is_native_array(out.type):
@@ -163,12 +154,7 @@ class BodyCode(Straight):
 
     @contextmanager
     def _as_numpy(self, operands: Sequence[Any], loop: Sequence[Any]) -> Iterator[None]:
-        """Gives numbers the text that NumPy takes, while a line is written.
-
-        Args:
-            operands: the operands of the line.
-            loop: the dtypes of the ufunc that it calls; empty for other calls.
-        """
+        """Gives numbers the text that NumPy takes while a line is written; a ufunc gets arrays."""
         names = self.source.names
         before = {x: names[x] for x in operands if is_variable(x) and x in self.numbers}
         for x, dtype in zip(operands, loop):
@@ -257,13 +243,7 @@ class BodyCode(Straight):
 
 
 class BranchCode(BodyCode):
-    """Writes a branch.
-
-    Args:
-        program: the program of the branch.
-        choice: the equation that chooses between it and others.
-        outer: the writer of the lines around it.
-    """
+    """Writes a branch of a choice, in the function of the writer around it."""
 
     def __init__(self, program: ProgramLike, choice: EquationLike, outer: BodyCode) -> None:
         self._choice = choice

@@ -28,13 +28,7 @@ __all__ = ["LoopPlan", "loop_plan"]
 
 
 class LoopCode(BodyCode):
-    """Writes a body within a loop.
-
-    Args:
-        program: the body.
-        kernels: the backend's functions in place of NumPy's.
-        loop: the meaning of its inputs and outputs.
-    """
+    """Writes a body within a loop."""
 
     def __init__(self, program: ProgramLike, kernels: Kernels, loop: Loop) -> None:
         self.loop = loop
@@ -156,9 +150,7 @@ class LoopCode(BodyCode):
             if x not in self._at_place:
                 source.add(f"{row}[...] = {source.shown(x)}")
         late = {
-            f"_total{i}": x
-            for i, x in enumerate(self.added)
-            if is_variable(x) and x in self._rows
+            f"_total{i}": x for i, x in enumerate(self.added) if is_variable(x) and x in self._rows
         }
         for i, out in enumerate(self.added):
             if f"_total{i}" not in late:
@@ -195,11 +187,7 @@ class LoopCode(BodyCode):
 
 
 class LoopPlan(CpuPlan):
-    """Runs a loop.
-
-    Args:
-        written: the writer that has written its lines.
-    """
+    """Runs a loop."""
 
     def __init__(self, written: LoopCode) -> None:
         super().__init__(written)
@@ -220,9 +208,7 @@ class LoopPlan(CpuPlan):
         ]
         self._sliced = [(i, bool(number_kind(inputs[i].type))) for i in range(loop.carries, first)]
         stacked = len(outputs) - loop.sums - loop.tested
-        self._shown = [
-            is_python_number(out) for out in outputs[loop.carries : stacked]
-        ]
+        self._shown = [is_python_number(out) for out in outputs[loop.carries : stacked]]
         self._dtypes = [x.type.dtype for x in inputs[: loop.carries]]
         self._dtypes += [out.type.dtype for out in outputs[stacked:][: loop.sums]]
 
@@ -306,11 +292,5 @@ def is_python_number(out: Operand) -> bool:
 
 
 def loop_plan(program: ProgramLike, loop: Loop, kernels: Kernels) -> LoopPlan:
-    """Returns the plan of a loop.
-
-    Args:
-        program: the body.
-        loop: the meaning of its inputs and outputs.
-        kernels: the backend's functions in place of NumPy's, by the primitive's name.
-    """
+    """Returns the plan of a loop with a program as its body."""
     return LoopPlan(LoopCode(program, kernels, loop))

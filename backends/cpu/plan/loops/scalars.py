@@ -99,13 +99,7 @@ NumberOperands: TypeAlias = list[NumberOperand]
 def number_text(
     writer: Straight, equation: EquationLike, ufunc: tuple[np.ufunc, tuple[DType, ...]] | None
 ) -> str | None:
-    """Returns the text of an equation of numbers; None for other equations.
-
-    Args:
-        writer: the writer of the lines.
-        equation: the equation.
-        ufunc: NumPy's function for it and the dtypes of its loop, if there is one.
-    """
+    """Returns the text of an equation of numbers; None for other equations."""
     (out, *others) = equation.outputs
     kind = number_kind(out.type)
     if kind is None or others:

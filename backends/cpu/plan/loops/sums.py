@@ -21,10 +21,6 @@ def terms_of_totals(program: ProgramLike, totals: Mapping[str, Operand]) -> dict
     """Returns the variables whose only use is a sum, by the name of its total.
 
     For a sum of two such values, both are added to the total.
-
-    Args:
-        program: the body.
-        totals: for every total the output that is added to it.
     """
     uses = Counter(x for e in program.equations for x in e.operands if is_variable(x))
     uses.update(x for x in program.outputs if is_variable(x))
@@ -84,10 +80,8 @@ def outer_sums(
 ) -> tuple[list[Outer], set[VariableLike]]:
     """Returns the sums of columns times rows, and the variables that need not be made then.
 
-    Args:
-        program: the body.
-        sums: the variables that are only added to a total, by its name.
-        fixed: the inputs that are equal in all steps.
+    ``sums`` has the variables that are only added to a total, ``fixed`` the inputs that are equal
+    in all steps.
     """
     made = {out: equation for equation in program.equations for out in equation.outputs}
     uses = Counter(x for e in program.equations for x in e.operands if is_variable(x))

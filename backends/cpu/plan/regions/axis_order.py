@@ -65,13 +65,7 @@ def enter_region_orders(equation: EquationLike, orders: dict[VariableLike, AxisO
 def region_order(
     region: RegionLike, given: Sequence[Operand], orders: dict[VariableLike, AxisOrder]
 ) -> AxisOrder | None:
-    """Returns the order in which a region goes over the axes of its grid; None for the usual one.
-
-    Args:
-        region: the region.
-        given: its operands.
-        orders: the known orders of arrays.
-    """
+    """Returns the order of a grid's axes in the loop of its region; None for the usual one."""
     if any(e.primitive.name in LAST_AXIS_FUNCTIONS for e in region.program.equations):
         return None
     for variable, x in zip(region.program.inputs, given):

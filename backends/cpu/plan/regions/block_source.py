@@ -26,15 +26,7 @@ FEWEST_BLOCKS = 8
 
 
 class BlockCode:
-    """Writes the loop of a region.
-
-    Args:
-        name: the name of the function.
-        region: the region.
-        given: its operands, some of them constants.
-        kernels: the backend's functions in place of NumPy's.
-        source: the text that it is written into.
-        order: the order of the grid's axes in memory; None for the usual one.
+    """Writes the loop of a region as a function.
 
     Attributes:
         grid: the grid with its joined axes.

@@ -12,7 +12,7 @@ from ..codegen.called import function_of
 from ..codegen.operands import constant, is_variable
 from ..codegen.source import Source
 from ..codegen.ufuncs import as_operand, ufunc_of
-from .expansions import ELEMENTWISE_STEPS, ROW_STEPS
+from .expansions import ELEMENTWISE_STEPS, ROW_STEPS, Rows
 from .grid import Grid
 from .row_sums import column_product, row_product
 from .steps import BlockSteps, BlockValue
@@ -65,14 +65,7 @@ class BlockOutput:
 
 
 class Blockwise:
-    """The steps of a region.
-
-    Args:
-        region: the region.
-        given: its operands, some of them constants.
-        kernels: the backend's functions in place of NumPy's.
-        source: the text that binds the functions of steps.
-        order: the order of the grid's axes in memory; None for the usual one.
+    """The steps of a region with some operands, its grid's axes in an order of memory.
 
     Attributes:
         grid: the grid with its joined axes.
@@ -311,7 +304,7 @@ class Blockwise:
             and {x.dtype for x in whole} == {dtype}
             and dtype.char in SINGLE_AND_DOUBLE
         ):
-            made = ROW_STEPS[name](self._emit, axes, count, *whole, **params)
+            made = ROW_STEPS[name](Rows(self._emit, axes, count), *whole, **params)
             if made is not None:
                 return made
         return self._by_itself(equation, whole, axes, out)

@@ -6,7 +6,7 @@ Steps of elementwise primitives give the same bits as the functions of these pri
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from .steps import BlockSteps, BlockValue
 if TYPE_CHECKING:
     from ....annotations import Axes
 
-__all__ = ["ELEMENTWISE_STEPS", "ROW_STEPS"]
+__all__ = ["ELEMENTWISE_STEPS", "ROW_STEPS", "Rows"]
 
 
 # -- elementwise: of values of one dtype, single or double
@@ -141,93 +141,82 @@ ELEMENTWISE_STEPS: dict[str, Callable[..., BlockValue | None]] = {
     "tanh_grad": _tanh_grad_steps,
 }
 
-# -- along rows: of values with all their axes, of one dtype. ``axes`` are joined ones, ``count`` is
-# the number of elements of a row along them.
+# -- along rows: of values with all their axes, of one dtype
 
 
-def _row_means(emit: BlockSteps, axes: Axes, count: int, x: BlockValue) -> BlockValue:
-    return emit.ufunc("divide", emit.row_sum(x, axes), count)
+class Rows(NamedTuple):
+    """The rows of a block.
 
+    Attributes:
+        emit: adds steps.
+        axes: the joined axes along the rows.
+        count: the number of elements of a row.
+    """
 
-def _centred_rows(emit: BlockSteps, axes: Axes, count: int, x: BlockValue) -> BlockValue:
-    return emit.ufunc("subtract", x, _row_means(emit, axes, count, x))
+    emit: BlockSteps
+    axes: Axes
+    count: int
+
+    def means(self, x: BlockValue) -> BlockValue:
+        """Returns the means of rows."""
+        return self.emit.ufunc("divide", self.emit.row_sum(x, self.axes), self.count)
+
+    def centred(self, x: BlockValue) -> BlockValue:
+        """Returns rows less their means."""
+        return self.emit.ufunc("subtract", x, self.means(x))
+
+    def dot(self, x: BlockValue, y: BlockValue) -> BlockValue:
+        """Returns the sums of the products of rows."""
+        return self.emit.row_dot(x, y, self.axes)
+
+    def normal(self, x: BlockValue, eps: float, center: bool) -> tuple[BlockValue, BlockValue]:
+        """Returns normalised rows and their factors."""
+        emit = self.emit
+        deviations = self.centred(x) if center else x
+        spread = emit.ufunc("divide", self.dot(deviations, deviations), self.count)
+        scale = emit.ufunc("divide", 1, emit.ufunc("sqrt", emit.ufunc("add", spread, eps)))
+        return emit.ufunc("multiply", deviations, scale), scale
 
 
 def _row_variances(
-    emit: BlockSteps,
-    axes: Axes,
-    count: int,
-    x: BlockValue,
-    *,
-    axis: Axes,
-    keepdims: bool,
-    ddof: float,
+    rows: Rows, x: BlockValue, *, axis: Axes, keepdims: bool, ddof: float
 ) -> BlockValue | None:
-    freedom = count - ddof
+    freedom = rows.count - ddof
     if freedom <= 0:
         return None
-    deviations = _centred_rows(emit, axes, count, x)
-    return emit.ufunc("divide", emit.row_dot(deviations, deviations, axes), freedom)
+    deviations = rows.centred(x)
+    return rows.emit.ufunc("divide", rows.dot(deviations, deviations), freedom)
 
 
-def _softmax_grad_steps(
-    emit: BlockSteps, axes: Axes, count: int, g: BlockValue, p: BlockValue, *, axis: Axes
-) -> BlockValue:
-    rest = emit.ufunc("subtract", g, emit.row_dot(g, p, axes))
-    return emit.ufunc("multiply", rest, p)
+def _softmax_grad_steps(rows: Rows, g: BlockValue, p: BlockValue, *, axis: Axes) -> BlockValue:
+    rest = rows.emit.ufunc("subtract", g, rows.dot(g, p))
+    return rows.emit.ufunc("multiply", rest, p)
 
 
-def _softmax_steps(
-    emit: BlockSteps, axes: Axes, count: int, x: BlockValue, *, axis: Axes
-) -> BlockValue | None:
-    return emit.softmax(x, axes)
+def _softmax_steps(rows: Rows, x: BlockValue, *, axis: Axes) -> BlockValue | None:
+    return rows.emit.softmax(x, rows.axes)
 
 
-def _normal_rows(
-    emit: BlockSteps, axes: Axes, count: int, x: BlockValue, eps: float, center: bool
-) -> tuple[BlockValue, BlockValue]:
-    """Returns normalised rows and their factors."""
-    deviations = _centred_rows(emit, axes, count, x) if center else x
-    spread = emit.ufunc("divide", emit.row_dot(deviations, deviations, axes), count)
-    root = emit.ufunc("sqrt", emit.ufunc("add", spread, eps))
-    scale = emit.ufunc("divide", 1, root)
-    return emit.ufunc("multiply", deviations, scale), scale
-
-
-def _normalize_steps(
-    emit: BlockSteps, axes: Axes, count: int, x: BlockValue, *, eps: float, center: bool
-) -> BlockValue:
-    return _normal_rows(emit, axes, count, x, eps, center)[0]
+def _normalize_steps(rows: Rows, x: BlockValue, *, eps: float, center: bool) -> BlockValue:
+    return rows.normal(x, eps, center)[0]
 
 
 def _normalize_grad_steps(
-    emit: BlockSteps,
-    axes: Axes,
-    count: int,
-    g: BlockValue,
-    x: BlockValue,
-    *,
-    eps: float,
-    center: bool,
+    rows: Rows, g: BlockValue, x: BlockValue, *, eps: float, center: bool
 ) -> BlockValue:
-    y, scale = _normal_rows(emit, axes, count, x, eps, center)
-    along = emit.ufunc("divide", emit.row_dot(g, y, axes), count)
-    rest = _centred_rows(emit, axes, count, g) if center else g
+    emit = rows.emit
+    y, scale = rows.normal(x, eps, center)
+    along = emit.ufunc("divide", rows.dot(g, y), rows.count)
+    rest = rows.centred(g) if center else g
     rest = emit.ufunc("subtract", rest, emit.ufunc("multiply", y, along))
     return emit.ufunc("multiply", rest, scale)
 
 
 def _affine_normalize_steps(
-    emit: BlockSteps,
-    axes: Axes,
-    count: int,
-    x: BlockValue,
-    *affine: BlockValue,
-    eps: float,
-    center: bool,
+    rows: Rows, x: BlockValue, *affine: BlockValue, eps: float, center: bool
 ) -> BlockValue:
-    out = emit.ufunc("multiply", _normal_rows(emit, axes, count, x, eps, center)[0], affine[0])
-    return emit.ufunc("add", out, affine[1]) if affine[1:] else out
+    out = rows.emit.ufunc("multiply", rows.normal(x, eps, center)[0], affine[0])
+    return rows.emit.ufunc("add", out, affine[1]) if affine[1:] else out
 
 
 ROW_STEPS: dict[str, Callable[..., BlockValue | None]] = {

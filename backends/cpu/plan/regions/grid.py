@@ -11,14 +11,8 @@ __all__ = ["Blocks", "Grid"]
 class Grid:
     """The axes of a region's grid. Neighbours that all values have, or lack, together are joined.
 
-    Blocks are cut along the first one.
-
-    Args:
-        lengths: the lengths of the grid's axes.
-        present: for every value, and every function that gets axes, the axes that it has.
-
     Attributes:
-        shape: the lengths of the joined axes.
+        shape: the lengths of the joined axes; blocks are cut along the first one.
         rows: the length of the first one.
         inner: the number of elements at each of its places.
     """
@@ -52,13 +46,9 @@ class Grid:
 
 
 class Blocks:
-    """Numbers, beginnings and ends of blocks, made one by one.
+    """Numbers, beginnings and ends of blocks of rows, made one by one.
 
     A list of all would be long where one element is broadcast to a huge array.
-
-    Args:
-        rows: the number of rows.
-        count: the number of blocks.
 
     Attributes:
         longest: the most rows that a block has.

@@ -31,12 +31,7 @@ class PlanError(ValueError):
 
 
 def prove_region(code: BlockCode, region: RegionLike, order: Sequence[int] | None) -> None:
-    """Checks the code of a region.
-
-    Args:
-        code: the code.
-        region: the region.
-        order: the order of the grid's axes in memory; None for the usual one.
+    """Checks the code of a region whose axes are in an order of memory.
 
     Raises:
         PlanError: a value lies elsewhere than its place says, or is overwritten too early.

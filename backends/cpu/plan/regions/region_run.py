@@ -52,12 +52,7 @@ class RegionRun:
         return f"<{self.name} over {len(self.blocks)} blocks>"
 
     def __call__(self, *operands: Any, into: tuple[Any, ...] = ()) -> list[Any]:
-        """Returns the outputs.
-
-        Args:
-            operands: arrays and numbers.
-            into: for every output the memory that it takes, or None.
-        """
+        """Returns the outputs; ``into`` has memory for each, or None."""
         outs, work = self.begun(operands, into)
         with alone():
             share(work, min(threads.number, self.most))
@@ -67,9 +62,7 @@ class RegionRun:
         self, operands: Sequence[Any], into: Sequence[Any]
     ) -> tuple[list[Any], Callable[[], None]]:
         """Returns the memory of the outputs, and what each thread calls to fill it."""
-        arrays = [
-            x if how is None else in_grid(x, *how) for x, how in zip(operands, self.inputs)
-        ]
+        arrays = [x if how is None else in_grid(x, *how) for x, how in zip(operands, self.inputs)]
         outs: list[Any] = []
         count = len(self.blocks)
         for i, (output, shape) in enumerate(zip(self.outputs, self.shapes)):

@@ -60,12 +60,7 @@ def row_dot(x: Buffer, y: Buffer) -> Any:
 
 
 def row_product(x: Buffer, y: Buffer) -> Any:
-    """Returns the products of rows with a vector.
-
-    Args:
-        x: an array (rows, k), and maybe more axes of length 1.
-        y: an array (1, k) with as many axes, of which one has length k.
-    """
+    """Returns the products of rows (rows, k, 1, ...) with a vector (1, k, 1, ...)."""
     return np.dot(x.reshape(len(x), -1), y.reshape(-1)).reshape(-1, *(1,) * (x.ndim - 1))
 
 
@@ -77,12 +72,7 @@ def column_sum(x: Buffer, axes: tuple[int, ...]) -> Any:
 
 
 def column_product(x: Buffer, y: Buffer) -> Any:
-    """Returns the sum of rows of y, each times a number of x.
-
-    Args:
-        x: an array (rows, 1), and maybe more axes of length 1.
-        y: an array (rows, k) with as many axes.
-    """
+    """Returns the sum of rows of y (rows, k, 1, ...), each times a number of x (rows, 1, ...)."""
     return _rows_by(np.ascontiguousarray(x.reshape(-1)), y.reshape(len(y), -1))
 
 

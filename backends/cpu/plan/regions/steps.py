@@ -61,7 +61,6 @@ class BlockValue:
         self.slot: int | None = None
         self.last = -1
 
-
     @property
     def weak(self) -> bool:
         """Says whether it is a Python number, which decides no dtype."""
@@ -107,10 +106,6 @@ class BlockStep:
 
 class BlockSteps:
     """Collects the steps of a region, equal ones once.
-
-    Args:
-        grid: the region's grid.
-        source: the text that binds the functions of steps.
 
     Attributes:
         equation: the equation of the next steps.
@@ -254,10 +249,9 @@ class BlockSteps:
     def _sum_inside(
         self, step: BlockStep, x: BlockValue, axes: tuple[int, ...]
     ) -> BlockValue | None:
-        """Returns the sums of rows whose elements are all negated, or multiplied or divided by one
-        number: the sum is negated, multiplied or divided instead, with another rounding.
+        """Returns sums of rows by a step on the sums, with another rounding, or a product of BLAS.
 
-        The sums of rows times one vector are a product of BLAS.
+        The elements are all negated, or multiplied or divided by one number or vector.
         """
         first, *rest = step.operands
         if step.kind == "negative":
@@ -359,4 +353,3 @@ def _operand_key(x: Any) -> Any:
     if not np.ndim(value):
         return str(value.dtype), repr(value.item())
     return id(value)
-

@@ -69,9 +69,7 @@ def cut_up(x: Buffer, y: Buffer, out: Buffer | None = None) -> tuple[Any, list[A
 class SharedProduct:
     """The run of ``x @ y`` in a group that threads share: see `run_side_by_side`.
 
-    Args:
-        rows: whether x is a stack of which all rows are multiplied at once by one matrix.
-        shape: the shape of the result.
+    If ``rows``, x is a stack of which all rows are multiplied at once by one matrix.
     """
 
     def __init__(self, rows: bool, shape: tuple[int, ...]) -> None:

@@ -52,11 +52,7 @@ WAITING_WORK = np.zeros(1 << 14, np.float32)
 
 
 class Threads:
-    """The number of threads that compute large regions.
-
-    Attributes:
-        number: the number, the caller included. At first it is that of the environment.
-    """
+    """The number of threads that compute large regions, the caller included."""
 
     def __init__(self) -> None:
         self.number = thread_count()
@@ -126,9 +122,8 @@ class Pool:
     def make_room(self) -> None:
         """Keeps helpers off the core that the caller runs on.
 
-        Linux wakes a thread on the core of its waker if it knows of no cache that the cores share,
-        as in many virtual machines. The thread stays there for milliseconds. Both get half of the
-        core while other cores are idle.
+        In many virtual machines Linux wakes a thread on the core of its waker. The thread stays
+        there for milliseconds, and both get half of the core while others are idle.
         """
         core = current_core()
         # A helper that calls has fewer cores than the process.
@@ -237,9 +232,8 @@ def worked(job: Job, helpers: int) -> BaseException | None:
 def wait(job: Job, begun: int) -> None:
     """Waits until one more helper has ended, or all that have begun.
 
-    Most helpers end within microseconds of the caller. Sleep and waking up take ten times as long.
-    So the caller adds numbers up for a while, which lets others run, unless other callers want the
-    cores.
+    Most helpers end within microseconds of the caller, and waking up takes ten times as long. So
+    the caller adds numbers up for a while, unless other callers want the cores.
     """
     for _ in range(WAITING_ROUNDS):
         if len(job.ended) == begun:

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 import functensor as ft
 import functensor.numpy as fnp
 from functensor.backends import get as get_backend
-from functensor.backends.cpu.plan.regions import outer_rows as columns
-from functensor.backends.cpu.plan.regions.outer_rows import is_outer, outer
+from functensor.backends.cpu.plan.regions import broadcast_rows as columns
+from functensor.backends.cpu.plan.regions.broadcast_rows import is_outer, outer
 from functensor.passes.fusion import fusion
 from functensor.passes.pipeline import optimized
 

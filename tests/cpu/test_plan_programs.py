@@ -12,7 +12,6 @@ from functensor.backends.cpu.plan.regions import (
     block_source,
     broadcast_rows,
     cost,
-    outer_rows,
     region_run,
 )
 from functensor.backends.cpu.plan.threads import pool
@@ -32,7 +31,7 @@ def small_blocks():
     patch.setattr(block_source, "LARGEST_BLOCK_ELEMENTS", 7)
     patch.setattr(region_run, "SMALLEST_SHARED_EFFORT", 0)
     patch.setattr(cost, "SMALLEST_SHARED_EFFORT", 0)
-    patch.setattr(outer_rows, "SMALLEST_OUTER_ELEMENTS", 1)
+    patch.setattr(broadcast_rows, "SMALLEST_OUTER_ELEMENTS", 1)
     patch.setattr(broadcast_rows, "SMALLEST_ROWWISE_ELEMENTS", 1)
     patch.setattr(pool.threads, "number", 2)
     yield

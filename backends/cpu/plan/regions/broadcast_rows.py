@@ -1,7 +1,9 @@
-"""Ufuncs of a matrix and a row: copies of the row meet several rows of the matrix at once.
+"""Ufuncs of which one operand is a row for many: copies of the row meet several rows at once.
 
-NumPy goes over one row of the matrix after the other. If rows are shorter than its buffers, it
-fills a buffer with copies of the row, again for every buffer. That takes as long as the ufunc.
+NumPy goes over one row of the result after the other. Of a matrix and a row, it fills a buffer with
+copies of the row for every buffer of the matrix, which takes as long as the ufunc. Of a column and
+a row, it begins its inner loop for every row, which costs twice as much as a row of some dozen
+numbers.
 """
 
 from __future__ import annotations
@@ -17,16 +19,22 @@ from .grid import Grid
 if TYPE_CHECKING:
     from ....annotations import Buffer
 
-__all__ = ["is_rowwise", "row_by_row", "rowwise"]
+__all__ = ["LONGEST_COPIED_ROW", "is_outer", "is_rowwise", "outer", "row_by_row", "rowwise"]
 
-# Rows of this length and more are quicker one by one than with copies in buffers. NumPy makes no
-# copies if its buffers are shorter than rows, as buffers of the second length are.
-SHORTEST_DIRECT_ROW, DIRECT_BUFFER_ELEMENTS = 384, 256
-# The lengths of rows that are made of copies: that of NumPy's usual buffers, and one for small
-# buffers. Rows of more bytes than the third number are long enough as they are.
-BUFFERED_RUN, UNBUFFERED_RUN, LONGEST_COPIED_ROW_BYTES = 8192, 2048, 2560
-# Smaller matrices are not worth the copies.
-SMALLEST_ROWWISE_ELEMENTS = 65536
+# Rows of at least this many elements are quicker one by one than with copies in buffers.
+SHORTEST_DIRECT_ROW = 384
+# NumPy makes no copies if its buffers are shorter than rows, as buffers of this length are.
+DIRECT_BUFFER_ELEMENTS = 256
+# The elements of rows that are made of copies: for NumPy's usual buffers, and for small ones.
+BUFFERED_RUN, UNBUFFERED_RUN = 8192, 2048
+# Rows of more bytes are long enough as they are.
+LONGEST_COPIED_ROW_BYTES = 2560
+# Smaller matrices, and smaller results of columns and rows, are not worth the copies.
+SMALLEST_ROWWISE_ELEMENTS, SMALLEST_OUTER_ELEMENTS = 65536, 32768
+# Beside columns, rows of fewer or more elements are not copied.
+SHORTEST_COPIED_ROW, LONGEST_COPIED_ROW = 4, 128
+# Beside columns, the most elements of a row of copies, and the most copies.
+LONGEST_RUN_OF_COPIES, MOST_COPIES = 512, 8
 
 
 def row_by_row(length: int) -> AbstractContextManager[Any]:
@@ -46,6 +54,20 @@ def is_rowwise(grid: Grid, x: frozenset[int], y: frozenset[int], itemsize: int) 
     )
 
 
+def is_outer(shape: tuple[int, ...], x: frozenset[int], y: frozenset[int]) -> bool:
+    """Says whether two values with some axes of a grid are columns and rows, in this order."""
+    last = len(shape) - 1
+    return (
+        last > 0
+        and SHORTEST_COPIED_ROW <= shape[last] <= LONGEST_COPIED_ROW
+        and x | y == frozenset(range(len(shape)))
+        and last - 1 in x
+        and last not in x
+        and last in y
+        and last - 1 not in y
+    )
+
+
 def rowwise(ufunc: np.ufunc, x: Buffer, y: Buffer, out: Buffer, first: bool) -> None:
     """Computes ``ufunc(x, y, out)``, or ``ufunc(y, x, out)``, with the same bits.
 
@@ -60,12 +82,33 @@ def rowwise(ufunc: np.ufunc, x: Buffer, y: Buffer, out: Buffer, first: bool) -> 
     times = (UNBUFFERED_RUN if length >= SHORTEST_DIRECT_ROW else BUFFERED_RUN) // length
     whole = many - many % times if x.flags.c_contiguous else 0
     if whole:
-        copies = np.empty((times, length), y.dtype)
-        np.copyto(copies, y)
-        copies = copies.reshape(1, -1)
-        rows = x[:whole].reshape(-1, times * length)
-        into = out[:whole].reshape(-1, times * length)
-        ufunc(*((rows, copies) if first else (copies, rows)), out=into)
+        rows, into = (v[:whole].reshape(-1, times * length) for v in (x, out))
+        in_order(ufunc, rows, row_of_copies(y, times), into, first)
     if whole < many:
-        rows = x[whole:]
-        ufunc(*((rows, y) if first else (y, rows)), out=out[whole:])
+        in_order(ufunc, x[whole:], y, out[whole:], first)
+
+
+def outer(ufunc: np.ufunc, x: Buffer, y: Buffer, out: Buffer, first: bool) -> None:
+    """Does the same for numbers x (..., rows, 1) and rows y (..., 1, length)."""
+    *before, many, length = out.shape
+    times = min(LONGEST_RUN_OF_COPIES // length, MOST_COPIES)
+    while times > 1 and many % times:
+        times -= 1
+    if times < 2 or out.size < SMALLEST_OUTER_ELEMENTS:
+        in_order(ufunc, x, y, out, first)
+        return
+    np.copyto(out, x)
+    rows = out.reshape(*before, many // times, times * length)
+    in_order(ufunc, rows, row_of_copies(y, times), rows, first)
+
+
+def row_of_copies(y: Buffer, times: int) -> Buffer:
+    """Returns rows (..., 1, length) that are repeated along their last axis."""
+    copies = np.empty((*y.shape[:-2], times, y.shape[-1]), y.dtype)
+    np.copyto(copies, y)
+    return copies.reshape(*y.shape[:-2], 1, times * y.shape[-1])
+
+
+def in_order(ufunc: np.ufunc, x: Buffer, y: Buffer, out: Buffer, first: bool) -> None:
+    """Calls a ufunc of two operands, of which x is the first or the second one."""
+    ufunc(*((x, y) if first else (y, x)), out=out)

@@ -150,16 +150,16 @@ class Rows(NamedTuple):
     Attributes:
         emit: adds steps.
         axes: the joined axes along the rows.
-        count: the number of elements of a row.
+        length: the number of elements of a row.
     """
 
     emit: BlockSteps
     axes: Axes
-    count: int
+    length: int
 
     def means(self, x: BlockValue) -> BlockValue:
         """Returns the means of rows."""
-        return self.emit.ufunc("divide", self.emit.row_sum(x, self.axes), self.count)
+        return self.emit.ufunc("divide", self.emit.row_sum(x, self.axes), self.length)
 
     def centred(self, x: BlockValue) -> BlockValue:
         """Returns rows less their means."""
@@ -173,7 +173,7 @@ class Rows(NamedTuple):
         """Returns normalised rows and their factors."""
         emit = self.emit
         deviations = self.centred(x) if center else x
-        spread = emit.ufunc("divide", self.dot(deviations, deviations), self.count)
+        spread = emit.ufunc("divide", self.dot(deviations, deviations), self.length)
         scale = emit.ufunc("divide", 1, emit.ufunc("sqrt", emit.ufunc("add", spread, eps)))
         return emit.ufunc("multiply", deviations, scale), scale
 
@@ -181,7 +181,7 @@ class Rows(NamedTuple):
 def _row_variances(
     rows: Rows, x: BlockValue, *, axis: Axes, keepdims: bool, ddof: float
 ) -> BlockValue | None:
-    freedom = rows.count - ddof
+    freedom = rows.length - ddof
     if freedom <= 0:
         return None
     deviations = rows.centred(x)
@@ -206,7 +206,7 @@ def _normalize_grad_steps(
 ) -> BlockValue:
     emit = rows.emit
     y, scale = rows.normal(x, eps, center)
-    along = emit.ufunc("divide", rows.dot(g, y), rows.count)
+    along = emit.ufunc("divide", rows.dot(g, y), rows.length)
     rest = rows.centred(g) if center else g
     rest = emit.ufunc("subtract", rest, emit.ufunc("multiply", y, along))
     return emit.ufunc("multiply", rest, scale)

@@ -10,9 +10,8 @@ import numpy as np
 from ..codegen.operands import PYTHON_NUMBERS, constant
 from ..codegen.source import Source
 from ..codegen.ufuncs import as_operand
-from .broadcast_rows import is_rowwise, rowwise
+from .broadcast_rows import is_outer, is_rowwise, outer, rowwise
 from .grid import Grid
-from .outer_rows import is_outer, outer
 from .row_sums import (
     column_sum,
     row_dot,

@@ -20,12 +20,6 @@ from .protocol import (
 )
 
 __all__ = [
-    "Backend",
-    "BackendUnavailable",
-    "DeviceError",
-    "Loop",
-    "get",
-    "info",
-    "register",
+    "Backend", "BackendUnavailable", "DeviceError", "Loop", "get", "info", "register",
     "when_registered",
-]
+]  # fmt: skip

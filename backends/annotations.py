@@ -15,21 +15,9 @@ else:
     DTypeLike = Any
 
 __all__ = [
-    "ArrayModule",
-    "Axes",
-    "Axis",
-    "Buffer",
-    "DType",
-    "DTypeLike",
-    "GeometryLike",
-    "KeyLike",
-    "Number",
-    "Padding",
-    "Shape",
-    "ShapeLike",
-    "Shaped",
-    "WindowsLike",
-]
+    "ArrayModule", "Axes", "Axis", "Buffer", "DType", "DTypeLike", "GeometryLike", "KeyLike",
+    "Number", "Padding", "Shape", "ShapeLike", "Shaped", "WindowsLike",
+]  # fmt: skip
 
 # The length of every axis.
 Shape: TypeAlias = tuple[int, ...]

@@ -1,7 +1,7 @@
 """Products and factorisations that BLAS is to compute on the calling thread alone.
 
 BLAS shares what takes a few dozen microseconds among threads of its own, and waits for them without
-letting go of its core. Where other processes want the cores too, it waits for milliseconds: on two
+letting go of its core. If other processes want the cores too, it waits for milliseconds: on two
 busy cores a product of (32, 256) and (256, 128) took 13 ms in place of 24 us, and the eigenvectors
 of one matrix of 200 rows 600 ms in place of 1.3. On idle cores two threads save a third of the
 time of such products, and of such factorisations nothing.
@@ -22,15 +22,9 @@ if TYPE_CHECKING:
     from .annotations import ArrayModule, Buffer
 
 __all__ = [
-    "READING_WORK",
-    "SHORTEST_BLAS_THREADED_VECTOR",
-    "SMALLEST_BLAS_THREADED_WORK",
-    "SMALLEST_EXAMINED_WORK",
-    "SMALLEST_SHARED_WORK",
-    "calmly",
-    "product",
-    "work_of",
-]
+    "READING_WORK", "SHORTEST_BLAS_THREADED_VECTOR", "SMALLEST_BLAS_THREADED_WORK",
+    "SMALLEST_EXAMINED_WORK", "SMALLEST_SHARED_WORK", "calmly", "product", "work_of",
+]  # fmt: skip
 
 # Work counts multiplications. If the elements of the first operand times the columns of the second
 # are fewer, BLAS computes the product on the calling thread, and nothing else is examined.

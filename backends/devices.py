@@ -14,16 +14,9 @@ from .protocol import BACKENDS, Backend, get, loaded, no_device, to_host
 from .restoring import InC, in_turn, leaving, taken_off
 
 __all__ = [
-    "backend_of",
-    "default_device",
-    "device_of",
-    "devices",
-    "is_device",
-    "on_device",
-    "resolved",
-    "set_default_device",
-    "to_host",
-]
+    "backend_of", "default_device", "device_of", "devices", "is_device", "on_device", "resolved",
+    "set_default_device", "to_host",
+]  # fmt: skip
 
 # Leaves a context that nothing was raised in.
 called = methodcaller("__call__", None, None, None)

@@ -20,19 +20,9 @@ if TYPE_CHECKING:
     from .annotations import DTypeLike
 
 __all__ = [
-    "INEXACT",
-    "MET",
-    "MOVING",
-    "NUMBERS",
-    "REAL",
-    "bfloat16",
-    "computed_in_single",
-    "finfo",
-    "is_number_dtype",
-    "named",
-    "result_type",
-    "when_met",
-]
+    "INEXACT", "MET", "MOVING", "NUMBERS", "REAL", "bfloat16", "computed_in_single", "finfo",
+    "is_number_dtype", "named", "result_type", "when_met",
+]  # fmt: skip
 
 # Kinds of dtypes: of numbers, of those that have derivatives, and of the real ones among those.
 NUMBERS = "?biufcV"

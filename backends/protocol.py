@@ -17,23 +17,10 @@ if TYPE_CHECKING:
     from .annotations import ArrayModule, Buffer, DTypeLike
 
 __all__ = [
-    "BACKENDS",
-    "BY_BUFFER",
-    "Backend",
-    "BackendUnavailable",
-    "DeviceError",
-    "Loop",
-    "Plan",
-    "get",
-    "info",
-    "loaded",
-    "no_device",
-    "operands_apart",
-    "operands_on_one_device",
-    "register",
-    "to_host",
+    "BACKENDS", "BY_BUFFER", "Backend", "BackendUnavailable", "DeviceError", "Loop", "Plan",
+    "get", "info", "loaded", "no_device", "operands_apart", "operands_on_one_device", "register", "to_host",
     "when_registered",
-]
+]  # fmt: skip
 
 
 class BackendUnavailable(ImportError):
@@ -85,12 +72,7 @@ class Plan(Protocol):
 
 
 def no_device(name: object, there: list[str]) -> DeviceError:
-    """Returns the error for a device that does not exist.
-
-    Args:
-        name: the name that was given.
-        there: the names of those that exist.
-    """
+    """Returns the error for a device of that name, which is none of those that exist."""
     return DeviceError(
         message(
             f"there is no device {name!r}; there are {', '.join(map(repr, there))}",
@@ -101,7 +83,7 @@ def no_device(name: object, there: list[str]) -> DeviceError:
     )
 
 
-# What a backend has no kernels, no rules and no updates in.
+# The table of a backend that has no kernels, no rules or no updates.
 NO_ENTRIES: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -120,26 +102,26 @@ class Backend(Protocol):
         kernels: functions that replace ``xp``'s, by the name of the primitive.
         fresh: the names of the primitives, beside ufuncs and reductions, whose functions return
             memory that neither an operand nor another result has, whatever they are called with.
-            What others return may be an operand, or lie in one: nothing is written into an operand
+            A result of others may be an operand, or lie in one: nothing is written into an operand
             of theirs while the result is needed.
-        ahead: functions that replace those where reverse mode will ask for a derivative; they
-            return the output twice, the second one for the rules: on it may hang what was done
-            for the derivative at the same time.
+        ahead: functions that replace kernels where reverse mode will ask for a derivative. They
+            return the output twice, the second one for the rules: work that was done for the
+            derivative at the same time may hang on it.
         buffer_type: the class of its buffers.
         grads: rules of reverse mode that are quicker on its buffers than the declared ones, by
             the primitive's name: for every operand None, or ``rule(g, saved, params)``, which may
             give None to leave it to the declared one.
         accumulating: the names of the primitives that would add up or multiply many numbers in
             float16; they get them widened to float32.
-        takes_bfloat16: the names of the primitives whose operands may be in bfloat16; what others
-            get is widened to float32 first.
-        mixes_bfloat16: the names of those that take it beside other dtypes too, and say themselves
-            what comes out.
+        takes_bfloat16: the names of the primitives whose operands may be in bfloat16; operands of
+            others are widened to float32 first.
+        mixes_bfloat16: the names of those that take it beside other dtypes too, and decide the
+            result's dtype themselves.
         add_into: adds a buffer to another one of its shape and dtype, in the other one's place, if
             it does so quicker than ``+=``, else None.
-        updates: functions that update many parameters at once, by the optimizer's rule: of
-            columns (parameters, gradients, what is remembered of them) and the step's numbers they
-            make the new rows, None for those that they leave to others.
+        updates: functions that update many parameters at once, by the optimizer's rule. Of columns
+            (parameters, gradients, remembered arrays) and the step's numbers they make the new
+            columns, with None for parameters that they leave to others.
     """
 
     name: str
@@ -207,8 +189,7 @@ class Backend(Protocol):
 
         Args:
             primitive: its ``movable`` is the slice of operands (indices, keys) that may be
-                brought from the host, unless it is ``hosted``; ``creates`` says whether the default
-                device is used.
+                brought from the host, unless it is ``hosted``.
             function: computes it on this backend's buffers.
         """
         ndarray, movable, hosted = np.ndarray, primitive.movable, primitive.hosted
@@ -223,10 +204,10 @@ class Backend(Protocol):
         return implementation
 
     def plan(self, program: Any, donated: Sequence[int] = ()) -> Plan:
-        """Returns what runs a program.
+        """Returns the plan of a program.
 
         Args:
-            program: what has ``inputs``, ``equations`` and ``outputs``, as staging makes it.
+            program: a program, as staging makes it.
             donated: the numbers of inputs whose memory results may take.
         """
         raise without_plans(self.name)
@@ -236,11 +217,11 @@ class Backend(Protocol):
         return
 
     def loop(self, program: Any, loop: Loop) -> Any:
-        """Returns what runs a program again and again.
+        """Returns the plan of a loop.
 
         Args:
             program: the body.
-            loop: what its inputs and outputs are.
+            loop: the meaning of its inputs and outputs.
         """
         raise without_plans(self.name)
 
@@ -256,12 +237,12 @@ class Backend(Protocol):
 def operands_on_one_device(
     backend: Backend, buffers: tuple[Any, ...], movable: slice, hosted: bool
 ) -> tuple[Any, ...]:
-    """Returns operands with indices brought from the host; keys of random numbers stay.
+    """Returns operands with indices brought from the host; random keys stay there.
 
     Args:
-        backend: where they are computed with.
+        backend: the backend that computes with them.
         buffers: its own, NumPy's and numbers.
-        movable, hosted: as a primitive has them.
+        movable, hosted: the primitive's.
 
     Raises:
         DeviceError: an operand that may not be moved is a NumPy array.
@@ -282,7 +263,6 @@ def operands_on_one_device(
     return tuple(out)
 
 
-_MODULES = {"numpy": "functensor.backends.cpu.backend", "cupy": "functensor.backends.cuda.backend"}
 def without_plans(name: str) -> NotImplementedError:
     """Returns the error for a backend that runs programs operation by operation."""
     return NotImplementedError(f"there are no plans for {name}: run the program itself")
@@ -304,8 +284,9 @@ def operands_apart(backend: Backend, buffers: tuple[Any, ...]) -> DeviceError:
     )
 
 
-# Which backend holds the buffers of a kind of device.
+# The backends by the kind of device that holds their buffers.
 BACKENDS = {"cpu": "numpy", "cuda": "cupy"}
+_MODULES = {"numpy": "functensor.backends.cpu.backend", "cupy": "functensor.backends.cuda.backend"}
 _loaded: dict[str, Backend] = {}
 # The backends beside NumPy's, by the class of their buffers.
 BY_BUFFER: dict[type, Backend] = {}

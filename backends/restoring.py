@@ -25,17 +25,9 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 __all__ = [
-    "InC",
-    "Restoring",
-    "errstate",
-    "in_turn",
-    "leaving",
-    "listed",
-    "quiet",
-    "setting",
-    "silently",
+    "InC", "Restoring", "errstate", "in_turn", "leaving", "listed", "quiet", "setting", "silently",
     "taken_off",
-]
+]  # fmt: skip
 
 Result = TypeVar("Result")
 

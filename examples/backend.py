@@ -68,7 +68,7 @@ def by_axes(function):
     return lambda x, axes, norm: reduce(lambda y, a: function(y, dim=a, norm=norm), axes, x)
 
 
-# What has another name or other arguments in PyTorch than in NumPy and SciPy.
+# Functions with other names or arguments in PyTorch than in NumPy and SciPy.
 OWN = {
     "power": torch.pow, "rint": torch.round, "invert": torch.bitwise_not, "sign": torch.sgn,
     "equal": torch.eq, "left_shift": torch.bitwise_left_shift, "conjugate": torch.conj_physical,

@@ -44,8 +44,8 @@ class Tidy(NamedTuple):
 class Multiply(NamedTuple):
     """Multiplies two operands without a sum: their axes are put at the output's places.
 
-    Its ``matrices`` are the shapes of the (stacks of) columns and rows that the output is the
-    product of, if it is.
+    Its ``matrices`` are the shapes of columns and rows, or stacks of them, of which the output is
+    the product, if there are such.
     """
 
     x_axes: Axes
@@ -201,11 +201,7 @@ def plan(subscripts: str, shapes: tuple[Shape, ...]) -> tuple[EinsumStep, ...]:
 def compute(xp: ArrayModule, *operands: Any, subscripts: str, contract: Any = None) -> Buffer:
     """Returns an einsum of an array module's arrays and of numbers.
 
-    Args:
-        xp: the array module.
-        operands: the arrays.
-        subscripts: their terms and the result's.
-        contract: ``contract(x, y, way)``: contracts two operands in place of a ``Contract``.
+    If it is given, ``contract(x, y, way)`` contracts two operands in place of a `Contract`.
     """
     values = [x if hasattr(x, "ndim") else xp.asarray(x) for x in operands]
     for step in plan(subscripts, tuple([x.shape for x in values])):

@@ -20,14 +20,9 @@ if TYPE_CHECKING:
     from ..annotations import Buffer, DType
 
 __all__ = [
-    "banded_solved",
-    "column_orders",
-    "factorised",
-    "is_lapack_dtype",
-    "schur",
-    "sylvester_solved",
+    "banded_solved", "column_orders", "factorised", "is_lapack_dtype", "schur", "sylvester_solved",
     "triangles_solved",
-]
+]  # fmt: skip
 
 LinAlgError = np.linalg.LinAlgError
 

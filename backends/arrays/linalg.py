@@ -17,17 +17,9 @@ if TYPE_CHECKING:
     from ..annotations import ArrayModule, Buffer
 
 __all__ = [
-    "check_finite",
-    "cholesky",
-    "cofactors",
-    "cofactors_by_singular_values",
-    "expm",
-    "inverses",
-    "pivots_to_permutation",
-    "pseudo_inverse",
-    "solve",
-    "svd",
-]
+    "check_finite", "cholesky", "cofactors", "cofactors_by_singular_values", "expm", "inverses",
+    "pivots_to_permutation", "pseudo_inverse", "solve", "svd",
+]  # fmt: skip
 
 LinAlgError = np.linalg.LinAlgError
 
@@ -87,11 +79,7 @@ def inverses(xp: ArrayModule, a: Buffer, *, strict: bool) -> Any:
 
 
 def check_finite(xp: ArrayModule, name: str, *matrices: Buffer) -> None:
-    """Refuses infinities, for which LAPACK's iteration for singular vectors would never end.
-
-    Raises:
-        LinAlgError: a matrix holds an infinity or NaN.
-    """
+    """Raises an error for infinities and NaN, for which LAPACK's iterations would never end."""
     if not all(xp.isfinite(a).all() for a in matrices):
         raise LinAlgError(f"{name}: the matrices hold inf or NaN")
 

@@ -1,7 +1,7 @@
 """Square roots and logarithms of stacks of matrices, and Sylvester's equation, by Schur's form.
 
-Every step on triangles is done for a whole superdiagonal of all matrices. What is Hermitian has
-a diagonal for its form, and one call of NumPy's finds that for a whole stack.
+Every step on triangles is done for a whole superdiagonal of all matrices. Hermitian matrices have
+a diagonal for their form, and one call of NumPy's finds those of a whole stack.
 """
 
 from __future__ import annotations
@@ -45,11 +45,7 @@ def _is_hermitian(a: Buffer) -> bool:
 
 
 def _as_input(name: str, out: Buffer, a: Buffer) -> Buffer:
-    """Returns results in the dtype of the matrices that they are of.
-
-    Raises:
-        ComplexResultError: that is real and a result is not.
-    """
+    """Returns results in the dtype of their matrices; an error if only a result is complex."""
     if a.dtype.kind != "c" and out.dtype.kind == "c":
         if (_size(out.imag) > 1e4 * np.finfo(a.dtype).eps * _size(out)).any():
             raise ComplexResultError(

@@ -41,7 +41,7 @@ REDUCING = frozenset(
 JOINING = {"concatenate": 0, "einsum": 1, "stack": 0}
 # Functions that make arrays of numbers: NumPy computes them, and the results are brought over.
 MAKING = frozenset({"arange", "empty", "eye", "full", "linspace", "ones", "zeros"})
-# What a shape and a dtype tell of an array.
+# Attributes that follow from an array's shape and dtype.
 OF_SHAPE = frozenset({"flags", "itemsize", "nbytes", "ndim", "size"})
 # Attributes that are functions of an array, by the functions' names.
 ATTRIBUTES = {"T": "transpose", "imag": "imag", "real": "real"}

@@ -118,16 +118,14 @@ def dropped(
 ) -> Buffer:
     """Returns x with elements set to zero at random, by words of 32 bits from a key's stream 0.
 
+    The result is ``x / (1 - rate)`` where the element's word is at least the rate, as a part of
+    all words, and 0 elsewhere.
+
     Args:
-        xp: the array module.
-        words: its ``random_bits``.
+        xp, words: the array module and its ``random_bits``.
         x: an array of shape ``(*batch, *shape)``.
         key: integers of shape ``(*batch, 2)``.
         rate: the probability of every element to be dropped.
-
-    Returns:
-        An array of x's shape: ``x / (1 - rate)`` where the element's word is at least the rate,
-        as a part of all words, and 0 elsewhere.
     """
     batch = key.shape[:-1]
     shape = getattr(x, "shape", ())[len(batch) :]

@@ -42,12 +42,7 @@ def _sampled(
 ) -> Buffer:
     """Returns the first accepted proposal for every element.
 
-    Args:
-        xp: the array module.
-        key: integers of shape ``(*batch, 2)``.
-        parameters: arrays of shape ``(*batch, *shape)``.
-        propose: what to accept.
-        dtype: the result's.
+    The key has the shape ``(*batch, 2)``, parameters have ``(*batch, *shape)``.
     """
     shape = parameters[0].shape
     keys = xp.asarray(key).astype("uint64").reshape(-1, 2)
@@ -160,8 +155,7 @@ def _inverted(
     """Returns the smallest k whose cumulative probability exceeds a uniform number.
 
     Args:
-        xp: the array module.
-        unit: the uniform numbers.
+        xp, unit: the array module and the uniform numbers.
         first: the probability of 0.
         ratio: ``ratio(k)``: the probability of k over that of k - 1.
         limit: the largest k.
@@ -231,7 +225,7 @@ def _poisson_proposal(xp: ArrayModule, words: Buffer, rate: Buffer) -> tuple[Any
 def random_binomial(xp: ArrayModule, key: Buffer, n: Buffer, p: Buffer) -> Buffer:
     """Returns random numbers of the binomial distribution.
 
-    Where the mean of successes or of failures is below 10 by inversion, elsewhere by transformed
+    A mean of successes or of failures below 10 by inversion; others by transformed
     rejection (BTRS): W. Hörmann, "The generation of binomial random variates", Journal of
     Statistical Computation and Simulation 46, 1993.
 

@@ -62,10 +62,8 @@ def density_polynomial(
 ) -> Any:
     """Returns the polynomial by which the density's mixed derivative differs from it.
 
-    Args:
-        orders: how many times to differentiate by a and by b.
-        levels: the derivatives of the density's logarithm by a and by b.
-        cumulants: those of higher order, by their orders.
+    It takes the orders by a and by b, and of the density's logarithm the first derivatives by a
+    and by b and those of higher order.
     """
     derivatives = {(1, 0): levels[0], (0, 1): levels[1], **cumulants}
     made: dict[tuple[int, int], Any] = {(0, 0): 1.0}

@@ -112,10 +112,7 @@ def gamma_density(xp: ArrayModule, a: Buffer, x: Buffer) -> Buffer:
 def bell(order: int, level: Buffer, cumulants: list[Any]) -> Any:
     """Returns the polynomial by which a density's derivative by a parameter differs from it.
 
-    Args:
-        order: how many times to differentiate.
-        level: the derivative of the density's logarithm.
-        cumulants: the second and further derivatives of its logarithm.
+    It takes the first derivative of the density's logarithm and the further ones.
     """
     made: list[Any] = [1.0]
     for m in range(order):

@@ -21,20 +21,10 @@ if TYPE_CHECKING:
     from ..annotations import ArrayModule, Buffer, DType, DTypeLike
 
 __all__ = [
-    "DROP",
-    "as_arrays",
-    "digamma_gap",
-    "elementwise_in_doubles",
-    "exp_remainder",
-    "integrate",
-    "log_remainder",
-    "loop_dtype",
-    "panel_nodes",
-    "put_where",
-    "real_dtype",
-    "special",
+    "DROP", "as_arrays", "digamma_gap", "elementwise_in_doubles", "exp_remainder", "integrate",
+    "log_remainder", "loop_dtype", "panel_nodes", "put_where", "real_dtype", "special",
     "stirling_error",
-]
+]  # fmt: skip
 
 # An integrand is followed until it has fallen by this factor's logarithm: 3e-20.
 DROP = 45.0
@@ -154,12 +144,9 @@ def integrate(
 ) -> Any:
     """Integrates from 0 to a length, for every element at once.
 
-    Args:
-        xp: the array module.
-        integrand: takes distances, an axis of nodes behind that of the elements.
-        length: of every element's interval.
-        logarithmic: whether to integrate over ``log(1 + distance)``: for what changes both within
-            a distance of 1 and over the whole of a long interval.
+    The integrand takes distances, with an axis of nodes behind that of the elements. A logarithmic
+    integral, over ``log(1 + distance)``, is for an integrand that changes both within a distance
+    of 1 and over the whole of a long interval.
     """
     places, weights = panel_nodes(device_of(length))
     if logarithmic:

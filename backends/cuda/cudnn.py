@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from ..annotations import GeometryLike
 
 __all__ = [
-    *("attention", "attention_grad", "available", "convolved", "describe", "places_of"),
+    "attention", "attention_grad", "available", "convolved", "describe", "places_of",
     "takes_attention",
-]
+]  # fmt: skip
 
 alloc = cupy.cuda.alloc
 get_current_stream = cupy.cuda.get_current_stream

@@ -19,9 +19,9 @@ import cupy
 from ..annotations import DType
 
 __all__ = [
-    *("BLOCK_THREADS", "COMPILER_OPTIONS", "CUDA_KERNELS", "C_FLOATS", "SMALL_BLOCK_THREADS"),
-    *("WIDEST_LOAD_BYTES", "Kernel", "c_type", "is_contiguous", "source"),
-]
+    "BLOCK_THREADS", "COMPILER_OPTIONS", "CUDA_KERNELS", "C_FLOATS", "SMALL_BLOCK_THREADS",
+    "WIDEST_LOAD_BYTES", "Kernel", "c_type", "is_contiguous", "source",
+]  # fmt: skip
 
 SOURCES = Path(__file__).with_name("kernels")
 HEADERS = Path(__file__).with_name("include")
@@ -119,8 +119,7 @@ class Kernel:
 
         Args:
             types: the template's arguments.
-            grid: the number of blocks, or up to three of them.
-            block: the number of threads of a block.
+            grid, block: the number of blocks, or up to three of them, and of a block's threads.
             args: CuPy arrays for pointers (0 for none), Python integers and floats, NumPy
                 arrays for tables.
             shared: bytes of dynamic shared memory.

@@ -14,15 +14,8 @@ from .launch import WIDEST_LOAD_BYTES, c_type
 from .strides import common_stride
 
 __all__ = [
-    "ROW_INSTANCES",
-    "geometry",
-    "inexact",
-    "limit",
-    "row_strides",
-    "shared_out",
-    "wide",
-    "width",
-]
+    "ROW_INSTANCES", "geometry", "inexact", "limit", "row_strides", "shared_out", "wide", "width",
+]  # fmt: skip
 
 # The template arguments that kernels over real dtypes are compiled for, with and without packs.
 ROW_INSTANCES = tuple(
@@ -42,11 +35,7 @@ def limit(name: str, device: int) -> int:
 
 
 def inexact(x: ndarray) -> ndarray:
-    """Returns a real floating-point array as it is, of integers one of ``float64``.
-
-    Raises:
-        TypeError: it is complex.
-    """
+    """Returns a real floating-point array as it is, of integers one of ``float64``."""
     dtype = x.dtype
     if dtype.char in "efd" or dtype.kind == "V":
         return x
@@ -95,14 +84,10 @@ def packs_of(length: int, n: int) -> int:
 
 
 def shared_out(length: int, n: int, most: int) -> tuple[int, int] | None:
-    """Returns how many lanes of a warp have a row between them, and how many packs each of them.
+    """Returns how many lanes of a warp share a row of packs of n, and how many packs each has.
 
-    Both are powers of two. Where there are packs at all, four lanes read a whole sector of memory.
-
-    Args:
-        length: the row's.
-        n: how many elements a pack has.
-        most: how many packs a lane may have; where those of a warp are too few, there is None.
+    Both are powers of two. Four lanes read a whole sector of memory, if there are packs at all.
+    None stands for rows of more packs than a warp's lanes have at most.
     """
     packs = 1 << max(packs_of(length, n) - 1, 0).bit_length()
     least = WIDEST_LOAD_BYTES // 4 if n > 1 else 32
@@ -113,8 +98,8 @@ def shared_out(length: int, n: int, most: int) -> tuple[int, int] | None:
 def geometry(dtype: DType, count: int, length: int, n: int) -> tuple[int, int, int]:
     """Returns the numbers of blocks and of threads, and whether every warp has a row of its own.
 
-    Rows of whole packs are taken to begin on boundaries; one that does not has a pack more, and
-    where the threads' registers are full it is read again instead of being kept.
+    Rows of whole packs are taken to begin on boundaries. One that does not has a pack more. If the
+    threads' registers are full, it is read again instead of being kept.
     """
     packs = packs_of(length, n)
     mates = -(-packs * n * max(dtype.itemsize, 4) // KEPT_ROW_BYTES)

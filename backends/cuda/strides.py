@@ -22,12 +22,7 @@ def strides_of(x: cupy.ndarray) -> Shape:
 
 
 def strides_without_gaps(shape: Sequence[int], channels_last: bool = False) -> Shape:
-    """Returns the strides of an array without gaps, in elements.
-
-    Args:
-        shape: the array's.
-        channels_last: whether its second axis lies innermost in memory.
-    """
+    """Returns the strides of an array without gaps, in elements; channels are the second axis."""
     order = [0, *range(2, len(shape)), 1] if channels_last else range(len(shape))
     out = [0] * len(shape)
     stride = 1

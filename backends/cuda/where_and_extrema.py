@@ -39,7 +39,7 @@ RAISED = cupy.ElementwiseKernel(
 LOG_RATIO = of_two("log_ratio", "out = x == y && isinf(y) ? (x < T(0) ? x : T(0)) : T(x - y)")
 LOGADDEXP = of_two(
     "logaddexp",
-    # Where both are the same infinity, their difference would be NaN.
+    # The difference of an infinity and itself would be NaN.
     "out = x == y ? T(x + log(2.0)) : T((x > y || x != x ? x : y) + log1p(exp(-abs(x - y))))",
 )
 # As in NumPy, the rest is exact, and the quotient is computed without it.
@@ -96,11 +96,7 @@ def _as_int16(x: GpuOperand, dtype: DType) -> ndarray:
 
 
 def power(x: GpuOperand, y: Any) -> ndarray:
-    """Returns ``x`` to the power ``y``; small integer powers of floats are products.
-
-    Raises:
-        ValueError: an integer to a negative one.
-    """
+    """Returns ``x`` to the power ``y``; small integer powers of floats are products."""
     if type(y) not in REAL_PYTHON_NUMBERS or not isinstance(x, cupy.ndarray):
         return cupy.power(x, y)
     if x.dtype.kind in "iu" and type(y) is int and y < 0:

@@ -12,9 +12,9 @@ from types import CodeType, FunctionType
 from typing import Any
 
 __all__ = [
-    *("CODE", "begins", "check_function", "complain", "entry"),
-    *("guarded", "is_entry", "registering", "wrap_methods"),
-]
+    "CODE", "begins", "check_function", "complain", "entry", "guarded", "is_entry", "registering",
+    "wrap_methods",
+]  # fmt: skip
 
 
 def complain(error: Exception, *call: Any) -> None:

@@ -78,7 +78,7 @@ def tidy(error: BaseException) -> None:
             each.__cause__ = cause = None
             each.__suppress_context__ = True
         if context is not None and _is_inner(context):
-            # Whoever keeps the error would keep all that those frames have.
+            # An error that is kept would keep all that those frames have.
             each.__context__ = context = None
             each.__suppress_context__ = True
         each = cause if cause is not None or each.__suppress_context__ else context

@@ -91,7 +91,7 @@ def cholesky(a: ndarray) -> ndarray:
     if not a.size:
         return a.copy()
     found = cupy.linalg.cholesky(0.5 * (a + cupy.conj(cupy.swapaxes(a, -1, -2))))
-    # Where the algorithm stops, it leaves a number that has no real root.
+    # An algorithm that stops leaves a number that has no real root.
     positive = (cupy.diagonal(found, 0, found.ndim - 2, found.ndim - 1).real > 0).all(axis=-1)
     return cupy.where(positive[..., None, None], found, cupy.nan)
 

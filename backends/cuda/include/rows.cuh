@@ -31,7 +31,7 @@ template <typename T, int N> struct row_of {
 };
 
 // Reads K packs, a width apart, before the first is used, so that they are on their way at the
-// same time. What is not in the row becomes `fill`.
+// same time. Places outside of the row become `fill`.
 template <typename T, int N, int K>
 __device__ __forceinline__ void load(const row_of<const T, N> &row, index_t first, index_t width,
                                      pack<T, N> (&out)[K], T fill) {

@@ -1,7 +1,7 @@
 // Running sums, products and linear recurrences along an axis, and shifts along it.
 //
-// A line is what lies along the axis at one place of all others. What the elements up to one combine
-// to is a state; states combine in the order of the elements, which need not be commutative.
+// A line lies along the axis at one place of all others. The elements up to one combine to a state.
+// States combine in the order of the elements: their combination may not commute.
 #include "common.cuh"
 #include "complex.cuh"
 

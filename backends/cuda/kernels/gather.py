@@ -27,14 +27,8 @@ GATHER = Kernel(
 def index(x: GpuOperand, *indices: ndarray, key: KeyLike) -> ndarray:
     """Returns ``x[key]``.
 
-    What index arrays on the device name out of bounds wraps around: to raise, the host would have
-    to wait.
-
-    Args:
-        x: the array.
-        indices: the index arrays.
-        key: ``native``, the key, ``arrays``, how many index arrays it takes, and
-            ``fill(indices)``, the key with those in their places.
+    Index arrays on the device wrap around where they are out of bounds: to raise, the host would
+    have to wait.
     """
     array: ndarray = x if type(x) is ndarray else cupy.asarray(x)
     if indices:

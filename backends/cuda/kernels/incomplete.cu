@@ -1,6 +1,5 @@
 // Derivatives of incomplete gamma and beta functions by their parameters, an element a thread, in
-// double precision. What is integrated, and why, is said where NumPy's are: special_gamma.py and
-// special_beta.py.
+// double precision. NumPy's, in special_gamma.py and special_beta.py, say what is integrated and why.
 #include "common.cuh"
 #include "remainders.cuh"
 #include "zeta.cuh"

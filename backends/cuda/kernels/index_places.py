@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from ...annotations import KeyLike
 
 __all__ = [
-    *("CODES", "IndexedPlaces", "Pointer", "broadcast", "key_on_device"),
-    *("located", "pointed", "rows_grid", "uploaded"),
-]
+    "CODES", "IndexedPlaces", "Pointer", "broadcast", "key_on_device", "located", "pointed",
+    "rows_grid", "uploaded",
+]  # fmt: skip
 
 # The numbers of index arrays' dtypes in kernels. Indices of 2^63 and more do not occur.
 CODES = {"int64": 0, "uint64": 0, "int32": 1, "int16": 2, "int8": 3, "uint32": 4, "uint16": 5,
@@ -83,9 +83,8 @@ def taken_apart(
 ) -> tuple[int, list[tuple[int, int]], list[tuple[int, int]], int]:
     """Applies a key but for its index arrays.
 
-    Returns:
-        The offset, length and stride of the axes that slices leave and of those that index arrays
-        index, and before which of the first the axes of index arrays stand, by NumPy's rule.
+    Returns the offset, length and stride of the axes that slices leave and of those that index
+    arrays index, and before which of the first the axes of index arrays stand, by NumPy's rule.
     """
     offset, axis, place, left = 0, 0, -1, False
     others: list[tuple[int, int]] = []
@@ -134,11 +133,11 @@ def located(
     """Returns where elements lie; None where they do not have the form that kernels know.
 
     Args:
-        key: the static part of the key, with index arrays.
-        shape, strides: of the array.
+        key: the key, with index arrays.
+        shape, strides: the array's.
         advanced: the shape to which the index arrays broadcast.
-        values, value_strides: of what belongs to the elements, which broadcasts; by default it is
-            C-contiguous.
+        values, value_strides: the shape and strides of the elements' values, which broadcast;
+            C-contiguous by default.
     """
     offset, others, axes, place = taken_apart(key.native, shape, strides)
     lengths = (*[n for n, _ in others[:place]], *advanced, *[n for n, _ in others[place:]])
@@ -164,13 +163,7 @@ def key_on_device(
 ) -> tuple[KeyLike, list[ndarray]]:
     """Returns a key and its index arrays on the device; plain numbers become a part of the key.
 
-    Args:
-        key: the static part.
-        indices: arrays on the device or the host, and numbers.
-        shape: that of the array that they index.
-
-    Raises:
-        IndexError: an index that the host knows is out of bounds.
+    An index that the host knows is an ``IndexError`` if it is out of bounds of the array's shape.
     """
     if all(type(index) is cupy.ndarray for index in indices):
         return key, list(indices)

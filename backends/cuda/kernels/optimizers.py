@@ -67,18 +67,17 @@ def largest_table() -> int:
 
 
 def updated_parameters(rule: str, columns: Columns, numbers: Sequence[float]) -> Columns:
-    """Returns parameters after an update, and what is remembered of them.
+    """Returns parameters after an update, and the arrays that are remembered of them.
 
     Args:
         rule: the name of the algorithm.
-        columns: the parameters, their gradients, and a column for each thing remembered of them,
-            all of the parameter's shape.
-        numbers: what the rule needs in this step.
+        columns: the parameters, their gradients, and a column for each remembered array, all of
+            the parameter's shape.
+        numbers: the rule's numbers in this step.
 
     Returns:
-        A column of the new values and one for each thing remembered, in arrays of their own; in
-        all of them None for a parameter whose dtype is complex or none of a float, or whose memory
-        has another, or is on another device.
+        A column of the new values and one for each remembered array. All have None for a parameter
+        that is not of real floats, or whose remembered arrays have another dtype or device.
     """
     fresh: Columns = [[None] * len(columns[0]) for _ in columns[1:]]
     for (device, dtype), members in _updatable_groups(columns).items():
@@ -137,7 +136,7 @@ def _dense(x: ndarray, dtype: DType) -> ndarray:
 def _launched(rule: str, columns: Columns, dtype: DType, numbers: Sequence[float]) -> Columns:
     """Returns the new values and memory of parameters of one dtype, on the current device."""
     count = len(columns[0])
-    # Only a gradient may have another dtype. What is made here lives until the launch.
+    # Only a gradient may have another dtype. Arrays that are made here live until the launch.
     cast = [g.dtype for g in columns[1]].count(dtype) < count
     if cast or not all(all(map(is_contiguous, column)) for column in columns):
         columns = [[_dense(x, dtype) for x in column] for column in columns]

@@ -185,9 +185,9 @@ def pooling_launch(
 
     Args:
         name: the primitive.
-        windows: ``window``, ``stride`` and ``padding`` for each spatial axis.
-        below: the spatial shape of the result, if that is what the windows lie over; None where it
-            has an element for each of them, and the operand is below.
+        windows: the windows along each spatial axis.
+        below: the spatial shape of the result, if the windows lie over it; None where it has an
+            element for each of them, and they lie over the operand.
         packs: whether several channels may be loaded at once, if they lie side by side.
         padding: whether means count the padding.
         operand, dtype, strides: the shape, the dtype and the strides of the first operand.

@@ -69,14 +69,8 @@ PUT = Kernel(
 def scatter_add(*operands: GpuOperand, shape: tuple[int, ...], keys: Sequence[KeyLike]) -> ndarray:
     """Adds values into one array of zeros, each at its own key.
 
-    Args:
-        operands: the values for each key, then the index arrays of all keys in order.
-        shape: the result's shape.
-        keys: for each of the values ``native``, the key, ``arrays``, how many index arrays it
-            takes, and ``fill(indices)``, the key with those in their places.
-
-    Returns:
-        An array of that shape, of the first values' dtype.
+    Operands are the values for each key, then the index arrays of all keys in order; the result
+    has the first values' dtype.
     """
     start = len(keys)
     parts = []
@@ -116,14 +110,7 @@ def zeros_with(
 
 
 def index_add(x: GpuOperand, v: GpuOperand, *indices: ndarray, key: KeyLike) -> ndarray:
-    """Returns a copy of an array with values added at a key.
-
-    Args:
-        x: the array.
-        v: what to add, of a shape that broadcasts to that of ``x[key]``.
-        indices: the index arrays.
-        key: as for ``scatter_add``.
-    """
+    """Returns a copy of an array with values, which broadcast, added at a key."""
     x = array_of(x)
     key, arrays = key_on_device(key, indices, x.shape)
     if not arrays:
@@ -291,16 +278,9 @@ def values_in(v: GpuOperand, dtype: DType) -> ndarray:
 def arranged(
     out: ndarray, values: ndarray, key: KeyLike, arrays: Sequence[ndarray], in_parts: bool = False
 ) -> tuple[ndarray, ndarray, IndexedPlaces, Pointer] | None:
-    """Returns an array and values with where they lie, in a form that kernels know.
+    """Returns a C-contiguous array and values for elements of it, with the places of both.
 
-    Args:
-        out: the array, C-contiguous.
-        values: broadcast to the elements.
-        key, arrays: which elements.
-        in_parts: whether complex numbers become two real ones.
-
-    Returns:
-        None where there are no elements.
+    None stands for no elements. Complex numbers may become two real ones.
     """
     advanced = broadcast(arrays)
     strides = strides_of(out)

@@ -45,8 +45,7 @@ def combined(
         operation: the name of the functor: ``plus``, ``times``, ``smaller`` or ``larger``.
         out: the array, C-contiguous.
         values: of its dtype; of float16 or bfloat16 also for an array of float32.
-        places: where the elements and their values lie.
-        pointer: which ones.
+        places, pointer: the places of the elements and their values.
     """
     outer, outer_stride, outer_step = places.outer
     columns, column_stride, column_step = places.inner

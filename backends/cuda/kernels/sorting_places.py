@@ -27,13 +27,7 @@ MOVE = Kernel("sorting_places", "move_digits", "ppplll")
 
 
 def sorted_places(pointer: Pointer, count: int, shift: int) -> ndarray:
-    """Returns places with the number of each in the lower bits, sorted.
-
-    Args:
-        pointer: the places.
-        count: how many there are.
-        shift: how many bits their numbers take.
-    """
+    """Returns so many places, each with its number in the lower ``shift`` bits, sorted."""
     out = cupy.empty(count, np.uint64)
     bits = (pointer.limit - 1).bit_length()
     if count <= MOST_RANKED_PLACES:

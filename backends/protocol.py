@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BACKENDS", "BY_BUFFER", "Backend", "BackendUnavailable", "DeviceError", "Loop", "Plan",
-    "get", "info", "loaded", "no_device", "operands_apart", "operands_on_one_device", "register", "to_host",
-    "when_registered",
+    "get", "info", "loaded", "no_device", "operands_apart", "operands_on_one_device", "register",
+    "to_host", "when_registered",
 ]  # fmt: skip
 
 

@@ -6,8 +6,8 @@ Every operation is a primitive found in the registry, so that this module knows 
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import ref
 
 import numpy as np
@@ -26,7 +26,6 @@ from .bytecode import stores_item
 from .errors import (
     ConcretizationError,
     ImmutableArrayError,
-    ShapeError,
     TracerConversionError,
     describe,
     message,
@@ -48,6 +47,7 @@ else:
     from .registry import registry as ops
 
 __all__ = ["Array", "Tracer", "concrete", "is_unknown", "unknown_behind"]
+PythonNumber = TypeVar("PythonNumber", bool, int, float, complex)
 NUMBER_CONVERSIONS = ("complex()", "float()", "int()")
 # Conversions of which a derivative is expected; that of int() is zero.
 DIFFERENTIABLE = ("complex()", "float()", ".item()", ".tolist()", "pickle")
@@ -55,6 +55,21 @@ DIFFERENTIABLE = ("complex()", "float()", ".item()", ".tolist()", "pickle")
 
 def index_signature(x: Any, key: Any, /) -> Any:
     """Stands for the signature of ``x[key]``."""
+
+
+def conversion(kind: Callable[[Any], PythonNumber]) -> Callable[[Any], PythonNumber]:
+    """Returns the method by which an array becomes a number of Python's."""
+    name = kind.__name__
+    asked = f"{name}()"
+
+    def method(self: Array) -> PythonNumber:
+        try:
+            return kind(concrete(self, asked))
+        except Exception as error:
+            complain(error, kind, name, (self,), {})
+            raise
+
+    return method
 
 
 class Array(Operators, Methods, NumpyProtocols, ForeignNames, Shaped):
@@ -114,15 +129,11 @@ class Array(Operators, Methods, NumpyProtocols, ForeignNames, Shaped):
     def mT(self) -> Self:
         """The array with its last two axes swapped."""
         try:
+            if self.ndim < 2:
+                fix = "x[:, None] is a vector as a column, x[None] as a row"
+                raise misfit(f".mT swaps two axes, but {describe(self)} has fewer", fix)
             return ops.swapaxes(self, -1, -2)
         except Exception as error:
-            if self.ndim > 1:
-                tidy(error)
-                raise
-        try:
-            fix = "x[:, None] is a vector as a column, x[None] as a row"
-            raise misfit(f".mT swaps two axes, but {describe(self)} has fewer", fix)
-        except ShapeError as error:
             tidy(error)
             raise
 
@@ -194,33 +205,10 @@ class Array(Operators, Methods, NumpyProtocols, ForeignNames, Shaped):
     def __contains__(self, item: Any) -> bool:
         return item is not None and bool(ops.any(self == item))
 
-    def __bool__(self) -> bool:
-        try:
-            return bool(concrete(self, "bool()"))
-        except Exception as error:
-            complain(error, bool, "bool", (self,), {})
-            raise
-
-    def __int__(self) -> int:
-        try:
-            return int(concrete(self, "int()"))
-        except Exception as error:
-            complain(error, int, "int", (self,), {})
-            raise
-
-    def __float__(self) -> float:
-        try:
-            return float(concrete(self, "float()"))
-        except Exception as error:
-            complain(error, float, "float", (self,), {})
-            raise
-
-    def __complex__(self) -> complex:
-        try:
-            return complex(concrete(self, "complex()"))
-        except Exception as error:
-            complain(error, complex, "complex", (self,), {})
-            raise
+    __bool__ = conversion(bool)
+    __int__ = conversion(int)
+    __float__ = conversion(float)
+    __complex__ = conversion(complex)
 
     def __index__(self) -> int:
         try:

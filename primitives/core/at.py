@@ -96,9 +96,7 @@ class Update(Generic[ArrayT]):
         """Returns the array with the elements multiplied."""
         return self._updated("multiply", values, options)
 
-    def mul(self, values: AnyOperand, **options: Any) -> ArrayT:
-        """Returns the array with the elements multiplied: `multiply`."""
-        return self._updated("multiply", values, options)
+    mul = multiply
 
     def divide(self, values: AnyOperand, **options: Any) -> ArrayT:
         """Returns the array with the elements divided; by all values of repeated indices."""

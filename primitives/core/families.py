@@ -130,14 +130,16 @@ def _elementwise_document(arity: int, declared: dict[str, Any]) -> str | None:
         described = {", ".join("xyz"[:arity]): "arrays whose shapes broadcast, or numbers."}
         returns = "An array of the shape to which the arguments broadcast."
         raises = "ShapeError: their shapes do not broadcast."
-    return document(
-        declared.pop("doc", None),
-        declared.pop("arguments", described) | declared.pop("options", {}),
-        returns,
-        raises,
-        declared.pop("example", ""),
-        declared.pop("source", ""),
-    )
+    described = declared.pop("arguments", described) | declared.pop("options", {})
+    return _documented(declared, described, returns, raises)
+
+
+def _documented(
+    declared: dict[str, Any], arguments: dict[str, str], returns: str, raises: str
+) -> str | None:
+    """Returns the docstring of a declaration, whose words are taken out of it."""
+    text, example, source = (declared.pop(key, None) for key in ("doc", "example", "source"))
+    return document(text, arguments, returns, raises, example or "", source or "")
 
 
 def elementwise(
@@ -411,16 +413,14 @@ def reduction(
         Sample(Operand(shape, domain), **prepare(shape, axis, keepdims=keepdims)[1])
         for shape, axis, keepdims in shapes
     ]
-    doc = document(
-        declared.pop("doc", None),
+    doc = _documented(
+        declared,
         {"a": "an array.", "axis": "the axis or axes to reduce; all of them by default."}
         | declared.pop("options", {})
         | {"keepdims": "whether the reduced axes stay, with length 1."}
         | (SELECTION if "optional" in declared else {}),
         "An array without the reduced axes.",
         "numpy.exceptions.AxisError: a has no such axis.",
-        declared.pop("example", ""),
-        declared.pop("source", ""),
     )
     return Reduction(
         name,
@@ -471,14 +471,9 @@ def along(
         returns: the result's shape and dtype.
         declared: what else ``Primitive`` takes; documented as ``elementwise`` is.
     """
-    doc = document(
-        declared.pop("doc", None),
-        ({} if options and "a" in options else {"x": "an array."}) | (options or {}),
-        returns,
-        "numpy.exceptions.AxisError: there is no such axis.",
-        declared.pop("example", ""),
-        declared.pop("source", ""),
-    )
+    described = {} if options and "a" in options else {"x": "an array."}
+    raises = "numpy.exceptions.AxisError: there is no such axis."
+    doc = _documented(declared, described | (options or {}), returns, raises)
     return Primitive(
         name,
         family="along",

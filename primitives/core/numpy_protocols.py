@@ -195,7 +195,7 @@ class NumpyProtocols(ArrayAttributes):
                 target = args[0] if args else next(named, None)
                 refuse_writing(f"numpy.{name}", target, (args[1:], kwargs), WRITING_FUNCTIONS[name])
             elif name in SHAPE_FUNCTIONS:
-                return func(*_stand_ins(args), **_stand_ins(kwargs))
+                return func(*with_arrays_as(args, stand_in), **with_arrays_as(kwargs, stand_in))
             return on_values(func, args, kwargs, f"{func.__module__}.{name}")
         except Exception as error:
             tidy(error)
@@ -383,32 +383,32 @@ def on_values(
     Raises:
         TracerConversionError: an argument is a tracer, whose derivative would get lost.
     """
-    plain_args = _plain_values(args, name)
-    return function(*plain_args, **_plain_values(kwargs, name))
+
+    def plain_value(x: Any) -> Any:
+        known = unlazy(x)
+        if is_tracer(known):
+            raise conversion_error(known, name)
+        return known.__array__()
+
+    return function(
+        *with_arrays_as(args, plain_value), **with_arrays_as(kwargs, plain_value)
+    )
 
 
-def _stand_ins(x: Any) -> Any:
-    """Returns arguments with every array replaced by one of its shape and dtype."""
+def with_arrays_as(x: Any, replace: Callable[[Any], Any]) -> Any:
+    """Returns nested arguments with every array of ours replaced."""
     if isinstance(x, NumpyProtocols):
-        return np.broadcast_to(np.empty((), x.dtype), x.shape)
+        return replace(x)
     if isinstance(x, tuple | list):
-        return type(x)(_stand_ins(item) for item in x)
+        return type(x)(with_arrays_as(item, replace) for item in x)
     if isinstance(x, dict):
-        return {key: _stand_ins(item) for key, item in x.items()}
+        return {key: with_arrays_as(item, replace) for key, item in x.items()}
     return x
 
 
-def _plain_values(x: Any, name: str) -> Any:
-    if isinstance(x, NumpyProtocols):
-        x = unlazy(x)
-        if is_tracer(x):
-            raise conversion_error(x, name)
-        return x.__array__()
-    if isinstance(x, tuple | list):
-        return type(x)(_plain_values(item, name) for item in x)
-    if isinstance(x, dict):
-        return {key: _plain_values(item, name) for key, item in x.items()}
-    return x
+def stand_in(x: AnyArray) -> Buffer:
+    """Returns a NumPy array of the shape and dtype of an array."""
+    return np.broadcast_to(np.empty((), x.dtype), x.shape)
 
 
 def conversion_error(tracer: Any, asked_by: str = "") -> Exception:

@@ -122,16 +122,12 @@ def leave_to_its_class(x: Any) -> None:
     """
     frame: FrameType | None = frame_at(2)
     while frame is not None and module_of(frame).startswith("functensor."):
-        if frame.f_code in ASKING:
+        if frame.f_code in OPERATOR_CODES:
             known = frame.f_locals
-            own = is_of_pandas(x) or has_own(type(x), REFLECTED[known["name"]])
+            # Pandas leaves its reflected operator to the array, which is to give it back.
+            asked = frame.f_code is not TURNED.__code__
+            own = is_of_pandas(x) or (asked and has_own(type(x), REFLECTED[known["name"]]))
             if own and is_array(known["self"]):
-                raise OperandError(f"{type(x).__name__} has operators of its own")
-            return
-        if frame.f_code is TURNED.__code__:
-            # Pandas has left its operator to the array, which is to give it back.
-            known = frame.f_locals
-            if is_of_pandas(x) and is_array(known["self"]):
                 raise OperandError(f"{type(x).__name__} has operators of its own")
             return
         frame = frame.f_back
@@ -178,7 +174,7 @@ ASKER: Any
 TURNED: Any
 ASKER, TURNED = binary_operator("add")
 COMPARER: Any = equality("equal", unequal=False)
-ASKING = {ASKER.__code__, COMPARER.__code__}
+OPERATOR_CODES = {ASKER.__code__, TURNED.__code__, COMPARER.__code__}
 
 
 class Operators:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -58,17 +59,26 @@ def quick_operators(
             return Int(out)
         return computed_number(name, x, y)
 
+    return operator_pair(found)
+
+
+def operator_pair(compute: NumberOperation) -> tuple[NumberOperation, NumberOperation]:
+    """Returns an operator of numbers and its reflection.
+
+    They leave all else to the other operand's class.
+    """
+
     def applied(self: ComputingNumber, other: Any) -> Any:
         kind = type(other)
         if kind not in PYTHON_NUMBERS and kind not in BASES:
             return NotImplemented
-        return found(as_python_number(self), as_python_number(other))
+        return compute(as_python_number(self), as_python_number(other))
 
     def reflected(self: ComputingNumber, other: Any) -> Any:
         kind = type(other)
         if kind not in PYTHON_NUMBERS and kind not in BASES:
             return NotImplemented
-        return found(as_python_number(other), as_python_number(self))
+        return compute(as_python_number(other), as_python_number(self))
 
     return applied, reflected
 
@@ -80,26 +90,9 @@ def float_quotient(x: Any, y: Any) -> float | None:
     return float(x) / float(y)
 
 
-def number_operator(name: str) -> NumberOperation:
-    """Returns an operator of numbers, which leaves all else to the other operand's class."""
-
-    def operator(self: ComputingNumber, other: Any) -> Any:
-        if type(other) not in PYTHON_NUMBERS and not isinstance(other, ComputingNumber):
-            return NotImplemented
-        return computed_number(name, as_python_number(self), as_python_number(other))
-
-    return operator
-
-
-def reflected_operator(name: str) -> NumberOperation:
-    """Returns the same for a number that stands behind the operator."""
-
-    def operator(self: ComputingNumber, other: Any) -> Any:
-        if type(other) not in PYTHON_NUMBERS and not isinstance(other, ComputingNumber):
-            return NotImplemented
-        return computed_number(name, as_python_number(other), as_python_number(self))
-
-    return operator
+def number_operators(name: str) -> tuple[NumberOperation, NumberOperation]:
+    """Returns an operator of numbers and its reflection, which a primitive computes."""
+    return operator_pair(partial(computed_number, name))
 
 
 def unary_number_operator(name: str) -> Callable[[Any], Any]:
@@ -120,9 +113,8 @@ class ComputingNumber:
     __sub__, __rsub__ = quick_operators("subtract", operator.sub)
     __mul__, __rmul__ = quick_operators("multiply", operator.mul)
     __truediv__, __rtruediv__ = quick_operators("divide", float_quotient)
-    __floordiv__ = number_operator("floor_divide")
-    __rfloordiv__ = reflected_operator("floor_divide")
-    __mod__, __rmod__ = number_operator("remainder"), reflected_operator("remainder")
+    __floordiv__, __rfloordiv__ = number_operators("floor_divide")
+    __mod__, __rmod__ = number_operators("remainder")
     __neg__, __abs__ = unary_number_operator("negative"), unary_number_operator("abs")
 
     def __pow__(self, other: Number, modulo: int | None = None) -> Any:
@@ -157,7 +149,7 @@ class ComputingNumber:
         return fun(*as_python_numbers(args), **plain)
 
 
-power, powered = number_operator("power"), reflected_operator("power")
+power, powered = number_operators("power")
 
 
 class Int(ComputingNumber, int):
@@ -165,11 +157,11 @@ class Int(ComputingNumber, int):
 
     __slots__ = ()
 
-    __and__, __rand__ = number_operator("bitwise_and"), reflected_operator("bitwise_and")
-    __or__, __ror__ = number_operator("bitwise_or"), reflected_operator("bitwise_or")
-    __xor__, __rxor__ = number_operator("bitwise_xor"), reflected_operator("bitwise_xor")
-    __lshift__, __rlshift__ = number_operator("left_shift"), reflected_operator("left_shift")
-    __rshift__, __rrshift__ = number_operator("right_shift"), reflected_operator("right_shift")
+    __and__, __rand__ = number_operators("bitwise_and")
+    __or__, __ror__ = number_operators("bitwise_or")
+    __xor__, __rxor__ = number_operators("bitwise_xor")
+    __lshift__, __rlshift__ = number_operators("left_shift")
+    __rshift__, __rrshift__ = number_operators("right_shift")
     __invert__ = unary_number_operator("invert")
 
 

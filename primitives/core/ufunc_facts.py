@@ -201,17 +201,7 @@ class Ufunc:
             f"np.{self.name}(x) is done to each"
         )
 
-    def accumulate(self, x: ArrayLike, /, *args: Any, **options: Any) -> Array:
-        """Refuses as `reduce`."""
-        return Ufunc.reduce(self, x)
-
-    def reduceat(self, x: ArrayLike, /, *args: Any, **options: Any) -> Array:
-        """Refuses as `reduce`."""
-        return Ufunc.reduce(self, x)
-
-    def outer(self, x: ArrayLike, /, *args: Any, **options: Any) -> Array:
-        """Refuses as `reduce`."""
-        return Ufunc.reduce(self, x)
+    accumulate = reduceat = outer = reduce
 
 
 class BinaryMethods(Ufunc):

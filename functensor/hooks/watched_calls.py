@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..custom.rules import CustomCall
 from ..primitives.core.buffers import owned, wrap
-from ..primitives.core.errors import RuleResultError, describe, message
+from ..primitives.core.errors import RuleResultError, describe, failure
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.shape_dtype import shape_dtype
 from ..primitives.core.trace import Trace
@@ -70,13 +70,11 @@ class Watcher:
     def checked(self, new: list[Any], old: list[Any]) -> list[Any]:
         """Returns what a hook gave in place of cotangents, checked against them."""
         if len(new) != len(old):
-            raise RuleResultError(
-                message(
-                    f"the backward hook on {self.op.name} returned {len(new)} cotangents for "
-                    f"{len(old)} operands",
-                    fix="return one for each of grad_inputs, or None to change nothing",
-                    number=9,
-                )
+            raise failure(
+                RuleResultError,
+                f"the backward hook on {self.op.name} returned {len(new)} cotangents for "
+                f"{len(old)} operands",
+                fix="return one for each of grad_inputs, or None to change nothing",
             )
         return [
             None if n is None else n if o is None else replacement(self.op, n, o)
@@ -267,11 +265,9 @@ def cotangents_of(
 def replacement(op: Any, new: Any, old: Any) -> Value:
     """Returns what a hook gave in place of a value, checked against it."""
     if getattr(new, "shape", ()) != old.shape or shape_dtype(new).dtype != old.dtype:
-        raise RuleResultError(
-            message(
-                f"a hook on {op.name} returned {describe(new)} in place of {describe(old)}",
-                fix="return an array of the same shape and dtype, or None to change nothing",
-                number=9,
-            )
+        raise failure(
+            RuleResultError,
+            f"a hook on {op.name} returned {describe(new)} in place of {describe(old)}",
+            fix="return an array of the same shape and dtype, or None to change nothing",
         )
     return wrap(owned(new))

@@ -17,7 +17,7 @@ from ..backends.errors.tracebacks import tidy
 from ..backends.errors.words import WRAPPER_CODES
 from ..primitives.core.array import Array, Tracer
 from ..primitives.core.augmented_assignment import SYMBOLS, watch
-from ..primitives.core.errors import ImmutableArrayError, message
+from ..primitives.core.errors import ImmutableArrayError, failure
 from ..primitives.core.patching import patch
 from ..primitives.core.reference_counts import ONE_NAME, ONE_NAME_TWICE
 from ..primitives.core.registry import registry as ops
@@ -87,14 +87,12 @@ class Aliases:
         alone = ONE_NAME_TWICE if x is y else ONE_NAME
         if 0 < held <= alone and not self.sees_others(x):
             return None
-        return ImmutableArrayError(
-            message(
-                f"x {symbol} y: of a tensor it writes into memory that another variable sees too, "
-                f"but x is its traced value ({x.describe()}), which is immutable",
-                fix=f"x = x {symbol[:-1]} y, where the other is not to change; base = "
-                "base.at[i].set(x), where x is a view of it",
-                number=3,
-            )
+        return failure(
+            ImmutableArrayError,
+            f"x {symbol} y: of a tensor it writes into memory that another variable sees too, "
+            f"but x is its traced value ({x.describe()}), which is immutable",
+            fix=f"x = x {symbol[:-1]} y, where the other is not to change; base = "
+            "base.at[i].set(x), where x is a view of it",
         )
 
     def _group(self, x: Any) -> list[Any] | None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..primitives.core.array import Array, Tracer
 from ..primitives.core.buffers import beside, to_buffer
-from ..primitives.core.errors import BackwardError, OperandError, ShapeError, message
+from ..primitives.core.errors import BackwardError, OperandError, ShapeError, failure
 from ..primitives.core.numpy_protocols import conversion_error
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.trace import under
@@ -110,24 +110,20 @@ class InPlace(TorchNames):
     def _change(self, compute: Callable[[], Any], what: str) -> Self:
         """Gives the tensor the value, and the node, of what ``compute`` returns."""
         if isinstance(self.node, LeafNode) and mode.enabled:
-            raise BackwardError(
-                message(
-                    f"{what}: {self.name()}, at version {self._version}, is a leaf that requires "
-                    "grad: a change in place would cut it off from its gradient",
-                    fix="with no_grad(): for an update, or change a copy: y = x.clone()",
-                    number=12,
-                )
+            raise failure(
+                BackwardError,
+                f"{what}: {self.name()}, at version {self._version}, is a leaf that requires "
+                "grad: a change in place would cut it off from its gradient",
+                fix="with no_grad(): for an update, or change a copy: y = x.clone()",
             )
         result = compute()
         if isinstance(result, Tracer) and not isinstance(result, InPlace):
             raise conversion_error(result, what)
         if result.shape != self.shape:
-            raise ShapeError(
-                message(
-                    f"{what}: the result has shape {result.shape}, but {self.name()} keeps its own",
-                    fix="x = x + y makes a new tensor",
-                    number=16,
-                )
+            raise failure(
+                ShapeError,
+                f"{what}: the result has shape {result.shape}, but {self.name()} keeps its own",
+                fix="x = x + y makes a new tensor",
             )
         if result.dtype != self.dtype:
             if not np.can_cast(result.dtype, self.dtype, "same_kind"):

@@ -16,7 +16,7 @@ import numpy as np
 from ..hooks import Registration
 from ..primitives.core.array import Array, Tracer
 from ..primitives.core.buffers import BUFFER_TYPES, owned, to_buffer, wrap
-from ..primitives.core.errors import TracerConversionError, message, user_line
+from ..primitives.core.errors import TracerConversionError, failure, user_line
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.primitive_like import Call, PrimitiveLike
 from ..primitives.core.shape_dtype import INEXACT, result_type
@@ -319,15 +319,13 @@ def lost(what: str) -> TracerConversionError:
     """Returns the error for a tensor that is used where its gradient would get lost."""
     stack = base_trace().stack()
     where = "inside a transformation" if stack else "where a plain array is wanted"
-    return TracerConversionError(
-        message(
-            f"{what} requires grad and was used {where}: its gradient would get lost",
-            under=stack,
-            fix="pass it as an argument of the transformed function, or x.detach()"
-            if stack
-            else "x.detach(), or functensor.numpy.stack for a list of tensors",
-            number=1,
-        )
+    return failure(
+        TracerConversionError,
+        f"{what} requires grad and was used {where}: its gradient would get lost",
+        fix="pass it as an argument of the transformed function, or x.detach()"
+        if stack
+        else "x.detach(), or functensor.numpy.stack for a list of tensors",
+        under=stack,
     )
 
 

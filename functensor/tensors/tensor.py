@@ -26,6 +26,7 @@ from ..primitives.core.errors import (
     MissingGradientWarning,
     NonScalarOutputError,
     TracerConversionError,
+    failure,
     message,
 )
 from ..primitives.core.numpy_protocols import conversion_error
@@ -139,22 +140,18 @@ class Tensor(InPlace):
         """Sets `requires_grad` and returns the tensor."""
         if requires_grad and self.node is None:
             if self.dtype.kind not in INEXACT:
-                raise GradientInputError(
-                    message(
-                        f"requires_grad of {self.name()}: {self.dtype} has no gradient",
-                        fix="Tensor(data, dtype='float32', requires_grad=True)",
-                        number=7,
-                    )
+                raise failure(
+                    GradientInputError,
+                    f"requires_grad of {self.name()}: {self.dtype} has no gradient",
+                    fix="Tensor(data, dtype='float32', requires_grad=True)",
                 )
             self.node = LeafNode(self._data)
         elif not requires_grad and not self.is_leaf:
-            raise BackwardError(
-                message(
-                    f"requires_grad = False on {self.name()}, which is no leaf: it was computed "
-                    f"by {self.grad_fn!r}",
-                    fix="x.detach()",
-                    number=12,
-                )
+            raise failure(
+                BackwardError,
+                f"requires_grad = False on {self.name()}, which is no leaf: it was computed "
+                f"by {self.grad_fn!r}",
+                fix="x.detach()",
             )
         elif not requires_grad:
             self.node = None
@@ -267,12 +264,10 @@ class Tensor(InPlace):
 
     def _receiver(self, what: str) -> Any:
         if self.node is None:
-            raise MissingGradientError(
-                message(
-                    f"{what} of {self.name()}, which will have no gradient: {missing_reason(self)}",
-                    fix="Tensor(data, requires_grad=True)",
-                    number=13,
-                )
+            raise failure(
+                MissingGradientError,
+                f"{what} of {self.name()}, which will have no gradient: {missing_reason(self)}",
+                fix="Tensor(data, requires_grad=True)",
             )
         return receiver_of(self.node, make=True)
 
@@ -288,14 +283,12 @@ class Tensor(InPlace):
             NonScalarOutputError: there is no ``gradient``, and not just one real element.
         """
         if self.node is None:
-            raise BackwardError(
-                message(
-                    f"backward() of {self.name()}: nothing that it was computed from requires "
-                    "grad, so there is no graph to go back over",
-                    fix="x = Tensor(data, requires_grad=True) before the loss is computed, "
-                    "outside of no_grad()",
-                    number=12,
-                )
+            raise failure(
+                BackwardError,
+                f"backward() of {self.name()}: nothing that it was computed from requires "
+                "grad, so there is no graph to go back over",
+                fix="x = Tensor(data, requires_grad=True) before the loss is computed, "
+                "outside of no_grad()",
             )
         if gradient is not None:
             with no_grad():
@@ -303,12 +296,10 @@ class Tensor(InPlace):
         elif self._data.size == 1 and self.dtype.kind in REAL:
             g = beside(self, np.ones(self.shape, self.dtype))
         else:
-            raise NonScalarOutputError(
-                message(
-                    f"backward() of {self.name()}, which is not one real number",
-                    fix="loss.sum().backward(), or pass backward() a gradient of that shape",
-                    number=7,
-                )
+            raise failure(
+                NonScalarOutputError,
+                f"backward() of {self.name()}, which is not one real number",
+                fix="loss.sum().backward(), or pass backward() a gradient of that shape",
             )
         run_tape_backward(self.node, g, consume=not retain_graph)
 
@@ -335,24 +326,20 @@ class Tensor(InPlace):
             error = conversion_error(self)
             if isinstance(error, ImmutableArrayError):
                 raise error
-            raise TracerConversionError(
-                message(
-                    f"numpy() asked for a plain NumPy array, but {self.name()} requires grad",
-                    fix="x.detach().numpy()",
-                    number=1,
-                )
+            raise failure(
+                TracerConversionError,
+                f"numpy() asked for a plain NumPy array, but {self.name()} requires grad",
+                fix="x.detach().numpy()",
             )
         return super().__array__(dtype, copy)
 
     def _copy(self) -> Tensor:
         if not self.is_leaf:
-            raise BackwardError(
-                message(
-                    f"copy of {self.name()}, which was computed by {self.grad_fn!r}: "
-                    "the copy would have no graph",
-                    fix="x.detach(), or x.clone() to let gradients through",
-                    number=12,
-                )
+            raise failure(
+                BackwardError,
+                f"copy of {self.name()}, which was computed by {self.grad_fn!r}: "
+                "the copy would have no graph",
+                fix="x.detach(), or x.clone() to let gradients through",
             )
         return of_class(type(self), Tensor, self, self.requires_grad)
 
@@ -413,14 +400,12 @@ def check_is_bool(data: Any, requires_grad: Any) -> None:
     if type(requires_grad) is not bool and not isinstance(requires_grad, np.bool_):
         from ..backends.errors.words import shown  # which only messages need
 
-        raise TypeError(
-            message(
-                f"Tensor({shown(data)}, {shown(requires_grad)}): the second argument is "
-                "requires_grad, True or False, and the first is the data",
-                fix="ft.tensor(np.zeros((2, 3))) is a tensor of a shape, ft.Tensor([2, 3]) one of "
-                "two numbers",
-                number=None,
-            )
+        raise failure(
+            TypeError,
+            f"Tensor({shown(data)}, {shown(requires_grad)}): the second argument is "
+            "requires_grad, True or False, and the first is the data",
+            fix="ft.tensor(np.zeros((2, 3))) is a tensor of a shape, ft.Tensor([2, 3]) one of "
+            "two numbers",
         )
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..backends.errors.words import WRAPPER_CODES
 from ..primitives.core.buffers import beside, to_buffer
-from ..primitives.core.errors import BackwardError, message
+from ..primitives.core.errors import BackwardError, failure
 from ..primitives.core.index_key import STATIC
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.trace import RAW, slot, under
@@ -254,13 +254,11 @@ def changed(view: Any, value: Value, what: str) -> list[tuple[Any, Any, GradMode
         base = source[0]
         recorded = recorded and source[3]
         if recorded and isinstance(base.node, LeafNode):
-            raise BackwardError(
-                message(
-                    f"{what}: {view.name()} is a view of {base.name()}, a leaf that requires "
-                    "grad: a change in place would cut it off from its gradient",
-                    fix="with no_grad(): for an update, or change a copy: y = x.clone()",
-                    number=12,
-                )
+            raise failure(
+                BackwardError,
+                f"{what}: {view.name()} is a view of {base.name()}, a leaf that requires "
+                "grad: a change in place would cut it off from its gradient",
+                fix="with no_grad(): for an update, or change a copy: y = x.clone()",
             )
         with GradMode(recorded):
             value = _base_with_view(source, view, value, what)
@@ -282,13 +280,11 @@ def _base_with_view(source: Any, view: Any, value: Any, what: str) -> Any:
         # A subclass may have a constructor of its own, and what it computes is of the class.
         places = take(type(base.detach())(numbers)).ravel()
     if view.numel() > size:
-        raise BackwardError(
-            message(
-                f"{what}: {view.name()} has some elements of the tensor that it is a view of "
-                "several times",
-                fix="change a copy: y = x.clone()",
-                number=12,
-            )
+        raise failure(
+            BackwardError,
+            f"{what}: {view.name()} has some elements of the tensor that it is a view of "
+            "several times",
+            fix="change a copy: y = x.clone()",
         )
     flat = ops.index_set(ops.reshape(base, -1), places.data, ops.reshape(value, -1))
     return ops.reshape(flat, base.shape)

@@ -31,7 +31,7 @@ from ..primitives.core.buffers import (
 )
 from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.dispatch import ADDERS
-from ..primitives.core.errors import BackwardError, RuleResultError, describe, message
+from ..primitives.core.errors import BackwardError, RuleResultError, describe, failure
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.primitive_like import Call, PrimitiveLike
 from ..primitives.core.shape_dtype import INEXACT, ShapeDtype, shape_dtype
@@ -455,13 +455,11 @@ def fitted_cotangent(c: Any, node: Node | ShapeDtype, primitive: PrimitiveLike) 
     if shape != node.shape:
         extra = len(shape) - len(node.shape)
         if extra < 0 or not primitive.broadcasts:
-            raise RuleResultError(
-                message(
-                    f"the vjp of {primitive.name!r} returned a cotangent of shape {shape} for an "
-                    f"operand of shape {node.shape}",
-                    fix="a cotangent has the shape of its operand",
-                    number=9,
-                )
+            raise failure(
+                RuleResultError,
+                f"the vjp of {primitive.name!r} returned a cotangent of shape {shape} for an "
+                f"operand of shape {node.shape}",
+                fix="a cotangent has the shape of its operand",
             )
         axes = tuple(range(extra)) + tuple(
             i for i, n in enumerate(node.shape, extra) if n == 1 and shape[i] != 1
@@ -475,14 +473,12 @@ def fitted_cotangent(c: Any, node: Node | ShapeDtype, primitive: PrimitiveLike) 
 
 
 def _spent(line: str, primitive: PrimitiveLike) -> BackwardError:
-    return BackwardError(
-        message(
-            f"backward reached {primitive.name!r} a second time: what it had saved was freed by "
-            f"the backward pass at {line}",
-            fix="loss.backward(retain_graph=True) the first time; for two losses that share a "
-            "graph, (loss1 + loss2).backward()",
-            number=12,
-        )
+    return failure(
+        BackwardError,
+        f"backward reached {primitive.name!r} a second time: what it had saved was freed by "
+        f"the backward pass at {line}",
+        fix="loss.backward(retain_graph=True) the first time; for two losses that share a "
+        "graph, (loss1 + loss2).backward()",
     )
 
 
@@ -493,19 +489,15 @@ def cotangent_of(
     wanted = shape_dtype(value)
     got = shape_dtype(g)
     if got.shape != wanted.shape:
-        raise RuleResultError(
-            message(
-                f"a {name} of shape {got.shape} was given for an {of} {describe(value)}",
-                fix=f"pass a {name} of shape {wanted.shape}",
-                number=9,
-            )
+        raise failure(
+            RuleResultError,
+            f"a {name} of shape {got.shape} was given for an {of} {describe(value)}",
+            fix=f"pass a {name} of shape {wanted.shape}",
         )
     if got.dtype.kind == "c" and wanted.dtype.kind != "c":
-        raise RuleResultError(
-            message(
-                f"a complex {name} was given for an {of} {describe(value)}",
-                fix=f"pass a real {name}",
-                number=9,
-            )
+        raise failure(
+            RuleResultError,
+            f"a complex {name} was given for an {of} {describe(value)}",
+            fix=f"pass a real {name}",
         )
     return ops.astype(g, wanted.dtype) if got.dtype != wanted.dtype or got.weak else g

@@ -28,6 +28,7 @@ from .errors import (
     ImmutableArrayError,
     TracerConversionError,
     describe,
+    failure,
     message,
     misfit,
 )
@@ -163,12 +164,10 @@ class Array(Operators, Methods, NumpyProtocols, ForeignNames, Shaped):
 
     def __setitem__(self, key: Any, value: AnyOperand | None) -> None:
         try:
-            raise ImmutableArrayError(
-                message(
-                    f"x[...] = value: an array ({self.describe()}) is immutable",
-                    fix="x = x.at[i].set(value)",
-                    number=3,
-                )
+            raise failure(
+                ImmutableArrayError,
+                f"x[...] = value: an array ({self.describe()}) is immutable",
+                fix="x = x.at[i].set(value)",
             )
         except ImmutableArrayError as error:
             tidy(error)
@@ -362,12 +361,10 @@ def without_axes(what: str, x: Array) -> TypeError:
         x.owner.leave(x)
     code = user_code()
     shown = f"{code}: " if code else ""
-    return TypeError(
-        message(
-            f"{shown}{what} an array without axes, {x.describe()}",
-            fix="int(x) for a number, np.atleast_1d(x) for an array with an axis",
-            number=None,
-        )
+    return failure(
+        TypeError,
+        f"{shown}{what} an array without axes, {x.describe()}",
+        fix="int(x) for a number, np.atleast_1d(x) for an array with an axis",
     )
 
 
@@ -414,14 +411,12 @@ def concrete(x: AnyOperand, wanted: str, fix: str = "") -> Buffer:
         if wanted in NUMBER_CONVERSIONS and stores_item(frame_at(2)):
             raise buffer_error(asked, None)
         if wanted in DIFFERENTIABLE and asked.concrete and asked.dtype.kind in INEXACT:
-            raise TracerConversionError(
-                message(
-                    f"{wanted} asked for the plain value of {asked.describe()}"
-                    f"{asked.dependence()}, and would lose its derivative",
-                    under=asked.under(),
-                    fix="compute with functensor.numpy; ft.value(x) drops the derivative",
-                    number=1,
-                )
+            raise failure(
+                TracerConversionError,
+                f"{wanted} asked for the plain value of {asked.describe()}"
+                f"{asked.dependence()}, and would lose its derivative",
+                fix="compute with functensor.numpy; ft.value(x) drops the derivative",
+                under=asked.under(),
             )
     inner = asked
     while isinstance(inner, Tracer):

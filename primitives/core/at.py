@@ -19,6 +19,7 @@ from .errors import (
     ConcretizationError,
     ImmutableArrayError,
     UnusedUpdateWarning,
+    failure,
     message,
     no_option,
 )
@@ -233,14 +234,13 @@ def repeated(x: AnyArray, key: Any, kind: str) -> AnyArray | Buffer | None:
         count = prod(shape_of(places))
         if count <= MOST_TURNS:
             return places if count > 1 else None
-        raise ConcretizationError(
-            message(
-                f"x.at[i].{kind}(...) does as many updates of an element as it is indexed, which "
-                f"depends on the values of {count} indices, which are not known while the "
-                "function is traced",
-                fix=f"x.at[i].{kind}(..., unique_indices=True), if no index repeats",
-                number=5,
-            )
+        raise failure(
+            ConcretizationError,
+            f"x.at[i].{kind}(...) does as many updates of an element as it is indexed, which "
+            f"depends on the values of {count} indices, which are not known while the "
+            "function is traced",
+            fix=f"x.at[i].{kind}(..., unique_indices=True), if no index repeats",
+            number=5,
         )
     found = np.asarray(known.tolist())
     return found if len(np.unique(found)) < found.size else None
@@ -375,14 +375,12 @@ def refuse_dropped(kind: str) -> None:
         frame = frame.f_back
     if frame is not None and drops_result(frame):
         code = frame.f_code
-        raise ImmutableArrayError(
-            message(
-                f"{code.co_name} ({module_of(frame)}, line {frame.f_lineno}) "
-                f"throws away what at(x, i).{kind}(...) returns, but arrays are immutable: x "
-                "itself is unchanged",
-                fix="call it with NumPy's arrays, or with xp=numpy, and np.asarray the result",
-                number=3,
-            )
+        raise failure(
+            ImmutableArrayError,
+            f"{code.co_name} ({module_of(frame)}, line {frame.f_lineno}) "
+            f"throws away what at(x, i).{kind}(...) returns, but arrays are immutable: x "
+            "itself is unchanged",
+            fix="call it with NumPy's arrays, or with xp=numpy, and np.asarray the result",
         )
 
 

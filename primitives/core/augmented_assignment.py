@@ -18,7 +18,7 @@ from ...backends.errors.tracebacks import tidy
 from ...backends.frames import frame_at, module_of
 from .array import Array, Tracer
 from .bytecode import reads_after, runs_operator
-from .errors import ImmutableArrayError, message
+from .errors import ImmutableArrayError, failure
 from .numpy_protocols import LIBRARIES, Asked
 from .patching import patch
 from .reference_counts import getrefcount
@@ -131,15 +131,13 @@ def _refusal(x: Any, frame: FrameType, name: str) -> ImmutableArrayError:
     public, caller = code.co_name, frame.f_back
     while public.startswith("_") and caller is not None:
         public, caller = caller.f_code.co_name, caller.f_back
-    return ImmutableArrayError(
-        message(
-            f"{public} of {module.partition('.')[0]} writes into a view of its variable {name!r}, "
-            f"{x.describe()}, in {code.co_name} ({module}, line {frame.f_lineno}), but arrays are "
-            "immutable",
-            fix="the function of functensor.scipy, if there is one; or, without derivatives, "
-            f"{public}(numpy.asarray(x))",
-            number=3,
-        )
+    return failure(
+        ImmutableArrayError,
+        f"{public} of {module.partition('.')[0]} writes into a view of its variable {name!r}, "
+        f"{x.describe()}, in {code.co_name} ({module}, line {frame.f_lineno}), but arrays are "
+        "immutable",
+        fix="the function of functensor.scipy, if there is one; or, without derivatives, "
+        f"{public}(numpy.asarray(x))",
     )
 
 

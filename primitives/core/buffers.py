@@ -15,7 +15,7 @@ from ...backends.protocol import BY_BUFFER
 from .annotations import ArrayLike, Value
 from .array import Array, Tracer
 from .derivative_rules import shape_of
-from .errors import DeviceError, OperandError, describe, message
+from .errors import DeviceError, OperandError, describe, failure
 from .operators import leave_to_its_class
 from .python_numbers import BASES, as_python_number
 from .registry import registry
@@ -189,12 +189,11 @@ def required_on(x: Value, device: str, what: str) -> Value:
     if here == "cpu" and not shape_of(x):
         moved: Value = on_device(to_buffer(x), device)
         return moved
-    raise DeviceError(
-        message(
-            f"{what} is on {here}, but what it belongs to is on {device}",
-            fix=f'ft.to_device(x, "{device}")',
-            number=14,
-        )
+    raise failure(
+        DeviceError,
+        f"{what} is on {here}, but what it belongs to is on {device}",
+        fix=f'ft.to_device(x, "{device}")',
+        number=14,
     )
 
 
@@ -230,12 +229,11 @@ def different_devices(name: str, listed: str, operands: Iterable[Any]) -> Device
         operands: themselves.
     """
     place = next((d for d in map(device_of, operands) if d != "cpu"), "cpu")
-    return DeviceError(
-        message(
-            f"{name} of arrays on different devices: {listed}",
-            fix=f'x = ft.to_device(x, "{place}") for each that is elsewhere',
-            number=14,
-        )
+    return failure(
+        DeviceError,
+        f"{name} of arrays on different devices: {listed}",
+        fix=f'x = ft.to_device(x, "{place}") for each that is elsewhere',
+        number=14,
     )
 
 

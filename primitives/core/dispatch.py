@@ -17,10 +17,10 @@ from ...backends import get as get_backend
 from ...backends.annotations import ArrayModule, Buffer, DType
 from ...backends.devices import placement
 from ...backends.dtypes import MET, computed_in_single, when_met
-from ...backends.messages import message
 from ...backends.protocol import BY_BUFFER
 from .annotations import Value
 from .buffers import ARRAY_TYPES, BUFFER_TYPES, WEAK_TYPES
+from .errors import failure
 from .registry import registry
 
 __all__ = ["ADDERS", "dispatching"]
@@ -102,12 +102,11 @@ def refusing(
     except backend.lacks as error:
         reason = error.__cause__ or error
         there = f'ft.to_device({name}(ft.to_device(x, "cpu")), "{backend.kind}")'
-        raise NotImplementedError(
-            message(
-                f"{name} is not computed by the {backend.name} backend: {reason}",
-                fix=f"{there}, which differentiates",
-                number=14,
-            )
+        raise failure(
+            NotImplementedError,
+            f"{name} is not computed by the {backend.name} backend: {reason}",
+            fix=f"{there}, which differentiates",
+            number=14,
         ) from error
 
 

@@ -9,7 +9,7 @@ from numpy import ndarray
 from ...backends.annotations import Buffer
 from .annotations import ArrayLike, Value
 from .array import Array
-from .errors import message
+from .errors import failure
 from .reference_counts import ALONE, references_in
 
 __all__ = ["DonatedArrayError", "claimed", "restored"]
@@ -40,13 +40,12 @@ class _Gone:
         self.to = to
 
     def _refuse(self) -> NoReturn:
-        raise DonatedArrayError(
-            message(
-                f"an array was used after it had been donated to {self.to}, which wrote its "
-                "result into the same memory",
-                fix="use what the function returned, or leave the argument out of donate_argnums",
-                number=23,
-            )
+        raise failure(
+            DonatedArrayError,
+            f"an array was used after it had been donated to {self.to}, which wrote its "
+            "result into the same memory",
+            fix="use what the function returned, or leave the argument out of donate_argnums",
+            number=23,
         )
 
     def __getattr__(self, name: str) -> NoReturn:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import FunctionType
-from typing import Any
+from typing import Any, TypeVar
 
 from ...backends import BackendUnavailable, DeviceError
 from ...backends.frames import user_line
@@ -21,8 +21,8 @@ __all__ = [
     "EscapedTracerError", "GradientInputError", "ImmutableArrayError", "MissingGradientError",
     "MissingGradientWarning", "MissingRuleError", "NonFiniteError", "NonScalarOutputError",
     "OperandError", "ReplayError", "RuleResultError", "ShapeError", "TracerConversionError",
-    "UnusedUpdateWarning", "describe", "function_line", "message", "misfit", "missing_rule",
-    "no_option", "refuse_out", "refuse_where", "user_line", "would_change",
+    "UnusedUpdateWarning", "describe", "failure", "function_line", "message", "misfit",
+    "missing_rule", "no_option", "refuse_out", "refuse_where", "user_line", "would_change",
 ]  # fmt: skip
 
 
@@ -96,6 +96,32 @@ class UnusedUpdateWarning(UserWarning):
     """The result of ``x.at[i].set(v)`` was thrown away (docs/errors.md#error-3)."""
 
 
+# The sections of docs/errors.md on errors that have one each.
+SECTIONS: dict[type[Exception], int] = {
+    TracerConversionError: 1, ImmutableArrayError: 3, EscapedTracerError: 6,
+    NonScalarOutputError: 7, GradientInputError: 7, MissingRuleError: 8, RuleResultError: 9,
+    AxisSizeError: 10, BackwardError: 12, MissingGradientError: 13, ReplayError: 15,
+    NonFiniteError: 18, ShapeError: 16,
+}  # fmt: skip
+ErrorT = TypeVar("ErrorT", bound=Exception)
+
+
+def failure(
+    kind: type[ErrorT], what: str, *, fix: str, under: str = "", number: int | None = None
+) -> ErrorT:
+    """Returns an error whose message has all parts.
+
+    Args:
+        kind: the class.
+        what: what happened, naming the offending argument.
+        fix: right code, one line.
+        under: the stack of transformations; by default the running ones.
+        number: the section in docs/errors.md, where it is not the class's own.
+    """
+    section = SECTIONS.get(kind) if number is None else number
+    return kind(message(what, under=under, fix=fix, number=section))
+
+
 def describe(x: Any) -> str:
     """Returns an array's dtype and shape as ``float32[2, 3]``, or the type's name."""
     shape = getattr(x, "shape", None)
@@ -137,12 +163,8 @@ def no_option(name: str, option: str, known: Sequence[str]) -> TypeError:
 
     near = nearest(option, known)
     asked = f": did you mean {near!r}?" if near else ""
-    error = TypeError(
-        message(
-            f"{name}() has no argument {option!r}{asked}",
-            fix=f"one of {', '.join(known)}",
-            number=None,
-        )
+    error = failure(
+        TypeError, f"{name}() has no argument {option!r}{asked}", fix=f"one of {', '.join(known)}"
     )
     # The public function that passed the option on puts its own name there.
     error.misused = name  # type: ignore[attr-defined]
@@ -156,7 +178,7 @@ def misfit(what: str, fix: str) -> ShapeError:
         what: what happened, with the shapes.
         fix: right code, one line.
     """
-    return ShapeError(message(what, fix=fix, number=16))
+    return failure(ShapeError, what, fix=fix)
 
 
 def missing_rule(name: str, mode: str, index: int) -> MissingRuleError:
@@ -176,7 +198,7 @@ def missing_rule(name: str, mode: str, index: int) -> MissingRuleError:
         )
     else:
         fix = f"declare it with {mode}=..., or build the primitive with a family that supplies it"
-    return MissingRuleError(message(f"no {wanted}", fix=fix, number=8))
+    return failure(MissingRuleError, f"no {wanted}", fix=fix)
 
 
 def refuse_out(name: str, out: Any, namespace: str = "np") -> None:
@@ -191,13 +213,11 @@ def refuse_out(name: str, out: Any, namespace: str = "np") -> None:
         ImmutableArrayError: there is an array.
     """
     if out is not None and not (type(out) is tuple and all(x is None for x in out)):
-        raise ImmutableArrayError(
-            message(
-                f"{name}: out= is {describe(out)}, but arrays are immutable: nothing is written "
-                "into one",
-                fix=f"y = {namespace}.{name}(...) without out=, and use y",
-                number=3,
-            )
+        raise failure(
+            ImmutableArrayError,
+            f"{name}: out= is {describe(out)}, but arrays are immutable: nothing is written "
+            "into one",
+            fix=f"y = {namespace}.{name}(...) without out=, and use y",
         )
 
 
@@ -209,8 +229,8 @@ def would_change(call: str, x: Any, fix: str) -> ImmutableArrayError:
         x: the argument.
         fix: right code, one line.
     """
-    return ImmutableArrayError(
-        message(f"{call} would change {describe(x)}, but arrays are immutable", fix=fix, number=3)
+    return failure(
+        ImmutableArrayError, f"{call} would change {describe(x)}, but arrays are immutable", fix=fix
     )
 
 
@@ -226,11 +246,9 @@ def refuse_where(name: str, where: Any, namespace: str = "np") -> None:
         ImmutableArrayError: the condition is not True.
     """
     if where is not None and where is not True:
-        raise ImmutableArrayError(
-            message(
-                f"{name}: where= says which elements of out= are written, but arrays are "
-                "immutable: there is no out=",
-                fix=f"np.where(condition, {namespace}.{name}(...), other)",
-                number=3,
-            )
+        raise failure(
+            ImmutableArrayError,
+            f"{name}: where= says which elements of out= are written, but arrays are "
+            "immutable: there is no out=",
+            fix=f"np.where(condition, {namespace}.{name}(...), other)",
         )

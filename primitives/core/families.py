@@ -20,7 +20,7 @@ from .array import Array
 from .buffers import BUFFER_TYPES, beside, device_of
 from .derivative_rules import DerivativeRule, shape_of
 from .docstrings import document
-from .errors import ShapeError, message, refuse_out
+from .errors import ShapeError, failure, refuse_out
 from .primitive import Binary, Primitive, Unary
 from .shape_dtype import ShapeDtype, broadcast_shapes, canonical_axes, shape_dtype
 from .test_samples import REAL, Domain, Operand, Sample
@@ -333,12 +333,10 @@ def selecting(name: str, neutral: Number | None, combine: str) -> Callable[..., 
             rest = neutral if neutral is not None else ops.astype(initial, shape_dtype(x).dtype)
             x = ops.where(where, x, rest)
             if shape_of(x) != shape:
-                raise ShapeError(
-                    message(
-                        f"{name}: where= of shape {shape_of(where)} does not broadcast to {shape}",
-                        fix="give a condition for each element, or for each along some axes",
-                        number=16,
-                    )
+                raise failure(
+                    ShapeError,
+                    f"{name}: where= of shape {shape_of(where)} does not broadcast to {shape}",
+                    fix="give a condition for each element, or for each along some axes",
                 )
         primitive: Primitive = ops[name]
         if initial is None:

@@ -17,7 +17,7 @@ from .annotations import ArrayLike
 from .array import Array, Tracer, concrete
 from .buffers import ARRAY_TYPES, computing_on, to_buffer
 from .derivative_rules import shape_of
-from .errors import ConcretizationError, message
+from .errors import ConcretizationError, failure
 from .registry import registry as ops
 from .shape_dtype import ShapeDtype, broadcast_shapes
 
@@ -346,15 +346,14 @@ def _known_mask(mask: Any) -> Any:
         return mask
     inner = _innermost(mask)
     if isinstance(inner, Tracer):
-        raise ConcretizationError(
-            message(
-                "x[mask], or x.at[mask].set(vector), asked for the number of true elements of "
-                f"{inner.describe()}{inner.dependence()}, which is not known while the function is "
-                "traced",
-                under=inner.under(),
-                fix="np.where(mask, x, 0), or x.at[mask].set(number): they keep the shape",
-                number=4,
-            )
+        raise failure(
+            ConcretizationError,
+            "x[mask], or x.at[mask].set(vector), asked for the number of true elements of "
+            f"{inner.describe()}{inner.dependence()}, which is not known while the function is "
+            "traced",
+            fix="np.where(mask, x, 0), or x.at[mask].set(number): they keep the shape",
+            under=inner.under(),
+            number=4,
         )
     return concrete(mask, "x[mask]")
 

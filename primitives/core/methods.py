@@ -13,7 +13,7 @@ import numpy as np
 from ...backends.annotations import Axis, DTypeLike, ShapeLike
 from ...backends.devices import resolved
 from ...backends.errors.public_functions import wrap_methods
-from .errors import ImmutableArrayError, message
+from .errors import ImmutableArrayError, failure
 from .registry import registry
 from .shape_dtype import INEXACT, number_dtype
 
@@ -332,9 +332,9 @@ WRITES = {
 def _in_place(x: Methods | AnyArray, call: str, fix: str) -> ImmutableArrayError:
     if getattr(x, "mutable", False):
         what = f"x.{call} is not among the methods of tensors that change them"
-        return ImmutableArrayError(message(what, fix=WRITES.get(call, fix), number=None))
-    return ImmutableArrayError(
-        message(f"x.{call} would change x, but arrays are immutable", fix=fix, number=3)
+        return failure(ImmutableArrayError, what, fix=WRITES.get(call, fix), number=None)
+    return failure(
+        ImmutableArrayError, f"x.{call} would change x, but arrays are immutable", fix=fix
     )
 
 

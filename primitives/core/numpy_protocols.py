@@ -13,7 +13,7 @@ from ...backends.annotations import Buffer, DTypeLike
 from ...backends.errors.tracebacks import tidy
 from ...backends.frames import frame_at, module_of
 from .bytecode import instruction_at, stores_item
-from .errors import DeviceError, ImmutableArrayError, OperandError, TracerConversionError, message
+from .errors import DeviceError, ImmutableArrayError, OperandError, TracerConversionError, failure
 from .handing_out import is_overwriting, sealed
 from .registry import registry as ops
 from .ufunc_methods import UFUNC_METHODS
@@ -105,12 +105,11 @@ class NumpyProtocols(ArrayAttributes):
             return 0
         frame: FrameType | None = frame_at(1).f_back
         if frame is not None and frame.f_code.co_name == "_inplace_method":
-            raise TypeError(
-                message(
-                    f"pandas writes {self.describe()} into no frame of its own",
-                    fix="df = df + x in place of df += x, or df += numpy.asarray(x)",
-                    number=1,
-                )
+            raise failure(
+                TypeError,
+                f"pandas writes {self.describe()} into no frame of its own",
+                fix="df = df + x in place of df += x, or df += numpy.asarray(x)",
+                number=1,
             )
         return FIRST_IN_PANDAS
 
@@ -248,12 +247,11 @@ class NumpyProtocols(ArrayAttributes):
 
 def host_error(x: AnyArray | NumpyProtocols) -> DeviceError:
     """Returns the error for an array on a GPU where NumPy wants its memory."""
-    return DeviceError(
-        message(
-            f"NumPy asked for the memory of {x.describe()}, which is on {x.device}",
-            fix='numpy.asarray(ft.to_device(x, "cpu")), or x.tolist()',
-            number=14,
-        )
+    return failure(
+        DeviceError,
+        f"NumPy asked for the memory of {x.describe()}, which is on {x.device}",
+        fix='numpy.asarray(ft.to_device(x, "cpu")), or x.tolist()',
+        number=14,
     )
 
 
@@ -342,12 +340,10 @@ def refuse_writing(name: str, buffer: Any, values: Any, fix: str) -> None:
         ImmutableArrayError: it is an array, or a tracer would be written into a NumPy buffer.
     """
     if isinstance(buffer, NumpyProtocols):
-        raise ImmutableArrayError(
-            message(
-                f"{name} would write into {buffer.describe()}, but arrays are immutable",
-                fix=fix,
-                number=3,
-            )
+        raise failure(
+            ImmutableArrayError,
+            f"{name} would write into {buffer.describe()}, but arrays are immutable",
+            fix=fix,
         )
     tracer = first_tracer(values)
     if tracer is not None:
@@ -390,9 +386,7 @@ def on_values(
             raise conversion_error(known, name)
         return known.__array__()
 
-    return function(
-        *with_arrays_as(args, plain_value), **with_arrays_as(kwargs, plain_value)
-    )
+    return function(*with_arrays_as(args, plain_value), **with_arrays_as(kwargs, plain_value))
 
 
 def with_arrays_as(x: Any, replace: Callable[[Any], Any]) -> Any:
@@ -431,14 +425,11 @@ def conversion_error(tracer: Any, asked_by: str = "") -> Exception:
     if not asked_by and tracer.dtype.kind in "?biu" and instruction_at(frame) == "BINARY_SUBSCR":
         fix = "functensor.numpy.asarray(buf)[i], where buf is the NumPy array that is indexed"
     asked = asked_by or f"{code.co_name} ({code.co_filename.rpartition('/')[2]})"
-    return TracerConversionError(
-        message(
-            f"{asked} asked for a plain NumPy array, but got {tracer.describe()}"
-            f"{tracer.dependence()}",
-            under=tracer.under(),
-            fix=fix,
-            number=1,
-        )
+    return failure(
+        TracerConversionError,
+        f"{asked} asked for a plain NumPy array, but got {tracer.describe()}{tracer.dependence()}",
+        fix=fix,
+        under=tracer.under(),
     )
 
 
@@ -463,12 +454,11 @@ def buffer_error(x: Any, buffer: Any) -> Exception:
     """Returns the error for writing a tracer, or an array, into a NumPy buffer."""
     known = isinstance(buffer, np.ndarray)
     kind = f"a plain ndarray ({buffer.dtype}{list(buffer.shape)})" if known else ""
-    return ImmutableArrayError(
-        message(
-            f"buf[i] = x: buf is {kind or 'a plain ndarray'} and cannot record gradients of x, "
-            f"{x.describe()}",
-            under=x.under() if is_tracer(x) else "",
-            fix="buf = functensor.numpy.zeros(shape), then buf = buf.at[i].set(x)",
-            number=2,
-        )
+    return failure(
+        ImmutableArrayError,
+        f"buf[i] = x: buf is {kind or 'a plain ndarray'} and cannot record gradients of x, "
+        f"{x.describe()}",
+        fix="buf = functensor.numpy.zeros(shape), then buf = buf.at[i].set(x)",
+        under=x.under() if is_tracer(x) else "",
+        number=2,
     )

@@ -11,7 +11,7 @@ import numpy as np
 from ...backends.annotations import DType, Shape, Shaped
 from ...backends.dtypes import INEXACT, NUMBERS, REAL, finfo, is_number_dtype, named, result_type
 from .derivative_rules import shape_of
-from .errors import OperandError, ShapeError, message
+from .errors import OperandError, ShapeError, failure
 from .python_numbers import INT64_MAX, INT64_MIN, Complex, Float, Int
 
 __all__ = [
@@ -135,13 +135,11 @@ def broadcast_shapes(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
         lengths = {shape[axis] for shape in shapes if len(shape) >= -axis} - {1}
         if len(lengths) > 1:
             listed = " and ".join(map(str, shapes))
-            raise ShapeError(
-                message(
-                    f"{name}: shapes {listed} do not broadcast: axis {axis} has lengths "
-                    + " and ".join(str(s[axis]) for s in shapes if len(s) >= -axis),
-                    fix="make the lengths equal or 1, e.g. x[:, None] adds an axis of length 1",
-                    number=16,
-                )
+            raise failure(
+                ShapeError,
+                f"{name}: shapes {listed} do not broadcast: axis {axis} has lengths "
+                + " and ".join(str(s[axis]) for s in shapes if len(s) >= -axis),
+                fix="make the lengths equal or 1, e.g. x[:, None] adds an axis of length 1",
             )
         out.append(lengths.pop() if lengths else 1)
     return tuple(out)

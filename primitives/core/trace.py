@@ -37,8 +37,8 @@ from .errors import (
     ImmutableArrayError,
     MissingRuleError,
     ShapeError,
+    failure,
     function_line,
-    message,
 )
 from .numpy_protocols import Bottom
 from .primitive_like import Call, PrimitiveLike
@@ -179,26 +179,22 @@ class Trace:
         if id(tracer) in slot.stood_for:
             return tracer
         if self.alive:
-            raise EscapedTracerError(
-                message(
-                    f"a tracer {tracer.describe()}, {tracer.origin()} under {self.stack()}, was "
-                    "used where that is not running: within a list, or by a function with a rule "
-                    "of its own that was not given it as an argument",
-                    fix="np.stack for a list; pass the value as an argument of the function",
-                    number=6,
-                )
+            raise failure(
+                EscapedTracerError,
+                f"a tracer {tracer.describe()}, {tracer.origin()} under {self.stack()}, was "
+                "used where that is not running: within a list, or by a function with a rule "
+                "of its own that was not given it as an argument",
+                fix="np.stack for a list; pass the value as an argument of the function",
             )
         raise self.escaped(f"a tracer {tracer.describe()}, {tracer.origin()},")
 
     def escaped(self, what: str) -> EscapedTracerError:
         """Returns the error for something that was made under this trace and outlived it."""
-        return EscapedTracerError(
-            message(
-                f"{what} was used after {self.name} of {function_line(self.fun)} had ended",
-                fix="return the value from the transformed function (has_aux=True for extras) "
-                "instead of storing it, or store ft.value(x)",
-                number=6,
-            )
+        return failure(
+            EscapedTracerError,
+            f"{what} was used after {self.name} of {function_line(self.fun)} had ended",
+            fix="return the value from the transformed function (has_aux=True for extras) "
+            "instead of storing it, or store ft.value(x)",
         )
 
 

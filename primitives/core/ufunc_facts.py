@@ -11,7 +11,7 @@ from ...backends.annotations import Axis, DType, DTypeLike, Number
 from ...backends.errors.public_functions import wrap_methods
 from .annotations import ArrayLike
 from .array import Array
-from .errors import ImmutableArrayError, message, refuse_out
+from .errors import ImmutableArrayError, failure, refuse_out
 from .registry import registry
 from .shape_dtype import ShapeDtype
 from .ufunc_methods import UFUNC_METHODS
@@ -182,12 +182,10 @@ class Ufunc:
                 f"x = x.at[i].set(np.{self.name}(x[i], y)); .add, .multiply, .min and .max "
                 "take repeated indices"
             )
-        raise ImmutableArrayError(
-            message(
-                f"{self.name}.at would write into its first argument, but arrays are immutable",
-                fix=fix,
-                number=3,
-            )
+        raise failure(
+            ImmutableArrayError,
+            f"{self.name}.at would write into its first argument, but arrays are immutable",
+            fix=fix,
         )
 
     def reduce(self, x: ArrayLike, /, *args: Any, **options: Any) -> Array:

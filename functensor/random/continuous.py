@@ -16,21 +16,9 @@ from .keys import RandomKey, fraction, inner_fraction, real_dtype, real_paramete
 from .normal_quantile import TAIL_BEGINS, normal_probability, normal_quantile, tail_quantile
 
 __all__ = [
-    "cauchy",
-    "exponential",
-    "gumbel",
-    "laplace",
-    "logistic",
-    "lognormal",
-    "maxwell",
-    "normal",
-    "pareto",
-    "rayleigh",
-    "triangular",
-    "truncated_normal",
-    "uniform",
-    "weibull_min",
-]
+    "cauchy", "exponential", "gumbel", "laplace", "logistic", "lognormal", "maxwell", "normal",
+    "pareto", "rayleigh", "triangular", "truncated_normal", "uniform", "weibull_min",
+]  # fmt: skip
 
 
 def uniform(

@@ -29,15 +29,9 @@ from .keys import (
 )
 
 __all__ = [
-    "bernoulli",
-    "binomial",
-    "categorical",
-    "geometric",
-    "multinomial",
-    "poisson",
-    "rademacher",
+    "bernoulli", "binomial", "categorical", "geometric", "multinomial", "poisson", "rademacher",
     "randint",
-]
+]  # fmt: skip
 
 
 def bernoulli(key: RandomKey, p: ArrayLike = 0.5, shape: ShapeLike | None = None) -> Array:

@@ -28,23 +28,10 @@ from ..primitives.random.bits import random_bits, random_keys
 from .key_reuse import ledger
 
 __all__ = [
-    "PRNGKey",
-    "RandomKey",
-    "beside_draws",
-    "bits",
-    "check_fit",
-    "checked_key",
-    "fold_in",
-    "fraction",
-    "inner_fraction",
-    "key",
-    "real_dtype",
-    "real_parameters",
-    "shape_for",
-    "shape_of_draws",
-    "split",
-    "words",
-]
+    "PRNGKey", "RandomKey", "beside_draws", "bits", "check_fit", "checked_key", "fold_in",
+    "fraction", "inner_fraction", "key", "real_dtype", "real_parameters", "shape_for",
+    "shape_of_draws", "split", "words",
+]  # fmt: skip
 
 # Functions take these for a key; functions that make a key return an Array.
 RandomKey: TypeAlias = Array | Buffer

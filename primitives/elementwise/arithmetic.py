@@ -19,27 +19,10 @@ from ..core.test_samples import NONZERO, POSITIVE, REAL, Domain
 from .cast_and_complex import is_complex
 
 __all__ = [
-    "abs",
-    "add",
-    "ceil",
-    "copysign",
-    "divide",
-    "floor",
-    "floor_divide",
-    "fmod",
-    "multiply",
-    "negative",
-    "nextafter",
-    "positive",
-    "power",
-    "remainder",
-    "rint",
-    "round",
-    "sign",
-    "square",
-    "subtract",
-    "trunc",
-]
+    "abs", "add", "ceil", "copysign", "divide", "floor", "floor_divide", "fmod", "multiply",
+    "negative", "nextafter", "positive", "power", "remainder", "rint", "round", "sign", "square",
+    "subtract", "trunc",
+]  # fmt: skip
 
 # -- the four operations
 

@@ -6,27 +6,10 @@ from ..core.families import binary, unary
 from ..core.test_samples import INTEGER, LOGICAL, REAL, Domain
 
 __all__ = [
-    "bitwise_and",
-    "bitwise_or",
-    "bitwise_xor",
-    "equal",
-    "greater",
-    "greater_equal",
-    "invert",
-    "isfinite",
-    "isinf",
-    "isnan",
-    "left_shift",
-    "less",
-    "less_equal",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "logical_xor",
-    "not_equal",
-    "right_shift",
-    "signbit",
-]
+    "bitwise_and", "bitwise_or", "bitwise_xor", "equal", "greater", "greater_equal", "invert",
+    "isfinite", "isinf", "isnan", "left_shift", "less", "less_equal", "logical_and", "logical_not",
+    "logical_or", "logical_xor", "not_equal", "right_shift", "signbit",
+]  # fmt: skip
 
 # The distances by which tests shift bits.
 SHIFT = Domain(0, 5, kind="i")

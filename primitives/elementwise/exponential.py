@@ -14,20 +14,9 @@ from ..core.test_samples import NONZERO, POSITIVE, Domain
 from .cast_and_complex import is_complex
 
 __all__ = [
-    "cbrt",
-    "exp",
-    "exp2",
-    "expm1",
-    "log",
-    "log1p",
-    "log2",
-    "log10",
-    "log_ratio",
-    "logaddexp",
-    "logaddexp2",
-    "reciprocal",
-    "sqrt",
-]
+    "cbrt", "exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "log_ratio", "logaddexp",
+    "logaddexp2", "reciprocal", "sqrt",
+]  # fmt: skip
 
 LN2 = math.log(2.0)
 LN10 = math.log(10.0)

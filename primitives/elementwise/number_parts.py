@@ -19,16 +19,9 @@ from ..core.test_samples import INTEGER, NONZERO, REAL, Domain, Operand, Sample
 from ..identities import batch_unchanged
 
 __all__ = [
-    "bitwise_count",
-    "bytes_as",
-    "bytes_swapped",
-    "exponent_of",
-    "fraction_of",
-    "gcd",
-    "lcm",
-    "ldexp",
-    "spacing",
-]
+    "bitwise_count", "bytes_as", "bytes_swapped", "exponent_of", "fraction_of", "gcd", "lcm",
+    "ldexp", "spacing",
+]  # fmt: skip
 
 gcd = binary(
     "gcd",

@@ -13,25 +13,9 @@ from ..core.families import binary, unary
 from ..core.test_samples import NONZERO, UNIT, Domain
 
 __all__ = [
-    "arccos",
-    "arccosh",
-    "arcsin",
-    "arcsinh",
-    "arctan",
-    "arctan2",
-    "arctanh",
-    "cos",
-    "cosh",
-    "deg2rad",
-    "hypot",
-    "one_less_square",
-    "rad2deg",
-    "side_ratio",
-    "sin",
-    "sinh",
-    "tan",
-    "tanh",
-]
+    "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "cos", "cosh",
+    "deg2rad", "hypot", "one_less_square", "rad2deg", "side_ratio", "sin", "sinh", "tan", "tanh",
+]  # fmt: skip
 
 sin = unary(
     "sin",

@@ -37,17 +37,9 @@ from .stacks import (
 )
 
 __all__ = [
-    "eig",
-    "eig_shapes",
-    "eigh",
-    "eigvals",
-    "eigvalsh",
-    "qr",
-    "qr_shapes",
-    "svd",
-    "svd_shapes",
+    "eig", "eig_shapes", "eigh", "eigvals", "eigvalsh", "qr", "qr_shapes", "svd", "svd_shapes",
     "svdvals",
-]
+]  # fmt: skip
 
 SPACED_DIAGONALS = {n: 3.0 * np.diag(np.arange(1.0, n + 1)) for n in (0, 1, 2, 3)}
 SPACED_SAMPLES = [

@@ -28,19 +28,9 @@ from ..core.test_samples import Domain, Operand
 from ..elementwise.cast_and_complex import is_complex
 
 __all__ = [
-    "adjoint",
-    "chunked",
-    "coinciding",
-    "conjugate",
-    "diagonal_matrix",
-    "diagonal_of",
-    "hermitian_part",
-    "near",
-    "of_matrices",
-    "packed_parts",
-    "safe_reciprocal",
-    "unpacked",
-]
+    "adjoint", "chunked", "coinciding", "conjugate", "diagonal_matrix", "diagonal_of",
+    "hermitian_part", "near", "of_matrices", "packed_parts", "safe_reciprocal", "unpacked",
+]  # fmt: skip
 
 # Rules pack arrays, kernels buffers.
 Packed = TypeVar("Packed", Array, Buffer)

@@ -21,27 +21,10 @@ from ..core.shape_dtype import canonical_axes
 from ..core.test_samples import NONZERO, REAL, UNIT, Domain, Operand, Sample
 
 __all__ = [
-    "elu",
-    "gelu",
-    "gelu_grad",
-    "gelu_unit_grad",
-    "log_softmax",
-    "relu",
-    "relu_biased",
-    "relu_grad",
-    "sigmoid",
-    "sigmoid_biased",
-    "sigmoid_grad",
-    "silu",
-    "silu_grad",
-    "softmax",
-    "softmax_grad",
-    "softplus",
-    "softplus_biased",
-    "softplus_grad",
-    "tanh_biased",
-    "tanh_grad",
-]
+    "elu", "gelu", "gelu_grad", "gelu_unit_grad", "log_softmax", "relu", "relu_biased", "relu_grad",
+    "sigmoid", "sigmoid_biased", "sigmoid_grad", "silu", "silu_grad", "softmax", "softmax_grad",
+    "softplus", "softplus_biased", "softplus_grad", "tanh_biased", "tanh_grad",
+]  # fmt: skip
 
 relu = unary(
     "relu",

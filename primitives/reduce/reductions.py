@@ -21,19 +21,9 @@ from ..core.shape_dtype import ShapeDtype, canonical_axes, number_dtype, shape_d
 from ..core.test_samples import DISTINCT, LOGICAL
 
 __all__ = [
-    "all",
-    "any",
-    "argmax",
-    "argmin",
-    "count_nonzero",
-    "logsumexp",
-    "max",
-    "mean",
-    "min",
-    "prod",
-    "spread_over_axes",
-    "sum",
-]
+    "all", "any", "argmax", "argmin", "count_nonzero", "logsumexp", "max", "mean", "min", "prod",
+    "spread_over_axes", "sum",
+]  # fmt: skip
 
 
 def spread_over_axes(reduced: Array, shape: tuple[int, ...], axis: Axes) -> Array:

@@ -20,19 +20,9 @@ from ..core.shape_dtype import broadcast_shapes, canonical_axes, canonical_axis,
 from .reshape_transpose import as_shape
 
 __all__ = [
-    "atleast_1d",
-    "atleast_2d",
-    "atleast_3d",
-    "broadcast_arrays",
-    "diag",
-    "diagonal",
-    "expand_dims",
-    "moveaxis",
-    "ravel",
-    "squeeze",
-    "swapaxes",
-    "trace",
-]
+    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "diag", "diagonal", "expand_dims",
+    "moveaxis", "ravel", "squeeze", "swapaxes", "trace",
+]  # fmt: skip
 
 
 @registry.add_function

@@ -35,17 +35,9 @@ from ..core.test_samples import INDEX, Operand, Sample
 from ..core.trace import slot
 
 __all__ = [
-    "Scatter",
-    "index",
-    "index_primitive",
-    "inverse_order",
-    "put_along_axis",
-    "scatter_add",
-    "scatter_sum",
-    "take",
-    "take_along_axis",
-    "with_axes_in_order",
-]
+    "Scatter", "index", "index_primitive", "inverse_order", "put_along_axis", "scatter_add",
+    "scatter_sum", "take", "take_along_axis", "with_axes_in_order",
+]  # fmt: skip
 
 
 # -- x[key]

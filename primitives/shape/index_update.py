@@ -34,12 +34,9 @@ from ..core.test_samples import INDEX, Operand, Sample
 from .index import Scatter, index_primitive, inverse_order, scatter_sum, with_axes_in_order
 
 __all__ = [
-    "index_add_primitive",
-    "index_max_primitive",
-    "index_min_primitive",
-    "index_multiply_primitive",
+    "index_add_primitive", "index_max_primitive", "index_min_primitive", "index_multiply_primitive",
     "index_set_primitive",
-]
+]  # fmt: skip
 
 
 def _check_values(

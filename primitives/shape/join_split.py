@@ -28,17 +28,9 @@ from .index import index_primitive
 from .reshape_transpose import as_shape
 
 __all__ = [
-    "array_split",
-    "concatenate",
-    "concatenate_primitive",
-    "hstack",
-    "repeat",
-    "split",
-    "stack",
-    "stack_primitive",
-    "tile",
-    "vstack",
-]
+    "array_split", "concatenate", "concatenate_primitive", "hstack", "repeat", "split", "stack",
+    "stack_primitive", "tile", "vstack",
+]  # fmt: skip
 
 
 def _shapes(ans: Value, xs: Sequence[Any]) -> tuple[Any, ...]:

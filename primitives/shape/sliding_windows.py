@@ -14,13 +14,8 @@ from ...backends.annotations import Shape
 from ..core.errors import ConcretizationError, misfit
 
 __all__ = [
-    "Padding",
-    "PaddingLike",
-    "count_windows",
-    "per_axis",
-    "resolve_padding",
-    "spatial_of",
-]
+    "Padding", "PaddingLike", "count_windows", "per_axis", "resolve_padding", "spatial_of",
+]  # fmt: skip
 
 Padding = tuple[tuple[int, int], ...]
 # What users give for one: integers, pairs, "SAME" or "VALID".

@@ -13,26 +13,9 @@ from ..core.test_samples import REAL, Domain
 from .scipy_functions import DLMF, ORDER, scipy_elementwise, scipy_unary, without_derivative
 
 __all__ = [
-    "i0e",
-    "i1",
-    "i1e",
-    "iv",
-    "ive",
-    "j0",
-    "j1",
-    "jv",
-    "k0",
-    "k0e",
-    "k1",
-    "k1e",
-    "kn",
-    "kv",
-    "kve",
-    "y0",
-    "y1",
-    "yn",
-    "yv",
-]
+    "i0e", "i1", "i1e", "iv", "ive", "j0", "j1", "jv", "k0", "k0e", "k1", "k1e", "kn", "kv", "kve",
+    "y0", "y1", "yn", "yv",
+]  # fmt: skip
 
 RIGHT = Domain(0.5, 4.0)
 AT_ZERO = {"j": 1.0, "y": -inf, "i": 1.0, "k": inf}

@@ -19,9 +19,9 @@ from ..core.primitive import Unary
 from .scipy_functions import DLMF
 
 __all__ = [
-    *("OF_COMPLEX", "complex_erf", "complex_erfc", "complex_erfcx", "complex_erfi"),
-    *("complex_ndtr", "faddeeva"),
-]
+    "OF_COMPLEX", "complex_erf", "complex_erfc", "complex_erfcx", "complex_erfi", "complex_ndtr",
+    "faddeeva",
+]  # fmt: skip
 
 PEAK = 2.0 / math.sqrt(math.pi)
 # From this modulus on so many terms of the asymptotic series have all digits.

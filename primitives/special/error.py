@@ -13,20 +13,9 @@ from .error_function import ErrorFunction
 from .scipy_functions import DLMF, scipy_unary
 
 __all__ = [
-    "erfcinv",
-    "erfcx",
-    "erfcx_integral",
-    "erfi",
-    "erfinv",
-    "exp10",
-    "log_ndtr",
-    "log_ndtr_gap",
-    "log_ndtr_grad",
-    "logit",
-    "ndtr",
-    "ndtri",
-    "ndtri_exp",
-]
+    "erfcinv", "erfcx", "erfcx_integral", "erfi", "erfinv", "exp10", "log_ndtr", "log_ndtr_gap",
+    "log_ndtr_grad", "logit", "ndtr", "ndtri", "ndtri_exp",
+]  # fmt: skip
 
 HALF_ROOT_PI = 0.5 * math.sqrt(math.pi)
 LOG_ROOT_TWO_PI = 0.5 * math.log(2.0 * math.pi)

@@ -18,19 +18,9 @@ from .scipy_functions import (
 )
 
 __all__ = [
-    "beta",
-    "betaln",
-    "binom",
-    "digamma",
-    "gamma",
-    "gammaln",
-    "gammasgn",
-    "loggamma",
-    "poch",
-    "polygamma",
-    "rgamma",
-    "rgamma_grad",
-]
+    "beta", "betaln", "binom", "digamma", "gamma", "gammaln", "gammasgn", "loggamma", "poch",
+    "polygamma", "rgamma", "rgamma_grad",
+]  # fmt: skip
 
 # Between the poles, on both sides of 0.
 OFF_POLES = Domain(-0.9, -0.1)

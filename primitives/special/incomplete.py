@@ -20,19 +20,9 @@ from .gamma import rgamma_grad
 from .scipy_functions import DLMF, scipy_elementwise
 
 __all__ = [
-    "beta_density",
-    "betainc",
-    "betainc_grad",
-    "betaincc",
-    "betainccinv",
-    "betaincinv",
-    "gamma_density",
-    "gammainc",
-    "gammainc_grad",
-    "gammaincc",
-    "gammainccinv",
-    "gammaincinv",
-]
+    "beta_density", "betainc", "betainc_grad", "betaincc", "betainccinv", "betaincinv",
+    "gamma_density", "gammainc", "gammainc_grad", "gammaincc", "gammainccinv", "gammaincinv",
+]  # fmt: skip
 
 UNIT_INTERVAL = Domain(0.1, 0.9)
 MODERATE = Domain(0.6, 3.0)

@@ -24,54 +24,42 @@ __all__ = [
     "subtract", "trunc",
 ]  # fmt: skip
 
+# fmt: off - a rule stands beside its name, as in a table.
+
 # -- the four operations
 
 add = binary(
     "add",
     lambda g: g,
     lambda g: g,
-    dtypes="fdD",
-    doc="Returns ``x + y``.",
-    example="np.add([1, 2], 3) -> [4, 5]",
+    dtypes="fdD", doc="Returns ``x + y``.", example="np.add([1, 2], 3) -> [4, 5]",
 )
 subtract = binary(
     "subtract",
     lambda g: g,
     lambda g: -g,
-    dtypes="fdD",
-    doc="Returns ``x - y``.",
-    example="np.subtract([1, 2], 3) -> [-2, -1]",
+    dtypes="fdD", doc="Returns ``x - y``.", example="np.subtract([1, 2], 3) -> [-2, -1]",
 )
 multiply = binary(
     "multiply",
     lambda g, y: g * y,
     lambda g, x: g * x,
-    dtypes="fdD",
-    doc="Returns ``x * y``.",
-    example="np.multiply([1, 2], 3) -> [3, 6]",
+    dtypes="fdD", doc="Returns ``x * y``.", example="np.multiply([1, 2], 3) -> [3, 6]",
 )
 divide = binary(
     "divide",
     lambda g, y: g / y,
     lambda g, ans, y: g * ans / -y,
-    domains=(REAL, NONZERO),
-    dtypes="fdD",
-    doc="Returns ``x / y``; integers give ``float64``.",
+    domains=(REAL, NONZERO), dtypes="fdD", doc="Returns ``x / y``; integers give ``float64``.",
     example="np.divide([1, 2], 4) -> [0.25, 0.5]",
 )
 negative = unary(
-    "negative",
-    lambda g: -g,
-    dtypes="fdD",
-    doc="Returns ``-x``.",
-    example="np.negative([1, -2]) -> [-1, 2]",
+    "negative", lambda g: -g, dtypes="fdD",
+    doc="Returns ``-x``.", example="np.negative([1, -2]) -> [-1, 2]",
 )
 positive = unary(
-    "positive",
-    lambda g: g,
-    dtypes="fdD",
-    doc="Returns ``+x``.",
-    example="np.positive([1, -2]) -> [1, -2]",
+    "positive", lambda g: g, dtypes="fdD",
+    doc="Returns ``+x``.", example="np.positive([1, -2]) -> [1, -2]",
 )
 
 # -- division with remainder: the quotient is constant but for its jumps
@@ -81,8 +69,7 @@ DIVIDEND, DIVISOR = Domain(2.3, 2.7), Domain(0.95, 1.05)
 
 
 floor_divide = binary(
-    "floor_divide",
-    domains=(DIVIDEND, DIVISOR),
+    "floor_divide", domains=(DIVIDEND, DIVISOR),
     doc="Returns the largest integer that is at most ``x / y``, and NaN where x is infinite.",
     example="np.floor_divide([7, -7], 2) -> [3, -4]",
 )
@@ -90,27 +77,22 @@ remainder = binary(
     "remainder",
     lambda g: g,
     lambda g, x, y: g * -ops.floor_divide(x, y),
-    domains=(DIVIDEND, DIVISOR),
-    doc="Returns ``x - y * floor(x / y)``, which has y's sign.",
+    domains=(DIVIDEND, DIVISOR), doc="Returns ``x - y * floor(x / y)``, which has y's sign.",
     example="np.remainder([7, -7], 4) -> [3, 1]",
 )
 fmod = binary(
     "fmod",
     lambda g: g,
     lambda g, x, y: g * -ops.trunc(x / y),
-    domains=(DIVIDEND, DIVISOR),
-    doc="Returns ``x - y * trunc(x / y)``, which has x's sign.",
+    domains=(DIVIDEND, DIVISOR), doc="Returns ``x - y * trunc(x / y)``, which has x's sign.",
     example="np.fmod([7, -7], 4) -> [3, -3]",
 )
 
 # -- powers
 
 square = unary(
-    "square",
-    lambda g, x: g * (x + x),
-    dtypes="fdD",
-    doc="Returns ``x * x``.",
-    example="np.square([1, -3]) -> [1, 9]",
+    "square", lambda g, x: g * (x + x), dtypes="fdD",
+    doc="Returns ``x * x``.", example="np.square([1, -3]) -> [1, 9]",
 )
 
 
@@ -140,9 +122,7 @@ def _power_exponent_vjp(g: Array, ans: Array, x: Array | float) -> Array | None:
 power = binary(
     "power",
     _power_base_vjp,
-    _power_exponent_vjp,
-    domains=(POSITIVE, REAL),
-    dtypes="fdD",
+    _power_exponent_vjp, domains=(POSITIVE, REAL), dtypes="fdD",
     doc="Returns ``x`` to the power ``y``; integers stay integers.",
     example="np.power([1, 2, 3], 2) -> [1, 4, 9]",
 )
@@ -151,10 +131,7 @@ power = binary(
 # forward mode drops the imaginary part.
 
 abs = unary(
-    "abs",
-    lambda g, x: g * ops.conj(ops.sign(x)),
-    domains=NONZERO,
-    dtypes="fdD",
+    "abs", lambda g, x: g * ops.conj(ops.sign(x)), domains=NONZERO, dtypes="fdD",
     doc="Returns the absolute value; its derivative at 0 is 0.",
     example="np.abs([-1.5, 2.0]) -> [1.5, 2.0]",
 )
@@ -168,13 +145,9 @@ def _angle_change(g: Array, x: Array) -> Array:
 
 # Only the angle of a complex number counts, x / |x|.
 complex_sign = unary(
-    "complex_sign",
-    lambda g, ans, x: _angle_change(g * ans, x) * ops.conj(ans) * 1j,
+    "complex_sign", lambda g, ans, x: _angle_change(g * ans, x) * ops.conj(ans) * 1j,
     jvp=(lambda g, ans, x: _angle_change(g * ops.conj(ans), x) * ans * 1j,),
-    compute="sign",
-    reference=np.sign,
-    domains=NONZERO,
-    dtypes="D",
+    compute="sign", reference=np.sign, domains=NONZERO, dtypes="D",
 )
 
 
@@ -196,10 +169,7 @@ class Sign(Unary):
 
 
 sign = elementwise(
-    "sign",
-    arity=1,
-    kind=Sign,
-    domains=NONZERO,
+    "sign", arity=1, kind=Sign, domains=NONZERO,
     doc="Returns -1, 0 or 1 by the sign of x, and ``x / abs(x)`` for complex x.",
     example="np.sign([-1.5, 0.0, 2.0]) -> [-1.0, 0.0, 1.0]",
 )
@@ -207,8 +177,7 @@ copysign = binary(
     "copysign",
     lambda g, x, y: g * (ops.sign(x) * ops.copysign(1.0, y)),
     lambda g: None,
-    domains=NONZERO,
-    doc="Returns x with the sign of y.",
+    domains=NONZERO, doc="Returns x with the sign of y.",
     example="np.copysign([1.0, 2.0], [-3.0, 4.0]) -> [-1.0, 2.0]",
 )
 
@@ -234,8 +203,7 @@ ceil = unary(
 )
 trunc = unary(
     "trunc",
-    doc="Returns x without its fractional part.",
-    example="np.trunc([-1.5, 1.5]) -> [-1.0, 1.0]",
+    doc="Returns x without its fractional part.", example="np.trunc([-1.5, 1.5]) -> [-1.0, 1.0]",
 )
 rint = unary(
     "rint",
@@ -250,9 +218,7 @@ def _round_arguments(a: ArrayLike, decimals: int = 0, out: None = None) -> Prepa
 
 
 round = elementwise(
-    "round",
-    arity=1,
-    prepare=_round_arguments,
+    "round", arity=1, prepare=_round_arguments,
     compute=lambda xp, x, *, decimals: xp.round(x, decimals),
     params=({"decimals": 0}, {"decimals": 2}),
     doc="Returns x rounded to a number of decimals, halves to the even one.",

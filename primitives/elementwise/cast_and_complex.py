@@ -16,6 +16,8 @@ from ..core.test_samples import POSITIVE
 
 __all__ = ["angle", "astype", "cast", "complex_of", "conj", "imag", "is_complex", "real", "real_of"]
 
+# fmt: off - a rule stands beside its name, as in a table.
+
 
 def is_complex(x: Any) -> bool:
     """Says whether an operand is complex, which is known without its values.
@@ -61,10 +63,8 @@ def _astype_arguments(
 
 
 astype = elementwise(
-    "astype",
-    lambda g, *, dtype: g if dtype.kind in INEXACT else None,
-    prepare=_astype_arguments,
-    compute=_compute_astype,
+    "astype", lambda g, *, dtype: g if dtype.kind in INEXACT else None,
+    prepare=_astype_arguments, compute=_compute_astype,
     params=[{"dtype": np.dtype(name)} for name in ("float64", "complex128", "int64")],
     reference=lambda x, dtype: np.asarray(x).astype(dtype),
     doc="Returns x with its elements cast to a dtype; casts to integers have derivative 0.",
@@ -80,28 +80,19 @@ astype = elementwise(
 # A cotangent or tangent that comes back complex for something real loses its imaginary part, so
 # that one line serves both modes, and real arguments as well.
 real = unary(
-    "real",
-    lambda g: g,
-    compute=lambda xp, x: xp.asarray(x).real[()],
-    dtypes="fdD",
-    doc="Returns the real part.",
-    example="np.real([1 + 2j, 3]) -> [1.0, 3.0]",
+    "real", lambda g: g,
+    compute=lambda xp, x: xp.asarray(x).real[()], dtypes="fdD",
+    doc="Returns the real part.", example="np.real([1 + 2j, 3]) -> [1.0, 3.0]",
 )
 imag = unary(
-    "imag",
-    lambda g: g * -1j,
-    compute=lambda xp, x: xp.asarray(x).imag[()],
-    dtypes="fdD",
-    doc="Returns the imaginary part, 0 for real x.",
-    example="np.imag([1 + 2j, 3]) -> [2.0, 0.0]",
+    "imag", lambda g: g * -1j,
+    compute=lambda xp, x: xp.asarray(x).imag[()], dtypes="fdD",
+    doc="Returns the imaginary part, 0 for real x.", example="np.imag([1 + 2j, 3]) -> [2.0, 0.0]",
 )
 conj = unary(
-    "conj",
-    lambda g: ops.conj(g),
-    compute=lambda xp, x: xp.conjugate(x) if is_complex(x) else xp.asarray(x)[()],
-    dtypes="fdD",
-    doc="Returns the complex conjugate.",
-    example="np.conj([1 + 2j, 3]) -> [(1-2j), (3-0j)]",
+    "conj", lambda g: ops.conj(g),
+    compute=lambda xp, x: xp.conjugate(x) if is_complex(x) else xp.asarray(x)[()], dtypes="fdD",
+    doc="Returns the complex conjugate.", example="np.conj([1 + 2j, 3]) -> [(1-2j), (3-0j)]",
 )
 
 

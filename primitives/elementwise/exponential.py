@@ -18,22 +18,18 @@ __all__ = [
     "logaddexp2", "reciprocal", "sqrt",
 ]  # fmt: skip
 
+# fmt: off - a rule stands beside its name, as in a table.
+
 LN2 = math.log(2.0)
 LN10 = math.log(10.0)
 
 exp = unary(
-    "exp",
-    lambda g, ans: g * ans,
-    dtypes="fdD",
-    doc="Returns e to the power x.",
-    example="np.exp(0.0) -> 1.0",
+    "exp", lambda g, ans: g * ans, dtypes="fdD",
+    doc="Returns e to the power x.", example="np.exp(0.0) -> 1.0",
 )
 exp2 = unary(
-    "exp2",
-    lambda g, ans: g * ans * LN2,
-    dtypes="fdD",
-    doc="Returns 2 to the power x.",
-    example="np.exp2([1.0, 3.0]) -> [2.0, 8.0]",
+    "exp2", lambda g, ans: g * ans * LN2, dtypes="fdD",
+    doc="Returns 2 to the power x.", example="np.exp2([1.0, 3.0]) -> [2.0, 8.0]",
 )
 
 
@@ -50,65 +46,39 @@ def _expm1(xp: ArrayModule, x: Buffer) -> Buffer:
 
 
 expm1 = unary(
-    "expm1",
-    lambda g, x: g * ops.exp(x),
-    compute=_expm1,
-    dtypes="fdD",
+    "expm1", lambda g, x: g * ops.exp(x),
+    compute=_expm1, dtypes="fdD",
     doc="Returns ``exp(x) - 1``, without losing digits where x is small.",
     example="np.expm1(1e-20) -> 1e-20",
 )
 log = unary(
-    "log",
-    lambda g, x: g / x,
-    domains=POSITIVE,
-    dtypes="fdD",
-    doc="Returns the natural logarithm.",
-    example="np.log(1.0) -> 0.0",
+    "log", lambda g, x: g / x, domains=POSITIVE, dtypes="fdD",
+    doc="Returns the natural logarithm.", example="np.log(1.0) -> 0.0",
 )
 log2 = unary(
-    "log2",
-    lambda g, x: g / x * (1 / LN2),
-    domains=POSITIVE,
-    dtypes="fdD",
-    doc="Returns the logarithm to base 2.",
-    example="np.log2([2.0, 8.0]) -> [1.0, 3.0]",
+    "log2", lambda g, x: g / x * (1 / LN2), domains=POSITIVE, dtypes="fdD",
+    doc="Returns the logarithm to base 2.", example="np.log2([2.0, 8.0]) -> [1.0, 3.0]",
 )
 log10 = unary(
-    "log10",
-    lambda g, x: g / x * (1 / LN10),
-    domains=POSITIVE,
-    dtypes="fdD",
-    doc="Returns the logarithm to base 10.",
-    example="np.log10([1.0, 100.0]) -> [0.0, 2.0]",
+    "log10", lambda g, x: g / x * (1 / LN10), domains=POSITIVE, dtypes="fdD",
+    doc="Returns the logarithm to base 10.", example="np.log10([1.0, 100.0]) -> [0.0, 2.0]",
 )
 log1p = unary(
-    "log1p",
-    lambda g, x: g / (1 + x),
-    domains=Domain(-0.7, 2.0),
-    dtypes="fdD",
+    "log1p", lambda g, x: g / (1 + x), domains=Domain(-0.7, 2.0), dtypes="fdD",
     doc="Returns ``log(1 + x)``, without losing digits where x is small.",
     example="np.log1p(1e-20) -> 1e-20",
 )
 sqrt = unary(
-    "sqrt",
-    lambda g, ans: 0.5 * g / ans,
-    domains=POSITIVE,
-    dtypes="fdD",
-    doc="Returns the square root.",
-    example="np.sqrt([4.0, 9.0]) -> [2.0, 3.0]",
+    "sqrt", lambda g, ans: 0.5 * g / ans, domains=POSITIVE, dtypes="fdD",
+    doc="Returns the square root.", example="np.sqrt([4.0, 9.0]) -> [2.0, 3.0]",
 )
 cbrt = unary(
-    "cbrt",
-    lambda g, ans: g / (3 * ans * ans),
-    domains=NONZERO,
+    "cbrt", lambda g, ans: g / (3 * ans * ans), domains=NONZERO,
     doc="Returns the cube root, which negative numbers have too.",
     example="np.cbrt([8.0, -27.0]) -> [2.0, -3.0]",
 )
 reciprocal = unary(
-    "reciprocal",
-    lambda g, ans: -g * ans * ans,
-    domains=NONZERO,
-    dtypes="fdD",
+    "reciprocal", lambda g, ans: -g * ans * ans, domains=NONZERO, dtypes="fdD",
     doc="Returns ``1 / x``; of integers, as in NumPy, the integral part.",
     example="np.reciprocal([2.0, -4.0]) -> [0.5, -0.25]",
 )

@@ -18,16 +18,16 @@ from ..core.test_samples import REAL, Domain
 
 __all__ = ["logistic", "logistic_density", "logistic_loss", "soft_sign"]
 
+# fmt: off - a rule stands beside its name, as in a table.
+
 logistic = unary(
-    "logistic",
-    lambda g, x: g * ops.logistic_density(x),
+    "logistic", lambda g, x: g * ops.logistic_density(x),
     compute=lambda xp, x: ops.sigmoid.impl(x),
     reference="scipy.special.expit",
     doc="Returns ``1 / (1 + exp(-x))``.",
 )
 logistic_density = unary(
-    "logistic_density",
-    lambda g, ans, x: -g * (ans * ops.tanh(0.5 * x)),
+    "logistic_density", lambda g, ans, x: -g * (ans * ops.tanh(0.5 * x)),
     compute=lambda xp, x: ops.sigmoid.impl(x) * ops.sigmoid.impl(xp.negative(x)),
     reference=lambda x: np.exp(-np.abs(x)) / (1 + np.exp(-np.abs(x))) ** 2,
     doc="Returns ``logistic(x) * logistic(-x)``, the derivative of ``logistic``.",
@@ -44,16 +44,13 @@ logistic_loss = binary(
     "logistic_loss",
     lambda g, x, y: g * ((1 - y) * ops.logistic(x) - y * ops.logistic(-x)),
     lambda g, x: -g * x,
-    compute=_compute_logistic_loss,
-    domains=(REAL, Domain(0.0, 1.0)),
+    compute=_compute_logistic_loss, domains=(REAL, Domain(0.0, 1.0)),
     reference=lambda x, y: np.maximum(x, 0) - x * y + np.log1p(np.exp(-np.abs(x))),
     doc="Returns ``log(1 + exp(x)) - x * y``: the cross entropy of y under ``logistic(x)``.",
 )
 soft_sign = unary(
-    "soft_sign",
-    lambda g, x: g / ops.square(ops.abs(x) + 1),
+    "soft_sign", lambda g, x: g / ops.square(ops.abs(x) + 1),
     compute=lambda xp, x: x / (abs(x) + 1),
-    reference=lambda x: x / (1 + np.abs(x)),
-    domains=Domain(gap=0.1),
+    reference=lambda x: x / (1 + np.abs(x)), domains=Domain(gap=0.1),
     doc="Returns ``x / (1 + abs(x))``.",
 )

@@ -23,21 +23,18 @@ __all__ = [
     "ldexp", "spacing",
 ]  # fmt: skip
 
+# fmt: off - a rule stands beside its name, as in a table.
+
 gcd = binary(
-    "gcd",
-    domains=INTEGER,
-    doc="Returns the greatest common divisor of integers.",
-    example="np.gcd([12, 7], 18) -> [6, 1]",
+    "gcd", domains=INTEGER,
+    doc="Returns the greatest common divisor of integers.", example="np.gcd([12, 7], 18) -> [6, 1]",
 )
 lcm = binary(
-    "lcm",
-    domains=INTEGER,
-    doc="Returns the least common multiple of integers.",
-    example="np.lcm([4, 7], 6) -> [12, 42]",
+    "lcm", domains=INTEGER,
+    doc="Returns the least common multiple of integers.", example="np.lcm([4, 7], 6) -> [12, 42]",
 )
 bitwise_count = unary(
-    "bitwise_count",
-    domains=INTEGER,
+    "bitwise_count", domains=INTEGER,
     doc="Returns how many bits are set in the absolute value of integers.",
     example="np.bitwise_count([5, -8]) -> [2, 1]",
 )
@@ -67,28 +64,22 @@ def _compute_spacing(xp: ArrayModule, x: Buffer) -> Buffer:
 
 
 spacing = unary(
-    "spacing",
-    compute=_compute_spacing,
-    domains=NONZERO,
+    "spacing", compute=_compute_spacing, domains=NONZERO,
     doc="Returns the distance to the next number away from zero that the dtype has.",
     example="np.spacing(1.0) -> 2.220446049250313e-16",
 )
 
 
 exponent_of = unary(
-    "exponent_of",
-    compute=lambda xp, x: xp.frexp(x)[1],
-    reference=lambda x: np.frexp(x)[1],
-    domains=NONZERO,
+    "exponent_of", compute=lambda xp, x: xp.frexp(x)[1],
+    reference=lambda x: np.frexp(x)[1], domains=NONZERO,
     doc="Returns the integer e for which x = m * 2**e with abs(m) from 0.5 up to, not with, 1.",
 )
 # Between its jumps it is x minus a constant.
 fraction_of = unary(
-    "fraction_of",
-    lambda g: g,
+    "fraction_of", lambda g: g,
     compute=lambda xp, x: xp.modf(x)[0],
-    reference=lambda x: np.modf(x)[0],
-    domains=Domain(1.1, 1.9),
+    reference=lambda x: np.modf(x)[0], domains=Domain(1.1, 1.9),
     doc="Returns the part of x behind the point, with x's sign.",
 )
 

@@ -17,59 +17,39 @@ __all__ = [
     "deg2rad", "hypot", "one_less_square", "rad2deg", "side_ratio", "sin", "sinh", "tan", "tanh",
 ]  # fmt: skip
 
+# fmt: off - a rule stands beside its name, as in a table.
+
 sin = unary(
-    "sin",
-    lambda g, x: g * ops.cos(x),
-    dtypes="fdD",
-    doc="Returns the sine of angles in radians.",
-    example="np.sin(0.0) -> 0.0",
+    "sin", lambda g, x: g * ops.cos(x), dtypes="fdD",
+    doc="Returns the sine of angles in radians.", example="np.sin(0.0) -> 0.0",
 )
 cos = unary(
-    "cos",
-    lambda g, x: -g * ops.sin(x),
-    dtypes="fdD",
-    doc="Returns the cosine of angles in radians.",
-    example="np.cos(0.0) -> 1.0",
+    "cos", lambda g, x: -g * ops.sin(x), dtypes="fdD",
+    doc="Returns the cosine of angles in radians.", example="np.cos(0.0) -> 1.0",
 )
 tan = unary(
-    "tan",
-    lambda g, ans: g * (1 + ans * ans),
-    domains=UNIT,
-    dtypes="fdD",
-    doc="Returns the tangent of angles in radians.",
-    example="np.tan(0.0) -> 0.0",
+    "tan", lambda g, ans: g * (1 + ans * ans), domains=UNIT, dtypes="fdD",
+    doc="Returns the tangent of angles in radians.", example="np.tan(0.0) -> 0.0",
 )
 # Close to 1 the product has all digits, and its derivative has them close to 0.
 one_less_square = unary(
-    "one_less_square",
-    lambda g, x: g * (-2 * x),
+    "one_less_square", lambda g, x: g * (-2 * x),
     compute=lambda xp, x: (1 - x) * (1 + x),
-    reference=lambda x: 1 - x * x,
-    domains=UNIT,
-    dtypes="fdD",
+    reference=lambda x: 1 - x * x, domains=UNIT, dtypes="fdD",
     doc="Returns ``1 - x * x``.",
 )
 arcsin = unary(
-    "arcsin",
-    lambda g, x: g / ops.sqrt(ops.one_less_square(x)),
-    domains=UNIT,
-    dtypes="fdD",
+    "arcsin", lambda g, x: g / ops.sqrt(ops.one_less_square(x)), domains=UNIT, dtypes="fdD",
     doc="Returns the angle in radians, from -pi/2 to pi/2, whose sine is x.",
     example="np.arcsin(0.0) -> 0.0",
 )
 arccos = unary(
-    "arccos",
-    lambda g, x: -g / ops.sqrt(ops.one_less_square(x)),
-    domains=UNIT,
-    dtypes="fdD",
+    "arccos", lambda g, x: -g / ops.sqrt(ops.one_less_square(x)), domains=UNIT, dtypes="fdD",
     doc="Returns the angle in radians, from 0 to pi, whose cosine is x.",
     example="np.arccos(1.0) -> 0.0",
 )
 arctan = unary(
-    "arctan",
-    lambda g, x: g / (1 + x * x),
-    domains=UNIT,
-    dtypes="fdD",
+    "arctan", lambda g, x: g / (1 + x * x), domains=UNIT, dtypes="fdD",
     doc="Returns the angle in radians, from -pi/2 to pi/2, whose tangent is x.",
     example="np.arctan(0.0) -> 0.0",
 )
@@ -108,9 +88,7 @@ side_ratio = binary(
     "side_ratio",
     lambda g, x, y: g * _side_ratio_grad(ops.side_ratio(y, x), ops.side_ratio(y, x), x, y),
     lambda g, ans, x, y: -g * _side_ratio_grad(ans, ops.side_ratio(y, x), x, y),
-    compute=_side_ratio,
-    domains=NONZERO,
-    reference=lambda x, y: x / np.hypot(x, y),
+    compute=_side_ratio, domains=NONZERO, reference=lambda x, y: x / np.hypot(x, y),
     doc="Returns ``x / hypot(x, y)``, and 0 at the origin.",
 )
 hypot = binary(
@@ -134,63 +112,39 @@ arctan2 = binary(
 # -- hyperbolic
 
 sinh = unary(
-    "sinh",
-    lambda g, x: g * ops.cosh(x),
-    dtypes="fdD",
-    doc="Returns the hyperbolic sine.",
-    example="np.sinh(0.0) -> 0.0",
+    "sinh", lambda g, x: g * ops.cosh(x), dtypes="fdD",
+    doc="Returns the hyperbolic sine.", example="np.sinh(0.0) -> 0.0",
 )
 cosh = unary(
-    "cosh",
-    lambda g, x: g * ops.sinh(x),
-    dtypes="fdD",
-    doc="Returns the hyperbolic cosine.",
-    example="np.cosh(0.0) -> 1.0",
+    "cosh", lambda g, x: g * ops.sinh(x), dtypes="fdD",
+    doc="Returns the hyperbolic cosine.", example="np.cosh(0.0) -> 1.0",
 )
 tanh = unary(
-    "tanh",
-    lambda g, ans: ops.tanh_grad(g, ans),
-    domains=UNIT,
-    dtypes="fdD",
-    doc="Returns the hyperbolic tangent.",
-    example="np.tanh(0.0) -> 0.0",
+    "tanh", lambda g, ans: ops.tanh_grad(g, ans), domains=UNIT, dtypes="fdD",
+    doc="Returns the hyperbolic tangent.", example="np.tanh(0.0) -> 0.0",
 )
 arcsinh = unary(
-    "arcsinh",
-    lambda g, ans: g / ops.cosh(ans),
-    domains=UNIT,
-    dtypes="fdD",
-    doc="Returns the number whose hyperbolic sine is x.",
-    example="np.arcsinh(0.0) -> 0.0",
+    "arcsinh", lambda g, ans: g / ops.cosh(ans), domains=UNIT, dtypes="fdD",
+    doc="Returns the number whose hyperbolic sine is x.", example="np.arcsinh(0.0) -> 0.0",
 )
 arccosh = unary(
-    "arccosh",
-    lambda g, x: g / (ops.sqrt(x - 1) * ops.sqrt(x + 1)),
-    domains=Domain(1.3, 3.0),
+    "arccosh", lambda g, x: g / (ops.sqrt(x - 1) * ops.sqrt(x + 1)), domains=Domain(1.3, 3.0),
     dtypes="fdD",
     doc="Returns the number, at least 0, whose hyperbolic cosine is x.",
     example="np.arccosh(1.0) -> 0.0",
 )
 arctanh = unary(
-    "arctanh",
-    lambda g, x: g / ops.one_less_square(x),
-    domains=UNIT,
-    dtypes="fdD",
-    doc="Returns the number whose hyperbolic tangent is x.",
-    example="np.arctanh(0.0) -> 0.0",
+    "arctanh", lambda g, x: g / ops.one_less_square(x), domains=UNIT, dtypes="fdD",
+    doc="Returns the number whose hyperbolic tangent is x.", example="np.arctanh(0.0) -> 0.0",
 )
 
 # -- units of angles
 
 deg2rad = unary(
-    "deg2rad",
-    lambda g: ops.deg2rad(g),
-    doc="Returns angles in degrees as radians.",
-    example="(np.deg2rad(180.0) == np.pi) -> True",
+    "deg2rad", lambda g: ops.deg2rad(g),
+    doc="Returns angles in degrees as radians.", example="(np.deg2rad(180.0) == np.pi) -> True",
 )
 rad2deg = unary(
-    "rad2deg",
-    lambda g: ops.rad2deg(g),
-    doc="Returns angles in radians as degrees.",
-    example="np.rad2deg(np.pi) -> 180.0",
+    "rad2deg", lambda g: ops.rad2deg(g),
+    doc="Returns angles in radians as degrees.", example="np.rad2deg(np.pi) -> 180.0",
 )

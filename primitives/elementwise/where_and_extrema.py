@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["clip", "exceeds", "fmax", "fmin", "heaviside", "maximum", "minimum", "where"]
 
+# fmt: off - a rule stands beside its name, as in a table.
+
 
 def _compute_exceeds(xp: ArrayModule, x: Buffer, y: Buffer) -> Buffer:
     dtype: Any = xp.result_type(x, y)
@@ -30,8 +32,7 @@ def _compute_exceeds(xp: ArrayModule, x: Buffer, y: Buffer) -> Buffer:
 
 
 exceeds = binary(
-    "exceeds",
-    compute=_compute_exceeds,
+    "exceeds", compute=_compute_exceeds,
     reference=lambda x, y: np.heaviside(np.subtract(x, y), 0.5),
     doc="Returns 1 where x exceeds y, 0.5 where they are equal, and 0 elsewhere.",
 )
@@ -64,16 +65,14 @@ fmax = binary(
     "fmax",
     lambda g, x, y: g * _unless_nan(ops.exceeds(x, y), x, y),
     lambda g, x, y: g * _unless_nan(ops.exceeds(y, x), y, x),
-    domains=DISTINCT,
-    doc="Returns the larger of two elements, or the one that is not NaN.",
+    domains=DISTINCT, doc="Returns the larger of two elements, or the one that is not NaN.",
     example="np.fmax([1.0, np.nan], [4.0, 2.0]) -> [4.0, 2.0]",
 )
 fmin = binary(
     "fmin",
     lambda g, x, y: g * _unless_nan(ops.exceeds(y, x), x, y),
     lambda g, x, y: g * _unless_nan(ops.exceeds(x, y), y, x),
-    domains=DISTINCT,
-    doc="Returns the smaller of two elements, or the one that is not NaN.",
+    domains=DISTINCT, doc="Returns the smaller of two elements, or the one that is not NaN.",
     example="np.fmin([1.0, np.nan], [4.0, 2.0]) -> [1.0, 2.0]",
 )
 
@@ -123,8 +122,7 @@ clip = elementwise(
     lambda g, x, y, z: g * (ops.exceeds(x, y) * ops.exceeds(z, x)),
     lambda g, x, y, z: g * (ops.exceeds(y, x) * ops.exceeds(z, y)),
     lambda g, x, y, z: g * ops.exceeds(ops.maximum(x, y), z),
-    kind=_Clip,
-    domains=(REAL, Domain(-1.5, -0.5), Domain(0.5, 1.5)),
+    kind=_Clip, domains=(REAL, Domain(-1.5, -0.5), Domain(0.5, 1.5)),
     doc="Returns x limited to an interval: ``minimum(maximum(x, low), high)``.",
     arguments={
         "a": "an array of any shape, or a number.",
@@ -179,9 +177,7 @@ where = elementwise(
     lambda g: None,
     lambda g, x: ops.where(x, g, 0),
     lambda g, x: ops.where(x, 0, g),
-    kind=_Where,
-    domains=(LOGICAL, REAL, REAL),
-    dtypes="fdD",
+    kind=_Where, domains=(LOGICAL, REAL, REAL), dtypes="fdD",
     doc="Returns x's elements where a condition holds, y's elsewhere.",
     arguments={
         "condition": "an array of booleans.",
@@ -195,7 +191,6 @@ heaviside = binary(
     "heaviside",
     lambda g: None,
     lambda g, x: ops.where(x == 0, g, 0),
-    domains=(NONZERO, REAL),
-    doc="Returns 0 for negative x, 1 for positive x, and y for zero.",
+    domains=(NONZERO, REAL), doc="Returns 0 for negative x, 1 for positive x, and y for zero.",
     example="np.heaviside([-2.0, 0.0, 2.0], 0.5) -> [0.0, 0.5, 1.0]",
 )

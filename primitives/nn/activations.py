@@ -26,31 +26,27 @@ __all__ = [
     "softplus", "softplus_biased", "softplus_grad", "tanh_biased", "tanh_grad",
 ]  # fmt: skip
 
+# fmt: off - a rule stands beside its name, as in a table.
+
 relu = unary(
-    "relu",
-    lambda g, ans: ops.relu_grad(g, ans),
-    domains=NONZERO,
+    "relu", lambda g, ans: ops.relu_grad(g, ans), domains=NONZERO,
     reference=lambda x: np.maximum(x, 0),
     doc="Returns ``max(x, 0)``; its derivative at 0 is 0.",
     example="nn.relu([-2.0, 3.0]) -> [0.0, 3.0]",
 )
 sigmoid = unary(
-    "sigmoid",
-    lambda g, ans: ops.sigmoid_grad(g, ans),
+    "sigmoid", lambda g, ans: ops.sigmoid_grad(g, ans),
     reference="scipy.special.expit",
     doc="Returns the logistic function ``1 / (1 + exp(-x))``.",
     example="nn.sigmoid([-1e9, 0.0, 1e9]) -> [0.0, 0.5, 1.0]",
 )
 softplus = unary(
-    "softplus",
-    lambda g, ans: ops.softplus_grad(g, ans),
+    "softplus", lambda g, ans: ops.softplus_grad(g, ans),
     reference=lambda x: np.logaddexp(x, 0),
-    doc="Returns ``log(1 + exp(x))``.",
-    example="nn.softplus([-1e9, 1e9]) -> [0.0, 1000000000.0]",
+    doc="Returns ``log(1 + exp(x))``.", example="nn.softplus([-1e9, 1e9]) -> [0.0, 1000000000.0]",
 )
 silu = unary(
-    "silu",
-    lambda g, x: ops.silu_grad(g, x),
+    "silu", lambda g, x: ops.silu_grad(g, x),
     reference=lambda x: x / (1 + np.exp(-x)),
     doc="Returns ``x * sigmoid(x)``, also known as swish.",
     example="nn.silu([-1e9, 0.0, 1e9]) -> [-0.0, 0.0, 1000000000.0]",
@@ -68,12 +64,8 @@ def _elu(xp: ArrayModule, x: Buffer, *, alpha: float) -> Buffer:
 
 
 elu = elementwise(
-    "elu",
-    lambda g, x, *, alpha: g * ops.where(x > 0, 1, alpha * ops.exp(ops.minimum(x, 0))),
-    prepare=_elu_arguments,
-    compute=_elu,
-    params=({"alpha": 1.0}, {"alpha": 0.5}),
-    domains=NONZERO,
+    "elu", lambda g, x, *, alpha: g * ops.where(x > 0, 1, alpha * ops.exp(ops.minimum(x, 0))),
+    prepare=_elu_arguments, compute=_elu, params=({"alpha": 1.0}, {"alpha": 0.5}), domains=NONZERO,
     reference=lambda x, alpha: np.where(x > 0, x, alpha * np.expm1(x)),
     doc="Returns x where it is positive, and ``alpha * (exp(x) - 1)`` elsewhere.",
     options={"alpha": "the limit for large negative x is minus this; positive."},
@@ -118,24 +110,15 @@ GELU_OPTIONS = {
 BOTH_GELUS = ({"approximate": True}, {"approximate": False})
 
 gelu = elementwise(
-    "gelu",
-    lambda g, x, *, approximate: ops.gelu_grad(g, x, approximate),
-    prepare=_gelu_arguments,
-    params=BOTH_GELUS,
-    reference=_gelu_reference,
-    doc="Returns ``x * P(X <= x)`` of a standard normal X.",
-    options=GELU_OPTIONS,
-    example="nn.gelu([-1e9, 0.0, 1e9]) -> [-0.0, 0.0, 1000000000.0]",
-    source=GELU_SOURCE,
+    "gelu", lambda g, x, *, approximate: ops.gelu_grad(g, x, approximate),
+    prepare=_gelu_arguments, params=BOTH_GELUS, reference=_gelu_reference,
+    doc="Returns ``x * P(X <= x)`` of a standard normal X.", options=GELU_OPTIONS,
+    example="nn.gelu([-1e9, 0.0, 1e9]) -> [-0.0, 0.0, 1000000000.0]", source=GELU_SOURCE,
 )
 gelu_unit_grad = elementwise(
-    "gelu_unit_grad",
-    lambda g, x, *, approximate: g * gelu_curvature(x, approximate),
-    prepare=_gelu_arguments,
-    params=BOTH_GELUS,
-    reference=gelu_grad_reference,
-    doc="Returns the derivative of gelu: ``gelu_grad`` in the direction 1.",
-    options=GELU_OPTIONS,
+    "gelu_unit_grad", lambda g, x, *, approximate: g * gelu_curvature(x, approximate),
+    prepare=_gelu_arguments, params=BOTH_GELUS, reference=gelu_grad_reference,
+    doc="Returns the derivative of gelu: ``gelu_grad`` in the direction 1.", options=GELU_OPTIONS,
     source=GELU_SOURCE,
 )
 
@@ -335,14 +318,12 @@ gelu_grad = elementwise(
     "gelu_grad",
     lambda g, y, *, approximate: ops.gelu_grad(g, y, approximate),
     lambda g, x, y, *, approximate: g * x * gelu_curvature(y, approximate),
-    prepare=_gelu_grad_arguments,
-    params=BOTH_GELUS,
+    prepare=_gelu_grad_arguments, params=BOTH_GELUS,
     compute=lambda xp, x, y, approximate: (
         gelu_unit_grad.impl(_strong(y, x), approximate=approximate) * x
     ),
     reference=lambda x, y, approximate: x * gelu_grad_reference(_strong(y, x), approximate),
-    doc="Returns the derivative of gelu at y in the direction x.",
-    arguments=DIRECTION_AND_ARGUMENT,
+    doc="Returns the derivative of gelu at y in the direction x.", arguments=DIRECTION_AND_ARGUMENT,
     options={"approximate": "whether it is that of the usual approximation."},
 )
 

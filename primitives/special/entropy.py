@@ -10,6 +10,8 @@ from .scipy_functions import scipy_elementwise, scipy_unary
 
 __all__ = ["entr", "kl_div", "rel_entr", "xlog1py", "xlogy"]
 
+# fmt: off - a rule stands beside its name, as in a table.
+
 
 def _ratio_or_zero(x: Array, y: Array) -> Array:
     """Returns ``x / y``, and 0 where both are."""
@@ -22,8 +24,7 @@ xlogy = scipy_elementwise(
     "xlogy",
     lambda g, y: ops.xlogy(g, y),
     lambda g, x, y: g * _ratio_or_zero(x, y),
-    domains=POSITIVE,
-    dtypes="fdD",
+    domains=POSITIVE, dtypes="fdD",
     doc="Returns ``x * log(y)``, and 0 where x is 0 and y is not NaN.",
     example="special.xlogy(0.0, 0.0) -> 0.0",
 )
@@ -31,8 +32,7 @@ xlog1py = scipy_elementwise(
     "xlog1py",
     lambda g, y: ops.xlog1py(g, y),
     lambda g, x, y: g * _ratio_or_zero(x, 1 + y),
-    domains=Domain(-0.7, 2.0),
-    dtypes="fdD",
+    domains=Domain(-0.7, 2.0), dtypes="fdD",
     doc="Returns ``x * log(1 + y)``, and 0 where x is 0 and y is not NaN.",
     example="special.xlog1py(0.0, -1.0) -> 0.0",
 )
@@ -46,9 +46,7 @@ def _entr_vjp(g: Array, x: Array) -> Array:
 
 
 entr = scipy_unary(
-    "entr",
-    _entr_vjp,
-    domains=POSITIVE,
+    "entr", _entr_vjp, domains=POSITIVE,
     doc="Returns ``-x * log(x)``, 0 at 0 and -inf left of it.",
     example="special.entr([0.0, 1.0]) -> [0.0, -0.0]",
 )
@@ -87,17 +85,14 @@ def _kl_div_vjp_y(g: Array, x: Array, y: Array) -> Array:
 rel_entr = scipy_elementwise(
     "rel_entr",
     _rel_entr_vjp_x,
-    _rel_entr_vjp_y,
-    domains=POSITIVE,
+    _rel_entr_vjp_y, domains=POSITIVE,
     doc="Returns ``x * log(x / y)``, 0 where x is 0, and inf where it is not defined.",
     example="special.rel_entr([1.0, 0.0], [1.0, 2.0]) -> [0.0, 0.0]",
 )
 kl_div = scipy_elementwise(
     "kl_div",
     _kl_div_vjp_x,
-    _kl_div_vjp_y,
-    compute=kernels.kl_div,
-    domains=POSITIVE,
+    _kl_div_vjp_y, compute=kernels.kl_div, domains=POSITIVE,
     doc="Returns ``x * log(x / y) - x + y``, y where x is 0, and inf where it is not defined.",
     example="special.kl_div([1.0, 0.0], [1.0, 2.0]) -> [0.0, 2.0]",
 )

@@ -13,6 +13,8 @@ from ..elementwise.cast_and_complex import is_complex
 
 __all__ = ["ErrorFunction", "erf", "erfc"]
 
+# fmt: off - a rule stands beside its name, as in a table.
+
 # erf'(x) = 2 exp(-x^2) / sqrt(pi), with the factor in the exponent.
 LOG_PEAK = math.log(2.0 / math.sqrt(math.pi))
 
@@ -37,18 +39,14 @@ class ErrorFunction(Unary):
 
 
 erf = elementwise(
-    "erf",
-    lambda g, x: g * ops.exp(LOG_PEAK - x * x),
-    kind=ErrorFunction,
-    reference="scipy.special.erf",
+    "erf", lambda g, x: g * ops.exp(LOG_PEAK - x * x),
+    kind=ErrorFunction, reference="scipy.special.erf",
     doc="Returns the error function, the integral of ``2 exp(-t**2) / sqrt(pi)`` from 0 to x.",
     example="np.erf([0.0, np.inf]) -> [0.0, 1.0]",
 )
 erfc = elementwise(
-    "erfc",
-    lambda g, x: -(g * ops.exp(LOG_PEAK - x * x)),
-    kind=ErrorFunction,
-    reference="scipy.special.erfc",
+    "erfc", lambda g, x: -(g * ops.exp(LOG_PEAK - x * x)),
+    kind=ErrorFunction, reference="scipy.special.erfc",
     doc="Returns ``1 - erf(x)``, without losing digits where erf is close to 1.",
     example="np.erfc([0.0, np.inf]) -> [1.0, 0.0]",
 )

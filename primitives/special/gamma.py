@@ -22,34 +22,25 @@ __all__ = [
     "polygamma", "rgamma", "rgamma_grad",
 ]  # fmt: skip
 
+# fmt: off - a rule stands beside its name, as in a table.
+
 # Between the poles, on both sides of 0.
 OFF_POLES = Domain(-0.9, -0.1)
 
 gammaln = scipy_unary(
-    "gammaln",
-    lambda g, x: g * ops.digamma(x),
-    domains=POSITIVE,
+    "gammaln", lambda g, x: g * ops.digamma(x), domains=POSITIVE,
     doc="Returns the logarithm of the absolute value of the gamma function.",
-    example="special.gammaln([1.0, 2.0]) -> [0.0, 0.0]",
-    source=DLMF + "5.2.1",
+    example="special.gammaln([1.0, 2.0]) -> [0.0, 0.0]", source=DLMF + "5.2.1",
 )
 loggamma = scipy_unary(
-    "loggamma",
-    lambda g, x: g * ops.digamma(x),
-    domains=POSITIVE,
-    dtypes="fdD",
+    "loggamma", lambda g, x: g * ops.digamma(x), domains=POSITIVE, dtypes="fdD",
     doc="Returns the logarithm of the gamma function, NaN where that is negative.",
-    example="special.loggamma([1.0, 2.0]) -> [0.0, 0.0]",
-    source=DLMF + "5.2.1",
+    example="special.loggamma([1.0, 2.0]) -> [0.0, 0.0]", source=DLMF + "5.2.1",
 )
 gamma = scipy_unary(
-    "gamma",
-    lambda g, ans, x: g * (ans * ops.digamma(x)),
-    domains=OFF_POLES,
-    dtypes="fdD",
+    "gamma", lambda g, ans, x: g * (ans * ops.digamma(x)), domains=OFF_POLES, dtypes="fdD",
     doc="Returns the gamma function: ``(x - 1)!`` at positive integers.",
-    example="special.gamma([1.0, 5.0]) -> [1.0, 24.0]",
-    source=DLMF + "5.2.1",
+    example="special.gamma([1.0, 5.0]) -> [1.0, 24.0]", source=DLMF + "5.2.1",
 )
 gammasgn = scipy_unary(
     "gammasgn",
@@ -75,37 +66,27 @@ def rgamma_grad(x: Array) -> Array:
 
 
 rgamma = scipy_unary(
-    "rgamma",
-    lambda g, x: g * rgamma_grad(x),
-    dtypes="fdD",
+    "rgamma", lambda g, x: g * rgamma_grad(x), dtypes="fdD",
     doc="Returns the reciprocal of the gamma function, which is 0 at its poles.",
-    example="special.rgamma([1.0, -3.0]) -> [1.0, 0.0]",
-    source=DLMF + "5.5.3",
+    example="special.rgamma([1.0, -3.0]) -> [1.0, 0.0]", source=DLMF + "5.5.3",
 )
 digamma = scipy_unary(
-    "digamma",
-    lambda g, x: g * ops.polygamma(1, x),
-    compute=by_scipy("psi"),
-    domains=POSITIVE,
-    dtypes="fdD",
+    "digamma", lambda g, x: g * ops.polygamma(1, x),
+    compute=by_scipy("psi"), domains=POSITIVE, dtypes="fdD",
     doc="Returns the derivative of the logarithm of the gamma function, also known as psi.",
-    example="special.digamma(0.0) -> -inf",
-    source=DLMF + "5.2.2",
+    example="special.digamma(0.0) -> -inf", source=DLMF + "5.2.2",
 )
 polygamma = scipy_elementwise(
     "polygamma",
     without_derivative("polygamma", "its order n"),
     lambda g, x, y: g * ops.polygamma(x + 1, y),
-    compute=kernels.polygamma,
-    domains=(ORDER, POSITIVE),
-    dtypes="dD",
+    compute=kernels.polygamma, domains=(ORDER, POSITIVE), dtypes="dD",
     doc="Returns the n-th derivative of digamma.",
     arguments={
         "n": "the order, integers from 0 up; there is no derivative by it.",
         "x": "an array of a shape that broadcasts against n's, or a number.",
     },
-    example="special.polygamma(1, 0.0) -> inf",
-    source=DLMF + "5.15.1",
+    example="special.polygamma(1, 0.0) -> inf", source=DLMF + "5.15.1",
 )
 # From this argument on differences of digamma are taken by its expansion, DLMF 5.11.2.
 EXPANDED_FROM = 60.0
@@ -129,23 +110,19 @@ beta = scipy_elementwise(
     "beta",
     lambda g, ans, x, y: -g * (ans * digamma_rise(x, y)),
     lambda g, ans, x, y: -g * (ans * digamma_rise(y, x)),
-    compute=kernels.beta,
-    domains=POSITIVE,
+    compute=kernels.beta, domains=POSITIVE,
     doc="Returns the beta function ``gamma(a) gamma(b) / gamma(a + b)``.",
     arguments={"a, b": "arrays whose shapes broadcast, or numbers."},
-    example="special.beta(1.0, 2.0) -> 0.5",
-    source=DLMF + "5.12.1",
+    example="special.beta(1.0, 2.0) -> 0.5", source=DLMF + "5.12.1",
 )
 betaln = scipy_elementwise(
     "betaln",
     lambda g, x, y: -g * digamma_rise(x, y),
     lambda g, x, y: -g * digamma_rise(y, x),
-    compute=kernels.betaln,
-    domains=POSITIVE,
+    compute=kernels.betaln, domains=POSITIVE,
     doc="Returns the logarithm of the absolute value of the beta function.",
     arguments={"a, b": "arrays whose shapes broadcast, or numbers."},
-    example="special.betaln(1.0, 1.0) -> 0.0",
-    source=DLMF + "5.12.1",
+    example="special.betaln(1.0, 1.0) -> 0.0", source=DLMF + "5.12.1",
 )
 
 
@@ -162,12 +139,10 @@ poch = scipy_elementwise(
     "poch",
     _poch_vjp_z,
     lambda g, ans, x, y: g * (ans * ops.digamma(x + y)),
-    compute=kernels.poch,
-    domains=POSITIVE,
+    compute=kernels.poch, domains=POSITIVE,
     doc="Returns Pochhammer's symbol ``gamma(z + m) / gamma(z)``, the rising factorial.",
     arguments={"z, m": "arrays whose shapes broadcast, or numbers."},
-    example="special.poch(2.0, 3.0) -> 24.0",
-    source=DLMF + "5.2.5",
+    example="special.poch(2.0, 3.0) -> 24.0", source=DLMF + "5.2.5",
 )
 
 
@@ -217,11 +192,8 @@ binom = scipy_elementwise(
     "binom",
     lambda g, ans, x, y: g * _binom_grads(ans, x, y)[0],
     lambda g, ans, x, y: g * _binom_grads(ans, x, y)[1],
-    compute=kernels.binom,
-    domains=(Domain(3.1, 6.0), Domain(0.3, 2.9)),
-    dtypes="d",
+    compute=kernels.binom, domains=(Domain(3.1, 6.0), Domain(0.3, 2.9)), dtypes="d",
     doc="Returns the binomial coefficient ``gamma(n + 1) / gamma(k + 1) / gamma(n - k + 1)``.",
     arguments={"n, k": "arrays whose shapes broadcast, or numbers."},
-    example="special.binom(4.0, 2.0) -> 6.0",
-    source=DLMF + "1.2.6",
+    example="special.binom(4.0, 2.0) -> 6.0", source=DLMF + "1.2.6",
 )

@@ -11,25 +11,21 @@ from .scipy_functions import DLMF, ORDER, scipy_elementwise, scipy_unary, withou
 
 __all__ = ["cosine_integral", "exp1", "expi", "expn", "sine_integral", "spence"]
 
+# fmt: off - a rule stands beside its name, as in a table.
+
 # Closer than this to a quotient of zeros its series is exact, a logarithm's with so many terms.
 NEAR = 0.02
 SPENCE_TERMS = 11
 
 exp1 = scipy_unary(
-    "exp1",
-    lambda g, x: -(g * (ops.exp(-x) / x)),
-    domains=POSITIVE,
+    "exp1", lambda g, x: -(g * (ops.exp(-x) / x)), domains=POSITIVE,
     doc="Returns the exponential integral E1, the integral of ``exp(-t) / t`` from x on.",
-    example="special.exp1(0.0) -> inf",
-    source=DLMF + "6.2.1",
+    example="special.exp1(0.0) -> inf", source=DLMF + "6.2.1",
 )
 expi = scipy_unary(
-    "expi",
-    lambda g, x: g * (ops.exp(x) / x),
-    domains=POSITIVE,
+    "expi", lambda g, x: g * (ops.exp(x) / x), domains=POSITIVE,
     doc="Returns the exponential integral Ei, the integral of ``exp(t) / t`` up to x.",
-    example="special.expi(0.0) -> -inf",
-    source=DLMF + "6.2.5",
+    example="special.expi(0.0) -> -inf", source=DLMF + "6.2.5",
 )
 
 
@@ -43,16 +39,13 @@ def _expn_vjp(g: Array, x: Array, y: Array) -> Array:
 expn = scipy_elementwise(
     "expn",
     without_derivative("expn", "its order n"),
-    _expn_vjp,
-    domains=(ORDER, POSITIVE),
-    dtypes="d",
+    _expn_vjp, domains=(ORDER, POSITIVE), dtypes="d",
     doc="Returns the generalised exponential integral, that of ``exp(-x t) / t**n`` from 1 on.",
     arguments={
         "n": "the order, integers from 0 up; there is no derivative by it.",
         "x": "an array of a shape that broadcasts against n's, or a number.",
     },
-    example="special.expn(2, 0.0) -> 1.0",
-    source=DLMF + "8.19.13",
+    example="special.expn(2, 0.0) -> 1.0", source=DLMF + "8.19.13",
 )
 
 
@@ -66,19 +59,15 @@ def _sine_integral_vjp(g: Array, x: Array) -> Array:
 
 
 sine_integral = unary(
-    "sine_integral",
-    _sine_integral_vjp,
+    "sine_integral", _sine_integral_vjp,
     compute=lambda xp, x: scipy_module(xp, "special").sici(x)[0],
     reference=lambda x: extra("scipy.special", "scipy").sici(x)[0],
-    doc="Returns the integral of ``sin(t) / t`` from 0 to x.",
-    source=DLMF + "6.2.9",
+    doc="Returns the integral of ``sin(t) / t`` from 0 to x.", source=DLMF + "6.2.9",
 )
 cosine_integral = unary(
-    "cosine_integral",
-    lambda g, x: g * (ops.cos(x) / x),
+    "cosine_integral", lambda g, x: g * (ops.cos(x) / x),
     compute=lambda xp, x: scipy_module(xp, "special").sici(x)[1],
-    reference=lambda x: extra("scipy.special", "scipy").sici(x)[1],
-    domains=POSITIVE,
+    reference=lambda x: extra("scipy.special", "scipy").sici(x)[1], domains=POSITIVE,
     doc="Returns the cosine integral, minus the integral of ``cos(t) / t`` from x on.",
     source=DLMF + "6.2.11",
 )
@@ -96,10 +85,7 @@ def _spence_vjp(g: Array, x: Array) -> Array:
 
 
 spence = scipy_unary(
-    "spence",
-    _spence_vjp,
-    domains=POSITIVE,
+    "spence", _spence_vjp, domains=POSITIVE,
     doc="Returns Spence's function, the integral of ``log(t) / (1 - t)`` from 1 to x.",
-    example="special.spence(1.0) -> 0.0",
-    source=DLMF + "25.12.3",
+    example="special.spence(1.0) -> 0.0", source=DLMF + "25.12.3",
 )

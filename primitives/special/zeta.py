@@ -11,6 +11,8 @@ from .scipy_functions import DLMF, by_scipy, scipy_elementwise, scipy_unary
 
 __all__ = ["riemann_zeta", "zeta"]
 
+# fmt: off - a rule stands beside its name, as in a table.
+
 # The terms of the sum that are added one by one, and the coefficients B(2j) / (2j)! of the
 # corrections to the integral over the others. Together they give all digits.
 ZETA_TERMS = 12
@@ -62,17 +64,13 @@ zeta = scipy_elementwise(
     "zeta",
     lambda g, x, y: g * zeta_grad(x, y),
     lambda g, x, y: g * (-x * ops.zeta(x + 1, y)),
-    domains=(Domain(1.5, 5.0), POSITIVE),
-    dtypes="d",
+    domains=(Domain(1.5, 5.0), POSITIVE), dtypes="d",
     doc="Returns Hurwitz's zeta function, the sum of ``(q + k)**-x`` over k from 0 up.",
     source=DLMF + "25.11.1",
 )
 riemann_zeta = scipy_unary(
-    "riemann_zeta",
-    lambda g, x: g * _riemann_zeta_grad(x),
-    compute=by_scipy("zeta"),
-    reference="scipy.special.zeta",
-    domains=Domain(1.5, 5.0),
+    "riemann_zeta", lambda g, x: g * _riemann_zeta_grad(x),
+    compute=by_scipy("zeta"), reference="scipy.special.zeta", domains=Domain(1.5, 5.0),
     doc="Returns Riemann's zeta function, the sum of ``k**-x`` over k from 1 up, continued.",
     source=DLMF + "25.2.1",
 )

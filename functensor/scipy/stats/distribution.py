@@ -1,14 +1,15 @@
 """The common parts of distributions, so that a table of formulas declares one.
 
 A formula is written for the standard form of a distribution, inside of its support. The class
-supplies location and scale, what is outside of the support (where no derivative becomes NaN),
-parameters that are none, the functions that follow from others, signatures and docstrings.
+supplies location and scale, values outside of the support (where no derivative becomes NaN), NaN
+for parameters out of range, the functions that follow from others, signatures and docstrings.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from math import inf, nan
 from typing import Any, TypeAlias
@@ -95,7 +96,7 @@ HOME = "functensor.scipy.stats"
 
 
 def named(name: str) -> Law:
-    """Returns a distribution by its name: there is one object of each, which pickles refer to."""
+    """Returns the only object of a distribution by its name, to which pickles refer."""
     law: Law = getattr(import_module(HOME), name)
     return law
 
@@ -105,16 +106,16 @@ class Law:
 
     Args:
         name: SciPy's name of it.
-        title: what it is called.
-        parameters: its shape parameters and of which kind each one is.
+        title: its name in documents.
+        parameters: its shape parameters and the kind of each.
         support: the least and the greatest value, numbers or functions of the parameters.
         inner: a value inside of the support, a number or a function of the parameters.
         open_support: whether the least value does not belong to it.
-        vanishes: ``vanishes(x, *parameters)``: where else the density is zero, and its logarithm
-            would have derivatives that are not finite.
+        vanishes: ``vanishes(x, *parameters)`` tells where else the density is zero, and its
+            logarithm would have derivatives that are not finite.
         example: a call and its result, for the docstring.
-        source: where the formulas are from.
-        valid: ``valid(*parameters)``: what is asked of parameters beyond their kinds.
+        source: the source of the formulas.
+        valid: ``valid(*parameters)`` tells whether parameters of these kinds fit each other.
         formulas: for each function of the standard form ``formula(x, *parameters)``.
     """
 
@@ -168,7 +169,27 @@ class Law:
 
     def _derived(self) -> dict[str, Formula]:
         """Returns the functions of values and parameters that are declared or follow."""
+        given = dict(self._formulas)
+        made = self._densities()
+        for plain, log, opposite in PROBABILITIES:
+            if plain in given:
+                given.setdefault(log, _log_of(given[plain], given.get(opposite)))
+            for kind in (plain, log):
+                if kind in given:
+                    made[kind] = partial(self._probability, kind, given[kind])
+            if log in given and plain not in given:
+                made[plain] = lambda *args, f=made[log]: ops.exp(f(*args))
+        for kind in ("ppf", "isf"):
+            if kind in given:
+                made[kind] = partial(self._quantile, kind, given[kind])
+        return made
+
+    def _densities(self) -> dict[str, Formula]:
+        """Returns the density and its logarithm, and functions of the parameters alone."""
         raise NotImplementedError
+
+    _probability: Formula
+    _quantile: Formula
 
     # -- one call
 
@@ -207,7 +228,7 @@ class Law:
         return public
 
     def _guarded(self, compute: Formula, x: Real, given: Sequence[Real]) -> Array:
-        """Computes with parameters that are some; the result is NaN where they are none."""
+        """Computes with parameters in their range; the result is NaN where they are not."""
         count = len(self._kinds)
         safe: list[Real] = []
         valid: list[ArrayLike] = []
@@ -235,29 +256,12 @@ class Law:
             out = ops.where(fits, out, nan)
         return out
 
-    # -- what it is made of
-
     def _ends(self, parameters: Sequence[LawParameter]) -> tuple[Real, Real, Real]:
         """Returns the least, the greatest and an inner value of the support."""
         low, high, inner = (
             end(*parameters) if callable(end) else end for end in (*self._support, self._inner)
         )
         return low, high, inner
-
-    def _inside(
-        self, formula: Formula, x: Array, parameters: Sequence[LawParameter], kind: str
-    ) -> Array:
-        """Computes a function of probability, which is constant beyond the support."""
-        low, high, inner = self._ends(parameters)
-        below, above = ENDS[kind]
-        # A logarithm has no derivative where it becomes infinite.
-        closed = self._open or _infinite(low)
-        reaches = ops.less_equal if below == -inf or closed else ops.less
-        under = reaches(x, low)
-        reaches = ops.greater_equal if above == -inf or _infinite(high) else ops.greater
-        over = reaches(x, high)
-        value = formula(ops.where(ops.logical_or(under, over), inner, x), *parameters)
-        return ops.where(under, below, ops.where(over, above, value))
 
     # -- documents
 
@@ -326,30 +330,15 @@ def _log_of(formula: Formula, complement: Formula | None) -> Formula:
 
 
 class Continuous(Law):
-    """A family with a density, declared by ``logpdf`` and what else has a formula."""
+    """A family with a density, declared by ``logpdf`` and further formulas."""
 
     density = "pdf"
     placed = (("loc", 0.0), ("scale", 1.0))
 
-    def _derived(self) -> dict[str, Formula]:
-        given = dict(self._formulas)
-        made: dict[str, Formula] = {
-            "logpdf": self._logpdf,
-            "pdf": self._pdf if "pdf" in given else lambda *args: ops.exp(self._logpdf(*args)),
-        }
-        for plain, log, opposite in PROBABILITIES:
-            if log not in given and plain in given:
-                given[log] = _log_of(given[plain], given.get(opposite))
-            if plain in given:
-                made[plain] = self._probability(plain, given[plain])
-            if log in given:
-                made[log] = self._probability(log, given[log])
-            if log in given and plain not in given:
-                made[plain] = lambda *args, f=made[log]: ops.exp(f(*args))
-        for kind in ("ppf", "isf"):
-            if kind in given:
-                made[kind] = self._quantile(kind, given[kind])
-        return made
+    def _densities(self) -> dict[str, Formula]:
+        if "pdf" in self._formulas:
+            return {"logpdf": self._logpdf, "pdf": self._pdf}
+        return {"logpdf": self._logpdf, "pdf": lambda *args: ops.exp(self._logpdf(*args))}
 
     def _logpdf(
         self, x: Array, parameters: Sequence[LawParameter], loc: Real, scale: Real
@@ -357,9 +346,8 @@ class Continuous(Law):
         z = _standard(x, loc, scale)
         low, high, inner = self._ends(parameters)
         reaches = ops.less_equal if self._open or _infinite(low) else ops.less
-        under = reaches(z, low)
         over = ops.greater_equal(z, high) if _infinite(high) else ops.greater(z, high)
-        outside = ops.logical_or(under, over)
+        outside = ops.logical_or(reaches(z, low), over)
         if self._vanishes is not None:
             outside = ops.logical_or(outside, self._vanishes(z, *parameters))
         value = self._formulas["logpdf"](ops.where(outside, inner, z), *parameters)
@@ -371,29 +359,47 @@ class Continuous(Law):
         # Declared only where the support is infinite, and the formula vanishes there.
         return self._formulas["pdf"](_standard(x, loc, scale), *parameters) / scale
 
-    def _probability(self, kind: str, formula: Formula) -> Formula:
-        def compute(x: Array, parameters: Sequence[LawParameter], loc: Real, scale: Real) -> Array:
-            return self._inside(formula, _standard(x, loc, scale), parameters, kind)
+    def _probability(
+        self,
+        kind: str,
+        formula: Formula,
+        x: Array,
+        parameters: Sequence[LawParameter],
+        loc: Real,
+        scale: Real,
+    ) -> Array:
+        """Computes a function of probability, which is constant beyond the support."""
+        z = _standard(x, loc, scale)
+        low, high, inner = self._ends(parameters)
+        below, above = ENDS[kind]
+        # A logarithm has no derivative where it becomes infinite.
+        closed = below == -inf or self._open or _infinite(low)
+        under = (ops.less_equal if closed else ops.less)(z, low)
+        closed = above == -inf or _infinite(high)
+        over = (ops.greater_equal if closed else ops.greater)(z, high)
+        value = formula(ops.where(ops.logical_or(under, over), inner, z), *parameters)
+        return ops.where(under, below, ops.where(over, above, value))
 
-        return compute
-
-    def _quantile(self, kind: str, formula: Formula) -> Formula:
-        def compute(q: Array, parameters: Sequence[LawParameter], loc: Real, scale: Real) -> Array:
-            low, high, _ = self._ends(parameters)
-            first, last = (low, high) if kind == "ppf" else (high, low)
-            none, all_of_it = ops.equal(q, 0), ops.equal(q, 1)
-            inside = ops.logical_and(ops.greater(q, 0), ops.less(q, 1))
-            z = formula(ops.where(inside, q, 0.5), *parameters)
-            value = _located(z, loc, scale)
-            for at, end in ((none, first), (all_of_it, last)):
-                if not _infinite(end):
-                    end = z.dtype.type(end) if type(end) is float else end
-                    end = _located(end, loc, scale)
-                value = ops.where(at, end, value)
-            known = ops.logical_or(inside, ops.logical_or(none, all_of_it))
-            return ops.where(known, value, nan)
-
-        return compute
+    def _quantile(
+        self,
+        kind: str,
+        formula: Formula,
+        q: Array,
+        parameters: Sequence[LawParameter],
+        loc: Real,
+        scale: Real,
+    ) -> Array:
+        low, high, _ = self._ends(parameters)
+        ends = (low, high) if kind == "ppf" else (high, low)
+        places = ops.equal(q, 0), ops.equal(q, 1)
+        inside = ops.logical_and(ops.greater(q, 0), ops.less(q, 1))
+        z = formula(ops.where(inside, q, 0.5), *parameters)
+        value = _located(z, loc, scale)
+        for at, end in zip(places, ends):
+            if not _infinite(end):
+                end = _located(z.dtype.type(end) if type(end) is float else end, loc, scale)
+            value = ops.where(at, end, value)
+        return ops.where(ops.logical_or(inside, ops.logical_or(*places)), value, nan)
 
 
 def _standard(x: Array, loc: Real, scale: Real) -> Array:
@@ -404,14 +410,14 @@ def _standard(x: Array, loc: Real, scale: Real) -> Array:
 
 
 def _located(z: Real, loc: Real, scale: Real) -> Real:
-    """Returns what `_standard` made the standard form of."""
+    """Returns the value whose standard form `_standard` returns."""
     if type(loc) is float and type(scale) is float and (loc, scale) == (0, 1):
         return z
     return ops.add(ops.multiply(z, scale), loc)
 
 
 class Discrete(Law):
-    """A family on whole numbers, declared by ``logpmf``, ``pmf`` and what else has a formula.
+    """A family on whole numbers, declared by ``logpmf``, ``pmf`` and further formulas.
 
     The formulas get whole numbers only, and no derivative flows to them.
     """
@@ -419,59 +425,46 @@ class Discrete(Law):
     density = "pmf"
     placed = (("loc", 0.0),)
 
-    def _derived(self) -> dict[str, Formula]:
-        given = dict(self._formulas)
+    def _densities(self) -> dict[str, Formula]:
         made: dict[str, Formula] = {
-            "logpmf": self._mass("logpmf", -inf),
-            "pmf": self._mass("pmf", 0.0),
+            "logpmf": partial(self._mass, "logpmf", -inf),
+            "pmf": partial(self._mass, "pmf", 0.0),
         }
-        for plain, log, opposite in PROBABILITIES:
-            if plain in given:
-                logarithm = given.get(log, _log_of(given[plain], given.get(opposite)))
-                made[plain] = self._probability(plain, given[plain])
-                made[log] = self._probability(log, logarithm)
-        for kind in ("ppf", "isf"):
-            if kind in given:
-                made[kind] = self._quantile(kind, given[kind])
-        if "entropy" in given:
-            made["entropy"] = lambda x, parameters, loc: given["entropy"](*parameters) + 0 * loc
+        entropy = self._formulas.get("entropy")
+        if entropy is not None:
+            made["entropy"] = lambda x, parameters, loc: entropy(*parameters) + 0 * loc
         return made
 
-    def _quantile(self, kind: str, formula: Formula) -> Formula:
-        def compute(q: Array, parameters: Sequence[LawParameter], loc: Real) -> Array:
-            low, high, _ = self._ends(parameters)
-            # Before the first number lies nothing.
-            none, all_of_it = (low - 1, high) if kind == "ppf" else (high, low - 1)
-            inside = ops.logical_and(ops.greater(q, 0), ops.less(q, 1))
-            value = formula(ops.where(inside, q, 0.5), *parameters)
-            value = ops.where(ops.equal(q, 0), none, ops.where(ops.equal(q, 1), all_of_it, value))
-            known = ops.logical_and(ops.greater_equal(q, 0), ops.less_equal(q, 1))
-            return ops.where(known, _located(value, loc, 1.0), nan)
+    def _quantile(
+        self, kind: str, formula: Formula, q: Array, parameters: Sequence[LawParameter], loc: Real
+    ) -> Array:
+        low, high, _ = self._ends(parameters)
+        # The quantile of the probability 0 is the number before the first one.
+        first, last = (low - 1, high) if kind == "ppf" else (high, low - 1)
+        inside = ops.logical_and(ops.greater(q, 0), ops.less(q, 1))
+        value = formula(ops.where(inside, q, 0.5), *parameters)
+        value = ops.where(ops.equal(q, 0), first, ops.where(ops.equal(q, 1), last, value))
+        known = ops.logical_and(ops.greater_equal(q, 0), ops.less_equal(q, 1))
+        return ops.where(known, _located(value, loc, 1.0), nan)
 
-        return compute
+    def _mass(
+        self, kind: str, elsewhere: float, k: Array, parameters: Sequence[LawParameter], loc: Real
+    ) -> Array:
+        k = ops.stop_gradient(_standard(k, loc, 1.0))
+        low, high, inner = self._ends(parameters)
+        outside = ops.logical_or(ops.less(k, low), ops.greater(k, high))
+        between = ops.logical_or(ops.not_equal(k, ops.floor(k)), ops.equal(ops.abs(k), inf))
+        # NaN differs from its own floor, and stays.
+        outside = ops.logical_and(ops.logical_or(outside, between), ops.equal(k, k))
+        value = self._formulas[kind](ops.where(outside, inner, k), *parameters)
+        return ops.where(outside, elsewhere, value)
 
-    def _mass(self, kind: str, beside: float) -> Formula:
-        formula = self._formulas[kind]
-
-        def compute(k: Array, parameters: Sequence[LawParameter], loc: Real) -> Array:
-            k = ops.stop_gradient(_standard(k, loc, 1.0))
-            low, high, inner = self._ends(parameters)
-            outside = ops.logical_or(ops.less(k, low), ops.greater(k, high))
-            between = ops.logical_or(ops.not_equal(k, ops.floor(k)), ops.equal(ops.abs(k), inf))
-            # NaN differs from its own floor and yet is to stay.
-            outside = ops.logical_and(ops.logical_or(outside, between), ops.equal(k, k))
-            value = formula(ops.where(outside, inner, k), *parameters)
-            return ops.where(outside, beside, value)
-
-        return compute
-
-    def _probability(self, kind: str, formula: Formula) -> Formula:
-        def compute(k: Array, parameters: Sequence[LawParameter], loc: Real) -> Array:
-            k = ops.floor(ops.stop_gradient(_standard(k, loc, 1.0)))
-            low, high, inner = self._ends(parameters)
-            below, above = ENDS[kind]
-            under, over = ops.less(k, low), ops.greater_equal(k, high)
-            value = formula(ops.where(ops.logical_or(under, over), inner, k), *parameters)
-            return ops.where(under, below, ops.where(over, above, value))
-
-        return compute
+    def _probability(
+        self, kind: str, formula: Formula, k: Array, parameters: Sequence[LawParameter], loc: Real
+    ) -> Array:
+        k = ops.floor(ops.stop_gradient(_standard(k, loc, 1.0)))
+        low, high, inner = self._ends(parameters)
+        below, above = ENDS[kind]
+        under, over = ops.less(k, low), ops.greater_equal(k, high)
+        value = formula(ops.where(ops.logical_or(under, over), inner, k), *parameters)
+        return ops.where(under, below, ops.where(over, above, value))

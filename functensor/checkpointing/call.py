@@ -10,9 +10,9 @@ from ..primitives.core.annotations import Values
 from ..primitives.core.buffers import owned, wrap
 from ..primitives.core.trace import RAW, Trace, slot
 
-__all__ = ["CheckpointCall", "handles"]
+__all__ = ["HANDLERS", "CheckpointCall"]
 
-# What each kind of trace does with a call.
+# The function that each kind of trace does a call by; ``checkpointed.py`` fills it.
 HANDLERS: dict[type[Trace], Callable[..., Values]] = {}
 
 
@@ -23,8 +23,8 @@ class CheckpointCall(CustomCall):
         fun: the function, for messages.
         evaluate: the same on flat lists.
         policy: what is saved of it, by default nothing.
-        barred: whether a program is kept from putting a second run together with the first.
-        after: the operands, cotangents, before which a second run has no use; none of a first.
+        barred: whether passes are kept from merging a second run with the first.
+        after: the operands, cotangents, that a second run waits for; none of a first.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class CheckpointCall(CustomCall):
     def of(
         self, evaluate: Callable[[Values], Values], after: Sequence[int] | None = None
     ) -> CheckpointCall:
-        """Returns a call like this one of something else, which takes the same operands first."""
+        """Returns a call like this one that evaluates another function of the same operands."""
         after = self.after if after is None else after
         return CheckpointCall(self.fun, evaluate, self.policy, self.barred, after)
 
@@ -56,15 +56,5 @@ class CheckpointCall(CustomCall):
         for kind in type(trace).__mro__:
             if kind in HANDLERS:
                 return HANDLERS[kind](self, trace, operands)
-        # Whoever is not concerned with memory just runs the function.
+        # Other traces do not care for memory.
         return [wrap(owned(out)) for out in self.evaluate(list(operands))]
-
-
-def handles(*kinds: type[Trace]) -> Callable[[Callable[..., Values]], Callable[..., Values]]:
-    """Returns a decorator of what kinds of traces do with a call."""
-
-    def register(handler: Callable[..., Values]) -> Callable[..., Values]:
-        HANDLERS.update(dict.fromkeys(kinds, handler))
-        return handler
-
-    return register

@@ -1,9 +1,9 @@
 """``checkpoint``: reverse mode keeps a function's inputs only, and runs it again going back.
 
-A call is one operation for every transformation, on flat lists of arrays. Each handles it by
-another such call at the level below, whose function does the transformation's work inside: so the
-levels below save memory too, and at the bottom the function simply runs. A policy says which
-values of the first run are kept for the second, which then computes no more than it needs.
+A call is one operation for every transformation, on flat lists of arrays. Each transformation makes
+of it a call at the level below, whose function does the transformation's work inside. So the levels
+below save memory too, and at the bottom the function simply runs. A policy says which values of the
+first run are kept for the second.
 """
 
 from __future__ import annotations
@@ -17,42 +17,50 @@ from .. import tree
 from ..checkpoint_policies import everything_saveable, nothing_saveable
 from ..functions.arguments import in_arrays
 from ..functions.wrapping import transformed
+from ..hooks import HookTrace
 from ..primitives.core.annotations import Values
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import owned
 from ..primitives.core.errors import function_name
 from ..primitives.core.trace import slot
-from . import reverse, transforms
-from .call import CheckpointCall
+from ..programs.staging import StagingTrace
+from ..traces.batch import BatchTrace
+from ..traces.forward import ForwardTrace
+from ..traces.reverse import ReverseTrace
+from . import transforms
+from .call import HANDLERS, CheckpointCall
+from .capture import CaptureTrace, FirstRunTrace
 from .closure_snapshot import Frozen
+from .reverse import first_run_call, reverse_call
 
 if TYPE_CHECKING:
     from ..functions.type_variables import P, R
 
 __all__ = ["checkpoint", "remat"]
 
-# Modules that say what transformations do with a call.
-LEVELS = (transforms, reverse)
+HANDLERS |= {
+    BatchTrace: transforms.batched_call,
+    CaptureTrace: transforms.captured_call,
+    FirstRunTrace: first_run_call,
+    ForwardTrace: transforms.forward_call,
+    HookTrace: transforms.hooked_call,
+    ReverseTrace: reverse_call,
+    StagingTrace: transforms.staged_call,
+}
 
 
 @overload
 def checkpoint(
-    fun: Callable[P, R],
-    *,
-    policy: Callable[..., Any] | None = ...,
-    prevent_cse: bool = ...,
+    fun: Callable[P, R], *, policy: Callable[..., Any] | None = ..., prevent_cse: bool = ...,
     static_argnums: int | Sequence[int] = ...,
-) -> Callable[P, R]: ...
+) -> Callable[P, R]: ...  # fmt: skip
 
 
 @overload
 def checkpoint(
-    fun: None = None,
-    *,
-    policy: Callable[..., Any] | None = ...,
-    prevent_cse: bool = ...,
+    fun: None = None, *, policy: Callable[..., Any] | None = ..., prevent_cse: bool = ...,
     static_argnums: int | Sequence[int] = ...,
-) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+) -> Callable[[Callable[P, R]], Callable[P, R]]: ...  # fmt: skip
 
 
 def checkpoint(
@@ -65,20 +73,20 @@ def checkpoint(
     """Returns a function that does the same, but is run again in the backward pass.
 
     Reverse mode then keeps its inputs, and of what it computes inside only what the policy says:
-    less memory for the time of a second forward pass. The function must do the same each time:
-    what it closes over is remembered, but not what it reads of globals and random state that
-    change. Random keys give the same numbers again, and so do the streams of keys that it closes
-    over or is given. Outside of all transformations the function merely runs; what it records for
-    a `Tensor` is made again in the backward pass, whatever the policy.
+    less memory for the time of a second forward pass. The function must do the same each time. The
+    values that it closes over are remembered; globals and random state that change are not. Random
+    keys give the same numbers again, and so do the streams of keys that it closes over or is given.
+    Outside of all transformations the function merely runs; the nodes that it records for a
+    `Tensor` are made again in the backward pass, whatever the policy.
 
     Args:
         fun: takes and returns trees of arrays; other leaves, and Python's integers, are passed as
             they are. It may close over traced values. Without it, a decorator is returned.
-        policy: says which operations' outputs are saved in the first run, so that they are not
-            computed again, nor what only they need; see ``ft.checkpoint_policies``. By default
-            none is.
-        prevent_cse: whether a program that holds both runs is kept from putting the second
-            together with the first, which would keep everything alive.
+        policy: says which operations' outputs are saved in the first run. They are not computed
+            again, and neither are values that only they need; see ``ft.checkpoint_policies``. By
+            default nothing is saved.
+        prevent_cse: whether passes over a program with both runs are kept from merging the second
+            with the first, which would keep everything alive.
         static_argnums: positions of arguments that are passed as they are, arrays included.
 
     Returns:
@@ -95,6 +103,9 @@ def checkpoint(
     Array([[1., 1.],
            [1., 1.]], dtype=float64, device='cpu')
     """
+    options: dict[str, Any] = {
+        "policy": policy, "prevent_cse": prevent_cse, "static_argnums": static_argnums
+    }  # fmt: skip
     given: Any = policy
     if given is not None and not callable(given):
         of = "" if fun is None else f" of {function_name(fun)}"
@@ -103,18 +114,16 @@ def checkpoint(
             f"not {type(given).__name__}"
         )
     if fun is None:
-        return partial(
-            checkpoint, policy=policy, prevent_cse=prevent_cse, static_argnums=static_argnums
-        )
+        return partial(checkpoint, **options)
     kept = None if policy is nothing_saveable else policy
     chosen = [static_argnums] if isinstance(static_argnums, int) else list(static_argnums)
 
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
         if kept is everything_saveable:
             return in_arrays(fun(*args, **kwargs))
+        if slot.trace is None and "functensor.tensors.tape" not in sys.modules:
+            return in_arrays(fun(*args, **kwargs))
         if slot.trace is None:
-            if "functensor.tensors.tape" not in sys.modules:
-                return in_arrays(fun(*args, **kwargs))
             from .tensors import checkpointed_tensors  # where there are tensors
 
             return in_arrays(checkpointed_tensors(fun, args, kwargs))
@@ -126,11 +135,8 @@ def checkpoint(
         static = {i % len(args): args[i] for i in chosen}
         dynamic = [None if i in static else a for i, a in enumerate(args)]
         leaves, treedef = tree.flatten((dynamic, kwargs))
-        places = [
-            i
-            for i, leaf in enumerate(leaves)
-            if is_array_like(leaf) and type(leaf) not in (int, bool)
-        ]
+        traced = [is_array_like(x) and type(x) not in (int, bool) for x in leaves]
+        places = [i for i, flag in enumerate(traced) if flag]
         before = Frozen(fun, [*leaves, *static.values()])
         runs: list[Any] = []
 
@@ -144,26 +150,18 @@ def checkpoint(
             out, out_tree = tree.flatten(called(*given, **named))
             arrays = [is_array_like(leaf) for leaf in out]
             runs.append((out_tree, [None if a else leaf for leaf, a in zip(out, arrays)], arrays))
-            # A plain array that the function closes over is its owner's, who may write to it.
+            # The owner of a plain array that the function closes over may write to it.
             return [owned(leaf) for leaf, a in zip(out, arrays) if a]
 
         call = CheckpointCall(fun, evaluate, kept, prevent_cse)
-        # What runs again must not have changed.
+        # The operands of the second run are those of the first.
         outs = iter(call.bind([owned(leaves[i]) for i in places]))
         out_tree, others, arrays = runs[0]
         return out_tree.unflatten(
             [next(outs) if a else leaf for leaf, a in zip(others, arrays, strict=True)]
         )
 
-    return transformed(
-        checkpointed,
-        fun,
-        checkpoint,
-        fun,
-        policy=policy,
-        prevent_cse=prevent_cse,
-        static_argnums=static_argnums,
-    )
+    return transformed(checkpointed, fun, checkpoint, fun, **options)
 
 
 remat = checkpoint

@@ -1,4 +1,4 @@
-"""Snapshots of what a function closes over and is given, taken when it is called."""
+"""Snapshots of a function's arguments and of the values that it closes over, for a second run."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ Copies = dict[int, Any]
 class Frozen:
     """A call that can be done again, though loops go on and names come to stand for others.
 
-    What the function closes over is remembered, of functions too. Streams of keys are where they
-    were, so that they give the same keys.
+    Functions among the values that the function closes over are remembered in the same way. Streams
+    of keys are copied, so that they give the same keys.
 
     Args:
         fun: the function.
@@ -46,11 +46,10 @@ def _streams(leaves: Sequence[Any], copies: Copies) -> list[Any]:
 
 
 def frozen(x: Any, copies: Copies) -> Any:
-    """Returns a copy of a function that keeps what it closes over now; other values as they are.
+    """Returns a copy of a function that keeps its closure as it is now; other values themselves.
 
-    Args:
-        x: a function, a stream of keys, or any value.
-        copies: what was copied already, by the ids of the originals.
+    Streams of keys, and arrays that may change, are copied too. ``copies`` are those that were made
+    already, by the ids of the originals.
     """
     if isinstance(x, partial):
         args = [frozen(arg, copies) for arg in x.args]
@@ -59,21 +58,17 @@ def frozen(x: Any, copies: Copies) -> Any:
         bound = partial.__new__(type(x), frozen(x.func, copies), *args, **keywords)
         bound.__dict__.update(x.__dict__)
         return bound
+    if id(x) in copies:
+        return copies[id(x)]
     if isinstance(x, KeyStream):
-        if id(x) not in copies:
-            copies[id(x)] = copy(x)
-        return copies[id(x)]
-    if type(x) is ndarray and is_changeable(x):
-        if id(x) not in copies:
-            copies[id(x)] = x.copy()
-            # So that it is copied once, however often the function runs again.
-            copies[id(x)].flags.writeable = False
-        return copies[id(x)]
-    if not isinstance(x, FunctionType) or not x.__closure__:
-        return x
-    if id(x) not in copies:
+        copies[id(x)] = copy(x)
+    elif type(x) is ndarray and is_changeable(x):
+        copies[id(x)] = x.copy()
+        # So that it is copied once, however often the function runs again.
+        copies[id(x)].flags.writeable = False
+    elif isinstance(x, FunctionType) and x.__closure__:
         filled = [is_filled(cell) for cell in x.__closure__]
-        # What is not defined yet will be found in the cell itself.
+        # A name that is not defined yet will be found in the cell itself.
         cells = [CellType() if f else c for f, c in zip(filled, x.__closure__, strict=True)]
         made = FunctionType(x.__code__, x.__globals__, x.__name__, x.__defaults__, tuple(cells))
         made.__kwdefaults__ = x.__kwdefaults__
@@ -82,4 +77,4 @@ def frozen(x: Any, copies: Copies) -> Any:
         for cell, old, f in zip(cells, x.__closure__, filled, strict=True):
             if f:
                 cell.cell_contents = frozen(old.cell_contents, copies)
-    return copies[id(x)]
+    return copies.get(id(x), x)

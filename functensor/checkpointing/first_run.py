@@ -1,15 +1,15 @@
 """The first run of a checkpointed function with a policy: what it saves for the second.
 
-Every value that depends on the function's inputs is noted, with what computes it and with what its
-derivative keeps. So it is known at the end which of the values that the policy would save are
-needed going back, and only those are saved.
+Every value that depends on the function's inputs is noted, with its operands and with the values
+that its derivative keeps. Of the values that the policy would save, the backward pass needs some;
+only those are saved.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -40,7 +40,9 @@ from .capture import FirstRunTrace, FirstRunTracer, signature
 if TYPE_CHECKING:
     from ..primitives.core.primitive_like import Call, PrimitiveLike
 
-__all__ = ["Made", "Policy", "RecordingTrace", "Saved", "is_watched"]
+__all__ = ["Made", "Policy", "RecordingTrace", "Saved", "is_watched", "reached"]
+
+T = TypeVar("T")
 
 
 class Saved:
@@ -95,7 +97,7 @@ class Saved:
 
 
 class unasked(Restoring):
-    """Has outer first runs save nothing of what is done to save something within a block."""
+    """Keeps outer first runs, within a block, from saving values that are made to save another."""
 
     __slots__ = ("_asking",)
 
@@ -116,8 +118,8 @@ class unasked(Restoring):
             raise
 
 
-# What is restored is the value itself to derivatives, whatever was done to it. A value without
-# memory of its own goes along with what is stored and has the value's derivative.
+# To derivatives a restored value is the value itself, whatever the policy did to store it. Another
+# one, without memory of its own, goes along with the stored arrays and has the value's derivative.
 
 
 def _as_shadow(values: Values) -> Values:
@@ -242,7 +244,7 @@ class RecordingTrace(FirstRunTrace):
         linked = any(made.linked for made in operands)
         made = [Made(operands, linked and is_inexact(out)) for out in outs]
         for each in made:
-            # What its rule keeps is made when it runs again.
+            # The rule keeps values of its own, which a second run makes of the operands.
             each.needs = operands if each.linked else ()
         self.log.append(signature(call.name, *outs))
         self.values.append(made)
@@ -260,7 +262,7 @@ class RecordingTrace(FirstRunTrace):
         if not self.asking:
             return
         answer = self.policy(primitive, *map(argument_type, values), **params)
-        # Numbers of Python's decide no promotion, and as arrays they would.
+        # Saved as arrays, Python's numbers would decide promotions.
         if answer and argument_type(ans).weak is None:
             made.saved = Saved(ans, answer, self.parent, f"output of {primitive.name}")
 
@@ -275,15 +277,15 @@ class RecordingTrace(FirstRunTrace):
         made.saved = source.saved
 
     def saved(self, outs: Sequence[Any]) -> Values:
-        """Returns the arrays of what going back from outputs needs, of all that could be saved."""
+        """Returns the arrays that the policy saves, as far as the backward pass needs them."""
         roots = [made for made in self.unwrap(outs)[1] if made is not None]
         wanted = needed([made for made in roots if made.linked])
         arrays: Values = []
         for made in (made for step in self.values for made in step):
             each = made.saved
-            if each not in wanted:
+            if each is None or each not in wanted:
                 made.saved = None
-            elif each is not None and each.stored is not None:
+            elif each.stored is not None:
                 each.place = slice(len(arrays), len(arrays) + len(each.stored))
                 arrays += each.stored
                 each.stored = None
@@ -294,19 +296,11 @@ class RecordingTrace(FirstRunTrace):
     ) -> Values:
         results, made = self.unwrap(outs)
         inside = {each for step in self.values[before:] for each in step}
-        edge: dict[Made, None] = {}
-        reached = {each for each in (*made, *self.unwrap(operands)[1]) if each is not None}
-        waiting = list(reached)
-        while waiting:
-            each = waiting.pop()
-            if each not in inside:
-                edge[each] = None
-                continue
-            found = {*each.operands, *each.needs} - reached
-            reached |= found
-            waiting += found
+        roots = [each for each in (*made, *self.unwrap(operands)[1]) if each is not None]
+        met = reached(roots, lambda each: (*each.operands, *each.needs) if each in inside else ())
+        edge = [each for each in met if each not in inside]
         del self.log[before:], self.values[before:]
-        return self.called(call, results, list(edge))[0]
+        return self.called(call, results, edge)[0]
 
 
 def is_watched(call: Call) -> TypeGuard[Watched]:
@@ -314,24 +308,19 @@ def is_watched(call: Call) -> TypeGuard[Watched]:
     return isinstance(call, Watched) and isinstance(call.call, PrimitiveCall)
 
 
-def needed(roots: Sequence[Made]) -> set[Saved | None]:
+def needed(roots: Sequence[Made]) -> set[Saved]:
     """Returns what is saved of values that derivatives need, or that are computed of for those."""
-    reached, waiting = set(roots), list(roots)
-    kept: dict[Made, None] = {}
+    kept = [need for made in reached(roots, lambda made: made.parents) for need in made.needs]
+    computed = reached(kept, lambda made: () if made.saved is not None else made.operands)
+    return {made.saved for made in computed if made.saved is not None}
+
+
+def reached(roots: Iterable[T], step: Callable[[T], Iterable[T]]) -> dict[T, None]:
+    """Returns the keys that steps lead to from some roots, with the roots, each once."""
+    found = dict.fromkeys(roots)
+    waiting = list(found)
     while waiting:
-        made = waiting.pop()
-        kept.update(dict.fromkeys(made.needs))
-        found = [parent for parent in made.parents if parent not in reached]
-        reached.update(found)
-        waiting += found
-    out: set[Saved | None] = set()
-    seen, waiting = set(kept), list(kept)
-    while waiting:
-        made = waiting.pop()
-        if made.saved is not None:
-            out.add(made.saved)
-            continue
-        found = [operand for operand in made.operands if operand not in seen]
-        seen.update(found)
-        waiting += found
-    return out
+        more = dict.fromkeys(x for x in step(waiting.pop()) if x not in found)
+        found |= more
+        waiting += more
+    return found

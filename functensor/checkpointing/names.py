@@ -19,8 +19,8 @@ __all__ = ["checkpoint_name", "optimization_barrier"]
 def checkpoint_name(x: Any, name: str) -> Any:
     """Returns a value that the policies of `checkpoint` know by a name.
 
-    Everything else treats it as the value itself. What an operation gives is one value under both:
-    if the name is saved, the operation is not computed again.
+    Everything else treats it as the value itself. If the name is saved, the operation that made the
+    value is not computed again.
 
     Args:
         x: a tree of arrays; Python's numbers and other leaves are passed as they are.
@@ -46,8 +46,8 @@ def checkpoint_name(x: Any, name: str) -> Any:
 def optimization_barrier(x: Any) -> Any:
     """Returns the same values, but passes over a program take them for other ones.
 
-    What is computed of them is not put together with the same that was computed before, and not
-    before all of them are there. Where nothing is staged it does nothing.
+    Operations on them are not merged with the same operations on the values themselves, and do not
+    run before all values are there. Where nothing is staged it does nothing.
 
     Args:
         x: a tree of arrays; Python's numbers and other leaves are passed as they are.

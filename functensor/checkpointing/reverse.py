@@ -1,13 +1,14 @@
 """Checkpointed functions in reverse mode: a first run that leaves little, and a second one.
 
 Both are calls at the level below, so that the transformations there save memory too.
+``first_run.py`` and ``second_run.py`` have the traces of functions with a policy.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..functions.closure import ClosedOver
 from ..primitives.core.annotations import Value, Values
@@ -16,22 +17,13 @@ from ..primitives.core.shape_dtype import shape_dtype
 from ..primitives.core.trace import Trace, base_trace, run, under
 from ..random.key_reuse import ledger
 from ..traces.forward import zeros_like
-from ..traces.reverse import (
-    ReverseTrace,
-    ReverseTracer,
-    backward,
-    is_inexact,
-    joint_node,
-)
-from .call import CheckpointCall, handles
+from ..traces.reverse import ReverseTrace, ReverseTracer, backward, is_inexact, joint_node
+from .call import CheckpointCall
 from .capture import FirstRunTrace, RehearsalTrace, ReplayTrace, captured, signature
 from .first_run import RecordingTrace, Saved
 from .second_run import SelectiveTrace
 
-if TYPE_CHECKING:
-    pass
-
-__all__ = ["Pull"]
+__all__ = ["Pull", "first_run_call", "reverse_call"]
 
 
 class Record:
@@ -104,7 +96,7 @@ class Pull:
         """Returns the cotangents of the operands that are wanted, and of what is closed over."""
         given = [i for i, g in enumerate(gs) if g is not None]
         residuals = self.residuals
-        # What is closed over and saved comes behind the operands, whose places are known.
+        # The cotangents come last, behind the operands and all that is closed over or saved.
         after = range(len(residuals), len(residuals) + len(given))
         call = self.call.of(partial(self.evaluate, given), after)
         return call.bind([*residuals, *(gs[i] for i in given)])
@@ -170,8 +162,7 @@ class Pull:
         return SelectiveTrace(*given, self.record.saved, saved)
 
 
-@handles(ReverseTrace)
-def _reverse(call: CheckpointCall, trace: ReverseTrace, operands: Sequence[Any]) -> Values:
+def reverse_call(call: CheckpointCall, trace: ReverseTrace, operands: Sequence[Any]) -> Values:
     values, parents, _ = trace.unwrap(operands)
     wanted = [i for i, parent in enumerate(parents) if parent is not None]
     record = Record()
@@ -208,10 +199,10 @@ def _first(
 
     def given(value: Value, linked: bool) -> Any:
         if isinstance(trace, RecordingTrace):
-            # What keys and masks give may be saved too.
-            if linked or not is_inexact(value):
-                return trace.input(trace.argument(value), linked)
-            return wrap(value)
+            # Values that are made of random keys and masks may be saved too.
+            if not linked and is_inexact(value):
+                return wrap(value)
+            return trace.input(trace.argument(value), linked)
         return trace.wrap(trace.argument(value)) if linked else wrap(value)
 
     def stand_in(tracer: ReverseTracer) -> Any:
@@ -236,13 +227,10 @@ def is_linked(tracer: ReverseTracer) -> bool:
     return tracer.node is not None and is_inexact(tracer)
 
 
-# -- checkpointed functions within the first run of another: single operations
-
-
-@handles(FirstRunTrace)
-def _within_first_run(
+def first_run_call(
     call: CheckpointCall, trace: FirstRunTrace, operands: Sequence[Any]
 ) -> Values:
+    """Calls a checkpointed function within the first run of another, as a single operation."""
     before = len(trace.log)
     outs = call.evaluate(list(operands))
     if len(trace.log) == before and not any(map(trace.owns, (*operands, *outs))):

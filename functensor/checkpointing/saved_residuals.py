@@ -21,6 +21,7 @@ from ..primitives.core.shape_dtype import shape_dtype
 from ..primitives.core.trace import Trace, base_trace, run
 from ..traces.reverse import Node, ReverseTrace, ReverseTracer, is_inexact
 from ..transforms.tensor_entrance import entrance
+from .first_run import reached
 from .reverse import Pull
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class ResidualTrace(ReverseTrace):
 
 
 def saved_residuals(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> list[Residual]:
-    """Returns what reverse mode keeps of a run: every array that the backward pass needs.
+    """Returns the list of arrays that reverse mode keeps of a run, for the backward pass.
 
     The function runs once, and everything that it computes stays alive until it has ended.
 
@@ -134,7 +135,7 @@ def saved_residuals(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> list[
 
 
 def print_saved_residuals(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
-    """Prints what `saved_residuals` returns, a line each, and how many bytes that is.
+    """Prints the list that `saved_residuals` returns, a line for each, and the sum of its bytes.
 
     >>> import functensor as ft, functensor.numpy as np
     >>> layer = ft.checkpoint(lambda w, x: np.sin(np.tanh(w @ x)))
@@ -154,14 +155,9 @@ def _of(operation: Any) -> str:
 
 
 def _reached_nodes(roots: Sequence[Node]) -> list[Node]:
-    """Returns the nodes that a backward pass comes by, in the order in which they were made."""
-    reached = dict.fromkeys(roots)
-    waiting = list(reached)
-    while waiting:
-        parents = [p for p in waiting.pop().parents if p is not None and p not in reached]
-        reached.update(dict.fromkeys(parents))
-        waiting += dict.fromkeys(parents)
-    return sorted(reached, key=lambda node: node.number)
+    """Returns the nodes of a backward pass, in the order in which they were made."""
+    met = reached(roots, lambda node: [p for p in node.parents if p is not None])
+    return sorted(met, key=lambda node: node.number)
 
 
 def _kept_residuals(node: Node, trace: ResidualTrace) -> list[tuple[Any, str, str]]:

@@ -42,7 +42,7 @@ class Deferred:
     Args:
         work: computes it of the operands' values.
         operands: values, deferred or not.
-        known: its shape and dtype; None for what is no array.
+        known: its shape and dtype; None where it is no array.
         device: where it will be.
 
     Attributes:
@@ -63,7 +63,7 @@ class Deferred:
 
     @classmethod
     def of(cls, value: Value) -> Deferred:
-        """Returns what is there already."""
+        """Returns a value that is there already."""
         out = cls(None, (), argument_type(value), device_of(value))
         out.done, out.result = True, value
         return out
@@ -79,13 +79,13 @@ class Deferred:
     def value(self) -> Any:
         """Returns the value, computed if it was not."""
         if not self.done:
-            # Keys are used again, to give what they gave.
+            # Random keys are used again, for the same numbers.
             with ledger.replaying():
                 self.compute()
         return self.result
 
     def compute(self) -> None:
-        """Computes it and what it is made of; chains may be longer than Python recurses."""
+        """Computes it and its operands; chains may be longer than Python recurses."""
         waiting = [self]
         while waiting:
             last = waiting[-1]
@@ -240,7 +240,7 @@ class SelectiveTrace(ReplayTrace):
         return self.wrap(out, make_node(primitive, nodes, saved, params, out, SelectiveNode))
 
     def deferred(self, primitive: Primitive, operands: Values, params: dict[str, Any]) -> Deferred:
-        """Returns an operation's output, which is computed later, or now if that is not sure."""
+        """Returns an operation's output: computed later, or now where its type is not sure."""
 
         def work(values: Values) -> Any:
             return self.below(primitive, values, params)
@@ -289,7 +289,7 @@ class SelectiveTrace(ReplayTrace):
             return outs, pull
 
         both = Deferred(work, operands, None, place_of(operands, {}))
-        # Who calls a function with a rule of its own wants to know the structure of its results.
+        # A function with a rule of its own runs now: it tells the structure of its results.
         if expected is None or expected[0] != call.name or not is_watched(call):
             both.value()
         assert expected is not None

@@ -1,8 +1,8 @@
 """Checkpointed functions of tensors: their nodes are dropped, and recorded again on the way back.
 
 Tensors record outside of all transformations, also those that a function closes over. So the
-function records as always. One node then replaces all that it recorded; the node's parents are
-the earlier nodes that the function met.
+function records as always. One node then replaces all that it recorded. The parents of that node
+are the earlier nodes that the function met.
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ from ..traces.reverse import (
 )
 from .capture import ReplayTrace
 from .closure_snapshot import Frozen
+from .first_run import reached
 
 __all__ = ["checkpointed_tensors"]
 
 
 class Graph:
-    """The nodes that a run recorded, as far as its outputs depend on them.
+    """The nodes of a run that its outputs depend on.
 
     Args:
         roots: the outputs' nodes.
@@ -46,23 +47,15 @@ class Graph:
     """
 
     def __init__(self, roots: Sequence[Node], start: int) -> None:
-        reached = dict.fromkeys(roots)
-        waiting = list(reached)
-        outside: dict[Node, None] = {}
-        while waiting:
-            for parent in waiting.pop().parents:
-                if parent is None or parent in reached:
-                    continue
-                if parent.number < start:
-                    outside[parent] = None
-                else:
-                    reached[parent] = None
-                    waiting.append(parent)
-        self.nodes = sorted(reached, key=lambda node: node.number)
-        self.outside = sorted(outside, key=lambda node: node.number)
+        def within(node: Node) -> list[Node]:
+            return [p for p in node.parents if p is not None and p.number >= start]
+
+        self.nodes = sorted(reached(roots, within), key=lambda node: node.number)
+        parents = {p for node in self.nodes for p in node.parents if p is not None}
+        self.outside = sorted(parents.difference(self.nodes), key=lambda node: node.number)
 
     def log(self) -> list[Any]:
-        """Returns what the run is compared by."""
+        """Returns the operations that a second run is compared with."""
         log = []
         for node in self.nodes:
             if node.primitive is None or node.primitive is PROJECTION:
@@ -74,7 +67,7 @@ class Graph:
         return log
 
     def cut(self) -> dict[Node, Node]:
-        """Ends the graph at inputs of its own, which are returned by the nodes they stand for."""
+        """Ends the graph at inputs of its own; returns these by the nodes that they stand for."""
         ends = {}
         for node in self.outside:
             end = ends[node] = Node()
@@ -96,7 +89,7 @@ def checkpointed_tensors(fun: Callable[..., Any], args: Any, kwargs: Any) -> Any
     if not mode.enabled:
         return fun(*args, **kwargs)
     leaves, treedef = tree.flatten((args, kwargs))
-    # Later changes in place are of other buffers.
+    # Tensors that change in place later get other buffers, so these stay as they are.
     given = [(x._data, x.node) if isinstance(x, TAPE.tracer) else None for x in leaves]
     before = Frozen(fun, [owned(x) for x in leaves])
     start = next_number()

@@ -1,6 +1,6 @@
-"""Checkpointed functions in all modes but reverse mode.
+"""Checkpointed functions in all modes but reverse mode: calls at the level below.
 
-Each is a call at the level below, with the transformation's work inside.
+The functions of those calls do the transformation's work inside.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from ..programs.staged_tracers import KnownTracer, StagedTracer, known_tracer, r
 from ..programs.staging import StagingTrace, hoisted
 from ..traces.batch import BatchTrace, NamedBatchTrace, batch_trace
 from ..traces.forward import ForwardTrace
-from .call import CheckpointCall, handles
+from .call import CheckpointCall
 from .capture import CaptureTrace, captured
 
 if TYPE_CHECKING:
     from ..primitives.core.array import Tracer
     from ..primitives.core.shape_dtype import ShapeDtype
 
-__all__ = ["StagedCheckpoint"]
+__all__ = ["batched_call", "captured_call", "forward_call", "hooked_call", "staged_call"]
 
 
 class StagedCheckpoint(CheckpointCall):
@@ -47,8 +47,7 @@ class StagedCheckpoint(CheckpointCall):
         return [type_of(out).strong() for out in self.program.outputs]
 
 
-@handles(ForwardTrace)
-def _forward(call: CheckpointCall, trace: ForwardTrace, operands: Sequence[Any]) -> Values:
+def forward_call(call: CheckpointCall, trace: ForwardTrace, operands: Sequence[Any]) -> Values:
     values, tangents, _ = trace.unwrap(operands)
     moved = [i for i, t in enumerate(tangents) if t is not None]
     met: dict[int, Any] = {}
@@ -76,8 +75,7 @@ def _forward(call: CheckpointCall, trace: ForwardTrace, operands: Sequence[Any])
     return [trace.wrap(out, found.get(i)) for i, out in enumerate(outs)]
 
 
-@handles(BatchTrace)
-def _batched(call: CheckpointCall, trace: BatchTrace, operands: Sequence[Any]) -> Values:
+def batched_call(call: CheckpointCall, trace: BatchTrace, operands: Sequence[Any]) -> Values:
     values, flags = trace.unwrap(operands)
     met: dict[int, Any] = {}
     out_flags: list[bool] = []
@@ -106,8 +104,7 @@ def _batched(call: CheckpointCall, trace: BatchTrace, operands: Sequence[Any]) -
     ]
 
 
-@handles(StagingTrace)
-def _staged(call: CheckpointCall, trace: StagingTrace, operands: Sequence[Any]) -> Values:
+def staged_call(call: CheckpointCall, trace: StagingTrace, operands: Sequence[Any]) -> Values:
     known = [trace.operand(a) for a in operands]
     inner = StagingTrace(trace.parent, "checkpoint", call.fun)
     inner.within = trace
@@ -116,13 +113,13 @@ def _staged(call: CheckpointCall, trace: StagingTrace, operands: Sequence[Any]) 
     after: Values = []
 
     def made(x: Variable) -> StagedTracer:
-        """Returns what stands for a variable inside."""
+        """Returns the inner tracer for a variable."""
         out = inner.input(x.type, x.device)
         inputs.append(out)
         return out
 
     def standing(tracer: Any) -> Any:
-        """Returns what stands for a value that the function closes over."""
+        """Returns the inner tracer for a value that the function closes over."""
         out = made(tracer.variable)
         if type(tracer) is not KnownTracer:
             return behind(out)
@@ -150,24 +147,23 @@ def _staged(call: CheckpointCall, trace: StagingTrace, operands: Sequence[Any]) 
     program, closed = hoisted(inner.program(inputs, [outs[i] for i in live]))
     variables = [x for x in known if isinstance(x, Variable)]
     variables += [tracer.variable for tracer in closed_over.met.values()]
-    staged_call = StagedCheckpoint(call, program)
-    results = trace.record(staged_call, [*variables, *closed], {}, staged_call.infer())
+    inside_call = StagedCheckpoint(call, program)
+    results = trace.record(inside_call, [*variables, *closed], {}, inside_call.infer())
     found = dict(zip(live, results, strict=True))
 
     def result(i: int, out: Any) -> Any:
         if i in found:
             return found[i]
-        # A result that depends on no variable of this level is no output of the call.
+        # The call returns what depends on its operands, and nothing else.
         return wrap(replayed(out, trace) if type(out) is KnownTracer else inner.lift(out))
 
     return [result(i, out) for i, out in enumerate(outs)]
 
 
-# -- those that let everything pass
+# -- traces that let everything pass
 
 
-@handles(HookTrace)
-def _hooked(call: CheckpointCall, trace: HookTrace, operands: Sequence[Any]) -> Values:
+def hooked_call(call: CheckpointCall, trace: HookTrace, operands: Sequence[Any]) -> Values:
     replaced: list[bool] = []
     runs: list[Handle] = []
 
@@ -180,8 +176,7 @@ def _hooked(call: CheckpointCall, trace: HookTrace, operands: Sequence[Any]) -> 
         return call.of(evaluate).bind(operands)
 
 
-@handles(CaptureTrace)
-def _captured(call: CheckpointCall, trace: CaptureTrace, operands: Sequence[Any]) -> Values:
+def captured_call(call: CheckpointCall, trace: CaptureTrace, operands: Sequence[Any]) -> Values:
     met: dict[int, Any] = {}
 
     def evaluate(values: Values) -> Values:

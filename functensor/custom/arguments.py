@@ -25,9 +25,9 @@ from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
 from ..primitives.core.trace import base_trace
 from ..programs.staging import eval_shape
 from ..tree import containers as tree
-from .call import CustomCall
+from .call import CustomCall, replaced
 
-__all__ = ["CallArguments", "RuleBearer", "replaced"]
+__all__ = ["CallArguments", "RuleBearer"]
 
 
 class CallArguments:
@@ -66,27 +66,20 @@ class CallArguments:
         return leaves
 
 
-def replaced(leaves: Sequence[Any], places: Sequence[int], values: Sequence[Any]) -> Values:
-    filled = list(leaves)
-    for i, value in zip(places, values, strict=True):
-        filled[i] = value
-    return filled
-
-
-# For how many signatures it is noted that a rule is right.
+# The number of signatures for which a rule is noted to be right.
 MOST_SETTLED_SIGNATURES = 256
-# For how many functions of one statement it is noted, beside what each notes for itself.
+# The number of functions made by one statement that share notes; each has notes of its own too.
 MOST_ALIKE_FUNCTIONS = 4
-# For how many values of the other arguments a function is asked, as long as arrays are alike.
-SOME = 16
+# The number of values of the static arguments that are compared for arrays of the same types.
+MOST_COMPARED_STATICS = 16
 
 
 class Settled:
-    """The signatures for which the output of a rule needs no comparison, or none can be made.
+    """The signatures for which a rule's output was compared, or cannot be.
 
     Attributes:
-        statics: by the types of arrays, what stands for the other arguments.
-        unstaged: what stands for these where the function asks for values, whatever the types.
+        statics: by the types of arrays, keys of the static arguments.
+        unstaged: keys of static arguments for which the function asks for values.
     """
 
     def __init__(self) -> None:
@@ -94,9 +87,9 @@ class Settled:
         self.unstaged: set[Any] = set()
 
     def has(self, kinds: Hashable, static: Hashable) -> bool:
-        """Says whether a signature is among them; more than `SOME` stand for all of one type."""
+        """Says whether a signature is among them, or as many others of the same types are."""
         known = self.statics.get(kinds)
-        if known is not None and (static in known or len(known) >= SOME):
+        if known is not None and (static in known or len(known) >= MOST_COMPARED_STATICS):
             return True
         return static in self.unstaged
 
@@ -112,7 +105,7 @@ class Known:
 
     Attributes:
         refusals: how often they could not be staged, since they ask for values.
-        settled: the signatures that need no comparison, by the likeness of function and rule.
+        settled: the signatures that were settled, by the likeness of function and rule.
     """
 
     def __init__(self) -> None:
@@ -137,7 +130,7 @@ knowledge: WeakKeyDictionary[Any, Known] = WeakKeyDictionary()
 
 
 def known_of_function(fun: Callable[..., Any]) -> Known:
-    """Returns what is known of a function, and of those that the same statement makes again."""
+    """Returns the facts about a function and about those that the same statement makes again."""
     try:
         return knowledge.setdefault(getattr(fun, "__code__", fun), Known())
     except TypeError:  # nothing can refer to it weakly
@@ -196,7 +189,7 @@ class RuleBearer:
         update_wrapper(self, fun)
 
     def _is_like(self) -> Callable[[Any], bool]:
-        """Returns what tells whether its output is like that of another."""
+        """Returns the function, by which `likeness` compares this object with others."""
         return self._fun
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -247,10 +240,6 @@ class RuleBearer:
         return MissingRuleError(
             message(f"{kind} function {name} has no rule", fix=f"{name}.{setter}", number=8)
         )
-
-    def _rule_named(self, rule: str) -> Callable[..., Any]:
-        """Returns the rule that messages call by a name."""
-        raise self._without_rule()
 
     def _wrong(self, rule: str, detail: str, fix: str) -> RuleResultError:
         name = f"the {rule} rule of {function_name(self)}"
@@ -303,24 +292,30 @@ class RuleBearer:
             found += [c for c, wanted in zip(tree.leaves(cotangent), arrays) if wanted]
         return found
 
-    def _compare(self, rule: str, arguments: CallArguments, values: Values, out: Any) -> None:
+    def _compare(
+        self,
+        name: str,
+        rule: Callable[..., Any],
+        arguments: CallArguments,
+        values: Values,
+        out: Any,
+    ) -> None:
         """Checks that a rule's output is like that of the function, once for every signature.
 
-        The function is staged for that. If it asks for values, it is not staged again, unless its
-        static arguments are others: it would only be run as far as it goes, at every gradient. If
-        it fails otherwise, as where its arguments are wrong, it is not staged again for the same.
+        The function is staged for that. Where it asks for values, it is not staged again for the
+        same static arguments: it would only be run as far as it goes, at every gradient. Where it
+        fails otherwise, as by wrong arguments, it is not staged again for the same signature.
         """
         known = self._known
         if known.refusals >= MOST_ALIKE_FUNCTIONS:
             return
         kinds = tuple(shape_dtype(v).strong() for v in values)
         static = likeness_of_static(arguments)
-        way = self._rule_named(rule)
-        if self._settled_rule is not way:
-            self._settled, self._settled_rule = Settled(), way
+        if self._settled_rule is not rule:
+            self._settled, self._settled_rule = Settled(), rule
         if self._settled.has(kinds, static):
             return
-        stores = self._settled, known.settled_for(self._fun, way)
+        stores = self._settled, known.settled_for(self._fun, rule)
         if stores[1].has(kinds, static):
             return
 
@@ -330,7 +325,7 @@ class RuleBearer:
 
         try:
             wanted = eval_shape(abstract, *kinds)
-        except Exception as error:  # what cannot be staged is not compared
+        except Exception as error:  # without a staged function there is nothing to compare
             asks = asks_for_values(error)
             known.refusals += asks
             for store in stores:
@@ -348,17 +343,17 @@ class RuleBearer:
             f"{outline_of_tree(wanted)}"
         )
         if got_tree != treedef:
-            raise self._wrong(rule, detail, fix)
+            raise self._wrong(name, detail, fix)
         for (path, leaf), value in zip(leaves, found, strict=True):
             if isinstance(leaf, ShapeDtype) and leaf != value:
                 where = tree.keystr(path) or "the top"
-                raise self._wrong(rule, f"{detail}: at {where}", fix)
+                raise self._wrong(name, f"{detail}: at {where}", fix)
         for store in stores:
             store.add(kinds, static)
 
 
 def likeness_of_static(arguments: CallArguments) -> Hashable:
-    """Returns what stands for the arguments that are no arrays, and for their structure."""
+    """Returns a key for the arguments that are no arrays, and for the structure of all."""
     if len(arguments.places) == len(arguments.leaves) and not (arguments.static or arguments.named):
         return arguments.treedef
     given = arguments.static.values(), arguments.named.values()

@@ -1,8 +1,8 @@
 """Calls that bring their own derivative rule, on flat lists of arrays.
 
 A call with a rule for one mode works in the other too: reverse mode is the transpose of a jvp rule
-and forward mode that of a vjp rule, and both are linear, so that reverse mode over the rule itself
-transposes it.
+and forward mode that of a vjp rule. Both rules are linear, so that reverse mode over the rule
+itself transposes it.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from ..primitives.shape.index import Scatter
 from ..traces.forward import zeros_like
 from ..traces.reverse import is_inexact
 from ..transforms.grad import vjp
+from ..transforms.jvp import jvp
 from ..transforms.vmap import vmap
 
-__all__ = ["CustomCall", "at_face_pair", "filled_like"]
+__all__ = ["CustomCall", "InlinedCall", "at_face_pair", "filled_like", "replaced"]
 
 WHOLE_KEY = IndexKey((Ellipsis,))
 
@@ -99,7 +100,7 @@ class CustomCall(Call):
         if self.bearer is not None and self.bearer in transposed_functions.bearers and any(
             isinstance(x, Tracer) and x.owner is trace for x in operands
         ):
-            # To transpose what is linear, it is enough to run through it.
+            # A linear function is transposed by running it.
             return [wrap(out) if is_array_like(out) else out for out in self.evaluate([*operands])]
         return trace.custom(self, operands)
 
@@ -174,20 +175,64 @@ class CustomCall(Call):
                 for c, flag in zip(cotangents, flags, strict=True)
             ]
 
-        def jvp(values: Values, tangents: Values) -> tuple[Values, Values]:
-            outs, out_tangents = over(self.jvp, (axes, axes))(values, tangents)
-            return outs, out_tangents
-
         call = CustomCall(
             self.name,
             over(self.evaluate, (axes,)),
             self.fwd and over(self.fwd, (axes,)),
             self.bwd and bwd,
-            self.jvp and jvp,
+            self.jvp and over(self.jvp, (axes, axes)),
             self.sparse,
         )
         call.bearer = self.bearer
         return call
+
+
+class InlinedCall(CustomCall):
+    """A call without a rule of its own: its function is differentiated as it runs."""
+
+    def reverse(
+        self, level: Trace, values: Values, wanted: Sequence[bool]
+    ) -> tuple[Values, Callable[[Values], Values]]:
+        """Returns the outputs and the function that pulls cotangents back."""
+        known = [i for i, v in enumerate(values) if wanted[i] and is_inexact(v)]
+        pulls = []
+
+        def run(values: Values) -> Values:
+            outs, pull = vjp(
+                lambda *some: self.evaluate(replaced(values, known, some)),
+                *[values[i] for i in known],
+            )
+            pulls.append(pull)
+            return outs
+
+        with under(level):
+            outs = at_face(run, values)
+
+        def pull_back(gs: Values) -> Values:
+            found = at_face(lambda gs: list(pulls[0](gs)), filled_like(gs, outs))
+            return replaced([None] * len(values), known, found)
+
+        return outs, pull_back
+
+    def forward(self, level: Trace, values: Values, tangents: Values) -> tuple[Values, Values]:
+        """Returns the outputs and their tangents."""
+        given = [i for i, t in enumerate(tangents) if t is not None]
+
+        def push(values: Values, some: Values) -> tuple[Values, Values]:
+            moved = [values[i] for i in given]
+            outs, out_tangents = jvp(
+                lambda *moved: self.evaluate(replaced(values, given, moved)), moved, some
+            )
+            return outs, out_tangents
+
+        with under(level):
+            return at_face_pair(push, values, [tangents[i] for i in given])
+
+    def batched(self, flags: Sequence[bool], size: int, axis_name: Hashable = None) -> CustomCall:
+        """Returns the same for a batch."""
+        axes = [0 if flag else None for flag in flags]
+        mapped = vmap(self.evaluate, in_axes=(axes,), axis_size=size, axis_name=axis_name)
+        return InlinedCall(self.name, mapped)
 
 
 def at_face_pair(fun: Callable[..., Any], *groups: Values) -> tuple[Values, Values]:
@@ -224,3 +269,11 @@ def at_face_sparse(fun: Callable[..., Values], *groups: Values) -> Values:
 def filled_like(values: Values, like: Values) -> Values:
     """Returns values with zeros like others in place of None."""
     return [zeros_like(x) if v is None else v for v, x in zip(values, like, strict=True)]
+
+
+def replaced(leaves: Sequence[Any], places: Sequence[int], values: Sequence[Any]) -> Values:
+    """Returns a list of leaves with other values in some places."""
+    filled = list(leaves)
+    for i, value in zip(places, values, strict=True):
+        filled[i] = value
+    return filled

@@ -3,36 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..backends.devices import resolved
 from ..primitives.core.shape_dtype import ShapeDtype
 from .call import CustomCall
 
-if TYPE_CHECKING:
-    pass
-
 __all__ = ["created"]
-
-
-class Creation(CustomCall):
-    """A call that makes an array of no operands.
-
-    Args:
-        name: the function's name.
-        make: makes the array.
-        known: what comes out.
-        device: where.
-    """
-
-    def __init__(self, name: str, make: Callable[[], Any], known: ShapeDtype, device: str) -> None:
-        super().__init__(name, lambda values: [make()])
-        self.known = known
-        self.device = device
-
-    def infer(self, *types: ShapeDtype) -> list[ShapeDtype]:
-        """Returns the output's type."""
-        return [self.known]
 
 
 def created(
@@ -46,5 +23,8 @@ def created(
         known: its type.
         device: where it is; None for the default device.
     """
-    (out,) = Creation(name, make, known, resolved(device)[1]).bind([])
+    call = CustomCall(name, lambda values: [make()])
+    call.infer = lambda *types: [known]
+    call.device = resolved(device)[1]
+    (out,) = call.bind([])
     return out

@@ -1,7 +1,7 @@
 """Solutions of equations, differentiated by the implicit function theorem.
 
-A solver's own steps have no part in it: the derivative of a solution x of f(x, p) = 0 is
-that of the equation, ``-(df/dx)^-1 df/dp``, in both modes and to any order.
+A solver's own steps have no part in it. The derivative of a solution x of f(x, p) = 0 is that of
+the equation, ``-(df/dx)^-1 df/dp``, in both modes and to any order.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ from ..traces.reverse import is_inexact
 from ..transforms.grad import vjp
 from ..transforms.jvp import jvp
 from ..transforms.vmap import vmap
-from .arguments import replaced
-from .call import CustomCall
+from .call import CustomCall, replaced
 
 if TYPE_CHECKING:
     from ..backends.annotations import DType
@@ -81,7 +80,7 @@ def dense_solve(matvec: Callable[[Values], Values], rhs: Values) -> Values:
 
     Args:
         matvec: the linear function, of lists of arrays.
-        rhs: what it is to give; its solution has the same shapes.
+        rhs: the right-hand side; the solution has the same shapes.
     """
     types = [shape_dtype(leaf) for leaf in rhs]
     vector = to_vector(rhs)
@@ -98,7 +97,7 @@ class ImplicitCall(CustomCall):
 
     Args:
         name: what messages call it.
-        residual: ``residual(x, operands)``, the lists of what is zero at the solution.
+        residual: ``residual(x, operands)``, a list of arrays that are zero at the solution.
         solve: ``solve(operands)``: the solution, and behind it outputs without a derivative.
         tangent_solve: ``tangent_solve(matvec, rhs)``: solves linear equations.
         types: shapes and dtypes of the solution.
@@ -133,9 +132,6 @@ class ImplicitCall(CustomCall):
         if self.infer is not None:
             call.infer = _batched_types(self.infer(), size)
         return call
-
-    def _by_solution(self, x: Values, operands: Values) -> Callable[..., Values]:
-        return lambda *moved: self.residual(list(moved), operands)
 
     def _by_operands(self, x: Values, operands: Values) -> tuple[Callable[..., Values], list[int]]:
         """Returns the residual as a function of the operands that have derivatives."""
@@ -173,11 +169,14 @@ class ImplicitCall(CustomCall):
 
         def split(values: Values) -> tuple[Callable[[Values], Values], Values]:
             rhs, x, operands = values[:count], values[count : 2 * count], values[2 * count :]
-            residual = self._by_solution(x, operands)
+
+            def moved_residual(*moved: Array) -> Values:
+                return self.residual(list(moved), operands)
+
             if transposed:
-                _, pull = vjp(residual, *x)
+                _, pull = vjp(moved_residual, *x)
                 return lambda v: list(pull(v)), rhs
-            return lambda v: list(jvp(residual, x, _in_dtypes_of(v, x))[1]), rhs
+            return lambda v: list(jvp(moved_residual, x, _in_dtypes_of(v, x))[1]), rhs
 
         def residual(v: Values, values: Values) -> Values:
             matvec, rhs = split(values)
@@ -241,17 +240,17 @@ def custom_root(
 ) -> Any:
     """Finds a root of a function by any solver, and differentiates it as the root that it is.
 
-    The root is a function of all that ``f`` closes over: derivatives flow there, in both modes and
-    to any order, by the implicit function theorem. Nothing that ``solve`` does is differentiated,
-    nor has the initial guess a derivative.
+    The root is a function of all that ``f`` closes over. Derivatives flow there, in both modes and
+    to any order, by the implicit function theorem. The steps of ``solve`` are not differentiated,
+    and the initial guess has no derivative.
 
     Args:
         f: a function of a tree of arrays that returns one of the same structure and shapes. It may
             close over traced values.
         initial_guess: where to start: a tree of real or complex arrays.
-        solve: ``solve(f, initial_guess)`` returns a root; both arguments hold plain values, but
-            under vmap, where it is called once for all examples. What it uses beside them must not
-            be traced: ``ft.value(x)``.
+        solve: ``solve(f, initial_guess)`` returns a root. Both arguments hold plain values; under
+            vmap it is called once for all examples. Other values that it uses must not be traced:
+            ``ft.value(x)``.
         tangent_solve: ``tangent_solve(g, y)`` returns x with ``g(x) = y`` for a linear function of
             trees; by default by its matrix.
         has_aux: whether ``solve`` returns a pair of the root and extras: arrays, or None.
@@ -296,13 +295,9 @@ def custom_root(
         aux = None
         if has_aux:
             if not isinstance(found, tuple | list) or len(found) != 2:
-                raise RuleResultError(
-                    message(
-                        f"custom_root: solve returned {type(found).__name__}, not a pair",
-                        fix="with has_aux=True, return root, extras",
-                        number=9,
-                    )
-                )
+                what = f"custom_root: solve returned {type(found).__name__}, not a pair"
+                fix = "with has_aux=True, return root, extras"
+                raise RuleResultError(message(what, fix=fix, number=9))
             found, aux = found
         extras, aux_tree = tree.flatten(aux)
         return [*_in_dtypes_of(_fitting_leaves("solve", found, treedef, types), leaves), *extras]

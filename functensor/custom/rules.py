@@ -14,8 +14,8 @@ from ..primitives.core.buffers import owned, wrap
 from ..primitives.core.errors import function_name
 from ..primitives.core.trace import Trace, at_face, under
 from ..traces.forward import zeros_like
-from .arguments import CallArguments, RuleBearer, replaced
-from .call import CustomCall, at_face_pair, filled_like
+from .arguments import CallArguments, RuleBearer
+from .call import CustomCall, at_face_pair, filled_like, replaced
 
 __all__ = [
     "CustomCall",
@@ -39,9 +39,9 @@ class custom_vjp(RuleBearer):
     The rules are set with ``defvjp(fwd, bwd)``: ``fwd(*args)`` returns ``(out, residuals)``, and
     ``bwd(*nondiff, residuals, cotangent)`` a tuple with a cotangent, or None for zero, of each
     differentiable argument. Keyword-only arguments are not differentiated, and both rules get them
-    by keyword. The output of ``fwd`` has to be like that of ``fun``, which is staged to compare
-    them, once for arguments of the same shapes and dtypes; if it cannot be staged, since it asks
-    for values, it is not asked again.
+    by keyword. The output of ``fwd`` has to be like that of ``fun``. To compare them, ``fun`` is
+    staged once for arguments of the same shapes and dtypes; if it cannot be staged, since it asks
+    for values, it is not staged again.
 
     Raises:
         RuleResultError: a rule returned the wrong thing; the message has both trees and the path.
@@ -62,21 +62,18 @@ class custom_vjp(RuleBearer):
         """Sets the rules."""
         self._rules = fwd, bwd
 
-    def _rule_named(self, rule: str) -> Any:
-        return self._rules and self._rules[0]
-
     def _call(self, arguments: CallArguments) -> CustomCall:
         if self._rules is None:
             raise self._without_rule()
         user_fwd, user_bwd = self._rules
-        # What residuals are made of beside arrays; the same in every run of the rule.
+        # The residuals without their arrays, which are the same in every run of the rule.
         template: list[Any] = []
 
         def fwd(values: Values) -> tuple[Values, Values]:
             given = arguments.full(arguments.with_arrays(values))
             result = user_fwd(*given, **arguments.named)
             out, residuals = self._pair("fwd", result, "return out, residuals")
-            self._compare("fwd", arguments, values, out)
+            self._compare("fwd", user_fwd, arguments, values, out)
             leaves, treedef = tree.flatten(residuals)
             places = [i for i, leaf in enumerate(leaves) if is_array_like(leaf)]
             template[:] = leaves, treedef, places
@@ -85,9 +82,8 @@ class custom_vjp(RuleBearer):
         def bwd(residuals: Values, gs: Values) -> Values:
             leaves, treedef, places = template
             saved = treedef.unflatten(replaced(leaves, places, residuals))
-            static = arguments.static.values()
             g = arguments.out_tree.unflatten(gs)
-            result = user_bwd(*static, saved, g, **arguments.named)
+            result = user_bwd(*arguments.static.values(), saved, g, **arguments.named)
             return self._cotangents("bwd", arguments, result)
 
         return CustomCall(function_name(self), self._evaluation(arguments), fwd, bwd)
@@ -124,9 +120,6 @@ class custom_jvp(RuleBearer):
         """Sets the rule and returns it, so that it serves as a decorator."""
         self._rule = rule
         return rule
-
-    def _rule_named(self, rule: str) -> Any:
-        return self._rule
 
     def defjvps(self, *rules: Callable[..., Any] | None) -> None:
         """Sets a rule for each differentiable argument.
@@ -178,7 +171,7 @@ class custom_jvp(RuleBearer):
             moved = arguments.with_arrays(tangents)
             result = rule(*arguments.static.values(), primals, moved, **arguments.named)
             out, tangent = self._pair("jvp", result, "return out, tangent_out")
-            self._compare("jvp", arguments, values, out)
+            self._compare("jvp", rule, arguments, values, out)
             self._aligned("jvp", out, tangent, "a tangent")
             return arguments.flatten_output(out), tree.leaves(tangent)
 
@@ -225,10 +218,7 @@ class custom_gradient(RuleBearer):
 
 
 class _GradientCall(CustomCall):
-    """A call whose pullback comes with the output.
-
-    Where there is no way to keep the pullback, as under vmap, the function runs again.
-    """
+    """A call whose pullback comes with the output; where it cannot be kept, it is made again."""
 
     def __init__(
         self,

@@ -17,9 +17,7 @@ from .. import tree
 from ..backends.annotations import ArrayModule, Buffer, DType
 from ..backends.devices import backend_of, to_host
 from ..backends.errors.public_functions import check_function
-from ..custom.arguments import replaced
-from ..custom.call import CustomCall, at_face_pair
-from ..custom.inline_call import InlinedCall
+from ..custom.call import CustomCall, InlinedCall, at_face_pair, replaced
 from ..functions.closure import close
 from ..numpy.arguments import as_inexact
 from ..numpy.creation import asarray

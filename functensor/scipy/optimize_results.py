@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import tree
 from ..backends.annotations import Buffer
-from ..custom.arguments import replaced
+from ..custom.call import replaced
 from ..custom.root import ImplicitCall, dense_solve, from_vector, to_vector
 from ..functions.closure import close
 from ..numpy.arguments import as_inexact

@@ -17,8 +17,7 @@ import numpy as np
 
 from ..backends.annotations import Buffer, Shape
 from ..backends.devices import to_host
-from ..custom.arguments import replaced
-from ..custom.call import CustomCall
+from ..custom.call import CustomCall, replaced
 from ..primitives.core.annotations import Value
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import to_buffer

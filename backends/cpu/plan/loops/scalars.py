@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import sqrt
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -44,6 +44,7 @@ SMALLEST_INT64, LARGEST_INT64 = -(1 << 63), (1 << 63) - 1
 
 CONNECTIVES = {"logical_and": "and", "logical_or": "or"}
 EXTREMA = {"maximum": ">", "minimum": "<"}
+UNARY_TEXTS = {"abs": "abs({0})", "negative": "-{0}", "square": "{0} * {0}"}
 # Primitives whose results of integers may need more than 64 bits.
 OVERFLOWING = frozenset({*ARITHMETIC_SIGNS, "abs", "negative", "square"})
 
@@ -93,7 +94,18 @@ class NumberOperand:
         return self.text if self.kind is kind else f"{kind.__name__}({self.text})"
 
 
-NumberOperands: TypeAlias = list[NumberOperand]
+class NumberEquation(NamedTuple):
+    """An equation of numbers: the writer of its line, its name, its operands, its result's type."""
+
+    writer: Straight
+    name: str
+    operands: list[NumberOperand]
+    kind: type
+
+    def by_numpy(self, function: str) -> str:
+        """Returns the call of a function of NumPy with the operands as floats."""
+        given = ", ".join(x.as_float for x in self.operands)
+        return f"{self.writer.source.numpy(function)}({given})"
 
 
 def number_text(
@@ -121,126 +133,103 @@ def number_text(
             if x.large:
                 # The line raises when it runs, as NumPy does.
                 x.text = f"{writer.source.numpy('int64')}({x.text})"
+    numbers = NumberEquation(writer, name, operands, kind)
     write = NUMBER_WRITERS.get(name)
-    text = write(writer, name, operands, kind) if write is not None else None
+    text = write(numbers) if write is not None else None
     if text is None and ufunc is not None and kind is float:
         function, loop = ufunc
         if all(dtype.char == "d" for dtype in loop):
-            given = ", ".join(x.as_float for x in operands)
-            text = f"{writer.source.numpy(function.__name__)}({given})"
+            text = numbers.by_numpy(function.__name__)
     return text
 
 
-def _arithmetic_text(
-    writer: Straight, name: str, operands: NumberOperands, kind: type
-) -> str | None:
-    x, y = operands
-    text = f"{x.text} {ARITHMETIC_SIGNS[name]} {y.text}"
-    if kind is float:
-        return text
-    return text if kind is int and not x.kind is y.kind is bool else None
+def _arithmetic_text(e: NumberEquation) -> str | None:
+    x, y = e.operands
+    # Sums and products of truth values are truth values.
+    if e.kind is bool or (e.kind is int and x.kind is y.kind is bool):
+        return None
+    return f"{x.text} {ARITHMETIC_SIGNS[e.name]} {y.text}"
 
 
-def _divide_text(writer: Straight, name: str, operands: NumberOperands, kind: type) -> str | None:
-    x, y = operands
-    if kind is not float:
+def _divide_text(e: NumberEquation) -> str | None:
+    x, y = e.operands
+    if e.kind is not float:
         return None
     quotient = f"{x.as_float} / {y.as_float}"
-    if y.nonzero:
-        return quotient
-    by_numpy = f"{writer.source.numpy('divide')}({x.as_float}, {y.as_float})"
-    return f"{quotient} if {y.text} else {by_numpy}"
+    return quotient if y.nonzero else f"{quotient} if {y.text} else {e.by_numpy('divide')}"
 
 
-def _integer_division_text(
-    writer: Straight, name: str, operands: NumberOperands, kind: type
-) -> str | None:
-    x, y = operands
-    if not (kind is x.kind is y.kind is int and y.nonzero and (y.large or y.text.isdecimal())):
+def _integer_division_text(e: NumberEquation) -> str | None:
+    x, y = e.operands
+    if not (e.kind is x.kind is y.kind is int and y.nonzero and (y.large or y.text.isdecimal())):
         return None
-    return f"{x.text} {'//' if name == 'floor_divide' else '%'} {y.text}"
+    return f"{x.text} {'//' if e.name == 'floor_divide' else '%'} {y.text}"
 
 
-def _comparison_text(
-    writer: Straight, name: str, operands: NumberOperands, kind: type
-) -> str | None:
-    x, y = operands
-    if x.kind is y.kind:
-        return f"{x.text} {COMPARISON_SIGNS[name]} {y.text}"
-    return f"{x.as_float} {COMPARISON_SIGNS[name]} {y.as_float}"
+def _comparison_text(e: NumberEquation) -> str:
+    x, y = e.operands
+    left, right = (x.text, y.text) if x.kind is y.kind else (x.as_float, y.as_float)
+    return f"{left} {COMPARISON_SIGNS[e.name]} {right}"
 
 
-def _connective_text(
-    writer: Straight, name: str, operands: NumberOperands, kind: type
-) -> str | None:
-    if any(x.kind is not bool for x in operands):
+def _connective_text(e: NumberEquation) -> str | None:
+    if any(x.kind is not bool for x in e.operands):
         return None
-    return f" {CONNECTIVES[name]} ".join(x.text for x in operands)
+    return f" {CONNECTIVES[e.name]} ".join(x.text for x in e.operands)
 
 
-def _not_text(writer: Straight, name: str, operands: NumberOperands, kind: type) -> str | None:
-    return f"not {operands[0].text}"
+def _not_text(e: NumberEquation) -> str:
+    return f"not {e.operands[0].text}"
 
 
-def _negative_text(writer: Straight, name: str, operands: NumberOperands, kind: type) -> str | None:
-    return f"-{operands[0].text}" if kind is not bool else None
+def _unary_text(e: NumberEquation) -> str | None:
+    return UNARY_TEXTS[e.name].format(e.operands[0].text) if e.kind is not bool else None
 
 
-def _absolute_text(writer: Straight, name: str, operands: NumberOperands, kind: type) -> str | None:
-    return f"abs({operands[0].text})" if kind is not bool else None
-
-
-def _square_text(writer: Straight, name: str, operands: NumberOperands, kind: type) -> str | None:
-    return f"{operands[0].text} * {operands[0].text}" if kind is not bool else None
-
-
-def _root_text(writer: Straight, name: str, operands: NumberOperands, kind: type) -> str | None:
-    (x,) = operands
-    if not kind is x.kind is float:
+def _root_text(e: NumberEquation) -> str | None:
+    (x,) = e.operands
+    if not e.kind is x.kind is float:
         return None
-    by_numpy = f"{writer.source.numpy('sqrt')}({x.text})"
-    return f"{writer.source.bind(sqrt)}({x.text}) if {x.text} >= 0.0 else {by_numpy}"
+    root = e.writer.source.bind(sqrt)
+    return f"{root}({x.text}) if {x.text} >= 0.0 else {e.by_numpy('sqrt')}"
 
 
-def _extremum_text(writer: Straight, name: str, operands: NumberOperands, kind: type) -> str | None:
-    x, y = operands
-    if not kind is x.kind is y.kind:
+def _extremum_text(e: NumberEquation) -> str | None:
+    x, y = e.operands
+    if not e.kind is x.kind is y.kind:
         return None
-    # NumPy decides between zeros, and about NaN.
-    by_numpy = f"{writer.source.numpy(name)}({x.text}, {y.text})"
-    sign = EXTREMA[name]
+    sign = EXTREMA[e.name]
     first = f"{x.text} if {x.text} {sign} {y.text}"
-    if kind is not float:
+    if e.kind is not float:
         return f"{first} else {y.text}"
-    return f"{first} else {y.text} if {y.text} {sign} {x.text} else {by_numpy}"
+    # NumPy decides between zeros, and about NaN.
+    return f"{first} else {y.text} if {y.text} {sign} {x.text} else {e.by_numpy(e.name)}"
 
 
-def _grad_text(writer: Straight, name: str, operands: NumberOperands, kind: type) -> str | None:
-    x, y = operands
-    if not kind is x.kind is y.kind is float:
+def _grad_text(e: NumberEquation) -> str | None:
+    x, y = e.operands
+    if not e.kind is x.kind is y.kind is float:
         return None
-    factor = f"(1.0 - {y.text} * {y.text})" if name[0] == "t" else f"(1.0 - {y.text}) * {y.text}"
-    return f"{factor} * {x.text}"
+    if e.name == "tanh_grad":
+        return f"(1.0 - {y.text} * {y.text}) * {x.text}"
+    return f"(1.0 - {y.text}) * {y.text} * {x.text}"
 
 
-def _where_text(writer: Straight, name: str, operands: NumberOperands, kind: type) -> str | None:
-    condition, x, y = operands
-    return f"{x.as_kind(kind)} if {condition.text} else {y.as_kind(kind)}"
+def _where_text(e: NumberEquation) -> str:
+    condition, x, y = e.operands
+    return f"{x.as_kind(e.kind)} if {condition.text} else {y.as_kind(e.kind)}"
 
 
-NUMBER_WRITERS: dict[str, Callable[[Any, str, NumberOperands, type], str | None]] = {
+NUMBER_WRITERS: dict[str, Callable[[NumberEquation], str | None]] = {
     **dict.fromkeys(ARITHMETIC_SIGNS, _arithmetic_text),
     **dict.fromkeys(COMPARISON_SIGNS, _comparison_text),
     **dict.fromkeys(CONNECTIVES, _connective_text),
     **dict.fromkeys(EXTREMA, _extremum_text),
     **dict.fromkeys(("floor_divide", "remainder"), _integer_division_text),
-    "abs": _absolute_text,
+    **dict.fromkeys(("sigmoid_grad", "tanh_grad"), _grad_text),
+    **dict.fromkeys(UNARY_TEXTS, _unary_text),
     "divide": _divide_text,
     "logical_not": _not_text,
-    "negative": _negative_text,
-    "sigmoid_grad": _grad_text,
     "sqrt": _root_text,
-    "square": _square_text,
-    "tanh_grad": _grad_text,
     "where": _where_text,
 }

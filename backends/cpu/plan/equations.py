@@ -65,25 +65,17 @@ class Writer(Protocol):
         """Enters the name of kept memory as that of a variable."""
 
 
-def _write_reshape(writer: Writer, number: int, equation: EquationLike) -> str | None:
-    (x,) = equation.operands
+def _write_rearrangement(writer: Writer, equation: EquationLike) -> str | None:
+    (x,), name = equation.operands, equation.primitive.name
     if not is_variable(x) or not x.type.shape:
         return None
-    if writer.is_view(equation, np.reshape, equation.params["shape"]):
+    argument = equation.params["shape" if name == "reshape" else "axes"]
+    if writer.is_view(equation, getattr(np, name), argument):
         return ""
-    return f"{writer.source.shown(x)}.reshape({equation.params['shape']!r})"
+    return f"{writer.source.shown(x)}.{name}({argument!r})"
 
 
-def _write_transpose(writer: Writer, number: int, equation: EquationLike) -> str | None:
-    (x,) = equation.operands
-    if not is_variable(x) or not x.type.shape:
-        return None
-    if writer.is_view(equation, np.transpose, equation.params["axes"]):
-        return ""
-    return f"{writer.source.shown(x)}.transpose({equation.params['axes']!r})"
-
-
-def _write_index(writer: Writer, number: int, equation: EquationLike) -> str | None:
+def _write_index(writer: Writer, equation: EquationLike) -> str | None:
     x, *indices = equation.operands
     if indices or not is_variable(x) or not x.type.shape:
         return None
@@ -97,7 +89,7 @@ def _write_index(writer: Writer, number: int, equation: EquationLike) -> str | N
 
 
 def key_part(item: Any) -> str:
-    """Returns the text of one part of a key."""
+    """Returns the text of a part of a key."""
     if item is Ellipsis:
         return "..."
     if type(item) is not slice:
@@ -106,7 +98,7 @@ def key_part(item: Any) -> str:
     return ":".join(parts if parts[2] else parts[:2])
 
 
-def _write_sum(writer: Writer, number: int, equation: EquationLike) -> str | None:
+def _write_sum(writer: Writer, equation: EquationLike) -> str | None:
     (x,) = equation.operands
     params = equation.params
     if (
@@ -122,7 +114,7 @@ def _write_sum(writer: Writer, number: int, equation: EquationLike) -> str | Non
     return f"np.add.reduce({writer.source.shown(x)}, {axis!r}{rest})"
 
 
-def _write_matmul(writer: Writer, number: int, equation: EquationLike) -> str | None:
+def _write_matmul(writer: Writer, equation: EquationLike) -> str | None:
     if not is_blas_product(writer, equation):
         return None
     x, y = map(form_of, equation.operands)
@@ -136,7 +128,8 @@ def _write_matmul(writer: Writer, number: int, equation: EquationLike) -> str | 
         rows = f"{operands[0]}.reshape(-1, {x.shape[-1]})"
         writer.shares = True
         return f"{product}({rows}, {operands[1]}).reshape({shape!r})"
-    if not shared and min(x.ndim, y.ndim) == 1 and is_small_by_vector(equation):
+    by_vector = min(x.ndim, y.ndim) == 1 and x.ndim + y.ndim <= 3
+    if not shared and by_vector and max(x.size, y.size) < SHORTEST_BLAS_THREADED_VECTOR:
         # ``dot`` makes the same call of BLAS as ``matmul``, in a third of the time.
         into = writer.buffer_for(equation.outputs[0]) if x.ndim + y.ndim > 2 else ""
         return f"{operands[0]}.dot({operands[1]}{into and ', '}{into})"
@@ -190,12 +183,6 @@ def is_shared_product(equation: EquationLike) -> bool:
     return bool(work >= SMALLEST_SHARED_WORK)
 
 
-def is_small_by_vector(equation: EquationLike) -> bool:
-    """Says whether a product with a vector is too small for BLAS to share it."""
-    x, y = [form_of(v).shape for v in equation.operands]
-    return len(x) + len(y) <= 3 and max(prod(x), prod(y)) < SHORTEST_BLAS_THREADED_VECTOR
-
-
 def has_equal_stacks(equation: EquationLike) -> bool:
     """Says whether a product is one of two matrices, or of two stacks of one shape."""
     x, y = map(form_of, equation.operands)
@@ -219,7 +206,7 @@ def product_beside(writer: Writer, equation: EquationLike) -> Any:
     return SharedProduct(rows, equation.outputs[0].type.shape)
 
 
-def _write_broadcast(writer: Writer, number: int, equation: EquationLike) -> str | None:
+def _write_broadcast(writer: Writer, equation: EquationLike) -> str | None:
     (x,), (out,) = equation.operands, equation.outputs
     if not is_copied(equation):
         return None
@@ -231,7 +218,7 @@ def _write_broadcast(writer: Writer, number: int, equation: EquationLike) -> str
     return ""
 
 
-def _write_astype(writer: Writer, number: int, equation: EquationLike) -> str | None:
+def _write_astype(writer: Writer, equation: EquationLike) -> str | None:
     (x,) = equation.operands
     dtype = equation.params["dtype"]
     if not is_variable(x) or not is_native_array(x.type) or x.type.dtype == dtype:
@@ -239,7 +226,7 @@ def _write_astype(writer: Writer, number: int, equation: EquationLike) -> str | 
     return f"{writer.source.shown(x)}.astype({writer.source.constant(dtype, 'dtype')})"
 
 
-def _write_join(writer: Writer, number: int, equation: EquationLike) -> str | None:
+def _write_join(writer: Writer, equation: EquationLike) -> str | None:
     (out,) = equation.outputs
     axis = equation.params["axis"]
     stack = equation.primitive.name == "stack"
@@ -271,12 +258,12 @@ def _write_join(writer: Writer, number: int, equation: EquationLike) -> str | No
     return ""
 
 
-EQUATION_WRITERS: dict[str, Callable[[Writer, int, Any], str | None]] = {
+EQUATION_WRITERS: dict[str, Callable[[Writer, Any], str | None]] = {
     **dict.fromkeys(JOINS, _write_join),
     "astype": _write_astype,
     "broadcast_to": _write_broadcast,
-    "reshape": _write_reshape,
-    "transpose": _write_transpose,
+    "reshape": _write_rearrangement,
+    "transpose": _write_rearrangement,
     "index": _write_index,
     "sum": _write_sum,
     "matmul": _write_matmul,

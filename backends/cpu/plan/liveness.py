@@ -68,11 +68,7 @@ class Liveness:
             fresh = is_fresh(equation)
             for variable in equation.outputs:
                 self.storages[variable] = self._made(equation, variable, fresh)
-            for x in filter(is_variable, equation.operands):
-                last[x] = number
-                for storage in self.storages[x]:
-                    storage.last = number
-            for x in equation.outputs:
+            for x in (*filter(is_variable, equation.operands), *equation.outputs):
                 last[x] = number
                 for storage in self.storages[x]:
                     storage.last = number

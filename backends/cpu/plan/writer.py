@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from operator import getitem
 from typing import TYPE_CHECKING, Any
@@ -173,11 +174,9 @@ class Straight:
 
         regions = [self._runs[i] for i in range(number, number + len(group)) if i in self._runs]
         # A product is in a group only if it is worth sharing by itself.
-        worth = (
-            len(regions) < len(group)
-            or sum(run.effort for run in regions) >= SMALLEST_SHARED_EFFORT
-        )
-        return group if worth else []
+        has_product = len(regions) < len(group)
+        work = sum(run.effort for run in regions)
+        return group if has_product or work >= SMALLEST_SHARED_EFFORT else []
 
     def _together(self, number: int, group: list[Any]) -> None:
         """Writes one line for a group of independent equations."""
@@ -188,8 +187,7 @@ class Straight:
         for i, (equation, run) in enumerate(zip(equations, group, strict=True)):
             operands = [self.source.shown(x) for x in equation.operands]
             if number + i in self._runs:
-                others = [x for e in equations if e is not equation for x in e.operands]
-                into = self._taken(number + i, equation, run, operands, others)
+                into = self._taken(number + i, [x for e in equations for x in e.operands])
                 left.append(f"[{', '.join(map(self.source.name, equation.outputs))}]")
             else:
                 into = self.buffer_for(equation.outputs[0])
@@ -210,10 +208,9 @@ class Straight:
         primitive, outputs = equation.primitive, equation.outputs
         name = primitive.name
         write = EQUATION_WRITERS.get(name)
-        right = write(self, number, equation) if write is not None else None
-        run = self._runs.get(number)
-        if run is not None:
-            right = self._fused(number, equation, run)
+        right = write(self, equation) if write is not None else None
+        if number in self._runs:
+            right = self._fused(number)
         if right is None:
             right = self._ufunc(number, equation) or self._called(equation)
         if not right:
@@ -241,44 +238,34 @@ class Straight:
         given += [f"{key}={self.source.static(value)}" for key, value in equation.params.items()]
         return f"{name}({', '.join(given)})"
 
-    def _fused(self, number: int, equation: EquationLike, run: RegionRun) -> str:
+    def _fused(self, number: int) -> str:
         """Returns the call of a region, into the memory of operands after their last use."""
-        operands = [self.source.shown(x) for x in equation.operands]
-        into = self._taken(number, equation, run, operands)
+        operands = self.program.equations[number].operands
+        given = [self.source.shown(x) for x in operands]
+        into = self._taken(number, operands)
         if into:
-            operands.append(f"into={into}")
-        return f"{self.source.constant(run, 'region')}({', '.join(operands)})"
+            given.append(f"into={into}")
+        return f"{self.source.constant(self._runs[number], 'region')}({', '.join(given)})"
 
-    def _taken(
-        self,
-        number: int,
-        equation: EquationLike,
-        run: RegionRun,
-        shown: Sequence[str],
-        beside: Sequence[Any] = (),
-    ) -> str:
+    def _taken(self, number: int, used: Sequence[Any]) -> str:
         """Returns the operands whose memory a region's outputs take, as a tuple in text.
 
         Args:
-            number, equation, run: the region's.
-            shown: the operands as they are written.
-            beside: the operands of other equations that run at the same time.
+            number: the number of the region's equation.
+            used: its operands, and those of other equations that run at the same time.
         """
+        equation, run = self.program.equations[number], self._runs[number]
         taken: dict[int, str] = {}
         variables = [(i, x) for i, x in enumerate(equation.operands) if is_variable(x)]
+        uses = Counter(s for y in used for s in self.live.of(y))
         # Donated inputs come first: a parameter becomes the new parameter, not a gradient.
         for i, x in sorted(variables, key=lambda pair: pair[1] not in self.donation.numbers):
-            others = [
-                s
-                for y in (*equation.operands[:i], *equation.operands[i + 1 :], *beside)
-                for s in self.live.of(y)
-            ]
-            if not self.live.storages[x].isdisjoint(others):
+            if any(uses[s] > 1 for s in self.live.storages[x]):
                 continue
             for k, out in enumerate(equation.outputs):
                 (own,) = self.live.storages[out]
                 if k not in taken and run.can_take(i, k) and self._can_take(number, x, out, own):
-                    taken[k] = shown[i]
+                    taken[k] = self.source.shown(x)
                     self._take(x, own)
                     break
         for k, out in enumerate(equation.outputs):

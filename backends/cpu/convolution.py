@@ -7,7 +7,6 @@ with the axes (batch, channels, *spatial); elementwise functions and pooling kee
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from math import prod
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from .parallel import each
+from .parallel import ThreadMemory, each
 
 if TYPE_CHECKING:
     from ..annotations import Buffer, DType, GeometryLike, Padding, Shape
@@ -289,24 +288,13 @@ def image_blocks(images: int, rows: int, row_bytes: int) -> Iterator[tuple[slice
             yield slice(image, image + many), slice(row, row + fit)
 
 
-class Scratch(threading.local):
-    """Memory of a thread for one block, kept from call to call.
-
-    Freed megabytes go back to the system, and new ones cost page faults.
-    """
-
-    memory = np.empty(0, np.uint8)
-
-
-thread_scratch = Scratch()
+thread_scratch = ThreadMemory()
 
 
 def scratch(shape: Shape, dtype: DType) -> Buffer:
     """Returns an array without values; the next call of the thread takes its memory."""
     size = prod(shape) * dtype.itemsize
-    if size > thread_scratch.memory.size:
-        thread_scratch.memory = np.empty(size, np.uint8)
-    return thread_scratch.memory[:size].view(dtype).reshape(shape)
+    return thread_scratch.bytes(size)[:size].view(dtype).reshape(shape)
 
 
 def several(shapes: Sequence[Shape], dtype: DType) -> list[Buffer]:

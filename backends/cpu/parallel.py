@@ -7,11 +7,14 @@ would wait for the cores on which they do so.
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Iterable
 from functools import wraps
 from importlib import import_module
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ..blas_calls import FEWEST_PARALLEL_ELEMENTS
 from ..blas_threads import alone, controlled, held
@@ -19,12 +22,30 @@ from ..blas_threads import alone, controlled, held
 if TYPE_CHECKING:
     from ..annotations import Buffer
 
-__all__ = ["each", "is_parallel", "kept_calm", "spans"]
+__all__ = ["ThreadMemory", "each", "is_parallel", "kept_calm", "spans"]
 
 # Arrays of fewer elements are done before a second thread has begun.
 FEWEST_SHARED_ELEMENTS = 65536
 # The pool is loaded with the first plan.
 POOL = f"{__package__}.plan.threads.pool"
+CACHE_LINE_BYTES = 64
+
+
+class ThreadMemory(threading.local):
+    """Memory of a thread for one block of work, kept from call to call.
+
+    Freed megabytes go back to the system, and new ones cost page faults.
+    """
+
+    _memory = np.empty(0, np.uint8)
+
+    def bytes(self, size: int) -> Buffer:
+        """Returns bytes without values from a cache line on; the next call takes them again."""
+        if self._memory.size < size:
+            memory = np.empty(size + CACHE_LINE_BYTES, np.uint8)
+            start = -memory.ctypes.data % CACHE_LINE_BYTES
+            self._memory = memory[start : start + size]
+        return self._memory
 
 
 def is_parallel() -> bool:

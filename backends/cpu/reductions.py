@@ -18,7 +18,7 @@ from ..restoring import quiet
 from .blocks import inexact
 
 if TYPE_CHECKING:
-    from ..annotations import Buffer, DType
+    from ..annotations import Axes, Buffer, DType
 
 __all__ = ["log_softmax", "logsumexp", "max", "mean", "min", "softmax", "softmax_derivative", "sum"]
 
@@ -42,7 +42,7 @@ def ones(length: int, dtype: DType) -> Buffer:
     return ones
 
 
-def _last_run(axis: tuple[int, ...]) -> int:
+def _last_run(axis: Axes) -> int:
     """Returns where the last run of neighbouring axes starts in a sorted tuple."""
     start = len(axis) - 1
     while start and axis[start - 1] == axis[start] - 1:
@@ -50,7 +50,7 @@ def _last_run(axis: tuple[int, ...]) -> int:
     return start
 
 
-def sum(x: Buffer, *, axis: tuple[int, ...], keepdims: bool, dtype: DType | None = None) -> Any:
+def sum(x: Buffer, *, axis: Axes, keepdims: bool, dtype: DType | None = None) -> Any:
     """Returns the sum over axes, which are sorted and counted from the front."""
     if (
         dtype is not None
@@ -96,7 +96,7 @@ def _sum_middle(x: Buffer) -> Any:
     return add_up(x, axis=1)
 
 
-def mean(x: Buffer, *, axis: tuple[int, ...], keepdims: bool, dtype: DType | None = None) -> Any:
+def mean(x: Buffer, *, axis: Axes, keepdims: bool, dtype: DType | None = None) -> Any:
     """Returns the mean over axes; of integers as ``float64``, of half precision by single."""
     x = np.asarray(x)
     wanted = dtype or (x.dtype if x.dtype.kind in "fc" else np.dtype(np.float64))
@@ -108,18 +108,18 @@ def mean(x: Buffer, *, axis: tuple[int, ...], keepdims: bool, dtype: DType | Non
     return out if out.dtype == wanted else out.astype(wanted)
 
 
-def max(x: Buffer, *, axis: tuple[int, ...], keepdims: bool) -> Any:
+def max(x: Buffer, *, axis: Axes, keepdims: bool) -> Any:
     """Returns the maximum over axes."""
     return _reduced_extremum(np.maximum, x, axis, keepdims)
 
 
-def min(x: Buffer, *, axis: tuple[int, ...], keepdims: bool) -> Any:
+def min(x: Buffer, *, axis: Axes, keepdims: bool) -> Any:
     """Returns the minimum over axes."""
     return _reduced_extremum(np.minimum, x, axis, keepdims)
 
 
 def _reduced_extremum(
-    ufunc: np.ufunc, x: Buffer, axis: tuple[int, ...], keepdims: bool, **initial: Any
+    ufunc: np.ufunc, x: Buffer, axis: Axes, keepdims: bool, **initial: Any
 ) -> Any:
     if (
         type(x) is np.ndarray
@@ -152,7 +152,7 @@ def _down(ufunc: np.ufunc, x: Buffer) -> Any:
     return ufunc(out, ufunc.reduce(x[whole:], axis=0)) if whole < rows else out
 
 
-def _exponentials(x: Buffer, axis: tuple[int, ...]) -> tuple[Any, Any, Any, Any]:
+def _exponentials(x: Buffer, axis: Axes) -> tuple[Any, Any, Any, Any]:
     """Returns ``exp(x - shift)``, its sums over axes, the shift, and x, all with kept axes.
 
     The shift is None where exp neither overflows nor vanishes without one, which saves finding the
@@ -185,7 +185,7 @@ def _back(out: Buffer, x: Buffer) -> Buffer:
     return out if out.ndim else out[()]
 
 
-def softmax(x: Buffer, *, axis: tuple[int, ...]) -> Buffer:
+def softmax(x: Buffer, *, axis: Axes) -> Buffer:
     """Returns ``exp(x)`` over its sum along axes."""
     with quiet():
         powers, sums, _, _ = _exponentials(inexact(x), axis)
@@ -196,7 +196,7 @@ def softmax(x: Buffer, *, axis: tuple[int, ...]) -> Buffer:
     return _back(powers, x)
 
 
-def softmax_derivative(g: Buffer, ans: Buffer, *, axis: tuple[int, ...]) -> Any:
+def softmax_derivative(g: Buffer, ans: Buffer, *, axis: Axes) -> Any:
     """Returns ``ans * (g - sum(g * ans))``."""
     out = np.multiply(g, ans)
     sums = sum(out, axis=axis, keepdims=True)
@@ -207,7 +207,7 @@ def softmax_derivative(g: Buffer, ans: Buffer, *, axis: tuple[int, ...]) -> Any:
     return out
 
 
-def logsumexp(x: Buffer, *, axis: tuple[int, ...], keepdims: bool) -> Buffer:
+def logsumexp(x: Buffer, *, axis: Axes, keepdims: bool) -> Buffer:
     """Returns the logarithm of the sum of ``exp(x)``."""
     with quiet():
         values = inexact(x)
@@ -220,7 +220,7 @@ def logsumexp(x: Buffer, *, axis: tuple[int, ...], keepdims: bool) -> Buffer:
     return _back(out, x)
 
 
-def log_softmax(x: Buffer, *, axis: tuple[int, ...]) -> Buffer:
+def log_softmax(x: Buffer, *, axis: Axes) -> Buffer:
     """Returns ``x - logsumexp(x)``."""
     with quiet():
         values = inexact(x)

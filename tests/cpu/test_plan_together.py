@@ -9,7 +9,7 @@ from functensor.backends import blas_threads
 from functensor.backends import get as get_backend
 from functensor.backends.cpu.plan import equations
 from functensor.backends.cpu.plan.regions import cost, region_run
-from functensor.backends.cpu.plan.threads import pool, side_by_side
+from functensor.backends.cpu.plan.threads import pool
 from functensor.passes import schedule_parallel as neighbours_pass
 from functensor.passes.fusion import fusion
 from functensor.passes.pipeline import optimized
@@ -105,7 +105,7 @@ def test_results_are_those_of_one_after_the_other(all_large, monkeypatch):
         for got, want in zip(plan([X, Y, W]), wanted, strict=True):
             assert got.dtype == np.float32
             np.testing.assert_allclose(got, np.asarray(want), rtol=1e-4, atol=1e-5)
-    monkeypatch.setattr(side_by_side, "controlled", lambda: None)
+    monkeypatch.setattr(pool, "controlled", lambda: None)
     for got, want in zip(plan([X, Y, W]), wanted, strict=True):
         np.testing.assert_allclose(got, np.asarray(want), rtol=1e-4, atol=1e-5)
 

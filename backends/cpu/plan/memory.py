@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from ...annotations import Buffer, DType
+    from ...annotations import Buffer, DType, Shape
     from .annotations import VariableType
 
 __all__ = ["KeptMemory", "KeptSlot"]
@@ -35,9 +35,9 @@ class KeptMemory:
 
     def __init__(self) -> None:
         self.slots: list[int] = []
-        self.buffers: dict[str, tuple[int, tuple[int, ...], Any]] = {}
+        self.buffers: dict[str, tuple[int, Shape, Any]] = {}
         self.views: dict[str, tuple[str, Any, Any]] = {}
-        self._forms: dict[tuple[int, tuple[int, ...], Any], str] = {}
+        self._forms: dict[tuple[int, Shape, Any], str] = {}
         # Arrays with the shapes and strides of the buffers, by their names.
         self._samples: dict[str, Any] = {}
         self._view_names: dict[Any, str] = {}

@@ -180,7 +180,7 @@ class Straight:
 
     def _together(self, number: int, group: list[Any]) -> None:
         """Writes one line for a group of independent equations."""
-        from .threads.side_by_side import run_side_by_side
+        from .threads.pool import run_side_by_side
 
         equations = self.program.equations[number : number + len(group)]
         left, calls = [], []

@@ -21,7 +21,7 @@ from .sums import outer_sums
 if TYPE_CHECKING:
     from ....annotations import Buffer
     from ....protocol import Loop
-    from ..annotations import EquationLike, Kernels, Operand, ProgramLike, VariableLike
+    from ..annotations import EquationLike, Kernels, ProgramLike, VariableLike
     from ..liveness import Liveness
 
 __all__ = ["LoopPlan", "loop_plan"]
@@ -39,7 +39,8 @@ class LoopCode(BodyCode):
         self._at_place: set[VariableLike] = set()
         self._filled: list[int] = []
         self.program = program
-        self.added = outputs_added(program, loop)
+        end = len(program.outputs) - loop.tested
+        self.added = list(program.outputs[end - loop.sums : end])
         totals = {f"_total{i}": x for i, x in enumerate(self.added)}
         super().__init__(program, kernels, totals)
 
@@ -208,7 +209,10 @@ class LoopPlan(CpuPlan):
         ]
         self._sliced = [(i, bool(number_kind(inputs[i].type))) for i in range(loop.carries, first)]
         stacked = len(outputs) - loop.sums - loop.tested
-        self._shown = [is_python_number(out) for out in outputs[loop.carries : stacked]]
+        self._shown = [
+            is_variable(out) and number_kind(out.type) is not None
+            for out in outputs[loop.carries : stacked]
+        ]
         self._dtypes = [x.type.dtype for x in inputs[: loop.carries]]
         self._dtypes += [out.type.dtype for out in outputs[stacked:][: loop.sums]]
 
@@ -277,18 +281,6 @@ def counters(program: ProgramLike, loop: Loop) -> dict[int, VariableLike]:
         if counts and out not in taken:
             found[i] = out
     return found
-
-
-def outputs_added(program: ProgramLike, loop: Loop) -> list[Operand]:
-    """Returns the outputs that are added up."""
-    end = len(program.outputs) - loop.tested
-    return list(program.outputs[end - loop.sums : end])
-
-
-def is_python_number(out: Operand) -> bool:
-    """Says whether an output is a number of Python's arithmetic."""
-    known = getattr(out, "type", None)
-    return known is not None and number_kind(known) is not None
 
 
 def loop_plan(program: ProgramLike, loop: Loop, kernels: Kernels) -> LoopPlan:

@@ -10,6 +10,7 @@ from ..codegen.operands import constant, is_variable
 from ..codegen.source import Source
 from .block_steps import Blockwise
 from .cost import effort
+from .grid import Groups
 from .steps import BlockStep, BlockValue
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class BlockCode:
             if id(x) in self._targets:
                 x.last = len(self.steps)  # the last lines copy it
         # The dtype and the groups of every slot.
-        self._slots: list[tuple[Any, frozenset[int]]] = []
+        self._slots: list[tuple[Any, Groups]] = []
         self._assign()
         self.blocks = self.grid.blocks(self._elements())
         self.effort = effort(self.steps, self.grid)

@@ -13,7 +13,7 @@ from ..codegen.operands import constant, is_variable
 from ..codegen.source import Source
 from ..codegen.ufuncs import as_operand, ufunc_of
 from .expansions import ELEMENTWISE_STEPS, ROW_STEPS, Rows
-from .grid import Grid
+from .grid import Grid, Groups
 from .row_sums import column_product, row_product
 from .steps import BlockSteps, BlockValue
 
@@ -54,13 +54,13 @@ class BlockOutput:
 
     __slots__ = ("axes", "count", "groups", "reduction", "rest", "type", "value")
 
-    def __init__(self, known: VariableType, groups: frozenset[int]) -> None:
+    def __init__(self, known: VariableType, groups: Groups) -> None:
         self.type = known
         self.groups = groups
         self.value: BlockValue | None = None
         self.reduction = ""
         self.count = 1
-        self.rest: tuple[int, ...] = ()
+        self.rest: Shape = ()
         self.axes: Axes | None = None
 
 
@@ -96,7 +96,7 @@ class Blockwise:
         self._emit = BlockSteps(self.grid, source)
         self._values: dict[VariableLike, BlockValue] = {}
         self._late: dict[VariableLike, BlockOutput] = {}
-        self.shapes: list[tuple[Axes | None, tuple[int, ...]] | None] = []
+        self.shapes: list[tuple[Axes | None, Shape] | None] = []
         self.inputs = [
             self._input(variable, same_everywhere(x))
             for variable, x in zip(self.program.inputs, given)
@@ -310,11 +310,7 @@ class Blockwise:
         return self._by_itself(equation, whole, axes, out)
 
     def _by_itself(
-        self,
-        equation: EquationLike,
-        operands: list[BlockValue],
-        axes: tuple[int, ...],
-        out: VariableLike,
+        self, equation: EquationLike, operands: list[BlockValue], axes: Axes, out: VariableLike
     ) -> BlockValue:
         name, params = equation.primitive.name, dict(equation.params)
         if "axis" in params:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ....restoring import errstate
-from .grid import Grid
+from .grid import Grid, Groups
 
 if TYPE_CHECKING:
-    from ....annotations import Buffer
+    from ....annotations import Buffer, Shape
 
 __all__ = ["LONGEST_COPIED_ROW", "is_outer", "is_rowwise", "outer", "row_by_row", "rowwise"]
 
@@ -44,7 +44,7 @@ def row_by_row(length: int) -> AbstractContextManager[Any]:
     )
 
 
-def is_rowwise(grid: Grid, x: frozenset[int], y: frozenset[int], itemsize: int) -> bool:
+def is_rowwise(grid: Grid, x: Groups, y: Groups, itemsize: int) -> bool:
     """Says whether two values with some axes of a grid are a matrix and a row, in this order."""
     return (
         x == {0, 1} == {*range(len(grid.shape))}
@@ -54,7 +54,7 @@ def is_rowwise(grid: Grid, x: frozenset[int], y: frozenset[int], itemsize: int) 
     )
 
 
-def is_outer(shape: tuple[int, ...], x: frozenset[int], y: frozenset[int]) -> bool:
+def is_outer(shape: Shape, x: Groups, y: Groups) -> bool:
     """Says whether two values with some axes of a grid are columns and rows, in this order."""
     last = len(shape) - 1
     return (

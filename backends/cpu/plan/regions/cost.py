@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from .grid import Grid
+from .grid import Grid, Groups
 from .steps import BlockStep, BlockValue
 
 __all__ = ["SMALLEST_SHARED_EFFORT", "effort"]
@@ -35,7 +35,7 @@ def effort(steps: Sequence[BlockStep], grid: Grid) -> int:
 
 def step_effort(step: BlockStep, grid: Grid) -> int:
     values = [x for x in (step.made, *step.operands) if type(x) is BlockValue]
-    groups = frozenset[int]().union(*(x.groups for x in values))
+    groups = Groups().union(*(x.groups for x in values))
     if not groups:
         return 0
     size = prod(grid.shape[g] for g in groups)

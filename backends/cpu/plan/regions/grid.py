@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import prod
+from typing import TYPE_CHECKING, TypeAlias
 
-__all__ = ["Blocks", "Grid"]
+if TYPE_CHECKING:
+    from ....annotations import Shape
+
+__all__ = ["Blocks", "Grid", "Groups"]
+
+# Numbers of joined axes of a grid.
+Groups: TypeAlias = frozenset[int]
 
 
 class Grid:
@@ -31,11 +38,11 @@ class Grid:
         self.rows = self.shape[0]
         self.inner = prod(self.shape[1:])
 
-    def groups(self, axes: Sequence[int | None]) -> frozenset[int]:
+    def groups(self, axes: Sequence[int | None]) -> Groups:
         """Returns the joined axes of a value that has these of the grid."""
         return frozenset(self.group[a] for a in axes if a is not None)
 
-    def joined(self, groups: frozenset[int]) -> tuple[int, ...]:
+    def joined(self, groups: Groups) -> Shape:
         """Returns the shape of a value with these joined axes, with length 1 for the others."""
         return tuple(n if g in groups else 1 for g, n in enumerate(self.shape))
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from .block_source import BlockCode
 from .block_steps import reordered_region
-from .grid import Grid
+from .grid import Grid, Groups
 from .steps import BlockStep, BlockValue
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def prove_region(code: BlockCode, region: RegionLike, order: Sequence[int] | Non
             continue
         shape = grid.joined(output.groups)
         _lies(grid, out, places[out], output.axes, shape, output.groups)
-        made = frozenset[int]() if output.value is None else output.value.groups
+        made = frozenset() if output.value is None else output.value.groups
         if 0 not in output.groups or not made <= output.groups:
             raise PlanError(f"{out.type} is made of {sorted(made)}")
     _steps_fit(code.inputs, code.steps)
@@ -66,7 +66,7 @@ def _lies(
     place: Sequence[int | None],
     axes: Sequence[int] | None,
     shape: Sequence[int],
-    groups: frozenset[int],
+    groups: Groups,
 ) -> None:
     """Checks that transposing and reshaping a value bring it to where its place says."""
     joined: list[int | None] = []
@@ -110,7 +110,7 @@ def _steps_fit(inputs: Iterable[BlockValue], steps: Sequence[BlockStep]) -> None
         made = step.made
         if made is None:
             continue
-        groups = frozenset[int]().union(*(x.groups for x in values))
+        groups = frozenset().union(*(x.groups for x in values))
         if step.form.startswith(BROADCASTING) and not step.form.startswith(SPREADING):
             fits = made.groups == groups
         else:

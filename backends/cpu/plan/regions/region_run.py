@@ -14,16 +14,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ....blas_threads import alone
-from ..threads.pool import arena, share, threads
+from ...parallel import ThreadMemory
+from ..threads.pool import share, threads
 from .block_source import BlockCode
 from .broadcast_rows import row_by_row
 from .cost import SMALLEST_SHARED_EFFORT
 
 if TYPE_CHECKING:
-    from ....annotations import Buffer
+    from ....annotations import Axes, Buffer, Shape
     from .block_steps import BlockOutput
 
 __all__ = ["RegionRun"]
+
+# The memory of a thread for values between the equations of a block.
+block_memory = ThreadMemory()
 
 
 class RegionRun:
@@ -82,7 +86,7 @@ class RegionRun:
                 outs[i] = put_together(output, outs[i])
         return outs
 
-    def _room(self, output: BlockOutput, shape: tuple[int, ...], into: Any) -> tuple[Any, Any]:
+    def _room(self, output: BlockOutput, shape: Shape, into: Any) -> tuple[Any, Any]:
         """Returns the memory for an output, and the same as it lies in the grid."""
         axes = output.axes
         if into is not None:
@@ -97,10 +101,10 @@ class RegionRun:
 
     def _work(self, blocks: Iterable[tuple[int, int, int]], arrays: list[Any]) -> None:
         with row_by_row(self.row):
-            self.function(blocks, arena(self.memory), *arrays)
+            self.function(blocks, block_memory.bytes(self.memory), *arrays)
 
 
-def in_grid(x: Buffer, axes: tuple[int, ...] | None, shape: tuple[int, ...]) -> Any:
+def in_grid(x: Buffer, axes: Axes | None, shape: Shape) -> Any:
     """Returns an array in its shape in a grid, without a copy if its memory allows."""
     if not shape:
         return x.reshape(-1)[0]

@@ -17,7 +17,7 @@ from ....blas_threads import controlled
 from ...reductions import LONGEST_BLAS_RUN, ones, softmax
 
 if TYPE_CHECKING:
-    from ....annotations import Buffer
+    from ....annotations import Axes, Buffer
 
 __all__ = [
     "column_product",
@@ -37,7 +37,7 @@ PIECE_ELEMENTS = 16384
 add: Any = np.add.reduce
 
 
-def row_sum(x: Buffer, axes: tuple[int, ...]) -> Any:
+def row_sum(x: Buffer, axes: Axes) -> Any:
     """Returns the sums over axes, which stay with length 1."""
     length = x.shape[-1]
     if (
@@ -64,7 +64,7 @@ def row_product(x: Buffer, y: Buffer) -> Any:
     return np.dot(x.reshape(len(x), -1), y.reshape(-1)).reshape(-1, *(1,) * (x.ndim - 1))
 
 
-def column_sum(x: Buffer, axes: tuple[int, ...]) -> Any:
+def column_sum(x: Buffer, axes: Axes) -> Any:
     """Returns the sums over axes, the first of which is the axis of blocks."""
     if axes == (0,) and x.ndim == 2 and x.flags.c_contiguous and controlled() is not None:
         return _rows_by(ones(len(x), x.dtype), x)
@@ -120,7 +120,7 @@ def row_softmax(x: Buffer, out: Buffer) -> None:
     np.copyto(out, softmax(x, axis=(x.ndim - 1,)))
 
 
-def row_extremum(x: Buffer, axes: tuple[int, ...], ufunc: Any) -> Any:
+def row_extremum(x: Buffer, axes: Axes, ufunc: Any) -> Any:
     """Returns maxima or minima over axes, which stay with length 1."""
     if axes == (x.ndim - 1,) and x.shape[-1] <= 32 and x.size > 512:
         columns = x.reshape(prod(x.shape[:-1]), x.shape[-1]).T.copy()

@@ -11,7 +11,7 @@ from ..codegen.operands import PYTHON_NUMBERS, constant
 from ..codegen.source import Source
 from ..codegen.ufuncs import as_operand
 from .broadcast_rows import is_outer, is_rowwise, outer, rowwise
-from .grid import Grid
+from .grid import Grid, Groups
 from .row_sums import (
     column_sum,
     row_dot,
@@ -24,7 +24,7 @@ from .row_sums import (
 )
 
 if TYPE_CHECKING:
-    from ....annotations import DType
+    from ....annotations import Axes, DType
     from ..annotations import EquationLike
 
 __all__ = ["BlockStep", "BlockSteps", "BlockValue"]
@@ -52,7 +52,7 @@ class BlockValue:
 
     __slots__ = ("dtype", "groups", "last", "slot", "step", "text")
 
-    def __init__(self, text: str, groups: frozenset[int], dtype: Any) -> None:
+    def __init__(self, text: str, groups: Groups, dtype: Any) -> None:
         self.text = text
         self.groups = groups
         self.dtype = dtype
@@ -123,7 +123,7 @@ class BlockSteps:
         form: str,
         operands: Sequence[Any],
         dtype: DType,
-        groups: frozenset[int] | None = None,
+        groups: Groups | None = None,
         kind: str = "",
     ) -> BlockValue:
         """Adds a step and returns its result. By default that has the axes of all operands."""
@@ -176,14 +176,14 @@ class BlockSteps:
         static: Sequence[str] = (),
         *,
         dtype: DType,
-        groups: frozenset[int] | None = None,
+        groups: Groups | None = None,
     ) -> BlockValue:
         """Adds a call of a function that makes the memory of its result."""
         bound = self.source.bind(function, name)
         given = ", ".join([*(f"{{{i}}}" for i in range(len(operands))), *static])
         return self.made(f"{bound}({given})", operands, dtype, groups)
 
-    def whole(self, value: BlockValue, groups: frozenset[int]) -> BlockValue:
+    def whole(self, value: BlockValue, groups: Groups) -> BlockValue:
         """Returns a value broadcast to all the axes that it stands for."""
         if value.groups == groups:
             return value
@@ -230,7 +230,7 @@ class BlockSteps:
 
     # -- sums: over axes of rows, which stay with length 1, and over all of a block
 
-    def row_sum(self, x: BlockValue, axes: tuple[int, ...]) -> BlockValue:
+    def row_sum(self, x: BlockValue, axes: Axes) -> BlockValue:
         """Returns the sums of rows; sums of products without the products."""
         left = x.groups - set(axes)
         step = x.step
@@ -245,9 +245,7 @@ class BlockSteps:
         function = self.source.bind(row_sum)
         return self.made(f"{function}({{0}}, {axes!r})", [x], x.dtype, left)
 
-    def _sum_inside(
-        self, step: BlockStep, x: BlockValue, axes: tuple[int, ...]
-    ) -> BlockValue | None:
+    def _sum_inside(self, step: BlockStep, x: BlockValue, axes: Axes) -> BlockValue | None:
         """Returns sums of rows by a step on the sums, with another rounding, or a product of BLAS.
 
         The elements are all negated, or multiplied or divided by one number or vector.
@@ -275,7 +273,7 @@ class BlockSteps:
                 )  # fmt: skip
         return None
 
-    def row_dot(self, x: BlockValue, y: BlockValue, axes: tuple[int, ...]) -> BlockValue:
+    def row_dot(self, x: BlockValue, y: BlockValue, axes: Axes) -> BlockValue:
         """Returns the sums of the products of rows."""
         groups = x.groups | y.groups
         if axes != (len(self.grid.shape) - 1,) or x.groups != groups or y.groups != groups:
@@ -283,20 +281,20 @@ class BlockSteps:
         function = self.source.bind(row_dot)
         return self.made(f"{function}({{0}}, {{1}})", [x, y], x.dtype, groups - set(axes))
 
-    def softmax(self, x: BlockValue, axes: tuple[int, ...]) -> BlockValue | None:
+    def softmax(self, x: BlockValue, axes: Axes) -> BlockValue | None:
         """Returns the softmax of rows; None if they are not the last axis."""
         if axes != (len(self.grid.shape) - 1,) or len(x.groups) != len(self.grid.shape):
             return None
         form = f"{self.source.bind(row_softmax)}({{0}}, {{into}})"
         return self.made(form, [x], x.dtype, kind="apart")
 
-    def row_extremum(self, x: BlockValue, axes: tuple[int, ...], ufunc: str) -> BlockValue:
+    def row_extremum(self, x: BlockValue, axes: Axes, ufunc: str) -> BlockValue:
         """Returns the largest or smallest elements of rows."""
         function = self.source.bind(row_extremum)
         form = f"{function}({{0}}, {axes!r}, np.{ufunc})"
         return self.made(form, [x], x.dtype, x.groups - set(axes))
 
-    def part(self, target: str, x: BlockValue, axes: tuple[int, ...], ufunc: str) -> None:
+    def part(self, target: str, x: BlockValue, axes: Axes, ufunc: str) -> None:
         """Adds a step that stores a reduction of the block, as a part of the whole one."""
         everything = set(axes) == x.groups
         operands: list[Any] = [x]

@@ -17,7 +17,7 @@ from ....blas_threads import controlled
 from .pool import share, threads
 
 if TYPE_CHECKING:
-    from ....annotations import Buffer
+    from ....annotations import Buffer, Shape
 
 __all__ = ["SharedProduct", "threaded_matmul"]
 
@@ -41,10 +41,10 @@ def threaded_matmul(x: Buffer, y: Buffer, out: Buffer | None = None) -> Any:
     if x.ndim == 1:
         sums = np.empty((number, y.shape[1]), x.dtype)
         parts = [(x[cut], y[cut], part) for cut, part in zip(cuts(len(x), number), sums)]
-        multiply_parts(parts)
+        share(partial(multiply_each, iter(parts)), len(parts))
         return np.add.reduce(sums, axis=0, out=out)
     out, parts = cut_up(x, y, out)
-    multiply_parts(parts)
+    share(partial(multiply_each, iter(parts)), len(parts))
     return out
 
 
@@ -72,7 +72,7 @@ class SharedProduct:
     If ``rows``, x is a stack of which all rows are multiplied at once by one matrix.
     """
 
-    def __init__(self, rows: bool, shape: tuple[int, ...]) -> None:
+    def __init__(self, rows: bool, shape: Shape) -> None:
         self.rows = rows
         self.shape = shape
 
@@ -91,11 +91,6 @@ class SharedProduct:
     def finished(self, out: Buffer) -> Buffer:
         """Returns the result."""
         return out.reshape(self.shape)
-
-
-def multiply_parts(parts: list[Any]) -> None:
-    """Multiplies parts side by side."""
-    share(partial(multiply_each, iter(parts)), len(parts))
 
 
 def cuts(length: int, number: int) -> list[slice]:

@@ -17,7 +17,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Arena", "arena", "share", "threads"]
+from ....blas_threads import controlled
+
+__all__ = ["run_side_by_side", "share", "threads"]
 
 # The environment variables that set the number of threads; the first one that is set counts.
 THREAD_VARIABLES = (
@@ -244,20 +246,20 @@ def wait(job: Job, begun: int) -> None:
     job.done.get()
 
 
-class Arena(threading.local):
-    """The memory of a thread for values between the equations of one block."""
+def run_side_by_side(*calls: tuple[Any, tuple[Any, ...], Any]) -> list[Any]:
+    """Returns the results of independent regions and products, shared among threads at once.
 
-    memory = np.empty(0, np.uint8)
+    A thread that finds nothing left of one goes on with the next. So threads wait only at the end.
 
+    Args:
+        calls: for each the run of a region or a product, its operands, and memory for its results.
+    """
+    begun = [run.begun(operands, into) for run, operands, into in calls]
 
-thread_arena = Arena()
+    def work_through() -> None:
+        for _, work in begun:
+            work()
 
-
-def arena(size: int) -> Any:
-    """Returns a number of bytes without values; the next call of the thread takes them again."""
-    if thread_arena.memory.size < size:
-        # 64 bytes more, to begin at a cache line.
-        memory = np.empty(size + 64, np.uint8)
-        start = -memory.ctypes.data % 64
-        thread_arena.memory = memory[start : start + size]
-    return thread_arena.memory
+    # Threads that call a BLAS with threads of its own slow each other down.
+    share(work_through, 1 if controlled() is None else threads.number)
+    return [run.finished(out) for (run, *_), (out, _) in zip(calls, begun, strict=True)]

@@ -121,13 +121,13 @@ def cross_entropies(table: Table) -> None:
         table.line(
             "  gradient alone",
             2 * x.nbytes,
-            lambda x=x, loss=loss, g=g: kernels.cross_entropy_slope(x, loss, g, labels),
+            lambda x=x, loss=loss, g=g: kernels.cross_entropy_grad(x, loss, g, labels),
         )
 
         def weighted(x: Any = x, g: Any = g) -> None:
             g *= 1.01
             _, kept = kernels.cross_entropy_ahead(x, labels)
-            kernels.cross_entropy_slope(x, kept, g, labels)
+            kernels.cross_entropy_grad(x, kept, g, labels)
 
         table.line("  without a bet: cotangents change", 3 * x.nbytes, weighted)
         del x, logits, both, weighted

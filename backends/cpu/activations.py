@@ -16,7 +16,7 @@ from .error_function import gelu_exact, gelu_exact_grad
 if TYPE_CHECKING:
     from ..annotations import Buffer
 
-__all__ = ["gelu", "gelu_slope", "sigmoid", "silu", "silu_grad", "softplus"]
+__all__ = ["gelu", "gelu_unit_grad", "sigmoid", "silu", "silu_grad", "softplus"]
 
 # Below minus this, x over 1 + exp(-w) is zero for silu and gelu; -inf over inf would be NaN.
 SMALLEST_GATED = {"f": -100.0, "d": -800.0}
@@ -117,6 +117,6 @@ def gelu(x: Buffer, *, approximate: bool) -> Any:
     return (_gelu_approximate if approximate else gelu_exact)(x)
 
 
-def gelu_slope(x: Buffer, *, approximate: bool) -> Any:
+def gelu_unit_grad(x: Buffer, *, approximate: bool) -> Any:
     """Returns the derivative of ``gelu``."""
     return (_gelu_approximate_grad if approximate else gelu_exact_grad)(x)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,6 +43,31 @@ def _in_parts(x: Buffer, y: Buffer) -> Any:
 blas_calls.IN_PARTS.append(_in_parts)
 
 
+# The functions of modules that replace NumPy's for the primitives of their names.
+KERNELS: dict[ModuleType, tuple[str, ...]] = {
+    activations: ("gelu", "gelu_unit_grad", "sigmoid", "silu", "silu_grad", "softplus"),
+    attention: ("attention", "attention_grad"),
+    convolution: ("conv", "conv_input_grad", "conv_kernel_grad"),
+    cross_entropy: ("cross_entropy", "cross_entropy_grad"),
+    error_function: ("erf", "erfc"),
+    normalization: (
+        "affine_normalize", "affine_normalize_grad", "normalize", "normalize_grad",
+    ),
+    pooling: (
+        "avg_pool", "avg_pool_grad", "max_pool", "max_pool_argmax", "pool_scatter", "pool_take",
+    ),
+    reductions: (
+        "log_softmax", "logsumexp", "max", "mean", "min", "softmax", "softmax_grad", "sum",
+    ),
+    scatter: ("index_add", "scatter_add"),
+    where_and_extrema: (
+        "log_ratio", "logaddexp", "maximum", "minimum", "power", "relu", "relu_grad", "where",
+    ),
+}  # fmt: skip
+# Those that multiply many matrices of a kind.
+OF_MANY_PRODUCTS = KERNELS[attention] + KERNELS[convolution]
+
+
 class NumpyBackend(protocol.Backend):
     """Implements ``Backend`` over ``numpy``; its only device is ``cpu``."""
 
@@ -60,54 +86,15 @@ class NumpyBackend(protocol.Backend):
 
     def __init__(self) -> None:
         malloc.keep_freed_memory()
+        named = {n: getattr(module, n) for module, names in KERNELS.items() for n in names}
+        calm = {n: parallel.kept_calm(named[n]) for n in OF_MANY_PRODUCTS}
         self.kernels = {
-            "affine_normalize": normalization.affine_normalize,
-            "affine_normalize_grad": normalization.affine_normalize_slope,
-            "attention": parallel.kept_calm(attention.attention),
-            "attention_grad": parallel.kept_calm(attention.attention_grad),
-            "avg_pool": pooling.avg_pool,
-            "avg_pool_grad": pooling.avg_pool_grad,
-            "conv": parallel.kept_calm(convolution.conv),
-            "conv_input_grad": parallel.kept_calm(convolution.conv_input_grad),
-            "conv_kernel_grad": parallel.kept_calm(convolution.conv_kernel_grad),
-            "cross_entropy": cross_entropy.cross_entropy,
-            "cross_entropy_grad": cross_entropy.cross_entropy_slope,
+            **named,
+            **calm,
             "dropout": philox.numpy_dropout,
-            "erf": error_function.erf,
-            "erfc": error_function.erfc,
             "logistic": activations.sigmoid,
-            "gelu": activations.gelu,
-            "gelu_unit_grad": activations.gelu_slope,
-            "index_add": scatter.index_add,
-            "log_ratio": where_and_extrema.log_ratio,
-            "log_softmax": reductions.log_softmax,
-            "logaddexp": where_and_extrema.logaddexp,
-            "logsumexp": reductions.logsumexp,
-            "max": reductions.max,
-            "max_pool": pooling.max_pool,
-            "max_pool_argmax": pooling.max_pool_argmax,
-            "maximum": where_and_extrema.maximum,
-            "mean": reductions.mean,
-            "min": reductions.min,
-            "minimum": where_and_extrema.minimum,
-            "normalize": normalization.normalize,
-            "normalize_grad": normalization.normalize_slope,
-            "pool_scatter": pooling.pool_scatter,
-            "pool_take": pooling.pool_take,
-            "power": where_and_extrema.power,
             "random_bits": philox.numpy_random_bits,
             "random_keys": philox.numpy_random_bits,
-            "relu": where_and_extrema.relu,
-            "relu_grad": where_and_extrema.relu_derivative,
-            "scatter_add": scatter.scatter_add,
-            "sigmoid": activations.sigmoid,
-            "silu": activations.silu,
-            "silu_grad": activations.silu_grad,
-            "softmax": reductions.softmax,
-            "softmax_grad": reductions.softmax_derivative,
-            "softplus": activations.softplus,
-            "sum": reductions.sum,
-            "where": where_and_extrema.where,
         }
 
     def to_host(self, buffer: Buffer) -> Buffer:

@@ -12,7 +12,7 @@ from .reductions import logsumexp
 if TYPE_CHECKING:
     from ..annotations import Buffer
 
-__all__ = ["cross_entropy", "cross_entropy_slope"]
+__all__ = ["cross_entropy", "cross_entropy_grad"]
 
 
 def _rows_and_labels(x: Buffer, labels: Buffer) -> tuple[Any, tuple[Any, Any]]:
@@ -43,7 +43,7 @@ def cross_entropy(x: Buffer, labels: Buffer) -> Buffer:
     return out.reshape(x.shape[:-1]).astype(x.dtype if x.dtype.kind == "f" else out.dtype)[()]
 
 
-def cross_entropy_slope(x: Buffer, loss: Buffer, g: Buffer, labels: Buffer) -> Buffer:
+def cross_entropy_grad(x: Buffer, loss: Buffer, g: Buffer, labels: Buffer) -> Buffer:
     """Returns ``g * (exp(x - loss - x[label]) - onehot(label))`` over the last axis."""
     rows, places = _rows_and_labels(x, labels)
     shift = (np.asarray(loss).reshape(-1) + rows[places])[:, None]

@@ -12,7 +12,7 @@ from .blocks import inexact, row_blocks, shaped_like
 if TYPE_CHECKING:
     from ..annotations import Buffer
 
-__all__ = ["affine_normalize", "affine_normalize_slope", "normalize", "normalize_slope"]
+__all__ = ["affine_normalize", "affine_normalize_grad", "normalize", "normalize_grad"]
 
 
 def _center_and_scale(x: Buffer, eps: float, center: bool, out: Buffer) -> Any:
@@ -54,7 +54,7 @@ def normalize(x: Buffer, *, eps: float, center: bool) -> Buffer:
     return shaped_like(out, x)
 
 
-def normalize_slope(g: Buffer, x: Buffer, *, eps: float, center: bool) -> Buffer:
+def normalize_grad(g: Buffer, x: Buffer, *, eps: float, center: bool) -> Buffer:
     """Returns the derivative of ``normalize`` at x in the direction g."""
     rows = _inexact_rows(x)
     cotangents = np.asarray(g, rows.dtype).reshape(rows.shape)
@@ -94,7 +94,7 @@ def affine_normalize(x: Buffer, weight: Buffer, *bias: Buffer, eps: float, cente
     return out.reshape(x.shape).astype(dtype, copy=False)
 
 
-def affine_normalize_slope(
+def affine_normalize_grad(
     g: Buffer, x: Buffer, weight: Buffer, *, eps: float, center: bool, bias: bool
 ) -> Buffer:
     """Returns the cotangents of x's rows, and behind them those of the weight and the bias."""

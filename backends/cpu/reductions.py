@@ -20,7 +20,7 @@ from .blocks import inexact
 if TYPE_CHECKING:
     from ..annotations import Axes, Buffer, DType
 
-__all__ = ["log_softmax", "logsumexp", "max", "mean", "min", "softmax", "softmax_derivative", "sum"]
+__all__ = ["log_softmax", "logsumexp", "max", "mean", "min", "softmax", "softmax_grad", "sum"]
 
 # Smaller arrays are quicker by NumPy. Sums over all axes, which have no rows, gain later.
 FEWEST_REDUCED_BY_BLAS = 512
@@ -196,7 +196,7 @@ def softmax(x: Buffer, *, axis: Axes) -> Buffer:
     return _back(powers, x)
 
 
-def softmax_derivative(g: Buffer, ans: Buffer, *, axis: Axes) -> Any:
+def softmax_grad(g: Buffer, ans: Buffer, *, axis: Axes) -> Any:
     """Returns ``ans * (g - sum(g * ans))``."""
     out = np.multiply(g, ans)
     sums = sum(out, axis=axis, keepdims=True)

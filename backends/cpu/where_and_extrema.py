@@ -24,7 +24,7 @@ __all__ = [
     "minimum",
     "power",
     "relu",
-    "relu_derivative",
+    "relu_grad",
     "where",
 ]
 
@@ -117,7 +117,7 @@ def relu(x: Any) -> Any:
     return x.clip(0, np.inf) if _is_limited_by_clip(x, 0) else np.maximum(x, 0)
 
 
-def relu_derivative(x: Any, y: Any) -> Any:
+def relu_grad(x: Any, y: Any) -> Any:
     """Returns x where y is positive, 0 elsewhere."""
     if type(x) is float and getattr(y, "dtype", None) is not None and y.dtype.kind == "f":
         x = y.dtype.type(x)

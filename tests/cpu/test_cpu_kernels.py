@@ -279,12 +279,12 @@ ACTIVATIONS = {
         (0, INF),
     ),
     "slope of gelu by sigmoid": (
-        lambda x: activations.gelu_slope(x, approximate=True),
+        lambda x: activations.gelu_unit_grad(x, approximate=True),
         slope_by_sigmoid,
         (0, 1),
     ),
     "slope of gelu": (
-        lambda x: activations.gelu_slope(x, approximate=False),
+        lambda x: activations.gelu_unit_grad(x, approximate=False),
         lambda x: scipy.special.ndtr(x) + x * np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi),
         (0, 1),
     ),

@@ -11,7 +11,7 @@ import functensor.numpy as fnp
 import functensor.scipy.special  # its primitives are in the registry then
 from functensor import nn
 from functensor.backends import get as get_backend
-from functensor.backends.cpu.plan.codegen.ufuncs import is_ufunc
+from functensor.backends.cpu.plan.codegen.called import is_ufunc
 from functensor.backends.cpu.plan.liveness import is_fresh
 from functensor.backends.fresh_results import FRESH_PRIMITIVES, FRESH_REDUCTIONS
 from functensor.extend import elementwise, reduction

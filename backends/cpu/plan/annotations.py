@@ -31,23 +31,17 @@ class VariableType(Protocol):
         weak: Python's type of a weak number; None for all else.
     """
 
-    @property
-    def shape(self) -> Shape: ...
-    @property
-    def dtype(self) -> DType: ...
-    @property
-    def weak(self) -> type | None: ...
-    @property
-    def ndim(self) -> int: ...
-    @property
-    def size(self) -> int: ...
+    shape: Shape
+    dtype: DType
+    weak: type | None
+    ndim: int
+    size: int
 
 
 class VariableLike(Protocol):
     """A value of a program, known by its type."""
 
-    @property
-    def type(self) -> VariableType: ...
+    type: VariableType
 
 
 class Boxed(Protocol):
@@ -72,29 +66,20 @@ class EquationLike(Protocol):
         operands: variables and constants.
     """
 
-    @property
-    def primitive(self) -> Any: ...
-    @property
-    def operands(self) -> Sequence[Any]: ...
-    @property
-    def params(self) -> Mapping[str, Any]: ...
-    @property
-    def outputs(self) -> Sequence[VariableLike]: ...
-    @property
-    def line(self) -> str: ...
+    primitive: Any
+    operands: Sequence[Any]
+    params: Mapping[str, Any]
+    outputs: Sequence[VariableLike]
+    line: str
 
 
 class ProgramLike(Protocol):
     """Typed equations in order; the outputs are variables and constants."""
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def inputs(self) -> Sequence[VariableLike]: ...
-    @property
-    def equations(self) -> Sequence[EquationLike]: ...
-    @property
-    def outputs(self) -> Sequence[Any]: ...
+    name: str
+    inputs: Sequence[VariableLike]
+    equations: Sequence[EquationLike]
+    outputs: Sequence[Any]
 
 
 class RegionLike(Protocol):
@@ -105,9 +90,6 @@ class RegionLike(Protocol):
         places: for every variable of the program the axes of the grid that it has.
     """
 
-    @property
-    def program(self) -> ProgramLike: ...
-    @property
-    def grid(self) -> Shape: ...
-    @property
-    def places(self) -> Mapping[VariableLike, GridPlace]: ...
+    program: ProgramLike
+    grid: Shape
+    places: Mapping[VariableLike, GridPlace]

@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ...fresh_results import FRESH_PRIMITIVES, FRESH_REDUCTIONS
+from .codegen.called import is_ufunc
 from .codegen.operands import bytes_of, is_native_array, is_variable
-from .codegen.ufuncs import is_ufunc
 
 if TYPE_CHECKING:
     from .annotations import EquationLike, Operand, ProgramLike, VariableLike

@@ -11,7 +11,7 @@ from operator import getitem
 from typing import TYPE_CHECKING, Any
 
 from ...config import config
-from .codegen.called import copied_if_shared
+from .codegen.called import as_operand, copied_if_shared, ufunc_of
 from .codegen.operands import (
     ARITHMETIC_SIGNS,
     COMPARISON_SIGNS,
@@ -20,12 +20,10 @@ from .codegen.operands import (
     is_variable,
 )
 from .codegen.source import Source
-from .codegen.ufuncs import as_operand, ufunc_of
-from .donation import Donation
 from .equations import EQUATION_WRITERS, product_beside
 from .joined_results import rows_of_joined
 from .liveness import Liveness, Storage
-from .memory import KeptMemory, KeptSlot
+from .memory import Donation, KeptMemory, KeptSlot
 
 if TYPE_CHECKING:
     from ...annotations import Buffer

@@ -21,7 +21,7 @@ from .scalars import LARGEST_INT64, OVERFLOWING, SMALLEST_INT64, number_kind, nu
 from .sums import is_zero, keys_of, terms_of_totals
 
 if TYPE_CHECKING:
-    from ....annotations import DType
+    from ....annotations import DType, KeyLike
     from ..annotations import EquationLike, Kernels, Operand, ProgramLike, VariableLike
 
 __all__ = ["BodyCode"]
@@ -111,11 +111,7 @@ class BodyCode(Straight):
         x, *rest = equation.operands
         out, source = equation.outputs[0], self.source
         reads = equation.primitive.name == "index"
-        places = iter(rest if reads else rest[1:])
-        key = ", ".join(
-            source.shown(next(places)) if type(item) is str else key_part(item)
-            for item in equation.params["key"].native
-        )
+        key = self._key(equation.params["key"], rest if reads else rest[1:])
         if reads:
             source.add(f"{source.name(out)} = {source.shown(x)}[{key}]", equation)
             return True
@@ -126,6 +122,15 @@ class BodyCode(Straight):
         sign = "=" if equation.primitive.name == "index_set" else "+="
         source.add(f"{source.names[out]}[{key or '()'}] {sign} {source.shown(rest[0])}", equation)
         return True
+
+    def _key(self, key: KeyLike, places: Sequence[Operand]) -> str:
+        """Returns the text of a key with numbers in the places of its index arrays."""
+        rest = iter(places)
+        parts = (
+            self.source.shown(next(rest)) if type(item) is str else key_part(item)
+            for item in key.native
+        )
+        return ", ".join(parts)
 
     def _slope(self, equation: EquationLike) -> bool:
         """Writes a derivative as the ufuncs of its primitive, if it is one; says whether."""
@@ -202,12 +207,7 @@ class BodyCode(Straight):
         for key, values, places in keys_of(equation):
             v = source.shown(values)
             if all(is_variable(i) and number_kind(i.type) is int for i in places):
-                rest = iter(places)
-                at = ", ".join(
-                    source.shown(next(rest)) if type(item) is str else key_part(item)
-                    for item in key.native
-                )
-                source.add(f"{total}[{at or '()'}] += {v}", equation)
+                source.add(f"{total}[{self._key(key, places) or '()'}] += {v}", equation)
                 continue
             with self._as_numpy([values, *places], ()):
                 given = ", ".join(map(source.shown, places))

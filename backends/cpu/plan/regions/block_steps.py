@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..codegen.called import function_of
+from ..codegen.called import as_operand, function_of, ufunc_of
 from ..codegen.operands import constant, is_variable
 from ..codegen.source import Source
-from ..codegen.ufuncs import as_operand, ufunc_of
 from .expansions import ELEMENTWISE_STEPS, ROW_STEPS, Rows
 from .grid import Grid, Groups
 from .row_sums import column_product, row_product

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..codegen.called import as_operand
 from ..codegen.operands import PYTHON_NUMBERS, constant
 from ..codegen.source import Source
-from ..codegen.ufuncs import as_operand
 from .broadcast_rows import is_outer, is_rowwise, outer, rowwise
 from .grid import Grid, Groups
 from .row_sums import (

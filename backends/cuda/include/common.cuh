@@ -1,4 +1,4 @@
-// What all families share: types of accumulators, reductions over warps and blocks, wide loads.
+// Shared by all families: types of accumulators, reductions over warps and blocks, wide loads.
 #pragma once
 #include "half.cuh"
 
@@ -21,6 +21,10 @@ template <typename T, int N> struct alignas(sizeof(T) * N) pack {
 
 struct plus {
     template <typename T> __device__ __forceinline__ T operator()(T a, T b) const { return a + b; }
+};
+
+struct times {
+    template <typename T> __device__ __forceinline__ T operator()(T a, T b) const { return a * b; }
 };
 
 // The larger value; NaN if there is one.

@@ -22,7 +22,7 @@ struct indices {
         }
     }
 
-    // What is out of bounds wraps around: it cannot raise, and must not leave the array.
+    // A place out of bounds wraps around: it cannot raise, and must not leave the array.
     __device__ __forceinline__ index_t operator[](index_t i) const {
         index_t place = raw(i);
         if (place < 0) place += length;
@@ -44,7 +44,7 @@ struct lanes {
           step(index_t(gridDim.y) << log) {}
 };
 
-// What is moved and never looked at.
+// Elements that are moved and never looked at.
 template <int BYTES> struct word { typedef pack<unsigned int, BYTES / 4> type; };
 template <> struct word<1> { typedef unsigned char type; };
 template <> struct word<2> { typedef unsigned short type; };

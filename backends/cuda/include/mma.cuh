@@ -46,7 +46,7 @@ template <int LEFT> __device__ __forceinline__ void wait_for_copies() {
 #endif
 }
 
-// What older GPUs do instead, slowly; a function of its own, since it is long and called often.
+// Multiplies on older GPUs, slowly; a function of its own, since it is long and called often.
 template <typename P>
 __device__ __noinline__ void multiply_by_shuffles(float *c, const word_t *a, word_t b0, word_t b1) {
     int lane = threadIdx.x & 31, row = lane & ~3, column = (lane & 3) * 8;
@@ -64,7 +64,7 @@ __device__ __noinline__ void multiply_by_shuffles(float *c, const word_t *a, wor
     }
 }
 
-// What numbers are multiplied as. `ready` makes words of operands of those in memory, `packed` of
+// The types as which numbers are multiplied. `ready` makes words of operands of those in memory, `packed` of
 // sums.
 //
 // Rounded to 10 bits of mantissa.

@@ -1,4 +1,4 @@
-// What is left of functions without their leading terms, as special_parts.py has it for NumPy.
+// Functions without their leading terms, as special_remainders.py has them for NumPy.
 #pragma once
 
 // From here on the series of log gamma and digamma in these terms are exact: DLMF 5.11.1, 5.11.2.

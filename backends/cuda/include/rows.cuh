@@ -120,7 +120,17 @@ struct team {
     }
 };
 
-// What is taken off before exp: the maximum, unless that is infinite.
+// Returns a thread's team and row: with `single`, every warp has a row, otherwise every block.
+__device__ __forceinline__ team team_of(index_t single, index_t &row) {
+    if (single) {
+        row = index_t(blockIdx.x) * (blockDim.x >> 5) + (threadIdx.x >> 5);
+        return {threadIdx.x & 31, 32, false};
+    }
+    row = blockIdx.x;
+    return {threadIdx.x, blockDim.x, true};
+}
+
+// The number that is taken off before exp: the maximum, unless that is infinite.
 template <typename A> __device__ __forceinline__ A shift_of(A top) {
     return top == INFINITY_OF(A) || top == -INFINITY_OF(A) ? A(0) : top;
 }

@@ -61,7 +61,7 @@ template <typename P, int WIDTH> struct tile_t {
         }
     }
 
-    // What this lane has of a row in the half c of a segment.
+    // The part of a row that this lane has in the half c of a segment.
     static __device__ __forceinline__ pack<word_t, 4> part(const word_t *tile, int row, int s,
                                                            int c) {
         int t = threadIdx.x & 3;

@@ -1,10 +1,10 @@
-// Windows of images gathered into columns, and what columns add up to where windows overlap.
+// Windows of images gathered into columns, and columns added up where windows overlap.
 //
 // Columns are laid out (channel, place in the kernel, image, place of the window) or with the image
 // first; consecutive threads have consecutive places, and so mostly consecutive elements of images.
 #include "common.cuh"
 
-// What there is to know of a spatial axis.
+// A spatial axis.
 struct axis_t {
     index_t places, kernel, stride, dilation, before, length, step;
 };

@@ -1,8 +1,8 @@
 // The cross entropy of integer labels, and its derivative by the logits.
 #include "staging.cuh"
 
-// Labels come in any integer dtype: `kind` is the number of bytes, negative for signed ones. What
-// is none of the classes becomes -1.
+// Labels come in any integer dtype: `kind` is the number of bytes, negative for signed ones. A
+// label that is none of the classes becomes -1.
 __device__ __forceinline__ index_t label_at(const void *labels, index_t kind, index_t i,
                                             index_t classes) {
     index_t label;
@@ -23,15 +23,6 @@ template <typename A> __device__ __forceinline__ A not_a_number() { return A(0) 
 // The loss of a row; NaN without a label.
 template <typename A> __device__ __forceinline__ A loss_of(A top, A sum, A picked) {
     return (top == INFINITY_OF(A) && sum == sum ? top : shift_of(top) + log(sum)) - picked;
-}
-
-__device__ __forceinline__ team team_of(index_t single, index_t &row) {
-    if (single) {
-        row = index_t(blockIdx.x) * (blockDim.x >> 5) + (threadIdx.x >> 5);
-        return {threadIdx.x & 31, 32, false};
-    }
-    row = blockIdx.x;
-    return {threadIdx.x, blockDim.x, true};
 }
 
 // `exact` is the loss as the accumulator has it; it may be where the loss itself is.
@@ -56,8 +47,8 @@ loss(const T *x, const void *labels, T *out, accumulator_t<T> *exact, index_t co
     }
 }
 
-// What belongs to one row of the derivative, g * (exp(x - shift) - onehot): always computed in the
-// same way, so that it does not matter which kernel did it.
+// The numbers of one row of the derivative, g * (exp(x - shift) - onehot). All kernels compute it in
+// the same way, so that it does not matter which one did it.
 template <typename A> struct grad_of_row {
     A shift, scale;
     index_t label;

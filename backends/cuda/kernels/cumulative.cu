@@ -5,27 +5,21 @@
 #include "common.cuh"
 #include "complex.cuh"
 
-struct running_sum {
+// A state is what an operation makes of the elements up to one; NEUTRAL changes none.
+template <typename Op, int NEUTRAL> struct running {
     template <typename A> struct state {
         A value;
     };
-    template <typename A> static __device__ state<A> neutral() { return {A(0)}; }
+    template <typename A> static __device__ state<A> neutral() { return {A(NEUTRAL)}; }
     template <typename A> static __device__ state<A> of(A x, A) { return {x}; }
     template <typename A> static __device__ state<A> combine(state<A> p, state<A> q) {
-        return {p.value + q.value};
+        return {Op()(p.value, q.value)};
     }
 };
 
-struct running_product {
-    template <typename A> struct state {
-        A value;
-    };
-    template <typename A> static __device__ state<A> neutral() { return {A(1)}; }
-    template <typename A> static __device__ state<A> of(A x, A) { return {x}; }
-    template <typename A> static __device__ state<A> combine(state<A> p, state<A> q) {
-        return {p.value * q.value};
-    }
-};
+struct running_sum : running<plus, 0> {};
+
+struct running_product : running<times, 1> {};
 
 // h[i] = b[i] + a[i] h[i - 1]: a state says what becomes of any h before it.
 struct recurrence {
@@ -52,7 +46,7 @@ template <typename S> __device__ __forceinline__ S from_below(S value, int lanes
     return moved.state;
 }
 
-// What the threads before this one combine to, and what all of the block do.
+// Combines the states of the threads before this one, and those of all of the block.
 template <typename Op, typename A>
 __device__ __forceinline__ void block_scan(typename Op::template state<A> own,
                                            typename Op::template state<A> &before,

@@ -12,7 +12,7 @@ template <typename A> __device__ __forceinline__ A warp_sum(A value) {
     return warp_reduce(value, plus());
 }
 
-// What a warp knows of its part of a row: the sum, how many values there are, and of their distances
+// The part of a row that a warp has: the sum, how many values there are, and of their distances
 // from their own mean (from 0, where rows are not centered) the squares' sum.
 template <typename A> struct share {
     A sum, count, squares;

@@ -203,7 +203,7 @@ template <> struct lowest<double> {
     static __device__ __forceinline__ double value() { return -INFINITY_OF(double); }
 };
 
-// What a sum of As is divided by.
+// The type by which a sum of As is divided.
 template <typename A> struct real { typedef A type; };
 template <typename R> struct real<complex_t<R>> { typedef R type; };
 template <typename A> using real_t = typename real<A>::type;
@@ -231,7 +231,7 @@ template <typename T, int K, int V> __global__ void max_pool(
     }
 }
 
-// What is not greater than the best before it does not win: that is so of all after a NaN.
+// An element wins only if it is greater than the best before it: none is after a NaN.
 template <typename T, typename I, int K, int V> __global__ void max_pool_argmax(
     void *out_, const void *x_, pools p
 ) {

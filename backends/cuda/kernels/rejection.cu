@@ -1,6 +1,6 @@
 // Random numbers that are proposed until one is accepted, and moments of the gamma distribution: an
-// element a thread, in double precision. What is computed, and the sources, are in the modules
-// backends/arrays/rejection.py and backends/arrays/gamma_moments.py.
+// element a thread, in double precision. The modules backends/arrays/rejection.py and
+// backends/arrays/gamma_moments.py say what is computed, and name the sources.
 //
 // Proposals of integers are made of products that are rounded before they are added, as on the CPU,
 // so that both draw the same ones.

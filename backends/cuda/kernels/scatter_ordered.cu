@@ -5,9 +5,6 @@
 
 typedef unsigned long long tagged;
 
-struct times {
-    template <typename T> __device__ __forceinline__ T operator()(T a, T b) const { return a * b; }
-};
 struct smaller {
     template <typename T> __device__ __forceinline__ T operator()(T a, T b) const {
         return a < b || a != a ? a : b;
@@ -87,7 +84,8 @@ template <typename V, typename T, typename F, int N> struct strip {
     {offset, outer_stride, outer_step, count_step, columns, column_stride, column_step, stride}
 
 // A warp has a number, if that is the first for its place, or of a span; a block has eight in a row.
-// What reaches over the end of a span is left in two slots of it: what began before, what begins.
+// A place that reaches over the end of a span leaves its part in one of two slots: the first is for
+// a place that began before, the second for one that begins.
 template <typename V, typename T, typename F, int N> __global__ void segments(
     void *out, const void *values, void *partial, const tagged *sorted, index_t count,
     index_t shift, index_t span, index_t groups, index_t tiles, FORM

@@ -26,16 +26,6 @@ struct top_of {
     }
 };
 
-// Which row is whose: with `single`, every warp has one of its own, otherwise every block.
-__device__ __forceinline__ team team_of(index_t single, index_t &row) {
-    if (single) {
-        row = index_t(blockIdx.x) * (blockDim.x >> 5) + (threadIdx.x >> 5);
-        return {threadIdx.x & 31, 32, false};
-    }
-    row = blockIdx.x;
-    return {threadIdx.x, blockDim.x, true};
-}
-
 // Adds up the exponentials of a thread's values, once the maximum of the row is known; values become
 // what the result is made of.
 template <int OP, typename A, int K, int N>

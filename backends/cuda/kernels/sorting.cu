@@ -47,7 +47,7 @@ template <typename T, bool DOWN> __global__ void sort_tiles(
         index_t i = (number - row * tiles) * tile + (e & (size - 1));
         bool there = row < rows && i < length;
         if (there) own[e] = x[place_of(row, i, length, inner)];
-        // What is not there stays behind all that is.
+        // Missing elements stay behind all others.
         order[e] = there ? e & (size - 1) : size + (e & (size - 1));
     }
     for (int width = 2; width <= size; width *= 2)

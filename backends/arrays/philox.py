@@ -67,12 +67,9 @@ def random_bits(
         xp: the array module.
         key: integers of shape ``(*batch, 2)``.
         start: integers of shape ``batch``: after which block of four 64-bit words to start.
-        shape: how many words for every key.
+        shape: of the words for every key; the result's is ``(*batch, *shape)``.
         bits: the width of a word: 8, 16, 32 or 64.
-        stream: which of the streams of a key: the highest word of the counter.
-
-    Returns:
-        Unsigned integers of shape ``(*batch, *shape)``.
+        stream: the number of a key's stream: the highest word of the counter.
     """
     batch, length, words = _sizes(key, shape, bits)
     keys = xp.asarray(key).astype("uint64").reshape(-1, 1, 2)

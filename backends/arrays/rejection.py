@@ -94,14 +94,8 @@ def random_loggamma(xp: ArrayModule, key: Buffer, a: Buffer) -> Buffer:
     Source: Marsaglia and Tsang, "A simple method for generating gamma variables", ACM Transactions
     on Mathematical Software 26, 2000; a below 1 by their remark, in logarithms.
 
-    Args:
-        xp: the array module.
-        key: integers of shape ``(*batch, 2)``.
-        a: the shape parameter, floats of shape ``(*batch, *shape)``; NaN comes back where it is
-            not positive and finite.
-
-    Returns:
-        An array of a's shape and dtype.
+    The key has the shape ``(*batch, 2)``, the shape parameter and the result ``(*batch, *shape)``.
+    NaN comes back where the shape parameter is not positive and finite.
     """
     a = xp.asarray(a)
     wide = a.astype("float64")
@@ -184,14 +178,8 @@ def random_poisson(xp: ArrayModule, key: Buffer, rate: Buffer) -> Buffer:
     transformed rejection method for generating Poisson random variables", Insurance: Mathematics
     and Economics 12, 1993.
 
-    Args:
-        xp: the array module.
-        key: integers of shape ``(*batch, 2)``.
-        rate: floats of shape ``(*batch, *shape)``; -1 comes back where it is negative, above
-            2**62 or NaN.
-
-    Returns:
-        An array of ``int64``.
+    The key has the shape ``(*batch, 2)``, the rate and the result ``(*batch, *shape)``. -1 comes
+    back where the rate is negative, above 2**62 or NaN.
     """
     rate = xp.asarray(rate).astype("float64")
     valid = (rate >= 0) & (rate <= LARGEST_COUNT)
@@ -229,15 +217,9 @@ def random_binomial(xp: ArrayModule, key: Buffer, n: Buffer, p: Buffer) -> Buffe
     rejection (BTRS): W. Hörmann, "The generation of binomial random variates", Journal of
     Statistical Computation and Simulation 46, 1993.
 
-    Args:
-        xp: the array module.
-        key: integers of shape ``(*batch, 2)``.
-        n: how many trials, of shape ``(*batch, *shape)``.
-        p: the probability of success, of that shape. -1 comes back where n is negative, above
-            2**62 or NaN, or p is not a probability.
-
-    Returns:
-        An array of ``int64``.
+    The key has the shape ``(*batch, 2)``, the trials n, their probability of success p and the
+    result ``(*batch, *shape)``. -1 comes back where n is negative, above 2**62 or NaN, or p is not
+    a probability.
     """
     n, p = xp.floor(xp.asarray(n).astype("float64")), xp.asarray(p).astype("float64")
     valid = (n >= 0) & (n <= LARGEST_COUNT) & (p >= 0) & (p <= 1)

@@ -21,8 +21,18 @@ if TYPE_CHECKING:
     from ..annotations import ArrayModule, Buffer, DType, DTypeLike
 
 __all__ = [
-    "DROP", "as_arrays", "digamma_gap", "elementwise_in_doubles", "exp_remainder", "integrate",
-    "log_remainder", "loop_dtype", "panel_nodes", "put_where", "real_dtype", "special",
+    "DROP",
+    "as_arrays",
+    "digamma_gap",
+    "dtype_of_reals",
+    "elementwise_in_doubles",
+    "exp_remainder",
+    "integrate",
+    "log_remainder",
+    "loop_dtype",
+    "panel_nodes",
+    "put_where",
+    "special",
     "stirling_error",
 ]  # fmt: skip
 
@@ -58,7 +68,7 @@ def as_arrays(xp: ArrayModule, dtype: DTypeLike, *operands: Any) -> list[Buffer]
     ]
 
 
-def real_dtype(name: str, *operands: Any) -> DType:
+def dtype_of_reals(name: str, *operands: Any) -> DType:
     """Returns the dtype of a function of real operands: theirs, double precision for integers."""
     dtype = result_type(*operands)
     if dtype.kind == "c":
@@ -96,7 +106,7 @@ def elementwise_in_doubles(kernel: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(kernel)
     def run(xp: ArrayModule, *operands: Any, **params: Any) -> Buffer:
-        dtype = real_dtype(kernel.__name__, *operands)
+        dtype = dtype_of_reals(kernel.__name__, *operands)
         spread = xp.broadcast_arrays(*as_arrays(xp, np.float64, *operands))
         flat = [x.reshape(-1) for x in spread]
         out = xp.empty(spread[0].shape, np.float64)

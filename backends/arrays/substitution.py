@@ -44,12 +44,7 @@ def is_eliminated(stack: int, m: int, n: int) -> bool:
 def _is_quicker(stack: int, steps: int, size: int, work: int, call: float) -> bool:
     """Says whether an algorithm is quicker for all matrices at once than one after the other.
 
-    Args:
-        stack: how many matrices there are.
-        steps: how many steps it has.
-        size: how many elements a matrix has.
-        work: how many multiplications it takes for one matrix.
-        call: how long a call takes beside those.
+    A matrix has so many elements and takes so many multiplications; a call takes so long beside.
     """
     at_once = steps * STEP_NANOSECONDS + stack * (size * COPY_NANOSECONDS + work * IN_STEPS)
     return at_once < stack * (call + work * IN_CALLS)

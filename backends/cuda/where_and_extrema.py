@@ -1,4 +1,4 @@
-"""Choices between elements, powers and remainders, where CuPy's functions differ from NumPy's."""
+"""Choices of elements, powers, remainders and shapes, where CuPy differs from NumPy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import cupy
 import numpy as np
 from cupy import ndarray
 
-from ..annotations import DType
+from ..annotations import DType, Shape
 from ..cpu.where_and_extrema import LARGEST_PRODUCT_POWER, REAL_PYTHON_NUMBERS
 from ..dtypes import result_type
 from .annotations import GpuOperand
@@ -69,6 +69,8 @@ REMAINDER = of_two(
 # CuPy's function goes through float64, which does not hold large integers.
 INTEGER_FMOD = of_two("integer_fmod", "out = y == T(0) || y == T(-1) ? T(0) : T(x % y)")
 UNSIGNED_FMOD = of_two("unsigned_fmod", "out = y == T(0) ? T(0) : T(x % y)")
+# The functions that are quicker than powers.
+POWERS = {2: cupy.square, 1: cupy.positive, 0.5: cupy.sqrt, -1: cupy.reciprocal}
 # By the bytes of integers and booleans, the dtypes in which NumPy computes functions of them.
 LOOPS = {1: np.float16, 2: np.float32}
 
@@ -82,6 +84,11 @@ def where(condition: GpuOperand, x: GpuOperand, y: GpuOperand) -> ndarray:
         return cupy.where(condition, x, y)
     # CuPy's function does not know bfloat16, whose bits it can choose.
     return cupy.where(condition, _as_int16(x, dtype), _as_int16(y, dtype)).view(dtype)
+
+
+def reshape(x: GpuOperand, *, shape: Shape) -> ndarray:
+    """Returns the elements in another shape; a copy only where strides cannot say it."""
+    return x.reshape(shape) if isinstance(x, ndarray) else cupy.reshape(x, shape)
 
 
 def clip(x: GpuOperand, low: GpuOperand, high: GpuOperand) -> ndarray:
@@ -103,14 +110,8 @@ def power(x: GpuOperand, y: Any) -> ndarray:
         raise ValueError("Integers to negative integer powers are not allowed.")
     if x.dtype.kind not in "fc":
         return cupy.power(x, y)
-    if y == 2:
-        return cupy.square(x)
-    if y == 1:
-        return cupy.positive(x)
-    if y == 0.5:
-        return cupy.sqrt(x)
-    if y == -1:
-        return cupy.reciprocal(x)
+    if y in POWERS:
+        return POWERS[y](x)
     if not abs(y) <= LARGEST_PRODUCT_POWER or y != int(y):
         return cupy.power(x, y)
     return RAISED(x, abs(int(y)), y < 0)
@@ -163,5 +164,6 @@ WHERE_FUNCTIONS: dict[str, Callable[..., ndarray]] = {
     "logaddexp": of_floats(LOGADDEXP),
     "power": power,
     "remainder": of_floats(REMAINDER, cupy.remainder),
+    "reshape": reshape,
     "where": where,
 }

@@ -64,8 +64,8 @@ __device__ __noinline__ void multiply_by_shuffles(float *c, const word_t *a, wor
     }
 }
 
-// The types as which numbers are multiplied. `ready` makes words of operands of those in memory, `packed` of
-// sums.
+// The types as which numbers are multiplied. `ready` makes words of operands of those in memory,
+// `packed` of sums.
 //
 // Rounded to 10 bits of mantissa.
 struct tf32_t {

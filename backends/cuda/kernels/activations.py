@@ -32,16 +32,16 @@ BINARY_NAMES = (
     "gelu_exact_grad", "biased<relu>", "biased<sigmoid>", "biased<hyperbolic>", "biased<softplus>",
 )  # fmt: skip
 PACKS = ("half_t, 8", "bfloat16_t, 8", "double, 2")
-UNARY_TYPES = (
+ACTIVATION_TYPES = (
     *(f"{name}, float, 4" for name in UNARY_NAMES),
     *(f"gelu, {pack}" for pack in (*PACKS, "float, 1")),
 )
-BINARY_TYPES = (
+ACTIVATION_GRAD_TYPES = (
     *(f"{name}, float, 4" for name in BINARY_NAMES),
     *(f"relu_grad, {pack}" for pack in PACKS),
 )
-UNARY_KERNEL = Kernel("activations", "unary", "ppl", UNARY_TYPES)
-BINARY_KERNEL = Kernel("activations", "binary", "pppll", BINARY_TYPES)
+UNARY_KERNEL = Kernel("activations", "unary", "ppl", ACTIVATION_TYPES)
+BINARY_KERNEL = Kernel("activations", "binary", "pppll", ACTIVATION_GRAD_TYPES)
 STRIDED_KERNEL = Kernel("activations", "unary_strided", "ppllllllll", ("gelu, float",))
 # The axes that the kernel for strided arrays takes.
 MOST_STRIDED_AXES = 4

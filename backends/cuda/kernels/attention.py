@@ -47,12 +47,8 @@ PRODUCTS = {
 KERNEL_DTYPES = {name for name, _ in PRODUCTS}
 INSTANCES = tuple(f"{product}, {width}" for product in PRODUCTS.values() for width in TILE_WIDTHS)
 
-ATTENTION_FORWARD = Kernel(
-    "attention",
-    "attention_forward",
-    "pppppppd",
-    tuple(f"{types}, {64 if types.endswith('64') else 32}" for types in INSTANCES),
-)
+FORWARD_INSTANCES = tuple(f"{t}, {64 if t.endswith('64') else 32}" for t in INSTANCES)
+ATTENTION_FORWARD = Kernel("attention", "attention_forward", "pppppppd", FORWARD_INSTANCES)
 ATTENTION_BY_QUERY = Kernel("attention", "attention_by_query", "ppppppppppd", INSTANCES)
 ATTENTION_BY_KEY = Kernel("attention", "attention_by_key", "pppppppppd", INSTANCES)
 

@@ -54,16 +54,12 @@ PACKED_PAIRS = tuple(
     f"{pair}, {WIDEST_LOAD_BYTES // C_TYPE_BYTES[pair.partition(',')[0]]}" for pair in PAIRS
 )
 COLUMN_SUMS = Kernel("axis_sums", "column_sums", "ppdlllll", PACKED_PAIRS)
-ROW_SUMS = Kernel(
-    "axis_sums",
-    "row_sums",
-    "ppdllllll",
-    tuple(
-        f"{kind}, {apart}"
-        for kind in (*PACKED_PAIRS, "float, float, 1", "bfloat16_t, float, 4")
-        for apart in ("true", "false")
-    ),
+ROW_SUM_TYPES = tuple(
+    f"{kind}, {apart}"
+    for kind in (*PACKED_PAIRS, "float, float, 1", "bfloat16_t, float, 4")
+    for apart in ("true", "false")
 )
+ROW_SUMS = Kernel("axis_sums", "row_sums", "ppdllllll", ROW_SUM_TYPES)
 SUM_KERNELS = {"columns": COLUMN_SUMS, "rows": ROW_SUMS}
 
 

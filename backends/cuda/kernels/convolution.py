@@ -47,22 +47,15 @@ WORD_TYPES = {
 # The elements of columns and of images, where columns are added up.
 COL2IM_TYPES = ("float, half_t", "float, bfloat16_t", "float, float", "double, double")
 
-IM2COL = Kernel(
-    "convolution",
-    "im2col",
-    "ppplllllllll",
-    tuple(f"{WORD_TYPES[size]}, {rank}" for size in (2, 4, 8, 16) for rank in COMPILED_RANKS),
+IM2COL_INSTANCES = tuple(
+    f"{WORD_TYPES[size]}, {rank}" for size in (2, 4, 8, 16) for rank in COMPILED_RANKS
 )
-COL2IM = Kernel(
-    "convolution",
-    "col2im",
-    "ppplllllll",
-    (
-        *(f"{types}, {rank}, 1" for types in COL2IM_TYPES for rank in COMPILED_RANKS),
-        "float, float, 2, 2",
-        "double, double, 2, 2",
-    ),
+COL2IM_INSTANCES = (
+    *(f"{types}, {rank}, 1" for types in COL2IM_TYPES for rank in COMPILED_RANKS),
+    *("float, float, 2, 2", "double, double, 2, 2"),
 )
+IM2COL = Kernel("convolution", "im2col", "ppplllllllll", IM2COL_INSTANCES)
+COL2IM = Kernel("convolution", "col2im", "ppplllllll", COL2IM_INSTANCES)
 
 
 def by_cudnn(operation: str) -> Callable[[Callable[..., ndarray]], Callable[..., ndarray]]:

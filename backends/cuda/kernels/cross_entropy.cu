@@ -47,8 +47,8 @@ loss(const T *x, const void *labels, T *out, accumulator_t<T> *exact, index_t co
     }
 }
 
-// The numbers of one row of the derivative, g * (exp(x - shift) - onehot). All kernels compute it in
-// the same way, so that it does not matter which one did it.
+// The numbers of one row of the derivative, g * (exp(x - shift) - onehot). All kernels compute it
+// in the same way, so that it does not matter which one did it.
 template <typename A> struct grad_of_row {
     A shift, scale;
     index_t label;

@@ -30,17 +30,15 @@ from ..strides import common_stride
 
 __all__ = ["AHEAD_FUNCTIONS", "CROSS_ENTROPY_FUNCTIONS"]
 
-PACKED_INSTANCES = ("float, 4", "double, 2", "half_t, 8", "bfloat16_t, 8")
+LOSS_PACKS = ("float, 4", "double, 2", "half_t, 8", "bfloat16_t, 8")
 LOSS = Kernel("cross_entropy", "loss", "pppplllllll", ROW_INSTANCES)
-LOSS_GRAD = Kernel(
-    "cross_entropy",
-    "loss_grad",
-    "ppppplllllllll",
-    tuple(f"{f}, {f.partition(',')[0]}" for f in ROW_INSTANCES)
-    + tuple(f"{f}, float" for f in ROW_INSTANCES if "_t" in f),
+LOSS_GRAD_TYPES = (
+    *(f"{f}, {f.partition(',')[0]}" for f in ROW_INSTANCES),
+    *(f"{f}, float" for f in ROW_INSTANCES if "_t" in f),
 )
-LOSS_AHEAD = Kernel("cross_entropy", "ahead", "pppppppllll", PACKED_INSTANCES)
-SETTLE_LOSS_GRAD = Kernel("cross_entropy", "settle", "ppppppplllll", PACKED_INSTANCES)
+LOSS_GRAD = Kernel("cross_entropy", "loss_grad", "ppppplllllllll", LOSS_GRAD_TYPES)
+LOSS_AHEAD = Kernel("cross_entropy", "ahead", "pppppppllll", LOSS_PACKS)
+SETTLE_LOSS_GRAD = Kernel("cross_entropy", "settle", "ppppppplllll", LOSS_PACKS)
 # Logits of fewer bytes are still in the GPU's cache when the derivative reads them.
 FEWEST_AHEAD_BYTES = 1 << 25
 # The threads for which a processor has registers, 64 each; bytes of a block beside the row.

@@ -46,13 +46,11 @@ SCAN_TYPES = tuple(
 )
 SCAN = Kernel("cumulative", "scan", "pppplllllllll", SCAN_TYPES)
 SCAN_LINES = Kernel("cumulative", "scan_lines", "pppllllllll", tuple(SCANS))
-SHIFT_KERNEL = Kernel(
-    "cumulative",
-    "shifted",
-    "pplllllll",
-    ("unsigned char", "unsigned short", "unsigned int", "unsigned long long", "complex_t<double>"),
-)
-BY_BYTES = dict(zip((1, 2, 4, 8, 16), SHIFT_KERNEL.instances, strict=True))
+BY_BYTES = {
+    1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "unsigned long long",
+    16: "complex_t<double>",
+}  # fmt: skip
+SHIFT_KERNEL = Kernel("cumulative", "shifted", "pplllllll", tuple(BY_BYTES.values()))
 
 
 def _lines(x: ndarray, axis: int) -> tuple[ndarray, tuple[int, int, int]]:

@@ -1,5 +1,5 @@
 // Derivatives of incomplete gamma and beta functions by their parameters, an element a thread, in
-// double precision. NumPy's, in special_gamma.py and special_beta.py, say what is integrated and why.
+// double precision. NumPy's, in special_gamma.py and special_beta.py, say what is integrated.
 #include "common.cuh"
 #include "remainders.cuh"
 #include "zeta.cuh"

@@ -10,7 +10,7 @@ from cupy import ndarray
 
 from ...annotations import DType
 from ...arrays import special_beta, special_gamma
-from ...arrays.special_remainders import as_arrays, panel_nodes, real_dtype
+from ...arrays.special_remainders import as_arrays, dtype_of_reals, panel_nodes
 from ..annotations import GpuOperand
 from ..launch import Kernel
 
@@ -26,7 +26,7 @@ beta_grads = Kernel("incomplete", "beta_grads", "ppppppl", ("1, 0", "0, 1", "2, 
 
 def as_doubles(name: str, *operands: GpuOperand) -> tuple[list[ndarray], ndarray, DType]:
     """Returns operands as contiguous doubles of one shape, room for the values, and their dtype."""
-    dtype = real_dtype(name, *operands)
+    dtype = dtype_of_reals(name, *operands)
     spread = cupy.broadcast_arrays(*as_arrays(cupy, np.float64, *operands))
     out = cupy.empty(spread[0].shape, np.float64)
     return [cupy.ascontiguousarray(x) for x in spread], out, dtype

@@ -43,19 +43,12 @@ def _instance(rule: str, element: str, table: int) -> str:
     return f"{rule}, {element}, {table // row_bytes(rule)}"
 
 
-UPDATE = Kernel(
-    "optimizers",
-    "update",
-    "tlddddddd",
-    (
-        *(_instance(rule, "float", SMALL_TABLE_BYTES) for rule in SLOTS),
-        *(
-            _instance("adam", element, SMALL_TABLE_BYTES)
-            for element in ("double", "half_t", "bfloat16_t")
-        ),
-        _instance("adam", "float", LARGE_TABLE_BYTES),
-    ),
+UPDATE_INSTANCES = (
+    *(_instance(rule, "float", SMALL_TABLE_BYTES) for rule in SLOTS),
+    *(_instance("adam", t, SMALL_TABLE_BYTES) for t in ("double", "half_t", "bfloat16_t")),
+    _instance("adam", "float", LARGE_TABLE_BYTES),
 )
+UPDATE = Kernel("optimizers", "update", "tlddddddd", UPDATE_INSTANCES)
 
 
 @cache

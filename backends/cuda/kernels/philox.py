@@ -22,12 +22,8 @@ BLOCK_BITS = 256
 # Elements that one block of four words decides on.
 DECIDED = 8
 
-RANDOM_BITS = Kernel(
-    "philox",
-    "bits",
-    "ppplllllll",
-    ("unsigned char", "unsigned short", "unsigned int", "unsigned long long"),
-)
+BIT_WORD_TYPES = ("unsigned char", "unsigned short", "unsigned int", "unsigned long long")
+RANDOM_BITS = Kernel("philox", "bits", "ppplllllll", BIT_WORD_TYPES)
 DROPOUT = Kernel("philox", "dropout", "ppplllllld", ("half_t", "bfloat16_t", "float", "double"))
 
 

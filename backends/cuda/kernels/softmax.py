@@ -25,24 +25,16 @@ SOFTMAX_COLUMNS = Kernel(
 )
 # Lanes of a warp that have a row between them, and the packs of each.
 SHARES = ("1, 1", "4, 1", "4, 4", "32, 4")
-SHORT_ROWS = Kernel(
-    "softmax",
-    "short_rows",
-    "ppllll",
-    (
-        *(f"float, 4, {share}, SOFTMAX" for share in (*SHARES, "32, 8")),
-        *(f"{f}, 32, 4, {op}" for f in ROW_INSTANCES for op in OPERATIONS if f != "float, 4"),
-        "float, 1, 32, 32, SOFTMAX",
-        "double, 2, 32, 8, LOG_SOFTMAX",
-        "double, 1, 32, 16, LOG_SOFTMAX",
-    ),
-)
-GRAD_SHORT_ROWS = Kernel(
-    "softmax",
-    "grad_short_rows",
-    "pppllllll",
-    (*(f"float, 4, {share}" for share in SHARES), *(f"{f}, 4, 2" for f in ROW_INSTANCES)),
-)
+SHORT_ROW_TYPES = (
+    *(f"float, 4, {share}, SOFTMAX" for share in (*SHARES, "32, 8")),
+    *(f"{f}, 32, 4, {op}" for f in ROW_INSTANCES for op in OPERATIONS if f != "float, 4"),
+    "float, 1, 32, 32, SOFTMAX", "double, 2, 32, 8, LOG_SOFTMAX", "double, 1, 32, 16, LOG_SOFTMAX",
+)  # fmt: skip
+GRAD_SHORT_ROW_TYPES = (
+    *(f"float, 4, {share}" for share in SHARES), *(f"{f}, 4, 2" for f in ROW_INSTANCES),
+)  # fmt: skip
+SHORT_ROWS = Kernel("softmax", "short_rows", "ppllll", SHORT_ROW_TYPES)
+GRAD_SHORT_ROWS = Kernel("softmax", "grad_short_rows", "pppllllll", GRAD_SHORT_ROW_TYPES)
 GRAD_ROWS = Kernel("softmax", "grad_rows", "ppplllllll", ROW_INSTANCES)
 GRAD_COLUMNS = Kernel("softmax", "grad_columns", "ppplll", tuple(C_FLOATS.values()))
 # The neighbours on the last axis that a block computes, and the threads of a block of short rows.

@@ -114,16 +114,7 @@ def numpy_function(
         if given is not None:
             check_function("numpy_function", given, rule)
     if fun is None:
-        return partial(
-            numpy_function,
-            result=result,
-            vjp=vjp,
-            jvp=jvp,
-            numpy_vjp=numpy_vjp,
-            numpy_jvp=numpy_jvp,
-            vmap=vmap,
-            writable=writable,
-        )
+        return partial(numpy_function, result=result, vmap=vmap, writable=writable, **rules)
     check_function("numpy_function", fun)
     if vmap not in BATCHING:
         raise ValueError(f"vmap={vmap!r}; it is 'vectorized', 'sequential' or None")

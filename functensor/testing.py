@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -143,21 +143,20 @@ def check_grads(
     if eps is not None and not eps > 0:
         raise ValueError(f"eps is a positive step, not {eps}")
     subject, values = _flattened_function(f, args)
-    if method == "complex-step" and any(shape_dtype(v).dtype.kind == "c" for v in values):
+    is_complex = method == "complex-step"
+    if is_complex and any(shape_dtype(v).dtype.kind == "c" for v in values):
         raise TypeError("method='complex-step' takes real arguments; use method='central'")
-    _Check(modes, method, atol, rtol, eps, np.random.default_rng(seed)).run(subject, values, order)
+    rng = np.random.default_rng(seed)
+    _Check(modes, is_complex, atol, rtol, eps, rng).run(subject, values, order)
 
 
-class _Subject:
+class _Subject(NamedTuple):
     """A function of some arrays that returns a list of arrays, with their names for messages."""
 
-    def __init__(
-        self, title: str, call: Callable[..., Any], inputs: Sequence[str], outputs: Sequence[str]
-    ) -> None:
-        self.title = title
-        self.call = call
-        self.inputs = list(inputs)
-        self.outputs = list(outputs)
+    title: str
+    call: Callable[..., Any]
+    inputs: list[str]
+    outputs: list[str]
 
     def pushed(self) -> _Subject:
         """Returns the derivative of forward mode, a function of arguments and tangents."""
@@ -214,24 +213,15 @@ def _flattened_function(f: Callable[..., Any], args: Sequence[Any]) -> tuple[_Su
     return _Subject(function_line(f), call, inputs, names), values
 
 
-class _Check:
+class _Check(NamedTuple):
     """The settings of one check, and its source of random directions."""
 
-    def __init__(
-        self,
-        modes: Sequence[str],
-        method: str,
-        atol: float | None,
-        rtol: float | None,
-        eps: float | None,
-        rng: np.random.Generator,
-    ) -> None:
-        self.modes = modes
-        self.complex = method == "complex-step"
-        self.atol = atol
-        self.rtol = rtol
-        self.eps = eps
-        self.rng = rng
+    modes: Sequence[str]
+    complex: bool
+    atol: float | None
+    rtol: float | None
+    eps: float | None
+    rng: np.random.Generator
 
     def run(self, subject: _Subject, values: list[Any], order: int) -> None:
         """Checks the derivatives of a subject, and then those of its derivatives."""

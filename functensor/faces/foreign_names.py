@@ -9,6 +9,7 @@ from ..backends.errors.words import nearest
 
 __all__ = ["foreign_advice"]
 
+RANDOM_KEY = "functensor.random.key(seed): random functions take a key"
 GRADIENTS = "ft.grad(loss)(w); a ft.Tensor has .backward()"
 TENSOR_LAYERS = "layers are functions of weights: functensor.nn.{}"
 # What to write for a name, wherever it is asked for.
@@ -41,7 +42,7 @@ NAMES_INSTEAD: dict[str, str] = {
     "from_numpy": "np.asarray(x), or ft.tensor(x)",
     "as_tensor": "ft.tensor(x), or np.asarray(x)",
     "is_tensor": "isinstance(x, ft.Tensor)",
-    "manual_seed": "functensor.random.key(seed): random functions take a key",
+    **dict.fromkeys(("RandomState", "default_rng", "manual_seed", "seed"), RANDOM_KEY),
     "rand": "functensor.random.uniform(key, shape)",
     "randn": "functensor.random.normal(key, shape)",
     "randperm": "functensor.random.permutation(key, n)",
@@ -100,31 +101,23 @@ NAMES_INSTEAD: dict[str, str] = {
     "PRNGKey": "functensor.random.key(seed)",
     "apply_updates": "params, state = opt.update(params, state, grads)",
     # NumPy and others
-    "seed": "functensor.random.key(seed): random functions take a key",
-    "default_rng": "functensor.random.key(seed): random functions take a key",
-    "RandomState": "functensor.random.key(seed): random functions take a key",
     "elementwise_vjp": "ft.vjp",
     "value_and_gradient": "ft.value_and_grad",
     "gradient_function": "ft.grad",
 }
 # Where a name is looked for that a module does not have, by what messages call the module.
-PUBLIC = {
-    "functensor": "ft",
-    "functensor.numpy": "functensor.numpy",
-    "functensor.nn": "functensor.nn",
-    "functensor.numpy.linalg": "functensor.numpy.linalg",
-    "functensor.scipy.special": "functensor.scipy.special",
-    "functensor.random": "functensor.random",
+PUBLIC = {"functensor": "ft"} | {
+    place: place
+    for place in (
+        *("functensor.numpy", "functensor.nn", "functensor.numpy.linalg"),
+        *("functensor.scipy.special", "functensor.random"),
+    )
 }
 # Functions of matrices by names that elsewhere are those of functions of elements.
 MATRICES = {
-    "invert": "inv",
-    "power": "matrix_power",
-    "transpose": "matrix_transpose",
-    "exp": "expm",
-    "log": "logm",
-    "sqrt": "sqrtm",
-}
+    "invert": "inv", "power": "matrix_power", "transpose": "matrix_transpose", "exp": "expm",
+    "log": "logm", "sqrt": "sqrtm",
+}  # fmt: skip
 
 
 def foreign_advice(module: str, name: str, known: Collection[str]) -> str:
@@ -146,11 +139,8 @@ def foreign_advice(module: str, name: str, known: Collection[str]) -> str:
     if other:
         return f"use {other[0]}"
     if name in NAMES_INSTEAD:
-        return (
-            f"use {NAMES_INSTEAD[name]}"
-            if " are " not in NAMES_INSTEAD[name]
-            else NAMES_INSTEAD[name]
-        )
+        advice = NAMES_INSTEAD[name]
+        return advice if " are " in advice else f"use {advice}"
     namespaces = vars(sys.modules[module]).get("NAMESPACES", ())
     near = nearest(name, [*known, *namespaces])
     return f"did you mean {near!r}?" if near else ""

@@ -10,12 +10,9 @@ ObjectT = TypeVar("ObjectT")
 
 
 def of_class(kind: type[ObjectT], base: Any, *args: Any) -> ObjectT:
-    """Returns an object of a subclass, whose own arguments nobody knows any more.
+    """Returns an object of a subclass, made by the constructor of a base class.
 
-    Args:
-        kind: the subclass.
-        base: the class that takes the arguments.
-        args: the arguments.
+    The subclass's own arguments are not known any more.
     """
     out = kind.__new__(kind)
     base.__init__(out, *args)

@@ -66,6 +66,12 @@ class Size(int):
     __repr__ = int.__repr__
 
 
+def _named_method(method: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
+    method.__name__ = name
+    method.__doc__ = doc
+    return method
+
+
 def _elementwise(name: str) -> Callable[..., Any]:
     """Returns the method that is the function of a name, of the tensor and one more argument."""
 
@@ -89,35 +95,28 @@ def _given_shape(sizes: tuple[Any, ...]) -> Shape:
     return tuple(sizes[0] if nested else sizes)
 
 
+def _cast_method(name: str, dtype: str) -> Any:
+    """Returns the method that casts to a dtype."""
+
+    def method(self: Casts) -> Any:
+        return self.to(np.dtype(dtype))
+
+    doc = f"Returns the elements as {dtype}; the tensor itself where they are."
+    return _named_method(method, name, doc)
+
+
 class Casts(Tracer):
     """The methods that cast; apart from the others, since they have the names of types."""
 
     __slots__ = ()
     to: Callable[..., Self]
 
-    def float(self) -> Self:
-        """Returns the elements as float32; the tensor itself where they are."""
-        return self.to(np.float32)
-
-    def double(self) -> Self:
-        """Returns the elements as float64; the tensor itself where they are."""
-        return self.to(np.float64)
-
-    def half(self) -> Self:
-        """Returns the elements as float16; the tensor itself where they are."""
-        return self.to(np.float16)
-
-    def long(self) -> Self:
-        """Returns the elements as int64; the tensor itself where they are."""
-        return self.to(np.int64)
-
-    def int(self) -> Self:
-        """Returns the elements as int32; the tensor itself where they are."""
-        return self.to(np.int32)
-
-    def bool(self) -> Self:
-        """Returns the elements as booleans; the tensor itself where they are."""
-        return self.to(np.bool_)
+    float: Callable[[], Self] = _cast_method("float", "float32")
+    double: Callable[[], Self] = _cast_method("double", "float64")
+    half: Callable[[], Self] = _cast_method("half", "float16")
+    long: Callable[[], Self] = _cast_method("long", "int64")
+    int: Callable[[], Self] = _cast_method("int", "int32")
+    bool: Callable[[], Self] = _cast_method("bool", "bool")
 
 
 def _reduction(name: str, what: str) -> Callable[..., Any]:
@@ -180,12 +179,6 @@ def _spread_method(name: str, what: str) -> Callable[..., Any]:
         "Sums of squares are divided by the number of elements minus ``correction``; where\n"
         "``axis`` or ``ddof`` is given, minus ``ddof``, which is 0 by default.",
     )
-
-
-def _named_method(method: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
-    method.__name__ = name
-    method.__doc__ = doc
-    return method
 
 
 class TorchNames(Casts):

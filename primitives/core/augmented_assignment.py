@@ -78,11 +78,9 @@ def _augmented(symbol: str) -> Callable[[Any, Any], Any]:
 
 
 def lost_by(x: Array, frame: FrameType) -> str:
-    """Returns the variable that would miss what is written into a view of it, or nothing.
+    """Returns the variable that would miss what ``x += y`` writes into a view of it, or nothing.
 
-    Args:
-        x: what is on the left of an augmented assignment.
-        frame: whose current instruction that is.
+    The statement is the frame's current instruction.
     """
     target, read = reads_after(frame.f_code, frame.f_lasti)
     if not target:

@@ -200,9 +200,7 @@ def required_on(x: Value, device: str, what: str) -> Value:
 def operands_together(name: str, *xs: Any) -> list[Any]:
     """Returns a function's operands with lists made into arrays, beside the first one on a GPU.
 
-    Args:
-        name: what the message calls the function.
-        xs: the operands; None stands for one that is not there.
+    None stands for an operand that is not there.
 
     Raises:
         DeviceError: arrays are on different devices.
@@ -221,13 +219,7 @@ def operands_together(name: str, *xs: Any) -> list[Any]:
 
 
 def different_devices(name: str, listed: str, operands: Iterable[Any]) -> DeviceError:
-    """Returns the error for operands on different devices.
-
-    Args:
-        name: what the message calls the function.
-        listed: what the operands are, and where.
-        operands: themselves.
-    """
+    """Returns the error for operands of a function on different devices, which are listed."""
     place = next((d for d in map(device_of, operands) if d != "cpu"), "cpu")
     return failure(
         DeviceError,

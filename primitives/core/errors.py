@@ -172,22 +172,14 @@ def no_option(name: str, option: str, known: Sequence[str]) -> TypeError:
 
 
 def misfit(what: str, fix: str) -> ShapeError:
-    """Returns the error for shapes that do not fit.
-
-    Args:
-        what: what happened, with the shapes.
-        fix: right code, one line.
-    """
+    """Returns the error for shapes that do not fit, from what happened and right code."""
     return failure(ShapeError, what, fix=fix)
 
 
 def missing_rule(name: str, mode: str, index: int) -> MissingRuleError:
     """Returns the error for a primitive that lacks a rule.
 
-    Args:
-        name: the primitive's name.
-        mode: ``vjp``, ``jvp``, ``batch`` or ``infer``.
-        index: the operand that the rule would be for.
+    ``mode`` is ``vjp`` or ``jvp``, of the operand of that index, or ``batch`` or ``infer``.
     """
     wanted = f"{mode} rule for {name!r}"
     if mode in ("vjp", "jvp"):
@@ -204,13 +196,8 @@ def missing_rule(name: str, mode: str, index: int) -> MissingRuleError:
 def refuse_out(name: str, out: Any, namespace: str = "np") -> None:
     """Refuses an array to write into, which NumPy's signatures have.
 
-    Args:
-        name: the function that was called.
-        out: what it was given; None is fine, and so is a tuple of nothing else.
-        namespace: what the message calls the function's module.
-
     Raises:
-        ImmutableArrayError: there is an array.
+        ImmutableArrayError: there is one; None is fine, and so is a tuple of nothing else.
     """
     if out is not None and not (type(out) is tuple and all(x is None for x in out)):
         raise failure(
@@ -222,13 +209,7 @@ def refuse_out(name: str, out: Any, namespace: str = "np") -> None:
 
 
 def would_change(call: str, x: Any, fix: str) -> ImmutableArrayError:
-    """Returns the error for a call that in NumPy changes its argument.
-
-    Args:
-        call: what was called.
-        x: the argument.
-        fix: right code, one line.
-    """
+    """Returns the error for a call that in NumPy changes its argument."""
     return failure(
         ImmutableArrayError, f"{call} would change {describe(x)}, but arrays are immutable", fix=fix
     )
@@ -237,13 +218,8 @@ def would_change(call: str, x: Any, fix: str) -> ImmutableArrayError:
 def refuse_where(name: str, where: Any, namespace: str = "np") -> None:
     """Refuses the condition of an elementwise function, which belongs to ``out=``.
 
-    Args:
-        name: the function that was called.
-        where: what it was given; None and True are fine.
-        namespace: what the message calls the function's module.
-
     Raises:
-        ImmutableArrayError: the condition is not True.
+        ImmutableArrayError: the condition is neither None nor True.
     """
     if where is not None and where is not True:
         raise failure(

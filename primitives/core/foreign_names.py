@@ -13,12 +13,9 @@ __all__ = ["ForeignName", "ForeignNames"]
 
 GRADIENT = "gradients are of functions: ft.grad(loss)(w); an ft.Tensor has it"
 FOREIGN_ATTRIBUTES = {
-    "backward": GRADIENT,
-    "grad": GRADIENT,
-    "requires_grad": GRADIENT,
-    "requires_grad_": GRADIENT,
-    "retain_grad": GRADIENT,
-    "zero_grad": GRADIENT,
+    **dict.fromkeys(("backward", "grad", "requires_grad", "requires_grad_"), GRADIENT),
+    **dict.fromkeys(("retain_grad", "zero_grad"), GRADIENT),
+    **{name: f"np.{name}(x)" for name in ("cos", "exp", "log", "sin", "sqrt", "tanh")},
     "detach": "ft.stop_gradient(x), or ft.value(x) for the plain value",
     "clone": "arrays are immutable: x itself, or x.copy()",
     "numpy": "numpy.asarray(x)",
@@ -41,12 +38,6 @@ FOREIGN_ATTRIBUTES = {
     "index_select": "np.take(x, indices, axis)",
     "gather": "np.take_along_axis(x, indices, axis)",
     "clamp": "x.clip(low, high)",
-    "exp": "np.exp(x)",
-    "log": "np.log(x)",
-    "sqrt": "np.sqrt(x)",
-    "sin": "np.sin(x)",
-    "cos": "np.cos(x)",
-    "tanh": "np.tanh(x)",
     "abs": "np.abs(x), or abs(x)",
     "pow": "x ** y",
     "matmul": "x @ y",

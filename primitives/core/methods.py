@@ -18,7 +18,7 @@ from .registry import registry
 from .shape_dtype import INEXACT, number_dtype
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Literal, Self, Unpack
 
     from .array_annotations import (
@@ -34,6 +34,33 @@ else:
     from .registry import registry as ops
 
 __all__ = ["Methods"]
+
+
+# Assignments that tensors, which are not immutable, have in place of NumPy's methods.
+WRITES = {
+    "fill(value)": "x[...] = value",
+    "put(i, values)": "x[i] = values",
+    "itemset(i, value)": "x[i] = value",
+}
+
+
+def _in_place(x: Methods | AnyArray, call: str, fix: str) -> ImmutableArrayError:
+    if getattr(x, "mutable", False):
+        what = f"x.{call} is not among the methods of tensors that change them"
+        return failure(ImmutableArrayError, what, fix=WRITES.get(call, fix), number=None)
+    return failure(
+        ImmutableArrayError, f"x.{call} would change x, but arrays are immutable", fix=fix
+    )
+
+
+def _refused(call: str, fix: str) -> Callable[..., None]:
+    """Returns a method that NumPy's arrays have, and that would change the array."""
+
+    def method(self: Methods, *args: Any, **options: Any) -> None:
+        raise _in_place(self, call, fix)
+
+    method.__doc__ = f"Refuses ``x.{call}``: arrays are immutable."
+    return method
 
 
 class Methods:
@@ -269,39 +296,14 @@ class Methods:
 
     # -- what NumPy's arrays do in place
 
-    def fill(self, value: AnyOperand) -> None:
-        """Refuses to set all elements: arrays are immutable."""
-        raise _in_place(self, "fill(value)", "x = np.full_like(x, value)")
-
-    def sort(self, *args: Any, **options: Any) -> None:
-        """Refuses to sort in place: arrays are immutable."""
-        raise _in_place(self, "sort()", "x = np.sort(x)")
-
-    def partition(self, *args: Any, **options: Any) -> None:
-        """Refuses to partition in place: arrays are immutable."""
-        raise _in_place(self, "partition(kth)", "x = np.partition(x, kth)")
-
-    def put(self, *args: Any, **options: Any) -> None:
-        """Refuses to set elements: arrays are immutable."""
-        fix = "x = x.at[i].set(values), x.ravel() for flat indices"
-        raise _in_place(self, "put(i, values)", fix)
-
-    def itemset(self, *args: Any) -> None:
-        """Refuses to set an element: arrays are immutable."""
-        raise _in_place(self, "itemset(i, value)", "x = x.at[i].set(value)")
-
-    def resize(self, *shape: Any, **options: Any) -> None:
-        """Refuses to change the number of elements: arrays are immutable."""
-        raise _in_place(self, "resize(shape)", "x = np.resize(x, shape)")
-
-    def setfield(self, *args: Any, **options: Any) -> None:
-        """Refuses to set parts of the elements: arrays are immutable."""
-        raise _in_place(self, "setfield(value, dtype)", "x = x.view(dtype).at[i].set(value)")
-
-    def setflags(self, *args: Any, **options: Any) -> None:
-        """Refuses to make the memory writeable: arrays are immutable."""
-        fix = "y = numpy.array(x), a NumPy array with memory of its own"
-        raise _in_place(self, "setflags()", fix)
+    fill = _refused("fill(value)", "x = np.full_like(x, value)")
+    sort = _refused("sort()", "x = np.sort(x)")
+    partition = _refused("partition(kth)", "x = np.partition(x, kth)")
+    put = _refused("put(i, values)", "x = x.at[i].set(values), x.ravel() for flat indices")
+    itemset = _refused("itemset(i, value)", "x = x.at[i].set(value)")
+    resize = _refused("resize(shape)", "x = np.resize(x, shape)")
+    setfield = _refused("setfield(value, dtype)", "x = x.view(dtype).at[i].set(value)")
+    setflags = _refused("setflags()", "y = numpy.array(x), a NumPy array with memory of its own")
 
     def byteswap(self: B, inplace: bool = False) -> B:
         """Returns the elements with their bytes in the other order."""
@@ -319,23 +321,6 @@ def _without_derivative(x: Any) -> None:
     """Refuses a traced value that has a derivative, and whose bytes are asked for."""
     if not hasattr(x, "_data") and x.concrete and x.dtype.kind in INEXACT:
         x.__array__()
-
-
-# Assignments that tensors, which are not immutable, have in place of NumPy's methods.
-WRITES = {
-    "fill(value)": "x[...] = value",
-    "put(i, values)": "x[i] = values",
-    "itemset(i, value)": "x[i] = value",
-}
-
-
-def _in_place(x: Methods | AnyArray, call: str, fix: str) -> ImmutableArrayError:
-    if getattr(x, "mutable", False):
-        what = f"x.{call} is not among the methods of tensors that change them"
-        return failure(ImmutableArrayError, what, fix=WRITES.get(call, fix), number=None)
-    return failure(
-        ImmutableArrayError, f"x.{call} would change x, but arrays are immutable", fix=fix
-    )
 
 
 wrap_methods(Methods, "Array")

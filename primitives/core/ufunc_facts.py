@@ -35,13 +35,7 @@ FACTS = ("identity", "nargs", "nin", "nout", "ntypes", "signature", "types")
 def check_casting(
     name: str, known: list[ShapeDtype], dtype: DTypeLike | None, casting: Casting
 ) -> None:
-    """Checks that operands are cast no further than a rule of NumPy's allows.
-
-    Args:
-        name: the ufunc.
-        known: the operands' types.
-        dtype: in which it is to be computed; None for the usual one.
-        casting: the rule: ``no``, ``equiv``, ``safe``, ``same_kind`` or ``unsafe``.
+    """Checks that a ufunc casts operands no further than a rule of NumPy's allows.
 
     Raises:
         TypeError: an operand would be cast further.

@@ -44,6 +44,7 @@ class Collective(Primitive):
     """
 
     def __init__(self, name: str, along: Callable[..., tuple[Any, bool]], **declared: Any) -> None:
+        # Over an axis of another name every example does the same.
         super().__init__(name, batch=declared.pop("batch", batch_unchanged), **declared)
         self.along = along
 

@@ -38,7 +38,7 @@ def _first_operand(xp: ArrayModule, x: Buffer, *others: Buffer, **params: Any) -
 def batch_unchanged(
     primitive: Primitive, values: Sequence[Value], flags: Sequence[bool], params: dict[str, Any]
 ) -> Value:
-    """Batches what does the same to every example, by the same parameters."""
+    """Batches an operation that does the same to every example, by the same parameters."""
     return primitive.bind(values, params)
 
 

@@ -165,7 +165,7 @@ class Handle(Registration):
         self.hook = hook
         self._match = _matcher(match)
         self._thread = threading.get_ident()
-        self.sees_backward = _overrides(hook, "backward")
+        self.sees_backward = getattr(hook.backward, "__func__", None) is not Hook.backward
         self._before = slot.trace
         self._trace = HookTrace(self._before or RAW, self)
         super().__init__(hook)
@@ -264,10 +264,6 @@ def _matcher(match: Any) -> Callable[[str], bool]:
         return match  # type: ignore[no-any-return]
     names = frozenset(match)
     return names.__contains__
-
-
-def _overrides(hook: Hook, method: str) -> bool:
-    return getattr(getattr(hook, method), "__func__", None) is not getattr(Hook, method)
 
 
 class HookTrace(Trace):

@@ -205,11 +205,8 @@ def _frozen(argument: Any) -> Any:
     """Returns an argument that nobody can change any more."""
     if isinstance(argument, list | tuple):
         return tuple(map(_frozen, argument))
-    return tuple(argument.tolist()) if _is_row(argument) else argument
-
-
-def _is_row(argument: Any) -> bool:
-    return type(argument) is np.ndarray and argument.ndim == 1
+    is_row = type(argument) is np.ndarray and argument.ndim == 1
+    return tuple(argument.tolist()) if is_row else argument
 
 
 def _shares_memory(view: Any, base: Any) -> bool:

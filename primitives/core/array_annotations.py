@@ -46,34 +46,14 @@ class AnyArray(Protocol):
         """Returns the elements as a NumPy array."""
 
 
-class ArrayAttributes:
+class ArrayAttributes(AnyArray, Protocol):
     """Attributes of an array, for the classes that it is made of: their base for type checkers."""
 
     _data: Any
 
     @property
-    def shape(self) -> Shape:
-        """The length of every axis."""
-        raise NotImplementedError
-
-    @property
-    def dtype(self) -> DType:
-        """The type of the elements."""
-        raise NotImplementedError
-
-    @property
     def ndim(self) -> int:
         """The number of axes."""
-        raise NotImplementedError
-
-    @property
-    def device(self) -> str:
-        """The device's name."""
-        raise NotImplementedError
-
-    def describe(self) -> str:
-        """Returns dtype and shape."""
-        raise NotImplementedError
 
 
 class TracedArray(AnyArray, Protocol):

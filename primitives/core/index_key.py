@@ -334,17 +334,12 @@ def is_unknown_mask(index_key: Any) -> bool:
     return isinstance(index_key, Tracer)
 
 
-def _innermost(x: Any) -> Any:
-    """Returns the value behind tracers, as far as it is known."""
-    while isinstance(x, Tracer) and x.concrete:
-        x = x.value
-    return x
-
-
 def _known_mask(mask: Any) -> Any:
     if not isinstance(mask, Array):
         return mask
-    inner = _innermost(mask)
+    inner: Any = mask
+    while isinstance(inner, Tracer) and inner.concrete:
+        inner = inner.value
     if isinstance(inner, Tracer):
         raise failure(
             ConcretizationError,

@@ -131,7 +131,12 @@ class NumpyProtocols(ArrayAttributes):
         if copy is False and dtype not in (None, self._data.dtype):
             raise ValueError(f"a dtype of {dtype} asks for a copy, which copy=False forbids")
         if self.device != "cpu":
-            raise host_error(self)
+            raise failure(
+                DeviceError,
+                f"NumPy asked for the memory of {self.describe()}, which is on {self.device}",
+                fix='numpy.asarray(ft.to_device(x, "cpu")), or x.tolist()',
+                number=14,
+            )
         view = np.asarray(self._data, dtype)
         if copy or ("scipy.linalg" in sys.modules and is_overwriting(frame_at(1))):
             return view.copy()
@@ -243,16 +248,6 @@ class NumpyProtocols(ArrayAttributes):
         if is_tracer(self):
             raise AttributeError("a traced value has no memory")
         return self._data.__cuda_array_interface__
-
-
-def host_error(x: AnyArray | NumpyProtocols) -> DeviceError:
-    """Returns the error for an array on a GPU where NumPy wants its memory."""
-    return failure(
-        DeviceError,
-        f"NumPy asked for the memory of {x.describe()}, which is on {x.device}",
-        fix='numpy.asarray(ft.to_device(x, "cpu")), or x.tolist()',
-        number=14,
-    )
 
 
 def objects(tracer: Any) -> Buffer:

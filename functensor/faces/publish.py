@@ -29,12 +29,7 @@ def is_defined_here(value: Any) -> bool:
 
 
 def publish_name(namespace: dict[str, Any], name: str) -> Any:
-    """Returns the public form of one of a module's names, which the module has from then on.
-
-    Args:
-        namespace: what the module's ``globals()`` returns.
-        name: the name.
-    """
+    """Returns the public form of a name in a module's globals, which has it from then on."""
     value = namespace[name]
     module = namespace["__name__"]
     kind = value if isinstance(value, type) else type(value)
@@ -62,10 +57,7 @@ def publish_name(namespace: dict[str, Any], name: str) -> Any:
 def expose_class(kind: type, public: str, others: Collection[str]) -> None:
     """Wraps the methods of a class, with those that it has from bases which are not public.
 
-    Args:
-        kind: the class.
-        public: by what name it is called.
-        others: the names of public classes.
+    The class is called by its public name; ``others`` are the names of public classes.
     """
     for base in filter(is_defined_here, kind.__mro__[1:]):
         for key, value in list(vars(base).items()):
@@ -121,12 +113,9 @@ def is_alias(value: Any, name: str) -> bool:
 
 
 def no_such_name(namespace: dict[str, Any], name: str, reason: str = "") -> AttributeError:
-    """Returns the error for a name that a module does not have.
+    """Returns the error for a name that is not in a module's globals.
 
-    Args:
-        namespace: the module's ``globals()``.
-        name: the name.
-        reason: why there is none, or what to use in its place, where that is known.
+    It says why, or what to use in its place, where that is known.
     """
     module = namespace["__name__"]
     if not reason and not name.startswith("_"):

@@ -232,16 +232,9 @@ def cotangents_of(
     params: dict[str, Any],
     wanted: Sequence[bool],
 ) -> list[Any]:
-    """Returns the cotangents of all operands of one primitive, None where it has none.
+    """Returns the cotangents of all operands of a primitive, None for what has none.
 
-    That of an indexed operand may be a ``Scatter``.
-
-    Args:
-        primitive: the primitive.
-        g: its output's cotangent.
-        saved: its output and its operands.
-        params: its static parameters.
-        wanted: for every operand whether its cotangent is asked for.
+    Those that are not wanted are None too; that of an indexed operand may be a ``Scatter``.
     """
     operands = saved[1:]
     if primitive.pullback is not None:

@@ -100,8 +100,7 @@ def taken(
     """Returns a view that knows its base; the base knows it as long as others hold it.
 
     Args:
-        base: a tensor.
-        view: what was taken from it.
+        base, view: a tensor, and what was taken from it.
         seen: the base's buffer before that.
         take: takes the view of a tensor anew; None where it is indexed.
         key: what the base was indexed by.
@@ -132,7 +131,7 @@ def viewing(
     Args:
         method: returns a tensor with the elements of another, each once unless it broadcasts.
         recorded: whether gradients flow between the view and its base.
-        copies: whether the method copies what does not lie one after the other; a copy is no view.
+        copies: whether the method may copy; a copy is no view.
     """
 
     def view(self: Any, *args: Any, **options: Any) -> Any:
@@ -319,12 +318,7 @@ def catch_up(view: Any) -> None:
 
 
 def _take_anew(view: Any, node: Any) -> None:
-    """Gives a view the elements of its base, and their node if that of the base is another.
-
-    Args:
-        view: what has a source.
-        node: the view's node before.
-    """
+    """Gives a view the elements of its base, and a new node in place of its own if that changed."""
     base, take, key, recorded, seen = view._source[:5]
     now = base.node
     anew = recorded and now is not seen and not isinstance(node, LeafNode)

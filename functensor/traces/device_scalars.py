@@ -114,18 +114,10 @@ WAYS = {"process": watched, "process2": watched_pair}
 
 
 def watch_scalars(trace: type[Trace], *ways: str) -> None:
-    """Has a class of traces look at what meets, from when there is a second backend.
-
-    Args:
-        trace: the class.
-        ways: its methods that process primitives: ``process``, ``process2``.
-    """
+    """Has methods of a class of traces look at what meets, once there is a second backend."""
 
     def install(backend: Backend) -> None:
-        patch(
-            trace,
-            "numbers of devices",
-            lambda: {way: WAYS[way](getattr(trace, way)) for way in ways},
-        )
+        made = {way: WAYS[way](getattr(trace, way)) for way in ways}
+        patch(trace, "numbers of devices", lambda: made)
 
     when_registered(install)

@@ -44,11 +44,11 @@ def watch() -> None:
     Users' own code meets no such method before a library asks an array for its namespace, or a
     tensor enters a transformation.
     """
-    patch(
-        Array,
-        "augmented assignment",
-        lambda: {f"__{name}__": _augmented(symbol) for name, symbol in SYMBOLS.items()},
-    )
+    patch(Array, "augmented assignment", _augmented_methods)
+
+
+def _augmented_methods() -> dict[str, Any]:
+    return {f"__{name}__": _augmented(symbol) for name, symbol in SYMBOLS.items()}
 
 
 def _augmented(symbol: str) -> Callable[[Any, Any], Any]:

@@ -97,25 +97,15 @@ def checked_rules(rules: DeclaredRules) -> DeclaredRules:
 
 
 def letters_of_rules(rules: Any, operands: Iterable[int]) -> frozenset[str]:
-    """Returns the letters that are read by the rules of some operands.
-
-    Args:
-        rules: a sequence with a rule for each operand, or one rule for all.
-        operands: which ones.
-    """
+    """Returns the letters that are read by the rules of some operands, or by one rule for all."""
     wanted = [rules] if callable(rules) else [rules[i] for i in operands]
     return frozenset().union(*(_letters_of_rule(rule) for rule in wanted if not does_nothing(rule)))
 
 
 def compile_rule(rule: Callable[..., Any], index: int) -> RuleCall:
-    """Compiles a rule as it was written.
+    """Compiles a rule to ``call(g, saved, params)`` with ``saved = (ans, *operands)``.
 
-    Args:
-        rule: the function of ``g``, letters and, after a ``*``, static parameters.
-        index: the operand by which it derives, for rules that name ``i``.
-
-    Returns:
-        ``call(g, saved, params)`` with ``saved = (ans, *operands)``.
+    The index is that of the operand by which it derives, for rules that name ``i``.
     """
     if does_nothing(rule):
         return no_derivative
@@ -143,14 +133,7 @@ class _EveryOperand:
 
 
 def compile_rules(rules: DeclaredRules) -> Any:
-    """Compiles a primitive's rules.
-
-    Args:
-        rules: None, a sequence with a rule or None for each operand, or one rule for all.
-
-    Returns:
-        The calls, indexable by operand and iterable, or None.
-    """
+    """Compiles a primitive's rules: the calls can be indexed by operand and iterated over."""
     if rules is None:
         return None
     if callable(rules):
@@ -183,12 +166,8 @@ def keeper(needs: frozenset[str]) -> Callable[[Any, tuple[Any, ...]], tuple[Any,
 class Keepers(dict[int, Any]):
     """A table of functions that save what rules need, by the set of operands as bits.
 
-    An entry is made when it is first looked up; it is None where there is no derivative.
-
-    Args:
-        primitive: the ``Primitive`` whose rules they are.
-        keep: what the primitive declares to be saved, whichever operands it is for; by default
-            what the letters of the rules say.
+    An entry is made when it is first looked up; it is None where there is no derivative. It is
+    what the primitive declares to be saved, by default what the letters of its rules say.
     """
 
     def __init__(

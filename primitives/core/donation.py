@@ -64,16 +64,11 @@ for name in SPECIAL:
 
 
 def claimed(array: ArrayLike, buffers: list[Value], i: int, to: str) -> None:
-    """Takes the buffer of an operand for the one who calls, who may write into it.
+    """Takes the buffer of an operand for the caller, who may write into it.
 
-    A copy stands in for a buffer that others see too: views of the array, or a NumPy array of the
-    user's.
-
-    Args:
-        array: the operand.
-        buffers: the operands' buffers, in one of which it is or becomes the only reference.
-        i: its place there.
-        to: who takes it, for the message of those who use the array afterwards.
+    The list of the operands' buffers has it at a place, and is or becomes its only holder. A copy
+    stands in for a buffer that others see too: views of the array, or a NumPy array of the user's.
+    Messages about the array name who took its buffer.
     """
     count = references_in(buffers, i)
     buffer = buffers[i]
@@ -96,9 +91,7 @@ def claimed(array: ArrayLike, buffers: list[Value], i: int, to: str) -> None:
 def restored(array: ArrayLike, buffer: Buffer) -> None:
     """Gives a result its buffer back if it is an operand that was donated as another one as well.
 
-    Args:
-        array: the operand.
-        buffer: its buffer; who claimed it got a copy.
+    Whoever claimed the operand got a copy.
     """
     if type(array) is Array:
         held: Any = array._data

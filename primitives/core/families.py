@@ -314,11 +314,8 @@ class Reduction(Primitive):
 def selecting(name: str, neutral: Number | None, combine: str) -> Callable[..., Any]:
     """Returns what reduces the elements where a condition holds, from an initial value on.
 
-    Args:
-        name: the reduction.
-        neutral: what stands for the other elements; None where nothing can, so that there has to
-            be an initial value.
-        combine: the primitive of two operands that joins the initial value to the result.
+    A neutral number stands for the other elements; where there is none, there has to be an initial
+    value. The primitive ``combine`` joins that to the result.
     """
 
     def optional(

@@ -187,10 +187,8 @@ def batched_index_key(
 
     Args:
         index_key: the static part.
-        x: the array, or its shape, with its batch axis in front if ``x_batched``.
-        indices: the index arrays, with their batch axes in front where ``flags`` say so.
-        x_batched: whether the array is batched.
-        flags: whether each index array is batched.
+        x, x_batched: the array, or its shape, and whether it has a batch axis in front.
+        indices, flags: the index arrays, and whether each has a batch axis in front.
 
     Returns:
         The key and the index arrays of the batch, one example's layout, and the transposition

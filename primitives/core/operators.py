@@ -78,14 +78,8 @@ COMPARISON_OPERATORS = {"less", "less_equal", "greater", "greater_equal", "equal
 def by_its_class(other: Any, name: str, x: AnyArray, turned: bool = False) -> Any:
     """Returns what Python is told of an operand that is left to its own class.
 
-    Pandas turns down arrays of two axes that are not NumPy's, so that its operator is called here
-    with NumPy's array; every other class is asked by Python itself.
-
-    Args:
-        other: the operand.
-        name: the primitive of the operator.
-        x: the array.
-        turned: whether the array stands on the right.
+    Pandas turns down arrays of two axes that are not NumPy's. So its operator is called here with
+    NumPy's array, which stands on the right if ``turned``. Python itself asks every other class.
     """
     if not (is_of_pandas(other) and is_array(x)):
         return NotImplemented

@@ -97,10 +97,8 @@ def loop_of(
     """Returns the dtypes to which operands are cast, and that of the result.
 
     Args:
-        name: the ufunc.
-        known: the operands' types.
-        signatures: what was given as ``signature`` and as ``sig``: a text such as ``"dd->d"``, or a
-            tuple of dtypes, None for what is not fixed.
+        name, known: the ufunc, and the operands' types.
+        signatures: what was given as ``signature`` and as ``sig``; only one may be given.
         dtype: None; it cannot be given as well.
         casting: how far operands may be cast; None for ``same_kind``.
 

@@ -94,15 +94,13 @@ def call_with_options(
     signatures: tuple[LoopSignature, LoopSignature],
     places: tuple[Any, Any, Any],
 ) -> Array:
-    """Applies an elementwise primitive with the options that NumPy's ufuncs have.
+    """Applies a ``Unary`` or ``Binary`` with the options that NumPy's ufuncs have.
 
     Args:
-        primitive: a ``Unary`` or ``Binary``.
-        args: its operands.
-        out, where: refused, since nothing is written into an array.
+        primitive, args: the primitive and its operands.
+        out, where, order: refused, or without effect: nothing is written into an array.
         casting: which casts ``dtype`` may make of the operands, by default ``same_kind``.
         dtype: the result's dtype, in which it is computed; None for the usual one.
-        order: a layout in memory, of which arrays here have one.
         signatures: the dtypes by which NumPy's loop is chosen, under both names of that.
         places: ``axes``, ``axis`` and ``keepdims``, of products alone.
 

@@ -209,8 +209,7 @@ all_gather = Collective(
     linear=True,
     reference=lambda x, axis_name, axis, size: np.expand_dims(x, axis),
     samples=[
-        Sample((), axis_name=(), axis=0, size=1),
-        Sample((2, 3), axis_name=(), axis=1, size=1),
+        Sample((), axis_name=(), axis=0, size=1), Sample((2, 3), axis_name=(), axis=1, size=1),
         Sample((0, 3), axis_name=(), axis=2, size=1),
     ],
     dtypes="fdD",
@@ -246,8 +245,7 @@ psum_scatter = Collective(
     linear=True,
     reference=lambda x, axis_name, axis, size: np.squeeze(x, axis),
     samples=[
-        Sample((1,), axis_name=(), axis=0, size=1),
-        Sample((2, 1, 3), axis_name=(), axis=1, size=1),
+        Sample((1,), axis_name=(), axis=0, size=1), Sample((2, 1, 3), axis_name=(), axis=1, size=1),
         Sample((0, 1), axis_name=(), axis=1, size=1),
     ],
     dtypes="fdD",
@@ -284,10 +282,8 @@ ppermute = Collective(
     linear=True,
     reference=lambda x, axis_name, perm: x * len(perm),
     samples=[
-        Sample((2, 3), axis_name=(), perm=((0, 0),)),
-        Sample((2,), axis_name=(), perm=()),
-        Sample((), axis_name=(), perm=((0, 0),)),
-        Sample((0, 2), axis_name=(), perm=()),
+        Sample((2, 3), axis_name=(), perm=((0, 0),)), Sample((2,), axis_name=(), perm=()),
+        Sample((), axis_name=(), perm=((0, 0),)), Sample((0, 2), axis_name=(), perm=()),
     ],
     dtypes="fdD",
     doc="Returns the value of another example, zero if none; see `functensor.ppermute`.",

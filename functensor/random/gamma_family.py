@@ -1,7 +1,7 @@
 """The gamma distribution and what is made of gamma numbers, with derivatives by their parameters.
 
-A gamma number is accepted or rejected, so that what it is made of says nothing of its derivative.
-That follows from its distribution function P(a, x), implicitly: a number that keeps its
+A gamma number is accepted or rejected, so that the steps that draw it do not tell its derivative.
+The derivative follows from the distribution function P(a, x), implicitly: a number that keeps its
 probability moves by ``dx/da = -(dP/da) / (dP/dx)`` (Figurnov, Mohamed and Mnih, "Implicit
 reparameterization gradients", 2018). Everything is computed for the logarithm, in double precision,
 so that small parameters do not underflow.
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..backends.annotations import DTypeLike, Shape, ShapeLike
+from ..backends.annotations import DType, DTypeLike, Shape, ShapeLike
 from ..custom.rules import custom_jvp
 from ..numpy.creation import asarray
 from ..primitives.core.annotations import ArrayLike
@@ -86,6 +86,13 @@ def _moving_jvp(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> 
 # -- distributions
 
 
+def _in_doubles(
+    name: str, shape: ShapeLike | None, dtype: DTypeLike, *parameters: ArrayLike
+) -> tuple[DType, Shape, list[Array]]:
+    """Returns the result's dtype and shape, and the parameters in double precision."""
+    return real_dtype(dtype, name), *real_parameters(name, shape, np.float64, *parameters)
+
+
 def _loggamma_of_arrays(key: RandomKey, a: Array, shape: Shape) -> Array:
     """Returns logarithms in double precision, for a of that dtype."""
     a = ops.broadcast_to(a, shape)
@@ -113,8 +120,7 @@ def loggamma(
     >>> bool(random.loggamma(random.key(0), 1e-5) < -1000)
     True
     """
-    dtype = real_dtype(dtype, "loggamma")
-    shape, (a,) = real_parameters("loggamma", shape, np.float64, a)
+    dtype, shape, (a,) = _in_doubles("loggamma", shape, dtype, a)
     return ops.astype(_loggamma_of_arrays(key, a, shape), dtype)
 
 
@@ -145,8 +151,7 @@ def gamma(
     >>> bool(abs(slope - 1) < 0.02)
     True
     """
-    dtype = real_dtype(dtype, "gamma")
-    shape, (a,) = real_parameters("gamma", shape, np.float64, a)
+    dtype, shape, (a,) = _in_doubles("gamma", shape, dtype, a)
     return ops.astype(ops.exp(_loggamma_of_arrays(key, a, shape)), dtype)
 
 
@@ -173,8 +178,7 @@ def beta(
     >>> bool(abs(x.mean() - 0.4) < 0.01)
     True
     """
-    dtype = real_dtype(dtype, "beta")
-    shape, (a, b) = real_parameters("beta", shape, np.float64, a, b)
+    dtype, shape, (a, b) = _in_doubles("beta", shape, dtype, a, b)
     keys = split(key)
     first = _loggamma_of_arrays(ops.index(keys, 0), a, shape)
     second = _loggamma_of_arrays(ops.index(keys, 1), b, shape)
@@ -231,8 +235,7 @@ def chisquare(
     >>> bool((random.chisquare(random.key(0), 4.0, (100,)) > 0).all())
     True
     """
-    dtype = real_dtype(dtype, "chisquare")
-    shape, (df,) = real_parameters("chisquare", shape, np.float64, df)
+    dtype, shape, (df,) = _in_doubles("chisquare", shape, dtype, df)
     drawn = ops.exp(_loggamma_of_arrays(key, ops.multiply(df, 0.5), shape))
     return ops.astype(ops.multiply(drawn, 2.0), dtype)
 
@@ -259,8 +262,7 @@ def f(
     >>> bool((random.f(random.key(0), 4.0, 5.0, (100,)) > 0).all())
     True
     """
-    dtype = real_dtype(dtype, "f")
-    shape, given = real_parameters("f", shape, np.float64, dfnum, dfden)
+    dtype, shape, given = _in_doubles("f", shape, dtype, dfnum, dfden)
     keys = split(key)
     above, below = (
         ops.subtract(_loggamma_of_arrays(ops.index(keys, i), half, shape), ops.log(half))
@@ -287,8 +289,7 @@ def student_t(
     >>> random.student_t(random.key(0), 4.0, (2, 3)).shape
     (2, 3)
     """
-    dtype = real_dtype(dtype, "student_t")
-    shape, (df,) = real_parameters("student_t", shape, np.float64, df)
+    dtype, shape, (df,) = _in_doubles("student_t", shape, dtype, df)
     keys = split(key)
     # Of what is no number the logarithm is none either, without a warning.
     half = ops.multiply(ops.where(ops.greater(df, 0), df, np.nan), 0.5)

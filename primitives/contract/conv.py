@@ -35,6 +35,8 @@ __all__ = ["Geometry", "conv", "conv_input_grad", "conv_kernel_grad", "conv_tran
 
 # -- parameters and shapes
 
+LAYOUT = "x is laid out (batch, channels, *spatial), w (outputs, channels / groups, *kernel)"
+
 
 class Geometry(NamedTuple):
     """Tells the places of a kernel: stride, padding (before, after) and dilation of each axis."""
@@ -50,14 +52,18 @@ class Geometry(NamedTuple):
 
 
 def _resolved_geometry(
-    name: str, spatial: Shape, kernel: Shape, stride: ShapeLike, padding: PaddingLike,
-    dilation: ShapeLike, groups: int,
+    name: str,
+    spatial: Shape,
+    kernel: Shape,
+    stride: ShapeLike = 1,
+    padding: PaddingLike = 0,
+    dilation: ShapeLike = 1,
+    groups: int = 1,
 ) -> Geometry:
     rank = len(spatial)
     if len(kernel) != rank:
         raise misfit(
-            f"{name}: a kernel of {len(kernel)} spatial axes on {rank} spatial axes",
-            "x is laid out (batch, channels, *spatial), w (outputs, channels / groups, *kernel)",
+            f"{name}: a kernel of {len(kernel)} spatial axes on {rank} spatial axes", LAYOUT
         )
     strides = per_axis(name, "stride", stride, rank)
     dilations = per_axis(name, "dilation", dilation, rank)
@@ -77,10 +83,7 @@ def _channels_per_group(name: str, what: str, channels: int, groups: int) -> int
 
 def _check_equal(name: str, first: str, a: int | Shape, second: str, b: int | Shape) -> None:
     if a != b:
-        raise misfit(
-            f"{name}: {first} is {a}, {second} is {b}",
-            "x is laid out (batch, channels, *spatial), w (outputs, channels / groups, *kernel)",
-        )
+        raise misfit(f"{name}: {first} is {a}, {second} is {b}", LAYOUT)
 
 
 def _infer_conv(
@@ -195,13 +198,10 @@ def _prepared_conv(
     return (first, second), params
 
 
-def _geometry_of(
-    x_shape: Shape, w_shape: Shape, stride: ShapeLike, padding: PaddingLike,
-    dilation: ShapeLike, groups: int,
-) -> Geometry:
+def _geometry_of(x_shape: Shape, w_shape: Shape, *chosen: Any) -> Geometry:
     """Returns the geometry of ``conv``, once shapes are known to fit: kernels rely on it."""
     spatial, kernel = spatial_of("conv", x_shape), spatial_of("conv", w_shape)
-    geometry = _resolved_geometry("conv", spatial, kernel, stride, padding, dilation, groups)
+    geometry = _resolved_geometry("conv", spatial, kernel, *chosen)
     conv.infer(conv, ShapeDtype(x_shape, float), ShapeDtype(w_shape, float), geometry=geometry)
     return geometry
 
@@ -225,36 +225,22 @@ def _prepare_conv(
 
 
 def _prepare_input_grad(
-    g: ArrayLike,
-    w: ArrayLike,
-    *,
-    spatial: ShapeLike,
-    stride: ShapeLike = 1,
-    padding: PaddingLike = 0,
-    dilation: ShapeLike = 1,
-    groups: int = 1,
+    g: ArrayLike, w: ArrayLike, *, spatial: ShapeLike, **chosen: Any
 ) -> Prepared:
     name = "conv_input_grad"
     kernel = spatial_of(name, shape_of(w))
     spatial = per_axis(name, "spatial", spatial, len(spatial_of(name, shape_of(g))))
-    geometry = _resolved_geometry(name, spatial, kernel, stride, padding, dilation, groups)
+    geometry = _resolved_geometry(name, spatial, kernel, **chosen)
     return _prepared_conv(conv_input_grad, g, w, {"spatial": spatial, "geometry": geometry})
 
 
 def _prepare_kernel_grad(
-    x: ArrayLike,
-    g: ArrayLike,
-    *,
-    kernel: ShapeLike,
-    stride: ShapeLike = 1,
-    padding: PaddingLike = 0,
-    dilation: ShapeLike = 1,
-    groups: int = 1,
+    x: ArrayLike, g: ArrayLike, *, kernel: ShapeLike, **chosen: Any
 ) -> Prepared:
     name = "conv_kernel_grad"
     spatial = spatial_of(name, shape_of(x))
     kernel = per_axis(name, "kernel", kernel, len(spatial_of(name, shape_of(g))))
-    geometry = _resolved_geometry(name, spatial, kernel, stride, padding, dilation, groups)
+    geometry = _resolved_geometry(name, spatial, kernel, **chosen)
     return _prepared_conv(conv_kernel_grad, x, g, {"kernel": kernel, "geometry": geometry})
 
 

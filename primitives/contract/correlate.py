@@ -101,10 +101,7 @@ convolve_full = linear(
     dtypes="fdD",
     reference=_of_rows(np.convolve),
     samples=[
-        Sample((4,), (3,)),
-        Sample((2,), (5,)),
-        Sample((1,), (1,)),
-        Sample((2, 3), (2, 2)),
+        Sample((4,), (3,)), Sample((2,), (5,)), Sample((1,), (1,)), Sample((2, 3), (2, 2)),
         EMPTY_ROWS,
     ],
     doc="""Returns the convolution of sequences: ``out[k] = sum(x[i] * y[k - i])``, all of it.
@@ -131,12 +128,8 @@ correlate_valid = linear(
     dtypes="fdD",
     reference=_of_rows(lambda x, y: np.convolve(x, y[::-1], "valid")),
     samples=[
-        Sample((4,), (3,)),
-        Sample((5,), (2,)),
-        Sample((3,), (3,)),
-        Sample((2, 5), (2, 2)),
-        Sample((2, 5), (2, 4)),
-        EMPTY_ROWS,
+        Sample((4,), (3,)), Sample((5,), (2,)), Sample((3,), (3,)), Sample((2, 5), (2, 2)),
+        Sample((2, 5), (2, 4)), EMPTY_ROWS,
     ],
     doc="""Returns how sequences match at every shift: ``out[k] = sum(x[k + j] * y[j])``.
 

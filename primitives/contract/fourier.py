@@ -44,10 +44,6 @@ def _fftn(xp: ArrayModule, x: Buffer, *, axes: Axes, inverse: bool, norm: str) -
     return out
 
 
-def _infer_fft(primitive: Primitive, x: ShapeDtype, **params: Any) -> ShapeDtype:
-    return ShapeDtype(x.shape, complex_of(x.dtype))
-
-
 def _batch_fft(
     primitive: Primitive, values: Sequence[Value], flags: Sequence[bool], params: dict[str, Any]
 ) -> Array:
@@ -63,7 +59,7 @@ fft = linear(
     "fft",
     _fft_vjp,
     compute=_fftn,
-    infer=_infer_fft,
+    infer=lambda primitive, x, **params: ShapeDtype(x.shape, complex_of(x.dtype)),
     batch=_batch_fft,
     dtypes="fdD",
     reference=lambda x, *, inverse, **params: (np.fft.ifftn if inverse else np.fft.fftn)(
@@ -145,12 +141,9 @@ rfft = linear(
     dtypes="fd",
     reference=lambda x, *, axis, norm: np.fft.rfft(x, axis=axis, norm=norm),
     samples=[
-        Sample((5,), axis=0, norm="backward"),
-        Sample((4,), axis=0, norm="forward"),
-        Sample((1,), axis=0, norm="backward"),
-        Sample((2, 6), axis=1, norm="ortho"),
-        Sample((3, 2), axis=0, norm="backward"),
-        Sample((0, 3), axis=1, norm="backward"),
+        Sample((5,), axis=0, norm="backward"), Sample((4,), axis=0, norm="forward"),
+        Sample((1,), axis=0, norm="backward"), Sample((2, 6), axis=1, norm="ortho"),
+        Sample((3, 2), axis=0, norm="backward"), Sample((0, 3), axis=1, norm="backward"),
     ],
     doc="""Returns the first half of the discrete Fourier transform of real values.
 
@@ -173,12 +166,9 @@ irfft = linear(
     dtypes="fdD",
     reference=lambda x, *, n, axis, norm: np.fft.irfft(x, n, axis=axis, norm=norm),
     samples=[
-        Sample((3,), n=5, axis=0, norm="backward"),
-        Sample((3,), n=4, axis=0, norm="forward"),
-        Sample((1,), n=1, axis=0, norm="backward"),
-        Sample((2, 4), n=6, axis=1, norm="ortho"),
-        Sample((2, 2), n=3, axis=0, norm="backward"),
-        Sample((0, 2), n=3, axis=1, norm="backward"),
+        Sample((3,), n=5, axis=0, norm="backward"), Sample((3,), n=4, axis=0, norm="forward"),
+        Sample((1,), n=1, axis=0, norm="backward"), Sample((2, 4), n=6, axis=1, norm="ortho"),
+        Sample((2, 2), n=3, axis=0, norm="backward"), Sample((0, 2), n=3, axis=1, norm="backward"),
     ],
     doc="""Returns the real values of which an array is half the discrete Fourier transform.
 

@@ -135,8 +135,7 @@ linear_filter: Primitive = Primitive(
     reference=_filter_reference,
     dtypes="fdD",
     samples=[
-        Sample((3,), Operand((2,), POSITIVE), (5,)),
-        Sample((1,), Operand((4,), POSITIVE), (2,)),
+        Sample((3,), Operand((2,), POSITIVE), (5,)), Sample((1,), Operand((4,), POSITIVE), (2,)),
         Sample((2, 2), Operand((2, 1, 1), POSITIVE), (2, 3)),
         Sample((2,), Operand((2,), POSITIVE), (0, 3)),
         Sample((2,), Operand((2,), POSITIVE), (2, 0)),

@@ -117,12 +117,9 @@ banded_solve = of_matrices(
     jvp=(_banded_jvp_bands, lambda g, x, *, lower, upper: _solve_bands(x, g, lower, upper)),
     dtypes="fdD",
     samples=[
-        _banded_sample(1, 1, 4, (4, 2)),
-        _banded_sample(0, 2, 3, (3, 1), 2),
-        _banded_sample(2, 0, 3, (2, 3, 1)),
-        _banded_sample(2, 1, 2, (2, 1)),
-        _banded_sample(0, 0, 2, (2, 2)),
-        _banded_sample(1, 1, 0, (0, 2)),
+        _banded_sample(1, 1, 4, (4, 2)), _banded_sample(0, 2, 3, (3, 1), 2),
+        _banded_sample(2, 0, 3, (2, 3, 1)), _banded_sample(2, 1, 2, (2, 1)),
+        _banded_sample(0, 0, 2, (2, 2)), _banded_sample(1, 1, 0, (0, 2)),
     ],
     doc="Returns x with ``a @ x = b`` of matrices that are given by their diagonals.",
 )

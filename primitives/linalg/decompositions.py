@@ -372,10 +372,8 @@ svdvals = of_matrices(
     jvp=(_svdvals_jvp,),
     dtypes="fdD",
     samples=[
-        Sample(near(SPACED_DIAGONALS[3])),
-        Sample(near(np.eye(3, 2) * [6.0, 3.0], 2)),
-        Sample(near(np.eye(2, 3) * [[6.0], [3.0]])),
-        Sample((0, 2)),
+        Sample(near(SPACED_DIAGONALS[3])), Sample(near(np.eye(3, 2) * [6.0, 3.0], 2)),
+        Sample(near(np.eye(2, 3) * [[6.0], [3.0]])), Sample((0, 2)),
     ],
     doc="Returns singular values in falling order; the derivative of one that is 0 is 0.",
 )

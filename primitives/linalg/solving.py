@@ -44,12 +44,9 @@ solve = of_matrices(
     jvp=(lambda g, ans, x: -ops.solve(x, ops.matmul(g, ans)), lambda g, x: ops.solve(x, g)),
     dtypes="fdD",
     samples=[
-        Sample(near(EYE[3]), (3, 2)),
-        Sample(near(EYE[2], 2), (2, 1)),
-        Sample(near(EYE[2]), (2, 2, 3)),
-        Sample(near(EYE[2], 1), (3, 2, 1)),
-        Sample(near(EYE[2], 2, 1), (3, 2, 1)),
-        Sample(near(EYE[0]), (0, 2)),
+        Sample(near(EYE[3]), (3, 2)), Sample(near(EYE[2], 2), (2, 1)),
+        Sample(near(EYE[2]), (2, 2, 3)), Sample(near(EYE[2], 1), (3, 2, 1)),
+        Sample(near(EYE[2], 2, 1), (3, 2, 1)), Sample(near(EYE[0]), (0, 2)),
         Sample(near(EYE[2]), (2, 0)),
     ],
     doc="Returns x with ``a @ x = b``, for stacks of matrices a and b.",
@@ -65,8 +62,7 @@ inv = of_matrices(
     jvp=(lambda g, ans: -ops.matmul(ans, ops.matmul(g, ans)),),
     dtypes="fdD",
     samples=[
-        Sample(near(EYE[3]), strict=True),
-        Sample(near(EYE[2], 2), strict=False),
+        Sample(near(EYE[3]), strict=True), Sample(near(EYE[2], 2), strict=False),
         Sample(near(EYE[0]), strict=True),
     ],
     doc="Returns inverses; of singular matrices an error, or NaN where that is not ``strict``.",
@@ -109,8 +105,7 @@ pinv = of_matrices(
     jvp=(_pinv_jvp, lambda g: None),
     dtypes="fdD",
     samples=[
-        Sample((3, 2), near([[-1.0]])),
-        Sample((2, 2, 3), near([[-1.0]], 2)),
+        Sample((3, 2), near([[-1.0]])), Sample((2, 2, 3), near([[-1.0]], 2)),
         Sample((0, 2), near([[-1.0]])),
     ],
     doc="""Returns pseudo-inverses; singular values up to ``limit`` times the largest count as 0.

@@ -233,11 +233,8 @@ lu = of_matrices(
     jvp=(_lu_jvp,),
     dtypes="fdD",
     samples=[
-        Sample(near(PIVOTED[:3])),
-        Sample(near(PIVOTED[:2, :2], 2)),
-        Sample(near(PIVOTED[:3, :2])),
-        Sample(near(PIVOTED[:2])),
-        Sample((0, 2)),
+        Sample(near(PIVOTED[:3])), Sample(near(PIVOTED[:2, :2], 2)), Sample(near(PIVOTED[:3, :2])),
+        Sample(near(PIVOTED[:2])), Sample((0, 2)),
     ],
     doc="""Returns the factors of matrices with their rows permuted, and the pivots, packed.
 

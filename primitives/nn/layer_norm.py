@@ -22,9 +22,7 @@ from ..core.test_samples import Sample
 __all__ = ["affine_normalize", "affine_normalize_grad", "normalize", "normalize_grad"]
 
 
-def _infer_normalize(
-    primitive: Primitive, *operands: ShapeDtype, eps: float, center: bool
-) -> ShapeDtype:
+def _infer_normalize(primitive: Primitive, *operands: ShapeDtype, **params: Any) -> ShapeDtype:
     x = operands[-1]
     if not x.shape or any(other.shape != x.shape for other in operands):
         shapes = " and ".join(str(other.shape) for other in operands)
@@ -67,10 +65,8 @@ normalize = Primitive(
     jvp=(lambda t, x, *, eps, center: _normalize_grad(t, x, eps, center),),
     reference=_normalize_reference,
     samples=[
-        Sample((4,), eps=0.1, center=True),
-        Sample((3, 5), eps=1e-3, center=True),
-        Sample((2, 3, 4), eps=0.5, center=False),
-        Sample((0, 4), eps=0.1, center=True),
+        Sample((4,), eps=0.1, center=True), Sample((3, 5), eps=1e-3, center=True),
+        Sample((2, 3, 4), eps=0.5, center=False), Sample((0, 4), eps=0.1, center=True),
     ],
     doc="""Returns ``(x - mean(x)) / sqrt(var(x) + eps)`` over the last axis.
 
@@ -125,8 +121,7 @@ normalize_grad = Primitive(
     ),
     reference=_normalize_grad_reference,
     samples=[
-        Sample((4,), (4,), eps=0.1, center=True),
-        Sample((3, 5), (3, 5), eps=1e-3, center=False),
+        Sample((4,), (4,), eps=0.1, center=True), Sample((3, 5), (3, 5), eps=1e-3, center=False),
         Sample((2, 3, 4), (2, 3, 4), eps=0.5, center=True),
         Sample((0, 4), (0, 4), eps=0.1, center=True),
     ],
@@ -146,7 +141,7 @@ normalize_grad = Primitive(
 
 
 def _infer_affine(
-    primitive: Primitive, x: ShapeDtype, *affine: ShapeDtype, eps: float, center: bool
+    primitive: Primitive, x: ShapeDtype, *affine: ShapeDtype, **params: Any
 ) -> ShapeDtype:
     weight = affine[0]
     groups = len(weight.shape) - 1
@@ -157,22 +152,16 @@ def _infer_affine(
             f"{primitive.name}: weights of shape {shapes} for rows of shape {x.shape}",
             f"give one weight for each element of a row: shape {x.shape[-1:]}",
         )
-    own = _infer_normalize(primitive, x, eps=eps, center=center).dtype
+    own = _infer_normalize(primitive, x).dtype
     return ShapeDtype(x.shape, result_type(own, *(other.dtype for other in affine)))
 
 
 def _infer_affine_grad(
-    primitive: Primitive,
-    g: ShapeDtype,
-    x: ShapeDtype,
-    weight: ShapeDtype,
-    *,
-    eps: float,
-    center: bool,
-    bias: bool,
+    primitive: Primitive, g: ShapeDtype, *operands: ShapeDtype, bias: bool, **params: Any
 ) -> ShapeDtype:
-    out = _infer_affine(primitive, x, weight, eps=eps, center=center)
-    _infer_normalize(primitive, g, x, eps=eps, center=center)
+    x, weight = operands
+    out = _infer_affine(primitive, x, weight, **params)
+    _infer_normalize(primitive, g, x)
     groups, rows = _groups_and_rows(x.shape, weight.shape)
     return ShapeDtype((*groups, rows + 1 + bias, x.shape[-1]), out.dtype)
 
@@ -214,8 +203,7 @@ def _taken_apart(packed: Array, x: Array, weight: Array, bias: bool) -> list[Arr
 def _affine_pullback(g: Array, xs: Sequence[Array], *, eps: float, center: bool) -> list[Array]:
     x, weight, *bias = xs
     params = {"eps": eps, "center": center, "bias": bool(bias)}
-    packed = affine_normalize_grad.bind((g, x, weight), params)
-    return _taken_apart(packed, x, weight, bool(bias))
+    return _taken_apart(affine_normalize_grad.bind((g, x, weight), params), x, weight, bool(bias))
 
 
 def _affine_pushforward(
@@ -252,8 +240,7 @@ affine_normalize = Primitive(
     pushforward=_affine_pushforward,
     reference=_affine_reference,
     samples=[
-        Sample((4,), (4,), eps=0.1, center=True),
-        Sample((3, 5), (5,), (5,), eps=1e-3, center=True),
+        Sample((4,), (4,), eps=0.1, center=True), Sample((3, 5), (5,), (5,), eps=1e-3, center=True),
         Sample((2, 3, 4), (4,), eps=0.5, center=False),
         Sample((2, 3, 4), (2, 4), (2, 4), eps=0.5, center=True),
         Sample((0, 4), (4,), (4,), eps=0.1, center=True),

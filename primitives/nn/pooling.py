@@ -56,8 +56,8 @@ def _prepared(
     primitive: Primitive,
     xs: tuple[ArrayLike, ...],
     window: ShapeLike,
-    stride: ShapeLike | None,
-    padding: PaddingLike,
+    stride: ShapeLike | None = None,
+    padding: PaddingLike = 0,
     **params: Any,
 ) -> Prepared:
     """Returns operands and parameters, once shapes are known to fit: kernels rely on it.
@@ -120,33 +120,18 @@ def _prepare_max(
     return _prepared(max_pool, (x,), window, stride, padding)
 
 
-def _prepare_argmax(
-    x: ArrayLike, window: ShapeLike, *, stride: ShapeLike | None = None, padding: PaddingLike = 0
-) -> Prepared:
-    return _prepared(max_pool_argmax, (x,), window, stride, padding)
+def _prepare_argmax(x: ArrayLike, window: ShapeLike, **places: Any) -> Prepared:
+    return _prepared(max_pool_argmax, (x,), window, **places)
 
 
-def _prepare_take(
-    x: ArrayLike,
-    winner: ArrayLike,
-    *,
-    window: ShapeLike,
-    stride: ShapeLike | None = None,
-    padding: PaddingLike = 0,
-) -> Prepared:
-    return _prepared(pool_take, (x, winner), window, stride, padding)
+def _prepare_take(x: ArrayLike, winner: ArrayLike, **places: Any) -> Prepared:
+    return _prepared(pool_take, (x, winner), **places)
 
 
 def _prepare_scatter(
-    g: ArrayLike,
-    winner: ArrayLike,
-    *,
-    spatial: ShapeLike,
-    window: ShapeLike,
-    stride: ShapeLike | None = None,
-    padding: PaddingLike = 0,
+    g: ArrayLike, winner: ArrayLike, *, spatial: ShapeLike, **places: Any
 ) -> Prepared:
-    return _prepared(pool_scatter, (g, winner), window, stride, padding, spatial=spatial)
+    return _prepared(pool_scatter, (g, winner), spatial=spatial, **places)
 
 
 def _prepare_avg(
@@ -162,16 +147,10 @@ def _prepare_avg(
 
 
 def _prepare_avg_grad(
-    g: ArrayLike,
-    *,
-    spatial: ShapeLike,
-    window: ShapeLike,
-    stride: ShapeLike | None = None,
-    padding: PaddingLike = 0,
-    count_include_pad: bool = True,
+    g: ArrayLike, *, spatial: ShapeLike, count_include_pad: bool = True, **places: Any
 ) -> Prepared:
-    params = {"spatial": spatial, "count_include_pad": bool(count_include_pad)}
-    return _prepared(avg_pool_grad, (g,), window, stride, padding, **params)
+    include = bool(count_include_pad)
+    return _prepared(avg_pool_grad, (g,), spatial=spatial, count_include_pad=include, **places)
 
 
 def _agree(name: str, count: Shape, *values: ShapeDtype) -> None:
@@ -196,7 +175,7 @@ def _infer_down(primitive: Primitive, x: ShapeDtype, **params: Any) -> ShapeDtyp
 def _infer_take(
     primitive: Primitive, x: ShapeDtype, winner: ShapeDtype, *, windows: Windows
 ) -> ShapeDtype:
-    out = ShapeDtype((*x.shape[:2], *windows.places(primitive.name, x.shape[2:])), x.dtype)
+    out = _infer_down(primitive, x, windows=windows)
     _agree(primitive.name, out.shape[2:], out, winner)
     return out
 

@@ -66,11 +66,8 @@ def _drawing(name: str, creates: bool, where: str) -> Primitive:
         hosted=True,
         reference=_bits_reference,
         samples=[
-            _bits_sample((), (), 64),
-            _bits_sample((), (2, 3), 32),
-            _bits_sample((3,), (5,), 16),
-            _bits_sample((2, 2), (3, 0), 64),
-            _bits_sample((20,), (7,), 8),
+            _bits_sample((), (), 64), _bits_sample((), (2, 3), 32), _bits_sample((3,), (5,), 16),
+            _bits_sample((2, 2), (3, 0), 64), _bits_sample((20,), (7,), 8),
         ],
         doc=f"""Returns words of random bits by Philox4x64-10, {where}, for every key its own.
 {BITS_ARGUMENTS}""",

@@ -64,10 +64,8 @@ dropout = Primitive(
     reference=_dropout_reference,
     dtypes="fdD",
     samples=[
-        _dropout_sample((), (), 0.5),
-        _dropout_sample((), (3, 5), 0.25),
-        _dropout_sample((3,), (7,), 0.5),
-        _dropout_sample((2, 2), (3, 0), 0.5),
+        _dropout_sample((), (), 0.5), _dropout_sample((), (3, 5), 0.25),
+        _dropout_sample((3,), (7,), 0.5), _dropout_sample((2, 2), (3, 0), 0.5),
         _dropout_sample((2,), (), 0.75),
     ],
     doc="""Returns x with elements set to zero at random, for every key its own.

@@ -115,11 +115,8 @@ shift = along(
     compute=cumulative.shift,
     linear=True,
     samples=[
-        Sample((4,), by=1, axis=0),
-        Sample((4,), by=-4, axis=0),
-        Sample((2, 3), by=-1, axis=1),
-        Sample((3, 2, 2), by=2, axis=0),
-        Sample((2, 0), by=1, axis=0),
+        Sample((4,), by=1, axis=0), Sample((4,), by=-4, axis=0), Sample((2, 3), by=-1, axis=1),
+        Sample((3, 2, 2), by=2, axis=0), Sample((2, 0), by=1, axis=0),
     ],
     reference=_shift_reference,
     dtypes="fdD",

@@ -109,8 +109,7 @@ concatenate_primitive: Primitive = Primitive(
     dtypes="fdD",
     reference=lambda *xs, axis: np.concatenate(xs, axis),
     samples=[
-        Sample((2, 3), (4, 3), axis=0),
-        Sample((2, 1), (2, 0), (2, 3), axis=1),
+        Sample((2, 3), (4, 3), axis=0), Sample((2, 1), (2, 0), (2, 3), axis=1),
         Sample((0, 3), axis=0),
     ],
 )
@@ -126,8 +125,7 @@ stack_primitive: Primitive = Primitive(
     dtypes="fdD",
     reference=lambda *xs, axis: np.stack(xs, axis),
     samples=[
-        Sample((2, 3), (2, 3), (2, 3), axis=1),
-        Sample((), (), axis=0),
+        Sample((2, 3), (2, 3), (2, 3), axis=1), Sample((), (), axis=0),
         Sample((0, 3), (0, 3), axis=2),
     ],
 )

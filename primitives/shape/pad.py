@@ -89,8 +89,7 @@ pad_primitive: Primitive = Primitive(
     dtypes="fdD",
     reference=lambda x, value, *, pad_width: np.pad(x, pad_width, constant_values=value),
     samples=[
-        Sample((2, 3), (), pad_width=((1, 0), (0, 2))),
-        Sample((3,), (), pad_width=((0, 0),)),
+        Sample((2, 3), (), pad_width=((1, 0), (0, 2))), Sample((3,), (), pad_width=((0, 0),)),
         Sample((0, 3), (), pad_width=((2, 1), (0, 0))),
     ],
 )
@@ -299,22 +298,17 @@ def pad(array: ArrayLike, pad_width: Any, mode: Any = "constant", **kwargs: Any)
                 alone[axis] = (widths[axis][0], 0) if side == 0 else (0, widths[axis][1])
                 x = pad_primitive.bind((x, value), {"pad_width": tuple(alone)})
         return x
-    if option == "reflect_type":
-        if values not in ("even", "odd"):
-            raise ValueError(f"pad: reflect_type is 'even' or 'odd', not {values!r}")
-        if values == "odd":
-            for axis, ends in enumerate(widths):
-                if ends != (0, 0):
-                    x = _odd(x, axis, mode, ends)
-            return x
-    elif option:
-        pairs = _value_pairs(option, values, len(shape))
-        for axis, (ends, given) in enumerate(zip(widths, pairs, strict=True)):
-            if ends != (0, 0):
-                x = _padded_along(x, axis, mode, ends, given)
-        return x
-    for axis, ends in enumerate(widths):
-        if ends != (0, 0):
-            places = np.pad(np.arange(shape[axis]), ends, mode=mode)
-            x = ops.take(x, places, axis)
+    if option == "reflect_type" and values not in ("even", "odd"):
+        raise ValueError(f"pad: reflect_type is 'even' or 'odd', not {values!r}")
+    computed = option not in ("", "reflect_type")
+    pairs = _value_pairs(option, values, len(shape)) if computed else [(None, None)] * len(shape)
+    for axis, (ends, given) in enumerate(zip(widths, pairs, strict=True)):
+        if ends == (0, 0):
+            continue
+        if computed:
+            x = _padded_along(x, axis, mode, ends, given)
+        elif values == "odd":
+            x = _odd(x, axis, mode, ends)
+        else:
+            x = ops.take(x, np.pad(np.arange(shape[axis]), ends, mode=mode), axis)
     return x

@@ -93,9 +93,7 @@ reshape = structural(
     shape=lambda x_shape, *, shape: shape,
     shift=lambda size, *, shape: {"shape": (size, *shape)},
     samples=[
-        Sample((2, 3), shape=(3, 2)),
-        Sample((), shape=(1, 1)),
-        Sample((0, 3), shape=(3, 0)),
+        Sample((2, 3), shape=(3, 2)), Sample((), shape=(1, 1)), Sample((0, 3), shape=(3, 0)),
         Sample((1,), shape=()),
     ],
     doc="""Returns the elements in another shape.
@@ -193,9 +191,7 @@ broadcast_to = structural(
     batch=_batch_broadcast,
     broadcasts=True,
     samples=[
-        Sample((1, 3), shape=(2, 3)),
-        Sample((), shape=(2,)),
-        Sample((3,), shape=(2, 0, 3)),
+        Sample((1, 3), shape=(2, 3)), Sample((), shape=(2,)), Sample((3,), shape=(2, 0, 3)),
         Sample((3, 1), shape=(2, 3, 4)),
     ],
     doc="""Returns an array repeated, without a copy where it is large, to a shape.
@@ -233,9 +229,7 @@ flip = structural(
     shape=lambda x_shape, *, axis: x_shape,
     shift=lambda size, *, axis: {"axis": tuple(a + 1 for a in axis)},
     samples=[
-        Sample((2, 3), axis=(1,)),
-        Sample((2, 3, 4), axis=(0, 2)),
-        Sample((0, 3), axis=(0, 1)),
+        Sample((2, 3), axis=(1,)), Sample((2, 3, 4), axis=(0, 2)), Sample((0, 3), axis=(0, 1)),
     ],
     doc="""Returns an array with its elements in reverse order along axes.
 
@@ -322,10 +316,8 @@ roll = structural(
     shape=lambda x_shape, *, shift, axis: x_shape,
     batch=_batch_roll,
     samples=[
-        Sample((2, 3), shift=(1,), axis=None),
-        Sample((2, 3), shift=(-1,), axis=(1,)),
-        Sample((3, 2, 4), shift=(2, 5), axis=(0, 2)),
-        Sample((0, 3), shift=(1,), axis=(0,)),
+        Sample((2, 3), shift=(1,), axis=None), Sample((2, 3), shift=(-1,), axis=(1,)),
+        Sample((3, 2, 4), shift=(2, 5), axis=(0, 2)), Sample((0, 3), shift=(1,), axis=(0,)),
     ],
     doc="""Returns an array with its elements moved along axes, the last ones to the front.
 

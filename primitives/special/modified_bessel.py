@@ -12,7 +12,6 @@ from ...backends.restoring import errstate
 from ..core.annotations import operations as ops
 from ..core.array import Array
 from ..core.families import elementwise
-from ..core.test_samples import REAL
 
 __all__ = ["modified_bessel"]
 
@@ -73,7 +72,6 @@ modified_bessel = elementwise(
     prepare=lambda x, *, order: ((x,), {"order": int(order)}),
     compute=_compute_modified_bessel,
     params=({"order": 0}, {"order": 1}, {"order": 3}),
-    domains=REAL,
     reference=lambda x, *, order: extra("scipy.special", "scipy").iv(order, x),
     doc="Returns the modified Bessel function of the first kind of an integer order.",
     options={"order": "the order, an integer from 0 up."},

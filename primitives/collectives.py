@@ -128,15 +128,13 @@ def _sum_of_examples(x: Value, batched: bool, size: int) -> Array:
 psum = Collective(
     "psum",
     _along_sum,
-    compute=_alone("psum"),
-    infer=infer_like_first,
+    compute=_alone("psum"), infer=infer_like_first,
     # Seen over the whole batch, the sum goes to every example, and back comes the sum of what
     # all of them send.
     vjp=(lambda g, *, axis_name: ops.psum(g, axis_name=axis_name),),
     linear=True,
     reference=lambda x, axis_name: x,
-    samples=_collective_samples(REAL),
-    dtypes="fdD",
+    samples=_collective_samples(REAL), dtypes="fdD",
     doc="Returns the sum over the examples of named axes; `functensor.psum` is its public form.",
 )
 
@@ -157,8 +155,7 @@ def _collective_extremum(name: str, reduction: str, adjective: str) -> Collectiv
     return Collective(
         name,
         along,
-        compute=_alone(name),
-        infer=infer_like_first,
+        compute=_alone(name), infer=infer_like_first,
         vjp=(
             lambda g, x, ans, *, axis_name: _tied_share(
                 ops.psum(g, axis_name=axis_name), x, ans, axis_name
@@ -199,8 +196,7 @@ all_gather = Collective(
     compute=lambda xp, x, *, axis_name, axis, size: xp.expand_dims(
         _alone("all_gather")(xp, x, axis_name=axis_name), axis
     ),
-    infer=_infer_gather,
-    batch=batch_along,
+    infer=_infer_gather, batch=batch_along,
     vjp=(
         lambda g, *, axis_name, axis, size: ops.psum_scatter(
             g, axis_name=axis_name, axis=axis, size=size
@@ -235,8 +231,7 @@ psum_scatter = Collective(
     compute=lambda xp, x, *, axis_name, axis, size: xp.squeeze(
         _alone("psum_scatter")(xp, x, axis_name=axis_name), axis
     )[()],
-    infer=_infer_psum_scatter,
-    batch=batch_along,
+    infer=_infer_psum_scatter, batch=batch_along,
     vjp=(
         lambda g, *, axis_name, axis, size: ops.all_gather(
             g, axis_name=axis_name, axis=axis, size=size
@@ -301,9 +296,7 @@ def _along_index(x: Value, batched: bool, size: int, params: Params) -> tuple[Ar
 axis_index = Collective(
     "axis_index",
     _along_index,
-    compute=_alone("axis_index"),
-    infer=infer_like_first,
-    constant=True,
+    compute=_alone("axis_index"), infer=infer_like_first, constant=True,
     reference=lambda x, axis_name: x,
     samples=_collective_samples(INTEGER),
     doc="Adds the example's position along a named axis; see `functensor.axis_index`.",

@@ -22,14 +22,11 @@ def _move(xp: ArrayModule, x: Buffer, *, device: str) -> Buffer:
 to_device = Primitive(
     "to_device",
     prepare=lambda x, device: ((x,), {"device": resolved(device)[1]}),
-    compute=_move,
-    infer=infer_like_first,
-    batch=batch_filled,
+    compute=_move, infer=infer_like_first, batch=batch_filled,
     # Only the device is kept, to which the cotangent goes back.
     keep=lambda ans, xs: (None, device_of(xs[0])),
     vjp=(lambda g, x, *, device: ops.to_device(g, x),),
-    linear=True,
-    dtypes="fdD",
+    linear=True, dtypes="fdD",
     reference=lambda x, device: x,
     samples=[Sample((), device="cpu"), Sample((2, 3), device="cpu"), Sample((0, 2), device="cpu")],
     doc="""Returns an array with the same values on a device.

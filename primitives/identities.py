@@ -45,9 +45,7 @@ def batch_unchanged(
 checkpoint_name = Primitive(
     "checkpoint_name",
     prepare=lambda x, name: ((x,), {"name": name}),
-    compute=_first_operand,
-    infer=infer_like_first,
-    batch=batch_unchanged,
+    compute=_first_operand, infer=infer_like_first, batch=batch_unchanged,
     vjp=(lambda g: g,),
     # The tangent is another value, which nobody has named.
     jvp=(lambda g: g,),
@@ -63,9 +61,7 @@ checkpoint_name = Primitive(
 optimization_barrier = Primitive(
     "optimization_barrier",
     prepare=lambda x, *others: ((x, *others), {}),
-    compute=_first_operand,
-    infer=infer_like_first,
-    batch=batch_filled,
+    compute=_first_operand, infer=infer_like_first, batch=batch_filled,
     vjp=lambda g, i: None if i else g,
     jvp=lambda g, i: None if i else g,
     dtypes="fdD",

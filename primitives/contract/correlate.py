@@ -95,10 +95,7 @@ convolve_full = linear(
     "convolve_full",
     lambda g, y: ops.correlate_valid(g, y),
     lambda g, x: ops.correlate_valid(g, x),
-    compute=_full,
-    infer=_infer_sequences,
-    batch=batch_filled,
-    dtypes="fdD",
+    compute=_full, infer=_infer_sequences, batch=batch_filled, dtypes="fdD",
     reference=_of_rows(np.convolve),
     samples=[
         Sample((4,), (3,)), Sample((2,), (5,)), Sample((1,), (1,)), Sample((2, 3), (2, 2)),
@@ -122,10 +119,7 @@ correlate_valid = linear(
     "correlate_valid",
     lambda g, y: ops.convolve_full(g, y),
     lambda g, x: ops.correlate_valid(x, g),
-    compute=_valid,
-    infer=_infer_sequences,
-    batch=batch_filled,
-    dtypes="fdD",
+    compute=_valid, infer=_infer_sequences, batch=batch_filled, dtypes="fdD",
     reference=_of_rows(lambda x, y: np.convolve(x, y[::-1], "valid")),
     samples=[
         Sample((4,), (3,)), Sample((5,), (2,)), Sample((3,), (3,)), Sample((2, 5), (2, 2)),

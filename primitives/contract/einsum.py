@@ -252,13 +252,8 @@ class _EinsumKeepers(Keepers):
 
 einsum = Primitive(
     "einsum",
-    compute=compute,
-    prepare=_einsum_arguments,
-    infer=_infer_einsum,
-    batch=_batch_einsum,
-    vjp=_einsum_vjp,
-    linear=True,
-    dtypes="fdD",
+    compute=compute, prepare=_einsum_arguments, infer=_infer_einsum, batch=_batch_einsum,
+    vjp=_einsum_vjp, linear=True, dtypes="fdD",
     reference=lambda *xs, subscripts: np.einsum(subscripts, *xs),
     samples=[
         Sample((2, 3), (3, 4), subscripts="ij,jk->ik"),

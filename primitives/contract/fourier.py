@@ -60,8 +60,7 @@ fft = linear(
     _fft_vjp,
     compute=_fftn,
     infer=lambda primitive, x, **params: ShapeDtype(x.shape, complex_of(x.dtype)),
-    batch=_batch_fft,
-    dtypes="fdD",
+    batch=_batch_fft, dtypes="fdD",
     reference=lambda x, *, inverse, **params: (np.fft.ifftn if inverse else np.fft.fftn)(
         x, **params
     ),
@@ -135,10 +134,7 @@ def _irfft_vjp(g: Array, *, n: int, axis: int, norm: str) -> Array:
 rfft = linear(
     "rfft",
     _rfft_vjp,
-    compute=_rfft,
-    infer=_infer_rfft,
-    batch=batch_along,
-    dtypes="fd",
+    compute=_rfft, infer=_infer_rfft, batch=batch_along, dtypes="fd",
     reference=lambda x, *, axis, norm: np.fft.rfft(x, axis=axis, norm=norm),
     samples=[
         Sample((5,), axis=0, norm="backward"), Sample((4,), axis=0, norm="forward"),
@@ -160,10 +156,7 @@ rfft = linear(
 irfft = linear(
     "irfft",
     _irfft_vjp,
-    compute=_irfft,
-    infer=_infer_irfft,
-    batch=batch_along,
-    dtypes="fdD",
+    compute=_irfft, infer=_infer_irfft, batch=batch_along, dtypes="fdD",
     reference=lambda x, *, n, axis, norm: np.fft.irfft(x, n, axis=axis, norm=norm),
     samples=[
         Sample((3,), n=5, axis=0, norm="backward"), Sample((3,), n=4, axis=0, norm="forward"),

@@ -120,10 +120,7 @@ def _filter_reference(b: Buffer, a: Buffer, x: Buffer) -> Buffer:
 
 linear_filter: Primitive = Primitive(
     "linear_filter",
-    family="filtering",
-    compute=_filtered,
-    infer=_infer_filter,
-    batch=batch_elementwise,
+    family="filtering", compute=_filtered, infer=_infer_filter, batch=batch_elementwise,
     broadcasts=True,
     vjp=(_filter_vjp_numerator, _filter_vjp_denominator, _filter_vjp_sequences),
     jvp=(
@@ -132,8 +129,7 @@ linear_filter: Primitive = Primitive(
         lambda g, ans, y: -linear_filter.bind((g, y, ans), {}),
         lambda g, x, y: linear_filter.bind((x, y, g), {}),
     ),
-    reference=_filter_reference,
-    dtypes="fdD",
+    reference=_filter_reference, dtypes="fdD",
     samples=[
         Sample((3,), Operand((2,), POSITIVE), (5,)), Sample((1,), Operand((4,), POSITIVE), (2,)),
         Sample((2, 2), Operand((2, 1, 1), POSITIVE), (2, 3)),

@@ -142,13 +142,8 @@ def _matmul_vjp_y(g: Array, x: Array, y_shape: Shape) -> Array:
 
 matmul = Binary(
     "matmul",
-    compute=_multiply_matrices,
-    infer=_infer_matmul,
-    batch=_batch_matmul,
-    vjp=(_matmul_vjp_x, _matmul_vjp_y),
-    linear=True,
-    broadcasts=True,
-    dtypes="fdD",
+    compute=_multiply_matrices, infer=_infer_matmul, batch=_batch_matmul,
+    vjp=(_matmul_vjp_x, _matmul_vjp_y), linear=True, broadcasts=True, dtypes="fdD",
     samples=[
         Sample((2, 3), (3, 4)), Sample((3,), (3,)), Sample((3,), (3, 4)), Sample((2, 3), (3,)),
         Sample((2, 5, 3), (3, 4)), Sample((2, 5, 3), (3,)), Sample((5, 3), (2, 3, 4)),

@@ -122,8 +122,7 @@ angle = elementwise(
     compute=lambda xp, x, *, deg: xp.angle(x, deg),
     params=({"deg": False}, {"deg": True}),
     # Away from the negative real axis, where the angle jumps.
-    domains=POSITIVE,
-    dtypes="fdD",
+    domains=POSITIVE, dtypes="fdD",
     doc="Returns the angle of a complex number, counterclockwise from the positive real axis.",
     options={"deg": "whether in degrees rather than radians."},
     arguments={"z": "an array of any shape, or a number."},

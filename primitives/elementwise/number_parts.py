@@ -116,8 +116,7 @@ def _batch_view(
 bytes_as = Primitive(
     "bytes_as",
     compute=lambda xp, x, *, dtype: xp.ascontiguousarray(x).reshape(x.shape).view(dtype),
-    infer=_infer_view,
-    batch=_batch_view,
+    infer=_infer_view, batch=_batch_view,
     reference=lambda x, *, dtype: np.ascontiguousarray(x).reshape(np.shape(x)).view(dtype),
     samples=[
         Sample(Operand((2, 3), INTEGER), dtype=np.dtype("uint8")),
@@ -141,6 +140,5 @@ bytes_swapped = Primitive(
     infer=lambda primitive, x: ShapeDtype(x.shape, x.dtype),
     batch=batch_unchanged,
     reference=lambda x: np.asarray(x).byteswap(),
-    samples=[Sample(Operand((2, 3), INTEGER)), Sample(Operand((0, 2), INTEGER))],
-    dtypes="d",
+    samples=[Sample(Operand((2, 3), INTEGER)), Sample(Operand((0, 2), INTEGER))], dtypes="d",
 )

@@ -110,9 +110,7 @@ def _banded_sample(lower: int, upper: int, n: int, rhs: Shape, *stack: int) -> S
 banded_solve = of_matrices(
     "banded_solve",
     lambda bands, b, **params: (b[0], b[1]),
-    square=False,
-    compute=_banded_solve,
-    reference=_banded_reference,
+    square=False, compute=_banded_solve, reference=_banded_reference,
     pullback=_banded_pullback,
     jvp=(_banded_jvp_bands, lambda g, x, *, lower, upper: _solve_bands(x, g, lower, upper)),
     dtypes="fdD",

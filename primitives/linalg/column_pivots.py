@@ -49,11 +49,8 @@ qr_pivots = of_matrices(
     "qr_pivots",
     lambda a: (a[1],),
     dtype=lambda dtype: np.dtype(np.int32),
-    square=False,
-    compute=_pivots,
-    constant=True,
+    square=False, compute=_pivots, constant=True,
     reference=np.vectorize(_pivots_reference, otypes=[np.int32], signature="(m,n)->(n)"),
-    dtypes="fdD",
-    samples=[Sample((3, 3)), Sample((2, 4, 2)), Sample((0, 2))],
+    dtypes="fdD", samples=[Sample((3, 3)), Sample((2, 4, 2)), Sample((0, 2))],
     doc="Returns the order of columns in which QR with pivoting takes them.",
 )

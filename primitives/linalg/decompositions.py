@@ -99,9 +99,7 @@ eigh = of_matrices(
     "eigh",
     lambda a: (a[0] + a[0] * a[0],),
     compute=_eigh,
-    vjp=(_eigh_vjp,),
-    jvp=(_eigh_jvp,),
-    samples=SPACED_SAMPLES,
+    vjp=(_eigh_vjp,), jvp=(_eigh_jvp,), samples=SPACED_SAMPLES,
     doc="Returns the eigenvalues of Hermitian parts in rising order, and the vectors, packed.",
 )
 
@@ -126,10 +124,7 @@ eigvalsh = of_matrices(
     lambda a: (a[0],),
     dtype=real_of,
     compute=lambda xp, a: xp.linalg.eigvalsh(_symmetric(xp, a)),
-    vjp=(_eigvalsh_vjp,),
-    jvp=(_eigvalsh_jvp,),
-    dtypes="fdD",
-    samples=SPACED_SAMPLES,
+    vjp=(_eigvalsh_vjp,), jvp=(_eigvalsh_jvp,), dtypes="fdD", samples=SPACED_SAMPLES,
     doc="Returns the eigenvalues of Hermitian parts in rising order.",
 )
 
@@ -179,11 +174,8 @@ def _eig_vjp(g: Array, ans: Array, x: Array) -> Array:
 eig = of_matrices(
     "eig",
     lambda a: (a[0] + a[0] * a[0],),
-    dtype=complex_of,
-    compute=_eig,
-    vjp=(_eig_vjp,),
-    jvp=(_eig_jvp,),
-    dtypes="fdD",
+    dtype=complex_of, compute=_eig,
+    vjp=(_eig_vjp,), jvp=(_eig_jvp,), dtypes="fdD",
     samples=[SPACED_SAMPLES[0], Sample(near([[0.0, 3.0], [-5.0, 0.0]], 2)), SPACED_SAMPLES[2]],
     doc="""Returns eigenvalues and eigenvectors of any square matrices, packed; always complex.
 
@@ -208,9 +200,7 @@ eigvals = of_matrices(
     lambda a: (a[0],),
     dtype=complex_of,
     compute=lambda xp, a: xp.linalg.eigvals(a).astype(complex_of(a.dtype)),
-    vjp=(_eigvals_vjp,),
-    jvp=(_eigvals_jvp,),
-    dtypes="fdD",
+    vjp=(_eigvals_vjp,), jvp=(_eigvals_jvp,), dtypes="fdD",
     samples=[SPACED_SAMPLES[0], Sample(near([[0.0, 3.0], [-5.0, 0.0]], 2)), SPACED_SAMPLES[2]],
     doc="Returns the eigenvalues of any square matrices; always complex.",
 )
@@ -331,10 +321,8 @@ def _svd_vjp(g: Array, ans: Array, x: Array, *, full_matrices: bool) -> Array:
 svd = of_matrices(
     "svd",
     lambda a, full_matrices: (sum(int(np.prod(shape)) for shape in svd_shapes(a, full_matrices)),),
-    square=False,
-    compute=_svd,
-    vjp=(_svd_vjp,),
-    jvp=(_svd_jvp,),
+    square=False, compute=_svd,
+    vjp=(_svd_vjp,), jvp=(_svd_jvp,),
     samples=[
         Sample(near(SPACED_DIAGONALS[3]), full_matrices=True),
         Sample(near(np.eye(3, 2) * [6.0, 3.0], 2), full_matrices=False),
@@ -365,12 +353,9 @@ def _svdvals_vjp(g: Array, x: Array) -> Array:
 svdvals = of_matrices(
     "svdvals",
     lambda a: (min(a),),
-    dtype=real_of,
-    square=False,
+    dtype=real_of, square=False,
     compute=lambda xp, a: xp.linalg.svd(a, compute_uv=False),
-    vjp=(_svdvals_vjp,),
-    jvp=(_svdvals_jvp,),
-    dtypes="fdD",
+    vjp=(_svdvals_vjp,), jvp=(_svdvals_jvp,), dtypes="fdD",
     samples=[
         Sample(near(SPACED_DIAGONALS[3])), Sample(near(np.eye(3, 2) * [6.0, 3.0], 2)),
         Sample(near(np.eye(2, 3) * [[6.0], [3.0]])), Sample((0, 2)),
@@ -444,11 +429,8 @@ def _qr_vjp(g: Array, ans: Array, x: Array, *, mode: str) -> Array:
 qr = of_matrices(
     "qr",
     lambda a, mode: (sum(p * q for p, q in qr_shapes(a, mode)),),
-    square=False,
-    compute=_qr,
-    vjp=(_qr_vjp,),
-    jvp=(_qr_jvp,),
-    dtypes="fdD",
+    square=False, compute=_qr,
+    vjp=(_qr_vjp,), jvp=(_qr_jvp,), dtypes="fdD",
     samples=[
         Sample(near(SPACED_DIAGONALS[3]), mode="reduced"),
         Sample(near(np.eye(3, 2) * 3.0, 2), mode="reduced"),

@@ -46,12 +46,10 @@ def along_block(function: Callable[[Array], Array], x: Array, direction: Array) 
 expm = of_matrices(
     "expm",
     lambda a: a,
-    compute=linalg.expm,
-    reference="scipy.linalg.expm",
+    compute=linalg.expm, reference="scipy.linalg.expm",
     vjp=(lambda g, x: along_block(ops.expm, x.mT, g),),
     jvp=(lambda g, x: along_block(ops.expm, x, g),),
-    dtypes="fdD",
-    samples=[Sample((3, 3)), Sample((2, 2, 2)), Sample((0, 0))],
+    dtypes="fdD", samples=[Sample((3, 3)), Sample((2, 2, 2)), Sample((0, 0))],
     doc="Returns the exponentials of matrices.",
 )
 
@@ -77,8 +75,7 @@ logm = of_matrices(
     reference=_scipy_for_each("logm"),
     vjp=(lambda g, x: along_block(ops.logm, x.mT, g),),
     jvp=(lambda g, x: along_block(ops.logm, x, g),),
-    dtypes="fdD",
-    samples=PRINCIPAL_SAMPLES,
+    dtypes="fdD", samples=PRINCIPAL_SAMPLES,
     doc="Returns the principal logarithms of matrices.",
 )
 
@@ -112,8 +109,7 @@ def _sylvester_reference(a: Buffer, b: Buffer, q: Buffer) -> Buffer:
 solve_sylvester = of_matrices(
     "solve_sylvester",
     lambda a, b, q: q,
-    compute=_sylvester,
-    reference=_sylvester_reference,
+    compute=_sylvester, reference=_sylvester_reference,
     pullback=_sylvester_pullback,
     jvp=(
         lambda g, ans, x, y: -ops.solve_sylvester(x, y, ops.matmul(g, ans)),
@@ -136,8 +132,7 @@ sqrtm = of_matrices(
     reference=_scipy_for_each("sqrtm"),
     vjp=(lambda g, ans: ops.solve_sylvester(ans.mT, ans.mT, g),),
     jvp=(lambda g, ans: ops.solve_sylvester(ans, ans, g),),
-    dtypes="fdD",
-    samples=PRINCIPAL_SAMPLES,
+    dtypes="fdD", samples=PRINCIPAL_SAMPLES,
     doc="""Returns the principal square roots of matrices.
 
     The derivative t of the root r solves ``r t + t r = g``: N. Higham, "Functions of Matrices",

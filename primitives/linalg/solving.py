@@ -38,8 +38,7 @@ def _solve_pullback(g: Array, ans: Array, x: Array) -> tuple[Array, Array]:
 solve = of_matrices(
     "solve",
     lambda a, b: (a[1], b[1]),
-    compute=linalg.solve,
-    reference=np.linalg.solve,
+    compute=linalg.solve, reference=np.linalg.solve,
     pullback=_solve_pullback,
     jvp=(lambda g, ans, x: -ops.solve(x, ops.matmul(g, ans)), lambda g, x: ops.solve(x, g)),
     dtypes="fdD",
@@ -98,8 +97,7 @@ def _pinv_vjp(g: Array, ans: Array, x: Array) -> Array:
 pinv = of_matrices(
     "pinv",
     lambda a, limit: a[::-1],
-    square=False,
-    compute=linalg.pseudo_inverse,
+    square=False, compute=linalg.pseudo_inverse,
     reference=lambda a, limit: np.linalg.pinv(a, limit.real.min()),
     vjp=(_pinv_vjp, lambda g: None),
     jvp=(_pinv_jvp, lambda g: None),
@@ -129,9 +127,7 @@ cofactors = of_matrices(
     lambda a, *directions: a,
     compute=linalg.cofactors,
     reference=lambda a, *directions: _cofactors_reference(a, *directions),
-    vjp=_cofactors_rule,
-    jvp=_cofactors_rule,
-    dtypes="fdD",
+    vjp=_cofactors_rule, jvp=_cofactors_rule, dtypes="fdD",
     samples=[Sample((3, 3)), Sample((2, 2, 2), (2, 2)), Sample((2, 3, 3), (3, 3)), Sample((0, 0))],
     doc="""Returns the gradient of the derivative of the determinant along directions.
 
@@ -169,8 +165,7 @@ det = of_matrices(
     reference=np.linalg.det,
     vjp=(lambda g, x: ops.expand_dims(g, (-2, -1)) * ops.cofactors(x),),
     jvp=(lambda g, x: ops.sum(g * ops.cofactors(x), axis=(-2, -1)),),
-    dtypes="fdD",
-    samples=[Sample((3, 3)), Sample((2, 2, 2)), Sample((0, 0)), Sample((0, 2, 2))],
+    dtypes="fdD", samples=[Sample((3, 3)), Sample((2, 2, 2)), Sample((0, 0)), Sample((0, 2, 2))],
     doc="Returns determinants.",
 )
 
@@ -203,9 +198,7 @@ slogdet = of_matrices(
     "slogdet",
     lambda a: (2,),
     compute=_slogdet,
-    vjp=(_slogdet_vjp,),
-    jvp=(_slogdet_jvp,),
-    dtypes="fdD",
+    vjp=(_slogdet_vjp,), jvp=(_slogdet_jvp,), dtypes="fdD",
     samples=[Sample(near(EYE[3])), Sample(near(EYE[2], 2)), Sample(near(EYE[0]))],
     doc="Returns the signs of determinants, and the logarithms of their sizes, packed.",
 )
@@ -235,9 +228,7 @@ cholesky = of_matrices(
     lambda a: a,
     compute=linalg.cholesky,
     reference=lambda a: np.linalg.cholesky(0.5 * (a + np.conj(np.swapaxes(a, -1, -2)))),
-    vjp=(_cholesky_vjp,),
-    jvp=(_cholesky_jvp,),
-    dtypes="fdD",
+    vjp=(_cholesky_vjp,), jvp=(_cholesky_jvp,), dtypes="fdD",
     samples=[Sample(near(EYE[3])), Sample(near(EYE[2], 2)), Sample(near(EYE[0]))],
     doc="""Returns lower triangles L with ``L @ adjoint(L)`` the Hermitian part of the operand.
 
@@ -270,9 +261,7 @@ def _euclidean_norm_jvp(g: Array, ans: Array, x: Array, *, axis: Axes, keepdims:
 euclidean_norm = reduction(
     "euclidean_norm",
     lambda g, ans, x, *, axis: spread_over_axes(g, shape_of(x), axis) * _direction(x, ans, axis),
-    jvp=(_euclidean_norm_jvp,),
-    domain=NONZERO,
-    compute=_euclidean_norm,
+    jvp=(_euclidean_norm_jvp,), domain=NONZERO, compute=_euclidean_norm,
     reference=lambda x, axis=None, keepdims=False: _euclidean_norm(
         np, np.asarray(x), axis=axis, keepdims=keepdims
     ),

@@ -111,8 +111,7 @@ def _triangular_reference(
 triangular_solve = of_matrices(
     "triangular_solve",
     lambda a, b, **params: (a[1], b[1]),
-    compute=_triangular_solve,
-    reference=_triangular_reference,
+    compute=_triangular_solve, reference=_triangular_reference,
     pullback=_triangular_pullback,
     jvp=(
         _triangular_jvp,
@@ -226,12 +225,8 @@ PIVOTED = np.array([[0.0, 6.0, 0.0], [3.0, 0.0, 0.0], [0.0, 0.0, 5.0], [0.0, 0.0
 lu = of_matrices(
     "lu",
     lambda a: (a[0] * a[1] + min(a),),
-    square=False,
-    compute=_lu,
-    reference=_lu_reference,
-    vjp=(_lu_vjp,),
-    jvp=(_lu_jvp,),
-    dtypes="fdD",
+    square=False, compute=_lu, reference=_lu_reference,
+    vjp=(_lu_vjp,), jvp=(_lu_jvp,), dtypes="fdD",
     samples=[
         Sample(near(PIVOTED[:3])), Sample(near(PIVOTED[:2, :2], 2)), Sample(near(PIVOTED[:3, :2])),
         Sample(near(PIVOTED[:2])), Sample((0, 2)),
@@ -260,8 +255,7 @@ pivots_to_permutation = Primitive(
     ),
     reference=_permutation_reference,
     infer=lambda primitive, pivots, *, rows: ShapeDtype((*pivots.shape[:-1], rows), np.intp),
-    batch=batch_elementwise,
-    constant=True,
+    batch=batch_elementwise, constant=True,
     samples=[
         Sample(Operand((3,), Domain(0, 3, kind="i")), rows=4),
         Sample(Operand((2, 2), Domain(0, 1, kind="i")), rows=2),

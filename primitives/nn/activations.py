@@ -157,8 +157,7 @@ softmax = along(
     "softmax",
     lambda g, ans, *, axis: _softmax_grad(g, ans, axis),
     jvp=(lambda t, ans, *, axis: _softmax_grad(t, ans, axis),),
-    prepare=_axes_argument,
-    samples=_along_samples(REAL),
+    prepare=_axes_argument, samples=_along_samples(REAL),
     reference=lambda x, axis: np.exp(x) / np.sum(np.exp(x), axis=axis, keepdims=True),
     doc="Returns ``exp(x) / sum(exp(x))``: the probabilities in proportion to ``exp(x)``.",
     options=AXIS,
@@ -188,8 +187,7 @@ softmax_grad: Primitive = along(
         lambda t, y, *, axis: _softmax_grad(t, y, axis),
         lambda t, x, y, *, axis: t * (x - _sum_along(x * y, axis)) - y * _sum_along(x * t, axis),
     ),
-    prepare=_two_operands,
-    samples=_along_samples(REAL, REAL),
+    prepare=_two_operands, samples=_along_samples(REAL, REAL),
     reference=lambda g, p, axis: p * (g - np.sum(g * p, axis=axis, keepdims=True)),
     doc="Returns ``y * (x - sum(x * y))``: how softmax changes with its argument where it is y.",
     options={"y": "the softmax, of x's shape."} | AXIS,
@@ -198,8 +196,7 @@ log_softmax = along(
     "log_softmax",
     lambda g, ans, *, axis: g - ops.exp(ans) * _sum_along(g, axis),
     jvp=(lambda t, ans, *, axis: t - _sum_along(ops.exp(ans) * t, axis),),
-    prepare=_axes_argument,
-    samples=_along_samples(REAL),
+    prepare=_axes_argument, samples=_along_samples(REAL),
     reference=lambda x, axis: x - np.log(np.sum(np.exp(x), axis=axis, keepdims=True)),
     doc="Returns the logarithm of softmax, without its rounding to 0 or 1.",
     options=AXIS,
@@ -254,8 +251,7 @@ tanh_grad = _grad_of(
     lambda g, x, y: g * x * (-2 * y),
     compute=lambda xp, x, y: (1 - y * y) * x,
     reference=lambda x, y: x * (1 - y**2),
-    domains=(REAL, UNIT),
-    dtypes="fdD",
+    domains=(REAL, UNIT), dtypes="fdD",
     doc="Returns ``x (1 - y^2)``: the derivative of tanh.",
 )
 softplus_grad = _grad_of(
@@ -344,14 +340,11 @@ def _biased(name: str, reference: Callable[[Buffer, Buffer], Buffer], **declared
 
     return Primitive(
         f"{name}_biased",
-        family="elementwise",
-        infer=infer_elementwise,
-        batch=batch_elementwise,
+        family="elementwise", infer=infer_elementwise, batch=batch_elementwise,
         compute=lambda xp, x, y: ops[name].impl(xp.add(x, y)),
         pullback=pullback,
         pushforward=pushforward,
-        broadcasts=True,
-        reference=reference,
+        broadcasts=True, reference=reference,
         samples=[
             Sample(Operand(x, Domain(0.4, 2.0)), Operand(y, Domain(0.2, 1.0)))
             for x, y in (((), ()), ((2, 3), (3,)), ((2, 3), (2, 3)), ((0, 3), (3,)))

@@ -262,9 +262,7 @@ _CAUSAL = {"causal": True, "scale": 0.8}
 
 attention = Primitive(
     "attention",
-    prepare=_prepare_attention,
-    infer=_infer_attention,
-    batch=_batch_attention,
+    prepare=_prepare_attention, infer=_infer_attention, batch=_batch_attention,
     pullback=_attention_pullback,
     pushforward=_attention_pushforward,
     reference=_attention_reference,
@@ -370,8 +368,7 @@ def _attention_grad_reference(
 
 attention_grad = Primitive(
     "attention_grad",
-    infer=_infer_attention_grad,
-    batch=_batch_attention_grad,
+    infer=_infer_attention_grad, batch=_batch_attention_grad,
     pullback=_attention_grad_pullback,
     pushforward=_attention_grad_pushforward,
     reference=_attention_grad_reference,

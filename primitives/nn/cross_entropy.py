@@ -69,9 +69,7 @@ def _cross_entropy_jvp(t: Array, ans: Array, x: Array, y: Array) -> Array:
 
 cross_entropy = Primitive(
     "cross_entropy",
-    movable=slice(1, 2),
-    infer=_infer_cross_entropy,
-    batch=batch_filled,
+    movable=slice(1, 2), infer=_infer_cross_entropy, batch=batch_filled,
     vjp=(lambda g, ans, x, y: _cross_entropy_grad(x, ans, g, y), None),
     jvp=(_cross_entropy_jvp, None),
     reference=lambda x, y: np.log(np.sum(np.exp(x), axis=-1))
@@ -123,9 +121,7 @@ def _cross_entropy_grad_reference(x: Buffer, loss: Buffer, g: Buffer, labels: Bu
 
 cross_entropy_grad = Primitive(
     "cross_entropy_grad",
-    movable=slice(3, 4),
-    infer=_infer_cross_entropy_grad,
-    batch=batch_filled,
+    movable=slice(3, 4), infer=_infer_cross_entropy_grad, batch=batch_filled,
     pullback=_cross_entropy_grad_pullback,
     pushforward=_cross_entropy_grad_pushforward,
     reference=_cross_entropy_grad_reference,

@@ -59,8 +59,7 @@ def _normalize_reference(x: Buffer, eps: float, center: bool) -> Buffer:
 
 normalize = Primitive(
     "normalize",
-    infer=_infer_normalize,
-    batch=batch_filled,
+    infer=_infer_normalize, batch=batch_filled,
     vjp=(lambda g, x, *, eps, center: _normalize_grad(g, x, eps, center),),
     jvp=(lambda t, x, *, eps, center: _normalize_grad(t, x, eps, center),),
     reference=_normalize_reference,
@@ -109,8 +108,7 @@ def _normalize_grad_reference(g: Buffer, x: Buffer, eps: float, center: bool) ->
 
 normalize_grad = Primitive(
     "normalize_grad",
-    infer=_infer_normalize,
-    batch=batch_filled,
+    infer=_infer_normalize, batch=batch_filled,
     vjp=(
         lambda g, y, *, eps, center: _normalize_grad(g, y, eps, center),
         lambda g, x, y, *, eps, center: _normalize_grad_vjp_x(g, x, y, eps, center),
@@ -234,8 +232,7 @@ def _affine_reference(x: Buffer, weight: Buffer, *bias: Buffer, eps: float, cent
 
 affine_normalize = Primitive(
     "affine_normalize",
-    infer=_infer_affine,
-    batch=_batch_affine,
+    infer=_infer_affine, batch=_batch_affine,
     pullback=_affine_pullback,
     pushforward=_affine_pushforward,
     reference=_affine_reference,
@@ -307,8 +304,7 @@ def _affine_grad_reference(
 
 affine_normalize_grad = Primitive(
     "affine_normalize_grad",
-    infer=_infer_affine_grad,
-    batch=batch_filled,
+    infer=_infer_affine_grad, batch=batch_filled,
     pullback=_affine_grad_pullback,
     pushforward=_affine_grad_pushforward,
     reference=_affine_grad_reference,

@@ -245,9 +245,7 @@ _PLACE = Domain(0, 3, kind="i")
 
 max_pool = Primitive(
     "max_pool",
-    prepare=_prepare_max,
-    infer=_infer_down,
-    batch=_batch_pool,
+    prepare=_prepare_max, infer=_infer_down, batch=_batch_pool,
     vjp=(lambda g, x, *, windows: _scatter(g, _winner(x, windows), shape_of(x)[2:], windows),),
     jvp=(lambda g, x, *, windows: _take_winner(g, _winner(x, windows), windows),),
     reference="support.references.max_pool",
@@ -270,12 +268,8 @@ max_pool = Primitive(
 
 max_pool_argmax = Primitive(
     "max_pool_argmax",
-    prepare=_prepare_argmax,
-    infer=_infer_down,
-    batch=_batch_pool,
-    constant=True,
-    reference="support.references.max_pool_argmax",
-    samples=max_pool.samples,
+    prepare=_prepare_argmax, infer=_infer_down, batch=_batch_pool, constant=True,
+    reference="support.references.max_pool_argmax", samples=max_pool.samples,
     doc=f"""Returns which element of every window is its maximum, the first of equal ones.
 {_ARGUMENTS.format(padding="less than all")}
 
@@ -287,13 +281,10 @@ max_pool_argmax = Primitive(
 
 pool_take = Primitive(
     "pool_take",
-    prepare=_prepare_take,
-    infer=_infer_take,
-    batch=_batch_pool,
+    prepare=_prepare_take, infer=_infer_take, batch=_batch_pool,
     vjp=(lambda g, x_shape, y, *, windows: _scatter(g, y, x_shape[2:], windows), None),
     jvp=(lambda g, y, *, windows: _take_winner(g, y, windows), None),
-    dtypes="fdD",
-    reference="support.references.pool_take",
+    dtypes="fdD", reference="support.references.pool_take",
     samples=[
         Sample((2, 3, 6), Operand((2, 3, 3), _PLACE), windows=_PLAIN_POOL),
         Sample((2, 2, 5, 4), Operand((2, 2, 2, 2), _PLACE), windows=_SQUARE),
@@ -316,13 +307,10 @@ pool_take = Primitive(
 
 pool_scatter = Primitive(
     "pool_scatter",
-    prepare=_prepare_scatter,
-    infer=_infer_up,
-    batch=_batch_pool,
+    prepare=_prepare_scatter, infer=_infer_up, batch=_batch_pool,
     vjp=(lambda g, y, *, windows: _take_winner(g, y, windows), None),
     jvp=(lambda g, y, *, spatial, windows: _scatter(g, y, spatial, windows), None),
-    dtypes="fdD",
-    reference="support.references.pool_scatter",
+    dtypes="fdD", reference="support.references.pool_scatter",
     samples=[
         Sample((2, 3, 3), Operand((2, 3, 3), _PLACE), spatial=(6,), windows=_PLAIN_POOL),
         Sample((2, 3, 3), Operand((2, 3, 3), _PLACE), spatial=(7,), windows=_PLAIN_POOL),
@@ -362,10 +350,7 @@ avg_pool = linear(
     lambda g, x_shape, *, windows, count_include_pad: _spread_evenly(
         g, x_shape[2:], windows, count_include_pad
     ),
-    prepare=_prepare_avg,
-    infer=_infer_down,
-    batch=_batch_pool,
-    dtypes="fdD",
+    prepare=_prepare_avg, infer=_infer_down, batch=_batch_pool, dtypes="fdD",
     reference="support.references.avg_pool",
     samples=[
         Sample((2, 3, 6), windows=_PLAIN_POOL, count_include_pad=True),
@@ -388,10 +373,7 @@ avg_pool = linear(
 avg_pool_grad = linear(
     "avg_pool_grad",
     lambda g, *, windows, count_include_pad: _window_means(g, windows, count_include_pad),
-    prepare=_prepare_avg_grad,
-    infer=_infer_up,
-    batch=_batch_pool,
-    dtypes="fdD",
+    prepare=_prepare_avg_grad, infer=_infer_up, batch=_batch_pool, dtypes="fdD",
     reference="support.references.avg_pool_grad",
     samples=[
         Sample((2, 3, 3), spatial=(6,), windows=_PLAIN_POOL, count_include_pad=True),

@@ -57,14 +57,8 @@ def _drawing(name: str, creates: bool, where: str) -> Primitive:
     """Declares a primitive that draws words, on the default device or beside the keys."""
     return Primitive(
         name,
-        compute=philox.random_bits,
-        infer=_infer_bits,
-        batch=batch_filled,
-        constant=True,
-        movable=slice(0, None),
-        creates=creates,
-        hosted=True,
-        reference=_bits_reference,
+        compute=philox.random_bits, infer=_infer_bits, batch=batch_filled, constant=True,
+        movable=slice(0, None), creates=creates, hosted=True, reference=_bits_reference,
         samples=[
             _bits_sample((), (), 64), _bits_sample((), (2, 3), 32), _bits_sample((3,), (5,), 16),
             _bits_sample((2, 2), (3, 0), 64), _bits_sample((20,), (7,), 8),

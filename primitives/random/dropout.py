@@ -54,15 +54,10 @@ def _dropout_sample(batch: Shape, shape: Shape, rate: float) -> Sample:
 
 dropout = Primitive(
     "dropout",
-    compute=philox.dropout,
-    infer=_infer_dropout,
-    batch=batch_filled,
+    compute=philox.dropout, infer=_infer_dropout, batch=batch_filled,
     vjp=(lambda g, y, *, rate: _again(g, y, rate), lambda g: None),
     jvp=(lambda t, y, *, rate: _again(t, y, rate), lambda t: None),
-    movable=slice(1, 2),
-    hosted=True,
-    reference=_dropout_reference,
-    dtypes="fdD",
+    movable=slice(1, 2), hosted=True, reference=_dropout_reference, dtypes="fdD",
     samples=[
         _dropout_sample((), (), 0.5), _dropout_sample((), (3, 5), 0.25),
         _dropout_sample((3,), (7,), 0.5), _dropout_sample((2, 2), (3, 0), 0.5),

@@ -110,15 +110,9 @@ def _sampler(
 ) -> Primitive:
     return Primitive(
         name,
-        compute=getattr(rejection, name),
-        infer=_infer_drawn,
-        batch=batch_filled,
-        constant=True,
-        movable=slice(0, 1),
-        hosted=True,
-        reference=partial(_by_element, propose, dtype),
-        samples=_drawn_samples(*domains),
-        dtypes="d",
+        compute=getattr(rejection, name), infer=_infer_drawn, batch=batch_filled, constant=True,
+        movable=slice(0, 1), hosted=True, reference=partial(_by_element, propose, dtype),
+        samples=_drawn_samples(*domains), dtypes="d",
         doc=doc,
     )
 
@@ -224,9 +218,7 @@ gamma_moment = elementwise(
     "gamma_moment",
     _gamma_moment_vjp_shape,
     _gamma_moment_vjp_point,
-    compute=gamma_moments.gamma_moment,
-    reference=_gamma_moment_reference,
-    domains=(POSITIVE, Domain(-2.0, 2.0)),
-    params=({"n": 0}, {"n": 1}, {"n": 2}),
+    compute=gamma_moments.gamma_moment, reference=_gamma_moment_reference,
+    domains=(POSITIVE, Domain(-2.0, 2.0)), params=({"n": 0}, {"n": 1}, {"n": 2}),
     doc=gamma_moments.gamma_moment.__doc__,
 )

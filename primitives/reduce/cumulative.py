@@ -84,11 +84,8 @@ def _cumulative_reference(function: Callable[..., Buffer], first: float) -> Call
 cumsum = along(
     "cumsum",
     lambda g, *, axis, reverse: ops.cumsum(g, axis, reverse=not reverse),
-    prepare=_cumsum_arguments,
-    compute=cumulative.cumsum,
-    linear=True,
-    samples=_cumulative_samples("reverse"),
-    reference=_cumulative_reference(np.cumsum, 0.0),
+    prepare=_cumsum_arguments, compute=cumulative.cumsum, linear=True,
+    samples=_cumulative_samples("reverse"), reference=_cumulative_reference(np.cumsum, 0.0),
     dtypes="fdD",
     doc="Returns the sums of all elements up to each.",
     options=CUMULATIVE_OPTIONS,
@@ -111,15 +108,12 @@ def _shift_reference(x: Buffer, by: int, axis: int) -> Buffer:
 shift = along(
     "shift",
     lambda g, *, by, axis: ops.shift(g, -by, axis),
-    prepare=_shift_arguments,
-    compute=cumulative.shift,
-    linear=True,
+    prepare=_shift_arguments, compute=cumulative.shift, linear=True,
     samples=[
         Sample((4,), by=1, axis=0), Sample((4,), by=-4, axis=0), Sample((2, 3), by=-1, axis=1),
         Sample((3, 2, 2), by=2, axis=0), Sample((2, 0), by=1, axis=0),
     ],
-    reference=_shift_reference,
-    dtypes="fdD",
+    reference=_shift_reference, dtypes="fdD",
     doc="Returns the elements moved along an axis; those that leave it are lost, zeros enter.",
     options={"by": "how far, to the front if negative.", "axis": "along which axis."},
 )
@@ -186,11 +180,8 @@ def _recurrence_reference(a: Buffer, b: Buffer, axis: int, reverse: bool) -> Buf
 
 linear_recurrence = Primitive(
     "linear_recurrence",
-    family="along",
-    compute=cumulative.linear_recurrence,
-    prepare=_recurrence_arguments,
-    infer=infer_along,
-    batch=_recurrence_batch,
+    family="along", compute=cumulative.linear_recurrence, prepare=_recurrence_arguments,
+    infer=infer_along, batch=_recurrence_batch,
     pullback=_recurrence_pullback,
     pushforward=_recurrence_pushforward,
     samples=[
@@ -198,8 +189,7 @@ linear_recurrence = Primitive(
         for reverse in (False, True)
         for shape, axis in (((4,), 0), ((2, 3), 1), ((3, 2, 2), 0), ((0, 3), 0), ((2, 0), 0))
     ],
-    reference=_recurrence_reference,
-    dtypes="fdD",
+    reference=_recurrence_reference, dtypes="fdD",
     doc="""Solves ``h[i] = b[i] + a[i] h[i - 1]`` along an axis, with 0 before the first element.
 
     Args:
@@ -233,12 +223,9 @@ def _cumprod_jvp(t: Array, x: Array, *, axis: int, reverse: bool, exclusive: boo
 cumprod = along(
     "cumprod",
     _cumprod_vjp,
-    jvp=(_cumprod_jvp,),
-    prepare=_cumprod_arguments,
-    compute=cumulative.cumprod,
+    jvp=(_cumprod_jvp,), prepare=_cumprod_arguments, compute=cumulative.cumprod,
     samples=_cumulative_samples("reverse", "exclusive"),
-    reference=_cumulative_reference(np.cumprod, 1.0),
-    dtypes="fdD",
+    reference=_cumulative_reference(np.cumprod, 1.0), dtypes="fdD",
     doc="Returns the products of all elements up to each.",
     options={**CUMULATIVE_OPTIONS, "exclusive": "whether each product leaves out its own element."},
     returns=CUMULATIVE_RETURNS,

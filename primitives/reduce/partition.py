@@ -56,8 +56,7 @@ argpartition = Primitive(
     ),
     prepare=_argpartition_arguments,
     infer=lambda primitive, x, *, kth, axis: ShapeDtype(x.shape, "intp"),
-    batch=batch_along,
-    constant=True,
+    batch=batch_along, constant=True,
     reference=lambda x, *, kth, axis: np.argpartition(x, kth, axis=axis),
     samples=[
         Sample(Operand((5,), DISTINCT), kth=(2,), axis=0),

@@ -94,9 +94,7 @@ sum = reduction(
     "sum",
     lambda g, x_shape, *, axis: spread_over_axes(g, x_shape, axis),
     jvp=(lambda t, *, axis, keepdims, dtype: _sum_of(t, axis, keepdims, dtype),),
-    prepare=_dtype_arguments,
-    optional=selecting("sum", 0, "add"),
-    dtypes="fdD",
+    prepare=_dtype_arguments, optional=selecting("sum", 0, "add"), dtypes="fdD",
     doc="Returns the sum over axes.",
     options=DTYPE,
     example="np.sum([[1, 2], [3, 4]], axis=0) -> [4, 6]",
@@ -146,10 +144,7 @@ mean = reduction(
             (t,), {"axis": axis, "keepdims": keepdims, "dtype": dtype}
         ),
     ),
-    prepare=_mean_arguments,
-    optional=_mean_of_selected,
-    empty=False,
-    reference=_mean_reference,
+    prepare=_mean_arguments, optional=_mean_of_selected, empty=False, reference=_mean_reference,
     dtypes="fdD",
     doc="Returns the mean over axes; of integers in ``float64``.",
     options=DTYPE,
@@ -164,9 +159,7 @@ def _count_nonzero(xp: ArrayModule, x: Buffer, *, axis: Axes, keepdims: bool) ->
 
 count_nonzero = reduction(
     "count_nonzero",
-    compute=_count_nonzero,
-    prepare=_count_arguments,
-    domain=LOGICAL,
+    compute=_count_nonzero, prepare=_count_arguments, domain=LOGICAL,
     doc="Returns how many elements are not zero.",
     example="np.count_nonzero([[0, 2], [3, 4]], axis=0) -> [1, 2]",
 )
@@ -194,9 +187,7 @@ logsumexp = reduction(
             t * _exponential_weights(x, ans, axis), axis, keepdims
         ),
     ),
-    prepare=_count_arguments,
-    reference=_logsumexp_reference,
-    empty=False,
+    prepare=_count_arguments, reference=_logsumexp_reference, empty=False,
     doc="Returns the logarithm of the sum of exponentials over axes, without overflow.",
     example="np.logsumexp([1000.0, -np.inf]) -> 1000.0",
 )
@@ -235,9 +226,7 @@ def _prod_jvp(t: Array, x: Array, *, axis: Axes, keepdims: bool) -> Array:
 prod = reduction(
     "prod",
     _prod_vjp,
-    jvp=(_prod_jvp,),
-    prepare=_dtype_arguments,
-    optional=selecting("prod", 1, "multiply"),
+    jvp=(_prod_jvp,), prepare=_dtype_arguments, optional=selecting("prod", 1, "multiply"),
     compute=lambda xp, x, *, axis, keepdims, dtype: xp.prod(
         x, axis=axis, keepdims=keepdims, dtype=dtype
     ),
@@ -282,11 +271,8 @@ def _extremum(name: str, of_two: str, shown: str) -> Primitive:
     return reduction(
         name,
         _extremum_vjp,
-        jvp=(_extremum_jvp,),
-        infer=_infer_extremum,
-        optional=selecting(name, None, of_two),
-        domain=DISTINCT,
-        empty=False,
+        jvp=(_extremum_jvp,), infer=_infer_extremum, optional=selecting(name, None, of_two),
+        domain=DISTINCT, empty=False,
         doc=f"Returns the {of_two} over axes, NaN where there is one; equal ones share the "
         "derivative.",
         example=f"np.{name}([[1, 4], [3, 2]], axis=0) -> {shown}",
@@ -326,12 +312,8 @@ def _place_of_extremum(name: str, of_two: str, shown: str) -> Primitive:
 
     return reduction(
         name,
-        prepare=_position_arguments,
-        infer=_infer_extremum,
-        compute=compute,
-        reference=reference,
-        domain=DISTINCT,
-        empty=False,
+        prepare=_position_arguments, infer=_infer_extremum, compute=compute, reference=reference,
+        domain=DISTINCT, empty=False,
         doc=f"Returns the index of the first {of_two}; over several axes, that among all their "
         "elements.",
         example=f"np.{name}([[1, 4], [3, 2]], axis=0) -> {shown}",
@@ -345,17 +327,13 @@ argmin = _place_of_extremum("argmin", "minimum", "[0, 1]")
 
 any = reduction(
     "any",
-    prepare=_truth_arguments,
-    optional=selecting("any", False, "logical_or"),
-    domain=LOGICAL,
+    prepare=_truth_arguments, optional=selecting("any", False, "logical_or"), domain=LOGICAL,
     doc="Returns whether any element holds; numbers hold if they are not zero.",
     example="np.any([[True, False], [False, False]], axis=0) -> [True, False]",
 )
 all = reduction(
     "all",
-    prepare=_truth_arguments,
-    optional=selecting("all", True, "logical_and"),
-    domain=LOGICAL,
+    prepare=_truth_arguments, optional=selecting("all", True, "logical_and"), domain=LOGICAL,
     doc="Returns whether all elements hold; numbers hold if they are not zero.",
     example="np.all([[True, True], [True, False]], axis=0) -> [True, False]",
 )

@@ -97,12 +97,9 @@ def _sort_reference(function: Callable[..., Buffer]) -> Callable[..., Buffer]:
 
 argsort = Primitive(
     "argsort",
-    compute=_argsort,
-    prepare=_prepare_argsort,
+    compute=_argsort, prepare=_prepare_argsort,
     infer=lambda primitive, x, **params: ShapeDtype(x.shape, "intp"),
-    batch=batch_along,
-    constant=True,
-    reference=_sort_reference(np.argsort),
+    batch=batch_along, constant=True, reference=_sort_reference(np.argsort),
     samples=_argsort_samples(),
     doc=f"""Returns the indices that sort an array along an axis.
 {SORT_ARGUMENTS}
@@ -133,13 +130,10 @@ def _sort_vjp(g: Array, x: Array, *, axis: int, stable: bool, descending: bool) 
 
 sort = Primitive(
     "sort",
-    compute=_sort,
-    prepare=_prepare_sort,
+    compute=_sort, prepare=_prepare_sort,
     infer=lambda primitive, x, **params: ShapeDtype(x.shape, x.dtype),
     batch=batch_along,
-    vjp=(_sort_vjp,),
-    jvp=(_sort_jvp,),
-    reference=_sort_reference(np.sort),
+    vjp=(_sort_vjp,), jvp=(_sort_jvp,), reference=_sort_reference(np.sort),
     samples=_argsort_samples(),
     doc=f"""Returns an array with its elements sorted along an axis.
 {SORT_ARGUMENTS}

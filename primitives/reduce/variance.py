@@ -159,13 +159,9 @@ def _var_jvp(t: Array, x: Array, *, axis: Axes, keepdims: bool, ddof: float) -> 
 
 var = Reduction(
     "var",
-    optional=_var_of_selected,
-    prepare=_var_arguments,
-    compute=_compute_var,
-    infer=_infer_var,
+    optional=_var_of_selected, prepare=_var_arguments, compute=_compute_var, infer=_infer_var,
     batch=batch_reduction,
-    vjp=(_var_vjp,),
-    jvp=(_var_jvp,),
+    vjp=(_var_vjp,), jvp=(_var_jvp,),
     samples=[
         Sample(shape, axis=axis, keepdims=keepdims, ddof=ddof)
         for shape, axis, keepdims, ddof in [

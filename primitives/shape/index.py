@@ -88,15 +88,10 @@ def inverse_order(order: tuple[int, ...]) -> tuple[int, ...]:
 
 index_primitive = Primitive(
     "index",
-    compute=_compute_index,
-    infer=_infer_index,
-    batch=_batch_index,
+    compute=_compute_index, infer=_infer_index, batch=_batch_index,
     keep=lambda ans, xs: (None, shape_of(xs[0]), *xs[1:]),
     vjp=(lambda g, x_shape, xs, *, key: Scatter(x_shape, g.dtype, key, xs[1:], g),),
-    linear=True,
-    movable=slice(1, None),
-    hosted=True,
-    dtypes="fdD",
+    linear=True, movable=slice(1, None), hosted=True, dtypes="fdD",
     reference=lambda x, *indices, key: np.asarray(x)[key.fill(indices)],
     samples=[
         Sample((), key=IndexKey(())),
@@ -255,15 +250,10 @@ def _indices_only(ans: Array, xs: Sequence[Any]) -> tuple[Any, ...]:
 
 scatter_add = Primitive(
     "scatter_add",
-    infer=_infer_scatter_add,
-    batch=_batch_scatter,
-    keep=_indices_only,
+    infer=_infer_scatter_add, batch=_batch_scatter, keep=_indices_only,
     pullback=_scatter_add_pullback,
     pushforward=_scatter_add_pushforward,
-    movable=slice(1, None),
-    hosted=True,
-    dtypes="fdD",
-    reference=_scatter_add_reference,
+    movable=slice(1, None), hosted=True, dtypes="fdD", reference=_scatter_add_reference,
     samples=[
         Sample((2,), (), shape=(3, 2), keys=(IndexKey((1,)), IndexKey((-1, 0)))),
         Sample(

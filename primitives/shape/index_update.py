@@ -188,12 +188,8 @@ def update(name: str, what: str, shown: str, ufunc: str | None, **rules: Any) ->
     """
     primitive = Primitive(
         f"index_{name}",
-        compute=_computing(ufunc),
-        infer=_infer_update,
-        batch=_batch_update,
-        broadcasts=True,
-        movable=slice(2, None),
-        hosted=True,
+        compute=_computing(ufunc), infer=_infer_update, batch=_batch_update, broadcasts=True,
+        movable=slice(2, None), hosted=True,
         reference=_update_reference(getattr(np, ufunc) if ufunc else None),
         samples=[
             Sample((3,), (), key=IndexKey((1,))),

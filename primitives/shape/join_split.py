@@ -101,9 +101,7 @@ def _stack_pullback(g: Array, xs: Sequence[Any], *, axis: int) -> list[Any]:
 concatenate_primitive: Primitive = Primitive(
     "concatenate",
     compute=lambda xp, *xs, axis: xp.concatenate(_joinable(xp, xs), axis),
-    infer=_infer_concatenate,
-    batch=_batch_joined,
-    keep=_shapes,
+    infer=_infer_concatenate, batch=_batch_joined, keep=_shapes,
     pullback=_concatenate_pullback,
     pushforward=lambda ts, *, axis: concatenate_primitive.bind(ts, {"axis": axis}),
     dtypes="fdD",
@@ -117,9 +115,7 @@ concatenate_primitive: Primitive = Primitive(
 stack_primitive: Primitive = Primitive(
     "stack",
     compute=lambda xp, *xs, axis: xp.stack(_joinable(xp, xs), axis),
-    infer=_infer_stack,
-    batch=_batch_joined,
-    keep=_shapes,
+    infer=_infer_stack, batch=_batch_joined, keep=_shapes,
     pullback=_stack_pullback,
     pushforward=lambda ts, *, axis: stack_primitive.bind(ts, {"axis": axis}),
     dtypes="fdD",

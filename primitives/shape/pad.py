@@ -73,9 +73,7 @@ def _batch_pad(
 # The value broadcasts to the result, so that a batch may have one for each example.
 pad_primitive: Primitive = Primitive(
     "pad",
-    compute=_compute_pad,
-    infer=_infer_pad,
-    batch=_batch_pad,
+    compute=_compute_pad, infer=_infer_pad, batch=_batch_pad,
     vjp=(
         lambda g, *, pad_width: index_primitive.bind(
             (g,), {"key": _key_of_unpadded(shape_of(g), pad_width)}
@@ -85,8 +83,7 @@ pad_primitive: Primitive = Primitive(
         ),
     ),
     pushforward=lambda ts, *, pad_width: pad_primitive.bind(ts, {"pad_width": pad_width}),
-    broadcasts=True,
-    dtypes="fdD",
+    broadcasts=True, dtypes="fdD",
     reference=lambda x, value, *, pad_width: np.pad(x, pad_width, constant_values=value),
     samples=[
         Sample((2, 3), (), pad_width=((1, 0), (0, 2))), Sample((3,), (), pad_width=((0, 0),)),

@@ -187,9 +187,7 @@ broadcast_to = structural(
     lambda g: g,
     compute=_compute_broadcast,
     prepare=lambda array, shape, subok=False: ((array,), {"shape": as_shape(shape)}),
-    shape=_broadcast_shape,
-    batch=_batch_broadcast,
-    broadcasts=True,
+    shape=_broadcast_shape, batch=_batch_broadcast, broadcasts=True,
     samples=[
         Sample((1, 3), shape=(2, 3)), Sample((), shape=(2,)), Sample((3,), shape=(2, 0, 3)),
         Sample((3, 1), shape=(2, 3, 4)),
@@ -371,8 +369,7 @@ def _declare_triangle(name: str, which: str, shown: str) -> Primitive:
     return structural(
         name,
         lambda g, *, k: ops[name].bind((g,), {"k": k}),
-        kind=Triangle,
-        prepare=arguments,
+        kind=Triangle, prepare=arguments,
         shape=lambda x_shape, *, k: x_shape,
         samples=[Sample((3, 3), k=0), Sample((2, 3, 4), k=1), Sample((2, 0), k=-1)],
         doc=f"""Returns an array with zeros {which} a diagonal of its last two axes.

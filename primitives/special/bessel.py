@@ -45,8 +45,7 @@ def _any_order(
         name,
         without_derivative(name, f"its order {order}"),
         rule,
-        domains=(ORDER, domain),
-        dtypes="d",
+        domains=(ORDER, domain), dtypes="d",
         doc=f"Returns the {kind} of an order{scale}.",
         arguments={
             order: f"the order, {numbers}; there is no derivative by it.",

@@ -41,9 +41,7 @@ def _of_complex(
     return unary(
         name,
         vjp,
-        compute=compute,
-        reference=f"scipy.special.{function}",
-        dtypes="D",
+        compute=compute, reference=f"scipy.special.{function}", dtypes="D",
         source=DLMF + section,
         **declared,
     )

@@ -123,6 +123,10 @@ class EquationOperands:
         """The equation's parameters."""
         return self.equation.params
 
+    def known(self) -> list[tuple[Dependence, Shape]]:
+        """Returns the dependences of operands that are no constants, with their shapes."""
+        return [(part, shape) for part, shape in zip(self.values, self.shapes) if part is not None]
+
     def joined(self, parts: Sequence[Dependence]) -> Dependence:
         """Returns all pairs of some values of the output's shape."""
         return union(parts, prod(self.shape))
@@ -141,8 +145,7 @@ class EquationOperands:
 
 def elementwise(o: EquationOperands) -> Dependence:
     """Every element depends on the operands' elements at its place."""
-    known = [(part, shape) for part, shape in zip(o.values, o.shapes) if part is not None]
-    return o.joined([o.spread(part, shape) for part, shape in known])
+    return o.joined([o.spread(part, shape) for part, shape in o.known()])
 
 
 def summed_over_axes(o: EquationOperands) -> Dependence:
@@ -164,11 +167,10 @@ def mixed_along_axes(o: EquationOperands) -> Dependence:
     axis = o.params.get("axis", -1)
     axes = axis if isinstance(axis, tuple) else (axis,)
     parts = []
-    for part, shape in zip(o.values, o.shapes):
-        if part is not None:
-            summed_over_axes = {a % len(shape) for a in axes}
-            kept = tuple(1 if i in summed_over_axes else n for i, n in enumerate(shape))
-            parts.append(o.spread(_collapsed(part, shape, summed_over_axes, prod(kept)), kept))
+    for part, shape in o.known():
+        mixed_axes = {a % len(shape) for a in axes}
+        kept = tuple(1 if i in mixed_axes else n for i, n in enumerate(shape))
+        parts.append(o.spread(_collapsed(part, shape, mixed_axes, prod(kept)), kept))
     return o.joined(parts)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from ...backends.annotations import Buffer, Shape
@@ -18,13 +20,7 @@ KEY_NUMBERS = Domain(0, 1000, kind="i")
 
 
 def _infer_bits(
-    primitive: Primitive,
-    key: ShapeDtype,
-    start: ShapeDtype,
-    *,
-    shape: Shape,
-    bits: int,
-    stream: int,
+    primitive: Primitive, key: ShapeDtype, start: ShapeDtype, *, shape: Shape, bits: int, **_: int
 ) -> ShapeDtype:
     if key.shape[-1:] != (2,) or key.shape[:-1] != start.shape:
         raise misfit(
@@ -34,15 +30,16 @@ def _infer_bits(
     return ShapeDtype((*start.shape, *shape), f"uint{bits}")
 
 
+def words_of_numpy(key: Buffer, count: int, bits: int, start: int = 0, stream: int = 0) -> Buffer:
+    """Returns words of random bits as NumPy's generator gives them, with which tests compare."""
+    counter = np.array([np.asarray(start).astype("uint64"), 0, 0, stream], "uint64")
+    words = np.random.Philox(key=np.asarray(key).astype("uint64"), counter=counter)
+    return words.random_raw(count).view(f"uint{bits}")[:count]
+
+
 def _bits_reference(key: Buffer, start: Buffer, *, shape: Shape, bits: int, stream: int) -> Buffer:
     rows = [
-        np.random.Philox(
-            key=np.asarray(k).astype("uint64"),
-            counter=np.array([np.asarray(s).astype("uint64"), 0, 0, stream], "uint64"),
-        )
-        .random_raw(int(np.prod(shape)))
-        .view(f"uint{bits}")[: int(np.prod(shape))]
-        .reshape(shape)
+        words_of_numpy(k, prod(shape), bits, s, stream).reshape(shape)
         for k, s in zip(np.reshape(key, (-1, 2)), np.reshape(start, -1), strict=True)
     ]
     return np.reshape(np.array(rows, f"uint{bits}"), (*np.shape(start), *shape))

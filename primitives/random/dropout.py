@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from ...backends.annotations import Buffer, Shape
@@ -12,7 +14,7 @@ from ..core.families import batch_filled
 from ..core.primitive import Primitive
 from ..core.shape_dtype import ShapeDtype
 from ..core.test_samples import Operand, Sample
-from .bits import KEY_NUMBERS
+from .bits import KEY_NUMBERS, words_of_numpy
 
 __all__ = ["dropout"]
 
@@ -37,12 +39,7 @@ def _again(g: Array, key: Array, rate: float) -> Array:
 def _dropout_reference(x: Buffer, key: Buffer, *, rate: float) -> Buffer:
     batch = np.shape(key)[:-1]
     shape = np.shape(x)[len(batch) :]
-    rows = [
-        np.random.Philox(key=np.asarray(k).astype("uint64"))
-        .random_raw(int(np.prod(shape)))
-        .view("uint32")[: int(np.prod(shape))]
-        for k in np.reshape(key, (-1, 2))
-    ]
+    rows = [words_of_numpy(k, prod(shape), 32) for k in np.reshape(key, (-1, 2))]
     drawn = np.reshape(np.array(rows, "uint32"), np.shape(x))
     return np.where(drawn < rate * 2.0**32, 0, x / (1 - rate))
 

@@ -79,10 +79,15 @@ def _loggamma_by_rejection(units: Sequence[float], a: float) -> float | None:
 
 def _poisson_by_inversion(units: Sequence[float], rate: float) -> int:
     """Draws by inversion, as kernels do for small rates."""
-    k, term, total = 0, exp(-rate), exp(-rate)
-    while units[1] > total:
+    return _inverted(units[1], exp(-rate), lambda k: rate / k)
+
+
+def _inverted(unit: float, first: float, ratio: Callable[[int], float]) -> int:
+    """Returns the quantile of a distribution, told by the ratios of its probabilities."""
+    k, term, total = 0, first, first
+    while unit > total:
         k += 1
-        term *= rate / k
+        term *= ratio(k)
         total += term
     return k
 
@@ -90,11 +95,7 @@ def _poisson_by_inversion(units: Sequence[float], rate: float) -> int:
 def _binomial_by_inversion(units: Sequence[float], n: float, p: float) -> int:
     """Draws by inversion, as kernels do for small means."""
     q = min(p, 1 - p)
-    k, term, total = 0, exp(n * log1p(-q)), exp(n * log1p(-q))
-    while units[1] > total:
-        k += 1
-        term *= (n - k + 1) / k * q / (1 - q)
-        total += term
+    k = _inverted(units[1], exp(n * log1p(-q)), lambda k: (n - k + 1) / k * q / (1 - q))
     return floor(n) - k if p > 0.5 else k
 
 
@@ -118,10 +119,7 @@ def _sampler(
 
 
 random_loggamma = _sampler(
-    "random_loggamma",
-    _loggamma_by_rejection,
-    "float64",
-    POSITIVE,
+    "random_loggamma", _loggamma_by_rejection, "float64", POSITIVE,
     doc="""Returns logarithms of gamma random numbers, constants for derivatives.
 
     Args:
@@ -133,10 +131,7 @@ random_loggamma = _sampler(
     """,
 )
 random_poisson = _sampler(
-    "random_poisson",
-    _poisson_by_inversion,
-    "int64",
-    POSITIVE,
+    "random_poisson", _poisson_by_inversion, "int64", POSITIVE,
     doc="""Returns Poisson random numbers.
 
     Args:
@@ -148,11 +143,8 @@ random_poisson = _sampler(
     """,
 )
 random_binomial = _sampler(
-    "random_binomial",
-    _binomial_by_inversion,
-    "int64",
-    Domain(0, 20, kind="i"),
-    Domain(0.05, 0.95),
+    "random_binomial", _binomial_by_inversion, "int64",
+    Domain(0, 20, kind="i"), Domain(0.05, 0.95),
     doc="""Returns binomial random numbers.
 
     Args:

@@ -38,8 +38,7 @@ def _cumsum_arguments(
     *,
     reverse: bool = False,
 ) -> Prepared:
-    if out is not None:
-        refuse_out("cumsum", out)
+    refuse_out("cumsum", out)
     x, axis = _operand_and_axis(a, axis)
     dtype = None if dtype is None else number_dtype(dtype)
     return (x,), {"axis": axis, "dtype": dtype, "reverse": bool(reverse)}
@@ -128,8 +127,7 @@ def _cumprod_arguments(
     reverse: bool = False,
     exclusive: bool = False,
 ) -> Prepared:
-    if out is not None:
-        refuse_out("cumprod", out)
+    refuse_out("cumprod", out)
     (x,), params = _cumsum_arguments(a, axis, dtype, reverse=reverse)
     return (x,), {**params, "exclusive": bool(exclusive)}
 

@@ -1,4 +1,4 @@
-"""Variance and standard deviation: what takes many passes as sums is one primitive, one rule."""
+"""Variance and standard deviation: one primitive, as sums would take many passes."""
 
 from __future__ import annotations
 
@@ -37,8 +37,7 @@ def _var_arguments(
     mean: ArrayLike | None = None,
     correction: float | None = None,
 ) -> Prepared:
-    if out is not None:
-        refuse_out("var", out)
+    refuse_out("var", out)
     if correction is not None:
         if ddof != 0:
             raise ValueError("ddof and correction are the same thing: give one of them")

@@ -33,11 +33,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _shapes(ans: Value, xs: Sequence[Any]) -> tuple[Any, ...]:
-    return (None, *map(shape_of, xs))
-
-
-def _joined_shape(name: str, shapes: Sequence[tuple[int, ...]], skip: int | None) -> None:
+def _check_joined(name: str, shapes: Sequence[tuple[int, ...]], skip: int | None) -> None:
     """Checks that shapes agree, on all axes but one."""
     first = shapes[0]
     for shape in shapes[1:]:
@@ -55,17 +51,16 @@ def _joined_shape(name: str, shapes: Sequence[tuple[int, ...]], skip: int | None
 
 
 def _infer_concatenate(primitive: Primitive, *xs: ShapeDtype, axis: int) -> ShapeDtype:
-    shapes = [x.shape for x in xs]
-    _joined_shape("concatenate", shapes, axis)
-    total = sum(shape[axis] for shape in shapes)
-    shape = (*shapes[0][:axis], total, *shapes[0][axis + 1 :])
+    _check_joined("concatenate", [x.shape for x in xs], axis)
+    first = xs[0].shape
+    shape = (*first[:axis], sum(x.shape[axis] for x in xs), *first[axis + 1 :])
     return ShapeDtype(shape, result_type(*(x.dtype for x in xs)))
 
 
 def _infer_stack(primitive: Primitive, *xs: ShapeDtype, axis: int) -> ShapeDtype:
-    shapes = [x.shape for x in xs]
-    _joined_shape("stack", shapes, None)
-    shape = (*shapes[0][:axis], len(xs), *shapes[0][axis:])
+    _check_joined("stack", [x.shape for x in xs], None)
+    first = xs[0].shape
+    shape = (*first[:axis], len(xs), *first[axis:])
     return ShapeDtype(shape, result_type(*(x.dtype for x in xs)))
 
 
@@ -98,27 +93,33 @@ def _stack_pullback(g: Array, xs: Sequence[Any], *, axis: int) -> list[Any]:
     return [index_primitive.bind((g,), {"key": key}) for key in keys]
 
 
-concatenate_primitive: Primitive = Primitive(
+def _joining(name: str, **declared: Any) -> Primitive:
+    primitive = Primitive(
+        name,
+        batch=_batch_joined, dtypes="fdD",
+        keep=lambda ans, xs: (None, *map(shape_of, xs)),
+        pushforward=lambda ts, *, axis: primitive.bind(ts, {"axis": axis}),
+        **declared,
+    )
+    return primitive
+
+
+concatenate_primitive = _joining(
     "concatenate",
     compute=lambda xp, *xs, axis: xp.concatenate(_joinable(xp, xs), axis),
-    infer=_infer_concatenate, batch=_batch_joined, keep=_shapes,
+    infer=_infer_concatenate,
     pullback=_concatenate_pullback,
-    pushforward=lambda ts, *, axis: concatenate_primitive.bind(ts, {"axis": axis}),
-    dtypes="fdD",
     reference=lambda *xs, axis: np.concatenate(xs, axis),
     samples=[
         Sample((2, 3), (4, 3), axis=0), Sample((2, 1), (2, 0), (2, 3), axis=1),
         Sample((0, 3), axis=0),
     ],
 )
-
-stack_primitive: Primitive = Primitive(
+stack_primitive = _joining(
     "stack",
     compute=lambda xp, *xs, axis: xp.stack(_joinable(xp, xs), axis),
-    infer=_infer_stack, batch=_batch_joined, keep=_shapes,
+    infer=_infer_stack,
     pullback=_stack_pullback,
-    pushforward=lambda ts, *, axis: stack_primitive.bind(ts, {"axis": axis}),
-    dtypes="fdD",
     reference=lambda *xs, axis: np.stack(xs, axis),
     samples=[
         Sample((2, 3), (2, 3), (2, 3), axis=1), Sample((), (), axis=0),

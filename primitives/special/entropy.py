@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ...backends.arrays import special_error as kernels
 from ..core.annotations import operations as ops
 from ..core.array import Array
@@ -52,31 +54,19 @@ entr = scipy_unary(
 )
 
 
-def _proper(g: Array, x: Array, y: Array) -> tuple[Array, Array, Array]:
-    """Returns operands with those replaced for which a relative entropy is infinite."""
-    positive = ops.logical_and(ops.greater(x, 0), ops.greater(y, 0))
-    zero = ops.logical_and(ops.equal(x, 0), ops.greater_equal(y, 0))
-    proper = ops.logical_or(positive, zero)
-    return ops.where(proper, g, 0), ops.where(proper, x, 1), ops.where(proper, y, 1)
+def _proper(rule: Callable[[Array, Array, Array], Array]) -> Callable[..., Array]:
+    """Returns a rule that is 0 where a relative entropy is infinite."""
 
+    def of_proper(g: Array, x: Array, y: Array) -> Array:
+        positive = ops.logical_and(ops.greater(x, 0), ops.greater(y, 0))
+        zero = ops.logical_and(ops.equal(x, 0), ops.greater_equal(y, 0))
+        proper = ops.logical_or(positive, zero)
+        return rule(ops.where(proper, g, 0), ops.where(proper, x, 1), ops.where(proper, y, 1))
 
-def _rel_entr_vjp_x(g: Array, x: Array, y: Array) -> Array:
-    g, x, y = _proper(g, x, y)
-    return ops.xlogy(g, _ratio_or_zero(x, y)) + g
-
-
-def _rel_entr_vjp_y(g: Array, x: Array, y: Array) -> Array:
-    g, x, y = _proper(g, x, y)
-    return -(g * _ratio_or_zero(x, y))
-
-
-def _kl_div_vjp_x(g: Array, x: Array, y: Array) -> Array:
-    g, x, y = _proper(g, x, y)
-    return ops.xlogy(g, _ratio_or_zero(x, y))
+    return of_proper
 
 
 def _kl_div_vjp_y(g: Array, x: Array, y: Array) -> Array:
-    g, x, y = _proper(g, x, y)
     # Close to x the difference is exact, far from it the quotient is that of x alone.
     far = ops.less(2 * x, y)
     return g * ops.where(far, 1 - _ratio_or_zero(x, y), _ratio_or_zero(y - x, y))
@@ -84,15 +74,17 @@ def _kl_div_vjp_y(g: Array, x: Array, y: Array) -> Array:
 
 rel_entr = scipy_elementwise(
     "rel_entr",
-    _rel_entr_vjp_x,
-    _rel_entr_vjp_y, domains=POSITIVE,
+    _proper(lambda g, x, y: ops.xlogy(g, _ratio_or_zero(x, y)) + g),
+    _proper(lambda g, x, y: -(g * _ratio_or_zero(x, y))),
+    domains=POSITIVE,
     doc="Returns ``x * log(x / y)``, 0 where x is 0, and inf where it is not defined.",
     example="special.rel_entr([1.0, 0.0], [1.0, 2.0]) -> [0.0, 0.0]",
 )
 kl_div = scipy_elementwise(
     "kl_div",
-    _kl_div_vjp_x,
-    _kl_div_vjp_y, compute=kernels.kl_div, domains=POSITIVE,
+    _proper(lambda g, x, y: ops.xlogy(g, _ratio_or_zero(x, y))),
+    _proper(_kl_div_vjp_y),
+    compute=kernels.kl_div, domains=POSITIVE,
     doc="Returns ``x * log(x / y) - x + y``, y where x is 0, and inf where it is not defined.",
     example="special.kl_div([1.0, 0.0], [1.0, 2.0]) -> [0.0, 2.0]",
 )

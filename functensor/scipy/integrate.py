@@ -86,7 +86,7 @@ def cumulative_trapezoid(
 
     Args:
         y, x, dx, axis: as for `trapezoid`.
-        initial: 0 to begin with a zero, so that the result is as long as y; None not to.
+        initial: 0 to begin with a zero, so that the result is as long as y; None for no zero.
 
     Returns:
         An array, shorter by one along the axis unless ``initial`` is 0.
@@ -115,7 +115,7 @@ def cumulative_trapezoid(
 
 
 def _quotient_or_0(a: Array, b: Array) -> Array:
-    """Returns a / b, and 0 where b is: samples at one place bound no area."""
+    """Returns a / b, and 0 where b is 0: samples at one place bound no area."""
     zero = ops.equal(b, 0)
     return ops.where(zero, 0, ops.divide(a, ops.where(zero, 1, b)))
 
@@ -214,12 +214,12 @@ def cumulative_simpson(
         dx: the distance of two neighbours: a number, or an array of y's shape with 1 along the
             axis.
         axis: along which axis.
-        initial: with what to begin, a number or an array of y's shape with 1 along the axis, so
-            that the result is as long as y; None not to.
+        initial: the first value, a number or an array of y's shape with 1 along the axis, so
+            that the result is as long as y; None for no such value.
 
     Returns:
-        An array, shorter by one along the axis unless there is ``initial``; of fewer than three
-        samples what `cumulative_trapezoid` returns.
+        An array, shorter by one along the axis unless there is ``initial``; for fewer than three
+        samples the result of `cumulative_trapezoid`.
 
     Raises:
         ValueError: x does not fit y or does not ascend, ``dx`` or ``initial`` has another shape, or

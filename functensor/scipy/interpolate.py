@@ -1,7 +1,7 @@
 """SciPy's ``interpolate``: piecewise cubics through points, with derivatives by all arguments.
 
 An interpolant is a tree of arrays: it goes through ``jit``, ``vmap`` and derivatives. Its values
-have derivatives by where it is evaluated, by the points' places and by their values.
+have derivatives by the places of evaluation, by the points' places and by their values.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _pchip_slopes(x: Array, y: Array) -> Array:
 
 
 class PchipInterpolator(CubicHermiteSpline):
-    """The piecewise cubic through points that is monotonic where they are.
+    """The piecewise cubic through points, monotonic wherever the points are.
 
     Args:
         x: the places, ascending, two or more.
@@ -212,7 +212,7 @@ Conditions: TypeAlias = str | tuple[Condition, Condition]
 
 
 def _condition(name: str, given: Condition, slope: Array) -> str | tuple[int, Array]:
-    """Returns what holds at an end: "not-a-knot", "periodic", or an order and a value."""
+    """Returns the condition at an end: "not-a-knot", "periodic", or an order and a value."""
     if isinstance(given, str):
         if given == "natural":
             return 2, 0.0 * slope
@@ -286,12 +286,9 @@ def _periodic(h: Array, hy: Array, slope: Array) -> Array:
 def _end(
     kind: str | tuple[int, Array], h: Array, hy: Array, slope: Array, sign: float
 ) -> tuple[Array, Array, Array]:
-    """Returns the equation at an end: what is on the diagonal, beside it, and on the right.
+    """Returns the diagonal, its neighbour and the right side of the equation at an end.
 
-    Args:
-        kind: the condition there.
-        h, hy, slope: widths, in two shapes, and slopes of the intervals, from that end on.
-        sign: 1 at the first end, -1 at the last.
+    Intervals are counted from that end on; the sign is 1 at the first end and -1 at the last.
     """
     if isinstance(kind, str):
         d, dy = h[:1] + h[1:2], hy[:1] + hy[1:2]
@@ -338,15 +335,16 @@ class CubicSpline(CubicHermiteSpline):
         x: the places, ascending, two or more.
         y: the values, of any shape, as many along the axis.
         axis: the axis of the points.
-        bc_type: what holds at the ends, a word or a pair of what holds at each: "not-a-knot": the
-            first two, and the last two, cubics are one; "periodic": the derivatives at both ends
-            are the same, as the values have to be; "clamped": the slope is 0; "natural": the second
-            derivative is; or a pair (order, value) of the first or second derivative.
-        extrapolate: as for `PPoly`; None for True, or "periodic" where the spline is.
+        bc_type: the condition at the ends, or a pair of conditions, one for each end.
+            "not-a-knot": the first two, and the last two, cubics are one; "periodic": the
+            derivatives at both ends are the same, as the values have to be; "clamped": the slope is
+            0; "natural": the second derivative is 0; or a pair (order, value) of the first or
+            second derivative.
+        extrapolate: as for `PPoly`; None for True, or "periodic" for a periodic spline.
 
     Raises:
         ValueError: the shapes do not fit, x does not ascend, or a condition is none of these.
-        MissingExtraError: SciPy, whose solver of tridiagonal systems it is, is not installed.
+        MissingExtraError: SciPy, which solves the tridiagonal systems, is not installed.
 
     Source: C. de Boor, "A Practical Guide to Splines", chapter IV.
 

@@ -34,10 +34,10 @@ class PPoly:
 
     Args:
         c: the coefficients, of shape (k, m, ...): of m polynomials, the highest power first.
-        x: where the m intervals begin and end, of shape (m + 1,), ascending.
-        extrapolate: whether the first and the last polynomial go on beyond, else values are NaN
-            there; "periodic" to repeat all of it.
-        axis: where in the result the places of evaluation come.
+        x: the ends of the m intervals, of shape (m + 1,), ascending.
+        extrapolate: whether the first and the last polynomial go on beyond their ends; else values
+            are NaN there; "periodic" to repeat the whole.
+        axis: the first axis of the places of evaluation in the result.
 
     Raises:
         ValueError: the shapes do not fit, or x does not ascend.
@@ -84,7 +84,7 @@ class PPoly:
         extrapolate: Extrapolation | None = None,
         axis: int = 0,
     ) -> PolynomialClass:
-        """Returns one of coefficients and ends, without any check.
+        """Returns a piecewise polynomial of coefficients and ends, without any check.
 
         Args:
             c, x, extrapolate, axis: as for the class `PPoly`.
@@ -154,7 +154,7 @@ class PPoly:
         """Returns the derivative, a piecewise polynomial.
 
         Args:
-            nu: which one; of a negative number, the antiderivative.
+            nu: its order; for a negative one, the antiderivative.
         """
         if nu < 0:
             return self.antiderivative(-nu)
@@ -175,7 +175,7 @@ class PPoly:
         """Returns the antiderivative that is 0 at the first end, a piecewise polynomial.
 
         Args:
-            nu: which one; of a negative number, the derivative.
+            nu: its order; for a negative one, the derivative.
         """
         if nu <= 0:
             return self.derivative(-nu)
@@ -204,8 +204,8 @@ class PPoly:
             extrapolate: as for the class; None for its own.
 
         Returns:
-            An array of the values' shape, without the axis; NaN where an end lies beyond and
-            nothing is extrapolated.
+            An array of the values' shape, without the axis; NaN where an end lies beyond the
+            intervals and ``extrapolate`` is False.
         """
         extrapolate = self.extrapolate if extrapolate is None else extrapolate
         whole = self.antiderivative()
@@ -225,7 +225,7 @@ class PPoly:
         return until(b) - until(a)
 
     def roots(self, discontinuity: bool = True, extrapolate: Extrapolation | None = None) -> Array:
-        """Refuses: how many roots there are depends on values.
+        """Refuses, since the number of roots depends on values.
 
         Raises:
             NotImplementedError: always.

@@ -40,8 +40,8 @@ CONVOLUTION_METHODS = ("auto", "direct", "fft")
 # The words for how an image is continued, and the modes of padding that do it.
 BOUNDARIES = {"fill": "constant", "wrap": "wrap", "symm": "symmetric"}
 
-# A multiplication of the direct sum costs about as much as a tenth of an element's share in one
-# step of the transforms, and these have an overhead of some ten thousand multiplications.
+# One element's share in a step of the transforms costs as much as about ten multiplications of the
+# direct sum, and the transforms have an overhead of about 50,000 multiplications.
 STEP_COST = 10
 FFT_OVERHEAD = 50_000
 
@@ -75,7 +75,7 @@ def _smaller_last(name: str, in1: Array, in2: Array, axes: Sequence[int]) -> tup
 
 
 def _padding(mode: str, k: int) -> tuple[int, int]:
-    """Returns how many zeros a kernel of length k wants before and after its operand."""
+    """Returns the numbers of zeros before and after the operand of a kernel of length k."""
     return {"full": (k - 1, k - 1), "same": (k // 2, (k - 1) // 2), "valid": (0, 0)}[mode]
 
 
@@ -132,7 +132,7 @@ def _convolved_along(
 
 
 def _prefers_fft(in1: Array, in2: Array, mode: str, dtype: DType) -> bool:
-    """Says whether transforms are faster; integers are summed up, which is exact."""
+    """Tells whether transforms are faster; integers are summed up, which is exact."""
     if dtype.kind not in INEXACT:
         return False
     full = [m + n - 1 for m, n in zip(in1.shape, in2.shape)]
@@ -176,7 +176,7 @@ def convolve(
         mode: "full": wherever the operands overlap; "same": the middle of that, of in1's shape;
             "valid": where the smaller one lies within the larger one.
         method: "direct" sums products up; "fft" multiplies transforms, which spreads a NaN or an
-            infinity over all elements; "auto" takes what is likely to be faster.
+            infinity over all elements; "auto" takes the way that is likely to be faster.
         axes: as HIPS autograd has them, a pair of lists: which axes of in1 to convolve with which
             of in2, by direct sums. The operands may differ in their number of axes.
         dot_axes: with ``axes``, a pair of lists: which axes of in1 to sum products over with which
@@ -204,8 +204,8 @@ def convolve(
 
 def _images(
     name: str, in1: ArrayLike, in2: ArrayLike, mode: str, boundary: str, fillvalue: ArrayLike
-) -> tuple[Array, Array, list[tuple[int, int]]]:
-    """Returns an image continued beyond its edges, a kernel, and what to cut off at either end."""
+) -> tuple[Array, Array, list[slice]]:
+    """Returns an image continued beyond its edges, a kernel, and the slices of the result."""
     in1, in2 = _signals_to_convolve(name, in1, in2, mode)
     if len(in1.shape) != 2 or 0 in (in1.size, in2.size):
         raise ValueError(
@@ -218,7 +218,7 @@ def _images(
     for m, n in zip(in1.shape, in2.shape):
         length = {"full": m + n - 1, "same": m, "valid": m - n + 1}[mode]
         start = (m + n - 1 - length) // 2
-        cuts.append((start, start + length))
+        cuts.append(slice(start, start + length))
     widths = [(n - 1, n - 1) for n in in2.shape]
     fill = {"constant_values": fillvalue} if boundary == "fill" else {}
     return ops.pad(in1, widths, mode=BOUNDARIES[boundary], **fill), in2, cuts
@@ -236,7 +236,7 @@ def convolve2d(
     Args:
         in1, in2: arrays with two axes.
         mode: as for `convolve`.
-        boundary: what continues in1 beyond its edges: "fill" a number, "wrap" itself again, "symm"
+        boundary: the values of in1 beyond its edges: "fill" a number, "wrap" itself again, "symm"
             its mirror image.
         fillvalue: the number.
 
@@ -255,8 +255,7 @@ def convolve2d(
         both = _signals_to_convolve("convolve2d", in1, in2, mode)
         in1, in2 = _smaller_last("convolve2d", *both, (0, 1))
     image, kernel, cuts = _images("convolve2d", in1, in2, mode, boundary, fillvalue)
-    out = convolve(image, kernel, "valid")
-    return ops.index(out, tuple([slice(*cut) for cut in cuts]))
+    return ops.index(convolve(image, kernel, "valid"), tuple(cuts))
 
 
 def correlate2d(
@@ -291,8 +290,8 @@ def correlate2d(
     image, kernel, cuts = _images("correlate2d", in1, in2, mode, boundary, fillvalue)
     out = convolve(image, ops.conj(ops.flip(kernel)), "valid")
     if mode == "same":
-        cuts = [(n // 2, n // 2 + m) for m, n in zip(ops.asarray(in1).shape, kernel.shape)]
-    out = ops.index(out, tuple([slice(*cut) for cut in cuts]))
+        cuts = [slice(n // 2, n // 2 + m) for m, n in zip(ops.asarray(in1).shape, kernel.shape)]
+    out = ops.index(out, tuple(cuts))
     return ops.flip(out) if flipped else out
 
 

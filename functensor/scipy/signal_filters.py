@@ -52,9 +52,8 @@ def _signal_along(name: str, x: ArrayLike, axis: int) -> tuple[Array, int]:
 
 def _state(name: str, zi: Array, shape: tuple[int, ...]) -> Array:
     """Returns an initial state, its axis last, in its whole shape."""
-    if len(zi.shape) != len(shape) or any(m not in (1, n) for m, n in zip(zi.shape, shape)) or (
-        zi.shape[-1] != shape[-1]
-    ):
+    fitting = len(zi.shape) == len(shape) and zi.shape[-1] == shape[-1]
+    if not fitting or any(m not in (1, n) for m, n in zip(zi.shape, shape)):
         raise misfit(
             f"{name}: an initial state of shape {zi.shape}, its axis last",
             f"zi of shape {shape}, or with 1 in front: numbers along the axis of filtering",
@@ -80,7 +79,7 @@ def _products(c: Array, x: Array, start: int, stop: int) -> Array:
 def _filtered_with_state(b: Array, a: Array, x: Array, zi: Array) -> tuple[Array, Array]:
     """Filters along the last axis from an initial state; returns the final state too.
 
-    A state is what the samples so far contribute to the numerator's side of the samples to come.
+    A state holds the contributions of the samples so far to the samples to come.
     """
     count = max(b.shape[0], a.shape[0]) - 1
     length = x.shape[-1]
@@ -140,7 +139,7 @@ def lfilter(
 
 
 def lfilter_zi(b: ArrayLike, a: ArrayLike) -> Array:
-    """Returns the state in which a filter is after a long sequence of ones.
+    """Returns the state of a filter after a long sequence of ones.
 
     Args:
         b, a: as for `lfilter`.
@@ -225,7 +224,7 @@ def filtfilt(
         padtype: how the sequences go on at both ends: "odd" turned about the last sample, "even"
             mirrored, "constant" the last sample, None not at all.
         padlen: by how many samples; None for ``3 * max(len(a), len(b))``.
-        method: "pad"; Gustafsson's is not there.
+        method: "pad"; Gustafsson's is not implemented.
         irlen: of Gustafsson's method: None.
 
     Returns:
@@ -322,7 +321,7 @@ def sosfilt(
 
 
 def sosfilt_zi(sos: ArrayLike) -> Array:
-    """Returns the states in which second-order sections are after a long sequence of ones.
+    """Returns the states of second-order sections after a long sequence of ones.
 
     Args:
         sos: as for `sosfilt`.
@@ -360,7 +359,7 @@ def sosfiltfilt(
     Args:
         sos, x, axis: as for `sosfilt`.
         padtype: as for `filtfilt`.
-        padlen: as for `filtfilt`; None for what SciPy takes: 3 times the number of coefficients of
+        padlen: as for `filtfilt`; None for SciPy's choice: 3 times the number of coefficients of
             the product of all sections, zeros at its end left out.
 
     Returns:
@@ -379,7 +378,7 @@ def sosfiltfilt(
     sos = _sections("sosfiltfilt", sos, x)
     taps = 2 * sos.shape[0] + 1
     if padlen is None and padtype is not None:
-        fix = f"sosfiltfilt(sos, x, padlen={3 * taps}) says by how much x is to go on at its ends"
+        fix = f"sosfiltfilt(sos, x, padlen={3 * taps}) continues x at its ends by that many samples"
         host = value_of("sosfiltfilt", sos, fix)
         taps -= min(int((host[:, 2] == 0).sum()), int((host[:, 5] == 0).sum()))
     ext, edge = _extended_at_ends("sosfiltfilt", ops.moveaxis(x, axis, -1), padtype, padlen, taps)

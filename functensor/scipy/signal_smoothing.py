@@ -57,14 +57,14 @@ def savgol_coeffs(
     """Returns the coefficients of the filter of Savitzky and Golay.
 
     Args:
-        window_length: how many samples a polynomial is fitted to.
+        window_length: the number of samples to which a polynomial is fitted.
         polyorder: its degree, less than that.
-        deriv: which derivative of it to take, 0 for its value.
+        deriv: the order of its derivative, 0 for its value.
         delta: the distance of two samples.
         pos: at which sample of the window; None for the middle.
         use: "conv" for an order that fits `convolve`, "dot" for that of the samples.
         xp: of no effect.
-        device: where the coefficients go; None for the default device.
+        device: the device of the coefficients; None for the default device.
 
     Returns:
         An array of shape (window_length,), of delta's dtype if that is an array.
@@ -137,8 +137,8 @@ def savgol_filter(
         x: an array.
         window_length, polyorder, deriv, delta: as for `savgol_coeffs`.
         axis: along which axis.
-        mode: how a sequence goes on: "mirror", "nearest", "wrap", "constant" a number; "interp":
-            the ends are those of a polynomial that is fitted to the samples there.
+        mode: the values beyond the ends: "mirror", "nearest", "wrap", "constant" a number; with
+            "interp" the results at the ends are those of polynomials fitted to the samples there.
         cval: the number.
 
     Returns:
@@ -191,13 +191,9 @@ def savgol_filter(
 
 
 def _one_sided(n: int, unpaired: float, x: Array, axis: int) -> Buffer:
-    """Returns the weights along an axis that leave positive frequencies, twice, and that of 0.
+    """Returns weights of n frequencies along an axis: 1 for 0, 2 for positive, 0 for negative ones.
 
-    Args:
-        n: how many frequencies there are.
-        unpaired: the weight of the last one that an even number of them has no opposite of.
-        x: the array to be weighed.
-        axis: along which axis.
+    Of an even number of frequencies, one has no opposite; ``unpaired`` is its weight.
     """
     weights = np.zeros(n, x.dtype)
     weights[0] = 1
@@ -341,7 +337,7 @@ def resample(
         t: the places of the samples, the same distance apart; None to return no places.
         axis: along which axis.
         window: weights of the frequencies: an array, that of frequency 0 first, a function of
-            frequencies, or what SciPy's ``get_window`` takes; None for none.
+            frequencies, or a name for SciPy's ``get_window``; None for no weights.
         domain: "freq" where x is a spectrum already.
 
     Returns:

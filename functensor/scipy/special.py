@@ -1,8 +1,8 @@
 """SciPy's ``special``: special functions that every transformation understands.
 
 Values come from SciPy, which is imported when a function is first called, or from kernels of our
-own. Derivatives are exact by every real argument but the orders of Bessel functions and of
-polygamma, by which they raise ``MissingRuleError``.
+own. Derivatives are exact by every real argument. Those by the orders of Bessel functions and of
+polygamma raise ``MissingRuleError``.
 """
 
 from __future__ import annotations
@@ -213,8 +213,8 @@ def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
 
     Args:
         x: the exponent.
-        q: what is added to k, of a shape that broadcasts against x's; None for 1 and with it
-            Riemann's function, which is continued to x < 1.
+        q: the number added to k, of a shape that broadcasts against x's; None for Riemann's
+            function, with 1, which is continued to x < 1.
 
     Returns:
         An array of the shape to which the arguments broadcast.
@@ -283,7 +283,7 @@ def factorial(n: ArrayLike, exact: bool = False) -> Array:
 
 
 def comb(N: ArrayLike, k: ArrayLike, *, exact: bool = False, repetition: bool = False) -> Array:
-    """Returns how many ways there are to choose k of N things.
+    """Returns the number of ways to choose k of N things.
 
     Args:
         N, k: arrays whose shapes broadcast, or numbers.
@@ -308,7 +308,7 @@ def comb(N: ArrayLike, k: ArrayLike, *, exact: bool = False, repetition: bool = 
         total = N + k - 1
         defined = ops.logical_and(ops.greater_equal(N, 0), ops.greater_equal(k, 0))
         chosen = comb(ops.where(defined, total, 1), ops.where(defined, k, 0))
-        # Nothing can be chosen of nothing in one way.
+        # There is one way to choose no thing.
         chosen = ops.where(ops.equal(k, 0), 1, chosen)
         return ops.where(defined, chosen, 0)
     defined = ops.logical_and(
@@ -403,8 +403,8 @@ def logsumexp(
     if weights is None:
         top = _finite_maximum(ops.real(a), axes)
     else:
-        # An element without weight does not count, though it may be infinite or NaN. The result has
-        # a derivative by its weight, where that is a number.
+        # An element of weight 0 does not count, though it may be infinite or NaN. If it is a
+        # number, the result has a derivative by its weight.
         absent = ops.equal(weights, 0)
         top = _finite_maximum(ops.where(absent, -np.inf, ops.real(a)), axes)
         small = ops.less_equal(ops.real(a) - top, LARGEST_USED_EXPONENT)
@@ -417,7 +417,7 @@ def logsumexp(
     sign = ops.sign(total)
     if is_complex and not return_sign:
         return _complex_log(total) + top
-    # Of 0, whose logarithm is -inf, without a warning.
+    # The logarithm of 0 is -inf here, without a warning.
     size = ops.abs(total)
     out = xlogy(ops.ones_like(size), size) + top
     if return_sign:

@@ -16,8 +16,8 @@ __all__ = ["boxcox", "boxcox1p", "exprel", "inv_boxcox", "inv_boxcox1p"]
 
 # The exponential of less than this is 0 in all dtypes.
 LEAST_LOG_OF_POWER = -1000.0
-# Closer to 0 than these, quotients and their derivatives are those of a series, which ends where
-# its terms and those of two derivatives vanish.
+# Closer to 0 than these bounds, quotients are computed by a series. It ends where its terms, and
+# those of its first two derivatives, vanish.
 NEAR_EXP, EXP_TERMS = 0.5, 18
 NEAR_LOG, LOG_TERMS = 0.1, 20
 
@@ -64,16 +64,16 @@ def exprel(x: ArrayLike) -> Array:
 
 
 def _box_cox(level: Array, none: Array, lmbda: Array) -> Array:
-    """Returns ``(exp(lmbda level) - 1) / lmbda``, for the logarithm of what is transformed.
+    """Returns ``(exp(lmbda level) - 1) / lmbda``, for the logarithm of the operand.
 
-    Where that is 0, ``none`` says so; there, and where it is infinite, the power is 0 or infinite.
+    ``none`` tells where the operand is 0. Powers of 0 and of infinity are 0 or infinite.
     """
     above, below = ops.greater(lmbda, 0), ops.less(lmbda, 0)
     limit = -1.0 / ops.where(ops.logical_or(above, below), lmbda, 1.0)
     endless = ops.equal(level, inf)
     value = ops.where(endless, 0.0, level)
     power = lmbda * value
-    # So small a power is none, whatever its logarithm.
+    # So small a power counts as 0.
     gone = ops.less(power, LEAST_LOG_OF_POWER)
     value = ops.where(gone, limit, value * _exprel(ops.where(gone, 0.0, power)))
     value = ops.where(endless, ops.where(below, limit, inf), value)
@@ -127,23 +127,18 @@ def boxcox1p(x: ArrayLike, lmbda: ArrayLike) -> Array:
 
 
 def _powered(y: Array, lmbda: Array, exponential: Callable[[Array], Array], least: float) -> Array:
-    """Returns a function of ``log(1 + lmbda y) / lmbda``, by the limits where that has one.
+    """Returns ``exp`` or ``expm1`` of ``log(1 + lmbda y) / lmbda``, and its limits.
 
-    Args:
-        y, lmbda: arrays.
-        exponential: the function: ``exp``, or ``expm1``.
-        least: its value at minus infinity.
+    ``least`` is the function's value at minus infinity.
     """
-    # No power of anything is a product without a limit: there is none of 0 and an infinity.
+    # The product of 0 and an infinity has no limit.
     none = ops.logical_and(ops.equal(lmbda, 0), ops.isinf(y))
     u = ops.where(none, 0.0, lmbda * ops.where(none, 1.0, y))
-    # The product of two large numbers overflows; 1 beside it is nothing.
+    # The product of two large numbers overflows; adding 1 to it changes nothing.
     huge = ops.equal(u, inf)
     beyond = ops.logical_and(huge, ops.isfinite(lmbda))
-    size = ops.log(ops.abs(ops.where(beyond, lmbda, 1.0))) + ops.log(
-        ops.abs(ops.where(beyond, y, 1.0))
-    )
-    far = size / ops.where(beyond, lmbda, 1.0)
+    power, value = ops.where(beyond, lmbda, 1.0), ops.where(beyond, y, 1.0)
+    far = (ops.log(ops.abs(power)) + ops.log(ops.abs(value))) / power
     edge = ops.logical_or(ops.equal(u, -1), ops.equal(ops.abs(u), inf))
     level = ops.where(edge, 0.0, y) * _logrel(ops.where(edge, 0.0, u))
     value = exponential(ops.where(beyond, far, level))
@@ -152,13 +147,13 @@ def _powered(y: Array, lmbda: Array, exponential: Callable[[Array], Array], leas
     value = ops.where(zero, inf, value)
     value = ops.where(ops.logical_and(zero, ops.greater(lmbda, 0)), least, value)
     value = ops.where(ops.equal(u, -inf), nan, value)
-    # An infinite power of what is infinite at most leaves 1.
+    # An infinite power of a number that is infinite at most leaves 1.
     endless = ops.logical_and(huge, ops.isinf(lmbda))
     return ops.where(endless, exponential(ops.zeros_like(value)), value)
 
 
 def inv_boxcox(y: ArrayLike, lmbda: ArrayLike) -> Array:
-    """Returns what `boxcox` transforms to y: ``(1 + lmbda y)**(1 / lmbda)``.
+    """Returns the number that `boxcox` transforms to y: ``(1 + lmbda y)**(1 / lmbda)``.
 
     Args:
         y: an array, or a number.
@@ -179,7 +174,7 @@ def inv_boxcox(y: ArrayLike, lmbda: ArrayLike) -> Array:
 
 
 def inv_boxcox1p(y: ArrayLike, lmbda: ArrayLike) -> Array:
-    """Returns what `boxcox1p` transforms to y: ``(1 + lmbda y)**(1 / lmbda) - 1``.
+    """Returns the number that `boxcox1p` transforms to y: ``(1 + lmbda y)**(1 / lmbda) - 1``.
 
     Args:
         y: an array, or a number.

@@ -32,7 +32,7 @@ CLASSES_WITHOUT_DTYPE = (float, int, bool)
 
 
 def in_one_dtype(*operands: ArrayLike) -> list[Array]:
-    """Returns operands as arrays of one floating dtype, Python's numbers deciding none."""
+    """Returns operands as arrays of one floating dtype, which Python's numbers do not decide."""
     arrays = arrays_together(operands)
     given = zip(arrays, operands)
     strong = [x.dtype for x, operand in given if type(operand) not in CLASSES_WITHOUT_DTYPE]
@@ -104,7 +104,7 @@ def _only(condition: Array, value: Array) -> Array:
 
 
 def _whole_count(k: Array) -> Array:
-    """Returns a whole number below a count, by which there is no derivative."""
+    """Returns the whole number up to a count, without a derivative."""
     return ops.floor(ops.stop_gradient(k))
 
 

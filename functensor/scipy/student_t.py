@@ -74,13 +74,11 @@ def t_cdf(x: Array, df: Array) -> Array:
     near = ops.logical_and(ops.less(v, 0.1), ops.less(v * (b + 0.5), 0.15))
     small = ops.where(near, x, 0.0)
     middle = 0.5 + _central(small, ops.where(near, v, 0.0), b)
-    # Of v and 1 - v, what is small is precise.
+    # The smaller one of v and 1 - v is precise.
     low = ops.less(v, 0.5)
     inner = ops.where(near, 0.5, ops.where(low, v, 0.5))
     outer = ops.where(low, 0.5, df / (df + ops.where(near, 1.0, square)))
-    tail = 0.5 * ops.where(
-        low, ops.betaincc(0.5, b, inner), ops.betainc(b, 0.5, outer)
-    )
+    tail = 0.5 * ops.where(low, ops.betaincc(0.5, b, inner), ops.betainc(b, 0.5, outer))
     return ops.where(near, middle, ops.where(ops.less(x, 0), tail, 1 - tail))
 
 
@@ -92,7 +90,7 @@ CORRECTED = 1e10
 def t_ppf(q: Array, df: Array) -> Array:
     """Returns the quantile of the standard form, for q between 0 and 1."""
     upper = ops.greater(q, 0.5)
-    # Twice the tail's probability; of v and 1 - v, what is small is precise.
+    # Twice the tail's probability; the smaller one of v and 1 - v is precise.
     p = 2 * ops.where(upper, 1 - q, q)
     many = ops.greater(df, CORRECTED)
     b = 0.5 * ops.where(many, 1.0, df)

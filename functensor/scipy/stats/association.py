@@ -65,10 +65,10 @@ class PearsonRResult(tuple):  # type: ignore[type-arg]
     def confidence_interval(
         self, confidence_level: float = 0.95, method: None = None
     ) -> ConfidenceInterval:
-        """Returns between what the correlation lies, by Fisher's transformation.
+        """Returns the bounds of the correlation, by Fisher's transformation.
 
         Args:
-            confidence_level: with which probability, between 0 and 1.
+            confidence_level: a probability, between 0 and 1.
             method: None; resampling is not there.
 
         Raises:
@@ -185,7 +185,7 @@ def _ranks_of_row(x: Array, method: str) -> Array:
 
 
 def _ranks(x: Array, method: str) -> Array:
-    """Returns the ranks along the last axis, by which there is no derivative."""
+    """Returns the ranks along the last axis, which have no derivative."""
     x = ops.stop_gradient(x)
     dtype = x.dtype if x.dtype.kind == "f" else np.dtype(np.float64)
     if not x.size:
@@ -207,8 +207,8 @@ def rankdata(
 
     Args:
         a: an array.
-        method: what ties get: the "average" of their ranks, the "min", the "max", "dense" for ranks
-            without gaps, "ordinal" for the order in which they come.
+        method: the rank of ties: the "average" of their ranks, the "min", the "max", "dense" for
+            ranks without gaps, "ordinal" for their order in a.
         axis: along which axis; None for all, flat.
         nan_policy: "propagate": a row with NaN has ranks of NaN alone; "omit": NaN have the rank
             NaN, and the others are ranked without them; "raise" refuses NaN.
@@ -238,7 +238,7 @@ def rankdata(
     x = ops.moveaxis(x, axis, -1)
     ranks = _ranks(x, method)
     if x.dtype.kind == "f":
-        # NaN stand behind all numbers, whose ranks they leave as they are.
+        # NaN are sorted behind all numbers, and do not change their ranks.
         bad = ops.isnan(x)
         if nan_policy == "propagate":
             bad = ops.any(bad, axis=-1, keepdims=True)

@@ -122,7 +122,7 @@ def circstd(
 
     Args:
         samples, high, low, axis, nan_policy, keepdims: as for `circmean`.
-        normalize: whether to return radians, whatever a turn is.
+        normalize: whether to return radians for turns of every length.
 
     Returns:
         An array without the axis.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import inf, log, pi
-from typing import Any
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from ...primitives.core.annotations import operations as ops
 from ...primitives.core.array import Array
 from ...primitives.core.buffers import beside
 from .. import special
-from .distribution import LOG_2, Continuous, LawParameter, log1mexp
+from .distribution import LOG_2, POSITIVE_AXIS, Continuous, LawParameter, log1mexp
 
 __all__ = [
     "cauchy", "expon", "gumbel", "gumbel_l", "gumbel_r", "halfnorm", "laplace", "logistic",
@@ -19,9 +18,8 @@ __all__ = [
 ]  # fmt: skip
 
 LOG_ROOT_2PI = 0.5 * log(2 * pi)
-POSITIVE_AXIS: dict[str, Any] = {"support": (0.0, inf), "inner": 1.0}
 
-# -- the normal distribution and what is made of it
+# -- the normal distribution and its relatives
 
 
 def _normal_logpdf(z: Array) -> Array:
@@ -30,7 +28,7 @@ def _normal_logpdf(z: Array) -> Array:
 
 def _half_logsf(z: Array) -> Array:
     near = ops.less(z, 0.5)
-    # The logarithm is that of nearly 1 where hardly anything lies below.
+    # The probability is nearly 1 where z is small.
     middle = ops.log1p(-special.erf(ops.where(near, z, 0.0) * 0.5**0.5))
     return ops.where(near, middle, LOG_2 + special.log_ndtr(-z))
 
@@ -80,7 +78,7 @@ FEW_NODES, FEW_WEIGHTS = np.polynomial.legendre.leggauss(10)
 
 
 def _log_narrow_mass(a: LawParameter, b: LawParameter) -> Array:
-    """Returns what `_log_normal_mass` does for ends that are close to each other, by quadrature."""
+    """Returns `_log_normal_mass` of ends that are close to each other, by quadrature."""
     width, middle = b - a, 0.5 * (a + b)
     number = width.dtype.type
     s = ops.expand_dims(width, -1) * beside(width, (0.5 * FEW_NODES).astype(number))
@@ -101,9 +99,9 @@ def _log_normal_mass(a: LawParameter, b: LawParameter) -> Array:
 
 
 def _log_wide_mass(a: LawParameter, b: LawParameter) -> Array:
-    """Returns what `_log_normal_mass` does, by the difference of two probabilities."""
-    # The distribution function is precise in the lower tail, so that an interval that lies above
-    # zero is looked at in its mirror image.
+    """Returns `_log_normal_mass` by the difference of two probabilities."""
+    # The distribution function is precise in the lower tail. An interval above zero is replaced by
+    # its mirror image.
     mirrored = ops.greater(a + b, 0)
     low, high = ops.where(mirrored, -b, a), ops.where(mirrored, -a, b)
     top = special.log_ndtr(high)
@@ -125,7 +123,7 @@ def _truncated_logsf(z: Array, a: LawParameter, b: LawParameter) -> Array:
     whole = _log_normal_mass(a, b)
     below = _log_normal_mass(a, z) - whole
     small = ops.less(below, -LOG_2)
-    # The logarithm is that of nearly 1 where hardly anything lies below.
+    # The probability is nearly 1 where little lies below.
     near = log1mexp(-ops.where(small, below, -1.0))
     return ops.where(small, near, _log_normal_mass(ops.where(small, _half(a, b), z), b) - whole)
 
@@ -235,7 +233,7 @@ logistic = Continuous(
     example="pdf(0.0) -> Array(0.25, dtype=float64, device='cpu')",
 )
 def _cotangent(q: Array) -> Array:
-    """Returns that of pi q, for q from 0 to 1, precise near 0, near 1 / 2 and near 1."""
+    """Returns the cotangent of pi q, for q from 0 to 1, precise near 0, near 1 / 2 and near 1."""
     middle = ops.less(ops.abs(q - 0.5), 0.25)
     upper = ops.greater(q, 0.5)
     outer = 1 / ops.tan(pi * ops.where(middle, 0.25, ops.where(upper, 1 - q, q)))
@@ -253,8 +251,8 @@ cauchy = Continuous(
     isf=lambda q: _cotangent(q),
     example="cdf(0.0) -> Array(0.5, dtype=float64, device='cpu')",
 )
-# exp(-exp(-z)) is 0 from here down, while exp(-z) is far from overflow; and from the other bound
-# up, log(1 - exp(-exp(-z))) is -z to the last digit.
+# exp(-exp(-z)) is 0 from the first bound down, while exp(-z) is far from overflow. From the other
+# bound up, log(1 - exp(-exp(-z))) is -z to the last digit.
 NOTHING_BELOW, EVERYTHING_ABOVE = -10.0, 40.0
 
 
@@ -352,7 +350,7 @@ weibull_min = Continuous(
 # -- on the circle
 
 VON_MISES_NODES, VON_MISES_WEIGHTS = np.polynomial.legendre.leggauss(48)
-# Further out than where the density has fallen by this exponent nothing is left.
+# The density is taken for 0 beyond the place where it has fallen by this exponent.
 VANISHED = 40.0
 
 

@@ -17,7 +17,7 @@ from .distribution import Discrete, LawParameter
 __all__ = ["bernoulli", "binom", "geom", "nbinom", "poisson"]
 
 COUNTS: dict[str, Any] = {"support": (0.0, inf), "inner": 0.0}
-# A power of zero is zero in any case where a binomial coefficient is beyond this.
+# Beyond this, the logarithm of a binomial coefficient is cut: it is multiplied by a power of 0.
 LARGEST_EXPONENT = 80.0
 LOG_2_PI_E = log(2 * pi * e)
 
@@ -46,7 +46,7 @@ def _fails(k: Array, p: LawParameter) -> Array:
 
 
 def _geometric_quantile(level: Array, p: LawParameter) -> Array:
-    """Returns 1 where a level is above a probability, else 0, of which nothing has a derivative."""
+    """Returns 1 where a level is above a probability, else 0; it has no derivative."""
     above = ops.greater(ops.stop_gradient(level), ops.stop_gradient(p))
     return ops.astype(above, p.dtype)
 
@@ -75,7 +75,7 @@ def _log_ways(k: Array, n: LawParameter) -> Array:
 
 
 def _some(rest: Array) -> Array:
-    """Returns how many are left, and 1 where none is: another formula holds there."""
+    """Returns the number that is left, and 1 for none, where another formula holds."""
     return ops.where(ops.greater(rest, 0), rest, 1.0)
 
 
@@ -120,7 +120,7 @@ def _geometric_logsf(k: Array, p: LawParameter) -> Array:
 
 
 def _log_orders(k: Array, n: LawParameter) -> Array:
-    """Returns the logarithm of in how many orders k failures come before the n-th success."""
+    """Returns the logarithm of the number of orders of k failures before the n-th success."""
     return -ops.log(n + k) - special.betaln(n, k + 1)
 
 
@@ -148,8 +148,8 @@ def _poisson_pmf(k: Array | Buffer, mu: LawParameter) -> Array:
     return ops.where(none, ops.power(rate, k) * ops.exp(-rate - special.gammaln(k + 1)), usual)
 
 
-# From this rate on, the entropy of a Poisson distribution is an asymptotic series in 1 / mu, the
-# error of which is less than 1e-13 there. Below it, what lies beyond so many events is less.
+# From this rate on, the entropy of a Poisson distribution is an asymptotic series in 1 / mu with an
+# error below 1e-13. Below this rate, the events beyond that number contribute less.
 LARGEST_SUMMED_RATE, SUMMED_EVENTS = 60.0, 200
 POISSON_ENTROPY = (
     1 / 12, 1 / 24, 19 / 360, 9 / 80, 863 / 2520, 1375 / 1008, 33953 / 5040, 57281 / 1440

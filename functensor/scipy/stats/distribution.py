@@ -38,6 +38,7 @@ LawParameter: TypeAlias = Array | np.floating[Any]
 
 
 LOG_2 = 0.6931471805599453
+POSITIVE_AXIS: dict[str, Any] = {"support": (0.0, inf), "inner": 1.0}
 # The kinds of location and scale.
 PLACED = "real", "positive"
 METHOD_WORDS = {

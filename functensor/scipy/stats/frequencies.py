@@ -25,13 +25,9 @@ __all__ = [
 
 # The powers of named statistics.
 POWERS = {
-    "pearson": 1.0,
-    "log-likelihood": 0.0,
-    "freeman-tukey": -0.5,
-    "mod-log-likelihood": -1.0,
-    "neyman": -2.0,
-    "cressie-read": 2 / 3,
-}
+    "pearson": 1.0, "log-likelihood": 0.0, "freeman-tukey": -0.5, "mod-log-likelihood": -1.0,
+    "neyman": -2.0, "cressie-read": 2 / 3,
+}  # fmt: skip
 
 
 class Power_divergenceResult(NamedTuple):
@@ -135,7 +131,7 @@ def differential_entropy(
 
     Args:
         values: an array.
-        window_length: m, how many samples away those are whose distance is taken; None for the root
+        window_length: m, for the distances of samples m before and after each; None for the root
             of the number of samples, rounded.
         base: as for `entropy`.
         axis, nan_policy, keepdims: as for `gmean`.
@@ -229,7 +225,7 @@ def power_divergence(
     Args:
         f_obs: the frequencies, an array.
         f_exp: the expected ones, of a shape that broadcasts; None for their mean.
-        ddof: what to take off the degrees of freedom, one less than there are frequencies.
+        ddof: a number subtracted from the degrees of freedom, one less than there are frequencies.
         axis, nan_policy, keepdims: as for `gmean`.
         lambda_: the power, a number, or the name of a statistic; None for Pearson's, 1.
 
@@ -286,7 +282,7 @@ def _divergence(
 
 
 def _same_sums(name: str, observed: Array, expected: Array) -> None:
-    """Refuses frequencies that are known and do not sum up to what is expected."""
+    """Refuses known frequencies whose sum is not the expected one."""
     first, second = (as_if_known(name, ops.sum(x, axis=-1)) for x in (observed, expected))
     if first is None or second is None:
         return
@@ -313,7 +309,7 @@ def chisquare(
 
     Args:
         f_obs, f_exp, ddof, axis, nan_policy, keepdims: as for `power_divergence`.
-        sum_check: whether to refuse frequencies with another sum than what is expected.
+        sum_check: whether to refuse frequencies whose sum is not the expected one.
 
     Returns:
         As `power_divergence`.
@@ -328,5 +324,5 @@ def chisquare(
     >>> stats.chisquare([1.0, 3.0]).statistic.tolist()
     1.0
     """
-    words = (nan_policy, keepdims, sum_check)
+    words = nan_policy, keepdims, sum_check
     return _divergence("chisquare", f_obs, f_exp, ddof, axis, 1.0, *words)

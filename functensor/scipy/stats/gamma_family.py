@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from math import inf
-
 from ...primitives.core.annotations import operations as ops
 from ...primitives.core.array import Array
 from .. import special
 from ..student_t import t_cdf, t_logpdf, t_ppf
-from .distribution import LOG_2, Continuous, LawParameter
+from .distribution import LOG_2, POSITIVE_AXIS, Continuous, LawParameter
 
 __all__ = ["beta", "chi2", "gamma", "invgamma", "t"]
-
 
 
 def _gamma_logpdf(z: Array, a: LawParameter) -> Array:
@@ -22,8 +19,7 @@ gamma = Continuous(
     "gamma",
     "gamma",
     {"a": "positive"},
-    support=(0.0, inf),
-    inner=1.0,
+    **POSITIVE_AXIS,
     vanishes=lambda z, a: ops.logical_and(ops.equal(z, 0), ops.greater(a, 1)),
     logpdf=_gamma_logpdf,
     cdf=lambda z, a: special.gammainc(a, z),
@@ -36,8 +32,7 @@ chi2 = Continuous(
     "chi2",
     "chi-squared",
     {"df": "positive"},
-    support=(0.0, inf),
-    inner=1.0,
+    **POSITIVE_AXIS,
     vanishes=lambda z, df: ops.logical_and(ops.equal(z, 0), ops.greater(df, 2)),
     logpdf=lambda z, df: _gamma_logpdf(0.5 * z, 0.5 * df) - LOG_2,
     cdf=lambda z, df: special.gammainc(0.5 * df, 0.5 * z),
@@ -50,8 +45,7 @@ invgamma = Continuous(
     "invgamma",
     "inverse gamma",
     {"a": "positive"},
-    support=(0.0, inf),
-    inner=1.0,
+    **POSITIVE_AXIS,
     open_support=True,
     logpdf=lambda z, a: -(a + 1) * ops.log(z) - special.gammaln(a) - 1 / z,
     cdf=lambda z, a: special.gammaincc(a, 1 / z),

@@ -33,7 +33,7 @@ __all__ = [
 
 
 class ConfidenceInterval(NamedTuple):
-    """Between what a parameter lies, at a level of confidence."""
+    """The bounds of a parameter, at a level of confidence."""
 
     low: Array
     high: Array
@@ -59,7 +59,7 @@ class TtestResult(tuple):  # type: ignore[type-arg]
     Attributes:
         statistic, pvalue: the pair.
         df: the degrees of freedom.
-        estimate, standard_error: what the statistic is the quotient of.
+        estimate, standard_error: the statistic is their quotient.
         alternative: the hypothesis.
     """
 
@@ -92,10 +92,10 @@ class TtestResult(tuple):  # type: ignore[type-arg]
         return f"TtestResult(statistic={self.statistic}, pvalue={self.pvalue}, df={self.df})"
 
     def confidence_interval(self, confidence_level: float = 0.95) -> ConfidenceInterval:
-        """Returns between what the mean, or the difference of the means, lies.
+        """Returns the bounds of the mean, or of the difference of the means.
 
         Args:
-            confidence_level: with which probability, between 0 and 1.
+            confidence_level: a probability, between 0 and 1.
 
         Raises:
             ValueError: the level is no probability.
@@ -107,7 +107,7 @@ class TtestResult(tuple):  # type: ignore[type-arg]
 
 
 def interval_quantile(level: float, alternative: str) -> float:
-    """Returns up to which probability a confidence interval reaches.
+    """Returns the probability up to which a confidence interval reaches.
 
     Raises:
         ValueError: the level is no probability.
@@ -234,10 +234,10 @@ def ttest_rel(
     """
     name = "ttest_rel"
     (x, y), restored = samples_along(name, [a, b], axis, nan_policy, keepdims)
-    if x.shape[-1] != y.shape[-1]:
+    n = float(x.shape[-1])
+    if n != y.shape[-1]:
         raise ValueError(f"{name}: unequal length arrays: {x.shape[-1]} and {y.shape[-1]} samples")
     d = x - y
-    n = float(d.shape[-1])
     error = (_variance(d) / n) ** 0.5
     return _student_result(name, restored, alternative, mean_of_samples(d), error, n - 1.0)
 
@@ -250,7 +250,7 @@ def _error_of_difference(
         df = n1 + n2 - 2.0
         known = isinstance(n1, float) and isinstance(n2, float)
         if known and (df <= 0 or not n1 or not n2):
-            # Of so few samples there is no spread.
+            # So few samples have no spread.
             return (v1 + v2) * np.nan, df
         # A single sample has no spread of its own.
         total = sum(
@@ -283,7 +283,7 @@ def ttest_ind(
         a, b: arrays that broadcast but for the axis.
         equal_var: whether both have the same variance; False for Welch's test.
         axis, nan_policy, alternative, keepdims: as for `ttest_1samp`.
-        trim, method: what is not there: 0 and None.
+        trim, method: 0 and None; other values are not implemented.
 
     Returns:
         As `ttest_1samp`; the estimate is the difference of the means.
@@ -342,8 +342,7 @@ def ttest_ind_from_stats(
     error, df = _error_of_difference(s1**2, n1, s2**2, n2, equal_var)
     with quiet():
         t = (m1 - m2) / error
-    p = student_pvalue("ttest_ind_from_stats", alternative, t, df)
-    return Ttest_indResult(t, p)
+    return Ttest_indResult(t, student_pvalue("ttest_ind_from_stats", alternative, t, df))
 
 
 def f_oneway(
@@ -466,7 +465,7 @@ def levene(
 
     Args:
         samples, axis, nan_policy, keepdims: as for `f_oneway`.
-        center: "median" (Brown and Forsythe's), "mean" or "trimmed", from what to take distances.
+        center: the origin of distances: "median" (Brown and Forsythe's), "mean" or "trimmed".
         proportiontocut: of "trimmed", as for `trim_mean`.
 
     Returns:

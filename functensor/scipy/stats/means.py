@@ -158,11 +158,11 @@ def trim_mean(
     nan_policy: str = "propagate",
     keepdims: bool = False,
 ) -> Array:
-    """Returns means of what is left when a part of the samples at both ends is cut off.
+    """Returns means without a part of the samples at both ends.
 
     Args:
         a: an array.
-        proportiontocut: which part, less than a half; of a fraction of a sample, nothing.
+        proportiontocut: the part, less than a half; a fraction of a sample is not cut off.
         axis, nan_policy, keepdims: as for `gmean`.
 
     Returns:

@@ -61,7 +61,7 @@ def moment(
         ValueError: an order is no whole number from 0 up, or as for `gmean`.
         NotImplementedError: as for `gmean`.
 
-    Source: the mean of powers of what is left of the center.
+    Source: the mean of powers of the differences from the center.
 
     >>> from functensor.scipy import stats
     >>> stats.moment([1.0, 3.0], [1, 2]).tolist()
@@ -85,7 +85,7 @@ def moment(
 
 
 def _shape_of_samples(x: Array, order: int) -> tuple[Array, Array]:
-    """Returns a standardised moment, and where the samples are all the same, so that it is NaN."""
+    """Returns a standardised moment, and where it is NaN since all samples are the same."""
     m2 = central(x, 2)
     eps = float(finfo(x.dtype).resolution)
     same = ops.less_equal(m2, (eps * mean_of_samples(x)) ** 2)
@@ -143,7 +143,7 @@ def kurtosis(
     Args:
         a: an array.
         axis, nan_policy, keepdims: as for `gmean`.
-        fisher: whether to take 3 off, which the normal distribution has.
+        fisher: whether to subtract 3, the kurtosis of the normal distribution.
         bias: False to correct for the number of samples, if there are four or more.
 
     Returns:
@@ -261,7 +261,7 @@ def kstatvar(
 def describe(
     a: ArrayLike, axis: Axis = 0, ddof: int = 1, bias: bool = True, nan_policy: str = "propagate"
 ) -> DescribeResult:
-    """Returns what there is to say of samples.
+    """Returns the number of samples, their range and their first four moments.
 
     Args:
         a: an array.

@@ -47,8 +47,8 @@ class MultivariateNormal(Multivariate):
     Parameters of every function:
         mean: the means, of shape ``(..., n)``; None for zeros.
         cov: the covariance: of shape ``(..., n, n)``, or ``(n,)`` for its diagonal, or a number.
-        allow_singular: whether cov may be singular: the density is then that in the space where
-            there is any.
+        allow_singular: whether cov may be singular: the density is then that in the space that
+            cov spans.
 
     Derivatives flow to the argument and to every parameter.
 
@@ -72,7 +72,7 @@ class MultivariateNormal(Multivariate):
             cov: the covariance: of shape ``(..., n, n)``, symmetric and positive; or ``(n,)`` for
                 its diagonal, or a number.
             allow_singular: whether cov may be singular. The density is then that in the space
-                where there is any, and -inf outside of it.
+                that cov spans, and its logarithm is -inf outside of it.
 
         Returns:
             An array of the shape to which the axes before the last broadcast.
@@ -167,7 +167,7 @@ def _regular(away: Array, cov: Array) -> Array:
 def _singular(away: Array, cov: Array) -> Array:
     """Returns -2 logpdf in the space that cov spans, and inf outside of it."""
     values, vectors = linalg.eigh(cov)
-    # As SciPy has it: what rounding leaves of zero.
+    # SciPy's bound for values that rounding makes of zero.
     digits = 1e6 if values.dtype.itemsize > 4 else 1e3
     smallest = digits * float(finfo(values.dtype).eps)
     scale = ops.max(ops.abs(values), axis=-1, keepdims=True)
@@ -202,7 +202,7 @@ class Dirichlet(Multivariate):
 
         Args:
             x: components along the first axis, as SciPy has them, of shape ``(k, ...)``; or
-                ``(k - 1, ...)``, the last one being what the others leave of 1.
+                ``(k - 1, ...)``, the last one being 1 minus the sum of the others.
             alpha: the parameters, of shape ``(k,)``, positive.
 
         Returns:
@@ -267,11 +267,11 @@ class Multinomial(Multivariate):
             x: the counts, categories along the last axis.
             n: how many draws; its shape broadcasts with those of x and p without the last axis.
             p: the probability of each category, along the last axis. All of them count, also the
-                last one, which SciPy replaces by what the others leave of 1.
+                last one, which SciPy replaces by 1 minus the sum of the others.
 
         Returns:
-            An array of the shape to which the axes before the last broadcast: -inf where counts
-            are no counts or their sum is not n; NaN where n or p are none.
+            An array of the shape to which the axes before the last broadcast: -inf where x has
+            no counts or their sum is not n; NaN where n or p is out of its range.
 
         Raises:
             ShapeError: x and p have not as many categories.
@@ -283,9 +283,7 @@ class Multinomial(Multivariate):
         x, n = ops.stop_gradient(x), ops.stop_gradient(n)
         with quiet():
             counts = ops.logical_and(ops.greater_equal(x, 0), ops.equal(x, ops.floor(x)))
-            inside = ops.logical_and(
-                ops.all(counts, axis=-1), ops.equal(ops.sum(x, axis=-1), n)
-            )
+            inside = ops.logical_and(ops.all(counts, axis=-1), ops.equal(ops.sum(x, axis=-1), n))
             right = ops.logical_and(ops.greater_equal(p, 0), ops.less_equal(p, 1))
             draws = ops.logical_and(ops.greater_equal(n, 0), ops.equal(n, ops.floor(n)))
             valid = ops.logical_and(ops.all(right, axis=-1), draws)

@@ -19,7 +19,7 @@ class ParameterDomain:
         low, high: the bounds.
         ends: whether each bound belongs to it, "[" and "]", or not, "(" and ")".
         whole: whether it is a whole number.
-        word: what documents call it.
+        word: its name in documents.
     """
 
     def __init__(self, low: float, high: float, ends: str, word: str, whole: bool = False) -> None:
@@ -32,13 +32,13 @@ class ParameterDomain:
         self.replacement = 0.5 if high == 1 else 1.0
 
     def admits(self, p: float) -> bool:
-        """Says whether a plain number is such a parameter."""
+        """Tells whether a plain number is such a parameter."""
         above = self.low <= p if self.closed[0] else self.low < p
         below = p <= self.high if self.closed[1] else p < self.high
         return above and below and (not self.whole or p == np.floor(p))
 
     def tests(self, p: Array) -> Array:
-        """Returns where an array has such parameters."""
+        """Returns the places where an array has such parameters."""
         above = (ops.less_equal if self.closed[0] else ops.less)(self.low, p)
         below = (ops.less_equal if self.closed[1] else ops.less)(p, self.high)
         fits = ops.logical_and(above, below)

@@ -25,7 +25,7 @@ POLICIES = ("propagate", "omit", "raise")
 ALTERNATIVES = ("two-sided", "less", "greater")
 
 
-def checked_word(name: str, what: str, given: str, words: tuple[str, ...]) -> str:
+def checked_word(name: str, argument: str, given: str, words: tuple[str, ...]) -> str:
     """Returns an argument that is one of several words.
 
     Raises:
@@ -33,7 +33,7 @@ def checked_word(name: str, what: str, given: str, words: tuple[str, ...]) -> st
     """
     if given not in words:
         listed = ", ".join(map(repr, words))
-        raise ValueError(f"{name}: {what}={given!r}: it is one of {listed}")
+        raise ValueError(f"{name}: {argument}={given!r}: it is one of {listed}")
     return given
 
 
@@ -71,7 +71,7 @@ def samples_along(
         name: the function, for messages.
         arrays: as they were given.
         axis: an axis, a tuple of them, or None for all.
-        nan_policy: what to do about NaN.
+        nan_policy: the treatment of NaN.
         keepdims: whether the axes stay.
     """
     given = arrays_together(arrays)
@@ -113,7 +113,7 @@ def mean_of_samples(x: Array) -> Array:
 
 
 def as_if_known(name: str, x: Array) -> Buffer | None:
-    """Returns an array's values where they can be looked at, else None."""
+    """Returns an array's values if they are known, else None."""
     return value_of(name, x, "") if is_at_hand(x) else None
 
 

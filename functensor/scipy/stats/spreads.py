@@ -33,7 +33,7 @@ def sem(
     Args:
         a: an array.
         axis, nan_policy, keepdims: as for `gmean`.
-        ddof: what to take off the number of samples in the variance.
+        ddof: the number subtracted from that of the samples in the variance.
 
     Returns:
         An array without the axis.
@@ -89,7 +89,7 @@ def zmap(
     ddof: int = 0,
     nan_policy: str = "propagate",
 ) -> Array:
-    """Returns how many standard deviations scores are above the mean of other samples.
+    """Returns the distances of scores from the mean of other samples, in standard deviations.
 
     Args:
         scores: an array.
@@ -122,7 +122,7 @@ def _standard_scores(
 
 
 def zscore(a: ArrayLike, axis: Axis = 0, ddof: int = 0, nan_policy: str = "propagate") -> Array:
-    """Returns how many standard deviations samples are above their mean.
+    """Returns the distances of samples from their mean, in standard deviations.
 
     Args:
         a: an array.
@@ -184,7 +184,7 @@ def iqr(
         x: an array.
         axis: as for `gmean`; None for all.
         rng: both percentiles, from 0 to 100.
-        scale: what to divide by, "normal" for the distance in the standard normal distribution.
+        scale: the divisor, "normal" for the distance in the standard normal distribution.
         nan_policy, keepdims: as for `gmean`.
         interpolation: a method of `functensor.numpy.percentile`.
 
@@ -208,8 +208,7 @@ def iqr(
         if scale != "normal":
             raise ValueError(f"iqr: {scale!r} not a valid scale for `iqr`")
         scale = 2 * NORMAL_QUARTILE
-    ends = (percentile(z, end, axis=-1, method=interpolation) for end in sorted(rng))
-    low, high = ends
+    low, high = (percentile(z, end, axis=-1, method=interpolation) for end in sorted(rng))
     return restored((high - low) / scale)
 
 
@@ -228,7 +227,7 @@ def median_abs_deviation(
         x: an array.
         axis, nan_policy, keepdims: as for `gmean`.
         center: a function of an array and an axis in place of the median; None for that.
-        scale: what to divide by, "normal" for what the standard normal distribution has.
+        scale: the divisor, "normal" for the deviation of the standard normal distribution.
 
     Returns:
         An array without the axis.

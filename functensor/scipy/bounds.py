@@ -77,7 +77,7 @@ def limits_of(unknown: Unknown, bounds: Any) -> tuple[Values, Values] | None:
 
 
 def free_gradient(x: Values, gradient: Values, limits: tuple[Values, Values]) -> Values:
-    """Returns what is zero at a minimum within bounds, where variables at a bound are held."""
+    """Returns the gradient, with differences of 0 for variables that are held at a bound."""
     out = []
     for v, g, lower, upper in zip(x, gradient, *limits, strict=True):
         near = []

@@ -369,14 +369,10 @@ class CubicSpline(CubicHermiteSpline):
         self._set(hermite(x, values, slopes), x, extrapolate, axis)
 
 
-def _flatten(node: PPoly) -> tuple[list[Array], tuple[Extrapolation, int]]:
-    return [node.c, node.x], (node.extrapolate, node.axis)
-
-
 for _kind in (PPoly, CubicHermiteSpline, PchipInterpolator, Akima1DInterpolator, CubicSpline):
     register(
         _kind,
-        _flatten,
+        lambda node: ([node.c, node.x], (node.extrapolate, node.axis)),
         lambda static, children, kind=_kind: kind.construct_fast(*children, *static),
     )
 

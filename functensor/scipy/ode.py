@@ -150,7 +150,7 @@ class OdeCall(CustomCall):
                 program = make_program(func)(list(types), ShapeDtype((), times.dtype))
                 run = _as_buffer_function(program)
             except (ConcretizationError, TracerConversionError):
-                # It branches on values, which is as good, only slower.
+                # It branches on values, and is run anew for every stage, which is slower.
                 run = called
             self.latest = list(types), args, run
         return run
@@ -221,9 +221,7 @@ class OdeCall(CustomCall):
         solution = self.bind(values)
         state, times, args = self.split(values)
         by_state, by_times, by_args = self.split(tangents)
-        known = [
-            i for i, t in enumerate(by_args) if t is not None and is_inexact(args[i])
-        ]
+        known = [i for i, t in enumerate(by_args) if t is not None and is_inexact(args[i])]
         start = [zeros_like(y) if t is None else t for y, t in zip(state, by_state, strict=True)]
         if by_times is not None:
             slopes = self.func(state, times[0], args)
@@ -368,11 +366,7 @@ def _time_cotangent(gs: Sequence[Any], slopes: Sequence[Any]) -> Array:
 
 
 def _checked_times(times: Value) -> Buffer:
-    """Returns the times as NumPy's array.
-
-    Raises:
-        ValueError: they are neither ascending nor descending.
-    """
+    """Returns the times, which ascend or descend, as NumPy's array."""
     buffer = np.asarray(to_host(to_buffer(times)))
     steps = np.diff(buffer)
     if not np.isfinite(buffer).all() or not ((steps >= 0).all() or (steps <= 0).all()):
@@ -384,11 +378,7 @@ def _checked_times(times: Value) -> Buffer:
 
 
 def _check_options(options: Options) -> None:
-    """Checks tolerances and limits of steps.
-
-    Raises:
-        ValueError: one is out of range.
-    """
+    """Refuses tolerances and limits of steps that are out of range."""
     for name, value in options._asdict().items():
         tolerance = name in ("rtol", "atol")
         if not (value >= 0 if tolerance else value > 0):
@@ -410,8 +400,8 @@ def odeint(
     """Solves the ordinary differential equation ``dy/dt = func(y, t, *params)``.
 
     By the method of Dormand and Prince, of order five, with steps of its own choice. Derivatives
-    flow to ``y0``, ``t``, ``params`` and to what ``func`` closes over, in both modes and to any
-    order: they are solutions of differential equations too, to the same tolerances. Under vmap
+    flow to ``y0``, ``t``, ``params`` and to arrays that ``func`` closes over, in both modes and to
+    any order: they are solutions of differential equations too, to the same tolerances. Under vmap
     all examples take their steps together, so that the worst one meets the tolerances; with times
     of their own they step from each time to the next.
 
@@ -421,7 +411,7 @@ def odeint(
         y0: the state at ``t[0]``: a tree of real or complex arrays.
         t: ascending or descending times, of shape (n,).
         params: further arguments of ``func``, trees of arrays, one after another as JAX has them.
-        args: the same as one tuple, as SciPy has it.
+        args: the same as one tuple, as in SciPy.
         rtol, atol: how large the error of a step may be, in relation to the state and absolutely;
             ``rtol`` is at least four units in the last place of the state's precision.
         mxstep: how many steps may be taken from one time to the next.

@@ -6,7 +6,7 @@ of the equations that it solves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -65,10 +65,10 @@ def minimize(
     """Minimizes a scalar function of a tree by one of SciPy's solvers, with our derivatives.
 
     Gradients, Hessians and their products are found by differentiating ``fun``; none of them needs
-    to be given. The solution differentiates with respect to ``args`` and to what ``fun`` closes
-    over, by the implicit function theorem: it is where the gradient is zero, but for variables at
-    a bound, which stay there. SciPy solves one problem at a time: under vmap it is called for one
-    example after the other, while derivatives are taken of all at once.
+    to be given. The solution differentiates with respect to ``args`` and to arrays that ``fun``
+    closes over, by the implicit function theorem: the gradient is zero there, except for variables
+    at a bound, which stay there. SciPy solves one problem at a time: under vmap it is called for
+    one example after the other, while derivatives are taken of all at once.
 
     Args:
         fun: ``fun(x, *args)`` returns a real scalar.
@@ -111,16 +111,17 @@ def minimize(
     unknown, arguments = Unknown("minimize", x0), Arguments(args)
     if not any(known.size for known in unknown.types):
         raise ValueError("minimize: x0 has no elements: give it at least one number to look for")
-    given = fun if jac is True else None
-    if given is not None:
-        fun = _first_of(given)
 
     def objective(leaves: Values, values: Values) -> Array:
-        return _scalar(fun, fun(unknown.tree(leaves), *arguments.filled(values)))
+        value = fun(unknown.tree(leaves), *arguments.filled(values))
+        return _scalar(fun, value[0] if jac is True else value)
 
     limits = limits_of(unknown, bounds)
     constrained = constraints_of(unknown, constraints)
-    chosen = _method_name(method, limits, constrained)
+    if method is None:
+        chosen = "slsqp" if constrained else "bfgs" if limits is None else "l-bfgs-b"
+    else:
+        chosen = method.lower() if isinstance(method, str) else "custom"
 
     def residual(f: Callable[[Values], Any], x: Values) -> Values:
         if constrained:
@@ -140,10 +141,7 @@ def minimize(
             lower, upper = (unknown.vector(side) for side in limits)
             given["bounds"] = extra("scipy.optimize", "scipy").Bounds(lower, upper)
         if constrained:
-            given["constraints"] = [
-                scipy_constraint(unknown, kind, leaves_of, chosen)
-                for kind, leaves_of in constrained
-            ]
+            given["constraints"] = [scipy_constraint(unknown, *c, chosen) for c in constrained]
         if callback is not None:
             given["callback"] = _callback(unknown, callback)
         given |= _derivatives(unknown, arguments, f, chosen, jac, hess, hessp)
@@ -158,10 +156,6 @@ def minimize(
     return OptimizeResult(x=unknown.tree(x), fun=value, jac=unknown.tree(gradient), **told)
 
 
-def _first_of(fun: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda *args: fun(*args)[0]
-
-
 def _scalar(fun: Callable[..., Any], value: Any) -> Array:
     """Returns the value of an objective, checked."""
     known = shape_dtype(value) if is_array_like(value) else None
@@ -174,17 +168,6 @@ def _scalar(fun: Callable[..., Any], value: Any) -> Array:
     return ops.astype(value, np.float64) if known.dtype.kind in "biu" else value
 
 
-def _method_name(
-    method: str | Callable[..., Any] | None,
-    limits: tuple[Values, Values] | None,
-    constrained: Sequence[Any],
-) -> str:
-    """Returns the name of the solver that SciPy takes."""
-    if method is None:
-        return "slsqp" if constrained else "l-bfgs-b" if limits is not None else "bfgs"
-    return method.lower() if isinstance(method, str) else "custom"
-
-
 def _derivatives(
     unknown: Unknown,
     arguments: Arguments,
@@ -194,14 +177,13 @@ def _derivatives(
     hess: Callable[..., Any] | None,
     hessp: Callable[..., Any] | None,
 ) -> dict[str, Any]:
-    """Returns what SciPy is given to call: the value with the gradient, and second derivatives."""
+    """Returns the functions for SciPy: the value with the gradient, and second derivatives."""
 
     def value(v: Buffer) -> float:
         return float(f(unknown.arrays(v)))
 
     if method in WITHOUT_GRADIENT:
         return {"value": value}
-    found: dict[str, Any] = {"jac": True}
     both = value_and_grad(f)
 
     def value_and_gradient(v: Buffer) -> tuple[float, Buffer]:
@@ -212,7 +194,7 @@ def _derivatives(
         args = arguments.filled(arguments.arrays)
         return call(unknown.tree(unknown.arrays(v)), *rest, *args)
 
-    found["value"] = value_and_gradient
+    found: dict[str, Any] = {"value": value_and_gradient, "jac": True}
     if callable(jac):
         found["value"] = value
         found["jac"] = lambda v: unknown.gradient(tree.leaves(user(jac, v)))
@@ -245,6 +227,7 @@ def _callback(unknown: Unknown, callback: Callable[..., Any]) -> Callable[..., A
         return with_result
     return lambda v, *rest: callback(unknown.tree(unknown.arrays(v)), *rest)
 
+
 # -- roots
 
 
@@ -260,9 +243,9 @@ def root(
 ) -> OptimizeResult:
     """Finds a root of a function of a tree by one of SciPy's solvers, with our Jacobian.
 
-    The solution differentiates with respect to ``args`` and to what ``fun`` closes over, by the
-    implicit function theorem. SciPy solves one problem at a time: under vmap it is called for one
-    example after the other, while derivatives are taken of all at once.
+    The solution differentiates with respect to ``args`` and to arrays that ``fun`` closes over, by
+    the implicit function theorem. SciPy solves one problem at a time: under vmap it is called for
+    one example after the other, while derivatives are taken of all at once.
 
     Args:
         fun: ``fun(x, *args)`` returns a tree with as many elements as x; for the method "lm",

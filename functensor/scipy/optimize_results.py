@@ -44,9 +44,9 @@ class OptimizeResult(dict[str, Any]):
         x: the solution, a tree as the initial guess.
         fun: the function's value there; of `root`, a tree.
         jac: the gradient there, a tree; only of `minimize`, by methods that use one.
-        success: whether the solver is content.
-        status, message: why it ended, as a number and in words.
-        nit, nfev, njev: how many iterations and evaluations it took, as far as SciPy tells.
+        success: whether the solver succeeded.
+        status, message: the reason why it ended, as a number and in words.
+        nit, nfev, njev: the numbers of iterations and evaluations, as far as SciPy has them.
     """
 
     def __getattr__(self, name: str) -> Any:
@@ -63,6 +63,7 @@ def _flatten_result(result: OptimizeResult) -> tuple[Values, tuple[Any, ...]]:
     keys = tuple(key for key in result if key != "message")
     return [result[key] for key in keys], (keys, result["message"])
 
+
 tree.register(
     OptimizeResult,
     _flatten_result,
@@ -78,7 +79,7 @@ def host_buffer(x: Value) -> Buffer:
 
 
 class Unknown:
-    """The tree that is looked for, as SciPy's vector and as arrays.
+    """The unknown tree, as SciPy's vector and as arrays.
 
     Args:
         name: the function, for messages.
@@ -137,13 +138,13 @@ def solved(
     """Runs a solver of SciPy's on values, and makes its solution one that has derivatives.
 
     Args:
-        unknown, arguments: what the function is of.
+        unknown, arguments: the arguments of the function.
         fun: ``fun(leaves, values)`` of the leaves of both.
-        residual: ``residual(fun of the leaves, leaves)``: what is zero at a solution.
+        residual: ``residual(fun of the leaves, leaves)`` is zero at a solution.
         solver: ``solver(fun of the leaves, leaves)`` returns SciPy's result.
 
     Returns:
-        The leaves of the solution, and what else is to be told of it.
+        The leaves of the solution, and a result with everything else.
     """
     count = len(unknown.leaves)
     closed, constants = close(fun, unknown.leaves, arguments.arrays)

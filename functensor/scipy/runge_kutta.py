@@ -34,10 +34,8 @@ STAGES = [
         [35 / 384, 0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84],
     )
 ]
-# The result of fifth order is the last stage's argument; this is that minus the one of fourth.
-ERROR = np.array(
-    [71 / 57600, 0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1 / 40]
-)
+# The result of fifth order, the last stage's argument, minus the result of fourth order.
+ERROR = np.array([71 / 57600, 0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1 / 40])
 # The weights of the stages at a fraction of a step, as polynomials of fourth degree in it.
 BETWEEN = np.array(
     [

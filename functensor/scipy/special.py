@@ -304,16 +304,13 @@ def comb(N: ArrayLike, k: ArrayLike, *, exact: bool = False, repetition: bool = 
     if exact:
         raise ValueError("comb: exact=True gives no array; math.comb(N, k) is exact")
     N, k = as_inexact(N), as_inexact(k)
+    defined = ops.logical_and(ops.greater_equal(N, 0), ops.greater_equal(k, 0))
     if repetition:
-        total = N + k - 1
-        defined = ops.logical_and(ops.greater_equal(N, 0), ops.greater_equal(k, 0))
-        chosen = comb(ops.where(defined, total, 1), ops.where(defined, k, 0))
+        chosen = comb(ops.where(defined, N + k - 1, 1), ops.where(defined, k, 0))
         # There is one way to choose no thing.
         chosen = ops.where(ops.equal(k, 0), 1, chosen)
         return ops.where(defined, chosen, 0)
-    defined = ops.logical_and(
-        ops.less_equal(k, N), ops.logical_and(ops.greater_equal(N, 0), ops.greater_equal(k, 0))
-    )
+    defined = ops.logical_and(ops.less_equal(k, N), defined)
     return ops.where(defined, binom(ops.where(defined, N, 1), ops.where(defined, k, 0)), 0)
 
 
@@ -416,19 +413,15 @@ def logsumexp(
     top = ops.reshape(top, total.shape)
     sign = ops.sign(total)
     if is_complex and not return_sign:
-        return _complex_log(total) + top
+        # Of 0, the logarithm is -inf, without a warning.
+        zero = ops.equal(total, 0)
+        return ops.where(zero, -np.inf, ops.log(ops.where(zero, 1, total))) + top
     # The logarithm of 0 is -inf here, without a warning.
     size = ops.abs(total)
     out = xlogy(ops.ones_like(size), size) + top
     if return_sign:
         return out, sign
     return ops.where(ops.less(sign, 0), np.nan, out)
-
-
-def _complex_log(x: Array) -> Array:
-    """Returns the principal logarithm, and -inf of 0, without a warning."""
-    zero = ops.equal(x, 0)
-    return ops.where(zero, -np.inf, ops.log(ops.where(zero, 1, x)))
 
 
 def _finite_maximum(a: Array, axes: tuple[int, ...]) -> Array:

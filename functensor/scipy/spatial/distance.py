@@ -83,18 +83,6 @@ def _correlation_distance(u: Array, v: Array, w: Array | None) -> Array:
     return _cosine(u, v, weights)
 
 
-def _canberra(u: Array, v: Array, w: Array | None) -> Array:
-    return _sum_of_terms(_safe_ratio(ops.abs(u - v), ops.abs(u) + ops.abs(v)), w)
-
-
-def _braycurtis(u: Array, v: Array, w: Array | None) -> Array:
-    return _sum_of_terms(ops.abs(u - v), w) / _sum_of_terms(ops.abs(u + v), w)
-
-
-def _hamming(u: Array, v: Array, w: Array | None) -> Array:
-    return _mean_of_terms(_as_numbers(ops.not_equal(u, v), u), w)
-
-
 def _jaccard(u: Array, v: Array, w: Array | None) -> Array:
     some = [ops.not_equal(z, 0) for z in (u, v)]
     parts = (ops.logical_xor(*some), ops.logical_or(*some))
@@ -114,38 +102,33 @@ def _relative(u: Array, m: Array) -> Array:
     return ops.where(none, 0.0, u * ops.log(ops.where(none, 1.0, u / ops.where(none, 1.0, m))))
 
 
-def _seuclidean(u: Array, v: Array, w: Array | None, V: Array) -> Array:
-    return _safe_root(ops.sum((u - v) ** 2 / V, axis=-1))
-
-
 def _mahalanobis(u: Array, v: Array, w: Array | None, VI: Array) -> Array:
     d = u - v
     return _safe_root(ops.sum(ops.matmul(d, VI) * d, axis=-1))
 
 
 METRICS: dict[str, Callable[..., Array]] = {
-    "braycurtis": _braycurtis,
-    "canberra": _canberra,
+    "braycurtis": lambda u, v, w: (
+        _sum_of_terms(ops.abs(u - v), w) / _sum_of_terms(ops.abs(u + v), w)
+    ),
+    "canberra": lambda u, v, w: _sum_of_terms(
+        _safe_ratio(ops.abs(u - v), ops.abs(u) + ops.abs(v)), w
+    ),
     "chebyshev": lambda u, v, w: _minkowski(u, v, w, np.inf),
     "cityblock": lambda u, v, w: _minkowski(u, v, w, 1),
     "correlation": _correlation_distance,
     "cosine": _cosine,
     "euclidean": lambda u, v, w: _minkowski(u, v, w, 2),
-    "hamming": _hamming,
+    "hamming": lambda u, v, w: _mean_of_terms(_as_numbers(ops.not_equal(u, v), u), w),
     "jaccard": _jaccard,
     "jensenshannon": _jensenshannon,
     "mahalanobis": _mahalanobis,
     "minkowski": _minkowski,
-    "seuclidean": _seuclidean,
+    "seuclidean": lambda u, v, w, V: _safe_root(ops.sum((u - v) ** 2 / V, axis=-1)),
     "sqeuclidean": lambda u, v, w: _sum_of_terms((u - v) ** 2, w),
 }
-# The arguments of metrics beside weights.
-METRIC_OPTIONS = {
-    "jensenshannon": ("base",),
-    "mahalanobis": ("VI",),
-    "minkowski": ("p",),
-    "seuclidean": ("V",),
-}
+# The argument that a metric has beside weights.
+METRIC_OPTIONS = {"jensenshannon": "base", "mahalanobis": "VI", "minkowski": "p", "seuclidean": "V"}
 WITHOUT_WEIGHTS = ("jensenshannon", "mahalanobis", "seuclidean")
 METRIC_ABBREVIATIONS = {
     "cb": "cityblock", "cblock": "cityblock", "cheby": "chebyshev", "cheb": "chebyshev",
@@ -174,11 +157,7 @@ def _measure(
 ) -> Callable[..., Array]:
     """Returns the distance of vectors along the last axis of two arrays.
 
-    Args:
-        name: the function, for messages.
-        metric: a name, or a function of two vectors.
-        options: what there is beside.
-        rows: all vectors, of which variances are taken where a metric has none given.
+    Metrics with variances take those of all rows, unless the options have them.
     """
     if callable(metric):
         return _measure_by_function(metric, options)
@@ -186,9 +165,8 @@ def _measure(
     word = METRIC_ABBREVIATIONS.get(word, word)
     if word not in METRICS:
         raise ValueError(f"{name}: Unknown Distance Metric: {metric!r}; {', '.join(METRICS)}")
-    allowed = METRIC_OPTIONS.get(word, ())
     w = options.pop("w", None)
-    unknown = [key for key in options if key not in allowed]
+    unknown = [key for key in options if key != METRIC_OPTIONS.get(word)]
     if unknown or (w is not None and word in WITHOUT_WEIGHTS):
         raise TypeError(f"{name}: {word} takes no {(unknown or ['w'])[0]}=")
     if word == "seuclidean" and options.get("V") is None:
@@ -241,7 +219,7 @@ def pdist(
             "jaccard", "jensenshannon" with ``base``, "seuclidean" with ``V``, "mahalanobis" with
             ``VI``; or a function of two vectors, which is put through ``vmap``.
         out: None; arrays are immutable.
-        kwargs: weights ``w``, and what the metric takes.
+        kwargs: weights ``w``, and the argument of the metric.
 
     Returns:
         An array of shape (m (m - 1) / 2,) of the pairs (0, 1), (0, 2), ..., (1, 2), ..., of which
@@ -262,7 +240,7 @@ def pdist(
         raise TypeError("pdist: out= is not there, arrays are immutable: use what is returned")
     X = _matrix("pdist", "X", X)
     first, second = np.triu_indices(X.shape[0], 1)
-    measure = _measure("pdist", metric, dict(kwargs), X)
+    measure = _measure("pdist", metric, kwargs, X)
     return measure(ops.take(X, beside(X, first), axis=0), ops.take(X, beside(X, second), axis=0))
 
 
@@ -304,16 +282,15 @@ def cdist(
         )
     dtype = result_type(XA.dtype, XB.dtype)
     XA, XB = ops.astype(XA, dtype), ops.astype(XB, dtype)
-    given = dict(kwargs)
-    rows = ops.concatenate([XA, XB], axis=0)
-    return _measure("cdist", metric, given, rows)(ops.expand_dims(XA, 1), ops.expand_dims(XB, 0))
+    measure = _measure("cdist", metric, kwargs, ops.concatenate([XA, XB], axis=0))
+    return measure(ops.expand_dims(XA, 1), ops.expand_dims(XB, 0))
 
 
 def squareform(X: ArrayLike, force: str = "no", checks: bool = True) -> Array:
     """Returns distances of pairs as a symmetric matrix, or of that matrix the pairs.
 
     Args:
-        X: what `pdist` returns, or a symmetric matrix with zeros on its diagonal.
+        X: distances of pairs, as of `pdist`, or a symmetric matrix with zeros on its diagonal.
         force: "tovector" or "tomatrix" to refuse the other way.
         checks: whether to refuse a matrix that is not symmetric or has another diagonal, where its
             values are known.

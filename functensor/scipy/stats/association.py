@@ -109,16 +109,6 @@ def _correlation(x: Array, y: Array) -> Array:
     return ops.clip(r, -1.0, 1.0)
 
 
-def _pearson_pvalue(name: str, alternative: str, r: Array, n: int) -> Array:
-    """Returns the p-value: (1 + r) / 2 has a beta distribution with both parameters n / 2 - 1."""
-    half = n / 2 - 1
-
-    def below(x: Array) -> Array:
-        return special.betainc(half, half, (1 + x) / 2)
-
-    return symmetric_pvalue(name, alternative, r, below)
-
-
 def pearsonr(
     x: ArrayLike,
     y: ArrayLike,
@@ -161,6 +151,11 @@ def pearsonr(
             f"{name}: `x` and `y` must have the same length along `axis`, at least 2: they have "
             f"{n} and {b.shape[-1]}"
         )
+
+    def below(x: Array) -> Array:
+        # The distribution of (1 + r) / 2 is a beta distribution.
+        return special.betainc(n / 2 - 1, n / 2 - 1, (1 + x) / 2)
+
     with quiet():
         if n == 2:
             a, b = (ops.index(z, (Ellipsis, 1)) - ops.index(z, (Ellipsis, 0)) for z in (a, b))
@@ -168,7 +163,7 @@ def pearsonr(
             r = ops.where(ops.equal(r, 0), np.nan, r)
             return PearsonRResult(r, ops.where(ops.isnan(r), r, 1.0), alternative, n)
         r = _correlation(_minus_mean(a), _minus_mean(b))
-        return PearsonRResult(r, _pearson_pvalue(name, alternative, r, n), alternative, n)
+        return PearsonRResult(r, symmetric_pvalue(name, alternative, r, below), alternative, n)
 
 
 def _ranks_of_row(x: Array, method: str) -> Array:

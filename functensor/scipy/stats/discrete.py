@@ -22,14 +22,10 @@ LARGEST_EXPONENT = 80.0
 LOG_2_PI_E = log(2 * pi * e)
 
 
-def _certain(p: LawParameter) -> Array:
-    """Says where a probability is 0 or 1, so that logarithms are infinite."""
-    return ops.logical_or(ops.equal(p, 0), ops.equal(p, 1))
-
-
 def _mass_of(log_ways: Array, p: LawParameter, successes: Array, failures: Array) -> Array:
     """Returns exp(log_ways) p**successes (1 - p)**failures, with derivatives at 0 and 1 too."""
-    certain = _certain(p)
+    # Logarithms are infinite there.
+    certain = ops.logical_or(ops.equal(p, 0), ops.equal(p, 1))
     inside = ops.where(certain, 0.5, p)
     usual = log_ways + special.xlogy(successes, inside) + special.xlog1py(failures, -inside)
     edge = ops.where(certain, p, 1.0)

@@ -106,8 +106,7 @@ def cumulative_trapezoid(
         raise ValueError(f"{name}: at least one sample is required along axis {axis}")
     steps = _steps(name, y, x, axis)
     pairs = ops.add(cut_along(y, axis, 1), cut_along(y, axis, None, -1))
-    areas = ops.multiply(pairs, steps if x is not None else dx) / 2.0
-    sums = ops.cumsum(areas, axis)
+    sums = ops.cumsum(ops.multiply(pairs, dx if x is None else steps) / 2.0, axis)
     if initial is None:
         return sums
     shape = tuple([1 if i == axis else n for i, n in enumerate(sums.shape)])

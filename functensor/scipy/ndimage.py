@@ -75,8 +75,7 @@ def _spline_coefficients(x: Array, order: int, axis: int, extension: str) -> Arr
     places = (np.arange(order + 1) - order // 2) % period
     np.add.at(taps, places, _spline_basis(0.0 if order % 2 else 0.5, order))
     spectrum = np.fft.fft(taps).real.astype(finfo(x.dtype).dtype)
-    spectrum = spectrum.reshape(-1, *(1,) * (len(x.shape) - axis - 1))
-    spectrum = beside(x, spectrum)
+    spectrum = beside(x, spectrum.reshape(-1, *(1,) * (len(x.shape) - axis - 1)))
     whole = ops.take(x, _extended_index(beside(x, np.arange(period)), n, extension), axis)
     if x.dtype.kind == "c":
         whole = fft.ifft(fft.fft(whole, axis=axis) / spectrum, axis=axis)
@@ -99,17 +98,10 @@ def _wrapped_coordinate(c: Array, n: int) -> Array:
 def _spline_weights(
     x: Array, c: Array, order: int, mode: str, axis: int
 ) -> tuple[Array, Array, Array | None]:
-    """Returns what one coordinate says of the elements that count.
+    """Returns the indices and weights of coefficients along an axis, for a coordinate of places.
 
-    Args:
-        x: the coefficients.
-        c: the coordinate of every place.
-        order, mode: as for `map_coordinates`.
-        axis: the axis of the coefficients that it belongs to.
-
-    Returns:
-        Indices and weights, both with an axis of ``order + 1`` in front, and for modes with
-        constants which of the indices are inside.
+    Both have an axis of ``order + 1`` in front. Modes with constants have a third result: which
+    indices are inside.
     """
     n = x.shape[axis]
     if mode == "wrap":
@@ -161,7 +153,7 @@ def map_coordinates(
         output: the result's dtype; by default that of ``input``, to which values are rounded if
             it is an integer's.
         order: the degree of the splines: 0 takes the nearest element, 1 is linear, 3 cubic.
-        mode: what is beyond the edges: "constant" (``cval``), "grid-constant" (elements of
+        mode: the values beyond the edges: "constant" (``cval``), "grid-constant" (elements of
             ``cval``), "nearest" (the last element), "mirror" (at the last element), "reflect" or
             "grid-mirror" (at its far side), "wrap" (the first element lies on the last),
             "grid-wrap" (the first element follows the last).
@@ -245,7 +237,7 @@ def _interpolated(
     parts = [_spline_weights(x, places[axis], order, mode, axis) for axis in range(ndim)]
 
     def apart(v: Array, axis: int) -> Array:
-        """Puts the axis of what counts along one axis among those of the others."""
+        """Puts the first axis, of the coefficients along one axis, among those of the others."""
         ones = [1] * ndim
         ones[axis] = order + 1
         return ops.reshape(v, (*ones, *v.shape[1:]))

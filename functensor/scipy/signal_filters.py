@@ -130,10 +130,9 @@ def lfilter(
     if zi is None:
         return ops.moveaxis(linear_filter.bind((b, a, moved), {}), -1, axis)
     zi = as_inexact(zi)
-    count = max(b.shape[0], a.shape[0]) - 1
     if len(zi.shape) == len(x.shape):
         zi = ops.moveaxis(zi, axis, -1)
-    zi = _state("lfilter", zi, (*moved.shape[:-1], count))
+    zi = _state("lfilter", zi, (*moved.shape[:-1], max(b.shape[0], a.shape[0]) - 1))
     out, last = _filtered_with_state(b, a, moved, zi)
     return ops.moveaxis(out, -1, axis), ops.moveaxis(last, -1, axis)
 
@@ -176,8 +175,7 @@ def _extended_at_ends(
     """Returns sequences continued at both ends of their last axis, and by how many samples."""
     if padtype not in EXTENSIONS_AT_ENDS:
         raise ValueError(f"{name}: padtype={padtype!r}: it is 'odd', 'even', 'constant' or None")
-    edge = 3 * taps if padlen is None else int(padlen)
-    edge = 0 if padtype is None else edge
+    edge = 0 if padtype is None else 3 * taps if padlen is None else int(padlen)
     if x.shape[-1] <= edge or edge < 0:
         raise ValueError(
             f"{name}: x has {x.shape[-1]} samples, which must be more than padlen, {edge}: give "
@@ -192,12 +190,9 @@ def _extended_at_ends(
     if padtype == "even":
         return inner, edge
     # Turned about the first and the last sample.
-    parts = [
-        2 * cut_last(x, 0, 1) - cut_last(inner, 0, edge),
-        x,
-        2 * cut_last(x, -1) - cut_last(inner, -edge),
-    ]
-    return ops.concatenate(parts, axis=-1), edge
+    before = 2 * cut_last(x, 0, 1) - cut_last(inner, 0, edge)
+    after = 2 * cut_last(x, -1) - cut_last(inner, -edge)
+    return ops.concatenate([before, x, after], axis=-1), edge
 
 
 def _back_and_forth(x: Array, edge: int, run: Callable[[Array, Array], Array]) -> Array:

@@ -60,7 +60,7 @@ def svdvals(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) 
 
 
 def _reduced(name: str, a: ArrayLike, b: ArrayLike, lower: bool, kind: int) -> tuple[Array, Array]:
-    """Returns the standard problem that a generalised one comes to, and B's lower factor."""
+    """Returns the standard problem for a generalised one, and b's lower factor."""
     if kind not in (1, 2, 3):
         raise ValueError(f"{name}: type is 1 (a v = w b v), 2 (a b v = w v) or 3, not {kind!r}")
     a = mirrored(as_matrices(name, a, square=True), lower=lower)
@@ -102,7 +102,7 @@ def eigh(
         lower: which triangle is read, of both a and b; gradients lie there too.
         eigvals_only: whether to return the eigenvalues alone.
         type: 1; 2 for ``a @ b @ v = v * w``, 3 for ``b @ a @ v = v * w``.
-        subset_by_index: a pair: the first and the last index of what to return.
+        subset_by_index: a pair: the first and the last index of the returned values.
         overwrite_a, overwrite_b, check_finite, driver: of no effect.
 
     Returns:

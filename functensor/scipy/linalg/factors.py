@@ -37,14 +37,19 @@ def vector_as_given(x: Array, vector: bool) -> Array:
     return ops.index(x, (Ellipsis, 0)) if vector else x
 
 
+def _transposition(name: str, trans: int | str) -> int:
+    """Returns 0 for matrices as they are, 1 for their transposes, 2 for their adjoints."""
+    trans = trans if isinstance(trans, str) else operator.index(trans)
+    if trans not in TRANSPOSITIONS:
+        raise ValueError(f"{name} is 0 or 'N', 1 or 'T', 2 or 'C', not {trans!r}")
+    return TRANSPOSITIONS[trans]
+
+
 def solved_by_triangle(
     a: Array, b: Array | Buffer, trans: int | str, lower: bool, unit_diagonal: bool
 ) -> Array:
     """Returns the solution of a triangular system, with the matrices, or these transposed."""
-    trans = trans if isinstance(trans, str) else operator.index(trans)
-    if trans not in TRANSPOSITIONS:
-        raise ValueError(f"trans is 0 or 'N', 1 or 'T', 2 or 'C', not {trans!r}")
-    kind = TRANSPOSITIONS[trans]
+    kind = _transposition("trans", trans)
     params = {"lower": bool(lower), "transposed": kind > 0, "unit_diagonal": bool(unit_diagonal)}
     return triangular.triangular_solve.bind((conjugate(a) if kind == 2 else a, b), params)
 
@@ -96,11 +101,7 @@ def cho_factor(
 
 
 def _factor_pair(name: str, given: tuple[Any, Any], source: str) -> tuple[Any, Any]:
-    """Returns a factor and what goes with it.
-
-    Raises:
-        TypeError: that is not what the factorisation returns.
-    """
+    """Returns a factor and its companion, refusing everything but such a pair."""
     if not isinstance(given, tuple | list) or len(given) != 2:
         raise TypeError(f"{name}: the first argument is the pair that {source} returns")
     return given[0], given[1]
@@ -115,7 +116,7 @@ def cho_solve(
     """Returns x with ``a @ x = b``, for the Cholesky factor of a.
 
     Args:
-        c_and_lower: what `cho_factor` returned.
+        c_and_lower: the result of `cho_factor`.
         b: one vector of shape (n,), or an array of shape (..., n, k).
         overwrite_b, check_finite: of no effect.
 
@@ -183,13 +184,11 @@ def lu(
     upper = ops.triu(ops.index(both, (Ellipsis, slice(None, k), slice(None))))
     rows = ops.argsort(_row_order(pivots, m), axis=-1)
     if permute_l:
-        places = ops.broadcast_to(ops.expand_dims(rows, -1), lower.shape)
-        return ops.take_along_axis(lower, places, axis=-2), upper
+        return _rows_in_order(lower, rows), upper
     if p_indices:
         return rows, lower, upper
-    kind = finfo(both.dtype).dtype
-    numbers = beside(rows, np.arange(m))
-    return ops.astype(ops.expand_dims(rows, -1) == numbers, kind), lower, upper
+    permutation = ops.expand_dims(rows, -1) == beside(rows, np.arange(m))
+    return ops.astype(permutation, finfo(both.dtype).dtype), lower, upper
 
 
 def lu_factor(
@@ -225,7 +224,7 @@ def lu_solve(
     """Returns x with ``a @ x = b``, for the factors of a.
 
     Args:
-        lu_and_piv: what `lu_factor` returned.
+        lu_and_piv: the result of `lu_factor`.
         b: one vector of shape (n,), or an array of shape (..., n, k).
         trans: 0 for a, 1 for its transpose, 2 for its adjoint.
         overwrite_b, check_finite: of no effect.
@@ -243,15 +242,13 @@ def lu_solve(
     """
     both, pivots = _factor_pair("lu_solve", lu_and_piv, "lu_factor(a)")
     both, b, vector = system("lu_solve", both, b)
-    trans = trans if isinstance(trans, str) else operator.index(trans)
-    if trans not in TRANSPOSITIONS:
-        raise ValueError(f"lu_solve: trans is 0, 1 or 2, not {trans!r}")
+    kind = _transposition("lu_solve: trans", trans)
     order = _row_order(asarray(pivots), both.shape[-1])
     stack = np.broadcast_shapes(both.shape[:-2], b.shape[:-2])
     b = ops.broadcast_to(b, (*stack, *b.shape[-2:]))
-    if TRANSPOSITIONS[trans]:
-        inner = solved_by_triangle(both, b, trans, False, False)
-        x = solved_by_triangle(both, inner, trans, True, True)
+    if kind:
+        inner = solved_by_triangle(both, b, kind, False, False)
+        x = solved_by_triangle(both, inner, kind, True, True)
         x = _rows_in_order(x, ops.argsort(order, axis=-1))
     else:
         inner = solved_by_triangle(both, _rows_in_order(b, order), 0, True, True)

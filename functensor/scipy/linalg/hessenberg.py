@@ -26,14 +26,14 @@ from .decompositions import qr
 
 __all__ = ["funm", "hessenberg", "qr_multiply"]
 
-# Imaginary parts up to so many units of rounding of the largest element are none.
+# Imaginary parts up to so many units of rounding of the largest element count as 0.
 ROUNDING = 1e3
 
 
 def _reflection(column: Array) -> tuple[Array, Array]:
     """Returns v and tau: ``1 - tau v v*`` takes a column to its first axis, its length there real.
 
-    Where that is so already, tau is 0.
+    tau is 0 for a column that is there already.
     """
     alpha, tail = column[..., :1], column[..., 1:]
     rest = ops.sum(ops.real(tail * conjugate(tail)), axis=-1, keepdims=True)
@@ -79,7 +79,7 @@ def hessenberg(
     h = as_matrices("hessenberg", a, square=True)
     n = h.shape[-1]
     q = ops.zeros_like(h) + beside(h, np.eye(n, dtype=h.dtype))
-    # With two rows there is nothing to do; of a last element, only the phase is left.
+    # Two rows have this form already; the last column of complex matrices gets a real subdiagonal.
     for j in range((n - 1 if _is_complex(h) else n - 2) if n > 2 else 0):
         v, tau = _reflection(h[..., j + 1 :, j])
         zeros = ops.zeros_like(h[..., : j + 1, j])
@@ -172,7 +172,7 @@ def funm(A: ArrayLike, func: Callable[[Any], Any], disp: bool = True) -> Array:
         A: an array of shape (..., n, n).
         func: an analytic function of an array of complex numbers, that gives one of them; written
             with functensor's functions or NumPy's, so that it has a derivative.
-        disp: True; an estimate of the error is not there.
+        disp: True; an estimate of the error is not implemented.
 
     Returns:
         An array of A's shape: real for real A. The first derivative is right where eigenvalues

@@ -116,10 +116,9 @@ def sqrtm(A: ArrayLike, disp: bool | None = None, blocksize: int | None = None) 
 def _turning(name: str, A: ArrayLike) -> tuple[Array, Array | None]:
     """Returns the exponentials of i A and of -i A; None for that of -i A where A is real."""
     A = as_matrices(name, A, square=True)
-    real = A.dtype.kind != "c"
     turned = A * np.ones((), result_type(A.dtype, np.complex64)) * 1j
-    forth = matrix_functions.expm(turned)
-    return forth, None if real else matrix_functions.expm(-turned)
+    back = matrix_functions.expm(-turned) if A.dtype.kind == "c" else None
+    return matrix_functions.expm(turned), back
 
 
 def cosm(A: ArrayLike) -> Array:

@@ -28,13 +28,7 @@ def _as_vectors(x: ArrayLike) -> Array:
 def _vectors_joined(*vectors: Array) -> Array:
     """Returns stacks of vectors, one behind the other."""
     stack = np.broadcast_shapes(*(v.shape[:-1] for v in vectors))
-    return ops.concatenate(
-        [ops.broadcast_to(v, (*stack, v.shape[-1])) for v in vectors], axis=-1
-    )
-
-
-def _entries_at(vectors: Array, places: ArrayLike) -> Array:
-    return ops.index(vectors, (Ellipsis, places))
+    return ops.concatenate([ops.broadcast_to(v, (*stack, v.shape[-1])) for v in vectors], axis=-1)
 
 
 def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
@@ -57,7 +51,7 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     m, n = c.shape[-1], r.shape[-1]
     backwards = ops.flip(cut_last(r, 1), axis=-1)
     rows, columns = np.ogrid[:m, :n]
-    return _entries_at(_vectors_joined(backwards, c), rows - columns + max(n - 1, 0))
+    return ops.index(_vectors_joined(backwards, c), (Ellipsis, rows - columns + max(n - 1, 0)))
 
 
 def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
@@ -78,7 +72,7 @@ def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     c = _as_vectors(c)
     r = beside(c, np.zeros(c.shape, c.dtype)) if r is None else _as_vectors(r)
     rows, columns = np.ogrid[: c.shape[-1], : r.shape[-1]]
-    return _entries_at(_vectors_joined(c, cut_last(r, 1)), rows + columns)
+    return ops.index(_vectors_joined(c, cut_last(r, 1)), (Ellipsis, rows + columns))
 
 
 def circulant(c: ArrayLike) -> Array:
@@ -96,7 +90,7 @@ def circulant(c: ArrayLike) -> Array:
     """
     c = _as_vectors(c)
     rows, columns = np.ogrid[: c.shape[-1], : c.shape[-1]]
-    return _entries_at(c, (rows - columns) % max(c.shape[-1], 1))
+    return ops.index(c, (Ellipsis, (rows - columns) % max(c.shape[-1], 1)))
 
 
 def companion(a: ArrayLike) -> Array:

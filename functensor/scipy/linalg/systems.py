@@ -84,7 +84,7 @@ def solve_banded(
     Args:
         l_and_u: how many diagonals there are below the main one, and above it.
         ab: an array of shape (..., l + u + 1, n), the diagonals, uppermost first:
-            ``ab[u + i - j, j] = a[i, j]``. What has no place in the matrix is not read.
+            ``ab[u + i - j, j] = a[i, j]``. Elements without a place in the matrix are not read.
         b: one vector of shape (n,), or an array of shape (..., n, k).
         overwrite_ab, overwrite_b, check_finite: of no effect.
 
@@ -106,8 +106,7 @@ def solve_banded(
     ab = ops.swapaxes(columns, -1, -2)
     if min(lower, upper) < 0 or ab.shape[-2] != lower + upper + 1:
         what = f"solve_banded: l_and_u={(lower, upper)}, but ab has shape {ab.shape}"
-        fix = "ab has l + u + 1 rows, the diagonals, uppermost first"
-        raise misfit(what, fix)
+        raise misfit(what, "ab has l + u + 1 rows, the diagonals, uppermost first")
     return vector_as_given(banded_solve.bind((ab, b), {"lower": lower, "upper": upper}), vector)
 
 
@@ -128,7 +127,7 @@ def solve(
         b: one vector of shape (n,), or an array of shape (..., n, k).
         lower: which triangle is read, of symmetric, Hermitian and positive definite matrices.
         overwrite_a, overwrite_b, check_finite: of no effect.
-        assume_a: what the matrices are: ``"general"``, ``"symmetric"``, ``"hermitian"``,
+        assume_a: the kind of the matrices: ``"general"``, ``"symmetric"``, ``"hermitian"``,
             ``"positive definite"``, ``"diagonal"``, ``"tridiagonal"``, ``"banded"``,
             ``"upper triangular"``, ``"lower triangular"``, or the first three letters of one of
             the first four. None for general ones.

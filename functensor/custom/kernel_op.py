@@ -28,10 +28,9 @@ from .numpy_function import (
     Declared,
     NumpyCall,
     NumpyFunction,
-    Outputs,
     Values,
     examples,
-    infer_packed,
+    packed_primitive,
 )
 
 if TYPE_CHECKING:
@@ -106,6 +105,15 @@ class CustomOp(NumpyFunction):
         return self.kernels[kind]
 
 
+    def check_outputs(
+        self, found: Sequence[Any], types: Sequence[ShapeDtype], what: str, fix: str
+    ) -> None:
+        """Checks that a kernel or a rule returned arrays of some types; ``what`` shows both."""
+        got, wanted = (", ".join(map(describe, values)) for values in (found, types))
+        if got != wanted:
+            raise self.wrong(f"has a {what.format(got, wanted)}", fix)
+
+
 class NoKernel(DeviceError):
     """Arrays are on a device for which an operation has no kernel."""
 
@@ -149,7 +157,7 @@ class OpCall(NumpyCall):
         def written() -> Values:
             if outputs.single or batch or len({t.dtype for t in outputs.types}) > 1:
                 return [xp.empty(s, t.dtype) for s, t in zip(shapes, outputs.types)]
-            # Written side by side, the outputs need not be put together afterwards.
+            # The kernel writes the outputs side by side, where they are packed.
             space.append(xp.empty(outputs.packed.shape, outputs.packed.dtype))
             ends = list(accumulate(t.size for t in outputs.types))
             parts = [space[0][end - t.size : end] for end, t in zip(ends, outputs.types)]
@@ -162,31 +170,16 @@ class OpCall(NumpyCall):
         made = call_kernel(kernel, xp, operands, written, function.launch, self.static)
         if space:
             return space[0]
-        values = self.checked(made, outputs, shapes)
-        if outputs.single:
-            return values[0]
-        packed = ShapeDtype((*lengths, outputs.packed.size), outputs.packed.dtype)
-        flat = [
-            self.packable(v, packed.dtype).reshape(*lengths, t.size)
-            if xp is np
-            else v.astype(packed.dtype, copy=False).reshape(*lengths, t.size)
-            for v, t in zip(values, outputs.types)
-        ]
-        return xp.concatenate(flat, axis=-1) if flat else xp.empty(packed.shape, packed.dtype)
-
-    def checked(self, made: Any, outputs: Outputs, shapes: Sequence[tuple[int, ...]]) -> Values:
-        """Returns what a kernel returned, which is what the operation was declared to return."""
         found = list(made) if isinstance(made, tuple) else [made]
-        got = [describe(v) for v in found]
-        wanted = [describe(ShapeDtype(s, t.dtype)) for s, t in zip(shapes, outputs.types)]
-        if got != wanted:
-            raise self.function.wrong(
-                f"has a kernel that returned {', '.join(got)}, but abstract= says "
-                f"{', '.join(wanted)}",
-                "return the shapes and dtypes of abstract=, with batch axes in front if batch=True",
-            )
-        # A function may write again into what it returned; a kernel of CuPy's has its own.
-        return [np.array(v) if isinstance(v, np.ndarray | np.generic) else v for v in found]
+        function.check_outputs(
+            found,
+            [ShapeDtype(s, t.dtype) for s, t in zip(shapes, outputs.types)],
+            "kernel that returned {}, but abstract= says {}",
+            "return the shapes and dtypes of abstract=, with batch axes in front if batch=True",
+        )
+        # A function may write again into an array that it returned; a kernel of CuPy's does not.
+        values = [np.array(v) if isinstance(v, np.ndarray | np.generic) else v for v in found]
+        return self.packed(xp, values, outputs, lengths)
 
 
 def placed_operands(buffers: Sequence[Any]) -> list[Any]:
@@ -225,13 +218,12 @@ def _batch_kernel(
         axes = tuple(0 if flag else None for flag in flags)
         found = function.batch(axes, *map(ops.asarray, operands), **call.static)
         made = list(found) if isinstance(found, tuple | list) else [found]
-        got = [describe(v) for v in made]
-        wanted = [describe(ShapeDtype((size, *t.shape), t.dtype)) for t in outputs.types]
-        if got != wanted:
-            raise function.wrong(
-                f"has a batching rule that returned {', '.join(got)}, expected {', '.join(wanted)}",
-                "return every output with the batch axis in front",
-            )
+        function.check_outputs(
+            made,
+            [ShapeDtype((size, *t.shape), t.dtype) for t in outputs.types],
+            "batching rule that returned {}, expected {}",
+            "return every output with the batch axis in front",
+        )
         if outputs.single:
             return made
         dtype = outputs.packed.dtype
@@ -241,32 +233,23 @@ def _batch_kernel(
     return at_face(rule, list(values))[0]
 
 
-operation = Primitive(
+def _samples() -> list[Sample]:
+    function = CustomOp(
+        dict.fromkeys(BACKENDS, lambda x, y: np.sin(x) * y),
+        name="sine",
+        abstract=lambda x, y: x,
+        vjp=(lambda g, x, y: g * ops.cos(x) * y, lambda g, x: g * ops.sin(x)),
+        batch=True,
+    )
+    shapes = ((2, 3), (0, 3), ())
+    return [Sample(shape, shape, call=OpCall(function, {}), batch=0) for shape in shapes]
+
+
+operation = packed_primitive(
     "custom_op",
-    compute=lambda xp, *buffers, call, batch: call.evaluated(xp, buffers, batch),
-    infer=infer_packed,
-    batch=_batch_kernel,
-    pullback=lambda g, xs, ans, *, call, batch: call.pull(g, xs, ans, batch),
-    pushforward=lambda ts, xs, ans, *, call, batch: call.push(ts, xs, ans, batch),
-    reference=lambda x, y, call, batch: np.sin(x) * y,
-    samples=lambda: [
-        Sample(
-            shape,
-            shape,
-            call=OpCall(
-                CustomOp(
-                    dict.fromkeys(BACKENDS, lambda x, y: np.sin(x) * y),
-                    name="sine",
-                    abstract=lambda x, y: x,
-                    vjp=(lambda g, x, y: g * ops.cos(x) * y, lambda g, x: g * ops.sin(x)),
-                    batch=True,
-                ),
-                {},
-            ),
-            batch=0,
-        )
-        for shape in ((2, 3), (0, 3), ())
-    ],
+    lambda xp, *buffers, call, batch: call.evaluated(xp, buffers, batch),
+    _batch_kernel,
+    _samples,
 )
 
 
@@ -309,8 +292,8 @@ def custom_op(
             default a thread for each element of the last output, and as the last argument, a
             ``long long``, how many there are.
         writable: whether kernels get copies in C order, which they may write to, as with
-            `extend.numpy_function`; what they get is else read-only on the CPU. Code that is
-            compiled for typed arguments asks for such arrays: numba's ``float64[::1]``, Cython's
+            `extend.numpy_function`. Otherwise their arrays are read-only on the CPU. Code that is
+            compiled for typed arguments asks for such copies: numba's ``float64[::1]``, Cython's
             ``double[::1]``.
 
     Returns:
@@ -340,19 +323,9 @@ def custom_op(
         check_function("custom_op", launch, "launch")
     if batch is not None and batch is not True and not callable(batch):
         raise ValueError(f"custom_op: batch={batch!r}; it is True, a rule or None")
-    return CustomOp(
-        kernels,
-        name=name or kernel_name(kernels),
-        abstract=abstract,
-        vjp=vjp,
-        jvp=jvp,
-        batch=batch,
-        launch=launch,
-        writable=writable,
-    )
-
-
-def kernel_name(kernels: dict[str, Any]) -> str:
-    """Returns the name that a kernel has."""
     first = next(iter(kernels.values()))
-    return getattr(first, "name", None) or function_name(first)
+    name = name or getattr(first, "name", None) or function_name(first)
+    rules: dict[str, Any] = {"vjp": vjp, "jvp": jvp, "batch": batch}
+    return CustomOp(
+        kernels, name=name, abstract=abstract, launch=launch, writable=writable, **rules
+    )

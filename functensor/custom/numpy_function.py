@@ -1,7 +1,7 @@
 """Functions that only know plain NumPy arrays, made into ones that every transformation knows.
 
-All of them are one primitive, whose parameter ``call`` says which. Several outputs are packed into
-one array, along one axis, and taken apart again where the user sees them.
+They share one primitive, whose parameter ``call`` holds the function. Several outputs are packed
+into one array, along one axis, and taken apart again where the user sees them.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from ..primitives.core.test_samples import Sample
 from ..primitives.core.trace import at_face
 from ..primitives.elementwise.cast_and_complex import cast
 from ..traces.forward import zeros_like
+from ..traces.reverse import is_inexact
 from ..transforms.grad import vjp as pull_of
 from ..transforms.vmap import vmap as map_over
 
@@ -48,7 +49,7 @@ __all__ = ["BATCHING", "NumpyCall", "NumpyFunction", "NumpyRule", "Outputs", "Va
 
 BATCHING = (None, "vectorized", "sequential")
 
-# What messages say of a rule that is missing.
+# The fixes that messages show for missing rules.
 NO_VJP = "numpy_function(f, numpy_vjp=lambda g, ans, *xs: cotangents), or vjp= of any order"
 NO_JVP = "numpy_function(f, numpy_jvp=lambda ts, ans, *xs: tangent), or jvp= of any order"
 NO_HIGHER = "vjp= or jvp= made of functensor.numpy, which have derivatives themselves"
@@ -83,10 +84,10 @@ class Outputs:
         """Returns the outputs, or cotangents of them: of integers, those are zeros as packed."""
         if self.single:
             return [ops.asarray(packed)]
-        parts, end = [], 0
+        parts, start = [], 0
         for known in self.types:
-            start, end = end, end + known.size
-            part = ops.reshape(ops.index(packed, slice(start, end)), known.shape)
+            part = ops.reshape(ops.index(packed, slice(start, start + known.size)), known.shape)
+            start += known.size
             keep = cotangents and known.dtype.kind not in INEXACT
             parts.append(part if keep else cast(part, known.dtype))
         return parts
@@ -123,8 +124,8 @@ class NumpyFunction:
 
     Attributes:
         fun, result, vjp, jvp, vmap, writable: as there; rules that know only NumPy are `NumpyRule`.
-        fix: what messages advise where a rule is missing, if it is not the usual.
-        kind: what messages call such functions.
+        fix: the advice of messages where a rule is missing, if it is not the usual one.
+        kind: the name that messages have for such functions.
     """
 
     kind = "numpy_function"
@@ -173,12 +174,10 @@ class NumpyFunction:
 
 
 class NumpyRule:
-    """A rule that only knows plain NumPy arrays: a function as `NumpyFunction` is, without rules.
-
-    It takes cotangents or tangents, outputs and operands in a row, and returns a tuple.
+    """A rule that only knows plain NumPy arrays; it runs as a `NumpyFunction` without rules.
 
     Args:
-        function: whose rule it is.
+        function: the function that it belongs to.
         fun: the rule.
         forward: whether it is that of forward mode.
     """
@@ -194,7 +193,7 @@ class NumpyRule:
         answers = (answer,) if single else answer
         changes = given if self.forward or not single else (given,)
         likes = answers if self.forward else operands
-        places = [i for i, x in enumerate(likes) if x.dtype.kind in INEXACT]
+        places = [i for i, x in enumerate(likes) if is_inexact(x)]
         first, second = len(changes), len(changes) + len(answers)
 
         @wraps(self.fun)
@@ -206,14 +205,9 @@ class NumpyRule:
             kept = checked_rule_result(self.function, self.name, found, likes)
             return tuple(fitting(kept[i], likes[i]) for i in places)
 
-        rule = NumpyFunction(
-            plain,
-            name=self.name,
-            result=[ShapeDtype(likes[i].shape, likes[i].dtype) for i in places],
-            vmap=self.function.vmap,
-            writable=self.function.writable,
-            fix=NO_HIGHER,
-        )
+        result = [ShapeDtype(likes[i].shape, likes[i].dtype) for i in places]
+        options: dict[str, Any] = {"vmap": self.function.vmap, "writable": self.function.writable}
+        rule = NumpyFunction(plain, name=self.name, result=result, fix=NO_HIGHER, **options)
         found = dict(zip(places, rule(*changes, *answers, *operands, **static), strict=True))
         return tuple(found.get(i) for i in range(len(likes)))
 
@@ -235,9 +229,8 @@ def checked_rule_result(
         raise function.wrong(f"has a {rule} that returned {len(made)} for {len(likes)}", fix)
     for got, like in zip(made, likes, strict=True):
         if got is not None and shape_of(got) != shape_of(like):
-            raise function.wrong(
-                f"has a {rule} that returned shape {shape_of(got)} for {describe(like)}", fix
-            )
+            what = f"has a {rule} that returned shape {shape_of(got)} for {describe(like)}"
+            raise function.wrong(what, fix)
     return made
 
 
@@ -268,12 +261,10 @@ class NumpyCall:
         return self.known[operands]
 
     def probe(self, operands: tuple[ShapeDtype, ...]) -> None:
-        """Calls the function with numbers about 1, where nothing else tells what it returns."""
+        """Calls the function with numbers about 1, to learn the types of its outputs."""
         rng = np.random.default_rng(0)
         made = [
-            np.asarray(rng.random(x.shape) + 0.5, x.dtype)
-            if x.dtype.kind in INEXACT
-            else np.ones(x.shape, x.dtype)
+            np.asarray(rng.random(x.shape) + 0.5 if is_inexact(x) else np.ones(x.shape), x.dtype)
             for x in operands
         ]
         try:
@@ -298,21 +289,18 @@ class NumpyCall:
     def evaluate(self, arrays: Sequence[Any], batch: int) -> Values:
         """Calls the function and returns its outputs, each with the batch axes in front."""
         lengths = arrays[0].shape[:batch] if arrays else ()
-        if self.function.writable:
-            given = [np.array(a, order="C") for a in arrays]
-        else:
-            given = [sealed(a) for a in arrays]
+        writable = self.function.writable
+        given = [np.array(a, order="C") if writable else sealed(a) for a in arrays]
         returned = self.function.fun(*given, **self.static)
         single = not isinstance(returned, tuple)
-        # The function may write again into what it returned.
+        fix = "return an array of numbers, or a tuple of them"
+        # Copies, since the function may write again into an array that it returned.
         try:
             values = [np.array(v) for v in ([returned] if single else returned)]
         except ValueError as error:
-            fix = "return an array of numbers, or a tuple of them"
             raise self.function.wrong(f"returned what is no array: {error}", fix) from error
         for v in values:
             if not is_number_dtype(v.dtype):
-                fix = "return an array of numbers, or a tuple of them"
                 raise self.function.wrong(f"returned dtype {v.dtype}", fix)
             if v.shape[:batch] != lengths:
                 raise self.function.wrong(
@@ -324,21 +312,17 @@ class NumpyCall:
         if operands not in self.known and not self.declared(operands):
             self.known[operands] = got
         if got != self.known[operands]:
-            raise self.function.wrong(
-                f"returned {got}, expected {self.known[operands]}",
-                "return the shapes and dtypes of result=, the same ones for every example",
-            )
+            fix = "return the shapes and dtypes of result=, the same ones for every example"
+            raise self.function.wrong(f"returned {got}, expected {self.known[operands]}", fix)
         return values
 
-    def compute(self, buffers: Sequence[Any], batch: int) -> Buffer:
+    def compute(self, buffers: Sequence[Any], batch: int) -> Any:
         """Returns the packed outputs for operands with so many batch axes in front."""
         arrays = [np.asarray(b) for b in buffers]
         if batch and self.function.vmap == "sequential":
             lengths = arrays[0].shape[:batch]
-            found = [
-                self.evaluate([np.asarray(a[index]) for a in arrays], 0)
-                for index in np.ndindex(lengths)
-            ]
+            rows = [[np.asarray(a[index]) for a in arrays] for index in np.ndindex(lengths)]
+            found = [self.evaluate(row, 0) for row in rows]
             known = self.outputs(examples(arrays, batch)).types
             values = [
                 np.asarray([outs[i] for outs in found], t.dtype).reshape(lengths + t.shape)
@@ -347,17 +331,27 @@ class NumpyCall:
         else:
             values = self.evaluate(arrays, batch)
         outputs = self.known[examples(arrays, batch)]
+        return self.packed(np, values, outputs, arrays[0].shape[:batch] if arrays else ())
+
+    def packed(
+        self, xp: ArrayModule, values: Sequence[Any], outputs: Outputs, lengths: tuple[int, ...]
+    ) -> Any:
+        """Returns outputs packed into one array, behind batch axes of given lengths."""
         if outputs.single:
             return values[0]
-        parts = [self.packable(v, outputs.packed.dtype) for v in values]
-        lengths = arrays[0].shape[:batch] if arrays else ()
-        flat = [p.reshape(*lengths, t.size) for p, t in zip(parts, outputs.types, strict=True)]
-        return np.concatenate([np.empty((*lengths, 0), outputs.packed.dtype), *flat], axis=-1)
+        dtype = outputs.packed.dtype
+        flat = [
+            self.packable(v, dtype).reshape(*lengths, t.size)
+            for v, t in zip(values, outputs.types, strict=True)
+        ]
+        return xp.concatenate(flat or [xp.empty((*lengths, 0), dtype)], axis=-1)
 
     def packable(self, value: Any, dtype: DType) -> Any:
         """Returns an output in the dtype of all, which must not change it."""
-        out = value.astype(dtype)
-        if value.dtype.kind in "iu" and not np.array_equal(out.astype(value.dtype), value):
+        out = value.astype(dtype, copy=False)
+        # On a GPU, to compare them would be to wait for it.
+        checked = type(value) is np.ndarray and value.dtype.kind in "iu"
+        if checked and not np.array_equal(out.astype(value.dtype), value):
             raise self.function.wrong(
                 f"returned integers that {dtype}, in which all outputs are packed, cannot hold",
                 "return them from a numpy_function of their own",
@@ -370,7 +364,7 @@ class NumpyCall:
         """Returns the cotangents of the operands, None for those of integers."""
         function = self.function
         outputs = self.outputs(examples(xs, batch))
-        places = [i for i, x in enumerate(xs) if shape_dtype(x).dtype.kind in INEXACT]
+        places = [i for i, x in enumerate(xs) if is_inexact(x)]
 
         def rule(gs: Values, answers: Values, operands: Values) -> Values:
             operands = [ops.asarray(x) for x in operands]
@@ -394,7 +388,7 @@ class NumpyCall:
         """Returns the tangent of the packed outputs."""
         function = self.function
         outputs = self.outputs(examples(xs, batch))
-        places = [i for i, x in enumerate(xs) if shape_dtype(x).dtype.kind in INEXACT]
+        places = [i for i, x in enumerate(xs) if is_inexact(x)]
 
         def rule(tangents: Values, answers: Values, operands: Values) -> Values:
             operands = [ops.asarray(x) for x in operands]
@@ -473,28 +467,34 @@ def infer_packed(primitive: Primitive, *xs: ShapeDtype, call: NumpyCall, batch: 
     return ShapeDtype(lengths + packed.shape, packed.dtype)
 
 
-host_primitive = Primitive(
+def packed_primitive(
+    name: str, compute: Callable[..., Any], batch: Callable[..., Any], samples: Any
+) -> Primitive:
+    """Returns the primitive of calls of one kind; its samples compute ``sin(x) * y``."""
+    return Primitive(
+        name,
+        compute=compute,
+        infer=infer_packed,
+        batch=batch,
+        pullback=lambda g, xs, ans, *, call, batch: call.pull(g, xs, ans, batch),
+        pushforward=lambda ts, xs, ans, *, call, batch: call.push(ts, xs, ans, batch),
+        reference=lambda x, y, call, batch: np.sin(x) * y,
+        samples=samples,
+    )
+
+
+def _sample(vmap: str, shape: tuple[int, ...]) -> Sample:
+    function = NumpyFunction(
+        lambda x, y: np.sin(x) * y,
+        vjp=lambda g, ans, x, y: (g * ops.cos(x) * y, g * ops.sin(x)),
+        vmap=vmap,
+    )
+    return Sample(shape, shape, call=NumpyCall(function, {}), batch=0)
+
+
+host_primitive = packed_primitive(
     "numpy_function",
-    compute=_compute_on_host,
-    infer=infer_packed,
-    batch=_batch_function,
-    pullback=lambda g, xs, ans, *, call, batch: call.pull(g, xs, ans, batch),
-    pushforward=lambda ts, xs, ans, *, call, batch: call.push(ts, xs, ans, batch),
-    reference=lambda x, y, call, batch: np.sin(x) * y,
-    samples=[
-        Sample(
-            shape,
-            shape,
-            call=NumpyCall(
-                NumpyFunction(
-                    lambda x, y: np.sin(x) * y,
-                    vjp=lambda g, ans, x, y: (g * ops.cos(x) * y, g * ops.sin(x)),
-                    vmap=vmap,
-                ),
-                {},
-            ),
-            batch=0,
-        )
-        for vmap, shape in (("vectorized", (2, 3)), ("sequential", (0, 3)), ("sequential", (2,)))
-    ],
+    _compute_on_host,
+    _batch_function,
+    [_sample("vectorized", (2, 3)), _sample("sequential", (0, 3)), _sample("sequential", (2,))],
 )

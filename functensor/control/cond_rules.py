@@ -1,4 +1,4 @@
-"""One of several bodies, by an index that is known when the program runs."""
+"""Branches of a program: one of several bodies runs. Their derivatives and batches are here."""
 
 from __future__ import annotations
 
@@ -7,14 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 from ..jitting.compile import prepared_program
 from ..jitting.program_call import Flags, Flat, ProgramCall, Rules, spread
-from ..jitting.program_derivatives import is_differentiable, pulled_program, pushed_program
+from ..jitting.program_derivatives import batched_inputs, pulled_program, pushed_program
 from ..primitives.core.annotations import Values
 from ..primitives.core.annotations import operations as ops
 from ..programs.program import Program, Variable
 from ..traces.reverse import is_inexact
 from .body import known
 from .call import ControlCall, body_source, runner, weak_inputs
-from .program_edits import batched_body, batched_inputs, program_of, reached_outputs, rewired, zeros
+from .program_edits import (
+    batched_body,
+    out_tangents,
+    program_of,
+    reached_outputs,
+    rewired,
+    zeros_for,
+)
 
 if TYPE_CHECKING:
     from ..custom.call import CustomCall
@@ -68,27 +75,23 @@ class CondCall(ControlCall):
         return body.run(weak_inputs(body.inputs, operands[1:]))
 
     def pushed(self, given: Flags) -> tuple[Flat, Sequence[bool]]:
-        """Returns forward mode; see `ControlCall.pushed`."""
         index = self.inputs[0]
         outs = self.bodies[0].outputs
         moved = [any(flags) for flags in zip(*(reached_outputs(b, given[1:]) for b in self.bodies))]
         bodies = []
         for body in self.bodies:
             inner = pushed_program(body, given[1:])
-            tangents = iter(inner.outputs[len(outs) :])
-            found = [next(tangents) if is_differentiable(out) else None for out in outs]
-            chosen = [t for t, flag in zip(found, moved, strict=True) if flag]
+            chosen = [t for t, flag in zip(out_tangents(inner, body), moved, strict=True) if flag]
             bodies.append(rewired(inner, inner.inputs, [*inner.outputs[: len(outs)], *chosen]))
         return CondCall(bodies, index, self.name).bind, moved
 
     def pulled(self, wanted: Flags) -> Rules | None:
-        """Returns reverse mode; see `ControlCall.pulled`."""
         if not any(any(reached_outputs(body, wanted[1:])) for body in self.bodies):
             return None
         parts = [pulled_program(body, wanted[1:]) for body in self.bodies]
         count = len(self.bodies[0].outputs)
-        # What a branch needs of its inputs is kept once; what it computes goes into slots of the
-        # right type, which the branches share.
+        # Inputs that the way back needs are kept once. Computed residuals go into slots of their
+        # types, which the branches share.
         kept: list[int] = [0]
         slots: list[Variable] = []
         homes: list[list[tuple[bool, int]]] = []
@@ -112,43 +115,28 @@ class CondCall(ControlCall):
                 mine[home] = residual
                 homes[-1].append((False, home))
             forwards.append((part.forward, mine))
-        bodies = [
-            rewired(
-                program,
-                program.inputs,
-                [
-                    *program.outputs[:count],
-                    *(mine.get(i, zeros(x.type, x.device)) for i, x in enumerate(slots)),
-                ],
-            )
-            for program, mine in forwards
-        ]
+        bodies = []
+        for program, mine in forwards:
+            filled = zeros_for(slots, [mine.get(i) for i in range(len(slots))])
+            bodies.append(rewired(program, program.inputs, [*program.outputs[:count], *filled]))
 
         def backward(given: Flags) -> tuple[Flat, Sequence[bool]]:
             backs = [part.backward(given) for part in parts]
             chosen = [i for i, flag in enumerate(wanted) if flag]
-            found = [any(flags) for flags in zip(*(flags for _, _, flags in backs))]
+            found = [any(column) for column in zip(*(flags for _, _, flags in backs))]
             programs = []
-            for home, (program, taken, flags) in zip(homes, backs, strict=True):
+            for home, (program, taken, mine) in zip(homes, backs, strict=True):
                 like: dict[Any, Variable] = {(True, i): self.inputs[i] for i in kept[1:]}
                 like |= {(False, i): x for i, x in enumerate(slots)}
                 fresh = {key: Variable(x.type, x.device) for key, x in like.items()}
                 fresh |= {home[t]: x for t, x in zip(taken, program.inputs)}
                 moved = program.inputs[len(taken) :]
-                cotangents = spread(program.outputs, flags)
-                programs.append(
-                    rewired(
-                        program,
-                        [*fresh.values(), *moved],
-                        [
-                            zeros(self.inputs[i].type, self.inputs[i].device) if c is None else c
-                            for i, c, flag in zip(chosen, cotangents, found, strict=True)
-                            if flag
-                        ],
-                    )
-                )
-            sources = iter(found)
-            returned = [flag and next(sources) for flag in wanted]
+                cotangents = spread(program.outputs, mine)
+                filled = zeros_for([self.inputs[i] for i in chosen], cotangents)
+                results = [c for c, flag in zip(filled, found, strict=True) if flag]
+                programs.append(rewired(program, [*fresh.values(), *moved], results))
+            flags = iter(found)
+            returned = [flag and next(flags) for flag in wanted]
             return CondCall(programs, self.inputs[0], self.name).bind, returned
 
         forward = CondCall(bodies, self.inputs[0], self.name).bind
@@ -159,7 +147,7 @@ class CondCall(ControlCall):
             return ProgramCall(self.selecting(flags, size, axis_name))
         out_flags = [False] * len(self.bodies[0].outputs)
         while True:
-            # What depends on the example in one body has the batch axis in all.
+            # An output that depends on the example in one body has the batch axis in all.
             made = [
                 batched_body(body, flags[1:], out_flags, size, axis_name) for body in self.bodies
             ]

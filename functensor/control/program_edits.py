@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..backends.devices import on_device
+from ..jitting.program_call import spread
 from ..jitting.program_derivatives import is_differentiable, mapped, staged
 from ..primitives.core.annotations import Values
 from ..primitives.core.buffers import wrap
@@ -19,14 +21,8 @@ if TYPE_CHECKING:
     from ..primitives.core.array import Array
 
 __all__ = [
-    "batched_body",
-    "batched_inputs",
-    "chained",
-    "invariant",
-    "program_of",
-    "reached_outputs",
-    "rewired",
-    "zeros",
+    *("batched_body", "chained", "cut", "fresh_variables", "invariant", "out_tangents"),
+    *("program_of", "reached_carries", "reached_outputs", "rewired", "zeros", "zeros_for"),
 ]
 
 
@@ -47,6 +43,12 @@ def zeros(known: ShapeDtype, device: str = "cpu") -> Array:
     return wrap(zero[()] if device == "cpu" else on_device(zero, device))
 
 
+def zeros_for(variables: Sequence[Variable], values: Sequence[Any]) -> Values:
+    """Returns values with zeros like variables in place of None."""
+    pairs = zip(variables, values, strict=True)
+    return [zeros(x.type, x.device) if value is None else value for x, value in pairs]
+
+
 def reached_outputs(program: Program, flags: Sequence[bool]) -> list[bool]:
     """Returns for every output whether it has a derivative by an input that has a flag."""
     met = {x for x, flag in zip(program.inputs, flags, strict=True) if flag}
@@ -58,12 +60,32 @@ def reached_outputs(program: Program, flags: Sequence[bool]) -> list[bool]:
     return [type(out) is Variable and out in met for out in program.outputs]
 
 
-def batched_inputs(inputs: Sequence[Variable], flags: Sequence[bool], size: int) -> list[Variable]:
-    """Returns variables like inputs, of which those with a flag have a batch axis in front."""
-    return [
-        Variable(ShapeDtype((size, *x.type.shape), x.type.dtype), x.device) if flag else x
-        for x, flag in zip(inputs, flags, strict=True)
-    ]
+def reached_carries(program: Program, flags: Sequence[bool], count: int) -> list[bool]:
+    """Returns flags of a body's inputs, with the carries added that have a derivative by them."""
+    found = list(flags)
+    while True:
+        outs = reached_outputs(program, found)[:count]
+        new = [old or out for old, out in zip(found, outs)]
+        if new == found[:count]:
+            return found
+        found[:count] = new
+
+
+def out_tangents(pushed: Program, program: Program) -> list[Any]:
+    """Returns, of a program's forward mode, the tangents of all outputs; None of integers."""
+    flags = list(map(is_differentiable, program.outputs))
+    return spread(pushed.outputs[len(flags) :], flags)
+
+
+def cut(values: Sequence[Any], sizes: Sequence[int]) -> list[Values]:
+    """Returns a list in parts of given sizes."""
+    ends = list(accumulate(sizes))
+    return [list(values[end - size : end]) for end, size in zip(ends, sizes, strict=True)]
+
+
+def fresh_variables(variables: Iterable[Variable]) -> list[Variable]:
+    """Returns new variables like others."""
+    return [Variable(x.type, x.device) for x in variables]
 
 
 def program_of(
@@ -81,19 +103,11 @@ def batched_body(
     size: int,
     axis_name: Hashable = None,
 ) -> tuple[Program, list[bool]]:
-    """Returns a program for a batch, and which of its outputs have a batch axis.
-
-    Args:
-        program: the program.
-        flags: which inputs have a batch axis in front.
-        out_flags: which outputs must have one; others do if they depend on the example.
-        size: its length.
-        axis_name: its name.
-    """
+    """Returns what `mapped` does; outputs keep their dtypes where weak scalars became arrays."""
     made, found = mapped(program, tuple(flags), tuple(out_flags), size, axis_name)
     dtypes = [type_of(out).dtype for out in program.outputs]
     if dtypes != [type_of(out).dtype for out in made.outputs]:
-        # What was a weak scalar is an array now, and decides promotions that it did not.
+        # An array, unlike a weak scalar, decides promotions.
         def run(values: Values) -> Values:
             pairs = zip(made.run(values), dtypes, strict=True)
             return [out if wrap(out).dtype == dtype else cast(out, dtype) for out, dtype in pairs]
@@ -105,15 +119,12 @@ def batched_body(
 
 
 def chained(first: Program, inner: Sequence[Any], second: Program) -> Program:
-    """Returns one program that runs two.
+    """Returns one program that runs two, with the outputs of the second.
 
     Args:
         first: the program that runs first.
-        inner: what the second's first inputs are: variables of the first.
-        second: the program that runs on those and on further inputs.
-
-    Returns:
-        A program of the first's inputs and the second's further ones, with the second's outputs.
+        inner: variables of the first, which are the first inputs of the second.
+        second: the program that runs on those and on inputs of its own, which come last.
     """
     replaced = dict(zip(second.inputs, inner))
     inputs = [*first.inputs, *second.inputs[len(inner) :]]
@@ -123,7 +134,7 @@ def chained(first: Program, inner: Sequence[Any], second: Program) -> Program:
 
 
 def invariant(program: Program, constants: Sequence[Variable]) -> set[Variable]:
-    """Returns the variables, inputs aside, that depend on nothing but some of the inputs."""
+    """Returns the variables, inputs aside, that depend on constants alone."""
     fixed = set(constants)
     found: set[Variable] = set()
     for equation in program.equations:

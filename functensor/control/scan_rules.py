@@ -1,7 +1,6 @@
 """Scans of programs: a body that is run for one slice after the other, and hands on a carry.
 
-Derivatives and batches of scans are here. Where no program is staged, a scan is Python's own loop
-of ``scan.py``.
+The derivatives and batches of scans are here; ``scan.py`` has the public function.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from ..backends import Loop
 from ..backends.devices import resolved
 from ..jitting.compile import plan_of_loop
 from ..jitting.program_call import Flags, Flat, ProgramCall, Rules, spread
-from ..jitting.program_derivatives import Pulled, is_differentiable, pulled_program, pushed_program
+from ..jitting.program_derivatives import Pulled, batched_inputs, pulled_program, pushed_program
 from ..primitives.core.annotations import Values
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.buffers import device_of, exposed
@@ -24,13 +23,16 @@ from ..programs.program import Program, Variable, type_of, used
 from .call import ControlCall, runner, weak_inputs
 from .program_edits import (
     batched_body,
-    batched_inputs,
     chained,
+    cut,
     invariant,
+    out_tangents,
     program_of,
+    reached_carries,
     reached_outputs,
     rewired,
     zeros,
+    zeros_for,
 )
 
 if TYPE_CHECKING:
@@ -44,9 +46,9 @@ __all__ = ["ScanCall", "ScanRules"]
 class ScanCall(ControlCall):
     """Runs a program once for every slice along the first axis of some operands.
 
-    The operands are the carries' first values, the arrays to slice, and what is the same in every
-    step; the program takes carries, slices and those. It returns the next carries, values that are
-    stacked, and values that are added up.
+    The operands are the carries' first values, the arrays to slice, and values that are the same in
+    every step; the program takes carries, slices and those. It returns the next carries, values
+    that are stacked, and values that are added up.
 
     Args:
         body: the program.
@@ -120,7 +122,7 @@ class ScanCall(ControlCall):
         return [*ends[:count], *stacks, *ends[count:]]
 
     def plan(self) -> Any:
-        """Returns what runs all steps on the CPU; None on a GPU."""
+        """Returns the plan that runs all steps on the CPU; None on a GPU."""
 
         def made() -> Callable[..., Any] | None:
             loop = Loop(self.carries, self.slices, self.sums, backwards=self.backwards)
@@ -188,28 +190,21 @@ class ScanCall(ControlCall):
     # -- forward mode
 
     def pushed(self, given: Flags) -> tuple[Flat, Sequence[bool]]:
-        """Returns forward mode; see `ControlCall.pushed`."""
         count, first, added = self.carries, self.carries + self.slices, self.added
         body = self.body
         flags = self.reached(given)
         inner = pushed_program(body, flags)
-        tangents = dict(
-            zip([i for i, flag in enumerate(flags) if flag], inner.inputs[len(body.inputs) :])
-        )
-        all_moved = iter(inner.outputs[len(body.outputs) :])
-        moved = [next(all_moved) if is_differentiable(out) else None for out in body.outputs]
-        found = reached_outputs(body, flags)
-        found[:count] = flags[:count]
+        tangents = spread(inner.inputs[len(flags) :], flags)
+        moved = out_tangents(inner, body)
+        found = [*flags[:count], *reached_outputs(body, flags)[count:]]
         inputs: Values = []
         outputs: Values = []
-        for part in (slice(count), slice(count, first), slice(first, None)):
-            numbers = range(len(body.inputs))[part]
-            inputs += inner.inputs[: len(body.inputs)][part]
-            inputs += [tangents[i] for i in numbers if i in tangents]
-        for part in (slice(count), slice(count, added), slice(added, None)):
-            numbers = range(len(body.outputs))[part]
-            outputs += inner.outputs[: len(body.outputs)][part]
-            outputs += [moved[i] for i in numbers if found[i]]
+        for part in (slice(count), slice(count, first), slice(first, len(flags))):
+            inputs += inner.inputs[part]
+            inputs += [t for t in tangents[part] if t is not None]
+        for part in (slice(count), slice(count, added), slice(added, len(found))):
+            outputs += inner.outputs[part]
+            outputs += [t for t, flag in zip(moved[part], found[part], strict=True) if flag]
         counts = [sum(flags[:count]), sum(flags[count:first]), sum(found[added:])]
         call = self.like(
             rewired(inner, inputs, outputs),
@@ -228,36 +223,23 @@ class ScanCall(ControlCall):
             for part in (slice(count), slice(count, first), slice(first, None)):
                 operands += primal[part]
                 operands += [t for t in ts[part] if t is not None]
-            outs = call.bind(operands)
             sizes = [count, counts[0], added - count, stacked, self.sums, counts[2]]
-            parts = []
-            for size in sizes:
-                parts.append(outs[:size])
-                outs = outs[size:]
-            return [*parts[0], *parts[2], *parts[4], *parts[1], *parts[3], *parts[5]]
+            carry, carry_ts, ys, y_ts, sums, sum_ts = cut(call.bind(operands), sizes)
+            return [*carry, *ys, *sums, *carry_ts, *y_ts, *sum_ts]
 
         return push, found
 
     def reached(self, flags: Sequence[bool]) -> Flags:
         """Returns flags of operands with those carries added that have a derivative by them."""
-        found = list(flags)
-        count = self.carries
-        while True:
-            outs = reached_outputs(self.body, found)[:count]
-            new = [old or out for old, out in zip(found, outs)]
-            if new == found[:count]:
-                return tuple(found)
-            found[:count] = new
+        return tuple(reached_carries(self.body, flags, self.carries))
 
     # -- reverse mode
 
     def pulled(self, wanted: Flags) -> Rules | None:
-        """Returns reverse mode; see `ControlCall.pulled`."""
         flags = self.reached(wanted)
-        # A carry that is handed on as it is, or not at all, has a derivative by itself too.
+        # A carry that the body returns as it is, or not at all, has a derivative by itself too.
         if not any(reached_outputs(self.body, flags)) and not any(flags[: self.carries]):
             return None
-
         parts = pulled_program(self.body, flags)
         return ScanRules(self, _Again(parts) if self.recompute else parts, wanted, flags).rules()
 
@@ -307,7 +289,7 @@ class _Again:
         self.forward = rewired(program, program.inputs, [*program.outputs, *program.inputs])
 
     def backward(self, given: Flags) -> tuple[Program, list[int], Flags]:
-        """Returns what that of a `Pulled` does, for the inputs as residuals."""
+        """Does what `Pulled.backward` does, with the inputs as residuals."""
         parts = self._parts
         second, taken, found = parts.backward(given)
         residuals = parts.forward.outputs[self._count :]
@@ -316,7 +298,7 @@ class _Again:
 
 
 def _array(make: str, known: ShapeDtype, out: Array | None) -> Any:
-    """Returns a new array for what the outputs of all steps become, where those are."""
+    """Returns a new array for an output of all steps, on the device of one step's output."""
     device = getattr(out, "device", "cpu")
     xp: ArrayModule = np if device == "cpu" else resolved(device)[0].xp
     return getattr(xp, make)(known.shape, known.dtype)
@@ -325,12 +307,12 @@ def _array(make: str, known: ShapeDtype, out: Array | None) -> Any:
 class ScanRules:
     """The values that the way back over a scan needs, and their sources.
 
-    Of the body's residuals, inputs are taken from the scan's operands, what is the same in every
-    step is computed once, and all else is stacked.
+    Of the body's residuals, inputs are taken from the scan's operands, values that are the same in
+    every step are computed once, and all others are stacked.
 
     Args:
         call: the scan.
-        parts: reverse mode of its body: a `Pulled`, or what keeps the body's inputs.
+        parts: reverse mode of its body: a `Pulled` or `_Again`.
         wanted: which of the call's operands are to have a cotangent.
         flags: the same, with the carries that depend on those.
     """
@@ -352,7 +334,7 @@ class ScanRules:
         self.stacked = [program.inputs[i] for i in outer if i < count]
         stacked = set(used(program.outputs[count : call.added]))
         self.stacked += [x for x in inner if x not in fixed and x not in stacked]
-        # What is an output already need not be stacked again.
+        # A stacked output is not stacked a second time.
         self.shown = [x for x in inner if x not in fixed and x in stacked]
         self.once = [x for x in inner if x in fixed]
         self.sliced = [i for i in outer if count <= i < first]
@@ -388,10 +370,8 @@ class ScanRules:
         new: dict[Any, Variable] = {
             self.residuals[t]: x for t, x in zip(taken, back.inputs, strict=False)
         }
-        gs = list(back.inputs[len(taken) :])
-        carried, stacked = gs[: len(active)], gs[len(active) :]
-        split = sum(given[count:added])
-        stacked, constant = stacked[:split], stacked[split:]
+        sizes = [len(active), sum(given[count:added]), sum(given[added:])]
+        carried, stacked, constant = cut(back.inputs[len(taken) :], sizes)
 
         def source(x: Variable) -> Variable:
             return new[x] if x in new else Variable(x.type, x.device)
@@ -401,15 +381,8 @@ class ScanRules:
         shared = [source(inputs[i]) for i in self.shared]
         xs = [*map(source, [*self.stacked, *self.shown]), *sliced, *stacked]
         constants = [*map(source, self.once), *shared, *constant]
-        outs = iter(back.outputs)
-        all_flags = iter(found)
-        cotangents = [next(outs) if flag and next(all_flags) else None for flag in self.flags]
-        ends = [
-            zeros(call.inputs[i].type, call.inputs[i].device)
-            if cotangents[i] is None
-            else cotangents[i]
-            for i in active
-        ]
+        cotangents = spread(spread(back.outputs, found), self.flags)
+        ends = zeros_for([call.inputs[i] for i in active], [cotangents[i] for i in active])
         per_slice = [c for c in cotangents[count:first] if c is not None]
         sums = [c for c in cotangents[first:] if c is not None]
         scan = call.like(
@@ -423,8 +396,7 @@ class ScanRules:
             (i in active and self.wanted[i]) if i < count else c is not None
             for i, c in enumerate(cotangents)
         ]
-        pull = self._pull(scan, active, given)
-        return pull, returned
+        return self._pull(scan, active, given), returned
 
     def _pull(
         self, scan: ScanCall, active: Sequence[int], given: Sequence[bool]
@@ -442,16 +414,9 @@ class ScanRules:
         ]
 
         def pull(values: Values) -> Values:
-            parts = []
-            for size in sizes:
-                parts.append(values[:size])
-                values = values[size:]
-            sliced, shared, stacked, once, ends, ys, totals = parts
+            sliced, shared, stacked, once, ends, ys, totals = cut(values, sizes)
             gs = spread(ends, given[:count])
-            starts = [
-                zeros(type_of(call.inputs[i]), call.inputs[i].device) if gs[i] is None else gs[i]
-                for i in active
-            ]
+            starts = zeros_for([call.inputs[i] for i in active], [gs[i] for i in active])
             outs = scan.bind([*starts, *stacked, *sliced, *ys, *once, *shared, *totals])
             wanted = [out for i, out in zip(active, outs) if self.wanted[i]]
             return [*wanted, *outs[len(active) :]]

@@ -1,4 +1,7 @@
-"""A body that is run as long as a condition holds."""
+"""While loops of programs: a body that is run as long as a condition holds.
+
+Their derivatives and batches are here; ``while_loop.py`` has the public functions.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,10 @@ import numpy as np
 from ..backends import Loop
 from ..jitting.compile import plan_of_loop
 from ..jitting.program_call import Flags, Flat, ProgramCall, spread
-from ..jitting.program_derivatives import is_differentiable, pushed_program
+from ..jitting.program_derivatives import batched_inputs, pushed_program
 from ..primitives.core.annotations import Values
 from ..primitives.core.annotations import operations as ops
-from ..primitives.core.buffers import device_of, exposed
+from ..primitives.core.buffers import exposed
 from ..primitives.core.errors import MissingRuleError, message
 from ..primitives.core.shape_dtype import ShapeDtype
 from ..primitives.core.trace import Trace, at_face, under
@@ -24,7 +27,15 @@ from ..traces.reverse import is_inexact
 from .body import known
 from .call import ControlCall, body_source, runner, weak_inputs
 from .cond_rules import CondCall, where_examples
-from .program_edits import batched_body, batched_inputs, program_of, reached_outputs, rewired, zeros
+from .program_edits import (
+    batched_body,
+    fresh_variables,
+    out_tangents,
+    program_of,
+    reached_carries,
+    rewired,
+    zeros_for,
+)
 from .scan_rules import ScanCall
 
 if TYPE_CHECKING:
@@ -36,8 +47,8 @@ __all__ = ["WhileCall"]
 class WhileCall(ControlCall):
     """Runs a program on carries as long as another one, on the same carries, returns True.
 
-    The operands are the carries' first values, what else the condition takes, and what else the
-    body takes.
+    The operands are the carries' first values, then further inputs of the condition, then those of
+    the body.
 
     Args:
         condition, body: the programs.
@@ -64,7 +75,7 @@ class WhileCall(ControlCall):
         self.middle = len(condition.inputs)
 
     def split(self, values: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
-        """Returns what belongs to the carries, to the condition and to the body."""
+        """Returns the values of the carries, of the condition and of the body."""
         count, middle = self.carries, self.middle
         return [*values[:count]], [*values[count:middle]], [*values[middle:]]
 
@@ -82,7 +93,7 @@ class WhileCall(ControlCall):
         return plan.run(buffers, steps, (), (), holds)[:count]  # type: ignore[no-any-return]
 
     def plan(self) -> Any:
-        """Returns what runs all steps on the CPU; None on a GPU."""
+        """Returns the plan that runs all steps on the CPU; None on a GPU."""
 
         def step(values: Values) -> Values:
             carry, others, constants = self.split(values)
@@ -90,7 +101,7 @@ class WhileCall(ControlCall):
             return [*after, self.condition.run([*after, *others])[0]]
 
         def made() -> Callable[..., Any] | None:
-            like = [Variable(x.type, x.device) for x in self.inputs]
+            like = fresh_variables(self.inputs)
             both = program_of(self.name, like, step)
             return plan_of_loop(both, Loop(self.carries, tested=True))
 
@@ -145,23 +156,17 @@ class WhileCall(ControlCall):
     def reached(self, flags: Sequence[bool]) -> Flags:
         """Returns flags of operands with those carries added that have a derivative by them."""
         carry, others, constants = self.split(flags)
-        while True:
-            outs = reached_outputs(self.body, [*carry, *constants])
-            new = [old or out for old, out in zip(carry, outs, strict=True)]
-            if new == carry:
-                return (*carry, *others, *constants)
-            carry = new
+        found = reached_carries(self.body, [*carry, *constants], self.carries)
+        return (*found[: self.carries], *others, *found[self.carries :])
 
     def pushed(self, given: Flags) -> tuple[Flat, Sequence[bool]]:
-        """Returns forward mode; see `ControlCall.pushed`."""
         count, body = self.carries, self.body
         flags, _, constant_flags = self.split(self.reached(given))
         inner = pushed_program(body, (*flags, *constant_flags))
         moving = sum(flags)
         inputs = inner.inputs[: len(body.inputs)]
         tangents = inner.inputs[len(body.inputs) :]
-        all_moved = iter(inner.outputs[count:])
-        moved = [next(all_moved) if is_differentiable(out) else None for out in body.outputs]
+        moved = out_tangents(inner, body)
         new_body = rewired(
             inner,
             [*inputs[:count], *tangents[:moving], *inputs[count:], *tangents[moving:]],
@@ -171,7 +176,7 @@ class WhileCall(ControlCall):
             self.condition,
             [
                 *self.condition.inputs[:count],
-                *(Variable(x.type, x.device) for x in tangents[:moving]),
+                *fresh_variables(tangents[:moving]),
                 *self.condition.inputs[count:],
             ],
             self.condition.outputs,
@@ -181,11 +186,8 @@ class WhileCall(ControlCall):
         def push(values: Values) -> Values:
             carry, others, constants = self.split(values[: len(given)])
             ts = spread(values[len(given) :], given)
-            starts = [
-                zeros(self.inputs[i].type, device_of(carry[i])) if ts[i] is None else ts[i]
-                for i, flag in enumerate(flags)
-                if flag
-            ]
+            filled = zeros_for(self.inputs[:count], ts[:count])
+            starts = [t for t, flag in zip(filled, flags, strict=True) if flag]
             more = [t for t in ts[self.middle :] if t is not None]
             return call.bind([*carry, *starts, *others, *constants, *more])
 
@@ -219,19 +221,19 @@ class WhileCall(ControlCall):
     def segmented(self) -> Program:
         """Returns a program of two nested scans that does the same.
 
-        Reverse mode keeps what goes into each of about as many segments as each has steps, and
-        runs a segment again when the way back comes to it.
+        There are about as many segments as each has steps. Reverse mode keeps the inputs of every
+        segment, and runs it again when the way back comes to it.
         """
         count = self.carries
         limit = self.max_steps or 0
         steps = max(1, isqrt(max(limit - 1, 0)) + 1)
         segments = -(-limit // steps)
-        like = [Variable(x.type, x.device) for x in self.inputs]
+        like = fresh_variables(self.inputs)
         counter = Variable(ShapeDtype((), np.int64))
 
         def guarded(program: Program) -> Program:
-            """Returns a program that does the same where the condition holds, and else nothing."""
-            inputs = [Variable(x.type, x.device) for x in program.inputs]
+            """Returns a program that does the same where the condition holds, else nothing."""
+            inputs = fresh_variables(program.inputs)
             bodies = [Program(self.name, inputs, (), inputs[: 1 + count]), program]
             call = CondCall(bodies, Variable(ShapeDtype((), bool)))
 
@@ -304,9 +306,8 @@ def _masked_loop(call: WhileCall, condition: Program, body: Program) -> WhileCal
     """
     count = call.carries
     active = Variable(type_of(condition.outputs[0]))
-    carry = [Variable(x.type, x.device) for x in body.inputs[:count]]
-    more = [Variable(x.type, x.device) for x in condition.inputs[count:]]
-    rest = list(body.inputs[count:])
+    carry = fresh_variables(body.inputs[:count])
+    more = [*fresh_variables(condition.inputs[count:]), *body.inputs[count:]]
 
     def any_active(values: Values) -> Values:
         return [ops.any(values[0])]
@@ -314,7 +315,7 @@ def _masked_loop(call: WhileCall, condition: Program, body: Program) -> WhileCal
     def step(values: Values) -> Values:
         mask = values[0]
         before, others, constants = call.split(values[1:])
-        # Nothing that a finished example would compute is to be seen in derivatives.
+        # Steps after the end of an example have no part in derivatives.
         entering = [
             where_examples(mask, x, ops.stop_gradient(x)) if is_inexact(x) else x for x in before
         ]
@@ -324,7 +325,7 @@ def _masked_loop(call: WhileCall, condition: Program, body: Program) -> WhileCal
 
     return WhileCall(
         program_of(call.name, [active, *carry], any_active),
-        program_of(call.name, [active, *carry, *more, *rest], step),
+        program_of(call.name, [active, *carry, *more], step),
         count + 1,
         call.max_steps,
         call.name,

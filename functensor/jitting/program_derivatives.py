@@ -18,11 +18,19 @@ from ..primitives.core.trace import RAW, base_trace, run, under
 from ..programs.named_scope import scoped
 from ..programs.program import Equation, Operand, Program, Variable, type_of, used
 from ..programs.staging import StagedTracer, StagingTrace
-from ..traces.batch import BatchTracer, batch_trace
-from ..traces.reverse import ReverseTrace, ReverseTracer, backward
+from ..traces.batch import batch_trace
+from ..traces.reverse import ReverseTrace, backward
 from ..transforms.jvp import jvp
 
-__all__ = ["Pulled", "batched", "is_differentiable", "mapped", "pulled_program", "pushed_program"]
+__all__ = [
+    "Pulled",
+    "batched",
+    "batched_inputs",
+    "is_differentiable",
+    "mapped",
+    "pulled_program",
+    "pushed_program",
+]
 
 Flags = tuple[bool, ...]
 
@@ -107,18 +115,13 @@ def mapped(
     """
     key = "mapped", flags, out_flags, size, axis_name
     if key not in program.derived:
-        like = [
-            Variable(ShapeDtype((size, *x.type.shape), x.type.dtype), x.device) if flag else x
-            for x, flag in zip(program.inputs, flags, strict=True)
-        ]
+        like = batched_inputs(program.inputs, flags, size)
         found: list[bool] = []
 
         def over(trace: StagingTrace, inputs: Values) -> tuple[Values, Values]:
             batch = batch_trace(base_trace(), "vmap", program, size, axis_name)
             values = [batch.wrap(x) if flag else x for x, flag in zip(inputs, flags, strict=True)]
-            outs = run(batch, program.run, (values,))
-            mine = [isinstance(out, BatchTracer) and out.owner is batch for out in outs]
-            results = [x.value if m else batch.lift(x) for x, m in zip(outs, mine, strict=True)]
+            results, mine = batch.unwrap(run(batch, program.run, (values,)))
             for i, asked in enumerate(out_flags):
                 if asked and not mine[i]:
                     shape = shape_dtype(results[i]).shape
@@ -129,6 +132,14 @@ def mapped(
         made = staged(Program(program.name, like, (), ()), over)
         program.derived[key] = made, tuple(found)
     return program.derived[key]  # type: ignore[no-any-return]
+
+
+def batched_inputs(inputs: Sequence[Variable], flags: Sequence[bool], size: int) -> list[Variable]:
+    """Returns variables like inputs, of which those with a flag have a batch axis in front."""
+    return [
+        Variable(ShapeDtype((size, *x.type.shape), x.type.dtype), x.device) if flag else x
+        for x, flag in zip(inputs, flags, strict=True)
+    ]
 
 
 class Pulled:
@@ -256,22 +267,20 @@ class _Joint:
         for i in wanted:
             values[i] = reverse.input(self.inputs[i])
         tracers = run(reverse, program.run, (values,))
-        mine = [isinstance(out, ReverseTracer) and out.owner is reverse for out in tracers]
-        outs = [x.value if m else reverse.lift(x) for x, m in zip(tracers, mine, strict=True)]
+        outs, nodes, _ = reverse.unwrap(tracers)
         self.outs = [trace.operand(out) for out in outs]
         self.mark = len(trace.equations)
         roots = []
-        for tracer, out, has_node, flag in zip(tracers, self.outs, mine, given, strict=True):
+        for node, out, flag in zip(nodes, self.outs, given, strict=True):
             if flag:
-                known = type_of(out).strong()
-                g = trace.input(known, getattr(out, "device", None))
+                g = trace.input(type_of(out).strong(), getattr(out, "device", None))
                 self.cotangents.append(g)
-                if has_node:
-                    roots.append((tracer.node, g))
+                if node is not None:
+                    roots.append((node, g))
         grads = backward(roots, consume=True)
-        nodes = [values[i].node for i in wanted]
-        self.found = [node in grads for node in nodes]
-        return [grads[node] for node in nodes if node in grads]
+        inputs = [values[i].node for i in wanted]
+        self.found = [node in grads for node in inputs]
+        return [grads[node] for node in inputs if node in grads]
 
     def at(self, place: tuple[int, int]) -> Variable:
         """Returns the variable that is defined at a place of the run."""

@@ -15,7 +15,7 @@ from ..primitives.core.annotations import Values
 from ..primitives.core.buffers import wrap
 from ..primitives.core.shape_dtype import ShapeDtype
 from ..primitives.elementwise.cast_and_complex import cast
-from ..programs.program import Equation, Program, Variable, type_of, used
+from ..programs.program import Equation, Program, Variable, type_of, used, with_replaced
 
 if TYPE_CHECKING:
     from ..primitives.core.array import Array
@@ -129,8 +129,7 @@ def chained(first: Program, inner: Sequence[Any], second: Program) -> Program:
     replaced = dict(zip(second.inputs, inner))
     inputs = [*first.inputs, *second.inputs[len(inner) :]]
     equations = [*first.equations, *(equation.over(replaced) for equation in second.equations)]
-    outputs = [replaced.get(x, x) if type(x) is Variable else x for x in second.outputs]
-    return Program(second.name, inputs, equations, outputs)
+    return Program(second.name, inputs, equations, with_replaced(second.outputs, replaced))
 
 
 def invariant(program: Program, constants: Sequence[Variable]) -> set[Variable]:

@@ -8,18 +8,9 @@ from typing import TYPE_CHECKING, Any
 from ..primitives.core.index_key import IndexKey
 from ..primitives.core.registry import registry
 from ..primitives.core.shape_dtype import ShapeDtype
-from ..programs.program import Equation, Program, Variable, type_of, with_replaced
-from . import batch_elementwise_groups
-from .batch_elementwise_groups import (
-    Chain,
-    Group,
-    GroupSums,
-    ProgramOrder,
-    chains_of,
-    groups_of,
-    is_groupable,
-    sums_in_groups,
-)
+from ..programs.program import Equation, Program, Variable, type_of, used, with_replaced
+from . import batch_elementwise_groups as grouping
+from .batch_elementwise_groups import Chain, Group, GroupSums, ProgramOrder
 from .simplify_shapes import sliced
 
 if TYPE_CHECKING:
@@ -36,8 +27,7 @@ RUNNING = {"axis": 0, "dtype": None, "reverse": False, "exclusive": False}
 def stacked_groups(program: Program) -> Program:
     """Returns a program that computes groups of small elementwise operations at once.
 
-    What a function does in a loop of Python leaves many of them, each of which costs more to start
-    than to compute:
+    Loops of Python leave many of them, each of which costs more to start than to compute:
 
     * ``cos(a), cos(b), ...``, of which none depends on another, are the rows of one ``cos`` of all
       operands in a stack; operands that all have in common are broadcast.
@@ -64,21 +54,21 @@ def stacked_groups(program: Program) -> Program:
         c: float64[8,3] = sin(b)
         d: float64[3] = index(c, key=[0])
     """
-    small = list(map(is_groupable, program.equations))
-    if sum(small) < batch_elementwise_groups.FEWEST_GROUPED_EQUATIONS:
+    small = list(map(grouping.is_groupable, program.equations))
+    if sum(small) < grouping.FEWEST_GROUPED_EQUATIONS:
         return program
     if any(x.device != "cpu" for e in program.equations for x in e.outputs):
         return program
     order = ProgramOrder(program, small)
-    found: list[GroupSums | Group | Chain] = [*sums_in_groups(order)]
+    found: list[GroupSums | Group | Chain] = [*grouping.sums_in_groups(order)]
     candidates = [number for number, is_one in enumerate(small) if is_one]
     while candidates:
-        groups = groups_of(order, candidates)
+        groups = grouping.groups_of(order, candidates)
         found += groups
         # A group needs its operands later than some of its members did, and is there before what
         # uses others: both leaves room for more.
         candidates = order.beside(groups)
-    found += chains_of(order)
+    found += grouping.chains_of(order)
     if not found:
         return program
     return written_group(program, order, found)
@@ -97,7 +87,7 @@ class Rows:
         self.equations = equations
         self.new: list[Equation] = []
         self.known: dict[Variable, Any] = {}
-        # Of what a variable is a row, and which.
+        # The stack that a variable is a row of, and the number of the row.
         self._rows: dict[Variable, tuple[Variable, int]] = {}
         # The rows that no equation has taken out yet.
         self._inside: dict[Variable, tuple[Variable, int, Equation]] = {}
@@ -128,13 +118,11 @@ class Rows:
 
     def take_out(self, xs: Iterable[Any]) -> None:
         """Takes rows among variables out of their stacks, where that was not done yet."""
-        for x in xs:
-            found = self._inside.pop(x, None) if type(x) is Variable else None
-            if found is not None:
-                of, i, equation = found
-                self.known[x] = self.add(
-                    registry["index"], [of], {"key": IndexKey((i,))}, equation, x.type
-                )
+        for x in used(xs):
+            if x in self._inside:
+                of, i, equation = self._inside.pop(x)
+                key = {"key": IndexKey((i,))}
+                self.known[x] = self.add(registry["index"], [of], key, equation, x.type)
 
     def named(
         self, name: str, operands: Sequence[Any], params: dict[str, Any], of: Equation
@@ -255,24 +243,19 @@ def write_sums(rows: Rows, sums: GroupSums) -> None:
         pairs = [(y, x) if rows.place(x) < rows.place(y) else (x, y) for x, y in pairs]
         pairs.sort(key=lambda pair: rows.place(pair[0]))
         # The first step and the last of a loop may differ from all others.
-        firsts = [x for x, _ in pairs]
-        parts = group_parts(len(pairs))
+        firsts, count = [x for x, _ in pairs], len(pairs)
+        parts = ((0, count), (0, count - 1), (1, count), (1, count - 1))
         start, stop = next((p for p in parts if rows.run(firsts[slice(*p)])), parts[0])
         x, y = (rows.of(column, of) for column in zip(*pairs[start:stop], strict=True))
         product = rows.named("multiply", [x, y], {}, of)
         others = [rows.named("multiply", pair, {}, of) for pair in pairs[:start] + pairs[stop:]]
         found = [rows.named("sum", [product], SUM_OF_ROWS, of), *others, *found]
-    if len(found) >= batch_elementwise_groups.FEWEST_GROUPED_EQUATIONS:
+    if len(found) >= grouping.FEWEST_GROUPED_EQUATIONS:
         found = [rows.named("sum", [rows.of(found, of)], SUM_OF_ROWS, of)]
     total, *rest = found
     for x in rest:
         total = rows.named("add", [total, x], {}, of)
     rows.known[of.outputs[0]] = total
-
-
-def group_parts(count: int) -> list[tuple[int, int]]:
-    """Returns the whole of a list, and it without its first, its last, and both."""
-    return [(0, count), (0, count - 1), (1, count), (1, count - 1)]
 
 
 GROUP_WRITERS: dict[type, Any] = {Group: write_group, Chain: write_chain, GroupSums: write_sums}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..primitives.core.shape_dtype import ShapeDtype
 from ..programs.program import Equation, Program, Variable, used
@@ -27,7 +27,7 @@ GROUPED_DTYPE_KINDS = "fiubc"
 INEXACT_DTYPES = "fdFD"
 # Of complex numbers NumPy rounds running products in another way.
 EXACT_RUNNING_DTYPES = "fd"
-# Where in the new program an equation is: at the place of an old one, and after how many others.
+# The place of an equation in the new program: that of an old one, and how many come before it.
 GroupPlace = tuple[int, int]
 BEFORE: GroupPlace = (-1, 0)
 
@@ -109,9 +109,7 @@ class ProgramOrder:
         return first
 
     def beside(self, groups: Sequence[Group]) -> list[int]:
-        """Returns the numbers of the small equations still there that nothing but groups needs, and
-        of those that need nothing else that is small.
-        """
+        """Returns the small equations that only groups need, or that need nothing else."""
         members = [self.equations[i] for group in groups for i in group.members]
         found = {
             self.makers.get(x, -1)
@@ -150,41 +148,41 @@ class ProgramOrder:
             self.taken.add(number)
 
 
-class Group:
-    """Equations of one elementwise primitive."""
+class Group(NamedTuple):
+    """Equations of one elementwise primitive: their numbers, and where they go."""
 
-    def __init__(self, members: list[int], place: GroupPlace) -> None:
-        self.members = members
-        self.place = place
+    members: list[int]
+    place: GroupPlace
 
 
-class Chain:
+class Chain(NamedTuple):
     """Products, each of which is a factor of the next.
 
     Attributes:
         members: their numbers.
         factors: the first product's first factor, and the other one of each.
+        place: where they go.
     """
 
-    def __init__(self, members: list[int], factors: list[Any], place: GroupPlace) -> None:
-        self.members = members
-        self.factors = factors
-        self.place = place
+    members: list[int]
+    factors: list[Any]
+    place: GroupPlace
 
 
-class GroupSums:
+class GroupSums(NamedTuple):
     """A sum of many.
 
     Attributes:
+        root: the number of the last addition.
         terms: what is added up.
         products: the numbers of the products among them.
+        place: where it goes.
     """
 
-    def __init__(self, root: int, terms: list[Any], products: list[int], place: GroupPlace) -> None:
-        self.root = root
-        self.terms = terms
-        self.products = products
-        self.place = place
+    root: int
+    terms: list[Any]
+    products: list[int]
+    place: GroupPlace
 
 
 def sums_in_groups(order: ProgramOrder) -> list[GroupSums]:
@@ -206,11 +204,8 @@ def sums_in_groups(order: ProgramOrder) -> list[GroupSums]:
     found = []
     for root in roots:
         terms, members = _terms(order, root, inner)
-        if (
-            not FEWEST_GROUPED_EQUATIONS
-            <= len(terms)
-            <= at_most(order.equations[root].outputs[0].type)
-        ):
+        most = at_most(order.equations[root].outputs[0].type)
+        if not FEWEST_GROUPED_EQUATIONS <= len(terms) <= most:
             continue
         products = [order.makers[x] for x in terms if _is_product(order, x)]
         if len(products) < FEWEST_GROUPED_EQUATIONS:
@@ -226,13 +221,7 @@ def _is_sum(equation: Equation) -> bool:
     if equation.primitive.name != "add":
         return False
     known = equation.outputs[0].type
-    x, y = equation.operands
-    return (
-        known.dtype.char in INEXACT_DTYPES
-        and type(x) is Variable
-        and type(y) is Variable
-        and x.type == y.type == known
-    )
+    return known.dtype.char in INEXACT_DTYPES and _are_variables_of(equation, known)
 
 
 def _is_product(order: ProgramOrder, x: Variable) -> bool:
@@ -241,9 +230,12 @@ def _is_product(order: ProgramOrder, x: Variable) -> bool:
     if maker is None or len(order.users[x]) > 1:
         return False
     equation = order.equations[maker]
-    return equation.primitive.name == "multiply" and all(
-        type(y) is Variable and y.type == x.type for y in equation.operands
-    )
+    return equation.primitive.name == "multiply" and _are_variables_of(equation, x.type)
+
+
+def _are_variables_of(equation: Equation, known: ShapeDtype) -> bool:
+    """Says whether all operands are variables of a type."""
+    return all(type(x) is Variable and x.type == known for x in equation.operands)
 
 
 def _terms(
@@ -303,15 +295,14 @@ def groups_of(order: ProgramOrder, candidates: Sequence[int]) -> list[Group]:
         out = equation.outputs[0]
         after, before = order.made(equation.operands), order.needed(out)
         group = last.get(key)
+        makers = [joined.get(order.makers.get(x, -1)) for x in used(equation.operands)]
         if (
             group is not None
             and after < group.before
             and group.after < before
             and len(group.members) < at_most(out.type)
             # The use of one of the results by the equation itself is not before anything.
-            and all(
-                joined.get(order.makers.get(x, -1)) is not group for x in used(equation.operands)
-            )
+            and group not in makers
         ):
             group.members.append(number)
             group.after = max(after, group.after)
@@ -365,12 +356,10 @@ def _group_key(order: ProgramOrder, equation: Equation) -> tuple[Any, ...]:
         else:
             maker = order.makers.get(x)
             key.append(order.kind(x.type))
-            if maker is None:
-                key.append("")
-            elif maker in order.taken:
+            if maker in order.taken:
                 key.append(order.places[maker])
             else:
-                key.append(order.equations[maker].primitive.name)
+                key.append("" if maker is None else order.equations[maker].primitive.name)
     return tuple(key)
 
 
@@ -380,18 +369,14 @@ def chains_of(order: ProgramOrder) -> list[Chain]:
     ends: dict[Any, Begun] = {}
     joined: dict[int, Begun] = {}
     for number, equation in enumerate(order.equations):
-        if (
-            not order.small[number]
-            or number in order.taken
-            or equation.primitive.name != "multiply"
-        ):
+        if equation.primitive.name != "multiply" or not order.small[number]:
             continue
         out = equation.outputs[0]
+        if number in order.taken or out.type.dtype.char not in EXACT_RUNNING_DTYPES:
+            continue
+        if not _are_variables_of(equation, out.type):
+            continue
         x, y = equation.operands
-        if type(x) is not Variable or type(y) is not Variable:
-            continue
-        if out.type.dtype.char not in EXACT_RUNNING_DTYPES or not x.type == y.type == out.type:
-            continue
         for end, factor in ((x, y), (y, x)):
             chain = ends.get(end)
             if chain is None or len(chain.factors) >= at_most(out.type):

@@ -25,8 +25,7 @@ OVER_ROWS = {"axis": (0,), "keepdims": False, "dtype": None}
 def joined_products(program: Program) -> Program:
     """Returns a program that computes small matrix products of one sum or one array at once.
 
-    What a function does in a loop of Python leaves many of them, each of which costs more to start
-    than to compute:
+    Loops of Python leave many of them, each of which costs more to start than to compute:
 
     * ``a @ b + c @ d + ...``, as in the gradient of weights that every step uses, is the product of
       all left factors side by side and all right factors one below the other; ``sum(a, axis=0) +
@@ -113,16 +112,10 @@ class _Sums:
                 sizes[equation.outputs[0]] = type_of(equation.operands[0]).size
         # Partial sums, which nothing but the next addition uses.
         uses = program.uses()
-        self.inner = {
-            x
-            for summands in additions.values()
-            for x in summands
-            if x in additions and uses[x] == 1
-        }
+        summed = [x for summands in additions.values() for x in summands]
+        self.inner = {x for x in summed if x in additions and uses[x] == 1}
         for out, summands in additions.items():
-            size = 0
-            for x in summands:
-                size += sizes.get(x, 0)
+            size = sum(sizes.get(x, 0) for x in summands)
             if size > LARGEST_KEPT_ELEMENTS:
                 self.inner.discard(out)
             sizes[out] = size if out in self.inner else 0
@@ -167,16 +160,16 @@ class _Sums:
         if max(len(products), len(sums)) < FEWEST_JOINED_PRODUCTS:
             return None
         found: list[Any] = []
-        if len(products) < FEWEST_JOINED_PRODUCTS:
-            others += [equation.outputs[0] for equation in products]
-        else:
-            found.append(self._product(sweep, products, of))
-        if len(sums) < FEWEST_JOINED_PRODUCTS:
-            others += [equation.outputs[0] for equation in sums]
-        else:
-            rows = sweep.add("concatenate", [e.operands[0] for e in sums], {"axis": 0}, of)
-            found.append(sweep.add("sum", [rows], OVER_ROWS, of))
+        for makers, join in ((products, self._product), (sums, self._sum)):
+            if len(makers) < FEWEST_JOINED_PRODUCTS:
+                others += [equation.outputs[0] for equation in makers]
+            else:
+                found.append(join(sweep, makers, of))
         return found + others
+
+    def _sum(self, sweep: Sweep, sums: list[Equation], of: Equation) -> Rewritten:
+        rows = sweep.add("concatenate", [e.operands[0] for e in sums], {"axis": 0}, of)
+        return sweep.add("sum", [rows], OVER_ROWS, of)
 
     def _product(self, sweep: Sweep, products: list[Equation], of: Equation) -> Rewritten:
         turned = [_transpose_source(sweep, equation.operands[0]) for equation in products]
@@ -240,7 +233,7 @@ class _Slices:
         self.sums: dict[Any, Any] = {}
 
     def __call__(self, sweep: Sweep, equation: Equation) -> Rewritten:
-        # What it is of may be known by other variables by now, but the group is the same.
+        # Its operands may be known by other variables by now, but the group is the same.
         key = self.products.get(equation.outputs[0])
         found = None if key is None else _slice(sweep.made, equation)
         if found is None:
@@ -262,9 +255,11 @@ class _Slices:
             return None
         inner, row = equation.operands
         parts = sweep.made[inner].operands
-        place = next((i for i, x in enumerate(parts) if _is_slice_of(sweep, x, product)), None)
-        if place is None:
+        sources = [sweep.maker(x, "index") for x in parts]
+        slices = [source is not None and source.operands[0] is product for source in sources]
+        if True not in slices:
             return None
+        place = slices.index(True)
         key = product, row if type(row) is Variable else constant_key(row)
         total = self.sums.get(key)
         if total is None:
@@ -288,11 +283,6 @@ class _Slices:
 def _fewest(key: tuple[Variable, int, Any]) -> int:
     """Returns how many slices of an array there have to be."""
     return max(FEWEST_JOINED_PRODUCTS, key[0].type.shape[key[1]] // 2)
-
-
-def _is_slice_of(sweep: Sweep, x: Operand, product: Variable) -> bool:
-    source = sweep.maker(x, "index")
-    return source is not None and source.operands[0] is product
 
 
 def _row_count(program: Program, products: dict[Variable, Any]) -> dict[Variable, tuple[Any, int]]:

@@ -14,9 +14,9 @@ from .constants import constant_key
 
 __all__ = ["common_subexpressions"]
 
-# What hashes by its value; True is another parameter than 1, so that types are compared too.
+# They hash by their values; True is another parameter than 1, so that types are compared too.
 PLAIN_PARAMETER_TYPES = frozenset({int, bool, str, bytes, type(None)})
-SELF = (IndexKey, np.dtype)
+SELF_HASHING_TYPES = (IndexKey, np.dtype)
 INTEGERS = frozenset({int})
 
 
@@ -67,7 +67,7 @@ def _hashable_parameter(value: Any) -> Any:
     kind = type(value)
     if kind in PLAIN_PARAMETER_TYPES:
         return kind, value
-    if isinstance(value, SELF):
+    if isinstance(value, SELF_HASHING_TYPES):
         return value
     if kind is tuple and INTEGERS.issuperset(map(type, value)):
         return value

@@ -9,7 +9,7 @@ import numpy as np
 from ..backends.restoring import errstate
 from ..primitives.core.buffers import WEAK_TYPES, wrap
 from ..primitives.core.primitive import Primitive
-from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
+from ..primitives.core.shape_dtype import shape_dtype
 from ..programs.program import Equation, Program, Variable, type_of, with_substitutes
 from ..programs.staged_tracers import is_at_once
 from .constants import constant_buffer
@@ -20,13 +20,12 @@ if TYPE_CHECKING:
 __all__ = ["constant_folding"]
 
 
-
 def constant_folding(program: Program) -> Program:
     """Returns a program in which equations of constants are replaced by their results.
 
-    That is done where staging would do it: small results of small constants, and views. What is
-    larger is computed in every run rather than kept. What would warn or raise is left to the runs,
-    and so is what is made on a default device, which may be another one by then.
+    That is done where staging would do it: small results of small constants, and views. Larger ones
+    are computed in every run rather than kept. Equations that would warn or raise are left to the
+    runs, and so are those that create arrays on a default device, which may be another one by then.
 
     Args:
         program: any program; the one itself is returned where nothing is constant.
@@ -44,36 +43,33 @@ def constant_folding(program: Program) -> Program:
         for x in equation.operands:
             if type(x) is Variable:
                 return None
-        if not equation.outputs:
-            return None
-        out = equation.outputs[0]
-        return _folded_constant(equation, out) if _foldable(equation, out) else None
+        return _folded_constant(equation) if _foldable(equation) else None
 
     return with_substitutes(program, folded)
 
 
-def _foldable(equation: Equation, out: Variable) -> bool:
+def _foldable(equation: Equation) -> bool:
     primitive = equation.primitive
-    if not isinstance(primitive, Primitive) or primitive.creates or out.device != "cpu":
+    if not isinstance(primitive, Primitive) or primitive.creates:
         return False
-    return is_at_once(primitive, [type_of(x) for x in equation.operands], out.type)
+    out = equation.outputs[0]
+    types = [type_of(x) for x in equation.operands]
+    return out.device == "cpu" and is_at_once(primitive, types, out.type)
 
 
-def _folded_constant(equation: Equation, out: Variable) -> Value | None:
+def _folded_constant(equation: Equation) -> Value | None:
     """Returns the result, or None where there is none of the type that was inferred."""
+    known = equation.outputs[0].type
     buffers = [constant_buffer(x) for x in equation.operands]
     if not all(isinstance(b, np.ndarray | np.generic) or type(b) in WEAK_TYPES for b in buffers):
         return None
     try:
         with errstate(divide="raise", over="raise", invalid="raise"):
-            value = _folded_value(equation, buffers, out.type)
+            if equation.primitive.name == "broadcast_to":
+                value: Any = wrap(np.broadcast_to(buffers[0], known.shape))
+            else:
+                value = equation.primitive.impl(*buffers, **equation.params)
+                value = value.item() if known.weak else wrap(value)
     except Exception:  # whatever it is, the run raises it at the user's line
         return None
-    return value if shape_dtype(value) == out.type else None
-
-
-def _folded_value(equation: Equation, buffers: list[Any], known: ShapeDtype) -> Value | None:
-    if equation.primitive.name == "broadcast_to":
-        return wrap(np.broadcast_to(buffers[0], known.shape))
-    value = equation.primitive.impl(*buffers, **equation.params)
-    return value.item() if known.weak else wrap(value)
+    return value if shape_dtype(value) == known else None

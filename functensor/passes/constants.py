@@ -19,7 +19,7 @@ __all__ = ["constant_buffer", "constant_key", "uniform_value"]
 
 # Up to this many bytes constants are compared by their values.
 LARGEST_COMPARED_BYTES = 1 << 14
-# How many elements of a larger one tell most times that not all are the same.
+# So many elements of a larger one mostly tell that not all are the same.
 SAMPLED_ELEMENTS = 100
 WORD_DTYPES = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 

@@ -22,14 +22,7 @@ if TYPE_CHECKING:
     from ..primitives.core.shape_dtype import ShapeDtype
 
 __all__ = [
-    "Kinds",
-    "Place",
-    "Region",
-    "broadcast_place",
-    "identity",
-    "lengths",
-    "operand_place",
-    "region_kind",
+    *("Kinds", "Region", "broadcast_place", "identity", "lengths", "operand_place", "region_kind"),
     "row_place",
 ]
 
@@ -145,7 +138,7 @@ def row_place(
     if source[-1] in (None, 0):
         return None
     rows = source[:-1]
-    # What has fewer axes than the first operand has one number for each of its rows, or is the
+    # An operand with fewer axes than the first has one number for each of its rows, or is the
     # weight or the bias of all of them.
     fewer = source[-1:] if name == "affine_normalize" else rows
     for x, place in known.items():

@@ -12,7 +12,6 @@ from ..programs.named_scope import common_scope
 from ..programs.program import Equation, Operand, Program, Variable, live_equations, type_of, used
 from .fused_region import (
     Kinds,
-    Place,
     Region,
     broadcast_place,
     identity,
@@ -20,6 +19,7 @@ from .fused_region import (
     operand_place,
     row_place,
 )
+from .region_proofs import Place
 from .schedule_parallel import neighbours
 
 __all__ = ["fusion"]
@@ -28,9 +28,9 @@ __all__ = ["fusion"]
 SMALLEST_REGION_ELEMENTS = 65536
 # A single equation is worth a region where threads can share it: over so many times the smallest.
 FEWEST_SMALLEST_REGIONS_TO_SHARE = 4
-# What a reduction of the first axis leaves for every block is added up in the end: no more than
-# this many elements.
-PARTIAL = 8192
+# A reduction of the first axis leaves at most this many elements for every block, which are added
+# up in the end.
+MOST_PARTIAL_ELEMENTS = 8192
 
 
 def fusion(program: Program, smallest: int = SMALLEST_REGION_ELEMENTS) -> Program:
@@ -86,8 +86,8 @@ class Clusters:
         self.makers = {v: i for i, e in enumerate(self.equations) for v in e.outputs}
         self.kinds = Kinds(self.equations)
         self._large = {v for v in (*program.inputs, *self.makers) if v.type.size >= smallest}
-        self._returned = set(used(program.outputs))
-        # Of what is ready at the beginning nothing is noted.
+        self.returned = set(used(program.outputs))
+        # Values that are ready at the beginning are not noted.
         self._ready: dict[Variable, int] = {}
         # Results of reductions that are complete only after all blocks.
         self._late: set[int] = set()
@@ -124,27 +124,24 @@ class Clusters:
             return False  # which BLAS does by itself
         if busy == 1 and any(self._is_outer(i) for i in cluster.members):
             return True
-        return busy > 1 or (
-            busy == 1 and prod(cluster.grid) >= FEWEST_SMALLEST_REGIONS_TO_SHARE * self.smallest
-        )
+        fewest = FEWEST_SMALLEST_REGIONS_TO_SHARE * self.smallest
+        return busy > 1 or (busy == 1 and prod(cluster.grid) >= fewest)
 
     def _is_outer(self, i: int) -> bool:
         """Says whether an equation's result is larger than each of its operands."""
         equation = self.equations[i]
         size = max(out.type.size for out in equation.outputs)
         operands = used(equation.operands)
-        return (
-            self.kinds[i] == "element"
-            and len(operands) > 1
-            and all(type_of(x).size < size for x in operands)
-        )
+        if self.kinds[i] != "element" or len(operands) < 2:
+            return False
+        return all(x.type.size < size for x in operands)
 
     # -- joining
 
     def _place(self, i: int, equation: Equation) -> None:
         operands = used(equation.operands)
         stage = max([self._ready.get(v, 0) for v in operands], default=0)
-        # What is ready at the beginning no cluster has made.
+        # No cluster has made what is ready at the beginning.
         cluster = self._joined(i, equation, operands, stage) if stage else None
         if cluster is None and self._is_large(equation, operands):
             cluster = self._begun(i, equation, stage)
@@ -274,7 +271,8 @@ class Clusters:
         else:
             place = tuple([axis for a, axis in enumerate(source) if a not in axes])
         if 0 in {source[a] for a in axes}:
-            if prod(equation.outputs[0].type.shape) > PARTIAL or equation.primitive.name == "var":
+            many = equation.outputs[0].type.size > MOST_PARTIAL_ELEMENTS
+            if many or equation.primitive.name == "var":
                 return None
             self._late.add(i)
         elif 0 not in place:
@@ -313,7 +311,7 @@ class Clusters:
         """Moves an equation to the cluster that alone needs its result, if that keeps no more."""
         (variable,) = self.equations[i].outputs
         cluster = self.of[i]
-        if self.kinds[i] != "element" or variable in self._returned:
+        if self.kinds[i] != "element" or variable in self.returned:
             return
         users = self.users.get(variable, [])
         homes = {id(self.of[u]) if u in self.of else 0 for u in users}
@@ -340,7 +338,7 @@ class Clusters:
 
     def _leaves(self, x: Variable, cluster: Cluster, besides: int) -> bool:
         """Says whether a value leaves its cluster anyhow."""
-        if x in self._returned:
+        if x in self.returned:
             return True
         return any(u != besides and self.of.get(u) is not cluster for u in self.users[x])
 
@@ -367,12 +365,11 @@ def _equations_in_order(
     for i in range(len(program.equations)):
         members.setdefault(unit.get(i, i), []).append(i)
     chosen = {min(c.members): c for c in regions}
-    builder = _Builder(program, clusters)
     made: dict[int, Equation] = {}
     waiting: dict[int, int] = {}
     followers: dict[int, list[int]] = {}
     for u, own in members.items():
-        made[u] = builder.region(chosen[u], own) if u in chosen else program.equations[u]
+        made[u] = _region(clusters, chosen[u], own) if u in chosen else program.equations[u]
         makers = {clusters.makers[v] for v in used(made[u].operands) if v in clusters.makers}
         needed = {unit.get(m, m) for m in makers}
         waiting[u] = len(needed)
@@ -392,74 +389,63 @@ def _equations_in_order(
     return live_equations(order, program.outputs)
 
 
-class _Builder:
-    """Builds the regions that stand in the place of clusters."""
+def _region(clusters: Clusters, cluster: Cluster, members: list[int]) -> Equation:
+    """Returns the call that takes the place of a cluster's equations."""
+    equations = clusters.equations
+    places: dict[Variable, Place] = {}
+    env: dict[Variable, Variable] = {}
+    given: dict[tuple[Operand, Place], Variable] = {}
+    inputs: list[Variable] = []
+    operands: list[Operand] = []
+    body: list[Equation] = []
 
-    def __init__(self, program: Program, clusters: Clusters) -> None:
-        self.program = program
-        self.clusters = clusters
-
-    def region(self, cluster: Cluster, members: list[int]) -> Equation:
-        """Returns the call that takes the place of a cluster's equations."""
-        clusters, equations = self.clusters, self.program.equations
-        places: dict[Variable, Place] = {}
-        env: dict[Variable, Variable] = {}
-        given: dict[tuple[Operand, Place], Variable] = {}
-        operands: list[Operand] = []
-        body: list[Equation] = []
-
-        def input_for(x: Operand, place: Place) -> Operand:
-            """Returns the region's input for an operand from outside; a number as it is."""
-            known = type_of(x)
-            if type(x) is not Variable and not known.shape:
-                return x
-            key = x if type(x) is Variable else id(x), place
-            if key not in given:
-                move = clusters.makers.get(x, -1) if type(x) is Variable else -1
-                if move >= 0 and clusters.kinds[move] == "move" and move not in clusters.of:
-                    given[key] = moved(equations[move], place)
-                else:
-                    device = x.device if type(x) is Variable else "cpu"
-                    given[key] = Variable(known, device)
-                    operands.append(x)
-                    inputs.append(given[key])
-                places[given[key]] = place
-            return given[key]
-
-        def moved(move: Equation, place: Place) -> Variable:
-            """Takes in what only adds or drops axes of a value from outside."""
-            (x,) = move.operands
-            source: Place
-            if move.primitive.name == "broadcast_to":
-                source = operand_place(type_of(x).shape, place)
+    def input_for(x: Operand, place: Place) -> Operand:
+        """Returns the region's input for an operand from outside; a number as it is."""
+        known = type_of(x)
+        if type(x) is not Variable and not known.shape:
+            return x
+        key = x if type(x) is Variable else id(x), place
+        if key not in given:
+            move = clusters.makers.get(x, -1) if type(x) is Variable else -1
+            if move >= 0 and clusters.kinds[move] == "move" and move not in clusters.of:
+                given[key] = moved(equations[move], place)
             else:
-                axes = iter([axis for axis in place if axis is not None])
-                source = tuple([None if n == 1 else next(axes) for n in type_of(x).shape])
-            out = Variable(move.outputs[0].type, move.outputs[0].device)
-            operand = input_for(x, source)
-            body.append(move.by(move.primitive, [operand], move.params, [out]))
-            return out
+                given[key] = Variable(known, x.device if type(x) is Variable else "cpu")
+                operands.append(x)
+                inputs.append(given[key])
+            places[given[key]] = place
+        return given[key]
 
-        inputs: list[Variable] = []
-        for i in members:
-            equation = equations[i]
-            inner = [
-                env[x]
-                if type(x) is Variable and x in env
-                else input_for(x, clusters.operand_place(i, n))
-                for n, x in enumerate(equation.operands)
-            ]
-            (old,) = equation.outputs
-            out = env[old] = Variable(old.type, old.device)
-            places[out] = clusters.places[i]
-            body.append(equation.by(equation.primitive, inner, equation.params, [out]))
-        outs = [v for v in env if self._leaves(v, set(members))]
-        region = Program("fused", inputs, body, [env[v] for v in outs])
-        line = equations[members[0]].line
-        scope = common_scope(equations[i].scope for i in members)
-        return Equation(Region(region, cluster.grid, places), operands, {}, outs, line, scope)
+    def moved(move: Equation, place: Place) -> Variable:
+        """Takes in what only adds or drops axes of a value from outside."""
+        (x,) = move.operands
+        source: Place
+        if move.primitive.name == "broadcast_to":
+            source = operand_place(type_of(x).shape, place)
+        else:
+            axes = iter([axis for axis in place if axis is not None])
+            source = tuple([None if n == 1 else next(axes) for n in type_of(x).shape])
+        out = Variable(move.outputs[0].type, move.outputs[0].device)
+        body.append(move.by(move.primitive, [input_for(x, source)], move.params, [out]))
+        return out
 
-    def _leaves(self, variable: Variable, members: set[int]) -> bool:
-        if variable in self.clusters._returned:
-            return True
-        return any(u not in members for u in self.clusters.users.get(variable, ()))
+    for i in members:
+        equation = equations[i]
+        inner = [
+            env[x]
+            if type(x) is Variable and x in env
+            else input_for(x, clusters.operand_place(i, n))
+            for n, x in enumerate(equation.operands)
+        ]
+        (old,) = equation.outputs
+        out = env[old] = Variable(old.type, old.device)
+        places[out] = clusters.places[i]
+        body.append(equation.by(equation.primitive, inner, equation.params, [out]))
+    own = set(members)
+    outs = [
+        v for v in env if v in clusters.returned or not own.issuperset(clusters.users.get(v, ()))
+    ]
+    region = Program("fused", inputs, body, [env[v] for v in outs])
+    line = equations[members[0]].line
+    scope = common_scope(equations[i].scope for i in members)
+    return Equation(Region(region, cluster.grid, places), operands, {}, outs, line, scope)

@@ -81,7 +81,7 @@ def _append(
         )
         _append([_renamed(part, inner, equation) for part in body.equations], inner, equations)
         for variable, out in zip(equation.outputs, body.outputs, strict=True):
-            # What a call within it gave has taken another variable's place.
+            # The result of a call within it has taken another variable's place.
             (value,) = with_replaced(with_replaced([out], inner), inner)
             if type_of(value) == variable.type:
                 known[variable] = value

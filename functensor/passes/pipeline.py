@@ -46,7 +46,7 @@ def optimized(program: Program) -> Program:
         return c
     """
     program = contraction_paths(dead_code(inlined(program)))
-    # What is small is joined early: what has thousands of equations has few after that.
+    # Small operations are joined early: a program of thousands of equations has few after that.
     program = joined_products(common_subexpressions(algebra(program)))
     program = dead_code(stacked_groups(dead_code(program)))
     unchanged = 0

@@ -26,7 +26,7 @@ __all__ = [
 # For every axis of a value the axis of the grid that it is; None for axes of length 1.
 Place = tuple[int | None, ...]
 Strides = tuple[int, ...]
-# What arrays are made of whose strides alone are of interest: no element is ever read.
+# The memory of arrays whose strides alone are of interest: no element is ever read.
 BYTE = np.zeros((), np.int8)
 REGION_REDUCTIONS = frozenset({"max", "mean", "min", "sum", "var"})
 # Operations that need whole rows along their ``axis``, or along the last axis.

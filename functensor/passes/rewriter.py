@@ -160,7 +160,7 @@ class Sweep:
         return True
 
 
-# What a rule finds: an equation or an operand to stand in an equation's place, None for nothing.
+# A rule finds an equation or an operand to stand in an equation's place, None for nothing.
 Rewritten: TypeAlias = "Equation | Operand | None"
 RewriteRule = Callable[[Sweep, Equation], Rewritten]
 
@@ -202,7 +202,7 @@ def swept(
         if selected and (only is None or equation.outputs[0] in only):
             changed |= sweep.rewrite(equation, selected)
             continue
-        # What `append` does, which most of the equations need.
+        # As `append` does, without a call for most of the equations.
         sweep.equations.append(equation)
         if isinstance(primitive, Primitive):
             made[equation.outputs[0]] = equation

@@ -12,8 +12,8 @@ __all__ = ["scatter_updates"]
 def scatter_updates(program: Program) -> Program:
     """Returns a program that adds values to an array at their places, not an array of zeros.
 
-    What such an array is made of is added in a loop that carries the sum: there the update is
-    done in place, and a step costs what the values do.
+    Loops that carry a sum add such arrays to it in every step. The update is done in place there,
+    and a step costs what the values do.
 
     Args:
         program: what is going to be run, without derivatives of its own.

@@ -10,7 +10,7 @@ __all__ = ["neighbours"]
 
 # Products of fewer multiplications are not shared.
 PRODUCT = 1 << 23
-# What is moved ahead of large work is not large itself, so that no memory is held for long.
+# Only small equations are moved ahead of large ones, so that no memory is held for long.
 LARGEST_MOVED_ELEMENTS = 65536
 # Of so many at once a helper's late beginning is no more to be noticed.
 MOST_NEIGHBOURS = 8

@@ -92,7 +92,7 @@ def _simplify_index(sweep: Sweep, equation: Equation) -> Rewritten:
     for item in key.native:
         if type(item) is slice and item.step not in (None, 1):
             return None
-    # What leaves all elements there leaves them in order.
+    # A key that leaves all elements there leaves them in order.
     return x if type_of(x) == out else _reshape_of(equation, x)
 
 

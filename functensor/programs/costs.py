@@ -12,14 +12,14 @@ from .program import Equation, Program, type_of, used
 
 __all__ = ["Cost", "EquationCost", "cost_of"]
 
-# What moves or views elements and computes nothing.
+# Primitives that move or view elements and compute nothing.
 MOVING_PRIMITIVES = frozenset(
     {
         "astype", "broadcast_to", "concatenate", "flip", "index", "pad", "reshape", "roll",
         "shift", "stack", "to_device", "transpose", "tril", "triu", "where",
     }
 )  # fmt: skip
-# What gives a view, without moving anything.
+# Those among them that give a view.
 VIEWING = frozenset(["broadcast_to", "reshape", "transpose"])
 
 
@@ -168,7 +168,7 @@ def _attention(out: ShapeDtype, operands: list[ShapeDtype], params: dict[str, An
     return lead * queries[0] * keys * (queries[1] + operands[2].shape[-1])
 
 
-# How many products are added up.
+# The number of products that are added up.
 CONTRACTIONS: dict[str, Callable[[ShapeDtype, list[ShapeDtype], dict[str, Any]], int]] = {
     "matmul": lambda out, xs, params: out.size * xs[0].shape[-1],
     "einsum": _einsum_products,

@@ -17,7 +17,7 @@ from ..primitives.core.errors import function_name, message
 __all__ = ["active_scope", "common_scope", "joined_scope", "named_scope", "scoped"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-# What says whether a function's call only makes an object that runs later.
+# Tests for functions whose call only makes an object that runs later.
 LATER = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
 
 
@@ -62,9 +62,9 @@ active = Active()
 class named_scope:
     """Names a part of a function: a context manager, and a decorator.
 
-    What is staged within has the name in ``Equation.scope``, behind those of the scopes around it:
-    ``"block/attention"``. ``program.show(lines=True)`` and ``cost()`` show it. It changes nothing
-    that is computed, and costs next to nothing where nothing is staged.
+    Operations that are staged within have the name in ``Equation.scope``, behind those of the
+    scopes around it: ``"block/attention"``. ``program.show(lines=True)`` and ``cost()`` show it. It
+    changes nothing that is computed, and costs next to nothing where nothing is staged.
 
     An operation of a derivative has the scope of the operation whose derivative it is. Only what
     the user's code does on the way back, a rule of its own or a checkpointed function that runs
@@ -116,7 +116,7 @@ class named_scope:
 
     @InC
     def __exit__(self) -> Any:
-        # Whoever calls this without a `with` statement wants to leave what was entered before.
+        # A call without a `with` statement is meant to leave the scope that was entered before.
         active.next = entry = ScopeEntry(self, "", False)
         left = filter(attrgetter("entered"), [entry, *active.last(self)])
         return leaving(partial(deque, map(active.entries.remove, islice(left, 1)), 0))
@@ -184,7 +184,7 @@ def scoped(path: str) -> listed:
 def joined_scope(outer: str, inner: str) -> str:
     """Returns the scope of an operation that was staged in one and is taken into another one.
 
-    What was staged within the outer one has the whole path already.
+    An operation that was staged within the outer one has the whole path already.
     """
     if not outer or inner == outer or inner.startswith(f"{outer}/"):
         return inner

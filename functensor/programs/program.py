@@ -51,7 +51,7 @@ class Variable:
         self.device = device
 
 
-# What an equation takes: a variable, or a constant.
+# An equation takes variables and constants.
 Operand: TypeAlias = "Variable | Value"
 
 
@@ -264,14 +264,12 @@ def as_weak(value: Value, kind: type) -> Any:
         inner = kind(to_buffer(found))
     else:
         return value
-    return value if inner is found else standing_for(value, inner)
-
-
-def standing_for(tracer: Tracer, value: Value) -> Tracer:
-    """Returns a tracer that is like another one, which others may hold, but of another value."""
-    out: Tracer = twin(tracer)
-    out.value = value
-    return out
+    if inner is found:
+        return value
+    # Others may hold the tracer itself.
+    other = twin(value)
+    other.value = inner
+    return other
 
 
 def twin(tracer: Any) -> Any:
@@ -364,9 +362,14 @@ def check(program: Program) -> None:
             raise ProgramError(f"{where} uses an undefined variable")
         _check_types(equation, where)
         _check_devices(equation, where)
-        for inner in bodies(equation.primitive):
-            _check_within(inner, where)
-        _prove(equation, where)
+        try:
+            what = f"{where} runs what is not well formed:"
+            for inner in bodies(equation.primitive):
+                check(inner)
+            what = where
+            equation.primitive.prove()
+        except ProgramError as error:
+            raise ProgramError(f"{what} {error}") from None
         if not defined.isdisjoint(equation.outputs):
             raise ProgramError(f"{where} defines a variable again")
         defined.update(equation.outputs)
@@ -381,20 +384,6 @@ def bodies(primitive: PrimitiveLike) -> Sequence[Program]:
     return found if program is None or program in found else [*found, program]
 
 
-def _check_within(program: Program, where: str) -> None:
-    try:
-        check(program)
-    except ProgramError as error:
-        raise ProgramError(f"{where} runs what is not well formed: {error}") from None
-
-
-def _prove(equation: Equation, where: str) -> None:
-    try:
-        equation.primitive.prove()
-    except ProgramError as error:
-        raise ProgramError(f"{where} {error}") from None
-
-
 def _check_types(equation: Equation, where: str) -> None:
     types = [type_of(x) for x in equation.operands]
     primitive = equation.primitive
@@ -406,9 +395,8 @@ def _check_types(equation: Equation, where: str) -> None:
         return
     got = [variable.type for variable in equation.outputs]
     if got != wanted:
-        raise ProgramError(
-            f"{where} gives {_listed_types(wanted)}, but is said to give {_listed_types(got)}"
-        )
+        given, said = (", ".join(map(str, types)) for types in (wanted, got))
+        raise ProgramError(f"{where} gives {given}, but is said to give {said}")
 
 
 def _check_devices(equation: Equation, where: str) -> None:
@@ -428,35 +416,29 @@ def _check_devices(equation: Equation, where: str) -> None:
             )
 
 
-def _listed_types(types: Sequence[ShapeDtype]) -> str:
-    return ", ".join(map(str, types))
-
-
 INDENT = "    "
 
 
 def printed(program: Program, lines: bool = False) -> str:
-    """Returns the text of a program: what it takes, an equation a line, what it returns.
-
-    Args:
-        program: the program.
-        lines: whether the user's lines and scopes are shown behind the equations.
-    """
+    """Returns the text of a program, as `Program.show` does."""
     names: dict[Any, str] = {}
-    for variable in program.inputs:
-        names[variable] = _variable_name(len(names))
-    signature = ", ".join(f"{names[v]}: {v.type}{_shown_device(v)}" for v in program.inputs)
-    text = [f"{program.name}({signature}):"]
+    text = [f"{program.name}({_defined(program.inputs, names)}):"]
     for equation in program.equations:
-        text += _equation(equation, names, lines)
+        text += _printed_equation(equation, names, lines)
     text.append(f"{INDENT}return " + ", ".join(_shown_operand(x, names) for x in program.outputs))
     return "\n".join(text)
 
 
-def _equation(equation: Equation, names: dict[Any, str], lines: bool) -> list[str]:
-    for variable in equation.outputs:
+def _defined(variables: Sequence[Variable], names: dict[Any, str]) -> str:
+    """Gives variables names, and returns them with their types and devices."""
+    for variable in variables:
         names[variable] = _variable_name(len(names))
-    defined = ", ".join(f"{names[v]}: {v.type}{_shown_device(v)}" for v in equation.outputs)
+    devices = ["" if v.device == "cpu" else f"@{v.device}" for v in variables]
+    return ", ".join(f"{names[v]}: {v.type}{at}" for v, at in zip(variables, devices, strict=True))
+
+
+def _printed_equation(equation: Equation, names: dict[Any, str], lines: bool) -> list[str]:
+    defined = _defined(equation.outputs, names)
     used = ", ".join(_shown_operand(x, names) for x in equation.operands)
     given = {key: value for key, value in equation.params.items() if value is not None}
     static = "".join(f", {key}={value}" for key, value in given.items())
@@ -464,16 +446,8 @@ def _equation(equation: Equation, names: dict[Any, str], lines: bool) -> list[st
     scope = f"scope {equation.scope}" if equation.scope else ""
     if lines and (equation.line or scope):
         line += "  # " + ", ".join(filter(None, [equation.line, scope]))
-    inner = [
-        INDENT + INDENT + text
-        for body in equation.primitive.bodies
-        for text in printed(body, lines).splitlines()
-    ]
-    return [line, *inner]
-
-
-def _shown_device(variable: Variable) -> str:
-    return "" if variable.device == "cpu" else f"@{variable.device}"
+    inner = "\n".join(printed(body, lines) for body in equation.primitive.bodies)
+    return [line, *(INDENT + INDENT + text for text in inner.splitlines())]
 
 
 def _shown_operand(x: Operand, names: dict[Any, str]) -> str:

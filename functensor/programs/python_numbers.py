@@ -1,7 +1,7 @@
 """Python's operators on numbers of Python's that are traced by staging.
 
-What an operator computes of such numbers alone is one again, as it is where nothing is staged: it
-decides no dtype, and booleans count as whole numbers, which they do not for NumPy's functions.
+An operator of such numbers alone gives a number again, as it does where nothing is staged: the
+result decides no dtype, and booleans count as whole numbers, which they do not for NumPy.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..primitives.core.trace import slot
 
 __all__ = ["TracedNumberOperators", "as_numbers", "python_type_of"]
 
-# What takes booleans for whole numbers. Of others Python's results are NumPy's.
+# Operators that take booleans for whole numbers. Python's other ones give what NumPy does.
 COUNTING_OPERATORS = frozenset(
     {
         "abs", "add", "floor_divide", "invert", "left_shift", "multiply", "negative", "positive",

@@ -32,7 +32,7 @@ __all__ = ["Look", "check_leaks", "check_same"]
 UNROLLED = 5000
 # The place of NumPy's global generator in its block of numbers, before anything was drawn.
 UNDRAWN_POSITION = 623
-# How deep a function's helpers are searched for generators.
+# A function's helpers are searched for generators, and theirs, to this depth.
 DEEPEST_HELPER = 3
 
 
@@ -261,7 +261,7 @@ def difference(first: Program, second: Program) -> str:
         if type(a) is not type(b):
             return False
         if isinstance(a, Array | np.ndarray):
-            # What is traced further out is no constant of this function's.
+            # A tracer of an outer transformation is no constant of this function's.
             if type(a) is not Array and isinstance(a, Array):
                 return True
             x, y = np.asarray(a), np.asarray(b)

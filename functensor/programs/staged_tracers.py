@@ -1,9 +1,8 @@
 """The tracers of staging: values that depend on its inputs, and values that wait to be computed.
 
-What depends on no input is a constant. A small one is computed while the function is staged; a
-large one would cost the time and the memory that staging is to spare, and is computed in every run
-of the program. While it is staged such a value is *known*: it is computed as soon as Python asks
-for it, and not before.
+A value that depends on no input is a constant. A small one is computed while the function is
+staged. A large one would cost the time and the memory that staging is to spare, and is computed in
+every run of the program. Meanwhile it is *known*: it is computed as soon as Python asks for it.
 """
 
 from __future__ import annotations
@@ -27,15 +26,9 @@ if TYPE_CHECKING:
     from ..backends.annotations import DType
     from ..primitives.core.annotations import Value
 
-__all__ = [
-    "KnownTracer",
-    "StagedTracer",
-    "is_at_once",
-    "known_tracer",
-    "replayed",
-]
+__all__ = ["KnownTracer", "StagedTracer", "is_at_once", "known_tracer", "replayed"]
 
-# What moves elements about costs neither time nor memory: the result is a view of the constant.
+# Their results are views of the constant, which cost neither time nor memory.
 CHEAP_VIEWS = frozenset({"broadcast_to", "flip", "transpose"})
 
 
@@ -92,8 +85,7 @@ class KnownTracer(StagedTracer):
         """The value at the level of the trace's parent; it is computed once."""
         if self.found is None:
             source = self.source
-            level = self.owner.parent
-            self.found = source.value if source is not None else replayed(self, level)
+            self.found = replayed(self, self.owner.parent) if source is None else source.value
         return self.found
 
     def constant(self) -> Value | None:
@@ -170,13 +162,7 @@ def applied(equation: Equation, operands: Sequence[Any], trace: Trace) -> Sequen
 
 
 def is_at_once(primitive: Primitive, types: Sequence[ShapeDtype], out: ShapeDtype) -> bool:
-    """Says whether an operation of constants is done while staging: nothing large is computed.
-
-    Args:
-        primitive: the operation.
-        types: those of its operands.
-        out: that of its result.
-    """
+    """Says whether an operation of constants of types is done while staging: none is large."""
     if primitive.name in CHEAP_VIEWS or (primitive.name == "index" and len(types) == 1):
         return True
     return are_small_constants(out, *types)

@@ -14,8 +14,8 @@ __all__ = ["StagedTypes"]
 class StagedTypes:
     """The types of a program's values.
 
-    What is unrolled does the same to the same types many times: of equal types one is kept, so that
-    those after it are told by their identity, and what they give is inferred once.
+    Loops that are written out do the same to the same types many times. One of equal types is kept,
+    so that the others are told by its identity, and results are inferred once.
     """
 
     __slots__ = ("_given", "_kept")

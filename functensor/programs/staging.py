@@ -1,6 +1,6 @@
 """Staging: a function is run on shapes and dtypes alone, and becomes a program.
 
-What comes out is a program, a list of typed equations in order; ``jit`` makes a plan of it.
+A program is a list of typed equations in order; ``jit`` makes a plan of it.
 """
 
 from __future__ import annotations
@@ -90,9 +90,9 @@ def argument_advice(leaf: Any, name: str) -> str:
 class StagingTrace(Trace):
     """Records the equations of all that depends on its inputs, and of constants that are large.
 
-    What depends on no input is computed at once where its operands and results are small. The rest
-    is recorded too, so that staging takes neither the time nor the memory of it; its values are
-    known nevertheless, and are computed, under the parent, if Python asks for them.
+    Operations of constants are done at once where their operands and results are small. Large ones
+    are recorded too, so that staging takes neither the time nor the memory of them; their values
+    are known nevertheless, and are computed, under the parent, if Python asks for them.
 
     Attributes:
         equations: what was recorded so far.
@@ -245,7 +245,7 @@ class StagingTrace(Trace):
         outs = []
         variables = []
         for type in types:
-            # What `input` does, of which every operation of a function needs one.
+            # As `input` does, without a call for every operation.
             out = object.__new__(StagedTracer)
             out.owner = self
             out.variable = variable = Variable(type, device)
@@ -322,7 +322,7 @@ class StagingTrace(Trace):
     ) -> ShapeDtype | None:
         """Returns the type of what an operation of constants gives, if it is not done at once.
 
-        What values of outer transformations take part in is done by those.
+        Operations of values of outer transformations are done by those.
         """
         if any(isinstance(x, Tracer) for x in operands):
             return None
@@ -431,9 +431,7 @@ def hoisted(program: Program) -> tuple[Program, list[Any]]:
         equations.append(e)
     outputs = [moved(x) for x in program.outputs]
     inputs = [*program.inputs, *(variable for _, variable in met.values())]
-    out = Program(
-        program.name, inputs, equations, outputs, program.in_tree, program.out_tree
-    )
+    out = Program(program.name, inputs, equations, outputs, program.in_tree, program.out_tree)
     return out, [value for value, _ in met.values()]
 
 

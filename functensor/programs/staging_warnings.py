@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["StagingWarning", "warn", "warn_of_text", "warn_once"]
 
-# What was warned of already: a function's code, and which of the warnings.
+# Warnings that were given already: a function's code, and which of the warnings.
 warned: set[tuple[Any, str]] = set()
 
 
@@ -32,9 +32,7 @@ def warn(what: str, fix: str) -> None:
         warnings.warn(text, StagingWarning, stacklevel=2)
         return
     module = frame.f_globals.get("__name__")
-    warnings.warn_explicit(
-        text, StagingWarning, frame.f_code.co_filename, frame.f_lineno, module
-    )
+    warnings.warn_explicit(text, StagingWarning, frame.f_code.co_filename, frame.f_lineno, module)
 
 
 def warn_once(fun: Callable[..., Any], kind: str, what: str, fix: str) -> None:

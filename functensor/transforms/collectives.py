@@ -92,8 +92,8 @@ def psum(x: Any, axis_name: Hashable) -> Any:
         axis_name: as for `axis_size`.
 
     Returns:
-        The same tree of sums, the same for every example. Of what does not depend on the example
-        it is that times the number of examples; of a Python number, a Python number.
+        The same tree of sums, the same for every example. A leaf that does not depend on the
+        example gives its value times the number of examples; a Python number gives one.
 
     Raises:
         NameError: there is no axis of that name.

@@ -347,7 +347,7 @@ def pulled_back(
     leaves = [owned(leaf) for leaf in leaves]
     path = path or partial(leaf_path, primals)
     trace = (KeepingTrace if keeps else ReverseTrace)(base_trace(), name, fun)
-    # What is ours already is not copied once more.
+    # Copies of our own are wrapped, not copied once more.
     given = [wrap(leaf) if type(leaf) is ndarray and is_inexact(leaf) else leaf for leaf in leaves]
     tracers = _input_tracers(trace, given, path)
     out = run(trace, fun, treedef.unflatten(tracers))

@@ -29,7 +29,7 @@ __all__ = ["linear_transpose"]
 # few results show rounding may go.
 SMALLER = 2.0**-8
 ROUNDINGS = 100.0
-# How far two pairings may be apart without a closer look, relative to their sizes.
+# Pairings that are further apart, relative to their sizes, are looked at more closely.
 LOOSEST = 2.0**-8
 
 
@@ -70,16 +70,9 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[..., An
 
 
 def _check_linear(fun: Callable[..., Any], zeros: Any, out: Any, pull: Any) -> None:
-    """Checks that a function is linear.
+    """Raises ``ValueError`` where a function is not linear.
 
-    Args:
-        fun: the function.
-        zeros: its arguments.
-        out: what it gave for them.
-        pull: its derivative at zero, transposed.
-
-    Raises:
-        ValueError: it is not.
+    ``out`` is its output for ``zeros``, and ``pull`` its derivative there, transposed.
     """
     what = f"linear_transpose of {function_name(fun)}: it is not linear"
     fix = "; ft.vjp(fun, *primals) transposes its derivative at a point"
@@ -110,9 +103,9 @@ def _check_linear(fun: Callable[..., Any], zeros: Any, out: Any, pull: Any) -> N
 def _rounding(fun: Callable[..., Any], x: Any, y: Any, whole: Any) -> float:
     """Returns how far rounding may move the pairing of y with the function at x.
 
-    What is linear takes twice its argument to exactly twice its result, and minus the argument to
-    minus the result, since those round alike. Then other multiples, which do not, show how far
-    rounding goes: within the function too, where it may be much larger than in the result.
+    A linear function takes twice its argument to exactly twice its result, and minus the argument
+    to minus the result, since those round alike. Other multiples do not; they show how far rounding
+    goes, within the function too, where it may be much larger than in the result.
 
     Args:
         fun: the function.
@@ -120,18 +113,14 @@ def _rounding(fun: Callable[..., Any], x: Any, y: Any, whole: Any) -> float:
         y: what its results are paired with.
         whole: its results at x.
     """
-    for factor in (2.0, -1.0):
-        exact = _tree_pairing(
-            y, tree.map(ops.subtract, fun(*_times_tree(x, factor)), _times_tree(whole, factor))
-        )
-        if exact[1] != 0:
-            return 0.0
-    return ROUNDINGS * max(
-        _tree_pairing(
-            y, tree.map(ops.subtract, fun(*_times_tree(x, factor)), _times_tree(whole, factor))
-        )[1]
-        for factor in (3.0, 0.7, 1.9)
-    )
+
+    def gap(factor: float) -> float:
+        moved, scaled = fun(*_times_tree(x, factor)), _times_tree(whole, factor)
+        return _tree_pairing(y, tree.map(ops.subtract, moved, scaled))[1]
+
+    if gap(2.0) or gap(-1.0):
+        return 0.0
+    return ROUNDINGS * max(map(gap, (3.0, 0.7, 1.9)))
 
 
 def _times_tree(x: Any, factor: float) -> Any:

@@ -14,7 +14,7 @@ from ..primitives.core.trace import RAW, slot
 
 __all__ = ["entrance"]
 
-# What is no tensor and holds none.
+# Classes of values that are no tensors and hold none.
 LEAVES = frozenset({Array, ndarray, float, int, bool, complex, str, type(None)})
 
 

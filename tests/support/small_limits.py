@@ -31,7 +31,7 @@ LIMITS = {
 }
 # Those that are as they are in every second program.
 OTHERS = {
-    "passes.fusion": {"PARTIAL": 2},
+    "passes.fusion": {"MOST_PARTIAL_ELEMENTS": 2},
     "backends.cpu.plan.regions.block_source": {
         "SMALLEST_BLOCK_ELEMENTS": 100,
         "LARGEST_BLOCK_ELEMENTS": 200,

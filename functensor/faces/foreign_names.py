@@ -6,6 +6,7 @@ import sys
 from collections.abc import Collection
 
 from ..backends.errors.words import nearest
+from ..primitives.core.foreign_names import FOREIGN_ATTRIBUTES
 
 __all__ = ["foreign_advice"]
 
@@ -15,6 +16,10 @@ TENSOR_LAYERS = "layers are functions of weights: functensor.nn.{}"
 # What to write for a name, wherever it is asked for.
 NAMES_INSTEAD: dict[str, str] = {
     # PyTorch
+    **{
+        name: FOREIGN_ATTRIBUTES[name]
+        for name in ("gather", "index_select", "masked_fill", "numel", "unsqueeze")
+    },
     "cat": "functensor.numpy.concatenate((x, y))",
     "hstack": "functensor.numpy.hstack",
     "vstack": "functensor.numpy.vstack",
@@ -32,13 +37,8 @@ NAMES_INSTEAD: dict[str, str] = {
     "le": "np.less_equal, or x <= y",
     "gt": "np.greater, or x > y",
     "ge": "np.greater_equal, or x >= y",
-    "unsqueeze": "np.expand_dims(x, axis)",
     "permute": "np.transpose(x, axes)",
-    "gather": "np.take_along_axis(x, indices, axis)",
-    "index_select": "np.take(x, indices, axis)",
-    "masked_fill": "np.where(mask, value, x)",
     "topk": "np.argsort, np.sort",
-    "numel": "x.size",
     "from_numpy": "np.asarray(x), or ft.tensor(x)",
     "as_tensor": "ft.tensor(x), or np.asarray(x)",
     "is_tensor": "isinstance(x, ft.Tensor)",

@@ -1,6 +1,6 @@
 """Attributes that PyTorch's tensors or JAX's arrays have and arrays do not: what to write instead.
 
-They are found by `hasattr` and `dir` as little as any name that there is not.
+Neither `hasattr` nor `dir` finds them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 from ...backends.errors.tracebacks import tidy
 
-__all__ = ["ForeignName", "ForeignNames"]
+__all__ = ["FOREIGN_ATTRIBUTES", "ForeignName", "ForeignNames"]
 
 GRADIENT = "gradients are of functions: ft.grad(loss)(w); an ft.Tensor has it"
 FOREIGN_ATTRIBUTES = {

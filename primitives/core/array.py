@@ -73,7 +73,7 @@ def conversion(kind: Callable[[Any], PythonNumber]) -> Callable[[Any], PythonNum
     return method
 
 
-class Array(Operators, Methods, NumpyProtocols, ForeignNames, Shaped):
+class Array(Shaped, Operators, Methods, NumpyProtocols, ForeignNames):
     """An immutable n-dimensional array over a backend's buffer.
 
     Arrays follow NumPy: operators broadcast, dtypes promote as in NumPy 2, indexing gives views.

@@ -3,7 +3,6 @@
 import gc
 import os
 import signal
-import sys
 import threading
 import weakref
 from collections import namedtuple
@@ -17,6 +16,7 @@ import functensor.numpy as fnp
 from functensor.jitting.guard import unguarded
 from functensor.jitting.history import History, RetraceWarning
 from functensor.jitting.signature import StaticConstant
+from functensor.primitives.core import donation, reference_counts
 
 X = np.linspace(-1.0, 2.0, 6)
 Pair = namedtuple("Pair", "a b")
@@ -263,16 +263,12 @@ def test_a_child_stages_though_a_thread_was_staging():
 
 
 def test_references_are_counted_as_they_are():
-    from functensor.primitives.core import donation
-
-    assert donation.ALONE == donation.references_alone() > 0
+    assert reference_counts.ALONE == reference_counts._references_alone() > 0
 
 
 def test_an_interpreter_that_counts_otherwise_gets_copies(monkeypatch):
-    from functensor.primitives.core import donation
-
-    monkeypatch.setattr(sys, "getrefcount", lambda x: 1)
-    assert donation.references_alone() == 0
+    monkeypatch.setattr(reference_counts, "getrefcount", lambda x: 1)
+    assert reference_counts._references_alone() == 0
     monkeypatch.setattr(donation, "ALONE", 0)
     f = ft.jit(lambda w: 0.5 * w, donate_argnums=0)
     w = fnp.ones(1000) + 1

@@ -8,12 +8,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from numpy.typing import DTypeLike
-else:
-    # Importing numpy.typing runs 5,000 lines, and nobody asks for the alias when programs run.
-    DTypeLike = Any
-
 __all__ = [
     "ArrayModule", "Axes", "Axis", "Buffer", "DType", "DTypeLike", "GeometryLike", "KeyLike",
     "Number", "Padding", "Shape", "ShapeLike", "Shaped", "WindowsLike",
@@ -28,6 +22,18 @@ Axes: TypeAlias = tuple[int, ...]
 # Users give an axis or several; None stands for all of them.
 Axis: TypeAlias = int | Sequence[int] | None
 DType: TypeAlias = np.dtype[Any]
+
+
+class HasDType(Protocol):
+    """An object with a dtype, by which it names that."""
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype."""
+
+
+# NumPy's own alias has records as well, which are refused, and its import runs 5,000 lines.
+DTypeLike: TypeAlias = type[Any] | DType | str | HasDType
 # Python's numbers.
 Number: TypeAlias = bool | int | float | complex
 # The numbers of elements before and after each spatial axis.

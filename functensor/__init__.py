@@ -115,18 +115,20 @@ __all__ = [
     "tree", "value", "value_and_grad", "vjp", "vmap", "while_loop",
 ]  # fmt: skip
 
+if not TYPE_CHECKING:
+    # Type checkers would take any name for one of the module.
 
-def __getattr__(name: str) -> Any:
-    if name in NAMESPACES:
-        return import_module(f".{name}", __name__)
-    if name not in MODULES:
-        try:
-            raise no_such_name(globals(), name)
-        except AttributeError as error:
-            tidy(error)
-            raise
-    globals()[name] = getattr(import_module(f".{MODULES[name]}", __name__), name)
-    return publish_name(globals(), name)
+    def __getattr__(name: str) -> Any:
+        if name in NAMESPACES:
+            return import_module(f".{name}", __name__)
+        if name not in MODULES:
+            try:
+                raise no_such_name(globals(), name)
+            except AttributeError as error:
+                tidy(error)
+                raise
+        globals()[name] = getattr(import_module(f".{MODULES[name]}", __name__), name)
+        return publish_name(globals(), name)
 
 
 # Trees import nothing but the standard library.

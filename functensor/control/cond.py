@@ -28,14 +28,15 @@ from .checks import check_body_function, check_scalar, control_error, shown_argu
 from .cond_rules import CondCall
 
 if TYPE_CHECKING:
+    from ..functions.type_variables import R, T
     from ..primitives.core.array import Array
 
 __all__ = ["cond", "switch"]
 
 
 def cond(
-    pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any
-) -> Any:
+    pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., T], *operands: Any
+) -> R | T:
     """Returns what one of two functions returns: ``true_fun(*operands)`` if ``pred`` holds.
 
     Only that function runs. Under ``vmap`` with a condition that depends on the example both run,
@@ -78,10 +79,12 @@ Array(0.25, dtype=float64, device='cpu'))
     pred = public(pred)
     if argument_type(pred).dtype.kind != "b":
         pred = pred != 0
-    return _chosen_branch("cond", pred, [false_fun, true_fun], ["false_fun", "true_fun"], operands)
+    names = ["false_fun", "true_fun"]
+    chosen: R | T = _chosen_branch("cond", pred, [false_fun, true_fun], names, operands)
+    return chosen
 
 
-def switch(index: ArrayLike, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
+def switch(index: ArrayLike, branches: Sequence[Callable[..., R]], *operands: Any) -> R:
     """Returns what one of several functions returns: ``branches[index](*operands)``.
 
     Args:
@@ -125,7 +128,8 @@ def switch(index: ArrayLike, branches: Sequence[Callable[..., Any]], *operands: 
     names = [f"branches[{i}]" for i in range(len(branches))]
     if len(branches) == 1:
         return _public_tree(branches[0](*operands))
-    return _chosen_branch("switch", index, branches, names, operands)
+    chosen: R = _chosen_branch("switch", index, branches, names, operands)
+    return chosen
 
 
 def _public_tree(out: Any) -> Any:

@@ -7,7 +7,7 @@ derivatives and batches are in ``scan_rules.py``.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..jitting.program_call import Flat
 from ..primitives.core.annotations import Values
@@ -28,17 +28,20 @@ from .checks import as_count, check_body_function, control_error
 from .program_edits import zeros
 from .scan_rules import ScanCall
 
+if TYPE_CHECKING:
+    from ..functions.type_variables import R
+
 __all__ = ["body_step", "is_unrolled", "map", "scan", "scanned", "staged_scan"]
 
 
 def scan(
-    f: Callable[[Any, Any], tuple[Any, Any]],
+    f: Callable[[Any, Any], tuple[R, Any]],
     init: Any,
     xs: Any = None,
     length: int | None = None,
     reverse: bool = False,
     unroll: int | bool = 1,
-) -> tuple[Any, Any]:
+) -> tuple[R, Any]:
     """Runs a function for one slice of arrays after the other, and hands on a carry.
 
     It is ``for x in xs: carry, y = f(carry, x)``, with the ys stacked.

@@ -7,7 +7,7 @@ derivatives and batches are in ``while_rules.py``; a ``fori_loop`` with known bo
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,16 +30,19 @@ from .checks import as_count, check_body_function, check_scalar
 from .scan import body_step, is_unrolled, scanned, staged_scan
 from .while_rules import WhileCall
 
+if TYPE_CHECKING:
+    from ..functions.type_variables import R
+
 __all__ = ["fori_loop", "while_loop"]
 
 
 def while_loop(
     cond_fun: Callable[[Any], Any],
-    body_fun: Callable[[Any], Any],
+    body_fun: Callable[[Any], R],
     init_val: Any,
     *,
     max_steps: int | None = None,
-) -> Any:
+) -> R:
     """Runs a function on its own result as long as a condition holds.
 
     It is ``while cond_fun(val): val = body_fun(val)``. Under ``vmap`` it runs until the condition
@@ -93,17 +96,18 @@ def while_loop(
         return carry.flat(body_fun(carry.treedef.unflatten(values)))
 
     outs = _while("while_loop", cond_fun, body_fun, condition, flat, carry, max_steps)
-    return carry.treedef.unflatten(outs)
+    last: R = carry.treedef.unflatten(outs)
+    return last
 
 
 def fori_loop(
     lower: Any,
     upper: Any,
-    body_fun: Callable[[Any, Any], Any],
+    body_fun: Callable[[Any, Any], R],
     init_val: Any,
     *,
     unroll: int | bool | None = None,
-) -> Any:
+) -> R:
     """Runs a function on its own result for every integer of a range.
 
     It is ``for i in range(lower, upper): val = body_fun(i, val)``.
@@ -161,7 +165,8 @@ def fori_loop(
         outs = list(map(returned, outs))
     else:
         outs = _while("fori_loop", condition, body_fun, condition, flat, carry, None)
-    return carry.treedef.unflatten(outs[len(own) :])
+    last: R = carry.treedef.unflatten(outs[len(own) :])
+    return last
 
 
 def _loop_bound(x: ArrayLike) -> Array | Number:

@@ -120,10 +120,7 @@ class Selection:
             ) from None
         parameter = parameters.get(name)
         position = list(parameters).index(name) if name in parameters else len(self.args)
-        if parameter is None or parameter.kind in (
-            parameter.VAR_POSITIONAL,
-            parameter.VAR_KEYWORD,
-        ):
+        if parameter is None or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             known = [
                 p.name
                 for p in parameters.values()

@@ -36,16 +36,7 @@ from .activations import (
     soft_sign,
 )
 from .attention import attention, scaled_dot_product_attention
-from .layers import (
-    batch_norm,
-    conv,
-    dropout,
-    embedding,
-    group_norm,
-    layer_norm,
-    linear,
-    rms_norm,
-)
+from .layers import batch_norm, conv, dropout, embedding, group_norm, layer_norm, linear, rms_norm
 from .losses import (
     absolute_error,
     binary_cross_entropy_with_logits,

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..backends.annotations import DTypeLike
 from ..numpy.creation import asarray
-from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.annotations import ArrayLike, of_array
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import beside
@@ -34,6 +34,7 @@ SELU_ALPHA = 1.6732632423543772
 SELU_SCALE = 1.0507009873554805
 
 
+@of_array
 def leaky_relu(x: ArrayLike, negative_slope: float = 0.01) -> Array:
     """Returns x where it is positive, and ``negative_slope * x`` elsewhere.
 
@@ -49,6 +50,7 @@ def leaky_relu(x: ArrayLike, negative_slope: float = 0.01) -> Array:
     return ops.where(ops.greater(x, 0), x, ops.multiply(x, negative_slope))
 
 
+@of_array
 def relu6(x: ArrayLike) -> Array:
     """Returns ``min(max(x, 0), 6)``.
 
@@ -59,6 +61,7 @@ def relu6(x: ArrayLike) -> Array:
     return ops.clip(x, 0.0, 6.0)
 
 
+@of_array
 def hard_tanh(x: ArrayLike) -> Array:
     """Returns x limited to the interval from -1 to 1.
 
@@ -69,6 +72,7 @@ def hard_tanh(x: ArrayLike) -> Array:
     return ops.clip(x, -1.0, 1.0)
 
 
+@of_array
 def hard_sigmoid(x: ArrayLike) -> Array:
     """Returns ``relu6(x + 3) / 6``, a piecewise linear sigmoid.
 
@@ -79,6 +83,7 @@ def hard_sigmoid(x: ArrayLike) -> Array:
     return ops.divide(relu6(ops.add(x, 3.0)), 6.0)
 
 
+@of_array
 def hard_swish(x: ArrayLike) -> Array:
     """Returns ``x * hard_sigmoid(x)``. Howard et al., https://arxiv.org/abs/1905.02244.
 
@@ -89,6 +94,7 @@ def hard_swish(x: ArrayLike) -> Array:
     return ops.multiply(x, hard_sigmoid(x))
 
 
+@of_array
 def soft_sign(x: ArrayLike) -> Array:
     """Returns ``x / (1 + abs(x))``.
 
@@ -99,6 +105,7 @@ def soft_sign(x: ArrayLike) -> Array:
     return ops.soft_sign(x)
 
 
+@of_array
 def log_sigmoid(x: ArrayLike) -> Array:
     """Returns ``log(sigmoid(x))`` without overflow.
 
@@ -109,6 +116,7 @@ def log_sigmoid(x: ArrayLike) -> Array:
     return ops.negative(ops.softplus(ops.negative(x)))
 
 
+@of_array
 def mish(x: ArrayLike) -> Array:
     """Returns ``x * tanh(softplus(x))``. Misra, https://arxiv.org/abs/1908.08681.
 
@@ -119,6 +127,7 @@ def mish(x: ArrayLike) -> Array:
     return ops.multiply(x, ops.tanh(ops.softplus(x)))
 
 
+@of_array
 def selu(x: ArrayLike) -> Array:
     """Returns a scaled `elu` that keeps mean 0 and variance 1 from layer to layer.
 
@@ -131,6 +140,7 @@ def selu(x: ArrayLike) -> Array:
     return ops.multiply(ops.elu(x, SELU_ALPHA), SELU_SCALE)
 
 
+@of_array
 def celu(x: ArrayLike, alpha: float = 1.0) -> Array:
     """Returns x where it is positive, and ``alpha * (exp(x / alpha) - 1)`` elsewhere.
 
@@ -143,6 +153,7 @@ def celu(x: ArrayLike, alpha: float = 1.0) -> Array:
     return ops.multiply(ops.elu(ops.divide(x, alpha)), alpha)
 
 
+@of_array
 def glu(x: ArrayLike, axis: int = -1) -> Array:
     """Returns the first half of an axis times the sigmoid of the second half.
 

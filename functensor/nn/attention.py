@@ -7,7 +7,7 @@ from math import sqrt
 import numpy as np
 
 from ..numpy.creation import asarray
-from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.annotations import ArrayLike, of_arrays
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array, Tracer
 from ..primitives.core.derivative_rules import shape_of
@@ -19,6 +19,7 @@ from ..primitives.nn.attention import check_shapes
 __all__ = ["attention", "scaled_dot_product_attention"]
 
 
+@of_arrays
 def attention(
     q: ArrayLike,
     k: ArrayLike,
@@ -104,6 +105,7 @@ def _misfit(shapes: list[tuple[int, ...]]) -> ShapeError:
     )
 
 
+@of_arrays
 def scaled_dot_product_attention(
     query: ArrayLike,
     key: ArrayLike,

@@ -11,7 +11,7 @@ import numpy as np
 from .. import random
 from ..backends.annotations import Axis
 from ..numpy.creation import asarray
-from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.annotations import ArrayLike, of_array, of_arrays
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import beside
@@ -41,6 +41,7 @@ FUSED: dict[Any, Callable[..., Array]] = {
 # -- linear maps
 
 
+@of_arrays
 def linear(
     x: ArrayLike,
     w: ArrayLike,
@@ -74,6 +75,7 @@ def linear(
     return product if activation is None else activation(product)
 
 
+@of_arrays
 def conv(
     x: ArrayLike,
     w: ArrayLike,
@@ -122,6 +124,7 @@ def conv(
     return ops.add(out, ops.reshape(b, (channels, *(1,) * (len(out.shape) - 2))))
 
 
+@of_arrays
 def embedding(table: ArrayLike, ids: ArrayLike) -> Array:
     """Returns the rows of a table.
 
@@ -193,6 +196,7 @@ def _normalised_over_axes(
     return out
 
 
+@of_array
 def layer_norm(
     x: ArrayLike,
     weight: ArrayLike | None = None,
@@ -220,6 +224,7 @@ def layer_norm(
     return _normalised_over_axes(asarray(x), weight, bias, axis, {"eps": eps, "center": True})
 
 
+@of_array
 def rms_norm(
     x: ArrayLike, weight: ArrayLike | None = None, eps: float = 1e-6, axis: Axis = -1
 ) -> Array:
@@ -243,6 +248,7 @@ def rms_norm(
     return _normalised_over_axes(asarray(x), weight, None, axis, {"eps": eps, "center": False})
 
 
+@of_array
 def group_norm(
     x: ArrayLike,
     groups: int,
@@ -357,6 +363,7 @@ def batch_norm(
 # -- noise
 
 
+@of_arrays
 def dropout(key: RandomKey, x: ArrayLike, rate: Array | float, *, training: bool = True) -> Array:
     """Returns x with elements set to zero at random, and the others scaled up for it.
 

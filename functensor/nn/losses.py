@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..numpy.creation import asarray
-from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.annotations import ArrayLike, of_arrays
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.derivative_rules import shape_of
@@ -48,6 +48,7 @@ def _paired(name: str, predictions: ArrayLike, targets: ArrayLike) -> tuple[Arra
 # -- regression
 
 
+@of_arrays
 def squared_error(predictions: ArrayLike, targets: ArrayLike) -> Array:
     """Returns the squared differences, element by element.
 
@@ -64,6 +65,7 @@ def squared_error(predictions: ArrayLike, targets: ArrayLike) -> Array:
     return ops.square(ops.subtract(*_paired("squared_error", predictions, targets)))
 
 
+@of_arrays
 def absolute_error(predictions: ArrayLike, targets: ArrayLike) -> Array:
     """Returns the absolute differences, element by element.
 
@@ -80,6 +82,7 @@ def absolute_error(predictions: ArrayLike, targets: ArrayLike) -> Array:
     return ops.abs(ops.subtract(*_paired("absolute_error", predictions, targets)))
 
 
+@of_arrays
 def mse(predictions: ArrayLike, targets: ArrayLike) -> Array:
     """Returns the mean squared error, over all elements.
 
@@ -96,6 +99,7 @@ def mse(predictions: ArrayLike, targets: ArrayLike) -> Array:
     return ops.mean(ops.square(ops.subtract(*_paired("mse", predictions, targets))))
 
 
+@of_arrays
 def mae(predictions: ArrayLike, targets: ArrayLike) -> Array:
     """Returns the mean absolute error, over all elements.
 
@@ -115,6 +119,7 @@ def mae(predictions: ArrayLike, targets: ArrayLike) -> Array:
 l1 = mae
 
 
+@of_arrays
 def huber(predictions: ArrayLike, targets: ArrayLike, delta: float = 1.0) -> Array:
     """Returns half the squared difference where it is small, and a linear function beyond.
 
@@ -143,6 +148,7 @@ def huber(predictions: ArrayLike, targets: ArrayLike, delta: float = 1.0) -> Arr
 # -- classification
 
 
+@of_arrays
 def softmax_cross_entropy(logits: ArrayLike, labels: ArrayLike, axis: int = -1) -> Array:
     """Returns the cross entropy of labels under the distribution softmax(logits).
 
@@ -175,9 +181,7 @@ def softmax_cross_entropy(logits: ArrayLike, labels: ArrayLike, axis: int = -1) 
             logits = ops.moveaxis(logits, axis, -1)
         return cross_entropy.bind((logits, labels), {})
     if kind in REAL and labels.shape == logits.shape:
-        return ops.negative(
-            ops.sum(ops.multiply(labels, ops.log_softmax(logits, axis)), axis=axis)
-        )
+        return ops.negative(ops.sum(ops.multiply(labels, ops.log_softmax(logits, axis)), axis=axis))
     raise ShapeError(
         message(
             f"softmax_cross_entropy: labels {describe(labels)} for logits {describe(logits)} with "
@@ -189,6 +193,7 @@ def softmax_cross_entropy(logits: ArrayLike, labels: ArrayLike, axis: int = -1) 
     )
 
 
+@of_arrays
 def binary_cross_entropy_with_logits(logits: ArrayLike, labels: ArrayLike) -> Array:
     """Returns the cross entropy of labels under the probability sigmoid(logits).
 
@@ -214,6 +219,7 @@ def binary_cross_entropy_with_logits(logits: ArrayLike, labels: ArrayLike) -> Ar
     return ops.logistic_loss(logits, labels)
 
 
+@of_arrays
 def hinge(scores: ArrayLike, signs: ArrayLike) -> Array:
     """Returns ``max(0, 1 - signs * scores)``, element by element.
 
@@ -231,6 +237,7 @@ def hinge(scores: ArrayLike, signs: ArrayLike) -> Array:
     return ops.relu(ops.subtract(1.0, ops.multiply(*_paired("hinge", scores, signs))))
 
 
+@of_arrays
 def kl_divergence(log_predictions: ArrayLike, targets: ArrayLike, axis: int = -1) -> Array:
     """Returns the Kullback-Leibler divergence of targets from predicted distributions.
 
@@ -258,6 +265,7 @@ def kl_divergence(log_predictions: ArrayLike, targets: ArrayLike, axis: int = -1
     return ops.sum(ops.where(some, terms, 0), axis=axis)
 
 
+@of_arrays
 def cosine_similarity(x: ArrayLike, y: ArrayLike, axis: int = -1, eps: float = 1e-8) -> Array:
     """Returns the cosine of the angle between vectors.
 
@@ -274,8 +282,6 @@ def cosine_similarity(x: ArrayLike, y: ArrayLike, axis: int = -1, eps: float = 1
     0.7071067811865475
     """
     x, y = asarray(x), asarray(y)
-    squares = ops.multiply(
-        ops.sum(ops.square(x), axis=axis), ops.sum(ops.square(y), axis=axis)
-    )
+    squares = ops.multiply(ops.sum(ops.square(x), axis=axis), ops.sum(ops.square(y), axis=axis))
     product = ops.sum(ops.multiply(x, y), axis=axis)
     return ops.divide(product, ops.sqrt(ops.maximum(squares, eps * eps)))

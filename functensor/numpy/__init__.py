@@ -110,22 +110,25 @@ if TYPE_CHECKING:
     from . import fft as fft
     from . import linalg as linalg
 
+    bfloat16: type[_numpy.generic]
+else:
+    # Type checkers would take any name for one of the module.
 
-def __getattr__(name: str) -> Any:
-    if name in NAMESPACES:
-        return import_module(f".{name}", __name__)
-    if name == "bfloat16":
-        return import_module("..primitives.core.shape_dtype", __name__).number_dtype(name).type
-    if name == "special":
-        # SciPy looks here for a namespace's own special functions.
-        return import_module("..scipy.special", __name__)
-    from .absent import ABSENT_NAMES  # looked at only here
+    def __getattr__(name: str) -> Any:
+        if name in NAMESPACES:
+            return import_module(f".{name}", __name__)
+        if name == "bfloat16":
+            return import_module("..primitives.core.shape_dtype", __name__).number_dtype(name).type
+        if name == "special":
+            # SciPy looks here for a namespace's own special functions.
+            return import_module("..scipy.special", __name__)
+        from .absent import ABSENT_NAMES  # looked at only here
 
-    try:
-        raise no_such_name(globals(), name, ABSENT_NAMES.get(name, ""))
-    except AttributeError as error:
-        tidy(error)
-        raise
+        try:
+            raise no_such_name(globals(), name, ABSENT_NAMES.get(name, ""))
+        except AttributeError as error:
+            tidy(error)
+            raise
 
 
 publish(globals())

@@ -20,7 +20,6 @@ from ..primitives.core.annotations import ArrayLike
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.errors import describe, function_line, misfit
-from ..primitives.core.registry import registry
 from ..primitives.core.shape_dtype import broadcast_shapes, canonical_axis
 from ..transforms.vmap import vmap
 from .arguments import array_beside
@@ -35,7 +34,7 @@ __all__ = ["apply_along_axis", "apply_over_axes", "fromfunction", "piecewise", "
 ResultsOfVectorized: TypeAlias = Array | tuple[Array, ...]
 
 
-@registry.add_function
+@ops.add_function
 def apply_along_axis(
     func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: Any, **kwargs: Any
 ) -> Array:
@@ -68,7 +67,7 @@ def apply_along_axis(
     return ops.moveaxis(out, list(last), [axis + i for i in range(len(own))])
 
 
-@registry.add_function
+@ops.add_function
 def apply_over_axes(func: Callable[..., Any], a: ArrayLike, axes: Axis) -> Array:
     """Returns what a function that works along an axis makes of one axis after another.
 
@@ -121,13 +120,9 @@ def fromfunction(
     return function(*indices(shape, dtype), **kwargs)
 
 
-@registry.add_function
+@ops.add_function
 def piecewise(
-    x: ArrayLike,
-    condlist: ArrayLike,
-    funclist: Sequence[Any],
-    *args: Any,
-    **kw: Any,
+    x: ArrayLike, condlist: ArrayLike, funclist: Sequence[Any], *args: Any, **kw: Any
 ) -> Array:
     """Returns for every element what the function of the last condition that holds makes of it.
 

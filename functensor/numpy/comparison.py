@@ -12,7 +12,6 @@ from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import operands_together, wrap
 from ..primitives.core.errors import refuse_out, would_change
-from ..primitives.core.registry import registry
 from ..primitives.core.shape_dtype import REAL, finfo
 from .arguments import arrays_together, as_inexact
 from .creation import asarray
@@ -31,7 +30,7 @@ __all__ = [
 ]
 
 
-@registry.add_function
+@ops.add_function
 def isclose(
     a: ArrayLike, b: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Array:
@@ -62,7 +61,7 @@ def isclose(
     return out
 
 
-@registry.add_function
+@ops.add_function
 def allclose(
     a: ArrayLike, b: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Array:
@@ -81,7 +80,7 @@ def allclose(
     return ops.all(isclose(a, b, rtol, atol, equal_nan))
 
 
-@registry.add_function
+@ops.add_function
 def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
     """Says whether two arrays have the same shape and the same elements.
 
@@ -106,7 +105,7 @@ def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
     return ops.all(same)
 
 
-@registry.add_function
+@ops.add_function
 def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
     """Says whether two arrays broadcast to each other and have the same elements then.
 
@@ -129,7 +128,7 @@ def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
     return ops.all(ops.equal(a1, a2))
 
 
-@registry.add_function
+@ops.add_function
 def nan_to_num(
     x: ArrayLike,
     copy: bool = True,
@@ -183,7 +182,7 @@ def _is_infinity(name: str, x: ArrayLike, infinity: float, out: None) -> Array:
     return ops.equal(x, infinity)
 
 
-@registry.add_function
+@ops.add_function
 def isposinf(x: ArrayLike, out: None = None) -> Array:
     """Says of every element whether it is positive infinity.
 
@@ -198,7 +197,7 @@ def isposinf(x: ArrayLike, out: None = None) -> Array:
     return _is_infinity("isposinf", x, np.inf, out)
 
 
-@registry.add_function
+@ops.add_function
 def isneginf(x: ArrayLike, out: None = None) -> Array:
     """Says of every element whether it is negative infinity.
 
@@ -213,7 +212,7 @@ def isneginf(x: ArrayLike, out: None = None) -> Array:
     return _is_infinity("isneginf", x, -np.inf, out)
 
 
-@registry.add_function
+@ops.add_function
 def isreal(x: ArrayLike) -> Array:
     """Says of every element whether its imaginary part is zero.
 
@@ -224,7 +223,7 @@ def isreal(x: ArrayLike) -> Array:
     return ops.equal(ops.imag(asarray(x)), 0)
 
 
-@registry.add_function
+@ops.add_function
 def iscomplex(x: ArrayLike) -> Array:
     """Says of every element whether its imaginary part is not zero.
 
@@ -235,7 +234,7 @@ def iscomplex(x: ArrayLike) -> Array:
     return ops.not_equal(ops.imag(asarray(x)), 0)
 
 
-@registry.add_function
+@ops.add_function
 def select(
     condlist: Sequence[ArrayLike], choicelist: Sequence[ArrayLike], default: ArrayLike = 0
 ) -> Array:

@@ -14,7 +14,6 @@ from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import beside, operands_together
 from ..primitives.core.errors import refuse_out, refuse_where
-from ..primitives.core.registry import registry
 from ..primitives.core.shape_dtype import REAL, canonical_axes, canonical_axis, finfo
 from ..primitives.core.ufunc_methods import method_of
 from ..primitives.elementwise.number_parts import (
@@ -200,7 +199,7 @@ def fromstring(string: str, dtype: DTypeLike = float, count: int = -1, *, sep: s
     return asarray(np.fromstring(string, dtype, count, sep=sep))
 
 
-@registry.add_function
+@ops.add_function
 def resize(a: ArrayLike, new_shape: ShapeLike) -> Array:
     """Returns an array of another shape, filled with the elements of one as often as they fit.
 
@@ -225,7 +224,7 @@ def resize(a: ArrayLike, new_shape: ShapeLike) -> Array:
     return ops.reshape(ops.take(flat, np.arange(prod(lengths)) % a.size), lengths)
 
 
-@registry.add_function
+@ops.add_function
 def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
     """Returns an array with an axis moved in front of another one; `moveaxis` is clearer.
 
@@ -260,7 +259,7 @@ def row_stack(tup: ArrayLike, *, dtype: DTypeLike | None = None) -> Array:
     return ops.vstack(tup, dtype=dtype)
 
 
-@registry.add_function
+@ops.add_function
 def trim_zeros(
     filt: ArrayLike,
     trim: str = "fb",
@@ -313,7 +312,7 @@ def trim_zeros(
     return x
 
 
-@registry.add_function
+@ops.add_function
 def real_if_close(a: ArrayLike, tol: float = 100) -> Array:
     """Returns the real part of a complex array whose imaginary parts are all next to zero.
 
@@ -344,7 +343,7 @@ def real_if_close(a: ArrayLike, tol: float = 100) -> Array:
 # -- numbers in parts
 
 
-@registry.add_function
+@ops.add_function
 def divmod(
     x1: ArrayLike, x2: ArrayLike, /, out: None = None, *, where: ArrayLike = True
 ) -> tuple[Array, Array]:
@@ -368,7 +367,7 @@ def divmod(
 setattr(divmod, "outer", method_of(divmod, "divmod", "outer"))  # noqa: B010 - mypy knows no attribute
 
 
-@registry.add_function
+@ops.add_function
 def modf(x: ArrayLike, /, out: None = None, *, where: ArrayLike = True) -> tuple[Array, Array]:
     """Returns the part of numbers behind the point and the one before it, both with their sign.
 
@@ -391,7 +390,7 @@ def _floating(x: Array) -> Array:
     return x if x.dtype.kind in REAL else ops.astype(x, np.modf(np.ones((), x.dtype))[0].dtype)
 
 
-@registry.add_function
+@ops.add_function
 def frexp(x: ArrayLike, /, out: None = None, *, where: ArrayLike = True) -> tuple[Array, Array]:
     """Returns mantissas m and exponents e of numbers: x = m * 2**e, abs(m) from 0.5 up to 1.
 
@@ -425,7 +424,7 @@ def _bit_shifts(name: str, bitorder: str) -> Buffer:
     return shifts[::-1] if bitorder == "big" else shifts
 
 
-@registry.add_function
+@ops.add_function
 def packbits(a: ArrayLike, /, axis: int | None = None, bitorder: str = "big") -> Array:
     """Returns bytes out of bits along an axis, filled up with zeros.
 
@@ -456,7 +455,7 @@ def packbits(a: ArrayLike, /, axis: int | None = None, bitorder: str = "big") ->
     return ops.moveaxis(ops.sum(shifted, -1, dtype=np.uint8), -1, axis)
 
 
-@registry.add_function
+@ops.add_function
 def unpackbits(
     a: ArrayLike, /, axis: int | None = None, count: int | None = None, bitorder: str = "big"
 ) -> Array:

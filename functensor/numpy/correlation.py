@@ -11,7 +11,6 @@ from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import operands_together
 from ..primitives.core.errors import misfit
-from ..primitives.core.registry import registry
 from ..primitives.core.shape_dtype import canonical_axes, canonical_axis, result_type
 from .arguments import arrays_together, as_inexact
 from .creation import asarray
@@ -58,7 +57,7 @@ def _convolved(a: Array, v: Array, mode: str, offset: int) -> Array:
     return ops.index(full, slice(offset, offset + long.shape[0]))
 
 
-@registry.add_function
+@ops.add_function
 def convolve(a: ArrayLike, v: ArrayLike, mode: str | int = "full") -> Array:
     """Returns the convolution of two sequences: ``out[k] = sum(a[i] * v[k - i])``.
 
@@ -82,7 +81,7 @@ def convolve(a: ArrayLike, v: ArrayLike, mode: str | int = "full") -> Array:
     return _convolved(a, v, word, (min(a.shape[0], v.shape[0]) - 1) // 2)
 
 
-@registry.add_function
+@ops.add_function
 def correlate(a: ArrayLike, v: ArrayLike, mode: str | int = "valid") -> Array:
     """Returns the cross-correlation of two sequences: ``out[k] = sum(a[n + k] * conj(v[n]))``.
 
@@ -165,7 +164,7 @@ def _unevenly_spaced_gradient(f: Array, x: Array, axis: int, order: int) -> Arra
     return ops.concatenate([ends[0], inner, ends[1]], axis=axis)
 
 
-@registry.add_function
+@ops.add_function
 def gradient(
     f: ArrayLike, *varargs: ArrayLike, axis: Axis = None, edge_order: int = 1
 ) -> Array | tuple[Array, ...]:
@@ -240,7 +239,7 @@ def _shape_of_spacing(h: float | Array) -> tuple[int, ...]:
     return () if isinstance(h, int | float) else tuple(h.shape)
 
 
-@registry.add_function
+@ops.add_function
 def unwrap(
     p: ArrayLike, discont: float | None = None, axis: int = -1, *, period: ArrayLike = 2 * pi
 ) -> Array:

@@ -28,7 +28,6 @@ from ..primitives.core.buffers import (
 )
 from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import ShapeError, message
-from ..primitives.core.registry import registry
 from ..primitives.core.shape_dtype import (
     ShapeDtype,
     are_small_constants,
@@ -98,7 +97,7 @@ def array(
     return ops.reshape(out, (1,) * missing + out.shape) if missing > 0 else out
 
 
-@registry.add_function
+@ops.add_function
 def asarray(
     a: ArrayLike | SpeaksDLPack,
     dtype: DTypeLike | None = None,
@@ -321,7 +320,7 @@ def numbers_of(buffer: Buffer, source: Any) -> Buffer:
     return buffer
 
 
-@registry.add_function
+@ops.add_function
 def copy(a: ArrayLike, order: str = "K", subok: bool = False) -> Array:
     """Returns an array with memory of its own.
 

@@ -13,7 +13,6 @@ from ..primitives.core.array import Array, Tracer, is_unknown
 from ..primitives.core.buffers import beside, operands_together
 from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import misfit, refuse_out
-from ..primitives.core.registry import registry
 from ..primitives.core.shape_dtype import canonical_axis
 from .arguments import array_beside, arrays_together, as_inexact
 from .creation import asarray
@@ -33,7 +32,7 @@ __all__ = [
 ]
 
 
-@registry.add_function
+@ops.add_function
 def diff(
     a: ArrayLike,
     n: int = 1,
@@ -80,7 +79,7 @@ def diff(
     return a
 
 
-@registry.add_function
+@ops.add_function
 def insert(
     arr: ArrayLike, obj: ArrayLike | slice, values: ArrayLike, axis: int | None = None
 ) -> Array:
@@ -149,7 +148,7 @@ def _order_with(before: Array, length: int, count: int) -> Array:
     return ops.argsort(ops.concatenate([old, new]), stable=True)
 
 
-@registry.add_function
+@ops.add_function
 def ediff1d(
     ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None
 ) -> Array:
@@ -173,7 +172,7 @@ def ediff1d(
     return ops.concatenate([*first, steps, *ends[len(first) :]])
 
 
-@registry.add_function
+@ops.add_function
 def trapezoid(
     y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1
 ) -> Array:
@@ -204,7 +203,7 @@ def trapezoid(
     return ops.sum(ops.multiply(height, dx), axis=axis)
 
 
-@registry.add_function
+@ops.add_function
 def interp(
     x: ArrayLike,
     xp: ArrayLike,
@@ -269,7 +268,7 @@ def interp(
     return ops.where(ops.greater(x, xp[-1]), fp[-1] if right is None else right, out)
 
 
-@registry.add_function
+@ops.add_function
 def cross(
     a: ArrayLike,
     b: ArrayLike,
@@ -338,7 +337,7 @@ def _cumulative(
     return ops.concatenate((full_like(out, first, shape=shape), out), axis=axis)
 
 
-@registry.add_function
+@ops.add_function
 def cumulative_sum(
     x: ArrayLike,
     /,
@@ -365,7 +364,7 @@ def cumulative_sum(
     return _cumulative("cumsum", 0, x, axis, dtype, include_initial)
 
 
-@registry.add_function
+@ops.add_function
 def cumulative_prod(
     x: ArrayLike,
     /,

@@ -35,18 +35,10 @@ from numpy import (
     uintp,
     unsignedinteger,
 )
-from numpy import (
-    can_cast as _can_cast,
-)
-from numpy import (
-    iinfo as _iinfo,
-)
-from numpy import (
-    isdtype as _isdtype,
-)
-from numpy import (
-    issubdtype as _issubdtype,
-)
+from numpy import can_cast as _can_cast
+from numpy import iinfo as _iinfo
+from numpy import isdtype as _isdtype
+from numpy import issubdtype as _issubdtype
 
 from ..backends.annotations import DTypeLike
 from ..primitives.core.annotations import ArrayLike

@@ -11,7 +11,6 @@ from ..primitives.core.annotations import ArrayLike
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.errors import refuse_out, refuse_where
-from ..primitives.core.registry import registry
 from ..primitives.core.shape_dtype import REAL, number_dtype, result_type, shape_dtype
 from ..primitives.core.ufunc_facts import check_casting
 from ..primitives.core.ufunc_methods import UFUNC_METHODS, method_of
@@ -22,7 +21,7 @@ from .zeros_ones import zeros_like
 __all__ = ["fabs", "float_power", "polyval", "sinc"]
 
 
-@registry.add_function
+@ops.add_function
 def fabs(
     x: ArrayLike, /, out: None = None, *, where: ArrayLike = True, dtype: DTypeLike | None = None
 ) -> Array:
@@ -53,7 +52,7 @@ def fabs(
     return ops.abs(x)
 
 
-@registry.add_function
+@ops.add_function
 def sinc(x: ArrayLike) -> Array:
     """Returns sin(pi x) / (pi x), which is 1 at zero.
 
@@ -74,7 +73,7 @@ def sinc(x: ArrayLike) -> Array:
     return ops.where(small, series, ops.divide(ops.sin(angle), angle))
 
 
-@registry.add_function
+@ops.add_function
 def float_power(
     x: ArrayLike, y: ArrayLike, /, out: None = None, *, where: ArrayLike = True
 ) -> Array:
@@ -104,7 +103,7 @@ for _name in UFUNC_METHODS:
     setattr(float_power, _name, method_of(float_power, "float_power", _name))
 
 
-@registry.add_function
+@ops.add_function
 def polyval(p: ArrayLike, x: ArrayLike) -> Array:
     """Returns values of a polynomial, by Horner's rule.
 

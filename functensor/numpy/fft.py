@@ -13,7 +13,7 @@ from typing import TypeAlias
 from ..faces.publish import publish
 from ..primitives.contract import fourier
 from ..primitives.contract.fourier import NORMS
-from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.annotations import ArrayLike, of_array
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.errors import refuse_out
@@ -37,12 +37,7 @@ Scaling: TypeAlias = str | None
 
 
 def _transform_operand(name: str, a: ArrayLike, out: None, real: bool = False) -> Array:
-    """Returns an operand as an array of real or complex numbers.
-
-    Raises:
-        TypeError: it is complex where only half of the spectrum of real values is computed, or
-            ``out`` is given.
-    """
+    """Returns an operand as an array; raises where it is complex and has to be real."""
     refuse_out(name, out, "np.fft")
     a = as_inexact(a)
     if real and a.dtype.kind == "c":
@@ -54,9 +49,7 @@ def _checked_norm(norm: Scaling) -> str:
     """Returns the name of a scaling, checked."""
     name = "backward" if norm is None else norm
     if name not in NORMS:
-        raise ValueError(
-            f'Invalid norm value {norm}; should be "backward", "ortho" or "forward".'
-        )
+        raise ValueError(f'Invalid norm value {norm}; should be "backward", "ortho" or "forward".')
     return name
 
 
@@ -116,15 +109,7 @@ def _values_of_half_spectrum(name: str, a: Array, n: int, axis: int, norm: Scali
 def _lengths_and_axes(
     name: str, a: Array, s: Integers, axes: Integers, half: bool = False
 ) -> tuple[list[int], list[int]]:
-    """Returns how many points are transformed along which axes.
-
-    Args:
-        name: the function, for messages.
-        a: the operand.
-        s: lengths, -1 for the operand's; None for all of them.
-        axes: the axes; None for the last ones, as many as there are lengths, or all.
-        half: whether the operand is half a spectrum along the last of the axes.
-    """
+    """Returns how many points are transformed along which axes; `half` of a half spectrum."""
     ndim = len(a.shape)
     if axes is None:
         axes = range(ndim) if s is None else range(-len(s), 0)
@@ -151,6 +136,7 @@ def _last_axis(name: str, axes: list[int]) -> int:
 # -- along one axis
 
 
+@of_array
 def fft(
     a: ArrayLike, n: int | None = None, axis: int = -1, norm: Scaling = None, out: None = None
 ) -> Array:
@@ -178,6 +164,7 @@ def fft(
     return _complex_transform("fft", a, (a.shape[axis] if n is None else n,), (axis,), norm, False)
 
 
+@of_array
 def ifft(
     a: ArrayLike, n: int | None = None, axis: int = -1, norm: Scaling = None, out: None = None
 ) -> Array:
@@ -201,6 +188,7 @@ def ifft(
     return _complex_transform("ifft", a, (a.shape[axis] if n is None else n,), (axis,), norm, True)
 
 
+@of_array
 def rfft(
     a: ArrayLike, n: int | None = None, axis: int = -1, norm: Scaling = None, out: None = None
 ) -> Array:
@@ -226,6 +214,7 @@ def rfft(
     return _half_spectrum("rfft", a, a.shape[axis] if n is None else n, axis, norm)
 
 
+@of_array
 def irfft(
     a: ArrayLike, n: int | None = None, axis: int = -1, norm: Scaling = None, out: None = None
 ) -> Array:
@@ -253,6 +242,7 @@ def irfft(
     return _values_of_half_spectrum("irfft", a, n, axis, norm)
 
 
+@of_array
 def hfft(
     a: ArrayLike, n: int | None = None, axis: int = -1, norm: Scaling = None, out: None = None
 ) -> Array:
@@ -277,6 +267,7 @@ def hfft(
     return _values_of_half_spectrum("hfft", ops.conj(a), n, axis, NORMS[_checked_norm(norm)])
 
 
+@of_array
 def ihfft(
     a: ArrayLike, n: int | None = None, axis: int = -1, norm: Scaling = None, out: None = None
 ) -> Array:
@@ -305,6 +296,7 @@ def ihfft(
 # -- along several axes
 
 
+@of_array
 def fftn(
     a: ArrayLike, s: Integers = None, axes: Integers = None, norm: Scaling = None, out: None = None
 ) -> Array:
@@ -334,6 +326,7 @@ def fftn(
     return _complex_transform("fftn", a, *_lengths_and_axes("fftn", a, s, axes), norm, False)
 
 
+@of_array
 def ifftn(
     a: ArrayLike, s: Integers = None, axes: Integers = None, norm: Scaling = None, out: None = None
 ) -> Array:
@@ -351,6 +344,7 @@ def ifftn(
     return _complex_transform("ifftn", a, *_lengths_and_axes("ifftn", a, s, axes), norm, True)
 
 
+@of_array
 def rfftn(
     a: ArrayLike, s: Integers = None, axes: Integers = None, norm: Scaling = None, out: None = None
 ) -> Array:
@@ -377,6 +371,7 @@ def rfftn(
     return _complex_transform("rfftn", half, lengths[:-1], axes[:-1], norm, False)
 
 
+@of_array
 def irfftn(
     a: ArrayLike, s: Integers = None, axes: Integers = None, norm: Scaling = None, out: None = None
 ) -> Array:
@@ -405,6 +400,7 @@ def irfftn(
     return _values_of_half_spectrum("irfftn", half, lengths[-1], last, norm)
 
 
+@of_array
 def fft2(
     a: ArrayLike,
     s: Integers = None,
@@ -412,7 +408,6 @@ def fft2(
     norm: Scaling = None,
     out: None = None,
 ) -> Array:
-
     """Returns `fftn` over the last two axes.
 
     Args:
@@ -427,6 +422,7 @@ def fft2(
     return fftn(a, s, axes, norm)
 
 
+@of_array
 def ifft2(
     a: ArrayLike,
     s: Integers = None,
@@ -434,7 +430,6 @@ def ifft2(
     norm: Scaling = None,
     out: None = None,
 ) -> Array:
-
     """Returns `ifftn` over the last two axes.
 
     Args:
@@ -449,6 +444,7 @@ def ifft2(
     return ifftn(a, s, axes, norm)
 
 
+@of_array
 def rfft2(
     a: ArrayLike,
     s: Integers = None,
@@ -456,7 +452,6 @@ def rfft2(
     norm: Scaling = None,
     out: None = None,
 ) -> Array:
-
     """Returns `rfftn` over the last two axes.
 
     Args:
@@ -470,6 +465,7 @@ def rfft2(
     return rfftn(a, s, axes, norm)
 
 
+@of_array
 def irfft2(
     a: ArrayLike,
     s: Integers = None,
@@ -477,7 +473,6 @@ def irfft2(
     norm: Scaling = None,
     out: None = None,
 ) -> Array:
-
     """Returns `irfftn` over the last two axes.
 
     Args:

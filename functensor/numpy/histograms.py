@@ -15,7 +15,6 @@ from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import beside, operands_together
 from ..primitives.core.errors import misfit
-from ..primitives.core.registry import registry
 from ..primitives.core.shape_dtype import INEXACT, result_type
 from .arguments import array_beside
 from .creation import asarray
@@ -60,9 +59,7 @@ def _bin_limits(name: str, a: Array, limits: Any) -> tuple[Any, Any]:
     )
 
 
-def _bin_edges(
-    name: str, a: Array, bins: Any, limits: Any, weights: ArrayLike | None
-) -> Array:
+def _bin_edges(name: str, a: Array, bins: Any, limits: Any, weights: ArrayLike | None) -> Array:
     """Returns the bounds of bins for values on one axis."""
     if isinstance(bins, str):
         if weights is not None:
@@ -131,7 +128,7 @@ def _sums_in_bins(places: Array, count: int, weights: Array | None, dtype: DType
     return ops.index(added, slice(0, count))
 
 
-@registry.add_function
+@ops.add_function
 def histogram_bin_edges(
     a: ArrayLike, bins: Bins = 10, range: Limits | None = None, weights: ArrayLike | None = None
 ) -> Array:
@@ -161,7 +158,7 @@ def _real_numbers(a: ArrayLike) -> Array:
     return ops.astype(a, np.uint8) if a.dtype.kind == "b" else a
 
 
-@registry.add_function
+@ops.add_function
 def histogram(
     a: ArrayLike,
     bins: Bins = 10,
@@ -214,7 +211,7 @@ def histogram(
     return counts, edges
 
 
-@registry.add_function
+@ops.add_function
 def histogramdd(
     sample: Sequence[ArrayLike] | Array | Buffer,
     bins: Bins | Sequence[Bins] = 10,
@@ -303,7 +300,7 @@ def _grid_histogram(
     return out, edges
 
 
-@registry.add_function
+@ops.add_function
 def histogram2d(
     x: ArrayLike,
     y: ArrayLike,

@@ -16,7 +16,6 @@ from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array, is_unknown
 from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import refuse_out
-from ..primitives.core.registry import registry
 from ..primitives.core.shape_dtype import broadcast_shapes, result_type
 from .arguments import arrays_together, device_of_first
 from .creation import asarray
@@ -169,7 +168,7 @@ def _lengths_of_shape(shape: Any) -> tuple[Any, ...]:
 # -- indices of elements and of the flattened array
 
 
-@registry.add_function
+@ops.add_function
 def unravel_index(
     indices: ArrayLike, shape: ShapeLike | ArrayLike, order: str = "C"
 ) -> tuple[Array, ...]:
@@ -207,7 +206,7 @@ def unravel_index(
     return tuple(out if order == "F" else out[::-1])
 
 
-@registry.add_function
+@ops.add_function
 def ravel_multi_index(
     multi_index: Sequence[ArrayLike] | Array | Buffer,
     dims: ShapeLike | ArrayLike,
@@ -261,7 +260,7 @@ def _indices_in_bounds(name: str, index: Array, length: int, mode: str) -> Array
     return index
 
 
-@registry.add_function
+@ops.add_function
 def choose(
     a: ArrayLike,
     choices: Sequence[ArrayLike] | Array | Buffer,

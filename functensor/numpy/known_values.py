@@ -45,9 +45,7 @@ def is_at_hand(*arrays: ArrayLike) -> bool:
     return is_computed(*arrays) and all(device_of(concrete(x, "")) == "cpu" for x in arrays)
 
 
-def value_of(
-    name: str, x: Array, fix: str, what: str = "the shape of what {} returns"
-) -> Buffer:
+def value_of(name: str, x: Array, fix: str, what: str = "the shape of what {} returns") -> Buffer:
     """Returns an array's value, on which the shape of a result depends, as NumPy's.
 
     That of an array on a GPU is waited for.

@@ -17,7 +17,6 @@ from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.at import result_is_dropped
 from ..primitives.core.errors import UnusedUpdateWarning, message, misfit, refuse_out, would_change
-from ..primitives.core.registry import registry
 from ..primitives.core.shape_dtype import finfo, result_type
 from ..primitives.core.ufunc_methods import on_axes
 from .arguments import array_beside, arrays_together
@@ -75,7 +74,7 @@ def _joined_blocks(arrays: Any, axis: int, rank: int) -> Array:
     return ops.concatenate([_joined_blocks(item, axis + 1, rank) for item in arrays], axis=axis)
 
 
-@registry.add_function
+@ops.add_function
 def block(arrays: ArrayLike) -> Array:
     """Returns an array put together from blocks in nested lists.
 
@@ -103,7 +102,7 @@ def block(arrays: ArrayLike) -> Array:
 # -- products with vectors
 
 
-@registry.add_function
+@ops.add_function
 def matvec(
     x1: ArrayLike,
     x2: ArrayLike,
@@ -136,7 +135,7 @@ def matvec(
     return ops.index(ops.matmul(asarray(x1), column), (Ellipsis, 0))
 
 
-@registry.add_function
+@ops.add_function
 def vecmat(
     x1: ArrayLike,
     x2: ArrayLike,
@@ -253,7 +252,7 @@ def _on_device_of(arr: ArrayLike, indices: tuple[Array, ...]) -> tuple[Array, ..
     return tuple([ops.to_device(i, asarray(arr).device) for i in indices])
 
 
-@registry.add_function
+@ops.add_function
 def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
     """Returns the indices of the main diagonal of an array whose axes are all of one length.
 
@@ -271,7 +270,7 @@ def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
     return _on_device_of(arr, diag_indices(shape[0], len(shape)))
 
 
-@registry.add_function
+@ops.add_function
 def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, ...]:
     """Returns the indices of a matrix's elements on and below a diagonal.
 
@@ -287,7 +286,7 @@ def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, ...]:
     return _on_device_of(arr, tril_indices(rows, k, columns))
 
 
-@registry.add_function
+@ops.add_function
 def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, ...]:
     """Returns the indices of a matrix's elements on and above a diagonal.
 
@@ -352,7 +351,7 @@ def _observation_weights(name: str, what: str, w: ArrayLike, count: int) -> Arra
     return w
 
 
-@registry.add_function
+@ops.add_function
 def cov(
     m: ArrayLike,
     y: ArrayLike | None = None,
@@ -425,7 +424,7 @@ def cov(
     return ops.squeeze(out)
 
 
-@registry.add_function
+@ops.add_function
 def corrcoef(
     x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, *, dtype: DTypeLike | None = None
 ) -> Array:

@@ -15,7 +15,6 @@ from ..primitives.core.annotations import ArrayLike, Number
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.errors import refuse_out
-from ..primitives.core.registry import registry
 from ..primitives.core.shape_dtype import INEXACT
 from .creation import asarray
 from .known_values import is_at_hand
@@ -48,9 +47,7 @@ def _replaced_where_dropped(a: Array, kept: Array | None, value: Number) -> Arra
     return a if kept is None else ops.where(kept, a, value)
 
 
-def _reduced_selection(
-    name: str, a: ArrayLike, where: ArrayLike | None, **options: Any
-) -> Array:
+def _reduced_selection(name: str, a: ArrayLike, where: ArrayLike | None, **options: Any) -> Array:
     """Returns a reduction of those elements that count, from which the others are gone."""
     a = asarray(a)
     kept = _counted_elements(a, where)
@@ -58,7 +55,7 @@ def _reduced_selection(
     return out
 
 
-@registry.add_function
+@ops.add_function
 def nansum(
     a: ArrayLike,
     axis: Axis = None,
@@ -91,7 +88,7 @@ def nansum(
     return _reduced_selection("sum", a, where, axis=axis, **options)
 
 
-@registry.add_function
+@ops.add_function
 def nanprod(
     a: ArrayLike,
     axis: Axis = None,
@@ -129,7 +126,7 @@ def _nan_cumulative(
     return found
 
 
-@registry.add_function
+@ops.add_function
 def nancumsum(
     a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
 ) -> Array:
@@ -148,7 +145,7 @@ def nancumsum(
     return _nan_cumulative("cumsum", 0, a, axis, dtype, out)
 
 
-@registry.add_function
+@ops.add_function
 def nancumprod(
     a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
 ) -> Array:
@@ -201,7 +198,7 @@ def _nan_extremum(
     return ops.where(ops.any(kept, axis, keepdims=bool(keepdims)), found, np.nan)
 
 
-@registry.add_function
+@ops.add_function
 def nanmax(
     a: ArrayLike,
     axis: Axis = None,
@@ -230,7 +227,7 @@ def nanmax(
     return _nan_extremum("max", a, axis, out, keepdims, initial, where)
 
 
-@registry.add_function
+@ops.add_function
 def nanmin(
     a: ArrayLike,
     axis: Axis = None,
@@ -273,7 +270,7 @@ def _nan_position(name: str, a: ArrayLike, axis: Axis, out: None, keepdims: bool
     return ops.where(some, ops.where(ops.equal(extremum, bound), first, found), -1)
 
 
-@registry.add_function
+@ops.add_function
 def nanargmax(
     a: ArrayLike, axis: Axis = None, out: None = None, *, keepdims: bool = False
 ) -> Array:
@@ -299,7 +296,7 @@ def nanargmax(
     return _nan_position("argmax", a, axis, out, keepdims)
 
 
-@registry.add_function
+@ops.add_function
 def nanargmin(
     a: ArrayLike, axis: Axis = None, out: None = None, *, keepdims: bool = False
 ) -> Array:
@@ -325,7 +322,7 @@ def nanargmin(
 # -- moments
 
 
-@registry.add_function
+@ops.add_function
 def nanmean(
     a: ArrayLike,
     axis: Axis = None,
@@ -356,7 +353,7 @@ def nanmean(
     return _reduced_selection("mean", a, where, axis=axis, dtype=dtype, keepdims=keepdims)
 
 
-@registry.add_function
+@ops.add_function
 def nanvar(
     a: ArrayLike,
     axis: Axis = None,
@@ -389,7 +386,7 @@ def nanvar(
     return _reduced_selection("var", a, where, axis=axis, dtype=dtype, **options)
 
 
-@registry.add_function
+@ops.add_function
 def nanstd(
     a: ArrayLike,
     axis: Axis = None,

@@ -19,7 +19,6 @@ from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import beside
 from ..primitives.core.errors import misfit
-from ..primitives.core.registry import registry
 from ..primitives.core.shape_dtype import INEXACT, REAL, finfo, result_type
 from .arguments import array_beside, arrays_together, as_inexact
 from .creation import asarray
@@ -63,7 +62,7 @@ def _leading_zeros(name: str, p: Array) -> int:
     return int(places[0]) if len(places) else int(p.shape[0])
 
 
-@registry.add_function
+@ops.add_function
 def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Array:
     """Returns the matrix of powers of numbers: Vandermonde's.
 
@@ -86,8 +85,7 @@ def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Arra
     x = asarray(x)
     if len(x.shape) != 1:
         raise misfit(
-            f"vander: numbers stand on one axis, not in shape {x.shape}",
-            "np.vander(x.ravel())",
+            f"vander: numbers stand on one axis, not in shape {x.shape}", "np.vander(x.ravel())"
         )
     count = x.shape[0] if N is None else operator.index(N)
     if count < 0:
@@ -112,7 +110,7 @@ def _of_one_length(name: str, a1: ArrayLike, a2: ArrayLike) -> tuple[Array, Arra
     return first, second
 
 
-@registry.add_function
+@ops.add_function
 def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
     """Returns the coefficients of the sum of two polynomials.
 
@@ -126,7 +124,7 @@ def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
     return ops.add(*_of_one_length("polyadd", a1, a2))
 
 
-@registry.add_function
+@ops.add_function
 def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
     """Returns the coefficients of the difference of two polynomials.
 
@@ -140,7 +138,7 @@ def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
     return ops.subtract(*_of_one_length("polysub", a1, a2))
 
 
-@registry.add_function
+@ops.add_function
 def polymul(a1: ArrayLike, a2: ArrayLike) -> Array:
     """Returns the coefficients of the product of two polynomials.
 
@@ -159,7 +157,7 @@ def polymul(a1: ArrayLike, a2: ArrayLike) -> Array:
     return ops.convolve_full(*factors)
 
 
-@registry.add_function
+@ops.add_function
 def polydiv(u: ArrayLike, v: ArrayLike) -> tuple[Array, Array]:
     """Returns the quotient and the remainder of two polynomials.
 
@@ -202,7 +200,7 @@ def _without_small_leading(r: Array) -> Array:
     return _coefficients_from(r, first, None)
 
 
-@registry.add_function
+@ops.add_function
 def polyder(p: ArrayLike, m: int = 1) -> Array:
     """Returns the coefficients of a polynomial's derivative.
 
@@ -226,7 +224,7 @@ def polyder(p: ArrayLike, m: int = 1) -> Array:
     return ops.multiply(_coefficients_from(p, 0, left), beside(p, np.array(factors, kind)))
 
 
-@registry.add_function
+@ops.add_function
 def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
     """Returns the coefficients of a polynomial's antiderivative.
 
@@ -277,7 +275,7 @@ def _eigenvalues(matrix: Array) -> Array:
     return eigvals(matrix)
 
 
-@registry.add_function
+@ops.add_function
 def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
     """Returns the roots of a polynomial: the eigenvalues of its companion matrix.
 
@@ -317,7 +315,7 @@ def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
     return ops.concatenate([found, zeros_like(found, shape=zeros)]) if zeros else found
 
 
-@registry.add_function
+@ops.add_function
 def poly(seq_of_zeros: ArrayLike) -> Array:
     """Returns the coefficients of the polynomial with given roots, or of a characteristic one.
 
@@ -363,7 +361,7 @@ def poly(seq_of_zeros: ArrayLike) -> Array:
 # -- fits
 
 
-@registry.add_function
+@ops.add_function
 def polyfit(
     x: ArrayLike,
     y: ArrayLike,

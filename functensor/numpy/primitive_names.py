@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
+
 from ..primitives.contract.einsum import einsum
 from ..primitives.contract.matmul import dot, inner, kron, matmul, outer, tensordot, vdot, vecdot
 from ..primitives.core.registry import registry as ops
@@ -310,9 +312,6 @@ __all__ = [
     "where",
 ]
 
-
-
-
 absolute = ops.abs
 acos = ops.arccos
 acosh = ops.arccosh
@@ -339,5 +338,4 @@ radians = ops.deg2rad
 true_divide = ops.divide
 
 # NumPy's own functions of these names then find them when they are given our arrays.
-for _name in __all__:
-    setattr(ops, _name, globals()[_name])
+vars(ops).update(zip(__all__, itemgetter(*__all__)(globals()), strict=True))

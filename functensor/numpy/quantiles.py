@@ -19,7 +19,6 @@ from ..primitives.core.array import Array, Tracer
 from ..primitives.core.buffers import beside, operands_together
 from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import misfit, refuse_out
-from ..primitives.core.registry import registry
 from ..primitives.core.shape_dtype import INEXACT, REAL, canonical_axes, result_type
 from .arguments import arrays_together
 from .creation import asarray
@@ -142,7 +141,7 @@ def _median_of_rows(a: ArrayLike, axis: Axis, keepdims: bool, omit_nan: bool) ->
     return rows.restored(rows.marked(middle, order), (), keepdims)
 
 
-@registry.add_function
+@ops.add_function
 def median(
     a: ArrayLike,
     axis: Axis = None,
@@ -171,7 +170,7 @@ def median(
     return _median_of_rows(a, axis, keepdims, omit_nan=False)
 
 
-@registry.add_function
+@ops.add_function
 def nanmedian(
     a: ArrayLike,
     axis: Axis = None,
@@ -198,9 +197,7 @@ def nanmedian(
 # -- quantiles
 
 
-def _neighbour_places(
-    xp: Any, method: str, n: Any, q: Any
-) -> tuple[Any, Any, Any | None]:
+def _neighbour_places(xp: Any, method: str, n: Any, q: Any) -> tuple[Any, Any, Any | None]:
     """Returns the places of two sorted elements, and how far to go from the first to the second.
 
     Args:
@@ -366,7 +363,7 @@ def _quantile(
     return rows.restored(out, lead, keepdims)
 
 
-@registry.add_function
+@ops.add_function
 def quantile(
     a: ArrayLike,
     q: ArrayLike,
@@ -413,7 +410,7 @@ def quantile(
     return _quantile("quantile", a, q, axis, method, keepdims, weights, False, 1.0)
 
 
-@registry.add_function
+@ops.add_function
 def percentile(
     a: ArrayLike,
     q: ArrayLike,
@@ -439,7 +436,7 @@ def percentile(
     return _quantile("percentile", a, q, axis, method, keepdims, weights, False, 100.0)
 
 
-@registry.add_function
+@ops.add_function
 def nanquantile(
     a: ArrayLike,
     q: ArrayLike,
@@ -464,7 +461,7 @@ def nanquantile(
     return _quantile("nanquantile", a, q, axis, method, keepdims, weights, True, 1.0)
 
 
-@registry.add_function
+@ops.add_function
 def nanpercentile(
     a: ArrayLike,
     q: ArrayLike,

@@ -17,7 +17,6 @@ from ..primitives.core.array import Array, Tracer, concrete
 from ..primitives.core.buffers import WEAK_TYPES, beside, device_of, operands_together, to_buffer
 from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.python_numbers import as_python_number
-from ..primitives.core.registry import registry
 from ..primitives.core.shape_dtype import (
     INEXACT,
     ShapeDtype,
@@ -115,7 +114,7 @@ def linspace(
 ) -> tuple[Array, Array]: ...
 
 
-@registry.add_function
+@ops.add_function
 def linspace(
     start: ArrayLike,
     stop: ArrayLike,
@@ -158,9 +157,7 @@ def linspace(
                 return np.linspace(low, high, count, endpoint, dtype=dtype, axis=axis)
 
             return _spaced("linspace", make, num, axis, device)
-        numbers, step = np.linspace(
-            low, high, num, endpoint, retstep=True, dtype=dtype, axis=axis
-        )
+        numbers, step = np.linspace(low, high, num, endpoint, retstep=True, dtype=dtype, axis=axis)
         return asarray(numbers, device=device), asarray(step, device=device)
     known = [as_python_number(v) if type(v) in WEAK_TYPES else shape_dtype(v).dtype for v in ends]
     kind = result_type(*known)
@@ -210,7 +207,7 @@ def _on_device_if_given(x: Array, device: str | None) -> Array:
     return x if device is None else ops.to_device(x, device)
 
 
-@registry.add_function
+@ops.add_function
 def logspace(
     start: ArrayLike,
     stop: ArrayLike,
@@ -246,7 +243,7 @@ def _given(place: str) -> str | None:
     return None if place == "cpu" else place
 
 
-@registry.add_function
+@ops.add_function
 def geomspace(
     start: ArrayLike,
     stop: ArrayLike,

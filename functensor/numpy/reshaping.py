@@ -14,7 +14,6 @@ from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import beside
 from ..primitives.core.errors import misfit
-from ..primitives.core.registry import registry
 from ..primitives.core.shape_dtype import broadcast_shapes as _broadcast_shapes
 from ..primitives.core.shape_dtype import canonical_axis, number_dtype
 from ..primitives.shape.axis_functions import broadcast_arrays
@@ -51,7 +50,7 @@ __all__ = [
 # -- joined and taken apart
 
 
-@registry.add_function
+@ops.add_function
 def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
     """Returns an array with values joined to its end.
 
@@ -67,7 +66,7 @@ def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
     return ops.concatenate(arrays_together((arr, values), "append"), axis=axis)
 
 
-@registry.add_function
+@ops.add_function
 def delete(
     arr: ArrayLike,
     obj: ArrayLike | slice,
@@ -132,7 +131,7 @@ def delete(
     return compress(kept, arr, axis, size=size, fill_value=fill_value)
 
 
-@registry.add_function
+@ops.add_function
 def dstack(tup: Sequence[ArrayLike] | Array | Buffer) -> Array:
     """Returns arrays joined along the third axis, those of fewer axes extended to three.
 
@@ -143,7 +142,7 @@ def dstack(tup: Sequence[ArrayLike] | Array | Buffer) -> Array:
     return ops.concatenate([ops.atleast_3d(x) for x in arrays_together(tup)], axis=2)
 
 
-@registry.add_function
+@ops.add_function
 def column_stack(tup: Sequence[ArrayLike] | Array | Buffer) -> Array:
     """Returns arrays joined along the second axis, 1-d ones as columns.
 
@@ -158,7 +157,7 @@ def column_stack(tup: Sequence[ArrayLike] | Array | Buffer) -> Array:
     )
 
 
-@registry.add_function
+@ops.add_function
 def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
     """Returns the slices of an array along an axis, as a tuple.
 
@@ -175,7 +174,7 @@ def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
     return tuple([ops.index(x, (*before, i)) for i in range(x.shape[axis])])
 
 
-@registry.add_function
+@ops.add_function
 def vsplit(ary: ArrayLike, indices_or_sections: int | Sequence[int]) -> list[Array]:
     """Returns the parts, of equal length, into which an array is cut along its first axis.
 
@@ -197,7 +196,7 @@ def vsplit(ary: ArrayLike, indices_or_sections: int | Sequence[int]) -> list[Arr
     return split(ary, indices_or_sections, 0)
 
 
-@registry.add_function
+@ops.add_function
 def hsplit(ary: ArrayLike, indices_or_sections: int | Sequence[int]) -> list[Array]:
     """Returns the parts, of equal length, into which an array is cut along its second axis.
 
@@ -213,13 +212,12 @@ def hsplit(ary: ArrayLike, indices_or_sections: int | Sequence[int]) -> list[Arr
     ary = asarray(ary)
     if not ary.shape:
         raise misfit(
-            "hsplit: an array without axes cannot be cut",
-            "np.hsplit(np.atleast_1d(x), n)",
+            "hsplit: an array without axes cannot be cut", "np.hsplit(np.atleast_1d(x), n)"
         )
     return split(ary, indices_or_sections, int(len(ary.shape) > 1))
 
 
-@registry.add_function
+@ops.add_function
 def dsplit(ary: ArrayLike, indices_or_sections: int | Sequence[int]) -> list[Array]:
     """Returns the parts, of equal length, into which an array is cut along its third axis.
 
@@ -244,7 +242,7 @@ def dsplit(ary: ArrayLike, indices_or_sections: int | Sequence[int]) -> list[Arr
 # -- turned
 
 
-@registry.add_function
+@ops.add_function
 def flipud(m: ArrayLike) -> Array:
     """Returns an array with its first axis reversed.
 
@@ -255,7 +253,7 @@ def flipud(m: ArrayLike) -> Array:
     return ops.flip(m, 0)
 
 
-@registry.add_function
+@ops.add_function
 def fliplr(m: ArrayLike) -> Array:
     """Returns an array with its second axis reversed.
 
@@ -266,7 +264,7 @@ def fliplr(m: ArrayLike) -> Array:
     return ops.flip(m, 1)
 
 
-@registry.add_function
+@ops.add_function
 def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
     """Returns an array turned by 90 degrees in a plane, from the first axis towards the second.
 
@@ -294,7 +292,7 @@ def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
     return ops.flip(ops.swapaxes(m, first, second), second)
 
 
-@registry.add_function
+@ops.add_function
 def matrix_transpose(x: ArrayLike, /) -> Array:
     """Returns an array with its last two axes swapped.
 
@@ -311,7 +309,7 @@ def matrix_transpose(x: ArrayLike, /) -> Array:
     return ops.swapaxes(x, -1, -2)
 
 
-@registry.add_function
+@ops.add_function
 def diagflat(v: ArrayLike, k: int = 0) -> Array:
     """Returns the square matrix whose diagonal holds an array's elements.
 
@@ -340,7 +338,7 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> tuple[int, ...]:
     return _broadcast_shapes("broadcast_shapes", *tuples) if tuples else ()
 
 
-@registry.add_function
+@ops.add_function
 def meshgrid(
     *xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy"
 ) -> tuple[Array, ...]:

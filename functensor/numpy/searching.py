@@ -24,13 +24,7 @@ from .arguments import arrays_together
 from .creation import asarray
 from .known_values import first_true, is_computed, value_of
 
-__all__ = [
-    "argwhere",
-    "digitize",
-    "flatnonzero",
-    "nonzero",
-    "searchsorted",
-]
+__all__ = ["argwhere", "digitize", "flatnonzero", "nonzero", "searchsorted"]
 
 # The kinds of dtypes that an array module searches by itself.
 KINDS_SEARCHED_BY_MODULES = "fiubc"
@@ -46,7 +40,7 @@ def _fills(fill_value: ArrayLike | None, rank: int) -> list[Any]:
     return values
 
 
-@registry.add_function
+@ops.add_function
 def nonzero(
     a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> tuple[Array, ...]:
@@ -75,8 +69,7 @@ def _nonzero(
 ) -> tuple[Array, ...]:
     if not a.shape:
         raise misfit(
-            f"{name}: an array without axes has no indices",
-            f"np.{name}(np.atleast_1d(x))",
+            f"{name}: an array without axes has no indices", f"np.{name}(np.atleast_1d(x))"
         )
     if size is None:
         value = value_of(name, a, f"np.{name}(x, size=n), with n the most there can be")
@@ -201,9 +194,7 @@ def _bisected(a: Array, v: Array, side: str) -> Array:
         there = ops.less(last, length)
         number = ops.take(a, ops.minimum(last, max(length - 1, 0)))
         # On the left side numbers less than v go in front of it, on the right those not larger.
-        goes_on = (
-            _precedes(number, v) if side == "left" else ops.logical_not(_precedes(v, number))
-        )
+        goes_on = _precedes(number, v) if side == "left" else ops.logical_not(_precedes(v, number))
         low = ops.where(ops.logical_and(there, goes_on), ops.add(low, step), low)
     return low
 
@@ -219,9 +210,7 @@ def _precedes(x: Array, y: Array) -> Array:
         if not set(kinds) & set(REAL):
             return ops.less(x, y)
         # Of numbers alone this is less; NaN is not even equal to itself.
-        return ops.logical_or(
-            ops.less(x, y), ops.logical_and(ops.not_equal(y, y), ops.equal(x, x))
-        )
+        return ops.logical_or(ops.less(x, y), ops.logical_and(ops.not_equal(y, y), ops.equal(x, x)))
     (a, b), (c, d) = [(ops.real(z), ops.imag(z)) for z in (x, y)]
     nan_b, nan_d = ops.not_equal(b, b), ops.not_equal(d, d)
     alike = ops.logical_or(

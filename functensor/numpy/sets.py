@@ -140,7 +140,7 @@ def unique(
 ) -> tuple[Array, ...]: ...
 
 
-@registry.add_function
+@ops.add_function
 def unique(
     ar: ArrayLike,
     return_index: bool = False,
@@ -202,7 +202,7 @@ def unique(
     return (different, *extras) if extras else different
 
 
-@registry.add_function
+@ops.add_function
 def unique_all(
     x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> UniqueAllResult:
@@ -220,7 +220,7 @@ def unique_all(
     return UniqueAllResult(*found)
 
 
-@registry.add_function
+@ops.add_function
 def unique_counts(
     x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> UniqueCountsResult:
@@ -238,7 +238,7 @@ def unique_counts(
     return UniqueCountsResult(*found)
 
 
-@registry.add_function
+@ops.add_function
 def unique_inverse(
     x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> UniqueInverseResult:
@@ -256,7 +256,7 @@ def unique_inverse(
     return UniqueInverseResult(*found)
 
 
-@registry.add_function
+@ops.add_function
 def unique_values(
     x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> Array:
@@ -376,7 +376,7 @@ def _elements_of_mask(
     ])
 
 
-@registry.add_function
+@ops.add_function
 def union1d(
     ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> Array:
@@ -394,7 +394,7 @@ def union1d(
     return unique(both, size=size, fill_value=fill_value)
 
 
-@registry.add_function
+@ops.add_function
 def intersect1d(
     ar1: ArrayLike,
     ar2: ArrayLike,
@@ -437,7 +437,7 @@ def intersect1d(
     return _elements_of_mask("intersect1d", mask, size, fill_value, values, first, second)
 
 
-@registry.add_function
+@ops.add_function
 def setdiff1d(
     ar1: ArrayLike,
     ar2: ArrayLike,
@@ -467,7 +467,7 @@ def setdiff1d(
     return _elements_of_mask("setdiff1d", mask, size, fill_value, values)[0]
 
 
-@registry.add_function
+@ops.add_function
 def setxor1d(
     ar1: ArrayLike,
     ar2: ArrayLike,

@@ -10,7 +10,6 @@ from ..primitives.core.annotations import ArrayLike
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.errors import misfit, refuse_out
-from ..primitives.core.registry import registry
 from ..primitives.core.shape_dtype import canonical_axis
 from ..primitives.reduce.partition import argpartition
 from .arguments import arrays_together
@@ -21,7 +20,7 @@ from .zeros_ones import full_like
 __all__ = ["argpartition", "compress", "extract", "lexsort", "partition", "sort_complex"]
 
 
-@registry.add_function
+@ops.add_function
 def partition(
     a: ArrayLike,
     kth: int | Sequence[int],
@@ -55,7 +54,7 @@ def partition(
     return ops.take_along_axis(a, argpartition(a, kth, axis, kind, order), axis)
 
 
-@registry.add_function
+@ops.add_function
 def lexsort(keys: ArrayLike, axis: int = -1) -> Array:
     """Returns the indices that sort by several keys, the last one first.
 
@@ -89,7 +88,7 @@ def lexsort(keys: ArrayLike, axis: int = -1) -> Array:
     return order
 
 
-@registry.add_function
+@ops.add_function
 def sort_complex(a: ArrayLike) -> Array:
     """Returns a complex array sorted along its last axis, by real and then by imaginary parts.
 
@@ -122,7 +121,7 @@ def _where_true(
     return ops.where(found, ops.take(a, places, axis=0), fill_value)
 
 
-@registry.add_function
+@ops.add_function
 def compress(
     condition: ArrayLike,
     a: ArrayLike,
@@ -163,7 +162,7 @@ def compress(
     return ops.moveaxis(chosen, 0, axis)
 
 
-@registry.add_function
+@ops.add_function
 def extract(
     condition: ArrayLike, arr: ArrayLike, *, size: int | None = None, fill_value: ArrayLike = 0
 ) -> Array:

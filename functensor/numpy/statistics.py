@@ -13,7 +13,7 @@ from ..primitives.core.array import Array
 from ..primitives.core.buffers import operands_together
 from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import misfit, refuse_out
-from ..primitives.core.registry import operand, registry
+from ..primitives.core.registry import operand
 from ..primitives.core.shape_dtype import REAL, canonical_axis, result_type
 from .creation import asarray
 from .known_values import value_of
@@ -36,7 +36,7 @@ def average(
 ) -> tuple[Array, Array]: ...
 
 
-@registry.add_function
+@ops.add_function
 def average(
     a: ArrayLike,
     axis: Axis = None,
@@ -95,7 +95,7 @@ def average(
     return (mean, scale) if returned else mean
 
 
-@registry.add_function
+@ops.add_function
 def ptp(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False) -> Array:
     """Returns the range of values over axes: the maximum minus the minimum.
 
@@ -116,7 +116,7 @@ def ptp(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = Fals
     )
 
 
-@registry.add_function
+@ops.add_function
 def bincount(
     x: ArrayLike,
     /,

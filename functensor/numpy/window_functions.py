@@ -7,11 +7,11 @@ from math import pi
 
 import numpy as np
 
+from ..backends.annotations import Buffer
 from ..primitives.core.annotations import ArrayLike
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import beside
-from ..primitives.core.registry import registry
 from ..primitives.special.modified_bessel import modified_bessel
 from .arguments import as_inexact
 from .creation import asarray
@@ -29,7 +29,8 @@ def _cosines(M: int, *weights: float) -> Array:
         return ones(1)
     # From the middle out, so that both halves are the same to the last digit.
     places = np.arange(1 - count, count, 2) * (pi / (count - 1))
-    return asarray(sum(weight * np.cos(k * places) for k, weight in enumerate(weights)))
+    total: Buffer = sum(weight * np.cos(k * places) for k, weight in enumerate(weights))
+    return asarray(total)
 
 
 def hanning(M: int) -> Array:
@@ -96,7 +97,7 @@ def bartlett(M: int) -> Array:
     return asarray(np.bartlett(int(M)))
 
 
-@registry.add_function
+@ops.add_function
 def i0(x: ArrayLike) -> Array:
     """Returns the modified Bessel function of the first kind of order 0.
 

@@ -12,15 +12,7 @@ from ..tree import containers as tree
 from .algorithms import adagrad, adam, adamw, lion, momentum, sgd
 from .optimizer import Optimizer, Rate, rate_at
 
-__all__ = [
-    "SGD",
-    "Adagrad",
-    "Adam",
-    "AdamW",
-    "Lion",
-    "MomentumSGD",
-    "StatefulOptimizer",
-]
+__all__ = ["SGD", "Adagrad", "Adam", "AdamW", "Lion", "MomentumSGD", "StatefulOptimizer"]
 
 
 class StatefulOptimizer:
@@ -265,6 +257,4 @@ class Adagrad(StatefulOptimizer):
         initial_accumulator_value: float = 0.0,
         eps: float = 1e-10,
     ) -> None:
-        super().__init__(
-            params, lr, lambda rate: adagrad(rate, initial_accumulator_value, eps)
-        )
+        super().__init__(params, lr, lambda rate: adagrad(rate, initial_accumulator_value, eps))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -87,7 +87,7 @@ class Tensor(InPlace):
     __slots__ = ()
 
     owner: Any = TAPE
-    mutable = True
+    mutable: Literal[True] = True  # type: ignore[assignment]
     # A tensor has its buffer where an array has it; tracers are asked for their value.
     value: Any = Array.__dict__["_data"]
     __hash__ = object.__hash__  # type: ignore[assignment]

@@ -44,8 +44,15 @@ if TYPE_CHECKING:
     from typing import Concatenate
 
     from ..functions.type_variables import Aux, Derivative, NumberLike, P, PullBack, R, T
+    from ..primitives.core.annotations import ArrayFunction
 
 __all__ = ["grad", "value_and_grad", "vjp"]
+
+
+@overload
+def grad(
+    fun: ArrayFunction[Concatenate[Any, P]], *, allow_int: bool = ..., holomorphic: bool = ...
+) -> Callable[Concatenate[Any, P], Array]: ...
 
 
 @overload
@@ -121,6 +128,12 @@ def grad(
     options = {"has_aux": has_aux, "allow_int": allow_int, "holomorphic": holomorphic}
     gradient = differentiated("grad", fun, argnums, argnames, with_value=False, **options)
     return transformed(gradient, fun, grad, fun, argnums, argnames, **options)
+
+
+@overload
+def value_and_grad(
+    fun: ArrayFunction[Concatenate[Any, P]], *, allow_int: bool = ..., holomorphic: bool = ...
+) -> Callable[Concatenate[Any, P], tuple[Array, Array]]: ...
 
 
 @overload

@@ -18,7 +18,6 @@ from ..core.derivative_rules import shape_of
 from ..core.errors import misfit
 from ..core.families import linear
 from ..core.primitive import Primitive
-from ..core.registry import registry
 from ..core.shape_dtype import ShapeDtype, result_type
 from ..core.test_samples import Sample
 from ..shape.sliding_windows import (
@@ -360,7 +359,7 @@ conv_kernel_grad = linear(
 )
 
 
-@registry.add_function
+@ops.add_function
 def conv_transpose(
     x: ArrayLike,
     w: ArrayLike,

@@ -20,7 +20,7 @@ from ..core.array import Array
 from ..core.buffers import beside, operands_together
 from ..core.derivative_rules import Keepers, shape_of
 from ..core.errors import ShapeError, misfit, refuse_out
-from ..core.primitive import Primitive
+from ..core.primitive import Primitive, of_operands
 from ..core.shape_dtype import ShapeDtype, result_type
 from ..core.test_samples import Sample
 
@@ -250,7 +250,7 @@ class _EinsumKeepers(Keepers):
         return keep
 
 
-einsum = Primitive(
+einsum = of_operands(
     "einsum",
     compute=compute, prepare=_einsum_arguments, infer=_infer_einsum, batch=_batch_einsum,
     vjp=_einsum_vjp, linear=True, dtypes="fdD",

@@ -15,13 +15,13 @@ import numpy as np
 from ...backends.annotations import ArrayModule, Buffer, Shape, ShapeLike
 from ...backends.arrays.column_times_row import columns_by_rows
 from ...backends.blas_calls import SMALLEST_EXAMINED_WORK, product
-from ..core.annotations import ArrayLike
+from ..core.annotations import ArrayLike, of_arrays
 from ..core.annotations import operations as ops
 from ..core.array import Array
 from ..core.buffers import DEVICE_TYPES, operands_together
 from ..core.derivative_rules import shape_of
 from ..core.errors import misfit, refuse_out
-from ..core.primitive import Binary, Primitive
+from ..core.primitive import Binary, Primitive, of_operands
 from ..core.registry import registry
 from ..core.shape_dtype import ShapeDtype, canonical_axis, result_type
 from ..core.test_samples import Sample
@@ -140,8 +140,9 @@ def _matmul_vjp_y(g: Array, x: Array, y_shape: Shape) -> Array:
     return ops.matmul(x.mT, g)
 
 
-matmul = Binary(
+matmul = of_operands(
     "matmul",
+    kind=Binary,
     compute=_multiply_matrices, infer=_infer_matmul, batch=_batch_matmul,
     vjp=(_matmul_vjp_x, _matmul_vjp_y), linear=True, broadcasts=True, dtypes="fdD",
     samples=[
@@ -173,6 +174,7 @@ matmul = Binary(
 # -- functions made of matmul and einsum
 
 
+@of_arrays
 @registry.add_function
 def dot(a: ArrayLike, b: ArrayLike, out: object = None) -> Array:
     """Returns the product of two arrays over the last axis of a and the last but one of b.
@@ -201,6 +203,7 @@ def dot(a: ArrayLike, b: ArrayLike, out: object = None) -> Array:
     return ops.matmul(a, b) if m == 1 or n <= 2 else tensordot(a, b, axes=((-1,), (-2,)))
 
 
+@of_arrays
 @registry.add_function
 def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[ShapeLike] = 2) -> Array:
     """Returns the product of two arrays summed over several axes of each.
@@ -251,6 +254,7 @@ def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[ShapeLike] = 2) -
     )
 
 
+@of_arrays
 @registry.add_function
 def inner(a: ArrayLike, b: ArrayLike) -> Array:
     """Returns the product of two arrays summed over the last axis of both.
@@ -274,6 +278,7 @@ def inner(a: ArrayLike, b: ArrayLike) -> Array:
     return tensordot(a, b, axes=(-1, -1))
 
 
+@of_arrays
 @registry.add_function
 def outer(a: ArrayLike, b: ArrayLike, out: object = None) -> Array:
     """Returns the products of every element of a with every element of b.
@@ -296,6 +301,7 @@ def outer(a: ArrayLike, b: ArrayLike, out: object = None) -> Array:
     return ops.multiply(ops.reshape(a, (-1, 1)), ops.reshape(b, (-1,)))
 
 
+@of_arrays
 @registry.add_function
 def vdot(a: ArrayLike, b: ArrayLike) -> Array:
     """Returns the sum of the products of all elements, those of a conjugated.
@@ -318,6 +324,7 @@ def vdot(a: ArrayLike, b: ArrayLike) -> Array:
     return ops.matmul(ops.conj(ops.reshape(a, (-1,))), ops.reshape(b, (-1,)))
 
 
+@of_arrays
 @registry.add_function
 def vecdot(
     x: ArrayLike,
@@ -367,6 +374,7 @@ def vecdot(
     return ops.einsum("...i,...i->...", ops.conj(x), y)
 
 
+@of_arrays
 @registry.add_function
 def kron(a: ArrayLike, b: ArrayLike) -> Array:
     """Returns the Kronecker product: a block for every element of a, that element times b.

@@ -11,7 +11,10 @@ from ...backends.annotations import Buffer, Number
 from .array import Array
 from .registry import registry
 
-__all__ = ["ArrayLike", "Number", "Operations", "Prepared", "Value", "Values", "operations"]
+__all__ = [
+    "ArrayLike", "Number", "Operations", "Prepared", "Value", "Values", "of_array", "of_arrays",
+    "of_sequence", "operations",
+]  # fmt: skip
 
 # An argument of a function of arrays: an array of ours or another's, a number, or nested lists.
 ArrayLike: TypeAlias = Array | Buffer | np.generic | Number | Sequence[Any]
@@ -24,6 +27,87 @@ Values: TypeAlias = list[Any]
 
 
 if TYPE_CHECKING:
+    from typing import Concatenate, Literal, ParamSpec, TypeVar, overload
+
+    from typing_extensions import ParamSpec as ParamSpecWithDefault
+
+    class ImmutableArray(Protocol):
+        """An ``Array`` that is no ``Tensor``."""
+
+        mutable: Literal[False]
+
+    class AnyTensor(Protocol):
+        """A ``Tensor``, as far as modules below it know one."""
+
+        mutable: Literal[True]
+
+    # An operand that is no tensor.
+    Plain: TypeAlias = ImmutableArray | Buffer | np.generic | Number | Sequence[Any]
+    # A result is a tensor where an operand is one.
+    T = TypeVar("T", bound=AnyTensor)
+    # The parameters of a function, and those behind its operands.
+    P = ParamSpecWithDefault("P", default=...)
+    Q = ParamSpec("Q")
+    F = TypeVar("F")
+    # The signature of a primitive, if it is not that of its operands.
+    Prepare: TypeAlias = Callable[P, Prepared] | None
+
+    # mypy gives transformations the first overload of a function: the one for arrays.
+    class FunctionOfArray(Protocol[P]):
+        """A function whose first argument is an array, a tensor, or what makes one."""
+
+        _operands: Literal[1]
+
+        @overload
+        def __call__(
+            self: FunctionOfArray[Concatenate[Any, Q]], x: Plain, /, *args: Q.args, **kw: Q.kwargs
+        ) -> Array: ...
+        @overload
+        def __call__(
+            self: FunctionOfArray[Concatenate[Any, Q]], x: T, /, *args: Q.args, **kw: Q.kwargs
+        ) -> T: ...
+        @overload
+        def __call__(self, *args: P.args, **kw: P.kwargs) -> Array: ...
+
+    class FunctionOfArrays(Protocol[P]):
+        """A function whose first two arguments are arrays, tensors, or what makes them."""
+
+        _operands: Literal[2]
+
+        @overload
+        def __call__(
+            self: FunctionOfArrays[Concatenate[Any, Any, Q]],
+            x: Plain, y: Plain, /, *args: Q.args, **kw: Q.kwargs,
+        ) -> Array: ...
+        @overload
+        def __call__(
+            self: FunctionOfArrays[Concatenate[Any, Any, Q]],
+            x: ArrayLike, y: T, /, *args: Q.args, **kw: Q.kwargs,
+        ) -> T: ...
+        @overload
+        def __call__(
+            self: FunctionOfArrays[Concatenate[Any, Q]], x: T, /, *args: Q.args, **kw: Q.kwargs
+        ) -> T: ...
+        @overload
+        def __call__(self, *args: P.args, **kw: P.kwargs) -> Array: ...
+
+    class FunctionOfSequence(Protocol[P]):
+        """A function whose first argument is a sequence of arrays, of tensors, or of others."""
+
+        @overload
+        def __call__(
+            self: FunctionOfSequence[Concatenate[Any, Q]],
+            x: Sequence[Plain] | ImmutableArray, /, *args: Q.args, **kw: Q.kwargs,
+        ) -> Array: ...
+        @overload
+        def __call__(
+            self: FunctionOfSequence[Concatenate[Any, Q]],
+            x: Sequence[T] | T, /, *args: Q.args, **kw: Q.kwargs,
+        ) -> T: ...
+        @overload
+        def __call__(self, *args: P.args, **kw: P.kwargs) -> Array: ...
+
+    ArrayFunction: TypeAlias = FunctionOfArray[P] | FunctionOfArrays[P]
 
     class RegisteredFunction(Protocol):
         """A primitive, or a function that is made of primitives."""
@@ -39,9 +123,29 @@ if TYPE_CHECKING:
     class Operations(Protocol):
         """The primitives and functions of the registry, which return arrays."""
 
+        @overload
+        def add_function(self, function: Callable[P, Array]) -> FunctionOfArray[P]: ...
+        @overload
+        def add_function(self, function: F) -> F: ...
+
         def __getattr__(self, name: str) -> RegisteredFunction: ...
 
         def __getitem__(self, name: str) -> Any: ...
 
 
 operations = cast("Operations", registry)
+
+
+def of_array(function: Callable[P, Array]) -> FunctionOfArray[P]:
+    """Tells type checkers that a function of a tensor gives a tensor."""
+    return cast("FunctionOfArray[P]", function)
+
+
+def of_arrays(function: Callable[P, Array]) -> FunctionOfArrays[P]:
+    """Tells type checkers that a function of two operands gives a tensor where one of them is."""
+    return cast("FunctionOfArrays[P]", function)
+
+
+def of_sequence(function: Callable[P, Array]) -> FunctionOfSequence[P]:
+    """Tells type checkers that a function of a list of tensors gives a tensor."""
+    return cast("FunctionOfSequence[P]", function)

@@ -40,7 +40,7 @@ from .refused_indices import last_refusal
 from .shape_dtype import INEXACT
 
 if TYPE_CHECKING:
-    from typing import Self
+    from typing import Literal, Self
 
     from .array_annotations import AnyOperand
     from .array_annotations import array_functions as ops
@@ -88,6 +88,7 @@ class Array(Shaped, Operators, Methods, NumpyProtocols, ForeignNames):
 
     __slots__ = ("__weakref__", "_data")
     _data: Buffer
+    mutable: Literal[False]
 
     # -- what it is
 

@@ -14,7 +14,8 @@ from ...backends.annotations import Buffer, DType, Number, Shape
 
 __all__ = [
     "A", "AnyArray", "AnyOperand", "ArrayAttributes", "B", "BinaryOperator", "Casting",
-    "ReductionOptions", "SelectionOptions", "TracedArray", "array_functions",
+    "ReductionOptions", "SelectionOptions", "TracedArray", "VarianceOptions",
+    "array_functions",
 ]  # fmt: skip
 
 
@@ -92,6 +93,14 @@ class SelectionOptions(ReductionOptions, total=False):
 
     initial: AnyOperand | None
     where: AnyOperand | None
+
+
+class VarianceOptions(SelectionOptions, total=False):
+    """Options of variances and standard deviations."""
+
+    ddof: float
+    correction: float | None
+    mean: AnyOperand | None
 
 
 # The class of the array that a method is called on: functions of a ``Tensor`` give one.

@@ -8,29 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from ...backends.annotations import Axis, Number
+from ...backends.annotations import Axis
 from ...backends.restoring import quiet
 from .annotations import ArrayLike, Prepared, Value
 from .annotations import operations as ops
 from .array import Array
-from .buffers import BUFFER_TYPES, beside, device_of
+from .buffers import BUFFER_TYPES, beside
 from .derivative_rules import DerivativeRule, shape_of
 from .docstrings import document
-from .errors import ShapeError, failure, refuse_out
-from .primitive import Binary, Primitive, Unary
-from .shape_dtype import ShapeDtype, broadcast_shapes, canonical_axes, shape_dtype
+from .errors import refuse_out
+from .primitive import Binary, Primitive, Unary, of_parameters
+from .shape_dtype import ShapeDtype, broadcast_shapes, canonical_axes
 from .test_samples import REAL, Domain, Operand, Sample
 from .trace import RAW, slot
 
-__all__ = [
-    "Reduction", "along", "binary", "elementwise", "linear", "reduction", "selecting", "structural",
-    "unary",
-]  # fmt: skip
+if TYPE_CHECKING:
+    from .annotations import P, Prepare
+    from .primitive import BinaryPrimitive, PrimitiveOfArray, UnaryPrimitive
 
+__all__ = [
+    "Reduction", "along", "binary", "elementwise", "linear", "reduction", "structural", "unary",
+]  # fmt: skip
 
 # -- elementwise: every element of the output depends on the operands' elements at its place
 
@@ -143,15 +145,19 @@ def _documented(
 
 
 def elementwise(
-    name: str, *vjps: DerivativeRule | None, kind: type[Primitive] = Primitive, **declared: Any
-) -> Primitive:
+    name: str,
+    *vjps: DerivativeRule | None,
+    kind: type[Primitive] = Primitive,
+    prepare: Prepare[P] = None,
+    **declared: Any,
+) -> PrimitiveOfArray[P]:
     """Declares an elementwise primitive.
 
     Args:
         name: its name, and that of the array module's function unless ``compute`` is given.
         vjps: for every operand the derivative as a rule; it serves both modes. No rule at all
             declares the derivative to be zero everywhere (comparisons, ``sign``, ``floor``).
-        kind: the class to instantiate.
+        kind, prepare: the class to instantiate, and the signature where there are parameters.
         declared: ``arity``, where that is not the number of rules; ``jvp``, the rules of forward
             mode, where the function is not holomorphic; ``domains``, where tests draw operands
             from, one for all or one each; ``params``, the static parameters with which it is
@@ -160,7 +166,8 @@ def elementwise(
             ``example``, a ``source``, the ``arguments`` where they are not x, y and z, and the
             ``options`` where there are any (see ``document``).
     """
-    return kind(name, **_elementwise_declaration(*vjps, **declared))
+    declared = _elementwise_declaration(*vjps, **declared)
+    return of_parameters(name, kind=kind, prepare=prepare, **declared)
 
 
 def _elementwise_declaration(
@@ -190,15 +197,20 @@ def _elementwise_declaration(
     )
 
 
-def unary(name: str, vjp: DerivativeRule | None = None, **declared: Any) -> Unary:
+# The classes, which type checkers know by the tensors that come of tensors.
+UNARY = cast("Callable[..., UnaryPrimitive]", Unary)
+BINARY = cast("Callable[..., BinaryPrimitive]", Binary)
+
+
+def unary(name: str, vjp: DerivativeRule | None = None, **declared: Any) -> UnaryPrimitive:
     """Declares an elementwise primitive of an operand: ``unary("exp", lambda g, ans: g * ans)``."""
     rules = (vjp,) if vjp else ()
-    return Unary(name, **_elementwise_declaration(*rules, arity=1, **declared))
+    return UNARY(name, **_elementwise_declaration(*rules, arity=1, **declared))
 
 
-def binary(name: str, *vjps: DerivativeRule | None, **declared: Any) -> Binary:
+def binary(name: str, *vjps: DerivativeRule | None, **declared: Any) -> BinaryPrimitive:
     """Declares an elementwise primitive of two operands, a rule for each."""
-    return Binary(name, **_elementwise_declaration(*vjps, arity=2, **declared))
+    return BINARY(name, **_elementwise_declaration(*vjps, arity=2, **declared))
 
 
 # -- structural: one operand, linear, elements move but are not computed with
@@ -212,8 +224,9 @@ def structural(
     shift: Callable[..., dict[str, Any]] = lambda size, **params: params,
     batch: Callable[..., Any] | None = None,
     dtypes: str = "fdD",
+    prepare: Prepare[P] = None,
     **declared: Any,
-) -> Primitive:
+) -> PrimitiveOfArray[P]:
     """Declares a linear primitive of one operand that keeps its dtype.
 
     Args:
@@ -223,7 +236,7 @@ def structural(
         shift: ``shift(size, **params)``: the parameters for an operand with a batch axis of that
             size in front; by default the same.
         batch: the batching rule, where other parameters alone do not do it.
-        dtypes: as for ``elementwise``.
+        dtypes, prepare: as for ``elementwise``.
         declared: what else ``Primitive`` takes.
     """
 
@@ -235,14 +248,15 @@ def structural(
     ) -> Value:
         return primitive.bind(values, shift(shape_of(values[0])[0], **params))
 
-    return linear(name, vjp, infer=infer, batch=batch or shifted, dtypes=dtypes, **declared)
+    declared |= {"infer": infer, "batch": batch or shifted, "dtypes": dtypes}
+    return linear(name, vjp, prepare=prepare, **declared)
 
 
 def linear(
-    name: str, *vjps: DerivativeRule, kind: type[Primitive] = Primitive, **declared: Any
-) -> Primitive:
+    name: str, *vjps: DerivativeRule, prepare: Prepare[P] = None, **declared: Any
+) -> PrimitiveOfArray[P]:
     """Declares a primitive that is linear in each operand: forward mode is the primitive itself."""
-    return kind(name, vjp=vjps, linear=True, **declared)
+    return of_parameters(name, prepare=prepare, vjp=vjps, linear=True, **declared)
 
 
 # -- reductions: axes disappear
@@ -311,43 +325,6 @@ class Reduction(Primitive):
             raise
 
 
-def selecting(name: str, neutral: Number | None, combine: str) -> Callable[..., Any]:
-    """Returns what reduces the elements where a condition holds, from an initial value on.
-
-    A neutral number stands for the other elements; where there is none, there has to be an initial
-    value. The primitive ``combine`` joins that to the result.
-    """
-
-    def optional(
-        x: Array, initial: ArrayLike | None, where: ArrayLike | None, params: dict[str, Any]
-    ) -> Array:
-        shape = shape_of(x)
-        if where is not None:
-            if initial is None and neutral is None:
-                raise ValueError(
-                    f"{name}: with where= there may be no elements at all: give initial= as well"
-                )
-            rest = neutral if neutral is not None else ops.astype(initial, shape_dtype(x).dtype)
-            x = ops.where(where, x, rest)
-            if shape_of(x) != shape:
-                raise failure(
-                    ShapeError,
-                    f"{name}: where= of shape {shape_of(where)} does not broadcast to {shape}",
-                    fix="give a condition for each element, or for each along some axes",
-                )
-        primitive: Primitive = ops[name]
-        if initial is None:
-            return primitive.bind((x,), params)
-        reduced = infer_reduction(primitive, shape_dtype(x), **params)
-        initial = ops.astype(initial, reduced.dtype)
-        if neutral is None and not all(shape[a] for a in params["axis"]):
-            return ops.broadcast_to(ops.to_device(initial, device_of(x)), reduced.shape)
-        join: Primitive = ops[combine]
-        return join(primitive.bind((x,), params), initial)
-
-    return optional
-
-
 def infer_reduction(primitive: Primitive, x: ShapeDtype, **params: Any) -> ShapeDtype:
     """Infers by dropping axes; the dtype comes from the array module."""
     axes = params["axis"]
@@ -378,10 +355,10 @@ def reduction(
     *,
     domain: Domain = REAL,
     empty: bool = True,
-    prepare: Callable[..., Any] = prepare_reduction,
+    prepare: Prepare[P] = None,
     infer: Callable[..., Any] = infer_reduction,
     **declared: Any,
-) -> Primitive:
+) -> PrimitiveOfArray[P]:
     """Declares a reduction over ``axis`` (None, an integer, a tuple) with ``keepdims``.
 
     Args:
@@ -389,7 +366,7 @@ def reduction(
         vjp: the rule; None declares that there is no derivative (``any``, ``argmax``).
         domain: where the operand is drawn from in tests.
         empty: whether it is defined over no elements.
-        prepare: the signature.
+        prepare: the signature; None for that of `prepare_reduction`.
         infer: infers the result's shape and dtype.
         declared: what else ``Primitive`` takes; documented as ``elementwise`` is.
     """
@@ -403,9 +380,10 @@ def reduction(
     ]
     if empty:
         shapes.append(((2, 0), 1, False))
+    signature: Any = prepare or prepare_reduction
     samples = [
         # Only the operand's shape matters for the parameters.
-        Sample(Operand(shape, domain), **prepare(shape, axis, keepdims=keepdims)[1])
+        Sample(Operand(shape, domain), **signature(shape, axis, keepdims=keepdims)[1])
         for shape, axis, keepdims in shapes
     ]
     doc = _documented(
@@ -417,11 +395,12 @@ def reduction(
         "An array without the reduced axes.",
         "numpy.exceptions.AxisError: a has no such axis.",
     )
-    return Reduction(
+    return of_parameters(
         name,
+        kind=Reduction,
         family="reduction",
         doc=doc,
-        prepare=prepare,
+        prepare=signature,
         infer=infer,
         batch=batch_reduction,
         vjp=(vjp,) if vjp else None,
@@ -455,22 +434,24 @@ def along(
     *vjps: DerivativeRule,
     options: dict[str, str] | None = None,
     returns: str = "An array of x's shape.",
+    prepare: Prepare[P] = None,
     **declared: Any,
-) -> Primitive:
+) -> PrimitiveOfArray[P]:
     """Declares a primitive whose operands have one shape, its result's, and that has an ``axis``.
 
     Args:
         name: its name.
         vjps: a rule for each operand.
-        options: what there is to say of its parameters.
+        options, prepare: what there is to say of its parameters, and the signature.
         returns: the result's shape and dtype.
         declared: what else ``Primitive`` takes; documented as ``elementwise`` is.
     """
     described = {} if options and "a" in options else {"x": "an array."}
     raises = "numpy.exceptions.AxisError: there is no such axis."
     doc = _documented(declared, described | (options or {}), returns, raises)
-    return Primitive(
+    return of_parameters(
         name,
+        prepare=prepare,
         family="along",
         infer=infer_along,
         batch=batch_along,

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         Casting,
         ReductionOptions,
         SelectionOptions,
+        VarianceOptions,
     )
     from .array_annotations import array_functions as ops
 else:
@@ -174,13 +175,13 @@ class Methods:
         return ops.mean(self, axis, dtype, **options)
 
     def var(
-        self, axis: Axis = None, dtype: DTypeLike | None = None, **options: Unpack[SelectionOptions]
+        self, axis: Axis = None, dtype: DTypeLike | None = None, **options: Unpack[VarianceOptions]
     ) -> Self:
         """Returns the variance over axes; ``ddof`` is subtracted from the number of elements."""
         return ops.var(self, axis, dtype, **options)
 
     def std(
-        self, axis: Axis = None, dtype: DTypeLike | None = None, **options: Unpack[SelectionOptions]
+        self, axis: Axis = None, dtype: DTypeLike | None = None, **options: Unpack[VarianceOptions]
     ) -> Self:
         """Returns the standard deviation over axes."""
         return ops.std(self, axis, dtype, **options)

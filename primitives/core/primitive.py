@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from importlib import import_module
 from types import FrameType, FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -51,8 +51,11 @@ from .ufunc_options import (
 
 if TYPE_CHECKING:
     from inspect import Signature
+    from typing import Concatenate, TypeAlias
 
-__all__ = ["Binary", "Primitive", "Unary", "evaluate"]
+    from .annotations import FunctionOfArray, FunctionOfArrays, P, Prepare
+
+__all__ = ["Binary", "Primitive", "Unary", "evaluate", "of_operands", "of_parameters"]
 
 # The kinds of dtypes that are numbers.
 NUMBER_KINDS = "fiubc"
@@ -424,3 +427,37 @@ class Binary(BinaryMethods, Primitive):
         return out
 
     form = staticmethod(binary_arguments)
+
+
+if TYPE_CHECKING:
+
+    class PrimitiveOfArray(FunctionOfArray[P], Primitive):
+        """A primitive that is called with what its `prepare` takes."""
+
+    class PrimitiveOfArrays(FunctionOfArrays[P], Primitive):
+        """The same of a primitive that may have two operands."""
+
+    # A primitive whose signature no type checker knows.
+    AnyPrimitive: TypeAlias = PrimitiveOfArray[Concatenate[Any, ...]]
+
+    class UnaryPrimitive(PrimitiveOfArray[Concatenate[ArrayLike, ...]], Ufunc):
+        """A ``Unary``."""
+
+    class BinaryPrimitive(
+        PrimitiveOfArrays[Concatenate[ArrayLike, ArrayLike, ...]], BinaryMethods
+    ):
+        """A ``Binary``."""
+
+
+def of_parameters(
+    name: str, *, kind: type[Primitive] = Primitive, prepare: Prepare[P], **declared: Any
+) -> PrimitiveOfArray[P]:
+    """Declares a primitive of no family, which type checkers know by the signature of `prepare`."""
+    return cast("PrimitiveOfArray[P]", kind(name, prepare=prepare, **declared))
+
+
+def of_operands(
+    name: str, *, kind: type[Primitive] = Primitive, **declared: Any
+) -> PrimitiveOfArrays[Concatenate[Any, Any, ...]]:
+    """Declares a primitive of no family that has two operands or more."""
+    return cast("PrimitiveOfArrays[Concatenate[Any, Any, ...]]", kind(name, **declared))

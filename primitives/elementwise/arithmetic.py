@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from ..core.families import binary, elementwise, unary
 from ..core.primitive import Unary
 from ..core.test_samples import NONZERO, POSITIVE, REAL, Domain
 from .cast_and_complex import is_complex
+
+if TYPE_CHECKING:
+    from ..core.primitive import AnyPrimitive
 
 __all__ = [
     "abs", "add", "ceil", "copysign", "divide", "floor", "floor_divide", "fmod", "multiply",
@@ -168,7 +171,7 @@ class Sign(Unary):
             raise
 
 
-sign = elementwise(
+sign: AnyPrimitive = elementwise(
     "sign", arity=1, kind=Sign, domains=NONZERO,
     doc="Returns -1, 0 or 1 by the sign of x, and ``x / abs(x)`` for complex x.",
     example="np.sign([-1.5, 0.0, 2.0]) -> [-1.0, 0.0, 1.0]",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -18,6 +18,24 @@ from ..core.test_samples import DISTINCT, LOGICAL, NONZERO, REAL, Domain
 
 if TYPE_CHECKING:
     from inspect import Signature
+    from typing import Protocol, overload
+
+    from ..core.annotations import Plain, T
+    from ..core.primitive import AnyPrimitive
+
+    class Where(Protocol):
+        """The primitive `where`, and `nonzero` where there is a condition alone."""
+
+        @overload
+        def __call__(
+            self, condition: ArrayLike, /, *, size: int | None = None, fill_value: Any = None
+        ) -> tuple[Array, ...]: ...
+        @overload
+        def __call__(self, condition: ArrayLike, x: Plain, y: Plain, /) -> Array: ...
+        @overload
+        def __call__(self, condition: ArrayLike, x: ArrayLike, y: T, /) -> T: ...
+        @overload
+        def __call__(self, condition: ArrayLike, x: T, y: ArrayLike, /) -> T: ...
 
 __all__ = ["clip", "exceeds", "fmax", "fmin", "heaviside", "maximum", "minimum", "where"]
 
@@ -117,7 +135,7 @@ def clip_arguments(
     return a, a_min if min is None else min, a_max if max is None else max
 
 
-clip = elementwise(
+clip: AnyPrimitive = elementwise(
     "clip",
     lambda g, x, y, z: g * (ops.exceeds(x, y) * ops.exceeds(z, x)),
     lambda g, x, y, z: g * (ops.exceeds(y, x) * ops.exceeds(z, y)),
@@ -172,7 +190,7 @@ def where_with_options(
     return ops.where(condition, x, y)
 
 
-where = elementwise(
+where_primitive = elementwise(
     "where",
     lambda g: None,
     lambda g, x: ops.where(x, g, 0),
@@ -187,6 +205,7 @@ where = elementwise(
     },
     example="np.where([True, False], [1, 2], 0) -> [1, 0]",
 )
+where = cast("Where", where_primitive)
 heaviside = binary(
     "heaviside",
     lambda g: None,

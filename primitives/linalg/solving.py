@@ -17,7 +17,7 @@ from ..core.annotations import operations as ops
 from ..core.array import Array
 from ..core.buffers import beside
 from ..core.derivative_rules import shape_of
-from ..core.families import reduction
+from ..core.families import prepare_reduction, reduction
 from ..core.test_samples import NONZERO, Sample
 from ..reduce.reductions import spread_over_axes
 from .stacks import adjoint, conjugate, hermitian_part, near, of_matrices, safe_reciprocal
@@ -261,7 +261,7 @@ def _euclidean_norm_jvp(g: Array, ans: Array, x: Array, *, axis: Axes, keepdims:
 euclidean_norm = reduction(
     "euclidean_norm",
     lambda g, ans, x, *, axis: spread_over_axes(g, shape_of(x), axis) * _direction(x, ans, axis),
-    jvp=(_euclidean_norm_jvp,), domain=NONZERO, compute=_euclidean_norm,
+    jvp=(_euclidean_norm_jvp,), prepare=prepare_reduction, domain=NONZERO, compute=_euclidean_norm,
     reference=lambda x, axis=None, keepdims=False: _euclidean_norm(
         np, np.asarray(x), axis=axis, keepdims=keepdims
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,9 +16,12 @@ from ..core.array import Array
 from ..core.derivative_rules import shape_of
 from ..core.docstrings import document
 from ..core.families import along, batch_elementwise, binary, elementwise, infer_elementwise, unary
-from ..core.primitive import Binary, Primitive
+from ..core.primitive import Primitive
 from ..core.shape_dtype import canonical_axes
 from ..core.test_samples import NONZERO, REAL, UNIT, Domain, Operand, Sample
+
+if TYPE_CHECKING:
+    from ..core.primitive import BinaryPrimitive
 
 __all__ = [
     "elu", "gelu", "gelu_grad", "gelu_unit_grad", "log_softmax", "relu", "relu_biased", "relu_grad",
@@ -223,7 +226,7 @@ def _strong(x: Any, other: Buffer) -> Any:
     return x
 
 
-def _grad_of(name: str, by_y: Callable[..., Array | None], **declared: Any) -> Binary:
+def _grad_of(name: str, by_y: Callable[..., Array | None], **declared: Any) -> BinaryPrimitive:
     """Declares the derivative of an activation at y in a direction x, in which it is linear."""
     grad = f"{name}_grad"
     arguments = declared.pop("arguments", DIRECTION_AND_VALUE)

@@ -21,7 +21,7 @@ from ..core.array import Array
 from ..core.derivative_rules import shape_of
 from ..core.errors import misfit
 from ..core.families import linear
-from ..core.primitive import Primitive
+from ..core.primitive import Primitive, of_parameters
 from ..core.shape_dtype import ShapeDtype
 from ..core.test_samples import DISTINCT, Domain, Operand, Sample
 from ..shape.sliding_windows import (
@@ -243,7 +243,7 @@ _SPARSE_POOL = Windows((2, 2), (3, 3), ((0, 1), (1, 0)))
 _SOLID_POOL = Windows((2, 2, 2), (1, 1, 1), ((0, 0),) * 3)
 _PLACE = Domain(0, 3, kind="i")
 
-max_pool = Primitive(
+max_pool = of_parameters(
     "max_pool",
     prepare=_prepare_max, infer=_infer_down, batch=_batch_pool,
     vjp=(lambda g, x, *, windows: _scatter(g, _winner(x, windows), shape_of(x)[2:], windows),),

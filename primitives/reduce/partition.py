@@ -12,7 +12,7 @@ from ..core.annotations import operations as ops
 from ..core.derivative_rules import shape_of
 from ..core.errors import misfit
 from ..core.families import batch_along
-from ..core.primitive import Primitive
+from ..core.primitive import of_parameters
 from ..core.shape_dtype import ShapeDtype, canonical_axis
 from ..core.test_samples import DISTINCT, Operand, Sample
 
@@ -49,7 +49,7 @@ def _argpartition_arguments(
     return (a,), {"kth": _places_from_front(kth, shape_of(a)[axis]), "axis": axis}
 
 
-argpartition = Primitive(
+argpartition = of_parameters(
     "argpartition",
     compute=lambda xp, x, *, kth, axis: (
         xp.argpartition(x, kth, axis=axis) if kth else xp.argsort(x, axis=axis)

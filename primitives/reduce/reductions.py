@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from math import prod as size_of
 from typing import Any
 
 import numpy as np
 
-from ...backends.annotations import ArrayModule, Axes, Axis, Buffer, DTypeLike
+from ...backends.annotations import ArrayModule, Axes, Axis, Buffer, DTypeLike, Number
 from ...backends.restoring import errstate
 from ..core.annotations import ArrayLike, Prepared
 from ..core.annotations import operations as ops
 from ..core.array import Array
+from ..core.buffers import device_of
 from ..core.derivative_rules import shape_of
-from ..core.errors import misfit
-from ..core.families import infer_reduction, prepare_reduction, reduction, selecting, with_options
+from ..core.errors import ShapeError, failure, misfit
+from ..core.families import infer_reduction, prepare_reduction, reduction, with_options
 from ..core.primitive import Primitive
 from ..core.shape_dtype import ShapeDtype, canonical_axes, number_dtype, shape_dtype
 from ..core.test_samples import DISTINCT, LOGICAL
@@ -84,6 +86,43 @@ def _position_arguments(
 
 def _count_arguments(a: ArrayLike, axis: Axis = None, *, keepdims: bool = False) -> Prepared:
     return prepare_reduction(a, axis, None, keepdims)
+
+
+def selecting(name: str, neutral: Number | None, combine: str) -> Callable[..., Any]:
+    """Returns what reduces the elements where a condition holds, from an initial value on.
+
+    A neutral number stands for the other elements; where there is none, there has to be an initial
+    value. The primitive ``combine`` joins that to the result.
+    """
+
+    def optional(
+        x: Array, initial: ArrayLike | None, where: ArrayLike | None, params: dict[str, Any]
+    ) -> Array:
+        shape = shape_of(x)
+        if where is not None:
+            if initial is None and neutral is None:
+                raise ValueError(
+                    f"{name}: with where= there may be no elements at all: give initial= as well"
+                )
+            rest = neutral if neutral is not None else ops.astype(initial, shape_dtype(x).dtype)
+            x = ops.where(where, x, rest)
+            if shape_of(x) != shape:
+                raise failure(
+                    ShapeError,
+                    f"{name}: where= of shape {shape_of(where)} does not broadcast to {shape}",
+                    fix="give a condition for each element, or for each along some axes",
+                )
+        primitive: Primitive = ops[name]
+        if initial is None:
+            return primitive.bind((x,), params)
+        reduced = infer_reduction(primitive, shape_dtype(x), **params)
+        initial = ops.astype(initial, reduced.dtype)
+        if neutral is None and 0 in [shape[a] for a in params["axis"]]:
+            return ops.broadcast_to(ops.to_device(initial, device_of(x)), reduced.shape)
+        join: Primitive = ops[combine]
+        return join(primitive.bind((x,), params), initial)
+
+    return optional
 
 
 DTYPE = {"dtype": "the result's dtype, which it is computed in; None for x's (integers: int64)."}
@@ -267,24 +306,27 @@ def _extremum_jvp(t: Array, ans: Array, x: Array, *, axis: Axes, keepdims: bool)
     return total if keepdims else ops.reshape.bind((total,), {"shape": shape_of(ans)})
 
 
-def _extremum(name: str, of_two: str, shown: str) -> Primitive:
-    return reduction(
-        name,
-        _extremum_vjp,
-        jvp=(_extremum_jvp,), infer=_infer_extremum, optional=selecting(name, None, of_two),
-        domain=DISTINCT, empty=False,
-        doc=f"Returns the {of_two} over axes, NaN where there is one; equal ones share the "
+def _extremum(name: str, of_two: str, shown: str) -> dict[str, Any]:
+    return {
+        "jvp": (_extremum_jvp,), "infer": _infer_extremum,
+        "optional": selecting(name, None, of_two),
+        "domain": DISTINCT, "empty": False,
+        "doc": f"Returns the {of_two} over axes, NaN where there is one; equal ones share the "
         "derivative.",
-        example=f"np.{name}([[1, 4], [3, 2]], axis=0) -> {shown}",
-    )
+        "example": f"np.{name}([[1, 4], [3, 2]], axis=0) -> {shown}",
+    }
 
 
-max = _extremum("max", "maximum", "[3, 4]")
-min = _extremum("min", "minimum", "[1, 2]")
+max = reduction(
+    "max", _extremum_vjp, prepare=prepare_reduction, **_extremum("max", "maximum", "[3, 4]")
+)
+min = reduction(
+    "min", _extremum_vjp, prepare=prepare_reduction, **_extremum("min", "minimum", "[1, 2]")
+)
 
 
-def _place_of_extremum(name: str, of_two: str, shown: str) -> Primitive:
-    """Declares the search for the first extremum, in the order of the axes that are searched.
+def _place_of_extremum(name: str, of_two: str, shown: str) -> dict[str, Any]:
+    """Describes the search for the first extremum, in the order of the axes that are searched.
 
     NumPy searches one axis or all; vmap makes several of all.
     """
@@ -310,18 +352,23 @@ def _place_of_extremum(name: str, of_two: str, shown: str) -> Primitive:
         found = getattr(np, name)(rows, axis=-1)
         return np.expand_dims(found, axes) if keepdims else found
 
-    return reduction(
-        name,
-        prepare=_position_arguments, infer=_infer_extremum, compute=compute, reference=reference,
-        domain=DISTINCT, empty=False,
-        doc=f"Returns the index of the first {of_two}; over several axes, that among all their "
+    return {
+        "infer": _infer_extremum, "compute": compute, "reference": reference,
+        "domain": DISTINCT, "empty": False,
+        "doc": f"Returns the index of the first {of_two}; over several axes, that among all their "
         "elements.",
-        example=f"np.{name}([[1, 4], [3, 2]], axis=0) -> {shown}",
-    )
+        "example": f"np.{name}([[1, 4], [3, 2]], axis=0) -> {shown}",
+    }
 
 
-argmax = _place_of_extremum("argmax", "maximum", "[1, 0]")
-argmin = _place_of_extremum("argmin", "minimum", "[0, 1]")
+argmax = reduction(
+    "argmax",
+    prepare=_position_arguments, **_place_of_extremum("argmax", "maximum", "[1, 0]"),
+)
+argmin = reduction(
+    "argmin",
+    prepare=_position_arguments, **_place_of_extremum("argmin", "minimum", "[0, 1]"),
+)
 
 # -- truth
 

@@ -12,7 +12,7 @@ from ..core.annotations import operations as ops
 from ..core.array import Array
 from ..core.derivative_rules import shape_of
 from ..core.families import batch_along
-from ..core.primitive import Primitive
+from ..core.primitive import of_parameters
 from ..core.shape_dtype import ShapeDtype, canonical_axis
 from ..core.test_samples import DISTINCT, Operand, Sample
 
@@ -94,8 +94,7 @@ def _sort_reference(function: Callable[..., Buffer]) -> Callable[..., Buffer]:
 
     return reference
 
-
-argsort = Primitive(
+argsort = of_parameters(
     "argsort",
     compute=_argsort, prepare=_prepare_argsort,
     infer=lambda primitive, x, **params: ShapeDtype(x.shape, "intp"),
@@ -128,7 +127,7 @@ def _sort_vjp(g: Array, x: Array, *, axis: int, stable: bool, descending: bool) 
     return ops.take_along_axis(g, _order(order, axis, False, False), axis)
 
 
-sort = Primitive(
+sort = of_parameters(
     "sort",
     compute=_sort, prepare=_prepare_sort,
     infer=lambda primitive, x, **params: ShapeDtype(x.shape, x.dtype),

@@ -16,8 +16,8 @@ from ..core.buffers import beside
 from ..core.derivative_rules import shape_of
 from ..core.errors import refuse_out
 from ..core.families import Reduction, batch_reduction, infer_reduction
-from ..core.primitive import Primitive
-from ..core.registry import operand, registry
+from ..core.primitive import Primitive, of_parameters
+from ..core.registry import operand
 from ..core.shape_dtype import INEXACT, ShapeDtype, canonical_axes, result_type, shape_dtype
 from ..core.test_samples import Sample
 from ..elementwise.cast_and_complex import is_complex, real_of
@@ -156,8 +156,9 @@ def _var_jvp(t: Array, x: Array, *, axis: Axes, keepdims: bool, ddof: float) -> 
     return _twice_over_freedom(total, shape_of(x), axis, ddof)
 
 
-var = Reduction(
+var = of_parameters(
     "var",
+    kind=Reduction,
     optional=_var_of_selected, prepare=_var_arguments, compute=_compute_var, infer=_infer_var,
     batch=batch_reduction,
     vjp=(_var_vjp,), jvp=(_var_jvp,),
@@ -201,7 +202,7 @@ var = Reduction(
 )
 
 
-@registry.add_function
+@ops.add_function
 def std(
     a: ArrayLike,
     axis: Axis = None,

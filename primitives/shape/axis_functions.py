@@ -15,7 +15,7 @@ from ..core.array import Array, is_unknown
 from ..core.buffers import beside
 from ..core.derivative_rules import shape_of
 from ..core.errors import refuse_out
-from ..core.registry import operand, registry
+from ..core.registry import operand
 from ..core.shape_dtype import broadcast_shapes, canonical_axes, canonical_axis, shape_dtype
 from .reshape_transpose import as_shape
 
@@ -25,7 +25,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-@registry.add_function
+@ops.add_function
 def expand_dims(a: ArrayLike, axis: Axis) -> Array:
     """Returns an array with axes of length 1 added.
 
@@ -45,7 +45,7 @@ def expand_dims(a: ArrayLike, axis: Axis) -> Array:
     return ops.reshape(a, shape)
 
 
-@registry.add_function
+@ops.add_function
 def squeeze(a: ArrayLike, axis: Axis = None) -> Array:
     """Returns an array without axes of length 1.
 
@@ -71,7 +71,7 @@ def squeeze(a: ArrayLike, axis: Axis = None) -> Array:
     return ops.reshape(a, [n for i, n in enumerate(shape) if i not in axes])
 
 
-@registry.add_function
+@ops.add_function
 def ravel(a: ArrayLike, order: str = "C") -> Array:
     """Returns the elements of an array along one axis.
 
@@ -86,7 +86,7 @@ def ravel(a: ArrayLike, order: str = "C") -> Array:
     return ops.reshape(ops.transpose(a), -1) if order == "F" else ops.reshape(a, -1, order)
 
 
-@registry.add_function
+@ops.add_function
 def moveaxis(a: ArrayLike, source: int | Sequence[int], destination: int | Sequence[int]) -> Array:
     """Returns an array with axes moved to other places; the others stay in order.
 
@@ -113,7 +113,7 @@ def moveaxis(a: ArrayLike, source: int | Sequence[int], destination: int | Seque
     return ops.transpose(a, order)
 
 
-@registry.add_function
+@ops.add_function
 def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
     """Returns an array with two axes swapped.
 
@@ -138,7 +138,7 @@ def _with_axes_added(arrays: tuple[Any, ...], extend: Callable[[Any, tuple[int, 
     return out[0] if len(out) == 1 else out
 
 
-@registry.add_function
+@ops.add_function
 def atleast_1d(*arys: ArrayLike) -> Any:
     """Returns arrays with scalars turned into arrays of one element.
 
@@ -149,7 +149,7 @@ def atleast_1d(*arys: ArrayLike) -> Any:
     return _with_axes_added(arys, lambda a, shape: ops.reshape(a, shape or (1,)))
 
 
-@registry.add_function
+@ops.add_function
 def atleast_2d(*arys: ArrayLike) -> Any:
     """Returns arrays with axes of length 1 put in front up to two axes.
 
@@ -160,7 +160,7 @@ def atleast_2d(*arys: ArrayLike) -> Any:
     return _with_axes_added(arys, lambda a, shape: ops.reshape(a, (1,) * (2 - len(shape)) + shape))
 
 
-@registry.add_function
+@ops.add_function
 def atleast_3d(*arys: ArrayLike) -> Any:
     """Returns arrays with axes of length 1 added up to three: n becomes 1, n, 1 and m, n, 1.
 
@@ -176,7 +176,7 @@ def atleast_3d(*arys: ArrayLike) -> Any:
     return _with_axes_added(arys, extend)
 
 
-@registry.add_function
+@ops.add_function
 def broadcast_arrays(*args: ArrayLike, subok: bool = False) -> tuple[Array, ...]:
     """Returns arrays broadcast to the shape that they have in common.
 
@@ -217,7 +217,7 @@ def _two_axes(name: str, a: ArrayLike, axis1: int, axis2: int) -> tuple[int, int
     return i, j
 
 
-@registry.add_function
+@ops.add_function
 def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     """Returns the diagonals of the matrices that two axes of an array make.
 
@@ -239,7 +239,7 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
     return ops.index(moveaxis(a, (i, j), (-2, -1)), (Ellipsis, *places))
 
 
-@registry.add_function
+@ops.add_function
 def diag(v: ArrayLike, k: int = 0) -> Array:
     """Returns the diagonal of a matrix, or the square matrix with a diagonal.
 
@@ -266,7 +266,7 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
     return ops.index_set(beside(v, zeros), _diagonal_places(size, size, operator.index(k)), v)
 
 
-@registry.add_function
+@ops.add_function
 def trace(
     a: ArrayLike,
     offset: Any = 0,

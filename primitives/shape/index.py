@@ -29,7 +29,7 @@ from ..core.index_key import (
     split_index_key,
 )
 from ..core.primitive import Primitive
-from ..core.registry import operand, registry
+from ..core.registry import operand
 from ..core.shape_dtype import ShapeDtype, canonical_axis
 from ..core.test_samples import INDEX, Operand, Sample
 from ..core.trace import slot
@@ -113,7 +113,7 @@ index_primitive = Primitive(
 )
 
 
-@registry.add_function
+@ops.add_function
 def index(x: ArrayLike, key: Any, /) -> Array:
     """``x[key]``: elements of an array, by every key that NumPy takes.
 
@@ -290,13 +290,13 @@ scatter_add = Primitive(
 # -- elements along an axis
 
 
-@registry.add_function
+@ops.add_function
 def take(
     a: ArrayLike,
     indices: ArrayLike,
     axis: int | None = None,
     out: ArrayLike | None = None,
-    mode: str = "raise",
+    mode: str | None = "raise",
     *,
     fill_value: Number | None = None,
 ) -> Array:
@@ -359,7 +359,7 @@ def _along_axis(
     return a, tuple(places)
 
 
-@registry.add_function
+@ops.add_function
 def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -> Array:
     """Returns elements along an axis, by an own index for every place on the other axes.
 
@@ -380,7 +380,7 @@ def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -
     return index(*_along_axis(arr, indices, axis))
 
 
-@registry.add_function
+@ops.add_function
 def put_along_axis(
     arr: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: int | None, *, inplace: bool = True
 ) -> Array:

@@ -12,7 +12,7 @@ import numpy as np
 from ...backends.annotations import ArrayModule, DTypeLike, ShapeLike
 from ...backends.devices import device_of as buffer_device
 from ...backends.devices import on_device, to_host
-from ..core.annotations import ArrayLike, Value
+from ..core.annotations import ArrayLike, Value, of_sequence
 from ..core.annotations import operations as ops
 from ..core.array import Array, concrete
 from ..core.buffers import DEVICE_TYPES, beside, device_of, operands_together
@@ -165,6 +165,7 @@ def _with_axes(name: str, operands: Iterable[ArrayLike]) -> Iterable[Any]:
     return [x if shape_of(x) else ops.asarray(x, device=place) for x in operands]
 
 
+@of_sequence
 @registry.add_function
 def concatenate(
     arrays: Iterable[ArrayLike],
@@ -201,6 +202,7 @@ def concatenate(
     return concatenate_primitive.bind(operands, {"axis": axis})
 
 
+@of_sequence
 @registry.add_function
 def stack(
     arrays: Iterable[ArrayLike],
@@ -235,6 +237,7 @@ def stack(
     return stack_primitive.bind(operands, {"axis": axis})
 
 
+@of_sequence
 @registry.add_function
 def vstack(
     tup: Iterable[ArrayLike], *, dtype: DTypeLike | None = None, casting: str = "same_kind"
@@ -255,6 +258,7 @@ def vstack(
     return concatenate(arrays, 0, dtype=dtype, casting=casting)
 
 
+@of_sequence
 @registry.add_function
 def hstack(
     tup: Iterable[ArrayLike], *, dtype: DTypeLike | None = None, casting: str = "same_kind"
@@ -347,7 +351,7 @@ def split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array
 # -- repeated
 
 
-@registry.add_function
+@ops.add_function
 def tile(A: ArrayLike, reps: ShapeLike) -> Array:
     """Returns an array repeated as a whole along its axes.
 
@@ -376,7 +380,7 @@ def tile(A: ArrayLike, reps: ShapeLike) -> Array:
 REPEAT_FIX = "np.repeat(x, counts, total_repeat_length=n), which tells the length of the result"
 
 
-@registry.add_function
+@ops.add_function
 def repeat(
     a: ArrayLike, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None
 ) -> Array:

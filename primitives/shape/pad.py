@@ -17,7 +17,7 @@ from ..core.derivative_rules import shape_of
 from ..core.errors import ImmutableArrayError, would_change
 from ..core.index_key import IndexKey
 from ..core.primitive import Primitive
-from ..core.registry import operand, registry
+from ..core.registry import operand
 from ..core.shape_dtype import INEXACT, ShapeDtype, canonical_axis, shape_dtype
 from ..core.test_samples import Sample
 from .index import index_primitive
@@ -240,7 +240,7 @@ def _padded_by_function(
     return x
 
 
-@registry.add_function
+@ops.add_function
 def pad(array: ArrayLike, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Array:
     """Returns an array with elements added before and after its axes.
 

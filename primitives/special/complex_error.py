@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...backends.annotations import ArrayModule, Buffer
 from ...backends.optional_modules import scipy_module
 from ..core.annotations import operations as ops
 from ..core.array import Array
 from ..core.families import unary
-from ..core.primitive import Unary
 from .scipy_functions import DLMF
+
+if TYPE_CHECKING:
+    from ..core.primitive import UnaryPrimitive
 
 __all__ = [
     "OF_COMPLEX", "complex_erf", "complex_erfc", "complex_erfcx", "complex_erfi", "complex_ndtr",
@@ -31,7 +33,7 @@ FADDEEVA_TERMS = 20
 
 def _of_complex(
     name: str, function: str, vjp: Callable[..., Array], section: str, **declared: Any
-) -> Unary:
+) -> UnaryPrimitive:
     """Declares the function of complex numbers that SciPy has by another name."""
 
     def compute(xp: ArrayModule, x: Buffer) -> Buffer:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...backends.messages import MISSING
 from ..core.annotations import operations as ops
 from ..core.families import elementwise
 from ..core.primitive import Unary
 from ..elementwise.cast_and_complex import is_complex
+
+if TYPE_CHECKING:
+    from ..core.primitive import AnyPrimitive
 
 __all__ = ["ErrorFunction", "erf", "erfc"]
 
@@ -38,13 +41,13 @@ class ErrorFunction(Unary):
             raise
 
 
-erf = elementwise(
+erf: AnyPrimitive = elementwise(
     "erf", lambda g, x: g * ops.exp(LOG_PEAK - x * x),
     kind=ErrorFunction, reference="scipy.special.erf",
     doc="Returns the error function, the integral of ``2 exp(-t**2) / sqrt(pi)`` from 0 to x.",
     example="np.erf([0.0, np.inf]) -> [0.0, 1.0]",
 )
-erfc = elementwise(
+erfc: AnyPrimitive = elementwise(
     "erfc", lambda g, x: -(g * ops.exp(LOG_PEAK - x * x)),
     kind=ErrorFunction, reference="scipy.special.erfc",
     doc="Returns ``1 - erf(x)``, without losing digits where erf is close to 1.",

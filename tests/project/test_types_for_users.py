@@ -25,13 +25,21 @@ import numpy
 
 import functensor as ft
 import functensor.numpy as np
-from functensor import Array
+from functensor import Array, nn
 
 Params = dict[str, Array]
 
 
 def model(params: Params, x: Array) -> Array:
     return np.convolve(x, params["w"])
+
+
+def added(total: Array, row: Array) -> tuple[Array, None]:
+    return total + row, None
+
+
+def times(i: Array, x: Array) -> Array:
+    return x * i
 
 
 def loss_and_size(params: Params, x: Array) -> tuple[Array, int]:
@@ -118,6 +126,62 @@ ft.vmap(lambda row: ft.grad(lambda s: np.sum(s * s))(row))(x)
 ft.grad(norm)(numpy.ones(3), 1.0, 2.0)  # error
 step(x, rate="fast")  # error
 ft.grad(model)(params)  # error
+reveal_type(np.where(x > 0))  # tuple[Array, ...]
+reveal_type(np.where(x > 0, x, 0.0))  # Array
+reveal_type(x.std(ddof=1))  # Array
+reveal_type(np.take(x, [0, 1], mode=None))  # Array
+reveal_type(np.sum(a=x, axis=0))  # Array
+reveal_type(np.mean([1.0, 2.0]))  # Array
+reveal_type(ft.vmap(np.sin)(x))  # Array
+reveal_type(ft.vmap(np.matmul)(x, x))  # Array
+reveal_type(ft.grad(np.sum)(x))  # Array
+reveal_type(ft.grad(np.sin)(1.0) + 1)  # Array
+reveal_type(ft.value_and_grad(np.dot)(x, x))  # tuple[Array, Array]
+reveal_type(ft.vmap(ft.grad(np.tanh))(x))  # Array
+reveal_type(ft.scan(lambda total, row: (total + np.sum(row), None), x, x)[0])  # Any
+reveal_type(ft.scan(added, 0.0, x)[0])  # Array
+reveal_type(ft.fori_loop(0, 3, times, x))  # Array
+reveal_type(ft.while_loop(lambda x: x < 1, np.square, x))  # Array
+reveal_type(ft.cond(np.any(x > 0), np.sqrt, np.zeros_like, x))  # Array
+np.sum(x, axis="rows")  # error
+np.reshape(x, shap=(3, 1))  # error
+np.nosuch  # error
+ft.nosuch  # error
+
+t = ft.Tensor([1.0, 2.0], requires_grad=True)
+reveal_type(t * 2 + x)  # Tensor
+reveal_type(np.exp(t))  # Tensor
+reveal_type(np.add(1.0, t))  # Tensor
+reveal_type(np.add(x, t))  # Tensor
+reveal_type(np.maximum(t, 0))  # Tensor
+reveal_type(np.matmul(x, t))  # Tensor
+reveal_type(np.dot(t, b=t))  # Tensor
+reveal_type(np.einsum("i,i->", t, t))  # Tensor
+reveal_type(np.mean(t, axis=0, keepdims=True))  # Tensor
+reveal_type(np.var(t))  # Tensor
+reveal_type(np.std(t, ddof=1))  # Tensor
+reveal_type(np.reshape(t, (2, 1)))  # Tensor
+reveal_type(np.transpose(t))  # Tensor
+reveal_type(np.expand_dims(t, 0))  # Tensor
+reveal_type(np.concatenate([t, t]))  # Tensor
+reveal_type(np.stack((t, t), axis=1))  # Tensor
+reveal_type(np.where(t > 0, t, 0.0))  # Tensor
+reveal_type(np.where(x > 0, 0.0, t))  # Tensor
+reveal_type(np.clip(t, 0, 1))  # Tensor
+reveal_type(np.cumsum(t))  # Tensor
+reveal_type(np.linalg.norm(t))  # Tensor
+reveal_type(np.fft.rfft(t))  # Tensor
+reveal_type(np.zeros_like(t))  # Array
+reveal_type(np.shape(t))  # tuple[int, ...]
+reveal_type(nn.relu(t))  # Tensor
+reveal_type(nn.softmax(t))  # Tensor
+reveal_type(nn.linear(x, t, t))  # Tensor
+reveal_type(nn.conv(x, t, t, padding="SAME"))  # Tensor
+reveal_type(nn.max_pool(nn.relu(t), 2))  # Tensor
+reveal_type(nn.softmax_cross_entropy(t, x).mean())  # Tensor
+nn.mse(t, x).backward()
+np.sum(t).backward()
+np.sum(t, axis="rows")  # error
 np.diff(x, n="once")  # error
 np.zeros("three")  # error
 """

@@ -40,8 +40,7 @@ def inexact(name: str, x: ArrayLike) -> Array:
     x = as_inexact(x)
     if x.dtype.char not in LAPACK_DTYPES:
         raise TypeError(
-            f"{name} computes in single and double precision, not in {x.dtype}: "
-            "x.astype('float32')"
+            f"{name} computes in single and double precision, not in {x.dtype}: x.astype('float32')"
         )
     return x
 

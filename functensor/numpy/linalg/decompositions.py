@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple, overload
 
-from ...primitives.core.annotations import ArrayLike
+from ...primitives.core.annotations import ArrayLike, of_array
 from ...primitives.core.annotations import operations as ops
 from ...primitives.core.array import Array
 from ...primitives.linalg import decompositions
@@ -95,6 +95,7 @@ def eigh(a: ArrayLike, UPLO: str = "L") -> EighResult:
     return EighResult(ops.real(values), vectors)
 
 
+@of_array
 def eigvalsh(a: ArrayLike, UPLO: str = "L") -> Array:
     """Returns the eigenvalues of Hermitian matrices.
 
@@ -141,6 +142,7 @@ def eig(a: ArrayLike) -> EigResult:
     return EigResult(*unpacked(ops.eig(a), eig_shapes(a.shape[-1])))
 
 
+@of_array
 def eigvals(a: ArrayLike) -> Array:
     """Returns the eigenvalues of square matrices.
 
@@ -230,6 +232,7 @@ def _hermitian_svd(a: ArrayLike, compute_uv: bool) -> Array | SVDResult:
     return SVDResult(u, sizes, adjoint(u * ops.expand_dims(signs, -2)))
 
 
+@of_array
 def svdvals(x: ArrayLike, /) -> Array:
     """Returns singular values.
 

@@ -7,7 +7,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ...backends.annotations import Axes, Axis
-from ...primitives.core.annotations import ArrayLike
+from ...primitives.core.annotations import ArrayLike, of_array
 from ...primitives.core.annotations import operations as ops
 from ...primitives.core.array import Array
 from ...primitives.core.shape_dtype import canonical_axes, canonical_axis, finfo
@@ -94,6 +94,7 @@ def _of_singular_values(x: Array, order: NormOrder) -> Array:
     return ops.index(values, (Ellipsis, 0 if order == 2 else -1))
 
 
+@of_array
 def norm(x: ArrayLike, ord: NormOrder = None, axis: Axis = None, keepdims: bool = False) -> Array:
     """Returns norms of vectors or of matrices.
 
@@ -138,6 +139,7 @@ def norm(x: ArrayLike, ord: NormOrder = None, axis: Axis = None, keepdims: bool 
     return _matrix_norm(x, ord, axes, keepdims)
 
 
+@of_array
 def vector_norm(
     x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, ord: NormOrder = 2
 ) -> Array:
@@ -163,6 +165,7 @@ def vector_norm(
     return _vector_norm(x, ord, canonical_axes(axis, len(x.shape)), keepdims)
 
 
+@of_array
 def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: NormOrder = "fro") -> Array:
     """Returns norms of a stack of matrices.
 
@@ -185,6 +188,7 @@ def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: NormOrder = "fr
     return _matrix_norm(as_matrices("matrix_norm", x), ord, (-2, -1), keepdims)
 
 
+@of_array
 def cond(x: ArrayLike, p: NormOrder = None) -> Array:
     """Returns condition numbers: how much a norm and that of the inverse make together.
 
@@ -223,6 +227,7 @@ def _refuse_empty(x: Array) -> None:
         raise MatrixShapeError(f"cond: matrices of shape {x.shape[-2:]} have no elements")
 
 
+@of_array
 def matrix_rank(
     A: ArrayLike,
     tol: ArrayLike | None = None,

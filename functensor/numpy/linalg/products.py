@@ -6,7 +6,7 @@ import operator
 from collections.abc import Sequence
 
 from ...backends.annotations import DTypeLike
-from ...primitives.core.annotations import ArrayLike
+from ...primitives.core.annotations import ArrayLike, of_array, of_arrays, of_sequence
 from ...primitives.core.annotations import operations as ops
 from ...primitives.core.array import Array
 from ...primitives.core.errors import ShapeError, message, misfit, refuse_out
@@ -32,6 +32,7 @@ __all__ = [
 ]
 
 
+@of_arrays
 def matmul(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Returns the matrix product, ``x1 @ x2``.
 
@@ -51,6 +52,7 @@ def matmul(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     return ops.matmul(*arrays_together((x1, x2), "matmul"))
 
 
+@of_arrays
 def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     """Returns the products of vectors along an axis, those of x1 conjugated.
 
@@ -71,6 +73,7 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     return ops.vecdot(x1, x2, axis=axis)
 
 
+@of_arrays
 def tensordot(
     x1: ArrayLike, x2: ArrayLike, /, *, axes: int | Sequence[int | Sequence[int]] = 2
 ) -> Array:
@@ -93,6 +96,7 @@ def tensordot(
     return ops.tensordot(x1, x2, axes)
 
 
+@of_arrays
 def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Returns the products of every element of one vector with every element of another.
 
@@ -121,6 +125,7 @@ def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     return ops.outer(x1, x2)
 
 
+@of_arrays
 def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     """Returns the cross products of vectors of three components.
 
@@ -148,6 +153,7 @@ def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     return cross_of_axes(x1, x2, axisa=axis, axisb=axis, axisc=axis)
 
 
+@of_array
 def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:
     """Returns the diagonals of a stack of matrices.
 
@@ -168,6 +174,7 @@ def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:
     return ops.diagonal(with_matrices("diagonal", x), offset, -2, -1)
 
 
+@of_array
 def trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Array:
     """Returns the sums of the diagonals of a stack of matrices.
 
@@ -189,6 +196,7 @@ def trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -
     return ops.trace(with_matrices("trace", x), offset, -2, -1, dtype)
 
 
+@of_array
 def matrix_transpose(x: ArrayLike, /) -> Array:
     """Returns a stack of matrices with rows and columns swapped.
 
@@ -209,6 +217,7 @@ def matrix_transpose(x: ArrayLike, /) -> Array:
     return out
 
 
+@of_array
 def matrix_power(a: ArrayLike, n: int) -> Array:
     """Returns square matrices to an integer power, by repeated squaring.
 
@@ -247,6 +256,7 @@ def matrix_power(a: ArrayLike, n: int) -> Array:
     return power
 
 
+@of_sequence
 def multi_dot(arrays: Sequence[ArrayLike], *, out: None = None) -> Array:
     """Returns the product of several matrices, in the order that costs least.
 

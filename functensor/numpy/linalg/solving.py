@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...backends.annotations import Shape
-from ...primitives.core.annotations import ArrayLike
+from ...primitives.core.annotations import ArrayLike, of_array, of_arrays
 from ...primitives.core.annotations import operations as ops
 from ...primitives.core.array import Array, Tracer
 from ...primitives.core.buffers import operands_together
@@ -46,6 +46,7 @@ class SlogdetResult(NamedTuple):
     logabsdet: Array
 
 
+@of_arrays
 def solve(a: ArrayLike, b: ArrayLike) -> Array:
     """Returns x with ``a @ x = b``.
 
@@ -70,6 +71,7 @@ def solve(a: ArrayLike, b: ArrayLike) -> Array:
     return ops.index(x, (Ellipsis, 0)) if vector else x
 
 
+@of_array
 def inv(a: ArrayLike) -> Array:
     """Returns the inverses of matrices.
 
@@ -98,6 +100,7 @@ def _pseudo_inverse(a: Array, limit: ArrayLike) -> Array:
     return out
 
 
+@of_array
 def pinv(
     a: ArrayLike,
     rcond: ArrayLike | None = None,
@@ -186,6 +189,7 @@ def lstsq(
     return ops.index(x, (Ellipsis, 0)) if vector else x, residuals, rank, values
 
 
+@of_array
 def det(a: ArrayLike) -> Array:
     """Returns the determinants of matrices.
 
@@ -229,6 +233,7 @@ def slogdet(a: ArrayLike) -> SlogdetResult:
     return SlogdetResult(sign, ops.real(logarithm))
 
 
+@of_array
 def cholesky(a: ArrayLike, /, *, upper: bool = False) -> Array:
     """Returns the Cholesky factors of positive definite matrices.
 
@@ -254,6 +259,7 @@ def cholesky(a: ArrayLike, /, *, upper: bool = False) -> Array:
     return out
 
 
+@of_array
 def expm(A: ArrayLike) -> Array:
     """Returns the exponentials of matrices; NumPy has no such function, SciPy has it in ``linalg``.
 
@@ -277,6 +283,7 @@ def expm(A: ArrayLike) -> Array:
     return out
 
 
+@of_array
 def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
     """Returns the inverse of an array for ``tensordot`` over ``ind`` axes.
 
@@ -317,6 +324,7 @@ def _as_square(name: str, a: Array, rows: Shape, columns: Shape) -> Array:
     return ops.reshape(a, (prod(rows), prod(columns)))
 
 
+@of_arrays
 def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -> Array:
     """Returns x with ``tensordot(a, x, x.ndim) = b``.
 

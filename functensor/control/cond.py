@@ -127,8 +127,9 @@ def switch(index: ArrayLike, branches: Sequence[Callable[..., R]], *operands: An
     index = public(index)
     names = [f"branches[{i}]" for i in range(len(branches))]
     if len(branches) == 1:
-        return _public_tree(branches[0](*operands))
-    chosen: R = _chosen_branch("switch", index, branches, names, operands)
+        chosen: R = _public_tree(branches[0](*operands))
+        return chosen
+    chosen = _chosen_branch("switch", index, branches, names, operands)
     return chosen
 
 

@@ -96,7 +96,7 @@ def cube(x: float) -> float:
     return x**3
 
 
-def norm(x: numpy.ndarray[Any, Any], scale: float = 1.0) -> Array:
+def norm(x: numpy.ndarray[Any, numpy.dtype[numpy.float64]], scale: float = 1.0) -> Array:
     return np.sum(x * x) * scale
 
 

@@ -15,19 +15,9 @@ from ..primitives.core.errors import describe
 from ..primitives.core.shape_dtype import canonical_axis
 
 __all__ = [
-    "celu",
-    "glu",
-    "hard_sigmoid",
-    "hard_swish",
-    "hard_tanh",
-    "leaky_relu",
-    "log_sigmoid",
-    "mish",
-    "one_hot",
-    "relu6",
-    "selu",
-    "soft_sign",
-]
+    "celu", "glu", "hard_sigmoid", "hard_swish", "hard_tanh", "leaky_relu", "log_sigmoid", "mish",
+    "one_hot", "relu6", "selu", "soft_sign",
+]  # fmt: skip
 
 # The fixed point at which activations keep mean 0 and variance 1.
 SELU_ALPHA = 1.6732632423543772

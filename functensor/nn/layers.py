@@ -23,15 +23,8 @@ from ..primitives.random.dropout import dropout as drop
 from ..random.keys import RandomKey, checked_key
 
 __all__ = [
-    "batch_norm",
-    "conv",
-    "dropout",
-    "embedding",
-    "group_norm",
-    "layer_norm",
-    "linear",
-    "rms_norm",
-]
+    "batch_norm", "conv", "dropout", "embedding", "group_norm", "layer_norm", "linear", "rms_norm",
+]  # fmt: skip
 
 # The activations that add a bias in the same pass.
 FUSED: dict[Any, Callable[..., Array]] = {

@@ -12,18 +12,9 @@ from ..primitives.core.shape_dtype import INEXACT, REAL, canonical_axis
 from ..primitives.nn.cross_entropy import cross_entropy
 
 __all__ = [
-    "absolute_error",
-    "binary_cross_entropy_with_logits",
-    "cosine_similarity",
-    "hinge",
-    "huber",
-    "kl_divergence",
-    "l1",
-    "mae",
-    "mse",
-    "softmax_cross_entropy",
-    "squared_error",
-]
+    "absolute_error", "binary_cross_entropy_with_logits", "cosine_similarity", "hinge", "huber",
+    "kl_divergence", "l1", "mae", "mse", "softmax_cross_entropy", "squared_error",
+]  # fmt: skip
 
 
 def _paired(name: str, predictions: ArrayLike, targets: ArrayLike) -> tuple[Array, Array]:

@@ -17,17 +17,9 @@ from .arguments import arrays_together, as_inexact
 from .creation import asarray
 
 __all__ = [
-    "allclose",
-    "array_equal",
-    "array_equiv",
-    "isclose",
-    "iscomplex",
-    "isneginf",
-    "isposinf",
-    "isreal",
-    "nan_to_num",
-    "select",
-]
+    "allclose", "array_equal", "array_equiv", "isclose", "iscomplex", "isneginf", "isposinf",
+    "isreal", "nan_to_num", "select",
+]  # fmt: skip
 
 
 @ops.add_function

@@ -32,30 +32,11 @@ from .sorting import compress
 from .zeros_ones import zeros_like
 
 __all__ = [
-    "asanyarray",
-    "asarray_chkfinite",
-    "ascontiguousarray",
-    "asfortranarray",
-    "bitwise_count",
-    "divmod",
-    "frexp",
-    "frombuffer",
-    "fromiter",
-    "fromstring",
-    "gcd",
-    "lcm",
-    "ldexp",
-    "modf",
-    "packbits",
-    "real_if_close",
-    "require",
-    "resize",
-    "rollaxis",
-    "row_stack",
-    "spacing",
-    "trim_zeros",
-    "unpackbits",
-]
+    "asanyarray", "asarray_chkfinite", "ascontiguousarray", "asfortranarray", "bitwise_count",
+    "divmod", "frexp", "frombuffer", "fromiter", "fromstring", "gcd", "lcm", "ldexp", "modf",
+    "packbits", "real_if_close", "require", "resize", "rollaxis", "row_stack", "spacing",
+    "trim_zeros", "unpackbits",
+]  # fmt: skip
 
 
 # -- arrays out of arrays

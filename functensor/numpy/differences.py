@@ -21,15 +21,9 @@ from .searching import searchsorted
 from .zeros_ones import full_like
 
 __all__ = [
-    "cross",
-    "cumulative_prod",
-    "cumulative_sum",
-    "diff",
-    "ediff1d",
-    "insert",
-    "interp",
+    "cross", "cumulative_prod", "cumulative_sum", "diff", "ediff1d", "insert", "interp",
     "trapezoid",
-]
+]  # fmt: skip
 
 
 @ops.add_function

@@ -24,18 +24,9 @@ from .ranges import arange, linspace
 from .reshaping import meshgrid
 
 __all__ = [
-    "c_",
-    "choose",
-    "index_exp",
-    "mgrid",
-    "ndenumerate",
-    "ndindex",
-    "ogrid",
-    "r_",
-    "ravel_multi_index",
-    "s_",
-    "unravel_index",
-]
+    "c_", "choose", "index_exp", "mgrid", "ndenumerate", "ndindex", "ogrid", "r_",
+    "ravel_multi_index", "s_", "unravel_index",
+]  # fmt: skip
 
 
 def _range(item: slice, device: str | None = None) -> Array:

@@ -25,17 +25,9 @@ from .reshaping import diag_indices, tril_indices, triu_indices
 from .searching import nonzero
 
 __all__ = [
-    "block",
-    "corrcoef",
-    "cov",
-    "diag_indices_from",
-    "fill_diagonal",
-    "mask_indices",
-    "matvec",
-    "tril_indices_from",
-    "triu_indices_from",
-    "vecmat",
-]
+    "block", "corrcoef", "cov", "diag_indices_from", "fill_diagonal", "mask_indices", "matvec",
+    "tril_indices_from", "triu_indices_from", "vecmat",
+]  # fmt: skip
 
 
 # -- put together

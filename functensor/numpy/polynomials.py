@@ -26,17 +26,9 @@ from .known_values import are_values_known, is_computed, value_of
 from .zeros_ones import eye, ones_like, zeros_like
 
 __all__ = [
-    "poly",
-    "polyadd",
-    "polyder",
-    "polydiv",
-    "polyfit",
-    "polyint",
-    "polymul",
-    "polysub",
-    "roots",
+    "poly", "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul", "polysub", "roots",
     "vander",
-]
+]  # fmt: skip
 
 
 def _as_coefficients(name: str, p: ArrayLike) -> Array:

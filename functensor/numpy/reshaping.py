@@ -24,27 +24,10 @@ from .known_values import are_values_known, value_of
 from .sorting import compress
 
 __all__ = [
-    "append",
-    "broadcast_shapes",
-    "column_stack",
-    "delete",
-    "diag_indices",
-    "diagflat",
-    "dsplit",
-    "dstack",
-    "fliplr",
-    "flipud",
-    "hsplit",
-    "indices",
-    "ix_",
-    "matrix_transpose",
-    "meshgrid",
-    "rot90",
-    "tril_indices",
-    "triu_indices",
-    "unstack",
-    "vsplit",
-]
+    "append", "broadcast_shapes", "column_stack", "delete", "diag_indices", "diagflat", "dsplit",
+    "dstack", "fliplr", "flipud", "hsplit", "indices", "ix_", "matrix_transpose", "meshgrid",
+    "rot90", "tril_indices", "triu_indices", "unstack", "vsplit",
+]  # fmt: skip
 
 
 # -- joined and taken apart

@@ -19,18 +19,9 @@ from ..primitives.shape.reshape_transpose import as_shape
 from .creation import asarray, made_on_device, numbers_of
 
 __all__ = [
-    "empty",
-    "empty_like",
-    "eye",
-    "full",
-    "full_like",
-    "identity",
-    "ones",
-    "ones_like",
-    "tri",
-    "zeros",
-    "zeros_like",
-]
+    "empty", "empty_like", "eye", "full", "full_like", "identity", "ones", "ones_like", "tri",
+    "zeros", "zeros_like",
+]  # fmt: skip
 
 
 def zeros(

@@ -31,25 +31,9 @@ from .optimizer import Optimizer
 from .stateful import SGD, Adagrad, Adam, AdamW, Lion, MomentumSGD, StatefulOptimizer
 
 __all__ = [
-    "SGD",
-    "Adagrad",
-    "AdagradState",
-    "Adam",
-    "AdamState",
-    "AdamW",
-    "Lion",
-    "LionState",
-    "MomentumSGD",
-    "MomentumState",
-    "Optimizer",
-    "SgdState",
-    "StatefulOptimizer",
-    "adagrad",
-    "adam",
-    "adamw",
-    "lion",
-    "momentum",
-    "sgd",
-]
+    "SGD", "Adagrad", "AdagradState", "Adam", "AdamState", "AdamW", "Lion", "LionState",
+    "MomentumSGD", "MomentumState", "Optimizer", "SgdState", "StatefulOptimizer", "adagrad", "adam",
+    "adamw", "lion", "momentum", "sgd",
+]  # fmt: skip
 
 publish(globals())

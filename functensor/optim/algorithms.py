@@ -13,18 +13,9 @@ from ..primitives.core.shape_dtype import finfo, shape_dtype
 from .optimizer import Arithmetic, Optimizer, Rate, Scalar, elementwise, rate_at
 
 __all__ = [
-    "AdagradState",
-    "AdamState",
-    "LionState",
-    "MomentumState",
-    "SgdState",
-    "adagrad",
-    "adam",
-    "adamw",
-    "lion",
-    "momentum",
-    "sgd",
-]
+    "AdagradState", "AdamState", "LionState", "MomentumState", "SgdState", "adagrad", "adam",
+    "adamw", "lion", "momentum", "sgd",
+]  # fmt: skip
 
 
 Scalars: TypeAlias = Sequence[Scalar]

@@ -15,14 +15,9 @@ from ..arguments import as_inexact
 from ..creation import asarray
 
 __all__ = [
-    "MatrixShapeError",
-    "as_matrices",
-    "in_common_dtype",
-    "inexact",
-    "mirrored",
-    "right_hand_side",
+    "MatrixShapeError", "as_matrices", "in_common_dtype", "inexact", "mirrored", "right_hand_side",
     "with_matrices",
-]
+]  # fmt: skip
 
 LAPACK_DTYPES = "fdFD"
 

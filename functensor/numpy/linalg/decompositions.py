@@ -20,18 +20,9 @@ from ...primitives.linalg.stacks import adjoint, unpacked
 from .arguments import as_matrices, mirrored
 
 __all__ = [
-    "EigResult",
-    "EighResult",
-    "QRResult",
-    "SVDResult",
-    "eig",
-    "eigh",
-    "eigvals",
-    "eigvalsh",
-    "qr",
-    "svd",
-    "svdvals",
-]
+    "EigResult", "EighResult", "QRResult", "SVDResult", "eig", "eigh", "eigvals", "eigvalsh", "qr",
+    "svd", "svdvals",
+]  # fmt: skip
 
 
 class EigResult(NamedTuple):

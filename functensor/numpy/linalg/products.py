@@ -19,17 +19,9 @@ from ..zeros_ones import eye
 from .arguments import as_matrices, with_matrices
 
 __all__ = [
-    "cross",
-    "diagonal",
-    "matmul",
-    "matrix_power",
-    "matrix_transpose",
-    "multi_dot",
-    "outer",
-    "tensordot",
-    "trace",
-    "vecdot",
-]
+    "cross", "diagonal", "matmul", "matrix_power", "matrix_transpose", "multi_dot", "outer",
+    "tensordot", "trace", "vecdot",
+]  # fmt: skip
 
 
 @of_arrays

@@ -23,18 +23,9 @@ from ..zeros_ones import zeros_like
 from .arguments import as_matrices, inexact, mirrored, right_hand_side
 
 __all__ = [
-    "SlogdetResult",
-    "cholesky",
-    "det",
-    "expm",
-    "inv",
-    "lstsq",
-    "pinv",
-    "slogdet",
-    "solve",
-    "tensorinv",
-    "tensorsolve",
-]
+    "SlogdetResult", "cholesky", "det", "expm", "inv", "lstsq", "pinv", "slogdet", "solve",
+    "tensorinv", "tensorsolve",
+]  # fmt: skip
 
 NOT_GIVEN: Any = object()
 

@@ -19,6 +19,8 @@ __all__ = [
 
 
 Scalars: TypeAlias = Sequence[Scalar]
+# What an optimizer keeps for one parameter; rules return the new parameter in front of it.
+Slots: TypeAlias = Sequence[Value]
 # Memory for the new parameter and slots; None where a rule makes new arrays.
 ResultPlaces: TypeAlias = Sequence[Any]
 
@@ -86,20 +88,15 @@ def sgd(lr: Rate) -> Optimizer[SgdState]:
     >>> x
     Array([2.5], dtype=float64, device='cpu')
     """
-    _check_in_range("sgd: lr", lr)
+    _check_ranges("sgd", lr=lr)
 
     def coefficients(step: Scalar) -> Scalars:
         return (rate_at(lr, step),)
 
     def rule(
-        xp: Arithmetic,
-        p: Value,
-        g: Value,
-        slots: Sequence[Value],
-        coefficients: Scalars,
-        out: ResultPlaces,
-    ) -> Sequence[Value]:
-        (rate,) = coefficients
+        xp: Arithmetic, p: Value, g: Value, slots: Slots, numbers: Scalars, out: ResultPlaces
+    ) -> Slots:
+        (rate,) = numbers
         return (xp.subtract(p, xp.multiply(g, rate, out[0]), out[0]),)
 
     return elementwise("sgd", SgdState, (), coefficients, rule)
@@ -131,21 +128,16 @@ def momentum(lr: Rate, momentum: Scalar = 0.9, nesterov: bool = False) -> Optimi
     >>> opt.update(x, state, np.array([2.0]))[0]
     Array([1.5], dtype=float64, device='cpu')
     """
-    _check_in_range("momentum: lr", lr)
-    _check_in_range("momentum: momentum", momentum, 1)
+    _check_ranges("momentum", lr=lr)
+    _check_ranges("momentum", below=1, momentum=momentum)
 
     def coefficients(step: Scalar) -> Scalars:
         return rate_at(lr, step), momentum
 
     def rule(
-        xp: Arithmetic,
-        p: Value,
-        g: Value,
-        slots: Sequence[Value],
-        coefficients: Scalars,
-        out: ResultPlaces,
-    ) -> Sequence[Value]:
-        rate, kept = coefficients
+        xp: Arithmetic, p: Value, g: Value, slots: Slots, numbers: Scalars, out: ResultPlaces
+    ) -> Slots:
+        rate, kept = numbers
         v = xp.add(xp.multiply(slots[0], kept, out[1]), g, out[1])
         direction = xp.add(xp.multiply(v, kept, out[0]), g, out[0]) if nesterov else v
         return xp.subtract(p, xp.multiply(direction, rate, out[0]), out[0]), v
@@ -183,10 +175,8 @@ def adam(
     >>> np.round(np.concatenate(params), 6)
     Array([0.9, 0.9], dtype=float64, device='cpu')
     """
-    _check_in_range("adam: lr", lr)
-    _check_in_range("adam: b1", b1, 1)
-    _check_in_range("adam: b2", b2, 1)
-    _check_in_range("adam: eps", eps)
+    _check_ranges("adam", lr=lr, eps=eps)
+    _check_ranges("adam", below=1, b1=b1, b2=b2)
 
     def coefficients(step: Scalar) -> Scalars:
         return _adam_numbers(rate_at(lr, step), step + 1, b1, b2, eps)
@@ -203,10 +193,7 @@ def adamw(
     divided by the gradient's scale.
 
     Args:
-        lr: the learning rate: a number, or a function of how many updates were made before.
-        b1: the decay of the mean of gradients, from 0 up to 1.
-        b2: the decay of the mean of their squares, from 0 up to 1.
-        eps: what keeps the denominator from zero.
+        lr, b1, b2, eps: as for `adam`.
         weight_decay: how fast weights decay, for each unit of the learning rate.
 
     Returns:
@@ -223,25 +210,17 @@ def adamw(
     >>> np.round(opt.update(x, opt.init(x), np.array([0.5, 0.0]))[0], 6)
     Array([ 0.85, -1.9 ], dtype=float64, device='cpu')
     """
-    _check_in_range("adamw: lr", lr)
-    _check_in_range("adamw: b1", b1, 1)
-    _check_in_range("adamw: b2", b2, 1)
-    _check_in_range("adamw: eps", eps)
-    _check_in_range("adamw: weight_decay", weight_decay)
+    _check_ranges("adamw", lr=lr, eps=eps, weight_decay=weight_decay)
+    _check_ranges("adamw", below=1, b1=b1, b2=b2)
 
     def coefficients(step: Scalar) -> Scalars:
         rate = rate_at(lr, step)
         return *_adam_numbers(rate, step + 1, b1, b2, eps), 1 - rate * weight_decay
 
     def rule(
-        xp: Arithmetic,
-        p: Value,
-        g: Value,
-        slots: Sequence[Value],
-        coefficients: Scalars,
-        out: ResultPlaces,
-    ) -> Sequence[Value]:
-        *rest, kept = coefficients
+        xp: Arithmetic, p: Value, g: Value, slots: Slots, numbers: Scalars, out: ResultPlaces
+    ) -> Slots:
+        *rest, kept = numbers
         step, m, v = _adam_step(xp, g, slots, rest, out)
         # The step is in the parameter's place; the product needs one of its own.
         return xp.subtract(xp.multiply(p, kept, None), step, out[0]), m, v
@@ -257,10 +236,10 @@ def _adam_numbers(rate: Scalar, t: Scalar, b1: Scalar, b2: Scalar, eps: Scalar) 
 
 
 def _adam_step(
-    xp: Arithmetic, g: Value, slots: Sequence[Value], coefficients: Scalars, out: ResultPlaces
-) -> Sequence[Value]:
+    xp: Arithmetic, g: Value, slots: Slots, numbers: Scalars, out: ResultPlaces
+) -> Slots:
     """Returns what Adam subtracts from a parameter, and the new means."""
-    rate, floor, b1, b2, b1_rest, b2_rest = coefficients
+    rate, floor, b1, b2, b1_rest, b2_rest = numbers
     new_p, new_m, new_v = out
     fresh = xp.multiply(g, b1_rest, new_p)
     m = xp.add(xp.multiply(slots[0], b1, new_m), fresh, new_m)
@@ -271,14 +250,9 @@ def _adam_step(
 
 
 def _adam_rule(
-    xp: Arithmetic,
-    p: Value,
-    g: Value,
-    slots: Sequence[Value],
-    coefficients: Scalars,
-    out: ResultPlaces,
-) -> Sequence[Value]:
-    step, m, v = _adam_step(xp, g, slots, coefficients, out)
+    xp: Arithmetic, p: Value, g: Value, slots: Slots, numbers: Scalars, out: ResultPlaces
+) -> Slots:
+    step, m, v = _adam_step(xp, g, slots, numbers, out)
     return xp.subtract(p, step, out[0]), m, v
 
 
@@ -310,24 +284,17 @@ def lion(
     >>> np.round(opt.update(x, opt.init(x), np.array([5.0, -0.001, 0.0]))[0], 6)
     Array([0.9, 1.1, 1. ], dtype=float64, device='cpu')
     """
-    _check_in_range("lion: lr", lr)
-    _check_in_range("lion: b1", b1, 1)
-    _check_in_range("lion: b2", b2, 1)
-    _check_in_range("lion: weight_decay", weight_decay)
+    _check_ranges("lion", lr=lr, weight_decay=weight_decay)
+    _check_ranges("lion", below=1, b1=b1, b2=b2)
 
     def coefficients(step: Scalar) -> Scalars:
         rate = rate_at(lr, step)
         return rate, b1, b2, 1 - b1, 1 - b2, 1 - rate * weight_decay
 
     def rule(
-        xp: Arithmetic,
-        p: Value,
-        g: Value,
-        slots: Sequence[Value],
-        coefficients: Scalars,
-        out: ResultPlaces,
-    ) -> Sequence[Value]:
-        rate, b1, b2, b1_rest, b2_rest, kept = coefficients
+        xp: Arithmetic, p: Value, g: Value, slots: Slots, numbers: Scalars, out: ResultPlaces
+    ) -> Slots:
+        rate, b1, b2, b1_rest, b2_rest, kept = numbers
         new_p, new_m = out
         fresh = xp.multiply(g, b1_rest, new_p)
         blend = xp.add(xp.multiply(slots[0], b1, new_m), fresh, new_m)
@@ -367,9 +334,7 @@ def adagrad(
     >>> np.round(x, 6), state.total
     (Array([-0.8], dtype=float64, device='cpu'), Array([25.], dtype=float64, device='cpu'))
     """
-    _check_in_range("adagrad: lr", lr)
-    _check_in_range("adagrad: initial_accumulator_value", initial_accumulator_value)
-    _check_in_range("adagrad: eps", eps)
+    _check_ranges("adagrad", lr=lr, initial_accumulator_value=initial_accumulator_value, eps=eps)
 
     def start(p: Value) -> Value:
         return full_like(p, initial_accumulator_value, _real_dtype(p))
@@ -378,14 +343,9 @@ def adagrad(
         return rate_at(lr, step), eps
 
     def rule(
-        xp: Arithmetic,
-        p: Value,
-        g: Value,
-        slots: Sequence[Value],
-        coefficients: Scalars,
-        out: ResultPlaces,
-    ) -> Sequence[Value]:
-        rate, floor = coefficients
+        xp: Arithmetic, p: Value, g: Value, slots: Slots, numbers: Scalars, out: ResultPlaces
+    ) -> Slots:
+        rate, floor = numbers
         a = xp.add(slots[0], xp.square_abs(g, out[0]), out[1])
         ratio = xp.divide(g, xp.add(xp.sqrt(a, out[0]), floor, out[0]), out[0])
         return xp.subtract(p, xp.multiply(ratio, rate, out[0]), out[0]), a
@@ -409,8 +369,9 @@ def _real_dtype(p: Value) -> DType:
     return finfo(dtype).dtype if dtype.kind == "c" else dtype
 
 
-def _check_in_range(name: str, value: Rate, below: float = float("inf")) -> None:
-    """Checks a number that is given as one of Python's."""
-    if isinstance(value, int | float) and not 0 <= value < below:
-        limit = "" if below == float("inf") else f" and below {below}"
-        raise ValueError(f"{name} is {value}: it must not be negative{limit}")
+def _check_ranges(name: str, *, below: float = float("inf"), **values: Rate) -> None:
+    """Checks the arguments of an optimizer that are given as Python's numbers."""
+    for argument, value in values.items():
+        if isinstance(value, int | float) and not 0 <= value < below:
+            limit = "" if below == float("inf") else f" and below {below}"
+            raise ValueError(f"{name}: {argument} is {value}: it must not be negative{limit}")

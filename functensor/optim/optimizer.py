@@ -225,7 +225,7 @@ def elementwise(
         starts: ``start(parameter)`` returns what a tree of the state holds for it at first.
         coefficients: ``coefficients(step)`` returns the numbers that the rule needs; ``step`` is
             how many updates were made before.
-        rule: ``rule(xp, p, g, slots, coefficients, out)`` returns the new parameter and slots.
+        rule: ``rule(xp, p, g, slots, numbers, out)`` returns the new parameter and slots.
             ``xp`` computes, each function writing into its last argument if it can; ``out`` has a
             place for the new parameter, scratch until then, and one for each slot.
         kernel: the rule's name among a backend's updates, where it is not the algorithm's.

@@ -201,12 +201,8 @@ def nanmax(
     """Returns the maximum over axes of those elements that are not NaN.
 
     Args:
-        a: an array.
-        axis: over which axes: None for all, an integer or a tuple.
-        out: None; arrays are immutable.
-        keepdims: whether the axes stay, with length 1.
+        a, axis, out, keepdims, where: as for `nansum`.
         initial: the least value of the result.
-        where: booleans that broadcast against a: which elements count; all by default.
 
     Returns:
         An array without the axes; NaN where all elements are. Equal ones share the derivative.
@@ -326,12 +322,8 @@ def nanmean(
     """Returns the mean over axes of those elements that are not NaN.
 
     Args:
-        a: an array.
-        axis: over which axes: None for all, an integer or a tuple.
+        a, axis, out, keepdims, where: as for `nansum`.
         dtype: in which dtype to compute; None for a's own (integers: ``float64``).
-        out: None; arrays are immutable.
-        keepdims: whether the axes stay, with length 1.
-        where: booleans that broadcast against a: which elements count; all by default.
 
     Returns:
         An array without the axes; NaN where there is no number.

@@ -13,7 +13,7 @@ __all__ = ["Unlike", "likeness"]
 CONSTANTS = frozenset(
     {type(None), bool, int, float, complex, str, bytes, type(Ellipsis), range, slice}
 )
-# How many constants a list may have that is kept alive for its identity.
+# The most constants of a list that is kept alive for its identity.
 MOST_CONSTANTS_OF_LIST = 256
 
 

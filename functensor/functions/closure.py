@@ -143,7 +143,7 @@ def close(fun: Callable[..., Any], *args: Any) -> tuple[Callable[..., Any], list
     if base is RAW:
         return lambda constants, *args: fun(*args), []
     finder = ClosureTrace(base, fun, {})
-    # Hooks are to see what the function computes, not that it was looked into.
+    # Hooks see the computation, not this first look.
     with under(base):
         finder.call(fun, args)
     met = finder.closed_over.met

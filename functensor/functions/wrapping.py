@@ -49,8 +49,8 @@ def pickled(
     """Returns what ``__reduce__`` does for a transformed function: its name, or how it was made."""
     module = sys.modules.get(function.__module__)
     name: str = getattr(function, "__qualname__", "")
-    # What has taken the place of the function that it was made of, as a decorator, has its name;
-    # no module knows the name of what was made within a function.
+    # A decorator puts the result in the place of the function, whose name it then has. No module
+    # knows the name of a function that was made within another.
     with suppress(AttributeError):
         if attrgetter(name)(module) is function:
             return name
@@ -83,7 +83,7 @@ def transformed(
     >>> again(2.0), again.__name__
     (-2.0, 'sqrt')
     """
-    # What makes several transformations is told the name of each.
+    # A function that makes several transformations gets the name of each.
     name = args[0] if args and type(args[0]) is str else make.__name__
     check_function(name, fun)
     out = Transformed(guarded(call, f"{name}({function_name(fun)})"))

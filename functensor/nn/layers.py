@@ -390,6 +390,6 @@ def dropout(key: RandomKey, x: ArrayLike, rate: Array | float, *, training: bool
     elif rate == 0:
         return x
     else:
-        # Nothing but the key is kept for the derivative.
+        # The derivative keeps the key alone.
         return drop.bind((x, checked_key(key)), {"rate": float(rate)})
     return ops.where(kept, ops.divide(x, share), 0)

@@ -1,4 +1,4 @@
-"""Losses. Those that are called a mean are scalars; all others come for each example."""
+"""Losses: ``mse`` and ``mae`` are scalars, all others have a value for each example."""
 
 from __future__ import annotations
 

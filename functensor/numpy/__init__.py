@@ -98,7 +98,7 @@ __all__ += correlation.__all__
 __all__ += statistics.__all__
 __all__ += window_functions.__all__
 
-# Functions that are ufuncs in NumPy, and no primitives here, tell of themselves as those do.
+# These functions are ufuncs in NumPy, and no primitives here. They have the attributes of both.
 for _name in ("divmod", "fabs", "float_power", "frexp", "matvec", "modf", "vecdot", "vecmat"):
     for _fact in _FACTS:
         setattr(globals()[_name], _fact, getattr(getattr(_numpy, _name, None), _fact, None))

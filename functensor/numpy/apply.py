@@ -1,6 +1,6 @@
 """Functions of slices, of elements and of indices, applied to whole arrays at once.
 
-What NumPy does in a loop is done by vmap here: functions are called once, with traced values.
+NumPy loops; here vmap calls each function once, with traced values.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def _only_where(x: Array, condition: Array) -> Array:
     """Returns an array with all elements replaced for which a condition does not hold."""
     if not x.size:
         return x
-    # By one for which it does; if there is none by 1, which most functions take.
+    # The substitute fulfils the condition; without one it is 1, which most functions take.
     place = ops.argmax(ops.reshape(condition, -1))
     other = ops.take(ops.reshape(ops.stop_gradient(x), -1), place)
     return ops.where(condition, x, ops.where(ops.any(condition), other, 1))

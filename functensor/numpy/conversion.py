@@ -344,7 +344,7 @@ def divmod(
     return ops.floor_divide(x1, x2), ops.remainder(x1, x2)
 
 
-# Of the methods of NumPy's ufuncs it has one, as there: the others are for single results.
+# NumPy's divmod has this method of ufuncs alone: the others are for single results.
 setattr(divmod, "outer", method_of(divmod, "divmod", "outer"))  # noqa: B010 - mypy knows no attribute
 
 

@@ -47,7 +47,7 @@ def _pair_of_sequences(
 
 
 def _convolved(a: Array, v: Array, mode: str, offset: int) -> Array:
-    """Convolves; what is as long as the longer one begins so far into the whole."""
+    """Convolves; ``offset`` says where a result of the longer one's length begins in the whole."""
     long, short = (v, a) if a.shape[0] < v.shape[0] else (a, v)
     if mode == "valid":
         return ops.correlate_valid(long, ops.flip(short, 0))
@@ -125,7 +125,7 @@ def _weighted_slices(f: Array, axis: int, start: int, weights: tuple[float | Arr
 def _evenly_spaced_gradient(f: Array, h: float | Array, axis: int, order: int) -> Array:
     n = f.shape[axis]
     apart = ops.subtract(_slices_along(f, axis, 2, None), _slices_along(f, axis, None, n - 2))
-    # Of Python's numbers by Python: they stay weak.
+    # Python divides Python's numbers: they stay weak.
     inner = ops.divide(apart, 2.0 * h)
     first: tuple[float, ...] = (-1.0, 1.0)
     last: tuple[float, ...] = (-1.0, 1.0)
@@ -269,7 +269,7 @@ def unwrap(
     else:
         half, ambiguous = period / 2, True
     wrapped = ops.subtract(ops.remainder(ops.add(steps, half), period), half)
-    # Of two equal ways around, the one that the angle took.
+    # Both ways around are equal here: the angle keeps its own.
     up = ops.logical_and(ops.equal(wrapped, -half), ops.greater(steps, 0))
     wrapped = ops.where(ops.logical_and(up, ambiguous), half, wrapped)
     limit = period / 2 if discont is None else discont

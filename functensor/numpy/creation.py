@@ -143,7 +143,7 @@ def asarray(
                 if a.owner.standing:
                     return ops.index(a, ...)
                 known = without_weakness(a)
-                # Of what came of tensors it matters which variables see the same value.
+                # Functions of tensors are told apart by the variables that see the same value.
                 return known if slot.aliases is None else twin(known)
             # Only the memory that an array shares with a plain array can change.
             out: Array = wrap(a._data.copy())
@@ -201,7 +201,7 @@ def made_later(
         known: its type.
         device: where it is; None for the default device.
     """
-    # It stands on what stands on this module.
+    # That module imports this one.
     out: Array = import_module("functensor.custom.creation").created(name, make, known, device)
     return out
 
@@ -286,7 +286,7 @@ def _stack_of_values(leaves: Sequence[Any]) -> Array:
     varying = [i for i, x in enumerate(leaves) if isinstance(x, Tracer)]
     if 2 * len(varying) > len(leaves):
         return ops.stack(leaves)
-    # Among many constants, what is traced is put in its places: the rest costs no rules.
+    # A few traced values are put among many constants, which then cost no rules.
     if not varying:
         return wrap(stacked_buffers([to_buffer(x) for x in leaves]))
     joined = ops.stack([leaves[i] for i in varying])

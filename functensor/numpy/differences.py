@@ -132,8 +132,8 @@ def insert(
 def _order_with(before: Array, length: int, count: int) -> Array:
     """Returns in which order slices come, those put before indices being behind the others."""
     before = ops.reshape(before, -1)
-    # Looked up, so that there is an error out of bounds. Before -1 is before the last slice, which
-    # is one further from the end of what has a place behind it as well.
+    # The table raises errors out of bounds. Its last entry is the place behind the last slice, so
+    # that negative indices move by one.
     table = beside(before, np.arange(length + 1))
     before = ops.take(table, ops.where(ops.less(before, 0), ops.subtract(before, 1), before))
     # Slices that go to one place keep their order, in front of the one that is there.
@@ -189,7 +189,7 @@ def trapezoid(
         if len(x.shape) == 1:
             dx = ops.reshape(diff(x), (-1,) + (1,) * (len(y.shape) - axis - 1))
         else:
-            # Counted from the end where it is given so: x may have fewer axes.
+            # A negative axis stays negative: x may have fewer axes.
             dx = diff(x, axis=given)
     before = (slice(None),) * axis
     later = ops.index(y, (*before, slice(1, None)))
@@ -323,7 +323,7 @@ def _cumulative(
         axis = 0
     axis = canonical_axis(axis, len(x.shape))
     x = x if dtype is None else ops.astype(x, dtype)
-    # Named again, since small integers are added up in large ones.
+    # The function gets the dtype too, since it adds up small integers in large ones.
     out: Array = getattr(ops, name)(x, axis, dtype)
     if not include_initial:
         return out

@@ -65,7 +65,7 @@ def sinc(x: ArrayLike) -> Array:
     """
     x = as_inexact(x)
     angle = ops.multiply(x, pi)
-    # Near zero a series, so that derivatives of any order are those of the function.
+    # A series near zero, so that derivatives of any order are those of the function.
     small = ops.less(ops.abs(angle), 0.01)
     squared = ops.square(ops.where(small, angle, 0))
     series = 1 - squared / 6 * (1 - squared / 20 * (1 - squared / 42))
@@ -93,7 +93,7 @@ def float_power(
     kind = result_type(x.dtype, y.dtype, np.float64)
     x, y = ops.astype(x, kind), ops.astype(y, kind)
     if not y.shape and kind.kind == "f":
-        # Of a single exponent 0.5 `power` takes the root, which is another at -0 and -infinity.
+        # `power` takes the root for the single exponent 0.5, which differs at -0 and -infinity.
         edge = ops.logical_or(ops.equal(x, 0), ops.equal(x, -np.inf))
         x = ops.where(ops.logical_and(edge, ops.equal(y, 0.5)), ops.abs(x), x)
     return ops.power(x, y)

@@ -26,7 +26,7 @@ from .searching import searchsorted
 
 __all__ = ["histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
 
-# How many bins, their bounds, or the name of a rule of NumPy's.
+# The number of bins, their bounds, or the name of a rule of NumPy's.
 Bins: TypeAlias = ArrayLike | str
 # The ends of all bins.
 Limits: TypeAlias = tuple[ArrayLike, ArrayLike]

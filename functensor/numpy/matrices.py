@@ -170,7 +170,7 @@ def _warn_if_dropped(name: str, fix: str) -> None:
         warnings.warn(message(what, fix=fix, number=3), UnusedUpdateWarning, stacklevel=4)
 
 
-# Not for NumPy's own function: called by that name, it would have changed the array in place.
+# The registry lacks it: NumPy's function of that name changes its array in place.
 def fill_diagonal(
     a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: bool = True
 ) -> Array:
@@ -324,7 +324,7 @@ def _rows_of_variables(
                 f"{name}: variables have two axes at most, not shape {x.shape}",
                 f"np.{name}(x.reshape(len(x), -1)), with a row for each variable",
             )
-    # As in NumPy: sums of products of single precision lose too much.
+    # NumPy does so too: sums of products of single precision lose too much.
     kind = dtype if dtype is not None else result_type(np.float64, *(x.dtype for x in arrays))
     rows = []
     for x in arrays:
@@ -409,7 +409,7 @@ def cov(
     apart = ops.subtract(x, mean)
     scaled = apart if w is None else ops.multiply(apart, w)
     products = ops.matmul(scaled, ops.conj(ops.transpose(apart)))
-    # Of as many numbers as there are unknowns nothing can be said: infinite, or NaN.
+    # Without a degree of freedom results are infinite, or NaN.
     freedom = float(max(freedom, 0)) if isinstance(freedom, int) else ops.maximum(freedom, 0.0)
     with errstate(divide="ignore", invalid="ignore"):
         out = ops.divide(products, freedom)
@@ -448,5 +448,5 @@ def corrcoef(
 
 def _clipped_to_one(c: Array) -> Array:
     """Returns numbers that rounding may have put a little outside of -1 to 1, inside of it."""
-    # The derivative is that of the number itself: on the diagonal it is at the limit always.
+    # Numbers at the limit keep their derivative: those on the diagonal always are.
     return ops.where(ops.greater(ops.abs(c), 1), ops.sign(c), c)

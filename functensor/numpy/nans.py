@@ -251,7 +251,7 @@ def _nan_position(name: str, a: ArrayLike, axis: Axis, out: None, keepdims: bool
     some = ops.any(kept, axis, keepdims=bool(keepdims))
     if is_at_hand(some) and not np.all(np.asarray(some)):
         raise ValueError(f"nan{name}: all elements of a slice are NaN")
-    # A slice that has nothing but NaN and the bound itself: its first number.
+    # A slice may hold nothing but NaN and the bound itself: its first number counts.
     extremum = (nanmax if name == "argmax" else nanmin)(a, axis, keepdims=keepdims)
     first = ops.argmax(kept, axis, keepdims=bool(keepdims))
     return ops.where(some, ops.where(ops.equal(extremum, bound), first, found), -1)

@@ -40,7 +40,7 @@ POSITIONS = {
 }
 # Methods that return an element, never a number between two.
 STEP_METHODS = ("inverted_cdf", "closest_observation", "lower", "higher", "nearest")
-# So many places are not worth sorting around each.
+# Above this number of places one sort is faster than partitions.
 MOST_PLACES_TO_PARTITION = 64
 QUANTILE_METHODS = (*POSITIONS, *STEP_METHODS, "averaged_inverted_cdf", "midpoint")
 
@@ -122,7 +122,7 @@ def _median_of_rows(a: ArrayLike, axis: Axis, keepdims: bool, omit_nan: bool) ->
         nothing = full_like(a, np.nan, kind, shape=(*rows.kept, 1))
         return rows.restored(nothing, (), keepdims)
     if rows.omits:
-        # Of no number at all the first place is as good as any.
+        # A row without numbers takes its first element; it is replaced later.
         low = rows.xp.maximum((rows.count - 1) // 2, 0)
         places = rows.xp.concatenate([low, rows.count // 2], axis=-1)
         places = rows.xp.minimum(places, rows.values.shape[-1] - 1)
@@ -208,7 +208,7 @@ def _neighbour_places(xp: Any, method: str, n: Any, q: Any) -> tuple[Any, Any, A
     """
     if method in POSITIONS:
         a, b = POSITIONS[method]
-        # For the usual method this is the same, but for rounding.
+        # Both are the same for "linear", but for rounding.
         place = (n - 1) * q if method == "linear" else n * q + (a + q * (1 - a - b)) - 1
     elif method in ("lower", "higher", "nearest", "midpoint"):
         place = (n - 1) * q

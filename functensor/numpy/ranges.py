@@ -173,7 +173,7 @@ def linspace(
     # Both ends come out exactly, and derivatives are the shares themselves.
     out = ops.add(ops.multiply(start, 1 - share), ops.multiply(stop, share))
     if endpoint and num > 1:
-        # Also where the start is NaN.
+        # A start that is NaN does not change the end.
         out = ops.where(beside(share, shares == 1), stop, out)
     if axis != 0:
         out = ops.moveaxis(out, 0, axis)
@@ -182,7 +182,7 @@ def linspace(
     out = _on_device_if_given(ops.astype(out, wanted), device)
     if not retstep:
         return out
-    # Of less than two numbers NumPy's step is a number, whatever the ends' shape.
+    # NumPy's step of less than two numbers is a number, whatever the ends' shape.
     step = ops.divide(delta, parts) if parts > 0 else asarray(np.nan, device=place)
     return out, _on_device_if_given(step, device)
 

@@ -96,7 +96,7 @@ def delete(
     if size is None:
         if gone.dtype.kind == "b" or gone.size != 1:
             value_of("delete", gone, "np.delete(x, i, size=n), with n the most that can be left")
-        # Looked up, so that there is an error out of bounds.
+        # The table raises errors out of bounds.
         place = ops.take(beside(gone, places), ops.reshape(gone, ()))
         before, after = beside(place, places[:-1]), beside(place, places[1:])
         later = ops.greater_equal(before, place)

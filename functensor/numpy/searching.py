@@ -1,7 +1,7 @@
 """Elements found by their value.
 
-How many are found is known only where values are: under vmap and while staging, functions that
-return as many as there are want to be told a ``size``. `searchsorted` needs no values but only
+The number of elements that are found depends on values: under vmap and while staging, functions
+that return them need a ``size``. `searchsorted` needs no values but only
 comparisons.
 """
 
@@ -209,7 +209,7 @@ def _precedes(x: Array, y: Array) -> Array:
     if "c" not in kinds:
         if not set(kinds) & set(REAL):
             return ops.less(x, y)
-        # Of numbers alone this is less; NaN is not even equal to itself.
+        # NaN comes last; it is not equal to itself.
         return ops.logical_or(ops.less(x, y), ops.logical_and(ops.not_equal(y, y), ops.equal(x, x)))
     (a, b), (c, d) = [(ops.real(z), ops.imag(z)) for z in (x, y)]
     nan_b, nan_d = ops.not_equal(b, b), ops.not_equal(d, d)

@@ -1,7 +1,7 @@
 """Arrays as sets: different elements, membership, unions, intersections and differences.
 
-How many elements a set has is known only where values are: under vmap and while staging, functions
-that return one want to be told a ``size``, and what to fill it up with.
+The size of a set depends on values: under vmap and while staging, functions that return one need a
+``size``, and a value to fill it up with.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _sized_unique(
     group = ops.subtract(ops.cumsum(starts), 1)
     places, found = first_true(starts, size)
     first = ops.take(order, places)
-    # Missing ones are taken to be the smallest one again.
+    # The smallest one stands for missing ones.
     first = ops.where(found, first, ops.index(order, 0))
     values = ops.take(x, first, axis=0)
     if fill_value is not None:

@@ -19,7 +19,7 @@ __all__ = [
 
 
 Scalars: TypeAlias = Sequence[Scalar]
-# What an optimizer keeps for one parameter; rules return the new parameter in front of it.
+# The values that an optimizer keeps for one parameter. Rules return the new parameter before them.
 Slots: TypeAlias = Sequence[Value]
 # Memory for the new parameter and slots; None where a rule makes new arrays.
 ResultPlaces: TypeAlias = Sequence[Any]
@@ -222,7 +222,7 @@ def adamw(
     ) -> Slots:
         *rest, kept = numbers
         step, m, v = _adam_step(xp, g, slots, rest, out)
-        # The step is in the parameter's place; the product needs one of its own.
+        # The step occupies the parameter's memory; the product needs memory of its own.
         return xp.subtract(xp.multiply(p, kept, None), step, out[0]), m, v
 
     return elementwise("adamw", AdamState, (_zeros, _real_zeros), coefficients, rule)
@@ -300,7 +300,7 @@ def lion(
         blend = xp.add(xp.multiply(slots[0], b1, new_m), fresh, new_m)
         direction = xp.multiply(xp.sign(blend, new_m), rate, new_m)
         new = xp.subtract(xp.multiply(p, kept, new_p), direction, new_p)
-        # The gradient's share needs a place of its own: both others are taken.
+        # The gradient's share needs memory of its own: both others are taken.
         fresh = xp.multiply(g, b2_rest, None)
         return new, xp.add(xp.multiply(slots[0], b2, new_m), fresh, new_m)
 

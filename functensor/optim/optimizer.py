@@ -298,7 +298,7 @@ def elementwise(
         if made:
             order.made(made[0])
         params, *trees = map(treedef.unflatten, made) if made else (params,)
-        # Counted on the host, so that no update waits for a GPU to know it.
+        # The host counts, so that no update waits for a GPU.
         following = step + 1 if isinstance(step, Tracer) else wrap(np.int64(step + 1))
         return params, state_type(following, state.loss, *(trees or state[2:]))
 

@@ -165,38 +165,25 @@ class Buffers:
         return np.multiply(x, x, out)
 
 
+def _never_writing(name: str) -> staticmethod[..., Array]:
+    """Returns a primitive that takes the place of its result last, as a ufunc, and ignores it."""
+
+    def apply(*operands: Any) -> Array:
+        out: Array = ops[name](*operands[:-1])
+        return out
+
+    return staticmethod(apply)
+
+
 class Primitives:
-    """Arithmetic of rules inside transformations: primitives, which never write."""
+    """Arithmetic of rules inside transformations."""
 
-    @staticmethod
-    def add(x: Value, y: Value, out: None) -> Array:
-        """Returns the sum."""
-        return ops.add(x, y)
-
-    @staticmethod
-    def subtract(x: Value, y: Value, out: None) -> Array:
-        """Returns the difference."""
-        return ops.subtract(x, y)
-
-    @staticmethod
-    def multiply(x: Value, y: Value, out: None) -> Array:
-        """Returns the product."""
-        return ops.multiply(x, y)
-
-    @staticmethod
-    def divide(x: Value, y: Value, out: None) -> Array:
-        """Returns the quotient."""
-        return ops.divide(x, y)
-
-    @staticmethod
-    def sign(x: Value, out: None) -> Array:
-        """Returns the sign, x over its absolute value where it is complex."""
-        return ops.sign(x)
-
-    @staticmethod
-    def sqrt(x: Value, out: None) -> Array:
-        """Returns the square root."""
-        return ops.sqrt(x)
+    add = _never_writing("add")
+    subtract = _never_writing("subtract")
+    multiply = _never_writing("multiply")
+    divide = _never_writing("divide")
+    sign = _never_writing("sign")
+    sqrt = _never_writing("sqrt")
 
     @staticmethod
     def square_abs(x: Value, out: None) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias
+from typing import Any
 
 from ..primitives.core.errors import GradientInputError, MissingGradientError, message
 from ..primitives.core.shape_dtype import INEXACT, shape_dtype
@@ -13,10 +13,6 @@ from .algorithms import adagrad, adam, adamw, lion, momentum, sgd
 from .optimizer import Optimizer, Rate, rate_at
 
 __all__ = ["SGD", "Adagrad", "Adam", "AdamW", "Lion", "MomentumSGD", "StatefulOptimizer"]
-
-
-# The tensors that an optimizer updates.
-Tensors: TypeAlias = Iterable[Tensor]
 
 
 class StatefulOptimizer:
@@ -35,7 +31,9 @@ class StatefulOptimizer:
         GradientInputError: there are no tensors, or one cannot be updated.
     """
 
-    def __init__(self, params: Tensors, lr: Rate, make: Callable[[Rate], Optimizer[Any]]) -> None:
+    def __init__(
+        self, params: Iterable[Tensor], lr: Rate, make: Callable[[Rate], Optimizer[Any]]
+    ) -> None:
         self.params = [params] if isinstance(params, Tensor) else list(params)
         if not self.params:
             raise GradientInputError(
@@ -153,7 +151,7 @@ class SGD(StatefulOptimizer):
     Tensor([2.], dtype=float32, requires_grad=True)
     """
 
-    def __init__(self, params: Tensors, lr: Rate) -> None:
+    def __init__(self, params: Iterable[Tensor], lr: Rate) -> None:
         super().__init__(params, lr, sgd)
 
 
@@ -168,7 +166,7 @@ class MomentumSGD(StatefulOptimizer):
     """
 
     def __init__(
-        self, params: Tensors, lr: Rate, momentum: float = 0.9, nesterov: bool = False
+        self, params: Iterable[Tensor], lr: Rate, momentum: float = 0.9, nesterov: bool = False
     ) -> None:
         super().__init__(params, lr, lambda rate: _momentum(rate, momentum, nesterov))
 
@@ -188,7 +186,7 @@ class Adam(StatefulOptimizer):
 
     def __init__(
         self,
-        params: Tensors,
+        params: Iterable[Tensor],
         lr: Rate = 1e-3,
         b1: float = 0.9,
         b2: float = 0.999,
@@ -210,7 +208,7 @@ class AdamW(StatefulOptimizer):
 
     def __init__(
         self,
-        params: Tensors,
+        params: Iterable[Tensor],
         lr: Rate = 1e-3,
         b1: float = 0.9,
         b2: float = 0.999,
@@ -233,7 +231,7 @@ class Lion(StatefulOptimizer):
 
     def __init__(
         self,
-        params: Tensors,
+        params: Iterable[Tensor],
         lr: Rate = 1e-4,
         b1: float = 0.9,
         b2: float = 0.99,
@@ -254,7 +252,7 @@ class Adagrad(StatefulOptimizer):
 
     def __init__(
         self,
-        params: Tensors,
+        params: Iterable[Tensor],
         lr: Rate = 1e-2,
         initial_accumulator_value: float = 0.0,
         eps: float = 1e-10,

@@ -101,9 +101,6 @@ class NumpyBackend(protocol.Backend):
         """Returns the buffer itself: it lives on the host."""
         return np.asarray(buffer)
 
-    def synchronize(self) -> None:
-        """Returns at once: NumPy's calls are done when they return."""
-
     def put(self, buffer: Any, device: str) -> Any:
         """Returns another backend's buffer on the host."""
         return devices.to_host(buffer)

@@ -20,11 +20,14 @@ from .blocks import inexact
 if TYPE_CHECKING:
     from ..annotations import Axes, Buffer, DType
 
-__all__ = ["log_softmax", "logsumexp", "max", "mean", "min", "softmax", "softmax_grad", "sum"]
+__all__ = [
+    "log_softmax", "logsumexp", "max", "mean", "min", "reduced_extremum", "softmax", "softmax_grad",
+    "sum",
+]  # fmt: skip
 
 # Smaller arrays are quicker by NumPy. Sums over all axes, which have no rows, gain later.
-FEWEST_REDUCED_BY_BLAS = 512
-FEWEST_SUMMED_IN_ALL = 65536
+FEWEST_ELEMENTS_BY_BLAS = 512
+FEWEST_ELEMENTS_SUMMED_IN_ALL = 65536
 # Terms that BLAS adds up one after the other: rounding errors grow with them.
 LONGEST_BLAS_RUN = 1024
 # The length that inner loops are brought to, and the length up to which rows count as short.
@@ -55,11 +58,11 @@ def sum(x: Buffer, *, axis: Axes, keepdims: bool, dtype: DType | None = None) ->
     if (
         dtype is not None
         or type(x) is not np.ndarray
-        or x.size < FEWEST_REDUCED_BY_BLAS
+        or x.size < FEWEST_ELEMENTS_BY_BLAS
         or x.dtype.char not in "fd"
         or not axis
         or not x.flags.c_contiguous
-        or (len(axis) == x.ndim and x.size < FEWEST_SUMMED_IN_ALL)
+        or (len(axis) == x.ndim and x.size < FEWEST_ELEMENTS_SUMMED_IN_ALL)
     ):
         if dtype is None and type(x) is np.ndarray and x.dtype.char == "e":
             return add_up(x, axis=axis, dtype=np.float32, keepdims=keepdims).astype(x.dtype)
@@ -91,7 +94,7 @@ def _sum_middle(x: Buffer) -> Any:
         return out
     if after == 1:
         return x.reshape(before, length) @ ones(length, x.dtype)
-    if before == 1 or length * after >= FEWEST_REDUCED_BY_BLAS:
+    if before == 1 or length * after >= FEWEST_ELEMENTS_BY_BLAS:
         return ones(length, x.dtype) @ x
     return add_up(x, axis=1)
 
@@ -110,20 +113,21 @@ def mean(x: Buffer, *, axis: Axes, keepdims: bool, dtype: DType | None = None) -
 
 def max(x: Buffer, *, axis: Axes, keepdims: bool) -> Any:
     """Returns the maximum over axes."""
-    return _reduced_extremum(np.maximum, x, axis, keepdims)
+    return reduced_extremum(np.maximum, x, axis, keepdims)
 
 
 def min(x: Buffer, *, axis: Axes, keepdims: bool) -> Any:
     """Returns the minimum over axes."""
-    return _reduced_extremum(np.minimum, x, axis, keepdims)
+    return reduced_extremum(np.minimum, x, axis, keepdims)
 
 
-def _reduced_extremum(
+def reduced_extremum(
     ufunc: np.ufunc, x: Buffer, axis: Axes, keepdims: bool, **initial: Any
 ) -> Any:
+    """Returns the maximum or the minimum over axes."""
     if (
         type(x) is np.ndarray
-        and x.size >= FEWEST_REDUCED_BY_BLAS
+        and x.size >= FEWEST_ELEMENTS_BY_BLAS
         and len(axis) == 1
         and x.flags.c_contiguous
     ):
@@ -159,14 +163,14 @@ def _exponentials(x: Buffer, axis: Axes) -> tuple[Any, Any, Any, Any]:
     maximum of every row. Otherwise it is the maximum. If that is infinite, x comes back with 0
     for it and -inf for all else, which has the limit as its softmax.
     """
-    if x.size >= FEWEST_REDUCED_BY_BLAS:
+    if x.size >= FEWEST_ELEMENTS_BY_BLAS:
         limit = np.finfo(x.dtype)
         if x.max() <= 0.5 * np.log(limit.max):
             powers = np.exp(x)
             sums = sum(powers, axis=axis, keepdims=True)
             if sums.min() >= np.sqrt(limit.tiny):
                 return powers, sums, None, x
-    shift = _reduced_extremum(np.maximum, x, axis, True, initial=-np.inf)
+    shift = reduced_extremum(np.maximum, x, axis, True, initial=-np.inf)
     finite = np.isfinite(shift)
     if finite.all():
         powers = np.subtract(x, shift)

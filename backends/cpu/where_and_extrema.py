@@ -29,15 +29,10 @@ __all__ = [
 ]
 
 # Smaller arrays are quicker by ``np.where``.
-FEWEST_CHOSEN_BY_BITS = 1024
+FEWEST_ELEMENTS_BY_BITS = 1024
 # Powers up to this are products: NumPy's loop takes sixty times as long where bases are negative.
 LARGEST_PRODUCT_POWER = 32
-SIGNED_INTEGERS: dict[int, type[np.signedinteger[Any]]] = {
-    1: np.int8,
-    2: np.int16,
-    4: np.int32,
-    8: np.int64,
-}
+SIGNED_INTEGERS: dict[int, Any] = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
 REAL_PYTHON_NUMBERS = frozenset({int, float})
 
 
@@ -45,7 +40,7 @@ def where(condition: Buffer, x: Any, y: Any) -> Any:
     """Returns x's elements where the condition holds, y's elsewhere."""
     if (
         type(condition) is not np.ndarray
-        or condition.size < FEWEST_CHOSEN_BY_BITS
+        or condition.size < FEWEST_ELEMENTS_BY_BITS
         or condition.dtype != np.bool_
     ):
         return np.where(condition, x, y)
@@ -73,7 +68,7 @@ def _is_zero_bits(x: Any) -> bool:
     return type(x) in REAL_PYTHON_NUMBERS and x == 0 and copysign(1, x) > 0
 
 
-def _as_bits(x: Any, dtype: DType, bits: type[np.signedinteger[Any]]) -> Buffer:
+def _as_bits(x: Any, dtype: DType, bits: Any) -> Buffer:
     return np.asarray(x, dtype).view(bits)
 
 
@@ -87,7 +82,7 @@ def _is_limited_by_clip(x: Any, bound: Any) -> bool:
     return (
         type(bound) in REAL_PYTHON_NUMBERS
         and type(x) is np.ndarray
-        and x.size >= FEWEST_CHOSEN_BY_BITS
+        and x.size >= FEWEST_ELEMENTS_BY_BITS
         and x.dtype.char in "fd"
         and (bound != 0 or _is_zero_bits(bound))
     )
@@ -165,7 +160,8 @@ def log_ratio(x: Any, y: Any) -> Any:
 
 def logaddexp(x: Any, y: Any) -> Any:
     """Returns ``log(exp(x) + exp(y))``, in vectorised passes where NumPy's loop has none."""
-    if max(np.size(x), np.size(y)) < FEWEST_CHOSEN_BY_BITS or np.result_type(x, y).char not in "fd":
+    small = max(np.size(x), np.size(y)) < FEWEST_ELEMENTS_BY_BITS
+    if small or np.result_type(x, y).char not in "fd":
         return np.logaddexp(x, y)
     out = log_ratio(x, y)
     np.absolute(out, out=out)

@@ -12,6 +12,7 @@ from functensor import nn
 from functensor.backends import get as get_backend
 from functensor.backends.cpu.plan.codegen.source import Source
 from functensor.backends.cpu.plan.regions.block_source import BlockCode
+from functensor.backends.cpu.plan.regions.block_steps import Blockwise
 from functensor.backends.cpu.plan.regions.proofs import PlanError, prove_region
 from functensor.passes.fused_region import Region
 from functensor.passes.fusion import fusion
@@ -173,7 +174,7 @@ def codes_of(name, monkeypatch):
     for equation in regions:
         region = equation.primitive
         for order in (None, (0, *reversed(range(1, len(region.grid))))):
-            code = BlockCode("b", region, equation.operands, kernels, Source(), order)
+            code = BlockCode("b", Blockwise(region, equation.operands, kernels, Source(), order))
             yield code, region, order
 
 

@@ -25,7 +25,7 @@ LIMITS = {
     "backends.cpu.plan.regions.cost": {"SMALLEST_SHARED_EFFORT": 1},
     "backends.cpu.plan.regions.region_run": {"SMALLEST_SHARED_EFFORT": 1},
     "backends.cpu.plan.regions.row_sums": {"LONGEST_BLAS_RUN": 2, "PIECE_ELEMENTS": 4},
-    "backends.cpu.plan.equations": {"SMALLEST_SHARED_WORK": 1, "FEWEST_SUMMED_BY_BACKEND": 1},
+    "backends.cpu.plan.equations": {"SMALLEST_SHARED_WORK": 1, "FEWEST_ELEMENTS_BY_BLAS": 1},
     "backends.cpu.plan.writer": {"LARGEST_KEPT_BYTES": 64, "SMALLEST_DROPPED_BYTES": 8},
     "backends.cpu.plan.liveness": {"LARGEST_COPIED_BROADCAST_BYTES": 16},
 }
@@ -45,7 +45,7 @@ OTHERS = {
     "backends.cpu.plan.regions.row_sums": {"LONGEST_BLAS_RUN": 1024, "PIECE_ELEMENTS": 16384},
     "backends.cpu.plan.equations": {
         "SMALLEST_SHARED_WORK": 1 << 23,
-        "FEWEST_SUMMED_BY_BACKEND": 512,
+        "FEWEST_ELEMENTS_BY_BLAS": 512,
     },
     "backends.cpu.plan.writer": {"LARGEST_KEPT_BYTES": 32768},
 }

@@ -21,6 +21,7 @@ from ...blas_calls import (
     SMALLEST_SHARED_WORK,
     work_of,
 )
+from ..reductions import FEWEST_ELEMENTS_BY_BLAS
 from .codegen.operands import is_native_array, is_variable
 from .joined_results import JOINS, rows_of
 from .liveness import is_copied
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
 
 __all__ = ["EQUATION_WRITERS", "key_part", "product_beside"]
 
-# For fewer elements the backend's sum is NumPy's own.
-FEWEST_SUMMED_BY_BACKEND = 512
 # Writing an element of a column times a row takes as long as this many multiplications.
 OUTER_PRODUCT_WORK = 2
 
@@ -105,7 +104,7 @@ def _write_sum(writer: Writer, equation: EquationLike) -> str | None:
         not is_variable(x)
         or not is_native_array(x.type)
         or x.type.dtype.char not in "fdFD"
-        or x.type.size >= FEWEST_SUMMED_BY_BACKEND
+        or x.type.size >= FEWEST_ELEMENTS_BY_BLAS
         or params.get("dtype") is not None
     ):
         return None

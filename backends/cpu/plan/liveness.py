@@ -7,7 +7,6 @@ storage may hold several variables.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ...fresh_results import FRESH_PRIMITIVES, FRESH_REDUCTIONS
@@ -21,7 +20,6 @@ __all__ = ["Liveness", "Storage"]
 
 # Broadcast arrays up to this many bytes are copied.
 LARGEST_COPIED_BROADCAST_BYTES = 8192
-NO_ROWS: Mapping[VariableLike, tuple[VariableLike, Any]] = MappingProxyType({})
 
 
 class Storage:
@@ -54,8 +52,8 @@ class Liveness:
     def __init__(
         self,
         program: ProgramLike,
-        donated: Collection[int] = (),
-        rows: Mapping[VariableLike, tuple[VariableLike, Any]] = NO_ROWS,
+        donated: Collection[int],
+        rows: Mapping[VariableLike, tuple[VariableLike, Any]],
     ) -> None:
         self.storages: dict[VariableLike, frozenset[Storage]] = {}
         self._constants = frozenset((Storage(None, True),))

@@ -136,6 +136,7 @@ class Straight:
         # Small programs have no regions and do not wait for these imports.
         from .regions.axis_order import memory_orders, region_order
         from .regions.block_source import BlockCode
+        from .regions.block_steps import Blockwise
         from .regions.proofs import prove_region
         from .regions.region_run import RegionRun
 
@@ -146,7 +147,7 @@ class Straight:
             name = f"blocks_{i}"
             region, given = equation.primitive, equation.operands
             order = region_order(region, given, orders)
-            code = BlockCode(name, region, given, self.kernels, source, order)
+            code = BlockCode(name, Blockwise(region, given, self.kernels, source, order))
             if config.check_programs:
                 prove_region(code, region, order)
             run = self._runs[number] = RegionRun(name, code)

@@ -34,8 +34,8 @@ GRAD_UFUNCS = {
 }
 
 
-# Python takes a hundred levels of indentation.
-DEEPEST_INDENT = 4 * 50
+# The most spaces before a line that has branches: Python takes a hundred levels of indentation.
+DEEPEST_INDENT_SPACES = 4 * 50
 
 
 class BodyCode(Straight):
@@ -221,7 +221,7 @@ class BodyCode(Straight):
         """Writes the branches of a choice as lines, if they can be; says whether."""
         programs = equation.primitive.branches()
         source = self.source
-        if programs is None or len(source.indent) > DEEPEST_INDENT:
+        if programs is None or len(source.indent) > DEEPEST_INDENT_SPACES:
             return False
         if not all(is_inlined(program, equation) for program in programs):
             return False

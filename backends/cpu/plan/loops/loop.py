@@ -16,7 +16,7 @@ from ..plan import CpuPlan
 from .body import BodyCode
 from .elements import INDEX_UPDATES, Updates
 from .scalars import LARGEST_INT64, number_kind, wrapped
-from .sums import outer_sums
+from .sums import makers_of, outer_sums
 
 if TYPE_CHECKING:
     from ....annotations import Buffer
@@ -91,7 +91,7 @@ class LoopCode(BodyCode):
     def _prepare(self) -> None:
         """Chooses the results that are made in rows, of stacks or for one product of all steps."""
         loop, program = self.loop, self.program
-        made = {out: equation for equation in program.equations for out in equation.outputs}
+        made = makers_of(program)
         for i, out in enumerate(self._stacked()):
             if not is_variable(out) or not is_native_array(out.type) or out in self._rows:
                 continue
@@ -270,7 +270,7 @@ def counters(program: ProgramLike, loop: Loop) -> dict[int, VariableLike]:
     # Variables only: arrays among constants have no truth value when they are compared.
     operands = [x for equation in program.equations for x in equation.operands]
     taken = set(filter(is_variable, [*operands, *program.outputs[loop.carries :]]))
-    made = {equation.outputs[0]: equation for equation in program.equations}
+    made = makers_of(program)
     for i, (x, out) in enumerate(zip(program.inputs[: loop.carries], program.outputs)):
         equation = made.get(out) if is_variable(out) else None
         if equation is None or equation.primitive.name != "add" or number_kind(x.type) is not int:

@@ -44,7 +44,9 @@ SMALLEST_INT64, LARGEST_INT64 = -(1 << 63), (1 << 63) - 1
 
 CONNECTIVES = {"logical_and": "and", "logical_or": "or"}
 EXTREMA = {"maximum": ">", "minimum": "<"}
-UNARY_TEXTS = {"abs": "abs({0})", "negative": "-{0}", "square": "{0} * {0}"}
+UNARY_TEXTS = {
+    "abs": "abs({0})", "logical_not": "not {0}", "negative": "-{0}", "square": "{0} * {0}",
+}  # fmt: skip
 # Primitives whose results of integers may need more than 64 bits.
 OVERFLOWING = frozenset({*ARITHMETIC_SIGNS, "abs", "negative", "square"})
 
@@ -178,12 +180,11 @@ def _connective_text(e: NumberEquation) -> str | None:
     return f" {CONNECTIVES[e.name]} ".join(x.text for x in e.operands)
 
 
-def _not_text(e: NumberEquation) -> str:
-    return f"not {e.operands[0].text}"
-
-
 def _unary_text(e: NumberEquation) -> str | None:
-    return UNARY_TEXTS[e.name].format(e.operands[0].text) if e.kind is not bool else None
+    # NumPy takes no absolute value, negative or square of a truth value in Python's way.
+    if (e.kind is bool) != (e.name == "logical_not"):
+        return None
+    return UNARY_TEXTS[e.name].format(e.operands[0].text)
 
 
 def _root_text(e: NumberEquation) -> str | None:
@@ -229,7 +230,6 @@ NUMBER_WRITERS: dict[str, Callable[[NumberEquation], str | None]] = {
     **dict.fromkeys(("sigmoid_grad", "tanh_grad"), _grad_text),
     **dict.fromkeys(UNARY_TEXTS, _unary_text),
     "divide": _divide_text,
-    "logical_not": _not_text,
     "sqrt": _root_text,
     "where": _where_text,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from ....annotations import KeyLike
     from ..annotations import EquationLike, Operand, ProgramLike, VariableLike
 
-__all__ = ["Outer", "is_zero", "keys_of", "outer_sums", "terms_of_totals"]
+__all__ = ["Outer", "is_zero", "keys_of", "makers_of", "outer_sums", "terms_of_totals"]
 
 
 def terms_of_totals(program: ProgramLike, totals: Mapping[str, Operand]) -> dict[VariableLike, str]:
@@ -22,9 +23,7 @@ def terms_of_totals(program: ProgramLike, totals: Mapping[str, Operand]) -> dict
 
     For a sum of two such values, both are added to the total.
     """
-    uses = Counter(x for e in program.equations for x in e.operands if is_variable(x))
-    uses.update(x for x in program.outputs if is_variable(x))
-    made = {out: equation for equation in program.equations for out in equation.outputs}
+    uses, made = uses_of(program), makers_of(program)
     found: dict[VariableLike, str] = {}
     left = list(totals.items())
     while left:
@@ -33,15 +32,19 @@ def terms_of_totals(program: ProgramLike, totals: Mapping[str, Operand]) -> dict
             continue
         found[x] = name
         if made[x].primitive.name == "add":
-            left += [(name, y) for y in made[x].operands if is_term_of(x, y)]
+            left += [(name, y) for y in made[x].operands if is_variable(y) and y.type == x.type]
     return found
 
 
-def is_term_of(x: VariableLike, y: Operand) -> bool:
-    """Says whether an operand is a variable of a result's shape and dtype."""
-    if not is_variable(y):
-        return False
-    return bool(x.type.shape == y.type.shape and x.type.dtype == y.type.dtype)
+def uses_of(program: ProgramLike) -> Counter[VariableLike]:
+    """Returns how often each variable is an operand or an output."""
+    operands = (x for e in program.equations for x in e.operands)
+    return Counter(filter(is_variable, chain(operands, program.outputs)))
+
+
+def makers_of(program: ProgramLike) -> dict[VariableLike, EquationLike]:
+    """Returns the equation that makes each variable."""
+    return {out: equation for equation in program.equations for out in equation.outputs}
 
 
 def is_zero(x: Operand) -> bool:
@@ -83,15 +86,13 @@ def outer_sums(
     ``sums`` has the variables that are only added to a total, ``fixed`` the inputs that are equal
     in all steps.
     """
-    made = {out: equation for equation in program.equations for out in equation.outputs}
-    uses = Counter(x for e in program.equations for x in e.operands if is_variable(x))
-    uses.update(x for x in program.outputs if is_variable(x))
+    uses, made = uses_of(program), makers_of(program)
     found: list[Outer] = []
     unneeded: set[VariableLike] = set()
     for x, total in sums.items():
         if made[x].primitive.name != "multiply" or x.type.dtype.char not in "fd":
             continue
-        pair = {is_column(y): y for y in made[x].operands if is_variable(y)}
+        pair = {y.type.shape[1:] == (1,): y for y in made[x].operands if is_variable(y)}
         if len(pair) != 2 or not all(is_line_of(y, x) for y in pair.values()):
             continue
         lines = {side: source_of(y, made) for side, y in pair.items()}
@@ -102,11 +103,6 @@ def outer_sums(
         uses.subtract(pair.values())
         unneeded.update(y for side, y in pair.items() if not uses[y] and y is not lines[side])
     return found, unneeded
-
-
-def is_column(x: VariableLike) -> bool:
-    """Says whether an operand is a matrix of one column."""
-    return bool(x.type.ndim == 2 and x.type.shape[1] == 1)
 
 
 def is_line_of(y: VariableLike, x: VariableLike) -> bool:

@@ -13,7 +13,7 @@ from ..codegen.operands import is_variable
 from .block_steps import LAST_AXIS_FUNCTIONS
 
 if TYPE_CHECKING:
-    from ..annotations import EquationLike, Operand, ProgramLike, RegionLike, VariableLike
+    from ..annotations import Operand, ProgramLike, RegionLike, VariableLike
 
 __all__ = ["memory_orders", "region_order"]
 
@@ -32,7 +32,11 @@ def memory_orders(program: ProgramLike) -> dict[VariableLike, AxisOrder]:
     for equation in program.equations:
         primitive = equation.primitive
         if primitive.fused:
-            enter_region_orders(equation, orders)
+            order = region_order(primitive, equation.operands, orders)
+            for out, inner in zip(equation.outputs, primitive.program.outputs):
+                place = primitive.places[inner]
+                if order is not None and None not in place and len(place) == len(order):
+                    orders[out] = tuple(place.index(axis) for axis in order)
             continue
         name = primitive.name
         out = equation.outputs[0]
@@ -49,17 +53,6 @@ def memory_orders(program: ProgramLike) -> dict[VariableLike, AxisOrder]:
         if found is not None and found != tuple(range(rank)):
             orders[out] = found
     return orders
-
-
-def enter_region_orders(equation: EquationLike, orders: dict[VariableLike, AxisOrder]) -> None:
-    region = equation.primitive
-    order = region_order(region, equation.operands, orders)
-    if order is None:
-        return
-    for out, inner in zip(equation.outputs, region.program.outputs):
-        place = region.places[inner]
-        if None not in place and len(place) == len(order):
-            orders[out] = tuple(place.index(axis) for axis in order)
 
 
 def region_order(

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 from ..codegen.operands import constant, is_variable
-from ..codegen.source import Source
 from .block_steps import Blockwise
 from .cost import effort
 from .grid import Groups
 from .steps import BlockStep, BlockValue
 
 if TYPE_CHECKING:
-    from ..annotations import Kernels, Operand, RegionLike
+    pass
 
 __all__ = ["BlockCode"]
 
@@ -27,7 +25,7 @@ FEWEST_BLOCKS = 8
 
 
 class BlockCode:
-    """Writes the loop of a region as a function.
+    """Writes the loop over the steps of a region as a function.
 
     Attributes:
         grid: the grid with its joined axes.
@@ -38,18 +36,8 @@ class BlockCode:
         effort: the work of all blocks, in the unit of ``cost.py``.
     """
 
-    def __init__(
-        self,
-        name: str,
-        region: RegionLike,
-        given: Sequence[Operand],
-        kernels: Kernels,
-        source: Source,
-        order: Sequence[int] | None = None,
-    ) -> None:
-        self.source = source
-        made = Blockwise(region, given, kernels, source, order)
-        self.grid, self.steps = made.grid, made.steps
+    def __init__(self, name: str, made: Blockwise) -> None:
+        self.source, self.grid, self.steps = made.source, made.grid, made.steps
         self.inputs, self.shapes, self.outputs = made.inputs, made.shapes, made.outputs
         # For every value that is returned, the numbers of the outputs.
         self._targets: dict[int, list[int]] = {}

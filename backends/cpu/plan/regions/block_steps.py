@@ -87,7 +87,7 @@ class Blockwise:
         self.source = source
         self._kernels = kernels
         lengths, self._raw = reordered_region(region, order)
-        present = [present_axes(place) for place in self._raw.values()]
+        present = [frozenset(a for a in axes if a is not None) for axes in self._raw.values()]
         for equation in self.program.equations:
             present += self._apart(equation, len(lengths))
         self.grid = Grid(lengths, present)
@@ -171,17 +171,16 @@ class Blockwise:
                 return made
         if name == "astype" and plain and not operands[0].weak:
             return self._emit.cast(operands[0], dtype)
-        if name == "where" and dtype.char in SINGLE_AND_DOUBLE and self._selects(operands, dtype):
-            condition, x, y = operands
-            return self._emit.chosen(condition, x, y, dtype)
-        if name in ("maximum", "minimum") and dtype.char in SINGLE_AND_DOUBLE:
-            limited = self._limited(name, operands, dtype)
-            if limited is not None:
-                return limited
-        if name == "logaddexp" and dtype.char in SINGLE_AND_DOUBLE:
-            added = self._log_sum(operands, dtype)
-            if added is not None:
-                return added
+        if dtype.char in SINGLE_AND_DOUBLE:
+            made = None
+            if name == "where":
+                made = self._chosen(operands, dtype)
+            elif name in ("maximum", "minimum"):
+                made = self._limited(name, operands, dtype)
+            elif name == "logaddexp":
+                made = self._log_sum(operands, dtype)
+            if made is not None:
+                return made
         found = ufunc_of(equation, self._kernels)
         if found is not None:
             ufunc, loop = found
@@ -223,20 +222,19 @@ class Blockwise:
         rest = self._emit.ufunc("log1p", share)
         return self._emit.ufunc("add", rest, self._emit.ufunc("clip", *values, *numbers, np.inf))
 
-    def _selects(self, operands: list[Any], dtype: DType) -> bool:
-        """Says whether ``where`` chooses between floats, or numbers, by booleans."""
+    def _chosen(self, operands: list[Any], dtype: DType) -> BlockValue | None:
+        """Returns ``where`` of booleans, and floats or numbers."""
         condition, *rest = operands
-        return (
-            type(condition) is BlockValue
-            and not condition.weak
-            and condition.dtype == bool
-            and all(
-                not x.weak and x.dtype == dtype
-                if type(x) is BlockValue
-                else type(constant(x)) in (int, float)
-                for x in rest
-            )
-        )
+        if type(condition) is not BlockValue or condition.weak or condition.dtype != bool:
+            return None
+        for x in rest:
+            if type(x) is BlockValue:
+                if x.weak or x.dtype != dtype:
+                    return None
+            elif type(constant(x)) not in (int, float):
+                return None
+        x, y = rest
+        return self._emit.chosen(condition, x, y, dtype)
 
     def _reduction(self, equation: EquationLike, value: BlockValue, out: VariableLike) -> None:
         source = equation.operands[0]
@@ -364,7 +362,3 @@ def same_everywhere(x: Operand) -> bool:
     if is_variable(x):
         return False
     return not any(getattr(constant(x), "strides", (1,)))
-
-
-def present_axes(place: GridPlace) -> frozenset[int]:
-    return frozenset(a for a in place if a is not None)

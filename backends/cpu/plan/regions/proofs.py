@@ -69,15 +69,23 @@ def _lies(
     groups: Groups,
 ) -> None:
     """Checks that transposing and reshaping a value bring it to where its place says."""
-    joined: list[int | None] = []
+    joined: list[int] = []
     for group, length in enumerate(grid.shape):
         members = [axis for axis, g in enumerate(grid.group) if g == group]
         joined += members if group in groups else []
         if len(shape) != len(grid.shape) or shape[group] != (length if group in groups else 1):
             raise PlanError(f"{variable.type} is brought to {shape} for the axes {sorted(groups)}")
-    moved = [place[a] for a in (range(len(place)) if axes is None else axes)]
-    if len(moved) != len(place) or [axis for axis in moved if axis is not None] != joined:
+    moved = moved_axes(place, axes)
+    if moved != joined:
         raise PlanError(f"{variable.type} at {place} is brought to the axes {joined} of the grid")
+
+
+def moved_axes(place: Sequence[int | None], axes: Sequence[int] | None) -> list[int] | None:
+    """Returns the axes of the grid that a value has once it is transposed; None without all."""
+    order = range(len(place)) if axes is None else axes
+    if len(order) != len(place):
+        return None
+    return [axis for axis in map(place.__getitem__, order) if axis is not None]
 
 
 def _is_left(
@@ -88,11 +96,10 @@ def _is_left(
     rest: Sequence[int],
 ) -> None:
     """Checks that the remaining axes of a sum over blocks are in the order of the result."""
-    moved = [place[a] for a in (range(len(place)) if axes is None else axes)]
-    left = [axis for axis in moved if axis is not None]
-    if left != sorted(left) or 0 in map(grid.group.__getitem__, left):
+    left = moved_axes(place, axes)
+    if left is None or left != sorted(left) or 0 in map(grid.group.__getitem__, left):
         raise PlanError(f"{variable.type} at {place} is put together over the axes {left}")
-    if prod(rest) != variable.type.size or len(moved) != len(place):
+    if prod(rest) != variable.type.size:
         raise PlanError(f"{variable.type} is put together from parts {tuple(rest)}")
 
 

@@ -8,7 +8,6 @@ one after the other, which bounds the rounding error.
 
 from __future__ import annotations
 
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +22,6 @@ __all__ = [
     "column_product",
     "column_sum",
     "row_dot",
-    "row_extremum",
     "row_product",
     "row_softmax",
     "row_sum",
@@ -118,11 +116,3 @@ def row_softmax(x: Buffer, out: Buffer) -> None:
             np.divide(out, sums, out)
             return
     np.copyto(out, softmax(x, axis=(x.ndim - 1,)))
-
-
-def row_extremum(x: Buffer, axes: Axes, ufunc: Any) -> Any:
-    """Returns maxima or minima over axes, which stay with length 1."""
-    if axes == (x.ndim - 1,) and x.shape[-1] <= 32 and x.size > 512:
-        columns = x.reshape(prod(x.shape[:-1]), x.shape[-1]).T.copy()
-        return ufunc.reduce(columns, 0).reshape(*x.shape[:-1], 1)
-    return ufunc.reduce(x, axes, None, None, True)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...reductions import reduced_extremum
+from ...where_and_extrema import SIGNED_INTEGERS
 from ..codegen.called import as_operand
 from ..codegen.operands import PYTHON_NUMBERS, constant
 from ..codegen.source import Source
@@ -15,7 +17,6 @@ from .grid import Grid, Groups
 from .row_sums import (
     column_sum,
     row_dot,
-    row_extremum,
     row_product,
     row_softmax,
     row_sum,
@@ -31,11 +32,6 @@ __all__ = ["BlockStep", "BlockSteps", "BlockValue"]
 
 # NumPy takes ``out`` of these ufuncs by name alone.
 OUT_BY_NAME = frozenset({"maximum", "minimum"})
-INTEGERS_OF_SIZE: dict[int, Any] = {
-    2: np.dtype(np.int16),
-    4: np.dtype(np.int32),
-    8: np.dtype(np.int64),
-}
 
 
 class BlockValue:
@@ -199,14 +195,14 @@ class BlockSteps:
     def masked(self, condition: BlockValue, x: BlockValue) -> BlockValue:
         """Returns x where a condition holds and 0 elsewhere, by the bits."""
         mask = self._mask(condition, x.dtype)
-        bits = INTEGERS_OF_SIZE[x.dtype.itemsize].name
+        bits = np.dtype(SIGNED_INTEGERS[x.dtype.itemsize]).name
         form = f"np.bitwise_and({{0}}.view('{bits}'), {{1}}, {{into}}.view('{bits}'))"
         return self.made(form, [x, mask], x.dtype)
 
     def chosen(self, condition: BlockValue, x: Any, y: Any, dtype: DType) -> BlockValue:
         """Returns x where a condition holds and y elsewhere, by the bits."""
         x, y = (v if type(v) is BlockValue else as_operand(v, dtype) for v in (x, y))
-        mask, kind = self._mask(condition, dtype), INTEGERS_OF_SIZE[dtype.itemsize]
+        mask, kind = self._mask(condition, dtype), np.dtype(SIGNED_INTEGERS[dtype.itemsize])
         differing = f"np.bitwise_xor({{0}}.view('{kind.name}'), {{1}}.view('{kind.name}'){{out}})"
         bits = self.made(differing, [x, y], kind)
         bits = self.made("np.bitwise_and({0}, {1}{out})", [bits, mask], kind)
@@ -224,7 +220,7 @@ class BlockSteps:
         return self.made(
             "np.negative({0}.view('int8'){out})",
             [condition],
-            INTEGERS_OF_SIZE[dtype.itemsize],
+            np.dtype(SIGNED_INTEGERS[dtype.itemsize]),
             kind="mask",
         )
 
@@ -290,8 +286,7 @@ class BlockSteps:
 
     def row_extremum(self, x: BlockValue, axes: Axes, ufunc: str) -> BlockValue:
         """Returns the largest or smallest elements of rows."""
-        function = self.source.bind(row_extremum)
-        form = f"{function}({{0}}, {axes!r}, np.{ufunc})"
+        form = f"{self.source.bind(reduced_extremum)}(np.{ufunc}, {{0}}, {axes!r}, True)"
         return self.made(form, [x], x.dtype, x.groups - set(axes))
 
     def part(self, target: str, x: BlockValue, axes: Axes, ufunc: str) -> None:

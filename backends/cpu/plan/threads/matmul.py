@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 __all__ = ["SharedProduct", "threaded_matmul"]
 
 
+# The rows of BLAS's tiles, and the fewest tiles of a part that begins with a whole one.
+BLAS_TILE_ROWS, FEWEST_TILES = 16, 2
+
+
 def threaded_matmul(x: Buffer, y: Buffer, out: Buffer | None = None) -> Any:
     """Returns ``x @ y``.
 
@@ -95,7 +99,7 @@ class SharedProduct:
 
 def cuts(length: int, number: int) -> list[slice]:
     """Returns slices of about one length, which begin at multiples of BLAS's tiles."""
-    tile = 16 if length >= 32 * number else 1
+    tile = BLAS_TILE_ROWS if length >= FEWEST_TILES * BLAS_TILE_ROWS * number else 1
     edges = [length * i // number // tile * tile for i in range(number)]
     return [slice(low, high) for low, high in zip(edges, [*edges[1:], length])]
 

@@ -35,7 +35,7 @@ __all__ = ["NumpyBackend", "numpy_backend"]
 
 
 def _in_parts(x: Buffer, y: Buffer) -> Any:
-    from .plan.threads.matmul import threaded_matmul  # which loads what runs threads
+    from .plan.threads.matmul import threaded_matmul  # loads the pool of threads
 
     return threaded_matmul(x, y)
 
@@ -115,7 +115,7 @@ class NumpyBackend(protocol.Backend):
 
     def plan(self, program: ProgramLike, donated: Sequence[int] = ()) -> Any:
         """Returns what runs a program on raw buffers, as generated Python."""
-        from .plan import cpu_plan  # which nothing but compiled functions needs
+        from .plan import cpu_plan  # only compiled functions need it
 
         return cpu_plan(program, donated, self.kernels)
 

@@ -33,13 +33,9 @@ def shaped_like(out: Buffer, x: Buffer) -> Buffer:
 
 
 def inexact(x: Buffer) -> Buffer:
-    """Returns an array, or a Python or NumPy scalar, as a ``float32`` or ``float64`` array.
+    """Returns an array or a number as an array of single or double precision.
 
-    Half precision becomes single, integers become double. A ``float32`` or ``float64`` array comes
-    back itself.
-
-    Raises:
-        TypeError: it is complex.
+    Half precision becomes single, integers become double; complex numbers raise TypeError.
     """
     x = np.asarray(x)
     if x.dtype.char in "fd":
@@ -59,7 +55,7 @@ def blockwise(kernel: Callable[..., None], spare: int = 0) -> Callable[..., Any]
 
     Returns:
         The function. Its result has the dtype of its argument, ``float64`` for integers. Overflow
-        inside is no cause for a warning: what these functions tend to is what they return.
+        gives no warning: the function returns its limit.
     """
 
     def run(x: Buffer, **params: Any) -> Buffer:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["conv", "conv_input_grad", "conv_kernel_grad"]
 
-# Windows overlap, so their copies take many times the memory of the image: they are made in blocks
-# of about this many bytes, which also stay in the cache until they are multiplied.
+# Copies of windows overlap and take many times the memory of the image. Blocks of about this many
+# bytes stay in the cache until they are multiplied.
 GATHERED_BLOCK_BYTES = 1 << 21
 # The largest number of partial sums.
 MOST_PARTIAL_SUMS = 8
@@ -55,8 +55,8 @@ def conv_kernel_grad(x: Buffer, g: Buffer, *, kernel: Shape, geometry: GeometryL
     g = split_channels(channels_last(g), geometry.groups)
     channels, outputs = windows.shape[-1], g.shape[-1]
     parts = list(gatherings(windows, dtype))
-    # As many sums as may be added up side by side, whatever the number of threads: the result does
-    # not depend on it. They take no more memory than the operands.
+    # The number of sums does not depend on that of threads, and neither does the result. The sums
+    # take no more memory than the operands.
     shape = geometry.groups, prod(kernel) * channels, outputs
     count = max(1, min(MOST_PARTIAL_SUMS, len(parts), (x.size + g.size) // max(1, prod(shape))))
     totals = np.zeros((count, *shape), dtype)
@@ -205,7 +205,7 @@ def spread_planes(
 
 
 def reached_key(tap: Shape, row: int, count: Shape, geometry: GeometryLike) -> list[slice]:
-    """Returns the key of what a place in the kernel meets, in windows from a row on."""
+    """Returns the key of the elements that a place in the kernel meets, from a row on."""
     starts = [i * d for i, d in zip(tap, geometry.dilation)]
     starts[0] += row * geometry.stride[0]
     return [slice(i, i + s * n, s) for i, s, n in zip(starts, geometry.stride, count)]
@@ -253,9 +253,9 @@ def gathered_windows(windows: Buffer, block: tuple[slice, ...], dtype: DType) ->
     groups, window = windows.shape[rank + 1], windows.shape[rank + 2 :]
     if prod(window[:-1]) == 1:
         return group_matrices(windows.reshape(*windows.shape[: rank + 2], window[-1]))
-    whose, where, what = (rank + 1,), range(rank + 1), range(rank + 2, windows.ndim)
+    group, places, taps = (rank + 1,), range(rank + 1), range(rank + 2, windows.ndim)
     few = window[-1] < FEWEST_CHANNELS_OF_A_RUN
-    moved = windows[block].transpose((*whose, *what, *where) if few else (*whose, *where, *what))
+    moved = windows[block].transpose((*group, *taps, *places) if few else (*group, *places, *taps))
     columns = scratch(moved.shape, dtype)
     np.copyto(columns, moved)
     if few:

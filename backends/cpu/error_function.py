@@ -1,7 +1,7 @@
 """The error function, its complement and the exact gelu, for NumPy's buffers.
 
 The polynomials and rational functions were fitted for this module, by weighted least squares on
-Chebyshev nodes in 50 digits; every one is followed by its relative error.
+Chebyshev nodes in 50 digits. The comment before each one is its relative error.
 """
 
 from __future__ import annotations

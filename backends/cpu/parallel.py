@@ -1,7 +1,7 @@
 """Work on parts of arrays that lie apart, shared among threads while BLAS keeps to one.
 
-Elsewhere BLAS has its own threads, which look for more work for a while after each product: others
-would wait for the cores on which they do so.
+Elsewhere BLAS has its own threads. These look for more work for a while after each product, on
+cores for which other threads would wait.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def spans(length: int, size: int) -> list[slice]:
 
 
 def each(work: Callable[[Any], Any], parts: Iterable[Any]) -> None:
-    """Calls a function with each of some parts, which may be at once and in any order."""
+    """Calls a function with each of some parts, at once or in any order."""
     if not is_parallel():
         for part in parts:
             work(part)
@@ -82,9 +82,9 @@ def each(work: Callable[[Any], Any], parts: Iterable[Any]) -> None:
 
 
 def kept_calm(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a kernel that does the same by many products of a kind, each on one thread of BLAS.
+    """Returns a kernel of many products that has BLAS compute each of them on one thread.
 
-    What it does side by side, a plan's own threads do where the first operand is large.
+    For a large first operand, the threads of plans share the products.
     """
 
     @wraps(kernel)

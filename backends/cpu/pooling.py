@@ -1,7 +1,7 @@
 """Pooling on the CPU: a few whole-array operations for each place in the window.
 
-Results keep the order in memory of what they are computed from, so that channels-last arrays, which
-convolution makes, stay fast. Winners are chosen by arithmetic on masks: NumPy's masked copies take
+Results keep the order of their operands' axes in memory, so that the channels-last arrays of
+convolution stay fast. Winners are chosen by arithmetic on masks: NumPy's masked copies take
 ten times as long.
 """
 
@@ -51,8 +51,7 @@ def max_pool_argmax(x: Buffer, *, windows: WindowsLike) -> Buffer:
         values, won = x[many], winner[many]
         best = values[first]
         for number, place in enumerate(others, 1):
-            # Numbers grow, so that of all places that were better than those before the largest
-            # wins.
+            # Numbers grow: the last place that was better than all before it wins.
             better = (values[place] > best).view(np.int8)
             np.maximum(won, np.multiply(better, number, dtype=dtype), out=won)
             if number < len(others):
@@ -159,7 +158,7 @@ def padded_lengths(spatial: Shape, windows: WindowsLike) -> list[int]:
 
 
 def inner(spatial: Shape, windows: WindowsLike) -> tuple[slice, ...]:
-    """Returns the key of what lies inside of the padding."""
+    """Returns the key of the elements inside of the padding."""
     spans = (slice(lo, lo + n) for n, (lo, _) in zip(spatial, windows.padding))
     return slice(None), slice(None), *spans
 
@@ -174,7 +173,7 @@ def padded_with(x: Buffer, windows: WindowsLike, value: float) -> Buffer:
 
 
 def cropped(out: Buffer, spatial: Shape, windows: WindowsLike) -> Buffer:
-    """Undoes ``padded``."""
+    """Returns an array without its padding."""
     return out[inner(spatial, windows)] if any(map(any, windows.padding)) else out
 
 

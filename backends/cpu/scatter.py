@@ -1,8 +1,7 @@
 """Adding values into an array at positions that may repeat: the CPU's kernels.
 
-``np.add.at`` is fast only for one flat index array. Keys of index arrays after whole axes, which
-is what embeddings and losses take, are brought into that form, or added by rows where those are
-long.
+``np.add.at`` is fast only for one flat index array. Embeddings and losses have keys of index arrays
+after whole axes. Such keys are brought into that form, or added by rows if these are long.
 """
 
 from __future__ import annotations
@@ -27,16 +26,12 @@ LARGEST_COUNTED_RANGE = 16
 
 
 def scatter_add(*operands: Any, shape: Shape, keys: Sequence[KeyLike]) -> Buffer:
-    """Adds values into one array of zeros, each at its own key.
+    """Adds values into one array of zeros of the first values' dtype, each at its own key.
 
     Args:
         operands: the values for each key, then the index arrays of all keys in order.
         shape: the result's shape.
-        keys: for each of the values ``native``, the key, ``arrays``, how many index arrays it
-            takes, and ``fill(indices)``, the key with those in their places.
-
-    Returns:
-        An array of that shape, of the first values' dtype.
+        keys: the keys of the values.
     """
     out = np.zeros(shape, np.asarray(operands[0]).dtype)
     start = len(keys)
@@ -50,14 +45,7 @@ def scatter_add(*operands: Any, shape: Shape, keys: Sequence[KeyLike]) -> Buffer
 
 
 def index_add(x: Buffer, v: Buffer, *indices: Buffer, key: KeyLike) -> Buffer:
-    """Returns a copy of an array with values added at a key.
-
-    Args:
-        x: the array.
-        v: what to add, of a shape that broadcasts to that of ``x[key]``.
-        indices: the index arrays.
-        key: as for ``scatter_add``; ``shape(x, indices)`` is that of the elements.
-    """
+    """Returns a copy of an array with values added at a key that has index arrays."""
     out = np.array(x, order="C")
     v = np.asarray(v).astype(out.dtype, copy=False)
     if key.arrays:
@@ -85,19 +73,12 @@ def _check_bounds(index: Any, length: int, axis: int) -> None:
 
 
 def add_at(out: Buffer, key: KeyLike, indices: Sequence[Any], values: Buffer) -> None:
-    """Adds values into a contiguous array in place; positions that repeat add up.
-
-    Args:
-        out: the array.
-        key: as for ``scatter_add``, with at least one index array.
-        indices: the index arrays.
-        values: what to add, of the shape of ``out[key]``.
-    """
+    """Adds values of the shape of ``out[key]`` into a contiguous array; repeated places add up."""
     whole = _whole_axes(key)
     if whole is None or not out.size:
         np.add.at(out, key.fill(indices), values)
         return
-    # Whole axes, then those that are indexed, then rows. The indices are known to be in bounds:
+    # Whole axes come first, then those that are indexed, then rows. The indices are in bounds:
     # those of a cotangent once picked elements.
     indexed, width = out.shape[whole : len(key.native)], prod(out.shape[len(key.native) :])
     arrays = [np.asarray(index, np.intp) for index in indices]

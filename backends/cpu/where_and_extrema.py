@@ -1,8 +1,8 @@
 """Choosing between elements, for NumPy's buffers.
 
-``np.where`` branches at every element, which costs fifteen times an addition where the condition is
-irregular. Large arrays choose by their bits instead, and limit by ``ndarray.clip``, whose loop is
-vectorised for scalar bounds where those of ``np.maximum`` and ``np.minimum`` are not.
+``np.where`` branches at every element. For irregular conditions that costs fifteen times an
+addition. Large arrays choose by their bits instead. They are limited by ``ndarray.clip``: its loop
+is vectorised for scalar bounds, and those of ``np.maximum`` and ``np.minimum`` are not.
 """
 
 from __future__ import annotations

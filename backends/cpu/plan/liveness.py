@@ -7,7 +7,7 @@ storage may hold several variables.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ...fresh_results import FRESH_PRIMITIVES, FRESH_REDUCTIONS
 from .codegen.called import is_ufunc
@@ -20,6 +20,10 @@ __all__ = ["Liveness", "Storage"]
 
 # Broadcast arrays up to this many bytes are copied.
 LARGEST_COPIED_BROADCAST_BYTES = 8192
+
+
+# For every result that is made in a part of a joined array, the array and the part.
+PartsOfArrays: TypeAlias = "Mapping[VariableLike, tuple[VariableLike, Any]]"
 
 
 class Storage:
@@ -49,12 +53,7 @@ class Liveness:
         dead: for the numbers of equations the variables with their last use there.
     """
 
-    def __init__(
-        self,
-        program: ProgramLike,
-        donated: Collection[int],
-        rows: Mapping[VariableLike, tuple[VariableLike, Any]],
-    ) -> None:
+    def __init__(self, program: ProgramLike, donated: Collection[int], rows: PartsOfArrays) -> None:
         self.storages: dict[VariableLike, frozenset[Storage]] = {}
         self._constants = frozenset((Storage(None, True),))
         self._joined = {x: Storage(x, False) for x, _ in rows.values()}

@@ -95,9 +95,7 @@ class Straight:
         self._due: dict[int, list[Storage]] = {}
         self.regions: list[RegionRun] = []
         self._runs: dict[int, RegionRun] = {}
-        regions = [
-            number for number, equation in enumerate(program.equations) if equation.primitive.fused
-        ]
+        regions = [i for i, equation in enumerate(program.equations) if equation.primitive.fused]
         if regions:
             self._blocks(regions)
         self._begin()
@@ -122,14 +120,11 @@ class Straight:
         """Returns storages and last uses; no result is made in an array that is returned."""
         while True:
             live = Liveness(self.program, donated, self.rows)
-            kept = {
-                x: row
-                for x, row in self.rows.items()
-                if not any(s.escapes for s in live.storages[row[0]])
-            }
-            if len(kept) == len(self.rows):
+            joined = {x for x, _ in self.rows.values()}
+            returned = {x for x in joined if any(s.escapes for s in live.storages[x])}
+            if not returned:
                 return live
-            self.rows = kept
+            self.rows = {x: row for x, row in self.rows.items() if row[0] not in returned}
 
     def _blocks(self, numbers: Sequence[int]) -> None:
         """Writes the loops of regions, and enters their runs."""
@@ -362,9 +357,9 @@ class Straight:
     def buffer_for(self, out: VariableLike) -> str:
         """Returns the name of a kept or donated buffer for a result; empty if there is none."""
         (own,) = self.live.storages[out]
-        size = bytes_of(out.type)
         if own.escapes:
             return self._given(out)
+        size = bytes_of(out.type)
         if not 0 < size <= LARGEST_KEPT_BYTES:
             return ""
         if own in self._slot:
@@ -382,11 +377,8 @@ class Straight:
 
     def _can_take(self, number: int, x: VariableLike, out: VariableLike, own: Storage) -> bool:
         """Says whether an equation is the last use of memory that fits its result."""
-        storages = self.live.storages[x]
-        if len(storages) != 1:
-            return False
-        (old,) = storages
-        if old.last != number or old.owner is not x or old.outside:
+        old, *others = self.live.storages[x]
+        if others or old.last != number or old.owner is not x or old.outside:
             return False
         if x.type.shape != out.type.shape or x.type.dtype != out.type.dtype:
             return False
@@ -408,11 +400,8 @@ class Straight:
             return False
         if not variable.type.shape or bytes_of(variable.type) < SMALLEST_DROPPED_BYTES:
             return False
-        for storage in self.live.storages[variable]:
-            # Results stay until the last line, which decides about them.
-            if storage.escapes or storage in self._slot:
-                return False
-        return True
+        # Results stay until the last line, which decides about them.
+        return not any(s.escapes or s in self._slot for s in self.live.storages[variable])
 
     # -- results
 

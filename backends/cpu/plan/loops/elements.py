@@ -18,16 +18,16 @@ INDEX_UPDATES = frozenset({"index_add", "index_set"})
 
 def is_element(equation: EquationLike) -> bool:
     """Says whether an equation reads or updates elements at single numbers and slices."""
-    name = equation.primitive.name
-    if name != "index" and name not in INDEX_UPDATES:
+    reads = equation.primitive.name == "index"
+    if not reads and equation.primitive.name not in INDEX_UPDATES:
         return False
     x, *rest = equation.operands
-    places = rest if name == "index" else rest[1:]
-    if (name == "index" and not places) or not is_variable(x) or not is_native_array(x.type):
+    places = rest if reads else rest[1:]
+    if (reads and not places) or not is_variable(x) or not is_native_array(x.type):
         return False
     if any(not is_variable(i) or number_kind(i.type) is not int for i in places):
         return False
-    return name == "index" or is_cast_by_assignment(x.type, rest[0])
+    return reads or is_cast_by_assignment(x.type, rest[0])
 
 
 def is_cast_by_assignment(known: VariableType, v: Operand) -> bool:
@@ -85,5 +85,5 @@ class Updates:
 
 def is_needed_no_more(x: VariableLike, number: int, live: Liveness) -> bool:
     """Says whether an equation is the last use of a variable's memory."""
-    storages = live.storages[x]
-    return len(storages) == 1 and all(s.last == number and s.owner is x for s in storages)
+    storage, *others = live.storages[x]
+    return not others and storage.last == number and storage.owner is x

@@ -1,7 +1,7 @@
 """Plans of loops: the lines of a body within a loop of one generated function.
 
-No step calls a plan of its own. Carries are local variables. Single numbers are Python's, also
-those that are read from and written into arrays.
+No step calls a plan of its own. Carries are local variables. Single numbers are Python's, also in
+reads and writes of arrays.
 """
 
 from __future__ import annotations
@@ -33,8 +33,7 @@ class LoopCode(BodyCode):
     def __init__(self, program: ProgramLike, kernels: Kernels, loop: Loop) -> None:
         self.loop = loop
         self.counters = counters(program, loop)
-        # The names of the row of a step and of all rows, for results in rows; and those that are
-        # made there.
+        # For results in rows the names of a step's row and of all rows.
         self._rows: dict[VariableLike, tuple[str, str]] = {}
         self._at_place: set[VariableLike] = set()
         self._filled: list[int] = []

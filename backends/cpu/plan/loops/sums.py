@@ -81,7 +81,7 @@ class Outer(NamedTuple):
 def outer_sums(
     program: ProgramLike, sums: Mapping[VariableLike, str], fixed: Collection[Operand]
 ) -> tuple[list[Outer], set[VariableLike]]:
-    """Returns the sums of columns times rows, and the variables that need not be made then.
+    """Returns the sums of columns times rows, and the variables that nothing else needs.
 
     ``sums`` has the variables that are only added to a total, ``fixed`` the inputs that are equal
     in all steps.

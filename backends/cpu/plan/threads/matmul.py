@@ -31,11 +31,6 @@ def threaded_matmul(x: Buffer, y: Buffer, out: Buffer | None = None) -> Any:
 
     Every thread computes one part. BLAS may add up in another order for another shape, so that the
     last bits may depend on the number of threads. A vector times a matrix is a sum of parts.
-
-    Args:
-        x: an array (rows, k) or (k,), or a stack of them.
-        y: an array (k, columns) or (k,), or a stack of as many as there are in x.
-        out: the memory of the result; None for new memory.
     """
     number = threads.number
     if number < 2 or controlled() is None:

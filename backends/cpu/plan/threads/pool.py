@@ -176,14 +176,10 @@ if hasattr(os, "register_at_fork"):
 
 
 def share(work: Callable[[], Any], number: int) -> None:
-    """Calls a function in this thread and in others, and returns when all calls have returned.
+    """Calls a function in this thread and in others, at most a number of times at once.
 
-    Args:
-        work: takes its share of the work from an iterator that all calls have.
-        number: the largest number of calls at once, that of this thread included.
-
-    Raises:
-        BaseException: one of the calls raised it.
+    Every call takes its share of the work from an iterator that all have. Returns when all calls
+    have returned, and raises what one of them raised.
     """
     if number < 2:
         work()

@@ -39,7 +39,7 @@ OUTER_PRODUCT_WORK = 2
 
 
 class Writer(Protocol):
-    """The part of a plan's writer that the lines of single equations need."""
+    """The part of `Straight` in ``writer.py`` that the lines of single equations need."""
 
     source: Source
     kept: KeptMemory
@@ -49,19 +49,12 @@ class Writer(Protocol):
     parts: set[VariableLike]
     spread: set[VariableLike]
 
-    def buffer_for(self, out: VariableLike) -> str:
-        """Returns the name of a kept buffer for a result; empty if there is none."""
-
-    def row_buffer(self, joined: VariableLike, part: Any) -> str:
-        """Returns the name of the part of a joined array's buffer where an operand lies."""
-
+    def buffer_for(self, out: VariableLike) -> str: ...
+    def row_buffer(self, joined: VariableLike, part: Any) -> str: ...
     def is_view(
         self, equation: EquationLike, how: Callable[[Buffer, Any], Buffer], argument: Any
-    ) -> bool:
-        """Says whether a result is a part of a kept buffer, so that no line is needed for it."""
-
-    def lies_in(self, variable: VariableLike, name: str) -> None:
-        """Enters the name of kept memory as that of a variable."""
+    ) -> bool: ...
+    def lies_in(self, variable: VariableLike, name: str) -> None: ...
 
 
 def _write_rearrangement(writer: Writer, equation: EquationLike) -> str | None:
@@ -233,7 +226,6 @@ def _write_join(writer: Writer, equation: EquationLike) -> str | None:
         return None
     if not all(is_variable(x) and x.type.dtype == out.type.dtype for x in equation.operands):
         return None
-    shown = list(map(writer.source.shown, equation.operands))
     if out in writer.joined:
         for x, part in zip(equation.operands, rows_of(equation), strict=True):
             if writer.rows.get(x) != (out, part) and x.type.size:
@@ -245,14 +237,15 @@ def _write_join(writer: Writer, equation: EquationLike) -> str | None:
         return None
     shape = out.type.shape
     into = writer.buffer_for(out)
+    given = f"({', '.join(map(writer.source.shown, equation.operands))},), {axis}"
     if not stack:
-        return f"np.concatenate(({', '.join(shown)},), {axis}{into and ', '}{into})"
+        return f"np.concatenate({given}{into and ', '}{into})"
     if not into:
-        return f"np.concatenate(({', '.join(shown)},), 0).reshape({shape!r})"
+        return f"np.concatenate({given}).reshape({shape!r})"
     if into not in writer.kept:
-        return f"np.stack(({', '.join(shown)},), 0, {into})"
+        return f"np.stack({given}, {into})"
     flat = writer.kept.view(into, np.reshape, (shape[0] * shape[1], *shape[2:]))
-    writer.source.add(f"np.concatenate(({', '.join(shown)},), 0, {flat})", equation)
+    writer.source.add(f"np.concatenate({given}, {flat})", equation)
     writer.lies_in(out, into)
     return ""
 

@@ -43,15 +43,10 @@ def rows_of_joined(
     if not joins:
         return found
     results = set(filter(is_variable, program.outputs))
-    makers = {e.outputs[0]: e for e, known in zip(program.equations, told, strict=True) if known}
+    makers = {e.outputs[0] for e, known in zip(program.equations, told, strict=True) if known}
     for equation in joins:
         out = equation.outputs[0]
-        if (
-            not is_native_array(out.type)
-            or not out.type.size
-            or bytes_of(out.type) > most
-            or out in results
-        ):
+        if not is_native_array(out.type) or not 0 < bytes_of(out.type) <= most or out in results:
             continue
         if not all(is_variable(x) and x.type.dtype == out.type.dtype for x in equation.operands):
             continue

@@ -60,11 +60,9 @@ class Source:
 
     def function(self, name: str, parameters: Sequence[str]) -> None:
         """Begins a function."""
-        if self.lines:
-            self.lines += ["", ""]
-            self.origins += [None, None]
-        self.lines.append(f"def {name}({', '.join(parameters)}):")
-        self.origins.append(None)
+        before = ["", ""] if self.lines else []
+        self.lines += [*before, f"def {name}({', '.join(parameters)}):"]
+        self.origins += [None] * (len(before) + 1)
 
     def add(self, line: str, equation: EquationLike | None = None) -> None:
         """Appends a line to the function's body; NumPy's functions become global names."""
@@ -190,11 +188,9 @@ class Source:
 
     def take(self, inner: Source) -> None:
         """Appends the text of another function."""
-        if self.lines:
-            self.lines += ["", ""]
-            self.origins += [None, None]
-        self.lines += inner.lines
-        self.origins += inner.origins
+        before = ["", ""] if self.lines else []
+        self.lines += [*before, *inner.lines]
+        self.origins += [*[None] * len(before), *inner.origins]
 
     def code(self) -> str:
         """Returns the lines as they are compiled, without comments, which take time to parse."""

@@ -85,7 +85,7 @@ class BodyCode(Straight):
 
     def _written(self, number: int, equation: EquationLike) -> None:
         text = number_text(self, equation, self._ufuncs[number])
-        if text is None and (self._element(number, equation) or self._slope(equation)):
+        if text is None and (self._element(number, equation) or self._grad(equation)):
             self._let_go(number)
             return
         if text is None:
@@ -132,7 +132,7 @@ class BodyCode(Straight):
         )
         return ", ".join(parts)
 
-    def _slope(self, equation: EquationLike) -> bool:
+    def _grad(self, equation: EquationLike) -> bool:
         """Writes a derivative as the ufuncs of its primitive, if it is one; says whether."""
         steps = GRAD_UFUNCS.get(equation.primitive.name)
         (out,) = equation.outputs[:1]

@@ -155,19 +155,16 @@ class LoopCode(BodyCode):
         for i, out in enumerate(self.added):
             if f"_total{i}" not in late:
                 self.add_up(f"_total{i}", out)
-        pairs = [
-            (source.names[x], source.shown(out))
+        after = {
+            source.names[x]: source.shown(out)
             for i, (x, out) in enumerate(zip(carries, outputs))
             if i not in self.counters
-        ]
+        }
         if loop.tested:
-            pairs.append(("_holds", source.shown(outputs[-1])))
-        pairs = [pair for pair in pairs if pair[0] != pair[1]]
-        if pairs:
-            left, right = (", ".join(part) for part in zip(*pairs))
-            source.add(f"{left} = {right}")
-        else:
-            source.add("continue")
+            after["_holds"] = source.shown(outputs[-1])
+        changed = [name for name, text in after.items() if name != text]
+        right = ", ".join([after[name] for name in changed])
+        source.add(f"{', '.join(changed)} = {right}" if changed else "continue")
         source.indent = " " * 4
         made = [
             f"_range{i}" if i in self.counters else source.names[x] for i, x in enumerate(carries)
@@ -195,17 +192,12 @@ class LoopPlan(CpuPlan):
         first = loop.carries + loop.slices
         self._loop = loop
         self._counters = list(written.counters)
-        self._given = [
+        self._numbers = [
             (i, x.type.weak)
             for i, x in enumerate(inputs)
-            if number_kind(x.type) and not loop.carries <= i < first
+            if (x.type.weak or number_kind(x.type)) and not loop.carries <= i < first
         ]
         self._owned = sorted(set(written.updates.in_place.values()))
-        self._weak = [
-            (i, x.type.weak)
-            for i, x in enumerate(inputs)
-            if x.type.weak and not number_kind(x.type)
-        ]
         self._sliced = [(i, bool(number_kind(inputs[i].type))) for i in range(loop.carries, first)]
         stacked = len(outputs) - loop.sums - loop.tested
         self._shown = [
@@ -235,9 +227,7 @@ class LoopPlan(CpuPlan):
         values = list(buffers)
         for i in self._owned:
             values[i] = np.array(values[i])
-        for i, kind in self._weak:
-            values[i] = kind(values[i])
-        for i, weak in self._given:
+        for i, weak in self._numbers:
             x = values[i]
             x = x if type(x) in PYTHON_NUMBERS else x.item()
             values[i] = x if weak is None else weak(x)
@@ -271,13 +261,12 @@ def counters(program: ProgramLike, loop: Loop) -> dict[int, VariableLike]:
     taken = set(filter(is_variable, [*operands, *program.outputs[loop.carries :]]))
     made = makers_of(program)
     for i, (x, out) in enumerate(zip(program.inputs[: loop.carries], program.outputs)):
-        equation = made.get(out) if is_variable(out) else None
+        equation = made.get(out) if is_variable(out) and out not in taken else None
         if equation is None or equation.primitive.name != "add" or number_kind(x.type) is not int:
             continue
         first, second = equation.operands
         other = constant(second if first is x else first)
-        counts = (first is x or second is x) and type(other) is int and other == 1
-        if counts and out not in taken:
+        if (first is x or second is x) and type(other) is int and other == 1:
             found[i] = out
     return found
 

@@ -207,11 +207,13 @@ def test_other_axes_of_blocks_are_refused(name, monkeypatch):
         for step in code.steps:
             if step.made is not None and step.form.startswith("np.") and step.made.groups:
                 refused(monkeypatch, *found, step.made, "groups", frozenset())
-        for output in code.outputs:
+        for i, output in enumerate(code.outputs):
             rank = range(len(output.type.shape))
             for turned in permutations(rank):
                 if turned != (tuple(rank) if output.axes is None else output.axes):
-                    refused(monkeypatch, *found, output, "axes", turned)
+                    changed = [*code.outputs]
+                    changed[i] = output._replace(axes=turned)
+                    refused(monkeypatch, *found, code, "outputs", changed)
 
 
 def test_memory_that_is_taken_too_early_is_found_out(monkeypatch):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import copysign, isfinite, prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -38,29 +38,26 @@ LAST_AXIS_FUNCTIONS = frozenset(
 )
 
 
-class BlockOutput:
+class BlockOutput(NamedTuple):
     """A result of a region.
 
     Attributes:
         type: its shape and dtype.
+        axes: the permutation of its axes to the grid's order; None if they are in order.
         groups: the joined axes that it has.
         value: the value that a block writes into it; None for a reduction.
         reduction: the ufunc that puts the parts of all blocks together; empty without parts.
-        count: the divisor of the sum.
         rest: the shape of a part.
-        axes: the permutation of its axes to the grid's order; None if they are in order.
+        divisor: the divisor of the sum.
     """
 
-    __slots__ = ("axes", "count", "groups", "reduction", "rest", "type", "value")
-
-    def __init__(self, known: VariableType, groups: Groups) -> None:
-        self.type = known
-        self.groups = groups
-        self.value: BlockValue | None = None
-        self.reduction = ""
-        self.count = 1
-        self.rest: Shape = ()
-        self.axes: Axes | None = None
+    type: VariableType
+    axes: Axes | None
+    groups: Groups = frozenset()
+    value: BlockValue | None = None
+    reduction: str = ""
+    rest: Shape = ()
+    divisor: int = 1
 
 
 class Blockwise:
@@ -137,32 +134,30 @@ class Blockwise:
     def _output(self, out: VariableLike) -> BlockOutput:
         if out in self._late:
             return self._late[out]
-        output = BlockOutput(out.type, self._places[out])
-        output.axes = transposition(self._raw[out])
-        output.value = self._values[out]
-        return output
+        axes = transposition(self._raw[out])
+        return BlockOutput(out.type, axes, self._places[out], self._values[out])
 
     # -- equations
 
     def _equation(self, equation: EquationLike) -> None:
         name = equation.primitive.name
-        (out,) = equation.outputs
         operands = [self._values[x] if is_variable(x) else x for x in equation.operands]
+        made: BlockValue | None
         if name in ("broadcast_to", "reshape"):
-            self._values[out] = operands[0]
+            made = operands[0]
         elif name in REDUCTION_UFUNCS:
-            self._reduction(equation, operands[0], out)
+            made = self._reduction(equation, operands[0])
         elif name == "matmul":
-            self._product(equation, operands, out)
+            made = self._product(equation, operands)
         elif name in ROW_FUNCTIONS or name in LAST_AXIS_FUNCTIONS:
-            self._values[out] = self._along(equation, operands, out)
+            made = self._along(equation, operands)
         else:
-            self._values[out] = self._elementwise(equation, operands, out)
+            made = self._elementwise(equation, operands)
+        if made is not None:
+            self._values[equation.outputs[0]] = made
 
-    def _elementwise(
-        self, equation: EquationLike, operands: list[Any], out: VariableLike
-    ) -> BlockValue:
-        name, dtype = equation.primitive.name, out.type.dtype
+    def _elementwise(self, equation: EquationLike, operands: list[Any]) -> BlockValue:
+        name, dtype = equation.primitive.name, equation.outputs[0].type.dtype
         plain = all(type(x) is BlockValue for x in operands)
         if plain and dtype.char in SINGLE_AND_DOUBLE and {x.dtype for x in operands} == {dtype}:
             written = ELEMENTWISE_STEPS.get(name)
@@ -236,54 +231,48 @@ class Blockwise:
         x, y = rest
         return self._emit.chosen(condition, x, y, dtype)
 
-    def _reduction(self, equation: EquationLike, value: BlockValue, out: VariableLike) -> None:
-        source = equation.operands[0]
-        name = equation.primitive.name
+    def _reduction(self, equation: EquationLike, value: BlockValue) -> BlockValue | None:
+        """Adds a reduction, and returns its value; None if the parts of blocks are put together."""
+        (source, *_), (out,) = equation.operands, equation.outputs
         value = self._emit.whole(value, self._places[source])
         gone = self._places[source] - self._places[out]
         axes = tuple(sorted(gone))
-        count = prod(source.type.shape[a] for a in equation.params["axis"])
-        ufunc = REDUCTION_UFUNCS[name]
+        mean = equation.primitive.name == "mean"
+        count = prod(source.type.shape[a] for a in equation.params["axis"]) if mean else 1
+        ufunc = REDUCTION_UFUNCS[equation.primitive.name]
         if 0 in gone:
-            part = self._late[out] = BlockOutput(out.type, frozenset())
-            part.reduction = ufunc
             shape = self.grid.joined(self._places[source])
-            if gone < self._places[source]:
-                part.rest = tuple(n for g, n in enumerate(shape) if g not in gone)
-            part.count = count if name == "mean" else 1
-            part.axes = transposition(self._raw[out])
+            left = gone < self._places[source]
+            rest = tuple(n for g, n in enumerate(shape) if left and g not in gone)
+            self._late[out] = BlockOutput(
+                out.type, transposition(self._raw[out]), reduction=ufunc, rest=rest, divisor=count
+            )
             for number, returned in enumerate(self.program.outputs):
                 if returned is out:
                     self._emit.part(f"parts_{number}", value, axes, ufunc)
-        elif ufunc != "add":
-            self._values[out] = self._emit.row_extremum(value, axes, ufunc)
-        else:
-            total = self._emit.row_sum(value, axes)
-            if name == "mean":
-                total = self._emit.ufunc("divide", total, count)
-            self._values[out] = total
+            return None
+        if ufunc != "add":
+            return self._emit.row_extremum(value, axes, ufunc)
+        total = self._emit.row_sum(value, axes)
+        return self._emit.ufunc("divide", total, count) if mean else total
 
-    def _product(
-        self, equation: EquationLike, operands: list[BlockValue], out: VariableLike
-    ) -> None:
+    def _product(self, equation: EquationLike, operands: list[BlockValue]) -> BlockValue | None:
         """Adds the product of a matrix with a vector, or of a vector with a matrix."""
+        (out,) = equation.outputs
         x, y = (
             self._emit.whole(value, self._places[v])
             for value, v in zip(operands, equation.operands)
         )
         if len(equation.operands[0].type.shape) == 2:
             groups = self._places[out]
-            self._values[out] = self._emit.call(
-                row_product, "row_product", [x, y], dtype=x.dtype, groups=groups
-            )
-            return
-        part = self._late[out] = BlockOutput(out.type, frozenset())
-        part.reduction, part.rest = "add", out.type.shape
+            return self._emit.call(row_product, "", [x, y], dtype=x.dtype, groups=groups)
+        self._late[out] = BlockOutput(out.type, None, reduction="add", rest=out.type.shape)
         for number, returned in enumerate(self.program.outputs):
             if returned is out:
                 self._emit.put(f"parts_{number}", column_product, [x, y])
+        return None
 
-    def _along(self, equation: EquationLike, operands: list[Any], out: VariableLike) -> BlockValue:
+    def _along(self, equation: EquationLike, operands: list[Any]) -> BlockValue:
         """Returns a function of whole rows, in steps or by the primitive's own function."""
         name, params = equation.primitive.name, equation.params
         first = equation.operands[0]
@@ -295,20 +284,18 @@ class Blockwise:
             x if affine and i else self._emit.whole(x, self._places[v])
             for i, (x, v) in enumerate(zip(operands, equation.operands))
         ]
-        dtype = out.type.dtype
-        if (
-            name in ROW_STEPS
-            and {x.dtype for x in whole} == {dtype}
-            and dtype.char in SINGLE_AND_DOUBLE
-        ):
-            made = ROW_STEPS[name](Rows(self._emit, axes, count), *whole, **params)
+        dtype = equation.outputs[0].type.dtype
+        steps = ROW_STEPS.get(name) if dtype.char in SINGLE_AND_DOUBLE else None
+        if steps is not None and {x.dtype for x in whole} == {dtype}:
+            made = steps(Rows(self._emit, axes, count), *whole, **params)
             if made is not None:
                 return made
-        return self._by_itself(equation, whole, axes, out)
+        return self._by_itself(equation, whole, axes)
 
     def _by_itself(
-        self, equation: EquationLike, operands: list[BlockValue], axes: Axes, out: VariableLike
+        self, equation: EquationLike, operands: list[BlockValue], axes: Axes
     ) -> BlockValue:
+        """Returns a function of whole rows by the primitive's own function."""
         name, params = equation.primitive.name, dict(equation.params)
         if "axis" in params:
             params["axis"] = axes
@@ -326,6 +313,7 @@ class Blockwise:
         static = [f"{k}={self.source.static(v)}" for k, v in params.items()]
         form = f"{self.source.function_name(equation)}({', '.join([*texts, *static])})"
         form += last_axes_key(behind + (name == "cross_entropy"), None)
+        (out,) = equation.outputs
         return self._emit.made(form, operands, out.type.dtype, self._places[out])
 
 

@@ -263,10 +263,8 @@ class BlockSteps:
             return self.ufunc("multiply", first, self.row_sum(second, axes))
         for matrix, vector in ((first, second), (second, first)):
             if matrix.groups == x.groups == {0, 1} and vector.groups == {1} and axes == (1,):
-                return self.call(
-                    row_product, "row_product", [matrix, vector],
-                    dtype=x.dtype, groups=frozenset({0}),
-                )  # fmt: skip
+                groups: Groups = frozenset({0})
+                return self.call(row_product, "", [matrix, vector], dtype=x.dtype, groups=groups)
         return None
 
     def row_dot(self, x: BlockValue, y: BlockValue, axes: Axes) -> BlockValue:

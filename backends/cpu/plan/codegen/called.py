@@ -19,7 +19,7 @@ __all__ = [
     "as_operand",
     "copied_if_shared",
     "function_of",
-    "is_numpys",
+    "is_numpy_function",
     "is_ufunc",
     "ufunc_of",
     "unwrapped",
@@ -92,7 +92,7 @@ def function_of(equation: EquationLike) -> tuple[Callable[..., Any], str]:
         return unwrapped(function), name
     if getattr(function, "takes", True):
         return function, name
-    return function, f"{'np_' * is_numpys(unwrapped(function))}{name}_in_single"
+    return function, f"{'np_' * is_numpy_function(unwrapped(function))}{name}_in_single"
 
 
 def unwrapped(function: Any) -> Callable[..., Any]:
@@ -102,7 +102,7 @@ def unwrapped(function: Any) -> Callable[..., Any]:
     return function  # type: ignore[no-any-return]
 
 
-def is_numpys(function: Any) -> bool:
+def is_numpy_function(function: Any) -> bool:
     """Says whether a function is one of NumPy's main namespace."""
     name = getattr(function, "__name__", "")
     return bool(name) and getattr(np, name, None) is function

@@ -51,10 +51,10 @@ def legend(text: str, scope: Mapping[str, Any], kept: KeptMemory) -> str:
         elif name.startswith("np_") and value is getattr(np, name[3:], None):
             functions.append(name)
         elif name not in PLAIN_NAMES:
-            lines.append(f"# {name} = {explained(value)}")
+            lines.append(f"# {name} = {value_text(value)}")
     lines = [
-        *listed(functions, f"NumPy's function{'s' * (len(functions) > 1)}"),
-        *listed(dtypes, f"NumPy's dtype{'s' * (len(dtypes) > 1)}"),
+        *names_line(functions, f"NumPy's function{'s' * (len(functions) > 1)}"),
+        *names_line(dtypes, f"NumPy's dtype{'s' * (len(dtypes) > 1)}"),
         *lines,
     ]
     lines += [
@@ -67,25 +67,25 @@ def legend(text: str, scope: Mapping[str, Any], kept: KeptMemory) -> str:
     ]
     code = COMMENT.sub("", text)
     for pattern, meaning in LOCAL_NAMES.items():
-        lines += listed({found[0] for found in re.finditer(rf"\b{pattern}\b", code)}, meaning)
+        lines += names_line({found[0] for found in re.finditer(rf"\b{pattern}\b", code)}, meaning)
     return "".join(f"{line}\n" for line in ["", *lines])
 
 
-def listed(names: Collection[str], meaning: str) -> list[str]:
+def names_line(names: Collection[str], meaning: str) -> list[str]:
     """Returns the line about names of one meaning; none without names."""
     text = f"{', '.join(sorted(names))} = {meaning}"
     line = fill(text, LONGEST_LINE_OF_NAMES, initial_indent="# ", subsequent_indent="#   ")
     return [line] if names else []
 
 
-def explained(value: Any) -> str:
+def value_text(value: Any) -> str:
     """Returns a constant with its value if it is small, a function by where it is written."""
     wide = unwrapped(value)
     if wide is not value:
-        return f"{explained(wide)}, of 16-bit dtypes in float32"
+        return f"{value_text(wide)}, of 16-bit dtypes in float32"
     if isinstance(value, partial):
         # Functions of primitives are computed by another one that is their first argument.
-        return explained(value.args[0] if value.args and callable(value.args[0]) else value.func)
+        return value_text(value.args[0] if value.args and callable(value.args[0]) else value.func)
     function: Callable[..., Any] = unwrap(value) if callable(value) else value
     if not isinstance(function, FunctionType) or "<" not in function.__qualname__:
         return described(function)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .called import function_of, is_numpys
+from .called import function_of, is_numpy_function
 from .operands import (
     LONGEST_VARIABLE_NAME,
     PYTHON_NUMBERS,
@@ -94,7 +94,7 @@ class Source:
         have the name for something else, and a number where another function has it already.
         """
         found = self._bound.get(id(value))
-        if found is None and is_numpys(value):
+        if found is None and is_numpy_function(value):
             return self.numpy(value.__name__)
         if found is None:
             # Functions of users may be lambdas.

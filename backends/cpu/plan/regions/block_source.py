@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..codegen.operands import constant, is_variable
 from .block_steps import Blockwise
-from .cost import effort
+from .cost import step_effort
 from .grid import Groups
 from .steps import BlockStep, BlockValue
 
@@ -55,7 +55,7 @@ class BlockCode:
         self._slots: list[tuple[Any, Groups]] = []
         self._assign()
         self.blocks = self.grid.blocks(self._elements())
-        self.effort = effort(self.steps, self.grid)
+        self.effort = sum(step_effort(step, self.grid) for step in self.steps)
         self.memory = 0
         self._write(name)
 

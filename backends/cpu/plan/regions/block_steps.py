@@ -11,7 +11,7 @@ import numpy as np
 from ..codegen.called import as_operand, function_of, ufunc_of
 from ..codegen.operands import constant, is_variable
 from ..codegen.source import Source
-from .expansions import ELEMENTWISE_STEPS, ROW_STEPS, Rows
+from .expansions import ELEMENTWISE_STEPS, ROW_STEPS, BlockRows
 from .grid import Grid, Groups
 from .row_sums import column_product, row_product
 from .steps import BlockSteps, BlockValue
@@ -287,7 +287,7 @@ class Blockwise:
         dtype = equation.outputs[0].type.dtype
         steps = ROW_STEPS.get(name) if dtype.char in SINGLE_AND_DOUBLE else None
         if steps is not None and {x.dtype for x in whole} == {dtype}:
-            made = steps(Rows(self._emit, axes, count), *whole, **params)
+            made = steps(BlockRows(self._emit, axes, count), *whole, **params)
             if made is not None:
                 return made
         return self._by_itself(equation, whole, axes)

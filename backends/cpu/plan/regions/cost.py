@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
 
-from .grid import Grid, Groups
-from .steps import BlockStep, BlockValue
+from .grid import Grid
+from .steps import BlockStep, BlockValue, joint_groups
 
-__all__ = ["SMALLEST_SHARED_EFFORT", "effort"]
+__all__ = ["SMALLEST_SHARED_EFFORT", "step_effort"]
 
 # The unit is a pass of a ufunc of a few instructions over four bytes: a fifth of a nanosecond.
 # Smaller work is done before another thread has begun.
@@ -28,14 +27,10 @@ SLOW_PASSES, CALL_PASSES = 3, 5
 BEGIN_PASSES = 50
 
 
-def effort(steps: Sequence[BlockStep], grid: Grid) -> int:
-    """Returns the work of all steps over a grid."""
-    return sum(step_effort(step, grid) for step in steps)
-
-
 def step_effort(step: BlockStep, grid: Grid) -> int:
+    """Returns the work of a step over a grid."""
     values = [x for x in (step.made, *step.operands) if type(x) is BlockValue]
-    groups = Groups().union(*(x.groups for x in values))
+    groups = joint_groups(values)
     if not groups:
         return 0
     size = prod(grid.shape[g] for g in groups)

@@ -17,7 +17,7 @@ from .steps import BlockSteps, BlockValue
 if TYPE_CHECKING:
     from ....annotations import Axes
 
-__all__ = ["ELEMENTWISE_STEPS", "ROW_STEPS", "Rows"]
+__all__ = ["ELEMENTWISE_STEPS", "ROW_STEPS", "BlockRows"]
 
 
 # -- elementwise: of values of one dtype, single or double
@@ -144,7 +144,7 @@ ELEMENTWISE_STEPS: dict[str, Callable[..., BlockValue | None]] = {
 # -- along rows: of values with all their axes, of one dtype
 
 
-class Rows(NamedTuple):
+class BlockRows(NamedTuple):
     """The rows of a block.
 
     Attributes:
@@ -179,7 +179,7 @@ class Rows(NamedTuple):
 
 
 def _row_variances(
-    rows: Rows, x: BlockValue, *, axis: Axes, keepdims: bool, ddof: float
+    rows: BlockRows, x: BlockValue, *, axis: Axes, keepdims: bool, ddof: float
 ) -> BlockValue | None:
     freedom = rows.length - ddof
     if freedom <= 0:
@@ -188,21 +188,21 @@ def _row_variances(
     return rows.emit.ufunc("divide", rows.dot(deviations, deviations), freedom)
 
 
-def _softmax_grad_steps(rows: Rows, g: BlockValue, p: BlockValue, *, axis: Axes) -> BlockValue:
+def _softmax_grad_steps(rows: BlockRows, g: BlockValue, p: BlockValue, *, axis: Axes) -> BlockValue:
     rest = rows.emit.ufunc("subtract", g, rows.dot(g, p))
     return rows.emit.ufunc("multiply", rest, p)
 
 
-def _softmax_steps(rows: Rows, x: BlockValue, *, axis: Axes) -> BlockValue | None:
+def _softmax_steps(rows: BlockRows, x: BlockValue, *, axis: Axes) -> BlockValue | None:
     return rows.emit.softmax(x, rows.axes)
 
 
-def _normalize_steps(rows: Rows, x: BlockValue, *, eps: float, center: bool) -> BlockValue:
+def _normalize_steps(rows: BlockRows, x: BlockValue, *, eps: float, center: bool) -> BlockValue:
     return rows.normal(x, eps, center)[0]
 
 
 def _normalize_grad_steps(
-    rows: Rows, g: BlockValue, x: BlockValue, *, eps: float, center: bool
+    rows: BlockRows, g: BlockValue, x: BlockValue, *, eps: float, center: bool
 ) -> BlockValue:
     emit = rows.emit
     y, scale = rows.normal(x, eps, center)
@@ -213,7 +213,7 @@ def _normalize_grad_steps(
 
 
 def _affine_normalize_steps(
-    rows: Rows, x: BlockValue, *affine: BlockValue, eps: float, center: bool
+    rows: BlockRows, x: BlockValue, *affine: BlockValue, eps: float, center: bool
 ) -> BlockValue:
     out = rows.emit.ufunc("multiply", rows.normal(x, eps, center)[0], affine[0])
     return rows.emit.ufunc("add", out, affine[1]) if affine[1:] else out

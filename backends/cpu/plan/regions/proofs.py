@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 from .block_source import BlockCode
 from .block_steps import reordered_region
 from .grid import Grid, Groups
-from .steps import BlockStep, BlockValue
+from .steps import BlockStep, BlockValue, joint_groups
 
 if TYPE_CHECKING:
-    from ..annotations import RegionLike, VariableLike
+    from ....annotations import Axes, Shape
+    from ..annotations import GridPlace, RegionLike, VariableLike
 
 __all__ = ["PlanError", "prove_region"]
 
@@ -61,12 +62,7 @@ def prove_region(code: BlockCode, region: RegionLike, order: Sequence[int] | Non
 
 
 def _lies(
-    grid: Grid,
-    variable: VariableLike,
-    place: Sequence[int | None],
-    axes: Sequence[int] | None,
-    shape: Sequence[int],
-    groups: Groups,
+    grid: Grid, x: VariableLike, place: GridPlace, axes: Axes | None, shape: Shape, groups: Groups
 ) -> None:
     """Checks that transposing and reshaping a value bring it to where its place says."""
     joined: list[int] = []
@@ -74,13 +70,13 @@ def _lies(
         members = [axis for axis, g in enumerate(grid.group) if g == group]
         joined += members if group in groups else []
         if len(shape) != len(grid.shape) or shape[group] != (length if group in groups else 1):
-            raise PlanError(f"{variable.type} is brought to {shape} for the axes {sorted(groups)}")
+            raise PlanError(f"{x.type} is brought to {shape} for the axes {sorted(groups)}")
     moved = moved_axes(place, axes)
     if moved != joined:
-        raise PlanError(f"{variable.type} at {place} is brought to the axes {joined} of the grid")
+        raise PlanError(f"{x.type} at {place} is brought to the axes {joined} of the grid")
 
 
-def moved_axes(place: Sequence[int | None], axes: Sequence[int] | None) -> list[int] | None:
+def moved_axes(place: GridPlace, axes: Axes | None) -> list[int] | None:
     """Returns the axes of the grid that a value has once it is transposed; None without all."""
     order = range(len(place)) if axes is None else axes
     if len(order) != len(place):
@@ -89,18 +85,14 @@ def moved_axes(place: Sequence[int | None], axes: Sequence[int] | None) -> list[
 
 
 def _is_left(
-    grid: Grid,
-    variable: VariableLike,
-    place: Sequence[int | None],
-    axes: Sequence[int] | None,
-    rest: Sequence[int],
+    grid: Grid, x: VariableLike, place: GridPlace, axes: Axes | None, rest: Shape
 ) -> None:
     """Checks that the remaining axes of a sum over blocks are in the order of the result."""
     left = moved_axes(place, axes)
     if left is None or left != sorted(left) or 0 in map(grid.group.__getitem__, left):
-        raise PlanError(f"{variable.type} at {place} is put together over the axes {left}")
-    if prod(rest) != variable.type.size:
-        raise PlanError(f"{variable.type} is put together from parts {tuple(rest)}")
+        raise PlanError(f"{x.type} at {place} is put together over the axes {left}")
+    if prod(rest) != x.type.size:
+        raise PlanError(f"{x.type} is put together from parts {tuple(rest)}")
 
 
 def _steps_fit(inputs: Iterable[BlockValue], steps: Sequence[BlockStep]) -> None:
@@ -117,7 +109,7 @@ def _steps_fit(inputs: Iterable[BlockValue], steps: Sequence[BlockStep]) -> None
         made = step.made
         if made is None:
             continue
-        groups = frozenset().union(*(x.groups for x in values))
+        groups = joint_groups(values)
         if step.form.startswith(BROADCASTING) and not step.form.startswith(SPREADING):
             fits = made.groups == groups
         else:

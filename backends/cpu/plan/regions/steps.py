@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ....annotations import Axes, DType
     from ..annotations import EquationLike
 
-__all__ = ["BlockStep", "BlockSteps", "BlockValue"]
+__all__ = ["BlockStep", "BlockSteps", "BlockValue", "joint_groups"]
 
 # NumPy takes ``out`` of these ufuncs by name alone.
 OUT_BY_NAME = frozenset({"maximum", "minimum"})
@@ -124,7 +124,7 @@ class BlockSteps:
     ) -> BlockValue:
         """Adds a step and returns its result. By default that has the axes of all operands."""
         if groups is None:
-            groups = frozenset().union(*(x.groups for x in operands if type(x) is BlockValue))
+            groups = joint_groups(operands)
         key = form, tuple(map(_operand_key, operands)), dtype, groups
         found = self._known.get(key)
         if found is None:
@@ -317,6 +317,11 @@ class BlockSteps:
                 kept.append(step)
                 used.update(id(x) for x in step.operands if type(x) is BlockValue)
         self.steps = kept[::-1]
+
+
+def joint_groups(operands: Sequence[Any]) -> Groups:
+    """Returns the axes that values have together."""
+    return frozenset().union(*(x.groups for x in operands if type(x) is BlockValue))
 
 
 def _factors(step: BlockStep, x: BlockValue) -> tuple[BlockValue, BlockValue] | None:

@@ -17,6 +17,7 @@ __all__ = [
     "GridPlace",
     "Kernels",
     "Operand",
+    "PartsOfArrays",
     "ProgramLike",
     "RegionLike",
     "VariableLike",
@@ -54,6 +55,8 @@ class Boxed(Protocol):
 Operand: TypeAlias = VariableLike | Buffer | np.generic | complex | Boxed
 # The functions that a backend has in place of NumPy's, by the name of the primitive.
 Kernels: TypeAlias = Mapping[str, Callable[..., Any]]
+# For every result that is made in a part of a joined array, the array and the part.
+PartsOfArrays: TypeAlias = dict[VariableLike, tuple[VariableLike, Any]]
 # For every axis of a value the axis of the grid that it is; None for one of length 1.
 GridPlace: TypeAlias = Sequence[int | None]
 

@@ -23,12 +23,11 @@ from ...blas_calls import (
 )
 from ..reductions import FEWEST_ELEMENTS_BY_BLAS
 from .codegen.operands import is_native_array, is_variable
-from .joined_results import JOINS, rows_of
-from .liveness import is_copied
+from .liveness import JOINS, is_copied, rows_of
 
 if TYPE_CHECKING:
     from ...annotations import Buffer
-    from .annotations import EquationLike, VariableLike
+    from .annotations import EquationLike, PartsOfArrays, VariableLike
     from .codegen.source import Source
     from .memory import KeptMemory
 
@@ -43,7 +42,7 @@ class Writer(Protocol):
 
     source: Source
     kept: KeptMemory
-    rows: dict[VariableLike, tuple[VariableLike, Any]]
+    rows: PartsOfArrays
     joined: set[VariableLike]
     shares: bool
     parts: set[VariableLike]

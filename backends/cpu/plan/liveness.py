@@ -1,29 +1,28 @@
 """Storages: the allocations in which variables of a program lie, and the last use of each.
 
 A view needs the memory of its base. So liveness is a property of storages, not of variables: one
-storage may hold several variables.
+storage may hold several variables. Results that are joined later are made in rows of the joined
+array, so that no join copies them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ...fresh_results import FRESH_PRIMITIVES, FRESH_REDUCTIONS
 from .codegen.called import is_ufunc
 from .codegen.operands import bytes_of, is_native_array, is_variable
 
 if TYPE_CHECKING:
-    from .annotations import EquationLike, Operand, ProgramLike, VariableLike
+    from .annotations import EquationLike, Operand, PartsOfArrays, ProgramLike, VariableLike
 
-__all__ = ["Liveness", "Storage"]
+__all__ = ["JOINS", "Liveness", "Storage", "is_copied", "rows_of", "rows_of_joined"]
 
+# Primitives that lay arrays one behind the other along an axis.
+JOINS = frozenset({"concatenate", "stack"})
 # Broadcast arrays up to this many bytes are copied.
 LARGEST_COPIED_BROADCAST_BYTES = 8192
-
-
-# For every result that is made in a part of a joined array, the array and the part.
-PartsOfArrays: TypeAlias = "Mapping[VariableLike, tuple[VariableLike, Any]]"
 
 
 class Storage:
@@ -121,3 +120,46 @@ def is_fresh(equation: EquationLike) -> bool:
     if primitive.family == "elementwise":
         return is_ufunc(primitive.compute)
     return name in FRESH_REDUCTIONS and bool(params.get("axis"))
+
+
+def rows_of(equation: EquationLike) -> list[Any]:
+    """Returns for every operand of a join the key of its part of the joined array."""
+    if equation.primitive.name == "stack":
+        return list(range(len(equation.operands)))
+    parts = []
+    end = 0
+    for x in equation.operands:
+        start, end = end, end + x.type.shape[0]
+        parts.append(slice(start, end))
+    return parts
+
+
+def rows_of_joined(program: ProgramLike, told: Sequence[Any], most: int) -> PartsOfArrays:
+    """Returns, for results that can be made in rows of a joined array, the array and the rows.
+
+    Args:
+        program: the program.
+        told: for every equation, a true value if its function takes a buffer for the result.
+        most: the largest size of such an array in bytes.
+    """
+    found: PartsOfArrays = {}
+    joins = [e for e in program.equations if e.primitive.name in JOINS and not e.params["axis"]]
+    if not joins:
+        return found
+    results = set(filter(is_variable, program.outputs))
+    makers = {e.outputs[0] for e, known in zip(program.equations, told, strict=True) if known}
+    for equation in joins:
+        out = equation.outputs[0]
+        if not is_native_array(out.type) or not 0 < bytes_of(out.type) <= most or out in results:
+            continue
+        if not all(is_variable(x) and x.type.dtype == out.type.dtype for x in equation.operands):
+            continue
+        rows = {
+            x: (out, part)
+            for x, part in zip(equation.operands, rows_of(equation), strict=True)
+            if x in makers and x not in found and x not in results and is_native_array(x.type)
+        }
+        # The rest is copied one by one. If it is most, one join of all is quicker.
+        if 2 * len(rows) >= len(equation.operands):
+            found.update(rows)
+    return found

@@ -21,8 +21,7 @@ from .codegen.operands import (
 )
 from .codegen.source import Source
 from .equations import EQUATION_WRITERS, product_beside
-from .joined_results import rows_of_joined
-from .liveness import Liveness, Storage
+from .liveness import Liveness, Storage, rows_of_joined
 from .memory import Donation, KeptMemory, KeptSlot
 
 if TYPE_CHECKING:

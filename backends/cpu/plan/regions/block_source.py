@@ -167,11 +167,10 @@ class BlockCode:
         elif made.slot is not None:
             into = f"scratch_{made.slot}"
         elif "{into}" in step.form:
-            rows = "".join(f", {n}" for n in self.grid.joined(made.groups)[1:])
-            first = "high - low" if 0 in made.groups else "1"
+            shape = self.grid.block_shape(made.groups)
             kind = self.source.constant(made.dtype, "dtype")
             into = f"room_{number}"
-            self.source.add(f"    {into} = np.empty(({first}{rows},), {kind})", step.equation)
+            self.source.add(f"    {into} = np.empty({shape}, {kind})", step.equation)
         text = step.form.format(
             *shown,
             out=f", {into}" if into else "",

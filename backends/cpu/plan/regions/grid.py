@@ -46,6 +46,11 @@ class Grid:
         """Returns the shape of a value with these joined axes, with length 1 for the others."""
         return tuple(n if g in groups else 1 for g, n in enumerate(self.shape))
 
+    def block_shape(self, groups: Groups) -> str:
+        """Returns the text of the shape of a value with these joined axes in a block."""
+        first = "high - low" if 0 in groups else "1"
+        return f"({first}{''.join(f', {n}' for n in self.joined(groups)[1:])},)"
+
     def blocks(self, elements: int) -> Blocks:
         """Returns blocks of about that many elements, all of about one length."""
         most = max(elements // max(self.inner, 1), 1)

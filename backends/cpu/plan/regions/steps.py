@@ -183,9 +183,7 @@ class BlockSteps:
         """Returns a value broadcast to all the axes that it stands for."""
         if value.groups == groups:
             return value
-        first = "high - low" if 0 in groups else "1"
-        rest = "".join(f", {n}" for n in self.grid.joined(groups)[1:])
-        form = f"np.broadcast_to({{0}}, ({first}{rest},))"
+        form = f"np.broadcast_to({{0}}, {self.grid.block_shape(groups)})"
         return self.made(form, [value], value.dtype, groups)
 
     def number(self, x: float, beside: BlockValue) -> Any:

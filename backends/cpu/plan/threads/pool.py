@@ -56,8 +56,7 @@ WAITING_WORK = np.zeros(1 << 14, np.float32)
 class Threads:
     """The number of threads that compute large regions, the caller included."""
 
-    def __init__(self) -> None:
-        self.number = thread_count()
+    number = thread_count()
 
 
 threads = Threads()

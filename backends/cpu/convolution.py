@@ -7,7 +7,7 @@ with the axes (batch, channels, *spatial); elementwise functions and pooling kee
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -160,7 +160,11 @@ def spread_gathered(
             (groups, *before, full[-1], taps, outputs),
             (groups, places, matrix.shape[-1]),
         )
-        around, columns, products = several(shapes, dtype)
+        edges = [0, *accumulate(map(prod, shapes))]
+        memory = scratch((edges[-1],), dtype)
+        around, columns, products = (
+            memory[i:j].reshape(shape) for i, j, shape in zip(edges, edges[1:], shapes)
+        )
         around[..., :reach, :, :] = 0
         around[..., -reach:, :, :] = 0
         around[..., reach:-reach, :, :] = values
@@ -295,13 +299,6 @@ def scratch(shape: Shape, dtype: DType) -> Buffer:
     """Returns an array without values; the next call of the thread takes its memory."""
     size = prod(shape) * dtype.itemsize
     return thread_scratch.bytes(size)[:size].view(dtype).reshape(shape)
-
-
-def several(shapes: Sequence[Shape], dtype: DType) -> list[Buffer]:
-    """Returns several arrays without values in the thread's scratch memory."""
-    edges = [0, *accumulate(map(prod, shapes))]
-    memory = scratch((edges[-1],), dtype)
-    return [memory[i:j].reshape(shape) for i, j, shape in zip(edges, edges[1:], shapes)]
 
 
 # -- layouts

@@ -45,14 +45,6 @@ def ones(length: int, dtype: DType) -> Buffer:
     return ones
 
 
-def _last_run(axis: Axes) -> int:
-    """Returns where the last run of neighbouring axes starts in a sorted tuple."""
-    start = len(axis) - 1
-    while start and axis[start - 1] == axis[start] - 1:
-        start -= 1
-    return start
-
-
 def sum(x: Buffer, *, axis: Axes, keepdims: bool, dtype: DType | None = None) -> Any:
     """Returns the sum over axes, which are sorted and counted from the front."""
     if (
@@ -67,7 +59,10 @@ def sum(x: Buffer, *, axis: Axes, keepdims: bool, dtype: DType | None = None) ->
         if dtype is None and type(x) is np.ndarray and x.dtype.char == "e":
             return add_up(x, axis=axis, dtype=np.float32, keepdims=keepdims).astype(x.dtype)
         return add_up(x, axis=axis, dtype=dtype, keepdims=keepdims)
-    start = _last_run(axis)
+    # The last run of neighbouring axes is summed first.
+    start = len(axis) - 1
+    while start and axis[start - 1] == axis[start] - 1:
+        start -= 1
     first, last = axis[start], axis[-1]
     shape = x.shape
     out = _sum_middle(
@@ -121,9 +116,7 @@ def min(x: Buffer, *, axis: Axes, keepdims: bool) -> Any:
     return reduced_extremum(np.minimum, x, axis, keepdims)
 
 
-def reduced_extremum(
-    ufunc: np.ufunc, x: Buffer, axis: Axes, keepdims: bool, **initial: Any
-) -> Any:
+def reduced_extremum(ufunc: np.ufunc, x: Buffer, axis: Axes, keepdims: bool, **initial: Any) -> Any:
     """Returns the maximum or the minimum over axes."""
     if (
         type(x) is np.ndarray

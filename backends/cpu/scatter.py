@@ -51,7 +51,7 @@ def index_add(x: Buffer, v: Buffer, *indices: Buffer, key: KeyLike) -> Buffer:
     if key.arrays:
         whole = _whole_axes(key)
         for axis, index in enumerate(indices if whole is not None else (), whole or 0):
-            _check_bounds(index, out.shape[axis], axis)
+            _check_bounds(np.asarray(index), out.shape[axis], axis)
         # NumPy 2.4 reads past the end of values that have fewer axes than the elements.
         add_at(out, key, indices, np.broadcast_to(v, key.shape(out, indices)))
     else:
@@ -65,8 +65,7 @@ def _whole_axes(key: KeyLike) -> int | None:
     return whole if key.native[:whole] == (slice(None),) * whole else None
 
 
-def _check_bounds(index: Any, length: int, axis: int) -> None:
-    index = np.asarray(index)
+def _check_bounds(index: Buffer, length: int, axis: int) -> None:
     if index.size and not (-length <= index.min() and index.max() < length):
         wrong = index.min() if index.min() < -length else index.max()
         raise IndexError(f"index {wrong} is out of bounds for axis {axis} with size {length}")

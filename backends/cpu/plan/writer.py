@@ -43,13 +43,7 @@ VIEW_PRIMITIVES = frozenset({"astype", "flip", "index", "reshape", "stop_gradien
 
 
 class Straight:
-    """Writes the lines of a program.
-
-    Args:
-        program: the program.
-        donated: the numbers of inputs that may be overwritten.
-        kernels: the backend's functions in place of NumPy's.
-        outer: the writer of the lines around them, if they are a part of a function.
+    """Writes the lines of a program; those of a part of a function have an outer writer.
 
     Attributes:
         source: the text so far.
@@ -379,9 +373,8 @@ class Straight:
         old, *others = self.live.storages[x]
         if others or old.last != number or old.owner is not x or old.outside:
             return False
-        if x.type.shape != out.type.shape or x.type.dtype != out.type.dtype:
-            return False
-        return not (own.escapes and old in self._slot)
+        same = x.type.shape == out.type.shape and x.type.dtype == out.type.dtype
+        return same and not (own.escapes and old in self._slot)
 
     def _let_go(self, number: int) -> None:
         dead = self.live.dead.get(number, ())

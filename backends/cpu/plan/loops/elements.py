@@ -8,7 +8,7 @@ from ..codegen.operands import constant, is_native_array, is_variable
 from .scalars import number_kind
 
 if TYPE_CHECKING:
-    from ..annotations import EquationLike, Operand, ProgramLike, VariableLike, VariableType
+    from ..annotations import EquationLike, Operand, ProgramLike, VariableType
     from ..liveness import Liveness
 
 __all__ = ["INDEX_UPDATES", "Updates", "is_element"]
@@ -43,15 +43,10 @@ def is_cast_by_assignment(known: VariableType, v: Operand) -> bool:
 
 
 class Updates:
-    """The updates of carries that are done in place.
+    """The updates of a number of carries that are done in place.
 
     A carry is an array of the loop's own, if its old value has no later use and its new value
     belongs to no other carry. It is copied before the first step and never again.
-
-    Args:
-        program: the body.
-        carries: the number of carries.
-        live: storages and last uses.
 
     Attributes:
         in_place: for the numbers of equations the carry that they update.
@@ -71,7 +66,9 @@ class Updates:
                     break
                 numbers.append(made[last])
                 last = first
-                if not is_needed_no_more(last, numbers[-1], live):
+                # No later equation needs the old values.
+                storage, *others = live.storages[last]
+                if others or storage.last != numbers[-1] or storage.owner is not last:
                     break
             else:
                 shared = any(
@@ -81,9 +78,3 @@ class Updates:
                 )
                 if last is x and numbers and not shared:
                     self.in_place.update(dict.fromkeys(numbers, i))
-
-
-def is_needed_no_more(x: VariableLike, number: int, live: Liveness) -> bool:
-    """Says whether an equation is the last use of a variable's memory."""
-    storage, *others = live.storages[x]
-    return not others and storage.last == number and storage.owner is x

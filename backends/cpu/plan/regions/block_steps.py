@@ -93,10 +93,7 @@ class Blockwise:
         self._values: dict[VariableLike, BlockValue] = {}
         self._late: dict[VariableLike, BlockOutput] = {}
         self.shapes: list[tuple[Axes | None, Shape] | None] = []
-        self.inputs = [
-            self._input(variable, same_everywhere(x))
-            for variable, x in zip(self.program.inputs, given)
-        ]
+        self.inputs = [self._input(*pair) for pair in zip(self.program.inputs, given)]
         for equation in self.program.equations:
             self._emit.equation = equation
             self._equation(equation)
@@ -118,7 +115,9 @@ class Blockwise:
             return []
         return [frozenset(range(axes)) - taken]
 
-    def _input(self, variable: VariableLike, same: bool) -> BlockValue:
+    def _input(self, variable: VariableLike, given: Operand) -> BlockValue:
+        # One element may be broadcast without a copy.
+        same = not is_variable(given) and not any(getattr(constant(given), "strides", (1,)))
         groups = frozenset() if same else self._places[variable]
         value = BlockValue(
             self.source.name(variable), groups, variable.type.weak or variable.type.dtype
@@ -343,10 +342,3 @@ def transposition(place: Sequence[int | None]) -> Axes | None:
         return None
     ranks = [-1 if axis is None else axis for axis in place]
     return tuple(sorted(range(len(place)), key=ranks.__getitem__))
-
-
-def same_everywhere(x: Operand) -> bool:
-    """Says whether an operand is a constant of one element, broadcast without a copy."""
-    if is_variable(x):
-        return False
-    return not any(getattr(constant(x), "strides", (1,)))

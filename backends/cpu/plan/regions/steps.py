@@ -14,15 +14,7 @@ from ..codegen.operands import PYTHON_NUMBERS, constant
 from ..codegen.source import Source
 from .broadcast_rows import is_outer, is_rowwise, outer, rowwise
 from .grid import Grid, Groups
-from .row_sums import (
-    column_sum,
-    row_dot,
-    row_product,
-    row_softmax,
-    row_sum,
-    total_dot,
-    total_sum,
-)
+from .row_sums import column_sum, row_dot, row_product, row_softmax, row_sum, total_dot, total_sum
 
 if TYPE_CHECKING:
     from ....annotations import Axes, DType

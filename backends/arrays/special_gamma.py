@@ -215,31 +215,29 @@ def _log_beta(xp: ArrayModule, a: Buffer, b: Buffer) -> Any:
 @elementwise_in_doubles
 def betaln(xp: ArrayModule, a: Buffer, b: Buffer) -> Buffer:
     """Returns the logarithm of the absolute value of B(a, b)."""
-    far = beta_of_far_arguments(xp, a, b)
-    c, d = xp.where(far, a, 1.0), xp.where(far, b, 1.0)
-    return xp.where(far, _log_beta(xp, c, d), special(xp).betaln(a, b))
+    far, logarithm = beta_of_far_arguments(xp, a, b)
+    return xp.where(far, logarithm, special(xp).betaln(a, b))
 
 
 @elementwise_in_doubles
 def beta(xp: ArrayModule, a: Buffer, b: Buffer) -> Buffer:
     """Returns gamma(a) gamma(b) / gamma(a + b)."""
-    far = beta_of_far_arguments(xp, a, b)
-    c, d = xp.where(far, a, 1.0), xp.where(far, b, 1.0)
-    return xp.where(far, xp.exp(_log_beta(xp, c, d)), special(xp).beta(a, b))
+    far, logarithm = beta_of_far_arguments(xp, a, b)
+    return xp.where(far, xp.exp(logarithm), special(xp).beta(a, b))
 
 
-def beta_of_far_arguments(xp: ArrayModule, a: Buffer, b: Buffer) -> Buffer:
-    """Says where gamma functions of the arguments are too large for their quotient's digits."""
+def beta_of_far_arguments(xp: ArrayModule, a: Buffer, b: Buffer) -> tuple[Buffer, Any]:
+    """Says where gamma functions are too large for the digits of B; returns its logarithm there."""
     small, large = xp.minimum(a, b), xp.maximum(a, b)
-    return (small > TINY) & (large > SMALLEST_STIRLING_DIFFERENCE) & (large < 1.0 / TINY)
+    far = (small > TINY) & (large > SMALLEST_STIRLING_DIFFERENCE) & (large < 1.0 / TINY)
+    return far, _log_beta(xp, xp.where(far, a, 1.0), xp.where(far, b, 1.0))
 
 
 @elementwise_in_doubles
 def poch(xp: ArrayModule, z: Buffer, m: Buffer) -> Buffer:
     """Returns gamma(z + m) / gamma(z)."""
-    far = (xp.minimum(z, z + m) > SMALLEST_STIRLING_DIFFERENCE) & (
-        xp.maximum(z, z + m) < 1.0 / TINY
-    )
+    small, large = xp.minimum(z, z + m), xp.maximum(z, z + m)
+    far = (small > SMALLEST_STIRLING_DIFFERENCE) & (large < 1.0 / TINY)
     w, k = xp.where(far, z, SMALLEST_STIRLING_DIFFERENCE), xp.where(far, m, 0.0)
     logarithm = k * xp.log(w + k) + ((w - 0.5) * xp.log1p(k / w) - k)
     logarithm += stirling_error(xp, w + k) - stirling_error(xp, w)
@@ -251,12 +249,8 @@ def binom(xp: ArrayModule, n: Buffer, k: Buffer) -> Buffer:
     """Returns gamma(n + 1) / gamma(k + 1) / gamma(n - k + 1)."""
     rest = xp.minimum(k, n - k)
     # The product of integers is exact for small n.
-    far = (
-        (n > SMALLEST_STIRLING_DIFFERENCE)
-        & (rest > -1)
-        & (n < 1.0 / TINY)
-        & ((k % 1 != 0) | (rest >= 20))
-    )
+    far = (n > SMALLEST_STIRLING_DIFFERENCE) & (n < 1.0 / TINY)
+    far = far & (rest > -1) & ((k % 1 != 0) | (rest >= 20))
     m, j = xp.where(far, n, SMALLEST_STIRLING_DIFFERENCE), xp.where(far, k, 0.0)
     quotient = xp.exp(-_log_beta(xp, m - j + 1.0, j + 1.0)) / (m + 1.0)
     return xp.where(far, quotient, special(xp).binom(n, k))

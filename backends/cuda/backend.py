@@ -81,11 +81,7 @@ class CupyBackend(protocol.Backend):
         return [f"cuda:{number}" for number in range(self.count)]
 
     def device(self, name: str) -> str:
-        """Returns ``cuda:0`` for ``cuda``, if that is the current device.
-
-        Raises:
-            DeviceError: there is no such device.
-        """
+        """Returns ``cuda:0`` for ``cuda``, if that is the current device."""
         _, _, number = name.partition(":")
         full = f"cuda:{int(number) if number else self.xp.cuda.runtime.getDevice()}"
         if full not in self.devices():

@@ -144,13 +144,10 @@ class CudnnGraph:
 def graph_of(
     signature: tuple[Any, ...], dtype: str, build: Callable[[ModuleType, Any], None]
 ) -> CudnnGraph | None:
-    """Returns the graph for a signature; None if cuDNN has none.
+    """Returns the graph for a signature, of all that it depends on beside dtype and device.
 
-    Args:
-        signature: all that the graph depends on, but for dtype and device.
-        dtype: the operands'.
-        build: ``build(frontend, graph)`` adds the operation, whose tensors have the numbers from 1
-            on in the order of the buffers.
+    ``build(frontend, graph)`` adds the operation, whose tensors have the numbers from 1 on in the
+    order of the buffers. None stands for an operation that cuDNN does not have.
     """
     key = *signature, dtype, config.numerics, get_device()
     if key not in graphs:
@@ -235,13 +232,9 @@ convolutions: dict[tuple[Any, ...], Convolution | None] = {}
 def convolved(
     name: str, x: ndarray, y: ndarray, wanted: Shape, geometry: GeometryLike
 ) -> ndarray | None:
-    """Returns the result of an operation of convolution; None if cuDNN has no graph for it.
+    """Returns the result of an operation of ``CUDNN_OPERANDS``; None if cuDNN has no graph for it.
 
-    Args:
-        name: the name in cuDNN: one in ``CUDNN_OPERANDS``.
-        x, y: its operands, of one dtype.
-        wanted: the spatial shape of the result, where the operands do not tell.
-        geometry: the convolution's.
+    Operands have one dtype. ``wanted`` is the result's spatial shape, if they do not tell it.
     """
     if not available():
         return None

@@ -38,12 +38,7 @@ def distribution_of_cupy() -> str:
 
 
 def gpu_remedy(version: int | None, installed: str = "") -> str:
-    """Returns what to do, by the version of CUDA that the driver is for.
-
-    Args:
-        version: as ``driver_version`` returns it.
-        installed: the distribution that brought CuPy; empty without one.
-    """
+    """Returns the remedy, by the driver's version and the distribution that brought CuPy."""
     if version is None:
         return (
             f"pip install 'functensor[cuda{NEWEST_CUDA}]' on a machine with an NVIDIA GPU; no "

@@ -13,10 +13,5 @@ __all__ = ["table"]
 
 @lru_cache(maxsize=4096)
 def table(numbers: tuple[int, ...], device: int) -> ndarray:
-    """Returns integers in a GPU's memory, the same buffer every time.
-
-    Args:
-        numbers: the integers.
-        device: the number of the current device, where the buffer lies.
-    """
+    """Returns integers in the memory of the current device, the same buffer every time."""
     return cupy.asarray(np.array(numbers, np.int64))

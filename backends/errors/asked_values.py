@@ -55,12 +55,7 @@ def traced_integer(given: Any, kind: type, depth: int = DEEPEST_SEARCH) -> Any:
 
 
 def parameter_of(value: Any, given: Mapping[str, Any]) -> str | None:
-    """Returns the name of the argument that is a value, or from which it was computed.
-
-    Args:
-        value: the traced value.
-        given: a call's arguments by their names.
-    """
+    """Returns the name of the argument that is a value, or from which it was computed."""
     found = [key for key, x in given.items() if holds(x, value)]
     if not found:
         # It was computed from an argument: which one is clear where there is only one.

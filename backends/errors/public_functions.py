@@ -25,16 +25,7 @@ def complain(error: Exception, *call: Any) -> None:
 
 
 def check_function(name: str, fun: Any, parameter: str = "fun") -> None:
-    """Checks that a function is given, and not what one has returned.
-
-    Args:
-        name: the name of the called function.
-        fun: what should be a function.
-        parameter: the parameter's name.
-
-    Raises:
-        TypeError: it is not a function.
-    """
+    """Raises a ``TypeError`` for an argument that is not a function, but the result of one."""
     if not callable(fun):
         from .wrong_calls import not_a_function
 

@@ -62,9 +62,9 @@ def fix_of_index(error: IndexError, name: str) -> tuple[str, str]:
         found = re.search(r"too many indices for array: array is (\d+)-dimensional", str(error))
         if found is not None:
             return "", f"one index for each axis, at most {found[1]}"
-        typed = re.search(r"must be of integer|indices are integers", str(error)) is not None
-        whole = "x[int(i)], x[n // 2] rather than x[n / 2]; a dict goes by names"
-        return "", whole if typed else ""
+        if re.search(r"must be of integer|indices are integers", str(error)) is None:
+            return "", ""
+        return "", "x[int(i)], x[n // 2] rather than x[n / 2]; a dict goes by names"
     count = int(found[1])
     fix = f"an index from {-count} to {count - 1}" if count else "none: there are no elements"
     if name.startswith("x.at[i]"):
@@ -174,13 +174,9 @@ def functions_in(values: Iterable[Any]) -> Iterator[Any]:
 def right_code(
     error: Exception, name: str, form: inspect.Signature | None, given: Mapping[str, Any]
 ) -> tuple[str, str]:
-    """Returns what an error should say, empty where it is to stay, and right code, if it is known.
+    """Returns another message for an error, or none, and right code, if it is known.
 
-    Args:
-        error: the error.
-        name: the public name of the called function.
-        form: its signature, if it is known.
-        given: the call's arguments by their names.
+    It knows the called function's public name and signature, and the call's arguments by name.
     """
     text = str(error)
     if "fix: " in text:
@@ -209,10 +205,9 @@ def right_code(
     if what:
         # Right code is there already; in the messages seen most it gets a line of its own.
         return (what, fix) if re.search(FREQUENT, what) else ("", "")
-    call = "" if form is None else f"{name}{form}"
-    call = (
-        call
-        if len(call) <= LONGEST_SIGNATURE
-        else f"{call[:LONGEST_SIGNATURE].rpartition(',')[0]}, ...)"
-    )
-    return "", f"as in {call}" if call else ""
+    if form is None:
+        return "", ""
+    call = f"{name}{form}"
+    if len(call) > LONGEST_SIGNATURE:
+        call = f"{call[:LONGEST_SIGNATURE].rpartition(',')[0]}, ...)"
+    return "", f"as in {call}"

@@ -60,13 +60,7 @@ def signature_of(function: Any, bound: int) -> inspect.Signature | None:
 def misuse(
     name: str, form: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> str | None:
-    """Returns what is wrong with a call's arguments, by name and number; None if nothing is.
-
-    Args:
-        name: the public name of the called function.
-        form: its signature, without what a method is called on.
-        args, kwargs: the call's arguments.
-    """
+    """Returns what is wrong with a call's arguments, by name and number; None if nothing is."""
     parameters = form.parameters.values()
     positional = [p for p in parameters if p.kind in POSITIONAL]
     keywords = [p.name for p in parameters if p.kind in NAMED]
@@ -209,10 +203,9 @@ def prepare_for_user(
 
     Args:
         error: the exception, whose traceback begins with the function's own frames.
-        function: the function that was called.
-        name: its public name.
+        function, name: the called function and its public name.
         args, kwargs: the call's arguments.
-        bound: how many of the first arguments the user does not pass: what a method belongs to.
+        bound: how many of the first arguments are not the user's: 1 for a method.
     """
     if bound and hasattr(args[0], "public"):
         # A method of one of many functions, which has that function's name.
@@ -233,12 +226,8 @@ def prepare_for_user(
 
 
 def describe_call(
-    error: Exception,
-    function: Callable[..., Any],
-    name: str,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    bound: int = 0,
+    error: Exception, function: Callable[..., Any], name: str, args: tuple[Any, ...],
+    kwargs: dict[str, Any], bound: int,
 ) -> None:
     """Says in an exception which public function was called, with what, and where."""
     inner = getattr(error, "misused", None)

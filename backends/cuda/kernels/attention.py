@@ -103,14 +103,9 @@ def recalled(out: ndarray, q: ndarray, k: ndarray) -> RowSums | None:
 
 
 class RowSums(NamedTuple):
-    """The companion of an output: the way it was made, and the logarithms of its rows' sums.
+    """The companion of an output: the way it was made, and the logarithms of its rows' sums."""
 
-    Attributes:
-        way: ``cudnn``, ``kernels``, ``blocks``, or ``nothing``.
-        values: an array; None where the way needs none.
-    """
-
-    way: str
+    way: str  # cudnn, kernels, blocks, or nothing
     values: ndarray | None = None
 
 

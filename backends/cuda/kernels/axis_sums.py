@@ -95,12 +95,8 @@ def sum_launches(
 ) -> SumLaunches | None:
     """Returns the launches; None where the axes lie otherwise, or there are none or no elements.
 
-    Args:
-        shape: the array's.
-        axis: the axes, sorted and counted from the front.
-        keepdims: whether the result keeps them.
-        letter: the dtype's.
-        skew: how far the array begins behind a boundary of packs, in bytes.
+    Axes are sorted and counted from the front. The dtype is known by its letter. ``skew`` is how
+    far the array begins behind a boundary of packs, in bytes.
     """
     # Neighbours of one kind make one axis; those of length 1 do not count.
     axes = [i for i, n in enumerate(shape) if n != 1]
@@ -150,13 +146,9 @@ def by_rows(
 def striped(
     before: int, middle: int, after: int, itemsize: int, skew: int, turns: int
 ) -> tuple[tuple[int, int, int], int, tuple[int, ...], int]:
-    """Returns the grid, the block, the lengths that `row_sums` is told, and a pack's elements.
+    """Returns the grid, the block, the lengths for `row_sums`, and a pack's elements.
 
-    Args:
-        before, middle, after: the lengths of the axes.
-        itemsize: the bytes of an element.
-        skew: how far the array begins behind a boundary of packs.
-        turns: how many packs a thread may have before others take their share.
+    A thread may have so many turns of packs before others take their share.
     """
     n = WIDEST_LOAD_BYTES // itemsize
     # A pack may begin where every row does.
@@ -210,10 +202,7 @@ def tiled(
 ) -> tuple[tuple[int, int, int], int, int, int]:
     """Returns the grid, the lines of a run, the threads abreast, and the columns of a tile.
 
-    Args:
-        before, length, after: the lengths of the axes.
-        n: the elements of a pack.
-        aligned: whether every line begins on a boundary of packs.
+    Packs have n elements. Lines that are aligned begin on a boundary of packs.
     """
     packs = -(-after // n) + (not aligned)
     width = min(MOST_THREADS_ABREAST, 1 << (packs - 1).bit_length())

@@ -94,13 +94,10 @@ with_number = Kernel("elementwise", "with_number", "pdpl", NUMBER_TYPES)
 
 
 def launches_by_dtype(types: str) -> dict[DType, tuple[int, str, str]]:
-    """Returns how operands of one shape are launched, by their dtype.
+    """Returns the elements of a block and the template's arguments, by dtype.
 
-    That is the elements of a block, and the template's arguments without and with wide loads.
-
-    Args:
-        types: the template's arguments, with ``{t}`` for the type and ``{n}`` for the elements of
-            a load.
+    The arguments, which have ``{t}`` for the type and ``{n}`` for the elements of a load, are those
+    without and with wide loads.
     """
     return {
         dtype: (wide * BLOCK_THREADS, types.format(t=t, n=1), types.format(t=t, n=wide))
@@ -157,8 +154,7 @@ def layout_of(shape: tuple[int, ...], whole: tuple[int, ...]) -> tuple[int, int]
 def channels_of(shape: tuple[int, ...], whole: tuple[int, ...]) -> tuple[int, int] | None:
     """Returns how many neighbours of a result have the same element of an operand, and of how many.
 
-    None where the operand's axes, but for those of length 1, are no run of the result's, or there
-    are no elements.
+    None stands for axes, beside those of length 1, that are no run of the result's, or no elements.
     """
     before = len(whole) - len(shape)
     axes = [i for i, n in enumerate(shape, before) if n != 1]

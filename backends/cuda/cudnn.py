@@ -19,6 +19,7 @@ from cupy import ndarray
 
 from ..annotations import Shape
 from ..config import config
+from .annotations import Heads
 from .launch import Kernel, get_device
 from .strides import strides_of, strides_without_gaps
 
@@ -337,9 +338,10 @@ def with_two_axes(shape: Shape) -> Shape:
 # -- attention
 
 
-def takes_attention(q: ndarray, k: ndarray, v: ndarray, mask: ndarray | None) -> bool:
-    """Says whether heads (images, heads, rows, columns) are such as cuDNN may take."""
-    if mask is not None or q.itemsize != 2 or not available():
+def takes_attention(heads: Heads) -> bool:
+    """Says whether cuDNN may take operands."""
+    q, k, v = heads[:3]
+    if heads.mask is not None or q.itemsize != 2 or not available():
         return False
     widths = q.shape[3], v.shape[3]
     if max(widths) > WIDEST_HEAD or any(width % HEAD_MULTIPLE for width in widths):
@@ -358,11 +360,9 @@ def is_aligned(x: ndarray) -> bool:
     return not any(number % 16 for number in (x.data.ptr, *x.strides[:3]))
 
 
-def attention(
-    q: ndarray, k: ndarray, v: ndarray, mask: ndarray | None, causal: bool, scale: float,
-    out: ndarray,
-) -> ndarray | None:
+def attention(heads: Heads, out: ndarray) -> ndarray | None:
     """Writes the output and returns the logarithms of the rows' sums; None without a graph."""
+    q, k, v, _, causal, scale = heads
     dtype = q.dtype.name
     operands = [(x.shape, strides_of(x)) for x in (q, k, v, out)]
     sums_shape = *q.shape[:3], 1
@@ -384,10 +384,10 @@ def attention(
 
 
 def attention_grad(
-    g: ndarray, out: ndarray, q: ndarray, k: ndarray, v: ndarray, mask: ndarray | None,
-    causal: bool, scale: float, sums: ndarray, parts: Sequence[ndarray],
+    g: ndarray, out: ndarray, heads: Heads, sums: ndarray, parts: Sequence[ndarray]
 ) -> bool:
     """Writes the gradients of q, k and v; returns False, and does nothing, without a graph."""
+    q, k, v, _, causal, scale = heads
     dtype = q.dtype.name
     if g.strides != out.strides or not is_aligned(g):
         # Some versions of cuDNN ask for the layout of the output.

@@ -20,6 +20,7 @@ from ...annotations import DType, Shape
 from ...arrays.nn_formulas import stacked_shape
 from ...config import config
 from .. import cudnn
+from ..annotations import Heads
 from ..index_tables import table
 from ..launch import Kernel
 from ..row_layout import limit
@@ -58,9 +59,8 @@ def attention(
     learned: bool = False,
 ) -> ndarray:
     """Returns ``softmax(scale * q @ k^T + mask) @ v``; a query that sees no key gets zeros."""
-    operands = four_axes(q), four_axes(k), four_axes(v), four_mask(mask, q, k)
-    launches = launches_of(*operands, causal)
-    out, sums = launches.forward(*operands, causal, scale)
+    heads = Heads(four_axes(q), four_axes(k), four_axes(v), four_mask(mask, q, k), causal, scale)
+    out, sums = launches_of(heads).forward(heads)
     if q.ndim != 4:
         out = out.reshape(*q.shape[:-1], v.shape[-1])
     remember(out, q, k, sums)
@@ -72,13 +72,13 @@ def attention_grad(
     causal: bool, scale: float,
 ) -> ndarray:
     """Returns the gradients of q, k and v, stacked, for that of ``attention``'s output."""
-    operands = four_axes(q), four_axes(k), four_axes(v), four_mask(mask, q, k)
-    launches = launches_of(*operands, causal)
+    heads = Heads(four_axes(q), four_axes(k), four_axes(v), four_mask(mask, q, k), causal, scale)
+    launches = launches_of(heads)
     sums = recalled(out, q, k)
     if sums is None:
         # The output comes from elsewhere, so the sums of its rows were not kept.
-        sums = launches.forward(*operands, causal, scale)[1]
-    stacked = launches.backward(four_axes(g), four_axes(out), *operands, causal, scale, sums)
+        sums = launches.forward(heads)[1]
+    stacked = launches.backward(four_axes(g), four_axes(out), heads, sums)
     return stacked if q.ndim == 4 else stacked.reshape(3, *q.shape[:-2], *stacked.shape[3:])
 
 
@@ -116,10 +116,9 @@ LAUNCHES: dict[tuple[Any, ...], AttentionLaunches] = {}
 MOST_LAUNCHES = 1024
 
 
-def launches_of(
-    q: ndarray, k: ndarray, v: ndarray, mask: ndarray | None, causal: bool
-) -> AttentionLaunches:
+def launches_of(heads: Heads) -> AttentionLaunches:
     """Returns the launches for operands of four axes."""
+    q, k, v, mask, causal, _ = heads
     pointers = q.data.ptr | k.data.ptr | v.data.ptr
     key = (
         q.dtype,
@@ -131,7 +130,7 @@ def launches_of(
     if launches is None:
         if len(LAUNCHES) >= MOST_LAUNCHES:
             LAUNCHES.clear()
-        launches = LAUNCHES[key] = AttentionLaunches(q, k, v, mask, causal)
+        launches = LAUNCHES[key] = AttentionLaunches(heads)
     return launches
 
 
@@ -145,12 +144,11 @@ class AttentionLaunches:
         turned: whether heads lie between rows and columns in memory, as they do in the queries.
         whole: whether the gradients fill the array that they are stacked in.
         width, types, images: the kernels' width, types, and how many images they go over.
-        tables: what kernels read of shapes and strides, by those that come later.
+        tables: those by which kernels know shapes and strides, by the strides that come later.
     """
 
-    def __init__(
-        self, q: ndarray, k: ndarray, v: ndarray, mask: ndarray | None, causal: bool
-    ) -> None:
+    def __init__(self, heads: Heads) -> None:
+        q, k, v = heads[:3]
         self.shape = (*q.shape[:3], v.shape[3])
         self.stacked = stacked_shape(q.shape, k.shape, v.shape)
         self.turned = q.strides[1] < q.strides[2]
@@ -163,7 +161,7 @@ class AttentionLaunches:
         if not (prod(q.shape[:3]) and v.size):
             self.way = "nothing"
             return
-        self.fused = cudnn.takes_attention(q, k, v, mask)
+        self.fused = cudnn.takes_attention(heads)
         self.way = "blocks"
         name = q.dtype.name
         if self.width and q.shape[3] and name in KERNEL_DTYPES:
@@ -173,30 +171,25 @@ class AttentionLaunches:
                 precision = config.matmul_precision if name == "float32" else "highest"
                 self.types = f"{PRODUCTS[name, precision]}, {self.width}"
 
-    def forward(
-        self, q: ndarray, k: ndarray, v: ndarray, mask: ndarray | None, causal: bool, scale: float
-    ) -> tuple[ndarray, RowSums]:
-        """Returns the output and what belongs to it."""
-        operands = q, k, v, mask, causal, scale
+    def forward(self, heads: Heads) -> tuple[ndarray, RowSums]:
+        """Returns the output and its companion."""
+        dtype = heads.q.dtype
         if self.way == "nothing":
-            return cupy.zeros(self.shape, q.dtype), RowSums("nothing")
-        out = self.empty(self.shape, q.dtype)
+            return cupy.zeros(self.shape, dtype), RowSums("nothing")
+        out = self.empty(self.shape, dtype)
         if self.fused:
-            values = cudnn.attention(*operands, out)
+            values = cudnn.attention(heads, out)
             if values is not None:
                 return out, RowSums("cudnn", values)
         if self.way == "kernels":
-            return out, RowSums("kernels", self.forward_by_kernels(*operands, out))
-        forward_by_blocks(*operands, out)
+            return out, RowSums("kernels", self.forward_by_kernels(heads, out))
+        forward_by_blocks(heads, out)
         return out, RowSums("blocks")
 
-    def backward(
-        self, g: ndarray, out: ndarray, q: ndarray, k: ndarray, v: ndarray, mask: ndarray | None,
-        causal: bool, scale: float, sums: RowSums,
-    ) -> ndarray:
+    def backward(self, g: ndarray, out: ndarray, heads: Heads, sums: RowSums) -> ndarray:
         """Returns the gradients, stacked."""
-        operands = q, k, v, mask, causal, scale
-        stacked = self.empty(self.stacked, q.dtype)
+        dtype = heads.q.dtype
+        stacked = self.empty(self.stacked, dtype)
         if sums.way == "nothing" or not self.whole:
             stacked.fill(0)
         if sums.way == "nothing":
@@ -204,20 +197,20 @@ class AttentionLaunches:
         if self.whole:
             parts = [stacked[i] for i in range(3)]
         else:
-            shapes = (x.shape for x in operands[:3])
+            shapes = (x.shape for x in heads[:3])
             parts = [stacked[i, :, :, : s[2], : s[3]] for i, s in enumerate(shapes)]
         if sums.way == "cudnn":
-            if cudnn.attention_grad(g, out, *operands, sums.values, parts):
+            if cudnn.attention_grad(g, out, heads, sums.values, parts):
                 return stacked
             # cuDNN has no backward pass for this: the forward pass runs again in another way.
             sums = RowSums(self.way)
             if self.way == "kernels":
-                spare = self.empty(self.shape, q.dtype)
-                sums = RowSums("kernels", self.forward_by_kernels(*operands, spare))
+                spare = self.empty(self.shape, dtype)
+                sums = RowSums("kernels", self.forward_by_kernels(heads, spare))
         if sums.way == "kernels":
-            self.backward_by_kernels(g, out, *operands, sums.values, parts)
+            self.backward_by_kernels(g, out, heads, sums.values, parts)
         else:
-            backward_by_blocks(g, out, *operands, parts)
+            backward_by_blocks(g, out, heads, parts)
         return stacked
 
     def empty(self, shape: Shape, dtype: DType) -> ndarray:
@@ -235,40 +228,37 @@ class AttentionLaunches:
         width = self.width or 0
         return rows * (width * int(q.itemsize) + 4 * PADDING_WORDS)
 
-    def forward_by_kernels(
-        self, q: ndarray, k: ndarray, v: ndarray, mask: ndarray | None, causal: bool, scale: float,
-        out: ndarray,
-    ) -> ndarray:
+    def forward_by_kernels(self, heads: Heads, out: ndarray) -> ndarray:
         """Writes the output and returns the logarithms of the rows' sums, to base 2."""
+        q, k, v = heads[:3]
         key = out.strides
         shape = self.tables.get(key)
         if shape is None:
-            shape = self.tables[key] = shape_of_call(q, k, v, mask, causal, out=out)
+            shape = self.tables[key] = shape_of_call(heads, out)
         queries = q.shape[2]
         sums = cupy.empty((self.images, queries), np.float32)
         tile = OWN_ROWS if self.width == TILE_WIDTHS[0] else TILE_ROWS
         held = self.memory(q, 1) <= LARGEST_HELD_ROW_BYTES
         ATTENTION_FORWARD(
             f"{self.types}, {tile}", -(-queries // OWN_ROWS) * self.images,
-            ATTENTION_BLOCK_THREADS, q, k, v, q if mask is None else mask, out, sums, shape,
-            scale, shared=self.memory(q, 4 * tile + (0 if held else OWN_ROWS)),
+            ATTENTION_BLOCK_THREADS, q, k, v, heads.masking, out, sums, shape, heads.scale,
+            shared=self.memory(q, 4 * tile + (0 if held else OWN_ROWS)),
         )  # fmt: skip
         return sums
 
     def backward_by_kernels(
-        self, g: ndarray, out: ndarray, q: ndarray, k: ndarray, v: ndarray, mask: ndarray | None,
-        causal: bool, scale: float, sums: ndarray, parts: Sequence[ndarray],
+        self, g: ndarray, out: ndarray, heads: Heads, sums: ndarray, parts: Sequence[ndarray]
     ) -> None:
         """Writes the gradients of q, k and v."""
+        q, k, v = heads[:3]
         key = g.strides, out.strides, (g.data.ptr | out.data.ptr) % 16
         shape = self.tables.get(key)
         if shape is None:
-            shape = shape_of_call(q, k, v, mask, causal, out=out, g=g, grads=parts)
-            self.tables[key] = shape
+            shape = self.tables[key] = shape_of_call(heads, out, g, parts)
         queries, keys = q.shape[2], k.shape[2]
         shares = cupy.empty((self.images, queries), np.float32)
         shared = self.memory(q, 2 * OWN_ROWS + 4 * TILE_ROWS)
-        masked, grads = q if mask is None else mask, parts[0]
+        masked, grads, scale = heads.masking, parts[0], heads.scale
         ATTENTION_BY_QUERY(
             self.types, -(-queries // OWN_ROWS) * self.images, ATTENTION_BLOCK_THREADS,
             g, out, q, k, v, masked, sums, shares, grads, shape, scale, shared=shared,
@@ -326,10 +316,10 @@ def shared_limit(device: int) -> int:
 
 
 def shape_of_call(
-    q: ndarray, k: ndarray, v: ndarray, mask: ndarray | None, causal: bool, *, out: ndarray,
-    g: ndarray | None = None, grads: Sequence[ndarray] = (),
+    heads: Heads, out: ndarray, g: ndarray | None = None, grads: Sequence[ndarray] = ()
 ) -> ndarray:
-    """Returns what kernels have to know of their operands, as ``shape_t`` in attention.cu."""
+    """Returns the table by which kernels know their operands: ``shape_t`` in attention.cu."""
+    q, k, v, mask, causal, _ = heads
     loads = [q, k, v] if g is None else [q, k, v, g]
     wide = all(map(is_wide, loads)) | is_wide(out) << 1 | all(map(is_wide, grads)) << 2
     kind = mask_kind(mask)

@@ -12,6 +12,7 @@ import numpy as np
 from cupy import ndarray
 
 from ...annotations import DType
+from ..annotations import Heads
 from ..cublas.gemm import multiply
 from ..launch import SMALL_BLOCK_THREADS, Kernel, c_type
 from ..strides import strides_of
@@ -38,28 +39,23 @@ def mask_kind(mask: ndarray | None) -> int:
     return BOOLEAN if mask.dtype.kind == "b" else ADDED
 
 
-def forward_by_blocks(
-    q: ndarray, k: ndarray, v: ndarray, mask: ndarray | None, causal: bool, scale: float,
-    out: ndarray,
-) -> None:
+def forward_by_blocks(heads: Heads, out: ndarray) -> None:
     """Writes the output."""
-    values = stack_of_heads(v)
-    found = cupy.empty((len(values), q.shape[2], v.shape[3]), q.dtype)
-    for images, rows, weights in blocks_of_weights(q, k, mask, causal, scale):
+    values = stack_of_heads(heads.v)
+    found = cupy.empty((len(values), *out.shape[2:]), out.dtype)
+    for images, rows, weights in blocks_of_weights(heads):
         multiply(weights, values[images, : weights.shape[2]], found[images, rows])
     out[...] = found.reshape(out.shape)
 
 
-def backward_by_blocks(
-    g: ndarray, out: ndarray, q: ndarray, k: ndarray, v: ndarray, mask: ndarray | None,
-    causal: bool, scale: float, parts: Sequence[ndarray],
-) -> None:
+def backward_by_blocks(g: ndarray, out: ndarray, heads: Heads, parts: Sequence[ndarray]) -> None:
     """Writes the gradients of q, k and v."""
+    q, k, v = heads[:3]
     working = working_dtype(q)
     cotangents, outs, queries, keys, values = map(stack_of_heads, (g, out, q, k, v))
     by_q = cupy.empty(queries.shape, q.dtype)
     by_k, by_v = (cupy.zeros(x.shape, working) for x in (keys, values))
-    for images, rows, weights in blocks_of_weights(q, k, mask, causal, scale):
+    for images, rows, weights in blocks_of_weights(heads):
         seen = slice(weights.shape[2])
         own = cupy.ascontiguousarray(cotangents[images, rows])
         own_out = cupy.ascontiguousarray(outs[images, rows])
@@ -68,7 +64,7 @@ def backward_by_blocks(
         grads = cupy.empty(weights.shape, q.dtype)
         SCORE_GRADS(
             block_types(q), weights.shape[0] * weights.shape[1], SMALL_BLOCK_THREADS, products,
-            weights, own, own_out, grads, weights.shape[2], v.shape[3], scale,
+            weights, own, own_out, grads, weights.shape[2], v.shape[3], heads.scale,
         )  # fmt: skip
         multiply(grads, keys[images, seen], by_q[images, rows])
         multiply(grads.swapaxes(1, 2), queries[images, rows], by_k[images, seen], accumulate=True)
@@ -77,13 +73,12 @@ def backward_by_blocks(
         part[...] = found.reshape(part.shape)
 
 
-def blocks_of_weights(
-    q: ndarray, k: ndarray, mask: ndarray | None, causal: bool, scale: float
-) -> Iterator[tuple[slice, slice, ndarray]]:
+def blocks_of_weights(heads: Heads) -> Iterator[tuple[slice, slice, ndarray]]:
     """Yields slices of the matrices and of their queries, and the weights that these give the keys.
 
     With a causal mask, keys that no query of a block sees are left out.
     """
+    q, k, _, mask, causal, scale = heads
     working = working_dtype(q)
     queries, keys = stack_of_heads(q), stack_of_heads(k)
     total, count, length = len(queries), q.shape[2], k.shape[2]
@@ -102,7 +97,7 @@ def blocks_of_weights(
             weights = scores if working == q.dtype else cupy.empty(shape, q.dtype)
             ATTENTION_WEIGHTS(
                 block_types(q), shape[0] * shape[1], SMALL_BLOCK_THREADS, scores, weights,
-                q if mask is None else mask, first, row, shape[1], seen, q.shape[1], int(causal),
+                heads.masking, first, row, shape[1], seen, q.shape[1], int(causal),
                 kind, *by_mask, scale,
             )  # fmt: skip
             yield images, rows, weights

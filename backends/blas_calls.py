@@ -19,7 +19,7 @@ import numpy as np
 from .blas_threads import alone, controlled
 
 if TYPE_CHECKING:
-    from .annotations import ArrayModule, Buffer
+    from .annotations import ArrayModule, Buffer, Shape
 
 __all__ = [
     "READING_WORK", "SHORTEST_BLAS_THREADED_VECTOR", "SMALLEST_BLAS_THREADED_WORK",
@@ -45,7 +45,7 @@ FEWEST_PARALLEL_ELEMENTS = 1 << 18
 BLAS_DTYPES = "fdFD"
 
 
-def work_of(x: tuple[int, ...], y: tuple[int, ...]) -> int:
+def work_of(x: Shape, y: Shape) -> int:
     """Returns how many multiplications the largest single product of two (stacks of) arrays takes,
     as long as they take in products of matrices.
     """

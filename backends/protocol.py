@@ -14,7 +14,7 @@ import numpy as np
 from .messages import message
 
 if TYPE_CHECKING:
-    from .annotations import ArrayModule, Buffer, DTypeLike
+    from .annotations import ArrayModule, Buffer, DTypeLike, Shape
 
 __all__ = [
     "BACKENDS", "BY_BUFFER", "Backend", "BackendUnavailable", "DeviceError", "Loop", "Plan",
@@ -143,11 +143,11 @@ class Backend(Protocol):
         """Returns a buffer that holds the values, without a copy where that is possible."""
         return self.xp.asarray(values, dtype=dtype)
 
-    def zeros(self, shape: tuple[int, ...], dtype: DTypeLike) -> Buffer:
+    def zeros(self, shape: Shape, dtype: DTypeLike) -> Buffer:
         """Returns a buffer of zeros."""
         return self.xp.zeros(shape, dtype=np.dtype(dtype))
 
-    def ones(self, shape: tuple[int, ...], dtype: DTypeLike) -> Buffer:
+    def ones(self, shape: Shape, dtype: DTypeLike) -> Buffer:
         """Returns a buffer of ones."""
         return self.xp.ones(shape, dtype=np.dtype(dtype))
 

@@ -13,7 +13,7 @@ import numpy as np
 from ..restoring import errstate
 
 if TYPE_CHECKING:
-    from ..annotations import ArrayModule, Buffer, DType
+    from ..annotations import ArrayModule, Buffer, DType, Shape
 
 __all__ = ["columns_by_rows", "is_widened", "widened", "without_signs"]
 
@@ -23,7 +23,7 @@ FEWEST_RESULTS, FEWEST_RESULTS_OF_ONE = 4096, 256
 FEWEST_ROWS_OR_COLUMNS, FEWEST_COLUMNS_TOO_MANY = 4, 1024
 
 
-def is_widened(x: tuple[int, ...], y: tuple[int, ...], dtype: DType) -> bool:
+def is_widened(x: Shape, y: Shape, dtype: DType) -> bool:
     """Says whether (stacks of) columns and rows of these shapes are for BLAS."""
     rows, columns = rows_of_one_product(x, y), y[-1]
     if (
@@ -35,17 +35,17 @@ def is_widened(x: tuple[int, ...], y: tuple[int, ...], dtype: DType) -> bool:
     return rows * columns >= FEWEST_RESULTS_OF_ONE and is_past_numpys_loop(x, y)
 
 
-def is_past_numpys_loop(x: tuple[int, ...], y: tuple[int, ...]) -> bool:
+def is_past_numpys_loop(x: Shape, y: Shape) -> bool:
     """Says whether NumPy's loop for matrices is not the quickest for columns and rows."""
     return max(prod(x[:-2]), prod(y[:-2])) * x[-2] * y[-1] >= FEWEST_RESULTS
 
 
-def rows_of_one_product(x: tuple[int, ...], y: tuple[int, ...]) -> int:
+def rows_of_one_product(x: Shape, y: Shape) -> int:
     """Returns the rows of one product; stacks are joined where one matrix multiplies them all."""
     return prod(x[:-1]) if len(y) == 2 else x[-2]
 
 
-def is_multiplied(x: tuple[int, ...], y: tuple[int, ...]) -> bool:
+def is_multiplied(x: Shape, y: Shape) -> bool:
     """Says whether columns and rows that are not for BLAS are quickest multiplied as they are."""
     return (
         y[-1] >= FEWEST_ROWS_OR_COLUMNS

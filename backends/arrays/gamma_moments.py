@@ -48,10 +48,7 @@ def gamma_moment(xp: ArrayModule, a: Buffer, y: Buffer, *, n: int) -> Buffer:
         xp: the array module.
         a: the shape parameter, positive.
         y: the logarithm of the point, of any shape that broadcasts.
-        n: which moment, from 0 up.
-
-    Returns:
-        An array of the dtype of a and y together.
+        n: the moment's number, from 0 up.
     """
     dtype = xp.result_type(a, y)
     a, y = xp.broadcast_arrays(xp.asarray(a, "float64"), xp.asarray(y, "float64"))

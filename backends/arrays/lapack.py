@@ -17,7 +17,7 @@ import numpy as np
 from ..optional_modules import scipy_module
 
 if TYPE_CHECKING:
-    from ..annotations import Buffer, DType
+    from ..annotations import Buffer, DType, Shape
 
 __all__ = [
     "banded_solved", "column_orders", "factorised", "is_lapack_dtype", "schur", "sylvester_solved",
@@ -40,15 +40,13 @@ def _routine(module: str, name: str, kind: str) -> Any:
     return getattr(getattr(scipy_module(np, "linalg"), module), PREFIXES[kind] + name)
 
 
-def _flat(x: Buffer, stack: tuple[int, ...], dtype: DType) -> Buffer:
+def _flat(x: Buffer, stack: Shape, dtype: DType) -> Buffer:
     """Returns matrices of a broadcast stack behind one axis, maybe in the operand's memory."""
     whole = np.broadcast_to(x, (*stack, *x.shape[-2:]))
     return whole.reshape(prod(stack), *x.shape[-2:]).astype(dtype, copy=False)
 
 
-def columns_contiguous(
-    x: Buffer, stack: tuple[int, ...], dtype: DType, rows_above: int = 0
-) -> Buffer:
+def columns_contiguous(x: Buffer, stack: Shape, dtype: DType, rows_above: int = 0) -> Buffer:
     """Returns a copy of matrices, columns one behind the other, with zero rows above them."""
     m, n = x.shape[-2:]
     memory = np.empty((*stack, n, rows_above + m), dtype)
@@ -57,7 +55,7 @@ def columns_contiguous(
     return memory.reshape(prod(stack), n, rows_above + m).mT
 
 
-def rows_contiguous(x: Buffer, stack: tuple[int, ...]) -> Buffer:
+def rows_contiguous(x: Buffer, stack: Shape) -> Buffer:
     """Returns matrices behind the stack's axes, rows one behind the other."""
     return np.ascontiguousarray(x).reshape(*stack, *x.shape[-2:])
 

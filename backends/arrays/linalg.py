@@ -51,17 +51,13 @@ def cholesky(xp: ArrayModule, a: Buffer) -> Any:
 def solve(xp: ArrayModule, a: Buffer, b: Buffer) -> Any:
     """Solves ``a x = b``; one matrix for a stack of right-hand sides is factorised once."""
     with failure_with_advice("solve", LEAST_SQUARES):
-        return solve_columns(xp, a, b)
-
-
-def solve_columns(xp: ArrayModule, a: Buffer, b: Buffer) -> Any:
-    if b.ndim > 2 and prod(a.shape[:-2]) == 1:
+        if b.ndim <= 2 or prod(a.shape[:-2]) != 1:
+            return xp.linalg.solve(a, b)
         stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         columns = xp.moveaxis(xp.broadcast_to(b, (*stack, *b.shape[-2:])), -2, 0)
         rows, width = columns.shape[0], prod(columns.shape[1:])
         found = xp.linalg.solve(a.reshape(a.shape[-2:]), columns.reshape(rows, width))
         return xp.moveaxis(found.reshape(columns.shape), 0, -2)
-    return xp.linalg.solve(a, b)
 
 
 def inverses(xp: ArrayModule, a: Buffer, *, strict: bool) -> Any:

@@ -18,7 +18,7 @@ from .linalg import check_finite
 from .substitution import is_substituted, solve_by_substitution
 
 if TYPE_CHECKING:
-    from ..annotations import Buffer, DType
+    from ..annotations import Buffer, DType, Shape
 
 __all__ = ["ComplexResultError", "logm", "solve_sylvester", "sqrtm"]
 
@@ -123,7 +123,7 @@ def _forms(a: Buffer) -> tuple[Any, Any]:
     return lapack.schur(a.reshape(prod(a.shape[:-2]), n, n).astype(np.complex128))
 
 
-def _turned_back(vectors: Buffer, t: Buffer, shape: tuple[int, ...]) -> Buffer:
+def _turned_back(vectors: Buffer, t: Buffer, shape: Shape) -> Buffer:
     return (vectors @ t @ _adjoint(vectors)).reshape(shape)
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from ..annotations import ArrayModule, Buffer
+    from ..annotations import ArrayModule, Buffer, Shape
 
 __all__ = ["WORD_VALUES", "dropout", "dropped", "numpy_dropout", "numpy_random_bits", "random_bits"]
 
@@ -56,7 +56,7 @@ def philox_block(
 
 
 def random_bits(
-    xp: ArrayModule, key: Buffer, start: Buffer, *, shape: tuple[int, ...], bits: int, stream: int
+    xp: ArrayModule, key: Buffer, start: Buffer, *, shape: Shape, bits: int, stream: int
 ) -> Buffer:
     """Returns words of random bits, for every key its own.
 
@@ -84,7 +84,7 @@ def random_bits(
 
 
 def numpy_random_bits(
-    key: Buffer, start: Buffer, *, shape: tuple[int, ...], bits: int, stream: int
+    key: Buffer, start: Buffer, *, shape: Shape, bits: int, stream: int
 ) -> Buffer:
     """Returns the words of ``random_bits``, by NumPy's compiled generator where that is faster."""
     batch, length, words = _sizes(key, shape, bits)
@@ -101,7 +101,7 @@ def numpy_random_bits(
     return raw.view(f"uint{bits}")[:, :length].reshape((*batch, *shape))
 
 
-def _sizes(key: Buffer, shape: tuple[int, ...], bits: int) -> tuple[tuple[int, ...], int, int]:
+def _sizes(key: Buffer, shape: Shape, bits: int) -> tuple[Shape, int, int]:
     """Returns the keys' batch shape, the words of ``bits`` for each, and of 64 bits."""
     length = prod(shape)
     return key.shape[:-1], length, -(-length * bits // 64)

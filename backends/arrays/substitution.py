@@ -64,16 +64,9 @@ def _stack_first(x: Buffer) -> Buffer:
 def solve_by_substitution(
     a: Buffer, b: Buffer, dtype: DType, *, lower: bool, transposed: bool, unit_diagonal: bool
 ) -> Buffer | None:
-    """Solves triangular systems, column by column of the triangle as LAPACK does.
+    """Solves triangular systems, as `lapack.triangles_solved` does, column by column.
 
-    Args:
-        a: the matrices; one triangle of each is read.
-        b: the right-hand sides; both stacks broadcast.
-        dtype: the result's.
-        lower, transposed, unit_diagonal: which triangle, what of it, and whether its diagonal is 1.
-
-    Returns:
-        None where an element of the diagonal is 0.
+    None stands for a 0 in a diagonal.
     """
     n = a.shape[-1]
     if transposed:

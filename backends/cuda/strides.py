@@ -10,8 +10,6 @@ if TYPE_CHECKING:
 
     from ..annotations import Shape
 
-from ..annotations import Shape
-
 __all__ = ["common_stride", "merged_axes", "strides_of", "strides_without_gaps"]
 
 

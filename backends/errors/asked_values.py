@@ -66,31 +66,23 @@ def parameter_of(value: Any, given: Mapping[str, Any]) -> str | None:
     return found[0] if found else None
 
 
-def asking_name(
-    value: Any,
-    function: Callable[..., Any],
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any],
-    bound: int = 0,
-) -> tuple[str | None, Any]:
-    """Returns the argument of a call whose value was asked for, as far as is known, by name."""
+def arguments_of_call(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], bound: int
+) -> dict[str, Any]:
+    """Returns the user's arguments of a call by their names, as far as they are known."""
     import inspect  # costs milliseconds
 
-    if value is None:
-        return None, None
     try:
         known = inspect.signature(function).bind_partial(*args, **kwargs)
     except (TypeError, ValueError):
-        return None, None
+        return {}
     parameters = list(known.signature.parameters.values())
     given = {
         p.name: known.arguments[p.name]
         for p in parameters[bound:]
         if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) and p.name in known.arguments
     }
-    given |= next((kwargs for p in parameters if p.kind is p.VAR_KEYWORD), {})
-    parameter = parameter_of(value, given)
-    return parameter, None if parameter is None else given[parameter]
+    return given | next((dict(kwargs) for p in parameters if p.kind is p.VAR_KEYWORD), {})
 
 
 def name_the_asking(
@@ -108,7 +100,8 @@ def name_the_asking(
     """
     ours = hasattr(error, "asked")
     value = error.asked() if ours else Refused.value(error)
-    parameter, argument = asking_name(value, function, args, kwargs, bound)
+    given = {} if value is None else arguments_of_call(function, args, kwargs, bound)
+    parameter = parameter_of(value, given)
     if parameter is None:
         return
     clause = f"{CLAUSE_WORDS}{parameter!r} of {name}()"
@@ -116,9 +109,9 @@ def name_the_asking(
         error.clause = clause
         return
     text = str(error)
-    if not holds(argument, value):
+    if not holds(given[parameter], value):
         # The user gave an integer, from which the value was computed.
-        integer = traced_integer(argument, type(value))
+        integer = traced_integer(given[parameter], type(value))
         text = text.replace(
             f"{ASKED_WORDS}{value.describe()}", f"{ASKED_WORDS}{integer.describe()}", 1
         )

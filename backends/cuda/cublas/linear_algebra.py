@@ -16,7 +16,7 @@ import cupy
 import numpy as np
 from cupy import ndarray
 
-from ...annotations import DType
+from ...annotations import DType, Shape
 from ...arrays import linalg
 from ...optional_modules import scipy_module
 from ..launch import SMALL_BLOCK_THREADS, Kernel
@@ -25,12 +25,12 @@ from ..unsupported import absent
 __all__ = ["LINEAR_ALGEBRA_FUNCTIONS"]
 
 
-def stack_shape(*operands: ndarray) -> tuple[int, ...]:
+def stack_shape(*operands: ndarray) -> Shape:
     """Returns the shape of the stack to which operands' stacks broadcast."""
     return np.broadcast_shapes(*(x.shape[:-2] for x in operands))
 
 
-def broadcast_stack(x: ndarray, stack: tuple[int, ...], dtype: DType) -> ndarray:
+def broadcast_stack(x: ndarray, stack: Shape, dtype: DType) -> ndarray:
     """Returns matrices of a dtype, as many as a stack has."""
     x = x.astype(dtype, copy=False)
     return x if x.shape[:-2] == stack else cupy.broadcast_to(x, (*stack, *x.shape[-2:]))

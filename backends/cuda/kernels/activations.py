@@ -11,7 +11,7 @@ import cupy
 import numpy as np
 from cupy import ndarray
 
-from ...annotations import DType
+from ...annotations import DType, Shape
 from ...dtypes import result_type
 from ..annotations import GpuOperand
 from ..launch import BLOCK_THREADS, C_FLOATS, WIDEST_LOAD_BYTES, Kernel, is_contiguous
@@ -121,7 +121,7 @@ def _fit_binary_kernel(x: Any, y: Any) -> bool:
     )
 
 
-def _binary_operand(x: GpuOperand, dtype: DType, shape: tuple[int, ...], repeats: bool) -> ndarray:
+def _binary_operand(x: GpuOperand, dtype: DType, shape: Shape, repeats: bool) -> ndarray:
     """Returns an operand of a binary kernel: contiguous, of the result's shape.
 
     It may have the last axes alone if the kernel repeats it.

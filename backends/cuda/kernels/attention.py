@@ -340,7 +340,7 @@ def shape_of_call(
     )
 
 
-def head_strides(x: ndarray) -> tuple[int, ...]:
+def head_strides(x: ndarray) -> Shape:
     """Returns the strides of images, heads and rows in elements."""
     return strides_of(x)[:3]
 

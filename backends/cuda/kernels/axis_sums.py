@@ -83,7 +83,7 @@ class SumLaunches(NamedTuple):
         between: the shape and dtype of what the first of two leaves.
     """
 
-    shape: tuple[int, ...]
+    shape: Shape
     elements: float
     passes: tuple[Pass, ...]
     between: Between | None
@@ -91,7 +91,7 @@ class SumLaunches(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def sum_launches(
-    shape: tuple[int, ...], axis: tuple[int, ...], keepdims: bool, letter: str, skew: int
+    shape: Shape, axis: Axes, keepdims: bool, letter: str, skew: int
 ) -> SumLaunches | None:
     """Returns the launches; None where the axes lie otherwise, or there are none or no elements.
 

@@ -17,7 +17,7 @@ import cupy
 import numpy as np
 from cupy import ndarray
 
-from ...annotations import DType
+from ...annotations import DType, Shape
 from ..annotations import GpuOperand
 from ..launch import BLOCK_THREADS, C_TYPES, WIDEST_LOAD_BYTES, Kernel, is_contiguous
 
@@ -128,7 +128,7 @@ def one_operand(name: str) -> Callable[[ndarray], ndarray]:
 
 
 @lru_cache(maxsize=4096)
-def layout_of(shape: tuple[int, ...], whole: tuple[int, ...]) -> tuple[int, int] | None:
+def layout_of(shape: Shape, whole: Shape) -> tuple[int, int] | None:
     """Returns how a contiguous operand belongs to a result of another shape, and the rows' width.
 
     None where it is neither one number, nor rows, nor a column.
@@ -151,7 +151,7 @@ def layout_of(shape: tuple[int, ...], whole: tuple[int, ...]) -> tuple[int, int]
 
 
 @lru_cache(maxsize=4096)
-def channels_of(shape: tuple[int, ...], whole: tuple[int, ...]) -> tuple[int, int] | None:
+def channels_of(shape: Shape, whole: Shape) -> tuple[int, int] | None:
     """Returns how many neighbours of a result have the same element of an operand, and of how many.
 
     None stands for axes, beside those of length 1, that are no run of the result's, or no elements.

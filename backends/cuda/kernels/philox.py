@@ -12,7 +12,7 @@ import cupy
 import numpy as np
 from cupy import ndarray
 
-from ...annotations import Buffer
+from ...annotations import Buffer, Shape
 from ...arrays.philox import WORD_VALUES, dropped
 from ..launch import BLOCK_THREADS, Kernel, c_type
 
@@ -28,8 +28,7 @@ DROPOUT = Kernel("philox", "dropout", "ppplllllld", ("half_t", "bfloat16_t", "fl
 
 
 def random_bits(
-    key: ndarray | Buffer, start: ndarray | Buffer, *, shape: tuple[int, ...], bits: int,
-    stream: int,
+    key: ndarray | Buffer, start: ndarray | Buffer, *, shape: Shape, bits: int, stream: int
 ) -> ndarray:
     """Returns words of random bits, for every key its own: see ``backends/arrays/philox.py``."""
     batch = key.shape[:-1]

@@ -13,7 +13,7 @@ import cupy
 import numpy as np
 from cupy import ndarray
 
-from ...annotations import Buffer
+from ...annotations import Buffer, Shape
 from ...arrays.gamma_moments import moment_nodes
 from ..annotations import GpuOperand
 from ..launch import SMALL_BLOCK_THREADS, Kernel
@@ -80,7 +80,7 @@ def _quadrature_table() -> Buffer:
     return numbers.view(f"V{numbers.nbytes}")
 
 
-def _read(x: ndarray, shape: tuple[int, ...]) -> tuple[ndarray, int]:
+def _read(x: ndarray, shape: Shape) -> tuple[ndarray, int]:
     """Returns an array, which broadcasts to a shape, as a kernel reads it.
 
     That is contiguous doubles or the only one of them, and how far apart they are: 1 or 0.

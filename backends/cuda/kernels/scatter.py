@@ -14,7 +14,7 @@ import cupy
 import numpy as np
 from cupy import ndarray
 
-from ...annotations import Buffer, DType
+from ...annotations import Buffer, DType, Shape
 from ...config import config
 from ...protocol import DeviceError
 from ..annotations import GpuOperand
@@ -66,7 +66,7 @@ PUT = Kernel(
 # -- sums
 
 
-def scatter_add(*operands: GpuOperand, shape: tuple[int, ...], keys: Sequence[KeyLike]) -> ndarray:
+def scatter_add(*operands: GpuOperand, shape: Shape, keys: Sequence[KeyLike]) -> ndarray:
     """Adds values into one array of zeros, each at its own key.
 
     Operands are the values for each key, then the index arrays of all keys in order; the result
@@ -97,9 +97,7 @@ def scatter_add(*operands: GpuOperand, shape: tuple[int, ...], keys: Sequence[Ke
     return out if kept == dtype else out.astype(dtype)  # type: ignore[union-attr]
 
 
-def zeros_with(
-    values: ndarray, native: tuple[Any, ...], shape: tuple[int, ...], dtype: DType
-) -> ndarray:
+def zeros_with(values: ndarray, native: tuple[Any, ...], shape: Shape, dtype: DType) -> ndarray:
     """Returns an array of zeros but for values at a key without index arrays."""
     out = cupy.empty(shape, dtype)
     view = out[native]

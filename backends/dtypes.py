@@ -136,7 +136,7 @@ def result_type(*operands: Any) -> np.dtype[Any]:
 def computed_in_single(
     function: Callable[..., Any], narrow: Any, takes: bool = False
 ) -> Callable[..., Any]:
-    """Makes a backend's function one that computes in float32 what it gets in 16 bits.
+    """Makes a backend's function one that computes operands of 16 bits in float32.
 
     Args:
         function: computes a primitive on a backend's buffers.

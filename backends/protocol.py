@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BACKENDS", "BY_BUFFER", "Backend", "BackendUnavailable", "DeviceError", "Loop", "Plan",
-    "get", "info", "loaded", "no_device", "operands_apart", "operands_on_one_device", "register",
-    "to_host", "when_registered",
+    "get", "info", "loaded", "no_device", "on_several_devices", "operands_on_one_device",
+    "register", "to_host", "when_registered",
 ]  # fmt: skip
 
 
@@ -257,7 +257,7 @@ def operands_on_one_device(
         elif i in free:
             out.append(buffer if hosted else backend.put(buffer, device))
         elif buffer.ndim:
-            raise operands_apart(backend, buffers)
+            raise on_several_devices(backend, buffers)
         else:
             out.append(buffer[()])
     return tuple(out)
@@ -268,7 +268,7 @@ def without_plans(name: str) -> NotImplementedError:
     return NotImplementedError(f"there are no plans for {name}: run the program itself")
 
 
-def operands_apart(backend: Backend, buffers: tuple[Any, ...]) -> DeviceError:
+def on_several_devices(backend: Backend, buffers: tuple[Any, ...]) -> DeviceError:
     """Returns the error for operands on several devices."""
     places = [
         "cpu" if isinstance(b, np.ndarray) and b.ndim else

@@ -1,4 +1,4 @@
-"""Moments of what the gamma distribution has beyond a point, by quadrature and by series.
+"""Moments of the gamma distribution's part beyond a point, by quadrature and by series.
 
 Derivatives of gamma random numbers by their shape parameter are made of them. They are positive
 integrals of smooth functions, so that nothing cancels.
@@ -42,7 +42,7 @@ def gamma_moment(xp: ArrayModule, a: Buffer, y: Buffer, *, n: int) -> Buffer:
     * ``s**n exp(-a s + x (1 - exp(-s)))`` for 1.5 < x <= a: the lower part, s = log(x / t);
     * ``s**n exp(a s - x (exp(s) - 1))`` for x > max(a, 1.5): the upper part, s = log(t / x);
     * ``s**n exp(-a s) (exp(-x exp(-s)) - 1)`` for x <= 1.5: the lower part again, without the
-      factor exp(x), and less what it has at x = 0.
+      factor exp(x), and less its value at x = 0.
 
     Args:
         xp: the array module.

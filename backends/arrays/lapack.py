@@ -166,7 +166,7 @@ def banded_solved(bands: Buffer, b: Buffer, dtype: DType, *, lower: int, upper: 
     """
     stack = np.broadcast_shapes(bands.shape[:-2], b.shape[:-2])
     found = columns_contiguous(b, stack, dtype)
-    # The rows above are for what swaps of rows fill.
+    # Swaps of rows fill the rows above.
     rows = columns_contiguous(bands, stack, dtype, lower)
     solve = _routine("lapack", "gbsv", dtype.char)
     for matrix, columns in zip(rows, found, strict=True):

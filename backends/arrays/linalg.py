@@ -1,4 +1,4 @@
-"""Kernels of linear algebra for what array modules have no function for, or not a fitting one.
+"""Kernels of linear algebra that array modules lack, or have in a form that does not fit.
 
 They take the array module first, work on stacks of matrices, and leave their operands alone.
 """
@@ -202,7 +202,7 @@ def _doublings(xp: ArrayModule, a: Buffer, halvings: Buffer) -> Buffer:
     tiny = xp.finfo(xp.abs(a[..., :1, :1]).dtype).tiny
 
     def apart(x: Buffer) -> tuple[Any, Any]:
-        """Returns matrices with a largest element of 1, and the logarithms of what it was."""
+        """Returns matrices scaled to a largest element of 1, and the logarithms of the scales."""
         largest = xp.maximum(x.max(axis=(-2, -1)), tiny)
         return x / largest[..., None, None], xp.log2(largest)
 

@@ -1,8 +1,8 @@
-"""Gives the arrays of another module what the floors above ask of buffers: NumPy's interface.
+"""NumPy's interface for the arrays of another module: the floors above ask it of all buffers.
 
-CuPy's arrays have it by themselves. Those of other modules are put into a `ForeignBuffer`, and
+CuPy's arrays have it by themselves. Arrays of other modules are put into a `ForeignBuffer`, and
 their functions are called through a `NumpyLike`, under NumPy's names and with NumPy's promotion. A
-backend for such a module subclasses both; ``examples/backend.py`` does.
+backend for such a module subclasses both, as ``examples/backend.py`` does.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ __all__ = ["ForeignBuffer", "Lacking", "NumpyLike"]
 
 
 class Lacking(NotImplementedError, AttributeError):
-    """The other module has no function that stands for one of NumPy's or SciPy's."""
+    """The other module has no function for one of NumPy's or SciPy's."""
 
 
 # Python's numbers whose classes ufuncs resolve to dtypes by themselves.
 RESOLVED_NUMBERS = frozenset({int, float, complex})
 # Functions that compute in the dtype of their result, as NumPy's do.
 SUMMING = frozenset({"cumprod", "cumsum", "mean", "prod", "sum", "add.reduce"})
-# Functions that take any axes, of which other modules' take one.
+# Functions that take any axes; those of other modules take one.
 REDUCING = frozenset(
     {
         "add.reduce", "all", "any", "argmax", "argmin", "count_nonzero", "max", "mean", "min",
@@ -39,7 +39,7 @@ REDUCING = frozenset(
 )  # fmt: skip
 # Functions whose operands promote together, and how many operands stand in front of those.
 JOINING = {"concatenate": 0, "einsum": 1, "stack": 0}
-# Functions that make arrays of numbers: NumPy computes them, and the results are brought over.
+# Functions that make arrays of numbers: NumPy computes them, and the results are copied.
 MAKING = frozenset({"arange", "empty", "eye", "full", "linspace", "ones", "zeros"})
 # Attributes that follow from an array's shape and dtype.
 OF_SHAPE = frozenset({"flags", "itemsize", "nbytes", "ndim", "size"})
@@ -154,7 +154,7 @@ class NumpyLike:
         self.linalg, self.fft = Namespace(self, "linalg"), Namespace(self, "fft")
         self.scipy = Namespace(self, "scipy")
 
-    # -- what a subclass says
+    # -- a subclass has these
 
     def find(self, name: str) -> Callable[..., Any] | None:
         """Returns the function for NumPy's of that name, which takes the other module's arrays.
@@ -176,7 +176,7 @@ class NumpyLike:
         """Returns an array of the other module's as NumPy's."""
         raise NotImplementedError
 
-    # -- what follows of it
+    # -- they follow from those
 
     def wrap(self, x: Any) -> Any:
         """Returns a result with its arrays as buffers."""
@@ -353,7 +353,7 @@ class NumpyLike:
         return function
 
     def function(self, name: str) -> Any:
-        """Returns what stands for a function of NumPy's or SciPy's."""
+        """Returns the function by NumPy's or SciPy's name, which takes buffers."""
         if name in MAKING:
             return partial(self.making, getattr(np, name))
         function = self.found(name)

@@ -27,7 +27,7 @@ class WindowGrid:
 
     Attributes:
         padded: the lengths of the axes with their padding.
-        inner: the key of what is not padding.
+        inner: the key of all but the padding.
         counts: how many windows there are along each axis.
         places: an array (windows, taps) of places in the padded elements in C order.
     """

@@ -1,7 +1,7 @@
 """Random numbers that are proposed until one is accepted, many at once.
 
 Element i of a key's result takes its proposals from blocks of four words of its own: that of round
-r is block i of the key's stream 16 + r. So what it is depends on the key, its place and its own
+r is block i of the key's stream 16 + r. So its value depends on the key, its place and its own
 parameters alone: not on the other elements, nor on how many there are, nor on the backend.
 """
 

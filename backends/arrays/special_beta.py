@@ -223,7 +223,7 @@ def _inverse(xp: ArrayModule, a: Buffer, b: Buffer, y: Buffer) -> Any:
 
     Others than SciPy's may end their search some digits before it is done. Then a step of Newton's
     method follows, on logarithms: not where it would not be small, and not where the value hardly
-    depends on x, so that its rounding would count more than what it corrects.
+    depends on x, so that its rounding would count more than the correction.
     """
     x = special(xp).betaincinv(a, b, y)
     if xp.__name__ == "numpy":

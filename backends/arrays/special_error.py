@@ -1,4 +1,4 @@
-"""Repeated integrals of the error function, and what the normal distribution's tail is made of."""
+"""Repeated integrals of the error function, and parts of the normal distribution's tail."""
 
 from __future__ import annotations
 

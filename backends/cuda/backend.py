@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["CupyBackend"]
 
 GENERIC = np.generic
-# So many numbers are kept on the devices for the next time.
+# The numbers that are kept on the devices for the next time.
 MOST_KEPT_NUMBERS = 1000
 
 
@@ -99,8 +99,8 @@ class CupyBackend(protocol.Backend):
     def put(self, buffer: Any, device: str) -> ndarray:
         """Returns the values of a NumPy array, or of another GPU's, on a GPU.
 
-        The copy is queued on the current stream: nothing waits for it. CuPy first copies what a
-        NumPy array holds into pinned memory, so that it may be changed at once.
+        The copy is queued on the current stream: nothing waits for it. CuPy first copies a NumPy
+        array into pinned memory, so that it may be changed at once.
         """
         if isinstance(buffer, GENERIC | float | int | bool | complex):
             return self.number(np.asarray(buffer), device)
@@ -155,7 +155,7 @@ class CupyBackend(protocol.Backend):
         def placed(*buffers: Any, **params: Any) -> Any:
             places = {b.data.device_id for b in buffers if type(b) is buffer_type}
             if len(places) > 1:
-                raise protocol.operands_apart(self, buffers)
+                raise protocol.on_several_devices(self, buffers)
             if not places:
                 return function(*buffers, **params)
             with self.xp.cuda.Device(*places):

@@ -1,7 +1,7 @@
 """cuDNN, where ``nvidia-cudnn-frontend`` and the library are installed: convolution and attention.
 
-A graph of one operation is built once for every signature: shapes, strides, dtypes and what the
-user lets it do. Refusals of cuDNN are remembered too; the kernels of this backend do that work.
+A graph of one operation is built once for every signature: shapes, strides, dtypes and the user's
+choices. Refusals of cuDNN are remembered too; the kernels of this backend do that work.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ def tensor(
 def result(
     tensor: Any, frontend: ModuleType, number: int, shape: Shape, steps: Shape, name: str
 ) -> None:
-    """Says where an operation's result goes."""
+    """Makes a tensor a result of the graph."""
     kind = getattr(frontend.data_type, CUDNN_DTYPES[name])
     tensor.set_output(True).set_uid(number).set_data_type(kind)
     tensor.set_dim([*shape]).set_stride([*steps])
@@ -299,7 +299,7 @@ def convolution_of(
 def shape_of_result(
     name: str, x: ndarray, y: ndarray, wanted: Shape, geometry: GeometryLike
 ) -> Shape:
-    """Returns the shape of what an operation makes."""
+    """Returns the shape of an operation's result."""
     if name == "conv_dgrad":
         return x.shape[0], y.shape[1] * geometry.groups, *wanted
     if name == "conv_wgrad":

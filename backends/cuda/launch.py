@@ -1,8 +1,8 @@
 """CUDA kernels: templates in the ``.cu`` files of ``kernels``, compiled when first launched.
 
 NVRTC compiles one instance of a template at a time, for the device at hand; CuPy keeps the result
-on disk. A kernel's parameters are of four kinds only, so that what a launch passes and what
-the source declares can be compared without a GPU: ``p`` a pointer, ``l`` a ``long long``, ``d`` a
+on disk. A kernel's parameters are of four kinds only, so that a launch's arguments and the
+source's declarations can be compared without a GPU: ``p`` a pointer, ``l`` a ``long long``, ``d`` a
 ``double``, ``t`` a table: a struct passed by value, as a NumPy array of one element.
 """
 

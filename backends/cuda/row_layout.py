@@ -79,7 +79,7 @@ def width(dtype: DType, packed: bool) -> tuple[str, int]:
 
 
 def packs_of(length: int, n: int) -> int:
-    """Returns how many packs of n elements a row may have, wherever it starts."""
+    """Returns how many packs of n elements a row has at most; it may start within a pack."""
     return (length + 2 * n - 2) // n if length % n else length // n
 
 

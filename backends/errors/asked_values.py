@@ -42,10 +42,7 @@ def holds(given: Any, value: Any, depth: int = DEEPEST_SEARCH) -> bool:
 
 
 def traced_integer(given: Any, kind: type, depth: int = DEEPEST_SEARCH) -> Any:
-    """Returns an argument, or an item of a list, that is traced like a value and holds integers.
-
-    None stands for no such one.
-    """
+    """Returns an argument, or an item of a list, that is traced and holds integers, or None."""
     if isinstance(given, kind):
         return given if given.dtype.kind in "iub" else None  # type: ignore[attr-defined]
     if depth and isinstance(given, list | tuple):

@@ -1,8 +1,7 @@
 """Tracebacks as users see them: without the frames of functensor.
 
 Every public entry catches exceptions, lets `tidy` take its own frames out, and raises them again,
-which adds no frame. A call without an exception costs nothing more. Frames of the user stay,
-wherever in the stack they stand.
+which adds no frame. A call without an exception costs nothing more. All frames of the user stay.
 """
 
 from __future__ import annotations

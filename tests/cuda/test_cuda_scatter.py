@@ -167,7 +167,7 @@ def test_segments_of_every_length(width, span, few, monkeypatch):
     # Spans of few numbers are cut often; with no arrays called few, digits are sorted.
     monkeypatch.setattr(ranking, "MOST_RANKED_PLACES", few)
     monkeypatch.setattr(segments, "SPAN", span)
-    monkeypatch.setattr(ranking, "LEAST_SPAN", 300)
+    monkeypatch.setattr(ranking, "FEWEST_SPAN_PLACES", 300)
     generator = np.random.default_rng(0)
     lengths = [1, 1, 3, 16, 17, 40, 0, 200, 15, 333]
     index = np.repeat(np.arange(len(lengths)) * 301, lengths)

@@ -33,7 +33,7 @@ BY_32F, BY_TF32, BY_64F = 68, 77, 70
 FULL_PRECISION_REDUCTION = 16
 ANY_ALGORITHM = -1
 
-# CuPy's own products, in its linear algebra, follow the same rule, whatever CUPY_TF32 says.
+# CuPy's own products, in its linear algebra, follow the same rule; CUPY_TF32 has no effect.
 set_compute_type(np.float32, 1)
 
 
@@ -65,7 +65,7 @@ PREPARED: dict[int, ModuleType] = {}
 
 
 def cublas_type_of(dtype: DType) -> CublasType | None:
-    """Returns how a dtype's matrices are multiplied; None for what cuBLAS does not know."""
+    """Returns how a dtype's matrices are multiplied; None if cuBLAS does not know it."""
     found = CUBLAS_TYPES.get(dtype)
     if found is None and dtype.name == "bfloat16":
         found = CUBLAS_TYPES[dtype] = BFLOAT16
@@ -200,7 +200,7 @@ def matmul(x: ndarray, y: ndarray) -> ndarray:
 
 
 def matmul_by_cupy(x: ndarray, y: ndarray) -> ndarray:
-    """Returns the product of matrices without elements, or whose elements lie askew."""
+    """Returns the product of matrices without elements, or whose strides are not whole."""
     if x.size and y.size and None not in (element_strides(v.strides, v.itemsize) for v in (x, y)):
         return cupy.matmul(x, y)
     return cupy.matmul(cupy.ascontiguousarray(x), cupy.ascontiguousarray(y))

@@ -49,7 +49,7 @@ class Calls(NamedTuple):
     """Calls that compute a product, in the terms of cuBLAS, whose matrices are column-major.
 
     Attributes:
-        cost: what they take, roughly, in microseconds.
+        cost: their time, roughly, in microseconds.
         x_first: whether x is cuBLAS's first operand; otherwise y is.
         transposed: for the first and second operand, 1 where it is.
         sizes: the rows, columns and summed elements.

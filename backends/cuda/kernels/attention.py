@@ -88,14 +88,14 @@ SUMS_OF_OUTPUTS: dict[int, tuple[ref[Any], ref[Any], ref[Any], RowSums]] = {}
 
 
 def remember(out: ndarray, q: ndarray, k: ndarray, sums: RowSums) -> None:
-    """Keeps what belongs to an output for as long as that lives."""
+    """Keeps the sums of an output's rows for as long as the output lives."""
     key = id(out)
     gone = ref(out, lambda _: SUMS_OF_OUTPUTS.pop(key, None))
     SUMS_OF_OUTPUTS[key] = gone, ref(q), ref(k), sums
 
 
 def recalled(out: ndarray, q: ndarray, k: ndarray) -> RowSums | None:
-    """Returns what was kept with the output of given operands; None if nothing was."""
+    """Returns the sums that were kept with the output of given operands; None without any."""
     found = SUMS_OF_OUTPUTS.get(id(out))
     if found is None or found[0]() is not out or found[1]() is not q or found[2]() is not k:
         return None

@@ -1,6 +1,6 @@
-"""Sums and means over axes that neighbour each other, or that all others lie between.
+"""Sums and means over neighbouring axes, or over the outer axes around those that stay.
 
-Those are the gradients of biases, of rows and of channels, and losses. Elements are added up in an
+Losses are such sums, and gradients of biases, of rows and of channels. Elements are added up in an
 order that their places alone decide, so that the result is the same in every run and on every GPU.
 """
 
@@ -80,7 +80,7 @@ class SumLaunches(NamedTuple):
         shape: the result's.
         elements: how many each of its elements is made of.
         passes: the launches, one or two.
-        between: the shape and dtype of what the first of two leaves.
+        between: the shape and dtype of the first result of two.
     """
 
     shape: Shape
@@ -128,7 +128,7 @@ def sum_launches(
 def by_rows(
     kind: SumType, before: int, middle: int, after: int, skew: int
 ) -> tuple[tuple[Pass, ...], Between | None]:
-    """Returns the passes over the outer two of three axes, and what is between them."""
+    """Returns the passes over the outer two of three axes, and the result between them."""
     name, between, wider = kind
     grid, block, lengths, n = striped(
         before, middle, after, C_TYPE_BYTES[name], skew, MOST_ROW_TURNS
@@ -182,7 +182,7 @@ def striped(
 def by_columns(
     kind: SumType, before: int, length: int, after: int, skew: int
 ) -> tuple[tuple[Pass, ...], Between | None]:
-    """Returns the passes over the middle one of three axes, and what is between them."""
+    """Returns the passes over the middle one of three axes, and the result between them."""
     name, between, wider = kind
     n = WIDEST_LOAD_BYTES // C_TYPE_BYTES[name]
     grid, run, width, tile = tiled(before, length, after, n, not (skew or after % n))

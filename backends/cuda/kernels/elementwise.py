@@ -31,7 +31,7 @@ UNARY_UFUNCS = (
 BINARY_UFUNCS = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
 # The primitive whose name differs from its function here.
 PRIMITIVE_NAMES = {"absolute": "abs"}
-# A rule of reverse mode: a function of the cotangent, of what was saved and of parameters.
+# A rule of reverse mode: a function of the cotangent, of saved values and of parameters.
 GradRule: TypeAlias = Callable[[ndarray, tuple[Any, ...], dict[str, Any]], ndarray | None]
 # Derivatives that are one function of the cotangent and the operand (1) or the result (0).
 BY_OPERAND = {
@@ -331,8 +331,8 @@ class BothFactors:
     """The rules of a product: where both factors want a cotangent, one launch makes both.
 
     Attributes:
-        ahead: the cotangent, what was saved, and the second factor's cotangent, which its own rule
-            asks for next; small, since it is kept until then.
+        ahead: the cotangent, the saved values, and the second factor's cotangent, which its own
+            rule asks for next; small, since it is kept until then.
     """
 
     def __init__(self) -> None:
@@ -394,7 +394,7 @@ def mean_vjp(g: ndarray, saved: tuple[Any, ...], params: dict[str, Any]) -> ndar
 
 
 # Rules of reverse mode in one launch, by the primitive's name and operand: functions of the
-# cotangent, of what was saved and of parameters. They give None where the primitive's own rule
+# cotangent, of saved values and of parameters. They give None where the primitive's own rule
 # has to compute it.
 GRAD_RULES: dict[str, tuple[GradRule | None, ...]] = {
     **{

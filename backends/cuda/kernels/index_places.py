@@ -199,7 +199,7 @@ def check_bounds(index: Buffer, axis: int, length: int) -> None:
 
 
 def uploaded(array: ndarray) -> ndarray:
-    """Returns a host's array on the device; a small one is brought there the first time only."""
+    """Returns a host's array on the device; a small one is copied the first time only."""
     if array.nbytes > MOST_REMEMBERED_BYTES:
         return cupy.asarray(array)
     device = cupy.cuda.runtime.getDevice()

@@ -163,7 +163,7 @@ def _launched(rule: str, columns: Columns, dtype: DType, numbers: Sequence[float
 
 @cache
 def _form(rule: str, letter: str, table: int) -> tuple[str, DType]:
-    """Returns the instance for a rule, a dtype and a size of tables, and what it is passed."""
+    """Returns the instance for a rule, a dtype and a size of tables, and the table's dtype."""
     rows = table // row_bytes(rule)
     return _instance(rule, C_FLOATS[letter], table), np.dtype(f"V{rows * row_bytes(rule)}")
 

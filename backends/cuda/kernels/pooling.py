@@ -1,4 +1,4 @@
-"""Pooling on a GPU: one launch each, whatever the order of the axes in memory.
+"""Pooling on a GPU: one launch each, for axes in any order in memory.
 
 The gradient is a gather too: every element asks the windows that have it, in the order in which
 the CPU adds them up, so that the result is the same in every run.
@@ -111,7 +111,7 @@ class PoolingLaunch(NamedTuple):
         order: how its axes are to be turned then; None where they are in order.
         types: the template's arguments.
         grid, block: the numbers of blocks and of their threads.
-        table: what the kernel knows of all this; None where there is nothing to do.
+        table: the kernel's table of all this; None if there are no elements.
     """
 
     shape: Shape

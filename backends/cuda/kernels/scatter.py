@@ -124,7 +124,7 @@ def index_add(x: GpuOperand, v: GpuOperand, *indices: ndarray, key: KeyLike) -> 
 
 
 def are_sorted(values: ndarray, arrays: Sequence[ndarray]) -> bool:
-    """Says whether values of 16 bits are brought in order, and so need no array of float32."""
+    """Says whether values of 16 bits are sorted, and so need no array of float32."""
     count = prod(broadcast(arrays))
     return config.deterministic or (
         count <= MOST_RANKED_PLACES and values.size >= FEWEST_SORTED_COLUMNS * count
@@ -141,13 +141,13 @@ def added(out: ndarray, values: ndarray, key: KeyLike, arrays: Sequence[ndarray]
     out, values, places, pointer = form
     name = out.dtype.name
     if name in ATOMIC and (name in EXACTLY_ADDED or not config.deterministic):
-        add_anyhow(out, values, places, pointer)
+        add_unordered(out, values, places, pointer)
     else:
         combined("plus", out, values, places, pointer)
 
 
-def add_anyhow(out: ndarray, values: ndarray, places: IndexedPlaces, pointer: Pointer) -> None:
-    """Adds values in place, in whatever order the device comes to them."""
+def add_unordered(out: ndarray, values: ndarray, places: IndexedPlaces, pointer: Pointer) -> None:
+    """Adds values in place, in any order."""
     columns, column_stride, column_step = places.inner
     wide = 1
     if column_stride == column_step == 1 and out.dtype.name == "float32":

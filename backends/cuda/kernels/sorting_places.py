@@ -14,7 +14,7 @@ __all__ = ["MOST_RANKED_PLACES", "sorted_places"]
 # Up to so many are sorted by counting, in one launch, whose time grows with the square.
 MOST_RANKED_PLACES = 16384
 # Places are sorted by so many bits at a time; the fewest places of a block, and the most blocks.
-DIGIT_BITS, LEAST_SPAN, MOST_SPANS = 8, 4096, 1024
+DIGIT_BITS, FEWEST_SPAN_PLACES, MOST_SPANS = 8, 4096, 1024
 # The places of which a block counts the smaller ones.
 PLACES_PER_BLOCK = BLOCK_THREADS // 8
 
@@ -37,7 +37,7 @@ def sorted_places(pointer: Pointer, count: int, shift: int) -> ndarray:
         )
         return out
     TAG("", -(-count // BLOCK_THREADS), BLOCK_THREADS, out, count, shift, *pointer[:5])
-    spans = min(-(-count // LEAST_SPAN), MOST_SPANS)
+    spans = min(-(-count // FEWEST_SPAN_PLACES), MOST_SPANS)
     span = -(-count // spans)
     spans = -(-count // span)
     counts = cupy.empty((1 << DIGIT_BITS) * spans, np.int64)

@@ -117,10 +117,7 @@ def triangular_solve(
 
 
 def banded_solve(bands: ndarray, b: ndarray, *, lower: int, upper: int) -> ndarray:
-    """Returns x with ``a @ x = b`` of matrices that are given by their diagonals.
-
-    The matrices are filled up with zeros: cuSOLVER has nothing for band matrices.
-    """
+    """Solves ``a @ x = b`` by whole matrices: cuSOLVER has nothing for those with few diagonals."""
     n = bands.shape[-1]
     dtype = np.result_type(bands.dtype, b.dtype)
     if not bands.size or not b.size:
@@ -191,10 +188,7 @@ def qr(a: ndarray, *, mode: str) -> ndarray:
 
 
 def lu(a: ndarray) -> ndarray:
-    """Returns the factors of matrices with their rows permuted, and the pivots, packed.
-
-    A stack is done one matrix after the other.
-    """
+    """Returns the factors of matrices with their rows permuted, and the pivots, packed."""
     m, n = a.shape[-2:]
     k = min(m, n)
     out = cupy.zeros((*a.shape[:-2], m * n + k), a.dtype)

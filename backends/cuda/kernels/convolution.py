@@ -178,10 +178,7 @@ def add_columns(
     columns: ndarray, out: ndarray, kernel: Shape, places: Shape, geometry: GeometryLike,
     windows: slice,
 ) -> None:
-    """Writes the sums of the columns of some windows into contiguous images.
-
-    Columns of later windows are added to the values in the images.
-    """
+    """Adds up columns of windows in contiguous images, which the first windows overwrite."""
     images, channels = out.shape[:2]
     axes = axes_table(out, kernel, places, geometry)
     lanes = 2 if out.dtype.kind == "c" else 1

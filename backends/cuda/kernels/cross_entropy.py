@@ -93,10 +93,10 @@ def labelled(labels: ndarray) -> tuple[ndarray, int, int]:
     return labels, between, -kind if labels.dtype.kind == "i" else kind
 
 
-def losses(x: ndarray, labels: ndarray, exact: DType) -> tuple[ndarray, ndarray]:
-    """Returns the losses twice: in the dtype of the logits, and in ``exact``, without rounding."""
+def losses(x: ndarray, labels: ndarray) -> tuple[ndarray, ndarray]:
+    """Returns the losses twice: in the dtype of the logits, and without rounding."""
     x = inexact(x)
-    classes = x.shape[-1]
+    classes, exact = x.shape[-1], accumulator(x.dtype)
     out = cupy.empty(x.shape[:-1], x.dtype)
     precise = out if exact == out.dtype else cupy.empty(out.shape, exact)
     if out.size == 0:
@@ -115,8 +115,7 @@ def losses(x: ndarray, labels: ndarray, exact: DType) -> tuple[ndarray, ndarray]
 
 def cross_entropy(x: ndarray, labels: ndarray) -> ndarray:
     """Returns ``logsumexp(x)`` over the last axis less the logits of the labels."""
-    x = inexact(x)
-    return losses(x, labels, accumulator(x.dtype))[0]
+    return losses(x, labels)[0]
 
 
 @cache
@@ -151,14 +150,10 @@ def ahead_launch(x: ndarray) -> tuple[int, int, int] | None:
 
 
 def cross_entropy_ahead(x: ndarray, labels: ndarray) -> tuple[ndarray, ndarray]:
-    """Returns the loss twice: as ``cross_entropy`` does, and to ask for the derivative with.
-
-    The latter is not rounded to half precision, as the former may be.
-    """
+    """Returns the loss twice: as ``cross_entropy`` does, and not rounded, for the derivative."""
     place = ahead_launch(x)
     if place is None:
-        x = inexact(x)
-        return losses(x, labels, accumulator(x.dtype))
+        return losses(x, labels)
     grid, block, shared = place
     classes, dtype = x.shape[-1], x.dtype
     out = cupy.empty(x.shape[:-1], dtype)

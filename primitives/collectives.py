@@ -129,8 +129,7 @@ psum = Collective(
     "psum",
     _along_sum,
     compute=_alone("psum"), infer=infer_like_first,
-    # Seen over the whole batch, the sum goes to every example, and back comes the sum of what
-    # all of them send.
+    # The sum goes to every example of the batch; the sum of all their cotangents comes back.
     vjp=(lambda g, *, axis_name: ops.psum(g, axis_name=axis_name),),
     linear=True,
     reference=lambda x, axis_name: x,

@@ -47,7 +47,7 @@ checkpoint_name = Primitive(
     prepare=lambda x, name: ((x,), {"name": name}),
     compute=_first_operand, infer=infer_like_first, batch=batch_unchanged,
     vjp=(lambda g: g,),
-    # The tangent is another value, which nobody has named.
+    # The tangent is another value and has no name.
     jvp=(lambda g: g,),
     dtypes="fdD",
     reference=lambda x, name: x,

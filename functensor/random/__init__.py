@@ -8,9 +8,9 @@ the number of a block of four 64-bit words, counted from 1; a carry; 0; and the 
 Stream 0 is what most distributions draw, word after word, narrower words being parts of wider ones
 from the lowest bits up. Stream 1 holds the keys of `split`, two words each; stream 2 those of
 `fold_in` and stream 3 those of a `KeyStream`, at the start of block n + 1; stream 16 + r the
-proposals of round r of what is drawn by rejection (gamma, Poisson and binomial numbers and what is
-made of them), those for element i in block i + 1. So bits do not depend on the backend, on threads,
-or on what was drawn before.
+proposals of round r for numbers drawn by rejection (gamma, Poisson and binomial numbers and their
+kin), those for element i in block i + 1. Bits therefore do not depend on the backend, on threads,
+or on earlier draws.
 
 Derivatives flow to parameters: through the formula by which a number is drawn, and for gamma
 numbers, which are drawn by rejection, through their distribution function. `vmap` over keys gives

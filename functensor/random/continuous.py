@@ -353,7 +353,7 @@ def triangular(
     width, rise, fall = ops.subtract(high, low), ops.subtract(top, low), ops.subtract(high, top)
     area = ops.multiply(unit, width)
     rising = ops.less(area, rise)
-    # No root is taken of what belongs to the other side, nor of zero.
+    # Roots are taken of neither zero nor the elements of the other side.
     up = ops.sqrt(ops.where(rising, ops.multiply(area, rise), 1.0))
     rest = ops.multiply(ops.multiply(ops.subtract(1.0, unit), width), fall)
     down = ops.sqrt(ops.where(rising, 1.0, rest))

@@ -150,7 +150,7 @@ def categorical(
         logits: logarithms of probabilities, up to a constant.
         axis: the axis of the categories.
         shape: the result's shape, which ends in that of logits without the axis; None stands for
-            no more than that.
+            just this end.
 
     Returns:
         An array of ``int64``.
@@ -285,7 +285,7 @@ def multinomial(
     p = ops.astype(p, np.float64)
     categories = p.shape[-1]
     shape = shape_for("multinomial", shape, n, np.empty(p.shape[:-1]))
-    # Of what is left, the share of each category among those from it on.
+    # The share of each category among itself and those behind it.
     rest = ops.flip(ops.cumsum(ops.flip(p, axis=-1), axis=-1), axis=-1)
     share = ops.clip(ops.divide(p, ops.where(ops.greater(rest, 0.0), rest, 1.0)), 0.0, 1.0)
     left = ops.broadcast_to(n, shape)

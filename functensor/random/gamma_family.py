@@ -1,4 +1,4 @@
-"""The gamma distribution and what is made of gamma numbers, with derivatives by their parameters.
+"""The gamma distribution and its kin, with derivatives by their parameters.
 
 A gamma number is accepted or rejected, so that the steps that draw it do not tell its derivative.
 The derivative follows from the distribution function P(a, x), implicitly: a number that keeps its
@@ -291,7 +291,7 @@ def student_t(
     """
     dtype, shape, (df,) = _in_doubles("student_t", shape, dtype, df)
     keys = split(key)
-    # Of what is no number the logarithm is none either, without a warning.
+    # Parameters that are not positive give NaN without a warning.
     half = ops.multiply(ops.where(ops.greater(df, 0), df, np.nan), 0.5)
     spread = ops.subtract(ops.log(half), _loggamma_of_arrays(ops.index(keys, 1), half, shape))
     scale = ops.exp(ops.multiply(spread, 0.5))

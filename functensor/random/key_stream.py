@@ -24,10 +24,10 @@ class KeyStream:
     Args:
         key: a key, or the seed of one.
 
-    The n-th key, counted from 0, depends on the first key and n alone. A copy, or what comes out of
-    a pickle, continues at the same position: with the same keys as the original.
+    The n-th key, counted from 0, depends on the first key and n alone. A copy, or a
+    stream from a pickle, continues at the same position: with the same keys as the original.
 
-    A transformation runs its function once. So a stream from outside of it gives one key for all
+    A transformation runs its function once: a stream from outside of it gives one key for all
     examples of ``vmap``, and a staged program holds the key as a constant; make the stream within
     the function, ``KeyStream(key)`` of a key that is its argument, for keys of its own.
 

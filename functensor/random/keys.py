@@ -134,7 +134,7 @@ def bits(key: RandomKey, shape: ShapeLike = (), dtype: DTypeLike = np.uint64) ->
     return words(key, shape_of_draws(shape), dtype.itemsize * 8, DRAWN)
 
 
-# -- what distributions are made of
+# -- parts that distributions share
 
 
 def checked_key(key: RandomKey, use: bool = True) -> RandomKey:
@@ -142,7 +142,7 @@ def checked_key(key: RandomKey, use: bool = True) -> RandomKey:
 
     Args:
         key: what should be a key.
-        use: whether this counts as a use, of which a key has one.
+        use: whether this counts as the one use that a key has.
 
     Raises:
         TypeError: it is no key.
@@ -249,7 +249,7 @@ def beside_draws(name: str, *parameters: ArrayLike) -> Sequence[Value | np.gener
 def beside_draws(name: str, *parameters: ArrayLike) -> Sequence[Value | np.generic]:
     """Returns parameters where numbers are drawn, on the default device.
 
-    Python's numbers stay what they are on the CPU, where they are computed with as they are.
+    Python's numbers stay unchanged on the CPU, which computes with them directly.
 
     Raises:
         DeviceError: one is an array with axes on another device.

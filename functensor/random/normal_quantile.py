@@ -1,4 +1,4 @@
-"""The normal distribution's probabilities and quantiles, which random numbers are made of."""
+"""The normal distribution's probabilities and quantiles, from which random numbers are drawn."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def _log_mills(x: Array) -> Array:
 def tail_quantile(unit: Array, near: Array, far: Array) -> Array:
     """Returns quantiles of the normal distribution restricted to an interval above ``TAIL_BEGINS``.
 
-    With Q the probability of what is larger and M Mills' ratio, ``Q(x) = M(x) exp(-x**2 / 2)``
+    With Q the probability of larger numbers and M Mills' ratio, ``Q(x) = M(x) exp(-x**2 / 2)``
     times a constant: ``Q(x) = w Q(a)`` is solved for x by iteration.
 
     Args:

@@ -1,4 +1,4 @@
-"""Orders and samples of what is there."""
+"""Random orders and samples of the parts of arrays."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def choice(
         An array of a's dtype with the axes of ``shape`` in the place of ``axis``.
 
     Raises:
-        ValueError: the sample is larger than what it is drawn from, and without replacement.
+        ValueError: the sample without replacement is larger than the array that it is drawn from.
 
     >>> from functensor import random
     >>> sorted(random.choice(random.key(0), 3, (3,), replace=False).tolist())

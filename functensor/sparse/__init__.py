@@ -1,7 +1,7 @@
 """Sparse Jacobians and Hessians, whose nonzero elements are read off the program.
 
-The function is staged, and for every element of every value the program tells which inputs it
-depends on. Columns that meet in no row then share a colour, and one directional derivative gives
+The function is staged, and the program tells the inputs on which every element of every value
+depends. Columns that meet in no row then share a colour, and one directional derivative gives
 all columns of a colour at once: a banded Jacobian of any size costs a handful of them.
 """
 

@@ -1,10 +1,10 @@
 """The inputs on which every element of a program's values depends.
 
-A ``Dependence`` of a value holds pairs of an element and an input. An equation moves elements
-about, which running it on their numbers shows; or it computes element by element; or it mixes along
-axes. Elements of all other equations are taken to depend on all that the operands depend on: too
-much, never too little. Derivatives count: comparing and rounding carry none, and the rule of a
-function with a rule of its own is looked into.
+A ``Dependence`` of a value holds pairs of an element and an input. An equation moves elements, as
+running it on their numbers shows; or it computes element by element; or it mixes along axes. The
+elements of all other equations are taken to depend on every input of the operands: too much, never
+too little. Only dependences with derivatives count: comparing and rounding have none, and the
+rules of functions with rules of their own are followed.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def element_numbers(shape: Shape) -> Buffer:
     return np.arange(prod(shape)).reshape(shape)
 
 
-# -- what the equations do: the operands' dependences, None for constants, become the output's
+# -- equations: the operands' dependences, None for constants, become the output's
 
 
 class EquationOperands:

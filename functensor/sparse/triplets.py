@@ -79,7 +79,7 @@ class Pattern:
 class Triplets:
     """A sparse matrix: its values, and the places where they stand.
 
-    It is a node of trees whose only child are the values, so that transformations go through it.
+    It is a node of trees with the values as its only child, so that transformations go through it.
 
     Attributes:
         values: an array with one axis.

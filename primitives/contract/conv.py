@@ -123,7 +123,7 @@ def _infer_kernel_grad(
     return ShapeDtype((g.shape[1], per_group, *kernel), result_type(x.dtype, g.dtype))
 
 
-# -- batching: the batch axis is folded into one that is there already
+# -- batching: the batch axis is folded into an existing axis
 
 # The leading axes of the two operands and of the output: N images, C channels and O outputs, which
 # consist of groups, and K, the channels of one group.

@@ -157,7 +157,7 @@ def _einsum_arguments(
     casting: str = "safe",
     optimize: object = True,
 ) -> Prepared:
-    # The order is optimised whatever optimize says: that costs little and is kept.
+    # The order is optimised whatever `optimize` says, as that costs little and is remembered.
     refuse_out("einsum", out)
     output: Labels | None = None
     if args and isinstance(args[0], str):
@@ -236,7 +236,7 @@ def _diagonal_mask(term: str, shape: Shape) -> Buffer:
 
 
 class _EinsumKeepers(Keepers):
-    """An operand alone in being differentiated need not be kept itself, only its shape."""
+    """Of the only operand that is differentiated, the shape alone is kept."""
 
     def __missing__(self, mask: int) -> Any:
         if mask.bit_count() > 1:

@@ -157,7 +157,7 @@ complex_sign = unary(
 class Sign(Unary):
     """The sign of real numbers, a constant but for the jump at 0, so that it can be branched on.
 
-    That of complex ones, which has a derivative, is a primitive of its own.
+    The sign of complex numbers, which has a derivative, is a primitive of its own.
     """
 
     def __call__(self, x: ArrayLike = MISSING, /, *rest: Any, **options: Any) -> Array:

@@ -77,8 +77,8 @@ astype = elementwise(
 )
 
 
-# A cotangent or tangent that comes back complex for something real loses its imaginary part, so
-# that one line serves both modes, and real arguments as well.
+# A complex cotangent or tangent of a real value loses its imaginary part, so that one line serves
+# both modes, and real arguments too.
 real = unary(
     "real", lambda g: g,
     compute=lambda xp, x: xp.asarray(x).real[()], dtypes="fdD",

@@ -1,8 +1,8 @@
 """The logistic function and its kin, with derivatives that keep their digits in both tails.
 
-``sigmoid`` is the activation function: its derivative is told from its value, ``y (1 - y)``, which
-is fast and keeps one array, but is 0 where the value has rounded to 1. What is here costs another
-exponential, and its derivatives are right to the last digits wherever they are not 0.
+``sigmoid`` is the activation function: its derivative follows from its value, ``y (1 - y)``, which
+is fast and keeps one array, but is 0 where the value has rounded to 1. The functions of this
+module cost another exponential, and their derivatives are right to the last digits.
 """
 
 from __future__ import annotations

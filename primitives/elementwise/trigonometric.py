@@ -58,7 +58,7 @@ arctan = unary(
 # overflows; at the origin, where there is no derivative, they are 0.
 
 
-# Sides this small, and what they are multiplied by: of subnormal numbers few digits are left.
+# Sides this small are multiplied by these factors, as subnormal numbers have few digits.
 SMALLEST_ACCURATE_SIDE = {"e": 2.0**-8, "f": 2.0**-60, "d": 2.0**-500}
 SMALL_SIDE_SCALE = {"e": 2.0**12, "f": 2.0**84, "d": 2.0**560}
 
@@ -79,7 +79,7 @@ def _side_ratio(xp: ArrayModule, x: Buffer, y: Buffer) -> Any:
 
 
 def _side_ratio_grad(first: Array, second: Array, x: Array, y: Array) -> Array:
-    # Divided before it is multiplied: the product of two small ratios may vanish.
+    # The division comes first, as the product of two small ratios may vanish.
     return first * (second / _safe_divisor(ops.hypot(x, y)))
 
 

@@ -136,7 +136,7 @@ def chunked(compute: Callable[..., Buffer], xp: ArrayModule, *matrices: Buffer) 
     return xp.stack(outs).reshape(*stack, *outs[0].shape)
 
 
-# -- functions of which rules are made
+# -- functions that rules are written with
 
 
 def conjugate(x: Array) -> Array:

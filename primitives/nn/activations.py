@@ -181,7 +181,7 @@ def _softmax_second(h: Array, g: Array, p: Array, axis: Axes) -> Array:
     return h * (g - _sum_along(g * p, axis)) - g * _sum_along(h * p, axis)
 
 
-# The derivative of softmax where it is p, in a direction, is linear and symmetric in that.
+# The derivative of softmax at the value p is linear and symmetric in the direction.
 softmax_grad: Primitive = along(
     "softmax_grad",
     lambda g, y, *, axis: _softmax_grad(g, y, axis),
@@ -273,7 +273,7 @@ def _silu_reference(x: Buffer, y: Buffer) -> Buffer:
     return out
 
 
-# Beyond it the second derivative of silu is 0 in all dtypes.
+# Beyond this size the second derivative of silu is 0 in all dtypes.
 LARGEST_CURVED_SILU = 800.0
 
 

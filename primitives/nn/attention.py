@@ -1,7 +1,7 @@
 """Attention without the score matrix: its output, and its gradients as a primitive of their own.
 
 Backends compute both block by block. Only derivatives of the gradients, and those by a mask, are
-made of other primitives and hold a score matrix, as that of second order has to.
+written with other primitives and hold a score matrix; second derivatives cannot do without it.
 
 With s = scale q k^T + mask, p = softmax(s) and out = p v, the gradients for the cotangent g are
 
@@ -130,7 +130,7 @@ def _batch_attention_grad(
     return ops.moveaxis(primitive.bind(_with_batch_axes(values, flags, 5), params), 1, 0)
 
 
-# -- the formula, of other primitives
+# -- the formula, written with other primitives
 
 
 def _attention_scores(q: Array, k: Array, mask: Array | None, causal: bool, scale: float) -> Array:
@@ -141,7 +141,7 @@ def _attention_scores(q: Array, k: Array, mask: Array | None, causal: bool, scal
         else:
             scores = ops.add(scores, mask)
     if causal:
-        # A mask made of the scores is on their device.
+        # A mask computed from the scores is on their device.
         everywhere = ops.logical_or(ops.isfinite(scores), True)
         scores = ops.where(ops.tril(everywhere), scores, -inf)
     return scores
@@ -292,7 +292,7 @@ attention = Primitive(
 )
 
 
-# -- its gradients. The output is an operand of its own, although it follows from the others.
+# -- its gradients. The output is an operand too, although it follows from the others.
 
 
 def _attention_grad_pullback(

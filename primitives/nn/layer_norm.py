@@ -80,8 +80,8 @@ normalize = Primitive(
 )
 
 
-# With y = normalize(x) and s the scale it is s (g - mean(g) - y mean(g y)), linear and symmetric
-# in g; mean(g) is left out where the mean stays.
+# With y = normalize(x) and s the scale the derivative is s (g - mean(g) - y mean(g y)), linear and
+# symmetric in g. Without centring, mean(g) is left out.
 
 
 def _normalize_grad_vjp_x(h: Array, g: Array, x: Array, eps: float, center: bool) -> Array:
@@ -248,7 +248,7 @@ affine_normalize = Primitive(
         x: a real array of at least one axis.
         weight: an array of the last axis's length; or one for each group of rows, with x's first
             axes in front.
-        bias: an array of the weight's shape; there need not be one.
+        bias: an array of the weight's shape; may be left out.
         eps, center: as for ``normalize``.
 
     Returns:

@@ -192,7 +192,7 @@ linear_recurrence = Primitive(
 
     Args:
         a: the factors; that of the first element has no effect.
-        b: what is added.
+        b: the terms that are added.
         axis: along which axis.
         reverse: whether to start at the end, with ``h[i + 1]``.
 
@@ -203,8 +203,8 @@ linear_recurrence = Primitive(
 
 
 def _cumprod_vjp(g: Array, x: Array, *, axis: int, reverse: bool, exclusive: bool) -> Array:
-    # Of element i: the product of all before it times s[i], which sums the cotangents of all
-    # products that it is in, each with the product of the elements between.
+    # The cotangent of element i is the product of all before it times s[i], the sum of the
+    # cotangents of all products with element i, each times the product of the elements between.
     back = 1 if reverse else -1
     before = ops.cumprod(x, axis, reverse=reverse, exclusive=True)
     first = ops.shift(g, back, axis) if exclusive else g

@@ -144,15 +144,15 @@ def _sum_of(x: Array, axis: Axes, keepdims: bool, dtype: DTypeLike | None = None
     return sum.bind((x,), {"axis": axis, "keepdims": keepdims, "dtype": dtype})
 
 
-# The largest count by which a cotangent is divided at once; float16 may not hold larger ones.
+# The largest count by which a cotangent is divided at once.
 LARGEST_UNSCALED_COUNT = 1 << 15
 
 
 def _mean_vjp(g: Array, x_shape: tuple[int, ...], *, axis: Axes) -> Array:
-    # Scaled before it is spread, while it is small; of no elements there is nothing to scale.
+    # The cotangent is scaled before it is spread, while it is small. A count of 0 changes nothing.
     count: float = size_of(x_shape[a] for a in axis)
     if count > LARGEST_UNSCALED_COUNT:
-        # More than float16 can hold; a power of two does not change the result.
+        # float16 may not hold larger counts; division by a power of two is exact.
         g, count = g / LARGEST_UNSCALED_COUNT, count / LARGEST_UNSCALED_COUNT
     return spread_over_axes(g / (count or 1), x_shape, axis)
 
@@ -170,7 +170,7 @@ def _mean_of_selected(x: Array, initial: None, where: ArrayLike, params: dict[st
     total = ops.sum(x, params["axis"], dtype, keepdims=params["keepdims"], where=where)
     there = ops.broadcast_to(ops.astype(where, bool), known.shape)
     count = ops.sum(there, params["axis"], keepdims=params["keepdims"])
-    # A quotient of its own dtype; of nothing it is NaN, without a warning from the division.
+    # The quotient keeps its dtype; over no elements it is NaN, without a warning of the division.
     share = ops.divide(total, ops.astype(ops.maximum(count, 1), dtype))
     return ops.where(ops.equal(count, 0), np.nan, share)
 

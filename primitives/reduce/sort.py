@@ -46,7 +46,7 @@ def _prepare_argsort(
     stable: bool | None = None,
     descending: bool = False,
 ) -> Prepared:
-    # Unlike that of equal numbers, the order of their places shows.
+    # The order of equal numbers is not seen, but the order of their places is.
     stable = True if kind is None and stable is None else stable
     return _prepare_sort(a, axis, kind, order, stable=stable, descending=descending)
 
@@ -75,7 +75,7 @@ SORT_ARGUMENTS = """
 def _argsort(xp: ArrayModule, x: Buffer, *, axis: int, stable: bool, descending: bool) -> Buffer:
     if not descending:
         return xp.argsort(x, axis=axis, stable=stable)
-    # Turned round, and back, so that equal elements stay in their order.
+    # The array is reversed before and after, so that equal elements stay in their order.
     order = xp.flip(xp.argsort(xp.flip(x, axis), axis=axis, stable=stable), axis)
     return xp.subtract(x.shape[axis] - 1, order)
 

@@ -1,8 +1,7 @@
 """Elements by their place: ``x[key]`` in every form of NumPy, and its transpose, scatter-add.
 
-A cotangent of ``x[key]`` is not a dense array of x's size but a ``Scatter``, of which the reverse
-walker adds up all that belong to one array at once: T slices cost what the array is large, not T
-times that.
+A cotangent of ``x[key]`` is a ``Scatter``, not a dense array of x's size. The reverse walker adds
+up all that belong to one array at once, so that T slices cost one array and not T arrays.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ def _compute_index(xp: ArrayModule, x: Buffer, *indices: Buffer, key: IndexKey) 
     if not indices:
         return x[key.native]
     axis = len(key.native) - 1
-    # Along one axis ``take`` is several times faster, but it copies what is not contiguous.
+    # Along one axis ``take`` is several times faster, but it copies arrays that are not contiguous.
     if (
         key.native[axis] == ARRAY
         and key.native[:axis] == (FULL,) * axis
@@ -307,8 +306,8 @@ def take(
         indices: integers, of any shape.
         axis: along which axis; None takes from the flattened array.
         out: None; arrays are immutable.
-        mode: what becomes of indices out of bounds: ``raise``, ``wrap``, ``clip`` or ``fill``.
-        fill_value: for ``fill``, what is there: NaN or the least integer, if it is not told.
+        mode: the treatment of indices out of bounds: ``raise``, ``wrap``, ``clip`` or ``fill``.
+        fill_value: for ``fill``, the value there; by default NaN or the least integer.
 
     Returns:
         An array of a's dtype, with the axes of ``indices`` in the place of ``axis``.

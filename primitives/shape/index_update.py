@@ -234,10 +234,10 @@ def _set_values_vjp(g: Array, xs: Sequence[Any], key: IndexKey) -> Array:
     picked = _at(g, xs, key)
     if not key.arrays:
         return picked
-    # Every value leaves its number at its place; what finds another's was replaced.
+    # Every value leaves its number at its place. A value that finds another number was replaced.
     numbers = beside(g, np.arange(1, prod(shape_of(picked)) + 1).reshape(shape_of(picked)))
-    nobody = ops.broadcast_to(beside(g, np.int64(0)), shape_of(g))
-    left = _at(_put("set", nobody, numbers, xs, key), xs, key)
+    unnumbered = ops.broadcast_to(beside(g, np.int64(0)), shape_of(g))
+    left = _at(_put("set", unnumbered, numbers, xs, key), xs, key)
     return ops.where(ops.equal(left, numbers), picked, 0)
 
 

@@ -391,8 +391,8 @@ def repeat(
         repeats: how often: an integer, or one for each slice (known numbers, not traced, unless
             the length of the result is told).
         axis: along which axis; None repeats the elements of the flattened array.
-        total_repeat_length: the length of the result along the axis: what is more is cut off, and
-            what is missing is the last slice.
+        total_repeat_length: the length of the result along the axis. Slices beyond it are cut off;
+            missing ones repeat the last slice.
 
     Returns:
         An array of a's dtype.

@@ -26,7 +26,7 @@ __all__ = ["pad", "pad_primitive"]
 
 Widths = tuple[tuple[int, int], ...]
 
-# The right code of who writes into an array, and of a function that fills rows.
+# Right code where an array is written into, and in a function that fills rows.
 FIX_OF_WRITING = "fix: x = x.at[i].set(value)"
 FIX_OF_FILLED_ROW = "fix: row = row.at[i].set(value), and return row from the function"
 
@@ -91,7 +91,7 @@ pad_primitive: Primitive = Primitive(
     ],
 )
 
-# The modes, each with the option that it has, and what that is by default.
+# The modes, each with its option and the default of that.
 PAD_MODES: dict[str, tuple[str, Any]] = {
     "constant": ("constant_values", 0),
     "edge": ("", None),
@@ -141,7 +141,7 @@ def _along(x: ArrayLike, axis: int, start: int | None, stop: int | None) -> Arra
 
 
 def _summary(x: ArrayLike, axis: int, mode: str, count: int | None, side: int) -> Array:
-    """Returns what stands for the elements at one end of an axis, which is kept, of length 1."""
+    """Returns a summary of the elements at one end of an axis, which is kept with length 1."""
     length = shape_of(x)[axis]
     count = length if count is None else min(operator.index(count), length)
     if count < 1:
@@ -166,7 +166,7 @@ def _ramp(x: ArrayLike, axis: int, end: ArrayLike, width: int, side: int) -> Arr
 def _padded_along(
     x: ArrayLike, axis: int, mode: str, ends: tuple[int, int], options: tuple[Any, Any]
 ) -> Array:
-    """Returns an array extended along an axis by what is computed of it."""
+    """Returns an array extended along an axis by values computed from it."""
     if not shape_of(x)[axis]:
         raise ValueError(
             f"pad: axis {axis} is empty, which only modes 'constant' and 'empty' can extend"
@@ -188,8 +188,8 @@ def _padded_along(
 def _odd(x: ArrayLike, axis: int, mode: str, ends: tuple[int, int]) -> Array:
     """Returns an array continued along an axis by its mirror image through the edge's value.
 
-    Every new element is one of the array's, or its negative, and multiples of both edges. NumPy's
-    function tells which: of indices, and of arrays with a one at an edge.
+    Every new element is one of the array's, or its negative, plus multiples of both edges. NumPy's
+    function, applied to indices and to arrays with a one at an edge, tells them.
     """
     length = shape_of(x)[axis]
     wide = (-1, *(1,) * (len(shape_of(x)) - axis - 1))

@@ -34,7 +34,7 @@ def as_shape(shape: Any) -> tuple[int, ...]:
     try:
         lengths = iter(shape)
     except TypeError:
-        # Errors about lengths are raised below, where this one is not their context.
+        # Errors about lengths are raised below, without this one as their context.
         lengths = iter((shape,))
     return tuple(map(operator.index, lengths))
 
@@ -102,7 +102,7 @@ reshape = structural(
         a: an array.
         shape: an integer or integers; one of them may be -1 and is then worked out.
         order: ``C``: the last axis moves fastest; ``F``: the first one.
-        copy: of no effect; arrays are immutable, so that nothing tells a copy from a view.
+        copy: of no effect; arrays are immutable, so that copies and views are alike.
 
     Returns:
         An array of a's dtype and the given shape.

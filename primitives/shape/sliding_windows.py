@@ -1,4 +1,4 @@
-"""Windows that slide over spatial axes: what convolution and pooling share.
+"""Windows that slide over spatial axes, which convolution and pooling share.
 
 Operands are laid out (batch, channels, *spatial). Every parameter has one canonical form: a tuple
 with an entry for each spatial axis, paddings as pairs (before, after).
@@ -18,7 +18,7 @@ __all__ = [
 ]  # fmt: skip
 
 Padding = tuple[tuple[int, int], ...]
-# What users give for one: integers, pairs, "SAME" or "VALID".
+# The forms in which users give a padding: integers, pairs, "SAME" or "VALID".
 PaddingLike = int | str | Sequence[int | tuple[int, int]]
 
 

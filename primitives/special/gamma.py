@@ -127,7 +127,7 @@ betaln = scipy_elementwise(
 
 
 def _poch_vjp_z(g: Array, ans: Array, x: Array, y: Array) -> Array:
-    # Close to the pole of digamma at 0 it is made of the symbol of z + 1, times z over z + m.
+    # Close to the pole of digamma at 0 the symbol is that of z + 1, times z / (z + m).
     near = ops.logical_and(ops.less(ops.abs(x), 0.25), ops.greater_equal(y, 0.25))
     z, m = ops.where(near, x, 0), ops.where(near, y, 1)
     slope = ops.poch(z + 1, m) / (z + m) * (m / (z + m) + z * digamma_rise(z + 1, m))

@@ -1,8 +1,8 @@
 """Incomplete gamma and beta functions and their inverses, differentiable in every argument.
 
-Derivatives by the parameters are integrals, done by the kernels of ``special_gamma.py`` and
-``special_beta.py`` in ``backends/arrays``; each is a primitive that knows its own derivatives, to
-any order.
+Derivatives by the parameters are integrals, which the kernels in ``special_gamma.py`` and
+``special_beta.py`` of ``backends/arrays`` compute. Each is a primitive with derivatives of its own,
+to any order.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ BETAINC_ARGUMENTS = {
     "x": "the upper limit, from 0 to 1; the shapes broadcast.",
 }
 PROBABILITY = {"y": "a probability; the shapes broadcast."}
-# What a function, the same of the other tail, and their inverses have in common.
+# Declarations that a function shares with that of the other tail, and their inverses.
 GAMMAINC: dict[str, Any] = {
     "domains": POSITIVE,
     "arguments": GAMMAINC_ARGUMENTS_OF_TAILS,

@@ -13,7 +13,7 @@ __all__ = ["cosine_integral", "exp1", "expi", "expn", "sine_integral", "spence"]
 
 # fmt: off - a rule stands beside its name, as in a table.
 
-# Closer than this to a quotient of zeros its series is exact, a logarithm's with so many terms.
+# Closer than this to a quotient of zeros a series is exact; Spence's has so many terms.
 NEAR = 0.02
 SPENCE_TERMS = 11
 
@@ -30,7 +30,7 @@ expi = scipy_unary(
 
 
 def _expn_vjp(g: Array, x: Array, y: Array) -> Array:
-    # The function of order 0 is exp(-y) / y, which is derived itself.
+    # The function of order 0 is exp(-y) / y, differentiated directly.
     lowest = ops.equal(x, 0)
     below = ops.expn(ops.where(lowest, 1, x) - 1, y)
     return -(g * ops.where(lowest, ops.exp(-y) * (1 + 1 / y) / y, below))

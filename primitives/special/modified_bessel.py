@@ -15,8 +15,8 @@ from ..core.families import elementwise
 
 __all__ = ["modified_bessel"]
 
-# Terms of the power series, which are all of one sign, and of the asymptotic series; where the
-# second takes over, both are correct to all digits of double precision for small orders.
+# Terms of the power series, all of one sign, and of the asymptotic series. Where the second takes
+# over, both are correct to all digits of double precision for small orders.
 SERIES_TERMS = 60
 ASYMPTOTIC_TERMS = 24
 SMALLEST_ASYMPTOTIC_ARGUMENT = 25.0

@@ -27,7 +27,7 @@ ORDER = Domain(0, 3, kind="i")
 def by_scipy(name: str) -> Callable[..., Buffer]:
     """Returns how SciPy, which is imported when it is first asked, computes a function.
 
-    Python's numbers beside single precision, of which SciPy would make double, are cast.
+    Python's numbers beside single precision are cast, as SciPy would compute in double precision.
     """
 
     def compute(xp: ArrayModule, *operands: Buffer) -> Buffer:

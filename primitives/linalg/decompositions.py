@@ -104,18 +104,18 @@ eigh = of_matrices(
 )
 
 
-def _vectors(decomposition: str, x: Array) -> Array:
+def _eigenvectors(decomposition: str, x: Array) -> Array:
     """Returns the eigenvectors of matrices by ``eigh`` or ``eig``."""
     return unpacked(ops[decomposition](x), eig_shapes(shape_of(x)[-1]))[1]
 
 
 def _eigvalsh_jvp(g: Array, x: Array) -> Array:
-    v = _vectors("eigh", x)
+    v = _eigenvectors("eigh", x)
     return ops.real(ops.sum(conjugate(v) * ops.matmul(hermitian_part(g), v), axis=-2))
 
 
 def _eigvalsh_vjp(g: Array, x: Array) -> Array:
-    v = _vectors("eigh", x)
+    v = _eigenvectors("eigh", x)
     return ops.matmul(conjugate(v) * ops.expand_dims(g, -2), v.mT)
 
 
@@ -186,12 +186,12 @@ eig = of_matrices(
 
 
 def _eigvals_jvp(g: Array, x: Array) -> Array:
-    v = _vectors("eig", x)
+    v = _eigenvectors("eig", x)
     return diagonal_of(ops.solve(v, ops.matmul(g * v.dtype.type(1), v)))
 
 
 def _eigvals_vjp(g: Array, x: Array) -> Array:
-    v = _vectors("eig", x)
+    v = _eigenvectors("eig", x)
     return ops.matmul(ops.solve(v.mT, diagonal_matrix(g)), v.mT)
 
 

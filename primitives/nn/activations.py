@@ -158,8 +158,8 @@ AXIS = {"axis": "the axis or axes whose elements are taken together; None for al
 
 softmax = along(
     "softmax",
-    lambda g, ans, *, axis: _softmax_grad(g, ans, axis),
-    jvp=(lambda t, ans, *, axis: _softmax_grad(t, ans, axis),),
+    lambda g, ans, *, axis: _softmax_moved(g, ans, axis),
+    jvp=(lambda t, ans, *, axis: _softmax_moved(t, ans, axis),),
     prepare=_axes_argument, samples=_along_samples(REAL),
     reference=lambda x, axis: np.exp(x) / np.sum(np.exp(x), axis=axis, keepdims=True),
     doc="Returns ``exp(x) / sum(exp(x))``: the probabilities in proportion to ``exp(x)``.",
@@ -172,7 +172,7 @@ def _two_operands(g: ArrayLike, ans: ArrayLike, axis: Axis = -1) -> Prepared:
     return (g, ans), _axes_argument(g, axis)[1]
 
 
-def _softmax_grad(g: Array, p: Array, axis: Axes) -> Array:
+def _softmax_moved(g: Array, p: Array, axis: Axes) -> Array:
     return softmax_grad.bind((g, p), {"axis": axis})
 
 
@@ -184,10 +184,10 @@ def _softmax_second(h: Array, g: Array, p: Array, axis: Axes) -> Array:
 # The derivative of softmax at the value p is linear and symmetric in the direction.
 softmax_grad: Primitive = along(
     "softmax_grad",
-    lambda g, y, *, axis: _softmax_grad(g, y, axis),
+    lambda g, y, *, axis: _softmax_moved(g, y, axis),
     lambda g, x, y, *, axis: _softmax_second(g, x, y, axis),
     jvp=(
-        lambda t, y, *, axis: _softmax_grad(t, y, axis),
+        lambda t, y, *, axis: _softmax_moved(t, y, axis),
         lambda t, x, y, *, axis: t * (x - _sum_along(x * y, axis)) - y * _sum_along(x * t, axis),
     ),
     prepare=_two_operands, samples=_along_samples(REAL, REAL),

@@ -32,8 +32,6 @@ from ..core.test_samples import LOGICAL, Operand, Sample
 
 __all__ = ["attention", "attention_grad", "check_shapes"]
 
-Params = dict[str, Any]
-
 
 # -- shapes and batching
 
@@ -119,13 +117,13 @@ def _with_batch_axes(values: Sequence[Value], flags: Sequence[bool], arrays: int
 
 
 def _batch_attention(
-    primitive: Primitive, values: Sequence[Value], flags: Sequence[bool], params: Params
+    primitive: Primitive, values: Sequence[Value], flags: Sequence[bool], params: dict[str, Any]
 ) -> Array:
     return primitive.bind(_with_batch_axes(values, flags, 3), params)
 
 
 def _batch_attention_grad(
-    primitive: Primitive, values: Sequence[Value], flags: Sequence[bool], params: Params
+    primitive: Primitive, values: Sequence[Value], flags: Sequence[bool], params: dict[str, Any]
 ) -> Array:
     return ops.moveaxis(primitive.bind(_with_batch_axes(values, flags, 5), params), 1, 0)
 

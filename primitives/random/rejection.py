@@ -79,10 +79,10 @@ def _loggamma_by_rejection(units: Sequence[float], a: float) -> float | None:
 
 def _poisson_by_inversion(units: Sequence[float], rate: float) -> int:
     """Draws by inversion, as kernels do for small rates."""
-    return _inverted(units[1], exp(-rate), lambda k: rate / k)
+    return _drawn_by_inversion(units[1], exp(-rate), lambda k: rate / k)
 
 
-def _inverted(unit: float, first: float, ratio: Callable[[int], float]) -> int:
+def _drawn_by_inversion(unit: float, first: float, ratio: Callable[[int], float]) -> int:
     """Returns the quantile of a distribution, told by the ratios of its probabilities."""
     k, term, total = 0, first, first
     while unit > total:
@@ -95,7 +95,7 @@ def _inverted(unit: float, first: float, ratio: Callable[[int], float]) -> int:
 def _binomial_by_inversion(units: Sequence[float], n: float, p: float) -> int:
     """Draws by inversion, as kernels do for small means."""
     q = min(p, 1 - p)
-    k = _inverted(units[1], exp(n * log1p(-q)), lambda k: (n - k + 1) / k * q / (1 - q))
+    k = _drawn_by_inversion(units[1], exp(n * log1p(-q)), lambda k: (n - k + 1) / k * q / (1 - q))
     return floor(n) - k if p > 0.5 else k
 
 

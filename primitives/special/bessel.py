@@ -19,13 +19,13 @@ __all__ = [
 
 RIGHT = Domain(0.5, 4.0)
 AT_ZERO = {"j": 1.0, "y": -inf, "i": 1.0, "k": inf}
-SCALES = {"i": ", times ``exp(-abs(x))``", "k": ", times ``exp(x)``"}
+SCALE_TEXTS = {"i": ", times ``exp(-abs(x))``", "k": ", times ``exp(x)``"}
 RECURRENCE = {"j": "10.6.1", "y": "10.6.1", "i": "10.29.1", "k": "10.29.1"}
 
 
 def _fixed_order(name: str, kind: str, domain: Domain, rule: Callable[..., Array]) -> Primitive:
     """Declares a function of order 0 or 1."""
-    scale = SCALES[name[0]] if name.endswith("e") else ""
+    scale = SCALE_TEXTS[name[0]] if name.endswith("e") else ""
     return scipy_unary(
         name,
         rule,

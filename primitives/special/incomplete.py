@@ -40,7 +40,7 @@ BETAINC_ARGUMENTS = {
     "a, b": "the parameters, positive.",
     "x": "the upper limit, from 0 to 1; the shapes broadcast.",
 }
-PROBABILITY = {"y": "a probability; the shapes broadcast."}
+PROBABILITY_ARGUMENT = {"y": "a probability; the shapes broadcast."}
 # Declarations that a function shares with that of the other tail, and their inverses.
 GAMMAINC: dict[str, Any] = {
     "domains": POSITIVE,
@@ -49,7 +49,7 @@ GAMMAINC: dict[str, Any] = {
 }
 GAMMAINCINV: dict[str, Any] = {
     "domains": (POSITIVE, UNIT_INTERVAL),
-    "arguments": {"a": GAMMAINC_ARGUMENTS["a"]} | PROBABILITY,
+    "arguments": {"a": GAMMAINC_ARGUMENTS["a"]} | PROBABILITY_ARGUMENT,
 }
 BETAINC: dict[str, Any] = {
     "domains": (MODERATE, MODERATE, UNIT_INTERVAL),
@@ -58,7 +58,7 @@ BETAINC: dict[str, Any] = {
 }
 BETAINCINV: dict[str, Any] = {
     "domains": BETAINC["domains"],
-    "arguments": {"a, b": BETAINC_ARGUMENTS["a, b"]} | PROBABILITY,
+    "arguments": {"a, b": BETAINC_ARGUMENTS["a, b"]} | PROBABILITY_ARGUMENT,
 }
 
 # -- the density of the gamma distribution, which is the derivative of gammainc by x

@@ -183,19 +183,16 @@ def _along_gather(x: Value, batched: bool, size: int, params: Params) -> tuple[A
     return ops.transpose(x, (*range(1, axis + 1), 0, *range(axis + 1, len(shape_of(x))))), False
 
 
-def _infer_gather(
-    primitive: Primitive, x: ShapeDtype, *, axis_name: tuple[str, ...], axis: int, size: int
-) -> ShapeDtype:
-    return ShapeDtype((*x.shape[:axis], size, *x.shape[axis:]), x.dtype)
-
-
 all_gather = Collective(
     "all_gather",
     _along_gather,
     compute=lambda xp, x, *, axis_name, axis, size: xp.expand_dims(
         _alone("all_gather")(xp, x, axis_name=axis_name), axis
     ),
-    infer=_infer_gather, batch=batch_along,
+    infer=lambda primitive, x, *, axis, size, axis_name: ShapeDtype(
+        (*x.shape[:axis], size, *x.shape[axis:]), x.dtype
+    ),
+    batch=batch_along,
     vjp=(
         lambda g, *, axis_name, axis, size: ops.psum_scatter(
             g, axis_name=axis_name, axis=axis, size=size
@@ -218,19 +215,16 @@ def _along_scatter(x: Value, batched: bool, size: int, params: Params) -> tuple[
     return ops.transpose(total, (axis, *range(axis), *range(axis + 1, ndim))), True
 
 
-def _infer_psum_scatter(
-    primitive: Primitive, x: ShapeDtype, *, axis_name: tuple[str, ...], axis: int, size: int
-) -> ShapeDtype:
-    return ShapeDtype((*x.shape[:axis], *x.shape[axis + 1 :]), x.dtype)
-
-
 psum_scatter = Collective(
     "psum_scatter",
     _along_scatter,
     compute=lambda xp, x, *, axis_name, axis, size: xp.squeeze(
         _alone("psum_scatter")(xp, x, axis_name=axis_name), axis
     )[()],
-    infer=_infer_psum_scatter, batch=batch_along,
+    infer=lambda primitive, x, *, axis, size, axis_name: ShapeDtype(
+        (*x.shape[:axis], *x.shape[axis + 1 :]), x.dtype
+    ),
+    batch=batch_along,
     vjp=(
         lambda g, *, axis_name, axis, size: ops.all_gather(
             g, axis_name=axis_name, axis=axis, size=size

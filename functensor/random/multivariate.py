@@ -65,11 +65,11 @@ def multivariate_normal(
     shape = shape_for("multivariate_normal", shape, *batches)
     if method == "cholesky":
         factor = linalg.cholesky(cov)
-    elif method == "eigh":
-        values, vectors = linalg.eigh(cov)
-        factor = ops.multiply(vectors, ops.expand_dims(_roots_of_variances(values), -2))
     else:
-        vectors, values, _ = linalg.svd(cov)
+        if method == "eigh":
+            values, vectors = linalg.eigh(cov)
+        else:
+            vectors, values, _ = linalg.svd(cov)
         factor = ops.multiply(vectors, ops.expand_dims(_roots_of_variances(values), -2))
     drawn = ops.expand_dims(normal(key, (*shape, n), dtype), -1)
     return ops.add(ops.squeeze(ops.matmul(factor, drawn), axis=-1), mean)

@@ -90,15 +90,15 @@ def choice(
         raise ValueError("choice: there is nothing to draw from")
     if not replace and draws > length:
         raise ValueError(f"choice: {draws} parts of {length} cannot be drawn without replacement")
-    if p is not None:
-        p = asarray(beside_draws("choice", p)[0])
     if parts is not None:
         (parts,) = beside_draws("choice", parts)
-    if p is not None and shape_of(p) != (length,):
-        raise misfit(
-            f"choice: probabilities of shape {shape_of(p)} for {length} parts",
-            f"give one probability for each, in shape ({length},)",
-        )
+    if p is not None:
+        p = asarray(beside_draws("choice", p)[0])
+        if shape_of(p) != (length,):
+            raise misfit(
+                f"choice: probabilities of shape {shape_of(p)} for {length} parts",
+                f"give one probability for each, in shape ({length},)",
+            )
     if p is None:
         if replace:
             places = randint(key, shape, 0, length)

@@ -34,9 +34,8 @@ DERIVATIVE_MODES = ("auto", "fwd", "rev")
 def jacobian_pattern(fun: Callable[..., Any], argnums: int = 0) -> Callable[..., Pattern]:
     """Returns a function that finds where the Jacobian of ``fun`` may differ from zero.
 
-    Nothing is computed: the pattern depends on shapes, and on the constants that index arrays
-    are. It may have places too many, in particular where an operation mixes its operands in a way
-    that is not known, and never too few.
+    No value is computed: the pattern depends on shapes and on constant index arrays. It may have
+    too many places, as where an operation mixes its operands in an unknown way, but never too few.
 
     Args:
         fun: takes and returns trees of arrays.
@@ -129,9 +128,7 @@ def jacobian(
             again = jacobian(fun, argnums, pattern=pattern, mode=mode)
             lifted: Triplets = entrance.lift(again, args, kwargs)
             return lifted
-        places = pattern
-        if places is None:
-            places = jacobian_pattern(fun, argnums)(*args, **kwargs)
+        places = jacobian_pattern(fun, argnums)(*args, **kwargs) if pattern is None else pattern
         one = _OfOneArgument(fun, argnums, args, kwargs)
         _check_pattern(fun, places)
         _check_size(fun, places, 1, one.width)
@@ -182,9 +179,7 @@ def hessian(
     check_function("sparse.hessian", fun)
 
     def computed(*args: Any, **kwargs: Any) -> Triplets:
-        places = pattern
-        if places is None:
-            places = hessian_pattern(fun, argnums)(*args, **kwargs)
+        places = hessian_pattern(fun, argnums)(*args, **kwargs) if pattern is None else pattern
         slopes = jacobian(grad(fun, argnums), argnums, pattern=places, mode="fwd")
         return slopes(*args, **kwargs)
 

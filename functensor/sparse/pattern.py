@@ -351,10 +351,10 @@ def dependence_of(
         if any(part is not None for part in parts):
             outs = _output_dependences(equation, parts, depth)
             known.update(zip(equation.outputs, outs, strict=True))
+    found = [known.get(x) if isinstance(x, Variable) else None for x in program.outputs]
     return [
-        known.get(out, nothing(prod(_shape_of_operand(out)))) if isinstance(out, Variable)
-        else nothing(prod(_shape_of_operand(out)))
-        for out in program.outputs
+        nothing(prod(_shape_of_operand(out))) if part is None else part
+        for out, part in zip(program.outputs, found)
     ]
 
 

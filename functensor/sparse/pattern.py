@@ -196,12 +196,9 @@ def moved(o: EquationOperands) -> Dependence:
             continue
         operands = [np.zeros(other, np.int64) for other in o.shapes]
         operands[i] = element_numbers(shape) + 1
-        parts.append(part.taken(_numbers_computed(o.equation, operands) - 1))
+        numbers = np.asarray(o.equation.primitive.impl(*operands, **o.params))
+        parts.append(part.taken(numbers - 1))
     return o.joined(parts)
-
-
-def _numbers_computed(equation: Equation, operands: Sequence[Buffer]) -> Buffer:
-    return np.asarray(equation.primitive.impl(*operands, **equation.params))
 
 
 def indexed(o: EquationOperands) -> Dependence:

@@ -100,10 +100,6 @@ def _viewed_shape(shape: tuple[int, ...], old: DType, new: DType) -> tuple[int, 
     return (*shape[:-1], bytes_of_row // new.itemsize)
 
 
-def _infer_view(primitive: Primitive, x: ShapeDtype, *, dtype: DType) -> ShapeDtype:
-    return ShapeDtype(_viewed_shape(x.shape, x.dtype, dtype), dtype)
-
-
 def _batch_view(
     primitive: Primitive, values: Sequence[Value], flags: Sequence[bool], params: dict[str, Any]
 ) -> Value:
@@ -116,7 +112,8 @@ def _batch_view(
 bytes_as = Primitive(
     "bytes_as",
     compute=lambda xp, x, *, dtype: xp.ascontiguousarray(x).reshape(x.shape).view(dtype),
-    infer=_infer_view, batch=_batch_view,
+    infer=lambda primitive, x, *, dtype: ShapeDtype(_viewed_shape(x.shape, x.dtype, dtype), dtype),
+    batch=_batch_view,
     reference=lambda x, *, dtype: np.ascontiguousarray(x).reshape(np.shape(x)).view(dtype),
     samples=[
         Sample(Operand((2, 3), INTEGER), dtype=np.dtype("uint8")),

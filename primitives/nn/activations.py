@@ -168,10 +168,6 @@ softmax = along(
 )
 
 
-def _two_operands(g: ArrayLike, ans: ArrayLike, axis: Axis = -1) -> Prepared:
-    return (g, ans), _axes_argument(g, axis)[1]
-
-
 def _softmax_moved(g: Array, p: Array, axis: Axes) -> Array:
     return softmax_grad.bind((g, p), {"axis": axis})
 
@@ -190,7 +186,8 @@ softmax_grad: Primitive = along(
         lambda t, y, *, axis: _softmax_moved(t, y, axis),
         lambda t, x, y, *, axis: t * (x - _sum_along(x * y, axis)) - y * _sum_along(x * t, axis),
     ),
-    prepare=_two_operands, samples=_along_samples(REAL, REAL),
+    prepare=lambda g, ans, axis=-1: ((g, ans), _axes_argument(g, axis)[1]),
+    samples=_along_samples(REAL, REAL),
     reference=lambda g, p, axis: p * (g - np.sum(g * p, axis=axis, keepdims=True)),
     doc="Returns ``y * (x - sum(x * y))``: how softmax changes with its argument where it is y.",
     options={"y": "the softmax, of x's shape."} | AXIS,
@@ -309,15 +306,12 @@ def gelu_curvature(x: Array, approximate: bool) -> Array:
     return s * rest * (2 * rise + x * ((rest - s) * rise * rise + 6 * GELU_CUBIC * x))
 
 
-def _gelu_grad_arguments(x: ArrayLike, y: ArrayLike, approximate: bool = True) -> Prepared:
-    return (x, y), {"approximate": bool(approximate)}
-
-
 gelu_grad = elementwise(
     "gelu_grad",
     lambda g, y, *, approximate: ops.gelu_grad(g, y, approximate),
     lambda g, x, y, *, approximate: g * x * gelu_curvature(y, approximate),
-    prepare=_gelu_grad_arguments, params=BOTH_GELUS,
+    prepare=lambda x, y, approximate=True: ((x, y), {"approximate": bool(approximate)}),
+    params=BOTH_GELUS,
     compute=lambda xp, x, y, approximate: (
         gelu_unit_grad.impl(_strong(y, x), approximate=approximate) * x
     ),

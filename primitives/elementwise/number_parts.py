@@ -16,7 +16,6 @@ from ..core.families import binary, unary
 from ..core.primitive import Primitive
 from ..core.shape_dtype import ShapeDtype, finfo, result_type, shape_dtype
 from ..core.test_samples import INTEGER, NONZERO, REAL, Domain, Operand, Sample
-from ..identities import batch_unchanged
 
 __all__ = [
     "bitwise_count", "bytes_as", "bytes_swapped", "exponent_of", "fraction_of", "gcd", "lcm",
@@ -135,7 +134,7 @@ bytes_swapped = Primitive(
     "bytes_swapped",
     compute=_compute_bytes_swapped,
     infer=lambda primitive, x: ShapeDtype(x.shape, x.dtype),
-    batch=batch_unchanged,
+    batch=lambda primitive, values, flags, params: primitive.bind(values, params),
     reference=lambda x: np.asarray(x).byteswap(),
     samples=[Sample(Operand((2, 3), INTEGER)), Sample(Operand((0, 2), INTEGER))], dtypes="d",
 )

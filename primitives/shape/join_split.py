@@ -217,9 +217,7 @@ def stack(
     Args:
         arrays: a sequence of arrays of one shape.
         axis: where the new axis stands in the result.
-        out: None; arrays are immutable.
-        dtype: the result's dtype; None for that to which the arrays promote.
-        casting: which casts to that dtype are made; others are an error.
+        out, dtype, casting: as for ``concatenate``.
 
     Returns:
         An array of one more axis.
@@ -246,8 +244,7 @@ def vstack(
 
     Args:
         tup: a sequence of arrays.
-        dtype: the result's dtype; None for that to which the arrays promote.
-        casting: which casts to that dtype are made; others are an error.
+        dtype, casting: as for ``concatenate``.
 
     >>> import functensor.numpy as np
     >>> np.vstack([np.zeros(2), np.ones(2)])
@@ -267,8 +264,7 @@ def hstack(
 
     Args:
         tup: a sequence of arrays.
-        dtype: the result's dtype; None for that to which the arrays promote.
-        casting: which casts to that dtype are made; others are an error.
+        dtype, casting: as for ``concatenate``.
 
     >>> import functensor.numpy as np
     >>> np.hstack([np.zeros(2), np.ones(1)])

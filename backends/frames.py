@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import cache
 from itertools import islice
 from types import FrameType
 
@@ -42,6 +43,12 @@ def module_of(frame: FrameType) -> str:
     return frame.f_globals.get("__name__") or ""
 
 
+@cache
+def is_users(module: str) -> bool:
+    """Says whether a module is the user's; tests of libraries are users of them."""
+    return module.partition(".")[0] not in NOT_THE_USERS or ".tests." in module
+
+
 def user_line() -> str:
     """Returns ``file:line`` of the innermost frame of the user's."""
     frame = user_frame()
@@ -52,9 +59,8 @@ def user_frame() -> FrameType | None:
     """Returns the innermost frame of neither functensor nor of what calls it for the user."""
     frame: FrameType | None = frame_at(1)
     while frame is not None:
-        module = module_of(frame)
-        # Tests of such libraries are users of them.
-        if module.partition(".")[0] not in NOT_THE_USERS or ".tests." in module:
+        # Written out, as every backward pass of tensors asks for the user's line.
+        if is_users(frame.f_globals.get("__name__") or ""):
             return frame
         frame = frame.f_back
     return None

@@ -92,8 +92,10 @@ def likeness(value: Any, met: dict[int, int] | None = None) -> Any:
 
 def function_parts(fun: FunctionType) -> list[Any]:
     """Returns what tells a function from others of the same code."""
-    keywords = tuple((fun.__kwdefaults__ or {}).items())
-    return [fun.__defaults__, keywords, *closed_over(fun).items()]
+    found: list[Any] = [fun.__defaults__, tuple((fun.__kwdefaults__ or {}).items())]
+    if fun.__closure__:
+        found += closed_over(fun).items()
+    return found
 
 
 def is_small_and_plain(value: Any) -> bool:

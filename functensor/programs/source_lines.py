@@ -11,7 +11,7 @@ from bisect import bisect_left
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from ..backends.frames import NOT_THE_USERS, frame_at, module_of
+from ..backends.frames import NOT_THE_USERS, frame_at
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.trace import slot
 from ..traces.reverse import Node, backward, next_number
@@ -82,7 +82,8 @@ class Origins:
                 if equation.line:
                     return equation.line, joined_scope(scope, equation.scope)
             elif code.co_filename not in ours:
-                if module_of(frame).partition(".")[0] not in NOT_THE_USERS:
+                name = frame.f_globals.get("__name__") or ""
+                if name.partition(".")[0] not in NOT_THE_USERS:
                     return f"{code.co_filename}:{frame.f_lineno}", scope
                 ours.add(code.co_filename)
             frame = frame.f_back

@@ -100,5 +100,11 @@ def is_filled(cell: CellType) -> bool:
 
 def closed_over(fun: FunctionType) -> dict[str, Any]:
     """Returns the values that a function closes over, by their variables that have one."""
-    cells = zip(fun.__code__.co_freevars, fun.__closure__ or (), strict=True)
-    return {name: cell.cell_contents for name, cell in cells if is_filled(cell)}
+    found: dict[str, Any] = {}
+    for name, cell in zip(fun.__code__.co_freevars, fun.__closure__ or (), strict=True):
+        # No call of `is_filled`: gradients and plans look at closures in every call.
+        try:
+            found[name] = cell.cell_contents
+        except ValueError:
+            continue
+    return found

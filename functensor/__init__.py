@@ -76,7 +76,7 @@ config.checks["check_buffers"] = lambda: import_module(
 ).checking_buffers()
 config.checks["check_finite"] = lambda: import_module(".checks.finite", __name__).checking_finite()
 
-# What is imported when it is first used: namespaces, and names by the module that has them.
+# Namespaces, and names by the module that has them, that are imported when they are first used.
 NAMESPACES = {
     "checkpoint_policies", "control", "errors", "extend", "hooks", "nn", "optim", "random", "scipy",
     "sparse", "testing",

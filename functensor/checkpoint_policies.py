@@ -5,7 +5,7 @@ A policy is asked once for every operation that a checkpointed function does on 
 the operands' ``ShapeDtype`` and the static parameters. True saves the output, False computes it
 again; `Offload` saves it elsewhere or in another form. A value that was given a name by
 ``ft.checkpoint_name`` is asked for again, as the output of ``checkpoint_name`` with the parameter
-``name``. What would be saved and is not needed is dropped. Functions with rules of their own, and
+``name``. Values that the backward pass does not need are dropped. Functions with rules of their own, and
 checkpointed functions inside, are not asked for: they run again as a whole.
 
 Names and meanings are those of ``jax.checkpoint_policies``.
@@ -39,7 +39,7 @@ Policy = Callable[..., Any]
 NAMED = "checkpoint_name"
 # The primitives that are products of matrices, or made of them.
 DOTS = frozenset({"attention", "conv", "einsum", "matmul"})
-# What JAX calls the memory of the accelerator and that of the host.
+# JAX's names for the memory of the host.
 HOSTS = frozenset({"pinned_host", "unpinned_host"})
 
 

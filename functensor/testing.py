@@ -28,7 +28,7 @@ __all__ = ["assert_allclose", "check_grads"]
 GRADIENT_MODES = ("fwd", "rev")
 GRADIENT_METHODS = ("central", "complex-step")
 
-# What a derivative may be off by, relative to its size, by the bytes of a real number. In double
+# The relative errors that derivatives may have, by the bytes of a real number. In double
 # precision the yardstick is the limit: how smooth the function is decides what differences give.
 TOLERANCES = {2: 2e-2, 4: 1e-4, 8: 1e-6}
 # Complex steps and the comparison of both modes are free of cancellation.

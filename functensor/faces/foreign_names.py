@@ -13,7 +13,7 @@ __all__ = ["foreign_advice"]
 RANDOM_KEY = "functensor.random.key(seed): random functions take a key"
 GRADIENTS = "ft.grad(loss)(w); a ft.Tensor has .backward()"
 TENSOR_LAYERS = "layers are functions of weights: functensor.nn.{}"
-# What to write for a name, wherever it is asked for.
+# The advice for a name, in whatever module it is asked for.
 NAMES_INSTEAD: dict[str, str] = {
     # PyTorch
     **{
@@ -105,7 +105,7 @@ NAMES_INSTEAD: dict[str, str] = {
     "value_and_gradient": "ft.value_and_grad",
     "gradient_function": "ft.grad",
 }
-# Where a name is looked for that a module does not have, by what messages call the module.
+# The modules in which a missing name is looked for, with their names in messages.
 PUBLIC = {"functensor": "ft"} | {
     place: place
     for place in (

@@ -202,8 +202,8 @@ class Handle(Registration):
 class KeptHooks(Handle):
     """The registration of a hook around a function that is run again in a backward pass.
 
-    What the hook replaced in the first run it has to replace again, though it may be removed by
-    then. It sees the rest, and cotangents, as long as it is registered.
+    The hook has to replace again what it replaced in the first run, though it may be removed by
+    then. It sees all other operations, and cotangents, as long as it is registered.
 
     Args:
         handle: the registration.

@@ -62,7 +62,7 @@ class Watcher:
                 replaced = handle.hook.backward(self.op, tuple(cotangents), g)
                 if replaced is not None:
                     cotangents = self.checked(list(replaced), cotangents)
-        # What no hook has changed goes on as it would without them, to the last bit.
+        # Cotangents that no hook has changed go on as without hooks, to the last bit.
         kept = [c is old for c, old in zip(cotangents, first, strict=True)]
         self.changed = self.changed or not all(kept)
         return [p if same else c for p, c, same in zip(plain, cotangents, kept, strict=True)]

@@ -30,7 +30,7 @@ from .views import is_basic
 
 __all__ = ["Aliases", "admitting"]
 
-# What arrays have of the methods and properties whose results are views of a tensor, or copies.
+# Methods and properties of arrays whose results are views of a tensor, or copies.
 VIEWING_METHODS = (
     "diagonal",
     "flatten",

@@ -168,7 +168,7 @@ class InPlace(TorchNames):
         else:
             self._data, made = to_buffer(result), None
         if self._data.strides != buffer.strides and getattr(self, "_source", None) is None:
-            # Whether another shape is a view is not to depend on what was written.
+            # Another shape is a view or not by the strides, whatever was written.
             in_order = buffer.copy("K")
             in_order[...] = self._data
             self._data = in_order

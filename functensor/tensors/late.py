@@ -29,6 +29,6 @@ class Late(Tensor):
         raise AttributeError(f"'Tensor' object has no attribute {name!r}", name=name, obj=self)
 
 
-# Users who print the class of a view need not know whether somebody has written to its base.
+# The printed class of a view does not depend on writes to its base.
 Late.__name__, Late.__qualname__, Late.__module__ = "Tensor", "Tensor", Tensor.__module__
 TapeTrace.late = Late

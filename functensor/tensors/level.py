@@ -107,7 +107,7 @@ def _on_level(fun: Callable[..., Any], given: Any, named: Any) -> Any:
 
 
 def _value_inside(x: Any) -> Any:
-    # What a graph keeps must not change with NumPy arrays.
+    # A graph keeps values, which must not change with NumPy's arrays.
     return wrap(LEVEL.entered(x)) if isinstance(x, TAPE.tracer) else owned(x)
 
 

@@ -2,8 +2,8 @@
 
 Buffers never change. A view knows the tensor that it was taken from and how; after a change in
 place the base takes the new elements, and every view that is still held is behind it: it takes
-itself anew when it is next read. So a write costs the same however many views are held. What was
-computed from any of them before keeps its value and its graph.
+itself anew when it is next read. So a write costs the same however many views are held. Results that
+were computed from any of them before keep their value and their graph.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def viewing(
             options = {name: _frozen(option) for name, option in options.items()}
         seen = self._data
         if within():
-            # What the caller writes to a view of a tensor must not be lost in an array.
+            # Writes to a view of a tensor must not be lost in an array.
             with under(None):
                 out = method(self, *args, **options)
         else:
@@ -176,7 +176,7 @@ class Part:
         out = TAPE.wrap(buffer[()], None)
         if mode.enabled and (x.node is not None or (tensor and value.node is not None)):
             real, imag = (value, ops.imag(x)) if self.name == "real" else (ops.real(x), value)
-            # What it computes is not exact beside infinity; its rules do not ask for the value.
+            # The sum is not exact beside infinity; its rules do not ask for the value.
             out.node = ops.add(real, ops.multiply(imag, 1j)).node
         return out
 
@@ -214,7 +214,7 @@ def _shares_memory(view: Any, base: Any) -> bool:
         return False
     tensor = base
     while (source := getattr(tensor, "_source", None)) is not None:
-        # What repeats elements is copied, wherever its own buffer lies.
+        # Results that repeat elements are copies, wherever their own buffer lies.
         if tensor.numel() > source[0].numel():
             return False
         tensor = source[0]

@@ -45,7 +45,7 @@ def is_scalar_operand(x: Any) -> bool:
     kind = type(x)
     if kind in WEAK_TYPES:
         return False
-    # What nodes and arrays know is asked for at once: this is asked of every operand there is.
+    # Nodes and arrays are asked first: this runs for every operand.
     if kind is Array:
         x = x._data
     elif kind not in BUFFER_TYPES and type(node := getattr(x, "node", None)) is Node:

@@ -96,7 +96,7 @@ class ForwardTrace(Trace):
         before = slot.trace
         slot.trace = parent
         try:
-            # What a rule computes on the way is no concern of the user's.
+            # Rules may overflow on the way; the user did not ask for that.
             with quiet():
                 tangent = tangent_of(primitive, ans, values, tangents, params)
         finally:

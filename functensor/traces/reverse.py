@@ -343,8 +343,7 @@ def backward(
     try:
         slot.turn = turn
         with computing_on(g for _, g in roots):
-            # What a rule computes on the way, 0 / 0 beside a branch not taken, is no concern of the
-            # user's.
+            # Rules may compute 0 / 0 beside a branch not taken; the user did not ask for that.
             return silently(walk, (roots, consume, line, turn))
     finally:
         slot.turn = before

@@ -273,7 +273,7 @@ def plain_arrays(leaves: Iterable[Any]) -> list[Buffer]:
 def unshared(buffer: Value, given: Iterable[Buffer]) -> Any:
     """Returns a buffer, or a copy if it shares memory with a plain array that was given.
 
-    What is returned is immutable, and must not change when its owner changes that array.
+    Results are immutable: they must not change when the owner changes that array.
     """
     if type(buffer) is np.ndarray:
         for x in given:

@@ -3,8 +3,8 @@
 A rule is a function of ``g`` (the cotangent, or the tangent) and of those fixed letters that it
 needs, in any order: ``ans`` the output; ``x, y, z`` the first, second and third operand; ``xs``
 all of them; ``x_shape, y_shape, z_shape`` only their shapes; ``i`` which operand the derivative is
-taken by. Static parameters are named after a ``*``. What a rule does not name is not kept alive
-between the forward and the backward pass.
+taken by. Static parameters are named after a ``*``. Values that a rule does not name are
+not kept alive between the forward and the backward pass.
 """
 
 from __future__ import annotations

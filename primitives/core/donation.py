@@ -91,7 +91,7 @@ def claimed(array: ArrayLike, buffers: list[Value], i: int, to: str) -> None:
 def restored(array: ArrayLike, buffer: Buffer) -> None:
     """Gives a result its buffer back if it is an operand that was donated as another one as well.
 
-    Whoever claimed the operand got a copy.
+    The claim made a copy then.
     """
     if type(array) is Array:
         held: Any = array._data

@@ -1,6 +1,6 @@
 """Attributes that PyTorch's tensors or JAX's arrays have and arrays do not: what to write instead.
 
-Neither `hasattr` nor `dir` finds them.
+`hasattr` and `dir` do not find them.
 """
 
 from __future__ import annotations

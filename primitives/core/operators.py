@@ -108,8 +108,8 @@ def leave_to_its_class(x: Any) -> None:
     """Leaves an operator of an array to an operand whose class makes more of it than an array.
 
     Series, data frames, masked and labelled arrays keep their labels so. This is called before a
-    plain array is made of such an operand. What is traced cannot have labels: there it counts as
-    an array, and so it does where a function is called rather than an operator.
+    plain array is made of such an operand. Traced values cannot have labels: beside them it counts
+    as an array, and so it does where a function is called rather than an operator.
 
     Raises:
         OperandError: the operator returns ``NotImplemented`` then, and Python asks the class.

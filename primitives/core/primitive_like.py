@@ -2,7 +2,7 @@
 
 Primitives derive from ``PrimitiveLike``, and what has several outputs from ``Call``: functions with
 rules of their own, loops, branches, fused regions. Passes, staging and plans read the attributes
-and need not know the classes.
+and do not ask for the classes.
 """
 
 from __future__ import annotations

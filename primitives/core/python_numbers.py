@@ -47,7 +47,7 @@ def quick_operators(
 ) -> tuple[NumberOperation, NumberOperation]:
     """Returns an operator of numbers and its reflection, of whose results most are Python's.
 
-    What is finite, and what 64 bits hold, has the same bits.
+    Finite floats, and integers that 64 bits hold, have the same bits in NumPy.
     """
 
     def found(x: Number, y: Number) -> Any:

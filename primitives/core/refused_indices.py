@@ -48,7 +48,7 @@ def refused_value(error: Exception) -> Any:
 def refused_index(error: TypeError) -> ConcretizationError | None:
     """Returns the error for a traced index in whose place NumPy has put a ``TypeError`` of its own.
 
-    What takes a shape, ``np.zeros(n)``, says of whatever is no index that it is none.
+    Functions that take a shape, ``np.zeros(n)``, say of anything else that it is no index.
     """
     if last_refusal.last is None or not is_about(error):
         return None

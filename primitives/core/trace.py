@@ -317,7 +317,7 @@ def run(
         if before is not None and before.interceptor:
             slot.trace = without_ended_interceptors(before)
         if slot.aliases is not None and base_trace() is RAW:
-            # What the transformations met ends with the outermost of them.
+            # Aliases end with the outermost transformation that met tensors.
             slot.aliases = None
     # Raised within the block it would have NumPy's as its context, which holds what was traced.
     raise asked

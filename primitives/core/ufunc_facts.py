@@ -206,8 +206,8 @@ class BinaryMethods(Ufunc):
             options: ``dtype``, in which it is computed; ``keepdims``; ``initial``, with what it
                 begins; ``where``, which elements count.
 
-        What cares about the order, such as ``subtract``, goes from the first element to the last,
-        one operation each.
+        An operation that cares about the order, such as ``subtract``, goes from the first element
+        to the last.
 
         >>> registry.add.reduce([[1, 2], [3, 4]]).tolist()
         [4, 6]

@@ -5,8 +5,8 @@ A policy is asked once for every operation that a checkpointed function does on 
 the operands' ``ShapeDtype`` and the static parameters. True saves the output, False computes it
 again; `Offload` saves it elsewhere or in another form. A value that was given a name by
 ``ft.checkpoint_name`` is asked for again, as the output of ``checkpoint_name`` with the parameter
-``name``. Values that the backward pass does not need are dropped. Functions with rules of their own, and
-checkpointed functions inside, are not asked for: they run again as a whole.
+``name``. Values that the backward pass does not need are dropped. Functions with rules of their
+own, and checkpointed functions inside, are not asked for: they run again as a whole.
 
 Names and meanings are those of ``jax.checkpoint_policies``.
 """

@@ -181,6 +181,27 @@ def _spread_method(name: str, what: str) -> Callable[..., Any]:
     )
 
 
+def _extremum_method(name: str, what: str) -> Callable[..., Any]:
+    """Returns a method that reduces to the largest or smallest elements."""
+
+    def method(
+        self: Array,
+        dim: Axis = None,
+        keepdim: bool = False,
+        *,
+        axis: Axis = None,
+        keepdims: bool = False,
+    ) -> Any:
+        stay = keepdim or keepdims
+        values = getattr(tensor_ops, name)(self, _axis(dim, axis), keepdims=stay)
+        if dim is None:
+            return values
+        return Extremum(values, getattr(tensor_ops, f"arg{name}")(self, dim, keepdims=stay))
+
+    doc = f"Returns {what}; along ``dim``, a pair of it and its indices."
+    return _named_method(method, name, doc)
+
+
 class TorchNames(Casts):
     """The methods of `Tensor` that only give names."""
 
@@ -266,23 +287,8 @@ class TorchNames(Casts):
     var: Callable[..., Self] = _spread_method("var", "the variance")
     std: Callable[..., Self] = _spread_method("std", "the standard deviation")
 
-    def max(  # type: ignore[override]
-        self, dim: Axis = None, keepdim: bool = False, *, axis: Axis = None, keepdims: bool = False
-    ) -> Any:
-        """Returns the maximum; along ``dim``, a pair of it and its indices."""
-        return self._extremum("max", dim, axis, keepdim or keepdims)
-
-    def min(  # type: ignore[override]
-        self, dim: Axis = None, keepdim: bool = False, *, axis: Axis = None, keepdims: bool = False
-    ) -> Any:
-        """Returns the minimum; along ``dim``, a pair of it and its indices."""
-        return self._extremum("min", dim, axis, keepdim or keepdims)
-
-    def _extremum(self, name: str, dim: Axis, axis: Axis, keepdims: bool) -> Any:
-        values = getattr(tensor_ops, name)(self, _axis(dim, axis), keepdims=keepdims)
-        if dim is None:
-            return values
-        return Extremum(values, getattr(tensor_ops, f"arg{name}")(self, dim, keepdims=keepdims))
+    max: Callable[..., Any] = _extremum_method("max", "the maximum")
+    min: Callable[..., Any] = _extremum_method("min", "the minimum")
 
     def sort(  # type: ignore[override]
         self, dim: int = -1, descending: bool = False, stable: bool = False

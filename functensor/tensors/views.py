@@ -2,8 +2,8 @@
 
 Buffers never change. A view knows the tensor that it was taken from and how; after a change in
 place the base takes the new elements, and every view that is still held is behind it: it takes
-itself anew when it is next read. So a write costs the same however many views are held. Results that
-were computed from any of them before keep their value and their graph.
+itself anew when it is next read. So a write costs the same however many views are held. Results
+that were computed from any of them before keep their value and their graph.
 """
 
 from __future__ import annotations

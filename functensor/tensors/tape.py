@@ -249,7 +249,7 @@ class TapeTrace(ReverseTrace):
         if mask and mode.enabled:
             keep = primitive.keepers[mask]
             if keep is not None and ans.dtype.kind in INEXACT:
-                # The same as make_node, written out.
+                # `make_node` is written out, as in reverse mode: a call costs 3 to 5 %.
                 out.node = node = new(Node)
                 node.primitive = primitive
                 node.parents = tuple(parents)

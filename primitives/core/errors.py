@@ -107,7 +107,7 @@ ErrorT = TypeVar("ErrorT", bound=Exception)
 
 
 def failure(
-    kind: type[ErrorT], what: str, *, fix: str, under: str = "", number: int | None = None
+    kind: type[ErrorT], what: str, *, fix: str, under: str = "", number: int | None = 0
 ) -> ErrorT:
     """Returns an error whose message has all parts.
 
@@ -116,9 +116,9 @@ def failure(
         what: what happened, naming the offending argument.
         fix: right code, one line.
         under: the stack of transformations; by default the running ones.
-        number: the section in docs/errors.md, where it is not the class's own.
+        number: the section in docs/errors.md; 0 stands for the class's own, None for none.
     """
-    section = SECTIONS.get(kind) if number is None else number
+    section = SECTIONS.get(kind) if number == 0 else number
     return kind(message(what, under=under, fix=fix, number=section))
 
 

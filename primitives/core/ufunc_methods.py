@@ -71,7 +71,7 @@ def known_loop(name: str, kind: DType, wanted: DType | None) -> tuple[DType, DTy
 
 def start_of(name: str, initial: Any) -> Any:
     """Returns with what a reduction begins, or None: the initial value, or what changes nothing."""
-    if initial is MISSING or initial is np._NoValue:
+    if initial is MISSING:
         return getattr(np.__dict__.get(name), "identity", None)
     return initial
 
@@ -88,13 +88,16 @@ def reduced(
     where: Any = True,
 ) -> Any:
     """Does what ``ufunc.reduce`` does, over the first axis by default."""
+    # NumPy's own functions pass its word for what is not given.
+    initial = MISSING if initial is np._NoValue else initial
+    where = True if where is np._NoValue else where
     shape = x.shape
     count = len(shape)
     if (
         dtype is None
         and not keepdims
-        and (initial is MISSING or initial is np._NoValue)
-        and (where is True or where is np._NoValue)
+        and initial is MISSING
+        and where is True
         and name in UFUNC_REDUCTIONS
         and type(axis) is int
         and -count <= axis < count
@@ -111,8 +114,8 @@ def reduced(
         raise ValueError(f"{name}.reduce: what it returns depends on the order, so give one axis")
     first, then = loop(name, x.dtype, dtype)
     start = start_of(name, initial)
-    given = not (initial is MISSING or initial is np._NoValue or initial is None)
-    masked = where is not True and where is not np._NoValue
+    given = initial is not MISSING and initial is not None
+    masked = where is not True
     if masked:
         if start is None:
             raise ValueError(f"{name}.reduce: with where= it has nothing to begin with: initial=")

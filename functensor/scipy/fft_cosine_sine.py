@@ -30,7 +30,7 @@ from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import beside
 from ..primitives.core.shape_dtype import as_list, canonical_axis, finfo
-from .axis_slices import cut_last
+from .axis_slices import cut_last, padded_last
 
 __all__ = ["dct", "dctn", "documented", "dst", "dstn", "idct", "idctn", "idst", "idstn"]
 
@@ -148,7 +148,7 @@ def _with_length(name: str, x: Array, n: int | None, axis: int) -> Array:
         raise ValueError(f"{name}: invalid number of data points ({n}) specified")
     if n <= x.shape[-1]:
         return cut_last(x, 0, n)
-    return ops.pad(x, [(0, 0)] * (len(x.shape) - 1) + [(0, n - x.shape[-1])])
+    return padded_last(x, 0, n - x.shape[-1])
 
 
 def _transformed_along(

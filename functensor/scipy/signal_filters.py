@@ -16,7 +16,7 @@ from ..primitives.core.array import Array
 from ..primitives.core.buffers import beside
 from ..primitives.core.errors import misfit
 from ..primitives.core.shape_dtype import canonical_axis, result_type
-from .axis_slices import cut_last
+from .axis_slices import cut_last, padded_last
 
 __all__ = ["filtfilt", "lfilter", "lfilter_zi", "sosfilt", "sosfilt_zi", "sosfiltfilt"]
 
@@ -61,18 +61,13 @@ def _state(name: str, zi: Array, shape: tuple[int, ...]) -> Array:
     return ops.broadcast_to(zi, shape)
 
 
-def _with_zeros(x: Array, before: int, after: int) -> Array:
-    """Returns x with zeros at either end of its last axis."""
-    return ops.pad(x, [(0, 0)] * (len(x.shape) - 1) + [(before, after)])
-
-
 def _products(c: Array, x: Array, start: int, stop: int) -> Array:
     """Returns some elements of the full convolution of a polynomial and sequences."""
     rows, length = x.shape[:-1], x.shape[-1]
     if not length or start == stop:
         return ops.zeros_like(ops.broadcast_to(ops.sum(x) + ops.sum(c), (*rows, stop - start)))
     whole = ops.convolve_full(ops.broadcast_to(c, (*rows, *c.shape)), x)
-    whole = _with_zeros(whole, 0, max(stop - whole.shape[-1], 0))
+    whole = padded_last(whole, 0, max(stop - whole.shape[-1], 0))
     return cut_last(whole, start, stop)
 
 
@@ -88,12 +83,12 @@ def _filtered_with_state(b: Array, a: Array, x: Array, zi: Array) -> tuple[Array
     one = ops.ones_like(ops.index(a, slice(0, 1)))
     out = linear_filter.bind((b, a, x), {})
     first = cut_last(zi, 0, length)
-    out = out + linear_filter.bind((one, a, _with_zeros(first, 0, length - first.shape[-1])), {})
+    out = out + linear_filter.bind((one, a, padded_last(first, 0, length - first.shape[-1])), {})
     used = min(count, length)
     tails = [cut_last(z, length - used) for z in (x, out)]
     state = _products(b, tails[0], used, used + count) - _products(a, tails[1], used, used + count)
     rest = cut_last(zi, used)
-    return out, state + _with_zeros(rest, 0, count - rest.shape[-1])
+    return out, state + padded_last(rest, 0, count - rest.shape[-1])
 
 
 def lfilter(
@@ -161,7 +156,7 @@ def lfilter_zi(b: ArrayLike, a: ArrayLike) -> Array:
     b, a = _polynomials("lfilter_zi", b, a)
     count = max(b.shape[0], a.shape[0])
     lead = ops.index(a, 0)
-    b, a = (_with_zeros(z / lead, 0, count - z.shape[0]) for z in (b, a))
+    b, a = (padded_last(z / lead, 0, count - z.shape[0]) for z in (b, a))
     total = ops.sum(a)
     if is_at_hand(total) and not value_of("lfilter_zi", total, ""):
         raise np.linalg.LinAlgError("lfilter_zi: the denominator a sums up to 0: no steady state")
@@ -183,10 +178,9 @@ def _extended_at_ends(
         )
     if not edge:
         return x, 0
-    widths = [(0, 0)] * (len(x.shape) - 1) + [(edge, edge)]
     if padtype == "constant":
-        return ops.pad(x, widths, mode="edge"), edge
-    inner = ops.pad(x, widths, mode="reflect")
+        return padded_last(x, edge, edge, mode="edge"), edge
+    inner = padded_last(x, edge, edge, mode="reflect")
     if padtype == "even":
         return inner, edge
     # Turned about the first and the last sample.

@@ -19,7 +19,7 @@ from ..primitives.core.array import Array
 from ..primitives.core.buffers import beside
 from ..primitives.core.errors import misfit
 from ..primitives.core.shape_dtype import as_list, canonical_axis, finfo
-from .axis_slices import cut_last
+from .axis_slices import cut_last, padded_last
 
 __all__ = ["hilbert", "hilbert2", "resample", "savgol_coeffs", "savgol_filter"]
 
@@ -174,9 +174,8 @@ def savgol_filter(
     row = ops.astype(savgol_coeffs(window_length, polyorder, deriv, delta, use="dot"), kind)
     # Of an even window, the sample before the middle gets the polynomial's value in the middle.
     before, after = (window_length - 1) // 2, window_length // 2
-    widths = [(0, 0)] * (len(x.shape) - 1) + [(before, after)]
     fill = {"constant_values": cval} if mode == "constant" else {}
-    wide = ops.pad(x, widths, mode=SAVGOL_MODES.get(mode, "constant"), **fill)
+    wide = padded_last(x, before, after, mode=SAVGOL_MODES.get(mode, "constant"), **fill)
     out = ops.correlate_valid(wide, ops.broadcast_to(row, (*x.shape[:-1], window_length)))
     half = window_length // 2
     if mode == "interp" and half:
@@ -317,8 +316,7 @@ def _two_sided(spectrum: Array, num: int) -> Array:
             low = _halved(low, -1, 0.5)
             high = ops.concatenate([cut_last(low, -1), high], axis=-1)
     gap = num - low.shape[-1] - high.shape[-1]
-    low = ops.pad(low, [(0, 0)] * (len(low.shape) - 1) + [(0, gap)])
-    return ops.concatenate([low, high], axis=-1)
+    return ops.concatenate([padded_last(low, 0, gap), high], axis=-1)
 
 
 def resample(

@@ -15,7 +15,7 @@ from ...primitives.core.array import Array
 from ...primitives.core.buffers import beside
 from ...primitives.core.shape_dtype import finfo
 from .. import special
-from ..axis_slices import cut_last
+from ..axis_slices import cut_last, padded_last
 from .sample_axes import as_if_known, checked_word, samples_along
 
 __all__ = [
@@ -80,7 +80,7 @@ def entropy(
 
 def _by_windows(x: Array, m: int) -> Array:
     """Returns the distances of sorted samples m before and m after each, the ends repeated."""
-    wide = ops.pad(x, [(0, 0)] * (len(x.shape) - 1) + [(m, m)], mode="edge")
+    wide = padded_last(x, m, m, mode="edge")
     return cut_last(wide, 2 * m) - cut_last(wide, None, -2 * m)
 
 
@@ -106,7 +106,7 @@ def _ebrahimi(x: Array, m: int) -> Array:
 
 def _correa(x: Array, m: int) -> Array:
     n = x.shape[-1]
-    wide = ops.pad(x, [(0, 0)] * (len(x.shape) - 1) + [(m, m)], mode="edge")
+    wide = padded_last(x, m, m, mode="edge")
     shifts = np.arange(-m, m + 1)[:, None]
     windows = ops.take(wide, beside(x, np.arange(n) + shifts + m), axis=-1)
     off = windows - ops.mean(windows, axis=-2, keepdims=True)

@@ -53,9 +53,8 @@ class OdeCall(CustomCall):
 
     Args:
         func: the equation.
-        ranks: for every array of the state how many batch axes it has.
-        arg_ranks: the same of the arguments.
-        options: how exactly to solve.
+        ranks, arg_ranks: the numbers of batch axes of the state's arrays, and of the arguments.
+        options: the precision of the solution.
         derived: whether the equation is made by transformations; it is staged then, so that they
             run once and not for every stage of every step.
     """

@@ -137,14 +137,9 @@ def solved(
 ) -> tuple[Values, OptimizeResult]:
     """Runs a solver of SciPy's on values, and makes its solution one that has derivatives.
 
-    Args:
-        unknown, arguments: the arguments of the function.
-        fun: ``fun(leaves, values)`` of the leaves of both.
-        residual: ``residual(fun of the leaves, leaves)`` is zero at a solution.
-        solver: ``solver(fun of the leaves, leaves)`` returns SciPy's result.
-
-    Returns:
-        The leaves of the solution, and a result with everything else.
+    The function is ``fun(leaves, values)``, of the leaves of the unknown and of the arguments. Both
+    ``residual``, which is zero at a solution, and ``solver`` get it as a function of the leaves of
+    the unknown, and these. The results are the leaves of the solution, and all else of the result.
     """
     count = len(unknown.leaves)
     closed, constants = close(fun, unknown.leaves, arguments.arrays)

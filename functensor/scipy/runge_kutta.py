@@ -97,15 +97,14 @@ class Norm:
 def integrate(
     f: Callable[[Any, Buffer], Buffer], y: Buffer, times: Buffer, options: Options, norm: Norm
 ) -> Buffer:
-    """Returns the solution of y' = f(t, y) at times, the first of which is where y is given.
+    """Returns the solution of y' = f(t, y) at times, with y at the first of them.
 
     Args:
         f: takes a time and a vector, and returns a new vector.
-        y: the vector at the first time, on any device; there the solution is, too. The lengths of
-            steps are decided on the host, which waits for the norms of errors.
+        y: the vector at the first time, on the device of the solution. The lengths of steps are
+            decided on the host, which waits for the norms of errors.
         times: an ascending or a descending array of NumPy's.
-        options: how exactly to solve.
-        norm: of vectors of the length of y.
+        options, norm: the precision, and the norm of errors.
 
     Raises:
         RuntimeError: steps became too small, or too many.

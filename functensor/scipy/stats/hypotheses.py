@@ -107,11 +107,7 @@ class TtestResult(tuple):  # type: ignore[type-arg]
 
 
 def interval_quantile(level: float, alternative: str) -> float:
-    """Returns the probability up to which a confidence interval reaches.
-
-    Raises:
-        ValueError: the level is no probability.
-    """
+    """Returns the probability up to which a confidence interval of a checked level reaches."""
     if not 0 < level < 1:
         raise ValueError("confidence_interval: confidence_level must be between 0 and 1.")
     return 1 - (1 - level) / (2 if alternative == "two-sided" else 1)

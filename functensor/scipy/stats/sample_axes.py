@@ -26,11 +26,7 @@ ALTERNATIVES = ("two-sided", "less", "greater")
 
 
 def checked_word(name: str, argument: str, given: str, words: tuple[str, ...]) -> str:
-    """Returns an argument that is one of several words.
-
-    Raises:
-        ValueError: it is none of them.
-    """
+    """Returns an argument that is one of several words; refuses another one."""
     if given not in words:
         listed = ", ".join(map(repr, words))
         raise ValueError(f"{name}: {argument}={given!r}: it is one of {listed}")
@@ -38,12 +34,7 @@ def checked_word(name: str, argument: str, given: str, words: tuple[str, ...]) -
 
 
 def checked_policy(name: str, nan_policy: str, *arrays: Array) -> None:
-    """Refuses a policy for NaN that is unknown or not there, and NaN where the policy is "raise".
-
-    Raises:
-        ValueError: the policy is another word, or it is "raise" and there is a NaN.
-        NotImplementedError: NaN is to be left out.
-    """
+    """Refuses a policy for NaN that is unknown or not there, and NaN if the policy is "raise"."""
     checked_word(name, "nan_policy", nan_policy, POLICIES)
     if nan_policy == "omit":
         raise NotImplementedError(
@@ -65,14 +56,8 @@ def samples_along(
 ) -> tuple[list[Array], Callable[[Array], Array]]:
     """Returns arrays of one floating dtype whose last axis is that of the samples.
 
-    The second result puts the axes, of length 1, back into a statistic if they are to stay.
-
-    Args:
-        name: the function, for messages.
-        arrays: as they were given.
-        axis: an axis, a tuple of them, or None for all.
-        nan_policy: the treatment of NaN.
-        keepdims: whether the axes stay.
+    The second result is a function that puts the axes, of length 1, back into a statistic if
+    ``keepdims`` says so. The name is for messages.
     """
     given = arrays_together(arrays)
     dtype = result_type(*[x.dtype for x in given])
@@ -120,13 +105,7 @@ def as_if_known(name: str, x: Array) -> Buffer | None:
 def symmetric_pvalue(
     name: str, alternative: str, x: Array, below: Callable[[Array], Array]
 ) -> Array:
-    """Returns the p-value of a statistic that has a symmetric distribution.
-
-    Args:
-        name, alternative: the function, for messages, and the hypothesis.
-        x: the statistic.
-        below: returns the probability of at most a value.
-    """
+    """Returns the p-value of a statistic with a symmetric distribution function, ``below``."""
     checked_word(name, "alternative", alternative, ALTERNATIVES)
     if alternative == "two-sided":
         return 2 * below(-ops.abs(x))

@@ -57,7 +57,7 @@ class CubicHermiteSpline(PPoly):
         axis: int = 0,
         extrapolate: Extrapolation | None = None,
     ) -> None:
-        x, values, axis = points("CubicHermiteSpline", x, y, axis, 2)
+        x, values, axis = points("CubicHermiteSpline", x, y, axis)
         slopes = ops.moveaxis(as_inexact(dydx), axis, 0)
         if slopes.shape != values.shape:
             raise ValueError(
@@ -115,7 +115,7 @@ class PchipInterpolator(CubicHermiteSpline):
     def __init__(
         self, x: ArrayLike, y: ArrayLike, axis: int = 0, extrapolate: Extrapolation | None = None
     ) -> None:
-        x, values, axis = points("PchipInterpolator", x, y, axis, 2)
+        x, values, axis = points("PchipInterpolator", x, y, axis)
         self._set(hermite(x, values, _pchip_slopes(x, values)), x, extrapolate, axis)
 
 
@@ -198,7 +198,7 @@ class Akima1DInterpolator(CubicHermiteSpline):
     ) -> None:
         if method not in ("akima", "makima"):
             raise ValueError(f"Akima1DInterpolator: `method`={method!r} is unsupported.")
-        x, values, axis = points("Akima1DInterpolator", x, y, axis, 2)
+        x, values, axis = points("Akima1DInterpolator", x, y, axis)
         slopes = _akima_slopes(x, values, method == "makima")
         beyond = False if extrapolate is None else extrapolate
         self._set(hermite(x, values, slopes), x, beyond, axis)
@@ -362,7 +362,7 @@ class CubicSpline(CubicHermiteSpline):
         bc_type: Conditions = "not-a-knot",
         extrapolate: Extrapolation | None = None,
     ) -> None:
-        x, values, axis = points("CubicSpline", x, y, axis, 2)
+        x, values, axis = points("CubicSpline", x, y, axis)
         slopes = _spline_slopes("CubicSpline", x, values, bc_type)
         if extrapolate is None and bc_type == "periodic":
             extrapolate = "periodic"

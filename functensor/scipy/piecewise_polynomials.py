@@ -255,18 +255,16 @@ def check_ascending(name: str, x: Array) -> None:
         raise ValueError(f"{name}: `x` must be strictly increasing sequence.")
 
 
-def points(
-    name: str, x: ArrayLike, y: ArrayLike, axis: int, least: int
-) -> tuple[Array, Array, int]:
+def points(name: str, x: ArrayLike, y: ArrayLike, axis: int) -> tuple[Array, Array, int]:
     """Returns places, and values along the first axis, checked."""
     x, y = (as_inexact(z) for z in arrays_together((x, y)))
     if len(x.shape) != 1 or x.dtype.kind == "c":
         raise ValueError(f"{name}: `x` must be real and 1-dimensional, not {x.dtype}{x.shape}")
     axis = canonical_axis(axis, len(y.shape))
-    if y.shape[axis] != x.shape[0] or x.shape[0] < least:
+    if y.shape[axis] != x.shape[0] or x.shape[0] < 2:
         raise ValueError(
             f"{name}: {x.shape[0]} places and values of shape {y.shape}: the length of `y` along "
-            f"axis {axis} has to be that of `x`, at least {least}"
+            f"axis {axis} has to be that of `x`, at least 2"
         )
     check_ascending(name, x)
     dtype = result_type(x.dtype, y.dtype)

@@ -30,7 +30,7 @@ SAVGOL_MODES = {"mirror": "reflect", "nearest": "edge", "wrap": "wrap", "constan
 # -- the filter of Savitzky and Golay
 
 
-def _solutions(window_length: int, polyorder: int, places: Buffer) -> Buffer:
+def _solutions(polyorder: int, places: Buffer) -> Buffer:
     """Returns the matrix that takes samples to coefficients of the polynomial fitted to them."""
     powers = np.asarray(places, float)[:, None] ** np.arange(polyorder + 1)
     return np.linalg.pinv(powers, rcond=1e-15)
@@ -92,7 +92,7 @@ def savgol_coeffs(
         row = np.zeros(window_length)
     else:
         places = np.arange(window_length) - place
-        row = _solutions(window_length, polyorder, places)[deriv] * factorial(deriv)
+        row = _solutions(polyorder, places)[deriv] * factorial(deriv)
     if use == "conv":
         row = row[::-1].copy()
     delta = asarray(delta, device=device)
@@ -108,7 +108,7 @@ def _fitted_ends(
     kind = finfo(x.dtype).dtype
     ends = []
     # About the middle of the window, where powers are small.
-    solutions = _solutions(length, order, np.arange(length) - half)
+    solutions = _solutions(order, np.arange(length) - half)
     for places in (np.arange(half) - half, np.arange(length - half, length) - half):
         rows = np.zeros((half, length))
         for k in range(deriv, order + 1):

@@ -250,8 +250,7 @@ def eigvals(
     >>> linalg.eigvals([[0.0, 1.0], [-1.0, 0.0]]).tolist()
     [1j, -1j]
     """
-    values = eig(a, b, right=False, homogeneous_eigvals=homogeneous_eigvals)
-    return cast("Array", values)
+    return cast("Array", eig(a, b, right=False, homogeneous_eigvals=homogeneous_eigvals))
 
 
 def qr(

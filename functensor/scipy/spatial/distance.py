@@ -48,10 +48,6 @@ def _mean_of_terms(x: Array, w: Array | None) -> Array:
     return ops.mean(x, axis=-1) if w is None else ops.sum(x * w, axis=-1) / ops.sum(w)
 
 
-def _as_numbers(x: Array, like: Array) -> Array:
-    return ops.astype(x, like.dtype)
-
-
 # -- distances of vectors along the last axis, which broadcast
 
 
@@ -86,7 +82,7 @@ def _correlation_distance(u: Array, v: Array, w: Array | None) -> Array:
 def _jaccard(u: Array, v: Array, w: Array | None) -> Array:
     some = [ops.not_equal(z, 0) for z in (u, v)]
     parts = (ops.logical_xor(*some), ops.logical_or(*some))
-    return _safe_ratio(*(_sum_of_terms(_as_numbers(x, u), w) for x in parts))
+    return _safe_ratio(*(_sum_of_terms(ops.astype(x, u.dtype), w) for x in parts))
 
 
 def _jensenshannon(u: Array, v: Array, w: Array | None, base: float | None = None) -> Array:
@@ -119,7 +115,7 @@ METRICS: dict[str, Callable[..., Array]] = {
     "correlation": _correlation_distance,
     "cosine": _cosine,
     "euclidean": lambda u, v, w: _minkowski(u, v, w, 2),
-    "hamming": lambda u, v, w: _mean_of_terms(_as_numbers(ops.not_equal(u, v), u), w),
+    "hamming": lambda u, v, w: _mean_of_terms(ops.astype(ops.not_equal(u, v), u.dtype), w),
     "jaccard": _jaccard,
     "jensenshannon": _jensenshannon,
     "mahalanobis": _mahalanobis,

@@ -228,13 +228,12 @@ def wasserstein_distance(
     >>> stats.wasserstein_distance([0.0, 1.0], [3.0, 2.0]).tolist()
     2.0
     """
-    name = "wasserstein_distance"
     values = [as_inexact(x) for x in (u_values, v_values)]
     weights = [None if w is None else as_inexact(w) for w in (u_weights, v_weights)]
     for x, w in zip(values, weights):
         if len(x.shape) != 1 or not x.shape[0] or (w is not None and w.shape != x.shape):
             raise ValueError(
-                f"{name}: samples of shape {x.shape} with weights of shape "
+                f"wasserstein_distance: samples of shape {x.shape} with weights of shape "
                 f"{None if w is None else w.shape}: give both along one axis, one sample at least"
             )
     everything = ops.sort(ops.concatenate(values))

@@ -189,15 +189,15 @@ def ttest_1samp(
     >>> stats.ttest_1samp([1.0, 3.0], 1.0).statistic.round(12).tolist()
     1.0
     """
-    name = "ttest_1samp"
-    (x,), restored = samples_along(name, [a], axis, nan_policy, keepdims)
+    (x,), restored = samples_along("ttest_1samp", [a], axis, nan_policy, keepdims)
     n = float(x.shape[-1])
     mean = mean_of_samples(x)
     popmean = ops.astype(ops.asarray(popmean), x.dtype)
     if len(popmean.shape) > len(mean.shape):
         popmean = ops.squeeze(popmean, sample_axes(axis, np.ndim(a)))
     error = (_variance(x) / n) ** 0.5
-    return _student_result(name, restored, alternative, mean - popmean, error, n - 1.0, mean)
+    gap = mean - popmean
+    return _student_result("ttest_1samp", restored, alternative, gap, error, n - 1.0, mean)
 
 
 def ttest_rel(
@@ -392,8 +392,7 @@ def f_oneway(
         df1, df2 = k - 1.0, (k * k - 1.0) / (3.0 * spread)
         f = ops.divide(sum(w * (m - grand) ** 2 for w, m in zip(weights, means)), df1)
         f = f / (1.0 + 2.0 * (k - 2.0) / (k * k - 1.0) * spread)
-    p = special.fdtrc(df1, df2, f)
-    return F_onewayResult(restored(f), restored(p))
+    return F_onewayResult(restored(f), restored(special.fdtrc(df1, df2, f)))
 
 
 class BartlettResult(NamedTuple):
@@ -445,8 +444,7 @@ def bartlett(
     logs = sum((n - 1.0) * ops.log(v) for n, v in zip(counts, spreads))
     scale = 1.0 + (sum(1.0 / (n - 1.0) for n in counts) - 1.0 / rest) / (3.0 * (k - 1))
     value = (rest * ops.log(pooled) - logs) / scale
-    p = special.chdtrc(k - 1.0, value)
-    return BartlettResult(restored(value), restored(p))
+    return BartlettResult(restored(value), restored(special.chdtrc(k - 1.0, value)))
 
 
 def levene(

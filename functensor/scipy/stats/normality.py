@@ -97,8 +97,7 @@ def skewtest(
     """
     x, restored = _enough("skewtest", a, 8, axis, nan_policy, keepdims)
     z = _skew_score(x)
-    p = normal_pvalue("skewtest", alternative, z)
-    return SignificanceResult(restored(z), restored(p))
+    return SignificanceResult(restored(z), restored(normal_pvalue("skewtest", alternative, z)))
 
 
 def kurtosistest(
@@ -158,8 +157,7 @@ def normaltest(
     """
     x, restored = _enough("normaltest", a, 8, axis, nan_policy, keepdims)
     k2 = _skew_score(x) ** 2 + _kurtosis_score(x) ** 2
-    p = special.chdtrc(2.0, k2)
-    return SignificanceResult(restored(k2), restored(p))
+    return SignificanceResult(restored(k2), restored(special.chdtrc(2.0, k2)))
 
 
 def jarque_bera(
@@ -188,5 +186,4 @@ def jarque_bera(
     """
     z, restored = _enough("jarque_bera", x, 1, axis, nan_policy, keepdims)
     value = (skew(z, -1) ** 2 + kurtosis(z, -1) ** 2 / 4) * (z.shape[-1] / 6)
-    p = special.chdtrc(2.0, value)
-    return SignificanceResult(restored(value), restored(p))
+    return SignificanceResult(restored(value), restored(special.chdtrc(2.0, value)))

@@ -1,4 +1,7 @@
-"""``cond`` and ``switch``: one of several functions, chosen by a value."""
+"""``cond`` and ``switch``: one of several functions, chosen by a value.
+
+In a program they are one operation, whose derivatives and batches are in ``cond_rules.py``.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..backends.restoring import quiet
+from ..jitting.program_call import Flat
 from ..primitives.core.annotations import ArrayLike, Values
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array_likes import is_array_like
@@ -53,7 +57,7 @@ def cond(
 
     Raises:
         BodyTypeError: within ``jit``, the functions return different types.
-        TypeError: the condition is no scalar, or what is to be called no function.
+        TypeError: the condition is no scalar, or ``true_fun`` or ``false_fun`` no function.
 
     >>> import functensor as ft, functensor.numpy as np
     >>> def root(x):
@@ -63,24 +67,18 @@ def cond(
 Array(0.25, dtype=float64, device='cpu'))
     """
     for name, fun in (("true_fun", true_fun), ("false_fun", false_fun)):
-        check_body_function(
-            "cond", name, fun, f"cond(pred, ...) with {name}=lambda *operands: value"
-        )
-    check_scalar(
-        "cond: pred is",
-        pred,
-        "fiubc",
-        "a boolean or a number",
-        (
-            "cond(x > 0, true_fun, false_fun, x)",
-            "cond(np.any(pred), ...); np.where(pred, x, y) chooses element by element",
-        ),
+        fix = f"cond(pred, ...) with {name}=lambda *operands: value"
+        check_body_function("cond", name, fun, fix)
+    fixes = (
+        "cond(x > 0, true_fun, false_fun, x)",
+        "cond(np.any(pred), ...); np.where(pred, x, y) chooses element by element",
     )
+    check_scalar("cond: pred is", pred, "fiubc", "a boolean or a number", fixes)
     pred = public(pred)
     if argument_type(pred).dtype.kind != "b":
         pred = pred != 0
     names = ["false_fun", "true_fun"]
-    chosen: R | T = _chosen_branch("cond", pred, [false_fun, true_fun], names, operands)
+    chosen: R | T = Branches("cond", [false_fun, true_fun], names, operands).chosen(pred)
     return chosen
 
 
@@ -97,7 +95,7 @@ def switch(index: ArrayLike, branches: Sequence[Callable[..., R]], *operands: An
 
     Raises:
         BodyTypeError: within ``jit``, the functions return different types.
-        TypeError: the index is no integer scalar, or what is to be called no function.
+        TypeError: the index is no integer scalar, or a branch no function.
         ValueError: there is no function.
 
     >>> import functensor as ft, functensor.numpy as np
@@ -114,105 +112,92 @@ def switch(index: ArrayLike, branches: Sequence[Callable[..., R]], *operands: An
         raise control_error("switch: branches is empty", right, ValueError)
     for i, fun in enumerate(branches):
         check_body_function("switch", f"branches[{i}]", fun, right)
-    check_scalar(
-        "switch: index is",
-        index,
-        "iu",
-        "an integer",
-        (
-            "switch(np.astype(index, int), branches, ...)",
-            "vmap(lambda i: switch(i, branches, ...))(index) chooses element by element",
-        ),
+    fixes = (
+        "switch(np.astype(index, int), branches, ...)",
+        "vmap(lambda i: switch(i, branches, ...))(index) chooses element by element",
     )
-    index = public(index)
+    check_scalar("switch: index is", index, "iu", "an integer", fixes)
+    index = public(index) if len(branches) > 1 else 0
     names = [f"branches[{i}]" for i in range(len(branches))]
-    if len(branches) == 1:
-        chosen: R = _public_tree(branches[0](*operands))
-        return chosen
-    chosen = _chosen_branch("switch", index, branches, names, operands)
+    chosen: R = Branches("switch", branches, names, operands).chosen(index)
     return chosen
 
 
-def _public_tree(out: Any) -> Any:
-    return tree.map(lambda leaf: returned(leaf) if is_array_like(leaf) else leaf, out)
-
-
-def _chosen_branch(
-    what: str,
-    index: Any,
-    branches: Sequence[Callable[..., Any]],
-    names: Sequence[str],
-    operands: tuple[Any, ...],
-) -> Any:
-    """Returns what the branch of an index returns."""
-    if known(index):
-        number = min(max(int(index), 0), len(branches) - 1)
-        return _public_tree(branches[number](*operands))
-    if not is_staged():
-        return _selected_branch(what, index, branches, names, operands)
-    results = Results(what, names)
-
-    def flat(number: int) -> Callable[[Values], Values]:
-        return lambda values: results.flat(number, branches[number](*operands))
-
-    bodies = [
-        Body(flat(i), (), f"{what}: {names[i]}", fun, lazy=True) for i, fun in enumerate(branches)
-    ]
-    types = results.agreed([body.types for body in bodies])
-    programs = [body.program(types) for body in bodies]
-    united_programs, captured = united(programs, [body.captured() for body in bodies])
-    call = CondCall(united_programs, Variable(argument_type(index), device_of(index)), what)
-    return results.unflatten(call.bind([index, *captured]))
-
-
-def _selected_branch(
-    what: str,
-    index: Array,
-    branches: Sequence[Callable[..., Any]],
-    names: Sequence[str],
-    operands: tuple[Any, ...],
-) -> Any:
-    """Runs all branches and selects, for an index that differs by example."""
-    if argument_type(index).dtype.kind == "b":
-        index = ops.astype(index, int)
-    index = ops.clip(index, 0, len(branches) - 1)
-    results = Results(what, names)
-    rows = []
-    for i, fun in enumerate(branches):
-        mine = index == i
-
-        def gated(leaf: Any, mine: Any = mine) -> Any:
-            # What a branch would compute for other examples is not to be seen in derivatives.
-            if known(leaf) or shape_dtype(leaf).dtype.kind not in "fcV":
-                return leaf
-            return ops.where(mine, leaf, ops.stop_gradient(leaf))
-
-        # What other examples would give in this branch is no concern of the user's.
-        with quiet():
-            rows.append((mine, results.flat(i, fun(*tree.map(gated, operands)))))
-    types = results.agreed([[argument_type(x) for x in row] for _, row in rows])
-    outs = [as_type(x, known) for x, known in zip(rows[0][1], types, strict=True)]
-    for mine, row in rows[1:]:
-        outs = [
-            ops.where(mine, as_type(new, known), old)
-            for new, old, known in zip(row, outs, types, strict=True)
-        ]
-    return results.unflatten(outs)
-
-
-class Results:
-    """The results of branches, which have one structure and the same types.
+class Branches:
+    """The branches of one call, whose results have one structure and the same types.
 
     Args:
-        what: what chooses between them.
-        names: what messages call the branches.
+        what: what chooses between them, for messages.
+        functions: the branches.
+        names: what messages call them.
+        operands: their arguments.
     """
 
-    def __init__(self, what: str, names: Sequence[str]) -> None:
+    def __init__(
+        self,
+        what: str,
+        functions: Sequence[Callable[..., Any]],
+        names: Sequence[str],
+        operands: tuple[Any, ...],
+    ) -> None:
         self.what = what
+        self.functions = functions
         self.names = names
+        self.operands = operands
         self.treedef: Any = None
         self.leaves: list[str] = []
+
+    def chosen(self, index: Any) -> Any:
+        """Returns what the branch of an index returns; an index out of range means the nearest."""
+        if known(index):
+            number = min(max(int(index), 0), len(self.functions) - 1)
+            out = self.functions[number](*self.operands)
+            return tree.map(lambda leaf: returned(leaf) if is_array_like(leaf) else leaf, out)
+        values = self.staged(index) if is_staged() else self.selected(index)
+        return self.treedef.unflatten([returned(x) for x in values])
+
+    def staged(self, index: Any) -> Values:
+        """Returns the leaves of the result, of a call that runs one of the branches."""
+
+        def flat(number: int) -> Flat:
+            return lambda values: self.flat(number, self.functions[number](*self.operands))
+
+        bodies = [
+            Body(flat(i), (), f"{self.what}: {self.names[i]}", fun, lazy=True)
+            for i, fun in enumerate(self.functions)
+        ]
+        types = self.agreed([body.types for body in bodies])
+        programs = [body.program(types) for body in bodies]
+        programs, captured = united(programs, [body.captured() for body in bodies])
+        variable = Variable(argument_type(index), device_of(index))
+        return CondCall(programs, variable, self.what).bind([index, *captured])
+
+    def selected(self, index: Array) -> Values:
+        """Returns the leaves of the result, for an index that differs by example: all run."""
+        if argument_type(index).dtype.kind == "b":
+            index = ops.astype(index, int)
+        index = ops.clip(index, 0, len(self.functions) - 1)
+        rows = []
+        for i, fun in enumerate(self.functions):
+            mine = index == i
+
+            def gated(leaf: Any, mine: Any = mine) -> Any:
+                # Other examples' values in this branch have no part in derivatives.
+                if known(leaf) or shape_dtype(leaf).dtype.kind not in "fcV":
+                    return leaf
+                return ops.where(mine, leaf, ops.stop_gradient(leaf))
+
+            # Other examples may give NaN here, which nobody is to be warned of.
+            with quiet():
+                rows.append((mine, self.flat(i, fun(*tree.map(gated, self.operands)))))
+        types = self.agreed([[argument_type(x) for x in row] for _, row in rows])
+        outs = [as_type(x, known) for x, known in zip(rows[0][1], types, strict=True)]
+        for mine, row in rows[1:]:
+            outs = [
+                ops.where(mine, as_type(new, known), old)
+                for new, old, known in zip(row, outs, types, strict=True)
+            ]
+        return outs
 
     def flat(self, number: int, out: Any) -> Values:
         """Returns the leaves of what a branch returned, of the structure that all return."""
@@ -247,7 +232,3 @@ class Results:
                 both = joined
             out.append(both.strong())
         return out
-
-    def unflatten(self, values: Sequence[Any]) -> Any:
-        """Returns the tree of the results' leaves."""
-        return self.treedef.unflatten([returned(x) for x in values])

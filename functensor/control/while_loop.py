@@ -64,7 +64,7 @@ def while_loop(
     Raises:
         BodyTypeError: the value changes its structure, shape or dtype.
         MissingRuleError: within ``jit``, reverse mode of a loop without ``max_steps``.
-        TypeError: the condition is no boolean scalar, or what is to be called no function.
+        TypeError: the condition is no boolean scalar, or an argument no function.
 
     >>> import functensor as ft
     >>> def root(a):
@@ -83,13 +83,9 @@ def while_loop(
 
     def condition(values: Values) -> Values:
         holds = cond_fun(carry.treedef.unflatten(values))
-        check_scalar(
-            f"while_loop: the condition {function_name(cond_fun)} returned",
-            holds,
-            "b",
-            "a boolean",
-            ("return x < 10 from it", "return np.any(x < 10) from it, or np.all"),
-        )
+        what = f"while_loop: the condition {function_name(cond_fun)} returned"
+        fixes = ("return x < 10 from it", "return np.any(x < 10) from it, or np.all")
+        check_scalar(what, holds, "b", "a boolean", fixes)
         return [holds]
 
     def flat(values: Values) -> Values:

@@ -1,4 +1,4 @@
-"""From a program to what runs it: its passes, and the plan that a backend makes of the result."""
+"""From a program to its plan: passes make it better, and a backend writes code for the result."""
 
 from __future__ import annotations
 
@@ -81,11 +81,11 @@ def is_planned(program: Program) -> bool:
 
 
 def plan_of_loop(program: Program, loop: Loop) -> Callable[..., Any] | None:
-    """Returns the plan of a loop with a body; None where that runs operation by operation.
+    """Returns the plan of a loop, whose body is a program; None where it has none.
 
     Args:
         program: the body, as it was staged.
-        loop: what its inputs and outputs are.
+        loop: the roles of its inputs and outputs.
     """
     better = prepared_program(program)
     return get_backend("numpy").loop(better, loop) if better is not None else None
@@ -100,7 +100,7 @@ def prepared_program(program: Program) -> Program | None:
 def compiled(
     program: Program, donated: Sequence[int] = (), returned: Sequence[int] = ()
 ) -> Compiled:
-    """Returns what runs a program; made once."""
+    """Returns the compiled form of a program; made once."""
     key = "compiled", tuple(donated), tuple(returned)
     found: Compiled | None = program.derived.get(key)
     if found is None:
@@ -113,7 +113,7 @@ class Lowered:
 
     Attributes:
         program: as it was staged.
-        optimized: what the passes made of it.
+        optimized: the program that the passes made.
     """
 
     __slots__ = ("_compiled", "program")
@@ -129,8 +129,7 @@ class Lowered:
 
     @property
     def source(self) -> str:
-        """The text of the generated code; where operations are run one by one, a line that says so.
-        """
+        """The text of the generated code; a line of words where operations run one by one."""
         plan = self._compiled.plan
         if plan is None:
             return "# on a GPU, the optimized program is run operation by operation\n"

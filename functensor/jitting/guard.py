@@ -1,8 +1,8 @@
 """Guards: generated functions that answer a call in microseconds if it is like an earlier one.
 
-A guard takes the arguments apart as those of the earlier call were. It does not ask what kind of
-tree they are. It runs the plan of that call and puts the result together in the same way. If
-anything differs, the guard gives up before it has run anything, and ``jitted.py`` finds out what.
+A guard takes the arguments apart as those of the earlier call were, without asking for the kind of
+their trees. It runs the plan of that call and puts the result together in the same way. If anything
+differs, the guard gives up before it has run anything, and ``jitted.py`` finds the difference.
 ``guard_source`` shows the text of a guard and the values of its constants.
 """
 
@@ -30,9 +30,9 @@ LARGEST_TRACED_INTEGER = 2**63 - 1
 MOST_DISPLAYED_KEYS = 16
 # Python's parser nests sums, and takes them only so deep.
 MOST_LENGTHS_OF_A_SUM = 32
-# Guards of trees of more leaves take longer to compile than they spare in many calls.
+# Guards of larger trees take longer to compile than they spare in many calls.
 MOST_GUARDED_LEAVES = 4096
-# Longer names of variables, which tell the way to a part of a tree, are numbers.
+# Variables are named by the path to their part of a tree; longer names become numbers.
 LONGEST_PATH_NAME = 40
 
 # A guard that gives up returns this.
@@ -63,10 +63,8 @@ class _Writer:
         names: the values of global names.
         leaves: the variables that hold the leaves, in order.
         buffers: the expressions of their buffers.
-        alike: the variables of the leaves of each kind, by the condition that one, as ``x``, is of
-            another kind.
-        dicts: the variables that hold dicts with all keys of their examples, and the numbers of
-            these keys.
+        alike: the variables of leaves, by the condition that a leaf ``x`` is not of their kind.
+        dicts: the variables of dicts with all keys of their examples, and how many these are.
         outs: the variables that hold the computed leaves.
     """
 
@@ -108,7 +106,7 @@ class _Writer:
     # -- arguments
 
     def visit(self, name: str, value: Any) -> None:
-        """Writes how the tree in a variable is taken apart, like an example."""
+        """Writes lines that take the tree in a variable apart, like an example."""
         kind = type(value)
         if kind is Array or kind is ndarray or (kind in WEAK_TYPES and kind not in BASES):
             self.leaf(name, value)
@@ -127,14 +125,14 @@ class _Writer:
         return kind.__name__ if kind in (list, tuple) else self.bind(kind, "class")
 
     def unpack(self, name: str, value: Sequence[Any]) -> None:
-        """Writes how a sequence is taken apart; a ValueError tells of another length."""
+        """Writes lines that take a sequence apart; a ValueError tells of another length."""
         inner = [self.local(f"{name}_{i}") for i in range(len(value))]
         self.lines.append(f"{as_tuple(inner)} = {name}")
         for part, child in zip(inner, value, strict=True):
             self.visit(part, child)
 
     def mapping(self, name: str, value: dict[Any, Any]) -> None:
-        """Writes how a dict is taken apart; trees have its leaves in the order of its keys."""
+        """Writes lines that take a dict apart; trees have its leaves in the order of its keys."""
         try:
             keys = sorted(value)
         except TypeError:
@@ -150,7 +148,7 @@ class _Writer:
             self.visit(inner, value[key])
 
     def argument(self, name: str, value: Any, static: bool) -> None:
-        """Writes how an argument is taken apart, or that a static one is the same."""
+        """Writes lines that take an argument apart, or compare a static one."""
         if not static:
             self.visit(name, value)
             return
@@ -185,8 +183,8 @@ class _Writer:
         self.alike.setdefault(other, []).append(name)
 
     def compare(self) -> Iterator[str]:
-        """Gives the lines that compare the leaves with the examples."""
-        # No dict has fewer keys than its example, so that none has more if all together have not.
+        """Yields the lines that compare the leaves with the examples."""
+        # No dict has fewer keys than its example. If all together have as many, none has more.
         for i in range(0, len(self.dicts), MOST_LENGTHS_OF_A_SUM):
             some = self.dicts[i : i + MOST_LENGTHS_OF_A_SUM]
             lengths = " + ".join(f"len({name})" for name, _ in some)
@@ -202,7 +200,7 @@ class _Writer:
     # -- results
 
     def compute(self, run: Run, count: int) -> None:
-        """Writes that so many outputs are computed."""
+        """Writes the lines that compute a number of outputs."""
         outs = [f"o{i}" for i in range(count)]
         given = f"[{', '.join(self.leaves)}], buffers"
         # A buffer that a variable holds too is not given away.
@@ -210,7 +208,7 @@ class _Writer:
         self.outs = outs
 
     def passed(self, i: int) -> str:
-        """Returns the variable of a leaf of the arguments that is one of the result."""
+        """Returns the variable of a leaf of the arguments that the result has too."""
         name = self.leaves[i]
         if self.buffers[i] != name:
             return name
@@ -262,7 +260,7 @@ def as_tuple(items: Sequence[str]) -> str:
 
 
 def unguarded(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Stands for a guard where there is none: gives up."""
+    """Stands for a guard where there is none, and gives up."""
     return UNLIKE
 
 
@@ -275,15 +273,15 @@ def guard(
     passed: Sequence[int | None],
     gradient: tuple[int, int] | None = None,
 ) -> Guard:
-    """Returns a guard for calls like one; where its arguments are no plain containers, one in vain.
+    """Returns a guard for calls like one; a guard of other trees than plain containers gives up.
 
     Args:
         args, kwargs: the arguments of the call.
         static: positions and names of those that have to be the same objects.
-        run: computes what is to be computed; None if nothing is.
+        run: computes leaves of the result; None if it has none but leaves of the arguments.
         treedef: the result's.
         passed: for every leaf of the result the number of the argument's leaf that it is; None
-            where it is the next of those that are computed.
+            where it is the next computed one.
         gradient: the numbers of a leaf of the arguments, and of one of the result that is the
             gradient taken at it.
     """
@@ -312,7 +310,7 @@ def guard(
             writer.lines.append(f"if taken_gradients.watched: taken_gradients.note({at}, {of})")
         text = [
             "def matched(args, kwargs):",
-            # The order of several is the caller's.
+            # The caller chooses the order of keywords.
             f"  if {f'[*kwargs] != {[*kwargs]}' if kwargs else 'kwargs'}: return UNLIKE",
             "  try:",
             # A ValueError tells of another number of them.
@@ -336,7 +334,7 @@ def guard(
 
 
 def guard_source(guard: Guard | None) -> str:
-    """Returns the text of a guard, and behind it what its names stand for.
+    """Returns the text of a guard, and behind it the values of its names.
 
     Args:
         guard: of a kind of calls; None before the second call, which has it written.

@@ -18,11 +18,10 @@ if TYPE_CHECKING:
 
 __all__ = ["History", "RetraceError", "RetraceWarning"]
 
-# How often a function may be staged for new kinds of arguments before there is a warning, and how
-# often the same code for functions that are jitted anew.
+# How often a function may be staged for new kinds of arguments before there is a warning.
 MOST_UNWARNED_RETRACES = 20
-MANY_ANEW = 100
-# How many reasons are kept.
+# How often the same code may be jitted and staged as a new function before there is one.
+MOST_UNWARNED_NEW_FUNCTIONS = 100
 MOST_KEPT_REASONS = 1000
 
 
@@ -44,7 +43,7 @@ class History:
         reasons: a line for each time.
     """
 
-    # How often the code of functions was staged by functions that had not been staged before.
+    # For code of functions, how often a new function of that code was staged.
     anew: ClassVar[WeakKeyDictionary[Any, int]] = WeakKeyDictionary()
 
     def __init__(self, fun: Callable[..., Any]) -> None:
@@ -52,9 +51,9 @@ class History:
         self.reasons: list[str] = []
         self.count = 0
         self._known: list[tuple[Any, list[str]]] = []
-        # Why plans were dropped, by the hashes of what they were for, which keep nothing alive.
+        # Why plans were dropped, by the hashes of their keys, which keep nothing alive.
         self._dropped: dict[int, str] = {}
-        # Whether it closed over traced values the last time.
+        # Whether the function closed over traced values the last time.
         self._captures = False
         self._refusing: list[object] = []
 
@@ -74,14 +73,10 @@ class History:
             self.reasons.append(f"{self.count}. at {user_line()}: {reason}")
         if self._refusing:
             again = " again" if self.count > 1 else ""
-            raise RetraceError(
-                message(
-                    f"jit of {function_line(self.fun)} was staged{again}: {reason}",
-                    fix="pass arguments of the same structure, shapes and dtypes, or leave "
-                    "assert_no_retrace()",
-                    number=11,
-                )
-            )
+            what = f"jit of {function_line(self.fun)} was staged{again}: {reason}"
+            fix = "pass arguments of the same structure, shapes and dtypes, or leave"
+            fix += " assert_no_retrace()"
+            raise RetraceError(message(what, fix=fix, number=11))
         self._known.append((key, names))
         del self._known[:-MOST_KEPT_REASONS]
         self._warn(reason)
@@ -89,16 +84,16 @@ class History:
         return self.count
 
     def remark(self, number: int, words: str) -> None:
-        """Notes how it went, of the time that has this number."""
+        """Adds words to the reason that has a number."""
         if number <= len(self.reasons):
             self.reasons[number - 1] += f"; {words}"
 
     def forget(self, number: int, key: Sequence[Any], words: str, captured: bool = False) -> None:
-        """Notes that what was staged is not kept, and why.
+        """Notes that a staged program is not kept, and why.
 
         Args:
-            number: how many times it had been staged.
-            key: what for.
+            number: the number of its reason.
+            key: the kind of arguments that it is for.
             words: why.
             captured: whether because it closes over traced values.
         """
@@ -131,25 +126,22 @@ class History:
         code = getattr(self.fun, "__code__", None)
         if self.count == 1 and code is not None:
             self.anew[code] = self.anew.get(code, 0) + 1
-            if self.anew[code] == MANY_ANEW:
+            if self.anew[code] == MOST_UNWARNED_NEW_FUNCTIONS:
                 _warn(
-                    f"{function_line(self.fun)} was jitted and staged {MANY_ANEW} times, each time "
-                    "as a new function: a new lambda each call is staged anew each call",
+                    f"{function_line(self.fun)} was jitted and staged {self.anew[code]} times, "
+                    "each time as a new function: a new lambda each call is staged anew each call",
                     "f = ft.jit(...) once, outside of the loop or function that calls it",
                 )
-        if self.count == MOST_UNWARNED_RETRACES and self._captures:
-            _warn(
-                f"jit of {function_line(self.fun)} was staged {MOST_UNWARNED_RETRACES} times: it "
-                "closes over traced values, so that what is staged serves for one call",
-                "pass what it closes over as arguments",
-            )
-        elif self.count == MOST_UNWARNED_RETRACES:
-            _warn(
-                f"jit of {function_line(self.fun)} was staged {MOST_UNWARNED_RETRACES} times; at "
-                f"last, {reason}",
+        if self.count == MOST_UNWARNED_RETRACES:
+            why = f"; at last, {reason}"
+            fix = (
                 "pad to few shapes, pass numbers as arrays instead of static arguments, or give "
-                "one function object instead of a new lambda each call",
+                "one function object instead of a new lambda each call"
             )
+            if self._captures:
+                why = ": it closes over traced values, so that what is staged serves for one call"
+                fix = "pass what it closes over as arguments"
+            _warn(f"jit of {function_line(self.fun)} was staged {self.count} times{why}", fix)
 
     def refusing(self) -> listed:
         """Returns a block in which it is an error that the function is staged."""
@@ -170,14 +162,9 @@ def _warn(what: str, fix: str) -> None:
         warnings.warn(text, RetraceWarning, stacklevel=2)
         return
     scope = frame.f_globals
-    warnings.warn_explicit(
-        text,
-        RetraceWarning,
-        frame.f_code.co_filename,
-        frame.f_lineno,
-        module=scope.get("__name__"),
-        registry=scope.setdefault("__warningregistry__", {}),
-    )
+    registry = scope.setdefault("__warningregistry__", {})
+    place = frame.f_code.co_filename, frame.f_lineno, scope.get("__name__"), registry
+    warnings.warn_explicit(text, RetraceWarning, *place)
 
 
 def distance(old: Sequence[Any], new: Sequence[Any], old_names: list[str], names: list[str]) -> int:
@@ -190,7 +177,7 @@ def distance(old: Sequence[Any], new: Sequence[Any], old_names: list[str], names
 
 
 def differences(old: Sequence[Any], new: Sequence[Any], names: list[str]) -> list[str]:
-    """Returns the words for what differs between two keys, of which the new one has the names."""
+    """Returns words for the differences between two keys; ``names`` are those of the new one."""
     if old[0] != new[0]:
         found = list(places(old, new))
     else:
@@ -203,7 +190,7 @@ def differences(old: Sequence[Any], new: Sequence[Any], names: list[str]) -> lis
 
 
 def other_differences(old: Sequence[Any], new: Sequence[Any]) -> list[str]:
-    """Returns the words for what differs between two keys beside the arguments that are traced."""
+    """Returns words for the differences between two keys, traced arguments aside."""
     found = []
     before = dict(old[2])
     for place, now in new[2]:
@@ -216,16 +203,12 @@ def other_differences(old: Sequence[Any], new: Sequence[Any]) -> list[str]:
 
 
 def shortened(found: list[str]) -> list[str]:
-    """Returns the words for the first of many things, and for how many more there are."""
+    """Returns the first four of many words, and the number of the others."""
     return found[:4] + [f"and {len(found) - 4} more"] * (len(found) > 4)
 
 
 class KindLeaf:
-    """Stands for a leaf in trees that are compared.
-
-    Args:
-        kind: what it was staged for.
-    """
+    """Stands for a leaf in trees that are compared, by the kind that it was staged for."""
 
     __slots__ = ("kind",)
 
@@ -234,19 +217,17 @@ class KindLeaf:
 
 
 def places(old: Sequence[Any], new: Sequence[Any]) -> Iterator[str]:
-    """Yields the words for where the trees of two keys differ, nothing below such a place."""
+    """Yields words for the places where the trees of two keys differ, the topmost ones alone."""
     pending: list[tuple[Any, Any, Any]] = [
         ((), *(treedef.unflatten(map(KindLeaf, kinds)) for treedef, kinds, *_ in (old, new)))
     ]
     while pending:
         path, was, now = pending.pop()
         words = node_words(was), node_words(now)
-        if type(was) is not type(now):
+        alike = type(was) is type(now)
+        if not alike or (type(was) is KindLeaf and was.kind != now.kind):
             yield f"{argument_name(path)} was {words[0]}, and is {words[1]}"
-        elif type(was) is KindLeaf:
-            if was.kind != now.kind:
-                yield f"{argument_name(path)} was {words[0]}, and is {words[1]}"
-        else:
+        elif type(was) is not KindLeaf:
             (before, old_root), (after, new_root) = children(was), children(now)
             yield from (f"{argument_name((*path, e))} is gone" for e in before if e not in after)
             yield from (f"{argument_name((*path, e))} is new" for e in after if e not in before)
@@ -263,7 +244,7 @@ def children(node: Any) -> tuple[dict[Any, Any], Any]:
 
 
 def argument_name(path: Any) -> str:
-    """Returns what messages call what is at a path within ``(args, kwargs)``."""
+    """Returns the name that messages have for a path within ``(args, kwargs)``."""
     return f"argument {path[1].value!r}{tree.keystr(path[2:])}"
 
 

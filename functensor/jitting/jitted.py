@@ -44,7 +44,7 @@ from .signature import Signature, context_of, named_axes
 
 __all__ = ["Jitted", "disable_jit", "jit"]
 
-# How many kinds of arguments a function keeps plans for.
+# A function keeps plans for so many kinds of arguments.
 MOST_KEPT_PLANS = 256
 
 
@@ -58,9 +58,9 @@ switch = Switch()
 
 
 def disable_jit(disable: bool = True) -> setting:
-    """Makes jitted functions run as if they were not, for the length of a ``with`` block.
+    """Makes jitted functions run as they were written, for the length of a ``with`` block.
 
-    For looking at values within them: they are called as they were written.
+    So values within them can be looked at.
 
     Args:
         disable: False turns ``jit`` on again within such a block.
@@ -78,8 +78,8 @@ class StagedEntry:
     """The plan for one kind of arguments.
 
     Attributes:
-        program: what was staged.
-        compiled: what runs it.
+        program: the staged program.
+        compiled: its compiled form.
         captured: traced values that the function closes over; it is then staged anew each time.
         gradient: the numbers of an input, and of an output that is the gradient taken at it.
         guard: answers calls of the same kind; None until there was a second one.
@@ -113,7 +113,7 @@ class StagedEntry:
     def guarded(
         self, args: Sequence[Any], kwargs: dict[str, Any], static: Sequence[int | str]
     ) -> None:
-        """Makes what answers calls like one quickly."""
+        """Makes the guard for calls like one."""
         run = self.compiled.on_buffers if self._computes else None
         out_tree = self.program.out_tree
         self.guard = guard(args, kwargs, static, run, out_tree, self._passed, self.gradient)
@@ -121,7 +121,7 @@ class StagedEntry:
     def outputs(self, leaves: Values, outs: Sequence[Any]) -> Any:
         """Returns the result's tree; an output that is an argument is that very array."""
         computed = iter(outs)
-        # A NumPy array may be changed by its owner; what is returned twice is one array.
+        # A NumPy array may be changed by its owner. An array that is returned twice is made once.
         given = {i: wrap(owned(leaves[i])) for i in {*self._passed} if i is not None}
         found = [next(computed) if i is None else given[i] for i in self._passed]
         if self.gradient and taken_gradients.watched:
@@ -188,16 +188,15 @@ class Jitted(Generic[P, R]):
         return entry.program.out_tree.unflatten(outs)
 
     def _entry(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[StagedEntry, Values]:
-        """Returns what a call's kind of arguments leads to, and its leaves."""
+        """Returns the entry for a call's kind of arguments, and the leaves of these."""
         signature = self._signature
         dynamic, static = signature.split(args, kwargs)
         leaves, treedef = tree.flatten(dynamic)
         context = context_of()
         kinds = tuple([leaf_kind(leaf) for leaf in leaves])
-        # Of tensors, some statements mean something else.
+        # Augmented assignment, for one, means something else for tensors.
         classes = entrance.classes
-        inside = slot.aliases is not None
-        tensors = inside or any(isinstance(leaf, classes) for leaf in leaves)
+        tensors = slot.aliases is not None or any(isinstance(leaf, classes) for leaf in leaves)
         key = treedef, kinds, static, context, named_axes(), "tensors" if tensors else "arrays"
         entry = known = self._entries.get(key)
         if entry is None:
@@ -218,7 +217,7 @@ class Jitted(Generic[P, R]):
         return entry, leaves
 
     def _used(self, key: Hashable) -> None:
-        """Notes that a plan is used, which is then not the next to be dropped."""
+        """Notes that a plan is used, so that others are dropped before it."""
         with suppress(KeyError):  # another thread dropped it
             self._entries.move_to_end(key)
 
@@ -226,11 +225,9 @@ class Jitted(Generic[P, R]):
         """Stages the function for a new kind of arguments."""
         number = self._history.record(key, dynamic)
         try:
-            if key[5] == "tensors":
-                staged = entrance.admitting(self._program, dynamic, static)
-            else:
-                staged = self._program(dynamic, static)
-            program, captured, gradient = staged
+            admitted = key[5] == "tensors"
+            stage = partial(entrance.admitting, self._program) if admitted else self._program
+            program, captured, gradient = stage(dynamic, static)
             entry = StagedEntry(program, captured, self._signature.donated(dynamic), key[3])
             entry.gradient = gradient
         except BaseException as error:
@@ -265,7 +262,7 @@ class Jitted(Generic[P, R]):
             look.report(trace.equations)
         outputs, out_tree = tree.flatten(out)
         self._signature.check_outputs(out)
-        # What a call returns is an array, and decides dtypes of what is computed of it.
+        # Results are arrays, also those of numbers: they decide promotions.
         outputs = [strong_result(trace, x) for x in outputs]
         program, captured = hoisted(trace.program(inputs, outputs, in_tree, out_tree))
         if config.check_tracer_leaks:
@@ -275,10 +272,10 @@ class Jitted(Generic[P, R]):
                 check_same(fun, program, self._program(dynamic, static)[0])
         return program, captured, trace.gradient_among(program.inputs, program.outputs)
 
-    # -- what it does, for those who want to know
+    # -- programs, reasons and costs, to look at
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
-        """Returns what a call with these arguments would run, without running it.
+        """Returns the programs and code of a call with these arguments, without running them.
 
         Args:
             args, kwargs: arguments of the function: arrays, or ``ShapeDtype`` in their place.
@@ -309,11 +306,11 @@ class Jitted(Generic[P, R]):
         return str(self._history)
 
     def cost(self) -> Cost:
-        """Returns the operations, bytes and peak memory of what the last call ran.
+        """Returns the operations, bytes and peak memory of the program that the last call ran.
 
-        It is that of the program after all passes, for the kind of arguments of the last call that
-        was under no transformation; where there was none, for the kind that was used last.
-        ``f.lower(*args).cost()`` is that of given arguments.
+        The program is the one after all passes, for the kind of arguments of the last call that was
+        under no transformation; where there was none, for the kind that was used last.
+        ``f.lower(*args).cost()`` is the cost for given arguments.
 
         Raises:
             RuntimeError: the function was not called yet.
@@ -351,7 +348,7 @@ class Jitted(Generic[P, R]):
 
     @property
     def cache_size(self) -> int:
-        """For how many kinds of arguments there is a plan."""
+        """The number of kinds of arguments that have a plan."""
         return len(self._entries)
 
     # -- a function like others
@@ -374,12 +371,12 @@ class Jitted(Generic[P, R]):
 
 wrap_methods(Jitted, "jit(f)", ("lower", "explain", "cost", "assert_no_retrace", "clear_cache"))
 
-# All that there are, for a child process.
+# All jitted functions, for a child process.
 jitted_functions: WeakSet[Jitted[..., Any]] = WeakSet()
 
 
 def renew_locks() -> None:
-    """Gives jitted functions new locks: in a child, threads that held the old ones are no more."""
+    """Gives jitted functions new locks: threads that held the old ones do not exist in a child."""
     for function in list(jitted_functions):
         function._lock = threading.RLock()
 
@@ -416,12 +413,12 @@ def jit(
     """Returns a function that is staged once for every kind of arguments, and runs as a plan.
 
     The first call with arguments of a new structure, new shapes or dtypes runs ``fun`` on their
-    types alone; what it does becomes a program, which is optimized and made into straight-line
-    code. So ``fun`` must be pure: what it prints or appends happens once, and what it reads beside
-    its arguments is a constant from then on. Python's numbers among the arguments are traced and
-    stay weak: another value is no reason to stage again. Under ``grad``, ``vmap`` and their kin a
-    jitted function stays one; hooks see its operations one by one. On a GPU the program is run
-    operation by operation.
+    types alone. Its operations become a program, which is optimized and made into straight-line
+    code. So ``fun`` must be pure: it prints and appends once, and values that it reads beside its
+    arguments are constants from then on. Python's numbers among the arguments are traced and stay
+    weak: another value is no reason to stage again. Under ``grad``, ``vmap`` and their kin a jitted
+    function stays one; hooks see its operations one by one. On a GPU the program is run operation
+    by operation.
 
     Args:
         fun: takes and returns trees of arrays; without it, ``jit`` returns a decorator.
@@ -448,11 +445,9 @@ def jit(
     Array([0., 0.], dtype=float64, device='cpu')
     """
     options: dict[str, Any] = {
-        "static_argnums": static_argnums,
-        "static_argnames": static_argnames,
-        "donate_argnums": donate_argnums,
-        "donate_argnames": donate_argnames,
-    }
+        "static_argnums": static_argnums, "static_argnames": static_argnames,
+        "donate_argnums": donate_argnums, "donate_argnames": donate_argnames,
+    }  # fmt: skip
     if fun is None:
         return partial(jit, **options)
     check_function("jit", fun)
@@ -471,7 +466,7 @@ def strong_result(trace: StagingTrace, out: Any) -> Any:
 
 
 def leaf_kind(leaf: Any) -> Any:
-    """Returns what a leaf of the arguments is staged for: its type, weakness and device."""
+    """Returns the kind that a leaf is staged for: shape, dtype, weakness and device."""
     if type(leaf) is ShapeDtype:
         return leaf.shape, leaf.dtype, leaf.weak, placement.device
     if not is_array_like(leaf):
@@ -479,11 +474,7 @@ def leaf_kind(leaf: Any) -> Any:
     if type(leaf) is Array:
         return leaf.shape, leaf.dtype, None, leaf.device
     known = argument_type(leaf)
-    if (
-        known.weak is int
-        and type(leaf) is int
-        and not -LARGEST_TRACED_INTEGER - 1 <= leaf <= LARGEST_TRACED_INTEGER
-    ):
+    if type(leaf) is int and not -LARGEST_TRACED_INTEGER - 1 <= leaf <= LARGEST_TRACED_INTEGER:
         raise OverflowError(
             f"an argument of jit is an integer of {leaf.bit_length()} bits, but those that are "
             "traced have 64 with their sign: pass float(n), or make the argument static"

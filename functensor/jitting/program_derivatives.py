@@ -1,8 +1,8 @@
 """Programs made of a program: its derivatives and its batches.
 
-They are staged, once each, from the program's own run under a transformation, and are programs of
-flat lists like it: so they are optimized, planned and differentiated again as it is. What stems
-from one of its equations has the line and the scope of that one.
+They are staged, once each, from the program's own run under a transformation. They are programs of
+flat lists like it, so that they are optimized, planned and differentiated again. Equations have the
+line and the scope of the equation that they stem from.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from ..transforms.jvp import jvp
 
 __all__ = [
     "Pulled",
-    "batched",
     "batched_inputs",
     "is_differentiable",
     "mapped",
@@ -36,7 +35,7 @@ Flags = tuple[bool, ...]
 
 
 def staged(program: Program, fun: Callable[..., Any]) -> Program:
-    """Stages a function that runs a program; it is given the trace and the program's inputs."""
+    """Stages a function of the trace and of a program's inputs: ``(more inputs, outputs)``."""
     trace = StagingTrace(RAW, program.name, fun)
     inputs = [trace.input(x.type, x.device) for x in program.inputs]
     with under(None), scoped(""):
@@ -75,43 +74,24 @@ def pushed_program(program: Program, given: Flags) -> Program:
                 return program.run(values)
 
             outs, out_tangents = jvp(of, [inputs[i] for i in chosen], tangents)
-            moved = [
-                t
-                for t, out in zip(out_tangents, program.outputs, strict=True)
-                if is_differentiable(out)
-            ]
-            return tangents, [*outs, *moved]
+            pairs = zip(out_tangents, program.outputs, strict=True)
+            return tangents, [*outs, *(t for t, out in pairs if is_differentiable(out))]
 
         program.derived[key] = staged(program, push)
     return program.derived[key]  # type: ignore[no-any-return]
 
 
-def batched(program: Program, flags: Flags, size: int, axis_name: Hashable = None) -> Program:
-    """Returns a program for a batch.
+def mapped(
+    program: Program, flags: Flags, out_flags: Flags, size: int, axis_name: Hashable = None
+) -> tuple[Program, Flags]:
+    """Returns a program for a batch, and which of its outputs have the batch axis.
 
     Args:
         program: the program.
         flags: which inputs have a batch axis in front; the others are shared.
+        out_flags: which outputs must have it; others have it if they depend on the example.
         size: the length of that axis.
         axis_name: the axis's name, for collectives.
-
-    Returns:
-        A program of inputs with that axis, all of whose outputs have it.
-    """
-    return mapped(program, flags, (True,) * len(program.outputs), size, axis_name)[0]
-
-
-def mapped(
-    program: Program, flags: Flags, out_flags: Flags, size: int, axis_name: Hashable = None
-) -> tuple[Program, Flags]:
-    """Returns a program for a batch, some of whose outputs may be the same for all examples.
-
-    Args:
-        program, flags, size, axis_name: as for `batched`.
-        out_flags: which outputs must have the batch axis.
-
-    Returns:
-        The program, and which of its outputs have the axis: those, and what depends on the example.
     """
     key = "mapped", flags, out_flags, size, axis_name
     if key not in program.derived:
@@ -151,7 +131,7 @@ class Pulled:
 
     Attributes:
         forward: a program that returns the outputs and, behind them, residuals.
-        brief: the same, without the residuals that are inputs or outputs anyway.
+        brief: the same, without the residuals that are among its inputs or outputs.
         sources: for every residual, where it is among the inputs, and behind those the outputs
             of the brief program.
     """
@@ -208,7 +188,7 @@ class Pulled:
         return self._known[key]
 
     def _taken(self, joint: _Joint, places: list[Any]) -> tuple[Program, list[int], Flags]:
-        """Returns the way back of a staging, which takes some of the residuals at places."""
+        """Returns the way back of a staging, which takes residuals of the first one."""
         program, _, found = joint.backward()
         return program, [places.index(place) for place in joint.places], found
 
@@ -296,7 +276,7 @@ class _Joint:
         return out
 
     def backward(self) -> tuple[Program, list[int], Flags]:
-        """Returns what `Pulled.backward` does, for this staging's own residuals."""
+        """Does what `Pulled.backward` does, with the residuals of this staging."""
         inputs = [*self.residuals, *(g.variable for g in self.cotangents)]
         program = Program(self.trace.name, inputs, self._back, self._grads)
         return program, list(range(len(self.residuals))), tuple(self.found)

@@ -25,14 +25,11 @@ class StaticArgumentError(TypeError):
 class StaticConstant:
     """A static argument, as a part of what a function is staged for.
 
-    Equal to what is of the same type and equals it, all the way down: neither is 1 True, nor 0.0
-    minus zero, nor one NaN another than the next.
+    Two are equal if their values are of one type and equal, all the way down. 1 is not True, 0.0 is
+    not minus zero, and NaN is NaN.
 
     Args:
-        value: the argument.
-
-    Raises:
-        Exception: whatever its hash raises.
+        value: the argument, which has a hash.
     """
 
     __slots__ = ("_exact", "_hash", "value")
@@ -63,7 +60,7 @@ class StaticConstant:
 
 
 def exact(value: Any) -> Any:
-    """Returns what a value equals if and only if it is the same in every respect."""
+    """Returns a key that two values share if and only if they are the same in every respect."""
     kind: Any = type(value)
     if kind is float:
         return kind, value.hex()
@@ -74,14 +71,14 @@ def exact(value: Any) -> Any:
     if kind is frozenset:
         return kind, frozenset(map(exact, value))
     if is_compared_by_fields(kind):
-        hash(value)  # which is the class's to refuse
+        hash(value)  # the class may refuse
         fields = kind.__dataclass_fields__.values()
         return kind, Fields(exact(getattr(value, x.name)) for x in fields if x.compare)
     return kind, value
 
 
 def hashable(value: Any) -> str:
-    """Returns what to do with a static argument that has no hash; "{}" stands for dropping it."""
+    """Returns the fix for a static argument that has no hash; "{}" stands for dropping it."""
     if isinstance(value, tuple):
         for item in value:
             try:
@@ -100,7 +97,7 @@ def hashable(value: Any) -> str:
 
 
 class Fields(tuple[Any, ...]):
-    """The fields by which a dataclass is compared; one without a hash may still be."""
+    """The fields by which a dataclass is compared, some of which may lack a hash."""
 
     __slots__ = ()
 
@@ -115,7 +112,7 @@ def is_compared_by_fields(kind: Any) -> bool:
     """Says whether a class is a dataclass whose ``__eq__`` is not its author's own."""
     if not hasattr(kind, "__dataclass_fields__"):
         return False
-    # What dataclasses write themselves has no file.
+    # Methods that dataclasses write themselves have no file.
     code = getattr(kind.__eq__, "__code__", None)
     return code is not None and code.co_filename == "<string>"
 
@@ -150,8 +147,11 @@ class Signature:
         self._donated = self._places("donate", donate_argnums, donate_argnames)
         both = set(self._static) & set(self._donated)
         if both:
-            raise ValueError(f"jit of {function_name(fun)}: {min(map(str, both))} is static and "
-                             "donated, but a static argument has no buffer to give away")
+            what = f"{min(map(str, both))} is static and donated"
+            raise self._wrong(f"{what}, but a static argument has no buffer to give away")
+
+    def _wrong(self, what: str) -> ValueError:
+        return ValueError(f"jit of {function_name(self._fun)}: {what}")
 
     def _read(self, fun: Callable[..., Any]) -> None:
         import inspect  # costs milliseconds
@@ -178,23 +178,17 @@ class Signature:
             if not isinstance(i, int):
                 raise TypeError(f"{kind}_argnums holds positions, not {i!r}")
             if self._known and not -count <= i < count:
-                raise ValueError(
-                    f"jit of {function_name(self._fun)}: {kind}_argnums={i}, but it has {count} "
-                    "positional arguments"
-                )
+                raise self._wrong(f"{kind}_argnums={i}, but it has {count} positional arguments")
         for name in named:
             if self._known and name not in self._names:
-                raise ValueError(
-                    f"jit of {function_name(self._fun)}: {kind}_argnames={name!r}, but its "
-                    f"arguments are {', '.join(self._names)}"
-                )
+                listed = ", ".join(self._names)
+                raise self._wrong(f"{kind}_argnames={name!r}, but its arguments are {listed}")
         out: list[int | str] = []
         for i in numbers:
             i = i % count if self._known else i
             out += [i, self._positional[i]] if 0 <= i < count else [i]
         for name in named:
-            places = [self._positional.index(name)] if name in self._positional else []
-            out += [*places, name]
+            out += [self._positional.index(name), name] if name in self._positional else [name]
         return tuple(dict.fromkeys(out))
 
     def static_places(self, count: int) -> ArgumentPlaces:
@@ -229,7 +223,7 @@ class Signature:
                 return x
             leaves, treedef = tree.flatten(x)
             found = list(map(fun, leaves))
-            # What has nothing to be changed stays the same object.
+            # A tree without changes stays the same object.
             same = all(a is b for a, b in zip(found, leaves))
             return x if same else treedef.unflatten(found)
 
@@ -285,11 +279,7 @@ class Signature:
         )
 
     def check_outputs(self, out: Any) -> None:
-        """Checks that a result holds arrays only.
-
-        Raises:
-            TypeError: it does not; the message names the leaf.
-        """
+        """Raises a TypeError, which names the leaf, where a result holds more than arrays."""
         for path, leaf in tree.flatten_with_path(out)[0]:
             if not is_array_like(leaf):
                 raise TypeError(
@@ -300,7 +290,7 @@ class Signature:
 
 
 def context_of() -> tuple[Any, ...]:
-    """Returns the choices that staging depends on."""
+    """Returns the process-wide choices that staging depends on."""
     return placement.device, config.numerics
 
 

@@ -92,8 +92,7 @@ class FirstRunTracer(Tracer):
 class FirstRunTrace(Trace):
     """Runs a function for the first time, without leaving nodes.
 
-    Attributes:
-        log: name, shapes and dtypes of every operation that is compared in the second run.
+    ``log`` has name, shapes and dtypes of every operation that is compared in the second run.
     """
 
     __slots__ = ("log",)
@@ -165,9 +164,7 @@ class RehearsalTrace(FirstRunTrace):
 class ReplayTrace(ReverseTrace):
     """Reverse mode of a function that ran before, and has to do the same again.
 
-    Attributes:
-        log: what it did the first time.
-        position: how much of that it has done again.
+    ``log`` has the operations of the first run; ``position`` counts those that are done again.
     """
 
     __slots__ = ("log", "position")

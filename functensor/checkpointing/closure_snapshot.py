@@ -24,10 +24,6 @@ class Frozen:
 
     Functions among the values that the function closes over are remembered in the same way. Streams
     of keys are copied, so that they give the same keys.
-
-    Args:
-        fun: the function.
-        leaves: its arguments' leaves.
     """
 
     def __init__(self, fun: Callable[..., Any], leaves: Sequence[Any]) -> None:

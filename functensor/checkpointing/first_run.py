@@ -174,9 +174,8 @@ class RecordingTrace(FirstRunTrace):
     Its tracers are of all that depends on an input; each has a `Made`.
 
     Attributes:
-        policy: the policy.
-        values: what each operation of the log made.
-        asking: whether the policy is asked.
+        policy, asking: the policy, and whether it is asked.
+        values: the `Made` of each operation of the log.
     """
 
     __slots__ = ("asking", "policy", "values")

@@ -30,10 +30,9 @@ class Record:
     """The record that a function's first run leaves behind.
 
     Attributes:
-        log: the operations that depend on its inputs.
+        log, count: the operations that depend on its inputs, and the number of outputs.
         met: the tracers that it closes over, by their ids.
         saved: for every output of the operations what is saved of it, where there is a policy.
-        count: the number of its outputs.
     """
 
     def __init__(self) -> None:
@@ -54,8 +53,7 @@ class Pull:
         call, record: the call and its first run.
         level: the trace whose tracers it closes over.
         wanted: the operands whose cotangents are asked for.
-        values: the operands.
-        saved: what the first run saved.
+        values, saved: the operands, and what the first run saved.
         kinds: the outputs' shapes and dtypes.
     """
 
@@ -102,11 +100,9 @@ class Pull:
         return call.bind([*residuals, *(gs[i] for i in given)])
 
     def evaluate(self, given: Sequence[int], values: Values) -> Values:
-        """Runs the function again and goes back over what it leaves behind.
+        """Runs the function again and goes back over the nodes that it leaves behind.
 
-        Args:
-            given: the outputs that have a cotangent.
-            values: the residuals and the cotangents.
+        ``given`` are the outputs with a cotangent, ``values`` the residuals and those cotangents.
         """
         call, record, level = self.call, self.record, self.level
         parts = iter(values)

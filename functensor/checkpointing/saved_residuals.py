@@ -54,8 +54,7 @@ class Residual(NamedTuple):
 class ResidualTrace(ReverseTrace):
     """Reverse mode that notes what made each value.
 
-    Attributes:
-        made: by the id of a value, the value, what made it and where.
+    ``made`` has, by the id of a value, the value, what made it and where.
     """
 
     __slots__ = ("made",)

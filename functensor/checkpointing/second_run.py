@@ -44,9 +44,6 @@ class Deferred:
         operands: values, deferred or not.
         known: its shape and dtype; None where it is no array.
         device: where it will be.
-
-    Attributes:
-        done: whether it was computed.
     """
 
     __slots__ = ("device", "done", "known", "operands", "result", "work")

@@ -37,12 +37,8 @@ __all__ = ["checkpointed_tensors"]
 class Graph:
     """The nodes of a run that its outputs depend on.
 
-    Args:
-        roots: the outputs' nodes.
-        start: a number between those of nodes from before and those of the run.
-
     Attributes:
-        nodes: the run's nodes in order.
+        nodes: the run's nodes in order; ``start`` is a number between those from before and these.
         outside: the nodes from before that they depend on.
     """
 
@@ -80,12 +76,7 @@ class Graph:
 
 
 def checkpointed_tensors(fun: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """Calls a function and keeps none of the nodes that it records.
-
-    Args:
-        fun: the function.
-        args, kwargs: its arguments.
-    """
+    """Calls a function and keeps none of the nodes that it records."""
     if not mode.enabled:
         return fun(*args, **kwargs)
     leaves, treedef = tree.flatten((args, kwargs))

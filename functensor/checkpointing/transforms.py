@@ -31,12 +31,7 @@ __all__ = ["batched_call", "captured_call", "forward_call", "hooked_call", "stag
 
 
 class StagedCheckpoint(CheckpointCall):
-    """A checkpointed function within a program, with a program of its own.
-
-    Args:
-        call: the call.
-        program: what it computes.
-    """
+    """A checkpointed function within a program, with a program of its own."""
 
     def __init__(self, call: CheckpointCall, program: Program) -> None:
         super().__init__(call.fun, program.run, call.policy, call.barred)

@@ -169,9 +169,7 @@ class Watching(Hook):
 class Standing(PrimitiveLike):
     """Stands as the primitive of a node, and sees what its rules are given and return.
 
-    Args:
-        primitive: the node's primitive, or what stands as it.
-        op: what made the node.
+    ``primitive`` may itself be another one that stands there; ``op`` made the node.
     """
 
     def __init__(self, primitive: Any, op: Operation) -> None:

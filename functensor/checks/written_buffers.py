@@ -73,10 +73,7 @@ def is_kept(x: Value, saved: Any) -> bool:
 class Unwritten(Standing):
     """Stands as the primitive of a node whose operation has read arrays that may change.
 
-    Args:
-        primitive: the node's primitive, or what stands as it.
-        op: what made the node.
-        read: the arrays and their checksums.
+    ``read`` has those arrays and their checksums.
     """
 
     def __init__(

@@ -88,12 +88,7 @@ def associative_scan(
 
 
 class Prefixes:
-    """Combines all prefixes of arrays.
-
-    Args:
-        combine: the operation, on lists of arrays.
-        axes: for every array the axis along which it is to be combined.
-    """
+    """Combines all prefixes of arrays, each along an axis of its own, by an operation on lists."""
 
     def __init__(self, combine: Callable[[Values, Values], Values], axes: Sequence[int]) -> None:
         self.combine = combine

@@ -101,13 +101,11 @@ class Body:
     Args:
         fun: takes a list of arrays and returns one.
         inputs: variables like those that it is staged for.
-        name: what messages call what stages it.
-        shown: the function that they mention.
+        name, shown: what messages call the staging, and the function that they mention.
         lazy: as for `BodyTrace`.
 
     Attributes:
-        outs: what the function returned.
-        types: the types of that.
+        outs, types: the outputs of the function, and their types.
     """
 
     def __init__(
@@ -126,10 +124,7 @@ class Body:
         self.types = [argument_type(out) for out in self.outs]
 
     def program(self, types: Sequence[ShapeDtype]) -> Program:
-        """Returns the program whose outputs have given types, to which they were joined.
-
-        The values that it closes over are inputs behind the others: see ``captured``.
-        """
+        """Returns the program with outputs of given types; its last inputs are captured values."""
         with under(self.trace):
             pairs = zip(self.outs, types, strict=True)
             outs = [as_type(out, wanted) for out, wanted in pairs]
@@ -163,9 +158,7 @@ def settled_body(
 def united(programs: Sequence[Program], captured: Sequence[Values]) -> tuple[list[Program], Values]:
     """Returns programs that take the same captured values, all that any one takes.
 
-    Args:
-        programs: programs whose last inputs are values that they capture.
-        captured: those values of each.
+    The last inputs of each program are the values that it captures, which ``captured`` has.
     """
     everything = {id(x): x for values in captured for x in values}
     out = []

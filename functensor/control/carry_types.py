@@ -119,15 +119,13 @@ class Carry:
     """The carry of a loop: its structure and the leaves' types.
 
     Args:
-        loop: the name of the loop.
-        body: the body, for messages.
+        loop, body: the name of the loop, and its body, for messages.
         init: the value to begin with, a tree of arrays.
         own: numbers of the loop's own, which stand before that.
 
     Attributes:
-        leaves: those numbers and the value's leaves.
+        leaves, types: those numbers and the value's leaves, and their types.
         treedef: the value's structure.
-        types: the leaves' types.
     """
 
     def __init__(

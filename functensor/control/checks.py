@@ -29,20 +29,15 @@ def shown_argument(x: Any) -> str:
 
 
 def check_body_function(what: str, name: str, fun: Any, fix: str) -> None:
-    """Checks that an argument is a function.
-
-    Raises:
-        TypeError: it is none; ``fix`` shows one.
-    """
+    """Raises a TypeError, which shows right code, where an argument is no function."""
     if not callable(fun):
         raise control_error(f"{what}: {name} is {shown_argument(fun)}, not a function", fix)
 
 
 def check_scalar(what: str, x: Any, kinds: str, wanted: str, fixes: tuple[str, str]) -> None:
-    """Checks that a value is a number or an array without axes, of some kinds of dtypes.
+    """Raises a TypeError where a value is no number or array without axes, of some kinds of dtypes.
 
-    Raises:
-        TypeError: it is not; the second of the ``fixes`` is for values with axes.
+    The second of the ``fixes`` is for values with axes.
     """
     known = shape_dtype(x) if is_array_like(x) else None
     if known is None or known.shape or known.dtype.kind not in kinds:

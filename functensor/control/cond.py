@@ -210,11 +210,7 @@ class Branches:
         return values
 
     def agreed(self, types: Sequence[Sequence[ShapeDtype]]) -> list[ShapeDtype]:
-        """Returns the types of the results, of those of every branch.
-
-        Raises:
-            BodyTypeError: they disagree; the message names the leaf.
-        """
+        """Returns the types of the results, of those of every branch, which must not disagree."""
         out = []
         for name, column in zip(self.leaves, zip(*types), strict=True):
             both = first = column[0]

@@ -33,13 +33,8 @@ __all__ = ["CondCall", "where_examples"]
 class CondCall(ControlCall):
     """Runs one of several programs of the same inputs and types.
 
-    The first operand is the index, an integer or a boolean scalar; one out of range means the
-    first or the last program. The others are the programs' inputs.
-
-    Args:
-        bodies: the programs; the first is for 0 and for False.
-        index: a variable like the index.
-        name: what the operation is called.
+    The first operand is the index, an integer or a boolean scalar; one out of range means the first
+    or the last program. The others are the programs' inputs.
     """
 
     chooses = True
@@ -162,7 +157,7 @@ class CondCall(ControlCall):
     def selecting(self, flags: Flags, size: int, axis_name: Hashable = None) -> Program:
         """Returns a program that runs all bodies, and selects for every example.
 
-        Where the index has no flag, it is one that is batched at a level below.
+        An index without a flag is batched at a level below.
         """
 
         def run(values: Values) -> Values:

@@ -245,14 +245,9 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
 
 
 def body_step(carry: Carry, run: Callable[[Values], Values], values: Values, first: bool) -> Values:
-    """Runs a loop's body once and returns what it returned, the next carry cast to its types.
+    """Runs a loop's body once; returns the next carry, cast to its types, and the other values.
 
-    Args:
-        carry: what is known of the carry.
-        run: runs the body on the carry.
-        values: the carry.
-        first: whether this is the first step: it is done again with a weak scalar cast to the
-            type that comes out.
+    The first step is done again, with a weak scalar cast to the dtype that comes out.
     """
     count = len(carry.types)
     outs = run(values)
@@ -268,14 +263,7 @@ def body_step(carry: Carry, run: Callable[[Values], Values], values: Values, fir
 def scanned(
     carry: Carry, body: Flat, xs: Values, length: int, backwards: bool
 ) -> tuple[Values, list[Values]]:
-    """Runs a scan's body for every slice.
-
-    Args:
-        carry: the carry to begin with.
-        body: takes the carry and a slice of every array, returns the next carry and other values.
-        xs: the arrays.
-        length: how many slices there are.
-        backwards: whether the last slice comes first.
+    """Runs a scan's body for every slice, by Python's own loop.
 
     Returns:
         The last carry, and the other values of every step, in the order of the slices.

@@ -275,11 +275,7 @@ class ScanCall(ControlCall):
 
 
 class _Again:
-    """Reverse mode of a program that keeps its inputs, and is run again on the way back.
-
-    Args:
-        parts: reverse mode that keeps residuals.
-    """
+    """Reverse mode of a program that keeps its inputs, and is run again on the way back."""
 
     def __init__(self, parts: Pulled) -> None:
         self._parts = parts

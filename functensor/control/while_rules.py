@@ -296,13 +296,9 @@ class WhileCall(ControlCall):
 
 
 def _masked_loop(call: WhileCall, condition: Program, body: Program) -> WhileCall:
-    """Returns a loop that runs until every example is done, and leaves those that are.
+    """Returns a batch's loop, which runs until every example is done, and leaves those that are.
 
-    Its first carry says which are not.
-
-    Args:
-        call: the loop of one example.
-        condition, body: its programs for a batch.
+    Its first carry says which are not. ``condition`` and ``body`` are the batch's programs.
     """
     count = call.carries
     active = Variable(type_of(condition.outputs[0]))

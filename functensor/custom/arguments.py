@@ -34,10 +34,8 @@ class CallArguments:
     """The arguments of one call, taken apart into arrays and the rest.
 
     Attributes:
-        static: the arguments that rules get as they are, by position.
-        named: the keyword-only ones, likewise.
-        dynamic: the others.
-        arrays: the array leaves of those.
+        static, named: the arguments that rules get as they are, by position, and keyword-only ones.
+        dynamic, arrays: the other arguments, and their array leaves.
         out_tree: the output's structure, known once the function or its rule has run.
     """
 

@@ -19,8 +19,7 @@ def created(
 
     Args:
         name: what programs call it.
-        make: makes the array.
-        known: its type.
+        make, known: makes the array; its type.
         device: where it is; None for the default device.
     """
     call = CustomCall(name, lambda values: [make()])

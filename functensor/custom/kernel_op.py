@@ -87,11 +87,7 @@ class CustomOp(NumpyFunction):
         return outputs.shown(outputs.unpack(operation(*arrays, call=call, batch=0)))
 
     def kernel(self, kind: str) -> Any:
-        """Returns the kernel for a kind of device.
-
-        Raises:
-            DeviceError: there is none.
-        """
+        """Returns the kernel for a kind of device; raises a DeviceError where there is none."""
         if kind not in self.kernels:
             there = ", ".join(self.kernels)
             raise NoKernel(

@@ -176,10 +176,7 @@ class NumpyFunction:
 class NumpyRule:
     """A rule that only knows plain NumPy arrays; it runs as a `NumpyFunction` without rules.
 
-    Args:
-        function: the function that it belongs to.
-        fun: the rule.
-        forward: whether it is that of forward mode.
+    ``forward`` says whether it is a rule of forward mode.
     """
 
     def __init__(self, function: NumpyFunction, fun: Callable[..., Any], forward: bool) -> None:

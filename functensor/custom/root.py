@@ -76,12 +76,7 @@ def from_vector(vector: Array, types: Sequence[ShapeDtype]) -> Values:
 
 
 def dense_solve(matvec: Callable[[Values], Values], rhs: Values) -> Values:
-    """Solves a linear system by its matrix, which is found column by column, all at once.
-
-    Args:
-        matvec: the linear function, of lists of arrays.
-        rhs: the right-hand side; the solution has the same shapes.
-    """
+    """Solves a linear system by its matrix, which is found column by column, all at once."""
     types = [shape_dtype(leaf) for leaf in rhs]
     vector = to_vector(rhs)
     basis = beside(vector, np.eye(vector.shape[0], dtype=vector.dtype))
@@ -100,10 +95,8 @@ class ImplicitCall(CustomCall):
         residual: ``residual(x, operands)``, a list of arrays that are zero at the solution.
         solve: ``solve(operands)``: the solution, and behind it outputs without a derivative.
         tangent_solve: ``tangent_solve(matvec, rhs)``: solves linear equations.
-        types: shapes and dtypes of the solution.
-        extras: those of the other outputs; None where they are not known.
-        sequential: whether ``solve`` needs plain numbers, so that it is called for one example of
-            a batch after the other.
+        types, extras: types of the solution, and of the other outputs or None if they are unknown.
+        sequential: whether ``solve`` needs plain numbers, and runs once for each example.
     """
 
     def __init__(

@@ -81,11 +81,9 @@ def is_planned(program: Program) -> bool:
 
 
 def plan_of_loop(program: Program, loop: Loop) -> Callable[..., Any] | None:
-    """Returns the plan of a loop, whose body is a program; None where it has none.
+    """Returns the plan of a loop, whose body is a program as it was staged; None where it has none.
 
-    Args:
-        program: the body, as it was staged.
-        loop: the roles of its inputs and outputs.
+    ``loop`` says the roles of inputs and outputs.
     """
     better = prepared_program(program)
     return get_backend("numpy").loop(better, loop) if better is not None else None

@@ -34,14 +34,7 @@ class RetraceError(RuntimeError):
 
 
 class History:
-    """The times at which a function was staged, and the reasons.
-
-    Args:
-        fun: the function.
-
-    Attributes:
-        reasons: a line for each time.
-    """
+    """The times at which a function was staged; ``reasons`` has a line for each."""
 
     # For code of functions, how often a new function of that code was staged.
     anew: ClassVar[WeakKeyDictionary[Any, int]] = WeakKeyDictionary()
@@ -89,13 +82,9 @@ class History:
             self.reasons[number - 1] += f"; {words}"
 
     def forget(self, number: int, key: Sequence[Any], words: str, captured: bool = False) -> None:
-        """Notes that a staged program is not kept, and why.
+        """Notes that a program, which was staged for a key, is not kept, and why.
 
-        Args:
-            number: the number of its reason.
-            key: the kind of arguments that it is for.
-            words: why.
-            captured: whether because it closes over traced values.
+        ``captured`` says that it closes over traced values.
         """
         self._known = [known for known in self._known if known[0] is not key]
         self._captures = captured

@@ -164,11 +164,7 @@ class DerivedCall(CustomCall):
 
 
 class ProgramCall(DerivedCall):
-    """A call of a program, on a flat list of arrays.
-
-    Args:
-        program: what is called.
-    """
+    """A call of a program, on a flat list of arrays."""
 
     dissolves = True
     program: Program

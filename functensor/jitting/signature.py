@@ -25,11 +25,8 @@ class StaticArgumentError(TypeError):
 class StaticConstant:
     """A static argument, as a part of what a function is staged for.
 
-    Two are equal if their values are of one type and equal, all the way down. 1 is not True, 0.0 is
-    not minus zero, and NaN is NaN.
-
-    Args:
-        value: the argument, which has a hash.
+    Two are equal if their values are of one type and equal, all the way down: 1 is not True, 0.0 is
+    not minus zero, and one NaN equals another. The value has to have a hash.
     """
 
     __slots__ = ("_exact", "_hash", "value")
@@ -196,11 +193,7 @@ class Signature:
         return tuple(p % count if isinstance(p, int) and p < 0 else p for p in self._static)
 
     def split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
-        """Returns a call's arguments with None for static ones, and a key of those.
-
-        Raises:
-            StaticArgumentError: one cannot be hashed.
-        """
+        """Returns a call's arguments with None for static ones, and a key of those."""
         if not self._static:
             return (args, kwargs), ()
         positional, named = list(args), dict(kwargs)

@@ -25,12 +25,8 @@ if TYPE_CHECKING:
     from ..primitives.core.primitive_like import Call
 
 __all__ = [
-    "CaptureTrace",
-    "FirstRunTrace",
-    "RehearsalTrace",
-    "ReplayTrace",
-    "captured",
-    "signature",
+    *("CaptureTrace", "FirstRunTrace", "FirstRunTracer", "RehearsalTrace", "ReplayTrace"),
+    *("captured", "signature"),
 ]
 
 

@@ -63,26 +63,28 @@ class ResidualTrace(ReverseTrace):
         super().__init__(parent, name, fun)
         self.made: dict[int, tuple[Any, str, str]] = {}
 
-    def note(self, out: Value, source: str, line: str) -> Value:
-        """Notes a value of this level, which is returned."""
+    def note(self, out: Value, source: str, line: str | None = None) -> Value:
+        """Notes a value of this level, which is returned; by default, made at the user's line."""
+        line = user_line() if line is None else line
         value = out.value if type(out) is ReverseTracer and out.owner is self else self.lift(out)
         self.made.setdefault(id(value), (value, source, line))
         return out
 
     def process1(self, primitive: Primitive, x: Value) -> Any:
-        return self.note(super().process1(primitive, x), _of(primitive), user_line())
+        return self.note(super().process1(primitive, x), f"output of {primitive.name}")
 
     def process2(self, primitive: Primitive, x: Value, y: Value) -> Any:
-        return self.note(super().process2(primitive, x, y), _of(primitive), user_line())
+        return self.note(super().process2(primitive, x, y), f"output of {primitive.name}")
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         out = super().process(primitive, args, params)
-        name = params.get("name")
-        source = f"named {name!r}" if primitive.name == "checkpoint_name" else _of(primitive)
-        return self.note(out, source, user_line())
+        marked = primitive.name == "checkpoint_name"
+        source = f"named {params['name']!r}" if marked else f"output of {primitive.name}"
+        return self.note(out, source)
 
     def custom(self, call: Call, args: Sequence[Any]) -> Values:
-        return [self.note(out, _of(call), user_line()) for out in super().custom(call, args)]
+        source, outs = f"output of {call.name}", super().custom(call, args)
+        return [self.note(out, source) for out in outs]
 
 
 def saved_residuals(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> list[Residual]:
@@ -147,10 +149,6 @@ def print_saved_residuals(fun: Callable[..., Any], *args: Any, **kwargs: Any) ->
     for each in found:
         print(each)
     print(f"{sum(each.nbytes for each in found):,} bytes in {len(found)} arrays")
-
-
-def _of(operation: Any) -> str:
-    return f"output of {operation.name}"
 
 
 def _reached_nodes(roots: Sequence[Node]) -> list[Node]:

@@ -24,13 +24,7 @@ if TYPE_CHECKING:
     from ..tree import TreeDef
 
 __all__ = [
-    "BodyTypeError",
-    "Carry",
-    "as_type",
-    "joined_types",
-    "leaves_of",
-    "public",
-    "returned",
+    *("BodyTypeError", "Carry", "as_type", "joined_types", "leaves_of", "public", "returned"),
     "same_structure",
 ]
 
@@ -157,7 +151,12 @@ class Carry:
             both = joined_types(known, out)
             if both is None or (not known.weak and both != known):
                 what = f"{self.where}carry{name} came in as {known} and was returned as {out}"
-                raise control_error(what, _mended(known, out), BodyTypeError)
+                change = f"np.broadcast_to(init, {out.shape}), or return an array of shape"
+                fix = f"{change} {known.shape}"
+                if known.shape == out.shape:
+                    fix = f'return x.astype("{known.dtype}"), or begin with '
+                    fix += f'np.astype(init, "{out.dtype}")'
+                raise control_error(what, fix, BodyTypeError)
             types.append(both)
         changed = types != self.types
         self.types = types
@@ -166,10 +165,3 @@ class Carry:
     def cast(self, values: Values) -> Values:
         """Returns values in the carry's types."""
         return [as_type(x, known) for x, known in zip(values, self.types, strict=True)]
-
-
-def _mended(known: ShapeDtype, out: ShapeDtype) -> str:
-    """Returns right code for a leaf whose type has changed."""
-    if known.shape != out.shape:
-        return f"np.broadcast_to(init, {out.shape}), or return an array of shape {known.shape}"
-    return f'return x.astype("{known.dtype}"), or begin with np.astype(init, "{out.dtype}")'

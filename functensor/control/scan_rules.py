@@ -77,25 +77,18 @@ class ScanCall(ControlCall):
         self.backwards = backwards
         self.sums = sums
         self.recompute = recompute
-        stacked = slice(carries, carries + slices)
-        inputs = list(body.inputs)
-        inputs[stacked] = [
-            Variable(ShapeDtype((length, *x.type.shape), x.type.dtype), x.device)
-            for x in inputs[stacked]
-        ]
-        super().__init__(name, [body], inputs)
+        # The numbers of the slices, in the order of the steps.
+        self.steps = range(length)[::-1] if backwards else range(length)
+        sliced = [carries <= i < carries + slices for i in range(len(body.inputs))]
+        super().__init__(name, [body], batched_inputs(body.inputs, sliced, length))
         self.body = body
         self.added = len(body.outputs) - sums
 
     def like(self, body: Program, carries: int, slices: int, **changed: Any) -> ScanCall:
         """Returns a call of another body, which is the same otherwise."""
-        options: dict[str, Any] = {
-            "backwards": self.backwards,
-            "sums": self.sums,
-            "recompute": self.recompute,
-            "name": self.name,
-        }
-        return ScanCall(body, carries, slices, self.length, **(options | changed))
+        options: dict[str, Any] = {"sums": self.sums, "recompute": self.recompute}
+        options |= {"backwards": self.backwards, "name": self.name, **changed}
+        return ScanCall(body, carries, slices, self.length, **options)
 
     def infer(self, *types: ShapeDtype) -> list[ShapeDtype]:
         """Returns the outputs' types."""
@@ -117,8 +110,7 @@ class ScanCall(ControlCall):
         known = self.infer()
         stacks = [np.empty(x.shape, x.dtype) for x in known[count:added]]
         totals = [np.zeros(x.shape, x.dtype) for x in known[added:]]
-        steps = range(self.length)
-        ends = plan.run(buffers, steps[::-1] if self.backwards else steps, stacks, totals)
+        ends = plan.run(buffers, self.steps, stacks, totals)
         return [*ends[:count], *stacks, *ends[count:]]
 
     def plan(self) -> Any:
@@ -144,10 +136,10 @@ class ScanCall(ControlCall):
         values = list(buffers)
         sliced = list(enumerate(buffers[count:first], count))
         known = self.infer()
-        stacks = [_array("empty", x, out) for x, out in zip(known, body.outputs)][count:added]
-        totals = [_array("zeros", x, out) for x, out in zip(known, body.outputs)][added:]
-        steps = range(self.length)
-        for step in reversed(steps) if self.backwards else steps:
+        pairs = list(zip(known, body.outputs, strict=True))
+        stacks = [_array("empty", x, out) for x, out in pairs[count:added]]
+        totals = [_array("zeros", x, out) for x, out in pairs[added:]]
+        for step in self.steps:
             for i, x in sliced:
                 values[i] = x[step]
             for i, kind in weak:
@@ -169,8 +161,7 @@ class ScanCall(ControlCall):
         count, first = self.carries, self.carries + self.slices
         carry, xs, constants = operands[:count], operands[count:first], operands[first:]
         rows: list[Values] = []
-        steps = range(self.length)
-        for step in reversed(steps) if self.backwards else steps:
+        for step in self.steps:
             slices = [ops.index(x, step) for x in xs]
             values = weak_inputs(self.body.inputs, [*carry, *slices, *constants])
             outs = self.body.run(values)

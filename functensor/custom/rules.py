@@ -15,17 +15,9 @@ from ..primitives.core.errors import function_name
 from ..primitives.core.trace import Trace, at_face, under
 from ..traces.forward import zeros_like
 from .arguments import CallArguments, RuleBearer
-from .call import CustomCall, at_face_pair, filled_like, replaced
+from .call import CustomCall, filled_like, replaced
 
-__all__ = [
-    "CustomCall",
-    "at_face_pair",
-    "custom_gradient",
-    "custom_jvp",
-    "custom_vjp",
-    "stop_gradient",
-    "value",
-]
+__all__ = ["custom_gradient", "custom_jvp", "custom_vjp", "stop_gradient", "value"]
 
 
 class custom_vjp(RuleBearer):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Sequence
 from threading import local
 from typing import TYPE_CHECKING, Any
 
-from ..custom.rules import CustomCall
+from ..custom.call import CustomCall
 from ..primitives.core.buffers import owned, wrap
 from ..primitives.core.errors import RuleResultError, describe, failure
 from ..primitives.core.primitive import Primitive

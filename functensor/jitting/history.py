@@ -108,7 +108,8 @@ class History:
         nearest = min(
             reversed(self._known), key=lambda known: distance(known[0], key, known[1], names)
         )
-        words = "; ".join(shortened(differences(nearest[0], key, names)))
+        found = differences(nearest[0], key, names)
+        words = "; ".join(found[:4] + [f"and {len(found) - 4} more"] * (len(found) > 4))
         return words or "it calls itself with arguments of the same kind"
 
     def _warn(self, reason: str) -> None:
@@ -189,11 +190,6 @@ def other_differences(old: Sequence[Any], new: Sequence[Any]) -> list[str]:
     if old[3:] != new[3:]:
         found.append(f"what it is staged under was {[*old[3:]]}, and is {[*new[3:]]}")
     return found
-
-
-def shortened(found: list[str]) -> list[str]:
-    """Returns the first four of many words, and the number of the others."""
-    return found[:4] + [f"and {len(found) - 4} more"] * (len(found) > 4)
 
 
 class KindLeaf:

@@ -22,7 +22,7 @@ class CheckpointCall(CustomCall):
     Args:
         fun: the function, for messages.
         evaluate: the same on flat lists.
-        policy: what is saved of it, by default nothing.
+        policy: says which values are saved; by default none are.
         barred: whether passes are kept from merging a second run with the first.
         after: the operands, cotangents, that a second run waits for; none of a first.
     """

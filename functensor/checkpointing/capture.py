@@ -35,7 +35,7 @@ class CaptureTrace(Trace):
 
     Attributes:
         level: the other trace.
-        closed_over: its tracers that were met, and what stands in their places.
+        closed_over: its tracers that were met, and the values in their places.
     """
 
     __slots__ = ("closed_over", "level")
@@ -46,7 +46,7 @@ class CaptureTrace(Trace):
         self.closed_over = closed_over
 
     def resolve(self, x: Value) -> Any:
-        """Returns what stands in the place of a value."""
+        """Returns a value, or the one that stands in its place."""
         if not isinstance(x, Tracer) or x.owner is not self.level:
             return x
         return self.closed_over.of(x)
@@ -75,7 +75,7 @@ def captured(
 
 
 class FirstRunTracer(Tracer):
-    """A value of the first run; ``made`` is what is noted of it."""
+    """A value of the first run; ``made`` is a note on it."""
 
     __slots__ = ("made", "owner", "value")
 
@@ -98,7 +98,7 @@ class FirstRunTrace(Trace):
         self.log: list[Any] = []
 
     def wrap(self, value: Value, made: Any = True) -> FirstRunTracer:
-        """Returns the tracer of a value, with what is noted of it."""
+        """Returns the tracer of a value, with a note on it."""
         out = new(FirstRunTracer)
         out.owner = self
         out.value = value
@@ -110,7 +110,7 @@ class FirstRunTrace(Trace):
         return type(x) is FirstRunTracer and x.owner is self
 
     def unwrap(self, args: Sequence[Any]) -> tuple[Values, list[Any]]:
-        """Returns the operands' values, and what is noted of each; None of other levels' values."""
+        """Returns the operands' values and the notes on them; None for values of other levels."""
         mine = list(map(self.owns, args))
         values = [a.value if m else self.lift(a) for a, m in zip(args, mine, strict=True)]
         return values, [a.made if m else None for a, m in zip(args, mine, strict=True)]
@@ -123,7 +123,7 @@ class FirstRunTrace(Trace):
 
 
 class RehearsalTrace(FirstRunTrace):
-    """Runs a function as reverse mode will do; tracers and log are of what will have a node."""
+    """Runs a function as reverse mode will do; only values that will have a node are traced."""
 
     __slots__ = ()
 
@@ -224,7 +224,7 @@ class ReplayTrace(ReverseTrace):
 
 
 def signature(name: str, *outs: Any) -> tuple[Any, ...]:
-    """Returns what an operation is compared by."""
+    """Returns a key by which two operations are compared."""
     kinds = [shape_dtype(out) for out in outs]
     return (name, *((kind.shape, kind.dtype) for kind in kinds))
 

@@ -1,4 +1,4 @@
-"""The first run of a checkpointed function with a policy: what it saves for the second.
+"""The first run of a checkpointed function with a policy, which saves values for the second.
 
 Every value that depends on the function's inputs is noted, with its operands and with the values
 that its derivative keeps. Of the values that the policy would save, the backward pass needs some;
@@ -266,7 +266,7 @@ class RecordingTrace(FirstRunTrace):
             made.saved = Saved(ans, answer, self.parent, f"output of {primitive.name}")
 
     def mark(self, source: Made, made: Made, ans: Value, params: dict[str, Any]) -> None:
-        """Does what the policy says of a name; the value is that of the operand."""
+        """Asks the policy about a name; the value is that of the operand."""
         known: ShapeDtype = argument_type(ans)
         answer = self.asking and self.policy(checkpoint_name, known, **params)
         if answer is RECOMPUTE:
@@ -308,7 +308,7 @@ def is_watched(call: Call) -> TypeGuard[Watched]:
 
 
 def needed(roots: Sequence[Made]) -> set[Saved]:
-    """Returns what is saved of values that derivatives need, or that are computed of for those."""
+    """Returns the saved values that derivatives need, or that their operands are computed of."""
     kept = [need for made in reached(roots, lambda made: made.parents) for need in made.needs]
     computed = reached(kept, lambda made: () if made.saved is not None else made.operands)
     return {made.saved for made in computed if made.saved is not None}

@@ -32,7 +32,7 @@ class Record:
     Attributes:
         log, count: the operations that depend on its inputs, and the number of outputs.
         met: the tracers that it closes over, by their ids.
-        saved: for every output of the operations what is saved of it, where there is a policy.
+        saved: for every output of the operations its saved form, where there is a policy.
     """
 
     def __init__(self) -> None:
@@ -77,12 +77,12 @@ class Pull:
 
     @property
     def residuals(self) -> Values:
-        """The kept values: operands, closed-over values, and what the policy saves."""
+        """The kept values: operands, closed-over values, and those that the policy saves."""
         closed = [tracer.value for tracer in self.record.met.values()]
         return [*self.values, *closed, *self.saved]
 
     def sources(self) -> list[tuple[str, str]]:
-        """Returns for every array that was saved what made it, and the user's line."""
+        """Returns for every saved array its origin, and the user's line."""
         found = {each for step in self.record.saved for each in step if each is not None}
         out: list[Any] = [None] * len(self.saved)
         for each in found:
@@ -91,7 +91,7 @@ class Pull:
         return out
 
     def __call__(self, gs: Values) -> Values:
-        """Returns the cotangents of the operands that are wanted, and of what is closed over."""
+        """Returns the cotangents of wanted operands, and of closed-over values."""
         given = [i for i, g in enumerate(gs) if g is not None]
         residuals = self.residuals
         # The cotangents come last, behind the operands and all that is closed over or saved.
@@ -186,7 +186,7 @@ def reverse_call(call: CheckpointCall, trace: ReverseTrace, operands: Sequence[A
 def _first(
     call: CheckpointCall, level: Trace, record: Record, wanted: Sequence[int], values: Values
 ) -> Values:
-    """Runs a function for the first time; returns its outputs and what is saved."""
+    """Runs a function for the first time; returns its outputs and the saved arrays."""
     trace: RehearsalTrace | RecordingTrace
     if call.policy is None:
         trace = RehearsalTrace(call.fun, level)

@@ -52,7 +52,7 @@ class Residual(NamedTuple):
 
 
 class ResidualTrace(ReverseTrace):
-    """Reverse mode that notes what made each value.
+    """Reverse mode that notes the origin of each value.
 
     ``made`` has, by the id of a value, the value, what made it and where.
     """
@@ -158,7 +158,7 @@ def _reached_nodes(roots: Sequence[Node]) -> list[Node]:
 
 
 def _kept_residuals(node: Node, trace: ResidualTrace) -> list[tuple[Any, str, str]]:
-    """Returns the arrays that a node keeps, what made them and where."""
+    """Returns the arrays that a node keeps, with their origins and lines."""
     if node.primitive is None:
         return []
     saved = node.saved
@@ -184,7 +184,7 @@ def _residual_value(x: Any) -> Any:
 
 
 def _held_arrays(x: Any, seen: set[int]) -> Values:
-    """Returns the arrays that something holds, functions by what they close over."""
+    """Returns the arrays that an object holds; a function holds those in its closure."""
     if id(x) in seen:
         return []
     seen.add(id(x))

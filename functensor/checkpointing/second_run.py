@@ -110,7 +110,7 @@ def place_of(operands: Sequence[Any], params: dict[str, Any]) -> str:
 
 
 def type_behind(x: Any) -> ShapeDtype:
-    """Returns the shape and dtype of a value, which is not computed for that."""
+    """Returns the shape and dtype of a value, without computing it."""
     return x.known if type(x) is Deferred else argument_type(x)
 
 
@@ -170,7 +170,7 @@ class SelectiveTrace(ReplayTrace):
 
     Args:
         parent, name, fun, log: as for `ReplayTrace`.
-        places: for every output of the first run's operations what was saved of it.
+        places: for every output of the first run's operations its saved form.
         saved: the arrays that were saved.
     """
 
@@ -251,7 +251,7 @@ class SelectiveTrace(ReplayTrace):
         return out if signature(primitive.name, out) == wanted else Deferred.of(out.value())
 
     def again(self, got: tuple[Any, ...]) -> Sequence[Saved | None]:
-        """Checks the next operation, and returns what is saved of its outputs."""
+        """Checks the next operation, and returns the saved forms of its outputs."""
         self.expect(got)
         return self.places[self.position - 1]
 

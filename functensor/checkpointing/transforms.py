@@ -149,7 +149,7 @@ def staged_call(call: CheckpointCall, trace: StagingTrace, operands: Sequence[An
     def result(i: int, out: Any) -> Any:
         if i in found:
             return found[i]
-        # The call returns what depends on its operands, and nothing else.
+        # Results that do not depend on the operands are no outputs of the call.
         return wrap(replayed(out, trace) if type(out) is KnownTracer else inner.lift(out))
 
     return [result(i, out) for i, out in enumerate(outs)]

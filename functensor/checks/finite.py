@@ -37,12 +37,12 @@ FINITE_FIX = (
 
 
 def checking_finite() -> Handle:
-    """Returns a handle by which this thread begins to check what every operation makes."""
+    """Returns a handle by which this thread begins to check the results of operations."""
     return Handle(Finite(), None)
 
 
 class Finite(Hook):
-    """Raises an error where an operation makes what is not finite of what is."""
+    """Raises an error where an operation makes NaN or infinity of finite operands."""
 
     def forward(self, op: Operation, inputs: Sequence[Any], output: Any) -> None:
         if not config.check_finite:
@@ -55,7 +55,7 @@ class Finite(Hook):
 
 
 def levels_of(x: Any) -> Iterator[Any]:
-    """Returns a value and what it stands for at the levels below."""
+    """Yields a value and the values that it stands for at the levels below."""
     while isinstance(x, Tracer):
         yield x
         if x.owner.standing:
@@ -94,7 +94,7 @@ def seen(buffers: Iterator[Any]) -> tuple[bool, bool]:
 
 
 def newly_not_finite(out: Iterator[Any], inputs: Sequence[Any]) -> str:
-    """Returns what an operation made that was in none of its inputs; empty if nothing."""
+    """Returns the word for NaN or infinity that no input has; empty if there is none."""
     nan, inf = seen(out)
     if not (nan or inf):
         return ""
@@ -121,7 +121,7 @@ def span(x: Value) -> str:
 
 
 def error(what: str, found: str, line: str, inputs: Sequence[Any]) -> NonFiniteError:
-    """Returns the error for an operation that made what is not finite."""
+    """Returns the error for an operation that made NaN or infinity."""
     operands = " and ".join(span(x) for x in inputs if any(True for _ in plain_values_of(x)))
     where, of = "", f" of {operands}" if operands else ""
     if what.startswith("the gradient"):
@@ -150,14 +150,14 @@ def watch_rules(output: Value, op: Operation) -> None:
 
 
 def is_checked(primitive: Any) -> bool:
-    """Says whether what stands as a node's primitive has checked rules, below what else it does."""
+    """Says whether a node's primitive, or one that it stands for, has checked rules."""
     while primitive is not None and type(primitive) is not Checked:
         primitive = vars(primitive).get("primitive") if hasattr(primitive, "__dict__") else None
     return primitive is not None
 
 
 class Watching(Hook):
-    """Has the rules checked of what rules do themselves, at levels further out."""
+    """Checks the rules of operations that rules make themselves, at levels further out."""
 
     def __init__(self, op: Operation) -> None:
         self.op = op
@@ -167,7 +167,7 @@ class Watching(Hook):
 
 
 class Standing(PrimitiveLike):
-    """Stands as the primitive of a node, and sees what its rules are given and return.
+    """Stands as the primitive of a node, and sees the operands and results of its rules.
 
     ``primitive`` may itself be another one that stands there; ``op`` made the node.
     """
@@ -202,12 +202,12 @@ class Standing(PrimitiveLike):
         return outs
 
     def ran(self, rule: Callable[..., Any], *args: Any) -> Any:
-        """Returns what a rule returns."""
+        """Returns the result of a rule."""
         self.before()
         return rule(*args)
 
     def before(self) -> None:
-        """Does what is to be done before a rule runs."""
+        """Runs before a rule does."""
 
     def check(self, out: Any, place: int, g: Any, saved: Any) -> None:
         """Checks the cotangent of an operand."""

@@ -28,7 +28,7 @@ __all__ = ["checking_buffers"]
 
 
 def checking_buffers() -> Handle:
-    """Returns a handle by which this thread begins to note what operations read."""
+    """Returns a handle by which this thread begins to note the arrays that operations read."""
     return Handle(Noting(), None)
 
 

@@ -1,4 +1,4 @@
-"""Control flow as functions, by JAX's names: what ``jit`` keeps as loops and branches.
+"""Control flow as functions, by JAX's names: loops and branches that ``jit`` keeps.
 
 Where no program is being staged these are Python's own loops and branches, also under ``grad``,
 ``jvp`` and ``vmap``. Within ``jit`` each is one operation of the program, whose body is compiled.

@@ -117,7 +117,7 @@ class Prefixes:
         return self.cut(xs, slice(None, None, -1))
 
     def interleaved(self, evens: Values, odds: Values, count: int) -> Values:
-        """Returns arrays whose elements come from two in turn; the first has one more, or not."""
+        """Returns arrays of two arrays' elements in turn; the first may have one more."""
         out = []
         for a, b, i in zip(evens, odds, self.axes, strict=True):
             shape = shape_dtype(b).shape

@@ -90,7 +90,7 @@ def returned(x: Value) -> Any:
 
 
 def leaves_of(what: str, values: Any) -> tuple[Values, Any, list[str]]:
-    """Returns the leaves of a tree of arrays, its structure, and what messages call the leaves."""
+    """Returns the leaves of a tree of arrays, its structure, and the leaves' names for messages."""
     pairs, treedef = tree.flatten_with_path(values)
     names = [tree.keystr(path) for path, _ in pairs]
     for (_, leaf), name in zip(pairs, names, strict=True):
@@ -137,7 +137,7 @@ class Carry:
         return [Variable(known, device_of(x)) for x, known in pairs]
 
     def flat(self, out: Any) -> Values:
-        """Returns the leaves of what a body returned for the value, of the same structure."""
+        """Returns the leaves of the value that a body returned, which has the same structure."""
         what = f"{self.where}the carry that the body returned"
         leaves, treedef, _ = leaves_of(what, out)
         fix = "return from the body a carry of the structure of the initial value"

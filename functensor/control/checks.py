@@ -1,4 +1,4 @@
-"""Checks of what loops and branches are called with: functions, numbers of steps, conditions."""
+"""Checks of the arguments of loops and branches: functions, numbers of steps, conditions."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["as_count", "check_body_function", "check_scalar", "control_error", "
 def control_error(
     what: str, fix: str, kind: type[Exception] = TypeError, number: int = 22
 ) -> Exception:
-    """Returns an error of a class for what happened, with right code and its number in the list."""
+    """Returns an error: what happened, right code, and its number in docs/errors.md."""
     return kind(message(what, fix=fix, number=number))
 
 
 def shown_argument(x: Any) -> str:
-    """Returns what messages say of a value: an array's dtype and shape, or its type."""
+    """Returns words for a value: an array's dtype and shape, or its type."""
     if is_array_like(x) and hasattr(x, "shape"):
         return describe(x)
     name = type(x).__name__

@@ -41,7 +41,7 @@ __all__ = ["cond", "switch"]
 def cond(
     pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., T], *operands: Any
 ) -> R | T:
-    """Returns what one of two functions returns: ``true_fun(*operands)`` if ``pred`` holds.
+    """Returns the result of one of two functions: ``true_fun(*operands)`` if ``pred`` holds.
 
     Only that function runs. Under ``vmap`` with a condition that depends on the example both run,
     and the results are selected.
@@ -83,7 +83,7 @@ Array(0.25, dtype=float64, device='cpu'))
 
 
 def switch(index: ArrayLike, branches: Sequence[Callable[..., R]], *operands: Any) -> R:
-    """Returns what one of several functions returns: ``branches[index](*operands)``.
+    """Returns the result of one of several functions: ``branches[index](*operands)``.
 
     Args:
         index: an integer without axes; one out of range means the first or the last function.
@@ -127,9 +127,9 @@ class Branches:
     """The branches of one call, whose results have one structure and the same types.
 
     Args:
-        what: what chooses between them, for messages.
+        what: ``cond`` or ``switch``, for messages.
         functions: the branches.
-        names: what messages call them.
+        names: their names in messages.
         operands: their arguments.
     """
 
@@ -148,7 +148,7 @@ class Branches:
         self.leaves: list[str] = []
 
     def chosen(self, index: Any) -> Any:
-        """Returns what the branch of an index returns; an index out of range means the nearest."""
+        """Returns the result of the branch of an index; one out of range means the nearest."""
         if known(index):
             number = min(max(int(index), 0), len(self.functions) - 1)
             out = self.functions[number](*self.operands)
@@ -200,7 +200,7 @@ class Branches:
         return outs
 
     def flat(self, number: int, out: Any) -> Values:
-        """Returns the leaves of what a branch returned, of the structure that all return."""
+        """Returns the leaves of a branch's result, which has the structure of all results."""
         what = f"{self.what}: the result of {self.names[number]}"
         values, treedef, self.leaves = leaves_of(what, out)
         if self.treedef is None:

@@ -1,4 +1,4 @@
-"""Programs made of programs: other orders of inputs and outputs, what depends on what, batches."""
+"""Programs made of programs: other orders of inputs and outputs, dependences, batches."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def batched_body(
     size: int,
     axis_name: Hashable = None,
 ) -> tuple[Program, list[bool]]:
-    """Returns what `mapped` does; outputs keep their dtypes where weak scalars became arrays."""
+    """Does what `mapped` does; outputs keep their dtypes where weak scalars became arrays."""
     made, found = mapped(program, tuple(flags), tuple(out_flags), size, axis_name)
     dtypes = [type_of(out).dtype for out in program.outputs]
     if dtypes != [type_of(out).dtype for out in made.outputs]:

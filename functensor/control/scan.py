@@ -83,7 +83,7 @@ def _run_scan(
     reverse: bool = False,
     unroll: int | bool = 1,
 ) -> tuple[Any, Any]:
-    """Does what `scan` does, under the name by which the user knows it, for a function shown."""
+    """Does what `scan` does, for ``scan`` and ``map``; messages show the user's function."""
     where = f"{name} of {function_name(shown)}"
     leaves, x_tree, names = leaves_of(f"{where}: xs", xs)
     size = _scan_length(where, leaves, names, length)

@@ -183,7 +183,7 @@ def _while(
     if not is_staged():
         outs = whiled(carry, condition, flat, max_steps)
     else:
-        # What the body computes of what it closes over stays in it: it may not run at all.
+        # The body computes nothing in advance: it may not run at all.
         body = settled_body(name, carry, flat, [], body_fun, lazy=True)
         test = Body(condition, carry.variables(), name, cond_fun, lazy=True)
         holds = test.program([ShapeDtype((), bool)])

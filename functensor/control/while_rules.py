@@ -71,7 +71,7 @@ class WhileCall(ControlCall):
         self.body = body
         self.carries = carries
         self.max_steps = self.trips = max_steps
-        # Where the condition's other operands end.
+        # The operands of the body begin here.
         self.middle = len(condition.inputs)
 
     def split(self, values: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:

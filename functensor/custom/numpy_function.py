@@ -210,7 +210,7 @@ class NumpyRule:
 
 
 def fitting(change: Any, like: Any) -> Any:
-    """Returns a plain cotangent or tangent, None for zero, in the dtype of what it belongs to."""
+    """Returns a plain cotangent or tangent, None for zero, in the dtype of its array."""
     if change is None:
         return np.zeros_like(like)
     return np.asarray(change if like.dtype.kind == "c" else np.real(change), like.dtype)
@@ -219,7 +219,7 @@ def fitting(change: Any, like: Any) -> Any:
 def checked_rule_result(
     function: NumpyFunction, rule: str, found: Sequence[Any], likes: Sequence[Any]
 ) -> Values:
-    """Returns what a rule returned as a list with something, or None, for each of some arrays."""
+    """Returns a rule's result as a list with an array, or None, for each of some arrays."""
     made = list(found) if isinstance(found, tuple | list) else [found]
     fix = "one array or None for each, in a tuple; each of the shape of what it belongs to"
     if len(made) != len(likes):
@@ -252,7 +252,7 @@ class NumpyCall:
     # -- values
 
     def outputs(self, operands: tuple[ShapeDtype, ...]) -> Outputs:
-        """Returns what the function returns for operands of one example."""
+        """Returns the outputs' types for operands of one example."""
         if operands not in self.known and not self.declared(operands):
             self.probe(operands)
         return self.known[operands]
@@ -275,7 +275,7 @@ class NumpyCall:
             ) from error
 
     def declared(self, operands: tuple[ShapeDtype, ...]) -> bool:
-        """Notes what was declared; says whether anything was."""
+        """Notes the declared types of outputs; says whether there are any."""
         declared = self.function.result
         if callable(declared):
             declared = declared(*operands, **self.static)
@@ -439,7 +439,7 @@ class NumpyCall:
 
 
 def _compute_on_host(xp: ArrayModule, *buffers: Buffer, call: NumpyCall, batch: int) -> Any:
-    """Calls the function with NumPy's arrays; what is on a GPU is waited for, and brought back."""
+    """Calls the function with NumPy's arrays; arrays on a GPU are copied there and back."""
     out = call.compute([to_host(b) for b in buffers], batch)
     device = next((d for d in map(device_of, buffers) if d != "cpu"), "cpu")
     return on_device(out, device)

@@ -58,7 +58,7 @@ def to_vector(leaves: Sequence[Any], dtype: Any = None) -> Array:
 
 
 def from_vector(vector: Array, types: Sequence[ShapeDtype]) -> Values:
-    """Returns the arrays, of given shapes and dtypes, whose elements a real vector has."""
+    """Returns arrays, of given shapes and dtypes, with the elements of a real vector."""
     leaves, start = [], 0
 
     def part(size: int, dtype: DType) -> Array:
@@ -311,7 +311,7 @@ def custom_root(
 
 
 def _fitting_leaves(name: str, out: Any, treedef: TreeDef, types: Sequence[ShapeDtype]) -> Values:
-    """Returns the leaves of what a function returned, checked against the guess."""
+    """Returns the leaves of a function's result, checked against the guess."""
     leaves, got = tree.flatten(out)
     shapes = [shape_dtype(leaf).shape for leaf in leaves]
     wanted = [known.shape for known in types]

@@ -210,7 +210,7 @@ class custom_gradient(RuleBearer):
 
 
 class _GradientCall(CustomCall):
-    """A call whose pullback comes with the output; where it cannot be kept, it is made again."""
+    """A call whose pullback comes with the output; under vmap and staging it is made again."""
 
     def __init__(
         self,

@@ -139,7 +139,7 @@ class Jitted(Generic[P, R]):
     __wrapped__: Callable[P, R]
 
     def __init__(self, fun: Callable[P, R], options: dict[str, Any]) -> None:
-        # First, since it takes over the attributes of a function that is a jitted one too.
+        # This comes first, since it copies the attributes of a function that is jitted itself.
         update_wrapper(self, fun)
         self._fun = fun
         self._options = options
@@ -211,7 +211,7 @@ class Jitted(Generic[P, R]):
             if ShapeDtype not in types:
                 self._last = entry
                 traced = any(issubclass(kind, Tracer) for kind in types)
-                # Not at the first call, which may be the only one.
+                # The first call may be the only one, and makes no guard.
                 if known is not None and entry.guard is None and not traced:
                     entry.guarded(args, kwargs, signature.static_places(len(args)))
         return entry, leaves
@@ -339,7 +339,7 @@ class Jitted(Generic[P, R]):
         return self._history.refusing()
 
     def clear_cache(self) -> None:
-        """Forgets what was staged."""
+        """Forgets all staged programs."""
         with self._lock:
             while self._entries:
                 key, _ = self._entries.popitem()

@@ -51,7 +51,7 @@ class Rules:
         backward: returns, for flags of the outputs that have a cotangent, a function of what is
             kept, the residuals and those cotangents, which returns cotangents of operands; and for
             every operand whether it does.
-        state: returns what else the way back depends on: which hooks see it.
+        state: returns which hooks see the way back, which depends on them.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class DerivedCall(CustomCall):
         raise NotImplementedError
 
     def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """Returns what was made of the call before, or makes it."""
+        """Returns a rule or a call that was made before, or makes it."""
         if key not in self.derived:
             self.derived[key] = make()
         return self.derived[key]
@@ -199,7 +199,7 @@ class ProgramCall(DerivedCall):
         count = len(self.program.outputs)
         beside = len(self.inputs) + count
         kept = [i for i in dict.fromkeys(parts.sources) if i < beside]
-        # What is kept comes first among the residuals, then what the brief program adds.
+        # Kept operands and outputs come first, then the outputs that the brief program adds.
         residuals = [*kept, *range(beside, len(self.inputs) + len(parts.brief.outputs))]
         places = {source: number for number, source in enumerate(residuals)}
 

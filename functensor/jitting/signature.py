@@ -23,7 +23,7 @@ class StaticArgumentError(TypeError):
 
 
 class StaticConstant:
-    """A static argument, as a part of what a function is staged for.
+    """A static argument, as a part of the key by which a function is staged.
 
     Two are equal if their values are of one type and equal, all the way down: 1 is not True, 0.0 is
     not minus zero, and one NaN equals another. The value has to have a hash.
@@ -106,7 +106,7 @@ class Fields(tuple[Any, ...]):
 
 
 def is_compared_by_fields(kind: Any) -> bool:
-    """Says whether a class is a dataclass whose ``__eq__`` is not its author's own."""
+    """Says whether a class is a dataclass without an ``__eq__`` of its author's own."""
     if not hasattr(kind, "__dataclass_fields__"):
         return False
     # Methods that dataclasses write themselves have no file.
@@ -115,7 +115,7 @@ def is_compared_by_fields(kind: Any) -> bool:
 
 
 class Signature:
-    """The arguments of a function, sorted by what is done with them.
+    """The arguments of a function: traced, static or donated.
 
     Args:
         fun: the function.

@@ -212,15 +212,10 @@ class ReplayTrace(ReverseTrace):
 
     def different(self, wanted: str, got: str) -> ReplayError:
         """Returns the error for a second run that was not like the first."""
-        return ReplayError(
-            message(
-                f"checkpoint of {function_name(self.fun)}: run again for the backward pass, it "
-                f"did not do the same: operation {self.position} was {wanted}, and is now {got}",
-                fix="unseeded random state or a global? Pass what changes as an argument, random "
-                "keys too",
-                number=15,
-            )
-        )
+        what = f"checkpoint of {function_name(self.fun)}: run again for the backward pass, it "
+        what += f"did not do the same: operation {self.position} was {wanted}, and is now {got}"
+        fix = "unseeded random state or a global? Pass what changes as an argument, random keys too"
+        return ReplayError(message(what, fix=fix, number=15))
 
 
 def signature(name: str, *outs: Any) -> tuple[Any, ...]:

@@ -223,9 +223,7 @@ def is_linked(tracer: ReverseTracer) -> bool:
     return tracer.node is not None and is_inexact(tracer)
 
 
-def first_run_call(
-    call: CheckpointCall, trace: FirstRunTrace, operands: Sequence[Any]
-) -> Values:
+def first_run_call(call: CheckpointCall, trace: FirstRunTrace, operands: Sequence[Any]) -> Values:
     """Calls a checkpointed function within the first run of another, as a single operation."""
     before = len(trace.log)
     outs = call.evaluate(list(operands))

@@ -18,14 +18,7 @@ from ..primitives.core.trace import Trace, new, under
 from ..programs.program import argument_type
 from ..random.key_reuse import ledger
 from ..traces.device_scalars import watch_scalars
-from ..traces.reverse import (
-    NO_PARAMS,
-    Node,
-    ReverseTracer,
-    is_inexact,
-    joint_node,
-    make_node,
-)
+from ..traces.reverse import NO_PARAMS, Node, ReverseTracer, is_inexact, joint_node, make_node
 from .capture import ReplayTrace, signature
 from .first_run import Saved, is_watched
 

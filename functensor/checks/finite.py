@@ -1,8 +1,8 @@
 """``ft.config.check_finite``: which operation was the first to make NaN or infinity.
 
-A hook sees what every operation returns, forward. For the way back it puts something in the place
-of the primitive of each node, so that its rules are seen too. While it is on, jitted functions run
-operation by operation, as they do under any hook; while it is off, nothing asks for it.
+A hook sees the results of all operations, forward. For the way back it replaces the primitive of
+each node by one that checks its rules. While the switch is on, jitted functions run operation by
+operation, as they do under any hook; while it is off, nothing asks for it.
 """
 
 from __future__ import annotations

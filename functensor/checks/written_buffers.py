@@ -1,9 +1,9 @@
 """``ft.config.check_buffers``: NumPy arrays that change between an operation and its derivative.
 
-What outlives a call is copied. Within a call of ``grad`` an operation keeps the array that it read,
-and a function that writes to that array changes what its derivative reads. A hook notes a checksum
-of each such array that is kept, and puts something in the place of the node's primitive that asks
-again.
+Values that outlive a call are copied. Within a call of ``grad`` an operation keeps the array that
+it read, and a function that writes to that array changes the operand of its derivative. A hook
+notes a checksum of each such array that is kept, and replaces the primitive of the node by one that
+computes the checksum again.
 """
 
 from __future__ import annotations
@@ -87,11 +87,7 @@ class Unwritten(Standing):
             return
         for x, known in self.read:
             if checksum(x) != known:
-                raise BackwardError(
-                    message(
-                        f"a NumPy array {describe(x)} that {self.name} read at {self.op.line} was "
-                        "written to before the backward pass, which reads it again",
-                        fix="give each operation an array of its own: np.asarray(buffer) copies",
-                        number=12,
-                    )
-                )
+                what = f"a NumPy array {describe(x)} that {self.name} read at {self.op.line} was "
+                what += "written to before the backward pass, which reads it again"
+                fix = "give each operation an array of its own: np.asarray(buffer) copies"
+                raise BackwardError(message(what, fix=fix, number=12))

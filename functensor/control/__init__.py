@@ -1,7 +1,7 @@
 """Control flow as functions, by JAX's names: loops and branches that ``jit`` keeps.
 
-Where no program is being staged these are Python's own loops and branches, also under ``grad``,
-``jvp`` and ``vmap``. Within ``jit`` each is one operation of the program, whose body is compiled.
+Outside of ``jit`` these are Python's own loops and branches, also under ``grad``, ``jvp`` and
+``vmap``. Within ``jit`` each is one operation of the program, whose body is compiled.
 """
 
 from __future__ import annotations
@@ -13,15 +13,7 @@ from .cond import cond, switch
 from .scan import map, scan
 from .while_loop import fori_loop, while_loop
 
-__all__ = [
-    "BodyTypeError",
-    "associative_scan",
-    "cond",
-    "fori_loop",
-    "map",
-    "scan",
-    "switch",
-    "while_loop",
-]
+__all__ = ["BodyTypeError", "associative_scan", "cond", "fori_loop", "map", "scan", "switch"]
+__all__ += ["while_loop"]
 
 publish(globals())

@@ -1,7 +1,7 @@
 """Bodies of loops and branches: programs of flat lists, staged from the user's functions.
 
-What a body uses of outer levels becomes an input of its program, so that the call of it can be
-differentiated and batched by those levels.
+Values of outer levels that a body uses become inputs of its program, so that those levels can
+differentiate and batch the call of it.
 """
 
 from __future__ import annotations
@@ -147,8 +147,7 @@ def settled_body(
     fun: Callable[..., Any],
     lazy: bool = False,
 ) -> Body:
-    """Stages a loop's body, with inputs beside the carry, for the types that the carry settles to.
-    """
+    """Stages a loop's body for the types that its carry settles to; ``more`` are further inputs."""
     while True:
         body = Body(flat, [*carry.variables(), *more], name, fun, lazy)
         if not carry.meet(body.types[: len(carry.types)]):

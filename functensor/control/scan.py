@@ -1,6 +1,6 @@
 """``scan`` and ``map``: a function that is run for one slice of arrays after the other.
 
-Where no program is staged a scan is Python's own loop. In a program it is one operation, whose
+Outside of ``jit`` a scan is Python's own loop. In a program it is one operation, whose
 derivatives and batches are in ``scan_rules.py``.
 """
 
@@ -97,11 +97,9 @@ def _run_scan(
         out: Any = f(carry.treedef.unflatten(values[:count]), x_tree.unflatten(values[count:]))
         if not isinstance(out, tuple) or len(out) != 2:
             got = f"{len(out)} values" if isinstance(out, tuple) else f"a {type(out).__name__}"
-            raise control_error(
-                f"{carry.where}the body returned {got}, not a pair",
-                "return carry, y; return carry, None where there is nothing to stack",
-                BodyTypeError,
-            )
+            fix = "return carry, y; return carry, None where there is nothing to stack"
+            what = f"{carry.where}the body returned {got}, not a pair"
+            raise control_error(what, fix, BodyTypeError)
         found, treedef, _ = leaves_of(second, out[1])
         if not ys:
             ys.append(treedef)
@@ -132,12 +130,9 @@ def _scan_length(where: str, leaves: Values, names: Sequence[str], length: int |
     for leaf, name in zip(leaves, names, strict=True):
         shape = shape_dtype(leaf).shape
         if not shape:
-            raise control_error(
-                f"{where}: xs{name} is {describe(leaf)}, which has no axis to go along",
-                "close over what is the same in every step",
-                AxisSizeError,
-                10,
-            )
+            what = f"{where}: xs{name} is {describe(leaf)}, which has no axis to go along"
+            fix = "close over what is the same in every step"
+            raise control_error(what, fix, AxisSizeError, 10)
         sizes.append(shape[0])
     right = "scan(f, init, None, length=10)"
     if length is not None:
@@ -145,9 +140,8 @@ def _scan_length(where: str, leaves: Values, names: Sequence[str], length: int |
     known_sizes = [*sizes, *([] if length is None else [length])]
     if not known_sizes:
         fix = "map(f, np.arange(10))" if where.startswith("map of ") else right
-        raise control_error(
-            f"{where}: xs has no array, and there is no length", fix, AxisSizeError, 10
-        )
+        what = f"{where}: xs has no array, and there is no length"
+        raise control_error(what, fix, AxisSizeError, 10)
     usual = max(set(known_sizes), key=known_sizes.count)
     if len(set(known_sizes)) > 1:
         pairs = zip(names, leaves, sizes, strict=True)
@@ -158,12 +152,9 @@ def _scan_length(where: str, leaves: Values, names: Sequence[str], length: int |
             f"    {words}" + "   <- differs" * (size != usual)
             for words, size in zip(shown, known_sizes, strict=True)
         ]
-        raise control_error(
-            f"{where}: the arrays differ in length\n" + "\n".join(rows),
-            "give all arrays in xs the same length along their first axis",
-            AxisSizeError,
-            10,
-        )
+        what = f"{where}: the arrays differ in length\n" + "\n".join(rows)
+        fix = "give all arrays in xs the same length along their first axis"
+        raise control_error(what, fix, AxisSizeError, 10)
     return usual
 
 
@@ -194,7 +185,7 @@ def staged_scan(
 def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
     """Applies a function to one slice of arrays after the other, and stacks the results.
 
-    What `vmap` does at once this does in order, in the memory of one slice.
+    Unlike `vmap` it does them in order, in the memory of one slice.
 
     Args:
         f: takes a slice and returns a tree of arrays.

@@ -197,12 +197,8 @@ class ScanCall(ControlCall):
             outputs += inner.outputs[part]
             outputs += [t for t, flag in zip(moved[part], found[part], strict=True) if flag]
         counts = [sum(flags[:count]), sum(flags[count:first]), sum(found[added:])]
-        call = self.like(
-            rewired(inner, inputs, outputs),
-            count + counts[0],
-            self.slices + counts[1],
-            sums=self.sums + counts[2],
-        )
+        program, sums = rewired(inner, inputs, outputs), self.sums + counts[2]
+        call = self.like(program, count + counts[0], self.slices + counts[1], sums=sums)
         stacked = sum(found[count:added])
 
         def push(values: Values) -> Values:
@@ -372,13 +368,9 @@ class ScanRules:
         ends = zeros_for([call.inputs[i] for i in active], [cotangents[i] for i in active])
         per_slice = [c for c in cotangents[count:first] if c is not None]
         sums = [c for c in cotangents[first:] if c is not None]
-        scan = call.like(
-            rewired(back, [*carried, *xs, *constants], [*ends, *per_slice, *sums]),
-            len(active),
-            len(xs),
-            backwards=not call.backwards,
-            sums=len(sums),
-        )
+        body = rewired(back, [*carried, *xs, *constants], [*ends, *per_slice, *sums])
+        options = {"backwards": not call.backwards, "sums": len(sums)}
+        scan = call.like(body, len(active), len(xs), **options)
         returned = [
             (i in active and self.wanted[i]) if i < count else c is not None
             for i, c in enumerate(cotangents)
@@ -390,15 +382,9 @@ class ScanRules:
     ) -> Callable[[Values], Values]:
         call = self.call
         count = call.carries
-        sizes = [
-            len(self.sliced),
-            len(self.shared),
-            len(self.stacked) + len(self.shown),
-            len(self.once),
-            sum(given[:count]),
-            sum(given[count : call.added]),
-            sum(given[call.added :]),
-        ]
+        stacked = len(self.stacked) + len(self.shown)
+        sizes = [len(self.sliced), len(self.shared), stacked, len(self.once), sum(given[:count])]
+        sizes += [sum(given[count : call.added]), sum(given[call.added :])]
 
         def pull(values: Values) -> Values:
             sliced, shared, stacked, once, ends, ys, totals = cut(values, sizes)

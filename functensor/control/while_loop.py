@@ -1,6 +1,6 @@
 """``while_loop`` and ``fori_loop``: a function that is run on its own result.
 
-Where no program is staged these are Python's own loops. In a program each is one operation, whose
+Outside of ``jit`` these are Python's own loops. In a program each is one operation, whose
 derivatives and batches are in ``while_rules.py``; a ``fori_loop`` with known bounds is a scan.
 """
 

@@ -19,13 +19,14 @@ from ..jitting.program_derivatives import batched_inputs, pushed_program
 from ..primitives.core.annotations import Values
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.buffers import exposed
-from ..primitives.core.errors import MissingRuleError, message
+from ..primitives.core.errors import MissingRuleError
 from ..primitives.core.shape_dtype import ShapeDtype
 from ..primitives.core.trace import Trace, at_face, under
 from ..programs.program import Program, Variable, type_of
 from ..traces.reverse import is_inexact
 from .body import known
 from .call import ControlCall, body_source, runner, weak_inputs
+from .checks import control_error
 from .cond_rules import CondCall, where_examples
 from .program_edits import (
     batched_body,
@@ -167,20 +168,12 @@ class WhileCall(ControlCall):
         inputs = inner.inputs[: len(body.inputs)]
         tangents = inner.inputs[len(body.inputs) :]
         moved = out_tangents(inner, body)
-        new_body = rewired(
-            inner,
-            [*inputs[:count], *tangents[:moving], *inputs[count:], *tangents[moving:]],
-            [*inner.outputs[:count], *(t for t, flag in zip(moved, flags, strict=True) if flag)],
-        )
-        condition = rewired(
-            self.condition,
-            [
-                *self.condition.inputs[:count],
-                *fresh_variables(tangents[:moving]),
-                *self.condition.inputs[count:],
-            ],
-            self.condition.outputs,
-        )
+        found = [t for t, flag in zip(moved, flags, strict=True) if flag]
+        inner_inputs = [*inputs[:count], *tangents[:moving], *inputs[count:], *tangents[moving:]]
+        new_body = rewired(inner, inner_inputs, [*inner.outputs[:count], *found])
+        test, unused = self.condition, fresh_variables(tangents[:moving])
+        test_inputs = [*test.inputs[:count], *unused, *test.inputs[count:]]
+        condition = rewired(test, test_inputs, test.outputs)
         call = WhileCall(condition, new_body, count + moving, self.max_steps, self.name)
 
         def push(values: Values) -> Values:
@@ -205,16 +198,12 @@ class WhileCall(ControlCall):
             with under(level):
                 return at_face(self.bind, values), lambda gs: [None] * len(chosen)
         if self.max_steps is None:
-            raise MissingRuleError(
-                message(
-                    f"no vjp for {self.name!r} whose number of steps is not known while the "
-                    "program is staged: reverse mode has to keep values of every step",
-                    fix="fori_loop(0, 10, ...) with Python integers as bounds"
-                    if self.name == "fori_loop"
-                    else "while_loop(cond_fun, body_fun, init_val, max_steps=1000)",
-                    number=8,
-                )
-            )
+            fix = "while_loop(cond_fun, body_fun, init_val, max_steps=1000)"
+            if self.name == "fori_loop":
+                fix = "fori_loop(0, 10, ...) with Python integers as bounds"
+            what = f"no vjp for {self.name!r} whose number of steps is not known while the program"
+            what += " is staged: reverse mode has to keep values of every step"
+            raise control_error(what, fix, MissingRuleError, 8)
         segmented = self.once("segmented", self.segmented)
         return ProgramCall(segmented).reverse(level, values, wanted)
 
@@ -274,11 +263,10 @@ class WhileCall(ControlCall):
             if found == carry:
                 break
             carry = found
-        call = (
-            _masked_loop(self, condition, body)
-            if masked
-            else WhileCall(condition, body, count, self.max_steps, self.name)
-        )
+        if masked:
+            call = _masked_loop(self, condition, body)
+        else:
+            call = WhileCall(condition, body, count, self.max_steps, self.name)
 
         def run(values: Values) -> Values:
             operands = list(values)
@@ -319,10 +307,6 @@ def _masked_loop(call: WhileCall, condition: Program, body: Program) -> WhileCal
         after = [where_examples(mask, new, old) for new, old in zip(outs, before, strict=True)]
         return [condition.run([*after, *others])[0], *after]
 
-    return WhileCall(
-        program_of(call.name, [active, *carry], any_active),
-        program_of(call.name, [active, *carry, *more], step),
-        count + 1,
-        call.max_steps,
-        call.name,
-    )
+    test = program_of(call.name, [active, *carry], any_active)
+    steps = program_of(call.name, [active, *carry, *more], step)
+    return WhileCall(test, steps, count + 1, call.max_steps, call.name)

@@ -262,13 +262,10 @@ class RuleBearer:
             raise self._wrong(rule, detail, fix)
         for (path, leaf), value in zip(wanted, found, strict=True):
             if is_array_like(leaf) and shape_of(value) != shape_of(leaf):
-                raise self._wrong(
-                    rule,
-                    f"returned {what} {outline_of_tree(got)}, expected {outline_of_tree(like)}: at "
-                    f"{tree.keystr(path) or 'the top'} the shape is {shape_of(value)}, "
-                    f"not {shape_of(leaf)}",
-                    fix,
-                )
+                detail = f"returned {what} {outline_of_tree(got)}, expected {outline_of_tree(like)}"
+                where = tree.keystr(path) or "the top"
+                detail += f": at {where} the shape is {shape_of(value)}, not {shape_of(leaf)}"
+                raise self._wrong(rule, detail, fix)
 
     def _cotangents(self, rule: str, arguments: CallArguments, result: Any) -> Values:
         """Returns a cotangent or None for every array among the arguments, checked."""

@@ -24,14 +24,7 @@ from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
 from ..primitives.core.test_samples import Sample
 from ..primitives.core.trace import at_face
 from ..primitives.elementwise.cast_and_complex import cast
-from .numpy_function import (
-    Declared,
-    NumpyCall,
-    NumpyFunction,
-    Values,
-    examples,
-    packed_primitive,
-)
+from .numpy_function import Declared, NumpyCall, NumpyFunction, Values, examples, packed_primitive
 
 if TYPE_CHECKING:
     from ..primitives.core.array import Array
@@ -90,16 +83,11 @@ class CustomOp(NumpyFunction):
         """Returns the kernel for a kind of device; raises a DeviceError where there is none."""
         if kind not in self.kernels:
             there = ", ".join(self.kernels)
-            raise NoKernel(
-                message(
-                    f"custom_op {self.__name__!r} has no kernel for {kind!r}; it has one for "
-                    f"{there!r}",
-                    fix=f'ft.to_device(x, "{there}"), or custom_op({{"{kind}": f, ...}}, ...)',
-                    number=14,
-                )
-            )
+            what = f"custom_op {self.__name__!r} has no kernel for {kind!r}"
+            what += f"; it has one for {there!r}"
+            fix = f'ft.to_device(x, "{there}"), or custom_op({{"{kind}": f, ...}}, ...)'
+            raise NoKernel(message(what, fix=fix, number=14))
         return self.kernels[kind]
-
 
     def check_outputs(
         self, found: Sequence[Any], types: Sequence[ShapeDtype], what: str, fix: str

@@ -265,10 +265,9 @@ def custom_root(
     >>> ft.grad(root)(4.0)
     Array(0.25, dtype=float64, device='cpu')
     """
-    check_function("custom_root", f, "f")
-    check_function("custom_root", solve, "solve")
-    if tangent_solve is not None:
-        check_function("custom_root", tangent_solve, "tangent_solve")
+    functions = {"f": f, "solve": solve, "tangent_solve": tangent_solve or solve}
+    for name, function in functions.items():
+        check_function("custom_root", function, name)
     leaves, treedef = tree.flatten(initial_guess)
     leaves = [leaf if is_inexact(leaf) else ops.astype(leaf, np.float64) for leaf in leaves]
     types = [shape_dtype(leaf).strong() for leaf in leaves]
@@ -316,12 +315,8 @@ def _fitting_leaves(name: str, out: Any, treedef: TreeDef, types: Sequence[Shape
     shapes = [shape_dtype(leaf).shape for leaf in leaves]
     wanted = [known.shape for known in types]
     if got != treedef or shapes != wanted:
-        raise RuleResultError(
-            message(
-                f"custom_root: {name} returned {got} of shapes {shapes}, but the initial guess is "
-                f"{treedef} of shapes {wanted}",
-                fix=f"return from {name} a tree of the structure and shapes of the initial guess",
-                number=9,
-            )
-        )
+        what = f"custom_root: {name} returned {got} of shapes {shapes}, but the initial guess is "
+        what += f"{treedef} of shapes {wanted}"
+        fix = f"return from {name} a tree of the structure and shapes of the initial guess"
+        raise RuleResultError(message(what, fix=fix, number=9))
     return leaves

@@ -178,7 +178,7 @@ class custom_gradient(RuleBearer):
     Args:
         fun: takes trees of arrays and returns a pair: the output, and a function of its cotangent
             that returns a tuple with a cotangent, or None for zero, of each argument; of a single
-            argument, the cotangent alone will do. What that function closes over is kept.
+            argument, the cotangent alone will do. The values in its closure are kept.
         nondiff_argnums, nondiff_argnames: as for `custom_vjp`; they have no cotangent.
 
     Raises:

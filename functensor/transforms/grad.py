@@ -235,16 +235,11 @@ def differentiated(
         if has_aux:
             out, aux = pair_of(fun, out)
         if not is_array_like(out):
-            raise NonScalarOutputError(
-                message(
-                    f"{name} of {function_name(fun)}: the output is "
-                    f"{outline_of_output(out)}, not a scalar",
-                    fix=f"{name}({function_name(fun)}, has_aux=True) is for a pair (output, extras)"
-                    if isinstance(out, tuple) and len(out) == 2
-                    else "return one number; has_aux=True is for a pair (output, extras)",
-                    number=7,
-                )
-            )
+            is_pair = isinstance(out, tuple) and len(out) == 2
+            call = f"{name}({function_name(fun)}, has_aux=True)"
+            fix = call if is_pair else "return one number; has_aux=True"
+            what = f"is {outline_of_output(out)}, not a scalar"
+            raise _output_error(name, fun, what, f"{fix} is for a pair (output, extras)")
         value, node = _output_node(trace, out)
         _check_scalar(fun, value, name, holomorphic)
         grads: dict[Any, Any] = {}
@@ -485,13 +480,9 @@ def pair_of(fun: Callable[..., Any], out: Any) -> tuple[Any, Any]:
 def _check_scalar(fun: Callable[..., Any], value: Value, name: str, holomorphic: bool) -> None:
     known = shape_dtype(value)
     if known.size != 1:
-        raise NonScalarOutputError(
-            message(
-                f"{name} of {function_name(fun)}: the output has shape {known.shape}, not ()",
-                fix="use ft.jacrev or ft.vjp, or reduce it, e.g. .sum()",
-                number=7,
-            )
-        )
+        what = f"has shape {known.shape}, not ()"
+        fix = "use ft.jacrev or ft.vjp, or reduce it, e.g. .sum()"
+        raise _output_error(name, fun, what, fix)
     check_kind(fun, value, name, holomorphic)
 
 
@@ -499,11 +490,11 @@ def check_kind(fun: Callable[..., Any], value: Value, name: str, holomorphic: bo
     """Checks that an output is real, or complex if the function is called holomorphic."""
     dtype = shape_dtype(value).dtype
     if dtype.kind not in ("c" if holomorphic else REAL):
-        raise NonScalarOutputError(
-            message(
-                f"{name} of {function_name(fun)}: the output is {dtype}, not "
-                f"{'complex' if holomorphic else 'real'}",
-                fix="return a float; holomorphic=True is for complex outputs of complex inputs",
-                number=7,
-            )
-        )
+        what = f"is {dtype}, not {'complex' if holomorphic else 'real'}"
+        fix = "return a float; holomorphic=True is for complex outputs of complex inputs"
+        raise _output_error(name, fun, what, fix)
+
+
+def _output_error(name: str, fun: Callable[..., Any], what: str, fix: str) -> NonScalarOutputError:
+    text = f"{name} of {function_name(fun)}: the output {what}"
+    return NonScalarOutputError(message(text, fix=fix, number=7))

@@ -202,12 +202,11 @@ def _push_forward(
     ]
     with computing_on(leaves):
         out = run(trace, fun, treedef.unflatten(tracers))
-    aux = None
+    aux, plain = None, plain_arrays(leaves)
     if has_aux:
         out, aux = pair_of(fun, out)
-        aux = tree.map(partial(trace.released, given=plain_arrays(leaves)), aux)
+        aux = tree.map(partial(trace.released, given=plain), aux)
     out_leaves, out_treedef = tree.flatten(out)
-    plain = plain_arrays(leaves)
     pairs = [_split_tangent(trace, leaf, plain) for leaf in out_leaves]
     return out_treedef.unflatten([p for p, _ in pairs]), [t for _, t in pairs], aux
 
@@ -290,13 +289,12 @@ def linearized(
 
     def push(*directions: Any) -> Any:
         given = _directions(name, fun, directions, leaves, treedef)
-        results: list[Any] = [None] * len(out_leaves)
         base = base_trace()
         # Hooks saw the operations when they were linearized.
         with under(None if base is RAW else base):
             images = program.run([wrap(t) for t in given if t is not None])
-        for i, t in zip(found, images, strict=True):
-            results[i] = t
+        known = dict(zip(found, images, strict=True))
+        results = [known.get(i) for i in range(len(out_leaves))]
         return _with_zeros(base, out_leaves, out_treedef, results)
 
     pushing = guarded(linear, f"{name}({function_name(fun)})[1]")

@@ -78,7 +78,7 @@ def vmap(
                 )
         size = _common_size(fun, treedef, leaves, axes, axis_size)
         trace = batch_trace(base_trace(), "vmap", fun, size, axis_name)
-        trace.names = partial(_mapped_paths, fun, treedef, leaves, axes)
+        trace.names = partial(_paths, fun, treedef, leaves, axes)
         with under(trace.parent):
             tracers = [
                 as_array(leaf)
@@ -122,10 +122,7 @@ def _input_axes(
             f"{len(args)} positional arguments"
         )
     axes = tree.broadcast_prefix(in_axes, args, _is_none) + [0] * len(tree.leaves(kwargs))
-    for axis in axes:
-        if axis is not None and not isinstance(axis, int):
-            raise TypeError(f"in_axes holds integers and None, not {axis!r}")
-    return axes
+    return _checked_axes("in_axes", axes)
 
 
 def _output_axes(fun: Callable[..., Any], out_axes: Any, out: Any) -> list[Any]:
@@ -138,9 +135,13 @@ def _output_axes(fun: Callable[..., Any], out_axes: Any, out: Any) -> list[Any]:
             f"vmap of {function_name(fun)}: out_axes={out_axes} does not fit the output, which is "
             f"{returned}: give one axis, or the structure with which the output begins"
         ) from error
+    return _checked_axes("out_axes", axes)
+
+
+def _checked_axes(name: str, axes: list[Any]) -> list[Any]:
     for axis in axes:
         if axis is not None and not isinstance(axis, int):
-            raise TypeError(f"out_axes holds integers and None, not {axis!r}")
+            raise TypeError(f"{name} holds integers and None, not {axis!r}")
     return axes
 
 
@@ -153,24 +154,13 @@ def _common_size(
         if axis is not None:
             shape = shape_of(leaf)
             if not shape:
-                raise AxisSizeError(
-                    message(
-                        f"vmap of {function_name(fun)}: {_paths(fun, treedef, leaves)[i]} is a "
-                        "scalar and has no axis to map over",
-                        fix="in_axes=None for arguments that all examples share",
-                        number=10,
-                    )
-                )
+                what = f"{_paths(fun, treedef, leaves)[i]} is a scalar and has no axis to map over"
+                raise _axis_error(fun, what, "in_axes=None for arguments that all examples share")
             sizes[i] = shape[canonical_axis(axis, len(shape))]
     lengths = [*sizes.values()] + ([size] if size is not None else [])
     if not lengths:
-        raise AxisSizeError(
-            message(
-                f"vmap of {function_name(fun)}: no argument is mapped",
-                fix="map at least one argument, or give axis_size=",
-                number=10,
-            )
-        )
+        fix = "map at least one argument, or give axis_size="
+        raise _axis_error(fun, "no argument is mapped", fix)
     usual = max(set(lengths), key=lengths.count)
     if any(n != usual for n in lengths):
         paths = _paths(fun, treedef, leaves)
@@ -181,19 +171,22 @@ def _common_size(
         ]
         if size is not None:
             rows.append(f"    axis_size={size}" + ("   <- differs" if size != usual else ""))
-        raise AxisSizeError(
-            message(
-                f"vmap of {function_name(fun)}: the mapped axes differ in length\n"
-                + "\n".join(rows),
-                fix="give every mapped argument the same length, or in_axes=None to share one",
-                number=10,
-            )
+        raise _axis_error(
+            fun,
+            "\n".join(["the mapped axes differ in length", *rows]),
+            "give every mapped argument the same length, or in_axes=None to share one",
         )
     return usual
 
 
-def _paths(fun: Callable[..., Any], treedef: TreeDef, leaves: list[Any]) -> list[str]:
-    """Returns for every leaf of ``(args, kwargs)`` its name in messages."""
+def _axis_error(fun: Callable[..., Any] | None, what: str, fix: str) -> AxisSizeError:
+    return AxisSizeError(message(f"vmap of {function_name(fun)}: {what}", fix=fix, number=10))
+
+
+def _paths(
+    fun: Callable[..., Any], treedef: TreeDef, leaves: list[Any], axes: list[Any] | None = None
+) -> list[str]:
+    """Returns the names of leaves of ``(args, kwargs)`` in messages: all, or those with axes."""
     import inspect  # costs milliseconds
 
     args, kwargs = treedef.unflatten(leaves)
@@ -208,15 +201,7 @@ def _paths(fun: Callable[..., Any], treedef: TreeDef, leaves: list[Any]) -> list
         if type(place) is int and place < len(parameters):
             name += f" ({parameters[place]})"
         names.append(name + tree.keystr(path[2:]))
-    return names
-
-
-def _mapped_paths(
-    fun: Callable[..., Any], treedef: TreeDef, leaves: list[Any], axes: list[Any]
-) -> list[str]:
-    """Returns the names of the leaves that are mapped over."""
-    names = _paths(fun, treedef, leaves)
-    return [name for name, axis in zip(names, axes, strict=True) if axis is not None]
+    return names if axes is None else [n for n, a in zip(names, axes, strict=True) if a is not None]
 
 
 def _moved_axis(value: Array, source: int, destination: int) -> Array:
@@ -234,14 +219,8 @@ def _batched_output(trace: BatchTrace, leaf: ArrayLike, place: int | None) -> An
     """Returns an output with its batch axis in place."""
     if isinstance(leaf, BatchTracer) and leaf.owner is trace:
         if place is None:
-            raise AxisSizeError(
-                message(
-                    f"vmap of {function_name(trace.fun)}: out_axes is None for an output that "
-                    "depends on the example",
-                    fix="out_axes=0",
-                    number=10,
-                )
-            )
+            what = "out_axes is None for an output that depends on the example"
+            raise _axis_error(trace.fun, what, "out_axes=0")
         return _moved_axis(leaf.value, 0, canonical_axis(place, len(leaf.value.shape)))
     leaf = owned(leaf)
     if place is None:

@@ -1,4 +1,4 @@
-"""What a workload is: a problem made of NumPy data, and a peer's case that solves it."""
+"""Workloads: a problem made of NumPy data, and a peer's case that solves it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a peer computed at the initial parameters, for comparison with the other peers.
+    """The figures of a peer at the initial parameters, for comparison with the other peers.
 
     `norms` holds the Euclidean norm of each gradient (or of the hessian), `dtypes` their dtypes;
     `trained` is the loss after `TRAIN_STEPS` optimizer steps.
@@ -68,11 +68,11 @@ class Case(Protocol):
         """Do the work once, and return only when it is done."""
 
     def outcome(self) -> Outcome:
-        """What the work computes, from the initial parameters."""
+        """Returns what the work computes, from the initial parameters."""
 
 
 class Peer(Protocol):
-    """What a module in `benchmarks.peers` offers."""
+    """A module of `benchmarks.peers`."""
 
     def version(self) -> str:
         """The library's version."""

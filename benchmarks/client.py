@@ -46,9 +46,7 @@ def environment(threads: int, *, caches: bool = True) -> dict[str, str]:
 class Client:
     """A running worker of one peer."""
 
-    def __init__(
-        self, peer: str, threads: int, *, quiet: bool = True, caches: bool = True
-    ) -> None:
+    def __init__(self, peer: str, threads: int, *, quiet: bool = True, caches: bool = True) -> None:
         self.peer = peer
         self._process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.worker", peer, str(threads)],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -16,6 +17,10 @@ L2_PENALTY = 1e-3
 LEARNING_RATE = 1e-3
 
 
+# Returns random numbers of a shape, times ``scale=``.
+Normal = Callable[..., NumpyArray]
+
+
 def _normal(rng: np.random.Generator, *shape: int, scale: float = 1.0) -> NumpyArray:
     return (scale * rng.standard_normal(shape)).astype(np.float32)
 
@@ -24,9 +29,45 @@ def _zeros(*shape: int) -> NumpyArray:
     return np.zeros(shape, np.float32)
 
 
-def _dense(rng: np.random.Generator, name: str, n_in: int, n_out: int) -> dict[str, NumpyArray]:
-    weight = _normal(rng, n_in, n_out, scale=float(np.sqrt(2 / n_in)))
-    return {f"{name}_w": weight, f"{name}_b": _zeros(n_out)}
+def dense_layers(normal: Normal, **sizes: tuple[int, int]) -> dict[str, NumpyArray]:
+    """Layers by name: weights of shape (in, out), and biases of zeros."""
+    params = {}
+    for name, (n_in, n_out) in sizes.items():
+        params[f"{name}_w"] = normal(n_in, n_out, scale=float(np.sqrt(2 / n_in)))
+        params[f"{name}_b"] = _zeros(n_out)
+    return params
+
+
+def cnn_problem(rng: np.random.Generator, normal: Normal, batch: int) -> Problem:
+    """Convolutions 1-32-64 of 28 x 28, 9216-128-10."""
+    params = {
+        "conv1_w": normal(32, 1, 3, 3, scale=0.4),
+        "conv1_b": _zeros(32),
+        "conv2_w": normal(64, 32, 3, 3, scale=0.08),
+        "conv2_b": _zeros(64),
+        **dense_layers(normal, dense1=(9216, 128), dense2=(128, 10)),
+    }
+    images = normal(batch, 1, 28, 28)
+    return Problem("cnn", "train", params, (images, rng.integers(0, 10, batch)))
+
+
+def gpt_params(
+    normal: Normal, blocks: int, width: int, vocabulary: int, tokens: int, scale: float
+) -> dict[str, NumpyArray]:
+    """The parameters of a transformer; ``scale`` is that of its embeddings."""
+    params = {
+        "embedding": normal(vocabulary, width, scale=scale),
+        "position": normal(tokens, width, scale=scale),
+    }
+    for block in (f"block{index}" for index in range(blocks)):
+        for norm in ("norm1", "norm2"):
+            params[f"{block}_{norm}_scale"] = np.ones(width, np.float32)
+            params[f"{block}_{norm}_bias"] = _zeros(width)
+        inner = {"qkv": (width, 3 * width), "out": (width, width)}
+        inner |= {"up": (width, 4 * width), "down": (4 * width, width)}
+        params |= dense_layers(normal, **{f"{block}_{name}": n for name, n in inner.items()})
+    params |= {"norm_scale": np.ones(width, np.float32), "norm_bias": _zeros(width)}
+    return params | dense_layers(normal, head=(width, vocabulary))
 
 
 def _scalar_ops(rng: np.random.Generator) -> Problem:
@@ -39,50 +80,15 @@ def _elementwise(rng: np.random.Generator) -> Problem:
 
 
 def _mlp(rng: np.random.Generator, name: str, hidden: int, batch: int) -> Problem:
-    params = {
-        **_dense(rng, "dense1", 784, hidden),
-        **_dense(rng, "dense2", hidden, hidden),
-        **_dense(rng, "dense3", hidden, 10),
-    }
+    normal = partial(_normal, rng)
+    sizes = {"dense1": (784, hidden), "dense2": (hidden, hidden), "dense3": (hidden, 10)}
+    params = dense_layers(normal, **sizes)
     return Problem(name, "train", params, (_normal(rng, batch, 784), rng.integers(0, 10, batch)))
-
-
-def _mlp_small(rng: np.random.Generator) -> Problem:
-    return _mlp(rng, "mlp-small", 128, 64)
-
-
-def _mlp_medium(rng: np.random.Generator) -> Problem:
-    return _mlp(rng, "mlp-medium", 1024, 256)
-
-
-def _cnn(rng: np.random.Generator) -> Problem:
-    params = {
-        "conv1_w": _normal(rng, 32, 1, 3, 3, scale=0.4),
-        "conv1_b": _zeros(32),
-        "conv2_w": _normal(rng, 64, 32, 3, 3, scale=0.08),
-        "conv2_b": _zeros(64),
-        **_dense(rng, "dense1", 9216, 128),
-        **_dense(rng, "dense2", 128, 10),
-    }
-    return Problem("cnn", "train", params, (_normal(rng, 32, 1, 28, 28), rng.integers(0, 10, 32)))
 
 
 def _gpt_small(rng: np.random.Generator) -> Problem:
     width, vocabulary, batch, tokens = 128, 64, 4, 128
-    params = {
-        "embedding": _normal(rng, vocabulary, width, scale=0.1),
-        "position": _normal(rng, tokens, width, scale=0.1),
-    }
-    for block in range(BLOCKS):
-        for norm in ("norm1", "norm2"):
-            params[f"block{block}_{norm}_scale"] = np.ones(width, np.float32)
-            params[f"block{block}_{norm}_bias"] = _zeros(width)
-        params |= _dense(rng, f"block{block}_qkv", width, 3 * width)
-        params |= _dense(rng, f"block{block}_out", width, width)
-        params |= _dense(rng, f"block{block}_up", width, 4 * width)
-        params |= _dense(rng, f"block{block}_down", 4 * width, width)
-    params |= {"norm_scale": np.ones(width, np.float32), "norm_bias": _zeros(width)}
-    params |= _dense(rng, "head", width, vocabulary)
+    params = gpt_params(partial(_normal, rng), BLOCKS, width, vocabulary, tokens, 0.1)
     text = rng.integers(0, vocabulary, (batch, tokens + 1))
     causal = np.tril(np.ones((tokens, tokens), np.bool_))
     batches = (text[:, :-1].copy(), text[:, 1:].copy(), causal)
@@ -104,7 +110,7 @@ def _hessian(rng: np.random.Generator) -> Problem:
 
 
 def _per_example(rng: np.random.Generator) -> Problem:
-    params = {**_dense(rng, "dense1", 64, 64), **_dense(rng, "dense2", 64, 10)}
+    params = dense_layers(partial(_normal, rng), dense1=(64, 64), dense2=(64, 10))
     batch = (_normal(rng, 256, 64), rng.integers(0, 10, 256))
     return Problem("per-example", "per-example", params, batch)
 
@@ -116,10 +122,6 @@ def _layernorm(rng: np.random.Generator) -> Problem:
         "bias": _normal(rng, 512, scale=0.5),
     }
     return Problem("layernorm", "gradient", params)
-
-
-def _rnn(rng: np.random.Generator) -> Problem:
-    return _recurrence(rng, "rnn", 100)
 
 
 def _recurrence(rng: np.random.Generator, name: str, length: int) -> Problem:
@@ -138,15 +140,15 @@ def _recurrence(rng: np.random.Generator, name: str, length: int) -> Problem:
 _MAKERS: dict[str, Callable[[np.random.Generator], Problem]] = {
     "scalar-ops": _scalar_ops,
     "elementwise": _elementwise,
-    "mlp-small": _mlp_small,
-    "mlp-medium": _mlp_medium,
-    "cnn": _cnn,
+    "mlp-small": partial(_mlp, name="mlp-small", hidden=128, batch=64),
+    "mlp-medium": partial(_mlp, name="mlp-medium", hidden=1024, batch=256),
+    "cnn": lambda rng: cnn_problem(rng, partial(_normal, rng), 32),
     "gpt-small": _gpt_small,
     "logreg": _logreg,
     "hessian": _hessian,
     "per-example": _per_example,
     "layernorm": _layernorm,
-    "rnn": _rnn,
+    "rnn": partial(_recurrence, name="rnn", length=100),
 }
 
 WORKLOADS: tuple[str, ...] = tuple(_MAKERS)
@@ -157,7 +159,7 @@ KNOWN = ", ".join((*WORKLOADS, *(f"{family}:LENGTH" for family in SIZED)))
 
 
 def is_workload(name: str) -> bool:
-    """Whether `problem` knows the name."""
+    """Says whether `problem` knows the name."""
     family, _, size = name.partition(":")
     return name in _MAKERS or (family in SIZED and size.isdecimal() and int(size) > 0)
 

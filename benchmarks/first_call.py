@@ -1,4 +1,4 @@
-"""What a jitted function's first call costs: `python -m benchmarks.first_call`.
+"""The first call of a jitted function: `python -m benchmarks.first_call`.
 
 Every figure is of a fresh process, the least of `--rounds`; no library reads from a cache what
 another process has compiled. `eager` is functensor's first and second call without `jit`;
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from benchmarks.case import Unsupported
 from benchmarks.client import WorkerError, ask_once
 from benchmarks.data import WORKLOADS
-from benchmarks.report import aligned, decimal, milliseconds
+from benchmarks.report import aligned, decimal, milliseconds, status
 from benchmarks.run import installed, positive, workload_names
 
 SUBJECT = "functensor-jit"
@@ -51,7 +51,7 @@ class FirstCalls:
         return None if jax is None or self.workload not in BESIDE_JAX else JAX_SHARE * jax
 
     def verdict(self) -> str:
-        """Whether the first call keeps to its limits."""
+        """Says whether the first call keeps to its limits."""
         limits = [limit for limit in (self.limit, self.jax_limit) if limit is not None]
         if self.jitted is None or not limits:
             return "-"
@@ -71,7 +71,6 @@ def quotient(seconds: float | None, others: float | None) -> str:
 
 def cells(row: FirstCalls) -> list[str]:
     """The row's line: milliseconds; in brackets ratios to the jitted first call."""
-
     limit = row.limit
     jax, torch = (row.others.get(peer) for peer in OTHERS)
     return [
@@ -133,9 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         rows.append(measure(workload, peers, parsed.rounds, parsed.threads))
     print(aligned([HEADER, *map(cells, rows)]))
     print("Milliseconds of first calls; [x]: as many times functensor-jit's first call.")
-    problems = [problem for row in rows for problem in row.problems]
-    print("".join(f"PROBLEM {problem}\n" for problem in problems), end="")
-    return 1 if problems else 0
+    return status([problem for row in rows for problem in row.problems])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How much memory a process takes while it trains, as Linux counts it."""
+"""The memory that a process takes while it trains, as Linux counts it."""
 
 from __future__ import annotations
 
@@ -78,11 +78,5 @@ def footprint(peer: Any, workload: str, count: int) -> dict[str, Any]:
     before = case.addresses()
     case.step()
     after = case.addresses()
-    return {
-        "base": base,
-        "first": first,
-        "held": held,
-        "steps": peak() - base,
-        "before": before,
-        "after": after,
-    }
+    figures = {"base": base, "first": first, "held": held, "steps": peak() - base}
+    return {**figures, "before": before, "after": after}

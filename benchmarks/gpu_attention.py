@@ -16,16 +16,11 @@ from unittest.mock import patch
 import cupy
 import numpy as np
 
-from benchmarks.gpu_timing import milliseconds
+from benchmarks.gpu_timing import row, torch
 from functensor.backends.config import config
 from functensor.backends.cuda import cudnn
 from functensor.backends.cuda.kernels import attention, convolution
 from functensor.primitives.contract.conv import Geometry
-
-try:
-    import torch
-except ImportError:
-    torch = None  # type: ignore[assignment]
 
 ROUNDS, CALLS = 7, 10
 # Of the workload gpt: images, tokens, heads and their width.
@@ -37,15 +32,9 @@ CONV = ((128, 32, 26, 26), (64, 32, 3, 3), Geometry((1, 1), ((0, 0), (0, 0)), (1
 def line(name: str, operations: float, ours: Callable[[], Any], theirs: Any = None) -> None:
     """Prints one row of the table."""
     try:
-        mine = milliseconds(ours, ROUNDS, CALLS)
+        row(name, operations, ours, theirs, ROUNDS, CALLS, decimals=1)
     except Exception as error:  # one row less, and the others as they are
         print(f"{name:44} {type(error).__name__}: {str(error)[:200]}", flush=True)
-        return
-    text = f"{name:44} {mine:9.4f} {operations / mine / 1e9:8.1f}"
-    if theirs is not None and torch is not None:
-        other = milliseconds(theirs, ROUNDS, CALLS)
-        text += f" {other:9.4f} {mine / other:7.2f}"
-    print(text, flush=True)
 
 
 @contextmanager
@@ -55,10 +44,7 @@ def chosen(precision: str, with_cudnn: bool) -> Iterator[None]:
         torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
         torch.backends.cudnn.allow_tf32 = precision == "tf32"
     found = cudnn.available() and with_cudnn
-    with (
-        patch.object(cudnn, "available", lambda: found),
-        config.using(matmul_precision=precision),
-    ):
+    with patch.object(cudnn, "available", lambda: found), config.using(matmul_precision=precision):
         yield
 
 
@@ -114,20 +100,11 @@ def convolutions() -> None:
     x, w = drawn(x_shape, "float32"), drawn(w_shape, "float32")
     g = convolution.conv(x, w, geometry=geometry)
     operations = 2.0 * g.size * np.prod(w_shape[1:])
+    same = {"geometry": geometry}
     ours = (
-        ("forward", partial(convolution.conv, x, w, geometry=geometry)),
-        (
-            "by x",
-            partial(
-                convolution.conv_input_grad, g, w, spatial=x_shape[2:], geometry=geometry
-            ),
-        ),
-        (
-            "by w",
-            partial(
-                convolution.conv_kernel_grad, x, g, kernel=w_shape[2:], geometry=geometry
-            ),
-        ),
+        ("forward", partial(convolution.conv, x, w, **same)),
+        ("by x", partial(convolution.conv_input_grad, g, w, spatial=x_shape[2:], **same)),
+        ("by w", partial(convolution.conv_kernel_grad, x, g, kernel=w_shape[2:], **same)),
     )
     for precision in ("highest", "tf32"):
         for with_cudnn in (False, True):

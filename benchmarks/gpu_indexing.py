@@ -12,17 +12,12 @@ from typing import Any
 import cupy
 import numpy as np
 
-from benchmarks.gpu_timing import milliseconds
+from benchmarks.gpu_timing import milliseconds, row, torch
 from functensor.backends.config import config
 from functensor.backends.cuda.kernels import gather, pooling, scatter, sorting
 from functensor.primitives.core.index_key import ARRAY
 from functensor.primitives.core.index_key import IndexKey as Key
 from functensor.primitives.nn.pooling import Windows
-
-try:
-    import torch
-except ImportError:
-    torch = None  # type: ignore[assignment]
 
 ROUNDS, CALLS = 9, 20
 TOKENS, WORDS, WIDTH = 8192, 50257, 768
@@ -31,12 +26,7 @@ ROW = Key((ARRAY,), 1)
 
 def line(name: str, ours: Callable[[], Any], theirs: Callable[[], Any] | None, moved: int) -> None:
     """Prints one row of the table; PyTorch's work is timed on the same stream."""
-    mine = milliseconds(ours, ROUNDS, CALLS)
-    text = f"{name:44} {mine:9.4f} {moved / mine / 1e9:8.2f}"
-    if theirs is not None and torch is not None:
-        other = milliseconds(theirs, ROUNDS, CALLS)
-        text += f" {other:9.4f} {mine / other:7.2f}"
-    print(text, flush=True)
+    row(name, moved, ours, theirs, ROUNDS, CALLS)
 
 
 def shared(x: Any) -> Any:

@@ -17,15 +17,10 @@ import cupy
 import numpy as np
 
 import functensor as ft
-from benchmarks.gpu_timing import milliseconds
+from benchmarks.gpu_timing import milliseconds, torch
 from functensor import nn, random
 from functensor.primitives.core.buffers import wrap
 from functensor.primitives.core.registry import registry
-
-try:
-    import torch
-except ImportError:
-    torch = None  # type: ignore[assignment]
 
 ROUNDS, CALLS = 9, 10
 MEBI = 2**20

@@ -16,16 +16,13 @@ import cupy
 
 import functensor as ft
 import functensor.numpy as np
-from benchmarks.gpu_timing import milliseconds
+from benchmarks.gpu_timing import milliseconds, torch
 from functensor import nn
 from functensor.backends.cuda.kernels import cross_entropy as kernels
 from functensor.primitives.core.registry import registry as ops
 
-try:
-    import torch
+if torch is not None:
     import torch.nn.functional as F
-except ImportError:
-    torch = None  # type: ignore[assignment]
 
 ROUNDS, CALLS = 7, 10
 # Copies of about half a millisecond each that keep the GPU busy while calls are queued.

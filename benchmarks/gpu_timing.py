@@ -1,4 +1,4 @@
-"""How long calls keep a GPU busy, by events on CuPy's current stream."""
+"""Timing of calls on a GPU by events on CuPy's current stream, beside PyTorch's if it is there."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ from typing import Any
 
 import cupy
 
-__all__ = ["milliseconds"]
+try:
+    import torch
+except ImportError:
+    torch = None  # type: ignore[assignment]
+
+__all__ = ["milliseconds", "row", "torch"]
 
 WARM_UP = 4
 
@@ -38,3 +43,21 @@ def milliseconds(call: Callable[[], Any], rounds: int, calls: int, ahead: int = 
         end.synchronize()
         times.append(cupy.cuda.get_elapsed_time(start, end) / calls)
     return median(times)
+
+
+def row(
+    name: str,
+    amount: float,
+    ours: Callable[[], Any],
+    theirs: Callable[[], Any] | None,
+    rounds: int,
+    calls: int,
+    decimals: int = 2,
+) -> None:
+    """Prints a row of a table: milliseconds, an amount a second in tera, PyTorch's milliseconds."""
+    mine = milliseconds(ours, rounds, calls)
+    text = f"{name:44} {mine:9.4f} {amount / mine / 1e9:8.{decimals}f}"
+    if theirs is not None and torch is not None:
+        other = milliseconds(theirs, rounds, calls)
+        text += f" {other:9.4f} {mine / other:7.2f}"
+    print(text, flush=True)

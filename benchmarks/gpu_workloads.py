@@ -5,12 +5,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from benchmarks.case import NumpyArray, Problem
-from benchmarks.data import LAYER_NORM_EPSILON, LEARNING_RATE, SCALAR_OPS_STEPS
+from benchmarks.data import (
+    LAYER_NORM_EPSILON,
+    LEARNING_RATE,
+    SCALAR_OPS_STEPS,
+    cnn_problem,
+    dense_layers,
+    gpt_params,
+)
 
 Loss = Callable[..., Any]
 Step = Callable[[], Any]
@@ -28,12 +37,6 @@ def normal(rng: np.random.Generator, *shape: int, scale: float = 1.0) -> NumpyAr
     return rng.standard_normal(shape, np.float32) * np.float32(scale)
 
 
-def dense_of(rng: np.random.Generator, name: str, n_in: int, n_out: int) -> dict[str, NumpyArray]:
-    """Returns a weight of shape (in, out) and a bias of zeros."""
-    weight = normal(rng, n_in, n_out, scale=float(np.sqrt(2 / n_in)))
-    return {f"{name}_w": weight, f"{name}_b": np.zeros(n_out, np.float32)}
-
-
 def scalar_ops_data(rng: np.random.Generator) -> Problem:
     """Ten floats, on which the map has a fixed point."""
     return Problem("scalar-ops", "gradient", rng.uniform(0.7, 1.5, 10).astype(np.float32))
@@ -44,63 +47,37 @@ def elementwise_data(rng: np.random.Generator) -> Problem:
     return Problem("elementwise", "gradient", normal(rng, 64 * 2**20))
 
 
-def mlp_small_data(rng: np.random.Generator) -> Problem:
-    """784-128-128-10, batch 64."""
-    params: dict[str, NumpyArray] = {}
-    for i, (n_in, n_out) in enumerate(((784, 128), (128, 128), (128, 10))):
-        params |= dense_of(rng, f"dense{i}", n_in, n_out)
-    return Problem("mlp-small", "train", params, (normal(rng, 64, 784), rng.integers(0, 10, 64)))
-
-
-def mlp_large_data(rng: np.random.Generator) -> Problem:
-    """Four layers of 4096 x 4096, batch 4096."""
-    params: dict[str, NumpyArray] = {}
-    for i in range(LAYERS):
-        params |= dense_of(rng, f"dense{i}", LARGE, LARGE)
-    return Problem(
-        "mlp-large", "train", params, (normal(rng, LARGE, LARGE), rng.integers(0, LARGE, LARGE))
-    )
-
-
-def cnn_data(rng: np.random.Generator) -> Problem:
-    """Convolutions 1-32-64 of 28 x 28, 9216-128-10, batch 128."""
-    params = {
-        "conv1_w": normal(rng, 32, 1, 3, 3, scale=0.4),
-        "conv1_b": np.zeros(32, np.float32),
-        "conv2_w": normal(rng, 64, 32, 3, 3, scale=0.08),
-        "conv2_b": np.zeros(64, np.float32),
-        **dense_of(rng, "dense1", 9216, 128),
-        **dense_of(rng, "dense2", 128, 10),
-    }
-    return Problem("cnn", "train", params, (normal(rng, 128, 1, 28, 28), rng.integers(0, 10, 128)))
+def mlp_data(rng: np.random.Generator, name: str, widths: list[int], batch: int) -> Problem:
+    """A perceptron of layers between widths."""
+    sizes = {f"dense{i}": pair for i, pair in enumerate(pairwise(widths))}
+    params = dense_layers(partial(normal, rng), **sizes)
+    images, labels = normal(rng, batch, widths[0]), rng.integers(0, widths[-1], batch)
+    return Problem(name, "train", params, (images, labels))
 
 
 def gpt_data(rng: np.random.Generator) -> Problem:
     """Four blocks, 768 wide, 8 x 1024 tokens."""
-    params = {
-        "embedding": normal(rng, VOCABULARY, WIDTH, scale=0.02),
-        "position": normal(rng, TOKENS, WIDTH, scale=0.02),
-    }
-    for block in (f"block{i}" for i in range(BLOCKS)):
-        for name in (f"{block}_norm1", f"{block}_norm2"):
-            params[f"{name}_scale"] = np.ones(WIDTH, np.float32)
-            params[f"{name}_bias"] = np.zeros(WIDTH, np.float32)
-        params |= dense_of(rng, f"{block}_qkv", WIDTH, 3 * WIDTH)
-        params |= dense_of(rng, f"{block}_out", WIDTH, WIDTH)
-        params |= dense_of(rng, f"{block}_up", WIDTH, 4 * WIDTH)
-        params |= dense_of(rng, f"{block}_down", 4 * WIDTH, WIDTH)
-    params |= {"norm_scale": np.ones(WIDTH, np.float32), "norm_bias": np.zeros(WIDTH, np.float32)}
-    params |= dense_of(rng, "head", WIDTH, VOCABULARY)
+    params = gpt_params(partial(normal, rng), BLOCKS, WIDTH, VOCABULARY, TOKENS, 0.02)
     params = {k: v * np.float32(0.5) if k.endswith("_w") else v for k, v in params.items()}
     text = rng.integers(0, VOCABULARY, (BATCH, TOKENS + 1))
     return Problem("gpt", "train", params, (text[:, :-1].copy(), text[:, 1:].copy()))
+
+
+def mlp_small_data(rng: np.random.Generator) -> Problem:
+    """784-128-128-10, batch 64."""
+    return mlp_data(rng, "mlp-small", [784, 128, 128, 10], 64)
+
+
+def mlp_large_data(rng: np.random.Generator) -> Problem:
+    """Four layers of 4096 x 4096, batch 4096."""
+    return mlp_data(rng, "mlp-large", [LARGE] * (LAYERS + 1), LARGE)
 
 
 # Workloads by name: the data, and the dtype in which parameters and floats are.
 WORKLOADS: dict[str, tuple[Callable[[np.random.Generator], Problem], str]] = {
     "scalar-ops": (scalar_ops_data, "float32"),
     "mlp-small": (mlp_small_data, "float32"),
-    "cnn": (cnn_data, "float32"),
+    "cnn": (lambda rng: cnn_problem(rng, partial(normal, rng), 128), "float32"),
     "elementwise": (elementwise_data, "float32"),
     "mlp-large": (mlp_large_data, "float32"),
     "gpt": (gpt_data, "float32"),
@@ -115,6 +92,7 @@ def functensor_step(problem: Problem, dtype: str) -> Step:
     """Returns one eager step in functensor, which returns the loss."""
     import functensor as ft
     import functensor.numpy as fnp
+    from benchmarks.peers.functensor_peer import LOSSES
     from functensor import nn
 
     ft.config.matmul_precision = "tf32"
@@ -166,17 +144,8 @@ def functensor_step(problem: Problem, dtype: str) -> Step:
         logits = dense("head", norm("norm", x))
         return fnp.mean(nn.softmax_cross_entropy(logits, targets))
 
-    def scalar_ops(x: Any) -> Any:
-        y = x
-        for _ in range(SCALAR_OPS_STEPS):
-            y = fnp.sin(y) * x
-        return fnp.sum(y)
-
-    def elementwise(x: Any) -> Any:
-        return fnp.sum(fnp.tanh(x) * fnp.exp(-fnp.square(x)) + fnp.log1p(fnp.square(x)))
-
     losses: dict[str, Loss] = {"mlp-small": mlp, "mlp-large": mlp, "cnn": cnn, "gpt": gpt}
-    losses |= {"scalar-ops": scalar_ops, "elementwise": elementwise}
+    losses |= {"scalar-ops": LOSSES.scalar_ops, "elementwise": LOSSES.elementwise}
     loss_and_grad = ft.value_and_grad(losses[problem.workload])
     held = [ft.tree.map(placed, problem.params)]
     batch = [placed(x) for x in problem.batch]
@@ -292,8 +261,9 @@ def jax_step(problem: Problem, dtype: str) -> Step:
     import jax
     import jax.numpy as jnp
 
-    from benchmarks.peers import jax_peer as plain
+    from benchmarks.peers import jax_peer
 
+    plain = jax_peer.LOSSES
     jax.config.update("jax_default_matmul_precision", "tensorfloat32")
 
     def placed(x: NumpyArray) -> Any:
@@ -307,9 +277,6 @@ def jax_step(problem: Problem, dtype: str) -> Step:
         return plain.cross_entropy(x, labels)
 
     def gpt(params: Any, tokens: Any, targets: Any) -> Any:
-        def norm(name: str, x: Any) -> Any:
-            return plain.normalise(x, params[f"{name}_scale"], params[f"{name}_bias"])
-
         def attention(name: str, x: Any) -> Any:
             parts = jnp.split(plain.dense(params, f"{name}_qkv", x), 3, axis=-1)
             heads = [part.reshape(BATCH, TOKENS, HEADS, WIDTH // HEADS) for part in parts]
@@ -318,10 +285,11 @@ def jax_step(problem: Problem, dtype: str) -> Step:
 
         x = params["embedding"][tokens] + params["position"]
         for block in (f"block{i}" for i in range(BLOCKS)):
-            x = x + attention(block, norm(f"{block}_norm1", x))
-            hidden = plain.dense(params, f"{block}_up", norm(f"{block}_norm2", x))
+            x = x + attention(block, plain.norm(params, f"{block}_norm1", x))
+            hidden = plain.dense(params, f"{block}_up", plain.norm(params, f"{block}_norm2", x))
             x = x + plain.dense(params, f"{block}_down", jax.nn.gelu(hidden, approximate=True))
-        return plain.cross_entropy(plain.dense(params, "head", norm("norm", x)), targets)
+        x = plain.norm(params, "norm", x)
+        return plain.cross_entropy(plain.dense(params, "head", x), targets)
 
     losses: dict[str, Loss] = {"mlp-small": mlp, "mlp-large": mlp, "cnn": plain.cnn, "gpt": gpt}
     losses |= {"scalar-ops": plain.scalar_ops, "elementwise": plain.elementwise}
@@ -334,11 +302,11 @@ def jax_step(problem: Problem, dtype: str) -> Step:
 
     def update(params: Any, state: Any) -> Any:
         loss, grads = loss_and_grad(params, *batch)
-        params, state = plain.adam_update(params, state, grads)
+        params, state = jax_peer.adam_update(params, state, grads)
         return params, state, loss
 
     stepped = jax.jit(update, donate_argnums=(0, 1))
-    held.append(plain.adam_init(held[0]))
+    held.append(jax_peer.adam_init(held[0]))
 
     def step() -> Any:
         *held[:], loss = stepped(*held)

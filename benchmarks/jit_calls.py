@@ -1,4 +1,4 @@
-"""What a call of a jitted function costs by itself: `python -m benchmarks.jit_calls`.
+"""The cost of calling a jitted function: `python -m benchmarks.jit_calls`.
 
 Functions with next to nothing to do take a tree of small arrays and return one of its leaves
 (`one`) or the tree itself (`same`); `x + 1` takes one array of four floats. Figures are
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from benchmarks.case import Unsupported
 from benchmarks.client import WorkerError, running
-from benchmarks.report import aligned, decimal
+from benchmarks.report import aligned, decimal, status
 from benchmarks.run import installed, positive
 from benchmarks.small_calls import TREES
 
@@ -27,7 +27,7 @@ Question = tuple[str, int, str]
 
 
 def questions() -> list[tuple[str, Question]]:
-    """What is measured: a title, and what the worker is asked."""
+    """Returns titles, with the questions to workers."""
     trees = [
         (f"{count} leaves, {tree}, {kind}", (tree, count, kind))
         for kind in ("one", "same")
@@ -77,9 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             line.append(f"{microseconds(theirs)} [{decimal(ratio)}]")
         lines.append(line)
     print(aligned(lines))
-    unique = list(dict.fromkeys(problems))
-    print("".join(f"PROBLEM {problem}\n" for problem in unique), end="")
-    return 1 if unique else 0
+    return status(problems)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from typing import Any
 
 from benchmarks.case import Unsupported
 from benchmarks.client import WorkerError, ask_once
-from benchmarks.report import aligned, decimal
+from benchmarks.report import aligned, decimal, status
 from benchmarks.run import installed, peer_names, positive, workload_names
 
 TRAINED = ("mlp-medium", "cnn", "gpt-small")
@@ -41,7 +41,7 @@ Answer = dict[str, Any]
 
 
 def in_place(answer: Answer) -> str:
-    """How many parameters stayed where they were."""
+    """The number of parameters that stayed in place."""
     before, after = answer["before"], answer["after"]
     if not before:
         return "-"
@@ -95,8 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print("[steps]: peak of functensor-jit's steps, donating, over the line's.")
     if parsed.addresses:
         print("\n".join(moved))
-    print("".join(f"PROBLEM {problem}\n" for problem in problems), end="")
-    return 1 if problems else 0
+    return status(problems)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ PROC_STAT = Path("/proc/stat")
 
 @dataclass(frozen=True)
 class Plan:
-    """How long to measure: rounds, and the seconds that a peer gets in each."""
+    """The length of a measurement: rounds, and the seconds that a peer gets in each."""
 
     rounds: int
     seconds: float
@@ -119,7 +119,7 @@ def busy_seconds() -> float:
 
 
 def other_dtypes(outcomes: Mapping[str, dict[str, Any]]) -> list[str]:
-    """Which gradients are not float32, as all inputs are."""
+    """Returns a sentence for each gradient that is not float32, as all inputs are."""
     return [
         f"{peer}'s gradient {name} is {dtype}"
         for peer, outcome in outcomes.items()
@@ -129,7 +129,7 @@ def other_dtypes(outcomes: Mapping[str, dict[str, Any]]) -> list[str]:
 
 
 def disagreements(outcomes: Mapping[str, dict[str, Any]]) -> list[str]:
-    """What the peers' outcomes differ in beyond float32's tolerance, one sentence each."""
+    """Returns a sentence for each figure that differs between peers beyond float32's tolerance."""
     figures: dict[str, dict[str, float]] = {}
     sentences = []
     for peer, outcome in outcomes.items():
@@ -147,6 +147,6 @@ def disagreements(outcomes: Mapping[str, dict[str, Any]]) -> list[str]:
 
 
 def agree(figures: Sequence[float], tolerance: float) -> bool:
-    """Whether all are finite and within the relative tolerance of their median."""
+    """Says whether all are finite and within the relative tolerance of their median."""
     middle = np.median(figures)
     return bool(np.allclose(figures, middle, rtol=tolerance, atol=ABSOLUTE_TOLERANCE))

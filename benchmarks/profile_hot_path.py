@@ -1,4 +1,4 @@
-"""Where scalar-ops spends its time: `python -m benchmarks.profile_hot_path` (POSIX only).
+"""The time of scalar-ops by lines: `python -m benchmarks.profile_hot_path` (POSIX only).
 
 First the cost of an operation: NumPy alone, functensor forward, under `vjp`, and with gradient.
 Then a sampling profile: a timer interrupts the program and counts the line that it was in, which
@@ -21,18 +21,11 @@ import numpy as np
 import functensor as ft
 import functensor.numpy as fnp
 from benchmarks.data import SCALAR_OPS_STEPS, problem
-from benchmarks.peers.functensor_peer import scalar_ops
+from benchmarks.peers.functensor_peer import LOSSES
+from benchmarks.peers.numpy_losses import NumpyLosses
 
 INTERVAL_SECONDS = 0.001
 OPERATIONS = 2 * SCALAR_OPS_STEPS
-
-
-def numpy_scalar_ops(x: np.ndarray[tuple[int], np.dtype[np.float32]]) -> np.float32:
-    """The same chain in NumPy."""
-    y = x
-    for _ in range(SCALAR_OPS_STEPS):
-        y = np.sin(y) * x
-    return np.sum(y)
 
 
 def microseconds(function: Callable[[], object], seconds: float) -> float:
@@ -91,9 +84,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     start = np.asarray(problem("scalar-ops").params)
     x = fnp.asarray(start)
+    scalar_ops, in_numpy = LOSSES.scalar_ops, NumpyLosses().scalar_ops
     value_and_grad = ft.value_and_grad(scalar_ops)
     stages: dict[str, Callable[[], object]] = {
-        "NumPy": lambda: numpy_scalar_ops(start),
+        "NumPy": lambda: in_numpy(start),
         "forward": lambda: scalar_ops(x),
         "forward under vjp": lambda: ft.vjp(scalar_ops, x),
         "value and gradient": lambda: value_and_grad(x),

@@ -42,6 +42,12 @@ def aligned(lines: Sequence[Sequence[str]]) -> str:
     )
 
 
+def status(problems: Sequence[str]) -> int:
+    """Prints each problem once; returns the status with which a process ends."""
+    print("".join(f"PROBLEM {problem}\n" for problem in dict.fromkeys(problems)), end="")
+    return 1 if problems else 0
+
+
 def mean_ratios(
     rows: Sequence[Row], subject: str, peers: Sequence[str], statistic: Statistic
 ) -> dict[str, float | None]:
@@ -86,7 +92,7 @@ def table(rows: Sequence[Row], subject: str, peers: Sequence[str], statistic: St
 
 
 def machine() -> dict[str, Any]:
-    """Where the figures were taken."""
+    """The machine that figures are taken on."""
     return {
         "platform": platform.platform(),
         "processor": platform.processor(),
@@ -97,10 +103,7 @@ def machine() -> dict[str, Any]:
 
 
 def as_json(
-    tables: Sequence[Sequence[Row]],
-    subject: str,
-    versions: dict[str, str],
-    statistic: Statistic,
+    tables: Sequence[Sequence[Row]], subject: str, versions: dict[str, str], statistic: Statistic
 ) -> dict[str, Any]:
     """Everything that was measured; times in seconds."""
     peers = list(versions)

@@ -1,7 +1,7 @@
 """Time per step of the recurrent network as it grows: `python -m benchmarks.rnn_length`.
 
 `rnn` differentiates the parameters; `rnn-input` the sequence x as well, whose gradient gathers the
-gradients of all the slices x[:, i]. Where both cost linear time, the columns stay level.
+gradients of all the slices x[:, i]. The columns stay level where both cost linear time.
 """
 
 from __future__ import annotations

@@ -38,6 +38,8 @@ from benchmarks.peers import PEERS
 from benchmarks.small_calls import small_call
 
 MAX_WARM_UP = 20
+# The methods of a worker that a line on stdin may call.
+COMMANDS = ("load", "check", "time", "memory", "calls", "stages", "footprint", "small")
 
 
 class Worker:
@@ -57,7 +59,7 @@ class Worker:
         return self._case
 
     def hello(self) -> dict[str, Any]:
-        """Which version answers."""
+        """The version that answers."""
         return {"version": self._peer.version()}
 
     def load(self, workload: str, mode: str) -> dict[str, Any]:
@@ -70,7 +72,7 @@ class Worker:
         return {"seconds": min(seconds)}
 
     def check(self) -> dict[str, Any]:
-        """What the loaded case computes."""
+        """The outcome of the loaded case."""
         return self.case.outcome().to_json()
 
     def time(self, repeats: str) -> dict[str, Any]:
@@ -151,22 +153,13 @@ def serve(name: str, threads: int, replies: TextIO) -> None:
     except Exception as error:
         reply({"error": f"{type(error).__name__}: {error}"})
         return
-    commands: dict[str, Callable[..., dict[str, Any]]] = {
-        "load": worker.load,
-        "check": worker.check,
-        "time": worker.time,
-        "memory": worker.memory,
-        "calls": worker.calls,
-        "stages": worker.stages,
-        "footprint": worker.footprint,
-        "small": worker.small,
-    }
     reply(answer(worker.hello))
     for line in sys.stdin:
         command, *arguments = line.split()
         if command == "quit":
             return
-        reply(answer(commands[command], *arguments))
+        assert command in COMMANDS
+        reply(answer(getattr(worker, command), *arguments))
 
 
 def main() -> None:

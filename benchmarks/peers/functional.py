@@ -96,7 +96,7 @@ class Evaluation:
         self._timed = library.compile(self._written)
 
     def call(self) -> tuple[Function, tuple[Any, ...]]:
-        """What is timed, not compiled, and its arguments."""
+        """Returns the function that is timed, not compiled, and its arguments."""
         return self._written, self._arguments
 
     def reset(self) -> None:
@@ -129,7 +129,7 @@ class Training:
         self.reset()
 
     def call(self) -> tuple[Function, tuple[Any, ...]]:
-        """What is timed, not compiled, and its arguments."""
+        """Returns the function that is timed, not compiled, and its arguments."""
         return self._update, (self._params, self._state, *self._batch)
 
     def forget(self) -> None:
@@ -137,7 +137,7 @@ class Training:
         self._initial = None
 
     def addresses(self) -> dict[str, int]:
-        """Where each parameter is, where the library tells."""
+        """The address of each parameter, if the library tells."""
         if self._library.address is None:
             return {}
         return {name: self._library.address(leaf) for name, leaf in as_dict(self._params).items()}

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
 from typing import Any
 
 import torch
@@ -24,137 +24,68 @@ from benchmarks.case import (
     describe,
     tree_map,
 )
-from benchmarks.data import (
-    ATTENTION_HEADS,
-    BLOCKS,
-    L2_PENALTY,
-    LAYER_NORM_EPSILON,
-    LEARNING_RATE,
-    SCALAR_OPS_STEPS,
-)
-
-Params = dict[str, Any]
-Function = Callable[..., Any]
+from benchmarks.data import ATTENTION_HEADS, L2_PENALTY, LAYER_NORM_EPSILON, LEARNING_RATE
+from benchmarks.peers.functional import identity
+from benchmarks.peers.numpy_losses import Function, NumpyLosses, Params
 
 
-def scalar_ops(x: Any) -> Any:
-    """A chain of small operations."""
-    y = x
-    for _ in range(SCALAR_OPS_STEPS):
-        y = torch.sin(y) * x
-    return torch.sum(y)
+class Losses(NumpyLosses):
+    """The losses in PyTorch, by its own functions of networks."""
 
+    np = torch
+    relu = staticmethod(F.relu)
+    gelu = staticmethod(functools.partial(F.gelu, approximate="tanh"))
+    cross_entropies = staticmethod(F.cross_entropy)
+    conv = staticmethod(F.conv2d)
+    max_pool = staticmethod(functools.partial(F.max_pool2d, kernel_size=2))
+    embedded = staticmethod(lambda table, tokens: F.embedding(tokens, table))
 
-def elementwise(x: Any) -> Any:
-    """Memory-bound elementwise work and a reduction."""
-    return torch.sum(torch.tanh(x) * torch.exp(-torch.square(x)) + torch.log1p(torch.square(x)))
+    def dense(self, params: Params, name: str, x: Any) -> Any:
+        """An affine layer, of a weight of shape (out, in)."""
+        return F.linear(x, params[f"{name}_w"], params[f"{name}_b"])
 
+    def convolved(self, params: Params, name: str, x: Any) -> Any:
+        """A convolution with a bias for each channel."""
+        return F.conv2d(x, params[f"{name}_w"], params[f"{name}_b"])
 
-def dense(params: Params, name: str, x: Any) -> Any:
-    """An affine layer."""
-    return F.linear(x, params[f"{name}_w"], params[f"{name}_b"])
+    def cross_entropy(self, logits: Any, labels: Any) -> Any:
+        """The mean cross entropy of integer labels."""
+        return F.cross_entropy(logits.flatten(0, -2), labels.flatten())
 
-
-def mlp(params: Params, images: Any, labels: Any) -> Any:
-    """A perceptron of three layers."""
-    hidden = F.relu(dense(params, "dense1", images))
-    hidden = F.relu(dense(params, "dense2", hidden))
-    return F.cross_entropy(dense(params, "dense3", hidden), labels)
-
-
-def cnn(params: Params, images: Any, labels: Any) -> Any:
-    """Two convolutions, a pool and two affine layers."""
-    x = images
-    for layer in ("conv1", "conv2"):
-        x = F.relu(F.conv2d(x, params[f"{layer}_w"], params[f"{layer}_b"]))
-    x = F.max_pool2d(x, 2)
-    x = F.relu(dense(params, "dense1", x.flatten(1)))
-    return F.cross_entropy(dense(params, "dense2", x), labels)
-
-
-def attention(params: Params, name: str, x: Any) -> Any:
-    """Causal self-attention."""
-    batch, tokens, width = x.shape
-    shape = (batch, tokens, ATTENTION_HEADS, width // ATTENTION_HEADS)
-    query, key, value = (
-        part.view(shape).transpose(1, 2)
-        for part in dense(params, f"{name}_qkv", x).split(width, dim=-1)
-    )
-    mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True)
-    return dense(params, f"{name}_out", mixed.transpose(1, 2).reshape(x.shape))
-
-
-def gpt(params: Params, tokens: Any, targets: Any, causal: Any) -> Any:
-    """A transformer that predicts the next token."""
-
-    def norm(name: str, x: Any) -> Any:
+    def norm(self, params: Params, name: str, x: Any) -> Any:
+        """Layer normalisation over the last axis."""
         scale, bias = params[f"{name}_scale"], params[f"{name}_bias"]
         return F.layer_norm(x, x.shape[-1:], scale, bias, LAYER_NORM_EPSILON)
 
-    x = F.embedding(tokens, params["embedding"]) + params["position"]
-    for block in (f"block{index}" for index in range(BLOCKS)):
-        x = x + attention(params, block, norm(f"{block}_norm1", x))
-        hidden = dense(params, f"{block}_up", norm(f"{block}_norm2", x))
-        x = x + dense(params, f"{block}_down", F.gelu(hidden, approximate="tanh"))
-    logits = dense(params, "head", norm("norm", x))
-    return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+    def normalise(self, x: Any, scale: Any, bias: Any) -> Any:
+        """The same, written by hand."""
+        mean = x.mean(dim=-1, keepdim=True)
+        variance = x.var(dim=-1, keepdim=True, correction=0)
+        return (x - mean) / torch.sqrt(variance + LAYER_NORM_EPSILON) * scale + bias
+
+    def attention(self, params: Params, name: str, x: Any, causal: Any) -> Any:
+        """Causal self-attention."""
+        batch, tokens, width = x.shape
+        shape = (batch, tokens, ATTENTION_HEADS, width // ATTENTION_HEADS)
+        query, key, value = (
+            part.view(shape).transpose(1, 2)
+            for part in self.dense(params, f"{name}_qkv", x).split(width, dim=-1)
+        )
+        mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True)
+        return self.dense(params, f"{name}_out", mixed.transpose(1, 2).reshape(x.shape))
+
+    def logreg(self, params: Params, features: Any, targets: Any) -> Any:
+        """The mean logistic loss of targets 0 and 1, and a penalty."""
+        logits = features @ params["w"] + params["b"]
+        penalty = L2_PENALTY * params["w"].square().sum()
+        return F.binary_cross_entropy_with_logits(logits, targets) + penalty
+
+    def tanh_regression(self, weights: Any, features: Any, targets: Any) -> Any:
+        """The mean squared error of a tanh unit."""
+        return F.mse_loss(torch.tanh(features @ weights), targets)
 
 
-def logreg(params: Params, features: Any, targets: Any) -> Any:
-    """The mean logistic loss of targets 0 and 1, and a penalty."""
-    logits = features @ params["w"] + params["b"]
-    penalty = L2_PENALTY * params["w"].square().sum()
-    return F.binary_cross_entropy_with_logits(logits, targets) + penalty
-
-
-def tanh_regression(weights: Any, features: Any, targets: Any) -> Any:
-    """The mean squared error of a tanh unit."""
-    return F.mse_loss(torch.tanh(features @ weights), targets)
-
-
-def example_loss(params: Params, image: Any, label: Any) -> Any:
-    """The cross entropy of one example under a perceptron of two layers."""
-    hidden = F.relu(dense(params, "dense1", image))
-    return F.cross_entropy(dense(params, "dense2", hidden), label)
-
-
-def layernorm(params: Params) -> Any:
-    """The sum of squares of an array normalised by hand."""
-    x = params["x"]
-    mean = x.mean(dim=-1, keepdim=True)
-    variance = x.var(dim=-1, keepdim=True, correction=0)
-    normalised = (x - mean) / torch.sqrt(variance + LAYER_NORM_EPSILON)
-    return (normalised * params["scale"] + params["bias"]).square().sum()
-
-
-def rnn(params: Params, x: Any) -> Any:
-    """A recurrent network in a Python loop over time."""
-    hidden = params["hidden"]
-    h = torch.zeros(x.shape[0], hidden.shape[0], dtype=x.dtype)
-    for i in range(x.shape[1]):
-        h = torch.tanh(x[:, i] @ params["input"] + h @ hidden + params["bias"])
-    return h.square().mean()
-
-
-def rnn_input(params: Params) -> Any:
-    """The same, with the sequence among what is differentiated."""
-    return rnn(params, params["x"])
-
-
-LOSSES: dict[str, Function] = {
-    "scalar-ops": scalar_ops,
-    "elementwise": elementwise,
-    "mlp-small": mlp,
-    "mlp-medium": mlp,
-    "cnn": cnn,
-    "gpt-small": gpt,
-    "logreg": logreg,
-    "hessian": tanh_regression,
-    "per-example": example_loss,
-    "layernorm": layernorm,
-    "rnn": rnn,
-    "rnn-input": rnn_input,
-}
+LOSSES = Losses().by_workload()
 
 
 def tensors(params: NumpyTree) -> Any:
@@ -222,7 +153,7 @@ class Training:
         self._initial = {}
 
     def addresses(self) -> dict[str, int]:
-        """Where each parameter is."""
+        """The address of each parameter."""
         return {name: leaf.data_ptr() for name, leaf in self._params.items()}
 
     def step(self) -> object:
@@ -272,13 +203,8 @@ class Transformed:
         return Outcome(loss) if self._mode == "forward" else describe(loss, self.step())
 
 
-def uncompiled(function: Function) -> Function:
-    """The function itself."""
-    return function
-
-
 def compiled(function: Function) -> Function:
-    """What `torch.compile` makes of a function; it compiles on the first call.
+    """Returns a function that `torch.compile` compiles on the first call.
 
     Raises:
         Unsupported: by the function that is returned, where it cannot be compiled.
@@ -319,5 +245,5 @@ class TorchPeer:
         return Gradient(problem, mode, self._compile)
 
 
-EAGER = TorchPeer(uncompiled)
+EAGER = TorchPeer(identity)
 COMPILED = TorchPeer(compiled)

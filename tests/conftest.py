@@ -1,4 +1,4 @@
-"""How tests run: on one BLAS thread each, and Hypothesis without a time limit or a fixed seed."""
+"""Settings of all tests: one BLAS thread, and Hypothesis without a time limit or a fixed seed."""
 
 import gc
 import os

@@ -375,7 +375,7 @@ def test_memory_is_that_of_what_is_saved():
     assert size <= nothing < 1.2 * size  # vjp's copy of its argument
     assert 2 * size <= named < 2.2 * size
     assert 1.25 * size <= small < 1.45 * size
-    # What the backward pass does not need is not kept, whatever the policy says.
+    # Values that the backward pass does not need are not kept, whatever the policy says.
     assert everything <= 1.02 * plain
 
 

@@ -52,7 +52,7 @@ def loss_of(call, operands, places):
         filled = list(operands)
         for i, value in zip(places, values, strict=True):
             filled[i] = value
-        # What comes out meets an operand again, so that nothing is left out of the replay.
+        # The result meets an operand again, so that nothing is left out of the replay.
         rest = sum(np.sum(np.sin(value)) for value in values)
         return total(call(*filled)) * rest
 

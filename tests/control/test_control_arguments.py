@@ -1,4 +1,4 @@
-"""What loops and branches are called with: the full text of the messages where it does not fit."""
+"""Arguments of loops and branches: the full text of the messages about those that do not fit."""
 
 import numpy
 import pytest

@@ -82,7 +82,7 @@ def test_what_the_edition_of_2025_has_is_there():
 
 # -- signatures
 
-# What NumPy calls by another name, or has for what arrays here are not.
+# Names that NumPy spells otherwise, or that are about what arrays here are not.
 OTHER_NAMES = {
     "arange": {"start_or_stop"},
     "array": {"ndmax", "subok"},

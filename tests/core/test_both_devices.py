@@ -1,4 +1,4 @@
-"""What has to be the same on every device, and numbers of the CPU among arrays of a GPU."""
+"""Results that are the same on every device, and numbers of the CPU among arrays of a GPU."""
 
 import numpy
 import pytest

@@ -21,7 +21,7 @@ COMMAND = (
 
 
 class NoDevice(RuntimeError):
-    """What a stand-in for CuPy raises in place of ``CUDARuntimeError``."""
+    """The error of a stand-in for CuPy in place of ``CUDARuntimeError``."""
 
 
 class Runtime:

@@ -1,4 +1,4 @@
-"""What is said of an array that was donated, whatever it is used for."""
+"""The message about an array that was donated, whatever it is used for."""
 
 import copy
 import math

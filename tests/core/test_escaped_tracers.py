@@ -1,4 +1,4 @@
-"""Whoever asks for the number of a tracer that outlived its transformation is told just that."""
+"""A tracer that outlived its transformation says so when it is asked for its number."""
 
 import math
 import pickle
@@ -38,7 +38,7 @@ MADE = {
     "jit": (lambda: ft.jit(keeping)(2.0), "staging"),
     "make_program": (lambda: ft.make_program(keeping)(2.0), "staging"),
 }
-# What asks for a number whose derivative would be lost, so that it does where the number is known.
+# These ask for a number whose derivative would be lost, so that they do where it is known.
 LOSING = {
     "float": lambda x: float(x),
     "complex": lambda x: complex(x),

@@ -29,7 +29,7 @@ from functensor.random.key_reuse import ledger
 from functensor.tensors.grad_mode import mode
 
 pytestmark = pytest.mark.long
-# How many places of long work are tried, spread over all of it.
+# So many places of long work are tried, spread over all of it.
 TRIED = sized(250, 10**6)
 X = numpy.array([0.5, -1.0, 2.0])
 

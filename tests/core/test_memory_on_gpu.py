@@ -1,4 +1,4 @@
-"""What is in a GPU's memory: no more after a thousand steps than after ten, and nothing is lost."""
+"""A GPU's memory: it holds no more after a thousand steps than after ten, and nothing is lost."""
 
 import gc
 

@@ -19,7 +19,7 @@ from functensor.primitives.core.primitive import RETURN_OPERAND, Unary
 from functensor.primitives.core.registry import registry
 from functensor.primitives.core.test_samples import Operand
 
-# What only one of SciPy's modules needs enters the registry when that is first used.
+# Primitives of a single module of SciPy's enter the registry when that is first used.
 for module in scipy.__all__:
     import_module(f"functensor.scipy.{module}")
 for module in ("extend", "nn", "random", "custom.kernel_op"):

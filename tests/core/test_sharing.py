@@ -196,7 +196,7 @@ def test_public_functions_return_memory_of_their_own():
     assert not wrong
 
 
-# What is read within a call is not copied, but can be checked
+# Arrays that are read within a call are not copied, but can be checked
 
 
 def rewriting(buffer):

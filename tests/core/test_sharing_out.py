@@ -1,4 +1,4 @@
-"""What is handed out: memory that nobody can write to, and extras as the user returned them."""
+"""Results have memory that nobody can write to; extras are as the user returned them."""
 
 import contextlib
 import inspect

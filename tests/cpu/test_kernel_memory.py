@@ -1,4 +1,4 @@
-"""What functions of primitives return of their operands' memory is what plans take them to."""
+"""Functions of primitives return their operands' memory only if plans expect them to."""
 
 import warnings
 

@@ -227,7 +227,7 @@ def test_memory_that_is_taken_too_early_is_found_out(monkeypatch):
 
 
 def test_every_plan_is_proved(monkeypatch):
-    """Where programs are checked, as they are in tests, so are the regions of every plan."""
+    """Regions of every plan are checked if programs are, as in tests."""
     lower_limits(monkeypatch)
     asked = []
 

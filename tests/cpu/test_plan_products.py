@@ -226,7 +226,7 @@ def test_softmax_of_blocks(dtype, moved):
 
 
 def test_softmax_into_the_memory_of_its_operand():
-    """What vanishes without a shift is computed again from the operand, which must be there."""
+    """A row that vanishes without a shift is computed again from its operand, which is there."""
     x = normal(600, 256)
     x[:, 0] = -1e3
     fun = ft.jit(lambda x: nn.softmax(x * 3 - 200) * 2, donate_argnums=0)

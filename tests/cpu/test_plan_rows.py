@@ -129,7 +129,7 @@ def test_what_lies_in_a_stack_stays_there(name, reverse):
     leaves = [np.asarray(x) for x in ft.tree.leaves(got)]
     for i, a in enumerate(leaves):
         assert not any(np.shares_memory(a, b) for b in [*leaves[:i], xs, h])
-    # What a call gave is not what the next one writes into.
+    # The next call does not write into an earlier result.
     kept = [x.copy() for x in leaves]
     jitted(h + 1, xs * 2)
     for a, b in zip(leaves, kept, strict=True):

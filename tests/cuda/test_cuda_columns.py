@@ -49,7 +49,7 @@ def sample(shape, name):
 
 
 def close(got, x, axis, keepdims=False):
-    # Where double is the dtype, its own sum rounds as often.
+    # A sum of doubles in double precision rounds as often itself.
     wide = x.astype(numpy.float64).astype(numpy.longdouble)
     wanted = wide.sum(axis=axis, keepdims=keepdims)
     assert isinstance(got, cupy.ndarray)

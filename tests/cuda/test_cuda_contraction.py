@@ -10,7 +10,7 @@ from functensor.backends.config import config
 pytestmark = pytest.mark.gpu
 cupy = pytest.importorskip("cupy")
 
-# What a sum of ten products may be off, by dtype.
+# A sum of ten products may be off by this much, by dtype.
 TOLERANCES = {
     "float16": 2e-3,
     "bfloat16": 2e-2,

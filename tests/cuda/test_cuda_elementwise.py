@@ -156,7 +156,7 @@ def test_a_chain_of_products(launches):
     assert len(launches) <= 20 * 5 + 4
 
 
-# What lies between a run of axes in one operand: an even and an odd number of neighbours, axes of
+# Axes between a run of axes in one operand: an even and an odd number of neighbours, axes of
 # length 1 in several places, a run of two axes, and of the first one.
 BETWEEN = [
     ((3, 5, 4, 8), (5, 1, 1)), ((3, 5, 3, 3), (1, 5, 1, 1)), ((2, 3, 4, 5), (3, 4, 1)),

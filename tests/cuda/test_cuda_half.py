@@ -159,8 +159,8 @@ ACCUMULATING = {
 @pytest.mark.parametrize("name", ACCUMULATING)
 def test_many_terms_are_accumulated_in_single_precision(name, dtype):
     x, same = numbers((2, LONG), dtype)
-    # The CPU's own accumulation in single precision is off by as much again. Where terms of about
-    # 1 cancel, what is left is off by their sum's rounding: at worst 30,000 units of 6e-8.
+    # The CPU's own accumulation in single precision is off by as much again. The rest of
+    # terms of about 1 that cancel is off by their sum's rounding: at worst 30,000 times 6e-8.
     assert_like(ACCUMULATING[name](x), ACCUMULATING[name](same), 2.0, atol=1e-3)
 
 

@@ -50,7 +50,7 @@ def kernels(family):
     return [kernel for kernel in launch().CUDA_KERNELS if kernel.family == family]
 
 
-# What is compiled
+# Compilation
 
 
 @needs_nvrtc
@@ -82,7 +82,7 @@ def test_what_the_compiler_refuses_is_told():
     assert 'identifier "y" is undefined' in made.log
 
 
-# What kernels take, as they are written and as they are declared
+# Parameters of kernels, as they are written and as they are declared
 
 
 def parameters(text):
@@ -172,7 +172,7 @@ def test_planted_declarations_are_told_apart():
     assert parameters(source) == found
 
 
-# What launches pass
+# Arguments of launches
 
 
 def launches(tree, module):

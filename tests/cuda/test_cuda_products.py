@@ -36,7 +36,7 @@ def carried_out(product, x, y):
     calls = product.calls
     m, n, k = calls.sizes
     turned, leading = calls.transposed, calls.leading
-    # What cuBLAS asks of its arguments.
+    # Conditions of cuBLAS for its arguments.
     assert leading[0] >= max(1, k if turned[0] else m)
     assert leading[1] >= max(1, n if turned[1] else k)
     assert leading[2] >= max(1, m)

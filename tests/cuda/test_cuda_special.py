@@ -55,7 +55,7 @@ def placed(values):
 def test_values_are_scipys(name, operands, rtol):
     with np.errstate(all="ignore"):
         wanted = getattr(scipy.special, name)(*operands)
-    # Near its zeros a function is known as well as its argument is. What underflows is zero, a
+    # Near its zeros a function is known as well as its argument is. Underflow gives zero, a
     # subnormal number, or the smallest normal one, by SciPy's version.
     slope = {"jn": scipy.special.jvp, "yn": scipy.special.yvp}.get(name)
     atol = rtol * np.abs(operands[1] * slope(*operands)) if slope else 1e-300
@@ -67,7 +67,7 @@ def test_values_are_scipys(name, operands, rtol):
 
 
 def test_inverses_are_found_to_the_last_digits():
-    # Where CuPy's search ends early, by the last bits of its logarithms and powers.
+    # CuPy's search ends early here, by the last bits of its logarithms and powers.
     a, b, y = 0.02217055662148692, 74.4276923873687, 1.2575367823100753e-10
     got = ft.scipy.special.betainccinv(*map(placed, (a, b, y))).item()
     assert abs(got / 0.19695428965929061 - 1) < 1e-11

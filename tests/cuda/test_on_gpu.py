@@ -13,7 +13,7 @@ from functensor.primitives.core.registry import registry
 
 pytestmark = pytest.mark.gpu
 
-# What is not computed on a GPU, and says so: docs/gpu.md lists it.
+# Primitives that are not computed on a GPU, and say so: docs/gpu.md lists them.
 ABSENT = {"complex_erf", "complex_erfc", "complex_erfcx", "complex_erfi", "complex_ndtr"}
 ABSENT |= {"faddeeva", "logm", "solve_sylvester", "sqrtm"}
 ABSENT_FUNCTIONS = {

@@ -1,4 +1,4 @@
-"""What rules take beside arrays, what is compared, and rules in other forms."""
+"""Rules that take more than arrays, comparisons, and rules in other forms."""
 
 import gc
 import subprocess

@@ -250,7 +250,7 @@ def test_what_a_function_writes_again_does_not_change_its_result():
         ft.custom_op(spoil, abstract=lambda x: x)(X)
 
 
-# What is missing or wrong
+# Missing and wrong parts
 
 BARE = ft.custom_op(swish_by_numpy, abstract=lambda x, rate: x)
 FIX = (

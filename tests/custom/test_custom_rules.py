@@ -277,7 +277,7 @@ def test_python_control_flow_on_values_in_rules():
 
 
 def test_foreign_numpy_code_gets_a_rule():
-    """What message 1 recommends: the body is plain NumPy on concrete values."""
+    """The recommendation of message 1: the body is plain NumPy on concrete values."""
 
     @ft.custom_vjp
     def foreign(x):

@@ -150,7 +150,7 @@ def plain(function):
     return inspect.unwrap(getattr(function, "__func__", function))
 
 
-# What every public name, also that of a base class's method, stands for.
+# The objects of all public names, of base classes' methods too.
 PLAIN = {name: plain(function) for name, function in CALLABLES}
 PLAIN |= {
     f"{kind.__name__}.{name}": plain(value)

@@ -1,4 +1,4 @@
-"""What NumPy or Python raise in a public function says which one it was, where, and right code.
+"""Errors of NumPy or Python in a public function name it, the place, and right code.
 
 The functions and their parameters are found by walking the namespaces.
 """
@@ -50,7 +50,7 @@ def graded(call, value):
         call(value)
     except Exception as error:
         text = told(error)
-        # What a value may be can be told where it is refused.
+        # The values that are allowed can be told where one is refused.
         fixed = "fix: " in text or (type(error) is ValueError and f"not {value!r}" in text)
         fixed = fixed or f"={value!r}: " in text
         return [] if "\n  at " in text and fixed else [text]
@@ -138,7 +138,7 @@ TAKING = [
     for p in inspect.signature(function).parameters.values()
     if re.match("Callable|_Function", str(p.annotation)) and p.kind is not P.VAR_POSITIONAL
 ]
-# What declares a primitive checks what it is given by its own errors.
+# Declarations of primitives check their arguments by errors of their own.
 UNASKED = ("functensor.scipy.optimize.root", "callback")
 DECLARING = ("functensor.extend.", "functensor.checkpoint_policies.", "functensor.tree.re")
 

@@ -209,7 +209,7 @@ def test_frames_of_others_stay_where_they_call_us():
     error = raised(lambda: numpy.apply_along_axis(key, 0, numpy.ones(3)))
     assert without_ours(error.__traceback__) is error.__traceback__
     assert any("numpy" in name for name in frames(error))
-    # Where it is called by us it is not shown.
+    # Calls of it by us are not shown.
     assert frames(raised(lambda: np.linalg.solve(np.zeros((2, 2)), np.ones((3, 2))))) == []
 
 

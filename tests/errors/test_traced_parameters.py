@@ -35,7 +35,7 @@ WIDER = {
     *("correction", "offset", "decimals", "ndmin", "source", "destination", "sections", "dims"),
     "d",
 }
-# What is an array, a word, a path, names, or nothing but None, under such a name.
+# Parameters of such a name that take an array, a word, a path, names, or only None.
 OTHERS = {
     ("functensor.numpy.convolve", "mode"),
     ("functensor.numpy.correlate", "mode"),
@@ -45,7 +45,7 @@ OTHERS = {
     ("functensor.scipy.signal.resample", "window"),
     ("functensor.scipy.signal.filtfilt", "irlen"),
 }
-# What depends on no array: files, text, and settings of the process.
+# Functions that depend on no array: of files, text, and settings of the process.
 APART = {
     *("array_repr", "array_str", "base_repr", "binary_repr", "load", "setbufsize", "fromstring"),
     *("fromiter", "frombuffer", "fromfile"),
@@ -62,9 +62,9 @@ PLACES = numpy.array([2, 0, 1])
 KEY = ft.random.key(0)
 IMAGE = numpy.arange(50.0).reshape(1, 2, 5, 5)
 SOS = numpy.array([[0.2, 0.4, 0.2, 1.0, -0.3, 0.1]])
-# What is tried as the integer, the first that the function takes when it is not traced.
+# The integers to try; the first that the function takes untraced is traced.
 VALUES = (1, 0, 2, 3, -1, 4, 5)
-# What stands for an array's parameter, by its name.
+# Values of parameters, by their names.
 NAMED = {
     **dict.fromkeys(["x", "a", "y", "b", "x1", "x2", "m", "array", "ary", "arr", "filt"], X),
     **dict.fromkeys(["z", "p", "values", "object", "prototype", "v", "f", "keys", "sample"], X),
@@ -84,7 +84,7 @@ NAMED = {
     "bins": numpy.sort(V), "coordinates": [V], "xi": numpy.arange(4.0), "yi": V,
     "condlist": [X > 3], "choicelist": [X], "dimensions": (2, 3), "axes": (0, 1),
 }  # fmt: skip
-# What stands for the others, by the function's name.
+# Values of the others, by the functions' names.
 SAMPLES = {
     "avg_pool": {"x": IMAGE, "window": 2},
     "max_pool": {"x": IMAGE, "window": 2},
@@ -137,7 +137,7 @@ SAMPLES = {
     "levene": {"*samples": (X, X + V)},
     "pmean": {"a": X + 1, "p": 2.0},
 }
-# What is written where several integers are wanted.
+# Values of parameters that take several integers.
 WRITTEN = (lambda n: n, lambda n: (n,), lambda n: (n, 0), lambda n: (n, 2), lambda n: (n, 4))
 WRITTEN += (lambda n: ([n], [n]), lambda n: [(n, 1), 0, 0], lambda n: [0, (n, 1), 0])
 FORMS = {
@@ -162,7 +162,7 @@ def parameters():
             if not plain or name in APART:
                 continue
             for p in inspect.signature(value).parameters.values():
-                # What ufuncs other than those of matrices refuse, whatever is given.
+                # Ufuncs other than those of matrices refuse these, whatever is given.
                 if isinstance(value, Ufunc) and p.name in ("axis", "axes"):
                     continue
                 if is_for_integers(p) and (f"{module}.{name}", p.name) not in OTHERS:

@@ -1,4 +1,4 @@
-"""What tells quickly whether a call is like the last one, and what puts its result together."""
+"""Guards, which compare a call with the last one, and functions that put its result together."""
 
 from collections import namedtuple
 

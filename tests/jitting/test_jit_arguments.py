@@ -1,4 +1,4 @@
-"""What a jitted function may be given and made of, and that nothing it meets leaves a trace."""
+"""Arguments and functions that ``jit`` takes; nothing that they meet leaves a trace."""
 
 import builtins
 import copy

@@ -1,4 +1,4 @@
-"""What jitted functions keep plans for, when they drop them, and what they say of it."""
+"""Plans that jitted functions keep, when they drop them, and what they say of it."""
 
 import gc
 import os

@@ -1,4 +1,4 @@
-"""What programs cost: loops by their steps, branches by the most expensive one, regions as one."""
+"""Costs of programs: loops by their steps, branches by the most expensive one, regions as one."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Where a staged function computes: what a program knows of devices, and what explain() says."""
+"""Devices of staged functions: what a program knows of them, and what explain() says."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""What messages of staging advise: the fix fits what was asked for, and is right code."""
+"""Advice of staging: the fix fits what was asked for, and is right code."""
 
 import warnings
 from collections import OrderedDict, namedtuple
@@ -50,7 +50,7 @@ def power(x, n=2, flag=False):
 )
 def test_the_argument_that_can_be_static_is_told(args, kwargs, options, fix):
     assert fix_of(ConcretizationError, ft.jit(power, **options), *args, **kwargs) == fix
-    # Which is right code.
+    # The advice is right code.
     name, _, value = fix.rpartition(STATIC)[2].partition("=")
     both = [options.get(name), eval(value)]
     options = options | {name: [x for x in both if x is not None]}

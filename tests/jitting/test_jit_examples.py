@@ -10,7 +10,7 @@ import functensor as ft
 from functensor import nn, optim, tree
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-# What makes the function that a program calls once a step, and how many steps are enough.
+# The makers of functions that a program calls once a step, and a number of steps that is enough.
 STEPS = 2
 TRAINERS = {
     "cuda_kernel": ["minimize"],
@@ -19,7 +19,7 @@ TRAINERS = {
     "per_example_gradients": ["minimize"],
     "train_digits": ["value_and_grad"],
 }
-# What is differentiated there is not the point, or the step is no function of arrays.
+# Derivatives are not their point, or a step is no function of arrays.
 OTHERS = {"backend", "digits", "gradient_clipping_hook", "tensor_digits"}
 # These are jitted themselves.
 JITTED = {"rnn"}

@@ -1,4 +1,4 @@
-"""What jitted functions say when something goes wrong, and by which names it is caught."""
+"""Messages of jitted functions when something goes wrong, and the names that catch it."""
 
 import importlib
 import pkgutil
@@ -63,7 +63,7 @@ def test_shapes_of_numpys_own_arrays(form, f, code):
     assert lines[0].startswith(f"{code} asked for the value of int64[], which depends on argument ")
     assert lines[1] == f"  at {__file__}:{f.__code__.co_firstlineno}"
     assert lines[-1] == "  see python -m functensor.errors 5"
-    # What NumPy raised is not shown.
+    # NumPy's own error is not shown.
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None
     assert any(entry.frame.code.raw is f.__code__ for entry in caught.traceback)

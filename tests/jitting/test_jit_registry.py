@@ -1,7 +1,7 @@
 """Every primitive and public function does the same jitted as eagerly, in values and derivatives.
 
-What they compute eagerly is checked elsewhere, against NumPy and differences; so that here one
-call jitted is compared with one that is not. ``FUNCTENSOR_LONG_TESTS=1`` puts all of them through
+Eager results are checked elsewhere, against NumPy and differences. Here a jitted call is compared
+with one that is not. ``FUNCTENSOR_LONG_TESTS=1`` puts all of them through
 all of those checks too, with every call jitted.
 """
 

@@ -64,7 +64,7 @@ NUMBERS = {
 
 @pytest.mark.parametrize("name", NUMBERS)
 def test_numbers_decide_dtypes_as_they_do_when_evaluated(name):
-    """What NumPy's functions give of Python's numbers decides promotions; operators' does not."""
+    """Results of NumPy's functions of numbers decide promotions; those of operators do not."""
     fun, x = NUMBERS[name], np.ones(3, "f4")
     wanted = fun(0.5, x)
     for got in (ft.jit(fun)(0.5, x), ft.jit(ft.vmap(lambda x: fun(0.5, x)))(x)):

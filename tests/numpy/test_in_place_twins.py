@@ -1,4 +1,4 @@
-"""What NumPy does in place: with our arrays each of it is right or raises, none does nothing."""
+"""Functions of NumPy's that work in place are right with our arrays, or raise."""
 
 import inspect
 import random
@@ -49,7 +49,7 @@ CALLS = {
     "x.flat[]": lambda x: x.flat.__setitem__(0, 1.0),
     "random.shuffle": lambda x: random.shuffle(x),
 }
-# What NumPy's own compiled code refuses, or Python.
+# NumPy's own compiled code refuses these, or Python does.
 OTHERS = {
     "nditer": lambda x: np.nditer(x, op_flags=["readwrite"]),
     "Generator.permuted": lambda x: RNG.permuted(x, out=x),

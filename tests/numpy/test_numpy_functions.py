@@ -1,4 +1,4 @@
-"""What single functions of functensor.numpy do beyond a table: edges, messages, derivatives."""
+"""Single functions of functensor.numpy beyond a table: edges, messages, derivatives."""
 
 import operator
 import warnings

@@ -1,4 +1,4 @@
-"""What NumPy has and was missing: facts and keywords of ufuncs, files, and forms of arguments."""
+"""Parts of NumPy that were missing: facts and keywords of ufuncs, files, forms of arguments."""
 
 import array
 import io

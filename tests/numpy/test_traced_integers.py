@@ -136,7 +136,7 @@ CALLS = {
     "polyfit": lambda s: np.polyfit(V.cumsum(), V, s),
     "bits": lambda s: np.left_shift(INDEX, s),
 }
-# What can be computed of an integer that is not known.
+# Functions of an integer that is not known.
 TRACED = {
     "atleast", "bits", "byteswap", "choose", "delete", "digitize", "eye k",
     "fill_diag", "gradient", "insert", "insert arr", "insert axis", "interp", "iscomplexobj",

@@ -1,4 +1,4 @@
-"""What attention makes of its arguments, and that it needs no more than a block of the scores.
+"""Attention: its arguments, and that it needs no more than a block of the scores.
 
 Values and derivatives are compared with the definition by the tests of all primitives.
 """

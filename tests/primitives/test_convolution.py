@@ -1,4 +1,4 @@
-"""What convolution and pooling make of their parameters, and what they refuse.
+"""Parameters of convolution and pooling, and those that they refuse.
 
 Values and derivatives are compared with the definitions by the tests of all primitives.
 """

@@ -12,7 +12,7 @@ from functensor.backends.cpu import convolution
 
 
 class Geometry(NamedTuple):
-    """What the functions know of a convolution."""
+    """A convolution, as the functions know it."""
 
     stride: Any
     padding: Any = ((0, 0),) * 3

@@ -1,8 +1,8 @@
 """Derivatives to order two, in all modes, where formulas break down: against mpmath.
 
-Points are far out, next to 0, and where functions round to their limits. Where the true derivative
-is a number of double precision, so is ours, to all digits that the argument has. The long run,
-``FUNCTENSOR_LONG_TESTS=1``, has all points and the functions whose references are slow.
+Points are far out, next to 0, and where functions round to their limits. A true
+derivative that double precision holds is ours too, to all digits that the argument has. The long
+run, ``FUNCTENSOR_LONG_TESTS=1``, has all points and the functions whose references are slow.
 """
 
 from functools import partial
@@ -196,7 +196,7 @@ def check(f, reference, places, floor=0.0):
     for i, place in enumerate(x):
         (first, second), unknown = true_derivatives(reference, place)
         size = abs(mp.mpf(float(place)))
-        # What the rounding of the argument and a few digits make of the derivative.
+        # The derivative may be off by the rounding of the argument and a few digits.
         limits = 1e-9 * abs(first) + 1e-14 * abs(second) * size, 1e-8 * abs(second)
         for mine, wanted, limit, noise in zip(ours, (first, second), limits, unknown):
             if abs(wanted) > LARGEST:

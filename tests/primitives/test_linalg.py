@@ -67,7 +67,7 @@ def test_slogdet_and_cholesky_agree_on_the_gradient_of_symmetric_matrices():
         return 2 * np.log(linalg.diagonal(linalg.cholesky(x))).sum()
 
     wanted = ft.grad(lambda x: linalg.slogdet(x).logabsdet)(a)
-    # What reads the lower triangle alone has the gradient of both there.
+    # Functions that read the lower triangle alone have the gradient of both there.
     folded = numpy.tril(wanted) + numpy.triu(wanted, 1).T
     assert_allclose(ft.grad(by_factor)(a), folded, atol=1e-12)
     assert_allclose(ft.grad(lambda x: by_factor((x + x.T) / 2))(a), wanted)

@@ -1,4 +1,4 @@
-"""What linear algebra tells of wrong arguments."""
+"""Messages of linear algebra about wrong arguments."""
 
 import numpy
 import pytest
@@ -161,7 +161,7 @@ def test_errors(call, kind, text):
     with pytest.raises(kind) as raised:
         call()
     said = "\n".join([str(raised.value), *getattr(raised.value, "__notes__", [])])
-    # What follows a semicolon may be told as the fix.
+    # Text behind a semicolon may be told as the fix.
     assert all(part in said for part in text.split("; ")), said
 
 

@@ -76,8 +76,8 @@ CASES = {
 }
 
 
-# What NumPy or SciPy have for real matrices alone, or in another way for complex ones.
-# What looks at all elements, or where NaN becomes 0 times NaN.
+# Functions that look at all elements, or in which NaN becomes 0 times NaN; and those that NumPy or
+# SciPy have for real matrices alone, or in another way for complex ones.
 WHOLE = {"tril", "triu", "svd", "pinv", "svd values"}
 REAL_ONLY = {"inv pos"}
 

@@ -176,7 +176,7 @@ def test_products_with_logarithms_at_zero():
     gradient = ft.grad(special.xlogy, argnums=(0, 1))
     assert [g.item() for g in gradient(0.0, 0.0)] == [-np.inf, 0.0]
     assert [g.item() for g in gradient(0.0, 2.0)] == [np.log(2.0), 0.0]
-    # What is not taken leaves no NaN behind.
+    # A branch that is not taken leaves no NaN behind.
     chosen = ft.grad(lambda x: np.where(x > 0, special.xlogy(x, x), 0.0).sum())
     assert chosen(ft.numpy.array([0.0, 1.0])).tolist() == [0.0, 1.0]
     assert second(special.xlogy, 0, 1)(0.0, 2.0).item() == 0.5
@@ -257,7 +257,7 @@ def test_axes_of_softmax_are_those_of_scipy():
         )
 
 
-# Where they are found
+# Namespaces
 
 
 def test_ufuncs_of_scipy_are_ours_on_arrays():

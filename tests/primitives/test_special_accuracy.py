@@ -28,7 +28,7 @@ DIGITS = 40
 STEP = mp.mpf(10) ** -15
 
 
-# Where points are: functions of a generator and a count
+# Points: functions of a generator and a count
 
 
 def between(low, high):

@@ -1,7 +1,7 @@
 """Functions of NaN, infinities, zeros of both signs, subnormals and the largest numbers.
 
-What is evaluated, jitted and mapped has to agree with NumPy's or SciPy's function down to which
-elements are NaN and which zeros are negative.
+Functions agree with NumPy's or SciPy's, evaluated, jitted and mapped, down to which elements are
+NaN and which zeros are negative.
 """
 
 from functools import partial
@@ -109,7 +109,7 @@ def elementwise():
             continue
         operands = primitive.samples[0].operands
         real = all(operand.domain.kind not in "ib" for operand in operands)
-        # What integrates for its reference has none at the ends.
+        # References by integration have no value at the ends.
         real = real and primitive.name != "gamma_moment"
         if real and len(operands) <= 2 and set(primitive.dtypes) & set("fd"):
             yield primitive
@@ -140,7 +140,7 @@ def test_every_exception_is_one():
 
 # -- SciPy's functions of one and two numbers
 
-# What SciPy gives there is no answer: of parameters that are nearly no number at all, it casts
+# SciPy's results there are no answers: of parameters that are nearly no number at all, it casts
 # them to integers, or looks for a quantile without finding it.
 NO_ANSWER = {
     "boxcox": lambda x, y: (np.abs(y) < 1e-19) & ((x == 0) | np.isinf(x)),
@@ -172,7 +172,7 @@ def test_special_functions_are_scipys_at_special_values(name):
         if theirs.nin == 2:
             operands = [x.ravel() for x in np.meshgrid(values, values)]
         wanted = theirs(*operands)
-        # Where SciPy's is NaN of numbers, a limit may be better.
+        # A limit may be better than SciPy's NaN of numbers.
         of_nan = np.any([np.isnan(x) for x in operands], axis=0)
         fixed = ~np.isnan(wanted) | of_nan
         if name in NO_ANSWER:

@@ -1,4 +1,4 @@
-"""Which equations become regions, and which do not."""
+"""Equations that become regions, and those that do not."""
 
 import numpy as np
 import pytest

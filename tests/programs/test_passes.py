@@ -1,4 +1,4 @@
-"""What passes make of small programs, and that the results are the same bit by bit."""
+"""Passes on small programs, whose results stay the same bit by bit."""
 
 
 import numpy

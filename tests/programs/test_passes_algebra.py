@@ -1,4 +1,4 @@
-"""What algebra makes of equations, and of which it keeps its hands off."""
+"""Equations that algebra simplifies, and those that it leaves alone."""
 
 import numpy
 import pytest

@@ -24,7 +24,7 @@ DTYPES = ["float64", "float32", "float16", "int64", "int8", "complex64", "bool"]
 EDGES = [0.0, -0.0, 1.0, -1.0, 0.5, 3.0, numpy.inf, -numpy.inf, numpy.nan, 6e-8, 60000.0]
 NUMBERS = [0, 1, 2, -1, 4, 0.0, -0.0, 1.0, 2.0, -0.5, 3.0, 0.5, numpy.inf, numpy.nan]
 
-# What every loop of NumPy's rounds in the same way, whatever the strides.
+# Every loop of NumPy's rounds these in the same way, whatever the strides.
 EXACT = [
     "negative", "positive", "abs", "square", "sqrt", "floor", "sign", "stop_gradient", "conj",
     "real", "reciprocal", "isnan", "logical_not",
@@ -108,7 +108,7 @@ def programs(draw, unary, pairs, moves, dtypes, sums=False):
                 else:
                     out = shaping(np.asarray(x), moves[b % len(moves)], c)
             except (TypeError, ValueError, OverflowError):
-                # What does not go together is left out, here as it would be in any run.
+                # Operands that do not fit are left out, as in any run.
                 continue
             pool.append(out)
             made.append(out)

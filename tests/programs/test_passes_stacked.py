@@ -255,7 +255,7 @@ def test_rows_of_a_stack_have_the_same_bits(primitive, sample):
 
         wanted = [fun(*map(wrap, values[i : i + n]))[0] for i in range(0, len(values), n)]
         less = dead_code(stacked_groups(staged(fun, *values)))
-        # What has parameters stays as it is.
+        # Equations with parameters stay as they are.
         assert operations(less).count(primitive.name) == (8 if sample.params else 1)
         for x, y in zip(PLANNED(less)(values), wanted, strict=True):
             assert x.dtype == y.dtype

@@ -78,7 +78,7 @@ def test_programs_know_how_often_variables_are_used():
     product, sine = (equation.outputs[0] for equation in program.equations)
     assert program.uses() == {x: 4, product: 1, sine: 1}
     assert program.primitives() == {ops.multiply, ops.sin}
-    # What is told once is not found out again, and a program made of it has its own.
+    # A program remembers its answers, and one that is made of it has its own.
     assert program.uses() is program.uses()
     less = program.with_equations(program.equations[:1], program.outputs[:1])
     assert less.uses() == {x: 2, product: 1}

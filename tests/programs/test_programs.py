@@ -1,4 +1,4 @@
-"""Whole programs reach what they are written for, and what HIPS autograd reaches with them."""
+"""Whole programs reach their goals, and the results of HIPS autograd."""
 
 import re
 import warnings
@@ -33,7 +33,7 @@ GOALS = {
     ),
     "springs": (6, lambda r: r["force that is left"] < 1e-9),
 }
-# What has no counterpart in autograd: an adjoint over trees, sparse derivatives.
+# Programs without a counterpart in autograd: an adjoint over trees, sparse derivatives.
 OURS_ALONE = {"ode_fit", "springs"}
 FEW_STEPS = {"character_lstm": 3, "variational_inference": 20, "bayesian_network_hmc": 8}
 IMPORTS = [

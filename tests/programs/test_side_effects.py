@@ -1,4 +1,4 @@
-"""What staging does once is told: random numbers, loops that are written out, side effects."""
+"""Staging tells what it does only once: random numbers, written-out loops, side effects."""
 
 import random
 import re

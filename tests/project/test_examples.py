@@ -58,7 +58,7 @@ PRINTED = {
         ),
     ),
 }
-# What an example needs that the tests do not.
+# Packages that an example needs and the tests do not.
 NEEDED = {"backend": "torch"}
 PICTURES = {
     "train_digits": ["learning_curve.png", "predictions.png"],

@@ -22,9 +22,9 @@ pytestmark = [only_long, pytest.mark.long]
 
 ROOT = Path(__file__).resolve().parents[2]
 FLOORS = ("backends", "primitives", "functensor")
-# How many names may stand in several modules, beside those that users and primitives have there.
+# So many names may stand in several modules, beside those that users and primitives have there.
 MOST_SHARED_NAMES = 60
-# What part of the annotations may say no more than ``Any``.
+# The part of the annotations that may say no more than ``Any``.
 MOST_ANY = 0.15
 # A docstring says what is done, subject first, and does not ask.
 ASKING = re.compile(r"(What|Which|How|Where|Whether|Who|When|Why)\b")

@@ -1,4 +1,4 @@
-"""What version 0.1.0 pickled, by the places where modules were then, is loaded."""
+"""Pickles of version 0.1.0, with the places where modules were then, are loaded."""
 
 import base64
 import json

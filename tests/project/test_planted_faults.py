@@ -141,7 +141,7 @@ def test_compute_may_return_a_number_of_python_under_transformations(declare):
     assert gradient == 8
 
 
-# What is wrong, in which primitive, which checks must fail with it, and which must not.
+# Faults, each with its primitive, the checks that must fail with it, and those that must not.
 
 
 def value_of_the_wrong_operand(g, x):

@@ -18,7 +18,7 @@ MUTATING = {
     "add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popitem",
     "remove", "setdefault", "update",
 }  # fmt: skip
-# What modules of others keep for the whole process.
+# State that modules of others keep for the whole process.
 OTHERS = {
     "cache", "excepthook", "filters", "mallopt", "meta_path", "path_hooks", "register_at_fork",
     "sched_setaffinity", "set_num_threads", "setrecursionlimit", "setswitchinterval", "seterr",

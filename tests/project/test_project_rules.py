@@ -33,7 +33,7 @@ TEXT |= {".yml"}
 NOT_OURS = {"__pycache__", "build", "dist", "node_modules", "_build"}
 
 
-# What is in the tree
+# The files of the tree
 
 
 def python_files(folder: Path) -> list[Path]:
@@ -69,7 +69,7 @@ def floor(name: str) -> str:
     return parts[1] if parts[1:2] in (["primitives"], ["backends"]) else "functensor"
 
 
-# Who imports whom
+# Imports
 
 
 def is_type_checking(test: ast.expr) -> bool:
@@ -338,7 +338,7 @@ def test_planted_package_is_found(tmp_path):
     assert packages(tmp_path, mapping) == expected
 
 
-# What must not be in any file
+# Words that must not be in any file
 
 
 def texts(root: Path) -> Iterator[Path]:
@@ -375,7 +375,7 @@ def test_planted_stain_is_found(tmp_path):
     assert stains("see docs/work/ and ./opt/x and a method") == []
 
 
-# What an import costs
+# The cost of an import
 
 
 def run_python(source: str, folder: Path) -> str:

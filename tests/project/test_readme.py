@@ -1,4 +1,4 @@
-"""What the documents show is what happens: the README's example, its commands, docs/errors.md."""
+"""The documents show what happens: the README's example, its commands, docs/errors.md."""
 
 import contextlib
 import io
@@ -65,7 +65,7 @@ def test_every_error_of_this_version_has_its_section():
     assert set(ERRORS) >= {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13, 14, 15, 16, 17}
 
 
-# What section 14 shows needs a GPU, and what section 17 shows a machine without one.
+# Section 14 needs a GPU, and section 17 a machine without one.
 NUMBERS = [pytest.param(n, marks=pytest.mark.gpu) if n == 14 else n for n in ERRORS]
 
 

@@ -1,4 +1,4 @@
-"""What type checkers, and so editors, tell users: mypy, and pyright where it is installed.
+"""Types as checkers, and so editors, tell them to users: mypy, and pyright if it is installed.
 
 They see functensor as a wheel and a strict editable install lay it out: one package.
 """

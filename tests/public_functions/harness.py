@@ -1,4 +1,4 @@
-"""What every public function has to pass: the same call, with our namespace and with the original.
+"""The checks of every public function: one call, with our namespace and with the original.
 
 A case is a call written once, with the namespace as its first argument: given NumPy it says what
 is right, given functensor.numpy it is put through every transformation. A family's cases are in a

@@ -147,13 +147,13 @@ CASES = [
     named("boxcox1p", Domain(-0.7, 3.0), REAL),
     named("inv_boxcox", UNIT, UNIT),
     named("inv_boxcox1p", UNIT, UNIT),
-    # Where quotients of zeros are limits.
+    # Quotients of zeros are limits here.
     *(of(f, lambda sp, x, p, f=f: getattr(sp.special, f)(x, p * 1e-9), POSITIVE_ROW, (3,))
       for f in ("boxcox", "boxcox1p", "inv_boxcox", "inv_boxcox1p")),
     *(named(function, domain) for function, domain in UNARY.items()),
     *(named(function, *domains) for function, domains in MORE.items()),
     *(named(function, ORDER, domain, dtypes="d") for function, domain in ORDERS.items()),
-    # Of what is single precision, SciPy's factorial and multigammaln make double.
+    # SciPy's factorial and multigammaln make double precision of single.
     named("factorial", POSITIVE, dtypes="d"),
     named("gammasgn", REAL, smooth=False),
     named("zeta", Domain(1.5, 5.0), POSITIVE, dtypes="d"),

@@ -17,7 +17,7 @@ COUNT = Domain(0, 5, kind="i")
 # Beyond them derivatives by differences lose digits.
 CLOSE = Domain(-1.4, 1.4)
 
-# Where x lies, and the domains of the shape parameters.
+# The domains of x and of the shape parameters.
 CONTINUOUS = {
     "norm": (REAL,),
     "halfnorm": (POSITIVE,),

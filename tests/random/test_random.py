@@ -28,7 +28,7 @@ DISTRIBUTIONS = {
     "cauchy": (random.cauchy, "cauchy"),
     "maxwell": (random.maxwell, "maxwell"),
 }
-# What a sound generator fails once in a million times; keys are fixed, so that it does not flicker.
+# A sound generator fails once in a million times; keys are fixed, so that tests do not flicker.
 RARE = 1e-6
 
 

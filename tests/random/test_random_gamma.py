@@ -35,7 +35,7 @@ LAWS = {
 }
 CASES = [(name, *case) for name, cases in LAWS.items() for case in cases]
 IDS = [f"{name}{parameters}" for name, parameters, _ in CASES]
-# Where a number is the quantile of one uniform or normal number, or moves as such a one.
+# Methods by which a number is the quantile of one uniform or normal number, or moves as such a one.
 BY_QUANTILE = ["gamma", "chisquare", "pareto", "rayleigh", "weibull_min", "lognormal", "triangular"]
 
 # A triangle whose top is at an end moves to one side only.

@@ -117,7 +117,7 @@ def test_roots_of_complex_functions():
     assert_allclose(solution(2j), 1 + 1j, rtol=1e-12)
     got = ft.grad(solution, holomorphic=True)(2j)
     assert_allclose(got, 0.5 / (1 + 1j), rtol=1e-12)
-    # Where a function is not holomorphic, the two parts are solved for together.
+    # The two parts of a function that is not holomorphic are solved for together.
 
     def linear_root(f, z):
         a = -f(0j)

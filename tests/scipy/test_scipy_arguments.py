@@ -1,4 +1,4 @@
-"""What is wrong with arguments of functions under SciPy's names is said by the function's name."""
+"""Messages about wrong arguments of functions with SciPy's names have the function's name."""
 
 import numpy as np
 import pytest

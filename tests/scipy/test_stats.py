@@ -40,7 +40,7 @@ PARAMETERS = {
 POINTS = np.r_[-800, -50.0, -10, -3, -1, -0.5, -0.1, 0, 1e-3, 0.1, 0.5, 0.9, 1, 1.1, 2, 7, 50, 800]
 LEVELS = np.r_[-0.1, 0, 1e-12, 1e-3, 0.1, 0.25, 0.4, 0.5, 0.6, 0.75, 0.9, 0.999, 1, 1.2, np.nan]
 COUNTS = np.r_[-1, -0.5, 0, 0.5, 1, 2, 3, 5, 7, 9, 10, 11, 20, 50, -INF, np.nan]
-# Where SciPy rounds to 0, or to 1 before it takes the logarithm, and we do not.
+# SciPy rounds to 0 here, or to 1 before it takes the logarithm, and we do not.
 OURS_IS_FINER = {
     ("halfnorm", "logsf"),
     ("laplace", "logpdf"),

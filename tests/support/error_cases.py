@@ -1,4 +1,4 @@
-"""What the tests of messages share: a whole message, put together as a reader sees it."""
+"""The parts that tests of messages share: a whole message, put together as a reader sees it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""How far a frequency may lie from its probability."""
+"""The distance that a frequency may have from its probability."""
 
 import numpy as np
 

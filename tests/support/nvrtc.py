@@ -13,7 +13,7 @@ LIBRARY = re.compile(r"libnvrtc\.so\.\d+")
 
 
 class Made(NamedTuple):
-    """What a compilation made.
+    """The results of a compilation.
 
     Attributes:
         cubin: machine code; empty where the source is wrong.

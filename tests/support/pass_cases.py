@@ -1,4 +1,4 @@
-"""What tests of passes share: programs, and how their results are compared."""
+"""Programs for the tests of passes, and the comparison of their results."""
 
 import numpy
 

@@ -1,4 +1,4 @@
-"""What every primitive of the registry has to pass, as functions that raise AssertionError.
+"""The checks of every primitive of the registry, as functions that raise AssertionError.
 
 A check takes a primitive and a sample of its declaration. ``test_primitives.py`` puts all
 primitives through all checks; ``test_planted_faults.py`` shows that every check finds the fault
@@ -25,7 +25,7 @@ RTOL = {"f": 1e-5, "d": 1e-8, "D": 1e-8}
 BATCH = 3
 
 
-# What primitives are called with
+# Arguments of primitives
 
 
 def reference_of(primitive):
@@ -249,7 +249,7 @@ def check_derivatives(primitive, sample, dtypes="fdD"):
 
 
 def check_no_derivative(primitive, sample, dtype):
-    """What has no derivative has zeros, of the right shapes and dtypes."""
+    """Operands without a derivative have zeros, of the right shapes and dtypes."""
     call, values = by_inexact(applied(primitive, sample), operands_of(primitive, sample, dtype))
     if not values:
         return

@@ -1,4 +1,4 @@
-"""Where and how the checks that are the same everywhere call what they check: on a GPU, or jitted.
+"""Calls of checks that are the same everywhere: on a GPU, or jitted.
 
 Operands and results stay NumPy's; a call in between is brought to the device and back by a
 primitive that every transformation goes through, so that derivatives and batches are computed
@@ -16,7 +16,7 @@ JITTED = {}
 
 
 class Place:
-    """Where calls are made; tests on a GPU change it."""
+    """The device that calls are made on; tests on a GPU change it."""
 
     device = "cpu"
     jitted = False
@@ -61,7 +61,7 @@ def jitted(call):
     met = [cell.cell_contents for cell in call.__closure__ or ()]
     key = call.__code__, *map(id, met)
     if key not in JITTED:
-        # What is closed over is kept alive, so that another object cannot have its id.
+        # Objects that are closed over are kept alive, so that no other one can have their ids.
         JITTED[key] = ft.jit(call), met
     return JITTED[key][0]
 

@@ -1,4 +1,4 @@
-"""What the tests of tensors share."""
+"""The parts that tests of tensors share."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Whether a result is what it should be: one tree, and in it the same arrays."""
+"""The comparison of a result with the right one: one tree, and in it the same arrays."""
 
 import numpy as np
 

@@ -34,7 +34,7 @@ def test_random_programs_do_as_eagerly_or_raise(data):
     try:
         wanted = float(f(ft.Tensor(X)))
     except (IndexError, ValueError):
-        # What is not there cannot be unpacked; empty slices do not broadcast.
+        # A missing part cannot be unpacked; empty slices do not broadcast.
         return
     for name in ("jit", "value_and_grad", "jvp", "vmap"):
         try:

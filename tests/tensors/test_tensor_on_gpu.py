@@ -96,7 +96,7 @@ def test_changes_in_place(name):
     def run(x, y):
         before = x.data
         CHANGES[name](x, y)
-        # What had the value before keeps it.
+        # Names that had the value before keep it.
         numpy.testing.assert_array_equal(here(before), X)
         return x
 

@@ -92,7 +92,7 @@ CALLS = {
     ),
     "vmap of custom_vjp": ft.vmap(ADDED),
 }
-# What is given for the two arguments: tensors with and without a gradient, arrays.
+# The kinds of the two arguments: tensors with and without a gradient, arrays.
 KINDS = [kinds for kinds in itertools.product("gta", repeat=2) if kinds != ("a", "a")]
 
 

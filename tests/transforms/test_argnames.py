@@ -17,7 +17,7 @@ def f(x, scale=2.0, *, shift=1.0, **others):
 
 BY_X, BY_SCALE, BY_SHIFT = 4 * X + 1, np.sum(X**2), np.sum(X)
 
-# How it is called, by which arguments to differentiate, and what comes back.
+# The call, the arguments to differentiate by, and the result.
 CALLS = [
     (lambda t: t(X), {"argnames": "x"}, BY_X),
     (lambda t: t(x=X), {"argnames": "x"}, BY_X),

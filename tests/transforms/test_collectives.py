@@ -225,7 +225,7 @@ def test_rules_and_hooks_may_speak_of_the_axis():
 
 
 def test_a_normalisation_over_the_batch():
-    """What the names are for: the statistics of a batch, in a function of one example."""
+    """The purpose of the names: the statistics of a batch, in a function of one example."""
 
     def one(x, scale):
         mean = ft.pmean(x, "batch")

@@ -1,4 +1,4 @@
-"""What programs written for HIPS autograd do, and other suites here do not try."""
+"""Calls of programs for HIPS autograd that other suites here do not try."""
 
 import importlib
 

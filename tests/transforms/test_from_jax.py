@@ -1,4 +1,4 @@
-"""What programs written for ``jax.numpy`` do, and other suites here do not try."""
+"""Calls of programs for ``jax.numpy`` that other suites here do not try."""
 
 import numpy as np
 import pytest

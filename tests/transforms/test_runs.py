@@ -1,4 +1,4 @@
-"""How often functions of the user's run: never in silence where nothing comes of it."""
+"""Counts of runs of the user's functions: none is in silence if nothing comes of it."""
 
 from itertools import count
 
@@ -45,8 +45,8 @@ STAGED = [1, 0, 0]
 LOOKED = [2, 1, 1]
 NEVER = [0, 0, 0]
 REFUSED = None
-# What a transformation makes of a function, how often that runs in three calls, and how often where
-# it branches on values.
+# The transformed function, and how often the user's runs in three calls: in general, and if it
+# branches on values.
 WAYS = {
     "grad": (lambda f: ft.grad(total(f)), ONCE, ONCE),
     "value_and_grad": (lambda f: ft.value_and_grad(total(f)), ONCE, ONCE),

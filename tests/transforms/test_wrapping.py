@@ -1,4 +1,4 @@
-"""What transformations return is a function like the one that they were given."""
+"""Transformations return a function like the one that they were given."""
 
 import copy
 import inspect

@@ -15,13 +15,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from ..programs.program import Equation, Program, ProgramError, Variable, used
 
-__all__ = [
-    "LAST_AXIS_OPERATIONS",
-    "REGION_REDUCTIONS",
-    "ROW_OPERATIONS",
-    "Place",
-    "prove_places",
-]
+__all__ = ["LAST_AXIS_OPERATIONS", "REGION_REDUCTIONS", "ROW_OPERATIONS", "Place", "prove_places"]
 
 # For every axis of a value the axis of the grid that it is; None for axes of length 1.
 Place = tuple[int | None, ...]

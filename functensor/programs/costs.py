@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
-from ..primitives.core.primitive_like import PrimitiveLike
 from ..primitives.core.shape_dtype import ShapeDtype
 from .program import Equation, Program, type_of, used
 
@@ -23,7 +22,7 @@ MOVING_PRIMITIVES = frozenset(
 VIEWING = frozenset(["broadcast_to", "reshape", "transpose"])
 
 
-class EquationCost:
+class EquationCost(NamedTuple):
     """The cost of one equation.
 
     Attributes:
@@ -36,15 +35,12 @@ class EquationCost:
         live: bytes of all that is alive while it runs, its outputs included.
     """
 
-    __slots__ = ("bytes", "flops", "line", "live", "name", "scope")
-
-    def __init__(self, equation: Equation, flops: int, bytes: int, live: int) -> None:
-        self.name = equation.primitive.name
-        self.line = equation.line
-        self.scope = equation.scope
-        self.flops = flops
-        self.bytes = bytes
-        self.live = live
+    name: str
+    line: str
+    scope: str
+    flops: int
+    bytes: int
+    live: int
 
 
 class Cost:
@@ -100,46 +96,35 @@ def cost_of(program: Program) -> Cost:
     costs = []
     mine: set[Any] = set()
     for equation, last in zip(program.equations, program.last_uses(), strict=True):
-        made = 0 if equation.primitive.name in VIEWING else _output_bytes(equation)
+        call = equation.primitive
+        made = moved = 0
+        if call.name not in VIEWING:
+            made = sum(array_bytes(x.type) for x in equation.outputs)
+            operands = dict.fromkeys(used(equation.operands))
+            moved = made + sum(array_bytes(x.type) for x in operands)
         live += made
         if made:
             mine.update(equation.outputs)
-        call = equation.primitive
         inner = [cost_of(body) for body in call.bodies]
-        flops, moved, peak = flops_of(equation) if not inner else 0, _moved_bytes(equation), 0
+        flops, peak = 0 if inner else flops_of(equation), 0
         if call.fused:
             flops = sum(c.flops for c in inner)
         elif inner:
-            trips = trips_of(call)
+            # A loop's length, or its limit.
+            trips = 1 if call.trips is None else call.trips
             taken: Callable[[list[int]], int] = max if call.chooses else sum
             flops = trips * taken([c.flops for c in inner])
             moved = trips * taken([c.bytes for c in inner])
             peak = max(c.peak for c in inner) if trips else 0
-        costs.append(EquationCost(equation, flops, moved, live + peak))
+        line, scope = equation.line, equation.scope
+        costs.append(EquationCost(call.name, line, scope, flops, moved, live + peak))
         live -= sum(array_bytes(x.type) for x in last if x in mine)
     return Cost(program.name, costs, given)
-
-
-def trips_of(call: PrimitiveLike) -> int:
-    """Returns how often a call runs its bodies: a loop's length, or its limit, or once."""
-    return 1 if call.trips is None else call.trips
 
 
 def array_bytes(known: ShapeDtype) -> int:
     """Returns the bytes of an array."""
     return known.size * known.dtype.itemsize
-
-
-def _output_bytes(equation: Equation) -> int:
-    return sum(array_bytes(x.type) for x in equation.outputs)
-
-
-def _moved_bytes(equation: Equation) -> int:
-    if equation.primitive.name in VIEWING:
-        return 0
-    return _output_bytes(equation) + sum(
-        array_bytes(x.type) for x in dict.fromkeys(used(equation.operands))
-    )
 
 
 def flops_of(equation: Equation) -> int:

@@ -128,14 +128,12 @@ class named_scope:
             TypeError: it is a generator function or an asynchronous one, which runs after its call.
         """
         if any(is_later(fun) for is_later in LATER):
-            raise TypeError(
-                message(
-                    f"{self!r} decorates {function_name(fun)}, a generator function or an "
-                    "asynchronous one, which runs only after the call",
-                    fix=f'with ft.named_scope("{self.name}"), within the function',
-                    number=None,
-                )
+            what = (
+                f"{self!r} decorates {function_name(fun)}, a generator function or an "
+                "asynchronous one, which runs only after the call"
             )
+            fix = f'with ft.named_scope("{self.name}"), within the function'
+            raise TypeError(message(what, fix=fix, number=None))
 
         @wraps(fun)
         def within(*args: Any, **kwargs: Any) -> Any:
@@ -158,13 +156,8 @@ def check_string(name: Any) -> None:
         fix = 'with ft.named_scope("attention")'
         if callable(name):
             fix = f'@ft.named_scope("{function_name(name)}")'
-        raise TypeError(
-            message(
-                f"named_scope: the name is of type {type(name).__name__}, not a string",
-                fix=fix,
-                number=None,
-            )
-        )
+        what = f"named_scope: the name is of type {type(name).__name__}, not a string"
+        raise TypeError(message(what, fix=fix, number=None))
 
 
 def active_scope() -> str:

@@ -47,11 +47,7 @@ looking = Looking()
 
 
 class Look:
-    """The random state while a function is staged.
-
-    Args:
-        fun: the function.
-    """
+    """The random state while a function is staged."""
 
     def __init__(self, fun: Callable[..., Any]) -> None:
         self.fun = fun
@@ -66,11 +62,8 @@ class Look:
     def report(self, equations: Sequence[Equation]) -> None:
         """Warns of random numbers that were drawn since, and of a line with many equations."""
         moved = [name for name, read, before in self._states if read() != before]
-        if (
-            not self._numpy
-            and "numpy.random" in sys.modules
-            and global_state()[1:] != (UNDRAWN_POSITION, 0)
-        ):
+        imported = "numpy.random" in sys.modules and not self._numpy
+        if imported and global_state()[1:] != (UNDRAWN_POSITION, 0):
             moved.append("numpy.random")
         if moved and not self.told:
             for look in looking.looks:
@@ -100,9 +93,8 @@ class Look:
 
 def other_threads() -> list[str]:
     """Returns the names of threads that are not the library's, nor this one."""
-    mine = threading.current_thread()
-    running = (t for t in threading.enumerate() if t is not mine)
-    return [t.name for t in running if not t.name.startswith("functensor-")]
+    others = set(threading.enumerate()) - {threading.current_thread()}
+    return [t.name for t in others if not t.name.startswith("functensor-")]
 
 
 # -- random state
@@ -135,14 +127,12 @@ def state_of(generator: Any) -> Any:
 
 def is_generator(x: Any) -> bool:
     """Says whether a value is a generator of NumPy's or Python's."""
-    for module, names in (
-        ("numpy.random", ("Generator", "RandomState")),
-        ("random", ("Random",)),
-    ):
-        found = sys.modules.get(module)
-        if found is not None and isinstance(x, tuple(getattr(found, name) for name in names)):
-            return True
-    return False
+    classes = (("numpy.random", "Generator"), ("numpy.random", "RandomState"), ("random", "Random"))
+    return any(
+        isinstance(x, getattr(sys.modules[module], name))
+        for module, name in classes
+        if module in sys.modules
+    )
 
 
 def held_generators(
@@ -192,9 +182,7 @@ def names_in(code: CodeType) -> set[str]:
 def check_leaks(fun: Callable[..., Any], trace: Any) -> None:
     """Checks that no traced value of a program is alive once it is staged.
 
-    Args:
-        fun: the function.
-        trace: what staged it; nobody but it and what leaked has its values any more.
+    Nobody but the trace and what leaked has its values any more.
 
     Raises:
         EscapedTracerError: one is.
@@ -230,8 +218,7 @@ def reached_ids(roots: Sequence[Any], fun: Callable[..., Any]) -> set[int]:
             continue
         seen.add(id(x))
         # A function's globals are everybody's.
-        held_here = x.__closure__ or () if isinstance(x, FunctionType) else gc.get_referents(x)
-        waiting += held_here
+        waiting += x.__closure__ or () if isinstance(x, FunctionType) else gc.get_referents(x)
     return seen
 
 

@@ -1,4 +1,4 @@
-"""Whole derivatives: Jacobians and Hessians, all columns or all rows at once or in chunks."""
+"""Jacobians and Hessians, all columns or all rows at once or in chunks."""
 
 from __future__ import annotations
 
@@ -123,8 +123,7 @@ def jacobian(
     >>> ft.jacobian(lambda x: np.sum(x * x))(np.array([1.0, 2.0]))
     Array([2., 4.], dtype=float64, device='cpu')
     """
-    if mode not in ("auto", "fwd", "rev"):
-        raise ValueError(f"jacobian: mode={mode!r} is none of 'auto', 'fwd', 'rev'")
+    _check_mode("jacobian", mode, ("auto", "fwd", "rev"))
     return _jacobian("jacobian", fun, argnums, argnames, mode, has_aux, holomorphic, chunk_size)
 
 
@@ -164,13 +163,15 @@ def hessian(
     """
     if mode == "auto":
         mode = "rev-rev"
-    if mode not in ("fwd-rev", "rev-rev", "fwd-fwd", "rev-fwd"):
-        raise ValueError(
-            f"hessian: mode={mode!r} is none of 'fwd-rev', 'rev-rev', 'fwd-fwd', 'rev-fwd'"
-        )
+    _check_mode("hessian", mode, ("fwd-rev", "rev-rev", "fwd-fwd", "rev-fwd"))
     outer, inner = mode.split("-")
     first = _jacobian("hessian", fun, argnums, argnames, inner, has_aux, holomorphic, chunk_size)
     return _jacobian("hessian", first, argnums, argnames, outer, has_aux, holomorphic, chunk_size)
+
+
+def _check_mode(name: str, mode: str, modes: tuple[str, ...]) -> None:
+    if mode not in modes:
+        raise ValueError(f"{name}: mode={mode!r} is none of {', '.join(map(repr, modes))}")
 
 
 def _jacobian(
@@ -295,7 +296,6 @@ def _jacobian_by_columns(
 ) -> Any:
     values = selection.values
     leaves, treedef = tree.flatten(values)
-
     returned: list[Any] = []
 
     def push(direction: Array) -> Any:
@@ -358,9 +358,9 @@ def _jacobian_by_rows(
     start = 0
     parts = []
     for o in outs:
-        stop = start + o.size
-        parts.append(tree.map(lambda r, o=o, a=start, b=stop: _block_of_rows(r, o, a, b), rows))
-        start = stop
+        block = partial(_block_of_rows, o, start)
+        parts.append(tree.map(block, rows))
+        start += o.size
     split = out_treedef.unflatten(parts)
     return (split, aux[0]) if has_aux else split
 
@@ -404,9 +404,9 @@ def _by_argument(columns: Array, out: Array, leaves: list[Any], treedef: TreeDef
     return treedef.unflatten(parts)
 
 
-def _block_of_rows(rows: Array, out: Array, start: int, stop: int) -> Array:
+def _block_of_rows(out: Array, start: int, rows: Array) -> Array:
     """Returns the rows of one output with its axes in front."""
-    return ops.reshape(rows[start:stop], (*out.shape, *rows.shape[1:]))
+    return ops.reshape(rows[start : start + out.size], (*out.shape, *rows.shape[1:]))
 
 
 def _check_complex(

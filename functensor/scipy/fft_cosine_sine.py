@@ -34,7 +34,7 @@ from .axis_slices import cut_last, padded_last
 
 __all__ = ["dct", "dctn", "documented", "dst", "dstn", "idct", "idctn", "idst", "idstn"]
 
-# The types that undo types.
+# The type of the inverse of each type.
 OPPOSITE = {1: 1, 2: 3, 3: 2, 4: 4}
 
 

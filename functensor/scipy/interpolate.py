@@ -313,7 +313,7 @@ def _spline_slopes(name: str, x: Array, y: Array, bc_type: Conditions) -> Array:
     if first == "periodic":
         return _periodic(h, hy, slope)
     if n == 3 and first == "not-a-knot" and last == "not-a-knot":
-        # A parabola, of which the slopes are linear.
+        # The spline is a parabola, whose slopes are linear.
         left, right = slope[:1], slope[1:]
         middle = (hy[:1] * right + hy[1:] * left) / (hy[:1] + hy[1:])
         return ops.concatenate([2 * left - middle, middle, 2 * right - middle], axis=0)

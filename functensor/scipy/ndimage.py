@@ -21,11 +21,11 @@ __all__ = ["map_coordinates"]
 BOUNDARY_MODES = (
     "constant", "grid-constant", "nearest", "mirror", "reflect", "grid-mirror", "wrap", "grid-wrap",
 )  # fmt: skip
-# Extensions of the array beyond its edges, where the spline is defined; by default a mirror's.
+# The extensions of the array by which splines are defined; other modes have "mirror".
 EXTENSIONS = {
     "nearest": "reflect", "reflect": "reflect", "grid-mirror": "reflect", "grid-wrap": "wrap",
 }  # fmt: skip
-# By how many elements SciPy extends an array before it finds a spline with such an edge.
+# SciPy extends an array by so many elements before it finds a spline with such an edge.
 EXTENSION_ELEMENTS = 12
 
 ArrayOrFloat = TypeVar("ArrayOrFloat", Array, float)

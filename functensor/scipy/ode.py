@@ -141,7 +141,7 @@ class OdeCall(CustomCall):
 
         if not self.derived:
             return called
-        # Backward, every interval is solved with the same arguments.
+        # The backward pass solves all intervals with the same arguments.
         run: Callable[[Values], Values]
         known, before, run = self.latest
         if known != types or any(a is not b for a, b in zip(args, before, strict=True)):

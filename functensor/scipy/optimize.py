@@ -286,7 +286,7 @@ def root(
                     number=8,
                 )
             )
-        # In the shapes of the unknowns, so that the linearised equations are square.
+        # The equations get the shapes of the unknowns, so that they are square when linearised.
         return from_vector(to_vector(out), unknown.types)
 
     def solver(f: Callable[[Values], Values], x: Values) -> Any:

@@ -18,7 +18,7 @@ from ..primitives.core.shape_dtype import canonical_axis, finfo, result_type
 
 __all__ = ["Extrapolation", "PPoly", "check_ascending", "hermite", "points", "trailing"]
 
-# Values beyond the ends are those of the outer polynomials, NaN, or repeat.
+# Values beyond the ends are those of the outer polynomials, or NaN, or those of other periods.
 Extrapolation: TypeAlias = bool | Literal["periodic"]
 PolynomialClass = TypeVar("PolynomialClass", bound="PPoly")
 EXTRAPOLATIONS = (True, False, None, "periodic")

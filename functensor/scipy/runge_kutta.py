@@ -34,7 +34,7 @@ STAGES = [
         [35 / 384, 0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84],
     )
 ]
-# The result of fifth order, the last stage's argument, minus the result of fourth order.
+# The weights of the error: of the result of fifth order minus that of fourth order.
 ERROR = np.array([71 / 57600, 0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1 / 40])
 # The weights of the stages at a fraction of a step, as polynomials of fourth degree in it.
 BETWEEN = np.array(
@@ -88,7 +88,7 @@ class Norm:
             blocks = [squares[part].reshape(rows, -1) for part in parts]
             total = sum(block.sum(axis=1, dtype=float) for block in blocks)
             count = sum(block.shape[1] for block in blocks)
-            # A NaN has to come through, which a comparison would lose.
+            # Comparisons would lose a NaN, which has to be seen.
             largest = float(to_host(total.max()))
             worst = max(largest / count, worst, key=lambda v: (v != v, v))
         return float(np.sqrt(worst))
@@ -113,7 +113,7 @@ def integrate(
     solution = xp.empty((len(times), *y.shape), y.dtype)
     solution[0] = y
     stages = xp.empty((7, y.size), y.dtype)
-    # A trial step may overflow where a shorter one does not: users see no warning of it.
+    # A trial step may overflow where a shorter one does not. Users see no warning of it.
     with quiet():
         _fill(f, xp.array(y), np.asarray(times, np.float64), options, norm, solution, stages)
     return solution
@@ -131,7 +131,7 @@ def _fill(
     """Writes the solution at all times but the first one."""
     t, end = times[0], times[-1]
     direction = -1.0 if end < t else 1.0
-    # Below the precision of the numbers, errors are those of rounding.
+    # Tolerances below the precision of the numbers would measure errors of rounding.
     precision = finfo(y.dtype)
     rtol = max(options.rtol, 4 * float(precision.eps))
     xp, device = backend_of(y).xp, device_of(y)
@@ -156,7 +156,7 @@ def _fill(
         if not step > 10 * np.spacing(abs(t)) or taken >= options.mxstep:
             raise RuntimeError(_failure(t, times[done], h, taken, options))
         later = end if last else t + direction * step
-        # Python's numbers leave vectors of single precision in it.
+        # A Python number leaves vectors of single precision in their dtype.
         signed = float(direction * step)
         for row, (node, weights) in enumerate(zip(RUNGE_KUTTA_NODES, weights_of_stages), 1):
             reached = y + (weights * signed) @ stages[:row]

@@ -37,7 +37,7 @@ AxisPairs: TypeAlias = tuple[Sequence[int], Sequence[int]]
 
 RESULT_MODES = ("full", "same", "valid")
 CONVOLUTION_METHODS = ("auto", "direct", "fft")
-# The words for how an image is continued, and the modes of padding that do it.
+# The words for continuations of an image, and the modes of padding for them.
 BOUNDARIES = {"fill": "constant", "wrap": "wrap", "symm": "symmetric"}
 
 # One element's share in a step of the transforms costs as much as about ten multiplications of the
@@ -83,7 +83,7 @@ def _direct(in1: Array, in2: Array, mode: str, dtype: DType) -> Array:
     """Returns the convolution, summed up; both operands have elements, and at least one axis."""
     if mode == "full" and in2.size > in1.size:
         in1, in2 = in2, in1
-    # Booleans are counted: their sum is whether there is any.
+    # Booleans are counted: a count above 0 is True.
     kind = np.dtype(np.intp) if dtype.kind == "b" else dtype
     paddings = [_padding(mode, k) for k in in2.shape]
     image, kernel = (ops.expand_dims(ops.astype(x, kind), (0, 1)) for x in (in1, ops.flip(in2)))
@@ -285,7 +285,7 @@ def correlate2d(
     if mode == "valid":
         in1, in2 = _signals_to_convolve("correlate2d", in1, in2, mode)
         larger, smaller = _smaller_last("correlate2d", in1, in2, (0, 1))
-        # The correlation of the operands the other way round runs backwards.
+        # The correlation of swapped operands runs backwards.
         flipped, in1, in2 = larger is not in1, larger, smaller
     image, kernel, cuts = _images("correlate2d", in1, in2, mode, boundary, fillvalue)
     out = convolve(image, ops.conj(ops.flip(kernel)), "valid")

@@ -183,7 +183,7 @@ def _extended_at_ends(
     inner = padded_last(x, edge, edge, mode="reflect")
     if padtype == "even":
         return inner, edge
-    # Turned about the first and the last sample.
+    # The odd continuation is turned about the first and the last sample.
     before = 2 * cut_last(x, 0, 1) - cut_last(inner, 0, edge)
     after = 2 * cut_last(x, -1) - cut_last(inner, -edge)
     return ops.concatenate([before, x, after], axis=-1), edge

@@ -107,7 +107,7 @@ def _fitted_ends(
     half = length // 2
     kind = finfo(x.dtype).dtype
     ends = []
-    # About the middle of the window, where powers are small.
+    # Places are counted from the middle of the window, so that powers are small.
     solutions = _solutions(order, np.arange(length) - half)
     for places in (np.arange(half) - half, np.arange(length - half, length) - half):
         rows = np.zeros((half, length))
@@ -172,7 +172,7 @@ def savgol_filter(
     kind = finfo(x.dtype).dtype
     delta = asarray(delta)
     row = ops.astype(savgol_coeffs(window_length, polyorder, deriv, delta, use="dot"), kind)
-    # Of an even window, the sample before the middle gets the polynomial's value in the middle.
+    # In an even window, the sample before the middle gets the polynomial's value in the middle.
     before, after = (window_length - 1) // 2, window_length // 2
     fill = {"constant_values": cval} if mode == "constant" else {}
     wide = padded_last(x, before, after, mode=SAVGOL_MODES.get(mode, "constant"), **fill)
@@ -366,7 +366,7 @@ def resample(
     if domain == "time" and x.dtype.kind != "c":
         spectrum = fft.rfft(x)
         if weights is not None:
-            # The weights of a frequency and of its opposite.
+            # A frequency and its opposite get the mean of their weights.
             mirrored = ops.concatenate([cut_last(weights, 0, 1), ops.flip(cut_last(weights, 1))])
             spectrum = spectrum * cut_last((weights + mirrored) / 2, 0, n // 2 + 1)
         spectrum = cut_last(spectrum, 0, m // 2 + 1)

@@ -201,7 +201,7 @@ def wofz(z: ArrayLike) -> Array:
     (1+0j)
     """
     z = as_inexact(z)
-    # Cast, since infinity times 1 + 0i has no imaginary part.
+    # A cast keeps the imaginary part 0, where infinity times 1 + 0i has NaN.
     return faddeeva(ops.astype(z, result_type(z.dtype, np.complex64)))
 
 
@@ -307,7 +307,7 @@ def comb(N: ArrayLike, k: ArrayLike, *, exact: bool = False, repetition: bool = 
     defined = ops.logical_and(ops.greater_equal(N, 0), ops.greater_equal(k, 0))
     if repetition:
         chosen = comb(ops.where(defined, N + k - 1, 1), ops.where(defined, k, 0))
-        # There is one way to choose no thing.
+        # Nothing is chosen in one way.
         chosen = ops.where(ops.equal(k, 0), 1, chosen)
         return ops.where(defined, chosen, 0)
     defined = ops.logical_and(ops.less_equal(k, N), defined)
@@ -413,10 +413,10 @@ def logsumexp(
     top = ops.reshape(top, total.shape)
     sign = ops.sign(total)
     if is_complex and not return_sign:
-        # Of 0, the logarithm is -inf, without a warning.
+        # The logarithm of 0 is -inf, without a warning.
         zero = ops.equal(total, 0)
         return ops.where(zero, -np.inf, ops.log(ops.where(zero, 1, total))) + top
-    # The logarithm of 0 is -inf here, without a warning.
+    # The logarithm of 0 is -inf here too.
     size = ops.abs(total)
     out = xlogy(ops.ones_like(size), size) + top
     if return_sign:

@@ -142,7 +142,7 @@ def _powered(y: Array, lmbda: Array, exponential: Callable[[Array], Array], leas
     edge = ops.logical_or(ops.equal(u, -1), ops.equal(ops.abs(u), inf))
     level = ops.where(edge, 0.0, y) * _logrel(ops.where(edge, 0.0, u))
     value = exponential(ops.where(beyond, far, level))
-    # Powers of 0: by a negative one they are infinite.
+    # Negative powers of 0 are infinite.
     zero = ops.equal(u, -1)
     value = ops.where(zero, inf, value)
     value = ops.where(ops.logical_and(zero, ops.greater(lmbda, 0)), least, value)

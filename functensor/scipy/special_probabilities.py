@@ -260,7 +260,7 @@ def _binomial_tail(k: Array, n: Array, p: Array, upper: bool) -> Array:
     inside = _defined(right, ops.logical_not(below), ops.less(k, n))
     k, n, q = _safe(inside, k, 0.0), _safe(inside, n, 1.0), _safe(inside, p, 0.5)
     value = (ops.betainc if upper else ops.betaincc)(k + 1, n - k, q)
-    # At most all of them, and more than a negative number, is certain.
+    # A count of at most n, and one above a negative number, are certain.
     value = ops.where(inside, value, 0.0 if upper else 1.0)
     return _only(right, ops.where(below, 1.0, value))
 

@@ -36,7 +36,7 @@ def _log_gamma_ratio(b: Array) -> Array:
     return ops.where(large, -series * r, quotient)
 
 
-# With so many degrees of freedom, and with infinitely many, it is the normal distribution.
+# From so many degrees of freedom on, the distribution is the normal one.
 NORMAL = 1e15
 
 
@@ -70,7 +70,7 @@ def t_cdf(x: Array, df: Array) -> Array:
     b = 0.5 * df
     square = x * x
     v = square / (df + square)
-    # Here terms of the series fall by ten; elsewhere x is not zero.
+    # Each term of the series is a tenth of the one before here; elsewhere x is not zero.
     near = ops.logical_and(ops.less(v, 0.1), ops.less(v * (b + 0.5), 0.15))
     small = ops.where(near, x, 0.0)
     middle = 0.5 + _central(small, ops.where(near, v, 0.0), b)
@@ -82,7 +82,7 @@ def t_cdf(x: Array, df: Array) -> Array:
     return ops.where(near, middle, ops.where(ops.less(x, 0), tail, 1 - tail))
 
 
-# From here on the quantile is that of the normal distribution and a first correction.
+# From so many on, the quantile is that of the normal distribution and a first correction.
 CORRECTED = 1e10
 
 

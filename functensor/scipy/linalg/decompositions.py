@@ -133,7 +133,7 @@ def eigh(
         return ops.index(decompositions.eigvalsh(a, triangle), (Ellipsis, which))
     w, v = decompositions.eigh(a, triangle)
     if factor is not None:
-        # b's factor is lower, so that its adjoint solves with the conjugate, transposed.
+        # The adjoint of b's lower factor is its conjugate, transposed.
         v = ops.matmul(factor, v) if type == 3 else _solved_from_right(ops.conj(factor), v, True)
     return ops.index(w, (Ellipsis, which)), ops.index(v, (Ellipsis, which))
 

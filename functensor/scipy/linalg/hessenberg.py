@@ -158,7 +158,7 @@ def _slopes(func: Callable[[Any], Any], w: Array) -> Array:
     row, column = ops.expand_dims(w, -2), ops.expand_dims(w, -1)
     gaps = column - row
     size = ops.maximum(ops.maximum(ops.abs(row), ops.abs(column)), 1e-30)
-    # Closer than the root of rounding, the difference has lost more than the slope differs.
+    # For closer eigenvalues, the difference has lost more digits than the mean slope is wrong by.
     same = ops.less(ops.abs(gaps), size * float(finfo(w.dtype).eps) ** 0.5)
     quotients = (ops.expand_dims(f, -1) - ops.expand_dims(f, -2)) / ops.where(same, 1.0, gaps)
     mean = (ops.expand_dims(slope, -1) + ops.expand_dims(slope, -2)) / 2

@@ -100,7 +100,7 @@ def solve_banded(
     [1.0, 1.0]
     """
     lower, upper = (operator.index(count) for count in l_and_u)
-    # Transposed, it has as many rows as the matrix.
+    # The transpose of ab has as many rows as the matrix.
     columns = ops.swapaxes(as_matrices("solve_banded", ab), -1, -2)
     columns, b, vector = right_hand_side("solve_banded", columns, b)
     ab = ops.swapaxes(columns, -1, -2)

@@ -101,7 +101,7 @@ def _correlation(x: Array, y: Array) -> Array:
     """Returns the correlation of samples that are about their means."""
     parts = []
     for z in (x, y):
-        # Scaled first, so that squares neither vanish nor overflow.
+        # Scaling keeps squares from vanishing and overflowing.
         top = ops.max(ops.abs(ops.stop_gradient(z)), axis=-1, keepdims=True)
         z = z / top
         parts.append(z / ops.sum(z * z, axis=-1, keepdims=True) ** 0.5)
@@ -153,7 +153,7 @@ def pearsonr(
         )
 
     def below(x: Array) -> Array:
-        # The distribution of (1 + r) / 2 is a beta distribution.
+        # (1 + r) / 2 has a beta distribution.
         return special.betainc(n / 2 - 1, n / 2 - 1, (1 + x) / 2)
 
     with quiet():

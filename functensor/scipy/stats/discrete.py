@@ -24,7 +24,7 @@ LOG_2_PI_E = log(2 * pi * e)
 
 def _mass_of(log_ways: Array, p: LawParameter, successes: Array, failures: Array) -> Array:
     """Returns exp(log_ways) p**successes (1 - p)**failures, with derivatives at 0 and 1 too."""
-    # Logarithms are infinite there.
+    # Logarithms of a certain event or its opposite are infinite.
     certain = ops.logical_or(ops.equal(p, 0), ops.equal(p, 1))
     inside = ops.where(certain, 0.5, p)
     usual = log_ways + special.xlogy(successes, inside) + special.xlog1py(failures, -inside)
@@ -52,7 +52,7 @@ bernoulli = Discrete(
     "Bernoulli",
     {"p": "probability"},
     support=(0.0, 1.0),
-    # The likelier one, so that its logarithm is finite.
+    # The logarithm of the likelier value is finite.
     inner=lambda p: ops.astype(ops.greater(p, 0.5), p.dtype),
     logpmf=lambda k, p: special.xlogy(k, p) + special.xlog1py(1 - k, -p),
     pmf=lambda k, p: k * p + (1 - k) * (1 - p),

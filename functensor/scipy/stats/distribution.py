@@ -31,7 +31,7 @@ __all__ = [
 ]  # fmt: skip
 
 Formula: TypeAlias = Callable[..., Array]
-# A number is one of Python's, whose dtype gives way to those of arrays.
+# A float is a Python number, whose dtype gives way to those of arrays.
 Real: TypeAlias = Array | float
 # Formulas get numbers in the dtype of the arrays.
 LawParameter: TypeAlias = Array | np.floating[Any]
@@ -246,7 +246,7 @@ class Law:
                 right = allowed.tests(p)
                 safe.append(ops.where(right, p, allowed.replacement))
                 valid.append(right)
-        # Python's numbers take the dtype of the arrays, so that formulas need not mind.
+        # Python's numbers take the dtype of the arrays, which formulas rely on.
         dtypes = [p.dtype for p in (x, *safe) if not isinstance(p, float)]
         number = result_type(*dtypes).type if dtypes else np.float64
         z, *parameters = (number(p) if isinstance(p, float) else p for p in (x, *safe[:count]))
@@ -357,7 +357,7 @@ class Continuous(Law):
         return ops.where(outside, -inf, value)
 
     def _pdf(self, x: Array, parameters: Sequence[LawParameter], loc: Real, scale: Real) -> Array:
-        # Declared only where the support is infinite, and the formula vanishes there.
+        # A law declares it only if its support is infinite and the formula vanishes at both ends.
         return self._formulas["pdf"](_standard(x, loc, scale), *parameters) / scale
 
     def _probability(

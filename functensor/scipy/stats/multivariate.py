@@ -86,7 +86,7 @@ class MultivariateNormal(Multivariate):
             mean = np.zeros((), x.dtype)
         else:
             x, mean, cov = _vectors(x, mean, cov)
-        # With no other hint, as in SciPy, x holds numbers.
+        # Without other hints x holds numbers, as in SciPy.
         n = next((shape[-1] for shape in (mean.shape, cov.shape) if shape), 1)
         if n == 1 and x.shape[-1:] != (1,):
             x = ops.expand_dims(x, -1)
@@ -153,7 +153,7 @@ def _regular(away: Array, cov: Array) -> Array:
     """Returns -2 logpdf by the factor of Cholesky."""
     factor = linalg.cholesky(cov)
     if len(cov.shape) == 2:
-        # One factor for all vectors, which are its right-hand sides.
+        # All vectors are right-hand sides of one factor.
         rows = ops.reshape(away, (-1, cov.shape[-1]))
         white = solve_triangular(factor, ops.transpose(rows), lower=True)
         square = ops.reshape(ops.sum(white * white, axis=0), away.shape[:-1])
@@ -167,7 +167,7 @@ def _regular(away: Array, cov: Array) -> Array:
 def _singular(away: Array, cov: Array) -> Array:
     """Returns -2 logpdf in the space that cov spans, and inf outside of it."""
     values, vectors = linalg.eigh(cov)
-    # SciPy's bound for values that rounding makes of zero.
+    # SciPy takes values up to this bound for zeros that were rounded.
     digits = 1e6 if values.dtype.itemsize > 4 else 1e3
     smallest = digits * float(finfo(values.dtype).eps)
     scale = ops.max(ops.abs(values), axis=-1, keepdims=True)
@@ -221,7 +221,7 @@ class Dirichlet(Multivariate):
         if x.shape[0] == k - 1:
             x = ops.concatenate((x, 1 - ops.sum(x, axis=0, keepdims=True)))
         with quiet():
-            # Of k components, each rounded.
+            # Each of k components is rounded.
             allowed = max(1e-9, 16 * k * float(finfo(x.dtype).eps))
             whole = ops.less_equal(ops.abs(ops.sum(x, axis=0) - 1), allowed)
             some = ops.logical_and(ops.greater_equal(x, 0), ops.less_equal(x, 1))

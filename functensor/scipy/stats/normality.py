@@ -44,7 +44,7 @@ def _enough(
 def _skew_score(x: Array) -> Array:
     n = float(x.shape[-1])
     y = skew(x, -1) * sqrt((n + 1) * (n + 3) / (6.0 * (n - 2)))
-    # As SciPy has it: a skew of exactly 0 counts as 1.
+    # A skew of exactly 0 counts as 1, as in SciPy.
     y = ops.where(ops.equal(y, 0), y + 1.0, y)
     beta = 3 * (n * n + 27 * n - 70) * (n + 1) * (n + 3)
     beta /= (n - 2) * (n + 5) * (n + 7) * (n + 9)

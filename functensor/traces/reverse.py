@@ -46,7 +46,6 @@ __all__ = ["Node", "ReverseTrace", "ReverseTracer", "backward", "cotangent_of", 
 
 ndarray = np.ndarray
 next_number = count().__next__
-
 NO_PARAMS: dict[str, Any] = {}
 
 
@@ -223,10 +222,9 @@ class ReverseTrace(Trace):
         return self.outputs(joint_node(call.name, parents, pullback, outs), outs)
 
     def outputs(
-        self, joint: Node, outs: Sequence[Any], constant: Callable[[Any], Any] | None = None
+        self, joint: Node, outs: Sequence[Any], constant: Callable[[Any], Any] = wrap
     ) -> list[Any]:
         """Returns the tracers of a call's outputs, which share a node; integers are constants."""
-        constant = constant or wrap
         return [
             self.wrap(out, make_node(PROJECTION, (joint,), i, NO_PARAMS, out))
             if is_inexact(out)

@@ -57,10 +57,8 @@ def attention_grad(
 ) -> Buffer:
     """Returns the gradients of q, k and v, stacked, for that of ``attention``'s output."""
     stacked = np.zeros(stacked_shape(q.shape, k.shape, v.shape), q.dtype)
-    by_q, by_k, by_v = (
-        stacked_matrices(stacked[0]),
-        *(working(stacked_matrices(part)) for part in stacked[1:]),
-    )
+    by_q = stacked_matrices(stacked[0])
+    by_k, by_v = (working(stacked_matrices(part)) for part in stacked[1:])
     queries, keys, values, cotangents, outs = map(stacked_matrices, (q, k, v, g, out))
     width, outputs = q.shape[-1], v.shape[-1]
     for many, rows, powers, shares in blocks_of_powers(q, k, mask, causal, scale):
@@ -69,7 +67,10 @@ def attention_grad(
         own_g = working(cotangents[many, rows])
         own_q = working(queries[many, rows]) * (shares * shares.dtype.type(scale))
         by_v[many, seen, :outputs] += np.matmul(powers.swapaxes(1, 2), own_g * shares)
-        powers *= score_grads(own_g, working(outs[many, rows]), working(values[many, seen]))
+        # The derivative of softmax: that by every weight less the mean of a query.
+        slopes = np.matmul(own_g, working(values[many, seen]).swapaxes(1, 2))
+        slopes -= np.vecdot(own_g, working(outs[many, rows]))[..., np.newaxis]
+        powers *= slopes
         part = np.matmul(powers, working(keys[many, seen]))
         part *= shares * shares.dtype.type(scale)
         by_q[many, rows, :width] = part
@@ -77,13 +78,6 @@ def attention_grad(
     if q.itemsize == 2:
         stacked_matrices(stacked[1])[...], stacked_matrices(stacked[2])[...] = by_k, by_v
     return stacked
-
-
-def score_grads(g: Buffer, out: Buffer, values: Buffer) -> Any:
-    """Returns how the loss moves with every weight, less what it moves with all of a query's."""
-    slopes = np.matmul(g, values.swapaxes(1, 2))
-    slopes -= np.vecdot(g, out)[..., np.newaxis]
-    return slopes
 
 
 def blocks_of_powers(

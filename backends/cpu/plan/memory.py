@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -17,14 +17,11 @@ if TYPE_CHECKING:
 __all__ = ["Donation", "KeptMemory", "KeptSlot"]
 
 
-class KeptSlot:
+class KeptSlot(NamedTuple):
     """A piece of kept memory: its number and its size in bytes."""
 
-    __slots__ = ("number", "size")
-
-    def __init__(self, number: int, size: int) -> None:
-        self.number = number
-        self.size = size
+    number: int
+    size: int
 
 
 class KeptMemory:

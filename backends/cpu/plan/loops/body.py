@@ -26,14 +26,11 @@ if TYPE_CHECKING:
 
 __all__ = ["BodyCode"]
 
-
 # Derivatives as ufuncs of two operands: x, y, 1, or nothing for the result of the ufunc before.
 GRAD_UFUNCS = {
     "tanh_grad": [("multiply", "y", "y"), ("subtract", "1", ""), ("multiply", "", "x")],
     "sigmoid_grad": [("subtract", "1", "y"), ("multiply", "", "y"), ("multiply", "", "x")],
 }
-
-
 # The most spaces before a line that has branches: Python takes a hundred levels of indentation.
 DEEPEST_INDENT_SPACES = 4 * 50
 
@@ -231,8 +228,12 @@ class BodyCode(Straight):
                 if number_kind(out.type):
                     self.numbers.add(out)
         parts = [BranchCode(program, equation, self) for program in programs]
-        index = equation.operands[0]
-        words = conditions(source.shown(index), index.type.dtype.kind == "b", len(parts))
+        index = source.shown(equation.operands[0])
+        if equation.operands[0].type.dtype.kind == "b":
+            words = [f"if not {index}", "else"]
+        else:
+            between = [f"elif {index} == {i}" for i in range(1, len(parts) - 1)]
+            words = [f"if {index} <= 0", *between, "else"]
         for condition, part in zip(words, parts, strict=True):
             self.shares |= part.shares
             source.add(f"{condition}:", equation)
@@ -303,11 +304,3 @@ def branch_constant(x: VariableLike, value: Any) -> Any:
         return value
     kind = x.type.weak or number_kind(x.type) or x.type.dtype.type
     return kind(value if type(value) in PYTHON_NUMBERS else value[()])
-
-
-def conditions(index: str, is_bool: bool, count: int) -> list[str]:
-    """Returns the conditions in front of the lines of the branches."""
-    if is_bool:
-        return [f"if not {index}", "else"]
-    between = [f"elif {index} == {i}" for i in range(1, count - 1)]
-    return [f"if {index} <= 0", *between, "else"]

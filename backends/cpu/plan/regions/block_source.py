@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from ...parallel import CACHE_LINE_BYTES
 from ..codegen.operands import constant, is_variable
 from .block_steps import Blockwise
 from .cost import step_effort
@@ -110,14 +111,12 @@ class BlockCode:
 
     def _elements(self) -> int:
         """Returns the number of elements of a block that stays in the cache."""
-        width: int = sum(dtype.itemsize for dtype, _ in self._slots)
-        width += sum(x.dtype.itemsize for x in self.inputs if x.groups and self._whole(x))
-        width += sum(
-            o.type.dtype.itemsize for o in self.outputs if len(o.groups) == len(self.grid.shape)
-        )
-        most = min(
-            BLOCK_CACHE_BYTES // max(width, 1), self.grid.rows * self.grid.inner // FEWEST_BLOCKS
-        )
+        axes = len(self.grid.shape)
+        dtypes = [dtype for dtype, _ in self._slots]
+        dtypes += [x.dtype for x in self.inputs if len(x.groups) == axes]
+        dtypes += [o.type.dtype for o in self.outputs if len(o.groups) == axes]
+        width: int = max(sum(dtype.itemsize for dtype in dtypes), 1)
+        most = min(BLOCK_CACHE_BYTES // width, self.grid.rows * self.grid.inner // FEWEST_BLOCKS)
         return min(max(most, SMALLEST_BLOCK_ELEMENTS), LARGEST_BLOCK_ELEMENTS)
 
     # -- text
@@ -152,7 +151,7 @@ class BlockCode:
             text = f"memory[{self.memory}:{end}].view({kind}).reshape({shape!r})"
             self.source.add(f"memory_{i} = {text}")
             # Every slot begins at a cache line.
-            self.memory = -(-end // 64) * 64
+            self.memory = -(-end // CACHE_LINE_BYTES) * CACHE_LINE_BYTES
 
     def _line(self, number: int, step: BlockStep) -> None:
         shown = [self._shown(x) for x in step.operands]

@@ -12,6 +12,7 @@ import numpy as np
 
 from ....arrays.nn_formulas import GELU_CUBIC, GELU_LINEAR
 from ...activations import LARGEST_STEEP, SMALLEST_GATED
+from ..codegen.called import as_operand
 from .steps import BlockSteps, BlockValue
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def _softplus_grad_steps(emit: BlockSteps, x: BlockValue, y: BlockValue) -> Bloc
 
 
 def _relu_grad_steps(emit: BlockSteps, x: BlockValue, y: BlockValue) -> BlockValue:
-    return emit.masked(emit.ufunc("greater", y, emit.number(0, y), dtype=np.dtype(bool)), x)
+    return emit.masked(emit.ufunc("greater", y, as_operand(0, y.dtype), dtype=np.dtype(bool)), x)
 
 
 def _sigmoid_steps(emit: BlockSteps, x: BlockValue) -> BlockValue:

@@ -81,10 +81,10 @@ class RegionRun:
 
     def finished(self, outs: list[Any]) -> list[Any]:
         """Returns the outputs, once all blocks are computed."""
-        for i, output in enumerate(self.outputs):
-            if output.reduction:
-                outs[i] = put_together(output, outs[i])
-        return outs
+        return [
+            put_together(output, out) if output.reduction else out
+            for output, out in zip(self.outputs, outs)
+        ]
 
     def _room(self, output: BlockOutput, shape: Shape, into: Any) -> tuple[Any, Any]:
         """Returns the memory for an output, and the same as it lies in the grid."""

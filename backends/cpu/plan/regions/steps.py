@@ -178,10 +178,6 @@ class BlockSteps:
         form = f"np.broadcast_to({{0}}, {self.grid.block_shape(groups)})"
         return self.made(form, [value], value.dtype, groups)
 
-    def number(self, x: float, beside: BlockValue) -> Any:
-        """Returns a number in the dtype of a value."""
-        return as_operand(x, beside.dtype)
-
     def masked(self, condition: BlockValue, x: BlockValue) -> BlockValue:
         """Returns x where a condition holds and 0 elsewhere, by the bits."""
         mask = self._mask(condition, x.dtype)

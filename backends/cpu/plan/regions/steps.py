@@ -215,15 +215,13 @@ class BlockSteps:
     def row_sum(self, x: BlockValue, axes: Axes) -> BlockValue:
         """Returns the sums of rows; sums of products without the products."""
         left = x.groups - set(axes)
-        step = x.step
-        if step is not None and step.kind in ("negative", "multiply", "divide"):
-            outside = self._sum_inside(step, x, axes)
+        if x.step is not None and x.step.kind in ("negative", "multiply", "divide"):
+            outside = self._sum_inside(x.step, x, axes)
             if outside is not None:
                 return outside
-        if step is not None and axes == (len(self.grid.shape) - 1,):
-            pair = _factors(step, x)
-            if pair is not None:
-                return self.row_dot(*pair, axes)
+        pair = _factors(x) if axes == (len(self.grid.shape) - 1,) else None
+        if pair is not None:
+            return self.row_dot(*pair, axes)
         function = self.source.bind(row_sum)
         return self.made(f"{function}({{0}}, {axes!r})", [x], x.dtype, left)
 
@@ -280,7 +278,7 @@ class BlockSteps:
         if ufunc != "add" or x.dtype.char not in "fd":
             text = f"np.{ufunc}.reduce({{0}}, {None if everything else axes!r})"
         elif everything:
-            pair = _factors(x.step, x) if x.step is not None else None
+            pair = _factors(x)
             operands = list(pair) if pair is not None else operands
             self.put(target, total_dot if pair is not None else total_sum, operands)
             return
@@ -310,14 +308,11 @@ def joint_groups(operands: Sequence[Any]) -> Groups:
     return frozenset().union(*(x.groups for x in operands if type(x) is BlockValue))
 
 
-def _factors(step: BlockStep, x: BlockValue) -> tuple[BlockValue, BlockValue] | None:
-    """Returns the factors of a step that multiplies whole values of one dtype, or None."""
-    if step.kind == "square":
-        pair = step.operands[0], step.operands[0]
-    elif step.kind == "multiply":
-        pair = step.operands[0], step.operands[1]
-    else:
+def _factors(x: BlockValue) -> tuple[BlockValue, BlockValue] | None:
+    """Returns the factors of a product of whole values of one dtype, or None."""
+    if x.step is None or x.step.kind not in ("square", "multiply"):
         return None
+    pair = x.step.operands[0], x.step.operands[-1]
     if x.dtype.char not in "fd" or any(
         type(v) is not BlockValue or v.groups != x.groups or v.dtype != x.dtype for v in pair
     ):

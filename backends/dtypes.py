@@ -59,14 +59,10 @@ def bfloat16() -> np.dtype[Any]:
                 "bfloat16 is a dtype of the package ml_dtypes, which is not installed: "
                 "pip install 'functensor[bfloat16]'"
             ) from None
-        _meet(np.dtype(ml_dtypes.bfloat16))
+        MET.append(np.dtype(ml_dtypes.bfloat16))
+        for listener in _bfloat16_listeners:
+            listener(MET[0])
     return MET[0]
-
-
-def _meet(dtype: np.dtype[Any]) -> None:
-    MET.append(dtype)
-    for listener in _bfloat16_listeners:
-        listener(dtype)
 
 
 def when_met(listener: Callable[[np.dtype[Any]], None]) -> None:

@@ -58,7 +58,9 @@ def call_kernel(
             None for a thread an element and their number as last argument.
         static: what the call has beside operands.
     """
-    if is_a(kernel, xp, "RawKernel"):
+    # Nothing is an instance of no class.
+    raw, elementwise = (getattr(xp, name, ()) for name in ("RawKernel", "ElementwiseKernel"))
+    if isinstance(kernel, raw):
         made = outputs()
         if all(out.size for out in made):
             operands = [xp.ascontiguousarray(x) for x in operands]
@@ -66,17 +68,11 @@ def call_kernel(
             grid, block, numbers, shared = given + ((), 0)[len(given) - 2 :]
             kernel(sizes(grid), sizes(block), (*operands, *made, *numbers), shared_mem=shared)
         return tuple(made)
-    if is_a(kernel, xp, "ElementwiseKernel"):
+    if isinstance(kernel, elementwise):
         made = outputs()
         kernel(*operands, *made, **static)
         return tuple(made)
     return kernel(*operands, **static)
-
-
-def is_a(kernel: Any, xp: ArrayModule, name: str) -> bool:
-    """Says whether a kernel is of a class that an array module has, if it has it."""
-    known = getattr(xp, name, None)
-    return known is not None and isinstance(kernel, known)
 
 
 def sizes(given: Any) -> tuple[int, ...]:

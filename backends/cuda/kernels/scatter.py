@@ -311,17 +311,14 @@ def arranged(
         step=2 * places.step,
         inner=(2 * places.inner[0], 1, 1),
     )
-    return out.view(part), viewed(values, part), places, pointer._replace(stride=2 * pointer.stride)
+    # Only the beginning of the values' memory matters.
+    values = cupy.ndarray((1,), part, memptr=values.data)
+    return out.view(part), values, places, pointer._replace(stride=2 * pointer.stride)
 
 
 def parts_are_columns(places: IndexedPlaces, in_parts: bool) -> bool:
     """Says whether the two parts of complex numbers can be columns of their own."""
     return not in_parts or places.inner[0] == 1 or places.inner[1:] == (1, 1)
-
-
-def viewed(values: ndarray, dtype: DType) -> ndarray:
-    """Returns memory, of which only the beginning matters, as that of another dtype."""
-    return cupy.ndarray((1,), dtype, memptr=values.data)
 
 
 SCATTER_FUNCTIONS: dict[str, Callable[..., ndarray]] = {

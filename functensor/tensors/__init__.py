@@ -12,5 +12,5 @@ __all__ = [
     "missing_reason", "no_grad", "tensor",
 ]  # fmt: skip
 
-# Whichever of its names is asked for first, tensors have their methods.
+# Tensors have all their methods, whichever name is asked for first.
 expose_class(Tensor, public="functensor.Tensor", others=("Array",))

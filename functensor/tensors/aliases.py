@@ -52,7 +52,7 @@ class Aliases:
 
     def __init__(self) -> None:
         self._groups: dict[int, tuple[Any, list[Any]]] = {}
-        # How many were entered since those that are gone were left out, and when that is next.
+        # The number of entries since dead ones were left out, and that at which they are next.
         self._entered = 0
         self._most = 64
 

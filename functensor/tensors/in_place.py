@@ -71,7 +71,7 @@ def _function(name: str) -> Callable[[Any], Any]:
 @wraps(TorchNames.diagonal)
 def _diagonal_view(self: InPlace, *args: Any, **options: Any) -> Any:
     out = TorchNames.diagonal(self, *args, **options)
-    # The function copies; whether a view of the view is one is asked of the memory.
+    # The function copies, but the tensor is to share memory, by which views of it are told.
     out._data = self._data.diagonal(*args, **options)
     return out
 

@@ -197,13 +197,12 @@ class TapeTrace(ReverseTrace):
     __slots__ = ()
 
     standing = True
-    # The class of the tensors, which names itself here.
+    # Higher modules put these here: the class of tensors, that of views that are behind their
+    # base, the level on which transformations of tensors stand, and what notes that one has met
+    # a tensor.
     tracer: Any = Tracer
-    # The class of views that are behind their base, which does too.
     late: Any = None
-    # The level on which transformations of tensors stand, which does too.
     level: Any = None
-    # Notes that a transformation has met a tensor.
     admitted: Callable[[], None]
 
     def wrap(self, value: Any, node: Node | None) -> Any:

@@ -106,14 +106,7 @@ class NamedBatchTrace(BatchTrace):
 
     __slots__ = ("axis_name", "inputs")
 
-    def __init__(
-        self,
-        parent: Trace,
-        name: str,
-        fun: Callable[..., Any] | None,
-        size: int,
-        axis_name: Hashable,
-    ) -> None:
+    def __init__(self, parent: Trace, name: str, fun: Any, size: int, axis_name: Hashable) -> None:
         super().__init__(parent, name, fun, size)
         self.axis_name = axis_name
         self.inputs: Sequence[Any] = ()

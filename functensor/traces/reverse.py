@@ -267,7 +267,7 @@ class _Projection(PrimitiveLike):
 
 PROJECTION = _Projection()
 
-# Cotangents that many operations contribute to one node and that are added up all at once.
+# Cotangents of which many operations contribute one to a node: they are added up at the end.
 SPARSE = frozenset({OutputPart, Scatter})
 
 

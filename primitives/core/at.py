@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["UPDATING_LIBRARY", "At", "result_is_dropped"]
 
 UPDATE_OPTIONS = ("indices_are_sorted", "unique_indices", "mode", "wrap_negative_indices")
-# Any of several unknown indices may repeat, so that there are as many updates in turn, at most
-# this many.
+# The largest number of unknown indices that are updated in turn, as any of them may repeat.
 MOST_TURNS = 8
 
 # The module of array_api_extra that updates arrays by index; libraries carry a copy of it.
@@ -188,7 +187,7 @@ class Update(Generic[ArrayT]):
         apply = callable(values)
         if not apply:
             values = ops.reshape(ops.broadcast_to(values, shape_of(places)), -1)
-        # Turns that are not known put what is not theirs behind the last element.
+        # Traced turns write the updates of other turns behind the last element.
         flat = ops.concatenate([ops.reshape(x, -1), ops.ones_like(x, shape=(1,))])
         for turn, chosen in turns(places, size):
             old = ops.index(flat, turn)
@@ -333,7 +332,7 @@ def _is_index(item: Any) -> bool:
 def _index_in_bounds(index: Any, length: int, mode: str | None, wraps: bool) -> Any:
     if isinstance(index, int):
         if index < 0:
-            # An index that does not count from the end is as far out as one behind the end.
+            # A negative index may then be as far out as one behind the end.
             index = index + length if wraps else (0 if mode == "clip" else length)
         if mode == "clip":
             return min(max(index, 0), length - 1)

@@ -32,7 +32,7 @@ SYMBOLS = {
     "imatmul": "@=", "ipow": "**=", "iand": "&=", "ior": "|=", "ixor": "^=", "ilshift": "<<=",
     "irshift": ">>=",
 }  # fmt: skip
-# How many steps are taken to find out whether two views meet; beyond, they count as doing so.
+# The largest number of steps to find out whether two views meet; beyond, they count as meeting.
 MOST_WORK: Any = 10_000
 # Primitives whose result is a view of their operand in NumPy.
 VIEWS = frozenset({"broadcast_to", "flip", "index", "reshape", "transpose"})
@@ -84,7 +84,7 @@ def lost_by(x: Array, frame: FrameType) -> str:
     """
     target, read = reads_after(frame.f_code, frame.f_lasti)
     if not target:
-        # An item or an attribute, which say themselves that they are not assigned to.
+        # Items and attributes refuse assignments themselves.
         return ""
     for name, value in frame.f_locals.items():
         if name in read and name != target and isinstance(value, Array) and meets(x, value):
@@ -94,7 +94,7 @@ def lost_by(x: Array, frame: FrameType) -> str:
 
 def meets(x: Array, y: Array) -> bool:
     """Says whether what is written into an array is to be seen in another variable's."""
-    # Copies of arrays are other objects, those of traced values may be the same.
+    # A copy of an array is another object; a copy of a traced value may be the same one.
     return (x is y and type(x) is Array) or overlap(x, y)
 
 

@@ -58,10 +58,10 @@ def _promotion(
 ) -> tuple[np.dtype[Any], type | None]:
     """Returns a result's dtype, and which Python number it is if it stays weak."""
     probes = [x.weak(1) if x.weak else np.ones((1,), x.dtype) for x in operands]
-    # One is not in every function's domain.
+    # Some functions are not defined at one.
     with quiet():
         dtype = primitive.impl(*probes, **params).dtype
-    # As evaluation has it: scalars stay weak in what has only operands.
+    # As in evaluation, scalars stay weak in primitives without parameters.
     weak = None
     if isinstance(primitive, Unary | Binary) and all(x.weak for x in operands):
         weak = type(dtype.type(0).item())

@@ -42,8 +42,8 @@ UNLABELLED = {np.ndarray, bool, int, float, complex, list, tuple}
 UNLABELLED |= {np.dtype(c).type for c in np.typecodes["All"] if c not in "mM"}
 # Editions of the array API standard that the namespace can be asked for.
 EDITIONS = (None, "2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
-# Libraries that hand NumPy's results to compiled code, which takes NumPy's own arrays only. What
-# is traced differentiates there too.
+# Libraries that hand NumPy's results to compiled code, which takes NumPy's own arrays only.
+# Traced values keep their derivatives there.
 PLAIN_VALUE_LIBRARIES = ("matplotlib.", "mpl_toolkits.", "pandas.", "scipy.")
 # Libraries that compute with whatever speaks the array API, in code that was NumPy's before.
 LIBRARIES = ("scipy.", "sklearn.", "array_api_extra.", "array_api_compat.")
@@ -145,7 +145,7 @@ class NumpyProtocols(ArrayAttributes):
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         try:
             if Bottom.reached():
-                # A rule's composite made an array of a buffer: what computes it gets that back.
+                # A rule wrapped a buffer in an array on the way: NumPy gets the buffer back.
                 return on_values(getattr(ufunc, method), inputs, kwargs, ufunc.__name__)
             function = COUNTERPARTS.get(ufunc) or ufunc_counterpart(ufunc)
             if wants_plain(frame_at(1), inputs) or has_labels(inputs):
@@ -192,7 +192,7 @@ class NumpyProtocols(ArrayAttributes):
                     try:
                         return function(*args, **kwargs)
                     except OperandError:
-                        # NumPy's own takes what is no number, beside plain arrays.
+                        # NumPy's own function takes operands that are no numbers, beside plain arrays.
                         pass
             elif name in WRITING_FUNCTIONS:
                 named = (kwargs[key] for key in ("a", "arr", "dst") if key in kwargs)
@@ -227,8 +227,8 @@ class NumpyProtocols(ArrayAttributes):
             return self._data.__dlpack__(
                 stream=stream, max_version=max_version, dl_device=dl_device, copy=copy
             )
-        # Not every library heeds that memory is read-only, so that it gets its own unless it
-        # insists; one of the protocol's first version cannot even be told.
+        # Some libraries ignore that memory is read-only, and one of the protocol's first version
+        # cannot be told. So a library gets memory of its own, unless it insists.
         view = self.__array__()
         if copy is False and (max_version is None or max_version < (1, 0)):
             view = np.asarray(self._data)
@@ -405,7 +405,7 @@ def conversion_error(tracer: Any, asked_by: str = "") -> Exception:
     frame = frame_at(2)
     whole = not tracer.concrete and tracer.dtype.kind in "biu"
     if not asked_by and whole and runs_our_function(frame):
-        # One of our functions wants an integer: not NumPy has been called, but a number is unknown.
+        # One of our functions wants an integer that is not known; NumPy was not called.
         return refused_number(tracer)
     frame = frame_at(1)
     while frame.f_back is not None and module_of(frame).startswith("functensor"):

@@ -314,7 +314,7 @@ class Primitive(PrimitiveLike):
         """The public signature, for ``help`` and ``inspect``."""
         import inspect  # costs milliseconds
 
-        # What `prepare` returns is no result.
+        # `prepare` returns operands and parameters, which are no result.
         return inspect.signature(self.prepare or self.form).replace(return_annotation="Array")
 
     def __repr__(self) -> str:

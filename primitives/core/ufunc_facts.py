@@ -48,8 +48,8 @@ def check_casting(
         if ufunc.signature is not None:
             ufunc.resolve_dtypes((*[x.dtype for x in known], None), casting=casting, **more)
             return
-        # Called on nothing: of Python's types and "equiv" resolve_dtypes reads memory that is not
-        # there. All dtypes have a one.
+        # The ufunc is called on empty arrays: `resolve_dtypes` reads foreign memory for Python's
+        # types under "equiv". Every dtype has a one.
         args: list[Any] = [
             x.weak(1) if x.weak in PYTHON_TYPES else np.empty(0, x.dtype) for x in known
         ]
@@ -111,7 +111,7 @@ def loop_of(
         raise TypeError(f"{name}: signature=, sig= and dtype= say the same: give one of them")
     if not isinstance(ufunc, np.ufunc) or any(x.dtype.kind not in "biufc" for x in known):
         raise TypeError(f"{name}: signature= is for NumPy's functions and dtypes: use dtype=")
-    # Python's types under "equiv", for NumPy, would read memory that is not there.
+    # NumPy would read foreign memory for Python's types under "equiv".
     numbers = () if casting == "equiv" else PYTHON_TYPES
     types = [x.weak if x.weak in numbers else x.dtype for x in known]
     loop: Any = given[0]

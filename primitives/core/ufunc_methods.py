@@ -107,7 +107,7 @@ def reduced(
         # The plain call, in the dtype of the array, needs nothing else.
         return ops.find(UFUNC_REDUCTIONS[name])(x, axis=axis)
     named = axis if isinstance(axis, tuple) else tuple(range(count)) if axis is None else (axis,)
-    # A number has an axis for this, of which nothing is left.
+    # A number counts as having one axis here, which is gone afterwards.
     axes = tuple(canonical_axis(a, max(count, 1)) for a in named) if count or named else ()
     axes = axes if count else ()
     if len(axes) > 1 and name not in ASSOCIATIVE:
@@ -154,8 +154,7 @@ def reduced(
     total = total if total.shape == rest else ops.broadcast_to(total, rest)
     if keepdims and axes:
         total = ops.reshape(total, tuple([1 if i in axes else n for i, n in enumerate(shape)]))
-    # A result along an axis has its dtype, and is no number of Python's that yields to
-    # others.
+    # Without an axis the result may be a weak number of Python's: it is cast in any case.
     return total if axes and total.dtype == first else ops.astype(total, first)
 
 

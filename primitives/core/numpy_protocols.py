@@ -192,7 +192,7 @@ class NumpyProtocols(ArrayAttributes):
                     try:
                         return function(*args, **kwargs)
                     except OperandError:
-                        # NumPy's own function takes operands that are no numbers, beside plain arrays.
+                        # NumPy's own function takes objects and strings too, beside plain arrays.
                         pass
             elif name in WRITING_FUNCTIONS:
                 named = (kwargs[key] for key in ("a", "arr", "dst") if key in kwargs)

@@ -158,18 +158,14 @@ AXIS = {"axis": "the axis or axes whose elements are taken together; None for al
 
 softmax = along(
     "softmax",
-    lambda g, ans, *, axis: _softmax_moved(g, ans, axis),
-    jvp=(lambda t, ans, *, axis: _softmax_moved(t, ans, axis),),
+    lambda g, ans, *, axis: softmax_grad.bind((g, ans), {"axis": axis}),
+    jvp=(lambda t, ans, *, axis: softmax_grad.bind((t, ans), {"axis": axis}),),
     prepare=_axes_argument, samples=_along_samples(REAL),
     reference=lambda x, axis: np.exp(x) / np.sum(np.exp(x), axis=axis, keepdims=True),
     doc="Returns ``exp(x) / sum(exp(x))``: the probabilities in proportion to ``exp(x)``.",
     options=AXIS,
     example="nn.softmax([0.0, 0.0, -np.inf]) -> [0.5, 0.5, 0.0]",
 )
-
-
-def _softmax_moved(g: Array, p: Array, axis: Axes) -> Array:
-    return softmax_grad.bind((g, p), {"axis": axis})
 
 
 def _softmax_second(h: Array, g: Array, p: Array, axis: Axes) -> Array:
@@ -180,10 +176,10 @@ def _softmax_second(h: Array, g: Array, p: Array, axis: Axes) -> Array:
 # The derivative of softmax at the value p is linear and symmetric in the direction.
 softmax_grad: Primitive = along(
     "softmax_grad",
-    lambda g, y, *, axis: _softmax_moved(g, y, axis),
+    lambda g, y, *, axis: softmax_grad.bind((g, y), {"axis": axis}),
     lambda g, x, y, *, axis: _softmax_second(g, x, y, axis),
     jvp=(
-        lambda t, y, *, axis: _softmax_moved(t, y, axis),
+        lambda t, y, *, axis: softmax_grad.bind((t, y), {"axis": axis}),
         lambda t, x, y, *, axis: t * (x - _sum_along(x * y, axis)) - y * _sum_along(x * t, axis),
     ),
     prepare=lambda g, ans, axis=-1: ((g, ans), _axes_argument(g, axis)[1]),
@@ -225,9 +221,9 @@ def _strong(x: Any, other: Buffer) -> Any:
 
 def _grad_of(name: str, by_y: Callable[..., Array | None], **declared: Any) -> BinaryPrimitive:
     """Declares the derivative of an activation at y in a direction x, in which it is linear."""
-    grad = f"{name}_grad"
-    arguments = declared.pop("arguments", DIRECTION_AND_VALUE)
-    return binary(grad, lambda g, y: ops[grad](g, y), by_y, arguments=arguments, **declared)
+    declared.setdefault("arguments", DIRECTION_AND_VALUE)
+    grad: Binary = binary(f"{name}_grad", lambda g, y: grad(g, y), by_y, **declared)
+    return grad
 
 
 relu_grad = _grad_of(

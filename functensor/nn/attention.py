@@ -11,7 +11,7 @@ from ..primitives.core.annotations import ArrayLike, of_arrays
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array, Tracer
 from ..primitives.core.derivative_rules import shape_of
-from ..primitives.core.errors import ShapeError, describe, message
+from ..primitives.core.errors import ShapeError, describe, misfit
 from ..primitives.core.shape_dtype import result_type
 from ..primitives.nn.attention import attention as attend
 from ..primitives.nn.attention import check_shapes
@@ -95,13 +95,10 @@ def attention(
 
 def _misfit(shapes: list[tuple[int, ...]]) -> ShapeError:
     q, k, v = shapes
-    return ShapeError(
-        message(
-            f"attention: queries of shape {q}, keys {k}, values {v}",
-            fix="give queries (..., queries, width), keys (..., keys, width), values (..., keys, "
-            "outputs), whose other axes broadcast",
-            number=16,
-        )
+    return misfit(
+        f"attention: queries of shape {q}, keys {k}, values {v}",
+        "give queries (..., queries, width), keys (..., keys, width), values (..., keys, "
+        "outputs), whose other axes broadcast",
     )
 
 

@@ -16,7 +16,7 @@ from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import beside
 from ..primitives.core.derivative_rules import shape_of
-from ..primitives.core.errors import ShapeError, describe, message
+from ..primitives.core.errors import describe, misfit
 from ..primitives.core.shape_dtype import canonical_axes, canonical_axis
 from ..primitives.nn.layer_norm import affine_normalize, normalize
 from ..primitives.random.dropout import dropout as drop
@@ -107,12 +107,9 @@ def conv(
         return out
     channels = out.shape[1]
     if shape_of(b) != (channels,):
-        raise ShapeError(
-            message(
-                f"conv: a bias of shape {shape_of(b)} for {channels} outputs",
-                fix=f"give a bias of shape ({channels},)",
-                number=16,
-            )
+        raise misfit(
+            f"conv: a bias of shape {shape_of(b)} for {channels} outputs",
+            f"give a bias of shape ({channels},)",
         )
     return ops.add(out, ops.reshape(b, (channels, *(1,) * (len(out.shape) - 2))))
 
@@ -273,12 +270,9 @@ def group_norm(
     x = asarray(x)
     batch, channels, *spatial = x.shape
     if groups < 1 or channels % groups:
-        raise ShapeError(
-            message(
-                f"group_norm: {channels} channels do not divide into {groups} groups",
-                fix="choose a number of groups that divides the channels",
-                number=16,
-            )
+        raise misfit(
+            f"group_norm: {channels} channels do not divide into {groups} groups",
+            "choose a number of groups that divides the channels",
         )
     grouped = ops.reshape(x, (batch, groups, channels // groups * prod(spatial)))
     out = ops.reshape(layer_norm(grouped, eps=eps), x.shape)

@@ -7,7 +7,7 @@ from ..primitives.core.annotations import ArrayLike, of_arrays
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.derivative_rules import shape_of
-from ..primitives.core.errors import ShapeError, describe, message
+from ..primitives.core.errors import describe, misfit
 from ..primitives.core.shape_dtype import INEXACT, REAL, canonical_axis
 from ..primitives.nn.cross_entropy import cross_entropy
 
@@ -25,13 +25,10 @@ def _paired(name: str, predictions: ArrayLike, targets: ArrayLike) -> tuple[Arra
     """
     predictions, targets = asarray(predictions), asarray(targets)
     if shape_of(predictions) != shape_of(targets) and shape_of(targets) != ():
-        raise ShapeError(
-            message(
-                f"{name}: predictions of shape {shape_of(predictions)} and targets of shape "
-                f"{shape_of(targets)}",
-                fix="give both the same shape, e.g. predictions.reshape(targets.shape)",
-                number=16,
-            )
+        raise misfit(
+            f"{name}: predictions of shape {shape_of(predictions)} and targets of shape "
+            f"{shape_of(targets)}",
+            "give both the same shape, e.g. predictions.reshape(targets.shape)",
         )
     return predictions, targets
 
@@ -173,14 +170,11 @@ def softmax_cross_entropy(logits: ArrayLike, labels: ArrayLike, axis: int = -1) 
         return cross_entropy.bind((logits, labels), {})
     if kind in REAL and labels.shape == logits.shape:
         return ops.negative(ops.sum(ops.multiply(labels, ops.log_softmax(logits, axis)), axis=axis))
-    raise ShapeError(
-        message(
-            f"softmax_cross_entropy: labels {describe(labels)} for logits {describe(logits)} with "
-            f"the classes on axis {axis}",
-            fix=f"give integers of shape {rest}, or floats of shape {logits.shape} "
-            "(nn.one_hot makes them of integers)",
-            number=16,
-        )
+    raise misfit(
+        f"softmax_cross_entropy: labels {describe(labels)} for logits {describe(logits)} with "
+        f"the classes on axis {axis}",
+        f"give integers of shape {rest}, or floats of shape {logits.shape} "
+        "(nn.one_hot makes them of integers)",
     )
 
 

@@ -27,7 +27,7 @@ from ..primitives.core.buffers import (
     wrap,
 )
 from ..primitives.core.derivative_rules import shape_of
-from ..primitives.core.errors import ShapeError, message
+from ..primitives.core.errors import ShapeError, misfit
 from ..primitives.core.shape_dtype import (
     ShapeDtype,
     are_small_constants,
@@ -297,14 +297,11 @@ def _stack_of_values(leaves: Sequence[Any]) -> Array:
 def _ragged_list_error(items: Sequence[Any], shapes: Sequence[Shape]) -> ShapeError:
     """Returns the error for a list whose items cannot make one array."""
     other = next(i for i, shape in enumerate(shapes) if shape != shapes[0])
-    return ShapeError(
-        message(
-            f"array of a ragged list: item 0 has shape {shapes[0]}, item {other} has shape "
-            f"{shapes[other]}",
-            fix="give all items one shape; np.concatenate joins parts of different lengths, a "
-            "tuple or dict keeps them apart",
-            number=16,
-        )
+    return misfit(
+        f"array of a ragged list: item 0 has shape {shapes[0]}, item {other} has shape "
+        f"{shapes[other]}",
+        "give all items one shape; np.concatenate joins parts of different lengths, a "
+        "tuple or dict keeps them apart",
     )
 
 

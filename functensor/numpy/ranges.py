@@ -14,7 +14,7 @@ from ..backends.devices import resolved, to_host
 from ..primitives.core.annotations import ArrayLike
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array, Tracer, concrete
-from ..primitives.core.buffers import WEAK_TYPES, beside, device_of, operands_together, to_buffer
+from ..primitives.core.buffers import WEAK_TYPES, beside, operands_together, to_buffer
 from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.python_numbers import as_python_number
 from ..primitives.core.shape_dtype import (
@@ -25,6 +25,7 @@ from ..primitives.core.shape_dtype import (
     shape_dtype,
 )
 from ..primitives.core.trace import is_staged
+from .arguments import device_of_first
 from .creation import asarray, is_made_later, made_later, made_on_device
 
 __all__ = ["arange", "geomspace", "linspace", "logspace"]
@@ -67,7 +68,7 @@ def arange(
         known = _range_type(bounds, dtype) if is_staged() else None
         return made_on_device("arange", *bounds, dtype, device=device, known=known)
     fixed = np.arange(*bounds, dtype=dtype)
-    place = device or _device_of_any(start, step)
+    place = device or device_of_first((start, step)) or "cpu"
     count = asarray(np.arange(len(fixed), dtype=fixed.dtype), device=place)
     return ops.astype(ops.add(start, ops.multiply(count, step)), fixed.dtype)
 
@@ -91,11 +92,6 @@ def _bound_of_array(x: Array) -> Buffer:
 def _held_bound(bound: Any) -> Any:
     """Returns a bound as it is now: a program that makes the range may run much later."""
     return bound.copy() if type(bound) is np.ndarray and is_staged() else bound
-
-
-def _device_of_any(*xs: ArrayLike) -> str:
-    """Returns the device of the first array that is on a GPU, else the CPU's name."""
-    return next((d for d in map(device_of, xs) if d != "cpu"), "cpu")
 
 
 @overload
@@ -148,7 +144,7 @@ def linspace(
     if num < 0:
         raise ValueError(f"linspace: num={num}, but there cannot be less than 0 numbers")
     ends = start, stop = operands_together("linspace", start, stop)
-    place = _device_of_any(start, stop)
+    place = device_of_first((start, stop)) or "cpu"
     if place == "cpu" and not (isinstance(start, Tracer) or isinstance(stop, Tracer)):
         low, high = _held_bound(to_buffer(start)), _held_bound(to_buffer(stop))
         if not retstep:
@@ -232,15 +228,10 @@ def logspace(
     Array([  1.,  10., 100.], dtype=float64, device='cpu')
     """
     start, stop, base = operands_together("logspace", start, stop, base)
-    place = _device_of_any(start, stop, base)
-    exponents = linspace(start, stop, num, endpoint, axis=axis, device=_given(place) or device)
+    place = device_of_first((start, stop, base)) or device
+    exponents = linspace(start, stop, num, endpoint, axis=axis, device=place)
     out = ops.power(base, exponents)
     return _on_device_if_given(out if dtype is None else ops.astype(out, dtype), device)
-
-
-def _given(place: str) -> str | None:
-    """Returns the GPU on which there is an array, or None."""
-    return None if place == "cpu" else place
 
 
 @ops.add_function
@@ -269,7 +260,7 @@ def geomspace(
     Array([1., 2., 4., 8.], dtype=float64, device='cpu')
     """
     start, stop = operands_together("geomspace", start, stop)
-    place = _device_of_any(start, stop)
+    place = device_of_first((start, stop)) or "cpu"
     if place == "cpu" and not (isinstance(start, Tracer) or isinstance(stop, Tracer)):
         low, high = _held_bound(to_buffer(start)), _held_bound(to_buffer(stop))
 

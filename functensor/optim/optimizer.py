@@ -16,7 +16,7 @@ from ..primitives.core.array import Array, Tracer
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import wrap
 from ..primitives.core.derivative_rules import shape_of
-from ..primitives.core.errors import GradientInputError, ShapeError, describe, message
+from ..primitives.core.errors import GradientInputError, describe, message, misfit
 from ..primitives.core.shape_dtype import INEXACT, REAL, finfo, result_type, shape_dtype
 from ..primitives.core.trace import slot
 from ..transforms.grad import differentiated
@@ -261,13 +261,10 @@ def elementwise(
         shapes, given = (list(map(shape_of, column)) for column in held[:2])
         if shapes != given:
             i = [x == y for x, y in zip(shapes, given, strict=True)].index(False)
-            raise ShapeError(
-                message(
-                    f"{name}: {_path(params, i)} is {describe(leaves[i])}, "
-                    f"but its gradient is {describe(columns[1][i])}",
-                    fix="give gradients of the parameters' shapes",
-                    number=16,
-                )
+            raise misfit(
+                f"{name}: {_path(params, i)} is {describe(leaves[i])}, "
+                f"but its gradient is {describe(columns[1][i])}",
+                "give gradients of the parameters' shapes",
             )
         known = slot.trace is None and not any(isinstance(c, Array) for c in numbers)
         made = _together(kernel or name, held, numbers) if known else None

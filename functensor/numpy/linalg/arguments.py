@@ -8,7 +8,7 @@ from ...primitives.core.annotations import ArrayLike
 from ...primitives.core.annotations import operations as ops
 from ...primitives.core.array import Array
 from ...primitives.core.buffers import beside, operands_together
-from ...primitives.core.errors import ShapeError, message
+from ...primitives.core.errors import ShapeError, message, misfit
 from ...primitives.core.shape_dtype import result_type
 from ...primitives.linalg.stacks import adjoint
 from ..arguments import as_inexact
@@ -94,13 +94,10 @@ def right_hand_side(name: str, a: Array, b: ArrayLike) -> tuple[Array, Array, bo
         b = ops.expand_dims(b, -1)
     if len(b.shape) < 2 or b.shape[-2] != a.shape[-2]:
         shape = b.shape[:1] if vector else b.shape
-        raise ShapeError(
-            message(
-                f"{name}: b of shape {shape} for matrices of shape {a.shape[-2:]}: "
-                f"{a.shape[-2]} rows are needed",
-                fix="b is one vector (n,) or a stack (..., n, k): b[..., None] stacks vectors",
-                number=16,
-            )
+        raise misfit(
+            f"{name}: b of shape {shape} for matrices of shape {a.shape[-2:]}: "
+            f"{a.shape[-2]} rows are needed",
+            "b is one vector (n,) or a stack (..., n, k): b[..., None] stacks vectors",
         )
     a, b = in_common_dtype(a, b)
     return a, b, vector

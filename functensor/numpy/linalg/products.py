@@ -9,7 +9,7 @@ from ...backends.annotations import DTypeLike
 from ...primitives.core.annotations import ArrayLike, of_array, of_arrays, of_sequence
 from ...primitives.core.annotations import operations as ops
 from ...primitives.core.array import Array
-from ...primitives.core.errors import ShapeError, message, misfit, refuse_out
+from ...primitives.core.errors import misfit, refuse_out
 from ...primitives.core.shape_dtype import canonical_axis
 from ...primitives.linalg import solving
 from ..arguments import arrays_together
@@ -107,12 +107,9 @@ def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """
     x1, x2 = arrays_together((x1, x2), "outer")
     if len(x1.shape) != 1 or len(x2.shape) != 1:
-        raise ShapeError(
-            message(
-                f"outer: vectors are needed, not shapes {x1.shape} and {x2.shape}",
-                fix="np.outer flattens; x1[..., :, None] * x2[..., None, :] multiplies stacks",
-                number=16,
-            )
+        raise misfit(
+            f"outer: vectors are needed, not shapes {x1.shape} and {x2.shape}",
+            "np.outer flattens; x1[..., :, None] * x2[..., None, :] multiplies stacks",
         )
     return ops.outer(x1, x2)
 
@@ -277,13 +274,10 @@ def multi_dot(arrays: Sequence[ArrayLike], *, out: None = None) -> Array:
     if any(len(x.shape) != 2 for x in operands[1:-1]) or any(
         len(x.shape) not in (1, 2) for x in ends
     ):
-        raise ShapeError(
-            message(
-                f"multi_dot: shapes {[x.shape for x in operands]}: all but the first and the last "
-                "have to be matrices",
-                fix="np.matmul multiplies stacks of matrices",
-                number=16,
-            )
+        raise misfit(
+            f"multi_dot: shapes {[x.shape for x in operands]}: all but the first and the last "
+            "have to be matrices",
+            "np.matmul multiplies stacks of matrices",
         )
     first, last = (len(x.shape) == 1 for x in ends)
     if first:

@@ -13,7 +13,7 @@ from ...primitives.core.annotations import ArrayLike, of_array, of_arrays
 from ...primitives.core.annotations import operations as ops
 from ...primitives.core.array import Array, Tracer
 from ...primitives.core.buffers import operands_together
-from ...primitives.core.errors import ShapeError, message
+from ...primitives.core.errors import misfit
 from ...primitives.core.shape_dtype import finfo
 from ...primitives.linalg import matrix_functions, solving
 from ...primitives.linalg.stacks import adjoint, unpacked
@@ -304,13 +304,9 @@ def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
 
 def _as_square(name: str, a: Array, rows: Shape, columns: Shape) -> Array:
     if prod(rows) != prod(columns):
-        raise ShapeError(
-            message(
-                f"{name}: axes {rows} have {prod(rows)} elements and axes {columns} "
-                f"{prod(columns)}",
-                fix="the axes of equations and those of unknowns have as many elements",
-                number=16,
-            )
+        raise misfit(
+            f"{name}: axes {rows} have {prod(rows)} elements and axes {columns} {prod(columns)}",
+            "the axes of equations and those of unknowns have as many elements",
         )
     return ops.reshape(a, (prod(rows), prod(columns)))
 

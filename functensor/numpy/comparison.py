@@ -89,8 +89,7 @@ def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
     """
     a1, a2 = arrays_together((a1, a2), "array_equal")
     if a1.shape != a2.shape:
-        no: Array = wrap(np.bool_(False))
-        return no
+        return wrap(np.bool_(False))
     same = ops.equal(a1, a2)
     if equal_nan:
         same = ops.logical_or(same, ops.logical_and(ops.isnan(a1), ops.isnan(a2)))
@@ -115,8 +114,7 @@ def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
     try:
         np.broadcast_shapes(a1.shape, a2.shape)
     except ValueError:
-        no: Array = wrap(np.bool_(False))
-        return no
+        return wrap(np.bool_(False))
     return ops.all(ops.equal(a1, a2))
 
 

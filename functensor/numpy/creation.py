@@ -146,8 +146,7 @@ def asarray(
                 # Functions of tensors are told apart by the variables that see the same value.
                 return known if slot.aliases is None else twin(known)
             # Only the memory that an array shares with a plain array can change.
-            out: Array = wrap(a._data.copy())
-            return out
+            return wrap(a._data.copy())
         if copy is False:
             raise ValueError(f"copy=False, but casting {a.dtype} to {number_dtype(dtype)} copies")
         return ops.astype(a, dtype)
@@ -181,8 +180,7 @@ def _as_array_on(buffer: Buffer, device: str | None, copy: bool | None = None) -
         if copy is False and name != device_of(buffer):
             raise ValueError(f"copy=False, but moving to {name} copies")
         buffer = on_device(buffer, name)
-    out: Array = wrap(buffer)
-    return out
+    return wrap(buffer)
 
 
 def is_made_later(known: ShapeDtype) -> bool:
@@ -232,8 +230,7 @@ def made_on_device(
             make = partial(made_on_device, function, *args, device=device)
             return made_later(function, make, known, device)
     if (device or placement.device) == "cpu":
-        out: Array = wrap(getattr(np, function)(*args))
-        return out
+        return wrap(getattr(np, function)(*args))
     backend, name = resolved(device)
     with backend.current(name):
         out = wrap(getattr(backend.xp, function)(*args))
@@ -356,6 +353,5 @@ def from_dlpack(
     if on_gpu(x):
         return asarray(x, device=device, copy=copy)
     if device is None or device == "cpu":
-        out: Array = wrap(np.from_dlpack(x, device="cpu" if device else None, copy=copy))
-        return out
+        return wrap(np.from_dlpack(x, device="cpu" if device else None, copy=copy))
     return _as_array_on(np.from_dlpack(x), device, copy)

@@ -302,8 +302,7 @@ def cross(
     x, y, *third = (ops.index(a, (Ellipsis, i)) for i in range(shape_of(a)[-1]))
     u, v, *other = (ops.index(b, (Ellipsis, i)) for i in range(shape_of(b)[-1]))
     if not third and not other:
-        third_alone: Array = x * v - y * u
-        return third_alone
+        return x * v - y * u
     z, w = third[0] if third else 0 * x, other[0] if other else 0 * u
     return ops.stack([y * w - z * v, z * u - x * w, x * v - y * u], axis=axisc)
 

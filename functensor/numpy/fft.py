@@ -94,16 +94,14 @@ def _complex_transform(
 def _half_spectrum(name: str, a: Array, n: int, axis: int, norm: Scaling) -> Array:
     """Returns half the spectrum of real values."""
     a = _cut_or_padded(a, _checked_length(name, n), axis)
-    out: Array = fourier.rfft.bind((a,), {"axis": axis, "norm": _checked_norm(norm)})
-    return out
+    return fourier.rfft.bind((a,), {"axis": axis, "norm": _checked_norm(norm)})
 
 
 def _values_of_half_spectrum(name: str, a: Array, n: int, axis: int, norm: Scaling) -> Array:
     """Returns the real values of half a spectrum."""
     n = _checked_length(name, n)
     a = _cut_or_padded(a, n // 2 + 1, axis)
-    out: Array = fourier.irfft.bind((a,), {"n": n, "axis": axis, "norm": _checked_norm(norm)})
-    return out
+    return fourier.irfft.bind((a,), {"n": n, "axis": axis, "norm": _checked_norm(norm)})
 
 
 def _lengths_and_axes(

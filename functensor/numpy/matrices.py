@@ -121,8 +121,7 @@ def matvec(
     """
     refuse_out("matvec", out)
     if axes is not None:
-        product: Array = on_axes(matvec, np.matvec.signature, (x1, x2), axes)
-        return product
+        return on_axes(matvec, np.matvec.signature, (x1, x2), axes)
     column = ops.expand_dims(asarray(x2), -1)
     return ops.index(ops.matmul(asarray(x1), column), (Ellipsis, 0))
 
@@ -154,8 +153,7 @@ def vecmat(
     """
     refuse_out("vecmat", out)
     if axes is not None:
-        product: Array = on_axes(vecmat, np.vecmat.signature, (x1, x2), axes)
-        return product
+        return on_axes(vecmat, np.vecmat.signature, (x1, x2), axes)
     row = ops.expand_dims(ops.conj(asarray(x1)), -2)
     return ops.index(ops.matmul(row, asarray(x2)), (Ellipsis, 0, slice(None)))
 

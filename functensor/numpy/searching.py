@@ -172,8 +172,7 @@ def searchsorted(
         return _bisected(a, v, side)
     numbers, values = concrete(a, "searchsorted"), concrete(v, "searchsorted")
     if device_of(numbers) == device_of(values) == "cpu":
-        found: Array = wrap(np.asarray(np.searchsorted(numbers, values, side)))
-        return found
+        return wrap(np.asarray(np.searchsorted(numbers, values, side)))
     kind = result_type(a.dtype, v.dtype)
     if kind.kind not in KINDS_SEARCHED_BY_MODULES or a.device != v.device:
         return _bisected(a, v, side)

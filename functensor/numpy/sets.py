@@ -296,8 +296,7 @@ def isin(
     others = ops.reshape(others, -1)
     if is_at_hand(element, others):
         values = [np.asarray(concrete(x, "isin")) for x in (element, others)]
-        found: Array = wrap(np.isin(values[0], values[1], invert=invert))
-        return found
+        return wrap(np.isin(values[0], values[1], invert=invert))
     length = others.shape[0]
     if not length:
         return ops.broadcast_to(beside(element, np.asarray(bool(invert))), element.shape)

@@ -116,8 +116,7 @@ def i0(x: ArrayLike) -> Array:
     x = as_inexact(x)
     if x.dtype.kind == "c":
         raise TypeError(f"i0: real numbers are wanted, not {x.describe()}")
-    out: Array = modified_bessel(x, order=0)
-    return out
+    return modified_bessel(x, order=0)
 
 
 def kaiser(M: int, beta: ArrayLike) -> Array:

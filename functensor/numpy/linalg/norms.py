@@ -27,8 +27,7 @@ def _power_norm(sizes: Array, order: float, axes: Axes, keepdims: bool) -> Array
     """Returns the root of the sum of powers, in units of the element that counts most."""
     if not sizes.size:
         nothing = ops.sum(sizes, axis=axes, keepdims=keepdims)
-        out: Array = nothing + (0 if order > 0 else np.inf)
-        return out
+        return nothing + (0 if order > 0 else np.inf)
     pick = ops.max if order > 0 else ops.min
     unit = ops.stop_gradient(pick(sizes, axis=axes, keepdims=True))
     unit = ops.where((unit == 0) | ops.isinf(unit), 1, unit)

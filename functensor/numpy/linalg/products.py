@@ -202,8 +202,7 @@ def matrix_transpose(x: ArrayLike, /) -> Array:
     >>> np.linalg.matrix_transpose(np.ones((4, 2, 3))).shape
     (4, 3, 2)
     """
-    out: Array = with_matrices("matrix_transpose", x).mT
-    return out
+    return with_matrices("matrix_transpose", x).mT
 
 
 @of_array

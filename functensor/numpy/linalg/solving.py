@@ -80,15 +80,13 @@ def inv(a: ArrayLike) -> Array:
     >>> np.linalg.inv([[2.0, 0.0], [0.0, 4.0]]).tolist()
     [[0.5, 0.0], [0.0, 0.25]]
     """
-    out: Array = solving.inv.bind((as_matrices("inv", a, square=True),), {"strict": True})
-    return out
+    return solving.inv.bind((as_matrices("inv", a, square=True),), {"strict": True})
 
 
 def _pseudo_inverse(a: Array, limit: ArrayLike) -> Array:
     """Returns pseudo-inverses, for a limit of the singular values for all or one for each."""
     limit = ops.astype(array_beside(a, limit), finfo(a.dtype).dtype)
-    out: Array = solving.pinv(a, ops.expand_dims(limit, (-2, -1)))
-    return out
+    return solving.pinv(a, ops.expand_dims(limit, (-2, -1)))
 
 
 @of_array
@@ -198,8 +196,7 @@ def det(a: ArrayLike) -> Array:
     >>> ft.grad(np.linalg.det)(np.array([[0.0, 0.0], [0.0, 3.0]])).tolist()
     [[3.0, 0.0], [0.0, 0.0]]
     """
-    out: Array = solving.det(as_matrices("det", a, square=True))
-    return out
+    return solving.det(as_matrices("det", a, square=True))
 
 
 def slogdet(a: ArrayLike) -> SlogdetResult:
@@ -246,8 +243,7 @@ def cholesky(a: ArrayLike, /, *, upper: bool = False) -> Array:
     """
     a = as_matrices("cholesky", a, square=True)
     lower = solving.cholesky(mirrored(a, lower=not upper))
-    out: Array = adjoint(lower) if upper else lower
-    return out
+    return adjoint(lower) if upper else lower
 
 
 @of_array
@@ -270,8 +266,7 @@ def expm(A: ArrayLike) -> Array:
     >>> np.linalg.expm([[0.0, 1.0], [0.0, 0.0]]).tolist()
     [[1.0, 1.0], [0.0, 1.0]]
     """
-    out: Array = matrix_functions.expm(as_matrices("expm", A, square=True))
-    return out
+    return matrix_functions.expm(as_matrices("expm", A, square=True))
 
 
 @of_array

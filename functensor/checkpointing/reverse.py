@@ -135,14 +135,10 @@ class Pull:
 
         with ledger.replaying():
             outs = run(trace, replayed, ())
-        roots = [
-            (outs[i].node, trace.argument(g))
-            for i, g in zip(given, gs, strict=True)
-            if isinstance(outs[i], ReverseTracer)
-            and outs[i].owner is trace
-            and outs[i].node is not None
-        ]
-        del outs
+        pairs = zip([outs[i] for i in given], gs, strict=True)
+        mine = [(x, g) for x, g in pairs if isinstance(x, ReverseTracer) and x.owner is trace]
+        roots = [(x.node, trace.argument(g)) for x, g in mine if x.node is not None]
+        del outs, mine, pairs
         with under(trace.parent):
             grads = backward(roots, consume=True)
             return [

@@ -21,6 +21,7 @@ from ..primitives.core.shape_dtype import shape_dtype
 from ..primitives.core.trace import Trace, base_trace, run
 from ..traces.reverse import Node, ReverseTrace, ReverseTracer, is_inexact
 from ..transforms.tensor_entrance import entrance
+from .closure_snapshot import is_filled
 from .first_run import reached
 from .reverse import Pull
 
@@ -171,11 +172,9 @@ def _kept_residuals(node: Node, trace: ResidualTrace) -> list[tuple[Any, str, st
             *(trace.made.get(id(x), (x, "constant", "")) for x in values[:plain]),
             *((x, *each) for x, each in zip(values[plain:], told, strict=True)),
         ]
-    other = (
-        f"kept by the rule of {node.primitive.name}"
-        if node.primitive.vjps is None and not isinstance(node.primitive, Primitive)
-        else "constant"
-    )
+    other = "constant"
+    if node.primitive.vjps is None and not isinstance(node.primitive, Primitive):
+        other = f"kept by the rule of {node.primitive.name}"
     return [trace.made.get(id(x), (x, other, "")) for x in _held_arrays(saved, set())]
 
 

@@ -7,6 +7,7 @@ computed when a rule of a derivative, or Python, asks for them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..primitives.core.annotations import Value, Values
@@ -107,9 +108,9 @@ def type_behind(x: Any) -> ShapeDtype:
     return x.known if type(x) is Deferred else argument_type(x)
 
 
-def _output_of_second_run(i: int) -> Callable[[Values], Any]:
-    """Returns the function that takes one of the outputs of a call."""
-    return lambda found: found[0][0][i]
+def output_of_call(i: int, found: Values) -> Any:
+    """Returns one of the outputs of a call, of ``[(outputs, pullback)]``."""
+    return found[0][0][i]
 
 
 class SelectiveNode(Node):
@@ -284,12 +285,11 @@ class SelectiveTrace(ReplayTrace):
             both.value()
         assert expected is not None
         places = self.again(expected)
-        outs = [
-            self.taken_from(each)
-            if each is not None
-            else Deferred(_output_of_second_run(i), (both,), ShapeDtype(*known), both.device)
-            for i, (each, known) in enumerate(zip(places, expected[1:], strict=True))
-        ]
+        outs = []
+        for i, (each, known) in enumerate(zip(places, expected[1:], strict=True)):
+            work_of_one = partial(output_of_call, i)
+            out = Deferred(work_of_one, (both,), ShapeDtype(*known), both.device)
+            outs.append(out if each is None else self.taken_from(each))
         if True not in wanted:
             return [self.constant(out) for out in outs]
         joint = joint_node(call.name, nodes, lambda gs: both.value()[1](gs), outs)

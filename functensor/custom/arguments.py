@@ -86,10 +86,8 @@ class Settled:
 
     def has(self, kinds: Hashable, static: Hashable) -> bool:
         """Says whether a signature is among them, or as many others of the same types are."""
-        known = self.statics.get(kinds)
-        if known is not None and (static in known or len(known) >= MOST_COMPARED_STATICS):
-            return True
-        return static in self.unstaged
+        known = self.statics.get(kinds, ())
+        return static in self.unstaged or static in known or len(known) >= MOST_COMPARED_STATICS
 
     def add(self, kinds: Hashable, static: Hashable) -> None:
         """Adds a signature."""
@@ -174,11 +172,9 @@ class RuleBearer:
                 f"{self._arity} positional arguments"
             )
         for name in argnames:
-            if name not in positional and name not in named:
-                raise ValueError(
-                    f"nondiff_argnames: {function_name(fun)} has no argument {name!r}; it has "
-                    + ", ".join(positional + named)
-                )
+            if name not in (*positional, *named):
+                what = f"nondiff_argnames: {function_name(fun)} has no argument {name!r}; it has "
+                raise ValueError(what + ", ".join(positional + named))
         argnums += [positional.index(name) for name in argnames if name in positional]
         self._nondiff = tuple(sorted({i % self._arity for i in argnums}))
         self._known = known_of_function(fun)
@@ -271,12 +267,10 @@ class RuleBearer:
         """Returns a cotangent or None for every array among the arguments, checked."""
         expected = arguments.dynamic
         if not isinstance(result, tuple | list) or len(result) != len(expected):
-            raise self._wrong(
-                rule,
-                f"returned {outline_of_tree(result)}, expected a tuple of {len(expected)} "
-                f"cotangents for {outline_of_tree(expected)}",
-                "return a tuple with a cotangent, or None, of each differentiable argument",
-            )
+            detail = f"returned {outline_of_tree(result)}, expected a tuple of {len(expected)} "
+            detail += f"cotangents for {outline_of_tree(expected)}"
+            fix = "return a tuple with a cotangent, or None, of each differentiable argument"
+            raise self._wrong(rule, detail, fix)
         found: Values = []
         for argument, cotangent in zip(expected, result, strict=True):
             arrays = [is_array_like(leaf) for leaf in tree.leaves(argument)]
@@ -333,10 +327,8 @@ class RuleBearer:
         leaves, treedef = tree.flatten_with_path(wanted)
         found, got_tree = tree.flatten(got)
         fix = f"return an output like that of {function_name(self)} itself"
-        detail = (
-            f"returned the output {outline_of_tree(got)}, but the function returns "
-            f"{outline_of_tree(wanted)}"
-        )
+        detail = f"returned the output {outline_of_tree(got)}, but the function returns "
+        detail += outline_of_tree(wanted)
         if got_tree != treedef:
             raise self._wrong(name, detail, fix)
         for (path, leaf), value in zip(leaves, found, strict=True):

@@ -265,9 +265,9 @@ def custom_root(
     >>> ft.grad(root)(4.0)
     Array(0.25, dtype=float64, device='cpu')
     """
-    functions = {"f": f, "solve": solve, "tangent_solve": tangent_solve or solve}
-    for name, function in functions.items():
-        check_function("custom_root", function, name)
+    tangent_solver = solve if tangent_solve is None else tangent_solve
+    for name, fun in (("f", f), ("solve", solve), ("tangent_solve", tangent_solver)):
+        check_function("custom_root", fun, name)
     leaves, treedef = tree.flatten(initial_guess)
     leaves = [leaf if is_inexact(leaf) else ops.astype(leaf, np.float64) for leaf in leaves]
     types = [shape_dtype(leaf).strong() for leaf in leaves]

@@ -45,15 +45,11 @@ class StaticConstant:
         try:
             return self.value is other.value or bool(self._exact == other._exact)
         except Exception as error:
-            raise StaticArgumentError(
-                message(
-                    f"a static argument of type {type(self.value).__name__} cannot be compared "
-                    f"with an earlier one: {type(error).__name__}: {error}",
-                    fix="give its class an __eq__ that returns True or False, or drop the "
-                    "argument from static_argnums or static_argnames so that it is traced",
-                    number=11,
-                )
-            ) from error
+            what = f"a static argument of type {type(self.value).__name__} cannot be compared "
+            what += f"with an earlier one: {type(error).__name__}: {error}"
+            fix = "give its class an __eq__ that returns True or False, or drop the argument "
+            fix += "from static_argnums or static_argnames so that it is traced"
+            raise StaticArgumentError(message(what, fix=fix, number=11)) from error
 
 
 def exact(value: Any) -> Any:
@@ -232,15 +228,12 @@ class Signature:
                 name = self._positional[place]
             option = "static_argnames" if place in self._static_by_name else "static_argnums"
             why = "" if isinstance(error, TypeError) else f" ({type(error).__name__}: {error})"
-            raise StaticArgumentError(
-                message(
-                    f"jit of {function_name(self._fun)}: the static argument {name!r} is of type "
-                    f"{type(value).__name__}, which cannot be hashed{why}: its value is part of "
-                    "what the function is staged for",
-                    fix=hashable(value).format(f"drop it from {option} so that it is traced"),
-                    number=11,
-                )
-            ) from (None if not why else error)
+            what = f"jit of {function_name(self._fun)}: the static argument {name!r} is of type "
+            what += f"{type(value).__name__}, which cannot be hashed{why}: its value is part of "
+            what += "what the function is staged for"
+            fix = hashable(value).format(f"drop it from {option} so that it is traced")
+            cause = error if why else None
+            raise StaticArgumentError(message(what, fix=fix, number=11)) from cause
 
     def filled(self, fun: Callable[..., Any], static: Sequence[Any]) -> Callable[..., Any]:
         """Returns the function of the arguments that are not static."""
@@ -275,11 +268,9 @@ class Signature:
         """Raises a TypeError, which names the leaf, where a result holds more than arrays."""
         for path, leaf in tree.flatten_with_path(out)[0]:
             if not is_array_like(leaf):
-                raise TypeError(
-                    f"jit of {function_name(self._fun)}: the output{tree.keystr(path)} is of type "
-                    f"{type(leaf).__name__}, not an array; return arrays and numbers, and close "
-                    "over the rest"
-                )
+                where = f"jit of {function_name(self._fun)}: the output{tree.keystr(path)}"
+                fix = "return arrays and numbers, and close over the rest"
+                raise TypeError(f"{where} is of type {type(leaf).__name__}, not an array; {fix}")
 
 
 def context_of() -> tuple[Any, ...]:

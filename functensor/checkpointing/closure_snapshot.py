@@ -14,7 +14,7 @@ from ..primitives.core.buffers import is_changeable
 from ..primitives.core.bytecode import is_filled
 from ..random.key_stream import KeyStream
 
-__all__ = ["Frozen", "is_filled"]
+__all__ = ["Frozen"]
 
 Copies = dict[int, Any]
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
 from ..backends.restoring import Restoring, in_turn
 from ..checkpoint_policies import RECOMPUTE, Offload, Policy
 from ..custom.call import CustomCall
+from ..functions.type_variables import T
 from ..hooks.watched_calls import PrimitiveCall, Watched
 from ..primitives.core.annotations import Value, Values
 from ..primitives.core.annotations import operations as ops
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
     from ..primitives.core.primitive_like import Call, PrimitiveLike
 
 __all__ = ["Made", "Policy", "RecordingTrace", "Saved", "is_watched", "reached"]
-
-T = TypeVar("T")
 
 
 class Saved:

@@ -21,7 +21,6 @@ from ..primitives.core.shape_dtype import shape_dtype
 from ..primitives.core.trace import Trace, base_trace, run
 from ..traces.reverse import Node, ReverseTrace, ReverseTracer, is_inexact
 from ..transforms.tensor_entrance import entrance
-from .closure_snapshot import is_filled
 from .first_run import reached
 from .reverse import Pull
 

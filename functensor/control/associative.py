@@ -110,7 +110,7 @@ class Prefixes:
 
     def cut(self, xs: Values, piece: slice) -> Values:
         """Returns the elements of arrays in a slice of their axes."""
-        return [cut_along(x, i, piece) for x, i in zip(xs, self.axes, strict=True)]
+        return [slice_along(x, i, piece) for x, i in zip(xs, self.axes, strict=True)]
 
     def flipped(self, xs: Values) -> Values:
         """Returns arrays with the elements in the opposite order."""
@@ -122,14 +122,14 @@ class Prefixes:
         for a, b, i in zip(evens, odds, self.axes, strict=True):
             shape = shape_dtype(b).shape
             both = shape[i]
-            pairs = ops.stack((cut_along(a, i, slice(0, both)), b), axis=i + 1)
+            pairs = ops.stack((slice_along(a, i, slice(0, both)), b), axis=i + 1)
             joined = ops.reshape(pairs, (*shape[:i], 2 * both, *shape[i + 1 :]))
             if count > both:
-                joined = ops.concatenate((joined, cut_along(a, i, slice(both, None))), axis=i)
+                joined = ops.concatenate((joined, slice_along(a, i, slice(both, None))), axis=i)
             out.append(joined)
         return out
 
 
-def cut_along(x: Value, axis: int, piece: slice) -> Value:
+def slice_along(x: Value, axis: int, piece: slice) -> Value:
     """Returns the elements of an array in a slice of an axis."""
     return ops.index(x, (*(slice(None),) * axis, piece))

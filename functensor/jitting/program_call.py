@@ -17,14 +17,19 @@ from ..programs.program import Program, Variable, type_of
 from ..programs.staging import StagingTrace
 from ..traces.reverse import is_inexact
 from .compile import compiled
-from .program_derivatives import is_differentiable, mapped, pulled_program, pushed_program
+from .program_derivatives import (
+    Flags,
+    is_differentiable,
+    mapped,
+    pulled_program,
+    pushed_program,
+)
 
 if TYPE_CHECKING:
     from ..primitives.core.shape_dtype import ShapeDtype
 
 __all__ = ["DerivedCall", "Flags", "Flat", "ProgramCall", "Rules", "result_types", "spread"]
 
-Flags: TypeAlias = tuple[bool, ...]
 # A function of a flat list, which returns one.
 Flat: TypeAlias = Callable[[Values], Values]
 

@@ -23,8 +23,8 @@ from ..traces.reverse import ReverseTrace, backward
 from ..transforms.jvp import jvp
 
 __all__ = [
-    *("Pulled", "batched_inputs", "is_differentiable", "mapped", "pulled_program"),
-    *("pushed_program", "staged"),
+    *("Flags", "Pulled", "batched_inputs", "is_differentiable", "mapped"),
+    *("pulled_program", "pushed_program", "staged"),
 ]
 
 Flags = tuple[bool, ...]

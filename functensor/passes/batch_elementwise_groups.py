@@ -10,14 +10,8 @@ from ..programs.program import Equation, Program, Variable, used
 from .constants import constant_key
 
 __all__ = [
-    "Chain",
-    "Group",
-    "GroupSums",
-    "ProgramOrder",
-    "chains_of",
-    "groups_of",
-    "is_groupable",
-    "sums_in_groups",
+    *("Chain", "Group", "GroupSums", "ProgramOrder"),
+    *("chains_of", "groups_of", "is_groupable", "sums_in_groups"),
 ]
 
 # Fewer are not worth the stack, nor are larger ones, which take longer to compute than to start;

@@ -9,7 +9,7 @@ from ..programs.program import Equation, Program, Variable, type_of, used
 __all__ = ["neighbours"]
 
 # Products of fewer multiplications are not shared.
-PRODUCT = 1 << 23
+FEWEST_SHARED_MULTIPLICATIONS = 1 << 23
 # Only small equations are moved ahead of large ones, so that no memory is held for long.
 LARGEST_MOVED_ELEMENTS = 65536
 # Of so many at once a helper's late beginning is no more to be noticed.
@@ -68,7 +68,7 @@ def is_large_equation(equation: Equation) -> bool:
     if equation.primitive.name != "matmul":
         return False
     x, y = (type_of(operand).shape for operand in equation.operands)
-    return len(y) > 1 and prod(x) * y[-1] >= PRODUCT
+    return len(y) > 1 and prod(x) * y[-1] >= FEWEST_SHARED_MULTIPLICATIONS
 
 
 def is_small_equation(equation: Equation) -> bool:

@@ -21,18 +21,8 @@ if TYPE_CHECKING:
     from ..primitives.core.annotations import Value
 
 __all__ = [
-    "Equation",
-    "Program",
-    "ProgramError",
-    "Variable",
-    "argument_type",
-    "check",
-    "live_equations",
-    "printed",
-    "type_of",
-    "used",
-    "with_replaced",
-    "with_substitutes",
+    *("Equation", "Program", "ProgramError", "Variable", "argument_type", "check"),
+    *("live_equations", "printed", "type_of", "used", "with_replaced", "with_substitutes"),
 ]
 
 
@@ -134,16 +124,8 @@ class Program:
     """
 
     __slots__ = (
-        "_last_uses",
-        "_primitives",
-        "_uses",
-        "derived",
-        "equations",
-        "in_tree",
-        "inputs",
-        "name",
-        "out_tree",
-        "outputs",
+        *("_last_uses", "_primitives", "_uses", "derived", "equations"),
+        *("in_tree", "inputs", "name", "out_tree", "outputs"),
     )
 
     def __init__(

@@ -21,15 +21,8 @@ if TYPE_CHECKING:
     from ..primitives.core.array import Array
 
 __all__ = [
-    "all_gather",
-    "axis_index",
-    "axis_size",
-    "pmax",
-    "pmean",
-    "pmin",
-    "ppermute",
-    "psum",
-    "psum_scatter",
+    *("all_gather", "axis_index", "axis_size", "pmax", "pmean"),
+    *("pmin", "ppermute", "psum", "psum_scatter"),
 ]
 
 

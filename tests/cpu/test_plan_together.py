@@ -23,7 +23,7 @@ def all_large(monkeypatch):
     monkeypatch.setattr(equations, "SMALLEST_SHARED_WORK", 1)
     monkeypatch.setattr(region_run, "SMALLEST_SHARED_EFFORT", 0)
     monkeypatch.setattr(cost, "SMALLEST_SHARED_EFFORT", 0)
-    monkeypatch.setattr(neighbours_pass, "PRODUCT", 1)
+    monkeypatch.setattr(neighbours_pass, "FEWEST_SHARED_MULTIPLICATIONS", 1)
 
 
 def normal(*shape, seed=0):

@@ -10,7 +10,7 @@ from functensor.passes.fusion import fusion
 LIMITS = {
     "passes.fusion": {"FEWEST_SMALLEST_REGIONS_TO_SHARE": 1},
     "passes.fused_region": {"TALL": 1, "UNCACHED": 1},
-    "passes.schedule_parallel": {"PRODUCT": 1},
+    "passes.schedule_parallel": {"FEWEST_SHARED_MULTIPLICATIONS": 1},
     "backends.cpu.plan.regions.block_source": {
         "SMALLEST_BLOCK_ELEMENTS": 1,
         "LARGEST_BLOCK_ELEMENTS": 8,

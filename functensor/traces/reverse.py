@@ -222,9 +222,10 @@ class ReverseTrace(Trace):
         return self.outputs(joint_node(call.name, parents, pullback, outs), outs)
 
     def outputs(
-        self, joint: Node, outs: Sequence[Any], constant: Callable[[Any], Any] = wrap
+        self, joint: Node, outs: Sequence[Any], constant: Callable[[Any], Any] | None = None
     ) -> list[Any]:
         """Returns the tracers of a call's outputs, which share a node; integers are constants."""
+        constant = constant or wrap
         return [
             self.wrap(out, make_node(PROJECTION, (joint,), i, NO_PARAMS, out))
             if is_inexact(out)
@@ -323,15 +324,12 @@ class Consumed:
 def backward(
     roots: Sequence[tuple[Node, Any]], *, consume: bool, line: str = ""
 ) -> dict[Node, Any]:
-    """Walks back from outputs to inputs, under the trace that is in the slot.
+    """Returns the cotangents of the inputs that outputs depend on, under the trace in the slot.
 
     Args:
         roots: output nodes with their cotangents, which have the outputs' shapes and dtypes.
         consume: whether nodes give up what they saved as soon as it was used.
         line: the user's line, for the message of a second pass over consumed nodes.
-
-    Returns:
-        The cotangents of the inputs that the outputs depend on.
 
     Raises:
         BackwardError: an earlier pass has consumed a node.

@@ -222,7 +222,7 @@ def _strong(x: Any, other: Buffer) -> Any:
 def _grad_of(name: str, by_y: Callable[..., Array | None], **declared: Any) -> BinaryPrimitive:
     """Declares the derivative of an activation at y in a direction x, in which it is linear."""
     declared.setdefault("arguments", DIRECTION_AND_VALUE)
-    grad: Binary = binary(f"{name}_grad", lambda g, y: grad(g, y), by_y, **declared)
+    grad: BinaryPrimitive = binary(f"{name}_grad", lambda g, y: grad(g, y), by_y, **declared)
     return grad
 
 

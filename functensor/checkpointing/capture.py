@@ -36,20 +36,22 @@ class CaptureTrace(Trace):
     Attributes:
         level: the other trace.
         closed_over: its tracers that were met, and the values in their places.
+        make: gives the value in the place of a tracer.
     """
 
-    __slots__ = ("closed_over", "level")
+    __slots__ = ("closed_over", "level", "make")
 
-    def __init__(self, level: Trace, closed_over: ClosedOver) -> None:
+    def __init__(self, level: Trace, closed_over: ClosedOver, make: Callable[[Any], Any]) -> None:
         super().__init__(base_trace(), "", level.fun)
         self.level = level
         self.closed_over = closed_over
+        self.make = make
 
     def resolve(self, x: Value) -> Any:
         """Returns a value, or the one that stands in its place."""
         if not isinstance(x, Tracer) or x.owner is not self.level:
             return x
-        return self.closed_over.of(x)
+        return self.closed_over.of(x, self.make)
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         values = [self.resolve(a) for a in args]
@@ -67,10 +69,14 @@ class CaptureTrace(Trace):
 
 
 def captured(
-    level: Trace, closed_over: ClosedOver, fun: Callable[[Values], Values], values: Values
+    level: Trace,
+    closed_over: ClosedOver,
+    make: Callable[[Any], Any],
+    fun: Callable[[Values], Values],
+    values: Values,
 ) -> Values:
     """Calls a function of a list with the tracers of a level replaced; see `CaptureTrace`."""
-    trace = CaptureTrace(level, closed_over)
+    trace = CaptureTrace(level, closed_over, make)
     return [trace.resolve(out) for out in closed_over.run(trace, fun, (values,))]
 
 

@@ -123,10 +123,10 @@ class Pull:
             raise trace.different("without a value", f"closing over {tracer.describe()}")
 
         known = dict(zip(record.met, closed, strict=True))
-        closed_over = ClosedOver(make, record.met, known)
+        closed_over = ClosedOver(record.met, known)
 
         def replayed() -> Values:
-            outs = captured(level, closed_over, call.evaluate, operands)
+            outs = captured(level, closed_over, make, call.evaluate, operands)
             trace.finish()
             found = [shape_dtype(out).strong() for out in outs]
             if found != list(self.kinds):
@@ -201,8 +201,8 @@ def _first(
         return given(tracer.value, is_linked(tracer))
 
     operands = [given(value, i in wanted) for i, value in enumerate(values)]
-    closed_over = ClosedOver(stand_in, record.met)
-    outs = run(trace, captured, (level, closed_over, call.evaluate, operands))
+    given_to = level, ClosedOver(record.met), stand_in, call.evaluate, operands
+    outs = run(trace, captured, given_to)
     results = trace.unwrap(outs)[0]
     saved: Values = []
     if isinstance(trace, RecordingTrace):

@@ -58,7 +58,7 @@ def forward_call(call: CheckpointCall, trace: ForwardTrace, operands: Sequence[A
         def make(tracer: Any) -> Any:
             return inner.wrap(tracer.value, tracer.tangent)
 
-        outs = run(inner, captured, (trace, ClosedOver(make, met), call.evaluate, given))
+        outs = run(inner, captured, (trace, ClosedOver(met), make, call.evaluate, given))
         primal, found, _ = inner.unwrap(outs)
         places[:] = [i for i, t in enumerate(found) if t is not None]
         return [wrap(x) for x in (*primal, *(found[i] for i in places))]
@@ -88,7 +88,7 @@ def batched_call(call: CheckpointCall, trace: BatchTrace, operands: Sequence[Any
         def make(tracer: Tracer) -> Tracer:
             return inner.wrap(tracer.value)
 
-        outs = run(inner, captured, (trace, ClosedOver(make, met), call.evaluate, given))
+        outs = run(inner, captured, (trace, ClosedOver(met), make, call.evaluate, given))
         results, out_flags[:] = inner.unwrap(outs)
         return list(map(wrap, results))
 
@@ -130,12 +130,12 @@ def staged_call(call: CheckpointCall, trace: StagingTrace, operands: Sequence[An
     barred = call.barred and bool(call.after)
     if barred:
         after += [given[i] for i in call.after if isinstance(known[i], Variable)]
-    closed_over = ClosedOver(standing)
+    closed_over = ClosedOver()
 
     def inside() -> Values:
         pairs = zip(given, known, strict=True)
         operands = [behind(x) if isinstance(v, Variable) else x for x, v in pairs]
-        return captured(trace, closed_over, call.evaluate, operands)
+        return captured(trace, closed_over, standing, call.evaluate, operands)
 
     outs = run(inner, inside, ())
     live = [i for i, out in enumerate(outs) if type(out) is StagedTracer and out.owner is inner]
@@ -175,7 +175,7 @@ def captured_call(call: CheckpointCall, trace: CaptureTrace, operands: Sequence[
     met: dict[int, Any] = {}
 
     def evaluate(values: Values) -> Values:
-        return captured(trace.level, ClosedOver(trace.resolve, met), call.evaluate, values)
+        return captured(trace.level, ClosedOver(met), trace.resolve, call.evaluate, values)
 
     with trace.passing():
         return call.of(evaluate).bind([trace.resolve(x) for x in operands])

@@ -50,7 +50,7 @@ class BodyTrace(StagingTrace):
         self, parent: Trace, name: str, fun: Callable[..., Any] | None, lazy: bool
     ) -> None:
         super().__init__(parent, name, fun)
-        self.closed_over = ClosedOver(self.captured)
+        self.closed_over = ClosedOver()
         self.lazy = lazy
 
     def captured(self, x: Tracer) -> StagedTracer:
@@ -65,7 +65,7 @@ class BodyTrace(StagingTrace):
         x = self.lift(x)
         if not isinstance(x, Tracer):
             return wrap_constant(x)
-        return self.closed_over.of(x).variable  # type: ignore[no-any-return]
+        return self.closed_over.of(x, self.captured).variable  # type: ignore[no-any-return]
 
     def record(
         self,

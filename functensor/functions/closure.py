@@ -29,28 +29,23 @@ class ClosedOver:
     """The traced values that a function closes over, and the values that stand in their places.
 
     Args:
-        make: gives what stands in the place of a value, when it is met for the first time.
         met: the values by their ids; an earlier run may have met some.
-        known: what stands in their places, by the same ids.
+        known: the values in their places, by the same ids.
     """
 
-    __slots__ = ("known", "make", "met")
+    __slots__ = ("known", "met")
 
     def __init__(
-        self,
-        make: Callable[[Any], Any],
-        met: dict[int, Any] | None = None,
-        known: dict[int, Any] | None = None,
+        self, met: dict[int, Any] | None = None, known: dict[int, Any] | None = None
     ) -> None:
-        self.make = make
         self.met: dict[int, Any] = {} if met is None else met
         self.known: dict[int, Any] = {} if known is None else known
 
-    def of(self, x: Value) -> Any:
-        """Returns what stands in the place of a value."""
+    def of(self, x: Value, make: Callable[[Any], Any]) -> Any:
+        """Returns the value in the place of another; ``make`` gives it the first time."""
         found = self.known.get(id(x))
         if found is None:
-            found = self.known[id(x)] = self.make(x)
+            found = self.known[id(x)] = make(x)
             self.met[id(x)] = x
         return found
 
@@ -90,7 +85,7 @@ class ClosureTrace(Trace):
     ) -> None:
         super().__init__(parent, "closure", fun)
         known = {key: self.argument(c) for key, c in zip(met, constants, strict=True)}
-        self.closed_over = ClosedOver(self.lift, dict(met), known)
+        self.closed_over = ClosedOver(dict(met), known)
 
     def wrap(self, value: Value) -> ClosureTracer:
         """Returns the tracer of a value."""
@@ -104,7 +99,7 @@ class ClosureTrace(Trace):
         if type(x) is ClosureTracer and x.owner is self:
             return x.value
         if isinstance(x, Tracer) and not x.owner.standing:
-            return self.closed_over.of(x)
+            return self.closed_over.of(x, self.lift)
         return self.lift(x)
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:

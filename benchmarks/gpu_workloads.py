@@ -12,14 +12,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.case import NumpyArray, Problem
-from benchmarks.data import (
-    LAYER_NORM_EPSILON,
-    LEARNING_RATE,
-    SCALAR_OPS_STEPS,
-    cnn_problem,
-    dense_layers,
-    gpt_params,
-)
+from benchmarks.data import LAYER_NORM_EPSILON, LEARNING_RATE, cnn_problem, dense_layers, gpt_params
+from benchmarks.peers.numpy_losses import NumpyLosses, Params
 
 Loss = Callable[..., Any]
 Step = Callable[[], Any]
@@ -85,15 +79,79 @@ WORKLOADS: dict[str, tuple[Callable[[np.random.Generator], Problem], str]] = {
 }
 
 
+class GpuLosses(NumpyLosses):
+    """The losses that differ in size from those of CPUs; mixed into those of a library."""
+
+    heads, blocks = HEADS, BLOCKS
+
+    def of(self, workload: str) -> Loss:
+        """Returns the loss of a workload."""
+        losses = {"mlp-small": self.mlp, "mlp-large": self.mlp, "cnn": self.cnn, "gpt": self.gpt}
+        losses |= {"scalar-ops": self.scalar_ops, "elementwise": self.elementwise}
+        return losses[workload]
+
+    def mlp(self, params: Params, images: Any, labels: Any) -> Any:
+        """A perceptron of as many layers as there are parameters for."""
+        x, layers = images, len(params) // 2
+        for i in range(layers):
+            x = self.dense(params, f"dense{i}", x)
+            x = self.relu(x) if i < layers - 1 else x
+        return self.cross_entropy(x, labels)
+
+
 # functensor
+
+
+def functensor_losses() -> GpuLosses:
+    """Returns the losses by functensor's own functions of networks."""
+    import functensor.numpy as fnp
+    from benchmarks.peers import functensor_peer
+    from functensor import nn
+
+    class Losses(GpuLosses, functensor_peer.Losses):
+        embedded = staticmethod(nn.embedding)
+
+        def dense(self, params: Params, name: str, x: Any, activation: Any = None) -> Any:
+            return nn.linear(x, params[f"{name}_w"], params[f"{name}_b"], activation)
+
+        def convolved(self, params: Params, name: str, x: Any) -> Any:
+            return nn.conv(x, params[f"{name}_w"], params[f"{name}_b"])
+
+        def norm(self, params: Params, name: str, x: Any) -> Any:
+            scale, bias = params[f"{name}_scale"], params[f"{name}_bias"]
+            return nn.layer_norm(x, scale, bias, LAYER_NORM_EPSILON)
+
+        def mlp(self, params: Params, images: Any, labels: Any) -> Any:
+            x, layers = images, len(params) // 2
+            for i in range(layers):
+                x = self.dense(params, f"dense{i}", x, nn.relu if i < layers - 1 else None)
+            return self.cross_entropy(x, labels)
+
+        def cnn(self, params: Params, images: Any, labels: Any) -> Any:
+            x = images
+            for layer in ("conv1", "conv2"):
+                x = nn.relu(self.convolved(params, layer, x))
+            x = nn.max_pool(x, 2).reshape(len(x), -1)
+            x = self.dense(params, "dense1", x, nn.relu)
+            return self.cross_entropy(self.dense(params, "dense2", x), labels)
+
+        def attention(self, params: Params, name: str, x: Any, causal: Any) -> Any:
+            batch, tokens, width = x.shape
+            shape = (batch, tokens, self.heads, width // self.heads)
+            query, key, value = (
+                part.reshape(shape).transpose(0, 2, 1, 3)
+                for part in fnp.split(self.dense(params, f"{name}_qkv", x), 3, axis=-1)
+            )
+            mixed = nn.attention(query, key, value, causal=True)
+            mixed = mixed.transpose(0, 2, 1, 3).reshape(x.shape)
+            return self.dense(params, f"{name}_out", mixed)
+
+    return Losses()
 
 
 def functensor_step(problem: Problem, dtype: str) -> Step:
     """Returns one eager step in functensor, which returns the loss."""
     import functensor as ft
-    import functensor.numpy as fnp
-    from benchmarks.peers.functensor_peer import LOSSES
-    from functensor import nn
 
     ft.config.matmul_precision = "tf32"
 
@@ -104,49 +162,7 @@ def functensor_step(problem: Problem, dtype: str) -> Step:
             x = x.astype(ml_dtypes.bfloat16)
         return ft.to_device(x, "cuda")
 
-    def mlp(params: Any, x: Any, labels: Any) -> Any:
-        layers = len(params) // 2
-        for i in range(layers):
-            relu = nn.relu if i < layers - 1 else None
-            x = nn.linear(x, params[f"dense{i}_w"], params[f"dense{i}_b"], relu)
-        return fnp.mean(nn.softmax_cross_entropy(x, labels))
-
-    def cnn(params: Any, x: Any, labels: Any) -> Any:
-        for layer in ("conv1", "conv2"):
-            x = nn.relu(nn.conv(x, params[f"{layer}_w"], params[f"{layer}_b"]))
-        x = nn.max_pool(x, 2).reshape(len(x), -1)
-        x = nn.linear(x, params["dense1_w"], params["dense1_b"], nn.relu)
-        x = nn.linear(x, params["dense2_w"], params["dense2_b"])
-        return fnp.mean(nn.softmax_cross_entropy(x, labels))
-
-    def gpt(params: Any, tokens: Any, targets: Any) -> Any:
-        def dense(name: str, x: Any) -> Any:
-            return nn.linear(x, params[f"{name}_w"], params[f"{name}_b"])
-
-        def norm(name: str, x: Any) -> Any:
-            scale, bias = params[f"{name}_scale"], params[f"{name}_bias"]
-            return nn.layer_norm(x, scale, bias, LAYER_NORM_EPSILON)
-
-        def attention(name: str, x: Any) -> Any:
-            shape = (BATCH, TOKENS, HEADS, WIDTH // HEADS)
-            query, key, value = (
-                part.reshape(shape).transpose(0, 2, 1, 3)
-                for part in fnp.split(dense(f"{name}_qkv", x), 3, axis=-1)
-            )
-            mixed = nn.attention(query, key, value, causal=True)
-            return dense(f"{name}_out", mixed.transpose(0, 2, 1, 3).reshape(x.shape))
-
-        x = nn.embedding(params["embedding"], tokens) + params["position"]
-        for block in (f"block{i}" for i in range(BLOCKS)):
-            x = x + attention(block, norm(f"{block}_norm1", x))
-            hidden = nn.gelu(dense(f"{block}_up", norm(f"{block}_norm2", x)), approximate=True)
-            x = x + dense(f"{block}_down", hidden)
-        logits = dense("head", norm("norm", x))
-        return fnp.mean(nn.softmax_cross_entropy(logits, targets))
-
-    losses: dict[str, Loss] = {"mlp-small": mlp, "mlp-large": mlp, "cnn": cnn, "gpt": gpt}
-    losses |= {"scalar-ops": LOSSES.scalar_ops, "elementwise": LOSSES.elementwise}
-    loss_and_grad = ft.value_and_grad(losses[problem.workload])
+    loss_and_grad = ft.value_and_grad(functensor_losses().of(problem.workload))
     held = [ft.tree.map(placed, problem.params)]
     batch = [placed(x) for x in problem.batch]
     if problem.kind != "train":
@@ -165,10 +181,19 @@ def functensor_step(problem: Problem, dtype: str) -> Step:
 # PyTorch
 
 
+def torch_losses() -> GpuLosses:
+    """Returns the losses in PyTorch."""
+    from benchmarks.peers import torch_peer
+
+    class Losses(GpuLosses, torch_peer.Losses):
+        pass
+
+    return Losses()
+
+
 def torch_step(problem: Problem, dtype: str, fused: bool = False) -> Step:
     """Returns one eager step in PyTorch, with Adam's foreach or fused implementation."""
     import torch
-    import torch.nn.functional as F
 
     torch.backends.cuda.matmul.allow_tf32 = True
     torch.backends.cudnn.allow_tf32 = True
@@ -178,65 +203,14 @@ def torch_step(problem: Problem, dtype: str, fused: bool = False) -> Step:
         there = torch.from_numpy(np.ascontiguousarray(x.T) if weight else x).cuda()
         return there.to(getattr(torch, dtype)) if there.dtype == torch.float32 else there
 
-    def mlp(params: Any, x: Any, labels: Any) -> Any:
-        layers = len(params) // 2
-        for i in range(layers):
-            x = F.linear(x, params[f"dense{i}_w"], params[f"dense{i}_b"])
-            x = F.relu(x) if i < layers - 1 else x
-        return F.cross_entropy(x, labels)
-
-    def cnn(params: Any, x: Any, labels: Any) -> Any:
-        for layer in ("conv1", "conv2"):
-            x = F.relu(F.conv2d(x, params[f"{layer}_w"], params[f"{layer}_b"]))
-        x = F.max_pool2d(x, 2).flatten(1)
-        x = F.relu(F.linear(x, params["dense1_w"], params["dense1_b"]))
-        return F.cross_entropy(F.linear(x, params["dense2_w"], params["dense2_b"]), labels)
-
-    def gpt(params: Any, tokens: Any, targets: Any) -> Any:
-        def dense(name: str, x: Any) -> Any:
-            return F.linear(x, params[f"{name}_w"], params[f"{name}_b"])
-
-        def norm(name: str, x: Any) -> Any:
-            scale, bias = params[f"{name}_scale"], params[f"{name}_bias"]
-            return F.layer_norm(x, x.shape[-1:], scale, bias, LAYER_NORM_EPSILON)
-
-        def attention(name: str, x: Any) -> Any:
-            shape = (BATCH, TOKENS, HEADS, WIDTH // HEADS)
-            query, key, value = (
-                part.view(shape).transpose(1, 2)
-                for part in dense(f"{name}_qkv", x).split(WIDTH, dim=-1)
-            )
-            mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True)
-            return dense(f"{name}_out", mixed.transpose(1, 2).reshape(x.shape))
-
-        x = F.embedding(tokens, params["embedding"]) + params["position"]
-        for block in (f"block{i}" for i in range(BLOCKS)):
-            x = x + attention(block, norm(f"{block}_norm1", x))
-            hidden = dense(f"{block}_up", norm(f"{block}_norm2", x))
-            x = x + dense(f"{block}_down", F.gelu(hidden, approximate="tanh"))
-        logits = dense("head", norm("norm", x))
-        return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
-
-    def scalar_ops(params: Any) -> Any:
-        x = y = params["x"]
-        for _ in range(SCALAR_OPS_STEPS):
-            y = torch.sin(y) * x
-        return y.sum()
-
-    def elementwise(params: Any) -> Any:
-        x = params["x"]
-        return (torch.tanh(x) * torch.exp(-x.square()) + torch.log1p(x.square())).sum()
-
-    losses: dict[str, Loss] = {"mlp-small": mlp, "mlp-large": mlp, "cnn": cnn, "gpt": gpt}
-    losses |= {"scalar-ops": scalar_ops, "elementwise": elementwise}
-    loss = losses[problem.workload]
+    loss = torch_losses().of(problem.workload)
     arrays = problem.params if isinstance(problem.params, dict) else {"x": problem.params}
     params = {name: placed(name, x).requires_grad_() for name, x in arrays.items()}
     batch = [placed("", x) for x in problem.batch]
     if problem.kind != "train":
 
         def gradient() -> Any:
-            value = loss(params)
+            value = loss(params["x"])
             torch.autograd.grad(value, list(params.values()))
             return value.detach()
 
@@ -256,6 +230,25 @@ def torch_step(problem: Problem, dtype: str, fused: bool = False) -> Step:
 # JAX
 
 
+def jax_losses() -> GpuLosses:
+    """Returns the losses in JAX."""
+    import jax
+    import jax.numpy as jnp
+
+    from benchmarks.peers import jax_peer
+
+    class Losses(GpuLosses, jax_peer.Losses):
+        def attention(self, params: Params, name: str, x: Any, causal: Any) -> Any:
+            batch, tokens, width = x.shape
+            parts = jnp.split(self.dense(params, f"{name}_qkv", x), 3, axis=-1)
+            shape = (batch, tokens, self.heads, width // self.heads)
+            heads = [part.reshape(shape) for part in parts]
+            mixed = jax.nn.dot_product_attention(*heads, is_causal=True)
+            return self.dense(params, f"{name}_out", mixed.reshape(x.shape))
+
+    return Losses()
+
+
 def jax_step(problem: Problem, dtype: str) -> Step:
     """Returns one step in JAX, compiled as a whole."""
     import jax
@@ -263,37 +256,12 @@ def jax_step(problem: Problem, dtype: str) -> Step:
 
     from benchmarks.peers import jax_peer
 
-    plain = jax_peer.LOSSES
     jax.config.update("jax_default_matmul_precision", "tensorfloat32")
 
     def placed(x: NumpyArray) -> Any:
         return jnp.asarray(x, dtype if x.dtype == np.float32 else None)
 
-    def mlp(params: Any, x: Any, labels: Any) -> Any:
-        layers = len(params) // 2
-        for i in range(layers):
-            x = plain.dense(params, f"dense{i}", x)
-            x = jax.nn.relu(x) if i < layers - 1 else x
-        return plain.cross_entropy(x, labels)
-
-    def gpt(params: Any, tokens: Any, targets: Any) -> Any:
-        def attention(name: str, x: Any) -> Any:
-            parts = jnp.split(plain.dense(params, f"{name}_qkv", x), 3, axis=-1)
-            heads = [part.reshape(BATCH, TOKENS, HEADS, WIDTH // HEADS) for part in parts]
-            mixed = jax.nn.dot_product_attention(*heads, is_causal=True)
-            return plain.dense(params, f"{name}_out", mixed.reshape(x.shape))
-
-        x = params["embedding"][tokens] + params["position"]
-        for block in (f"block{i}" for i in range(BLOCKS)):
-            x = x + attention(block, plain.norm(params, f"{block}_norm1", x))
-            hidden = plain.dense(params, f"{block}_up", plain.norm(params, f"{block}_norm2", x))
-            x = x + plain.dense(params, f"{block}_down", jax.nn.gelu(hidden, approximate=True))
-        x = plain.norm(params, "norm", x)
-        return plain.cross_entropy(plain.dense(params, "head", x), targets)
-
-    losses: dict[str, Loss] = {"mlp-small": mlp, "mlp-large": mlp, "cnn": plain.cnn, "gpt": gpt}
-    losses |= {"scalar-ops": plain.scalar_ops, "elementwise": plain.elementwise}
-    loss_and_grad = jax.value_and_grad(losses[problem.workload])
+    loss_and_grad = jax.value_and_grad(jax_losses().of(problem.workload))
     held = [jax.tree.map(placed, problem.params)]
     batch = [placed(x) for x in problem.batch]
     if problem.kind != "train":

@@ -33,11 +33,13 @@ class NumpyLosses:
         np: the array module.
         relu, gelu, softmax: the library's own functions; GELU by its tanh approximation.
         cross_entropies: ``(logits, labels)`` to the cross entropy of every integer label.
+        heads, blocks: the numbers of a transformer's heads and blocks.
         conv, max_pool: a convolution without padding, and pooling by windows of 2 x 2; None where
             the library has none.
     """
 
     np: Any = numpy
+    heads, blocks = ATTENTION_HEADS, BLOCKS
     relu: Function
     gelu: Function
     softmax: Function
@@ -118,7 +120,7 @@ class NumpyLosses:
         """Causal self-attention."""
         np = self.np
         batch, tokens, width = x.shape
-        shape = (batch, tokens, ATTENTION_HEADS, width // ATTENTION_HEADS)
+        shape = (batch, tokens, self.heads, width // self.heads)
         query, key, value = (
             np.transpose(np.reshape(part, shape), (0, 2, 1, 3))
             for part in np.split(self.dense(params, f"{name}_qkv", x), 3, axis=-1)
@@ -132,10 +134,10 @@ class NumpyLosses:
         """The rows of a table for tokens."""
         return table[tokens]
 
-    def gpt(self, params: Params, tokens: Any, targets: Any, causal: Any) -> Any:
+    def gpt(self, params: Params, tokens: Any, targets: Any, causal: Any = None) -> Any:
         """A transformer that predicts the next token."""
         x = self.embedded(params["embedding"], tokens) + params["position"]
-        for block in (f"block{index}" for index in range(BLOCKS)):
+        for block in (f"block{index}" for index in range(self.blocks)):
             x = x + self.attention(params, block, self.norm(params, f"{block}_norm1", x), causal)
             hidden = self.dense(params, f"{block}_up", self.norm(params, f"{block}_norm2", x))
             x = x + self.dense(params, f"{block}_down", self.gelu(hidden))

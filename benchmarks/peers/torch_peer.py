@@ -24,7 +24,7 @@ from benchmarks.case import (
     describe,
     tree_map,
 )
-from benchmarks.data import ATTENTION_HEADS, L2_PENALTY, LAYER_NORM_EPSILON, LEARNING_RATE
+from benchmarks.data import L2_PENALTY, LAYER_NORM_EPSILON, LEARNING_RATE
 from benchmarks.peers.functional import identity
 from benchmarks.peers.numpy_losses import Function, NumpyLosses, Params
 
@@ -66,7 +66,7 @@ class Losses(NumpyLosses):
     def attention(self, params: Params, name: str, x: Any, causal: Any) -> Any:
         """Causal self-attention."""
         batch, tokens, width = x.shape
-        shape = (batch, tokens, ATTENTION_HEADS, width // ATTENTION_HEADS)
+        shape = (batch, tokens, self.heads, width // self.heads)
         query, key, value = (
             part.view(shape).transpose(1, 2)
             for part in self.dense(params, f"{name}_qkv", x).split(width, dim=-1)

@@ -1,4 +1,4 @@
-"""What the digit classifiers share: the images, mini-batches, and the pictures at the end."""
+"""Parts that the digit classifiers share: images, mini-batches, and the pictures at the end."""
 
 import argparse
 import os

@@ -19,8 +19,8 @@ __all__ = ["algebra"]
 def algebra(program: Program) -> Program:
     """Returns a program in which equations are replaced by simpler ones with the same results.
 
-    Not a bit of any result changes, NaN, infinities and zeros' signs included. Where a name stands
-    for a constant, all of its elements are that number. c is a number, x and y are anything:
+    Not a bit of any result changes, NaN, infinities and zeros' signs included. A constant array
+    counts as a number if all of its elements are that. c is a number, x and y are anything:
 
     * ``x * 1``, ``x / 1``, ``x - 0``, ``x + -0.0``, ``x ** 1``, of integers ``x + 0``: x. But
       ``x + 0.0`` stays, since it makes -0.0 positive; and so does all of this for complex x, where

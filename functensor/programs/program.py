@@ -404,14 +404,14 @@ INDENT = "    "
 def printed(program: Program, lines: bool = False) -> str:
     """Returns the text of a program, as `Program.show` does."""
     names: dict[Any, str] = {}
-    text = [f"{program.name}({_defined(program.inputs, names)}):"]
+    text = [f"{program.name}({_named_variables(program.inputs, names)}):"]
     for equation in program.equations:
         text += _printed_equation(equation, names, lines)
     text.append(f"{INDENT}return " + ", ".join(_shown_operand(x, names) for x in program.outputs))
     return "\n".join(text)
 
 
-def _defined(variables: Sequence[Variable], names: dict[Any, str]) -> str:
+def _named_variables(variables: Sequence[Variable], names: dict[Any, str]) -> str:
     """Gives variables names, and returns them with their types and devices."""
     for variable in variables:
         names[variable] = _variable_name(len(names))
@@ -420,7 +420,7 @@ def _defined(variables: Sequence[Variable], names: dict[Any, str]) -> str:
 
 
 def _printed_equation(equation: Equation, names: dict[Any, str], lines: bool) -> list[str]:
-    defined = _defined(equation.outputs, names)
+    defined = _named_variables(equation.outputs, names)
     used = ", ".join(_shown_operand(x, names) for x in equation.operands)
     given = {key: value for key, value in equation.params.items() if value is not None}
     static = "".join(f", {key}={value}" for key, value in given.items())

@@ -122,11 +122,11 @@ def pushed_forward(
     out, out_tangents, aux = _push_forward(
         fun, base, leaves, treedef, directions, has_aux, name, path
     )
-    result = out, _with_zeros(base, *tree.flatten(out), out_tangents)
+    result = out, _zeros_filled(base, *tree.flatten(out), out_tangents)
     return (*result, aux) if has_aux else result
 
 
-def _with_zeros(base: Trace, leaves: list[Any], treedef: TreeDef, tangents: list[Any]) -> Any:
+def _zeros_filled(base: Trace, leaves: list[Any], treedef: TreeDef, tangents: list[Any]) -> Any:
     """Returns a tree of tangents, zeros where an output has none."""
     with under(base):
         filled = [
@@ -295,7 +295,7 @@ def linearized(
             images = program.run([wrap(t) for t in given if t is not None])
         known = dict(zip(found, images, strict=True))
         results = [known.get(i) for i in range(len(out_leaves))]
-        return _with_zeros(base, out_leaves, out_treedef, results)
+        return _zeros_filled(base, out_leaves, out_treedef, results)
 
     pushing = guarded(linear, f"{name}({function_name(fun)})[1]")
     return (out, pushing, aux) if has_aux else (out, pushing)
@@ -348,7 +348,7 @@ def elementwise_grad(
 
     Args:
         fun: takes and returns arrays; every element of the output depends only on the element at
-            its place. Where it depends on others too, their derivatives are added up.
+            its place. Derivatives by other elements, if there are any, are added up.
         argnums, argnames, has_aux, allow_int, holomorphic: as for `grad`.
 
     Returns:

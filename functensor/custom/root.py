@@ -241,9 +241,9 @@ def custom_root(
         f: a function of a tree of arrays that returns one of the same structure and shapes. It may
             close over traced values.
         initial_guess: where to start: a tree of real or complex arrays.
-        solve: ``solve(f, initial_guess)`` returns a root. Both arguments hold plain values; under
-            vmap it is called once for all examples. Other values that it uses must not be traced:
-            ``ft.value(x)``.
+        solve: ``solve(f, initial_guess)`` returns a root. Both arguments hold plain values, except
+            under vmap, where it is called once for all examples. Other values that it uses must not
+            be traced: ``ft.value(x)``.
         tangent_solve: ``tangent_solve(g, y)`` returns x with ``g(x) = y`` for a linear function of
             trees; by default by its matrix.
         has_aux: whether ``solve`` returns a pair of the root and extras: arrays, or None.

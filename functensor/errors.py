@@ -20,7 +20,7 @@ from .backends.optional_modules import MissingExtraError
 from .control.carry_types import BodyTypeError
 from .custom.kernel_op import NoKernel
 from .faces.publish import publish
-from .jitting.history import RetraceError, RetraceWarning
+from .jitting.retraces import RetraceError, RetraceWarning
 from .jitting.signature import StaticArgumentError
 from .numpy.linalg.arguments import MatrixShapeError
 from .primitives.core.donation import DonatedArrayError

@@ -14,6 +14,7 @@ MOVED = {
     "collectives": "transforms.collectives", "derivatives": "transforms.jvp", "facade": "tensors",
     "facade.tensor": "tensors.tensor", "foreign": "custom.numpy_function",
     "gradients": "transforms.grad", "implicit": "custom.root", "jacobians": "transforms.jacobian",
+    "jitting.history": "jitting.retraces",
     "residuals": "checkpointing.saved_residuals", "scipy.stats.law": "scipy.stats.distribution",
     "scopes": "programs.named_scope", "staging": "programs.staging",
     "transformed": "functions.wrapping", "user_ops": "custom.kernel_op",

@@ -119,7 +119,7 @@ def no_such_name(namespace: dict[str, Any], name: str, reason: str = "") -> Attr
     """
     module = namespace["__name__"]
     if not reason and not name.startswith("_"):
-        from .foreign_names import foreign_advice  # which only messages need
+        from .missing_names import foreign_advice  # which only messages need
 
         reason = foreign_advice(module, name, namespace["__all__"])
     text = f"{module} has no {name!r}"

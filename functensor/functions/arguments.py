@@ -9,7 +9,7 @@ from typing import Any, SupportsIndex
 from ..primitives.core.array import Array
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import own_array
-from ..primitives.core.errors import GradientInputError, function_name, message
+from ..primitives.core.errors import GradientInputError, failure, function_name, message
 from ..primitives.core.shape_dtype import shape_dtype
 from ..traces.reverse import is_inexact
 from ..tree import containers as tree
@@ -191,20 +191,16 @@ def check_inexact(selection: Selection, leaves: Sequence[Any], allow_int: bool) 
         if is_array_like(leaf) and is_inexact(leaf):
             continue
         if not is_array_like(leaf):
-            raise GradientInputError(
-                message(
-                    f"{selection.path(i)} is of type {type(leaf).__name__}, not an array",
-                    fix="pass arrays and numbers; give others outside of argnums, or register "
-                    "their type with ft.tree.register",
-                    number=7,
-                )
+            raise failure(
+                GradientInputError,
+                f"{selection.path(i)} is of type {type(leaf).__name__}, not an array",
+                fix="pass arrays and numbers; give others outside of argnums, or register "
+                "their type with ft.tree.register",
             )
         if not allow_int:
             dtype = shape_dtype(leaf).dtype
-            raise GradientInputError(
-                message(
-                    f"{selection.path(i)} is {dtype}: {dtype} has no gradient",
-                    fix="pass a float, e.g. x.astype(float), or allow_int=True",
-                    number=7,
-                )
+            raise failure(
+                GradientInputError,
+                f"{selection.path(i)} is {dtype}: {dtype} has no gradient",
+                fix="pass a float, e.g. x.astype(float), or allow_int=True",
             )

@@ -38,8 +38,8 @@ from ..transforms.tensor_entrance import entrance
 from ..tree import containers as tree
 from .compile import Compiled, Lowered, compiled
 from .guard import LARGEST_TRACED_INTEGER, UNLIKE, Guard, guard
-from .history import History
 from .program_call import ProgramCall
+from .retraces import History
 from .signature import Signature, context_of, named_axes
 
 __all__ = ["Jitted", "disable_jit", "jit"]

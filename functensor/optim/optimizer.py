@@ -16,7 +16,7 @@ from ..primitives.core.array import Array, Tracer
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import wrap
 from ..primitives.core.derivative_rules import shape_of
-from ..primitives.core.errors import GradientInputError, describe, message, misfit
+from ..primitives.core.errors import GradientInputError, describe, failure, misfit
 from ..primitives.core.shape_dtype import INEXACT, REAL, finfo, result_type, shape_dtype
 from ..primitives.core.trace import slot
 from ..transforms.grad import differentiated
@@ -227,12 +227,10 @@ def elementwise(
         dtypes: list[Any] = [np.float32]
         for i, leaf in enumerate(leaves):
             if not is_array_like(leaf):
-                raise GradientInputError(
-                    message(
-                        f"{name}: {_path(params, i)} is a {type(leaf).__name__}, not an array",
-                        fix="give the optimizer a tree of arrays alone",
-                        number=7,
-                    )
+                raise failure(
+                    GradientInputError,
+                    f"{name}: {_path(params, i)} is a {type(leaf).__name__}, not an array",
+                    fix="give the optimizer a tree of arrays alone",
                 )
             # A loss is at least float32, which holds all that bfloat16 does.
             if shape_dtype(leaf).dtype.kind in INEXACT:
@@ -243,13 +241,11 @@ def elementwise(
 
     def update(params: Tree, state: State, grads: Tree) -> tuple[Tree, State]:
         if type(state) is not wanted:
-            raise TypeError(
-                message(
-                    f"{name}: the state is {article(type(state).__name__)}, "
-                    f"not {article(wanted.__name__)}",
-                    fix="state = opt.init(params) is the first one, and update returns the next",
-                    number=None,
-                )
+            raise failure(
+                TypeError,
+                f"{name}: the state is {article(type(state).__name__)}, "
+                f"not {article(wanted.__name__)}",
+                fix="state = opt.init(params) is the first one, and update returns the next",
             )
         leaves, treedef = tree.flatten(params)
         columns = [_column(name, params, treedef, t) for t in (grads, *state[2:])]

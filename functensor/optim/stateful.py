@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..primitives.core.errors import GradientInputError, MissingGradientError, message
+from ..primitives.core.errors import GradientInputError, MissingGradientError, failure
 from ..primitives.core.shape_dtype import INEXACT, shape_dtype
 from ..tensors import Tensor, gradient_of, missing_reason
 from ..tree import containers as tree
@@ -36,23 +36,19 @@ class StatefulOptimizer:
     ) -> None:
         self.params = [params] if isinstance(params, Tensor) else list(params)
         if not self.params:
-            raise GradientInputError(
-                message(
-                    f"{type(self).__name__} was given no parameters",
-                    fix="pass a list of tensors (of an iterator that was not used before)",
-                    number=7,
-                )
+            raise failure(
+                GradientInputError,
+                f"{type(self).__name__} was given no parameters",
+                fix="pass a list of tensors (of an iterator that was not used before)",
             )
         for i, p in enumerate(self.params):
             if not isinstance(p, Tensor) or not p.is_leaf or p.dtype.kind not in INEXACT:
                 what = p.name() if isinstance(p, Tensor) else f"of type {type(p).__name__}"
-                raise GradientInputError(
-                    message(
-                        f"parameter {i} of {type(self).__name__} is {what}: it must be a tensor "
-                        "of floats that was not computed from others",
-                        fix="Tensor(data, requires_grad=True)",
-                        number=7,
-                    )
+                raise failure(
+                    GradientInputError,
+                    f"parameter {i} of {type(self).__name__} is {what}: it must be a tensor "
+                    "of floats that was not computed from others",
+                    fix="Tensor(data, requires_grad=True)",
                 )
         if len(set(self.params)) < len(self.params):
             raise ValueError(f"{type(self).__name__} was given a parameter twice")
@@ -78,13 +74,11 @@ class StatefulOptimizer:
             self._update([i for i, _ in members], [g for _, g in members])
         if not groups:
             reasons = [f"    {p.name()}: {missing_reason(p)}" for p in self.params]
-            raise MissingGradientError(
-                message(
-                    f"{type(self).__name__}.step(): no parameter has a gradient\n"
-                    + "\n".join(reasons),
-                    fix="loss.backward() before step(), and zero_grad() after it",
-                    number=13,
-                )
+            raise failure(
+                MissingGradientError,
+                f"{type(self).__name__}.step(): no parameter has a gradient\n"
+                + "\n".join(reasons),
+                fix="loss.backward() before step(), and zero_grad() after it",
             )
 
     def _update(self, places: list[int], gradients: list[Any]) -> None:

@@ -21,7 +21,7 @@ import numpy as np
 from ..backends.restoring import listed
 from ..primitives.core.array import Array
 from ..primitives.core.bytecode import closed_over
-from ..primitives.core.errors import EscapedTracerError, function_line, message
+from ..primitives.core.errors import EscapedTracerError, failure, function_line
 from .program import Equation, Program, Variable
 from .staged_tracers import StagedTracer
 from .staging_warnings import warn, warn_once
@@ -198,13 +198,11 @@ def check_leaks(fun: Callable[..., Any], trace: Any) -> None:
     lines = {v: e.line for e in trace.equations for v in e.outputs}
     line = lines.get(found[0].variable, "")
     where = f", made at {line}," if line else ", an argument,"
-    raise EscapedTracerError(
-        message(
-            f"a traced value {found[0].describe()}{where} outlived the staging of "
-            f"{function_line(fun)}: it was stored in a list, an attribute or a global",
-            fix="return the value, and store what a call returns",
-            number=6,
-        )
+    raise failure(
+        EscapedTracerError,
+        f"a traced value {found[0].describe()}{where} outlived the staging of "
+        f"{function_line(fun)}: it was stored in a list, an attribute or a global",
+        fix="return the value, and store what a call returns",
     )
 
 

@@ -22,7 +22,7 @@ from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import beside, device_of, wrap
 from ..primitives.core.derivative_rules import shape_of
-from ..primitives.core.errors import ConcretizationError, DeviceError, describe, message, misfit
+from ..primitives.core.errors import ConcretizationError, DeviceError, describe, failure, misfit
 from ..primitives.core.shape_dtype import REAL, broadcast_shapes, finfo, number_dtype
 from ..primitives.random.bits import random_bits, random_keys
 from .key_reuse import ledger
@@ -266,12 +266,11 @@ def _beside_draws(name: str, x: ArrayLike, device: str) -> Value | np.generic:
         return x
     if shape_of(x) == ():
         return ops.to_device(x, device)
-    raise DeviceError(
-        message(
-            f"{name}: a parameter {describe(x)} is on {place}, but numbers are drawn on {device}",
-            fix=f'with ft.default_device("{place}"): ..., or ft.to_device(x, "{device}")',
-            number=14,
-        )
+    raise failure(
+        DeviceError,
+        f"{name}: a parameter {describe(x)} is on {place}, but numbers are drawn on {device}",
+        fix=f'with ft.default_device("{place}"): ..., or ft.to_device(x, "{device}")',
+        number=14,
     )
 
 

@@ -22,7 +22,7 @@ from ..primitives.core.annotations import Values
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.array_likes import is_array_like
-from ..primitives.core.errors import MissingRuleError, function_name, message, misfit
+from ..primitives.core.errors import MissingRuleError, failure, function_name, misfit
 from ..primitives.core.shape_dtype import shape_dtype
 from ..transforms.grad import grad, value_and_grad
 from .bounds import Bounds, constraints_of, free_gradient, limits_of, scipy_constraint
@@ -125,12 +125,10 @@ def minimize(
 
     def residual(f: Callable[[Values], Any], x: Values) -> Values:
         if constrained:
-            raise MissingRuleError(
-                message(
-                    "no derivative of minimize with constraints",
-                    fix="minimize without constraints, e.g. with a penalty, or ft.stop_gradient",
-                    number=8,
-                )
+            raise failure(
+                MissingRuleError,
+                "no derivative of minimize with constraints",
+                fix="minimize without constraints, e.g. with a penalty, or ft.stop_gradient",
             )
         gradient = grad(f)(x)
         return gradient if limits is None else free_gradient(x, gradient, limits)
@@ -279,12 +277,10 @@ def root(
         out = f(x)
         equations, unknowns = (sum(shape_dtype(v).size for v in vs) for vs in (out, x))
         if equations != unknowns:
-            raise MissingRuleError(
-                message(
-                    f"no derivative of a root of {equations} equations for {unknowns} unknowns",
-                    fix="minimize the sum of squares, whose solution has one",
-                    number=8,
-                )
+            raise failure(
+                MissingRuleError,
+                f"no derivative of a root of {equations} equations for {unknowns} unknowns",
+                fix="minimize the sum of squares, whose solution has one",
             )
         # The equations get the shapes of the unknowns, so that they are square when linearised.
         return from_vector(to_vector(out), unknown.types)

@@ -22,7 +22,7 @@ from ..primitives.core.registry import registry as ops
 from ..primitives.core.trace import under
 from .grad_mode import mode
 from .tape import LeafNode, receiver_of
-from .torch_names import TorchNames
+from .torch_methods import TorchNames
 from .views import changed, fall_behind, is_basic, is_there, part, taken, viewing, within
 
 if TYPE_CHECKING:

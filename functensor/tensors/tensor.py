@@ -1,7 +1,7 @@
 """``Tensor``: the mutable face of the library, for scripts of ``loss.backward()`` and ``step()``.
 
 Tensors use the nodes and primitives of everything else; what they record is in ``tape``,
-PyTorch's names for what arrays can do already are in ``torch_names``.
+PyTorch's names for what arrays can do already are in ``torch_methods``.
 """
 
 from __future__ import annotations

@@ -29,6 +29,7 @@ from ..primitives.core.errors import (
     NonScalarOutputError,
     RuleResultError,
     describe,
+    failure,
     function_name,
     message,
 )
@@ -394,13 +395,11 @@ def _pull_back(
             again = _pull_back(name, fun, trace, arguments, outputs)
             return entrance.lift(again, (cotangent,), {})
         if got != out_treedef:
-            raise RuleResultError(
-                message(
-                    f"{name} of {function_name(fun)} was given a cotangent of structure {got}, "
-                    f"but its output has the structure {out_treedef}",
-                    fix="pass a cotangent with the structure of the output",
-                    number=9,
-                )
+            raise failure(
+                RuleResultError,
+                f"{name} of {function_name(fun)} was given a cotangent of structure {got}, "
+                f"but its output has the structure {out_treedef}",
+                fix="pass a cotangent with the structure of the output",
             )
         outer = trace.parent
         while outer is not RAW:
@@ -466,13 +465,11 @@ def outline_of_output(out: Any) -> str:
 def pair_of(fun: Callable[..., Any], out: Any) -> tuple[Any, Any]:
     if not isinstance(out, tuple) or len(out) != 2:
         got = f"{len(out)} values" if isinstance(out, tuple) else f"one value, {describe(out)}"
-        raise TypeError(
-            message(
-                f"has_aux=True is for a function that returns a pair (output, extras), but "
-                f"{function_name(fun)} returned {got}",
-                fix="return output, extras, or leave has_aux out",
-                number=None,
-            )
+        raise failure(
+            TypeError,
+            f"has_aux=True is for a function that returns a pair (output, extras), but "
+            f"{function_name(fun)} returned {got}",
+            fix="return output, extras, or leave has_aux out",
         )
     return out
 

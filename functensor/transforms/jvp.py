@@ -26,8 +26,8 @@ from ..primitives.core.errors import (
     GradientInputError,
     RuleResultError,
     describe,
+    failure,
     function_name,
-    message,
 )
 from ..primitives.core.shape_dtype import shape_dtype
 from ..primitives.core.trace import RAW, Trace, base_trace, run, under
@@ -151,23 +151,19 @@ def _directions(
     """Returns the tangents of the leaves, checked against them; None for integer leaves."""
     given, got = tree.flatten(tangents)
     if got != treedef:
-        raise RuleResultError(
-            message(
-                f"{name} of {function_name(fun)}: the tangents have the structure {got}, "
-                f"the arguments {treedef}",
-                fix="give each argument a tangent of its own structure",
-                number=9,
-            )
+        raise failure(
+            RuleResultError,
+            f"{name} of {function_name(fun)}: the tangents have the structure {got}, "
+            f"the arguments {treedef}",
+            fix="give each argument a tangent of its own structure",
         )
     for leaf, t in zip(leaves, given, strict=True):
         if not is_inexact(leaf) and is_inexact(t):
-            raise GradientInputError(
-                message(
-                    f"{name} of {function_name(fun)}: a tangent {describe(t)} was given for "
-                    f"{describe(leaf)}, which has none",
-                    fix="pass a float, e.g. x.astype(float), or an integer as the tangent",
-                    number=7,
-                )
+            raise failure(
+                GradientInputError,
+                f"{name} of {function_name(fun)}: a tangent {describe(t)} was given for "
+                f"{describe(leaf)}, which has none",
+                fix="pass a float, e.g. x.astype(float), or an integer as the tangent",
             )
     base = base_trace()
     directions: list[Any] = []

@@ -32,8 +32,8 @@ from .errors import (
     message,
     misfit,
 )
-from .foreign_names import ForeignNames
 from .methods import Methods
+from .missing_attributes import ForeignNames
 from .numpy_protocols import NumpyProtocols, buffer_error, runs_our_function, unlazy
 from .operators import Operators
 from .refused_indices import last_refusal

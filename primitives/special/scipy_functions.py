@@ -13,7 +13,7 @@ from ...backends.dtypes import result_type
 from ...backends.optional_modules import scipy_module
 from ..core.array import Array
 from ..core.derivative_rules import DerivativeRule
-from ..core.errors import MissingRuleError, message
+from ..core.errors import MissingRuleError, failure
 from ..core.families import elementwise
 from ..core.primitive import Binary, Primitive, Unary
 from ..core.test_samples import Domain
@@ -63,13 +63,11 @@ def without_derivative(name: str, by: str) -> Callable[[Array], Array]:
     """Returns the rule for an operand by which a function has no derivative here."""
 
     def rule(g: Array) -> Array:
-        raise MissingRuleError(
-            message(
-                f"{name} has no derivative by {by}",
-                fix=f"differentiate by the other arguments alone: pass {by} as a constant, or as "
-                "ft.stop_gradient(value)",
-                number=8,
-            )
+        raise failure(
+            MissingRuleError,
+            f"{name} has no derivative by {by}",
+            fix=f"differentiate by the other arguments alone: pass {by} as a constant, or as "
+            "ft.stop_gradient(value)",
         )
 
     return rule

@@ -21,7 +21,7 @@ from functensor.primitives.core.python_numbers import (
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::RuntimeWarning"),
-    pytest.mark.filterwarnings("ignore::functensor.jitting.history.RetraceWarning"),
+    pytest.mark.filterwarnings("ignore::functensor.jitting.retraces.RetraceWarning"),
 ]
 
 BINARY = [

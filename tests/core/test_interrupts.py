@@ -40,7 +40,7 @@ pytestmark = [
     ),
     # An interrupt within a finalizer is printed, and nothing else comes of it.
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.filterwarnings("ignore::functensor.jitting.history.RetraceWarning"),
+    pytest.mark.filterwarnings("ignore::functensor.jitting.retraces.RetraceWarning"),
 ]
 
 

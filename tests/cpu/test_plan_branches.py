@@ -13,7 +13,7 @@ import functensor.numpy as fnp
 
 # Every program is a function of its own.
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::functensor.jitting.history.RetraceWarning"),
+    pytest.mark.filterwarnings("ignore::functensor.jitting.retraces.RetraceWarning"),
     pytest.mark.filterwarnings("ignore::RuntimeWarning"),
 ]
 

@@ -10,7 +10,7 @@ import functensor as ft
 import functensor.numpy as fnp
 
 # Every program is a function of its own.
-pytestmark = pytest.mark.filterwarnings("ignore::functensor.jitting.history.RetraceWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::functensor.jitting.retraces.RetraceWarning")
 
 PROGRAMS = 500 if os.environ.get("FUNCTENSOR_LONG_TESTS") else 25
 

@@ -17,7 +17,7 @@ import functensor as ft
 import functensor.numpy as fnp
 from functensor import nn
 
-pytestmark = pytest.mark.filterwarnings("ignore::functensor.jitting.history.RetraceWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::functensor.jitting.retraces.RetraceWarning")
 PROGRAMS = settings(max_examples=sized(20, 500))
 TOLERANCES = {"float64": 1e-9, "float32": 2e-3}
 

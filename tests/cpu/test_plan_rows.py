@@ -12,7 +12,7 @@ import functensor as ft
 import functensor.numpy as fnp
 from functensor.nn import sigmoid
 
-pytestmark = pytest.mark.filterwarnings("ignore::functensor.jitting.history.RetraceWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::functensor.jitting.retraces.RetraceWarning")
 WIDTH, LENGTH = 3, 5
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import functensor as ft
 import functensor.numpy as fnp
-from functensor.jitting.history import RetraceError, RetraceWarning
+from functensor.jitting.retraces import RetraceError, RetraceWarning
 from functensor.jitting.signature import StaticArgumentError
 from functensor.primitives.core.donation import DonatedArrayError
 from functensor.primitives.core.errors import ConcretizationError

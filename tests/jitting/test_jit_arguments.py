@@ -17,7 +17,7 @@ import pytest
 
 import functensor as ft
 import functensor.numpy as fnp
-from functensor.jitting.history import RetraceWarning
+from functensor.jitting.retraces import RetraceWarning
 from functensor.jitting.signature import StaticArgumentError
 from functensor.primitives.core.errors import ConcretizationError, OperandError
 from functensor.primitives.core.trace import slot

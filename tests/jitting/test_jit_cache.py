@@ -14,7 +14,7 @@ import pytest
 import functensor as ft
 import functensor.numpy as fnp
 from functensor.jitting.guard import unguarded
-from functensor.jitting.history import History, RetraceWarning
+from functensor.jitting.retraces import History, RetraceWarning
 from functensor.jitting.signature import StaticConstant
 from functensor.primitives.core import donation, reference_counts
 

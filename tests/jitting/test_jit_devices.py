@@ -7,8 +7,8 @@ import pytest
 
 import functensor as ft
 import functensor.numpy as fnp
-from functensor.jitting.history import History
 from functensor.jitting.jitted import StagedEntry
+from functensor.jitting.retraces import History
 from functensor.primitives.core.shape_dtype import ShapeDtype
 from functensor.programs.program import Equation, Program, Variable
 

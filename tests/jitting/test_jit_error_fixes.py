@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import functensor as ft
 import functensor.numpy as fnp
 from functensor.errors import ConcretizationError, RetraceError, RetraceWarning, StaticArgumentError
-from functensor.jitting.history import differences
+from functensor.jitting.retraces import differences
 
 X = np.linspace(-1.0, 2.0, 3)
 BRANCH = "np.where(condition, a, b) instead of if/and/or/min, or ft.cond(condition, f, g, x)"

@@ -13,7 +13,7 @@ import functensor as ft
 import functensor.numpy as fnp
 from functensor import nn
 
-pytestmark = pytest.mark.filterwarnings("ignore::functensor.jitting.history.RetraceWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::functensor.jitting.retraces.RetraceWarning")
 PROGRAMS = settings(max_examples=sized(30, 500))
 
 SHAPES = [(), (3,), (1, 3), (4, 3), (3, 3), (2, 4, 3), (2, 1, 3)]

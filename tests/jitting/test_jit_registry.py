@@ -23,7 +23,7 @@ from functensor.primitives.core.registry import registry
 from functensor.testing import assert_allclose
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::functensor.jitting.history.RetraceWarning"),
+    pytest.mark.filterwarnings("ignore::functensor.jitting.retraces.RetraceWarning"),
     # Second derivatives of some special functions are formulas of over 5,000 operations.
     pytest.mark.filterwarnings("ignore::functensor.programs.staging_warnings.StagingWarning"),
 ]

@@ -6,7 +6,7 @@ import pytest
 import functensor as ft
 import functensor.numpy as fnp
 
-pytestmark = pytest.mark.filterwarnings("ignore::functensor.jitting.history.RetraceWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::functensor.jitting.retraces.RetraceWarning")
 
 # Subscripts, the shapes of the operands, and what is left to BLAS.
 CASES = [

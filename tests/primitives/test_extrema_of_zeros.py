@@ -8,7 +8,7 @@ import pytest
 import functensor as ft
 import functensor.numpy as np
 
-pytestmark = pytest.mark.filterwarnings("ignore::functensor.jitting.history.RetraceWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::functensor.jitting.retraces.RetraceWarning")
 ZEROS = [0.0, -0.0, 1.5, -2.0, numpy.nan]
 
 

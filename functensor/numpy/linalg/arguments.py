@@ -8,7 +8,7 @@ from ...primitives.core.annotations import ArrayLike
 from ...primitives.core.annotations import operations as ops
 from ...primitives.core.array import Array
 from ...primitives.core.buffers import beside, operands_together
-from ...primitives.core.errors import ShapeError, message, misfit
+from ...primitives.core.errors import ShapeError, failure, misfit
 from ...primitives.core.shape_dtype import result_type
 from ...primitives.linalg.stacks import adjoint
 from ..arguments import as_inexact
@@ -48,12 +48,11 @@ def with_matrices(name: str, x: ArrayLike) -> Array:
     """
     x = asarray(x)
     if len(x.shape) < 2:
-        raise MatrixShapeError(
-            message(
-                f"{name}: an array of shape {x.shape} is no matrix: two axes are needed",
-                fix="x[:, None] makes a column of a vector, x[None, :] a row",
-                number=16,
-            )
+        raise failure(
+            MatrixShapeError,
+            f"{name}: an array of shape {x.shape} is no matrix: two axes are needed",
+            fix="x[:, None] makes a column of a vector, x[None, :] a row",
+            number=16,
         )
     return x
 
@@ -66,12 +65,11 @@ def as_matrices(name: str, x: ArrayLike, *, square: bool = False) -> Array:
     """
     x = with_matrices(name, inexact(name, x))
     if square and x.shape[-1] != x.shape[-2]:
-        raise MatrixShapeError(
-            message(
-                f"{name}: matrices of shape {x.shape[-2:]} are not square",
-                fix="lstsq and pinv take any shape; x @ x.mT and x.mT @ x are square",
-                number=16,
-            )
+        raise failure(
+            MatrixShapeError,
+            f"{name}: matrices of shape {x.shape[-2:]} are not square",
+            fix="lstsq and pinv take any shape; x @ x.mT and x.mT @ x are square",
+            number=16,
         )
     return x
 

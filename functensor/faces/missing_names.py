@@ -6,7 +6,7 @@ import sys
 from collections.abc import Collection
 
 from ..backends.errors.words import nearest
-from ..primitives.core.foreign_names import FOREIGN_ATTRIBUTES
+from ..primitives.core.missing_attributes import FOREIGN_ATTRIBUTES
 
 __all__ = ["foreign_advice"]
 

@@ -41,8 +41,8 @@ REDUCING = frozenset(
 JOINING = {"concatenate": 0, "einsum": 1, "stack": 0}
 # Functions that make arrays of numbers: NumPy computes them, and the results are copied.
 MAKING = frozenset({"arange", "empty", "eye", "full", "linspace", "ones", "zeros"})
-# Attributes that follow from an array's shape and dtype.
-OF_SHAPE = frozenset({"flags", "itemsize", "nbytes", "ndim", "size"})
+# Attributes that an array of NumPy's with the same shape and dtype has too.
+OF_SHAPE = frozenset({"flags", "itemsize"})
 # Attributes that are functions of an array, by the functions' names.
 ATTRIBUTES = {"T": "transpose", "imag": "imag", "real": "real"}
 # Methods that return Python's numbers.

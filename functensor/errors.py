@@ -60,7 +60,8 @@ __all__ = [
 ]  # fmt: skip
 
 # The text is beside this module where it is installed, and in docs where it is not.
-TEXTS = (Path(__file__).with_name("errors.md"), Path(__file__).parent.parent / "docs" / "errors.md")
+HERE = Path(__file__).resolve().parent
+TEXTS = HERE / "errors.md", HERE.parent / "docs" / "errors.md"
 
 
 def explain(number: int | None = None) -> str:

@@ -123,4 +123,7 @@ def no_such_name(namespace: dict[str, Any], name: str, reason: str = "") -> Attr
 
         reason = foreign_advice(module, name, namespace["__all__"])
     text = f"{module} has no {name!r}"
-    return AttributeError(f"{text}: {reason}" if reason else text)
+    if not reason:
+        return AttributeError(text)
+    # With an object given, Python does not look for a name that is alike and tell it again.
+    return AttributeError(f"{text}: {reason}", name=name, obj=None)

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import traceback
 
 import pytest
 from support.error_cases import line_of
@@ -305,8 +306,9 @@ NAMES = [
 
 @pytest.mark.parametrize(("place", "name", "words"), NAMES, ids=[name for _, name, _ in NAMES])
 def test_a_name_that_is_not_there_is_answered_with_one_that_is(place, name, words):
-    with pytest.raises(AttributeError, match=f"^{re.escape(words)}"):
+    with pytest.raises(AttributeError, match=f"^{re.escape(words)}") as info:
         getattr(place, name)
+    assert "".join(traceback.format_exception(info.value)).lower().count("did you mean") <= 1
     assert not hasattr(place, name)
 
 

@@ -168,7 +168,11 @@ class Tensor(InPlace):
 
     @data.setter
     def data(self, value: ArrayLike) -> None:
-        # The tensor keeps its shape, dtype and ``grad``, and nothing is recorded.
+        self.copy_value(value)
+
+    def copy_value(self, value: ArrayLike) -> None:
+        """Sets the value, without recording it; the tensor keeps its shape, dtype and ``grad``."""
+
         def new() -> Any:
             buffer = tensor_buffer(value, None)
             if not getattr(value, "shape", ()):

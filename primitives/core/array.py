@@ -70,6 +70,7 @@ def conversion(kind: Callable[[Any], PythonNumber]) -> Callable[[Any], PythonNum
             complain(error, kind, name, (self,), {})
             raise
 
+    method.__name__ = f"__{name}__"
     return method
 
 

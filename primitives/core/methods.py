@@ -60,6 +60,7 @@ def _refused(call: str, fix: str) -> Callable[..., None]:
     def method(self: Methods, *args: Any, **options: Any) -> None:
         raise _in_place(self, call, fix)
 
+    method.__name__ = call.partition("(")[0]
     method.__doc__ = f"Refuses ``x.{call}``: arrays are immutable."
     return method
 

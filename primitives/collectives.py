@@ -193,11 +193,7 @@ all_gather = Collective(
         (*x.shape[:axis], size, *x.shape[axis:]), x.dtype
     ),
     batch=batch_along,
-    vjp=(
-        lambda g, *, axis_name, axis, size: ops.psum_scatter(
-            g, axis_name=axis_name, axis=axis, size=size
-        ),
-    ),
+    vjp=(lambda g, **params: ops.psum_scatter(g, **params),),
     linear=True,
     reference=lambda x, axis_name, axis, size: np.expand_dims(x, axis),
     samples=[
@@ -225,11 +221,7 @@ psum_scatter = Collective(
         (*x.shape[:axis], *x.shape[axis + 1 :]), x.dtype
     ),
     batch=batch_along,
-    vjp=(
-        lambda g, *, axis_name, axis, size: ops.all_gather(
-            g, axis_name=axis_name, axis=axis, size=size
-        ),
-    ),
+    vjp=(lambda g, **params: ops.all_gather(g, **params),),
     linear=True,
     reference=lambda x, axis_name, axis, size: np.squeeze(x, axis),
     samples=[

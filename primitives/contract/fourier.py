@@ -51,13 +51,9 @@ def _batch_fft(
     return primitive.bind(values, {**params, "axes": axes})
 
 
-def _fft_vjp(g: Array, *, axes: Axes, inverse: bool, norm: str) -> Array:
-    return fft.bind((g,), {"axes": axes, "inverse": inverse, "norm": norm})
-
-
-fft = linear(
+fft: Primitive = linear(
     "fft",
-    _fft_vjp,
+    lambda g, **params: fft.bind((g,), params),
     compute=_fftn,
     infer=lambda primitive, x, **params: ShapeDtype(x.shape, complex_of(x.dtype)),
     batch=_batch_fft, dtypes="fdD",

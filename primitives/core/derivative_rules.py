@@ -3,14 +3,15 @@
 A rule is a function of ``g`` (the cotangent, or the tangent) and of those fixed letters that it
 needs, in any order: ``ans`` the output; ``x, y, z`` the first, second and third operand; ``xs``
 all of them; ``x_shape, y_shape, z_shape`` only their shapes; ``i`` which operand the derivative is
-taken by. Static parameters are named after a ``*``. Values that a rule does not name are
-not kept alive between the forward and the backward pass.
+taken by. Static parameters are named after a ``*``, or ``**params`` takes them. Values that a rule
+does not name are not kept alive between the forward and the backward pass.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
+from inspect import CO_VARKEYWORDS
 from itertools import count
 from typing import Any, TypeAlias
 
@@ -112,7 +113,10 @@ def compile_rule(rule: Callable[..., Any], index: int) -> RuleCall:
     code = rule.__code__
     static = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
     terms = [f", {_access(letter, index)}" for letter in _letters_of_rule(rule)]
-    terms += [f", {name}=params[{name!r}]" for name in static]
+    if code.co_flags & CO_VARKEYWORDS:
+        terms.append(", **params")
+    else:
+        terms += [f", {name}=params[{name!r}]" for name in static]
     return _rule_call("".join(terms))(rule)
 
 

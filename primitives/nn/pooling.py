@@ -336,20 +336,9 @@ pool_scatter = Primitive(
 # -- the mean
 
 
-def _window_means(x: Array, windows: Windows, include: bool) -> Array:
-    return avg_pool.bind((x,), {"windows": windows, "count_include_pad": include})
-
-
-def _spread_evenly(g: Array, spatial: Shape, windows: Windows, include: bool) -> Array:
-    params = {"spatial": spatial, "windows": windows, "count_include_pad": include}
-    return avg_pool_grad.bind((g,), params)
-
-
 avg_pool = linear(
     "avg_pool",
-    lambda g, x_shape, *, windows, count_include_pad: _spread_evenly(
-        g, x_shape[2:], windows, count_include_pad
-    ),
+    lambda g, x_shape, **params: ops.avg_pool_grad.bind((g,), {"spatial": x_shape[2:], **params}),
     prepare=_prepare_avg, infer=_infer_down, batch=_batch_pool, dtypes="fdD",
     reference="support.references.avg_pool",
     samples=[
@@ -372,7 +361,7 @@ avg_pool = linear(
 
 avg_pool_grad = linear(
     "avg_pool_grad",
-    lambda g, *, windows, count_include_pad: _window_means(g, windows, count_include_pad),
+    lambda g, *, spatial, **params: avg_pool.bind((g,), params),
     prepare=_prepare_avg_grad, infer=_infer_up, batch=_batch_pool, dtypes="fdD",
     reference="support.references.avg_pool_grad",
     samples=[

@@ -16,7 +16,7 @@ from ..core.annotations import operations as ops
 from ..core.array import Array
 from ..core.buffers import device_of
 from ..core.derivative_rules import shape_of
-from ..core.errors import ShapeError, failure, misfit
+from ..core.errors import misfit
 from ..core.families import infer_reduction, prepare_reduction, reduction, with_options
 from ..core.primitive import Primitive
 from ..core.shape_dtype import ShapeDtype, canonical_axes, number_dtype, shape_dtype
@@ -107,10 +107,9 @@ def selecting(name: str, neutral: Number | None, combine: str) -> Callable[..., 
             rest = neutral if neutral is not None else ops.astype(initial, shape_dtype(x).dtype)
             x = ops.where(where, x, rest)
             if shape_of(x) != shape:
-                raise failure(
-                    ShapeError,
+                raise misfit(
                     f"{name}: where= of shape {shape_of(where)} does not broadcast to {shape}",
-                    fix="give a condition for each element, or for each along some axes",
+                    "give a condition for each element, or for each along some axes",
                 )
         primitive: Primitive = ops[name]
         if initial is None:
@@ -178,11 +177,7 @@ def _mean_of_selected(x: Array, initial: None, where: ArrayLike, params: dict[st
 mean = reduction(
     "mean",
     _mean_vjp,
-    jvp=(
-        lambda t, *, axis, keepdims, dtype: ops.mean.bind(
-            (t,), {"axis": axis, "keepdims": keepdims, "dtype": dtype}
-        ),
-    ),
+    jvp=(lambda t, **params: ops.mean.bind((t,), params),),
     prepare=_mean_arguments, optional=_mean_of_selected, empty=False, reference=_mean_reference,
     dtypes="fdD",
     doc="Returns the mean over axes; of integers in ``float64``.",

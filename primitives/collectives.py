@@ -111,10 +111,6 @@ def _of_every_example(x: Value, batched: bool, size: int) -> Value:
     return x if batched else ops.broadcast_to(x, (size, *shape_of(x)))
 
 
-def _along_sum(x: Value, batched: bool, size: int, params: Params) -> tuple[Array, bool]:
-    return _sum_of_examples(x, batched, size), False
-
-
 def _sum_of_examples(x: Value, batched: bool, size: int) -> Array:
     """Returns the sum over the examples, in the operand's own dtype."""
     known = shape_dtype(x)
@@ -127,7 +123,7 @@ def _sum_of_examples(x: Value, batched: bool, size: int) -> Array:
 
 psum = Collective(
     "psum",
-    _along_sum,
+    lambda x, batched, size, params: (_sum_of_examples(x, batched, size), False),
     compute=_alone("psum"), infer=infer_like_first,
     # The sum goes to every example of the batch; the sum of all their cotangents comes back.
     vjp=(lambda g, *, axis_name: ops.psum(g, axis_name=axis_name),),

@@ -243,18 +243,6 @@ def _prepare_kernel_grad(
     return _prepared_conv(conv_kernel_grad, x, g, {"kernel": kernel, "geometry": geometry})
 
 
-def _conv_again(x: Array, w: Array, geometry: Geometry) -> Array:
-    return conv.bind((x, w), {"geometry": geometry})
-
-
-def _by_input(g: Array, w: Array, spatial: Shape, geometry: Geometry) -> Array:
-    return conv_input_grad.bind((g, w), {"spatial": spatial, "geometry": geometry})
-
-
-def _by_kernel(x: Array, g: Array, kernel: Shape, geometry: Geometry) -> Array:
-    return conv_kernel_grad.bind((x, g), {"kernel": kernel, "geometry": geometry})
-
-
 # The geometries of samples have one, two and three axes, and every parameter.
 _PLAIN_KERNEL = Geometry((1,), ((0, 0),), (1,), 1)
 _STRIDED = Geometry((1, 2), ((1, 1), (1, 1)), (1, 1), 1)
@@ -265,8 +253,12 @@ _SPARSE_KERNEL = Geometry((3, 3), ((0, 0), (0, 0)), (1, 1), 1)
 
 conv = linear(
     "conv",
-    lambda g, x_shape, y, *, geometry: _by_input(g, y, x_shape[2:], geometry),
-    lambda g, x, y_shape, *, geometry: _by_kernel(x, g, y_shape[2:], geometry),
+    lambda g, x_shape, y, **params: ops.conv_input_grad.bind(
+        (g, y), {"spatial": x_shape[2:], **params}
+    ),
+    lambda g, x, y_shape, **params: ops.conv_kernel_grad.bind(
+        (x, g), {"kernel": y_shape[2:], **params}
+    ),
     prepare=_prepare_conv, infer=_infer_conv, batch=_batch_conv, dtypes="fdD",
     reference="support.references.conv",
     samples=[
@@ -304,8 +296,10 @@ conv = linear(
 
 conv_input_grad = linear(
     "conv_input_grad",
-    lambda g, y, *, geometry: _conv_again(g, y, geometry),
-    lambda g, x, y_shape, *, geometry: _by_kernel(g, x, y_shape[2:], geometry),
+    lambda g, y, *, spatial, **params: conv.bind((g, y), params),
+    lambda g, x, y_shape, *, spatial, **params: ops.conv_kernel_grad.bind(
+        (g, x), {"kernel": y_shape[2:], **params}
+    ),
     prepare=_prepare_input_grad, infer=_infer_input_grad, batch=_batch_conv, dtypes="fdD",
     reference="support.references.conv_input_grad",
     samples=[
@@ -332,8 +326,10 @@ conv_input_grad = linear(
 
 conv_kernel_grad = linear(
     "conv_kernel_grad",
-    lambda g, x_shape, y, *, geometry: _by_input(y, g, x_shape[2:], geometry),
-    lambda g, x, *, geometry: _conv_again(x, g, geometry),
+    lambda g, x_shape, y, *, kernel, **params: conv_input_grad.bind(
+        (y, g), {"spatial": x_shape[2:], **params}
+    ),
+    lambda g, x, *, kernel, **params: conv.bind((x, g), params),
     prepare=_prepare_kernel_grad, infer=_infer_kernel_grad, batch=_batch_conv, dtypes="fdD",
     reference="support.references.conv_kernel_grad",
     samples=[

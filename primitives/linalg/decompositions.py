@@ -377,11 +377,6 @@ def _qr(xp: ArrayModule, a: Buffer, *, mode: str) -> Buffer:
     return packed_parts(xp, xp.linalg.qr(a, mode=mode), qr_shapes(a.shape[-2:], mode))
 
 
-def _times_inverse(x: Array, r: Array) -> Array:
-    """Returns x times the inverse of r."""
-    return ops.solve(r.mT, x.mT).mT
-
-
 def _qr_parts(values: Array, shape: Shape, mode: str) -> tuple[Array, Array | None, Array]:
     """Returns q, its columns behind those of r's rows that are not 0, and those rows."""
     q, r = unpacked(values, qr_shapes(shape, mode))
@@ -394,7 +389,7 @@ def _qr_parts(values: Array, shape: Shape, mode: str) -> tuple[Array, Array | No
 def _qr_jvp(g: Array, ans: Array, x: Array, *, mode: str) -> Array:
     m, n = shape_of(x)[-2:]
     q, rest, r = _qr_parts(ans, (m, n), mode)
-    step = _times_inverse(g, r)
+    step = ops.solve(r.mT, g.mT).mT
     change = ops.matmul(adjoint(q), step)
     lower = ops.tril(change, -1)
     turned = lower - adjoint(lower)

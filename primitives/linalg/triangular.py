@@ -115,9 +115,7 @@ triangular_solve = of_matrices(
     pullback=_triangular_pullback,
     jvp=(
         _triangular_jvp,
-        lambda g, x, *, lower, transposed, unit_diagonal: _solve_triangle(
-            x, g, transposed, lower, unit_diagonal
-        ),
+        lambda g, x, **flags: ops.triangular_solve.bind((x, g), flags),
     ),
     dtypes="fdD",
     samples=[

@@ -168,16 +168,11 @@ softmax = along(
 )
 
 
-def _softmax_second(h: Array, g: Array, p: Array, axis: Axes) -> Array:
-    """Returns the transposed derivative of ``p * (g - sum(g * p))`` by p."""
-    return h * (g - _sum_along(g * p, axis)) - g * _sum_along(h * p, axis)
-
-
 # The derivative of softmax at the value p is linear and symmetric in the direction.
 softmax_grad: Primitive = along(
     "softmax_grad",
     lambda g, y, *, axis: softmax_grad.bind((g, y), {"axis": axis}),
-    lambda g, x, y, *, axis: _softmax_second(g, x, y, axis),
+    lambda g, x, y, *, axis: g * (x - _sum_along(x * y, axis)) - x * _sum_along(g * y, axis),
     jvp=(
         lambda t, y, *, axis: softmax_grad.bind((t, y), {"axis": axis}),
         lambda t, x, y, *, axis: t * (x - _sum_along(x * y, axis)) - y * _sum_along(x * t, axis),

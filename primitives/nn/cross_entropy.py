@@ -59,10 +59,6 @@ def _less_at_labels(x: Array, total: Array, labels: Array) -> Array:
     return ops.subtract(x, ops.where(ops.equal(_row(labels), places), _row(total), 0))
 
 
-def _cross_entropy_grad(x: Array, loss: Array, g: Array, labels: Array) -> Array:
-    return cross_entropy_grad.bind((x, loss, g, labels), {})
-
-
 def _cross_entropy_jvp(t: Array, ans: Array, x: Array, y: Array) -> Array:
     return ops.subtract(_class_total(ops.multiply(t, _probabilities(x, ans, y))), _at_labels(t, y))
 
@@ -70,7 +66,7 @@ def _cross_entropy_jvp(t: Array, ans: Array, x: Array, y: Array) -> Array:
 cross_entropy = Primitive(
     "cross_entropy",
     movable=slice(1, 2), infer=_infer_cross_entropy, batch=batch_filled,
-    vjp=(lambda g, ans, x, y: _cross_entropy_grad(x, ans, g, y), None),
+    vjp=(lambda g, ans, x, y: ops.cross_entropy_grad.bind((x, ans, g, y), {}), None),
     jvp=(_cross_entropy_jvp, None),
     reference=lambda x, y: np.log(np.sum(np.exp(x), axis=-1))
     - np.take_along_axis(np.asarray(x), np.asarray(y)[..., None], -1)[..., 0],

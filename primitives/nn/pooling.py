@@ -62,12 +62,7 @@ def _prepared(
 ) -> Prepared:
     """Returns operands and parameters, once shapes are known to fit: kernels rely on it.
 
-    Args:
-        primitive: the one to prepare.
-        xs: its operands.
-        window, stride, padding: as the user gave them.
-        params: other parameters; ``spatial`` is that of the array below the windows, where the
-            operands have a value for each window.
+    Operands with a value for each window give the shape below the windows as ``spatial``.
     """
     shapes = tuple([shape_of(x) for x in xs])
     given = window, stride, padding, params.get("spatial")
@@ -208,10 +203,6 @@ def _winner(x: Array, windows: Windows) -> Array:
     return max_pool_argmax.bind((x,), {"windows": windows})
 
 
-def _take_winner(x: Array, winner: Array, windows: Windows) -> Array:
-    return pool_take.bind((x, winner), {"windows": windows})
-
-
 def _scatter(g: Array, winner: Array, spatial: Shape, windows: Windows) -> Array:
     return pool_scatter.bind((g, winner), {"spatial": spatial, "windows": windows})
 
@@ -247,7 +238,7 @@ max_pool = of_parameters(
     "max_pool",
     prepare=_prepare_max, infer=_infer_down, batch=_batch_pool,
     vjp=(lambda g, x, *, windows: _scatter(g, _winner(x, windows), shape_of(x)[2:], windows),),
-    jvp=(lambda g, x, *, windows: _take_winner(g, _winner(x, windows), windows),),
+    jvp=(lambda g, x, **params: ops.pool_take.bind((g, _winner(x, **params)), params),),
     reference="support.references.max_pool",
     samples=[
         Sample(Operand((2, 3, 6), DISTINCT), windows=_PLAIN_POOL),
@@ -283,7 +274,7 @@ pool_take = Primitive(
     "pool_take",
     prepare=_prepare_take, infer=_infer_take, batch=_batch_pool,
     vjp=(lambda g, x_shape, y, *, windows: _scatter(g, y, x_shape[2:], windows), None),
-    jvp=(lambda g, y, *, windows: _take_winner(g, y, windows), None),
+    jvp=(lambda g, y, **params: ops.pool_take.bind((g, y), params), None),
     dtypes="fdD", reference="support.references.pool_take",
     samples=[
         Sample((2, 3, 6), Operand((2, 3, 3), _PLACE), windows=_PLAIN_POOL),
@@ -308,8 +299,8 @@ pool_take = Primitive(
 pool_scatter = Primitive(
     "pool_scatter",
     prepare=_prepare_scatter, infer=_infer_up, batch=_batch_pool,
-    vjp=(lambda g, y, *, windows: _take_winner(g, y, windows), None),
-    jvp=(lambda g, y, *, spatial, windows: _scatter(g, y, spatial, windows), None),
+    vjp=(lambda g, y, *, spatial, **params: pool_take.bind((g, y), params), None),
+    jvp=(lambda g, y, **params: ops.pool_scatter.bind((g, y), params), None),
     dtypes="fdD", reference="support.references.pool_scatter",
     samples=[
         Sample((2, 3, 3), Operand((2, 3, 3), _PLACE), spatial=(6,), windows=_PLAIN_POOL),

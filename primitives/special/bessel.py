@@ -90,10 +90,6 @@ HANKEL = 50.0
 HANKEL_TERMS = 18
 
 
-def _is_far_for_order(order: Array | float, x: Array) -> Array:
-    return ops.greater(ops.abs(x), ops.maximum(HANKEL, ops.square(order)))
-
-
 def _hankel_grad(order: Array | float, x: Array, sign: float, factor: float) -> Array:
     """Returns the derivative of ``factor / sqrt(x)`` times a series in 1/x, for large x.
 
@@ -119,14 +115,9 @@ def _scaled_grad(
 ) -> Array:
     """Returns the derivative by Hankel's expansion where that holds, and ``near(x)`` elsewhere.
 
-    Args:
-        near: takes an argument that is not far from 0.
-        order: the function's order, a number or an array.
-        x: the argument.
-        first: whether the function is one of the first kind, even or odd, or one of the second.
-        sign: what the expansion is multiplied by, where x may be negative.
+    Functions of the ``first`` kind are even or odd; ``sign`` is a factor for negative x.
     """
-    far = _is_far_for_order(order, x)
+    far = ops.greater(ops.abs(x), ops.maximum(HANKEL, ops.square(order)))
     safe = ops.where(far, 1.0, x)
     large = ops.where(far, ops.abs(x) if first else x, 2 * HANKEL + ops.square(order))
     if first:

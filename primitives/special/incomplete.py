@@ -64,11 +64,6 @@ BETAINCINV: dict[str, Any] = {
 # -- the density of the gamma distribution, which is the derivative of gammainc by x
 
 
-def _log_gamma_density_grad(a: Array, x: Array) -> Array:
-    """Returns the derivative of the density's logarithm by a, for positive x."""
-    return ops.log(ops.where(ops.equal(x, 0), 1, x)) - ops.digamma(a)
-
-
 def _gamma_density_vjp_a(g: Array, ans: Array, x: Array, y: Array) -> Array:
     # 1 / gamma(a), a factor, has no poles, though digamma has: rules shift a down by integers.
     shifted = ops.less(x, 0.5)
@@ -92,7 +87,8 @@ gamma_density = scipy_elementwise(
 
 def _gammainc_grad_vjp_x(g: Array, x: Array, y: Array, *, order: int) -> Array:
     """Differentiates the density by a: every further derivative is that of a product."""
-    level = _log_gamma_density_grad(x, y)
+    # The derivative of the density's logarithm by a.
+    level = ops.log(ops.where(ops.equal(y, 0), 1, y)) - ops.digamma(x)
     made = [ops.gamma_density(x, y)]
     for m in range(order):
         term = made[m] * level

@@ -142,11 +142,6 @@ def embedding(table: ArrayLike, ids: ArrayLike) -> Array:
 # -- normalisation
 
 
-def _normalised(x: Array, mean: Array, variance: Array, eps: float) -> Array:
-    scale = ops.reciprocal(ops.sqrt(ops.add(variance, eps)))
-    return ops.multiply(ops.subtract(x, mean), scale)
-
-
 def _affine(
     x: Array, weight: ArrayLike | None, bias: ArrayLike | None, shape: tuple[int, ...]
 ) -> Array:
@@ -343,7 +338,8 @@ def batch_norm(
             return ops.stop_gradient(sums)
 
         statistics = followed(old_mean, mean), followed(old_variance, unbiased)
-    out = _normalised(x, ops.reshape(mean, shape), ops.reshape(variance, shape), eps)
+    scale = ops.reciprocal(ops.sqrt(ops.add(ops.reshape(variance, shape), eps)))
+    out = ops.multiply(ops.subtract(x, ops.reshape(mean, shape)), scale)
     return _affine(out, weight, bias, shape), statistics
 
 

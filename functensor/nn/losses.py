@@ -18,11 +18,7 @@ __all__ = [
 
 
 def _paired(name: str, predictions: ArrayLike, targets: ArrayLike) -> tuple[Array, Array]:
-    """Returns both as arrays, once their shapes agree: broadcasting them is never meant.
-
-    Raises:
-        ShapeError: they do not.
-    """
+    """Returns both as arrays, once their shapes agree: broadcasting them is never meant."""
     predictions, targets = asarray(predictions), asarray(targets)
     if shape_of(predictions) != shape_of(targets) and shape_of(targets) != ():
         raise misfit(

@@ -95,13 +95,7 @@ def _are_equally_long(bins: Bins) -> bool:
 
 
 def _bins_of(values: Array, edges: Array, alike: bool) -> Array:
-    """Returns the number of the bin in which each value lies; that of no bin for those outside.
-
-    Args:
-        values: on one axis.
-        edges: the bounds.
-        alike: whether bins are equally long.
-    """
+    """Returns the number of the bin in which each value lies; that of no bin for those outside."""
     count = edges.shape[0] - 1
     values, edges = ops.stop_gradient(values), ops.stop_gradient(edges)
     if alike:

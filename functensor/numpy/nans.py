@@ -38,12 +38,15 @@ def _replaced_where_dropped(a: Array, kept: Array | None, value: Number) -> Arra
     return a if kept is None else ops.where(kept, a, value)
 
 
-def _reduced_selection(name: str, a: ArrayLike, where: ArrayLike | None, **options: Any) -> Array:
+def _reduced_selection(
+    name: str, a: ArrayLike, out: None, where: ArrayLike | None, **options: Any
+) -> Array:
     """Returns a reduction of those elements that count, from which the others are gone."""
+    refuse_out(f"nan{name}", out)
     a = asarray(a)
     kept = _counted_elements(a, where)
-    out: Array = getattr(ops, name)(_replaced_where_dropped(a, kept, 0), where=kept, **options)
-    return out
+    found: Array = getattr(ops, name)(_replaced_where_dropped(a, kept, 0), where=kept, **options)
+    return found
 
 
 @ops.add_function
@@ -74,9 +77,8 @@ def nansum(
     >>> np.nansum(np.array([1.0, np.nan, 2.0]))
     Array(3., dtype=float64, device='cpu')
     """
-    refuse_out("nansum", out)
     options = {"dtype": dtype, "keepdims": keepdims, "initial": initial}
-    return _reduced_selection("sum", a, where, axis=axis, **options)
+    return _reduced_selection("sum", a, out, where, axis=axis, **options)
 
 
 @ops.add_function
@@ -102,9 +104,8 @@ def nanprod(
     >>> np.nanprod(np.array([3.0, np.nan, 2.0]))
     Array(6., dtype=float64, device='cpu')
     """
-    refuse_out("nanprod", out)
     options = {"dtype": dtype, "keepdims": keepdims, "initial": initial}
-    return _reduced_selection("prod", a, where, axis=axis, **options)
+    return _reduced_selection("prod", a, out, where, axis=axis, **options)
 
 
 def _nan_cumulative(
@@ -332,8 +333,7 @@ def nanmean(
     >>> np.nanmean(np.array([1.0, np.nan, 2.0]))
     Array(1.5, dtype=float64, device='cpu')
     """
-    refuse_out("nanmean", out)
-    return _reduced_selection("mean", a, where, axis=axis, dtype=dtype, keepdims=keepdims)
+    return _reduced_selection("mean", a, out, where, axis=axis, dtype=dtype, keepdims=keepdims)
 
 
 @ops.add_function
@@ -364,9 +364,8 @@ def nanvar(
     >>> np.nanvar(np.array([1.0, np.nan, 3.0]))
     Array(1., dtype=float64, device='cpu')
     """
-    refuse_out("nanvar", out)
     options = {"ddof": ddof, "keepdims": keepdims, "mean": mean, "correction": correction}
-    return _reduced_selection("var", a, where, axis=axis, dtype=dtype, **options)
+    return _reduced_selection("var", a, out, where, axis=axis, dtype=dtype, **options)
 
 
 @ops.add_function
@@ -395,6 +394,5 @@ def nanstd(
     >>> np.nanstd(np.array([1.0, np.nan, 3.0]))
     Array(1., dtype=float64, device='cpu')
     """
-    refuse_out("nanstd", out)
     options = {"ddof": ddof, "keepdims": keepdims, "mean": mean, "correction": correction}
-    return _reduced_selection("std", a, where, axis=axis, dtype=dtype, **options)
+    return _reduced_selection("std", a, out, where, axis=axis, dtype=dtype, **options)

@@ -198,14 +198,7 @@ def nanmedian(
 
 
 def _neighbour_places(xp: Any, method: str, n: Any, q: Any) -> tuple[Any, Any, Any | None]:
-    """Returns the places of two sorted elements, and how far to go from the first to the second.
-
-    Args:
-        xp: NumPy, or the registry where n or q is not known.
-        method: by which method.
-        n: how many elements there are.
-        q: quantiles on one axis.
-    """
+    """Returns the places of two of n sorted elements, and how far to go from first to second."""
     if method in POSITIONS:
         a, b = POSITIONS[method]
         # Both are the same for "linear", but for rounding.
@@ -249,11 +242,6 @@ def _interpolated_pair(first: Array, second: Array, share: Array) -> Array:
         rising = ops.add(first, ops.multiply(width, share))
         falling = ops.subtract(second, ops.multiply(width, ops.subtract(1, share)))
     return ops.where(nearer, falling, rising)
-
-
-def _check_fractions(name: str, q: Any, limit: float) -> None:
-    if not np.all((q >= 0) & (q <= limit)):
-        raise ValueError(f"{name}: q lies from 0 to {limit:g}, not {q.tolist()}")
 
 
 def _unweighted_quantiles(rows: _ReducedRows, q: Any, method: str) -> Array:
@@ -340,7 +328,8 @@ def _quantile(
     q = asarray(q, device=None if isinstance(q, Array) else "cpu")
     if not isinstance(q, Tracer) and is_at_hand(q):
         q = np.asarray(q)
-        _check_fractions(name, q, scale)
+        if not np.all((q >= 0) & (q <= scale)):
+            raise ValueError(f"{name}: q lies from 0 to {scale:g}, not {q.tolist()}")
     if scale != 1:
         q = q / (a.dtype.type(scale) if a.dtype.kind in REAL else scale)
     elif q.dtype.kind not in REAL:

@@ -63,7 +63,8 @@ def arange(
     if stop is None:
         start, stop = 0, start
     given = (start, stop, step)
-    bounds = [_held_bound(_bound_of_array(x) if isinstance(x, Array) else x) for x in given]
+    known_bounds = [to_host(concrete(x, "arange")) if isinstance(x, Array) else x for x in given]
+    bounds = [_held_bound(x) for x in known_bounds]
     if not (isinstance(start, Tracer) or isinstance(step, Tracer)):
         known = _range_type(bounds, dtype) if is_staged() else None
         return made_on_device("arange", *bounds, dtype, device=device, known=known)
@@ -81,12 +82,6 @@ def _range_type(bounds: list[Any], dtype: DTypeLike | None) -> ShapeDtype | None
         return ShapeDtype((length,), np.arange(0 * start, 0 * stop, step, dtype=dtype).dtype)
     except (ArithmeticError, TypeError, ValueError):
         return None
-
-
-def _bound_of_array(x: Array) -> Buffer:
-    """Returns the value of an array without axes, as a bound of a range."""
-    value: Buffer = to_host(concrete(x, "arange"))
-    return value
 
 
 def _held_bound(bound: Any) -> Any:

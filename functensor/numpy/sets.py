@@ -59,12 +59,7 @@ class UniqueInverseResult(NamedTuple):
 
 
 def _in_groups(x: Array, equal_nan: bool) -> tuple[Array | Buffer, Array]:
-    """Brings equal elements of an array of one axis, or equal rows of one of two, together.
-
-    Returns:
-        The indices that sort them, equal ones in their order; and of each place in that order
-        whether another group begins there.
-    """
+    """Returns indices that sort elements or rows, and at which places equal ones begin."""
     if len(x.shape) == 1:
         order: Array | Buffer = ops.argsort(x, 0, stable=True)
     else:
@@ -79,11 +74,6 @@ def _in_groups(x: Array, equal_nan: bool) -> tuple[Array | Buffer, Array]:
     if len(x.shape) > 1:
         differs = ops.any(differs, axis=1)
     return order, ops.concatenate([beside(x, np.ones(min(x.shape[0], 1), bool)), differs])
-
-
-def _filled_where_missing(values: Array, found: Array, fill: ArrayLike) -> Array:
-    """Returns slices of an array, those that were not found filled with a value."""
-    return ops.where(ops.reshape(found, (-1, *(1,) * (len(values.shape) - 1))), values, fill)
 
 
 def _sized_unique(
@@ -106,7 +96,8 @@ def _sized_unique(
     first = ops.where(found, first, ops.index(order, 0))
     values = ops.take(x, first, axis=0)
     if fill_value is not None:
-        values = _filled_where_missing(values, found, fill_value)
+        found = ops.reshape(found, (-1, *(1,) * (len(values.shape) - 1)))
+        values = ops.where(found, values, fill_value)
     nowhere, no_counts = (beside(x, np.zeros(n, np.intp)) for n in (count, size + 1))
     inverse = ops.index_set(nowhere, order, ops.minimum(group, size - 1))
     counts = ops.index_add(no_counts, ops.minimum(group, size), 1)
@@ -331,14 +322,9 @@ def in1d(
 
 
 def _set_of(ar: Array, assume_unique: bool) -> tuple[Array, Array | Buffer, Array | Buffer]:
-    """Returns the elements of a flattened array, sorted, equal ones with them.
+    """Returns sorted elements, their places in the array, and whether each begins its kind.
 
-    Args:
-        ar: the array.
-        assume_unique: whether its elements are known to differ; it then stays as it is.
-
-    Returns:
-        The elements, their places in the array, and of each whether it is the first of its kind.
+    Elements that are known to differ stay in their order.
     """
     x = ops.reshape(asarray(ar), -1)
     if assume_unique:

@@ -176,12 +176,9 @@ class Update(Generic[ArrayT]):
         return out
 
     def _in_turns(self, x: ArrayT, places: AnyArray | Buffer, values: Any) -> ArrayT:
-        """Returns the array updated at places of which some repeat, one after the other.
+        """Returns the array updated, one after the other, at places of which some repeat.
 
-        Args:
-            x: the array.
-            places: the numbers of its elements in the order of the key.
-            values: a function, or exponents.
+        The values are a function, or exponents.
         """
         shape, size = shape_of(x), prod(shape_of(x))
         apply = callable(values)

@@ -22,7 +22,7 @@ from .derivative_rules import DerivativeRule, shape_of
 from .docstrings import document
 from .errors import refuse_out
 from .primitive import Binary, Primitive, Unary, of_parameters
-from .shape_dtype import ShapeDtype, broadcast_shapes, canonical_axes
+from .shape_dtype import ShapeDtype, broadcast_shapes, canonical_axes, canonical_axis
 from .test_samples import REAL, Domain, Operand, Sample
 from .trace import RAW, slot
 
@@ -418,6 +418,13 @@ def infer_along(primitive: Primitive, *operands: ShapeDtype, **params: Any) -> S
     shape = broadcast_shapes(primitive.name, *(x.shape for x in operands))
     probes = [np.ones((1,) * x.ndim, x.dtype) for x in operands]
     return ShapeDtype(shape, primitive.impl(*probes, **params).dtype)
+
+
+def along_one_axis(x: ArrayLike, axis: int | None) -> tuple[ArrayLike, int]:
+    """Returns an operand and an axis of it; without an axis all elements lie along one."""
+    if axis is None:
+        return ops.reshape(x, -1), 0
+    return x, canonical_axis(axis, len(shape_of(x)))
 
 
 def batch_along(

@@ -15,19 +15,12 @@ from ..core.annotations import operations as ops
 from ..core.array import Array
 from ..core.derivative_rules import shape_of
 from ..core.errors import refuse_out
-from ..core.families import along, filled_operands, infer_along
+from ..core.families import along, along_one_axis, filled_operands, infer_along
 from ..core.primitive import Primitive
 from ..core.shape_dtype import broadcast_shapes, canonical_axis, number_dtype, result_type
 from ..core.test_samples import Sample
 
 __all__ = ["cumprod", "cumsum", "linear_recurrence", "shift"]
-
-
-def _operand_and_axis(x: ArrayLike, axis: int | None) -> tuple[ArrayLike, int]:
-    """Returns an operand and an axis of it; without an axis all elements lie along one."""
-    if axis is None:
-        return ops.reshape(x, -1), 0
-    return x, canonical_axis(axis, len(shape_of(x)))
 
 
 def _cumsum_arguments(
@@ -39,7 +32,7 @@ def _cumsum_arguments(
     reverse: bool = False,
 ) -> Prepared:
     refuse_out("cumsum", out)
-    x, axis = _operand_and_axis(a, axis)
+    x, axis = along_one_axis(a, axis)
     dtype = None if dtype is None else number_dtype(dtype)
     return (x,), {"axis": axis, "dtype": dtype, "reverse": bool(reverse)}
 

@@ -8,12 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..core.annotations import ArrayLike, Prepared
-from ..core.annotations import operations as ops
 from ..core.derivative_rules import shape_of
 from ..core.errors import misfit
-from ..core.families import batch_along
+from ..core.families import along_one_axis, batch_along
 from ..core.primitive import of_parameters
-from ..core.shape_dtype import ShapeDtype, canonical_axis
+from ..core.shape_dtype import ShapeDtype
 from ..core.test_samples import DISTINCT, Operand, Sample
 
 __all__ = ["argpartition"]
@@ -43,9 +42,7 @@ def _argpartition_arguments(
         raise ValueError("order names fields of structured arrays; arrays hold numbers")
     if kind != "introselect":
         raise ValueError(f"partition: kind is 'introselect', not {kind!r}")
-    if axis is None:
-        a, axis = ops.reshape(a, -1), 0
-    axis = canonical_axis(axis, len(shape_of(a)))
+    a, axis = along_one_axis(a, axis)
     return (a,), {"kth": _places_from_front(kth, shape_of(a)[axis]), "axis": axis}
 
 

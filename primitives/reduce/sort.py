@@ -10,10 +10,9 @@ from ...backends.annotations import ArrayModule, Buffer
 from ..core.annotations import ArrayLike, Prepared
 from ..core.annotations import operations as ops
 from ..core.array import Array
-from ..core.derivative_rules import shape_of
-from ..core.families import batch_along
+from ..core.families import along_one_axis, batch_along
 from ..core.primitive import of_parameters
-from ..core.shape_dtype import ShapeDtype, canonical_axis
+from ..core.shape_dtype import ShapeDtype
 from ..core.test_samples import DISTINCT, Operand, Sample
 
 __all__ = ["argsort", "sort"]
@@ -30,10 +29,8 @@ def _prepare_sort(
 ) -> Prepared:
     if order is not None:
         raise ValueError("order names fields of structured arrays; arrays hold numbers")
-    if axis is None:
-        a, axis = ops.reshape(a, -1), 0
+    a, axis = along_one_axis(a, axis)
     stable = bool(stable) or kind in ("stable", "mergesort")
-    axis = canonical_axis(axis, len(shape_of(a)))
     return (a,), {"axis": axis, "stable": stable, "descending": bool(descending)}
 
 

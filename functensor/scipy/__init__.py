@@ -32,14 +32,17 @@ __all__ = [
 ]  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
-    if name in __all__:
-        return import_module(f".{name}", __name__)
-    try:
-        raise no_such_name(globals(), name)
-    except AttributeError as error:
-        tidy(error)
-        raise
+if not TYPE_CHECKING:
+    # Type checkers would take any name for one of the module.
+
+    def __getattr__(name: str) -> Any:
+        if name in __all__:
+            return import_module(f".{name}", __name__)
+        try:
+            raise no_such_name(globals(), name)
+        except AttributeError as error:
+            tidy(error)
+            raise
 
 
 publish(globals())

@@ -147,6 +147,7 @@ np.sum(x, axis="rows")  # error
 np.reshape(x, shap=(3, 1))  # error
 np.nosuch  # error
 ft.nosuch  # error
+ft.scipy.nosuch  # error
 
 t = ft.Tensor([1.0, 2.0], requires_grad=True)
 reveal_type(t * 2 + x)  # Tensor

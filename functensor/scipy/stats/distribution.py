@@ -26,8 +26,8 @@ from ...primitives.core.shape_dtype import INEXACT, result_type
 from .parameter_domains import DOMAINS
 
 __all__ = [
-    "Continuous", "Discrete", "Law", "LawParameter", "floating", "log1mexp", "log_or_minus_inf",
-    "named",
+    "Continuous", "Discrete", "Family", "Law", "LawParameter", "floating", "log1mexp",
+    "log_or_minus_inf",
 ]  # fmt: skip
 
 Formula: TypeAlias = Callable[..., Array]
@@ -102,7 +102,20 @@ def named(name: str) -> Law:
     return law
 
 
-class Law:
+class Family:
+    """A family of distributions, with SciPy's name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = self.__name__ = name
+
+    def __repr__(self) -> str:
+        return f"<functensor.scipy.stats.{self.name}>"
+
+    def __reduce__(self) -> tuple[Callable[[str], Any], tuple[str]]:
+        return named, (self.name,)
+
+
+class Law(Family):
     """A family of distributions, with SciPy's names for its functions.
 
     Args:
@@ -138,7 +151,7 @@ class Law:
         valid: Formula | None = None,
         **formulas: Formula,
     ) -> None:
-        self.name = self.__name__ = name
+        super().__init__(name)
         self.title = title
         self._kinds = parameters or {}
         self._support = support
@@ -154,12 +167,6 @@ class Law:
                 setattr(self, kind, self._method(kind, made[kind]))
         self.methods = tuple(kind for kind in METHOD_WORDS if kind in made)
         self.__doc__ = self._document(example, source)
-
-    def __repr__(self) -> str:
-        return f"<functensor.scipy.stats.{self.name}>"
-
-    def __reduce__(self) -> tuple[Callable[[str], Law], tuple[str]]:
-        return named, (self.name,)
 
     def __getattr__(self, name: str) -> Formula:
         if name in METHOD_WORDS or name in OF_PARAMETERS:

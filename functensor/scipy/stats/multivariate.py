@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import inf, log, nan, pi
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +16,7 @@ from ...primitives.core.errors import misfit
 from ...primitives.core.shape_dtype import finfo
 from .. import special
 from ..linalg import solve_triangular
-from .distribution import floating, named
+from .distribution import Family, floating
 
 __all__ = ["dirichlet", "multinomial", "multivariate_normal"]
 
@@ -28,20 +26,7 @@ def _vectors(*operands: ArrayLike) -> list[Array]:
     return [asarray(x) for x in floating(*operands)]
 
 
-class Multivariate:
-    """A family of distributions of vectors, with SciPy's name."""
-
-    def __init__(self, name: str) -> None:
-        self.name = self.__name__ = name
-
-    def __repr__(self) -> str:
-        return f"<functensor.scipy.stats.{self.name}>"
-
-    def __reduce__(self) -> tuple[Callable[[str], Any], tuple[str]]:
-        return named, (self.name,)
-
-
-class MultivariateNormal(Multivariate):
+class MultivariateNormal(Family):
     """The normal distribution of vectors: logpdf, pdf, entropy.
 
     Parameters of every function:
@@ -98,7 +83,9 @@ class MultivariateNormal(Multivariate):
         away = ops.subtract(x, mean)
         with quiet():
             if len(cov.shape) < 2:
-                value = _diagonal_form(away, ops.broadcast_to(cov, (n,)))
+                variances = ops.broadcast_to(cov, (n,))
+                terms = away * away / variances + ops.log(variances) + log(2 * pi)
+                value = ops.sum(terms, axis=-1)
             elif allow_singular:
                 value = _singular(away, cov)
             else:
@@ -143,12 +130,6 @@ class MultivariateNormal(Multivariate):
         return 0.5 * logdet + 0.5 * n * (log(2 * pi) + 1)
 
 
-def _diagonal_form(away: Array, variances: Array) -> Array:
-    """Returns -2 logpdf for independent components."""
-    terms = away * away / variances + ops.log(variances) + log(2 * pi)
-    return ops.sum(terms, axis=-1)
-
-
 def _regular(away: Array, cov: Array) -> Array:
     """Returns -2 logpdf by the factor of Cholesky."""
     factor = linalg.cholesky(cov)
@@ -184,7 +165,7 @@ def _singular(away: Array, cov: Array) -> Array:
     return ops.where(inside, total, inf)
 
 
-class Dirichlet(Multivariate):
+class Dirichlet(Family):
     """The Dirichlet distribution of positive numbers whose sum is 1: logpdf, pdf.
 
     Parameters of every function:
@@ -246,7 +227,7 @@ class Dirichlet(Multivariate):
         return ops.exp(self.logpdf(x, alpha))
 
 
-class Multinomial(Multivariate):
+class Multinomial(Family):
     """The multinomial distribution of the counts of categories in n draws: logpmf, pmf.
 
     Parameters of every function:

@@ -108,17 +108,13 @@ def _whole_count(k: Array) -> Array:
     return ops.floor(ops.stop_gradient(k))
 
 
-def _safe(condition: Array, x: Array, stand_in: float) -> Array:
-    return ops.where(condition, x, stand_in)
-
-
 # -- chi-squared, gamma and F
 
 
 def _gamma_tail(kind: Callable[..., Array], a: Array, x: Array) -> Array:
     """Returns an incomplete gamma function, which is constant for infinite x."""
     ordinary = _defined(ops.greater_equal(x, 0), ops.less(x, inf))
-    value = kind(a, _safe(ordinary, x, 1.0))
+    value = kind(a, ops.where(ordinary, x, 1.0))
     end = 1.0 if kind is ops.gammainc else 0.0
     value = ops.where(ops.equal(x, inf), end, value)
     return _only(_defined(ops.greater_equal(a, 0), ops.greater_equal(x, 0)), value)
@@ -127,20 +123,20 @@ def _gamma_tail(kind: Callable[..., Array], a: Array, x: Array) -> Array:
 def _f_shares(dfn: Array, dfd: Array, x: Array) -> tuple[Array, Array]:
     """Returns ``dfn x / (dfd + dfn x)`` and 1 minus that, each precise where it is small."""
     ordinary = ops.less(x, inf)
-    part = dfn * _safe(ordinary, x, 1.0)
+    part = dfn * ops.where(ordinary, x, 1.0)
     total = dfd + part
     return ops.where(ordinary, part / total, 1.0), ops.where(ordinary, dfd / total, 0.0)
 
 
 def _f_tail(dfn: Array, dfd: Array, x: Array, upper: bool) -> Array:
     right = _defined(ops.greater(dfn, 0), ops.greater(dfd, 0), ops.greater_equal(x, 0))
-    m, n, x = (_safe(right, z, 1.0) for z in (dfn, dfd, x))
+    m, n, x = (ops.where(right, z, 1.0) for z in (dfn, dfd, x))
     w, v = _f_shares(m, n, x)
     low = ops.less(w, 0.5)
     by_w = ops.betaincc if upper else ops.betainc
     by_v = ops.betainc if upper else ops.betaincc
     value = ops.where(
-        low, by_w(m / 2, n / 2, _safe(low, w, 0.5)), by_v(n / 2, m / 2, ops.where(low, 0.5, v))
+        low, by_w(m / 2, n / 2, ops.where(low, w, 0.5)), by_v(n / 2, m / 2, ops.where(low, 0.5, v))
     )
     return _only(right, value)
 
@@ -148,8 +144,8 @@ def _f_tail(dfn: Array, dfd: Array, x: Array, upper: bool) -> Array:
 def _f_quantile(dfn: Array, dfd: Array, p: Array) -> Array:
     right = _defined(ops.greater(dfn, 0), ops.greater(dfd, 0), _checked_probability(p))
     inside = _defined(right, ops.greater(p, 0), ops.less(p, 1))
-    m, n = (_safe(right, z, 1.0) for z in (dfn, dfd))
-    q = _safe(inside, p, 0.5)
+    m, n = (ops.where(right, z, 1.0) for z in (dfn, dfd))
+    q = ops.where(inside, p, 0.5)
     w, v = ops.betaincinv(m / 2, n / 2, q), ops.betainccinv(n / 2, m / 2, q)
     value = ops.where(inside, n * w / (m * v), inf)
     return _only(right, ops.where(ops.equal(p, 0), 0.0, value))
@@ -168,7 +164,8 @@ chdtr, chdtrc = _tails(
 chdtri = _declared(
     "chdtri",
     lambda v, p: _only(
-        _checked_probability(p), 2 * ops.gammainccinv(v / 2, _safe(_checked_probability(p), p, 0.5))
+        _checked_probability(p),
+        2 * ops.gammainccinv(v / 2, ops.where(_checked_probability(p), p, 0.5)),
     ),
     "that x for which ``chdtrc(v, x)`` is p",
     {"v": V_X["v"], "p": "a probability."},
@@ -218,7 +215,7 @@ fdtri = _declared(
 def _student(df: Array, t: Array) -> Array:
     right = _defined(ops.greater(df, 0), ops.equal(t, t))
     ordinary = ops.less(ops.abs(t), inf)
-    value = t_cdf(_safe(ordinary, t, 0.0), _safe(ops.greater(df, 0), df, 1.0))
+    value = t_cdf(ops.where(ordinary, t, 0.0), ops.where(ops.greater(df, 0), df, 1.0))
     value = ops.where(ops.equal(t, inf), 1.0, ops.where(ops.equal(t, -inf), 0.0, value))
     return _only(right, value)
 
@@ -226,7 +223,7 @@ def _student(df: Array, t: Array) -> Array:
 def _student_quantile(df: Array, p: Array) -> Array:
     right = _defined(ops.greater(df, 0), _checked_probability(p))
     inside = _defined(ops.greater(p, 0), ops.less(p, 1))
-    value = t_ppf(_safe(inside, p, 0.5), _safe(ops.greater(df, 0), df, 1.0))
+    value = t_ppf(ops.where(inside, p, 0.5), ops.where(ops.greater(df, 0), df, 1.0))
     value = ops.where(inside, value, inf)
     return _only(right, ops.where(ops.equal(p, 0), -inf, value))
 
@@ -258,7 +255,7 @@ def _binomial_tail(k: Array, n: Array, p: Array, upper: bool) -> Array:
     right = _defined(ops.less_equal(k, n), _checked_probability(p))
     right = right if upper else _defined(right, ops.logical_not(below))
     inside = _defined(right, ops.logical_not(below), ops.less(k, n))
-    k, n, q = _safe(inside, k, 0.0), _safe(inside, n, 1.0), _safe(inside, p, 0.5)
+    k, n, q = ops.where(inside, k, 0.0), ops.where(inside, n, 1.0), ops.where(inside, p, 0.5)
     value = (ops.betainc if upper else ops.betaincc)(k + 1, n - k, q)
     # A count of at most n, and one above a negative number, are certain.
     value = ops.where(inside, value, 0.0 if upper else 1.0)
@@ -268,20 +265,21 @@ def _binomial_tail(k: Array, n: Array, p: Array, upper: bool) -> Array:
 def _binomial_inverse(k: Array, n: Array, y: Array) -> Array:
     k, n = _whole_count(k), _whole_count(n)
     right = _defined(ops.greater_equal(k, 0), ops.less(k, n), _checked_probability(y))
-    k, n, q = _safe(right, k, 0.0), _safe(right, n, 1.0), _safe(right, y, 0.5)
+    k, n, q = ops.where(right, k, 0.0), ops.where(right, n, 1.0), ops.where(right, y, 0.5)
     return _only(right, ops.betainccinv(k + 1, n - k, q))
 
 
 def _negative_binomial_tail(kind: Callable[..., Array], k: Array, n: Array, p: Array) -> Array:
     k, n = _whole_count(k), _whole_count(n)
     right = _defined(ops.greater_equal(k, 0), ops.greater(n, 0), _checked_probability(p))
-    return _only(right, kind(_safe(right, n, 1.0), _safe(right, k, 0.0) + 1, _safe(right, p, 0.5)))
+    n, k, q = ops.where(right, n, 1.0), ops.where(right, k, 0.0), ops.where(right, p, 0.5)
+    return _only(right, kind(n, k + 1, q))
 
 
 def _poisson_tail(kind: Callable[..., Array], k: Array, m: Array, top: float) -> Array:
     k = _whole_count(k)
     right = _defined(ops.greater_equal(k, 0), ops.greater_equal(m, 0), ops.less_equal(m, top))
-    return _only(right, kind(_safe(right, k, 0.0) + 1, _safe(right, m, 0.5)))
+    return _only(right, kind(ops.where(right, k, 0.0) + 1, ops.where(right, m, 0.5)))
 
 
 K_N = {"k": "how many at most.", "n": "of how many, an integer."}

@@ -102,12 +102,6 @@ def largest_column_sums(xp: ArrayModule, a: Buffer) -> Any:
     return sums.max(axis=-1) if a.shape[-1] else sums.sum(axis=-1)
 
 
-def _sign(order: tuple[int, ...]) -> int:
-    """Returns 1 for an even permutation and -1 for an odd one."""
-    swaps = sum(a > b for i, a in enumerate(order) for b in order[i + 1 :])
-    return -1 if swaps % 2 else 1
-
-
 def _products_of_others(xp: ArrayModule, s: Buffer, order: int) -> Buffer:
     """Returns for every tuple of positions the product of the values at all others.
 
@@ -168,7 +162,8 @@ def cofactors_by_singular_values(xp: ArrayModule, a: Buffer, *directions: Buffer
             term = xp.einsum(f"{places}->...{row}", products, *turned)[..., None] * eye
         else:
             term = xp.einsum(f"{places}->...{row}{column}", products, *turned)
-        total = total + _sign(image) * term
+        swaps = sum(a > b for i, a in enumerate(image) for b in image[i + 1 :])
+        total = total - term if swaps % 2 else total + term
     phase = xp.linalg.det(u) * xp.linalg.det(vh)
     found = phase[..., None, None] * (xp.conj(u) @ total.astype(a.dtype) @ xp.conj(vh))
     return xp.where(finite, found, xp.nan).astype(a.dtype)

@@ -83,9 +83,15 @@ def _roots(t: Buffer) -> Buffer:
     and its Applications 52/53 (1983): superdiagonal k follows from those below it.
     """
     count, n = t.shape[:2]
-    if n > LONGEST_UNHALVED_TRIANGLE:
-        return _roots_by_halves(t)
     out = np.zeros(t.shape, t.dtype)
+    if n > LONGEST_UNHALVED_TRIANGLE:
+        # The corners solve triangular Sylvester equations.
+        half = n // 2
+        first = out[:, :half, :half] = _roots(t[:, :half, :half])
+        second = out[:, half:, half:] = _roots(t[:, half:, half:])
+        corner = t[:, :half, half:]
+        out[:, :half, half:] = lapack.sylvester_solved(first, second, corner, adjoint=False)
+        return out
     flat = out.reshape(count, n * n)
     # Element [i, k] is that of row i, or of column i, which is k steps from the diagonal.
     rows, columns = np.zeros((2, n, n, count), t.dtype)
@@ -103,17 +109,6 @@ def _roots(t: Buffer) -> Buffer:
             found = rest / np.where(np.abs(divisor) <= least, least, divisor)
             rows[: n - k, k] = columns[k:, k] = found
             flat[:, k : (n - k) * n : n + 1] = found.T
-    return out
-
-
-def _roots_by_halves(t: Buffer) -> Buffer:
-    """Returns the same; the corners solve triangular Sylvester equations."""
-    half = t.shape[-1] // 2
-    out = np.zeros_like(t)
-    first = out[:, :half, :half] = _roots(t[:, :half, :half])
-    second = out[:, half:, half:] = _roots(t[:, half:, half:])
-    corner = t[:, :half, half:]
-    out[:, :half, half:] = lapack.sylvester_solved(first, second, corner, adjoint=False)
     return out
 
 

@@ -238,13 +238,6 @@ def _inverse(xp: ArrayModule, a: Buffer, b: Buffer, y: Buffer) -> Any:
     return xp.where(inside & (rate > 1e-4) & small, after, x)
 
 
-def _complement(xp: ArrayModule, a: Buffer, b: Buffer, y: Buffer) -> Buffer:
-    """Returns that x for which 1 - I_x(a, b) is y, without a function for it."""
-    far = 1.0 - _inverse(xp, b, a, y)
-    # The rounding of 1 - y matters where y is small, and the rounding of far where far is small.
-    return xp.where((y >= 0.5) | ((y > 1e-3) & (far < 0.5)), _inverse(xp, a, b, 1.0 - y), far)
-
-
 @elementwise_in_doubles
 def betaincc(xp: ArrayModule, a: Buffer, b: Buffer, x: Buffer) -> Buffer:
     """Returns 1 - I_x(a, b) where SciPy's module has no function for it."""
@@ -266,10 +259,13 @@ def betaincinv(xp: ArrayModule, a: Buffer, b: Buffer, y: Buffer) -> Buffer:
 @elementwise_in_doubles
 def betainccinv(xp: ArrayModule, a: Buffer, b: Buffer, y: Buffer) -> Buffer:
     """Returns that x for which 1 - I_x(a, b) is y."""
-    if xp.__name__ != "numpy":
-        x = _complement(xp, a, b, y)
-    else:
+    if xp.__name__ == "numpy":
         x = special(xp).betainccinv(a, b, y)
+    else:
+        x = 1.0 - _inverse(xp, b, a, y)
+        # The rounding of 1 - y matters where y is small, and the rounding of x where x is small.
+        near = (y >= 0.5) | ((y > 1e-3) & (x < 0.5))
+        x = xp.where(near, _inverse(xp, a, b, 1.0 - y), x)
 
     def completed(x: Buffer, a: Buffer, b: Buffer, y: Buffer) -> Buffer:
         return 1.0 - _completed(xp, x, b, a, y)

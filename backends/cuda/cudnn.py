@@ -269,10 +269,12 @@ def convolution_of(
     dtype = x.dtype.name
     if dtype not in CUDNN_DTYPES or x.ndim > 5 or not (x.size and y.size and prod(shape)):
         return None
-    last = is_channels_last(x)
-    shapes = tuple(with_two_axes(own) for own in (x.shape, y.shape, shape))
+    last = x.shape[1] > 1 and x.strides[1] == x.itemsize and not x.flags.c_contiguous
+    shapes: tuple[Shape, ...] = x.shape, y.shape, shape
     spatial = [geometry.stride, *zip(*geometry.padding), geometry.dilation]
     if x.ndim == 3:
+        # There are no operations on one spatial axis.
+        shapes = tuple((*own[:2], 1, *own[2:]) for own in shapes)
         spatial = [(one, *own) for one, own in zip((1, 0, 0, 1), spatial)]
 
     def build(frontend: ModuleType, graph: Any) -> None:
@@ -313,11 +315,6 @@ def places_of(spatial: Shape, kernel: Shape, geometry: GeometryLike) -> Shape:
     return tuple((n + lo + hi - d * (k - 1) - 1) // s + 1 for n, k, s, (lo, hi), d in sizes)
 
 
-def is_channels_last(x: ndarray) -> bool:
-    """Says whether the channels are the last axis in memory."""
-    return x.shape[1] > 1 and x.strides[1] == x.itemsize and not x.flags.c_contiguous
-
-
 def without_gaps(x: ndarray, last: bool) -> ndarray:
     """Returns an array without gaps, its channels the last axis in memory or the second."""
     if last:
@@ -328,11 +325,6 @@ def without_gaps(x: ndarray, last: bool) -> ndarray:
 def is_dense(x: ndarray, last: bool) -> bool:
     """Says whether an array has no gaps in the order that is asked for."""
     return bool((cupy.moveaxis(x, 1, -1) if last else x).flags.c_contiguous)
-
-
-def with_two_axes(shape: Shape) -> Shape:
-    """Returns a shape with at least two spatial axes: there are no operations on one."""
-    return (*shape[:2], 1, *shape[2:]) if len(shape) == 3 else shape
 
 
 # -- attention

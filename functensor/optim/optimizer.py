@@ -332,11 +332,6 @@ def _as_arrays(buffers: Sequence[Buffer | None]) -> list[Array | None]:
     return out
 
 
-def is_float(dtype: DType) -> bool:
-    """Says whether elements are real or complex floats, of 16 bits too."""
-    return dtype.kind in INEXACT or dtype.name == "bfloat16"
-
-
 class _Numbers:
     """The numbers that a rule needs in a step, in the dtypes of parameters.
 
@@ -380,7 +375,7 @@ def _updated(
             made = rule(Buffers, buffers[0], buffers[1], buffers[2:], numbers.given, out)
             return [wrap(buffer) for buffer in made]
     dtype = shape_dtype(p).dtype
-    if not is_float(dtype):
+    if dtype.kind not in INEXACT and dtype.name != "bfloat16":
         return [p, *slots]
     if dtype.kind == "c":
         # Steepest descent goes along the conjugate of a gradient in JAX's convention.

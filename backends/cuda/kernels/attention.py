@@ -155,7 +155,8 @@ class AttentionLaunches:
         self.whole = q.size + k.size + v.size == prod(self.stacked)
         self.fused = False
         self.images = q.shape[0] * q.shape[1]
-        self.width = width_of(q, v)
+        needed = max(q.shape[-1], v.shape[-1])
+        self.width = next((width for width in TILE_WIDTHS if width >= needed), None)
         self.types = ""
         self.tables: dict[tuple[Any, ...], ndarray] = {}
         if not (prod(q.shape[:3]) and v.size):
@@ -300,12 +301,6 @@ def four_mask(mask: ndarray | None, q: ndarray, k: ndarray) -> ndarray | None:
 
 
 # -- kernels
-
-
-def width_of(q: ndarray, v: ndarray) -> int | None:
-    """Returns the smallest width of tiles that holds queries and values, if there is one."""
-    needed = max(q.shape[-1], v.shape[-1])
-    return next((width for width in TILE_WIDTHS if width >= needed), None)
 
 
 @cache

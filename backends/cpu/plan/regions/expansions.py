@@ -52,18 +52,6 @@ def _relu_steps(emit: BlockSteps, x: BlockValue) -> BlockValue:
     return emit.ufunc("clip", x, 0, np.inf)
 
 
-def _tanh_biased_steps(emit: BlockSteps, x: BlockValue, y: BlockValue) -> BlockValue:
-    return emit.ufunc("tanh", emit.ufunc("add", x, y))
-
-
-def _sigmoid_biased_steps(emit: BlockSteps, x: BlockValue, y: BlockValue) -> BlockValue:
-    return _sigmoid_steps(emit, emit.ufunc("add", x, y))
-
-
-def _relu_biased_steps(emit: BlockSteps, x: BlockValue, y: BlockValue) -> BlockValue:
-    return _relu_steps(emit, emit.ufunc("add", x, y))
-
-
 def _silu_steps(emit: BlockSteps, x: BlockValue) -> BlockValue:
     rest = emit.ufunc("add", emit.ufunc("exp", emit.ufunc("negative", x)), 1.0)
     return emit.ufunc("divide", emit.ufunc("clip", x, SMALLEST_GATED[x.dtype.char], np.inf), rest)
@@ -117,10 +105,6 @@ def _one_less_square_steps(emit: BlockSteps, x: BlockValue) -> BlockValue:
     return emit.ufunc("multiply", emit.ufunc("subtract", 1.0, x), emit.ufunc("add", x, 1.0))
 
 
-def _soft_sign_steps(emit: BlockSteps, x: BlockValue) -> BlockValue:
-    return emit.ufunc("divide", x, emit.ufunc("add", emit.ufunc("absolute", x), 1.0))
-
-
 ELEMENTWISE_STEPS: dict[str, Callable[..., BlockValue | None]] = {
     "gelu": _gelu_steps,
     "gelu_grad": _gelu_grad_steps,
@@ -129,16 +113,18 @@ ELEMENTWISE_STEPS: dict[str, Callable[..., BlockValue | None]] = {
     "logistic_loss": _logistic_loss_steps,
     "one_less_square": _one_less_square_steps,
     "relu": _relu_steps,
-    "relu_biased": _relu_biased_steps,
+    "relu_biased": lambda emit, x, y: _relu_steps(emit, emit.ufunc("add", x, y)),
     "relu_grad": _relu_grad_steps,
     "sigmoid": _sigmoid_steps,
-    "sigmoid_biased": _sigmoid_biased_steps,
+    "sigmoid_biased": lambda emit, x, y: _sigmoid_steps(emit, emit.ufunc("add", x, y)),
     "sigmoid_grad": _sigmoid_grad_steps,
     "silu": _silu_steps,
-    "soft_sign": _soft_sign_steps,
+    "soft_sign": lambda emit, x: (
+        emit.ufunc("divide", x, emit.ufunc("add", emit.ufunc("absolute", x), 1.0))
+    ),
     "softplus": _softplus_steps,
     "softplus_grad": _softplus_grad_steps,
-    "tanh_biased": _tanh_biased_steps,
+    "tanh_biased": lambda emit, x, y: emit.ufunc("tanh", emit.ufunc("add", x, y)),
     "tanh_grad": _tanh_grad_steps,
 }
 
@@ -194,14 +180,6 @@ def _softmax_grad_steps(rows: BlockRows, g: BlockValue, p: BlockValue, *, axis: 
     return rows.emit.ufunc("multiply", rest, p)
 
 
-def _softmax_steps(rows: BlockRows, x: BlockValue, *, axis: Axes) -> BlockValue | None:
-    return rows.emit.softmax(x, rows.axes)
-
-
-def _normalize_steps(rows: BlockRows, x: BlockValue, *, eps: float, center: bool) -> BlockValue:
-    return rows.normal(x, eps, center)[0]
-
-
 def _normalize_grad_steps(
     rows: BlockRows, g: BlockValue, x: BlockValue, *, eps: float, center: bool
 ) -> BlockValue:
@@ -222,9 +200,9 @@ def _affine_normalize_steps(
 
 ROW_STEPS: dict[str, Callable[..., BlockValue | None]] = {
     "affine_normalize": _affine_normalize_steps,
-    "normalize": _normalize_steps,
+    "normalize": lambda rows, x, *, eps, center: rows.normal(x, eps, center)[0],
     "normalize_grad": _normalize_grad_steps,
-    "softmax": _softmax_steps,
+    "softmax": lambda rows, x, *, axis: rows.emit.softmax(x, rows.axes),
     "softmax_grad": _softmax_grad_steps,
     "var": _row_variances,
 }

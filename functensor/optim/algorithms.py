@@ -24,6 +24,9 @@ Slots: TypeAlias = Sequence[Value]
 # Memory for the new parameter and slots; None where a rule makes new arrays.
 ResultPlaces: TypeAlias = Sequence[Any]
 
+# The arguments that say how much of a value is left after a step.
+DECAYS = ("momentum", "b1", "b2")
+
 
 class SgdState(NamedTuple):
     """The state of `sgd`: how many updates were made, and the last loss."""
@@ -128,8 +131,7 @@ def momentum(lr: Rate, momentum: Scalar = 0.9, nesterov: bool = False) -> Optimi
     >>> opt.update(x, state, np.array([2.0]))[0]
     Array([1.5], dtype=float64, device='cpu')
     """
-    _check_ranges("momentum", lr=lr)
-    _check_ranges("momentum", below=1, momentum=momentum)
+    _check_ranges("momentum", lr=lr, momentum=momentum)
 
     def coefficients(step: Scalar) -> Scalars:
         return rate_at(lr, step), momentum
@@ -175,8 +177,7 @@ def adam(
     >>> np.round(np.concatenate(params), 6)
     Array([0.9, 0.9], dtype=float64, device='cpu')
     """
-    _check_ranges("adam", lr=lr, eps=eps)
-    _check_ranges("adam", below=1, b1=b1, b2=b2)
+    _check_ranges("adam", lr=lr, eps=eps, b1=b1, b2=b2)
 
     def coefficients(step: Scalar) -> Scalars:
         return _adam_numbers(rate_at(lr, step), step + 1, b1, b2, eps)
@@ -210,8 +211,7 @@ def adamw(
     >>> np.round(opt.update(x, opt.init(x), np.array([0.5, 0.0]))[0], 6)
     Array([ 0.85, -1.9 ], dtype=float64, device='cpu')
     """
-    _check_ranges("adamw", lr=lr, eps=eps, weight_decay=weight_decay)
-    _check_ranges("adamw", below=1, b1=b1, b2=b2)
+    _check_ranges("adamw", lr=lr, eps=eps, weight_decay=weight_decay, b1=b1, b2=b2)
 
     def coefficients(step: Scalar) -> Scalars:
         rate = rate_at(lr, step)
@@ -284,8 +284,7 @@ def lion(
     >>> np.round(opt.update(x, opt.init(x), np.array([5.0, -0.001, 0.0]))[0], 6)
     Array([0.9, 1.1, 1. ], dtype=float64, device='cpu')
     """
-    _check_ranges("lion", lr=lr, weight_decay=weight_decay)
-    _check_ranges("lion", below=1, b1=b1, b2=b2)
+    _check_ranges("lion", lr=lr, weight_decay=weight_decay, b1=b1, b2=b2)
 
     def coefficients(step: Scalar) -> Scalars:
         rate = rate_at(lr, step)
@@ -369,9 +368,10 @@ def _real_dtype(p: Value) -> DType:
     return finfo(dtype).dtype if dtype.kind == "c" else dtype
 
 
-def _check_ranges(name: str, *, below: float = float("inf"), **values: Rate) -> None:
+def _check_ranges(name: str, **values: Rate) -> None:
     """Checks the arguments of an optimizer that are given as Python's numbers."""
     for argument, value in values.items():
+        below = 1 if argument in DECAYS else float("inf")
         if isinstance(value, int | float) and not 0 <= value < below:
-            limit = "" if below == float("inf") else f" and below {below}"
+            limit = f" and below {below}" if argument in DECAYS else ""
             raise ValueError(f"{name}: {argument} is {value}: it must not be negative{limit}")

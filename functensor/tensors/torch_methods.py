@@ -119,8 +119,11 @@ class Casts(Tracer):
     bool: Callable[[], Self] = _cast_method("bool", "bool")
 
 
-def _reduction(name: str, what: str) -> Callable[..., Any]:
-    """Returns the method that reduces over axes by the function of a name."""
+def _reduction(name: str, what: str, indexed: bool = False) -> Callable[..., Any]:
+    """Returns the method that reduces over axes by the function of a name.
+
+    An indexed one returns the index of each element too, along ``dim``.
+    """
 
     def method(
         self: Array,
@@ -130,9 +133,14 @@ def _reduction(name: str, what: str) -> Callable[..., Any]:
         axis: Axis = None,
         keepdims: bool = False,
     ) -> Any:
-        return getattr(tensor_ops, name)(self, _axis(dim, axis), keepdims=keepdim or keepdims)
+        stay = keepdim or keepdims
+        values = getattr(tensor_ops, name)(self, _axis(dim, axis), keepdims=stay)
+        if dim is None or not indexed:
+            return values
+        return Extremum(values, getattr(tensor_ops, f"arg{name}")(self, dim, keepdims=stay))
 
-    return _named_method(method, name, f"Returns {what}, over axes.")
+    where = "; along ``dim``, a pair of it and its indices." if indexed else ", over axes."
+    return _named_method(method, name, f"Returns {what}{where}")
 
 
 def _total_method(name: str, what: str) -> Callable[..., Any]:
@@ -179,27 +187,6 @@ def _spread_method(name: str, what: str) -> Callable[..., Any]:
         "Sums of squares are divided by the number of elements minus ``correction``; where\n"
         "``axis`` or ``ddof`` is given, minus ``ddof``, which is 0 by default.",
     )
-
-
-def _extremum_method(name: str, what: str) -> Callable[..., Any]:
-    """Returns a method that reduces to the largest or smallest elements."""
-
-    def method(
-        self: Array,
-        dim: Axis = None,
-        keepdim: bool = False,
-        *,
-        axis: Axis = None,
-        keepdims: bool = False,
-    ) -> Any:
-        stay = keepdim or keepdims
-        values = getattr(tensor_ops, name)(self, _axis(dim, axis), keepdims=stay)
-        if dim is None:
-            return values
-        return Extremum(values, getattr(tensor_ops, f"arg{name}")(self, dim, keepdims=stay))
-
-    doc = f"Returns {what}; along ``dim``, a pair of it and its indices."
-    return _named_method(method, name, doc)
 
 
 class TorchNames(Casts):
@@ -287,8 +274,8 @@ class TorchNames(Casts):
     var: Callable[..., Self] = _spread_method("var", "the variance")
     std: Callable[..., Self] = _spread_method("std", "the standard deviation")
 
-    max: Callable[..., Any] = _extremum_method("max", "the maximum")
-    min: Callable[..., Any] = _extremum_method("min", "the minimum")
+    max: Callable[..., Any] = _reduction("max", "the maximum", indexed=True)
+    min: Callable[..., Any] = _reduction("min", "the minimum", indexed=True)
 
     def sort(  # type: ignore[override]
         self, dim: int = -1, descending: bool = False, stable: bool = False

@@ -60,6 +60,7 @@ def _flag(name: str, doc: str, switches: bool = False) -> Any:
         if switches:
             self._switch(name, value)
         setattr(self, f"_{name}", value)
+        self._numerics = self._matmul_precision, self._deterministic
 
     return property(attrgetter(f"_{name}"), choose, doc=doc)
 
@@ -96,6 +97,9 @@ class Config(threading.local):
     True
     """
 
+    deterministic: bool = _flag(
+        "deterministic", "Says whether results on a GPU are the same bits in every run."
+    )
     check_buffers: bool = _flag(
         "check_buffers",
         "Says whether a NumPy array that changes before the way back reads it raises an error.",
@@ -139,18 +143,6 @@ class Config(threading.local):
             raise _wrong_choice("matmul_precision", value, PRECISIONS)
         self._matmul_precision = value
         self._numerics = value, self._deterministic
-
-    @property
-    def deterministic(self) -> bool:
-        """Says whether results on a GPU are the same bits in every run."""
-        return self._deterministic
-
-    @deterministic.setter
-    def deterministic(self, value: bool) -> None:
-        if type(value) is not bool:
-            raise _wrong_choice("deterministic", value, (True, False))
-        self._deterministic = value
-        self._numerics = self._matmul_precision, value
 
     @property
     def numerics(self) -> tuple[str, bool]:

@@ -40,12 +40,6 @@ def _routine(module: str, name: str, kind: str) -> Any:
     return getattr(getattr(scipy_module(np, "linalg"), module), PREFIXES[kind] + name)
 
 
-def _flat(x: Buffer, stack: Shape, dtype: DType) -> Buffer:
-    """Returns matrices of a broadcast stack behind one axis, maybe in the operand's memory."""
-    whole = np.broadcast_to(x, (*stack, *x.shape[-2:]))
-    return whole.reshape(prod(stack), *x.shape[-2:]).astype(dtype, copy=False)
-
-
 def columns_contiguous(x: Buffer, stack: Shape, dtype: DType, rows_above: int = 0) -> Buffer:
     """Returns a copy of matrices, columns one behind the other, with zero rows above them."""
     m, n = x.shape[-2:]
@@ -80,7 +74,9 @@ def triangles_solved(
             place = int((diagonal == 0).nonzero()[-1][0])
             raise LinAlgError(f"singular matrix: resolution failed at diagonal {place}")
     stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    matrices = _flat(a, stack, dtype)
+    # These may lie in the operand's memory, behind one axis.
+    whole = np.broadcast_to(a, (*stack, *a.shape[-2:]))
+    matrices = whole.reshape(prod(stack), *a.shape[-2:]).astype(dtype, copy=False)
     found = columns_contiguous(b, stack, dtype)
     if matrices.strides[-1] <= matrices.strides[-2]:
         matrices, lower, transposed = matrices.mT, not lower, not transposed

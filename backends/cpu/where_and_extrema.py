@@ -17,16 +17,7 @@ from ..restoring import errstate
 if TYPE_CHECKING:
     from ..annotations import Buffer, DType
 
-__all__ = [
-    "log_ratio",
-    "logaddexp",
-    "maximum",
-    "minimum",
-    "power",
-    "relu",
-    "relu_grad",
-    "where",
-]
+__all__ = ["log_ratio", "logaddexp", "maximum", "minimum", "power", "relu", "relu_grad", "where"]
 
 # Smaller arrays are quicker by ``np.where``.
 FEWEST_ELEMENTS_BY_BITS = 1024

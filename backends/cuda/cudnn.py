@@ -317,9 +317,7 @@ def places_of(spatial: Shape, kernel: Shape, geometry: GeometryLike) -> Shape:
 
 def without_gaps(x: ndarray, last: bool) -> ndarray:
     """Returns an array without gaps, its channels the last axis in memory or the second."""
-    if last:
-        return cupy.ascontiguousarray(cupy.moveaxis(x, 1, -1))
-    return cupy.ascontiguousarray(x)
+    return cupy.ascontiguousarray(cupy.moveaxis(x, 1, -1) if last else x)
 
 
 def is_dense(x: ndarray, last: bool) -> bool:

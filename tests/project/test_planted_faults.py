@@ -8,6 +8,7 @@ import pytest
 import support.registry_cases as cases
 
 import functensor as ft
+from functensor.primitives.core.derivative_rules import compile_rule
 from functensor.primitives.core.families import (
     batch_elementwise,
     elementwise,
@@ -291,3 +292,8 @@ def test_a_rule_with_an_unknown_letter_is_refused_where_it_is_declared(mode):
     with pytest.raises(ValueError, match="a rule names 'w'; the letters are g, ans, xs"):
         unary("planted_letter", **rules)
     assert "planted_letter" not in ops
+
+
+def test_a_rule_takes_the_static_parameters_that_it_does_not_name():
+    rule = compile_rule(lambda g, x, *, by, **params: (g, x, by, params), 0)
+    assert rule(1.0, (None, 2.0), {"by": 3, "eps": 4}) == (1.0, 2.0, 3, {"eps": 4})

@@ -45,18 +45,21 @@ def _wrong_choice(name: str, value: Any, choices: tuple[Any, ...]) -> ValueError
     )
 
 
-def _flag(name: str, doc: str, switches: bool = False) -> Any:
-    """Returns the property of a choice between True and False.
+def _choice(
+    name: str, doc: str, choices: tuple[Any, ...] = (True, False), switches: bool = False
+) -> Any:
+    """Returns the property of a choice.
 
     Args:
         name: the choice's name.
         doc: the property's documentation.
+        choices: its values; messages advise the last one.
         switches: whether an interceptor begins and ends with it.
     """
 
-    def choose(self: Config, value: bool) -> None:
-        if type(value) is not bool:
-            raise _wrong_choice(name, value, (not switches, switches))
+    def choose(self: Config, value: Any) -> None:
+        if not isinstance(value, type(choices[0])) or value not in choices:
+            raise _wrong_choice(name, value, choices)
         if switches:
             self._switch(name, value)
         setattr(self, f"_{name}", value)
@@ -97,25 +100,32 @@ class Config(threading.local):
     True
     """
 
-    deterministic: bool = _flag(
+    matmul_precision: str = _choice(
+        "matmul_precision",
+        'The precision of products of float32 matrices on a GPU: ``"highest"`` or ``"tf32"``.',
+        PRECISIONS,
+    )
+    deterministic: bool = _choice(
         "deterministic", "Says whether results on a GPU are the same bits in every run."
     )
-    check_buffers: bool = _flag(
+    check_buffers: bool = _choice(
         "check_buffers",
         "Says whether a NumPy array that changes before the way back reads it raises an error.",
+        (False, True),
         switches=True,
     )
-    check_finite: bool = _flag(
+    check_finite: bool = _choice(
         "check_finite",
         "Says whether the first operation that makes NaN or infinity raises an error.",
+        (False, True),
         switches=True,
     )
-    check_programs: bool = _flag("check_programs", "Says whether programs are checked.")
-    check_tracer_leaks: bool = _flag(
+    check_programs: bool = _choice("check_programs", "Says whether programs are checked.")
+    check_tracer_leaks: bool = _choice(
         "check_tracer_leaks",
         "Says whether ``jit`` looks for side effects of the functions that it stages.",
     )
-    full_tracebacks: bool = _flag(
+    full_tracebacks: bool = _choice(
         "full_tracebacks", "Says whether tracebacks show the frames of functensor."
     )
     # For the names of choices, functions that return a handle, which begins and ends the checking.
@@ -131,18 +141,6 @@ class Config(threading.local):
         self._check_tracer_leaks = False
         self._full_tracebacks = full_from_the_start
         self._numerics = "highest", False
-
-    @property
-    def matmul_precision(self) -> str:
-        """The precision of products of float32 matrices on a GPU: ``"highest"`` or ``"tf32"``."""
-        return self._matmul_precision
-
-    @matmul_precision.setter
-    def matmul_precision(self, value: str) -> None:
-        if value not in PRECISIONS:
-            raise _wrong_choice("matmul_precision", value, PRECISIONS)
-        self._matmul_precision = value
-        self._numerics = value, self._deterministic
 
     @property
     def numerics(self) -> tuple[str, bool]:

@@ -23,14 +23,14 @@ __all__ = ["circmean", "circstd", "circvar", "false_discovery_control", "wassers
 def _resultant(
     name: str,
     samples: ArrayLike,
-    span: tuple[Array | float, Array | float],
+    high: Array | float,
+    low: Array | float,
     axis: Axis,
     nan_policy: str,
     keepdims: bool,
 ) -> tuple[Callable[[Array], Array], Array, Array]:
     """Returns how axes are restored, and the means of the sines and cosines of the angles."""
     (x,), restored = samples_along(name, [samples], axis, nan_policy, keepdims)
-    low, high = span
     angles = (x - low) * (2.0 * pi / (high - low))
     return restored, ops.mean(ops.sin(angles), axis=-1), ops.mean(ops.cos(angles), axis=-1)
 
@@ -66,8 +66,7 @@ def circmean(
     >>> stats.circmean([350.0, 20.0], high=360).round(9).tolist()
     5.0
     """
-    span = low, high
-    restored, sine, cosine = _resultant("circmean", samples, span, axis, nan_policy, keepdims)
+    restored, sine, cosine = _resultant("circmean", samples, high, low, axis, nan_policy, keepdims)
     angle = ops.arctan2(sine, cosine)
     angle = ops.where(ops.less(angle, 0), angle + 2.0 * pi, angle)
     return restored(angle * ((high - low) / (2.0 * pi)) + low)
@@ -103,8 +102,7 @@ def circvar(
     >>> stats.circvar([0.0, 180.0], high=360).round(12).tolist()
     1.0
     """
-    span = low, high
-    restored, sine, cosine = _resultant("circvar", samples, span, axis, nan_policy, keepdims)
+    restored, sine, cosine = _resultant("circvar", samples, high, low, axis, nan_policy, keepdims)
     return restored(1.0 - _resultant_length(sine, cosine))
 
 
@@ -136,8 +134,7 @@ def circstd(
     >>> stats.circstd([0.0, 0.5]).round(6).tolist()
     0.251321
     """
-    span = low, high
-    restored, sine, cosine = _resultant("circstd", samples, span, axis, nan_policy, keepdims)
+    restored, sine, cosine = _resultant("circstd", samples, high, low, axis, nan_policy, keepdims)
     length = _resultant_length(sine, cosine)
     same = ops.equal(length, 1)
     root = ops.sqrt(-2.0 * ops.log(ops.where(same, 0.5, length)))

@@ -84,10 +84,6 @@ def _portable_log_softmax(xp: ArrayModule, x: Buffer, *, axis: Axes) -> Buffer:
     return x - _portable_logsumexp(xp, x, axis=axis, keepdims=True)
 
 
-def _portable_softmax(xp: ArrayModule, x: Buffer, *, axis: Axes) -> Buffer:
-    return xp.exp(_portable_log_softmax(xp, x, axis=axis))
-
-
 def _portable_softmax_grad(xp: ArrayModule, x: Buffer, y: Buffer, *, axis: Axes) -> Buffer:
     return xp.multiply(y, x - xp.sum(x * y, axis=axis, keepdims=True))
 
@@ -188,7 +184,7 @@ PORTABLE_KERNELS: dict[str, Callable[..., Buffer]] = {
     "sigmoid": _portable_sigmoid,
     "silu": _portable_silu,
     "silu_grad": _portable_silu_grad,
-    "softmax": _portable_softmax,
+    "softmax": lambda xp, x, *, axis: xp.exp(_portable_log_softmax(xp, x, axis=axis)),
     "softmax_grad": _portable_softmax_grad,
     "softplus": lambda xp, x: xp.logaddexp(x, 0),
 }

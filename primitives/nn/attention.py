@@ -300,7 +300,7 @@ def _attention_grad_pullback(
     h_q, h_k, h_v = (_stacked_part(h, i, shape_of(x)) for i, x in enumerate((q, k, v)))
     weights = _softmax_rows(_attention_scores(q, k, mask, causal, scale))
     by_weight = _by_weight(g, out, v)
-    slope = ops.multiply(weights, by_weight)
+    g_scores = ops.multiply(weights, by_weight)
     moved = _moved_scores(h_q, h_k, None, q, k, scale)
     weighted = ops.multiply(moved, weights)
     share = _row_total(weighted)
@@ -313,8 +313,8 @@ def _attention_grad_pullback(
             ops.matmul(weights, h_v),
         ),
         ops.negative(ops.multiply(share, g)),
-        ops.multiply(ops.add(ops.matmul(by_scores, k), ops.matmul(slope, h_k)), scale),
-        ops.multiply(ops.add(ops.matmul(by_scores.mT, q), ops.matmul(slope.mT, h_q)), scale),
+        ops.multiply(ops.add(ops.matmul(by_scores, k), ops.matmul(g_scores, h_k)), scale),
+        ops.multiply(ops.add(ops.matmul(by_scores.mT, q), ops.matmul(g_scores.mT, h_q)), scale),
         ops.matmul(weighted.mT, g),
     ]
     if mask is not None:
@@ -329,15 +329,15 @@ def _attention_grad_pushforward(
     t_g, t_out, (t_q, t_k, t_v, t_mask) = ts[0], ts[1], _split_operands(ts[2:])
     weights = _softmax_rows(_attention_scores(q, k, mask, causal, scale))
     by_weight = _by_weight(g, out, v)
-    slope = ops.multiply(weights, by_weight)
+    g_scores = ops.multiply(weights, by_weight)
     moved = _moved_scores(t_q, t_k, t_mask, q, k, scale)
     t_weights = _softmax_grad(moved, weights)
     t_by_weight = ops.add(ops.matmul(t_g, v.mT), ops.matmul(g, t_v.mT))
     t_share = ops.add(_row_total(ops.multiply(t_g, out)), _row_total(ops.multiply(g, t_out)))
     t_by_weight = ops.subtract(t_by_weight, t_share)
-    t_slope = ops.add(ops.multiply(t_weights, by_weight), ops.multiply(weights, t_by_weight))
-    by_q = ops.add(ops.matmul(t_slope, k), ops.matmul(slope, t_k))
-    by_k = ops.add(ops.matmul(t_slope.mT, q), ops.matmul(slope.mT, t_q))
+    t_g_scores = ops.add(ops.multiply(t_weights, by_weight), ops.multiply(weights, t_by_weight))
+    by_q = ops.add(ops.matmul(t_g_scores, k), ops.matmul(g_scores, t_k))
+    by_k = ops.add(ops.matmul(t_g_scores.mT, q), ops.matmul(g_scores.mT, t_q))
     by_v = ops.add(ops.matmul(t_weights.mT, g), ops.matmul(weights.mT, t_g))
     parts = ops.multiply(by_q, scale), ops.multiply(by_k, scale), by_v
     return ops.stack([_padded_part(part, x, ans) for part, x in zip(parts, (q, k, v))])
@@ -354,11 +354,11 @@ def _attention_grad_reference(
     g: Buffer, out: Buffer, q: Buffer, k: Buffer, v: Buffer, *masks: Buffer, **params: Any
 ) -> Buffer:
     weights = _weights_by_definition(q, k, masks[0] if masks else None, **params)
-    slope = weights * (g @ np.swapaxes(v, -1, -2) - np.sum(g * out, -1, keepdims=True))
+    g_scores = weights * (g @ np.swapaxes(v, -1, -2) - np.sum(g * out, -1, keepdims=True))
     stacked = np.zeros(stacked_shape(q.shape, k.shape, v.shape), np.result_type(q))
-    stacked[0, ..., : q.shape[-2], : q.shape[-1]] = params["scale"] * (slope @ k)
+    stacked[0, ..., : q.shape[-2], : q.shape[-1]] = params["scale"] * (g_scores @ k)
     stacked[1, ..., : k.shape[-2], : k.shape[-1]] = params["scale"] * (
-        np.swapaxes(slope, -1, -2) @ q
+        np.swapaxes(g_scores, -1, -2) @ q
     )
     stacked[2, ..., : v.shape[-2], : v.shape[-1]] = np.swapaxes(weights, -1, -2) @ g
     return stacked

@@ -130,9 +130,9 @@ def _poch_vjp_z(g: Array, ans: Array, x: Array, y: Array) -> Array:
     # Close to the pole of digamma at 0 the symbol is that of z + 1, times z / (z + m).
     near = ops.logical_and(ops.less(ops.abs(x), 0.25), ops.greater_equal(y, 0.25))
     z, m = ops.where(near, x, 0), ops.where(near, y, 1)
-    slope = ops.poch(z + 1, m) / (z + m) * (m / (z + m) + z * digamma_rise(z + 1, m))
+    near_pole = ops.poch(z + 1, m) / (z + m) * (m / (z + m) + z * digamma_rise(z + 1, m))
     x, y = ops.where(near, 1, x), ops.where(near, 1, y)
-    return g * ops.where(near, slope, ops.where(near, 1, ans) * digamma_rise(x, y))
+    return g * ops.where(near, near_pole, ops.where(near, 1, ans) * digamma_rise(x, y))
 
 
 poch = scipy_elementwise(

@@ -53,8 +53,8 @@ def _riemann_zeta_grad(x: Array) -> Array:
     s = ops.where(left, x, -0.5)
     mirrored = 1 - s
     angle = 0.5 * math.pi * s
-    value, slope = ops.zeta(mirrored, 1.0), zeta_grad(mirrored, 1.0)
-    change = (LOG_TWO_PI - ops.digamma(mirrored)) * value - slope
+    value, derivative = ops.zeta(mirrored, 1.0), zeta_grad(mirrored, 1.0)
+    change = (LOG_TWO_PI - ops.digamma(mirrored)) * value - derivative
     factor = ops.exp(s * LOG_TWO_PI + ops.gammaln(mirrored)) / math.pi
     reflected = factor * (change * ops.sin(angle) + 0.5 * math.pi * value * ops.cos(angle))
     return ops.where(left, reflected, right)

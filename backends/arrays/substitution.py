@@ -44,7 +44,8 @@ def is_eliminated(stack: int, m: int, n: int) -> bool:
 def _is_quicker(stack: int, steps: int, size: int, work: int, call: float) -> bool:
     """Says whether an algorithm is quicker for all matrices at once than one after the other.
 
-    A matrix has so many elements and takes so many multiplications; a call takes so long beside.
+    At once, a stack of so many matrices takes ``steps`` steps. A matrix has ``size`` elements and
+    takes ``work`` multiplications, beside which a call for it alone takes ``call`` nanoseconds.
     """
     at_once = steps * STEP_NANOSECONDS + stack * (size * COPY_NANOSECONDS + work * IN_STEPS)
     return at_once < stack * (call + work * IN_CALLS)
@@ -64,7 +65,7 @@ def _stack_first(x: Buffer) -> Buffer:
 def solve_by_substitution(
     a: Buffer, b: Buffer, dtype: DType, *, lower: bool, transposed: bool, unit_diagonal: bool
 ) -> Buffer | None:
-    """Solves triangular systems, as `lapack.triangles_solved` does, column by column.
+    """Solves triangular systems column by column; arguments as for `lapack.triangles_solved`.
 
     None stands for a 0 in a diagonal.
     """

@@ -35,9 +35,10 @@ def check_body_function(what: str, name: str, fun: Any, fix: str) -> None:
 
 
 def check_scalar(what: str, x: Any, kinds: str, wanted: str, fixes: tuple[str, str]) -> None:
-    """Raises a TypeError where a value is no number or array without axes, of some kinds of dtypes.
+    """Raises a TypeError where a value is no number, nor an array without axes.
 
-    The second of the ``fixes`` is for values with axes.
+    The kind of its dtype is one of ``kinds``. The message opens with ``what``, up to the verb, and
+    says what is ``wanted``. The second of the ``fixes`` is for values with axes.
     """
     known = shape_dtype(x) if is_array_like(x) else None
     if known is None or known.shape or known.dtype.kind not in kinds:

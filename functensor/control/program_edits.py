@@ -103,7 +103,10 @@ def batched_body(
     size: int,
     axis_name: Hashable = None,
 ) -> tuple[Program, list[bool]]:
-    """Does what `mapped` does; outputs keep their dtypes where weak scalars became arrays."""
+    """Returns a program for a batch, and which of its outputs have a batch axis.
+
+    They are those of `mapped`, but outputs keep their dtypes where weak scalars became arrays.
+    """
     made, found = mapped(program, tuple(flags), tuple(out_flags), size, axis_name)
     dtypes = [type_of(out).dtype for out in program.outputs]
     if dtypes != [type_of(out).dtype for out in made.outputs]:

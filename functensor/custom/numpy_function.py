@@ -176,7 +176,9 @@ class NumpyFunction:
 class NumpyRule:
     """A rule that only knows plain NumPy arrays; it runs as a `NumpyFunction` without rules.
 
-    ``forward`` says whether it is a rule of forward mode.
+    It takes cotangents, or tangents where it is a rule of ``forward`` mode, then outputs, then the
+    operands in a row. It returns a tuple of cotangents of operands, or of tangents of outputs, with
+    None for integers.
     """
 
     def __init__(self, function: NumpyFunction, fun: Callable[..., Any], forward: bool) -> None:

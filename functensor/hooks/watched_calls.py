@@ -232,9 +232,10 @@ def cotangents_of(
     params: dict[str, Any],
     wanted: Sequence[bool],
 ) -> list[Any]:
-    """Returns the cotangents of all operands of a primitive, None for what has none.
+    """Returns the cotangents of all operands of a primitive, None for those without one.
 
-    Those that are not wanted are None too; that of an indexed operand may be a ``Scatter``.
+    ``g`` is the cotangent of its output; ``saved`` has the output and then the operands. Cotangents
+    that are not wanted are None too; that of an indexed operand may be a ``Scatter``.
     """
     operands = saved[1:]
     if primitive.pullback is not None:

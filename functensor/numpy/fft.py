@@ -107,7 +107,11 @@ def _values_of_half_spectrum(name: str, a: Array, n: int, axis: int, norm: Scali
 def _lengths_and_axes(
     name: str, a: Array, s: Integers, axes: Integers, half: bool = False
 ) -> tuple[list[int], list[int]]:
-    """Returns how many points are transformed along which axes; `half` of a half spectrum."""
+    """Returns how many points are transformed along which axes.
+
+    A length of -1 is that of the operand. Where ``half``, the operand is half a spectrum along the
+    last of the axes.
+    """
     ndim = len(a.shape)
     if axes is None:
         axes = range(ndim) if s is None else range(-len(s), 0)

@@ -162,7 +162,10 @@ def applied(equation: Equation, operands: Sequence[Any], trace: Trace) -> Sequen
 
 
 def is_at_once(primitive: Primitive, types: Sequence[ShapeDtype], out: ShapeDtype) -> bool:
-    """Says whether an operation of constants of types is done while staging: none is large."""
+    """Says whether an operation of constants is done while staging: it is a view or a small one.
+
+    ``types`` are those of its operands, and ``out`` is that of its result.
+    """
     if primitive.name in CHEAP_VIEWS or (primitive.name == "index" and len(types) == 1):
         return True
     return are_small_constants(out, *types)

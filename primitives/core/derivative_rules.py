@@ -106,7 +106,8 @@ def letters_of_rules(rules: Any, operands: Iterable[int]) -> frozenset[str]:
 def compile_rule(rule: Callable[..., Any], index: int) -> RuleCall:
     """Compiles a rule to ``call(g, saved, params)`` with ``saved = (ans, *operands)``.
 
-    The index is that of the operand by which it derives, for rules that name ``i``.
+    The rule is a function of ``g``, letters and, after a ``*``, static parameters. The index is
+    that of the operand by which it derives, for rules that name ``i``.
     """
     if does_nothing(rule):
         return no_derivative
@@ -137,7 +138,10 @@ class _EveryOperand:
 
 
 def compile_rules(rules: DeclaredRules) -> Any:
-    """Compiles a primitive's rules: the calls can be indexed by operand and iterated over."""
+    """Compiles a primitive's rules: one for all operands, or one or None for each.
+
+    The calls can be indexed by operand and iterated over; no rules give None.
+    """
     if rules is None:
         return None
     if callable(rules):

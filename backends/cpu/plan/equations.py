@@ -38,7 +38,7 @@ OUTER_PRODUCT_WORK = 2
 
 
 class Writer(Protocol):
-    """The part of `Straight` in ``writer.py`` that the lines of single equations need."""
+    """The part of `Straight` that lines of single equations need; ``writer.py`` documents it."""
 
     source: Source
     kept: KeptMemory

@@ -27,7 +27,9 @@ BLAS_TILE_ROWS, FEWEST_TILES = 16, 2
 
 
 def threaded_matmul(x: Buffer, y: Buffer, out: Buffer | None = None) -> Any:
-    """Returns ``x @ y``.
+    """Returns ``x @ y``, in the memory of ``out`` or in new memory.
+
+    x is an array (rows, k) or (k,) and y one (k, columns) or (k,), or both are stacks of as many.
 
     Every thread computes one part. BLAS may add up in another order for another shape, so that the
     last bits may depend on the number of threads. A vector times a matrix is a sum of parts.

@@ -139,9 +139,16 @@ def value_and_grad(
 
 @overload
 def value_and_grad(
-    fun: Callable[Concatenate[T, P], Any], *, has_aux: Literal[False] = ...,
+    fun: Callable[Concatenate[T, P], NumberLike], *, has_aux: Literal[False] = ...,
     allow_int: bool = ..., holomorphic: bool = ...,
 ) -> Derivative[T, P, tuple[Array, Array], tuple[Array, T]]: ...  # fmt: skip
+
+
+@overload
+def value_and_grad(
+    fun: Callable[Concatenate[T, P], R], *, has_aux: Literal[False] = ...,
+    allow_int: bool = ..., holomorphic: bool = ...,
+) -> Derivative[T, P, tuple[R, Array], tuple[R, T]]: ...  # fmt: skip
 
 
 @overload

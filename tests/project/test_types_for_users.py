@@ -46,7 +46,7 @@ def loss_and_size(params: Params, x: Array) -> tuple[Array, int]:
     return model(params, x), 3
 
 
-def tensor_loss(w: ft.Tensor) -> Array:
+def tensor_loss(w: ft.Tensor) -> ft.Tensor:
     return np.sum(w * w)
 
 
@@ -122,6 +122,7 @@ reveal_type(ft.vmap(cube)(x))  # Any
 reveal_type(ft.vmap(ft.grad(cube))(x))  # Array
 reveal_type(ft.jit(ft.grad(cube))(3.0))  # Array
 reveal_type(ft.grad(tensor_loss)(ft.tensor([1.0])))  # Tensor
+reveal_type(ft.value_and_grad(tensor_loss)(ft.tensor([1.0])))  # tuple[Tensor, Tensor]
 ft.vmap(lambda row: ft.grad(lambda s: np.sum(s * s))(row))(x)
 ft.grad(norm)(numpy.ones(3), 1.0, 2.0)  # error
 step(x, rate="fast")  # error

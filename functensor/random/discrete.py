@@ -150,7 +150,7 @@ def categorical(
         logits: logarithms of probabilities, up to a constant.
         axis: the axis of the categories.
         shape: the result's shape, which ends in that of logits without the axis; None stands for
-            just this end.
+            the shape of logits without the axis.
 
     Returns:
         An array of ``int64``.

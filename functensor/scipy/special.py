@@ -213,8 +213,8 @@ def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
 
     Args:
         x: the exponent.
-        q: the number added to k, of a shape that broadcasts against x's; None for Riemann's
-            function, with 1, which is continued to x < 1.
+        q: the number added to k, of a shape that broadcasts against x's; None for 1, which makes it
+            Riemann's function. Only that is continued to x < 1.
 
     Returns:
         An array of the shape to which the arguments broadcast.

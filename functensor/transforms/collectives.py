@@ -86,7 +86,8 @@ def psum(x: Any, axis_name: Hashable) -> Any:
 
     Returns:
         The same tree of sums, the same for every example. A leaf that does not depend on the
-        example gives its value times the number of examples; a Python number gives one.
+        example gives its value times the number of examples. The sum of a Python number is a Python
+        number.
 
     Raises:
         NameError: there is no axis of that name.

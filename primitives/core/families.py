@@ -449,7 +449,8 @@ def along(
     Args:
         name: its name.
         vjps: a rule for each operand.
-        options, prepare: what there is to say of its parameters, and the signature.
+        options: the documentation of each static parameter, by name.
+        prepare: the signature; it returns the operands and the static parameters.
         returns: the result's shape and dtype.
         declared: what else ``Primitive`` takes; documented as ``elementwise`` is.
     """

@@ -202,8 +202,12 @@ def nanmax(
     """Returns the maximum over axes of those elements that are not NaN.
 
     Args:
-        a, axis, out, keepdims, where: as for `nansum`.
+        a: an array.
+        axis: over which axes: None for all, an integer or a tuple.
+        out: None; arrays are immutable.
+        keepdims: whether the axes stay, with length 1.
         initial: the least value of the result.
+        where: booleans that broadcast against a: which elements count; all by default.
 
     Returns:
         An array without the axes; NaN where all elements are. Equal ones share the derivative.
@@ -323,8 +327,12 @@ def nanmean(
     """Returns the mean over axes of those elements that are not NaN.
 
     Args:
-        a, axis, out, keepdims, where: as for `nansum`.
+        a: an array.
+        axis: over which axes: None for all, an integer or a tuple.
         dtype: in which dtype to compute; None for a's own (integers: ``float64``).
+        out: None; arrays are immutable.
+        keepdims: whether the axes stay, with length 1.
+        where: booleans that broadcast against a: which elements count; all by default.
 
     Returns:
         An array without the axes; NaN where there is no number.

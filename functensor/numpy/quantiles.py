@@ -369,11 +369,14 @@ def quantile(
     Args:
         a: a real array.
         q: the fractions, from 0 to 1, an array of any shape.
-        axis, out, overwrite_input, keepdims: as for `median`.
+        axis: over which axes: None for all, an integer or a tuple.
+        out: None; arrays are immutable.
+        overwrite_input: of no effect.
         method: where between elements a quantile lies: ``linear``, ``hazen``, ``weibull``,
             ``median_unbiased``, ``normal_unbiased``, ``interpolated_inverted_cdf``; or by steps:
             ``lower``, ``higher``, ``nearest``, ``midpoint``, ``inverted_cdf``,
             ``averaged_inverted_cdf``, ``closest_observation``.
+        keepdims: whether the axes stay, with length 1.
         weights: with method ``inverted_cdf``: how much each element counts, of a's shape or of that
             of the axes.
 

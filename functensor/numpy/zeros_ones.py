@@ -53,7 +53,10 @@ def ones(
     """Returns an array of ones.
 
     Args:
-        shape, dtype, order, device: as for `zeros`.
+        shape: the length of every axis, or of the only one.
+        dtype: the dtype, by default ``float64``.
+        order: of no effect: there is one memory layout.
+        device: ``"cpu"`` or a GPU, ``"cuda:0"``; None for the default device.
 
     >>> import functensor.numpy as np
     >>> np.ones(3, "int32")
@@ -140,7 +143,7 @@ def zeros_like(
 
     Args:
         a: the array.
-        dtype, shape: what to take instead of that of the array.
+        dtype, shape: the dtype and shape to take instead of those of the array.
         order, subok: of no effect: there is one memory layout, and one class.
         device: ``"cpu"`` or a GPU, ``"cuda:0"``; None for that of the array.
 
@@ -165,7 +168,10 @@ def ones_like(
     """Returns an array of ones of another array's shape and dtype.
 
     Args:
-        a, dtype, shape, order, subok, device: as for `zeros_like`.
+        a: the array.
+        dtype, shape: the dtype and shape to take instead of those of the array.
+        order, subok: of no effect: there is one memory layout, and one class.
+        device: ``"cpu"`` or a GPU, ``"cuda:0"``; None for that of the array.
 
     >>> import functensor.numpy as np
     >>> np.ones_like(np.array([0.5, 0.5]))
@@ -212,8 +218,11 @@ def full_like(
     """Returns an array of another array's shape and dtype, filled with a value.
 
     Args:
-        a, dtype, shape, order, subok, device: as for `zeros_like`.
+        a: the array.
         fill_value: a number, or an array that broadcasts to the shape; derivatives flow to it.
+        dtype, shape: the dtype and shape to take instead of those of the array.
+        order, subok: of no effect: there is one memory layout, and one class.
+        device: ``"cpu"`` or a GPU, ``"cuda:0"``; None for that of the array.
 
     >>> import functensor.numpy as np
     >>> np.full_like(np.zeros(2), 7)

@@ -160,7 +160,7 @@ def adam(
         lr: the learning rate: a number, or a function of how many updates were made before.
         b1: the decay of the mean of gradients, from 0 up to 1.
         b2: the decay of the mean of their squares, from 0 up to 1.
-        eps: what keeps the denominator from zero.
+        eps: a number added to the denominator, which keeps it from zero.
 
     Returns:
         An `Optimizer` with the state `AdamState`.
@@ -194,7 +194,10 @@ def adamw(
     divided by the gradient's scale.
 
     Args:
-        lr, b1, b2, eps: as for `adam`.
+        lr: the learning rate: a number, or a function of how many updates were made before.
+        b1: the decay of the mean of gradients, from 0 up to 1.
+        b2: the decay of the mean of their squares, from 0 up to 1.
+        eps: a number added to the denominator, which keeps it from zero.
         weight_decay: how fast weights decay, for each unit of the learning rate.
 
     Returns:
@@ -314,7 +317,7 @@ def adagrad(
     Args:
         lr: the learning rate: a number, or a function of how many updates were made before.
         initial_accumulator_value: what ``a`` is at first, not negative.
-        eps: what keeps the denominator from zero.
+        eps: a number added to the denominator, which keeps it from zero.
 
     Returns:
         An `Optimizer` with the state `AdagradState`.

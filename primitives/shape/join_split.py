@@ -217,7 +217,9 @@ def stack(
     Args:
         arrays: a sequence of arrays of one shape.
         axis: where the new axis stands in the result.
-        out, dtype, casting: as for ``concatenate``.
+        out: None; arrays are immutable.
+        dtype: the result's dtype; None for that to which the arrays promote.
+        casting: which casts to that dtype are made; others are an error.
 
     Returns:
         An array of one more axis.
@@ -244,7 +246,8 @@ def vstack(
 
     Args:
         tup: a sequence of arrays.
-        dtype, casting: as for ``concatenate``.
+        dtype: the result's dtype; None for that to which the arrays promote.
+        casting: which casts to that dtype are made; others are an error.
 
     >>> import functensor.numpy as np
     >>> np.vstack([np.zeros(2), np.ones(2)])
@@ -264,7 +267,8 @@ def hstack(
 
     Args:
         tup: a sequence of arrays.
-        dtype, casting: as for ``concatenate``.
+        dtype: the result's dtype; None for that to which the arrays promote.
+        casting: which casts to that dtype are made; others are an error.
 
     >>> import functensor.numpy as np
     >>> np.hstack([np.zeros(2), np.ones(1)])

@@ -111,15 +111,15 @@ class FirstRunTrace(Trace):
         out.made = made
         return out
 
-    def owns(self, x: Value) -> bool:
-        """Says whether a value is one of this run's tracers."""
-        return type(x) is FirstRunTracer and x.owner is self
-
     def unwrap(self, args: Sequence[Any]) -> tuple[Values, list[Any]]:
         """Returns the operands' values and the notes on them; None for values of other levels."""
-        mine = list(map(self.owns, args))
-        values = [a.value if m else self.lift(a) for a, m in zip(args, mine, strict=True)]
-        return values, [a.made if m else None for a, m in zip(args, mine, strict=True)]
+        values: Values = []
+        notes: list[Any] = []
+        for a in args:
+            mine = type(a) is FirstRunTracer and a.owner is self
+            values.append(a.value if mine else self.lift(a))
+            notes.append(a.made if mine else None)
+        return values, notes
 
     def collapse(
         self, call: Call, before: int, operands: Sequence[Any], outs: Sequence[Any]
@@ -136,10 +136,12 @@ class RehearsalTrace(FirstRunTrace):
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         values, mine = self.unwrap(args)
         ans = self.below(primitive, values, params)
-        mask = sum(1 << i for i, made in enumerate(mine) if made)
-        if not mask:
+        if True not in mine:
             return apart_from(ans, plain_arrays(args))
-        if not is_inexact(ans) or primitive.keepers[mask] is None:
+        if not is_inexact(ans):
+            return wrap(ans)
+        mask = sum([1 << i for i, made in enumerate(mine) if made])
+        if primitive.keepers[mask] is None:
             return wrap(ans)
         self.log.append(signature(primitive.name, ans))
         return self.wrap(ans)

@@ -318,7 +318,8 @@ def reached(roots: Iterable[T], step: Callable[[T], Iterable[T]]) -> dict[T, Non
     found = dict.fromkeys(roots)
     waiting = list(found)
     while waiting:
-        more = dict.fromkeys(x for x in step(waiting.pop()) if x not in found)
-        found |= more
-        waiting += more
+        for x in step(waiting.pop()):
+            if x not in found:
+                found[x] = None
+                waiting.append(x)
     return found

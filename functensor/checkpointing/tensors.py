@@ -29,7 +29,6 @@ from ..traces.reverse import (
 )
 from .capture import ReplayTrace
 from .closure_snapshot import Frozen
-from .first_run import reached
 
 __all__ = ["checkpointed_tensors"]
 
@@ -43,12 +42,20 @@ class Graph:
     """
 
     def __init__(self, roots: Sequence[Node], start: int) -> None:
-        def within(node: Node) -> list[Node]:
-            return [p for p in node.parents if p is not None and p.number >= start]
-
-        self.nodes = sorted(reached(roots, within), key=lambda node: node.number)
-        parents = {p for node in self.nodes for p in node.parents if p is not None}
-        self.outside = sorted(parents.difference(self.nodes), key=lambda node: node.number)
+        found = dict.fromkeys(roots)
+        waiting = list(found)
+        outside: dict[Node, None] = {}
+        while waiting:
+            for parent in waiting.pop().parents:
+                if parent is None or parent in found:
+                    continue
+                if parent.number < start:
+                    outside[parent] = None
+                else:
+                    found[parent] = None
+                    waiting.append(parent)
+        self.nodes = sorted(found, key=lambda node: node.number)
+        self.outside = sorted(outside, key=lambda node: node.number)
 
     def log(self) -> list[Any]:
         """Returns the operations that a second run is compared with."""

@@ -77,12 +77,15 @@ class ScanCall(ControlCall):
         self.backwards = backwards
         self.sums = sums
         self.recompute = recompute
-        # The numbers of the slices, in the order of the steps.
-        self.steps = range(length)[::-1] if backwards else range(length)
         sliced = [carries <= i < carries + slices for i in range(len(body.inputs))]
         super().__init__(name, [body], batched_inputs(body.inputs, sliced, length))
         self.body = body
         self.added = len(body.outputs) - sums
+
+    @property
+    def steps(self) -> range:
+        """The numbers of the slices, in the order of the steps."""
+        return range(self.length)[::-1] if self.backwards else range(self.length)
 
     def like(self, body: Program, carries: int, slices: int, **changed: Any) -> ScanCall:
         """Returns a call of another body, which is the same otherwise."""

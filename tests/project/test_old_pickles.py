@@ -57,6 +57,7 @@ def test_batches_and_pairs_compute():
     value, slope = loaded("value_and_grad")(0.5)
     np.testing.assert_allclose([value, slope], [np.sin(0.5), np.cos(0.5)], rtol=1e-14)
     assert loaded("primitive") is fnp.sin
+    np.testing.assert_array_equal(loaded("loop")(np.ones(3)), 31.0)
     assert loaded("program")(1.0).item() == 2 * fnp.sin(1.0).item()
 
 

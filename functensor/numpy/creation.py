@@ -252,10 +252,7 @@ def _buffer_of_lists(items: Sequence[Any], dtype: DTypeLike | None) -> Buffer:
 
 
 def _array_of_lists(items: Sequence[Any]) -> Array:
-    """Returns nested lists with arrays in them as one array: joined at once, where they are even.
-
-    What stands deeper than the rest is joined first, a list at a time.
-    """
+    """Returns nested lists with arrays in them as one array; uneven depths are joined first."""
     outer: tuple[int, ...] = (len(items),)
     leaves = list(items)
     while isinstance(leaves[0], SEQUENCES) and all(isinstance(x, SEQUENCES) for x in leaves):

@@ -49,10 +49,8 @@ class _ReducedRows:
     """An array with the axes that are reduced brought together at the end.
 
     Attributes:
-        values: the array, its last axis that of the elements to choose from.
-        count: how many there are in each row: an integer, or integers of shape ``(*kept, 1)``
-            where NaN does not count.
-        xp: what computes with counts: NumPy, or the registry where they are not known.
+        count: the elements of each row; of shape ``(*kept, 1)`` where NaN does not count.
+        xp: the module for counts: NumPy, or the registry where they are not known.
         kept: the shape of the other axes, and ``whole`` the same with reduced axes of length 1.
     """
 
@@ -309,9 +307,11 @@ def _quantile(
     method: str,
     keepdims: bool,
     weights: ArrayLike | None,
+    out: None,
     omit_nan: bool,
     scale: float,
 ) -> Array:
+    refuse_out(name, out)
     if method not in QUANTILE_METHODS:
         known = ", ".join(sorted(QUANTILE_METHODS))
         raise ValueError(f"{name}: method {method!r} is none of {known}")
@@ -344,12 +344,12 @@ def _quantile(
         nothing = full_like(a, np.nan, kind, shape=(*rows.kept, *q.shape))
         return rows.restored(nothing, lead, keepdims)
     if weights is None:
-        out = _unweighted_quantiles(rows, q, method)
+        found = _unweighted_quantiles(rows, q, method)
     else:
-        out = _weighted_quantiles(name, rows, q, weights, axis)
+        found = _weighted_quantiles(name, rows, q, weights, axis)
     if weak and a.dtype.kind in REAL:
-        out = ops.astype(out, a.dtype)
-    return rows.restored(out, lead, keepdims)
+        found = ops.astype(found, a.dtype)
+    return rows.restored(found, lead, keepdims)
 
 
 @ops.add_function
@@ -395,8 +395,7 @@ def quantile(
     >>> np.quantile(np.array([3.0, 1.0, 2.0]), [0.5, 0.75])
     Array([2. , 2.5], dtype=float64, device='cpu')
     """
-    refuse_out("quantile", out)
-    return _quantile("quantile", a, q, axis, method, keepdims, weights, False, 1.0)
+    return _quantile("quantile", a, q, axis, method, keepdims, weights, out, False, 1.0)
 
 
 @ops.add_function
@@ -421,8 +420,7 @@ def percentile(
     >>> np.percentile(np.array([3.0, 1.0, 2.0]), 75)
     Array(2.5, dtype=float64, device='cpu')
     """
-    refuse_out("percentile", out)
-    return _quantile("percentile", a, q, axis, method, keepdims, weights, False, 100.0)
+    return _quantile("percentile", a, q, axis, method, keepdims, weights, out, False, 100.0)
 
 
 @ops.add_function
@@ -446,8 +444,7 @@ def nanquantile(
     >>> np.nanquantile(np.array([3.0, np.nan, 1.0]), 0.5)
     Array(2., dtype=float64, device='cpu')
     """
-    refuse_out("nanquantile", out)
-    return _quantile("nanquantile", a, q, axis, method, keepdims, weights, True, 1.0)
+    return _quantile("nanquantile", a, q, axis, method, keepdims, weights, out, True, 1.0)
 
 
 @ops.add_function
@@ -472,5 +469,4 @@ def nanpercentile(
     >>> np.nanpercentile(np.array([3.0, np.nan, 1.0]), 50)
     Array(2., dtype=float64, device='cpu')
     """
-    refuse_out("nanpercentile", out)
-    return _quantile("nanpercentile", a, q, axis, method, keepdims, weights, True, 100.0)
+    return _quantile("nanpercentile", a, q, axis, method, keepdims, weights, out, True, 100.0)

@@ -194,10 +194,7 @@ class Update(Generic[ArrayT]):
 
 
 def _mode(options: dict[str, Any]) -> tuple[str | None, bool]:
-    """Returns what is to become of indices out of bounds, None for an error.
-
-    Beside it stands whether negative indices count from the end.
-    """
+    """Returns the mode of indices out of bounds, and whether negative ones count from the end."""
     unknown = set(options) - set(UPDATE_OPTIONS)
     if unknown:
         raise no_option("x.at[i]", sorted(unknown)[0], UPDATE_OPTIONS)
@@ -218,8 +215,9 @@ def repeated(x: AnyArray, key: Any, kind: str) -> AnyArray | Buffer | None:
     Raises:
         ConcretizationError: that depends on values that are not known.
     """
-    items = [item for item in (key if isinstance(key, tuple) else (key,)) if _is_list(item)]
-    if not any(ops.asarray(item).dtype.kind in "iu" for item in items):
+    items = key if isinstance(key, tuple) else (key,)
+    lists = [x for x in items if isinstance(x, list | tuple) or getattr(x, "shape", None)]
+    if not any(ops.asarray(item).dtype.kind in "iu" for item in lists):
         return None
     numbers = np.arange(prod(shape_of(x))).reshape(shape_of(x))
     places = ops.index(ops.asarray(numbers, device=x.device), key)
@@ -240,11 +238,6 @@ def repeated(x: AnyArray, key: Any, kind: str) -> AnyArray | Buffer | None:
         )
     found = np.asarray(known.tolist())
     return found if len(np.unique(found)) < found.size else None
-
-
-def _is_list(item: Any) -> bool:
-    """Says whether an item of a key is a list or an array with axes."""
-    return isinstance(item, list | tuple) or bool(getattr(item, "shape", ()))
 
 
 def turns(places: AnyArray | Buffer, size: int) -> Iterator[tuple[Any, Any]]:

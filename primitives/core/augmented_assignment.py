@@ -52,10 +52,7 @@ def _augmented_methods() -> dict[str, Any]:
 
 
 def _augmented(symbol: str) -> Callable[[Any, Any], Any]:
-    """Returns the method of an operator, which refuses what would be lost.
-
-    Otherwise the operator without assignment comes next.
-    """
+    """Returns the method of an operator, which refuses lost writes and leaves all else alone."""
 
     def method(self: Any, other: Any) -> Any:
         aliases = slot.aliases

@@ -45,11 +45,7 @@ class _Probe:
 
 
 def _references_assigned(both: bool) -> int:
-    """Returns how often an object with one name is referred to within its ``+=``.
-
-    Args:
-        both: whether it is the operand on the right too.
-    """
+    """Returns how often an object of one name, on one or both sides, is referred to in ``+=``."""
     x: Any = _Probe()
     if both:
         x += x

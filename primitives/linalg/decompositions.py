@@ -224,11 +224,9 @@ class _Factors:
     """Factors of which both rules of the decomposition are made.
 
     Attributes:
-        u, v: the vectors that singular values belong to.
-        u_rest, v_rest: those behind them, of full matrices.
+        u, v: the vectors of singular values; u_rest, v_rest: those behind, of full matrices.
         inverse: the reciprocals of the singular values, as a row, 0 where those are.
-        turning: the reciprocals of their differences.
-        twisting: the reciprocals of their sums.
+        turning, twisting: the reciprocals of their differences, and of their sums.
     """
 
     def __init__(self, ans: Array, shape: Shape, full_matrices: bool) -> None:

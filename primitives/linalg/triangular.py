@@ -113,10 +113,7 @@ triangular_solve = of_matrices(
     lambda a, b, **params: (a[1], b[1]),
     compute=_triangular_solve, reference=_triangular_reference,
     pullback=_triangular_pullback,
-    jvp=(
-        _triangular_jvp,
-        lambda g, x, **flags: ops.triangular_solve.bind((x, g), flags),
-    ),
+    jvp=(_triangular_jvp, lambda g, x, **flags: ops.triangular_solve.bind((x, g), flags)),
     dtypes="fdD",
     samples=[
         Sample(operand, rhs, lower=lower, transposed=transposed, unit_diagonal=unit)

@@ -136,12 +136,7 @@ def _axes_argument(x: ArrayLike, axis: Axis = -1) -> Prepared:
 def _along_samples(*domains: Domain) -> list[Sample]:
     """Returns samples whose operands have one shape."""
     shapes: list[tuple[Shape, Any]] = [
-        ((), None),
-        ((4,), -1),
-        ((2, 3), 0),
-        ((2, 3, 4), (0, 2)),
-        ((0, 3), 1),
-        ((2, 0), 0),
+        ((), None), ((4,), -1), ((2, 3), 0), ((2, 3, 4), (0, 2)), ((0, 3), 1), ((2, 0), 0),
     ]
     return [
         Sample(*(Operand(shape, d) for d in domains), **_axes_argument(shape, axis)[1])

@@ -357,12 +357,10 @@ def _place_of_extremum(name: str, of_two: str, shown: str) -> dict[str, Any]:
 
 
 argmax = reduction(
-    "argmax",
-    prepare=_position_arguments, **_place_of_extremum("argmax", "maximum", "[1, 0]"),
+    "argmax", prepare=_position_arguments, **_place_of_extremum("argmax", "maximum", "[1, 0]")
 )
 argmin = reduction(
-    "argmin",
-    prepare=_position_arguments, **_place_of_extremum("argmin", "minimum", "[0, 1]"),
+    "argmin", prepare=_position_arguments, **_place_of_extremum("argmin", "minimum", "[0, 1]")
 )
 
 # -- truth

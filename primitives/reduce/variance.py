@@ -48,11 +48,8 @@ def _var_arguments(
         dtype = result_type(own.dtype, np.float64)
     if dtype is not None and own.dtype != dtype:
         a = ops.astype(a, dtype)
-    params = {
-        "axis": canonical_axes(axis, len(own.shape)),
-        "keepdims": bool(keepdims),
-        "ddof": ddof,
-    }
+    axes = canonical_axes(axis, len(own.shape))
+    params = {"axis": axes, "keepdims": bool(keepdims), "ddof": ddof}
     known = type(ddof) is int or not is_unknown(ddof)
     if mean is not None or (where is not None and where is not True) or not known:
         params["options"] = None, mean, where

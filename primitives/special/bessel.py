@@ -166,12 +166,9 @@ iv = _any_order("iv", MODIFIED_FIRST, REAL, _half_sum("iv", 0.5))
 i0e = _fixed_order("i0e", MODIFIED_FIRST, Domain(gap=0.1), lambda g, x: g * _i0e_grad(x))
 i1e = _fixed_order("i1e", MODIFIED_FIRST, Domain(gap=0.1), lambda g, x: g * _i1e_grad(x))
 ive = _any_order(
-    "ive",
-    MODIFIED_FIRST,
-    Domain(gap=0.1),
-    lambda g, x, y: g * _ive_grad(x, y),
+    "ive", MODIFIED_FIRST, Domain(gap=0.1), lambda g, x, y: g * _ive_grad(x, y),
     ", times ``exp(-abs(z))``",
-)
+)  # fmt: skip
 k0 = _fixed_order("k0", MODIFIED_SECOND, RIGHT, lambda g, x: -(g * ops.k1(x)))
 k1 = _fixed_order(
     "k1", MODIFIED_SECOND, RIGHT, lambda g, x: g * (-0.5 * (ops.k0(x) + ops.kv(2.0, x)))
@@ -181,9 +178,5 @@ kv = _any_order("kv", MODIFIED_SECOND, RIGHT, _half_sum("kv", -0.5))
 k0e = _fixed_order("k0e", MODIFIED_SECOND, RIGHT, lambda g, x: g * _k0e_grad(x))
 k1e = _fixed_order("k1e", MODIFIED_SECOND, RIGHT, lambda g, x: g * _k1e_grad(x))
 kve = _any_order(
-    "kve",
-    MODIFIED_SECOND,
-    RIGHT,
-    lambda g, x, y: g * _kve_grad(x, y),
-    ", times ``exp(z)``",
+    "kve", MODIFIED_SECOND, RIGHT, lambda g, x, y: g * _kve_grad(x, y), ", times ``exp(z)``"
 )

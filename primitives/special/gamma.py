@@ -146,13 +146,6 @@ poch = scipy_elementwise(
 )
 
 
-def _is_outside_row(x: Array, y: Array) -> Array:
-    """Returns where k is left of 0 or right of n, where digamma has its poles."""
-    return ops.logical_and(
-        ops.greater(x, -1), ops.logical_or(ops.greater(y, x + 0.5), ops.less(y, -0.5))
-    )
-
-
 def _wave(x: Array) -> tuple[Array, Array]:
     """Returns ``sin(pi x) / pi`` and ``cos(pi x)``, exact where x is an integer."""
     whole = ops.rint(x)
@@ -176,7 +169,10 @@ def _binom_grads_outside(x: Array, y: Array) -> tuple[Array, Array]:
 
 def _binom_grads(ans: Array, x: Array, y: Array) -> tuple[Array, Array]:
     """Returns both derivatives of the binomial coefficient."""
-    outside, mirrored = _is_outside_row(x, y), ops.less(y, -0.5)
+    mirrored = ops.less(y, -0.5)
+    # There k is left of 0 or right of n, and digamma has its poles.
+    beyond = ops.logical_or(ops.greater(y, x + 0.5), mirrored)
+    outside = ops.logical_and(ops.greater(x, -1), beyond)
     # Left of 0 by the symmetry of k and n - k.
     n, k = ops.where(outside, x, 1), ops.where(outside, ops.where(mirrored, x - y, y), 3)
     by_n, by_k = _binom_grads_outside(n, k)

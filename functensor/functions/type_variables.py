@@ -23,6 +23,9 @@ NumberLike: TypeAlias = np.ndarray[Any, Any] | np.generic | Number
 PullBack: TypeAlias = Callable[[Any], tuple[Any, ...]]
 
 if TYPE_CHECKING:
+    from typing import Concatenate
+
+    Q = ParamSpec("Q")
     Argument = TypeVar("Argument", contravariant=True)
     OfNumbers = TypeVar("OfNumbers", covariant=True)
     OfTree = TypeVar("OfTree", covariant=True)
@@ -34,6 +37,10 @@ if TYPE_CHECKING:
         That is an array where the argument is a number or an array of NumPy's, and a tree like the
         argument otherwise. The first overload is for functions without annotations: lambdas.
         """
+
+        __name__: str
+
+        def __get__(self, instance: object, owner: type | None = None) -> Any: ...
 
         @overload
         def __call__(
@@ -52,6 +59,16 @@ if TYPE_CHECKING:
 
     class Batched(Protocol[P, Out]):
         """A function of batches: arrays, where that of an example takes and returns numbers."""
+
+        __name__: str
+
+        @overload
+        def __get__(self, instance: None, owner: type | None = None) -> Batched[P, Out]: ...
+
+        @overload
+        def __get__(
+            self: Batched[Concatenate[Any, Q], Out], instance: object, owner: type | None = None
+        ) -> Callable[Q, Out]: ...
 
         @overload
         def __call__(self: Batched[P, NumberLike], *args: Any, **kwargs: Any) -> Any: ...

@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".mypy_cache" / "user"
 # A comment is what the line reveals, or says that it is an error.
 SCRIPT = """\
+from functools import partial
 from typing import Any
 
 import numpy
@@ -55,6 +56,16 @@ def step(x: Array, rate: float) -> Array:
     return np.fft.ifft(np.fft.fft(x, n=4))
 
 
+class Layer:
+    @partial(ft.vmap, in_axes=(None, 0))
+    def rows(self, x: Array) -> Array:
+        return x
+
+    @ft.grad
+    def by_itself(self, x: Array) -> Array:
+        return x
+
+
 params = {"w": np.zeros(3)}
 x = np.ones(3)
 reveal_type(x)  # Array
@@ -80,6 +91,11 @@ ft.grad(lambda p: model(p, x))(params)
 ft.value_and_grad(lambda p, scale: scale * model(p, x))(params, 2.0)
 reveal_type(ft.vmap(model, in_axes=(None, 0))(params, x))  # Array
 reveal_type(ft.vmap(lambda row: np.diff(row))(x))  # Array
+reveal_type(ft.vmap(model).__name__ + ft.grad(model).__name__)  # str
+reveal_type(Layer().rows(x))  # Array
+Layer().rows(x, x)  # error
+Layer.rows(Layer(), x)
+Layer().by_itself(x)
 reveal_type(ft.hessian(model))  # (params: dict[str, Array], x: Array) -> Any
 reveal_type(ft.checkpoint(model))  # (params: dict[str, Array], x: Array) -> Array
 reveal_type(ft.jit(model))  # Jitted[(params: dict[str, Array], x: Array), Array]

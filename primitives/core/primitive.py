@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
     from .annotations import FunctionOfArray, FunctionOfArrays, P, Prepare
 
-__all__ = ["Binary", "Primitive", "Unary", "evaluate", "of_operands", "of_parameters"]
+__all__ = ["Binary", "Primitive", "Unary", "called_as", "evaluate", "of_operands", "of_parameters"]
 
 # The kinds of dtypes that are numbers.
 NUMBER_KINDS = "fiubc"
@@ -461,3 +461,8 @@ def of_operands(
 ) -> PrimitiveOfArrays[Concatenate[Any, Any, ...]]:
     """Declares a primitive of no family that has two operands or more."""
     return cast("PrimitiveOfArrays[Concatenate[Any, Any, ...]]", kind(name, **declared))
+
+
+def called_as(form: Callable[P, Any], primitive: Primitive) -> PrimitiveOfArray[P]:
+    """Tells type checkers that a primitive is called with what another function takes."""
+    return cast("PrimitiveOfArray[P]", primitive)

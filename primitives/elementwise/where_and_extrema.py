@@ -13,7 +13,7 @@ from ..core.annotations import operations as ops
 from ..core.array import Array
 from ..core.errors import refuse_out
 from ..core.families import binary, elementwise
-from ..core.primitive import Primitive
+from ..core.primitive import Primitive, called_as
 from ..core.test_samples import DISTINCT, LOGICAL, NONZERO, REAL, Domain
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from typing import Protocol, overload
 
     from ..core.annotations import Plain, T
-    from ..core.primitive import AnyPrimitive
 
     class Where(Protocol):
         """The primitive `where`, and `nonzero` where there is a condition alone."""
@@ -95,26 +94,6 @@ fmin = binary(
 )
 
 
-class _Clip(Primitive):
-    """Limits from both sides; from one side it is ``maximum`` or ``minimum``."""
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Array:
-        try:
-            a, low, high = clip_arguments(*args, **kwargs)
-            if low is None:
-                return ops.asarray(a) if high is None else ops.minimum(a, high)
-            return ops.maximum(a, low) if high is None else super().__call__(a, low, high)
-        except Exception as error:
-            complain(error, clip_arguments, self.public or "clip", args, kwargs)
-            raise
-
-    @property
-    def __signature__(self) -> Signature:
-        import inspect  # costs milliseconds
-
-        return inspect.signature(clip_arguments).replace(return_annotation="Array")
-
-
 def clip_arguments(
     a: Any,
     min: ArrayLike | None = None,
@@ -135,7 +114,23 @@ def clip_arguments(
     return a, a_min if min is None else min, a_max if max is None else max
 
 
-clip: AnyPrimitive = elementwise(
+class _Clip(Primitive):
+    """Limits from both sides; from one side it is ``maximum`` or ``minimum``."""
+
+    form = staticmethod(clip_arguments)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Array:
+        try:
+            a, low, high = clip_arguments(*args, **kwargs)
+            if low is None:
+                return ops.asarray(a) if high is None else ops.minimum(a, high)
+            return ops.maximum(a, low) if high is None else super().__call__(a, low, high)
+        except Exception as error:
+            self.complain(error, args, kwargs)
+            raise
+
+
+clip_primitive = elementwise(
     "clip",
     lambda g, x, y, z: g * (ops.exceeds(x, y) * ops.exceeds(z, x)),
     lambda g, x, y, z: g * (ops.exceeds(y, x) * ops.exceeds(z, y)),
@@ -151,6 +146,7 @@ clip: AnyPrimitive = elementwise(
     },
     example="np.clip([-3, 1, 5], 0, 2) -> [0, 1, 2]",
 )
+clip = called_as(clip_arguments, clip_primitive)
 
 
 class _Where(Primitive):

@@ -162,6 +162,8 @@ reveal_type(ft.while_loop(lambda x: x < 1, np.square, x))  # Array
 reveal_type(ft.cond(np.any(x > 0), np.sqrt, np.zeros_like, x))  # Array
 np.sum(x, axis="rows")  # error
 np.reshape(x, shap=(3, 1))  # error
+reveal_type(np.clip(a=x, a_min=0, a_max=1))  # Array
+np.clip(x, lowest=0)  # error
 np.nosuch  # error
 ft.nosuch  # error
 ft.scipy.nosuch  # error

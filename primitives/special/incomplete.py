@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import comb
-from typing import Any
 
 from ...backends.arrays import special_beta as beta_kernels
 from ...backends.arrays import special_gamma as gamma_kernels
@@ -41,25 +40,9 @@ BETAINC_ARGUMENTS = {
     "x": "the upper limit, from 0 to 1; the shapes broadcast.",
 }
 PROBABILITY_ARGUMENT = {"y": "a probability; the shapes broadcast."}
-# Declarations that a function shares with that of the other tail, and their inverses.
-GAMMAINC: dict[str, Any] = {
-    "domains": POSITIVE,
-    "arguments": GAMMAINC_ARGUMENTS_OF_TAILS,
-    "source": DLMF + "8.2.4",
-}
-GAMMAINCINV: dict[str, Any] = {
-    "domains": (POSITIVE, UNIT_INTERVAL),
-    "arguments": {"a": GAMMAINC_ARGUMENTS["a"]} | PROBABILITY_ARGUMENT,
-}
-BETAINC: dict[str, Any] = {
-    "domains": (MODERATE, MODERATE, UNIT_INTERVAL),
-    "arguments": BETAINC_ARGUMENTS,
-    "source": DLMF + "8.17.2",
-}
-BETAINCINV: dict[str, Any] = {
-    "domains": BETAINC["domains"],
-    "arguments": {"a, b": BETAINC_ARGUMENTS["a, b"]} | PROBABILITY_ARGUMENT,
-}
+GAMMAINCINV_ARGUMENTS = {"a": GAMMAINC_ARGUMENTS["a"]} | PROBABILITY_ARGUMENT
+BETAINCINV_ARGUMENTS = {"a, b": BETAINC_ARGUMENTS["a, b"]} | PROBABILITY_ARGUMENT
+BETAINC_DOMAINS = MODERATE, MODERATE, UNIT_INTERVAL
 
 # -- the density of the gamma distribution, which is the derivative of gammainc by x
 
@@ -113,7 +96,7 @@ gammainc = scipy_elementwise(
     lambda g, x, y: g * ops.gamma_density(x, y),
     doc="Returns the regularised lower incomplete gamma function P(a, x).",
     example="special.gammainc(1.0, [0.0, float('inf')]) -> [0.0, 1.0]",
-    **GAMMAINC,
+    domains=POSITIVE, arguments=GAMMAINC_ARGUMENTS_OF_TAILS, source=DLMF + "8.2.4",
 )
 gammaincc = scipy_elementwise(
     "gammaincc",
@@ -121,7 +104,7 @@ gammaincc = scipy_elementwise(
     lambda g, x, y: -(g * ops.gamma_density(x, y)),
     doc="Returns the regularised upper incomplete gamma function Q(a, x) = 1 - P(a, x).",
     example="special.gammaincc(1.0, [0.0, float('inf')]) -> [1.0, 0.0]",
-    **GAMMAINC,
+    domains=POSITIVE, arguments=GAMMAINC_ARGUMENTS_OF_TAILS, source=DLMF + "8.2.4",
 )
 
 # -- inverses: where F(a, x) = y, dx/dy is 1 / F_x, and dx/da is -F_a / F_x
@@ -143,7 +126,7 @@ gammaincinv = scipy_elementwise(
     lambda g, ans, x: g / ops.gamma_density(x, ans),
     doc="Returns that x for which ``gammainc(a, x)`` is y.",
     example="special.gammaincinv(1.0, [0.0, 1.0]) -> [0.0, inf]",
-    **GAMMAINCINV,
+    domains=(POSITIVE, UNIT_INTERVAL), arguments=GAMMAINCINV_ARGUMENTS,
 )
 gammainccinv = scipy_elementwise(
     "gammainccinv",
@@ -151,7 +134,7 @@ gammainccinv = scipy_elementwise(
     lambda g, ans, x: -(g / ops.gamma_density(x, ans)),
     doc="Returns that x for which ``gammaincc(a, x)`` is y.",
     example="special.gammainccinv(1.0, [0.0, 1.0]) -> [inf, 0.0]",
-    **GAMMAINCINV,
+    domains=(POSITIVE, UNIT_INTERVAL), arguments=GAMMAINCINV_ARGUMENTS,
 )
 
 # -- the density of the beta distribution, and powers of x and 1 - x over B
@@ -182,7 +165,7 @@ beta_density = scipy_elementwise(
     ),
     _beta_density_vjp_x,
     compute=beta_kernels.beta_density, params=({"low": 0, "high": 0}, {"low": 1, "high": 0}),
-    domains=(MODERATE, MODERATE, UNIT_INTERVAL),
+    domains=BETAINC_DOMAINS,
     doc="Returns ``x**(a - 1 - low) (1 - x)**(b - 1 - high) / B(a, b)``: with low and high 0 the "
     "density of the beta distribution.",
     arguments=BETAINC_ARGUMENTS,
@@ -238,7 +221,7 @@ betainc_grad = scipy_elementwise(
     lambda g, x, y, z, *, by_a, by_b: g * ops.betainc_grad(x, y, z, by_a=by_a, by_b=by_b + 1),
     _betainc_grad_vjp_x,
     compute=beta_kernels.betainc_grad, params=({"by_a": 1, "by_b": 0},),
-    domains=(MODERATE, MODERATE, UNIT_INTERVAL),
+    domains=BETAINC_DOMAINS,
     doc="Returns a derivative of ``betainc`` by its parameters.",
     arguments=BETAINC_ARGUMENTS,
     options={"by_a, by_b": "how many times to differentiate by each, together from 1 up."},
@@ -260,7 +243,7 @@ betainc = scipy_elementwise(
     lambda g, x, y, z: g * _beta_density(x, y, z),
     doc="Returns the regularised incomplete beta function I_x(a, b).",
     example="special.betainc(1.0, 1.0, [0.0, 0.5]) -> [0.0, 0.5]",
-    **BETAINC,
+    domains=BETAINC_DOMAINS, arguments=BETAINC_ARGUMENTS, source=DLMF + "8.17.2",
 )
 betaincc = scipy_elementwise(
     "betaincc",
@@ -269,7 +252,7 @@ betaincc = scipy_elementwise(
     lambda g, x, y, z: -(g * _beta_density(x, y, z)),
     doc="Returns 1 minus the regularised incomplete beta function I_x(a, b).",
     example="special.betaincc(1.0, 1.0, [0.0, 0.5]) -> [1.0, 0.5]",
-    **BETAINC,
+    domains=BETAINC_DOMAINS, arguments=BETAINC_ARGUMENTS, source=DLMF + "8.17.2",
 )
 
 
@@ -285,7 +268,7 @@ betaincinv = scipy_elementwise(
     compute=beta_kernels.betaincinv,
     doc="Returns that x for which ``betainc(a, b, x)`` is y.",
     example="special.betaincinv(1.0, 1.0, [0.0, 1.0]) -> [0.0, 1.0]",
-    **BETAINCINV,
+    domains=BETAINC_DOMAINS, arguments=BETAINCINV_ARGUMENTS,
 )
 betainccinv = scipy_elementwise(
     "betainccinv",
@@ -295,5 +278,5 @@ betainccinv = scipy_elementwise(
     compute=beta_kernels.betainccinv,
     doc="Returns that x for which ``betaincc(a, b, x)`` is y.",
     example="special.betainccinv(1.0, 1.0, [0.0, 1.0]) -> [1.0, 0.0]",
-    **BETAINCINV,
+    domains=BETAINC_DOMAINS, arguments=BETAINCINV_ARGUMENTS,
 )

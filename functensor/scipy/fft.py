@@ -165,6 +165,7 @@ ihfft2 = _several_axes_transform("ihfft2")
 
 
 def _nearest_fast_length(name: str, target: int, real: bool, step: int) -> int:
+    """Returns the first fast length from a target on, upwards or downwards: ``step`` is 1 or -1."""
     n = int(operator.index(target))
     if n < 1:
         raise ValueError(f"{name}: Target cannot be negative or 0, but is {n}")

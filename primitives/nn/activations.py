@@ -29,7 +29,7 @@ __all__ = [
     "softplus", "softplus_biased", "softplus_grad", "tanh_biased", "tanh_grad",
 ]  # fmt: skip
 
-# fmt: off - a rule stands beside its name, as in a table.
+# fmt: off - as in a table, one rule stands beside its name, and several stand below it.
 
 relu = unary(
     "relu", lambda g, ans: ops.relu_grad(g, ans), domains=NONZERO,
@@ -152,8 +152,7 @@ def _sum_along(x: Array, axis: Axes) -> Array:
 AXIS = {"axis": "the axis or axes whose elements are taken together; None for all of them."}
 
 softmax = along(
-    "softmax",
-    lambda g, ans, *, axis: softmax_grad.bind((g, ans), {"axis": axis}),
+    "softmax", lambda g, ans, *, axis: softmax_grad.bind((g, ans), {"axis": axis}),
     jvp=(lambda t, ans, *, axis: softmax_grad.bind((t, ans), {"axis": axis}),),
     prepare=_axes_argument, samples=_along_samples(REAL),
     reference=lambda x, axis: np.exp(x) / np.sum(np.exp(x), axis=axis, keepdims=True),
@@ -179,8 +178,7 @@ softmax_grad: Primitive = along(
     options={"y": "the softmax, of x's shape."} | AXIS,
 )
 log_softmax = along(
-    "log_softmax",
-    lambda g, ans, *, axis: g - ops.exp(ans) * _sum_along(g, axis),
+    "log_softmax", lambda g, ans, *, axis: g - ops.exp(ans) * _sum_along(g, axis),
     jvp=(lambda t, ans, *, axis: t - _sum_along(ops.exp(ans) * t, axis),),
     prepare=_axes_argument, samples=_along_samples(REAL),
     reference=lambda x, axis: x - np.log(np.sum(np.exp(x), axis=axis, keepdims=True)),
@@ -217,32 +215,28 @@ def _grad_of(name: str, by_y: Callable[..., Array | None], **declared: Any) -> B
 
 
 relu_grad = _grad_of(
-    "relu",
-    lambda g: None,
+    "relu", lambda g: None,
     compute=lambda xp, x, y: xp.where(xp.greater(y, 0), _strong(x, y), 0),
     domains=(REAL, NONZERO),
     reference=lambda x, y: np.where(y > 0, x + 0 * y, 0),
     doc="Returns x where y is positive, 0 elsewhere: the derivative of relu.",
 )
 sigmoid_grad = _grad_of(
-    "sigmoid",
-    lambda g, x, y: g * x * (1 - 2 * y),
+    "sigmoid", lambda g, x, y: g * x * (1 - 2 * y),
     compute=lambda xp, x, y: (1 - y) * y * x,
     reference=lambda x, y: x * (y - y * y),
     domains=(REAL, SIGMOID_VALUES),
     doc="Returns ``x y (1 - y)``: the derivative of sigmoid.",
 )
 tanh_grad = _grad_of(
-    "tanh",
-    lambda g, x, y: g * x * (-2 * y),
+    "tanh", lambda g, x, y: g * x * (-2 * y),
     compute=lambda xp, x, y: (1 - y * y) * x,
     reference=lambda x, y: x * (1 - y**2),
     domains=(REAL, UNIT), dtypes="fdD",
     doc="Returns ``x (1 - y^2)``: the derivative of tanh.",
 )
 softplus_grad = _grad_of(
-    "softplus",
-    lambda g, x, y: g * x * ops.exp(-y),
+    "softplus", lambda g, x, y: g * x * ops.exp(-y),
     compute=lambda xp, x, y: xp.expm1(xp.negative(_strong(y, x))) * -x,
     reference=lambda x, y: x * (1 - np.exp(-_strong(y, x))),
     domains=(REAL, Domain(0.1, 3.0)),
@@ -267,8 +261,7 @@ def _silu_curvature(x: Array) -> Array:
 
 
 silu_grad = _grad_of(
-    "silu",
-    lambda g, x, y: g * x * _silu_curvature(y),
+    "silu", lambda g, x, y: g * x * _silu_curvature(y),
     reference=_silu_reference,
     doc="Returns the derivative of silu at y in the direction x.",
     arguments=DIRECTION_AND_ARGUMENT,

@@ -20,7 +20,13 @@ KEY_NUMBERS = Domain(0, 1000, kind="i")
 
 
 def _infer_bits(
-    primitive: Primitive, key: ShapeDtype, start: ShapeDtype, *, shape: Shape, bits: int, **_: int
+    primitive: Primitive,
+    key: ShapeDtype,
+    start: ShapeDtype,
+    *,
+    shape: Shape,
+    bits: int,
+    stream: int,
 ) -> ShapeDtype:
     if key.shape[-1:] != (2,) or key.shape[:-1] != start.shape:
         raise misfit(

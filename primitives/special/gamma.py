@@ -22,7 +22,7 @@ __all__ = [
     "polygamma", "rgamma", "rgamma_grad",
 ]  # fmt: skip
 
-# fmt: off - a rule stands beside its name, as in a table.
+# fmt: off - as in a table, one rule stands beside its name, and several stand below it.
 
 # Between the poles, on both sides of 0.
 OFF_POLES = Domain(-0.9, -0.1)

@@ -196,6 +196,7 @@ class Law(Family):
         """Returns the density and its logarithm, and functions of the parameters alone."""
         raise NotImplementedError
 
+    # Each kind of law computes functions of probability, and their inverses, in its own way.
     _probability: Formula
     _quantile: Formula
 

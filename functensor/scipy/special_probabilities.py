@@ -72,24 +72,6 @@ def _declared(
     return function
 
 
-def _tails(
-    name: str,
-    below: Callable[..., Array],
-    above: Callable[..., Array],
-    doc: str,
-    arguments: dict[str, str],
-    examples: tuple[str, str],
-    source: str,
-) -> tuple[Callable[..., Array], Callable[..., Array]]:
-    """Returns the probabilities of at most, and of more than, a value or a count."""
-    lower, upper = (doc.format(words) for words in ("at most", "more than"))
-    calls = f"{name}{examples[0]}", f"{name}c{examples[1]}"
-    return (
-        _declared(name, below, f"the probability of {lower}", arguments, calls[0], source),
-        _declared(f"{name}c", above, f"the probability of {upper}", arguments, calls[1], source),
-    )
-
-
 def _defined(*conditions: Array) -> Array:
     return reduce(ops.logical_and, conditions)
 
@@ -107,6 +89,8 @@ def _whole_count(k: Array) -> Array:
     """Returns the whole number up to a count, without a derivative."""
     return ops.floor(ops.stop_gradient(k))
 
+
+# fmt: off - a formula stands beside its name, as in a table.
 
 # -- chi-squared, gamma and F
 
@@ -152,14 +136,15 @@ def _f_quantile(dfn: Array, dfd: Array, p: Array) -> Array:
 
 
 V_X = {"v": "the degrees of freedom, positive.", "x": "where, an array or a number."}
-chdtr, chdtrc = _tails(
-    "chdtr",
-    lambda v, x: _gamma_tail(ops.gammainc, v / 2, x / 2),
-    lambda v, x: _gamma_tail(ops.gammaincc, v / 2, x / 2),
-    "{} x in the chi-squared distribution",
-    V_X,
-    ("(2.0, 0.0) -> 0.0", "(2.0, 0.0) -> 1.0"),
-    "8.2.4",
+chdtr = _declared(
+    "chdtr", lambda v, x: _gamma_tail(ops.gammainc, v / 2, x / 2),
+    "the probability of at most x in the chi-squared distribution",
+    V_X, "chdtr(2.0, 0.0) -> 0.0", "8.2.4",
+)
+chdtrc = _declared(
+    "chdtrc", lambda v, x: _gamma_tail(ops.gammaincc, v / 2, x / 2),
+    "the probability of more than x in the chi-squared distribution",
+    V_X, "chdtrc(2.0, 0.0) -> 1.0", "8.2.4",
 )
 chdtri = _declared(
     "chdtri",
@@ -168,45 +153,39 @@ chdtri = _declared(
         2 * ops.gammainccinv(v / 2, ops.where(_checked_probability(p), p, 0.5)),
     ),
     "that x for which ``chdtrc(v, x)`` is p",
-    {"v": V_X["v"], "p": "a probability."},
-    "chdtri(2.0, 1.0) -> 0.0",
-    "8.2.4",
+    {"v": V_X["v"], "p": "a probability."}, "chdtri(2.0, 1.0) -> 0.0", "8.2.4",
 )
 A_B = {"a": "the rate, positive: the factor of x.", "b": "the shape, positive."}
-gdtr, gdtrc = _tails(
-    "gdtr",
-    lambda a, b, x: _gamma_tail(ops.gammainc, b, a * x),
-    lambda a, b, x: _gamma_tail(ops.gammaincc, b, a * x),
-    "{} x in the gamma distribution",
-    {**A_B, "x": V_X["x"]},
-    ("(1.0, 1.0, 0.0) -> 0.0", "(1.0, 1.0, 0.0) -> 1.0"),
-    "8.2.4",
+gdtr = _declared(
+    "gdtr", lambda a, b, x: _gamma_tail(ops.gammainc, b, a * x),
+    "the probability of at most x in the gamma distribution",
+    {**A_B, "x": V_X["x"]}, "gdtr(1.0, 1.0, 0.0) -> 0.0", "8.2.4",
+)
+gdtrc = _declared(
+    "gdtrc", lambda a, b, x: _gamma_tail(ops.gammaincc, b, a * x),
+    "the probability of more than x in the gamma distribution",
+    {**A_B, "x": V_X["x"]}, "gdtrc(1.0, 1.0, 0.0) -> 1.0", "8.2.4",
 )
 gdtrix = _declared(
-    "gdtrix",
-    lambda a, b, p: ops.gammaincinv(b, p) / a,
+    "gdtrix", lambda a, b, p: ops.gammaincinv(b, p) / a,
     "that x for which ``gdtr(a, b, x)`` is p",
-    {**A_B, "p": "a probability."},
-    "gdtrix(1.0, 1.0, 0.0) -> 0.0",
-    "8.2.4",
+    {**A_B, "p": "a probability."}, "gdtrix(1.0, 1.0, 0.0) -> 0.0", "8.2.4",
 )
 FREEDOMS = {"dfn, dfd": "the degrees of freedom, positive."}
-fdtr, fdtrc = _tails(
-    "fdtr",
-    lambda dfn, dfd, x: _f_tail(dfn, dfd, x, False),
-    lambda dfn, dfd, x: _f_tail(dfn, dfd, x, True),
-    "{} x in the F distribution",
-    {**FREEDOMS, "x": "where, from 0 up."},
-    ("(2.0, 2.0, 1.0) -> 0.5",) * 2,
-    "8.17.2",
+fdtr = _declared(
+    "fdtr", lambda dfn, dfd, x: _f_tail(dfn, dfd, x, False),
+    "the probability of at most x in the F distribution",
+    {**FREEDOMS, "x": "where, from 0 up."}, "fdtr(2.0, 2.0, 1.0) -> 0.5", "8.17.2",
+)
+fdtrc = _declared(
+    "fdtrc", lambda dfn, dfd, x: _f_tail(dfn, dfd, x, True),
+    "the probability of more than x in the F distribution",
+    {**FREEDOMS, "x": "where, from 0 up."}, "fdtrc(2.0, 2.0, 1.0) -> 0.5", "8.17.2",
 )
 fdtri = _declared(
-    "fdtri",
-    _f_quantile,
+    "fdtri", _f_quantile,
     "that x for which ``fdtr(dfn, dfd, x)`` is p",
-    {**FREEDOMS, "p": "a probability."},
-    "fdtri(2.0, 2.0, 0.5).round(12) -> 1.0",
-    "8.17.2",
+    {**FREEDOMS, "p": "a probability."}, "fdtri(2.0, 2.0, 0.5).round(12) -> 1.0", "8.17.2",
 )
 
 # -- Student's t
@@ -230,20 +209,14 @@ def _student_quantile(df: Array, p: Array) -> Array:
 
 FREEDOM = {"df": "the degrees of freedom, positive, also infinite."}
 stdtr = _declared(
-    "stdtr",
-    _student,
+    "stdtr", _student,
     "the probability of at most t in Student's distribution",
-    {**FREEDOM, "t": "where."},
-    "stdtr(3.0, 0.0) -> 0.5",
-    "8.17.2",
+    {**FREEDOM, "t": "where."}, "stdtr(3.0, 0.0) -> 0.5", "8.17.2",
 )
 stdtrit = _declared(
-    "stdtrit",
-    _student_quantile,
+    "stdtrit", _student_quantile,
     "that t for which ``stdtr(df, t)`` is p",
-    {**FREEDOM, "p": "a probability."},
-    "stdtrit(3.0, [0.0, 1.0]) -> [-inf, inf]",
-    "8.17.2",
+    {**FREEDOM, "p": "a probability."}, "stdtrit(3.0, [0.0, 1.0]) -> [-inf, inf]", "8.17.2",
 )
 
 # -- counts
@@ -283,55 +256,49 @@ def _poisson_tail(kind: Callable[..., Array], k: Array, m: Array, top: float) ->
 
 
 K_N = {"k": "how many at most.", "n": "of how many, an integer."}
-bdtr, bdtrc = _tails(
-    "bdtr",
-    lambda k, n, p: _binomial_tail(k, n, p, False),
-    lambda k, n, p: _binomial_tail(k, n, p, True),
-    "{} k successes in n trials",
-    {**K_N, "p": "a probability."},
-    ("(0, 1, 0.25) -> 0.75", "(0, 1, 0.25) -> 0.25"),
-    "8.17.5",
+bdtr = _declared(
+    "bdtr", lambda k, n, p: _binomial_tail(k, n, p, False),
+    "the probability of at most k successes in n trials",
+    {**K_N, "p": "a probability."}, "bdtr(0, 1, 0.25) -> 0.75", "8.17.5",
+)
+bdtrc = _declared(
+    "bdtrc", lambda k, n, p: _binomial_tail(k, n, p, True),
+    "the probability of more than k successes in n trials",
+    {**K_N, "p": "a probability."}, "bdtrc(0, 1, 0.25) -> 0.25", "8.17.5",
 )
 bdtri = _declared(
-    "bdtri",
-    _binomial_inverse,
+    "bdtri", _binomial_inverse,
     "that p for which ``bdtr(k, n, p)`` is y",
-    {**K_N, "y": "a probability."},
-    "bdtri(0, 1, 0.75).round(12) -> 0.25",
-    "8.17.5",
+    {**K_N, "y": "a probability."}, "bdtri(0, 1, 0.75).round(12) -> 0.25", "8.17.5",
 )
 FAILURES = {"k": "how many failures.", "n": "before how many successes."}
-nbdtr, nbdtrc = _tails(
-    "nbdtr",
-    lambda k, n, p: _negative_binomial_tail(ops.betainc, k, n, p),
-    lambda k, n, p: _negative_binomial_tail(ops.betaincc, k, n, p),
-    "{} k failures before the n-th success",
-    {**FAILURES, "p": "the probability of a success."},
-    ("(0, 1, 0.25) -> 0.25", "(0, 1, 0.25) -> 0.75"),
-    "8.17.2",
+nbdtr = _declared(
+    "nbdtr", lambda k, n, p: _negative_binomial_tail(ops.betainc, k, n, p),
+    "the probability of at most k failures before the n-th success",
+    {**FAILURES, "p": "the probability of a success."}, "nbdtr(0, 1, 0.25) -> 0.25", "8.17.2",
+)
+nbdtrc = _declared(
+    "nbdtrc", lambda k, n, p: _negative_binomial_tail(ops.betaincc, k, n, p),
+    "the probability of more than k failures before the n-th success",
+    {**FAILURES, "p": "the probability of a success."}, "nbdtrc(0, 1, 0.25) -> 0.75", "8.17.2",
 )
 nbdtri = _declared(
-    "nbdtri",
-    lambda k, n, y: _negative_binomial_tail(ops.betaincinv, k, n, y),
+    "nbdtri", lambda k, n, y: _negative_binomial_tail(ops.betaincinv, k, n, y),
     "that p for which ``nbdtr(k, n, p)`` is y",
-    {**FAILURES, "y": "a probability."},
-    "nbdtri(0, 1, 0.25) -> 0.25",
-    "8.17.2",
+    {**FAILURES, "y": "a probability."}, "nbdtri(0, 1, 0.25) -> 0.25", "8.17.2",
 )
-pdtr, pdtrc = _tails(
-    "pdtr",
-    lambda k, m: _poisson_tail(ops.gammaincc, k, m, inf),
-    lambda k, m: _poisson_tail(ops.gammainc, k, m, inf),
-    "{} k events in the Poisson distribution",
-    {"k": K_N["k"], "m": "the expected number, from 0 up."},
-    ("(0, 0.0) -> 1.0", "(0, 0.0) -> 0.0"),
-    "8.4.9",
+pdtr = _declared(
+    "pdtr", lambda k, m: _poisson_tail(ops.gammaincc, k, m, inf),
+    "the probability of at most k events in the Poisson distribution",
+    {"k": K_N["k"], "m": "the expected number, from 0 up."}, "pdtr(0, 0.0) -> 1.0", "8.4.9",
+)
+pdtrc = _declared(
+    "pdtrc", lambda k, m: _poisson_tail(ops.gammainc, k, m, inf),
+    "the probability of more than k events in the Poisson distribution",
+    {"k": K_N["k"], "m": "the expected number, from 0 up."}, "pdtrc(0, 0.0) -> 0.0", "8.4.9",
 )
 pdtri = _declared(
-    "pdtri",
-    lambda k, y: _poisson_tail(ops.gammainccinv, k, y, 1.0),
+    "pdtri", lambda k, y: _poisson_tail(ops.gammainccinv, k, y, 1.0),
     "that m for which ``pdtr(k, m)`` is y",
-    {"k": K_N["k"], "y": "a probability."},
-    "pdtri(0, 1.0) -> 0.0",
-    "8.4.9",
+    {"k": K_N["k"], "y": "a probability."}, "pdtri(0, 1.0) -> 0.0", "8.4.9",
 )

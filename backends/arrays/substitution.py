@@ -44,8 +44,8 @@ def is_eliminated(stack: int, m: int, n: int) -> bool:
 def _is_quicker(stack: int, steps: int, size: int, work: int, call: float) -> bool:
     """Says whether an algorithm is quicker for all matrices at once than one after the other.
 
-    At once, a stack of so many matrices takes ``steps`` steps. A matrix has ``size`` elements and
-    takes ``work`` multiplications, beside which a call for it alone takes ``call`` nanoseconds.
+    All ``stack`` matrices at once take ``steps`` steps. A matrix has ``size`` elements and takes
+    ``work`` multiplications, beside which a call for it alone takes ``call`` nanoseconds.
     """
     at_once = steps * STEP_NANOSECONDS + stack * (size * COPY_NANOSECONDS + work * IN_STEPS)
     return at_once < stack * (call + work * IN_CALLS)

@@ -20,7 +20,7 @@ __all__ = ["gelu", "gelu_unit_grad", "sigmoid", "silu", "silu_grad", "softplus"]
 
 # Below minus this, x over 1 + exp(-w) is zero for silu and gelu; -inf over inf would be NaN.
 SMALLEST_GATED = {"f": -100.0, "d": -800.0}
-# For larger arguments the slope of gelu is constant to the last digit. exp(-w) does not overflow.
+# For larger arguments gelu's derivative is constant to the last digit. exp(-w) does not overflow.
 LARGEST_STEEP = {"f": 10.0, "d": 20.0}
 
 

@@ -147,8 +147,8 @@ def gamma(
     >>> x = random.gamma(random.key(0), 3.0, (10000,))
     >>> bool(abs(x.mean() - 3) < 0.1)
     True
-    >>> slope = ft.grad(lambda a: random.gamma(random.key(0), a, (10000,)).mean())(3.0)
-    >>> bool(abs(slope - 1) < 0.02)
+    >>> derivative = ft.grad(lambda a: random.gamma(random.key(0), a, (10000,)).mean())(3.0)
+    >>> bool(abs(derivative - 1) < 0.02)
     True
     """
     dtype, shape, (a,) = _in_doubles("gamma", shape, dtype, a)

@@ -85,8 +85,8 @@ def _gelu_grad_steps(
     rise = emit.ufunc("add", emit.ufunc("multiply", squared, 3.0 * GELU_CUBIC), GELU_LINEAR)
     rise = emit.ufunc("multiply", rise, bounded)
     rise = emit.ufunc("multiply", rise, emit.ufunc("multiply", odds, share))
-    slope = emit.ufunc("multiply", share, emit.ufunc("add", rise, 1.0))
-    return emit.ufunc("multiply", slope, x)
+    derivative = emit.ufunc("multiply", share, emit.ufunc("add", rise, 1.0))
+    return emit.ufunc("multiply", derivative, x)
 
 
 def _logistic_density_steps(emit: BlockSteps, x: BlockValue) -> BlockValue:

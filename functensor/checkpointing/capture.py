@@ -111,6 +111,10 @@ class FirstRunTrace(Trace):
         out.made = made
         return out
 
+    def owns(self, x: Value) -> bool:
+        """Says whether a value is one of this run's tracers."""
+        return type(x) is FirstRunTracer and x.owner is self
+
     def unwrap(self, args: Sequence[Any]) -> tuple[Values, list[Any]]:
         """Returns the operands' values and the notes on them; None for values of other levels."""
         values: Values = []

@@ -6,12 +6,14 @@ In a program they are one operation, whose derivatives and batches are in ``cond
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..backends.restoring import quiet
+from ..functions.type_variables import R, T
 from ..jitting.program_call import Flat
 from ..primitives.core.annotations import ArrayLike, Values
 from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Array
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import device_of
 from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
@@ -30,10 +32,6 @@ from .carry_types import (
 )
 from .checks import check_body_function, check_scalar, control_error, shown_argument
 from .cond_rules import CondCall
-
-if TYPE_CHECKING:
-    from ..functions.type_variables import R, T
-    from ..primitives.core.array import Array
 
 __all__ = ["cond", "switch"]
 

@@ -7,8 +7,9 @@ derivatives and batches are in ``scan_rules.py``.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ..functions.type_variables import R
 from ..jitting.program_call import Flat
 from ..primitives.core.annotations import Values
 from ..primitives.core.annotations import operations as ops
@@ -27,9 +28,6 @@ from .carry_types import BodyTypeError, Carry, leaves_of, returned, same_structu
 from .checks import as_count, check_body_function, control_error
 from .program_edits import zeros
 from .scan_rules import ScanCall
-
-if TYPE_CHECKING:
-    from ..functions.type_variables import R
 
 __all__ = ["body_step", "is_unrolled", "map", "scan", "scanned", "staged_scan"]
 

@@ -7,12 +7,13 @@ derivatives and batches are in ``while_rules.py``; a ``fori_loop`` with known bo
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..backends.devices import to_host
 from ..backends.restoring import quiet
+from ..functions.type_variables import R
 from ..jitting.program_call import Flat
 from ..primitives.core.annotations import ArrayLike, Number, Value, Values
 from ..primitives.core.annotations import operations as ops
@@ -29,9 +30,6 @@ from .carry_types import Carry, returned
 from .checks import as_count, check_body_function, check_scalar
 from .scan import body_step, is_unrolled, scanned, staged_scan
 from .while_rules import WhileCall
-
-if TYPE_CHECKING:
-    from ..functions.type_variables import R
 
 __all__ = ["fori_loop", "while_loop"]
 

@@ -75,6 +75,9 @@ if TYPE_CHECKING:
 
         @overload
         def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Out: ...
+else:
+    # At run time, signatures are read with it.
+    Batched = Callable
 
 
 def typed_as(model: T) -> Callable[[Callable[..., Any]], T]:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial, update_wrapper
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from ..functions.arguments import Selection, check_argnums, check_inexact
+from ..functions.type_variables import P
 from ..functions.wrapping import Transformed, transformed
 from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Array
 from ..primitives.core.buffers import ARRAY_TYPES, beside, wrap
 from ..primitives.core.errors import function_name
 from ..primitives.core.shape_dtype import shape_dtype
@@ -24,10 +26,6 @@ from .jvp import linearized, pushed_forward
 from .taken_gradients import TakenGradients, taken_gradients
 from .tensor_entrance import entrance
 from .vmap import vmap
-
-if TYPE_CHECKING:
-    from ..functions.type_variables import P
-    from ..primitives.core.array import Array
 
 __all__ = ["hessian", "jacfwd", "jacobian", "jacrev"]
 

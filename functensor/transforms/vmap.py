@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ..functions.type_variables import Batched, P, R
 from ..functions.wrapping import transformed
 from ..primitives.core.annotations import ArrayLike
 from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Array
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import apart_from, as_array, owned, plain_arrays, wrap
 from ..primitives.core.derivative_rules import shape_of
@@ -19,10 +21,6 @@ from ..traces.batch import BatchTrace, BatchTracer, NamedBatchTrace, batch_trace
 from ..tree import TreeDef
 from ..tree import containers as tree
 from .tensor_entrance import entrance
-
-if TYPE_CHECKING:
-    from ..functions.type_variables import Batched, P, R
-    from ..primitives.core.array import Array
 
 __all__ = ["vmap"]
 

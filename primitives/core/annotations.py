@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeAlias, cast
 
 import numpy as np
 
@@ -27,7 +27,7 @@ Values: TypeAlias = list[Any]
 
 
 if TYPE_CHECKING:
-    from typing import Concatenate, Literal, ParamSpec, TypeVar, overload
+    from typing import Concatenate, Literal, TypeVar, overload
 
     from typing_extensions import ParamSpec as ParamSpecWithDefault
 
@@ -131,6 +131,10 @@ if TYPE_CHECKING:
         def __getattr__(self, name: str) -> RegisteredFunction: ...
 
         def __getitem__(self, name: str) -> Any: ...
+else:
+    # At run time, signatures are read with these.
+    P = ParamSpec("P")
+    Prepare = Callable[P, Prepared] | None
 
 
 operations = cast("Operations", registry)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from weakref import ref
 
 import numpy as np
@@ -40,7 +40,7 @@ from .refused_indices import last_refusal
 from .shape_dtype import INEXACT
 
 if TYPE_CHECKING:
-    from typing import Literal, Self
+    from typing import Self
 
     from .array_annotations import AnyOperand
     from .array_annotations import array_functions as ops

@@ -8,30 +8,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
 from ...backends.annotations import Axis
 from ...backends.restoring import quiet
-from .annotations import ArrayLike, Prepared, Value
+from .annotations import ArrayLike, P, Prepare, Prepared, Value
 from .annotations import operations as ops
 from .array import Array
 from .buffers import BUFFER_TYPES, beside
 from .derivative_rules import DerivativeRule, shape_of
 from .docstrings import document
 from .errors import refuse_out
-from .primitive import Binary, Primitive, Unary, of_parameters
+from .primitive import (
+    Binary,
+    BinaryPrimitive,
+    Primitive,
+    PrimitiveOfArray,
+    Unary,
+    UnaryPrimitive,
+    of_parameters,
+)
 from .shape_dtype import ShapeDtype, broadcast_shapes, canonical_axes, canonical_axis
 from .test_samples import REAL, Domain, Operand, Sample
 from .trace import RAW, slot
 
-if TYPE_CHECKING:
-    from .annotations import P, Prepare
-    from .primitive import BinaryPrimitive, PrimitiveOfArray, UnaryPrimitive
-
 __all__ = [
-    "Reduction", "along", "binary", "elementwise", "linear", "reduction", "structural", "unary",
+    "Reduction", "along", "binary", "called_as", "elementwise", "linear", "reduction",
+    "structural", "unary",
 ]  # fmt: skip
 
 # -- elementwise: every element of the output depends on the operands' elements at its place
@@ -468,3 +473,8 @@ def along(
         doc=doc,
         **declared,
     )
+
+
+def called_as(form: Callable[P, Any], primitive: Primitive) -> PrimitiveOfArray[P]:
+    """Tells type checkers that a primitive is called with what another function takes."""
+    return cast("PrimitiveOfArray[P]", primitive)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from importlib import import_module
-from types import FrameType, FunctionType
+from types import FrameType, FunctionType, GenericAlias
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
     from .annotations import FunctionOfArray, FunctionOfArrays, P, Prepare
 
-__all__ = ["Binary", "Primitive", "Unary", "called_as", "evaluate", "of_operands", "of_parameters"]
+__all__ = ["Binary", "Primitive", "Unary", "evaluate", "of_operands", "of_parameters"]
 
 # The kinds of dtypes that are numbers.
 NUMBER_KINDS = "fiubc"
@@ -185,6 +185,8 @@ class Primitive(PrimitiveLike):
     impl: Callable[..., Any]
     infer: Callable[..., Any]
     arity = 0
+    # Signatures at run time name a primitive with its parameters.
+    __class_getitem__: Any = classmethod(GenericAlias)
     # The name by which users call it, with its module, once that has been imported.
     public = ""
     # The signature by which a call is checked, where `prepare` does not say it.
@@ -447,6 +449,10 @@ if TYPE_CHECKING:
         PrimitiveOfArrays[Concatenate[ArrayLike, ArrayLike, ...]], BinaryMethods
     ):
         """A ``Binary``."""
+else:
+    # At run time, signatures are read with these.
+    PrimitiveOfArray = Primitive
+    UnaryPrimitive, BinaryPrimitive = Unary, Binary
 
 
 def of_parameters(
@@ -461,8 +467,3 @@ def of_operands(
 ) -> PrimitiveOfArrays[Concatenate[Any, Any, ...]]:
     """Declares a primitive of no family that has two operands or more."""
     return cast("PrimitiveOfArrays[Concatenate[Any, Any, ...]]", kind(name, **declared))
-
-
-def called_as(form: Callable[P, Any], primitive: Primitive) -> PrimitiveOfArray[P]:
-    """Tells type checkers that a primitive is called with what another function takes."""
-    return cast("PrimitiveOfArray[P]", primitive)

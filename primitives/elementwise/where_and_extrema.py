@@ -12,8 +12,8 @@ from ..core.annotations import ArrayLike
 from ..core.annotations import operations as ops
 from ..core.array import Array
 from ..core.errors import refuse_out
-from ..core.families import binary, elementwise
-from ..core.primitive import Primitive, called_as
+from ..core.families import binary, called_as, elementwise
+from ..core.primitive import Primitive
 from ..core.test_samples import DISTINCT, LOGICAL, NONZERO, REAL, Domain
 
 if TYPE_CHECKING:

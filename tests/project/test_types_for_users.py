@@ -4,16 +4,20 @@ They see functensor as a wheel and a strict editable install lay it out: one pac
 """
 
 import importlib.util
+import inspect
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tomllib
+import typing
 from pathlib import Path
 
 import pytest
 from support.long_forms import only_long
+
+import functensor as ft
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".mypy_cache" / "user"
@@ -267,3 +271,13 @@ def test_the_package_says_that_it_is_typed():
     config = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert "py.typed" in config["tool"]["setuptools"]["package-data"]["functensor"]
     assert (ROOT / "functensor" / "py.typed").exists()
+
+
+def test_annotations_can_be_evaluated_at_run_time():
+    for kind in (ft.Array, ft.Tensor):
+        assert "mutable" in typing.get_type_hints(kind)
+    for module in (ft, ft.extend):
+        for name in set(module.__all__) - {"Primitive"}:
+            function = getattr(module, name)
+            if inspect.isfunction(function):
+                inspect.signature(function, eval_str=True)

@@ -31,7 +31,6 @@ from ..primitives.core.errors import (
     describe,
     failure,
     function_name,
-    message,
 )
 from ..primitives.core.shape_dtype import REAL, shape_dtype
 from ..primitives.core.trace import RAW, Trace, base_trace, run, under
@@ -456,10 +455,8 @@ def check_holomorphic(fun: Callable[..., Any], leaves: list[Any], name: str, wha
     for leaf in leaves:
         dtype = shape_dtype(leaf).dtype
         if dtype.kind != "c":
-            raise TypeError(
-                f"{name} of {function_name(fun)}: holomorphic=True is for complex {what}, not "
-                f"{dtype}"
-            )
+            what = f"holomorphic=True is for complex {what}, not {dtype}"
+            raise TypeError(f"{name} of {function_name(fun)}: {what}")
 
 
 def outline_of_output(out: Any) -> str:
@@ -484,9 +481,8 @@ def pair_of(fun: Callable[..., Any], out: Any) -> tuple[Any, Any]:
 def _check_scalar(fun: Callable[..., Any], value: Value, name: str, holomorphic: bool) -> None:
     known = shape_dtype(value)
     if known.size != 1:
-        what = f"has shape {known.shape}, not ()"
         fix = "use ft.jacrev or ft.vjp, or reduce it, e.g. .sum()"
-        raise _output_error(name, fun, what, fix)
+        raise _output_error(name, fun, f"has shape {known.shape}, not ()", fix)
     check_kind(fun, value, name, holomorphic)
 
 
@@ -501,4 +497,4 @@ def check_kind(fun: Callable[..., Any], value: Value, name: str, holomorphic: bo
 
 def _output_error(name: str, fun: Callable[..., Any], what: str, fix: str) -> NonScalarOutputError:
     text = f"{name} of {function_name(fun)}: the output {what}"
-    return NonScalarOutputError(message(text, fix=fix, number=7))
+    return failure(NonScalarOutputError, text, fix=fix)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial, update_wrapper
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, overload
 
 from numpy import ndarray
 
@@ -41,10 +41,8 @@ from .taken_gradients import taken_gradients
 from .tensor_entrance import entrance
 
 if TYPE_CHECKING:
-    from typing import Concatenate
-
     from ..functions.type_variables import Aux, Derivative, NumberLike, P, PullBack, R, T
-    from ..primitives.core.annotations import ArrayFunction
+    from ..primitives.core.annotations import ArrayFunction, FunctionOfArray
 
 __all__ = ["grad", "value_and_grad", "vjp"]
 
@@ -52,7 +50,7 @@ __all__ = ["grad", "value_and_grad", "vjp"]
 @overload
 def grad(
     fun: ArrayFunction[Concatenate[Any, P]], *, allow_int: bool = ..., holomorphic: bool = ...
-) -> Callable[Concatenate[Any, P], Array]: ...
+) -> FunctionOfArray[Concatenate[Any, P]]: ...
 
 
 @overload
@@ -455,8 +453,8 @@ def check_holomorphic(fun: Callable[..., Any], leaves: list[Any], name: str, wha
     for leaf in leaves:
         dtype = shape_dtype(leaf).dtype
         if dtype.kind != "c":
-            what = f"holomorphic=True is for complex {what}, not {dtype}"
-            raise TypeError(f"{name} of {function_name(fun)}: {what}")
+            text = f"holomorphic=True is for complex {what}, not {dtype}"
+            raise TypeError(f"{name} of {function_name(fun)}: {text}")
 
 
 def outline_of_output(out: Any) -> str:

@@ -203,6 +203,7 @@ reveal_type(nn.linear(x, t, t))  # Tensor
 reveal_type(nn.conv(x, t, t, padding="SAME"))  # Tensor
 reveal_type(nn.max_pool(nn.relu(t), 2))  # Tensor
 reveal_type(nn.softmax_cross_entropy(t, x).mean())  # Tensor
+reveal_type(ft.grad(np.sum)(t))  # Tensor
 nn.mse(t, x).backward()
 np.sum(t).backward()
 np.sum(t, axis="rows")  # error

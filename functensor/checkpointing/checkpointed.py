@@ -38,17 +38,15 @@ if TYPE_CHECKING:
 
 __all__ = ["checkpoint", "remat"]
 
-HANDLERS.update(
-    {
-        BatchTrace: transforms.batched_call,
-        CaptureTrace: transforms.captured_call,
-        FirstRunTrace: first_run_call,
-        ForwardTrace: transforms.forward_call,
-        HookTrace: transforms.hooked_call,
-        ReverseTrace: reverse_call,
-        StagingTrace: transforms.staged_call,
-    }
-)
+HANDLERS |= {
+    BatchTrace: transforms.batched_call,
+    CaptureTrace: transforms.captured_call,
+    FirstRunTrace: first_run_call,
+    ForwardTrace: transforms.forward_call,
+    HookTrace: transforms.hooked_call,
+    ReverseTrace: reverse_call,
+    StagingTrace: transforms.staged_call,
+}
 
 
 @overload

@@ -34,7 +34,7 @@ from .closure_snapshot import Frozen
 from .reverse import first_run_call, reverse_call
 
 if TYPE_CHECKING:
-    from ..functions.type_variables import P, R
+    from ..functions.type_variables import F, P, R
 
 __all__ = ["checkpoint", "remat"]
 
@@ -47,6 +47,13 @@ HANDLERS |= {
     ReverseTrace: reverse_call,
     StagingTrace: transforms.staged_call,
 }
+
+
+@overload
+def checkpoint(
+    fun: F, *, policy: Callable[..., Any] | None = ..., prevent_cse: bool = ...,
+    static_argnums: int | Sequence[int] = ...,
+) -> F: ...  # fmt: skip
 
 
 @overload

@@ -25,7 +25,13 @@ PullBack: TypeAlias = Callable[[Any], tuple[Any, ...]]
 if TYPE_CHECKING:
     from typing import Concatenate
 
+    from ..primitives.core.annotations import AnyFunction, AnyTensor, Plain
+    from ..primitives.core.array import Array
+
     Q = ParamSpec("Q")
+    # A function of arrays that keeps its signature.
+    F = TypeVar("F", bound=AnyFunction)
+    SomeTensor = TypeVar("SomeTensor", bound=AnyTensor)
     Argument = TypeVar("Argument", contravariant=True)
     OfNumbers = TypeVar("OfNumbers", covariant=True)
     OfTree = TypeVar("OfTree", covariant=True)
@@ -72,6 +78,12 @@ if TYPE_CHECKING:
 
         @overload
         def __call__(self: Batched[P, NumberLike], *args: Any, **kwargs: Any) -> Any: ...
+
+        @overload
+        def __call__(
+            self: Batched[Concatenate[Plain, Q], Array],
+            x: SomeTensor, /, *args: Q.args, **kwargs: Q.kwargs,
+        ) -> SomeTensor: ...  # fmt: skip
 
         @overload
         def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Out: ...

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import partial, update_wrapper
 from types import MethodType
-from typing import Any, Generic, overload
+from typing import TYPE_CHECKING, Any, Generic, overload
 from weakref import WeakSet
 
 from ..backends.config import config
@@ -41,6 +41,9 @@ from .guard import LARGEST_TRACED_INTEGER, UNLIKE, Guard, guard
 from .program_call import ProgramCall
 from .retraces import History
 from .signature import Signature, context_of, named_axes
+
+if TYPE_CHECKING:
+    from ..primitives.core.annotations import AnyFunction
 
 __all__ = ["Jitted", "disable_jit", "jit"]
 
@@ -386,6 +389,13 @@ if hasattr(os, "register_at_fork"):
 
 Numbers = int | Iterable[int] | None
 Names = str | Iterable[str] | None
+
+
+@overload
+def jit(
+    fun: AnyFunction, *, static_argnums: Numbers = ..., static_argnames: Names = ...,
+    donate_argnums: Numbers = ..., donate_argnames: Names = ...,
+) -> Jitted[..., Any]: ...  # fmt: skip
 
 
 @overload

@@ -5,13 +5,13 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial, update_wrapper
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from ..functions.arguments import Selection, check_argnums, check_inexact
-from ..functions.type_variables import P
+from ..functions.type_variables import P, typed_as
 from ..functions.wrapping import Transformed, transformed
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
@@ -26,6 +26,9 @@ from .jvp import linearized, pushed_forward
 from .taken_gradients import TakenGradients, taken_gradients
 from .tensor_entrance import entrance
 from .vmap import vmap
+
+if TYPE_CHECKING:
+    from ..primitives.core.annotations import AnyFunction
 
 __all__ = ["hessian", "jacfwd", "jacobian", "jacrev"]
 
@@ -91,6 +94,22 @@ def jacrev(
     return _jacobian("jacrev", fun, argnums, argnames, "rev", has_aux, holomorphic, chunk_size)
 
 
+@overload
+def jacobian(
+    fun: AnyFunction, argnums: int | Sequence[int] | None = ...,
+    argnames: str | Sequence[str] | None = ..., *, mode: str = ..., has_aux: bool = ...,
+    holomorphic: bool = ..., chunk_size: int | None = ...,
+) -> Callable[..., Any]: ...  # fmt: skip
+
+
+@overload
+def jacobian(
+    fun: Callable[P, Any], argnums: int | Sequence[int] | None = ...,
+    argnames: str | Sequence[str] | None = ..., *, mode: str = ..., has_aux: bool = ...,
+    holomorphic: bool = ..., chunk_size: int | None = ...,
+) -> Callable[P, Any]: ...  # fmt: skip
+
+
 def jacobian(
     fun: Callable[P, Any],
     argnums: int | Sequence[int] | None = None,
@@ -125,6 +144,7 @@ def jacobian(
     return _jacobian("jacobian", fun, argnums, argnames, mode, has_aux, holomorphic, chunk_size)
 
 
+@typed_as(jacobian)
 def hessian(
     fun: Callable[P, Any],
     argnums: int | Sequence[int] | None = None,

@@ -53,7 +53,14 @@ if TYPE_CHECKING:
     Prepare: TypeAlias = Callable[P, Prepared] | None
 
     # mypy gives transformations the first overload of a function: the one for arrays.
-    class FunctionOfArray(Protocol[P]):
+    class AnyFunction(Protocol):
+        """A function of arrays whose parameters are not known."""
+
+        _operands: int
+
+        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+    class FunctionOfArray(AnyFunction, Protocol[P]):
         """A function whose first argument is an array, a tensor, or what makes one."""
 
         _operands: Literal[1]
@@ -69,7 +76,7 @@ if TYPE_CHECKING:
         @overload
         def __call__(self, *args: P.args, **kw: P.kwargs) -> Array: ...
 
-    class FunctionOfArrays(Protocol[P]):
+    class FunctionOfArrays(AnyFunction, Protocol[P]):
         """A function whose first two arguments are arrays, tensors, or what makes them."""
 
         _operands: Literal[2]
@@ -91,7 +98,7 @@ if TYPE_CHECKING:
         @overload
         def __call__(self, *args: P.args, **kw: P.kwargs) -> Array: ...
 
-    class FunctionOfSequence(Protocol[P]):
+    class FunctionOfSequence(AnyFunction, Protocol[P]):
         """A function whose first argument is a sequence of arrays, of tensors, or of others."""
 
         @overload

@@ -204,6 +204,12 @@ reveal_type(nn.conv(x, t, t, padding="SAME"))  # Tensor
 reveal_type(nn.max_pool(nn.relu(t), 2))  # Tensor
 reveal_type(nn.softmax_cross_entropy(t, x).mean())  # Tensor
 reveal_type(ft.grad(np.sum)(t))  # Tensor
+reveal_type(ft.vmap(np.sin)(t))  # Tensor
+reveal_type(ft.checkpoint(np.sum)(t))  # Tensor
+ft.checkpoint(np.sum)(t, axis="rows")  # error
+ft.jit(nn.relu)(t).backward()
+ft.jit(np.sum)(t, axis=0) + ft.jit(np.sum).cache_size
+ft.hessian(np.sum)(t) + ft.jacobian(np.sin)(t)
 nn.mse(t, x).backward()
 np.sum(t).backward()
 np.sum(t, axis="rows")  # error

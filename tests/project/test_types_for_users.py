@@ -208,8 +208,10 @@ reveal_type(ft.vmap(np.sin)(t))  # Tensor
 reveal_type(ft.checkpoint(np.sum)(t))  # Tensor
 ft.checkpoint(np.sum)(t, axis="rows")  # error
 ft.jit(nn.relu)(t).backward()
-ft.jit(np.sum)(t, axis=0) + ft.jit(np.sum).cache_size
-ft.hessian(np.sum)(t) + ft.jacobian(np.sin)(t)
+ft.jit(np.sum)(t, axis=0).backward()
+ft.jit(np.sum).lower(t)
+ft.hessian(np.sum)(t)
+ft.jacobian(np.sin)(t)
 nn.mse(t, x).backward()
 np.sum(t).backward()
 np.sum(t, axis="rows")  # error

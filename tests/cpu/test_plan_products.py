@@ -143,7 +143,8 @@ def test_convolutions_in_parts(options, channels, three_threads, monkeypatch):
         assert parallel.is_parallel()
         got = ft.grad(loss, argnums=(0, 1))(x, w)
     for a, b in zip(got, wanted, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-3)
+        # Sums up to 4,000, in single precision, in other orders.
+        np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-3)
 
 
 @pytest.mark.skipif(blas_threads.controlled() is None, reason="BLAS keeps to no thread")
@@ -246,7 +247,8 @@ def test_sums_of_rows_times_a_number_each():
 
     jitted = ft.jit(fun)
     assert "row_product" in jitted.lower(x, b).source
-    np.testing.assert_allclose(jitted(x, b), fun(*map(fnp.asarray, (x, b))), rtol=2e-4, atol=1e-3)
+    # Sums up to 134, in single precision, in another order.
+    np.testing.assert_allclose(jitted(x, b), fun(*map(fnp.asarray, (x, b))), rtol=1e-6, atol=1e-4)
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="threads cannot be moved")

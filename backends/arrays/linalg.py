@@ -172,8 +172,8 @@ def cofactors_by_singular_values(xp: ArrayModule, a: Buffer, *directions: Buffer
 # -- the exponential
 
 # The Padé approximant of degree 13 of exp, the size up to which it is exact in double precision,
-# and the first coefficient of its error. How often to halve a matrix before is decided by its
-# powers, which may be much smaller than those of its norm: A. Al-Mohy and N. Higham, "A new
+# and the first coefficient of its error. The powers of a matrix decide how often it is halved. They
+# may be much smaller than those of its norm: A. Al-Mohy and N. Higham, "A new
 # scaling and squaring algorithm for the matrix exponential", SIAM J. Matrix Anal. Appl. 31 (2009).
 PADE = [
     factorial(26 - i) * factorial(13) / (factorial(26) * factorial(13 - i) * factorial(i))

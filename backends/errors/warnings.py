@@ -13,16 +13,36 @@ from __future__ import annotations
 
 import threading
 import warnings
+from types import FrameType
 
 from ..frames import user_frame
 
-__all__ = ["relocate_warnings"]
+__all__ = ["relocate_warnings", "warn_user"]
 
 OUR_MODULES = "functensor."
 # Beginnings of NumPy's warnings. Our own warnings name the user's line themselves.
 NUMPY_WARNINGS = ("divide by zero enc", "overflow enc", "underflow enc", "invalid value enc")
 # Modules in which threads begin. Helpers have no frame of the user's.
 THREAD_MODULES = ("threading", "concurrent.futures.thread")
+
+
+def warn_at(
+    frame: FrameType, text: str, kind: type[Warning], *, each_time: bool = False
+) -> None:
+    """Warns at a frame's line: once there by Python's default filter, or each time."""
+    scope = frame.f_globals
+    registry = None if each_time else scope.setdefault("__warningregistry__", {})
+    module = scope.get("__name__") or "<unknown>"
+    warnings.warn_explicit(text, kind, frame.f_code.co_filename, frame.f_lineno, module, registry)
+
+
+def warn_user(text: str, kind: type[Warning], *, each_time: bool = False) -> None:
+    """Warns at the user's line, as `warn_at` does."""
+    frame = user_frame()
+    if frame is None:
+        warnings.warn(text, kind, stacklevel=3)
+    else:
+        warn_at(frame, text, kind, each_time=each_time)
 
 
 class Relocation(threading.local):
@@ -49,14 +69,7 @@ class Relocation(threading.local):
         frame = user_frame()
         if frame is None or frame.f_globals.get("__name__") in THREAD_MODULES:
             return False
-        warnings.warn_explicit(
-            text,
-            RuntimeWarning,
-            frame.f_code.co_filename,
-            frame.f_lineno,
-            frame.f_globals.get("__name__") or "<unknown>",
-            frame.f_globals.setdefault("__warningregistry__", {}),
-        )
+        warn_at(frame, text, RuntimeWarning)
         return True
 
     def __reduce__(self) -> str:

@@ -137,7 +137,7 @@ class Pulled:
         self.wanted = [i for i, flag in enumerate(wanted) if flag]
         self._known: dict[Any, tuple[Program, list[int], Flags]] = {}
         everything = tuple(map(is_differentiable, program.outputs))
-        # Whether hooks will see the way back is not known yet: they may be gone by then.
+        # Hooks may see the way back, or be gone by then.
         self._hooks: dict[Any, None] = {}
         joint = self._staged(everything, muted=True)
         self._known[everything, None] = joint.backward()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakKeyDictionary
 
 from .. import tree
-from ..backends.frames import user_frame
+from ..backends.errors.warnings import warn_user
 from ..backends.restoring import listed
 from ..primitives.core.errors import function_line, message, user_line
 from ..primitives.core.shape_dtype import ShapeDtype
@@ -146,15 +145,7 @@ class History:
 
 
 def _warn(what: str, fix: str) -> None:
-    text = message(what, fix=fix, number=11)
-    frame = user_frame()
-    if frame is None:
-        warnings.warn(text, RetraceWarning, stacklevel=2)
-        return
-    scope = frame.f_globals
-    registry = scope.setdefault("__warningregistry__", {})
-    place = frame.f_code.co_filename, frame.f_lineno, scope.get("__name__"), registry
-    warnings.warn_explicit(text, RetraceWarning, *place)
+    warn_user(message(what, fix=fix, number=11), RetraceWarning)
 
 
 def distance(old: Sequence[Any], new: Sequence[Any], old_names: list[str], names: list[str]) -> int:

@@ -43,7 +43,7 @@ class NamespaceInfo:
     """
 
     def capabilities(self) -> dict[str, bool | int]:
-        """Returns what is optional in the standard, by its names there.
+        """Returns the optional parts of the standard, by their names there.
 
         Returns:
             Whether arrays are indexed by booleans, whether shapes may depend on values (where

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..backends.config import config
-from ..backends.frames import frame_at, module_of, user_frame
+from ..backends.errors.warnings import warn_user
+from ..backends.frames import frame_at, module_of
 from ..backends.messages import message
 from ..primitives.core.errors import function_line
 
@@ -26,13 +26,7 @@ class StagingWarning(UserWarning):
 
 def warn(what: str, fix: str) -> None:
     """Warns at the user's line."""
-    text = message(what, fix=fix, number=24)
-    frame = user_frame()
-    if frame is None:
-        warnings.warn(text, StagingWarning, stacklevel=2)
-        return
-    module = frame.f_globals.get("__name__")
-    warnings.warn_explicit(text, StagingWarning, frame.f_code.co_filename, frame.f_lineno, module)
+    warn_user(message(what, fix=fix, number=24), StagingWarning, each_time=True)
 
 
 def warn_once(fun: Callable[..., Any], kind: str, what: str, fix: str) -> None:

@@ -1,8 +1,8 @@
 """Reference counts of CPython: whether nobody else holds an object that is about to be changed.
 
 A donated buffer may be written to if only its array holds it. ``x += y`` of what was a tensor loses
-no write if ``x`` has one name. Python has no other answer to either question. How many references
-the interpreter itself holds meanwhile differs between versions, so that it is measured here. Where
+no write if ``x`` has one name. Python has no other answer to either question. The number of
+references that the interpreter holds meanwhile differs between versions; it is measured here. Where
 counting fails, a buffer is copied, or an error is raised that asks for a copy: never a wrong value.
 """
 

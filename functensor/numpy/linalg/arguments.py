@@ -104,8 +104,8 @@ def right_hand_side(name: str, a: Array, b: ArrayLike) -> tuple[Array, Array, bo
 def mirrored(a: Array, *, lower: bool, hermitian: bool = True) -> Array:
     """Returns Hermitian or symmetric matrices of which one triangle counts, as LAPACK reads them.
 
-    What stands in the other one, be it NaN, has no influence, and its derivative is 0: that by an
-    element which is read is that by both of the places where it counts.
+    Values in the other one, be they NaN, have no influence, and their derivative is 0. That by an
+    element that is read is that by both of the places where it counts.
     """
     ones = np.ones(a.shape[-2:], bool)
     unread = beside(a, np.triu(ones, 1) if lower else np.tril(ones, -1))

@@ -64,6 +64,8 @@ def made(name):
 
 
 NAMES = ["perceptron", "convolutional", "transformer"]
+# No array of a step takes more memory.
+LARGEST_BLOCK_BYTES = 2**15
 
 
 def stepper(name):
@@ -127,8 +129,9 @@ def test_memory_does_not_grow(name):
         held.append(pool.total_bytes())
     assert max(used) == used[0]
     # Python's garbage collector comes when it likes, and the pool may take a block more. A leak
-    # would take one in every round.
+    # would take one in every round, and much more than a block in a thousand steps.
     assert len(set(held)) < len(held)
+    assert max(held) <= held[0] + LARGEST_BLOCK_BYTES
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -82,8 +82,10 @@ class Config(threading.local):
             and the line. It is compared by a checksum.
         check_finite: whether the first operation that makes NaN or infinity of finite operands,
             forward or on the way back, raises ``NonFiniteError``, which names it, the line and the
-            operands' ranges: for finding faults of one's own. Functions under ``jit`` run operation
-            by operation meanwhile. Within a function that is transformed, ``config.using`` sets it.
+            operands' ranges: for finding faults of one's own. ``ft.hooks.check_finite`` does the
+            same for some operations. Functions under ``jit`` run as plans, and operation by
+            operation where these report anything. Within a function that is transformed,
+            ``config.using`` sets it.
         check_programs: whether every program that staging and its passes make is checked to be
             well formed: for finding faults of passes.
         check_tracer_leaks: whether ``jit`` looks for what it hides: traced values that outlive

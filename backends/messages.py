@@ -29,7 +29,9 @@ class Running:
     stack: Callable[[], str] = staticmethod(lambda: "")
 
 
-def message(what: str, *, under: str = "", fix: str, number: int | None = None) -> str:
+def message(
+    what: str, *, under: str = "", fix: str, number: int | None = None, line: str = ""
+) -> str:
     """Puts together the parts that every message has.
 
     Args:
@@ -37,8 +39,9 @@ def message(what: str, *, under: str = "", fix: str, number: int | None = None) 
         under: the stack of transformations, outermost first; by default the running ones.
         fix: right code, one line.
         number: the error's section in docs/errors.md; None where the fix says all there is.
+        line: the user's ``file:line``; by default the one that is running.
     """
-    lines = [what, f"  at {place()}"]
+    lines = [what, f"  at {line or place()}"]
     under = under or Running.stack()
     if under:
         lines.append(f"  under {under}")

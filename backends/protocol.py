@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from .annotations import ArrayModule, Buffer, DTypeLike, Shape
 
 __all__ = [
-    "BACKENDS", "BY_BUFFER", "Backend", "BackendUnavailable", "DeviceError", "Loop", "Plan",
-    "get", "info", "loaded", "no_device", "on_several_devices", "operands_on_one_device",
+    "BACKENDS", "BY_BUFFER", "Arrival", "Backend", "BackendUnavailable", "DeviceError", "Loop",
+    "Plan", "get", "info", "loaded", "no_device", "on_several_devices", "operands_on_one_device",
     "register", "to_host", "when_registered",
 ]  # fmt: skip
 
@@ -85,6 +85,21 @@ def no_device(name: object, there: list[str]) -> DeviceError:
 
 # The table of a backend that has no kernels, no rules or no updates.
 NO_ENTRIES: Mapping[str, Any] = MappingProxyType({})
+
+
+class Arrival:
+    """Buffers' values on their way to the host's memory; here they have arrived."""
+
+    def __init__(self, hosts: Sequence[Buffer]) -> None:
+        self.hosts = hosts
+
+    def ready(self) -> bool:
+        """Says whether all of them are there."""
+        return True
+
+    def values(self) -> Sequence[Buffer]:
+        """Returns each as a ``numpy.ndarray``, once all are there."""
+        return self.hosts
 
 
 class Backend(Protocol):
@@ -154,6 +169,10 @@ class Backend(Protocol):
     def to_host(self, buffer: Buffer) -> Buffer:
         """Returns the buffer's values as a ``numpy.ndarray``."""
 
+    def to_host_later(self, buffers: Sequence[Buffer]) -> Arrival:
+        """Begins to copy buffers of the current device to the host, behind what computes them."""
+        return Arrival([self.to_host(buffer) for buffer in buffers])
+
     def synchronize(self) -> None:
         """Waits until all work that was queued is done."""
         return
@@ -203,12 +222,14 @@ class Backend(Protocol):
 
         return implementation
 
-    def plan(self, program: Any, donated: Sequence[int] = ()) -> Plan:
+    def plan(self, program: Any, donated: Sequence[int] = (), watched: bool = False) -> Plan:
         """Returns the plan of a program.
 
         Args:
             program: a program, as staging makes it.
             donated: the numbers of inputs whose memory results may take.
+            watched: whether it reports where NaN or infinity is made, to the function that its
+                caller has given NumPy for overflow and invalid values.
         """
         raise without_plans(self.name)
 

@@ -25,8 +25,8 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 __all__ = [
-    "InC", "Restoring", "errstate", "in_turn", "leaving", "listed", "quiet", "setting", "silently",
-    "taken_off",
+    "InC", "Restoring", "errstate", "in_turn", "leaving", "listed", "quiet", "reporting", "setting",
+    "silently", "taken_off",
 ]  # fmt: skip
 
 Result = TypeVar("Result")
@@ -176,6 +176,26 @@ try:
             return run(*args)
         finally:
             treatment.set(before)
+
+    def reporting(
+        report: Callable[[str, int], Any], run: Callable[..., Result], args: Sequence[Any]
+    ) -> Result:
+        """Calls a function while NumPy tells another one of overflow and invalid values.
+
+        Args:
+            report: is called with NumPy's words for what happened, and a number, by the thread
+                that computes.
+            run, args: the function and its arguments.
+        """
+        before = treatment.get()
+        try:
+            telling = treating(
+                all="ignore", divide="call", over="call", invalid="call", call=report
+            )
+            treatment.set(telling)
+            return run(*args)
+        finally:
+            treatment.set(before)
 except ImportError:
     # Another NumPy keeps it elsewhere, and sets it back but for an interrupt.
 
@@ -205,4 +225,11 @@ except ImportError:
     def silently(run: Callable[..., Result], args: Sequence[Any]) -> Result:
         """Calls a function while NumPy says nothing of overflow and invalid values."""
         with quiet():
+            return run(*args)
+
+    def reporting(
+        report: Callable[[str, int], Any], run: Callable[..., Result], args: Sequence[Any]
+    ) -> Result:
+        """Calls a function while NumPy tells another one of overflow and invalid values."""
+        with errstate(all="ignore", divide="call", over="call", invalid="call", call=report):
             return run(*args)

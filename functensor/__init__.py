@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from . import numpy, tree
-from .backends.errors.tracebacks import tidy
 from .backends.errors.warnings import relocate_warnings
 from .faces.old_pickles import OldNames
-from .faces.publish import no_such_name, publish, publish_name
+from .faces.publish import publish
 from .primitives.core.array import Array
 from .primitives.core.shape_dtype import ShapeDtype
 from .programs import Program
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
         testing,
     )
     from .checkpointing.checkpointed import checkpoint, remat
-    from .checkpointing.names import checkpoint_name, optimization_barrier
+    from .checkpointing.names import checkpoint_name, optimization_barrier, tag
     from .checkpointing.saved_residuals import print_saved_residuals, saved_residuals
     from .control.associative import associative_scan
     from .control.cond import cond, switch
@@ -47,8 +46,9 @@ if TYPE_CHECKING:
     from .custom.kernel_op import custom_op
     from .custom.root import custom_root
     from .custom.rules import custom_gradient, custom_jvp, custom_vjp, stop_gradient, value
+    from .drawing import draw
     from .jitting.jitted import disable_jit, jit
-    from .programs.named_scope import named_scope
+    from .programs.named_scope import named_scope, scope
     from .programs.staging import eval_shape, make_program
     from .tensors.grad_mode import enable_grad, is_grad_enabled, no_grad
     from .tensors.tensor import CpuTensor, CudaTensor, Tensor, tensor
@@ -74,7 +74,7 @@ sys.meta_path.append(OldNames())
 config.checks["check_buffers"] = lambda: import_module(
     ".checks.written_buffers", __name__
 ).checking_buffers()
-config.checks["check_finite"] = lambda: import_module(".checks.finite", __name__).checking_finite()
+config.checks["check_finite"] = lambda: import_module(".hooks.finite", __name__).checking_finite()
 
 # Namespaces, and names by the module that has them, that are imported when they are first used.
 NAMESPACES = {
@@ -83,14 +83,15 @@ NAMESPACES = {
 }  # fmt: skip
 LATE_NAMES = {
     "checkpointing.checkpointed": "checkpoint remat",
-    "checkpointing.names": "checkpoint_name optimization_barrier",
+    "checkpointing.names": "checkpoint_name optimization_barrier tag",
     "checkpointing.saved_residuals": "print_saved_residuals saved_residuals",
     "control": "associative_scan cond fori_loop scan switch while_loop",
     "custom.kernel_op": "custom_op",
     "custom.root": "custom_root",
     "custom.rules": "custom_gradient custom_jvp custom_vjp stop_gradient value",
+    "drawing": "draw",
     "jitting.jitted": "disable_jit jit",
-    "programs.named_scope": "named_scope",
+    "programs.named_scope": "named_scope scope",
     "programs.staging": "eval_shape make_program",
     "tensors": "CpuTensor CudaTensor Tensor enable_grad is_grad_enabled no_grad tensor",
     "transforms.collectives": "all_gather axis_index axis_size pmax pmean pmin ppermute psum "
@@ -99,39 +100,22 @@ LATE_NAMES = {
     "transforms.jvp": "elementwise_grad hvp jvp linearize",
     "transforms.linear_functions": "linear_transpose",
 }
-MODULES = {name: module for module, names in LATE_NAMES.items() for name in names.split()}
 
 __all__ = [
     "Array", "CpuTensor", "CudaTensor", "Program", "ShapeDtype", "Tensor", "all_gather",
     "associative_scan", "axis_index", "axis_size", "checkpoint", "checkpoint_name",
     "checkpoint_policies", "cond", "config", "control", "custom_gradient", "custom_jvp",
-    "custom_op", "custom_root", "custom_vjp", "default_device", "devices", "disable_jit",
+    "custom_op", "custom_root", "custom_vjp", "default_device", "devices", "disable_jit", "draw",
     "elementwise_grad", "enable_grad", "errors", "eval_shape", "extend", "fori_loop", "grad",
     "hessian", "hooks", "hvp", "is_grad_enabled", "jacfwd", "jacobian", "jacrev", "jit", "jvp",
     "linear_transpose", "linearize", "make_program", "named_scope", "nn", "no_grad", "numpy",
     "optim", "optimization_barrier", "pmax", "pmean", "pmin", "ppermute", "print_saved_residuals",
-    "psum", "psum_scatter", "random", "remat", "saved_residuals", "scan", "scipy",
-    "set_default_device", "sparse", "stop_gradient", "switch", "tensor", "testing", "to_device",
-    "tree", "value", "value_and_grad", "vjp", "vmap", "while_loop",
+    "psum", "psum_scatter", "random", "remat", "saved_residuals", "scan", "scipy", "scope",
+    "set_default_device", "sparse", "stop_gradient", "switch", "tag", "tensor", "testing",
+    "to_device", "tree", "value", "value_and_grad", "vjp", "vmap", "while_loop",
 ]  # fmt: skip
-
-if not TYPE_CHECKING:
-    # Type checkers would take any name for one of the module.
-
-    def __getattr__(name: str) -> Any:
-        if name in NAMESPACES:
-            return import_module(f".{name}", __name__)
-        if name not in MODULES:
-            try:
-                raise no_such_name(globals(), name)
-            except AttributeError as error:
-                tidy(error)
-                raise
-        globals()[name] = getattr(import_module(f".{MODULES[name]}", __name__), name)
-        return publish_name(globals(), name)
-
 
 # Trees import nothing but the standard library.
 publish(vars(tree), plain=("TreeDef",))
-publish(globals(), plain=("Program", "ShapeDtype"))
+publish(globals(), plain=("Program", "ShapeDtype"), late=LATE_NAMES)
 relocate_warnings()

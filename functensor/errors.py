@@ -20,7 +20,7 @@ from .backends.optional_modules import MissingExtraError
 from .control.carry_types import BodyTypeError
 from .custom.kernel_op import NoKernel
 from .faces.publish import publish
-from .jitting.retraces import RetraceError, RetraceWarning
+from .jitting.retraces import RetraceError, RetraceWarning, StaleProgramError
 from .jitting.signature import StaticArgumentError
 from .numpy.linalg.arguments import MatrixShapeError
 from .primitives.core.donation import DonatedArrayError
@@ -56,7 +56,8 @@ __all__ = [
     "MissingGradientError", "MissingGradientWarning", "MissingRuleError", "NoKernel",
     "NonFiniteError", "NonScalarOutputError", "OperandError", "ProgramError", "ReplayError",
     "RetraceError", "RetraceWarning", "RuleResultError", "ShapeError", "StagingWarning",
-    "StaticArgumentError", "TracerConversionError", "UnusedUpdateWarning", "explain",
+    "StaleProgramError", "StaticArgumentError", "TracerConversionError", "UnusedUpdateWarning",
+    "explain",
 ]  # fmt: skip
 
 # The text is beside this module where it is installed, and in docs where it is not.

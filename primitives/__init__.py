@@ -5,8 +5,9 @@ from __future__ import annotations
 if __name__ != "functensor.primitives":
     raise ImportError(f"'{__name__}' imported bare: write 'import functensor.primitives' instead")
 
-# Importing a module of primitives enters them into the registry.
-from . import collectives, device, identities
+# Importing a module of primitives enters them into the registry. The others enter it when the
+# namespace that needs them is first used.
+from . import device, identities
 from .contract import conv, correlate, einsum, matmul
 from .core import augmented_assignment
 from .core.array import Array, Tracer
@@ -22,8 +23,7 @@ from .elementwise import (
     trigonometric,
     where_and_extrema,
 )
-from .nn import activations, attention, cross_entropy, layer_norm, pooling
-from .random import bits, dropout
+from .nn import activations
 from .reduce import cumulative, partition, reductions, sort, variance
 from .shape import (
     axis_functions,
@@ -34,6 +34,6 @@ from .shape import (
     reshape_transpose,
     sliding_windows,
 )
-from .special import error_function, modified_bessel
+from .special import error_function
 
 __all__ = ["Array", "Primitive", "Tracer", "registry"]

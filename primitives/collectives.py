@@ -43,6 +43,8 @@ class Collective(Primitive):
         declared: what else ``Primitive`` takes. The batching rule is for axes of other names.
     """
 
+    along: Callable[..., tuple[Any, bool]]
+
     def __init__(self, name: str, along: Callable[..., tuple[Any, bool]], **declared: Any) -> None:
         # Over an axis of another name every example does the same.
         super().__init__(name, batch=declared.pop("batch", batch_unchanged), **declared)

@@ -57,7 +57,7 @@ class ForeignBuffer(np.lib.mixins.NDArrayOperatorsMixin, Shaped):
         xp: the array module whose functions compute with it; a subclass says which.
     """
 
-    __slots__ = ("array",)
+    __slots__ = ("__weakref__", "array")
     array: Any
     xp: ClassVar[NumpyLike]
 

@@ -113,11 +113,13 @@ class NumpyBackend(protocol.Backend):
         """Returns the function itself: there is one device."""
         return function
 
-    def plan(self, program: ProgramLike, donated: Sequence[int] = ()) -> Any:
+    def plan(
+        self, program: ProgramLike, donated: Sequence[int] = (), watched: bool = False
+    ) -> Any:
         """Returns what runs a program on raw buffers, as generated Python."""
         from .plan import cpu_plan  # only compiled functions need it
 
-        return cpu_plan(program, donated, self.kernels)
+        return cpu_plan(program, donated, self.kernels, watched)
 
     def load_plans(self) -> None:
         """Imports what plans are made with, so that the first one does not wait for it."""

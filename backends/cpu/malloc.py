@@ -31,7 +31,7 @@ def keep_freed_memory(limit: int | None = None) -> bool:
             ``FUNCTENSOR_KEEP_MEMORY`` says, or 512 MiB. Zero changes nothing.
 
     Returns:
-        Whether the C library took it; only glibc does.
+        True where the C library took it; only glibc does.
     """
     if limit is None:
         limit = int(os.environ.get(VARIABLE, LARGEST_FREE_BYTES))

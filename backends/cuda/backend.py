@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from importlib import import_module
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,11 +18,13 @@ from . import driver
 if TYPE_CHECKING:
     from cupy import ndarray
 
-__all__ = ["CupyBackend"]
+__all__ = ["CupyBackend", "PinnedCopies"]
 
 GENERIC = np.generic
 # The numbers that are kept on the devices for the next time.
 MOST_KEPT_NUMBERS = 1000
+# Copies in one block of the host's memory begin at multiples of so many bytes.
+ALIGNED = 64
 
 
 class CupyBackend(protocol.Backend):
@@ -71,6 +74,10 @@ class CupyBackend(protocol.Backend):
         with self.current(self.device_of(buffer)):
             host: Buffer = buffer.get()
             return host
+
+    def to_host_later(self, buffers: Sequence[ndarray]) -> protocol.Arrival:
+        """Queues copies to the host's memory on the current stream."""
+        return PinnedCopies(self.xp, buffers)
 
     def synchronize(self) -> None:
         """Waits until the work on the current device's current stream is done."""
@@ -165,3 +172,33 @@ class CupyBackend(protocol.Backend):
 
 
 protocol.register(CupyBackend(driver.imported()))
+
+
+class PinnedCopies(protocol.Arrival):
+    """Copies in one block of pinned memory, which a GPU writes while the program goes on."""
+
+    def __init__(self, cupy: Any, buffers: Sequence[ndarray]) -> None:
+        stream = cupy.cuda.get_current_stream()
+        whole = [cupy.ascontiguousarray(buffer) for buffer in buffers]
+        ends = list(accumulate(-(-buffer.nbytes // ALIGNED) * ALIGNED for buffer in whole))
+        self.block = cupy.cuda.alloc_pinned_memory(max(ends[-1], 1))
+        hosts = []
+        for buffer, given, start in zip(whole, buffers, [0, *ends]):
+            host = np.frombuffer(self.block, buffer.dtype, buffer.size, start)
+            hosts.append(host.reshape(given.shape))
+            if buffer.nbytes:
+                buffer.data.copy_to_host_async(self.block.ptr + start, buffer.nbytes, stream)
+        self.event = cupy.cuda.Event(disable_timing=True)
+        self.event.record(stream)
+        super().__init__(hosts)
+
+    def ready(self) -> bool:
+        return bool(self.event.done)
+
+    def values(self) -> Sequence[Buffer]:
+        if self.block is not None:
+            self.event.synchronize()
+            # Pinned memory is scarce, and hooks may keep what they are shown.
+            self.hosts = [host.copy() for host in self.hosts]
+            self.block = None
+        return self.hosts

@@ -98,7 +98,7 @@ class Kernel:
 
     __slots__ = ("family", "functions", "instances", "loaded", "name", "parameters")
 
-    # Whether there is one GPU, so that no launch has to ask which it is for.
+    # True where there is one GPU: no launch has to ask which it is for.
     alone = False
 
     def __init__(

@@ -125,6 +125,10 @@ class FirstRunTrace(Trace):
             notes.append(a.made if mine else None)
         return values, notes
 
+    def forget(self, before: int) -> None:
+        """Takes operations since a time for none of the function's."""
+        del self.log[before:]
+
     def collapse(
         self, call: Call, before: int, operands: Sequence[Any], outs: Sequence[Any]
     ) -> Values:
@@ -165,7 +169,7 @@ class RehearsalTrace(FirstRunTrace):
     def collapse(
         self, call: Call, before: int, operands: Sequence[Any], outs: Sequence[Any]
     ) -> Values:
-        del self.log[before:]
+        self.forget(before)
         return self.called(call, self.unwrap(outs)[0])
 
 

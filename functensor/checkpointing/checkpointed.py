@@ -17,7 +17,7 @@ from .. import tree
 from ..checkpoint_policies import everything_saveable, nothing_saveable
 from ..functions.arguments import in_arrays
 from ..functions.wrapping import transformed
-from ..hooks import HookTrace
+from ..hooks.interceptor import HookTrace
 from ..primitives.core.annotations import Values
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import owned
@@ -25,6 +25,7 @@ from ..primitives.core.errors import function_name
 from ..primitives.core.trace import slot
 from ..programs.staging import StagingTrace
 from ..traces.batch import BatchTrace
+from ..traces.captured_values import handing_out
 from ..traces.forward import ForwardTrace
 from ..traces.reverse import ReverseTrace
 from . import transforms
@@ -160,9 +161,10 @@ def checkpoint(
             # The owner of a plain array that the function closes over may write to it.
             return [owned(leaf) for leaf, a in zip(out, arrays) if a]
 
-        call = CheckpointCall(fun, evaluate, kept, prevent_cse)
+        evaluated, note = handing_out(evaluate)
+        call = CheckpointCall(fun, evaluated, kept, prevent_cse)
         # The operands of the second run are those of the first.
-        outs = iter(call.bind([owned(leaves[i]) for i in places]))
+        outs = iter(note(call.bind([owned(leaves[i]) for i in places])))
         out_tree, others, arrays = runs[0]
         return out_tree.unflatten(
             [next(outs) if a else leaf for leaf, a in zip(others, arrays, strict=True)]

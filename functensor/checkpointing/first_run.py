@@ -289,6 +289,10 @@ class RecordingTrace(FirstRunTrace):
                 each.stored = None
         return arrays
 
+    def forget(self, before: int) -> None:
+        super().forget(before)
+        del self.values[before:]
+
     def collapse(
         self, call: Call, before: int, operands: Sequence[Any], outs: Sequence[Any]
     ) -> Values:
@@ -297,7 +301,7 @@ class RecordingTrace(FirstRunTrace):
         roots = [each for each in (*made, *self.unwrap(operands)[1]) if each is not None]
         met = reached(roots, lambda each: (*each.operands, *each.needs) if each in inside else ())
         edge = [each for each in met if each not in inside]
-        del self.log[before:], self.values[before:]
+        self.forget(before)
         return self.called(call, results, edge)[0]
 
 

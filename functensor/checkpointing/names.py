@@ -13,14 +13,14 @@ from ..programs.program import argument_type
 if TYPE_CHECKING:
     from ..primitives.core.annotations import ArrayLike
 
-__all__ = ["checkpoint_name", "optimization_barrier"]
+__all__ = ["checkpoint_name", "optimization_barrier", "tag"]
 
 
 def checkpoint_name(x: Any, name: str) -> Any:
-    """Returns a value that the policies of `checkpoint` know by a name.
+    """Returns a value that hooks, and the policies of `checkpoint`, know by a name.
 
-    Everything else treats it as the value itself. If the name is saved, the operation that made the
-    value is not computed again.
+    ``tag`` is a shorter name of this function. Everything else treats the value as it was. If the
+    name is saved, the operation that made the value is not computed again.
 
     Args:
         x: a tree of arrays; Python's numbers and other leaves are passed as they are.
@@ -41,6 +41,9 @@ def checkpoint_name(x: Any, name: str) -> Any:
     if not isinstance(name, str):
         raise TypeError(f"checkpoint_name: the name is a string, not {type(name).__name__}")
     return tree.map(lambda leaf: named(leaf, name=name) if _is_marked(leaf) else leaf, x)
+
+
+tag = checkpoint_name
 
 
 def optimization_barrier(x: Any) -> Any:

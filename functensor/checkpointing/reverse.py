@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from ..backends.restoring import setting
 from ..functions.closure import ClosedOver
 from ..primitives.core.annotations import Value, Values
 from ..primitives.core.buffers import wrap
 from ..primitives.core.shape_dtype import shape_dtype
-from ..primitives.core.trace import Trace, base_trace, run, under
+from ..primitives.core.trace import Trace, base_trace, run, slot, under
 from ..random.key_reuse import ledger
 from ..traces.forward import zeros_like
 from ..traces.reverse import ReverseTrace, ReverseTracer, backward, is_inexact, joint_node
@@ -81,6 +82,16 @@ class Pull:
         closed = [tracer.value for tracer in self.record.met.values()]
         return [*self.values, *closed, *self.saved]
 
+    @property
+    def kept(self) -> Values:
+        """The kept values but those that the function closes over, which others keep too."""
+        return [*self.values, *self.saved]
+
+    def with_kept(self, kept: Values) -> Pull:
+        """Returns the same with other values in their places."""
+        values, saved = kept[: len(self.values)], kept[len(self.values) :]
+        return Pull(self.call, self.level, self.record, self.wanted, values, saved, self.kinds)
+
     def sources(self) -> list[tuple[str, str]]:
         """Returns for every saved array its origin, and the user's line."""
         found = {each for step in self.record.saved for each in step if each is not None}
@@ -133,7 +144,7 @@ class Pull:
                 raise trace.different(f"the result {list(self.kinds)}", str(found))
             return outs
 
-        with ledger.replaying():
+        with ledger.replaying(), setting(slot, replaying=True):
             outs = run(trace, replayed, ())
         pairs = zip([outs[i] for i in given], gs, strict=True)
         mine = [(x, g) for x, g in pairs if isinstance(x, ReverseTracer) and x.owner is trace]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .. import tree
+from ..custom.call import Pullback
 from ..primitives.core.annotations import Value, Values
 from ..primitives.core.array import Array, Tracer
 from ..primitives.core.array_likes import is_array_like
@@ -193,6 +194,8 @@ def _held_arrays(x: Any, seen: set[int]) -> Values:
         parts += x
     elif isinstance(x, dict):
         parts += x.values()
+    elif isinstance(x, Pullback):
+        parts += [x.run, x.kept]
     elif isinstance(x, partial):
         parts += [x.func, *x.args, *x.keywords.values()]
     elif isinstance(x, FunctionType):

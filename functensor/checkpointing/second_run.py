@@ -10,12 +10,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ..backends.restoring import setting
 from ..primitives.core.annotations import Value, Values
 from ..primitives.core.buffers import device_of, wrap
 from ..primitives.core.errors import MissingRuleError
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.shape_dtype import ShapeDtype
-from ..primitives.core.trace import Trace, new, under
+from ..primitives.core.trace import Trace, new, slot, under
 from ..programs.program import argument_type
 from ..random.key_reuse import ledger
 from ..traces.device_scalars import watch_scalars
@@ -71,7 +72,7 @@ class Deferred:
         """Returns the value, computed if it was not."""
         if not self.done:
             # Random keys are used again, for the same numbers.
-            with ledger.replaying():
+            with ledger.replaying(), setting(slot, replaying=True):
                 self.compute()
         return self.result
 

@@ -24,8 +24,8 @@ from ..traces.reverse import (
     Node,
     backward,
     joint_node,
-    make_node,
     next_number,
+    projection_node,
 )
 from .capture import ReplayTrace
 from .closure_snapshot import Frozen
@@ -128,7 +128,7 @@ def checkpointed_tensors(fun: Callable[..., Any], args: Any, kwargs: Any) -> Any
     joint = joint_node(name, tuple(outside), pull, [out_leaves[i]._data for i in places])
     for number, i in enumerate(places):
         x = out_leaves[i]
-        x.node = make_node(PROJECTION, (joint,), number, NO_PARAMS, x._data)
+        x.node = projection_node(joint, number, x._data)
     return out
 
 

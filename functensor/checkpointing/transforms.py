@@ -9,19 +9,22 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..functions.closure import ClosedOver
-from ..hooks import Handle, HookTrace, KeptHooks
+from ..hooks.handle import Handle
+from ..hooks.interceptor import HookTrace
 from ..primitives.core.annotations import Values
 from ..primitives.core.buffers import wrap
 from ..primitives.core.trace import RAW, base_trace, run, slot, under
 from ..primitives.identities import optimization_barrier as barrier
 from ..programs import Program, Variable
+from ..programs.closed_over import hoisted
 from ..programs.program import type_of
 from ..programs.staged_tracers import KnownTracer, StagedTracer, known_tracer, replayed
-from ..programs.staging import StagingTrace, hoisted
+from ..programs.staging import StagingTrace
 from ..traces.batch import BatchTrace, NamedBatchTrace, batch_trace
 from ..traces.forward import ForwardTrace
 from .call import CheckpointCall
 from .capture import CaptureTrace, captured
+from .kept_hooks import KeptHooks
 
 if TYPE_CHECKING:
     from ..primitives.core.array import Tracer
@@ -36,6 +39,7 @@ class StagedCheckpoint(CheckpointCall):
     def __init__(self, call: CheckpointCall, program: Program) -> None:
         super().__init__(call.fun, program.run, call.policy, call.barred)
         self.program = program
+        self.effect = program.has_effect()
 
     def infer(self, *types: ShapeDtype) -> list[Any]:
         """Returns the outputs' types."""
@@ -164,11 +168,14 @@ def hooked_call(call: CheckpointCall, trace: HookTrace, operands: Sequence[Any])
 
     def evaluate(values: Values) -> Values:
         runs.append(KeptHooks(trace.handle, replaced, first=not runs))
-        with under(HookTrace(slot.trace or RAW, runs[-1])):
+        with under(trace.like(slot.trace or RAW, runs[-1])):
             return call.evaluate(values)
 
-    with under(None if trace.parent is RAW else trace.parent):
-        return call.of(evaluate).bind(operands)
+    def bound() -> Values:
+        with under(None if trace.parent is RAW else trace.parent):
+            return call.of(evaluate).bind(operands)
+
+    return trace.around(call.name, operands, bound)
 
 
 def captured_call(call: CheckpointCall, trace: CaptureTrace, operands: Sequence[Any]) -> Values:

@@ -16,9 +16,12 @@ import numpy as np
 
 from ..backends.config import config
 from ..hooks import Handle, Hook, Operation
+from ..hooks.matching import Match
+from ..hooks.nodes import nodes_of
+from ..hooks.values import levels_of, plain_values_of
 from ..primitives.core.buffers import is_changeable, plain_arrays
 from ..primitives.core.errors import BackwardError, describe, message
-from .finite import Standing, levels_of, nodes_of, plain_values_of
+from ..traces.standing import Standing
 
 if TYPE_CHECKING:
     from ..primitives.core.annotations import Value
@@ -29,7 +32,7 @@ __all__ = ["checking_buffers"]
 
 def checking_buffers() -> Handle:
     """Returns a handle by which this thread begins to note the arrays that operations read."""
-    return Handle(Noting(), None)
+    return Handle(Noting(), Match(), on_replay=True)
 
 
 def checksum(x: Any) -> int:
@@ -39,6 +42,9 @@ def checksum(x: Any) -> int:
 
 class Noting(Hook):
     """Notes the arrays that operations read, where these have a derivative."""
+
+    # It looks at all levels of a value.
+    compiled = False
 
     def forward(self, op: Operation, inputs: Sequence[Any], output: Any) -> None:
         if not config.check_buffers:

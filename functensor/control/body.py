@@ -21,6 +21,7 @@ from ..primitives.core.trace import Trace, base_trace, run, under
 from ..programs.program import Operand, Program, Variable, argument_type
 from ..programs.staged_tracers import KnownTracer, StagedTracer, known_tracer
 from ..programs.staging import StagingTrace, wrap_constant
+from ..traces.forward import DEPENDENCE
 from .carry_types import Carry, as_type
 
 __all__ = ["Body", "known", "settled_body", "united"]
@@ -42,9 +43,10 @@ class BodyTrace(StagingTrace):
         closed_over: those values, and the tracers of the inputs.
         lazy: whether everything is computed where the body runs. Otherwise the values that do not
             depend on the body's own arguments are computed once, outside.
+        names: what messages call its inputs.
     """
 
-    __slots__ = ("closed_over", "lazy")
+    __slots__ = ("closed_over", "lazy", "names")
 
     def __init__(
         self, parent: Trace, name: str, fun: Callable[..., Any] | None, lazy: bool
@@ -52,6 +54,16 @@ class BodyTrace(StagingTrace):
         super().__init__(parent, name, fun)
         self.closed_over = ClosedOver()
         self.lazy = lazy
+        self.names: dict[Variable, str] = {}
+
+    def names_of(self, variable: Variable) -> list[str]:
+        reached = self.reached(variable)
+        names = [name for x, name in self.names.items() if x in reached]
+        for key, mine in self.closed_over.known.items():
+            if mine.variable in reached:
+                outer = self.closed_over.met[key].dependence()
+                names += filter(None, [outer.partition(DEPENDENCE)[2]])
+        return list(dict.fromkeys(names))
 
     def captured(self, x: Tracer) -> StagedTracer:
         """Returns the tracer of a new input for a value of an outer level."""
@@ -90,7 +102,7 @@ class BodyTrace(StagingTrace):
         return super().process(primitive, args, params)
 
     def custom(self, call: Call, args: Sequence[Any]) -> Values:
-        if self.is_outside(args):
+        if self.is_outside(args) and not call.effect:
             return [wrap(out) for out in self.parent.custom(call, [self.lift(a) for a in args])]
         return super().custom(call, args)
 
@@ -103,6 +115,7 @@ class Body:
         inputs: variables like those that it is staged for.
         name, shown: what messages call the staging, and the function that they mention.
         lazy: as for `BodyTrace`.
+        names: what messages call the inputs.
 
     Attributes:
         outs, types: the outputs of the function, and their types.
@@ -115,9 +128,11 @@ class Body:
         name: str,
         shown: Callable[..., Any] | None,
         lazy: bool = False,
+        names: Sequence[str] = (),
     ) -> None:
         self.trace = trace = BodyTrace(base_trace(), name, shown, lazy)
         self.inputs = [trace.input(x.type, x.device) for x in inputs]
+        trace.names = {x.variable: name for x, name in zip(self.inputs, names) if name}
         # Hooks that are there while a program is staged see a body's operations, as in a loop of
         # Python's, and not the call of the body.
         self.outs: Values = list(run(trace, fun, (list(self.inputs),)))
@@ -147,9 +162,10 @@ def settled_body(
     fun: Callable[..., Any],
     lazy: bool = False,
 ) -> Body:
-    """Stages a loop's body for the types that its carry settles to; ``more`` are further inputs."""
+    """Stages a loop's body for the types that its carry settles to; ``more`` are items of xs."""
+    names = [*carry.shown_names(), *["xs"] * len(more)]
     while True:
-        body = Body(flat, [*carry.variables(), *more], name, fun, lazy)
+        body = Body(flat, [*carry.variables(), *more], name, fun, lazy, names)
         if not carry.meet(body.types[: len(carry.types)]):
             return body
 

@@ -11,7 +11,7 @@ from ..jitting.program_call import DerivedCall, result_types
 from ..primitives.core.annotations import Values
 from ..primitives.core.array import Tracer
 from ..primitives.core.buffers import exposed, to_buffer, wrap
-from ..primitives.core.trace import base_trace, is_staged, slot, under
+from ..primitives.core.trace import below_hooks, is_staged, slot, under
 from ..programs.program import Program, Variable, used
 from .program_edits import rewired
 
@@ -21,11 +21,15 @@ if TYPE_CHECKING:
 __all__ = ["ControlCall", "body_source", "runner", "weak_inputs"]
 
 
-def runner(program: Program) -> Callable[[Values], Values]:
-    """Returns the function that computes a program's outputs, as buffers, of buffers."""
-    if "runner" not in program.derived:
-        program.derived["runner"] = _runner(program)
-    return program.derived["runner"]  # type: ignore[no-any-return]
+def runner(program: Program, watched: bool = False) -> Callable[[Values], Values]:
+    """Returns the function that computes a program's outputs, as buffers, of buffers.
+
+    ``watched`` says whether it reports where NaN or infinity is made, as a plan does.
+    """
+    key = "runner", watched
+    if key not in program.derived:
+        program.derived[key] = _runner(program, watched)
+    return program.derived[key]  # type: ignore[no-any-return]
 
 
 def body_source(program: Program) -> str:
@@ -44,7 +48,7 @@ def compiled_body(program: Program) -> tuple[Compiled, list[Variable]]:
     return program.derived["body"]  # type: ignore[no-any-return]
 
 
-def _runner(program: Program) -> Callable[[Values], Values]:
+def _runner(program: Program, watched: bool) -> Callable[[Values], Values]:
     inputs = {x: i for i, x in enumerate(program.inputs)}
     made, own = compiled_body(program)
     places = {x: len(inputs) + i for i, x in enumerate(own)}
@@ -53,7 +57,7 @@ def _runner(program: Program) -> Callable[[Values], Values]:
     number = count(len(inputs) + len(own))
     order = [places[x] if type(x) is Variable else next(number) for x in program.outputs]
     if made.plan is not None:
-        plan = made.plan
+        plan = made.watched() if watched else made.plan
         if order == list(range(len(inputs), len(inputs) + len(own))):
             return plan  # type: ignore[no-any-return]
     else:
@@ -83,6 +87,7 @@ class ControlCall(DerivedCall):
     def __init__(self, name: str, bodies: Sequence[Program], inputs: Sequence[Variable]) -> None:
         super().__init__(name, self._evaluated)
         self.bodies = tuple(bodies)
+        self.effect = any(body.has_effect() for body in bodies)
         self.inputs = tuple(inputs)
         self.derived = {}
 
@@ -95,7 +100,7 @@ class ControlCall(DerivedCall):
             # Hooks see every operation.
             return self.plain(list(operands))
         # They saw those of the bodies when these were staged.
-        with under(base_trace()):
+        with below_hooks():
             return super().bind(operands)
 
     def infer(self, *types: ShapeDtype) -> list[ShapeDtype]:
@@ -104,6 +109,22 @@ class ControlCall(DerivedCall):
 
     def plain(self, operands: Values) -> Values:
         """Does the same by operations, one after the other."""
+        raise NotImplementedError
+
+    def on_buffers(self, buffers: Sequence[Any]) -> Values:
+        """Computes the outputs as buffers, of buffers."""
+        return self.computed(buffers, watched=False)
+
+    def reported_on_buffers(self, buffers: Sequence[Any]) -> Values:
+        """Does the same, and reports where NaN or infinity is made in the bodies."""
+        return self.computed(buffers, watched=True)
+
+    def computed(self, buffers: Sequence[Any], watched: bool) -> Values:
+        """Computes the outputs as buffers, of buffers.
+
+        ``watched`` says whether plans report where NaN or infinity is made. Those of all steps of a
+        loop do not: it runs by a plan for one step.
+        """
         raise NotImplementedError
 
     def _evaluated(self, values: Values) -> Values:

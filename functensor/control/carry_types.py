@@ -131,6 +131,11 @@ class Carry:
         self.names = ["" for _ in own] + names
         self.types = [argument_type(leaf) for leaf in self.leaves]
 
+    def shown_names(self) -> list[str]:
+        """Returns what messages call the carry's leaves; the loop's own numbers have no names."""
+        own = len(self.leaves) - self.treedef.num_leaves
+        return [""] * own + [f"carry{name}" for name in self.names[own:]]
+
     def variables(self) -> list[Variable]:
         """Returns variables of the carry's types, on the devices of its leaves."""
         pairs = zip(self.leaves, self.types, strict=True)

@@ -42,10 +42,9 @@ class CondCall(ControlCall):
     def __init__(self, bodies: Sequence[Program], index: Variable, name: str = "cond") -> None:
         super().__init__(name, bodies, [index, *bodies[0].inputs])
 
-    def on_buffers(self, buffers: Sequence[Any]) -> Values:
-        """Computes the outputs as buffers, of buffers."""
+    def computed(self, buffers: Sequence[Any], watched: bool) -> Values:
         body = self.bodies[min(max(int(buffers[0]), 0), len(self.bodies) - 1)]
-        return list(runner(body)(weak_inputs(body.inputs, buffers[1:])))
+        return list(runner(body, watched)(weak_inputs(body.inputs, buffers[1:])))
 
     def sources(self) -> dict[str, str]:
         """Returns the texts of the plans of its branches."""

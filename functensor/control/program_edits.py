@@ -15,7 +15,14 @@ from ..primitives.core.annotations import Values
 from ..primitives.core.buffers import wrap
 from ..primitives.core.shape_dtype import ShapeDtype
 from ..primitives.elementwise.cast_and_complex import cast
-from ..programs.program import Equation, Program, Variable, type_of, used, with_replaced
+from ..programs.program import (
+    Program,
+    Variable,
+    live_equations,
+    type_of,
+    used,
+    with_replaced,
+)
 
 if TYPE_CHECKING:
     from ..primitives.core.array import Array
@@ -26,15 +33,17 @@ __all__ = [
 ]
 
 
-def rewired(program: Program, inputs: Sequence[Variable], outputs: Sequence[Any]) -> Program:
-    """Returns a program with its inputs in another order, and other outputs."""
-    needed = set(used(outputs))
-    live: list[Equation] = []
-    for equation in reversed(program.equations):
-        if not needed.isdisjoint(equation.outputs):
-            live.append(equation)
-            needed.update(used(equation.operands))
-    return Program(program.name, inputs, live[::-1], outputs)
+def rewired(
+    program: Program, inputs: Sequence[Variable], outputs: Sequence[Any], effects: bool = True
+) -> Program:
+    """Returns a program with its inputs in another order, and other outputs.
+
+    ``effects`` says whether it keeps equations for their effects.
+    """
+    equations = program.equations
+    if not effects:
+        equations = tuple([e for e in equations if not e.primitive.effect])
+    return Program(program.name, inputs, live_equations(equations, outputs), outputs)
 
 
 def zeros(known: ShapeDtype, device: str = "cpu") -> Array:
@@ -140,7 +149,7 @@ def invariant(program: Program, constants: Sequence[Variable]) -> set[Variable]:
     fixed = set(constants)
     found: set[Variable] = set()
     for equation in program.equations:
-        if fixed.issuperset(used(equation.operands)):
+        if not equation.primitive.effect and fixed.issuperset(used(equation.operands)):
             fixed.update(equation.outputs)
             found.update(equation.outputs)
     return found

@@ -13,14 +13,16 @@ from ..functions.type_variables import R
 from ..jitting.program_call import Flat
 from ..primitives.core.annotations import Values
 from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Array
 from ..primitives.core.buffers import WEAK_TYPES, device_of, wrap
 from ..primitives.core.errors import AxisSizeError, describe, function_name
 from ..primitives.core.python_numbers import as_number
 from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
-from ..primitives.core.trace import is_staged
+from ..primitives.core.trace import below_hooks, interceptors, is_staged
 from ..primitives.elementwise.cast_and_complex import cast
 from ..programs.program import Variable, argument_type
 from ..random.key_reuse import ledger
+from ..traces.captured_values import handing_out
 from ..transforms.vmap import vmap
 from ..tree import containers as tree
 from .body import settled_body
@@ -29,7 +31,7 @@ from .checks import as_count, check_body_function, control_error
 from .program_edits import zeros
 from .scan_rules import ScanCall
 
-__all__ = ["body_step", "is_unrolled", "map", "scan", "scanned", "staged_scan"]
+__all__ = ["body_step", "is_unrolled", "map", "scan", "scanned", "stacked_steps", "staged_scan"]
 
 
 def scan(
@@ -106,12 +108,13 @@ def _run_scan(
         return [*carry.flat(out[0]), *found]
 
     unrolled = is_unrolled(where, unroll, size)
+    body, note = handing_out(flat)
     if size and (unrolled or not is_staged()):
-        values, rows = scanned(carry, flat, leaves, size, reverse)
+        values, rows = scanned(carry, body, leaves, size, reverse)
         outs = [*values, *stacked_steps(rows)]
     else:
-        outs = staged_scan(name, shown, carry, flat, leaves, size, reverse)
-    outs = [returned(out) for out in outs]
+        outs = staged_scan(name, shown, carry, body, leaves, size, reverse)
+    outs = [returned(out) for out in note(outs)]
     return carry.treedef.unflatten(outs[:count]), ys[0].unflatten(outs[count:])
 
 
@@ -239,6 +242,11 @@ def body_step(carry: Carry, run: Callable[[Values], Values], values: Values, fir
     The first step is done again, with a weak scalar cast to the dtype that comes out.
     """
     count = len(carry.types)
+    if first and interceptors() and any(x.weak for x in carry.types):
+        # Hooks see each step once.
+        with below_hooks(), ledger.replaying():
+            while carry.meet([argument_type(out) for out in run(values)[:count]]):
+                values = carry.cast(values)
     outs = run(values)
     changed = carry.meet([argument_type(out) for out in outs[:count]])
     while changed and first:
@@ -261,7 +269,9 @@ def scanned(
     rows: list[Values] = []
     steps = range(length)
     for number, i in enumerate(reversed(steps) if backwards else steps):
-        slices = [ops.index(x, i) for x in xs]
+        # Hooks see the steps, as they do in a program that runs them.
+        with below_hooks():
+            slices = [ops.index(x, i) for x in xs]
 
         def run(values: Values, slices: Values = slices) -> Values:
             return body([*[as_number(x) for x in values], *slices])
@@ -276,12 +286,14 @@ def scanned(
 
 def stacked_steps(rows: Sequence[Values]) -> Values:
     """Returns, for every value of a step, those of all steps along a new first axis."""
-    out = []
-    for column in zip(*rows):
-        strong = next((x for x in column if type(x) not in WEAK_TYPES), None)
-        if strong is not None:
-            # A weak scalar decides no dtype, in whichever step it comes.
-            dtype = wrap(strong).dtype
-            column = tuple(cast(x, dtype) if type(x) in WEAK_TYPES else x for x in column)
-        out.append(ops.stack(column))
-    return out
+    with below_hooks():
+        return [stacked(column) for column in zip(*rows)]
+
+
+def stacked(column: Sequence[Any]) -> Array:
+    """Returns values along a new first axis; weak scalars decide no dtype, wherever they come."""
+    strong = next((x for x in column if type(x) not in WEAK_TYPES), None)
+    if strong is not None:
+        dtype = wrap(strong).dtype
+        column = [cast(x, dtype) if type(x) in WEAK_TYPES else x for x in column]
+    return ops.stack(column)

@@ -104,12 +104,11 @@ class ScanCall(ControlCall):
 
     # -- running
 
-    def on_buffers(self, buffers: Sequence[Any]) -> Values:
-        """Computes the outputs as buffers, of buffers."""
+    def computed(self, buffers: Sequence[Any], watched: bool) -> Values:
         count, added = self.carries, self.added
-        plan = self.plan()
+        plan = None if watched else self.plan()
         if plan is None:
-            return self._step_by_step(buffers)
+            return self._step_by_step(buffers, watched)
         known = self.infer()
         stacks = [np.empty(x.shape, x.dtype) for x in known[count:added]]
         totals = [np.zeros(x.shape, x.dtype) for x in known[added:]]
@@ -130,11 +129,11 @@ class ScanCall(ControlCall):
         plan = self.plan()
         return {"all steps": plan.source} if plan is not None else {}
 
-    def _step_by_step(self, buffers: Sequence[Any]) -> Values:
+    def _step_by_step(self, buffers: Sequence[Any], watched: bool) -> Values:
         """Computes the outputs by a plan for one step, or operation by operation."""
         count, first, added = self.carries, self.carries + self.slices, self.added
         body = self.body
-        run = runner(body)
+        run = runner(body, watched)
         weak = [(i, x.type.weak) for i, x in enumerate(body.inputs) if x.type.weak]
         values = list(buffers)
         sliced = list(enumerate(buffers[count:first], count))
@@ -333,7 +332,7 @@ class ScanRules:
         total = len(call.body.outputs)
         outputs = [*program.outputs[:added], *self.stacked, *program.outputs[added:total]]
         forward_call = call.like(rewired(program, program.inputs, outputs), count, call.slices)
-        before = rewired(program, program.inputs[first:], self.once)
+        before = rewired(program, program.inputs[first:], self.once, effects=False)
 
         stacks = enumerate(program.outputs[count:added], count)
         places = {x: i for i, x in stacks if type(x) is Variable}

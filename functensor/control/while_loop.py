@@ -22,13 +22,14 @@ from ..primitives.core.buffers import wrap
 from ..primitives.core.errors import function_name
 from ..primitives.core.python_numbers import as_number, as_python_number
 from ..primitives.core.shape_dtype import ShapeDtype, result_type, shape_dtype
-from ..primitives.core.trace import is_staged
+from ..primitives.core.trace import below_hooks, is_staged
 from ..primitives.elementwise.cast_and_complex import cast
 from ..programs.program import argument_type
+from ..traces.captured_values import handing_out
 from .body import Body, known, settled_body
 from .carry_types import Carry, returned
 from .checks import as_count, check_body_function, check_scalar
-from .scan import body_step, is_unrolled, scanned, staged_scan
+from .scan import body_step, is_unrolled, scanned, stacked_steps, staged_scan
 from .while_rules import WhileCall
 
 __all__ = ["fori_loop", "while_loop"]
@@ -142,21 +143,27 @@ def fori_loop(
     own = [first] if counted else [first, upper]
     carry = Carry("fori_loop", body_fun, init_val, own)
 
+    # Hooks do not see how the steps are counted.
     def condition(values: Values) -> Values:
-        return [values[0] < values[1]]
+        with below_hooks():
+            return [values[0] < values[1]]
 
     def flat(values: Values) -> Values:
         i, val = values[0], carry.treedef.unflatten(values[len(own) :])
-        return [i + 1, *values[1 : len(own)], *carry.flat(body_fun(i, val))]
+        with below_hooks():
+            following = i + 1
+        return [following, *values[1 : len(own)], *carry.flat(body_fun(i, val))]
 
     if counted:
         length = max(0, int(upper) - int(lower))
         where = f"fori_loop of {function_name(body_fun)}"
+        body, note = handing_out(flat)
         if is_unrolled(where, unroll, length) or not is_staged():
-            outs, _ = scanned(carry, flat, [], length, False)
+            outs, rows = scanned(carry, body, [], length, False)
+            outs = [*outs, *stacked_steps(rows)]
         else:
-            outs = staged_scan("fori_loop", body_fun, carry, flat, [], length, False)
-        outs = list(map(returned, outs))
+            outs = staged_scan("fori_loop", body_fun, carry, body, [], length, False)
+        outs = list(map(returned, note(outs)))
     else:
         outs = _while("fori_loop", condition, body_fun, condition, flat, carry, None)
     last: R = carry.treedef.unflatten(outs[len(own) :])
@@ -183,7 +190,8 @@ def _while(
     else:
         # The body computes nothing in advance: it may not run at all.
         body = settled_body(name, carry, flat, [], body_fun, lazy=True)
-        test = Body(condition, carry.variables(), name, cond_fun, lazy=True)
+        names = carry.shown_names()
+        test = Body(condition, carry.variables(), name, cond_fun, lazy=True, names=names)
         holds = test.program([ShapeDtype((), bool)])
         call = WhileCall(holds, body.program(carry.types), len(carry.types), max_steps, name)
         outs = call.bind([*carry.cast(carry.leaves), *test.captured(), *body.captured()])

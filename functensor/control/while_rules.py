@@ -82,11 +82,10 @@ class WhileCall(ControlCall):
 
     # -- running
 
-    def on_buffers(self, buffers: Sequence[Any]) -> Values:
-        """Computes the outputs as buffers, of buffers."""
-        plan = self.plan()
+    def computed(self, buffers: Sequence[Any], watched: bool) -> Values:
+        plan = None if watched else self.plan()
         if plan is None:
-            return self._step_by_step(buffers)
+            return self._step_by_step(buffers, watched)
         steps = repeat(None) if self.max_steps is None else range(self.max_steps)
         count, middle = self.carries, self.middle
         begins = weak_inputs(self.condition.inputs, buffers[:middle])
@@ -115,10 +114,10 @@ class WhileCall(ControlCall):
             return {}
         return {"the first test": body_source(self.condition), "all steps": plan.source}
 
-    def _step_by_step(self, buffers: Sequence[Any]) -> Values:
+    def _step_by_step(self, buffers: Sequence[Any], watched: bool) -> Values:
         """Computes the outputs by plans for one step, or operation by operation."""
         carry, others, constants = self.split(buffers)
-        condition, body = runner(self.condition), runner(self.body)
+        condition, body = runner(self.condition, watched), runner(self.body, watched)
         weak = [(i, x.type.weak) for i, x in enumerate(self.body.inputs) if x.type.weak]
         values = [*carry, *constants]
         count = self.carries

@@ -18,6 +18,7 @@ from ..primitives.core.errors import (
     RuleResultError,
     TracerConversionError,
     describe,
+    function_line,
     function_name,
     message,
 )
@@ -144,6 +145,17 @@ def asks_for_values(error: BaseException | None) -> bool:
     return False
 
 
+def difference_of(got: Any, wanted: Any) -> str:
+    """Returns how a cotangent or tangent differs from what it belongs to; empty if it fits."""
+    if not is_array_like(got):
+        return f"it is of type {type(got).__name__}, not an array"
+    if shape_of(got) != shape_of(wanted):
+        return f"the shape is {shape_of(got)}, not {shape_of(wanted)}"
+    found, known = shape_dtype(got).dtype, shape_dtype(wanted).dtype
+    # Its imaginary part would get lost.
+    return f"the dtype is {found}, not {known}" if found.kind == "c" != known.kind else ""
+
+
 class RuleBearer:
     """A function with rules of its own: it binds calls."""
 
@@ -235,9 +247,14 @@ class RuleBearer:
             message(f"{kind} function {name} has no rule", fix=f"{name}.{setter}", number=8)
         )
 
+    def _rule_named(self, rule: str) -> Any:
+        """Returns the user's function that is a rule."""
+        return self._fun
+
     def _wrong(self, rule: str, detail: str, fix: str) -> RuleResultError:
-        name = f"the {rule} rule of {function_name(self)}"
-        return RuleResultError(message(f"{name} {detail}", fix=fix, number=9))
+        name, place = function_name(self), function_line(self._rule_named(rule))
+        what = f"the {rule} rule of {name} {detail}\n    the rule is {place}"
+        return RuleResultError(message(what, fix=fix, number=9))
 
     def _pair(self, rule: str, result: Any, fix: str) -> tuple[Any, Any]:
         if not isinstance(result, tuple) or len(result) != 2:
@@ -257,10 +274,10 @@ class RuleBearer:
                 detail += f": {error}"
             raise self._wrong(rule, detail, fix)
         for (path, leaf), value in zip(wanted, found, strict=True):
-            if is_array_like(leaf) and shape_of(value) != shape_of(leaf):
+            difference = difference_of(value, leaf) if is_array_like(leaf) else ""
+            if difference:
                 detail = f"returned {what} {outline_of_tree(got)}, expected {outline_of_tree(like)}"
-                where = tree.keystr(path) or "the top"
-                detail += f": at {where} the shape is {shape_of(value)}, not {shape_of(leaf)}"
+                detail += f": at {tree.keystr(path) or 'the top'} {difference}"
                 raise self._wrong(rule, detail, fix)
 
     def _cotangents(self, rule: str, arguments: CallArguments, result: Any) -> Values:

@@ -28,7 +28,7 @@ from ..transforms.grad import vjp
 from ..transforms.jvp import jvp
 from ..transforms.vmap import vmap
 
-__all__ = ["CustomCall", "InlinedCall", "at_face_pair", "filled_like", "replaced"]
+__all__ = ["CustomCall", "InlinedCall", "Pullback", "at_face_pair", "filled_like", "replaced"]
 
 WHOLE_KEY = IndexKey((Ellipsis,))
 
@@ -44,6 +44,28 @@ class _Transposed(local):
 
 
 transposed_functions = _Transposed()
+
+
+class Pullback:
+    """A function that pulls cotangents back, and the values that it keeps for that.
+
+    Attributes:
+        run: takes those values and the cotangents.
+        kept: the values.
+    """
+
+    __slots__ = ("kept", "run")
+
+    def __init__(self, run: Callable[[Values, Values], Values], kept: Values) -> None:
+        self.run = run
+        self.kept = kept
+
+    def with_kept(self, kept: Values) -> Pullback:
+        """Returns the same function with other values in place of those that it keeps."""
+        return Pullback(self.run, kept)
+
+    def __call__(self, gs: Values) -> Values:
+        return self.run(self.kept, gs)
 
 
 class CustomCall(Call):
@@ -119,16 +141,21 @@ class CustomCall(Call):
         fwd, bwd = self.rules()
         with under(level):
             outs, residuals = at_face_pair(fwd, values)
+        count = len(residuals)
+        shapes = {i: shape_of(values[i]) for i in self.sparse}
+        # A single output has a cotangent wherever the way back comes here.
+        more = outs if len(outs) > 1 else []
 
-        def pull(gs: Values) -> Values:
-            cotangents = at_face_sparse(bwd, residuals, filled_like(gs, outs))
-            for i in self.sparse:
+        def pull(kept: Values, gs: Values) -> Values:
+            gs = filled_like(gs, kept[count:]) if len(gs) > 1 else gs
+            cotangents = at_face_sparse(bwd, kept[:count], gs)
+            for i, shape in shapes.items():
                 c = cotangents[i]
                 if c is not None and type(c) is not Scatter:
-                    cotangents[i] = Scatter(shape_of(values[i]), c.dtype, WHOLE_KEY, (), c)
+                    cotangents[i] = Scatter(shape, c.dtype, WHOLE_KEY, (), c)
             return cotangents
 
-        return outs, pull
+        return outs, Pullback(pull, [*residuals, *more])
 
     def rules(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
         """Returns ``fwd`` and ``bwd``, transposed from ``jvp`` where there are none."""

@@ -54,6 +54,9 @@ class custom_vjp(RuleBearer):
         """Sets the rules."""
         self._rules = fwd, bwd
 
+    def _rule_named(self, rule: str) -> Any:
+        return None if self._rules is None else self._rules[rule == "bwd"]
+
     def _call(self, arguments: CallArguments) -> CustomCall:
         if self._rules is None:
             raise self._without_rule()
@@ -112,6 +115,9 @@ class custom_jvp(RuleBearer):
         """Sets the rule and returns it, so that it serves as a decorator."""
         self._rule = rule
         return rule
+
+    def _rule_named(self, rule: str) -> Any:
+        return self._rule
 
     def defjvps(self, *rules: Callable[..., Any] | None) -> None:
         """Sets a rule for each differentiable argument.

@@ -1,14 +1,16 @@
 """Public names: the functions behind them, and advice for names that there are not.
 
 Every public module ends with ``publish(globals())``: its functions, and the methods of its classes,
-are wrapped so that their exceptions are made for users, its primitives are told their names, and a
-name that it lacks is answered with the one that was meant. The modules in which functions are
-defined, and the registry, keep them as they are: nothing of functensor goes through a wrapper.
+are wrapped so that their exceptions are made for users, its primitives are told their names, its
+late names are imported when they are first used, and a name that it lacks is answered with the one
+that was meant. The modules in which functions are defined, and the registry, keep them as they are:
+nothing of functensor goes through a wrapper.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
+from importlib import import_module
 from types import FunctionType
 from typing import Any
 
@@ -79,21 +81,40 @@ def is_method(name: str, value: Any) -> bool:
     return called and isinstance(value, FunctionType | classmethod | staticmethod)
 
 
-def publish(namespace: dict[str, Any], plain: Collection[str] = ()) -> None:
+def publish(
+    namespace: dict[str, Any],
+    plain: Collection[str] = (),
+    late: Mapping[str, str] | None = None,
+    made: Mapping[str, Callable[[], Any]] | None = None,
+    reason: Callable[[str], str] = lambda name: "",
+) -> None:
     """Exposes all public names of a module.
 
     Args:
-        namespace: what the module's ``globals()`` returns.
+        namespace: what the module's ``globals()`` returns. Its ``NAMESPACES``, if it has them, are
+            modules within it that are imported when they are first used.
         plain: names that stay as they are, since functensor itself uses them all the time.
+        late: names that are imported when they are first used, by the module that has them.
+        made: names whose values are made each time.
+        reason: returns why a name is left out on purpose, or nothing.
     """
+    package = namespace["__name__"]
+    places = {name: place for place, names in (late or {}).items() for name in names.split()}
     known = [name for name in namespace["__all__"] if name in namespace and name not in plain]
     # A function's own name goes before other names for it.
     for name in sorted(known, key=lambda name: is_alias(namespace[name], name)):
         publish_name(namespace, name)
 
     def __getattr__(name: str) -> Any:
+        if name in namespace.get("NAMESPACES", ()):
+            return import_module(f".{name}", package)
+        if name in places:
+            namespace[name] = getattr(import_module(f".{places[name]}", package), name)
+            return publish_name(namespace, name)
+        if made and name in made:
+            return made[name]()
         try:
-            raise no_such_name(namespace, name)
+            raise no_such_name(namespace, name, reason(name))
         except AttributeError as error:
             tidy(error)
             raise
@@ -103,8 +124,8 @@ def publish(namespace: dict[str, Any], plain: Collection[str] = ()) -> None:
         return sorted({*namespace["__all__"], *namespace.get("NAMESPACES", ()), *dunder})
 
     namespace.pop("publish", None)
-    namespace.setdefault("__getattr__", __getattr__)
-    namespace.setdefault("__dir__", __dir__)
+    namespace["__getattr__"] = __getattr__
+    namespace["__dir__"] = __dir__
 
 
 def is_alias(value: Any, name: str) -> bool:

@@ -3,38 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from threading import local
 from typing import TYPE_CHECKING, Any
 
 from ..custom.call import CustomCall
-from ..primitives.core.buffers import owned, wrap
-from ..primitives.core.errors import RuleResultError, describe, failure
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.shape_dtype import shape_dtype
-from ..primitives.core.trace import Trace
+from ..primitives.core.trace import Trace, calls_hooks_below, slot
 from ..primitives.shape.index import Scatter, index_primitive, scatter_sum
+from ..traces.batch import examples_under
+from ..traces.fitted_cotangents import fitted_cotangent
 from ..traces.forward import tangent_of
-from ..traces.reverse import fitted_cotangent, is_inexact
+from ..traces.muting import muting
+from ..traces.reverse import is_inexact
 from ..transforms.grad import vjp
 from ..transforms.vmap import vmap
 
 if TYPE_CHECKING:
     from ..primitives.core.annotations import Value
 
-__all__ = ["PrimitiveCall", "Watched", "muting", "replacement"]
-
-
-class Muting(local):
-    """The switch by which hooks see nothing of a backward pass that is staged.
-
-    Attributes:
-        met: the registrations that would have, while they do not; None where they do.
-    """
-
-    met: dict[Any, None] | None = None
-
-
-muting = Muting()
+__all__ = ["PrimitiveCall", "Watched"]
 
 
 class Watcher:
@@ -51,35 +38,26 @@ class Watcher:
         self.changed = False
 
     def __call__(self, residuals: list[Any], gs: list[Any]) -> list[Any]:
-        plain: list[Any] = self.pull(residuals, gs)
         if muting.met is not None:
             muting.met.update(dict.fromkeys(self.handles))
+            return list(self.pull(residuals, gs))
+        op, staged = self.op.at("backward"), calls_hooks_below()
+        op.batch_size = examples_under(slot.trace)
+        handles = [handle for handle in self.handles if handle.sees_pass(staged)]
+        for handle in handles:
+            if handle.sees_before:
+                gs = list(handle.told(op, gs, staged))
+        plain: list[Any] = self.pull(residuals, gs)
+        if not handles:
             return plain
         cotangents = first = dense_cotangents(plain)
-        for handle in self.handles:
-            if handle.sees_pass():
-                g = gs[0] if len(gs) == 1 else tuple(gs)
-                replaced = handle.hook.backward(self.op, tuple(cotangents), g)
-                if replaced is not None:
-                    cotangents = self.checked(list(replaced), cotangents)
+        for handle in handles:
+            if handle.sees_backward:
+                cotangents = handle.pulled(op, cotangents, gs, staged)
         # Cotangents that no hook has changed go on as without hooks, to the last bit.
         kept = [c is old for c, old in zip(cotangents, first, strict=True)]
         self.changed = self.changed or not all(kept)
         return [p if same else c for p, c, same in zip(plain, cotangents, kept, strict=True)]
-
-    def checked(self, new: list[Any], old: list[Any]) -> list[Any]:
-        """Returns what a hook gave in place of cotangents, checked against them."""
-        if len(new) != len(old):
-            raise failure(
-                RuleResultError,
-                f"the backward hook on {self.op.name} returned {len(new)} cotangents for "
-                f"{len(old)} operands",
-                fix="return one for each of grad_inputs, or None to change nothing",
-            )
-        return [
-            None if n is None else n if o is None else replacement(self.op, n, o)
-            for n, o in zip(new, old, strict=True)
-        ]
 
 
 def dense_cotangents(cotangents: Sequence[Any]) -> list[Any]:
@@ -241,6 +219,8 @@ def cotangents_of(
     if primitive.pullback is not None:
         found = list(primitive.pullback(g, tuple(saved), params))
     else:
+        if primitive.keepers.declared is not None:
+            saved = primitive.keepers.declared(saved[0], operands)
         rules = primitive.vjps or [None] * len(operands)
         found = [
             vjp(g, tuple(saved), params) if vjp is not None and want and is_inexact(x) else None
@@ -254,14 +234,3 @@ def cotangents_of(
         elif c is not None and type(c) is not Scatter:
             found[i] = fitted_cotangent(c, shape_dtype(x), primitive)
     return found
-
-
-def replacement(op: Any, new: Any, old: Any) -> Value:
-    """Returns what a hook gave in place of a value, checked against it."""
-    if getattr(new, "shape", ()) != old.shape or shape_dtype(new).dtype != old.dtype:
-        raise failure(
-            RuleResultError,
-            f"a hook on {op.name} returned {describe(new)} in place of {describe(old)}",
-            fix="return an array of the same shape and dtype, or None to change nothing",
-        )
-    return wrap(owned(new))

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ..backends import Loop
 from ..backends import get as get_backend
+from ..backends.devices import to_host
+from ..backends.finiteness import is_finite
+from ..backends.restoring import reporting
 from ..passes.fusion import fusion
 from ..passes.pipeline import optimized
 from ..passes.scatter_updates import scatter_updates
 from ..primitives.core.annotations import Values
 from ..primitives.core.array import Array
-from ..primitives.core.buffers import exposed, to_buffer, wrap
+from ..primitives.core.buffers import WEAK_TYPES, exposed, to_buffer, wrap
 from ..primitives.core.donation import claimed, restored
 from ..primitives.core.trace import under
 from ..programs.costs import Cost, cost_of
-from ..programs.program import Program
+from ..programs.program import Program, Variable
 
 __all__ = ["Compiled", "Lowered", "compiled", "plan_of_loop", "prepared_program"]
+
+LARGEST_FLOAT32 = 3.4028234663852886e38
 
 # With the passes, so that no first call waits for it.
 get_backend("numpy").load_plans()
@@ -38,7 +43,7 @@ class Compiled:
             run operation by operation, on a GPU.
     """
 
-    __slots__ = ("_weak", "donated", "name", "plan", "program", "returned")
+    __slots__ = ("_watched", "_weak", "donated", "name", "plan", "program", "returned")
 
     def __init__(
         self, program: Program, donated: Sequence[int] = (), returned: Sequence[int] = ()
@@ -51,15 +56,36 @@ class Compiled:
             self.plan = get_backend("numpy").plan(self.program, tuple(donated))
         self.donated = tuple(donated) if self.plan is not None else ()
         self.returned = tuple(returned) if self.donated else ()
+        self._watched: Any = None
         self._weak = [(i, x.type.weak) for i, x in enumerate(program.inputs) if x.type.weak]
 
     def __call__(self, values: Sequence[Any]) -> Values:
         """Computes the outputs of a flat list of arrays, as arrays."""
+        return self.on_buffers(values, self.buffers_of(values))
+
+    def buffers_of(self, values: Sequence[Any]) -> list[Any]:
+        """Returns the buffers of a flat list of arrays."""
         buffers = [x._data if type(x) is Array else to_buffer(x) for x in values]
         for i, weak in self._weak:
             if type(buffers[i]) is not weak:
                 buffers[i] = weak(buffers[i])
-        return self.on_buffers(values, buffers)
+        return buffers
+
+    def watched(self) -> Any:
+        """Returns a plan of the same program that reports where NaN or infinity is made.
+
+        It overwrites no input. None where there is no plan, and where a branch or a loop has such
+        a constant: what made it was computed while the function was staged, and is not reported.
+        """
+        if self._watched is None and self.plan is not None:
+            hidden = any(map(may_be_infinite, constants_of_bodies(self.program)))
+            self._watched = not hidden and get_backend("numpy").plan(self.program, watched=True)
+        return self._watched or None
+
+    def reported(self, values: Sequence[Any], report: Callable[[str, int], Any]) -> Values:
+        """Computes the outputs of arrays by that plan, which reports to a function."""
+        buffers = self.buffers_of(values)
+        return [wrap(out) for out in reporting(report, self.watched(), (buffers,))]
 
     def on_buffers(self, values: Sequence[Any], buffers: list[Any]) -> Values:
         """Does the same, given the arrays' buffers too."""
@@ -71,6 +97,29 @@ class Compiled:
         for i in self.returned:
             restored(values[i], buffers[i])
         return [wrap(out) for out in self.plan(buffers)]
+
+
+def constants_of_bodies(program: Program, inside: bool = False) -> Iterator[Any]:
+    """Yields the constants of a program that a call may leave unused: those of branches and loops.
+
+    ``inside`` says whether the program is itself such a body.
+    """
+    for equation in program.equations:
+        primitive = equation.primitive
+        within = inside or (bool(primitive.bodies) and not primitive.fused)
+        if within:
+            yield from (x for x in equation.operands if not isinstance(x, Variable))
+        for body in primitive.bodies:
+            yield from constants_of_bodies(body, within)
+    if inside:
+        yield from (x for x in program.outputs if not isinstance(x, Variable))
+
+
+def may_be_infinite(constant: Any) -> bool:
+    """Says whether a constant is NaN or infinite, or a Python number that is in float32."""
+    if type(constant) in WEAK_TYPES:
+        return not abs(constant) <= LARGEST_FLOAT32
+    return not is_finite(to_host(to_buffer(constant)))
 
 
 def is_planned(program: Program) -> bool:

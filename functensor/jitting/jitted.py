@@ -5,42 +5,45 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable
 from contextlib import AbstractContextManager, suppress
 from functools import partial, update_wrapper
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Generic, overload
 from weakref import WeakSet
 
+from numpy import ndarray
+
 from ..backends.config import config
-from ..backends.devices import placement
 from ..backends.errors.public_functions import check_function, complain, wrap_methods
 from ..backends.restoring import setting
 from ..functions.arguments import in_arrays
 from ..functions.type_variables import P, R
 from ..functions.wrapping import pickled
 from ..primitives.core.annotations import Values
-from ..primitives.core.array import Array, Tracer
-from ..primitives.core.array_likes import is_array_like
-from ..primitives.core.buffers import device_of, owned, wrap
+from ..primitives.core.array import Tracer
+from ..primitives.core.buffers import owned, wrap
 from ..primitives.core.errors import function_name
 from ..primitives.core.python_numbers import as_number
-from ..primitives.core.registry import registry as ops
-from ..primitives.core.shape_dtype import ShapeDtype, number_dtype
-from ..primitives.core.trace import base_trace, slot, under
+from ..primitives.core.shape_dtype import ShapeDtype
+from ..primitives.core.trace import RAW, base_trace, below_hooks, interceptors, slot
+from ..programs.closed_over import hoisted
 from ..programs.costs import Cost
-from ..programs.named_scope import scoped
-from ..programs.program import Program, Variable, argument_type
+from ..programs.named_scope import active_scope, scoped
+from ..programs.program import Program
 from ..programs.side_effects import Look, check_leaks, check_same
-from ..programs.staging import StagingTrace, hoisted, staged_inputs, staged_run
+from ..programs.staging import StagingTrace, staged_inputs, staged_run
 from ..transforms.taken_gradients import taken_gradients
 from ..transforms.tensor_entrance import entrance
 from ..tree import containers as tree
-from .compile import Compiled, Lowered, compiled
-from .guard import LARGEST_TRACED_INTEGER, UNLIKE, Guard, guard
+from .compile import Lowered
+from .guard import UNLIKE
+from .leaf_kind import leaf_kind
 from .program_call import ProgramCall
-from .retraces import History
+from .reported_run import Told, alarms, reported_run
+from .retraces import History, StaleProgramError
 from .signature import Signature, context_of, named_axes
+from .staged_entry import StagedEntry, strong_result
 
 if TYPE_CHECKING:
     from ..primitives.core.annotations import AnyFunction
@@ -49,6 +52,8 @@ __all__ = ["Jitted", "disable_jit", "jit"]
 
 # A function keeps plans for so many kinds of arguments.
 MOST_KEPT_PLANS = 256
+# It remembers so many sets of hooks, and keeps plans for them.
+MOST_KEPT_HOOKS = 4
 
 
 class Switch(threading.local):
@@ -77,62 +82,6 @@ def disable_jit(disable: bool = True) -> setting:
     return setting(switch, off=disable)
 
 
-class StagedEntry:
-    """The plan for one kind of arguments.
-
-    Attributes:
-        program: the staged program.
-        compiled: its compiled form.
-        captured: traced values that the function closes over; it is then staged anew each time.
-        gradient: the numbers of an input, and of an output that is the gradient taken at it.
-        guard: answers calls of the same kind; None until there was a second one.
-        context: the choices under which it was staged.
-    """
-
-    __slots__ = (
-        *("_computes", "_passed", "captured", "compiled", "context", "gradient", "guard"),
-        "program",
-    )
-
-    def __init__(
-        self, program: Program, captured: Values, donated: Sequence[int], context: Hashable
-    ) -> None:
-        self.program = program
-        self.captured = captured
-        self.guard: Guard | None = None
-        self.gradient: tuple[int, int] | None = None
-        self.context = context
-        places = {variable: i for i, variable in enumerate(program.inputs)}
-        passed = [places.get(x) if isinstance(x, Variable) else None for x in program.outputs]
-        # The numbers of the inputs that the outputs are.
-        self._passed = [None if i in donated else i for i in passed]
-        outputs = [x for x, i in zip(program.outputs, self._passed, strict=True) if i is None]
-        if len(outputs) < len(self._passed):
-            program = program.with_equations(program.equations, outputs)
-        self._computes = bool(outputs or donated)
-        returned = sorted({i for i in self._passed if i is not None})
-        self.compiled: Compiled = compiled(program, donated, returned)
-
-    def guarded(
-        self, args: Sequence[Any], kwargs: dict[str, Any], static: Sequence[int | str]
-    ) -> None:
-        """Makes the guard for calls like one."""
-        run = self.compiled.on_buffers if self._computes else None
-        out_tree = self.program.out_tree
-        self.guard = guard(args, kwargs, static, run, out_tree, self._passed, self.gradient)
-
-    def outputs(self, leaves: Values, outs: Sequence[Any]) -> Any:
-        """Returns the result's tree; an output that is an argument is that very array."""
-        computed = iter(outs)
-        # A NumPy array may be changed by its owner. An array that is returned twice is made once.
-        given = {i: wrap(owned(leaves[i])) for i in {*self._passed} if i is not None}
-        found = [next(computed) if i is None else given[i] for i in self._passed]
-        if self.gradient and taken_gradients.watched:
-            i, j = self.gradient
-            taken_gradients.note(leaves[i], found[j])
-        return self.program.out_tree.unflatten(found)
-
-
 class Jitted(Generic[P, R]):
     """A function that is staged and planned; see `jit`.
 
@@ -150,6 +99,7 @@ class Jitted(Generic[P, R]):
         self._entries: OrderedDict[Any, StagedEntry] = OrderedDict()
         self._history = History(fun)
         self._last: StagedEntry | None = None
+        self._hooks: dict[Any, None] = {}
         self._lock = threading.RLock()
         jitted_functions.add(self)
 
@@ -174,24 +124,91 @@ class Jitted(Generic[P, R]):
 
     def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         trace = slot.trace
-        if switch.off or (trace is not None and trace.interceptor):
-            # Hooks see the operations as they are made, with the user's lines.
-            args, kwargs = self._signature.mapped(as_number, args, kwargs)
-            return in_arrays(self._fun(*args, **kwargs))
+        if switch.off:
+            return self._as_written(args, kwargs)
+        if trace is not None and trace.interceptor:
+            return self._hooked(args, kwargs)
         entry, leaves = self._entry(args, kwargs)
         if any(type(leaf) is ShapeDtype for leaf in leaves):
             raise TypeError(
                 f"jit of {function_name(self._fun)} was called with a ShapeDtype, which has no "
                 "values: f.lower takes one"
             )
-        if trace is None and not any(isinstance(leaf, Tracer) for leaf in leaves):
+        return self._ran(entry, leaves)
+
+    def _ran(self, entry: StagedEntry, leaves: Values) -> Any:
+        """Runs a staged program at the level of the slot."""
+        if slot.trace is None and not any(isinstance(leaf, Tracer) for leaf in leaves):
             outs = entry.compiled(leaves)
             return entry.outputs(leaves, outs)
         outs = ProgramCall(entry.program).bind([*leaves, *entry.captured])
         return entry.program.out_tree.unflatten(outs)
 
-    def _entry(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[StagedEntry, Values]:
-        """Returns the entry for a call's kind of arguments, and the leaves of these."""
+    def _as_written(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Runs the function operation by operation."""
+        args, kwargs = self._signature.mapped(as_number, args, kwargs)
+        return in_arrays(self._fun(*args, **kwargs))
+
+    def _hooked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Runs the function under hooks, by a plan that calls them or reports to them."""
+        found = [trace.key() for trace in interceptors()]
+        keys = *found, active_scope()
+        inner = base_trace() is not RAW or any(
+            isinstance(leaf, Tracer) for leaf in tree.leaves((args, kwargs))
+        )
+        told = None if inner else alarms()
+        if told is not None:
+            return self._reported(args, kwargs, told)
+        if inner or None in found or keys not in self._hooks:
+            # Hooks see the operations as they are made, those of NumPy's arrays too, and traced
+            # values, whose derivatives the caller may want.
+            args, kwargs = self._signature.mapped(shown_array, args, kwargs)
+            return self._as_written(args, kwargs) if inner else self._watched(args, kwargs, keys)
+        entry, leaves = self._entry(args, kwargs, keys)
+        try:
+            with below_hooks():
+                return self._ran(entry, leaves)
+        except StaleProgramError:
+            clear_all()
+            return self._called(args, kwargs)
+
+    def _reported(self, args: tuple[Any, ...], kwargs: dict[str, Any], told: Told) -> Any:
+        """Runs the function by a plan that reports, and operation by operation if it has."""
+        with below_hooks():
+            if not any(told):
+                return self._called(args, kwargs)
+            entry, leaves = self._entry(args, kwargs)
+
+        def again() -> Any:
+            positional, named = self._signature.mapped(shown_array, args, kwargs)
+            return self._as_written(positional, named)
+
+        return reported_run(entry, leaves, told, again)
+
+    def _watched(self, args: Any, kwargs: Any, keys: Any) -> Any:
+        """Runs the function as it was written, and watches what it does with hooks for once."""
+        shown: dict[int, Any] = {} if slot.shown is None else slot.shown
+        with setting(slot, shown=shown):
+            out = self._as_written(args, kwargs)
+        taken_back = 0 in shown or any(shown.get(id(x)) is x for x in tree.leaves(out))
+        for trace in interceptors():
+            trace.met(taken_back)
+        self._hooks[keys] = None
+        while len(self._hooks) > MOST_KEPT_HOOKS:
+            del self._hooks[next(iter(self._hooks))]
+        # Programs keep the hooks that they call.
+        for key in [key for key in list(self._entries) if key[6] and key[6] not in self._hooks]:
+            self._entries.pop(key, None)
+            self._history.drop(key, "since other hooks came")
+        return out
+
+    def _entry(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], hooks: tuple[Any, ...] = ()
+    ) -> tuple[StagedEntry, Values]:
+        """Returns the entry for a call's kind of arguments, and the leaves of these.
+
+        ``hooks`` has the keys of the hooks that the program calls, and the scope they are told of.
+        """
         signature = self._signature
         dynamic, static = signature.split(args, kwargs)
         leaves, treedef = tree.flatten(dynamic)
@@ -200,7 +217,8 @@ class Jitted(Generic[P, R]):
         # Augmented assignment, for one, means something else for tensors.
         classes = entrance.classes
         tensors = slot.aliases is not None or any(isinstance(leaf, classes) for leaf in leaves)
-        key = treedef, kinds, static, context, named_axes(), "tensors" if tensors else "arrays"
+        face = "tensors" if tensors else "arrays"
+        key = treedef, kinds, static, context, named_axes(), face, hooks
         entry = known = self._entries.get(key)
         if entry is None:
             with self._lock:
@@ -230,7 +248,7 @@ class Jitted(Generic[P, R]):
         try:
             admitted = key[5] == "tensors"
             stage = partial(entrance.admitting, self._program) if admitted else self._program
-            program, captured, gradient = stage(dynamic, static)
+            program, captured, gradient = stage(dynamic, static, key[6])
             entry = StagedEntry(program, captured, self._signature.donated(dynamic), key[3])
             entry.gradient = gradient
         except BaseException as error:
@@ -250,7 +268,9 @@ class Jitted(Generic[P, R]):
             self._history.forget(number, key, words, captured=True)
         return entry
 
-    def _program(self, dynamic: Any, static: Any) -> tuple[Program, Values, Any]:
+    def _program(
+        self, dynamic: Any, static: Any, hooks: tuple[Any, ...] = ()
+    ) -> tuple[Program, Values, Any]:
         """Returns the program, traced values that it closes over, and an output of `grad`'s."""
         fun = self._signature.filled(self._fun, static)
         trace = StagingTrace(base_trace(), "jit", fun)
@@ -260,8 +280,8 @@ class Jitted(Generic[P, R]):
                 trace.given[inputs[of].variable] = inputs[at].variable, gradient
         look = Look(fun)
         with look.taken():
-            with scoped(""):
-                out = staged_run(trace, *in_tree.unflatten(inputs))
+            with scoped(hooks[-1] if hooks else ""):
+                out = staged_run(trace, in_tree.unflatten(inputs), bool(hooks))
             look.report(trace.equations)
         outputs, out_tree = tree.flatten(out)
         self._signature.check_outputs(out)
@@ -272,7 +292,7 @@ class Jitted(Generic[P, R]):
             del out, outputs, inputs
             check_leaks(fun, trace)
             with config.using(check_tracer_leaks=False):
-                check_same(fun, program, self._program(dynamic, static)[0])
+                check_same(fun, program, self._program(dynamic, static, hooks)[0])
         return program, captured, trace.gradient_among(program.inputs, program.outputs)
 
     # -- programs, reasons and costs, to look at
@@ -378,6 +398,12 @@ wrap_methods(Jitted, "jit(f)", ("lower", "explain", "cost", "assert_no_retrace",
 jitted_functions: WeakSet[Jitted[..., Any]] = WeakSet()
 
 
+def clear_all() -> None:
+    """Has all jitted functions forget their programs."""
+    for function in list(jitted_functions):
+        function.clear_cache()
+
+
 def renew_locks() -> None:
     """Gives jitted functions new locks: threads that held the old ones do not exist in a child."""
     for function in list(jitted_functions):
@@ -427,8 +453,8 @@ def jit(
     code. So ``fun`` must be pure: it prints and appends once, and values that it reads beside its
     arguments are constants from then on. Python's numbers among the arguments are traced and stay
     weak: another value is no reason to stage again. Under ``grad``, ``vmap`` and their kin a jitted
-    function stays one; hooks see its operations one by one. On a GPU the program is run operation
-    by operation.
+    function stays one. Its plan calls the hooks that see its operations. On a GPU the program is
+    run operation by operation.
 
     Args:
         fun: takes and returns trees of arrays; without it, ``jit`` returns a decorator.
@@ -464,30 +490,6 @@ def jit(
     return Jitted(fun, options)
 
 
-def strong_result(trace: StagingTrace, out: Any) -> Any:
-    """Returns a result as an array where it is a number, or stands for one."""
-    known = argument_type(out)
-    if not known.weak:
-        return out
-    if not isinstance(out, Tracer):
-        return wrap(out)
-    with under(trace):
-        return ops.astype(out, known.dtype)
-
-
-def leaf_kind(leaf: Any) -> Any:
-    """Returns the kind that a leaf is staged for: shape, dtype, weakness and device."""
-    if type(leaf) is ShapeDtype:
-        return leaf.shape, leaf.dtype, leaf.weak, placement.device
-    if not is_array_like(leaf):
-        return type(leaf)
-    if type(leaf) is Array:
-        return leaf.shape, leaf.dtype, None, leaf.device
-    known = argument_type(leaf)
-    if type(leaf) is int and not -LARGEST_TRACED_INTEGER - 1 <= leaf <= LARGEST_TRACED_INTEGER:
-        raise OverflowError(
-            f"an argument of jit is an integer of {leaf.bit_length()} bits, but those that are "
-            "traced have 64 with their sign: pass float(n), or make the argument static"
-        )
-    number_dtype(known.dtype)
-    return known.shape, known.dtype, known.weak, device_of(leaf)
+def shown_array(x: Any) -> Any:
+    """Returns a NumPy array as one whose operations hooks see; all else as it is."""
+    return wrap(owned(x)) if type(x) is ndarray else x

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ..custom.call import CustomCall, at_face_pair
+from ..custom.call import CustomCall, Pullback, at_face_pair
 from ..primitives.core.annotations import Values
 from ..primitives.core.trace import Trace, at_face, slot, under
 from ..programs.named_scope import active_scope, scoped
@@ -65,7 +65,7 @@ class Rules:
         forward: Flat,
         kept: Sequence[int],
         backward: Callable[[Flags], tuple[Flat, Sequence[bool]]],
-        state: Callable[[], Hashable],
+        state: Callable[[], Hashable] = tuple,
     ) -> None:
         self.count = count
         self.forward = forward
@@ -144,14 +144,14 @@ class DerivedCall(CustomCall):
         residuals = [*[known[i] for i in rules.kept], *more]
         inexact = [is_inexact(out) for out in outs]
 
-        def pull(gs: Values) -> Values:
+        def pull(kept: Values, gs: Values) -> Values:
             given = tuple([g is not None and flag for g, flag in zip(gs, inexact, strict=True)])
             backward, found = rules.backward(given)
             moved = [g for g, flag in zip(gs, given, strict=True) if flag]
             with scoped(scope):
-                return spread(at_face(backward, [*residuals, *moved]), found)
+                return spread(at_face(backward, [*kept, *moved]), found)
 
-        return outs, pull
+        return outs, Pullback(pull, residuals)
 
     def forward(self, level: Trace, values: Values, tangents: Values) -> tuple[Values, Values]:
         """Returns the outputs and their tangents; None for one that has none."""
@@ -169,13 +169,18 @@ class DerivedCall(CustomCall):
 
 
 class ProgramCall(DerivedCall):
-    """A call of a program, on a flat list of arrays."""
+    """A call of a program, on a flat list of arrays.
+
+    Args:
+        program: the program.
+        name: the name of the function that was jitted; by default the program's.
+    """
 
     dissolves = True
     program: Program
 
-    def __init__(self, program: Program) -> None:
-        super().__init__(program.name, self._evaluated)
+    def __init__(self, program: Program, name: str = "") -> None:
+        super().__init__(name or program.name, self._evaluated)
         self.program = program
         self.inputs = program.inputs
         self.derived = program.derived
@@ -183,7 +188,8 @@ class ProgramCall(DerivedCall):
     def bind(self, operands: Sequence[Any]) -> Values:
         """Applies the call at the level of the current trace."""
         trace = slot.trace
-        if trace is not None and (trace.interceptor or isinstance(trace, StagingTrace)):
+        staging = isinstance(trace, StagingTrace) and not trace.keeps_calls
+        if trace is not None and (trace.interceptor or staging):
             # Hooks see every operation, and a program that is being staged takes them in.
             return self.program.run(operands)
         return super().bind(operands)
@@ -197,7 +203,8 @@ class ProgramCall(DerivedCall):
 
     def pushed(self, given: Flags) -> tuple[Flat, Sequence[bool]]:
         program = pushed_program(self.program, given)
-        return ProgramCall(program).bind, list(map(is_differentiable, self.program.outputs))
+        call = ProgramCall(program, self.name)
+        return call.bind, list(map(is_differentiable, self.program.outputs))
 
     def pulled(self, wanted: Flags) -> Rules:
         parts = pulled_program(self.program, wanted)
@@ -210,7 +217,7 @@ class ProgramCall(DerivedCall):
 
         def backward(given: Flags) -> tuple[Flat, Sequence[bool]]:
             program, taken, found = parts.backward(given)
-            call = ProgramCall(program)
+            call = ProgramCall(program, self.name)
             chosen = [places[parts.sources[i]] for i in taken]
 
             def pull(values: Values) -> Values:
@@ -219,11 +226,11 @@ class ProgramCall(DerivedCall):
             flags = iter(found)
             return pull, [flag and next(flags) for flag in wanted]
 
-        return Rules(count, ProgramCall(parts.brief).bind, kept, backward, parts.state)
+        return Rules(count, ProgramCall(parts.brief, self.name).bind, kept, backward, parts.state)
 
     def mapped(self, flags: Flags, size: int, axis_name: Hashable) -> CustomCall:
         nowhere = (False,) * len(self.program.outputs)
         program, out_flags = mapped(self.program, flags, nowhere, size, axis_name)
-        call = ProgramCall(program)
+        call = ProgramCall(program, self.name)
         call.out_flags = out_flags
         return call

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from ..hooks.watched_calls import muting
 from ..primitives.core.annotations import Value, Values
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
 from ..primitives.core.trace import RAW, base_trace, run, under
 from ..programs.named_scope import scoped
-from ..programs.program import Equation, Operand, Program, Variable, type_of, used
+from ..programs.program import Operand, Program, Variable, live_equations, type_of, used
 from ..programs.staging import StagedTracer, StagingTrace
 from ..traces.batch import batch_trace
+from ..traces.muting import muting
 from ..traces.reverse import ReverseTrace, backward
 from ..transforms.jvp import jvp
 
@@ -166,7 +166,7 @@ class Pulled:
         return self._seen()
 
     def _seen(self) -> Hashable:
-        state = tuple(handle.sees_pass() for handle in self._hooks)
+        state = tuple(handle.sees_pass(staged=True) for handle in self._hooks)
         return state if any(state) else None
 
     def backward(self, given: Flags) -> tuple[Program, list[int], Flags]:
@@ -225,13 +225,8 @@ class _Joint:
         }
         before |= {x.variable: (-1, i) for i, x in enumerate(self.inputs)}
         self._grads = [trace.operand(g) for g in grads]
-        live = set(used(self._grads))
-        self._back: list[Equation] = []
-        for equation in reversed(trace.equations[self.mark :]):
-            if not live.isdisjoint(equation.outputs):
-                live.update(used(equation.operands))
-                self._back.append(equation)
-        self._back.reverse()
+        self._back = live_equations(trace.equations[self.mark :], self._grads)
+        live = set(used([*self._grads, *(x for e in self._back for x in e.operands)]))
         self.residuals = [variable for variable in before if variable in live]
         self.places = [before[variable] for variable in self.residuals]
         del trace.equations[self.mark :]
@@ -265,11 +260,7 @@ class _Joint:
 
     def tracer(self, x: Operand) -> Any:
         """Returns the tracer of one of the trace's variables; a constant as it is."""
-        if type(x) is not Variable:
-            return x
-        out = self.trace.input(x.type, x.device)
-        out.variable = x
-        return out
+        return self.trace.tracer(x) if type(x) is Variable else x
 
     def backward(self) -> tuple[Program, list[int], Flags]:
         """Does what `Pulled.backward` does, with the residuals of this staging."""

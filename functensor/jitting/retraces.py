@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakKeyDictionary
 
 from .. import tree
 from ..backends.errors.warnings import warn_user
 from ..backends.restoring import listed
-from ..primitives.core.errors import function_line, message, user_line
+from ..primitives.core.errors import RuleResultError, function_line, message, user_line
 from ..primitives.core.shape_dtype import ShapeDtype
 
 if TYPE_CHECKING:
     from ..tree import TreeDef
 
-__all__ = ["History", "RetraceError", "RetraceWarning"]
+__all__ = ["History", "RetraceError", "RetraceWarning", "StaleProgramError"]
 
-# How often a function may be staged for new kinds of arguments before there is a warning.
+# A function may be staged so often for new kinds of arguments before there is a warning.
 MOST_UNWARNED_RETRACES = 20
-# How often the same code may be jitted and staged as a new function before there is one.
+# The same code may be jitted and staged as a new function so often before there is one.
 MOST_UNWARNED_NEW_FUNCTIONS = 100
 MOST_KEPT_REASONS = 1000
 
 
 class RetraceWarning(UserWarning):
     """A function is staged again and again (docs/errors.md#error-11)."""
+
+
+class StaleProgramError(RuleResultError):
+    """A hook replaced a value where a program was staged for hooks that only look."""
 
 
 class RetraceError(RuntimeError):
@@ -43,9 +48,9 @@ class History:
         self.reasons: list[str] = []
         self.count = 0
         self._known: list[tuple[Any, list[str]]] = []
-        # Why plans were dropped, by the hashes of their keys, which keep nothing alive.
+        # The reasons why plans were dropped, by the hashes of their keys, which keep nothing alive.
         self._dropped: dict[int, str] = {}
-        # Whether the function closed over traced values the last time.
+        # True where the function closed over traced values the last time.
         self._captures = False
         self._refusing: list[object] = []
 
@@ -53,7 +58,7 @@ class History:
         """Notes that the function is staged for a new kind of arguments.
 
         Returns:
-            How many times it was staged, this time included.
+            The number of times that it was staged, with this one.
 
         Raises:
             RetraceError: that was not expected.
@@ -71,7 +76,9 @@ class History:
             raise RetraceError(message(what, fix=fix, number=11))
         self._known.append((key, names))
         del self._known[:-MOST_KEPT_REASONS]
-        self._warn(reason)
+        if not any(key[6:]):
+            # Other hooks are no fault of the function's.
+            self._warn(reason)
         self._captures = False
         return self.count
 
@@ -170,16 +177,25 @@ def differences(old: Sequence[Any], new: Sequence[Any], names: list[str]) -> lis
     return found + other_differences(old, new)
 
 
+def constant_words(value: Any) -> str:
+    """Returns what messages call a static argument: its value, or where a function stands."""
+    known = isinstance(value, FunctionType)
+    return function_line(value) if known else f"{value!r:.60}"
+
+
 def other_differences(old: Sequence[Any], new: Sequence[Any]) -> list[str]:
     """Returns words for the differences between two keys, traced arguments aside."""
     found = []
     before = dict(old[2])
     for place, now in new[2]:
         if place not in before or before[place] != now:
-            was = f"was {before[place].value!r:.60}, and is" if place in before else "is now"
-            found.append(f"static argument {place!r} {was} {now.value!r:.60}")
-    if old[3:] != new[3:]:
-        found.append(f"what it is staged under was {[*old[3:]]}, and is {[*new[3:]]}")
+            earlier = before.get(place)
+            was = f"was {constant_words(earlier.value)}, and is" if earlier else "is now"
+            found.append(f"static argument {place!r} {was} {constant_words(now.value)}")
+    if old[3:6] != new[3:6]:
+        found.append(f"what it is staged under was {[*old[3:6]]}, and is {[*new[3:6]]}")
+    if old[6:] != new[6:]:
+        found.append("the hooks are other ones")
     return found
 
 

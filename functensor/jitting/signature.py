@@ -8,6 +8,7 @@ from typing import Any
 
 from ..backends.config import config
 from ..backends.devices import placement
+from ..primitives.core.array import Tracer
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.errors import function_name, message
 from ..primitives.core.trace import RAW, slot
@@ -141,10 +142,12 @@ class Signature:
         both = set(self._static) & set(self._donated)
         if both:
             what = f"{min(map(str, both))} is static and donated"
-            raise self._wrong(f"{what}, but a static argument has no buffer to give away")
+            why = "but a static argument has no buffer to give away"
+            raise self._wrong(f"{what}, {why}", "name it in one of the two options")
 
-    def _wrong(self, what: str) -> ValueError:
-        return ValueError(f"jit of {function_name(self._fun)}: {what}")
+    def _wrong(self, what: str, fix: str) -> ValueError:
+        text = message(f"jit of {function_name(self._fun)}: {what}", fix=fix, number=11)
+        return ValueError(text)
 
     def _read(self, fun: Callable[..., Any]) -> None:
         import inspect  # costs milliseconds
@@ -171,11 +174,15 @@ class Signature:
             if not isinstance(i, int):
                 raise TypeError(f"{kind}_argnums holds positions, not {i!r}")
             if self._known and not -count <= i < count:
-                raise self._wrong(f"{kind}_argnums={i}, but it has {count} positional arguments")
+                what = f"{kind}_argnums={i}, but it has {count} positional arguments"
+                fix = f"a position from {-count} to {count - 1}" if count else "f has none"
+                raise self._wrong(what, fix)
         for name in named:
             if self._known and name not in self._names:
                 listed = ", ".join(self._names)
-                raise self._wrong(f"{kind}_argnames={name!r}, but its arguments are {listed}")
+                what = f"{kind}_argnames={name!r}, but its arguments are {listed}"
+                fix = f"{kind}_argnames={self._names[0]!r}" if listed else "f has none"
+                raise self._wrong(what, fix)
         out: list[int | str] = []
         for i in numbers:
             i = i % count if self._known else i
@@ -228,9 +235,12 @@ class Signature:
                 name = self._positional[place]
             option = "static_argnames" if place in self._static_by_name else "static_argnums"
             why = "" if isinstance(error, TypeError) else f" ({type(error).__name__}: {error})"
-            what = f"jit of {function_name(self._fun)}: the static argument {name!r} is of type "
-            what += f"{type(value).__name__}, which cannot be hashed{why}: its value is part of "
-            what += "what the function is staged for"
+            kind = f"of type {type(value).__name__}"
+            if isinstance(value, Tracer):
+                kind = f"a traced {value.describe()}"
+            what = f"jit of {function_name(self._fun)}: the static argument {name!r} is {kind}, "
+            what += f"which cannot be hashed{why}: its value is part of what the function is "
+            what += "staged for"
             fix = hashable(value).format(f"drop it from {option} so that it is traced")
             cause = error if why else None
             raise StaticArgumentError(message(what, fix=fix, number=11)) from cause

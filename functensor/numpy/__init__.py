@@ -7,12 +7,12 @@ but for what immutable arrays make pointless: ``out=`` and memory layouts.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as _numpy
 
-from ..backends.errors.tracebacks import tidy
-from ..faces.publish import no_such_name, publish
+from ..faces.publish import publish
+from ..primitives.core.shape_dtype import number_dtype as _number_dtype
 from ..primitives.core.ufunc_facts import FACTS as _FACTS
 from . import (
     apply,
@@ -24,12 +24,9 @@ from . import (
     differences,
     dtypes,
     elementary,
-    files,
-    histograms,
     indexing,
     matrices,
     nans,
-    polynomials,
     primitive_names,
     printing,
     quantiles,
@@ -39,7 +36,6 @@ from . import (
     sets,
     sorting,
     statistics,
-    window_functions,
     zeros_ones,
 )
 from .apply import *
@@ -51,12 +47,9 @@ from .creation import *
 from .differences import *
 from .dtypes import *
 from .elementary import *
-from .files import *
-from .histograms import *
 from .indexing import *
 from .matrices import *
 from .nans import *
-from .polynomials import *
 from .primitive_names import *
 from .printing import *
 from .quantiles import *
@@ -66,7 +59,6 @@ from .searching import *
 from .sets import *
 from .sorting import *
 from .statistics import *
-from .window_functions import *
 from .zeros_ones import *
 
 # Each module says which of its names are public. Add a line here, one above, and one further up.
@@ -77,17 +69,14 @@ __all__ += creation.__all__
 __all__ += dtypes.__all__
 __all__ += elementary.__all__
 __all__ += printing.__all__
-__all__ += files.__all__
 __all__ += zeros_ones.__all__
 __all__ += conversion.__all__
-__all__ += histograms.__all__
 __all__ += indexing.__all__
 __all__ += array_api_info.__all__
 __all__ += comparison.__all__
 __all__ += matrices.__all__
 __all__ += nans.__all__
 __all__ += sorting.__all__
-__all__ += polynomials.__all__
 __all__ += quantiles.__all__
 __all__ += ranges.__all__
 __all__ += searching.__all__
@@ -96,39 +85,52 @@ __all__ += sets.__all__
 __all__ += reshaping.__all__
 __all__ += correlation.__all__
 __all__ += statistics.__all__
-__all__ += window_functions.__all__
 
 # These functions are ufuncs in NumPy, and no primitives here. They have the attributes of both.
 for _name in ("divmod", "fabs", "float_power", "frexp", "matvec", "modf", "vecdot", "vecmat"):
     for _fact in _FACTS:
         setattr(globals()[_name], _fact, getattr(getattr(_numpy, _name, None), _fact, None))
 
-# Namespaces that are imported when they are first used.
+# Namespaces, and names by the module that has them, that are imported when they are first used.
 NAMESPACES = ("fft", "linalg")
+LATE_NAMES = {
+    "files": "load save savetxt savez savez_compressed",
+    "histograms": "histogram histogram2d histogram_bin_edges histogramdd",
+    "polynomials": "poly polyadd polyder polydiv polyfit polyint polymul polysub roots vander",
+    "window_functions": "bartlett blackman hamming hanning i0 kaiser",
+}
+for _names in LATE_NAMES.values():
+    __all__ += _names.split()
 
 if TYPE_CHECKING:
     from . import fft as fft
     from . import linalg as linalg
+    from .files import *
+    from .histograms import *
+    from .polynomials import *
+    from .window_functions import *
 
     bfloat16: type[_numpy.generic]
-else:
-    # Type checkers would take any name for one of the module.
-
-    def __getattr__(name: str) -> Any:
-        if name in NAMESPACES:
-            return import_module(f".{name}", __name__)
-        if name == "bfloat16":
-            return import_module("..primitives.core.shape_dtype", __name__).number_dtype(name).type
-        if name == "special":
-            # SciPy looks here for a namespace's own special functions.
-            return import_module("..scipy.special", __name__)
-        from .absent import ABSENT_NAMES  # looked at only here
-
-        try:
-            raise no_such_name(globals(), name, ABSENT_NAMES.get(name, ""))
-        except AttributeError as error:
-            tidy(error)
-            raise
 
 
-publish(globals())
+def _bfloat16() -> type[_numpy.generic]:
+    return _number_dtype("bfloat16").type
+
+
+def _special() -> object:
+    # SciPy looks here for a namespace's own special functions.
+    return import_module("..scipy.special", __name__)
+
+
+def _reason(name: str) -> str:
+    from .absent import ABSENT_NAMES  # looked at only here
+
+    return ABSENT_NAMES.get(name, "")
+
+
+publish(
+    globals(),
+    late=LATE_NAMES,
+    made={"bfloat16": _bfloat16, "special": _special},
+    reason=_reason,
+)

@@ -46,9 +46,9 @@ class NamespaceInfo:
         """Returns the optional parts of the standard, by their names there.
 
         Returns:
-            Whether arrays are indexed by booleans, whether shapes may depend on values (where
-            those are known: under vmap and while staging such functions take ``size=``), and how
-            many axes an array may have.
+            A dictionary: whether arrays are indexed by booleans, whether shapes may depend on
+            values (where those are known: under vmap and while staging such functions take
+            ``size=``), and how many axes an array may have.
         """
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 

@@ -171,7 +171,7 @@ def finfo(dtype: ArrayLike | DTypeLike) -> FloatingInfo:
         dtype: a floating-point or complex dtype, or an array of one.
 
     Returns:
-        What ``numpy.finfo`` returns, with ``max``, ``eps`` and their kin as Python floats.
+        The attributes of ``numpy.finfo``; ``max``, ``eps`` and their kin are Python floats.
 
     >>> import functensor.numpy as np
     >>> np.finfo(np.ones(2, "float32")).bits, np.finfo("float32").max * np.ones(1, "float32")

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from math import prod
 from typing import Any, NamedTuple
 
+from ..primitives.core.buffers import WEAK_TYPES
 from ..primitives.core.shape_dtype import ShapeDtype
-from .program import Equation, Program, type_of, used
+from .program import Equation, Program, type_of
 
-__all__ = ["Cost", "EquationCost", "cost_of"]
+__all__ = ["VIEWING", "Cost", "EquationCost", "array_bytes", "cost_of", "operation_flops"]
 
 # Primitives that move or view elements and compute nothing.
 MOVING_PRIMITIVES = frozenset(
@@ -100,8 +101,9 @@ def cost_of(program: Program) -> Cost:
         made = moved = 0
         if call.name not in VIEWING:
             made = sum(array_bytes(x.type) for x in equation.outputs)
-            operands = dict.fromkeys(used(equation.operands))
-            moved = made + sum(array_bytes(x.type) for x in operands)
+            # Constants are read too, but for numbers, which are in the code.
+            arrays = {id(x): x for x in equation.operands if type(x) not in WEAK_TYPES}
+            moved = made + sum(array_bytes(type_of(x)) for x in arrays.values())
         live += made
         if made:
             mine.update(equation.outputs)
@@ -129,13 +131,19 @@ def array_bytes(known: ShapeDtype) -> int:
 
 def flops_of(equation: Equation) -> int:
     """Returns the operations of arithmetic of one equation."""
-    name = equation.primitive.name
+    operands = [type_of(x) for x in equation.operands]
+    out = equation.outputs[0].type
+    return operation_flops(equation.primitive.name, out, operands, equation.params)
+
+
+def operation_flops(
+    name: str, out: ShapeDtype, operands: list[ShapeDtype], params: dict[str, Any]
+) -> int:
+    """Returns the operations of arithmetic of one operation, by the types of what it has."""
     if name in MOVING_PRIMITIVES:
         return 0
-    out = equation.outputs[0].type
-    operands = [type_of(x) for x in equation.operands]
     if name in CONTRACTIONS:
-        return 2 * CONTRACTIONS[name](out, operands, equation.params)
+        return 2 * CONTRACTIONS[name](out, operands, params)
     return max([out.size, *(x.size for x in operands)])
 
 

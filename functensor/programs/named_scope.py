@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 from ..backends.restoring import InC, leaving, listed
 from ..primitives.core.errors import function_name, message
 
-__all__ = ["active_scope", "common_scope", "joined_scope", "named_scope", "scoped"]
+__all__ = ["active_scope", "common_scope", "joined_scope", "named_scope", "scope", "scoped"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 # Tests for functions whose call only makes an object that runs later.
@@ -62,8 +62,9 @@ active = Active()
 class named_scope:
     """Names a part of a function: a context manager, and a decorator.
 
-    Operations that are staged within have the name in ``Equation.scope``, behind those of the
-    scopes around it: ``"block/attention"``. ``program.show(lines=True)`` and ``cost()`` show it. It
+    ``scope`` is a shorter name of it. Operations that are staged within have the name in
+    ``Equation.scope``, behind those of the scopes around it: ``"block/attention"``.
+    ``program.show(lines=True)`` and ``cost()`` show it, and hooks choose operations by it. It
     changes nothing that is computed, and costs next to nothing where nothing is staged.
 
     An operation of a derivative has the scope of the operation whose derivative it is. Only what
@@ -144,6 +145,9 @@ class named_scope:
 
     def __repr__(self) -> str:
         return f"named_scope({self.name!r})"
+
+
+scope = named_scope
 
 
 def check_string(name: Any) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import tree
 from ..backends.config import config
+from ..backends.frames import RUNNING_AGAIN
 from ..primitives.core.array import Array, Tracer
 from ..primitives.core.buffers import WEAK_TYPES, own_array, to_buffer
 from ..primitives.core.errors import describe
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     *("Equation", "Program", "ProgramError", "Variable", "argument_type", "check"),
-    *("live_equations", "printed", "type_of", "used", "with_replaced", "with_substitutes"),
+    *("live_equations", "printed", "twin", "type_of", "used", "variable_name", "with_replaced"),
+    "with_substitutes",
 ]
 
 
@@ -163,6 +165,10 @@ class Program:
             self._primitives = frozenset([equation.primitive for equation in self.equations])
         return self._primitives
 
+    def has_effect(self) -> bool:
+        """Says whether somebody sees that it runs, apart from its outputs."""
+        return any(primitive.effect for primitive in self.primitives())
+
     def uses(self) -> dict[Variable, int]:
         """Returns how often variables are used, by equations and as outputs; not to be changed."""
         if self._uses is None:
@@ -233,6 +239,9 @@ class Program:
     __repr__ = __str__
 
 
+RUNNING_AGAIN.add(Program._run.__code__)
+
+
 def as_weak(value: Value, kind: type) -> Any:
     """Returns a scalar that was computed of weak ones as Python's, so that it stays weak."""
     if type(value) is Array:
@@ -290,11 +299,11 @@ def with_replaced(operands: Sequence[Any], known: dict[Variable, Any]) -> list[A
 
 
 def live_equations(equations: Sequence[Equation], outputs: Iterable[Any]) -> list[Equation]:
-    """Returns the equations that outputs depend on."""
+    """Returns the equations that outputs depend on, and those that have an effect."""
     needed = set(used(outputs))
     live = []
     for equation in reversed(equations):
-        if not needed.isdisjoint(equation.outputs):
+        if equation.primitive.effect or not needed.isdisjoint(equation.outputs):
             live.append(equation)
             for x in equation.operands:
                 if type(x) is Variable:
@@ -414,7 +423,7 @@ def printed(program: Program, lines: bool = False) -> str:
 def _named_variables(variables: Sequence[Variable], names: dict[Any, str]) -> str:
     """Gives variables names, and returns them with their types and devices."""
     for variable in variables:
-        names[variable] = _variable_name(len(names))
+        names[variable] = variable_name(len(names))
     devices = ["" if v.device == "cpu" else f"@{v.device}" for v in variables]
     return ", ".join(f"{names[v]}: {v.type}{at}" for v, at in zip(variables, devices, strict=True))
 
@@ -440,7 +449,7 @@ def _shown_operand(x: Operand, names: dict[Any, str]) -> str:
     return str(x) if known.shape == () and not isinstance(x, Tracer) else f"<{describe(x)}>"
 
 
-def _variable_name(number: int) -> str:
+def variable_name(number: int) -> str:
     """Returns a, b, ..., z, ba, bb, ...: numbers of base 26 in letters."""
     name = chr(ord("a") + number % 26)
     while number >= 26:

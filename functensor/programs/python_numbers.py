@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..backends.errors.tracebacks import tidy
 from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Tracer
 from ..primitives.core.buffers import WEAK_TYPES
 from ..primitives.core.errors import OperandError
 from ..primitives.core.operators import Operators
 from ..primitives.core.python_numbers import as_python_number
-from ..primitives.core.trace import slot
+from ..primitives.core.trace import base_trace, below_hooks
 
 __all__ = ["TracedNumberOperators", "as_numbers", "python_type_of"]
 
@@ -49,13 +51,15 @@ def computed_of_numbers(name: str, operands: tuple[Any, ...]) -> Any:
         first = operands[0]
         first = int(first) if type(first) is bool else computed_of_numbers("add", (first, 0))
         operands = (first, *operands[1:])
-    return as_numbers(registered_primitives[name], *operands)
+    # Hooks see no arithmetic of Python's, where nothing is staged either.
+    with below_hooks():
+        return as_numbers(registered_primitives[name], *operands)
 
 
 def as_numbers(fun: Callable[..., Any], *args: Any) -> Any:
     """Calls a function whose results of numbers alone are numbers, while a program is staged."""
-    trace: Any = slot.trace
-    if trace is None or not trace.staging:
+    trace: Any = base_trace()
+    if not trace.staging:
         return fun(*args)
     before = trace.of_python
     try:
@@ -76,6 +80,9 @@ def binary(name: str, reflected: bool = False) -> OperatorMethod:
             return registered_primitives[name](*operands)
         except OperandError:
             return NotImplemented
+        except Exception as error:
+            tidy(error)
+            raise
 
     return operator
 
@@ -117,4 +124,4 @@ class TracedNumberOperators(Operators):
     __abs__ = operator_of_numbers("abs", Operators.__abs__)
     __invert__ = operator_of_numbers("invert", Operators.__invert__)
 
-    __hash__ = None
+    __hash__ = Tracer.__hash__  # type: ignore[assignment]

@@ -73,7 +73,8 @@ class Look:
                 "random",
                 f"{moved[0]} was drawn from while {function_line(self.fun)} was staged: the "
                 "numbers are constants of its program, the same in every call"
-                + " (unless another thread drew them)" * bool(other_threads()),
+                + " (unless another thread drew them)"
+                * bool(other_threads()),
                 "draw with functensor.random of a key that is an argument, or outside of the "
                 "function",
             )

@@ -51,7 +51,7 @@ class Origins:
         """Returns the line and scope of the equation that is being made, and remembers them."""
         known = None
         if slot.turn is not None:
-            (node,) = slot.turn
+            node, *_ = slot.turn
             if node is not self._node:
                 self._node = node
                 self._of_node = (

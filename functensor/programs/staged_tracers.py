@@ -53,7 +53,10 @@ class StagedTracer(TracedNumberOperators, Tracer):
         return self.variable.device
 
     def origin(self) -> str:
-        return "made by staging"
+        for equation in self.owner.equations:
+            if self.variable in equation.outputs:
+                return f"made by {equation.primitive.name} at {equation.line}"
+        return "an input" if self.variable in self.owner.paths else "made by staging"
 
     def __repr__(self) -> str:
         warn_of_text(self)

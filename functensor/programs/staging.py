@@ -29,7 +29,7 @@ from ..primitives.core.shape_dtype import (
     are_small_constants,
     shape_dtype,
 )
-from ..primitives.core.trace import RAW, Trace, base_trace, run, slot, under
+from ..primitives.core.trace import RAW, Trace, base_trace, run, under
 from ..tree import TreeDef
 from ..tree import containers as tree
 from .costs import cost_of
@@ -51,7 +51,7 @@ from .staged_types import StagedTypes
 if TYPE_CHECKING:
     from ..backends.annotations import Buffer
 
-__all__ = ["StagedTracer", "StagingTrace", "closed", "eval_shape", "hoisted", "make_program"]
+__all__ = ["StagedTracer", "StagingTrace", "eval_shape", "make_program"]
 
 
 def staged_inputs(trace: StagingTrace, arguments: tuple[Any, Any]) -> tuple[list[Any], Any]:
@@ -108,11 +108,14 @@ class StagingTrace(Trace):
         of_python: whether what is computed of numbers of Python's alone is one: by operators of
             Python's, and where a program is staged again.
         copies: plain arrays that are constants, and copies of them, by their ids.
+        calls_hooks: whether the program calls the hooks that see its operations.
+        order: what the last call that has an effect returned for the next one; None without one.
+        keeps_calls: whether calls of jitted functions stay calls, for pictures.
     """
 
     __slots__ = (
-        *("copies", "device", "equations", "given", "gradients", "known"),
-        *("of_python", "origins", "paths", "types"),
+        *("calls_hooks", "copies", "device", "equations", "given", "gradients", "keeps_calls"),
+        *("known", "of_python", "order", "origins", "paths", "types"),
     )
 
     staging = True
@@ -127,8 +130,11 @@ class StagingTrace(Trace):
         self.types = StagedTypes()
         self.gradients: dict[Variable, Variable | None] = {}
         self.given: dict[Variable, tuple[Variable, Any]] = {}
+        self.keeps_calls = False
         self.of_python = False
         self.copies: dict[int, tuple[Any, Any]] = {}
+        self.order: Variable | None = None
+        self.calls_hooks = True
 
     def note_gradients(self, leaves: Sequence[Any], gradients: Sequence[Any]) -> None:
         def variable(x: Any) -> Any:
@@ -148,12 +154,17 @@ class StagingTrace(Trace):
                 return places[at], j
         return None
 
-    def sources(self, variable: Variable) -> dict[Variable, Any]:
-        """Returns the inputs that a variable depends on, with their paths."""
+    def reached(self, variable: Variable) -> set[Variable]:
+        """Returns all variables that a variable depends on."""
         reached = {variable}
         for equation in reversed(self.equations):
             if not reached.isdisjoint(equation.outputs):
                 reached.update(used(equation.operands))
+        return reached
+
+    def sources(self, variable: Variable) -> dict[Variable, Any]:
+        """Returns the inputs that a variable depends on, with their paths."""
+        reached = self.reached(variable)
         return {v: path for v, path in self.paths.items() if v in reached}
 
     def views(self, variable: Variable) -> set[Variable]:
@@ -191,6 +202,13 @@ class StagingTrace(Trace):
         out = object.__new__(StagedTracer)
         out.owner = self
         out.variable = Variable(self.types.kept(type), device or self.device)
+        return out
+
+    def tracer(self, x: Variable) -> StagedTracer:
+        """Returns another tracer of a variable."""
+        out = object.__new__(StagedTracer)
+        out.owner = self
+        out.variable = x
         return out
 
     def operand(self, x: Value) -> Operand:
@@ -275,7 +293,7 @@ class StagingTrace(Trace):
             out_type = self.types.inferred(primitive, given, params)
             known = bool(self.known) and self.knows(args, operands)
         out = self.record(primitive, operands, params, (out_type,))[0]
-        functional = out_type.weak and slot.trace is self and not self.of_python
+        functional = out_type.weak and not self.of_python and base_trace() is self
         if functional and all(map(python_type_of, args)):
             # As when it is evaluated: np.sin(2.0) is an array, where 2.0 * 2.0 is a number.
             strong = {"dtype": out_type.dtype}
@@ -287,14 +305,14 @@ class StagingTrace(Trace):
         variables = used(operands)
         if not variables and any(isinstance(x, Tracer) for x in operands):
             return self.done(call, operands)
-        if call.dissolves:
+        if call.dissolves and not self.keeps_calls:
             with under(self):
                 return call.program.run(args)  # type: ignore[no-any-return]
-        known = not variables or self.knows(args, operands)
+        known = not call.effect and (not variables or self.knows(args, operands))
         if call.infer is not None:
             given = list(map(type_of, operands))
             types = list(map(self.types.kept, call.infer(*given)))
-            if not variables and is_light(call) and are_small_constants(*given, *types):
+            if known and not variables and is_light(call) and are_small_constants(*given, *types):
                 return self.done(call, operands)
             place = call.device or self.device
             params = {"device": place} if place != self.device else {}
@@ -355,6 +373,7 @@ class StagingTrace(Trace):
         inner = StagingTrace(self.parent, call.name, call.evaluate)
         inner.device = self.device
         inner.within = self
+        inner.keeps_calls = self.keeps_calls
         given = [inner.input(type_of(x), getattr(x, "device", None)) for x in operands]
         return inner.program(given, run(inner, call.evaluate, (given,)))
 
@@ -385,60 +404,15 @@ def wrap_constant(x: Value) -> Array | Number:
     return as_python_number(x) if type(x) in WEAK_TYPES else wrap(x)
 
 
-def closed(
-    fun: Callable[[list[Any]], Sequence[Any]],
-    inputs: Sequence[Variable],
-    name: str,
-    shown: Callable[..., Any] | None = None,
-) -> tuple[Program, list[Any]]:
-    """Stages a function of a flat list that may close over traced values.
+def staged_run(trace: StagingTrace, arguments: tuple[Any, Any], hooked: bool = False) -> Any:
+    """Runs a function under a staging trace.
 
-    Args:
-        fun: takes a list of arrays and returns one.
-        inputs: variables like those that it is to be staged for.
-        name: what messages call the transformation.
-        shown: the function that messages mention, by default ``fun``.
-
-    Returns:
-        A program of the list and, behind it, of the traced values of outer transformations that
-        the function closes over; and those values.
+    Hooks see what the program runs, but for a program that is ``hooked`` and calls them itself.
     """
-    trace = StagingTrace(base_trace(), name, fun if shown is None else shown)
-    given = [trace.input(x.type, x.device) for x in inputs]
+    if hooked:
+        return run(trace, trace.fun, *arguments)
     with under(None if trace.parent is RAW else trace.parent):
-        outs = run(trace, fun, (given,))
-    return hoisted(trace.program(given, list(outs)))
-
-
-def hoisted(program: Program) -> tuple[Program, list[Any]]:
-    """Returns a program whose constants of outer transformations are inputs, and those values."""
-    met: dict[int, tuple[Any, Variable]] = {}
-
-    def moved(x: Operand) -> Operand:
-        if not isinstance(x, Tracer):
-            return x
-        if id(x) not in met:
-            met[id(x)] = x, Variable(argument_type(x), x.device)
-        return met[id(x)][1]
-
-    operands = [x for e in program.equations for x in e.operands if type(x) is not Variable]
-    if not any(isinstance(x, Tracer) for x in (*operands, *program.outputs)):
-        return program, []
-    equations = []
-    for e in program.equations:
-        if any(isinstance(x, Tracer) for x in e.operands):
-            e = e.with_operands([moved(x) for x in e.operands])
-        equations.append(e)
-    outputs = [moved(x) for x in program.outputs]
-    inputs = [*program.inputs, *(variable for _, variable in met.values())]
-    out = Program(program.name, inputs, equations, outputs, program.in_tree, program.out_tree)
-    return out, [value for value, _ in met.values()]
-
-
-def staged_run(trace: StagingTrace, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Runs a function under a staging trace, without hooks: they see what the program runs."""
-    with under(None if trace.parent is RAW else trace.parent):
-        return run(trace, trace.fun, args, kwargs)
+        return run(trace, trace.fun, *arguments)
 
 
 def make_program(fun: Callable[..., Any]) -> Callable[..., Program]:
@@ -464,7 +438,7 @@ def make_program(fun: Callable[..., Any]) -> Callable[..., Program]:
     def staged(*args: Any, **kwargs: Any) -> Program:
         trace = StagingTrace(base_trace(), "make_program", fun)
         inputs, in_tree = staged_inputs(trace, (args, kwargs))
-        out = staged_run(trace, *in_tree.unflatten(inputs))
+        out = staged_run(trace, in_tree.unflatten(inputs))
         outputs, out_tree = tree.flatten(out)
         return trace.program(inputs, outputs, in_tree, out_tree)
 
@@ -487,4 +461,4 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """
     trace = StagingTrace(base_trace(), "eval_shape", fun)
     inputs, in_tree = staged_inputs(trace, (args, kwargs))
-    return tree.map(shape_dtype, staged_run(trace, *in_tree.unflatten(inputs)))
+    return tree.map(shape_dtype, staged_run(trace, in_tree.unflatten(inputs)))

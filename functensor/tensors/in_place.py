@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from ..backends.errors.tracebacks import tidy
 from ..primitives.core.array import Array, Tracer
 from ..primitives.core.buffers import beside, to_buffer
 from ..primitives.core.errors import BackwardError, OperandError, ShapeError, failure
 from ..primitives.core.numpy_protocols import conversion_error
 from ..primitives.core.registry import registry as ops
-from ..primitives.core.trace import under
+from ..primitives.core.trace import RAW, slot, under
 from .grad_mode import mode
 from .tape import LeafNode, receiver_of
 from .torch_methods import TorchNames
@@ -53,6 +54,9 @@ def _operator(symbol: str, name: str) -> Callable[[Any, Any], Any]:
             return method(self, other)
         except OperandError:
             return NotImplemented
+        except Exception as error:
+            tidy(error)
+            raise
 
     operator.__doc__ = method.__doc__
     return operator
@@ -79,9 +83,10 @@ def _diagonal_view(self: InPlace, *args: Any, **options: Any) -> Any:
 class InPlace(TorchNames):
     """The methods of `Tensor` that change it, and how they are counted."""
 
-    __slots__ = ("_changes", "_id", "_source", "_views", "node")
+    __slots__ = ("_changes", "_hooks", "_id", "_source", "_views", "node")
 
     _changes: int
+    _hooks: dict[int, Any]
     _source: Any
     _views: Any
     _id: int
@@ -132,7 +137,8 @@ class InPlace(TorchNames):
                     "x = x + y makes a new tensor"
                 )
             result = ops.astype(result, self.dtype)
-        if within():
+        if slot.trace is not None and slot.trace is not RAW:
+            # Neither transformations nor hooks see what becomes of views.
             with under(None):
                 return self._put(result, what)
         return self._put(result, what)
@@ -181,9 +187,13 @@ class InPlace(TorchNames):
         return self
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        # After x[key] += y the view has written its elements already.
-        if not is_there(self, key, value):
-            self._change(lambda: ops.index_set(self, key, value), "x[...] = value")
+        try:
+            # After x[key] += y the view has written its elements already.
+            if not is_there(self, key, value):
+                self._change(lambda: ops.index_set(self, key, value), "x[...] = value")
+        except Exception as error:
+            tidy(error)
+            raise
 
     # -- views
 

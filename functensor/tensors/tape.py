@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..hooks import Registration
 from ..primitives.core.array import Array, Tracer
 from ..primitives.core.buffers import BUFFER_TYPES, owned, to_buffer, wrap
 from ..primitives.core.errors import TracerConversionError, failure, user_line
 from ..primitives.core.primitive import Primitive
-from ..primitives.core.primitive_like import Call, PrimitiveLike
+from ..primitives.core.primitive_like import Call
 from ..primitives.core.shape_dtype import INEXACT, result_type
 from ..primitives.core.trace import RAW, base_trace, new, slot, under
 from ..traces.device_scalars import watch_scalars
-from ..traces.reverse import NO_PARAMS, Node, ReverseTrace, backward, next_number
+from ..traces.reverse import NO_PARAMS, Node, ReverseTrace, backward, maker_of, next_number
+from ..traces.standing import Standing
 from .grad_mode import mode, no_grad
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from ..primitives.core.annotations import ArrayLike
 
 __all__ = [
-    "TAPE", "HookHandle", "LeafNode", "Receiver", "TapeTrace", "lost", "receiver_of",
+    "TAPE", "LeafNode", "Receiver", "TapeTrace", "lost", "receiver_of",
     "run_tape_backward",
 ]  # fmt: skip
 
@@ -95,7 +94,7 @@ class LeafNode(Node):
         self.receiver = Receiver(keeps=True)
 
 
-class Received(PrimitiveLike):
+class Received(Standing):
     """Stands as the primitive of a node whose gradient somebody wants to see.
 
     The walk hands a node's gradient to its primitive once, when all of it has come together.
@@ -104,10 +103,9 @@ class Received(PrimitiveLike):
     vjps = None
 
     def __init__(self, node: Node) -> None:
+        super().__init__(node.primitive)
         self.receiver = Receiver(keeps=False)
-        self.primitive = node.primitive
-        self.name = node.primitive.name
-        self.broadcasts = node.primitive.broadcasts
+        self.name = maker_of(node)
         self.wanted = [parent is not None for parent in node.parents]
 
     def pullback(self, g: Buffer, saved: Any, params: dict[str, Any]) -> Any:
@@ -134,29 +132,15 @@ def receiver_of(node: Node, *, make: bool = False) -> Any:
     return node.primitive.receiver
 
 
-class HookHandle(Registration):
-    """The registration of a hook on a tensor."""
-
-    def __init__(self, hooks: dict[int, Callable[[Any], Any]], hook: Callable[[Any], Any]) -> None:
-        self._hooks = hooks
-        super().__init__(hook)
-
-    def _begin(self) -> Self:
-        """Has the hook called from now on."""
-        self._hooks[self.id] = self.hook
-        return self
-
-    def _ends(self) -> list[Callable[[], Any]]:
-        return [*super()._ends(), partial(self._hooks.pop, self.id, None)]
-
-
-def run_tape_backward(node: Node, g: Buffer, *, consume: bool) -> None:
+def run_tape_backward(
+    node: Node, g: Buffer, *, consume: bool, named: Callable[[], str]
+) -> None:
     """Walks back from a node and adds to the gradients of the leaves.
 
-    Nothing is added if a hook raises.
+    Nothing is added if a hook raises. ``named`` returns what messages call the pass.
     """
     with under(RAW), no_grad():
-        grads = backward([(node, g)], consume=consume, line=user_line())
+        grads = backward([(node, g)], consume=consume, line=user_line(), named=named)
         totals = [
             (leaf.receiver, leaf.receiver.shown(g))
             for leaf, g in grads.items()

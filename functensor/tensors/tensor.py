@@ -12,9 +12,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..backends.annotations import Buffer, DTypeLike
+from ..backends.annotations import DTypeLike
 from ..backends.devices import on_device, to_host
 from ..backends.errors.public_functions import begins, check_function, wrap_methods
+from ..hooks.hook import Hook
+from ..hooks.registration import Registration
 from ..primitives.core.annotations import ArrayLike
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import beside, required_on, to_buffer, wrap
@@ -32,15 +34,16 @@ from ..primitives.core.errors import (
 from ..primitives.core.numpy_protocols import conversion_error
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import INEXACT, REAL
-from ..primitives.core.trace import under
-from ..traces.reverse import cotangent_of
+from ..traces.reverse import maker_of
+from ..transforms.given_cotangents import cotangent_of
 from ..transforms.tensor_entrance import entrance
 from .buffers import tensor_buffer
 from .copies import added_to, of_class, with_state
 from .grad_mode import enable_grad, is_grad_enabled, no_grad
 from .in_place import InPlace
 from .level import LEVEL
-from .tape import TAPE, HookHandle, LeafNode, TapeTrace, receiver_of, run_tape_backward
+from .tape import TAPE, LeafNode, TapeTrace, receiver_of, run_tape_backward
+from .tensor_hooks import hook_on_gradient, hook_on_operations, remove_hook
 from .views import viewing
 
 __all__ = [
@@ -120,7 +123,7 @@ class Tensor(InPlace):
     @property
     def grad_fn(self) -> str | None:
         """The name of the operation that computed the tensor, None for leaves."""
-        return None if self.is_leaf else self.node.primitive.name
+        return None if self.is_leaf else maker_of(self.node)
 
     @property
     def requires_grad(self) -> bool:
@@ -208,7 +211,7 @@ class Tensor(InPlace):
         else:
             with no_grad():
                 given = to_buffer(value)
-                buffer = to_buffer(cotangent_of(self._data, given, "gradient", "tensor"))
+                buffer = to_buffer(cotangent_of(self._data, given, "gradient", "a tensor"))
             same = isinstance(value, Tensor) and buffer is given
             receiver.grad = value if same else TAPE.wrap(buffer, None)
 
@@ -232,17 +235,28 @@ class Tensor(InPlace):
         self._receiver("retain_grad()").keeps = True
 
     @begins
-    def register_hook(self, hook: Callable[[Tensor], Any]) -> HookHandle:
+    def register_hook(self, hook: Callable[[Tensor], Any] | Hook) -> Registration:
         """Calls a function with the tensor's whole gradient, once in every backward pass.
 
+        A `hooks.Hook` is called for the operations that this thread does on the tensor, outside of
+        transformations: ``forward`` after each, and ``backward`` where cotangents flow through it.
+        So the tensor need not require grad. All other operations ask whether it is among theirs,
+        until the hook is removed or the tensor is gone.
+
+        A hook belongs to the value that the tensor has now, as in PyTorch. After ``x *= 2`` it is
+        still called with the gradient by the earlier value, which flows back through ``x *= 2``,
+        and it sees no operation on the new one. A leaf stays the same value when it is changed
+        under ``no_grad``, as optimizers do.
+
         Args:
-            hook: takes the gradient; returns None, or what takes its place from there on.
+            hook: takes the gradient; returns None, or what takes its place from there on. Or a
+                `hooks.Hook`.
 
         Returns:
             A handle with an ``id`` and ``remove()``; a context manager too.
 
         Raises:
-            MissingGradientError: the tensor does not require grad.
+            MissingGradientError: the tensor does not require grad, and ``hook`` is a function.
 
         >>> import functensor as ft
         >>> x = ft.Tensor([3.0, 0.1], requires_grad=True)
@@ -251,16 +265,21 @@ class Tensor(InPlace):
         >>> x.grad
         Tensor([1. , 0.2], dtype=float32)
         """
+        if isinstance(hook, Hook):
+            return hook_on_operations(self, hook)
         check_function("Tensor.register_hook", hook, "hook")
+        return hook_on_gradient(self, hook, self._receiver("register_hook()"))
 
-        def on_buffer(g: Buffer) -> Any:
-            with under(None):
-                result = hook(TAPE.wrap(g, None))
-                if result is None:
-                    return g
-                return to_buffer(cotangent_of(g, to_buffer(result), "hook's gradient", "tensor"))
+    def remove_hook(self, id: int | Registration) -> None:
+        """Ends the registration of a hook of this tensor.
 
-        return HookHandle(self._receiver("register_hook()").hooks, on_buffer)
+        Args:
+            id: the handle that `register_hook` returned, or its ``id``.
+
+        Raises:
+            ValueError: it is none of a hook that this tensor has.
+        """
+        remove_hook(self, id)
 
     def _receiver(self, what: str) -> Any:
         if self.node is None:
@@ -292,7 +311,7 @@ class Tensor(InPlace):
             )
         if gradient is not None:
             with no_grad():
-                g = to_buffer(cotangent_of(self._data, to_buffer(gradient), "gradient", "tensor"))
+                g = to_buffer(cotangent_of(self._data, to_buffer(gradient), "gradient", "a tensor"))
         elif self._data.size == 1 and self.dtype.kind in REAL:
             g = beside(self, np.ones(self.shape, self.dtype))
         else:
@@ -301,7 +320,9 @@ class Tensor(InPlace):
                 f"backward() of {self.name()}, which is not one real number",
                 fix="loss.sum().backward(), or pass backward() a gradient of that shape",
             )
-        run_tape_backward(self.node, g, consume=not retain_graph)
+        run_tape_backward(
+            self.node, g, consume=not retain_graph, named=lambda: f"backward() of {self.name()}"
+        )
 
     def detach(self) -> Tensor:
         """Returns a tensor of the same value that does not require grad."""
@@ -383,7 +404,7 @@ class Tensor(InPlace):
         return format(to_host(self._data)[()], spec) if spec else str(self)
 
 
-wrap_methods(Tensor, "Tensor", ["register_hook"])
+wrap_methods(Tensor, "Tensor", ["register_hook", "remove_hook"])
 TapeTrace.tracer = Tensor
 TapeTrace.level = LEVEL
 entrance.classes = (Tensor,)

@@ -22,7 +22,7 @@ from ..primitives.core.buffers import beside, to_buffer
 from ..primitives.core.errors import BackwardError, failure
 from ..primitives.core.index_key import STATIC
 from ..primitives.core.registry import registry as ops
-from ..primitives.core.trace import RAW, slot, under
+from ..primitives.core.trace import RAW, base_trace, slot, under
 from .grad_mode import GradMode, mode
 from .tape import TAPE, LeafNode, receiver_of
 
@@ -106,7 +106,7 @@ def taken(
         key: what the base was indexed by.
         recorded: whether gradients flow between the two.
     """
-    if view is base or not isinstance(view, TAPE.tracer):
+    if view is base or not isinstance(view, TAPE.tracer) or is_replaced(view, base):
         return view
     try:
         views = base._views
@@ -196,8 +196,19 @@ def part(name: str) -> Callable[[Any], Any]:
 
 
 def within() -> bool:
-    """Says whether a transformation runs, whose arrays would stand in place of views."""
-    return slot.trace is not None and slot.trace is not RAW
+    """Says whether a transformation runs, whose arrays would stand in place of views.
+
+    Hooks are none: they see the operations of views as others.
+    """
+    return base_trace() is not RAW
+
+
+def is_replaced(view: Any, base: Any) -> bool:
+    """Says whether a hook has put another value in the place of a view of a tensor."""
+    if slot.trace is None or not slot.trace.interceptor:
+        return False
+    buffers = view._data, base._data
+    return all(type(x) is np.ndarray for x in buffers) and not np.may_share_memory(*buffers)
 
 
 def _frozen(argument: Any) -> Any:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from math import prod
+from typing import TYPE_CHECKING, Any, cast
 
-from ..primitives.collectives import Collective
 from ..primitives.core.array import Tracer
 from ..primitives.core.buffers import all_apart_from, apart_from, plain_arrays, wrap
+from ..primitives.core.errors import ShapeError
 from ..primitives.core.primitive import Primitive
-from ..primitives.core.trace import Trace, new, slot, under
+from ..primitives.core.trace import RAW, Trace, explained, new, slot, under
 from .forward import depends_on
 
 if TYPE_CHECKING:
+    from ..primitives.collectives import Collective
     from ..primitives.core.annotations import Value
     from ..primitives.core.primitive_like import Call
 
-__all__ = ["BatchTrace", "BatchTracer", "NamedBatchTrace", "batch_trace"]
+__all__ = ["BatchTrace", "BatchTracer", "NamedBatchTrace", "batch_trace", "examples_under"]
 
 
 class BatchTracer(Tracer):
@@ -31,7 +33,7 @@ class BatchTracer(Tracer):
         return self.value.shape[1:]  # type: ignore[no-any-return]
 
     def origin(self) -> str:
-        return "made by vectorisation"
+        return self.value.origin() if isinstance(self.value, Tracer) else "made by vectorisation"
 
     def dependence(self) -> str:
         return depends_on(self.owner.names(), exactly=False)
@@ -80,6 +82,9 @@ class BatchTrace(Trace):
         slot.trace = self.parent
         try:
             return self.wrap(primitive.batch(primitive, values, flags, params))
+        except ShapeError as error:
+            # The user knows the shapes of one example.
+            raise explained(primitive, args, params, error) from None
         finally:
             slot.trace = before
 
@@ -112,8 +117,8 @@ class NamedBatchTrace(BatchTrace):
         self.inputs: Sequence[Any] = ()
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        if type(primitive) is Collective and self.axis_name in params["axis_name"]:
-            return self.collect(primitive, args, params)
+        if primitive.along is not None and self.axis_name in params["axis_name"]:
+            return self.collect(cast("Collective", primitive), args, params)
         return super().process(primitive, args, params)
 
     def collect(self, primitive: Collective, args: Sequence[Any], params: dict[str, Any]) -> Value:
@@ -139,3 +144,13 @@ def batch_trace(
     if axis_name is None:
         return BatchTrace(parent, name, fun, size)
     return NamedBatchTrace(parent, name, fun, size, axis_name)
+
+
+def examples_under(trace: Trace | None) -> int | None:
+    """Returns for how many examples an operation stands under a trace; None outside of batches."""
+    sizes = []
+    while trace is not None and trace is not RAW:
+        if isinstance(trace, BatchTrace):
+            sizes.append(trace.size)
+        trace = trace.parent
+    return prod(sizes) if sizes else None

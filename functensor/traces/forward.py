@@ -10,7 +10,7 @@ from ..primitives.core.annotations import Value
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Tracer
 from ..primitives.core.buffers import all_apart_from, apart_from, beside, plain_arrays, wrap
-from ..primitives.core.errors import missing_rule
+from ..primitives.core.errors import OPERAND_ERRORS, missing_rule, note_rule
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.shape_dtype import shape_dtype
 from ..primitives.core.trace import Trace, new, slot, under
@@ -23,14 +23,18 @@ if TYPE_CHECKING:
 __all__ = ["ForwardTrace", "ForwardTracer", "zeros_like"]
 
 
+# The beginning of the clause about arguments.
+DEPENDENCE = ", which depends on "
+
+
 def depends_on(names: Sequence[str], exactly: bool) -> str:
     """Returns the words for what a value depends on: all of the names, or at least one."""
     if not names:
         return ""
     if exactly or len(names) == 1:
-        return f", which depends on {' and '.join(names)}"
+        return f"{DEPENDENCE}{' and '.join(names)}"
     shown = [*names[:4], "others"] if len(names) > 5 else names
-    return f", which depends on at least one of {', '.join(shown)}"
+    return f"{DEPENDENCE}at least one of {', '.join(shown)}"
 
 
 class ForwardTracer(Tracer):
@@ -41,7 +45,7 @@ class ForwardTracer(Tracer):
     tangent: Value | None
 
     def origin(self) -> str:
-        return "made by forward mode"
+        return self.value.origin() if isinstance(self.value, Tracer) else "made by forward mode"
 
     def dependence(self) -> str:
         return depends_on(self.owner.names(), exactly=False)
@@ -99,6 +103,9 @@ class ForwardTrace(Trace):
             # Rules may overflow on the way; the user did not ask for that.
             with quiet():
                 tangent = tangent_of(primitive, ans, values, tangents, params)
+        except OPERAND_ERRORS as error:
+            note_rule(error, primitive.name)
+            raise
         finally:
             slot.trace = before
         return self.wrap(ans, tangent)

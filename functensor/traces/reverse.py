@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..backends.restoring import silently
-from ..primitives.core.annotations import ArrayLike, Value, Values
+from ..primitives.core.annotations import Value, Values
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Tracer
 from ..primitives.core.buffers import (
@@ -29,20 +29,19 @@ from ..primitives.core.buffers import (
     plain_arrays,
     wrap,
 )
-from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.dispatch import ADDERS
-from ..primitives.core.errors import BackwardError, RuleResultError, describe, failure
+from ..primitives.core.errors import OPERAND_ERRORS, BackwardError, failure, note_rule
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.primitive_like import Call, PrimitiveLike
-from ..primitives.core.shape_dtype import INEXACT, ShapeDtype, shape_dtype
+from ..primitives.core.shape_dtype import INEXACT, shape_dtype
 from ..primitives.core.trace import RAW, Trace, new, slot
-from ..primitives.elementwise.cast_and_complex import cast
 from ..primitives.shape.index import Scatter, scatter_sum
+from .fitted_cotangents import fitted_cotangent
 
 if TYPE_CHECKING:
     from ..backends.annotations import DType
 
-__all__ = ["Node", "ReverseTrace", "ReverseTracer", "backward", "cotangent_of", "is_inexact"]
+__all__ = ["Node", "ReverseTrace", "ReverseTracer", "backward", "is_inexact", "maker_of"]
 
 ndarray = np.ndarray
 next_number = count().__next__
@@ -81,8 +80,7 @@ class ReverseTracer(Tracer):
     node: Node
 
     def origin(self) -> str:
-        primitive = self.node.primitive
-        return "an input" if primitive is None else f"made by {primitive.name}"
+        return "an input" if self.node.primitive is None else f"made by {maker_of(self.node)}"
 
     def dependence(self) -> str:
         inputs = sorted(input_nodes(self.node), key=lambda node: node.number)
@@ -227,7 +225,7 @@ class ReverseTrace(Trace):
         """Returns the tracers of a call's outputs, which share a node; integers are constants."""
         constant = constant or wrap
         return [
-            self.wrap(out, make_node(PROJECTION, (joint,), i, NO_PARAMS, out))
+            self.wrap(out, projection_node(joint, i, out))
             if is_inexact(out)
             else constant(out)
             for i, out in enumerate(outs)
@@ -304,6 +302,17 @@ def joint_node(
     return node
 
 
+def projection_node(joint: Node, index: int, out: Any) -> Node:
+    """Returns the node of one of the outputs of such a call."""
+    return make_node(PROJECTION, (joint,), index, {"of": joint.primitive.name}, out)
+
+
+def maker_of(node: Node) -> str:
+    """Returns what messages call the operation whose result a node stands for."""
+    name: str = node.primitive.name if node.primitive is not PROJECTION else node.params["of"]
+    return name
+
+
 def is_inexact(x: Any) -> bool:
     """Says whether a value is real or complex, so that it can have a derivative."""
     try:
@@ -322,7 +331,12 @@ class Consumed:
 
 
 def backward(
-    roots: Sequence[tuple[Node, Any]], *, consume: bool, line: str = ""
+    roots: Sequence[tuple[Node, Any]],
+    *,
+    consume: bool,
+    line: str = "",
+    named: Callable[[], str] = lambda: "backward",
+    of: Trace | None = None,
 ) -> dict[Node, Any]:
     """Returns the cotangents of the inputs that outputs depend on, under the trace in the slot.
 
@@ -330,23 +344,35 @@ def backward(
         roots: output nodes with their cotangents, which have the outputs' shapes and dtypes.
         consume: whether nodes give up what they saved as soon as it was used.
         line: the user's line, for the message of a second pass over consumed nodes.
+        named: returns what that message calls this pass.
+        of: the transformation whose pass it is, for messages; None for the one that runs.
 
     Raises:
         BackwardError: an earlier pass has consumed a node.
     """
-    before = slot.turn
+    before, running = slot.turn, slot.running
     turn = [node for node, _ in roots[:1]]
     try:
         slot.turn = turn
+        if of is not None:
+            slot.running = of
         with computing_on(g for _, g in roots):
             # Rules may compute 0 / 0 beside a branch not taken; the user did not ask for that.
-            return silently(walk, (roots, consume, line, turn))
+            return silently(walk, (roots, consume, line, turn, named))
+    except OPERAND_ERRORS as error:
+        if turn and turn[0].primitive is not None:
+            note_rule(error, maker_of(turn[0]))
+        raise
     finally:
-        slot.turn = before
+        slot.turn, slot.running = before, running
 
 
 def walk(
-    roots: Sequence[tuple[Node, Any]], consume: bool, line: str, turn: list[Node]
+    roots: Sequence[tuple[Node, Any]],
+    consume: bool,
+    line: str,
+    turn: list[Node],
+    named: Callable[[], str],
 ) -> dict[Node, Any]:
     """Does what `backward` does, where the cotangents are."""
     grads: dict[Node, Any] = {}
@@ -375,7 +401,7 @@ def walk(
         params = node.params
         parents = node.parents
         if type(saved) is Consumed:
-            raise _spent(saved.line, primitive)
+            raise _spent(named(), saved.line, node)
         if consume:
             node.saved = spent
             node.parents = ()
@@ -444,55 +470,11 @@ def gathered_cotangent(g: Any, contributions: list[Any], node: Node) -> Any:
     return total if g is None else g + total
 
 
-def fitted_cotangent(c: Any, node: Node | ShapeDtype, primitive: PrimitiveLike) -> Any:
-    """Returns a cotangent in the shape and dtype of the operand that it belongs to."""
-    shape = shape_dtype(c).shape
-    if shape != node.shape:
-        extra = len(shape) - len(node.shape)
-        if extra < 0 or not primitive.broadcasts:
-            raise failure(
-                RuleResultError,
-                f"the vjp of {primitive.name!r} returned a cotangent of shape {shape} for an "
-                f"operand of shape {node.shape}",
-                fix="a cotangent has the shape of its operand",
-            )
-        axes = tuple(range(extra)) + tuple(
-            i for i, n in enumerate(node.shape, extra) if n == 1 and shape[i] != 1
-        )
-        c = ops["sum"].bind((c,), {"axis": axes, "keepdims": False, "dtype": None})
-        if shape_of(c) != node.shape:
-            c = ops.reshape(c, node.shape)
-    if shape_dtype(c).dtype != node.dtype or type(c) in (float, int, complex):
-        c = cast(c, node.dtype)
-    return c
-
-
-def _spent(line: str, primitive: PrimitiveLike) -> BackwardError:
+def _spent(name: str, line: str, node: Node) -> BackwardError:
     return failure(
         BackwardError,
-        f"backward reached {primitive.name!r} a second time: what it had saved was freed by "
+        f"{name} reached {maker_of(node)!r} a second time: what it had saved was freed by "
         f"the backward pass at {line}",
         fix="loss.backward(retain_graph=True) the first time; for two losses that share a "
         "graph, (loss1 + loss2).backward()",
     )
-
-
-def cotangent_of(
-    value: Value | ShapeDtype, g: ArrayLike, name: str = "cotangent", of: str = "output"
-) -> Any:
-    """Returns a cotangent or tangent that a user gave, checked, in the dtype of its value."""
-    wanted = shape_dtype(value)
-    got = shape_dtype(g)
-    if got.shape != wanted.shape:
-        raise failure(
-            RuleResultError,
-            f"a {name} of shape {got.shape} was given for an {of} {describe(value)}",
-            fix=f"pass a {name} of shape {wanted.shape}",
-        )
-    if got.dtype.kind == "c" and wanted.dtype.kind != "c":
-        raise failure(
-            RuleResultError,
-            f"a complex {name} was given for an {of} {describe(value)}",
-            fix=f"pass a real {name}",
-        )
-    return ops.astype(g, wanted.dtype) if got.dtype != wanted.dtype or got.weak else g

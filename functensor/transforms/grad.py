@@ -33,10 +33,11 @@ from ..primitives.core.errors import (
     function_name,
 )
 from ..primitives.core.shape_dtype import REAL, shape_dtype
-from ..primitives.core.trace import RAW, Trace, base_trace, run, under
+from ..primitives.core.trace import RAW, Trace, base_trace, run, slot, under
 from ..traces.forward import zeros_like
-from ..traces.reverse import ReverseTrace, ReverseTracer, backward, cotangent_of, is_inexact
+from ..traces.reverse import ReverseTrace, ReverseTracer, backward, is_inexact
 from ..tree import containers as tree
+from .given_cotangents import cotangent_of
 from .taken_gradients import taken_gradients
 from .tensor_entrance import entrance
 
@@ -254,7 +255,7 @@ def differentiated(
                 one = beside(value, known.dtype.type(1))
                 if known.shape:
                     one = ops.broadcast_to(one, known.shape)
-                grads = backward([(node, one)], consume=True)
+                grads = backward([(node, one)], consume=True, of=trace)
             gradients = [
                 # Leaves of integers have no node.
                 wrap(grads[t.node] if t is not leaf and t.node in grads else zeros_like(leaf))
@@ -417,7 +418,8 @@ def _pull_back(
                 if node is not None:
                     g = required_on(owned(g), place, f"a cotangent of {name}")
                     roots.append((node, cotangent_of(kind, to_buffer(g) if level is RAW else g)))
-            grads = backward(roots, consume=False)
+            asked = Trace(level, name, fun, slot.running)
+            grads = backward(roots, consume=False, of=asked)
             result = [
                 wrap(grads[node] if node in grads else zeros_like(leaf))
                 for leaf, node in zip(leaves, inputs, strict=True)

@@ -30,12 +30,13 @@ from ..primitives.core.errors import (
     function_name,
 )
 from ..primitives.core.shape_dtype import shape_dtype
-from ..primitives.core.trace import RAW, Trace, base_trace, run, under
+from ..primitives.core.trace import RAW, Trace, base_trace, below_hooks, run, under
 from ..programs.staging import StagingTrace
 from ..traces.forward import ForwardTrace, ForwardTracer, zeros_like
-from ..traces.reverse import cotangent_of, is_inexact
+from ..traces.reverse import is_inexact
 from ..tree import TreeDef
 from ..tree import containers as tree
+from .given_cotangents import cotangent_of
 from .grad import (
     check_holomorphic,
     check_kind,
@@ -172,7 +173,7 @@ def _directions(
             if is_inexact(leaf):
                 t = to_buffer(owned(t)) if base is RAW else owned(t)
                 t = required_on(t, device_of(leaf), f"a tangent of {name}")
-                t = cotangent_of(shape_dtype(leaf), t, "tangent", "argument")
+                t = cotangent_of(shape_dtype(leaf), t, "tangent", "an argument")
             directions.append(t if is_inexact(leaf) else None)
     return directions
 
@@ -270,7 +271,10 @@ def linearized(
     """Does as `linearize`, for a transformation that messages call by another name."""
     leaves, treedef = tree.flatten(primals)
     leaves = [owned(leaf) for leaf in leaves]
-    staging = StagingTrace(base_trace(), name, fun)
+    # Messages mention the transformation once, by the trace that stands on this one.
+    staging = StagingTrace(base_trace(), "", fun)
+    # Hooks see the operations now, and not those of the linear function.
+    staging.calls_hooks = False
     inputs = [staging.input(shape_dtype(x).strong()) if is_inexact(x) else None for x in leaves]
     call = (fun, staging, leaves, treedef, inputs, has_aux, name, path)
     out, tangents, aux = run(staging, _push_forward, call)
@@ -287,7 +291,7 @@ def linearized(
         given = _directions(name, fun, directions, leaves, treedef)
         base = base_trace()
         # Hooks saw the operations when they were linearized.
-        with under(None if base is RAW else base):
+        with below_hooks():
             images = program.run([wrap(t) for t in given if t is not None])
         known = dict(zip(found, images, strict=True))
         results = [known.get(i) for i in range(len(out_leaves))]

@@ -115,10 +115,10 @@ def _input_axes(
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
     if isinstance(in_axes, tuple) and len(in_axes) != len(args):
-        raise ValueError(
-            f"vmap of {function_name(fun)}: in_axes={in_axes} has {len(in_axes)} entries for "
-            f"{len(args)} positional arguments"
-        )
+        what = f"in_axes={in_axes} has {len(in_axes)} entries for {len(args)} positional arguments"
+        each = f"an entry, an axis or None, for each argument: in_axes={(0,) * len(args)}"
+        text = message(f"vmap of {function_name(fun)}: {what}", fix=each, number=10)
+        raise ValueError(text)
     axes = tree.broadcast_prefix(in_axes, args, _is_none) + [0] * len(tree.leaves(kwargs))
     return _checked_axes("in_axes", axes)
 

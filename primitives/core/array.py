@@ -18,8 +18,9 @@ from ...backends.devices import on_device, to_host
 from ...backends.errors.asked_values import asking
 from ...backends.errors.public_functions import complain
 from ...backends.errors.tracebacks import tidy
+from ...backends.errors.value_fixes import value_fix
 from ...backends.errors.words import INDEXED
-from ...backends.frames import frame_at, library, module_of, user_code, user_frame
+from ...backends.frames import frame_at, module_of, user_code
 from ...backends.messages import Running
 from .at import At
 from .bytecode import stores_item
@@ -302,6 +303,20 @@ class Tracer(Array):
         value = self.value
         return value.device if isinstance(value, Array) else buffer_device(value)
 
+    def __hash__(self) -> int:  # type: ignore[override]
+        try:
+            code = user_code() or "hash()"
+            concrete(self, code, KEY_FIX)
+            raise failure(
+                TypeError,
+                f"{code} asked for the hash of {self.describe()}{self.dependence()}: an array has "
+                "none",
+                fix="ft.value(x).item() is a number, which can be a key",
+            )
+        except Exception as error:
+            tidy(error)
+            raise
+
     def origin(self) -> str:
         """Returns what made the tracer, for messages."""
         return "made by a transformation"
@@ -309,6 +324,10 @@ class Tracer(Array):
     def dependence(self) -> str:
         """Returns which arguments the value depends on, for messages."""
         return ""
+
+    def is_known(self) -> bool:
+        """Says whether Python can ask for the value."""
+        return unknown_behind(self) is None
 
     def under(self) -> str:
         """Returns the transformations that run, with its own among them, for messages.
@@ -349,6 +368,8 @@ def is_unknown(x: Any) -> bool:
 
 # Conversions by which our own functions ask for arguments that have to be known.
 LOGIC = ("bool()", "float()", "int()")
+# Right code for a dict or a set that is asked for a value.
+KEY_FIX = "np.asarray(list(d.values()))[i] for numbers, ft.switch(i, functions, x) for functions"
 # The name of the request for a number, unless the user's code gives a better one.
 AN_INDEX = "an index"
 
@@ -370,32 +391,6 @@ def without_axes(what: str, x: Array) -> TypeError:
     )
 
 
-def is_at_while() -> bool:
-    """Says whether the user's line is the head of a ``while`` loop."""
-    import linecache  # which only messages need
-
-    frame = user_frame()
-    if frame is None:
-        return False
-    line = linecache.getline(frame.f_code.co_filename, frame.f_lineno, frame.f_globals)
-    return line.lstrip().startswith(("while ", "while("))
-
-
-def _fix(wanted: str) -> str:
-    """Returns right code for where a value that is not known is asked for."""
-    through = library()
-    if through:
-        own = ", or functensor.scipy's function, where there is one" if through == "scipy" else ""
-        return f"call {through} outside of the transformed function{own}"
-    if wanted == "bool()":
-        if is_at_while():
-            return "ft.while_loop(condition, body, init) instead of while"
-        return "np.where(condition, a, b) instead of if/and/or/min, or ft.cond(condition, f, g, x)"
-    if wanted.startswith("range("):
-        return "ft.fori_loop(0, n, body, init) instead of for/range"
-    return "compute with arrays, or pass the number in from outside"
-
-
 def concrete(x: AnyOperand, wanted: str, fix: str = "") -> Buffer:
     """Returns the buffer behind an array or a tracer.
 
@@ -412,7 +407,7 @@ def concrete(x: AnyOperand, wanted: str, fix: str = "") -> Buffer:
         # NumPy asks for the number that it is to store in a buffer of its own.
         if wanted in NUMBER_CONVERSIONS and stores_item(frame_at(2)):
             raise buffer_error(asked, None)
-        if wanted in DIFFERENTIABLE and asked.concrete and asked.dtype.kind in INEXACT:
+        if wanted in DIFFERENTIABLE and asked.is_known() and asked.dtype.kind in INEXACT:
             raise failure(
                 TracerConversionError,
                 f"{wanted} asked for the plain value of {asked.describe()}"
@@ -430,8 +425,11 @@ def concrete(x: AnyOperand, wanted: str, fix: str = "") -> Buffer:
             if index:
                 ours = runs_our_function(frame_at(2))
                 wanted = user_code() or ("an integer" if ours else wanted)
-            fix = fix or _fix(wanted)
-            option = inner.owner.static_option(inner) if inner.owner.name == "jit" else ""
+            fix = fix or value_fix(wanted)
+            # As a static argument, a value that is differentiated would lose its derivative there.
+            lossy = wanted in DIFFERENTIABLE and inner is not asked
+            staged = inner.owner.name == "jit" and not lossy
+            option = inner.owner.static_option(inner) if staged else ""
             if option:
                 fix += f"; or make the argument static: {option}"
             text = message(

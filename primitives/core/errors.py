@@ -12,17 +12,44 @@ from types import FunctionType
 from typing import Any, TypeVar
 
 from ...backends import BackendUnavailable, DeviceError
-from ...backends.frames import user_line
+from ...backends.frames import is_users, module_of, user_line
 from ...backends.messages import message
 from .bytecode import closed_over
 
 __all__ = [
-    "AxisSizeError", "BackendUnavailable", "BackwardError", "ConcretizationError", "DeviceError",
-    "EscapedTracerError", "GradientInputError", "ImmutableArrayError", "MissingGradientError",
-    "MissingGradientWarning", "MissingRuleError", "NonFiniteError", "NonScalarOutputError",
-    "OperandError", "ReplayError", "RuleResultError", "ShapeError", "TracerConversionError",
-    "UnusedUpdateWarning", "describe", "failure", "function_line", "message", "misfit",
-    "missing_rule", "no_option", "refuse_out", "refuse_where", "user_line", "would_change",
+    "OPERAND_ERRORS",
+    "AxisSizeError",
+    "BackendUnavailable",
+    "BackwardError",
+    "ConcretizationError",
+    "DeviceError",
+    "EscapedTracerError",
+    "GradientInputError",
+    "ImmutableArrayError",
+    "MissingGradientError",
+    "MissingGradientWarning",
+    "MissingRuleError",
+    "NonFiniteError",
+    "NonScalarOutputError",
+    "OperandError",
+    "ReplayError",
+    "RuleResultError",
+    "ShapeError",
+    "TracerConversionError",
+    "UnusedUpdateWarning",
+    "describe",
+    "failure",
+    "function_line",
+    "is_inner",
+    "message",
+    "misfit",
+    "missing_rule",
+    "no_option",
+    "note_rule",
+    "refuse_out",
+    "refuse_where",
+    "user_line",
+    "would_change",
 ]  # fmt: skip
 
 
@@ -104,10 +131,20 @@ SECTIONS: dict[type[Exception], int] = {
     NonFiniteError: 18, ShapeError: 16,
 }  # fmt: skip
 ErrorT = TypeVar("ErrorT", bound=Exception)
+# The beginning of notes that name a derivative rule.
+RULE_NOTE = "in the derivative rule of"
+# The errors of NumPy and Python for wrong operands.
+OPERAND_ERRORS = (ValueError, TypeError, IndexError)
 
 
 def failure(
-    kind: type[ErrorT], what: str, *, fix: str, under: str = "", number: int | None = 0
+    kind: type[ErrorT],
+    what: str,
+    *,
+    fix: str,
+    under: str = "",
+    number: int | None = 0,
+    line: str = "",
 ) -> ErrorT:
     """Returns an error whose message has all parts.
 
@@ -117,9 +154,10 @@ def failure(
         fix: right code, one line.
         under: the stack of transformations; by default the running ones.
         number: the section in docs/errors.md; 0 stands for the class's own, None for none.
+        line: the user's ``file:line``; by default the one that is running.
     """
     section = SECTIONS.get(kind) if number == 0 else number
-    return kind(message(what, under=under, fix=fix, number=section))
+    return kind(message(what, under=under, fix=fix, number=section, line=line))
 
 
 def describe(x: Any) -> str:
@@ -141,8 +179,8 @@ def is_function_of_ours(fun: Any) -> bool:
     return isinstance(fun, FunctionType) and str(fun.__module__).startswith("functensor.")
 
 
-def function_line(fun: Any) -> str:
-    """Returns ``name (file:line)`` of a function's definition, as far as it is known."""
+def users_function(fun: Any) -> Any:
+    """Returns the user's function that another one stands for, or calls; that one if none is."""
     while hasattr(fun, "__wrapped__"):
         fun = fun.__wrapped__
     while is_function_of_ours(fun):
@@ -151,10 +189,41 @@ def function_line(fun: Any) -> str:
         if not theirs:
             break
         fun = next((f for f in theirs if not is_function_of_ours(f)), theirs[0])
+    return fun
+
+
+def is_inner(fun: Any) -> bool:
+    """Says whether a function is none that users know, which messages do not mention.
+
+    That is a function within one of ours that calls none of theirs, or a program.
+    """
+    fun = users_function(fun)
+    if is_function_of_ours(fun):
+        return "<locals>" in fun.__qualname__
+    ours = type(fun).__module__.startswith("functensor.")
+    return ours and not hasattr(fun, "__name__")
+
+
+def function_line(fun: Any) -> str:
+    """Returns ``name (file:line)`` of a function's definition, as far as users know it."""
+    fun = users_function(fun)
     code = getattr(fun, "__code__", None)
-    if code is None:
+    if code is None or is_function_of_ours(fun):
         return function_name(fun)
     return f"{function_name(fun)} ({code.co_filename}:{code.co_firstlineno})"
+
+
+def note_rule(error: Exception, name: str) -> None:
+    """Adds to an error of NumPy's or Python's which derivative rule raised it, and where."""
+    known = [*getattr(error, "__notes__", ()), str(error)]
+    if any("\n  at " in text or text.startswith(RULE_NOTE) for text in known):
+        return
+    line, level = user_line(), error.__traceback__
+    while level is not None:
+        if is_users(module_of(level.tb_frame)):
+            line = f"{level.tb_frame.f_code.co_filename}:{level.tb_lineno}"
+        level = level.tb_next
+    error.add_note(f"{RULE_NOTE} {name!r}, at {line}")
 
 
 def no_option(name: str, option: str, known: Sequence[str]) -> TypeError:

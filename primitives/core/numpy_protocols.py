@@ -413,9 +413,11 @@ def conversion_error(tracer: Any, asked_by: str = "") -> Exception:
     if stores_item(frame) and not asked_by:
         return buffer_error(tracer, None)
     code = frame.f_code
+    # Where the value is not known, there is none to compute with.
+    plain = "ft.value(x) or ft.stop_gradient(x) drops the gradient; " * tracer.is_known()
     fix = (
-        "use functensor.numpy instead of numpy; ft.value(x) or ft.stop_gradient(x) drops "
-        "the gradient; ft.extend.numpy_function gives foreign code a rule"
+        f"use functensor.numpy instead of numpy; {plain}ft.extend.numpy_function gives foreign "
+        "code a rule"
     )
     if not asked_by and tracer.dtype.kind in "?biu" and instruction_at(frame) == "BINARY_SUBSCR":
         fix = "functensor.numpy.asarray(buf)[i], where buf is the NumPy array that is indexed"
@@ -448,11 +450,13 @@ def refused_number(tracer: TracedArray) -> Exception:
 def buffer_error(x: Any, buffer: Any) -> Exception:
     """Returns the error for writing a tracer, or an array, into a NumPy buffer."""
     known = isinstance(buffer, np.ndarray)
-    kind = f"a plain ndarray ({buffer.dtype}{list(buffer.shape)})" if known else ""
+    kind = f"a plain ndarray ({buffer.dtype}{list(buffer.shape)})" if known else "a plain ndarray"
+    # An integer may be the index too.
+    whole = is_tracer(x) and x.dtype.kind in "biu"
+    limit = "takes no i and no x that is traced" if whole else "cannot record gradients of x"
     return failure(
         ImmutableArrayError,
-        f"buf[i] = x: buf is {kind or 'a plain ndarray'} and cannot record gradients of x, "
-        f"{x.describe()}",
+        f"buf[i] = x: buf is {kind} and {limit}, {x.describe()}",
         fix="buf = functensor.numpy.zeros(shape), then buf = buf.at[i].set(x)",
         under=x.under() if is_tracer(x) else "",
         number=2,

@@ -189,6 +189,8 @@ class Primitive(PrimitiveLike):
     __class_getitem__: Any = classmethod(GenericAlias)
     # The name by which users call it, with its module, once that has been imported.
     public = ""
+    # The work of a collective over a named axis; `Collective` says more.
+    along: Callable[..., tuple[Any, bool]] | None = None
     # The signature by which a call is checked, where `prepare` does not say it.
     form: Callable[..., Any] = staticmethod(any_operands)
 

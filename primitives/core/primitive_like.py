@@ -35,6 +35,7 @@ class PrimitiveLike:
         trips: how often it runs its bodies; None where nothing limits that.
         chooses: whether it runs only one of its bodies.
         device: where its outputs are; None where the operands tell.
+        effect: whether somebody sees that it runs, so that no pass may leave it out.
     """
 
     __slots__ = ()
@@ -54,6 +55,7 @@ class PrimitiveLike:
     trips: int | None = 1
     chooses = False
     device: str | None = None
+    effect = False
 
     def under(self, trace: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Does its work under a trace, on values of that level."""
@@ -95,6 +97,13 @@ class Call(PrimitiveLike):
     def on_buffers(self, buffers: Sequence[Any]) -> list[Any]:
         """Computes the outputs as buffers, of buffers."""
         raise NotImplementedError
+
+    def reported_on_buffers(self, buffers: Sequence[Any]) -> list[Any]:
+        """Does the same in a plan that reports where NaN or infinity is made.
+
+        A call that runs bodies reports what happens in them.
+        """
+        return self.on_buffers(buffers)
 
     def sources(self) -> Mapping[str, str]:
         """Returns the texts of the plans that it runs, by what they compute."""

@@ -9,7 +9,7 @@ bottom are raw buffers; ``Array`` appears at the public face only.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -39,6 +39,7 @@ from .errors import (
     ShapeError,
     failure,
     function_line,
+    is_inner,
 )
 from .numpy_protocols import Bottom
 from .primitive_like import Call, PrimitiveLike
@@ -46,8 +47,9 @@ from .refused_indices import refused_index
 from .shape_dtype import number_dtype, shape_dtype
 
 __all__ = [
-    "RAW", "EvalTrace", "Trace", "at_face", "base_trace", "explained", "is_staged", "new", "run",
-    "slot", "transformation_stack", "under", "without_ended_interceptors",
+    "RAW", "EvalTrace", "Trace", "at_face", "base_trace", "below_hooks", "calls_hooks_below",
+    "explained", "interceptors", "is_staged", "new", "run", "slot", "transformation_stack", "under",
+    "without_ended_interceptors",
 ]  # fmt: skip
 
 
@@ -62,13 +64,19 @@ class Slot(threading.local):
         stood_for: the ids of tracers in whose place a trace that is running puts values.
         aliases: what would share memory among the traced values of tensors; None where no
             transformation has met a tensor.
-        turn: the node whose rules a backward pass is running, alone in a list; None outside of all.
+        turn: a list with the node whose rules a backward pass is running, and behind it what is to
+            live no longer than the pass; None outside of all.
+        replaying: whether a function runs again, for what a backward pass needs.
+        shown: the values that hooks were shown, by their ids, while it is watched whether a
+            function takes them back from a hook; None where it is not.
     """
 
     trace: Trace | None = None
     running: Trace | None = None
     stood_for: Collection[int] = ()
     turn: list[Any] | None = None
+    replaying: bool = False
+    shown: dict[int, Any] | None = None
     aliases: Any = None
 
 
@@ -110,6 +118,8 @@ class Trace:
     standing = False
     # True where it writes a program and computes nothing.
     staging = False
+    # True where that program calls the hooks that see its operations.
+    calls_hooks = False
 
     def __init__(
         self, parent: Trace, name: str, fun: Any = None, within: Trace | None = None
@@ -165,6 +175,26 @@ class Trace:
         """Returns an interceptor that does the same on top of another trace."""
         raise MissingRuleError(f"{self.name} is not an interceptor")
 
+    def key(self) -> Hashable:
+        """Returns what a program depends on that is staged under an interceptor.
+
+        None says that none can be: jitted functions run operation by operation.
+        """
+        return None
+
+    def alarms(self) -> tuple[frozenset[str], Hashable] | None:
+        """Returns what a plan reports in place of calling an interceptor; None if it is called.
+
+        What it reports, in words, is beside what says which operations the interceptor sees.
+        """
+        return None
+
+    def met(self, taken_back: bool) -> None:
+        """Notes that an interceptor has seen all of a function that may be staged next time.
+
+        ``taken_back`` says whether the function took a value that was shown back from it.
+        """
+
     def custom(self, call: Call, args: Sequence[Any]) -> list[Any]:
         """Does the work of a function that brings its own derivative rule."""
         raise MissingRuleError(f"{self.name} does not process custom rules")
@@ -186,15 +216,20 @@ class Trace:
                 "of its own that was not given it as an argument",
                 fix="np.stack for a list; pass the value as an argument of the function",
             )
-        raise self.escaped(f"a tracer {tracer.describe()}, {tracer.origin()},")
+        what = f"a tracer {tracer.describe()}, {tracer.origin()},"
+        raise self.escaped(what, tracer.is_known())
 
-    def escaped(self, what: str) -> EscapedTracerError:
-        """Returns the error for something that was made under this trace and outlived it."""
+    def escaped(self, what: str, known: bool = False) -> EscapedTracerError:
+        """Returns the error for something that was made under this trace and outlived it.
+
+        ``known`` says whether it has a value that could have been stored.
+        """
+        extras = " (has_aux=True for extras)" if known else ""
+        fix = f"return the value from the transformed function{extras} instead of storing it"
         return failure(
             EscapedTracerError,
             f"{what} was used after {self.name} of {function_line(self.fun)} had ended",
-            fix="return the value from the transformed function (has_aux=True for extras) "
-            "instead of storing it, or store ft.value(x)",
+            fix=f"{fix}, or store ft.value(x)" if known else fix,
         )
 
 
@@ -270,11 +305,37 @@ def base_trace() -> Trace:
     return RAW if trace is None else trace
 
 
+def below_hooks() -> under:
+    """Returns a block in which no interceptor sees what is done."""
+    base = base_trace()
+    return under(None if base is RAW else base)
+
+
+def interceptors() -> list[Trace]:
+    """Returns the interceptors that stand innermost, the last one first."""
+    found = []
+    trace = slot.trace
+    while trace is not None and trace.interceptor:
+        found.append(trace)
+        trace = trace.parent
+    return found
+
+
 def is_staged() -> bool:
     """Says whether a program is being staged, at whatever level."""
     trace = slot.trace
     while trace is not None and trace is not RAW:
         if trace.staging:
+            return True
+        trace = trace.parent
+    return False
+
+
+def calls_hooks_below() -> bool:
+    """Says whether a program that calls hooks is being staged, at whatever level."""
+    trace = slot.trace
+    while trace is not None and trace is not RAW:
+        if trace.calls_hooks:
             return True
         trace = trace.parent
     return False
@@ -297,6 +358,9 @@ def run(
     before, outer = slot.trace, slot.running
     slot.trace = trace if before is None or not before.interceptor else before.over(trace)
     slot.running = trace
+    if trace.within is None and outer is not trace:
+        # Traces that stand on lower levels, as those that rules begin, are within it for users.
+        trace.within = outer
     try:
         return fun(*args, **(kwargs or {}))
     except ValueError as error:
@@ -341,7 +405,7 @@ def transformation_stack(trace: Trace | None) -> str:
     """Returns the stack of transformations that a trace stands on, outermost first."""
     names: list[str] = []
     while trace is not None and trace is not RAW:
-        if trace.name and not trace.interceptor:
+        if trace.name and not trace.interceptor and not is_inner(trace.fun):
             names.append(f"{trace.name}({function_line(trace.fun)})")
         trace = trace.within or trace.parent
     return " of ".join(reversed(names))

@@ -75,7 +75,7 @@ sqrt = unary(
 cbrt = unary(
     "cbrt", lambda g, ans: g / (3 * ans * ans), domains=NONZERO,
     doc="Returns the cube root, which negative numbers have too.",
-    example="np.cbrt([8.0, -27.0]) -> [2.0, -3.0]",
+    example="np.cbrt([8.0, -1.0]) -> [2.0, -1.0]",
 )
 reciprocal = unary(
     "reciprocal", lambda g, ans: -g * ans * ans, domains=NONZERO, dtypes="fdD",

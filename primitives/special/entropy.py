@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from ...backends.arrays import special_error as kernels
 from ..core.annotations import operations as ops
 from ..core.array import Array
@@ -44,7 +46,9 @@ def _entr_vjp(g: Array, x: Array) -> Array:
     # The value left of 0 is -inf, which has no derivative.
     outside = ops.less(x, 0)
     g, x = ops.where(outside, 0, g), ops.where(outside, 1, x)
-    return -(ops.xlogy(g, x) + g)
+    # Close to 1 / e the sum of the two terms would cancel. Far from it e x may lose digits of x.
+    near = ops.logical_and(ops.greater(x, 0.1), ops.less(x, 1))
+    return -ops.where(near, ops.xlogy(g, np.e * ops.where(near, x, 1)), ops.xlogy(g, x) + g)
 
 
 entr = scipy_unary(

@@ -260,7 +260,7 @@ def test_arrays_and_tracers_are_not_hashable():
     for use in (hash, lambda x: {x}, lambda x: {x: 1}):
         with pytest.raises(TypeError, match="unhashable"):
             use(wrap(Y))
-        with pytest.raises(TypeError, match="unhashable"):
+        with pytest.raises(TypeError, match="asked for the hash of float64"):
             ft.grad(use)(1.0)
 
 

@@ -148,6 +148,19 @@ def configured():
         return ft.config.numerics
 
 
+REPORTING = ft.jit(lambda x: np.sum(np.exp(x)))
+
+
+def reported():
+    with ft.hooks.check_finite():
+        REPORTING(X)
+
+
+def looked_at():
+    with ft.hooks.check_finite(where="sin"):
+        np.sin(X)
+
+
 def checked():
     with ft.config.using(check_finite=True), ft.config.using(check_finite=False):
         return np.sin(X)
@@ -196,6 +209,7 @@ WORK = {
     "forward hook": lambda: hooked(ft.hooks.FnHook(forward=lambda *_: None)),
     "backward hook": lambda: hooked(Doubled()),
     "tensor": by_tensor,
+    "a plan that reports": reported,
     "special": lambda: (np.sinc(X), np.nanmean(X), np.logspace(0, 1, 3)),
 }
 
@@ -206,6 +220,7 @@ BLOCKS = {
     "config.using": configured,
     "disable_jit": unjitted,
     "check_finite": checked,
+    "hooks.check_finite": looked_at,
     "assert_no_retrace": unretraced,
 }
 

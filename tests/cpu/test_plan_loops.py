@@ -2,6 +2,7 @@
 
 import _thread
 import re
+import signal
 import threading
 
 import numpy as np
@@ -255,9 +256,14 @@ def test_a_loop_runs_in_several_threads_at_once():
 def test_a_loop_without_end_is_interrupted():
     forever = ft.jit(lambda x: ft.while_loop(lambda x: x >= 0, lambda x: x * 0.5, x))
     timer = threading.Timer(0.2, _thread.interrupt_main)
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        forever(1.0)
+    # Shells have programs in the background ignore the signal.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            forever(1.0)
+    finally:
+        signal.signal(signal.SIGINT, before)
     timer.join()
     assert float(ft.jit(lambda x: ft.fori_loop(0, 3, lambda i, x: x + 1, x))(1.0)) == 4.0
 

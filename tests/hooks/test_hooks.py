@@ -1,6 +1,8 @@
 """Hooks: they see the same operations in every transformation, and change only what they return."""
 
+import pickle
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -156,7 +158,7 @@ MATCHES = [
     (["sin", "multiply"], ["sin", "multiply"]),
     (("cos",), []),
     ({"sum"}, ["sum"]),
-    (lambda name: len(name) == 3, ["sin", "sum"]),
+    (lambda op: len(op.name) == 3, ["sin", "sum"]),
 ]
 
 
@@ -248,7 +250,7 @@ def test_a_backward_hook_can_use_both_gradients_and_python():
 WRONG = {
     "forward shape": (
         FnHook(forward=lambda op, i, out: out[:1]),
-        r"a hook on sin returned float64\[1\] in place of float64\[3\]",
+        r"the hook <lambda> \(.*\) on sin returned float64\[1\] in place of float64\[3\]",
     ),
     "forward dtype": (
         FnHook(forward=lambda op, i, out: out.astype("f")),
@@ -256,11 +258,11 @@ WRONG = {
     ),
     "backward count": (
         FnHook(backward=lambda op, gi, go: []),
-        "returned 0 cotangents for 1 operands",
+        "returned 0 cotangents in place of the cotangents of 1 operands",
     ),
     "backward shape": (
         FnHook(backward=lambda op, gi, go: [gi[0][:1]]),
-        r"a hook on sin returned float64\[1\]",
+        r"on sin returned float64\[1\]",
     ),
 }
 
@@ -414,3 +416,31 @@ def test_hooks_belong_to_their_thread():
         thread.start()
         thread.join()
     assert hook.forwards == []
+
+
+def test_the_line_of_an_operation_keeps_no_frame_alive_and_is_that_of_the_call():
+    class Value:
+        pass
+
+    seen = []
+    hook = FnHook(forward=lambda op, inputs, out: seen.append(op))
+
+    def run():
+        local = Value()
+        with use(hook):
+            y = ops.cos(1.0)
+            ops.sin(
+                ops.exp(y),
+            )
+        return weakref.ref(local)
+
+    dead = run()
+    assert dead() is None
+    first = run.__code__.co_firstlineno
+    assert [(op.name, int(op.line.rpartition(":")[2]) - first) for op in seen] == [
+        ("cos", 3), ("exp", 5), ("sin", 4),
+    ]  # fmt: skip
+    assert all(op.line.startswith(f"{__file__}:") for op in seen)
+    assert [op.at("backward").line for op in seen] == [op.line for op in seen]
+    copied = pickle.loads(pickle.dumps(seen[0]))
+    assert (copied.name, copied.line, copied.phase) == ("cos", seen[0].line, "forward")

@@ -199,7 +199,7 @@ def test_messages_name_the_argument_and_the_way_out():
         "float()",
         "argument 1",
         "test_jit.py:",
-        "pass the number in from outside; or make the argument static: static_argnums=1\n",
+        "functensor.numpy instead of math; or make the argument static: static_argnums=1\n",
         "python -m functensor.errors 5",
     ]:
         assert part in text, text

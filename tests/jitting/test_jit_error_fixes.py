@@ -16,7 +16,7 @@ from functensor.jitting.retraces import differences
 
 X = np.linspace(-1.0, 2.0, 3)
 BRANCH = "np.where(condition, a, b) instead of if/and/or/min, or ft.cond(condition, f, g, x)"
-NUMBER = "compute with arrays, or pass the number in from outside"
+NUMBER = "x.astype(int) instead of int(x)"
 LOOP = "ft.while_loop(condition, body, init) instead of while"
 STATIC = "; or make the argument static: "
 Pair = namedtuple("Pair", "left right")

@@ -19,10 +19,16 @@ TRAINERS = {
     "per_example_gradients": ["minimize"],
     "train_digits": ["value_and_grad"],
 }
-# Derivatives are not their point, or a step is no function of arrays.
-OTHERS = {"backend", "digits", "gradient_clipping_hook", "tensor_digits"}
+# Memory or another backend is their point, or a step is no function of arrays.
+OTHERS = {"activation_offloading", "backend", "digits", "tensor_digits"}
 # These are jitted themselves.
-JITTED = {"rnn"}
+JITTED = {
+    "feature_visualisation",
+    "find_a_nan",
+    "gradient_clipping_hook",
+    "rnn",
+    "sparse_activations",
+}
 PROGRAMS = {
     "bayesian_network_hmc": ["value_and_grad"],
     "character_lstm": ["value_and_grad"],
@@ -106,7 +112,7 @@ def test_steps_of_examples(name, monkeypatch):
     assert Compared.times >= STEPS
 
 
-@pytest.mark.parametrize("name", JITTED)
+@pytest.mark.parametrize("name", sorted(JITTED))
 def test_jitted_examples_print_the_same_without_jit(name, capsys):
     main = loaded(EXAMPLES / f"{name}.py")["main"]
     main()

@@ -25,21 +25,26 @@ def said(error, f, *args):
 
 # -- values that are not known
 
+OUTSIDE = "compute with arrays, or pass the number in from outside"
+
 
 @pytest.mark.parametrize(
-    ("f", "code"),
+    ("f", "code", "fix"),
     [
-        (lambda n: ["a", "b"][n], '["a", "b"][n]'),
-        (lambda n: fnp.ones(n), "fnp.ones(n)"),
-        (lambda n: fnp.ones(6).reshape(n, 2), "fnp.ones(6).reshape(n, 2)"),
+        (
+            lambda n: ["a", "b"][n],
+            '["a", "b"][n]',
+            'np.asarray(["a", "b"])[n] for numbers, ft.switch(n, ["a", "b"], x) for functions',
+        ),
+        (lambda n: fnp.ones(n), "fnp.ones(n)", OUTSIDE),
+        (lambda n: fnp.ones(6).reshape(n, 2), "fnp.ones(6).reshape(n, 2)", OUTSIDE),
     ],
 )
-def test_what_asks_for_a_number_is_named(f, code):
+def test_what_asks_for_a_number_is_named(f, code, fix):
     text = said(ft.errors.ConcretizationError, f, 3)
     assert text.startswith(f"{code} asked for the value of int64[], which depends on argument 0")
     assert text.splitlines()[-2] == (
-        "  fix: compute with arrays, or pass the number in from outside; or make the argument "
-        "static: static_argnums=0"
+        f"  fix: {fix}; or make the argument static: static_argnums=0"
     )
 
 

@@ -89,6 +89,8 @@ def test_rules_of_the_users_primitives_have_lines_of_their_own(tripled):
 
 def test_what_hooks_do_on_the_way_back_has_lines_of_their_own():
     class Turning(Hook):
+        traceable = True
+
         def backward(self, op, grad_inputs, grad_output):
             return [np.negative(g) for g in grad_inputs] if op.name == "sin" else None
 

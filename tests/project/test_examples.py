@@ -36,10 +36,46 @@ PRINTED = {
         r"wrongly labelled examples: \[  7 123 250\]\nlargest gradients:         \[  7 123 250\]\n",
     ),
     "gradient_clipping_hook": (
-        40,
+        300,
         (
-            r"gradient without a hook: \d\.\de\+1\d\nclipped in every matmul: \d\.\de\+01\n"
-            r"clipped at the tensor:   1\.0e\+00\n"
+            r"without a hook          the losses are 1\.04, 6\.8e\+16, \.\.\., 0\.2\d\d\d\n"
+            r"clipped in each product the losses are 1\.04, 5\.1e\+02, \.\.\., 0\.00[01]\d\n"
+            r"clipped at each tensor  the losses are 1\.04, 8\.5e-01, \.\.\., 0\.0[45]\d\d\n"
+        ),
+    ),
+    "find_a_nan": (
+        100,
+        (
+            r"wrong: the losses are 1\.237 nan nan\n"
+            r"NaN or infinity comes first from sqrt in layer13, backward, at find_a_nan\.py:\d+:\n"
+            r"    return np\.sqrt\(squares\)\n"
+            r"mended: the loss is 1\.237 at first, 0\.0\d\d after 100 steps\n"
+        ),
+    ),
+    "activation_offloading": (
+        1,
+        (
+            r"without a hook: 5[0-2] MiB at the peak\n"
+            r"activations in files: [5-7] MiB, 1[1-4]%; gradients are the same to the last bit\n"
+            r"activations in float16: (29|3[01]) MiB, 5[6-9]%; gradients are off by [1-9]e-05\n"
+            r"activations in int8: 1[789] MiB, 3[3-6]%; gradients are off by [1-3]e-03\n"
+        ),
+    ),
+    "feature_visualisation": (
+        100,
+        (
+            rf"CNN: {ACCURACY}10 of 10 images excite their filters more than every held-out digit "
+            r"does, 1\.\d times as much as the best one\n"
+            r"wrote features\.png into .*\n"
+        ),
+    ),
+    "sparse_activations": (
+        200,
+        (
+            r"gradients without the penalty are off by [1-9]\.\de-0[12]\n"
+            r"those with the hook are off by (0\.0e\+00|\d\.\de-0[78])\n"
+            rf"without the hook: [56]\d\.\d% of the units are active, {ACCURACY}"
+            rf"with the hook: [234]\d\.\d% of the units are active, {ACCURACY}"
         ),
     ),
     "rnn": (
@@ -63,6 +99,7 @@ NEEDED = {"backend": "torch"}
 PICTURES = {
     "train_digits": ["learning_curve.png", "predictions.png"],
     "tensor_digits": ["tensor_learning_curve.png", "tensor_predictions.png"],
+    "feature_visualisation": ["features.png"],
 }
 HELPERS = {"digits"}
 

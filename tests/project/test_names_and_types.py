@@ -3,6 +3,7 @@
 import ast
 import importlib
 import inspect
+import pkgutil
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -14,6 +15,7 @@ import pytest
 from support.long_forms import only_long
 
 import functensor
+from functensor import primitives
 from functensor.primitives.core.primitive import Primitive
 from functensor.primitives.core.registry import registry
 
@@ -86,6 +88,9 @@ def public_names() -> set[str]:
     NumPy, SciPy and PyTorch have many of them in several places, and a kernel is called like the
     primitive that it computes.
     """
+    # Some primitives enter the registry when a namespace is first used.
+    for module in pkgutil.walk_packages(primitives.__path__, "functensor.primitives."):
+        importlib.import_module(module.name)
     found = {primitive.name for primitive in registry}
     for face in FACES:
         try:

@@ -29,7 +29,8 @@ class CpuPlan:
     """Runs a program: ``plan(buffers)`` returns the buffers of its results.
 
     Several threads may run it at once. Each run takes an instance of the function with kept buffers
-    of its own, and puts it back. Results lie in fresh memory or in donated inputs.
+    of its own, and puts it back. Results lie in fresh memory or in donated inputs. A plan that
+    reports where NaN or infinity is made does so to the function that its caller has given NumPy.
     """
 
     def __init__(self, written: Straight) -> None:
@@ -40,6 +41,7 @@ class CpuPlan:
         self._scope = written.source.scope
         self._calls = written.source.calls
         self._overwritten = sorted(written.overwritten)
+        self._run: Callable[..., Any] = as_told if written.watched else silently
         self._quiet: Callable[[], AbstractContextManager[None]] = nullcontext
         if written.shares:
             from ...blas_threads import alone  # programs on one thread do not need it
@@ -78,7 +80,7 @@ class CpuPlan:
             buffers = self._own(buffers)
         try:
             with self._quiet():
-                return silently(run, buffers)
+                return self._run(run, buffers)  # type: ignore[no-any-return]
         except Exception as error:
             self._explain(error)
             raise
@@ -113,7 +115,7 @@ class CpuPlan:
         while trace is not None:
             if trace.tb_frame.f_code.co_filename == self._file:
                 origin = self._origins[trace.tb_lineno - 1]
-                if origin is not None and origin.line and origin.primitive.name != "fused":
+                if origin is not None and origin.line and has_note(origin.primitive):
                     name = origin.primitive.name
                     error.add_note(f"in {name} of {self.name}, at {origin.line}")
             trace = trace.tb_next
@@ -122,6 +124,25 @@ class CpuPlan:
         return f"<plan of {self.name}, {len(self._code.co_code)} bytes of code>"
 
 
-def cpu_plan(program: ProgramLike, donated: Sequence[int], kernels: Kernels) -> CpuPlan:
-    """Returns the plan of a program; results may take the memory of donated inputs."""
-    return CpuPlan(Straight(program, frozenset(donated), kernels))
+def has_note(primitive: Any) -> bool:
+    """Says whether an error in an operation is told with its name; that of a hook tells its own."""
+    return primitive.name != "fused" and (bool(primitive.bodies) or not primitive.effect)
+
+
+def as_told(run: Callable[..., Any], buffers: Sequence[Any]) -> Any:
+    """Calls a function; NumPy treats overflow and invalid values as it has been told to."""
+    return run(*buffers)
+
+
+def cpu_plan(
+    program: ProgramLike, donated: Sequence[int], kernels: Kernels, watched: bool = False
+) -> CpuPlan:
+    """Returns the plan of a program.
+
+    Args:
+        program: the program.
+        donated: the numbers of inputs whose memory results may take.
+        kernels: the backend's own functions.
+        watched: whether it reports where NaN or infinity is made.
+    """
+    return CpuPlan(Straight(program, frozenset(donated), kernels, watched=watched))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from operator import getitem
 from typing import TYPE_CHECKING, Any
 
+from ...blas_calls import SHORTEST_BLAS_THREADED_VECTOR
 from ...config import config
 from .codegen.called import as_operand, copied_if_shared, ufunc_of
 from .codegen.operands import (
@@ -23,6 +24,7 @@ from .codegen.source import Source
 from .equations import EQUATION_WRITERS, product_beside
 from .liveness import Liveness, Storage, rows_of_joined
 from .memory import Donation, KeptMemory, KeptSlot
+from .watched import is_reported, may_make, quietly, quietly_called, report_results
 
 if TYPE_CHECKING:
     from ...annotations import Buffer
@@ -55,6 +57,7 @@ class Straight:
         shares: whether several threads compute anything.
         parts: results that lie within another result, for sure.
         spread: variables whose arrays may have strides of zero.
+        watched: whether it reports where NaN or infinity is made.
     """
 
     def __init__(
@@ -63,8 +66,10 @@ class Straight:
         donated: Collection[int],
         kernels: Kernels,
         outer: Straight | None = None,
+        watched: bool = False,
     ) -> None:
         self.program = program
+        self.watched = watched
         self.kernels = kernels
         self.source: Source = Source() if outer is None else outer.source.within()
         self.kept: KeptMemory = KeptMemory() if outer is None else outer.kept
@@ -126,7 +131,7 @@ class Straight:
         from .regions.block_source import BlockCode
         from .regions.block_steps import Blockwise
         from .regions.proofs import prove_region
-        from .regions.region_run import RegionRun
+        from .regions.region_run import RegionRun, WatchedRun
 
         orders = memory_orders(self.program)
         for i, number in enumerate(numbers):
@@ -135,10 +140,12 @@ class Straight:
             name = f"blocks_{i}"
             region, given = equation.primitive, equation.operands
             order = region_order(region, given, orders)
-            code = BlockCode(name, Blockwise(region, given, self.kernels, source, order))
+            made = Blockwise(region, given, self.kernels, source, order)
+            code = BlockCode(name, made, self.watched)
             if config.check_programs:
                 prove_region(code, region, order)
-            run = self._runs[number] = RegionRun(name, code)
+            run = (WatchedRun if self.watched else RegionRun)(name, code)
+            self._runs[number] = run
             self.source.take(source)
             self.regions.append(run)
             self.shares |= run.most > 1
@@ -186,6 +193,9 @@ class Straight:
         # An error in a block has the block's own line.
         fused = [e for i, e in enumerate(equations, number) if i in self._runs]
         self.source.add(f"{', '.join(left)} = {right}", (fused or equations)[0])
+        if self.watched:
+            for i, equation in enumerate(equations, number):
+                self._report(i, equation)
         for i in range(number, number + len(group)):
             self._let_go(i)
 
@@ -209,7 +219,11 @@ class Straight:
             left = f"[{left}]"
         if outputs[0].type.weak and primitive.impl is not None:
             right = f"({right}).item()"
+        if self.watched and self._is_tested(number, equation):
+            right = quietly_called(right, self.source.bind(quietly))
         self.source.add(f"{left} = {right}", equation)
+        if self.watched:
+            self._report(number, equation)
         if name == "broadcast_to" or (
             name in VIEW_PRIMITIVES
             and not self.spread.isdisjoint(filter(is_variable, equation.operands))
@@ -217,9 +231,32 @@ class Straight:
             self.spread.add(outputs[0])
         self._let_go(number)
 
+    # -- where NaN or infinity is made
+
+    def _is_tested(self, number: int, equation: EquationLike) -> bool:
+        """Says whether the results of an equation are tested; regions and bodies test their own."""
+        if equation.primitive.bodies or not may_make(equation):
+            return False
+        if equation.primitive.name == "index" and len(equation.operands) == 1:
+            return False
+        found = self._ufuncs[number]
+        return found is None or not is_reported(found[0].__name__, found[1])
+
+    def _report(self, number: int, equation: EquationLike) -> None:
+        """Writes the test of an equation's results, if they need one."""
+        if not self._is_tested(number, equation):
+            return
+        names = self.source.names
+        results = "".join(f"{names[out]}, " for out in equation.outputs)
+        given = [names[x] if is_variable(x) else self.source.shown(x) for x in equation.operands]
+        name = self.source.bind(report_results)
+        self.source.add(f"{name}({', '.join([f'({results})', *given])})", equation)
+        sizes = [out.type.size for out in equation.outputs]
+        self.shares |= max(sizes) >= SHORTEST_BLAS_THREADED_VECTOR
+
     def _called(self, equation: EquationLike) -> str:
         given = list(map(self.source.shown, equation.operands))
-        name = self.source.function_name(equation)
+        name = self.source.function_name(equation, self.watched)
         if equation.primitive.impl is None:
             return f"{name}([{', '.join(given)}])"
         given += [f"{key}={self.source.static(value)}" for key, value in equation.params.items()]
@@ -308,7 +345,10 @@ class Straight:
             return ""
         if (row := self.rows.get(out)) is not None:
             return self.row_buffer(*row)
-        (own,) = self.live.storages[out]
+        own, *others = self.live.storages[out]
+        if others:
+            # The primitive is in no table of fresh results: it may return an operand's memory.
+            return ""
         into = self._given(out)
         if into:
             return into

@@ -54,7 +54,7 @@ class Source:
         self._bound: dict[int, str] = {}
         # The names of arrays without axes, by dtype and value.
         self._single: dict[tuple[Any, bytes], str] = {}
-        # How many names begin alike.
+        # The number of names that begin alike.
         self._counts: dict[str, int] = {}
         self._kept: list[Any] = []
 
@@ -78,12 +78,16 @@ class Source:
             found = self.names[variable] = lettered_name(len(self.names))
         return found
 
-    def function_name(self, equation: EquationLike) -> str:
-        """Returns the global name of what computes an equation on buffers."""
+    def function_name(self, equation: EquationLike, watched: bool = False) -> str:
+        """Returns the global name of what computes an equation on buffers.
+
+        ``watched`` says whether it reports where NaN or infinity is made in bodies.
+        """
         primitive = equation.primitive
         if primitive.impl is not None:
             return self.bind(*function_of(equation))
-        name = self.bind(primitive.on_buffers, primitive.name)
+        function = primitive.reported_on_buffers if watched else primitive.on_buffers
+        name = self.bind(function, primitive.name)
         self.calls[name] = primitive
         return name
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from ....finiteness import INEXACT_KINDS
 from ...parallel import CACHE_LINE_BYTES
 from ..codegen.operands import constant, is_variable
+from ..watched import HARMLESS, is_reported, quietly, quietly_called, report_results
 from .block_steps import Blockwise
 from .cost import step_effort
 from .grid import Groups
@@ -23,6 +25,8 @@ __all__ = ["BlockCode"]
 BLOCK_CACHE_BYTES = 1 << 23
 SMALLEST_BLOCK_ELEMENTS, LARGEST_BLOCK_ELEMENTS = 131072, 262144
 FEWEST_BLOCKS = 8
+# Beginnings of steps that compute nothing.
+MOVING = "np.bitwise_", "np.broadcast_to", "np.copyto"
 
 
 class BlockCode:
@@ -37,7 +41,9 @@ class BlockCode:
         effort: the work of all blocks, in the unit of ``cost.py``.
     """
 
-    def __init__(self, name: str, made: Blockwise) -> None:
+    def __init__(self, name: str, made: Blockwise, watched: bool = False) -> None:
+        # Whether it reports where NaN or infinity is made.
+        self.watched = watched
         self.source, self.grid, self.steps = made.source, made.grid, made.steps
         self.inputs, self.shapes, self.outputs = made.inputs, made.shapes, made.outputs
         # For every value that is returned, the numbers of the outputs.
@@ -176,15 +182,29 @@ class BlockCode:
             named=f", out={into}" if into else "",
             into=into,
         )
+        if self.watched:
+            text = self._quiet(step, text)
         if "{into}" in step.form:
             self.source.add(f"    {text}", step.equation)
             made.text = into
         else:
             made.text = f"v{number}"
             self.source.add(f"    {made.text} = {text}", step.equation)
+        if self.watched and made.tested:
+            given = ", ".join([f"({made.text},)", *(shown if made.tested == "direct" else ())])
+            self.source.add(f"    {self.source.bind(report_results)}({given})", step.equation)
         for i in self._targets.get(id(made), ()):
             if i != direct:
                 self.source.add(f"    np.copyto(into_{i}, {made.text})")
+
+    def _quiet(self, step: BlockStep, text: str) -> str:
+        """Returns the text of a step; what it does not have to report is not reported."""
+        made = step.made
+        if made is None or made.dtype.kind not in INEXACT_KINDS or text.startswith(MOVING):
+            return text
+        if step.kind in HARMLESS or is_reported(step.kind, [made.dtype]):
+            return text
+        return quietly_called(text, self.source.bind(quietly))
 
     def _shown(self, x: Any) -> str:
         if type(x) is BlockValue:

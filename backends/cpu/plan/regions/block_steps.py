@@ -11,10 +11,11 @@ import numpy as np
 from ..codegen.called import as_operand, function_of, ufunc_of
 from ..codegen.operands import constant, is_variable
 from ..codegen.source import Source
+from ..watched import is_reported, may_make
 from .expansions import ELEMENTWISE_STEPS, ROW_STEPS, BlockRows
 from .grid import Grid, Groups
 from .row_sums import column_product, row_product
-from .steps import BlockSteps, BlockValue
+from .steps import BlockStep, BlockSteps, BlockValue
 
 if TYPE_CHECKING:
     from ....annotations import Axes, DType, Shape
@@ -154,6 +155,8 @@ class Blockwise:
             made = self._elementwise(equation, operands)
         if made is not None:
             self._values[equation.outputs[0]] = made
+            if made.step is not None and may_make(equation):
+                made.tested = made.tested or how_tested(made.step, operands)
 
     def _elementwise(self, equation: EquationLike, operands: list[Any]) -> BlockValue:
         name, dtype = equation.primitive.name, equation.outputs[0].type.dtype
@@ -314,6 +317,15 @@ class Blockwise:
         form += last_axes_key(behind + (name == "cross_entropy"), None)
         (out,) = equation.outputs
         return self._emit.made(form, operands, out.type.dtype, self._places[out])
+
+
+def how_tested(step: BlockStep, operands: Sequence[Any]) -> str:
+    """Returns how the result of an equation is tested by a plan that reports NaN and infinity."""
+    given = {id(x) for x in operands}
+    if any(type(x) is BlockValue and id(x) not in given for x in step.operands):
+        return "apart"
+    made = step.made
+    return "" if made is not None and is_reported(step.kind, [made.dtype]) else "direct"
 
 
 def last_axes_key(count: int, item: int | None) -> str:

@@ -16,6 +16,7 @@ import numpy as np
 from ....blas_threads import alone
 from ...parallel import ThreadMemory
 from ..threads.pool import share, threads
+from ..watched import as_reporting, report_results
 from .block_source import BlockCode
 from .broadcast_rows import row_by_row
 from .cost import SMALLEST_SHARED_EFFORT
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from ....annotations import Axes, Buffer, Shape
     from .block_steps import BlockOutput
 
-__all__ = ["RegionRun"]
+__all__ = ["RegionRun", "WatchedRun"]
 
 # The memory of a thread for values between the equations of a block.
 block_memory = ThreadMemory()
@@ -102,6 +103,21 @@ class RegionRun:
     def _work(self, blocks: Iterable[tuple[int, int, int]], arrays: list[Any]) -> None:
         with row_by_row(self.row):
             self.function(blocks, block_memory.bytes(self.memory), *arrays)
+
+
+class WatchedRun(RegionRun):
+    """Does the same, and reports where NaN or infinity is made."""
+
+    def begun(
+        self, operands: Sequence[Any], into: Sequence[Any]
+    ) -> tuple[list[Any], Callable[[], None]]:
+        outs, work = super().begun(operands, into)
+        return outs, as_reporting(work)
+
+    def finished(self, outs: list[Any]) -> list[Any]:
+        found = super().finished(outs)
+        report_results([x for x, o in zip(found, self.outputs) if o.reduction == "add"])
+        return found
 
 
 def in_grid(x: Buffer, axes: Axes | None, shape: Shape) -> Any:

@@ -36,9 +36,11 @@ class BlockValue:
         step: the step that makes it; None for inputs.
         slot: the number of the buffer that it lies in; None if it has memory of its own.
         last: the number of the last step that needs it.
+        tested: how a plan that reports NaN and infinity tests it: "direct" if its step has the
+            equation's own operands, "apart" if not; empty if it does not have to.
     """
 
-    __slots__ = ("dtype", "groups", "last", "slot", "step", "text")
+    __slots__ = ("dtype", "groups", "last", "slot", "step", "tested", "text")
 
     def __init__(self, text: str, groups: Groups, dtype: Any) -> None:
         self.text = text
@@ -47,6 +49,7 @@ class BlockValue:
         self.step: BlockStep | None = None
         self.slot: int | None = None
         self.last = -1
+        self.tested = ""
 
     @property
     def weak(self) -> bool:

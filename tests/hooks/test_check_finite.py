@@ -50,7 +50,7 @@ FOUND = {
         lambda x: np.sum(ft.grad(powers)(x))
     )(X),
     "gradient's tangent of power": lambda: ft.jacfwd(ft.grad(powers))(X),
-    "divide made infinity of float from 1 to 1": lambda: ft.scan(
+    "divide made infinity of float64[] from 1 to 1": lambda: ft.scan(
         lambda c, x: (c / x, c), 1.0, X
     ),
 }
@@ -80,6 +80,7 @@ def test_the_whole_message():
     assert str(caught.value).splitlines() == [
         f"{what} made infinity of the cotangent float64[3] from 1 to 1 and float64[3] from 0 to 2",
         f"  at {__file__}:{line + 4}",
+        f"  under grad(f ({__file__}:{line}))",
         f"  fix: keep operands in the domain: {fix}",
         "  see python -m functensor.errors 18",
     ]

@@ -1,0 +1,83 @@
+"""Hooks around checkpointed functions, which are run again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from ..hooks.handle import Handle
+from ..hooks.operation import Operation
+from ..primitives.core.array import Array
+from ..primitives.core.trace import RAW, base_trace
+from .capture import FirstRunTrace
+
+__all__ = ["KeptHooks"]
+
+
+class KeptHooks(Handle):
+    """The registration of a hook around a function that is run again in a backward pass.
+
+    The hook has to replace again what it replaced in the first run, though it may be removed by
+    then. It sees other operations again only if it was registered for that.
+
+    Args:
+        handle: the registration.
+        replaced: for every operation of the first run whether the hook replaced its output.
+        first: whether this is that run, which fills the list.
+    """
+
+    direct = False
+
+    def __init__(self, handle: Handle, replaced: list[bool], first: bool) -> None:
+        super().__init__(handle.hook, handle.match, handle.on_replay, handle.lasting)
+        self.handle = handle
+        self.replaced = replaced
+        self.first = first
+        self.position = 0
+        # It is never begun, so that nothing would take it apart from its trace.
+        self._trace = self._before = None
+
+    def _ends(self) -> list[Callable[[], Any]]:
+        return []
+
+    def sees_pass(self, staged: bool) -> bool:
+        return self.handle.sees_pass(staged)
+
+    def current(self) -> Handle | None:
+        return self.handle.current()
+
+    def root(self) -> Handle:
+        """Returns the registration outside of all checkpoints."""
+        return self.handle.root() if isinstance(self.handle, KeptHooks) else self.handle
+
+    def told(self, op: Operation, values: Sequence[Any], staged: bool) -> Sequence[Any]:
+        if self.first or op.phase == "backward":
+            return super().told(op, values, staged)
+        return super().told(op.at("replay"), values, staged) if self.on_replay else values
+
+    def forward(self, op: Operation, inputs: Sequence[Any], output: Array) -> Array | None:
+        if not self.first:
+            op = op.at("replay")
+        again = self.replaced[self.position : self.position + 1] == [True]
+        self.position += 1
+        out = None
+        there = self.handle.active or self.lasting
+        if again or (there and (self.first or self.on_replay)):
+            runs = [(run, len(run.log)) for run in first_runs()] if self.first else []
+            out = (self.root() if again else self.handle).forward(op, inputs, output)
+            if out is None and not self.on_replay:
+                # Operations by which a hook looks at values are not done again.
+                for run, before in runs:
+                    run.forget(before)
+        if self.first:
+            self.replaced.append(out is not None)
+        return out
+
+
+def first_runs() -> Iterator[FirstRunTrace]:
+    """Yields the first runs of checkpointed functions that are going on."""
+    trace = base_trace()
+    while trace is not RAW:
+        if isinstance(trace, FirstRunTrace):
+            yield trace
+        trace = trace.parent

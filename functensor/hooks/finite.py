@@ -1,0 +1,231 @@
+"""`check_finite`, and ``ft.config.check_finite``: which operation first made NaN or infinity.
+
+A hook sees the results of all operations, forward. For the way back it replaces the primitive of
+each node by one that checks its rules. A jitted function keeps its plan, which reports where NaN or
+infinity may have been made; then the call is run again, operation by operation, under the hook.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import repeat
+from operator import attrgetter, is_
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..backends.config import config
+from ..backends.devices import to_host
+from ..backends.errors.public_functions import begins
+from ..backends.finiteness import has_infinity, has_nan, is_finite
+from ..primitives.core.array import Tracer
+from ..primitives.core.errors import NonFiniteError, describe, message
+from ..primitives.core.python_numbers import as_python_number
+from ..primitives.core.trace import RAW, slot, under
+from ..primitives.shape.index import Scatter
+from ..traces.reverse import OutputPart
+from ..traces.standing import Standing, standing_in
+from .handle import Handle, registered
+from .hook import Hook
+from .matching import Match, Matching
+from .nodes import nodes_of
+from .operation import Operation
+from .values import plain_values_of, tangents_of
+
+if TYPE_CHECKING:
+    from ..primitives.core.annotations import Value
+
+__all__ = ["check_finite", "checking_finite"]
+
+FINITE_FIX = (
+    "keep operands in the domain: np.maximum(x, 1e-12), or np.where(x > 0, x, 1.0) before the "
+    "operation"
+)
+# The types of buffers that NumPy can look at.
+ON_HOST = np.ndarray, np.generic, float, int, complex
+# What plans report, in NumPy's words and those of `backends.cpu.plan.watched`.
+NAN_ALARMS = frozenset({"NaN", "invalid value"})
+INFINITY_ALARMS = frozenset({"divide by zero", "infinity", "overflow"})
+
+
+@begins
+def check_finite(
+    nan: bool = True, inf: bool = True, where: Matching = None, *, scope: str | None = None
+) -> Handle:
+    """Makes it an error that an operation makes NaN or infinity of finite operands.
+
+    The operations of this thread are checked from now on, forward and on the way back, under every
+    transformation. The error names the first such operation, the line and the ranges of its
+    operands. A jitted function runs as a plan, which reports what it meets; then the call is run
+    again operation by operation, so that the error is the same. ``ft.config.check_finite`` is the
+    switch for all of it.
+
+    Args:
+        nan: whether to look for NaN.
+        inf: whether to look for infinity.
+        where: which operations are checked, as `use` takes them: names, tags, a regular expression
+            or a function of an `Operation`; None for all.
+        scope: which of them, by the `scope` that they are in.
+
+    Returns:
+        A `Handle`: use it in a ``with`` statement, or call its ``remove``.
+
+    Raises:
+        TypeError: ``nan`` or ``inf`` is neither True nor False.
+        ValueError: there is nothing to look for.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> step = ft.jit(ft.grad(lambda x: np.sum(np.sqrt(x))))
+    >>> with ft.hooks.check_finite():
+    ...     _ = step(np.array([1.0, 4.0]))
+    ...     try:
+    ...         step(np.array([0.0, 4.0]))
+    ...     except ft.errors.NonFiniteError as error:
+    ...         print(str(error).split(",")[0])
+    the gradient of sqrt by operand 0
+    """
+    choices: dict[str, Any] = {"nan": nan, "inf": inf}
+    for name, given in choices.items():
+        if not isinstance(given, bool):
+            shown = f"where={given!r}" if isinstance(given, str) else f"{name}=True"
+            raise TypeError(f"check_finite takes {name} as True or False, not {given!r}: {shown}")
+    if not (nan or inf):
+        raise ValueError("check_finite has nothing to look for: nan and inf are both False")
+    return Handle(Finite(nan, inf), Match(where, scope), on_replay=True)
+
+
+def checking_finite() -> Handle:
+    """Returns a handle by which this thread begins to check what ``config.check_finite`` says."""
+    return Handle(Finite(switched=True), Match(), on_replay=True)
+
+
+class Finite(Hook):
+    """Raises an error where an operation makes NaN or infinity of finite operands.
+
+    ``switched`` says whether it does so only while ``config.check_finite`` is on.
+    """
+
+    # It looks at all levels of a value.
+    compiled = False
+
+    def __init__(self, nan: bool = True, inf: bool = True, switched: bool = False) -> None:
+        self.nan = nan
+        self.inf = inf
+        self.switched = switched
+        none: frozenset[str] = frozenset()
+        self._alarms = (NAN_ALARMS if nan else none) | (INFINITY_ALARMS if inf else none)
+
+    @property
+    def alarms(self) -> frozenset[str]:
+        return self._alarms if self.is_on() else frozenset()
+
+    def is_on(self) -> bool:
+        """Says whether this thread has it check operations."""
+        if self.switched:
+            return config.check_finite
+        # It is done in C, so that handles which an interrupt has left in the list take no time.
+        active = filter(attrgetter("active"), registered.handles)
+        return any(map(is_, repeat(self), map(attrgetter("hook"), active)))
+
+    def forward(self, op: Operation, inputs: Sequence[Any], output: Any) -> None:
+        if self.switched and not config.check_finite:
+            return
+        for part, of in (("", plain_values_of), ("the tangent of ", tangents_of)):
+            found = self.made(of(output), [*inputs, *op.params.values()])
+            if found:
+                raise error(f"{part}{op.name}", found, op.line, inputs)
+            if not isinstance(output, Tracer):
+                return
+        self.watch_rules(output, op)
+
+    def made(self, out: Iterator[Any], inputs: Sequence[Any]) -> str:
+        """Returns the word for NaN or infinity that no input has; empty if there is none."""
+        bad = [x for x in map(on_host, out) if not is_finite(x)]
+        if not bad:
+            return ""
+        both = plain_values_of, tangents_of
+        values = (on_host(x) for v in inputs for of in both for x in of(v))
+        given = [x for x in values if not is_finite(x)]
+        if self.nan and any(map(has_nan, bad)) and not any(map(has_nan, given)):
+            return "NaN"
+        return "infinity" if self.inf and not given and any(map(has_infinity, bad)) else ""
+
+    def watch_rules(self, output: Value, op: Operation) -> None:
+        """Checks the rules of an operation, at every level of reverse mode that recorded it."""
+        for _, node in nodes_of(output):
+            checked = (x for x in standing_in(node.primitive) if type(x) is Checked)
+            if not any(x.hook is self for x in checked):
+                node.primitive = Checked(node.primitive, op, self)
+
+
+def on_host(buffer: Any) -> Any:
+    """Returns a buffer, or a number, that NumPy can look at."""
+    return buffer if isinstance(buffer, ON_HOST) else np.asarray(to_host(buffer))
+
+
+def span(x: Value) -> str:
+    """Returns an operand's type and the range of its values, for messages."""
+    x = as_python_number(x)
+    numbers = [np.asarray(to_host(buffer)).reshape(-1) for buffer in plain_values_of(x)]
+    known = numbers[-1] if numbers else np.zeros(0)
+    if known.dtype.kind == "c":
+        known = np.abs(known)
+    finite = known[np.isfinite(known)]
+    if not finite.size:
+        return describe(x)
+    text = f"{describe(x)} from {finite.min():.6g} to {finite.max():.6g}"
+    missing = known.size - finite.size
+    return f"{text}, {missing} of {known.size} not finite" if missing else text
+
+
+def error(what: str, found: str, line: str, inputs: Sequence[Any]) -> NonFiniteError:
+    """Returns the error for an operation that made NaN or infinity."""
+    operands = " and ".join(span(x) for x in inputs if any(True for _ in plain_values_of(x)))
+    where, of = "", f" of {operands}" if operands else ""
+    if what.startswith("the gradient"):
+        where, of = f", which was computed at {line},", f" of the cotangent {operands}"
+    return NonFiniteError(message(f"{what}{where} made {found}{of}", fix=FINITE_FIX, number=18))
+
+
+# -- the way back
+
+
+class Watching(Hook):
+    """Checks the rules of operations that rules make themselves, at levels further out."""
+
+    def __init__(self, op: Operation, hook: Finite) -> None:
+        self.op = op
+        self.hook = hook
+
+    def forward(self, op: Operation, inputs: Sequence[Any], output: Any) -> None:
+        self.hook.watch_rules(output, self.op)
+
+
+class Checked(Standing):
+    """Stands as the primitive of a node whose cotangents a hook checks."""
+
+    def __init__(self, primitive: Any, op: Operation, hook: Finite) -> None:
+        super().__init__(primitive, op)
+        self.hook = hook
+
+    def ran(self, rule: Callable[..., Any], *args: Any) -> Any:
+        if slot.trace is None or slot.trace is RAW or not self.hook.is_on():
+            return rule(*args)
+        with under(Handle(Watching(self.op, self.hook), Match())._trace):
+            return rule(*args)
+
+    def check(self, out: Any, place: int, g: Any, saved: Any) -> None:
+        if not self.hook.is_on():
+            return
+        if type(out) in (Scatter, OutputPart):
+            out = out.g
+        kept = saved if isinstance(saved, tuple | list) else ()
+        inputs = [*(g if isinstance(g, list) else [g]), *kept]
+        for part, of in (
+            ("the gradient", plain_values_of),
+            ("the gradient's tangent", tangents_of),
+        ):
+            found = self.hook.made(of(out), inputs)
+            if found:
+                what = f"{part} of {self.name} by operand {place}"
+                raise error(what, found, self.op.line, inputs)

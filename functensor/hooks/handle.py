@@ -1,0 +1,298 @@
+"""Registrations of hooks for operations."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial, wraps
+from itertools import compress
+from operator import attrgetter, is_
+from typing import Any
+
+from ..backends.errors.public_functions import begins, check_function
+from ..functions.type_variables import P, R
+from ..primitives.core.array import Array
+from ..primitives.core.errors import ConcretizationError, function_name
+from ..primitives.core.trace import RAW, Trace, slot, without_ended_interceptors
+from .faults import blaming, checked_cotangents, replacement
+from .hook import Hook, check_hook, overrides
+from .interceptor import HookTrace
+from .matching import Match, Matching
+from .operation import Operation
+from .registration import Registration
+
+__all__ = ["Handle", "use", "wrap"]
+
+
+class Registered(threading.local):
+    """The registrations of a thread's hooks, for plans, which call the hooks that are there."""
+
+    def __init__(self) -> None:
+        self.handles: list[Handle] = []
+
+
+registered = Registered()
+
+
+class Handle(Registration):
+    """A registration of a `Hook`, for the operations that match.
+
+    Attributes:
+        direct: whether the hook's own methods are called, as they are.
+        on_replay: whether the hook sees what a checkpoint runs again.
+        lasting: whether it sees the backward pass over what it has seen, also once it has ended.
+    """
+
+    direct = True
+
+    def __init__(
+        self, hook: Hook, match: Match, on_replay: bool | None = None, lasting: bool = False
+    ) -> None:
+        self.hook = hook
+        self.match = match
+        self.on_replay = hook.on_replay if on_replay is None else on_replay
+        self.lasting = lasting
+        self._thread = threading.get_ident()
+        self.sees_before = overrides(hook, "before")
+        self.sees_forward = overrides(hook, "forward")
+        self.sees_backward = overrides(hook, "backward")
+        self.sees_way_back = self.sees_backward or self.sees_before
+        self._before = slot.trace
+        self._trace: HookTrace | None = self._interceptor(self._before or RAW)
+        # Within a function that is staged it ends with the staging, and stays in the program.
+        self._stays = self._trace.staged
+        super().__init__(hook)
+
+    def _interceptor(self, parent: Trace) -> HookTrace:
+        """Returns the trace that shows operations to the hook."""
+        return (self.hook.interceptor or HookTrace)(parent, self)
+
+    def _begin(self) -> Handle:
+        """Has this thread show operations to the hook from now on."""
+        handles = registered.handles
+        # Assignments, after which no interrupt can come.
+        handles[len(handles) :] = (self,)
+        slot.trace = self._trace
+        return self
+
+    def key(self) -> Hashable:
+        """Returns what a program depends on that calls the hook; None if it cannot be staged."""
+        if not self.hook.compiled:
+            return None
+        return SameObject(self.hook), self.match.key, self.on_replay, self.lasting, self.is_traced()
+
+    def alarms(self) -> tuple[frozenset[str], Hashable] | None:
+        """Returns what a plan reports in place of calling the hook, and which operations it sees.
+
+        None says that it is called.
+        """
+        alarms = self.hook.alarms
+        return None if alarms is None else (alarms, self.match.key)
+
+    def is_traced(self) -> bool:
+        """Says whether a program takes in what the hook does, in place of calling it."""
+        traceable = self.hook.traceable
+        return bool(self.hook.replaces) if traceable is None else traceable
+
+    def current(self) -> Handle | None:
+        """Returns the registration whose hook a plan calls, which was staged under this one."""
+        if self._stays or self.lasting:
+            return self
+        for handle in registered.handles:
+            if handle.active and handle.hook is self.hook and handle.match.key == self.match.key:
+                return handle
+        return None
+
+    def sees_pass(self, staged: bool) -> bool:
+        """Says whether the hook is called in a backward pass, which may be staged.
+
+        A program that is staged has it called if it is registered when the program runs.
+        """
+        return self.active or self.lasting or (staged and not self._stays)
+
+    # -- calls of the hook, at once or by the program that is being staged
+
+    def told(self, op: Operation, values: Sequence[Any], staged: bool) -> Sequence[Any]:
+        """Tells the hook of an operation that is about to run; returns its operands."""
+        if not staged or self.hook.traceable:
+            self.before(op, values)
+            return values
+        from .program_calls import told_in_program  # loads what stages programs
+
+        return told_in_program(self, op, values)
+
+    def shown(self, op: Operation, args: Sequence[Any], out: Any, staged: bool) -> Any:
+        """Shows the hook an output; returns what stands in its place."""
+        if not staged:
+            return self.shown_at_once(op, args, out)
+        if self.is_traced():
+            try:
+                return self.shown_at_once(op, args, out)
+            except ConcretizationError:
+                if self.hook.traceable:
+                    raise
+                self.hook.traceable = False
+        from .program_calls import shown_in_program
+
+        return shown_in_program(self, op, args, out)
+
+    def pulled(
+        self, op: Operation, cotangents: Sequence[Any], gs: Sequence[Any], staged: bool
+    ) -> Sequence[Any]:
+        """Shows the hook cotangents; returns what stands in their place."""
+        if not staged or self.hook.traceable:
+            return self.backward(op, cotangents, gs)
+        from .program_calls import pulled_in_program
+
+        return pulled_in_program(self, op, cotangents, gs)
+
+    def shown_at_once(self, op: Operation, args: Sequence[Any], out: Any) -> Any:
+        """Does what `shown` does, where nothing is staged or the hook is traced."""
+        new = self.forward(op, tuple(args), out)
+        return out if new is None else replacement(self.hook, "forward", op, new, out)
+
+    def before(self, op: Operation, values: Sequence[Any]) -> None:
+        """Tells the hook of an operation that is about to run."""
+        blaming(self.hook, "before", self.hook.before, op, tuple(values))
+
+    def forward(self, op: Operation, inputs: Sequence[Any], output: Array) -> Any:
+        """Shows the hook an output; returns another one, or None where it stays."""
+        new = blaming(self.hook, "forward", self.hook.forward, op, inputs, output)
+        return self.noted(None if new is output else new)
+
+    def backward(
+        self, op: Operation, cotangents: Sequence[Any], gs: Sequence[Any]
+    ) -> Sequence[Any]:
+        """Shows the hook cotangents; returns what stands in their place."""
+        g = gs[0] if len(gs) == 1 else tuple(gs)
+        hook = self.hook
+        new = blaming(hook, "backward", hook.backward, op, tuple(cotangents), g)
+        if new is None:
+            return cotangents
+        found = checked_cotangents(hook, op, new, cotangents)
+        if all(a is b for a, b in zip(found, cotangents, strict=True)):
+            return cotangents
+        return found
+
+    def noted(self, new: Any) -> Any:
+        """Remembers whether the hook replaces values, which decides how programs call it."""
+        hook = self.hook
+        if new is not None:
+            hook.replaces = True
+        elif hook.replaces is None:
+            hook.replaces = False
+        return new
+
+    def shared(self) -> Handle:
+        """Returns a registration of the same hook for the thread that asks.
+
+        Each thread has its own hooks. This one ends by itself too.
+
+        >>> import functensor as ft, functensor.numpy as np, threading
+        >>> hook = ft.hooks.FnHook(forward=lambda op, inputs, output: print(op.name))
+        >>> def work():
+        ...     with handle.shared():
+        ...         np.sin(1.0)
+        >>> with ft.hooks.use(hook) as handle:
+        ...     thread = threading.Thread(target=work)
+        ...     thread.start(), thread.join()
+        sin
+        (None, None)
+        """
+        return Handle(self.hook, self.match, self.on_replay)._begin()
+
+    def _ends(self) -> list[Callable[[], Any]]:
+        # The slot gets back what it had, if it still has the trace of this hook: in C.
+        there = map(is_, map(getattr, (slot,), ("trace",)), (self._trace,))
+        back = map(setattr, (slot,), ("trace",), compress((self._before,), there))
+        return [*super()._ends(), partial(deque, back, 0), self._settle]
+
+    def _settle(self) -> None:
+        """Takes the trace of the hook out of the slot, now that it has ended."""
+        registered.handles[:] = filter(attrgetter("active"), registered.handles)
+        # The trace knows the handle: neither would be freed before the garbage collector comes.
+        self._trace = self._before = None
+        if threading.get_ident() == self._thread:
+            slot.trace = without_ended_interceptors(slot.trace)
+        self.hook.ended()
+
+
+class SameObject:
+    """Equals what stands for the same object, whatever the object says."""
+
+    __slots__ = ("it",)
+
+    def __init__(self, it: object) -> None:
+        self.it = it
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is SameObject and other.it is self.it
+
+    def __hash__(self) -> int:
+        return id(self.it)
+
+    def __repr__(self) -> str:
+        return function_name(self.it)
+
+
+@begins
+def use(
+    hook: Hook, match: Matching = None, *, scope: str | None = None, on_replay: bool | None = None
+) -> Handle:
+    """Registers a hook for the operations that this thread runs from now on.
+
+    Several hooks see an operation in the order of their registration, forward and backward, and
+    each sees what those before it returned. Hooks may be added and removed from within a hook; a
+    new one sees the next operation first, or, where a plan is running, the next call.
+
+    Args:
+        hook: the hook.
+        match: which operations it sees: those of a primitive's name, or with a tag of `tag`;
+            several names; a regular expression for the whole name; or a function of an
+            `Operation`. None for all.
+        scope: which of them, by the `scope` that they are in: its name, or several that follow
+            each other, ``"block/attention"``.
+        on_replay: whether it sees again what a checkpoint runs again for the backward pass; by
+            default what the hook's attribute of that name says.
+
+    Returns:
+        A `Handle`: use it in a ``with`` statement, or call its ``remove``.
+
+    Raises:
+        TypeError: ``hook`` is not a `Hook`, or ``match`` is nothing of the kind.
+        ValueError: ``match`` is a string that is no regular expression.
+    """
+    check_hook("use", hook)
+    return Handle(hook, Match(match, scope), on_replay)
+
+
+def wrap(
+    fun: Callable[P, R],
+    hook: Hook,
+    match: Matching = None,
+    *,
+    scope: str | None = None,
+    on_replay: bool | None = None,
+) -> Callable[P, R]:
+    """Returns a function that runs under a hook, and whose backward pass the hook sees.
+
+    Args:
+        fun: any function.
+        hook, match, scope, on_replay: as for `use`.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> double = ft.hooks.FnHook(forward=lambda op, inputs, output: 2 * output)
+    >>> ft.grad(ft.hooks.wrap(np.sin, double))(0.0)
+    Array(2., dtype=float64, device='cpu')
+    """
+    check_function("wrap", fun)
+    check_hook("wrap", hook)
+    chosen = Match(match, scope)
+
+    @wraps(fun)
+    def hooked(*args: P.args, **kwargs: P.kwargs) -> R:
+        with Handle(hook, chosen, on_replay, lasting=True)._begin():
+            return fun(*args, **kwargs)
+
+    return hooked

@@ -1,0 +1,355 @@
+"""Calls of hooks from within programs: a plan calls the hook with the values that it computed.
+
+An equation of its own stands for the call. It hands on the values that it shows. So what comes
+after depends on it, and everything that no hook looks at is fused and planned as without hooks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..custom.call import CustomCall, replaced
+from ..jitting.program_call import Flags, Flat, Rules
+from ..jitting.program_derivatives import batched_inputs, is_differentiable
+from ..jitting.retraces import StaleProgramError
+from ..primitives.core.annotations import Values
+from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Tracer, unknown_behind
+from ..primitives.core.errors import failure
+from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
+from ..primitives.core.trace import RAW, Trace, slot
+from ..programs.program import Variable, argument_type
+from ..programs.staging import StagingTrace
+from ..traces.forward import zeros_like
+from ..transforms.grad import vjp
+from ..transforms.jvp import jvp
+from ..transforms.vmap import vmap
+from .faults import replacement
+from .hook import Hook
+from .host_call import HostCall, batched_type, strong
+from .operation import Operation
+
+__all__ = ["HookCall", "pulled_in_program", "shown_in_program", "told_in_program"]
+
+ORDER = ShapeDtype((), "bool")
+
+
+class HookCall(HostCall):
+    """A call of a hook on values of a program, which hands on some of them, or what replaces them.
+
+    Its last operand is the last output of the call before it, so that they keep their order. Its
+    own last output says whether the hook has replaced a value.
+
+    Args:
+        name: what it is called in programs.
+        fun: takes the values that are shown, and whether they are shown again; returns those that
+            are handed on, or None where they are the ones of ``through``.
+        inputs: variables like the values, and like that output.
+        through: the numbers of the values that are handed on where the hook replaces none.
+        line: the user's line, for messages.
+        hook: the hook.
+        looks: whether derivatives take it that the hook replaces nothing. Otherwise they look
+            whether it has, and then are those of what it does, which they ask it again.
+        fixed: whether such a derivative was taken, so that the hook may replace nothing.
+        types: the types of what is handed on; by default those of the values themselves.
+        again: whether it belongs to what a checkpoint runs again. The hook is asked again only if
+            it replaces values.
+    """
+
+    effect = True
+
+    def __init__(
+        self,
+        name: str,
+        fun: Callable[[Values, bool], Sequence[Any] | None],
+        inputs: Sequence[Variable],
+        through: Sequence[int],
+        line: str,
+        hook: Hook,
+        looks: bool = True,
+        fixed: bool = False,
+        types: Sequence[ShapeDtype] | None = None,
+        again: bool = False,
+    ) -> None:
+        self.types = [inputs[i].type for i in through] if types is None else types
+        super().__init__(name, self._called, inputs, [*self.types, ORDER])
+        self.show = fun
+        self.through = list(through)
+        self.line = line
+        self.hook = hook
+        self.looks = looks
+        self.fixed = fixed
+        self.again = again
+
+    def bind(self, operands: Sequence[Any]) -> Values:
+        """Applies the call at the level of the current trace."""
+        if slot.replaying and not self.again:
+            return self.like(again=True).bind(operands)
+        return super().bind(operands)
+
+    def like(self, **changed: Any) -> HookCall:
+        """Returns a call that differs by what is given."""
+        names = ("name", "inputs", "through", "line", "hook", "looks", "fixed", "types", "again")
+        given = {name: getattr(self, name) for name in names}
+        return HookCall(**{"fun": self.show, **given, **changed})
+
+    def passed(self, values: Sequence[Any]) -> Values:
+        """Returns the values that are handed on where the hook replaces none."""
+        pairs = zip(self.through, self.types, strict=True)
+        return [as_shape(values[i], known) for i, known in pairs]
+
+    def _called(self, values: Values) -> Values:
+        shown = values[:-1]
+        found = self.show(shown, self.again or slot.replaying)
+        if found is None:
+            return [*self.passed(shown), np.False_]
+        if not self.fixed:
+            return [*found, np.True_]
+        hook = self.hook
+        # It is compiled in from now on; if that is of no use, nothing is compiled.
+        hook.compiled = hook.traceable is not False and not hook.replaces
+        hook.replaces = True
+        raise failure(
+            StaleProgramError,
+            f"the {self.name} at {self.line} returned a value where a compiled function was "
+            "made for a hook that returns None",
+            fix="set traceable = True on the hook, so that its function is compiled in; or "
+            "with ft.disable_jit()",
+        )
+
+    def pushed(self, given: Flags) -> tuple[Flat, Sequence[bool]]:
+        count = len(self.inputs)
+        moved = [i for i, flag in enumerate(given) if flag]
+        if self.looks:
+            call = self.like(fixed=True)
+            flags = [given[i] for i in self.through]
+
+            def push(values: Values) -> Values:
+                tangents = dict(zip(moved, values[count:], strict=True))
+                return [
+                    *call.bind(values[:count]),
+                    *(tangents[i] for i in self.through if given[i]),
+                ]
+
+            return push, [*flags, False]
+        found = [is_differentiable(self.inputs[i]) for i in self.through]
+
+        def tangents_of(values: Values) -> Values:
+            *shown, changed = values[:count]
+            tangents = dict(zip(moved, values[count:], strict=True))
+            if not changed:
+                return self.passed([tangents.get(i, zeros_like(x)) for i, x in enumerate(shown)])
+            return jvp(
+                lambda *some: self._called([*replaced(shown, moved, some), changed])[:-1],
+                [shown[i] for i in moved],
+                list(tangents.values()),
+            )[1]
+
+        like = [*self.inputs, *(strong(self.inputs[i]) for i in moved)]
+        types = [known.strong() for known in self.types]
+        derivative = HostCall(f"tangents of the {self.name}", tangents_of, like, types)
+
+        def pushing(values: Values) -> Values:
+            *outs, changed = self.bind(values[:count])
+            given = [*values[: count - 1], changed, *values[count:]]
+            pairs = zip(derivative.bind(given), found, strict=True)
+            return [*outs, changed, *(t for t, flag in pairs if flag)]
+
+        return pushing, [*found, False]
+
+    def pulled(self, wanted: Flags) -> Rules | None:
+        count = len(self.inputs) - 1
+        if self.looks:
+            reached = [i for i in self.through if wanted[i]]
+            if not reached:
+                return None
+            call = self.like(fixed=True)
+            return Rules(len(self.through) + 1, call.bind, (), self._passing)
+
+        def backward(given: Flags) -> tuple[Flat, Sequence[bool]]:
+            reached = [n for n, flag in enumerate(given[:-1]) if flag]
+            chosen = [i for i, flag in enumerate(wanted) if flag]
+
+            def cotangents_of(values: Values) -> Values:
+                *shown, changed = values[: count + 1]
+                gs = dict(zip(reached, values[count + 1 :], strict=True))
+                if not changed:
+                    by_operand = {self.through[n]: g for n, g in gs.items()}
+                    # Added to another cotangent, a negative zero changes no bit.
+                    return [
+                        summed_to(by_operand[i], shown[i])
+                        if i in by_operand
+                        else ops.negative(zeros_like(shown[i]))
+                        for i in chosen
+                    ]
+
+                def run(*some: Any) -> Values:
+                    outs = self._called([*replaced(shown, chosen, some), changed])
+                    return [outs[n] for n in reached]
+
+                return list(vjp(run, *[shown[i] for i in chosen])[1](list(gs.values())))
+
+            like = [*self.inputs, *(strong(self.inputs[self.through[n]]) for n in reached)]
+            types = [self.inputs[i].type.strong() for i in chosen]
+            call = HostCall(f"cotangents of the {self.name}", cotangents_of, like, types)
+            return call.bind, wanted
+
+        kept = [*range(count), len(self.inputs) + len(self.through)]
+        return Rules(len(self.through) + 1, self.bind, kept, backward)
+
+    def _passing(self, given: Flags) -> tuple[Flat, Sequence[bool]]:
+        """Returns the way back through a hook that replaces nothing."""
+        order = [i for i, flag in zip(self.through, given) if flag]
+        numbers = [order.index(i) for i in sorted(order)]
+        return (lambda gs: [gs[n] for n in numbers]), [i in order for i in range(len(self.inputs))]
+
+    def mapped(self, flags: Flags, size: int, axis_name: Hashable) -> CustomCall:
+        axes = [0 if flag else None for flag in flags[:-1]]
+        # A hook that does more than look may return a value for each example in place of one that
+        # all share.
+        handed = [flags[i] or not self.looks for i in self.through]
+        same: list[bool] = []
+
+        def one(values: Values, again: bool) -> Values:
+            found = self.show(values, again)
+            same.append(found is None)
+            return [values[i] for i in self.through] if found is None else list(found)
+
+        over = vmap(one, in_axes=(axes, None), axis_size=size, axis_name=axis_name)
+
+        def fun(values: Values, again: bool) -> Sequence[Any] | None:
+            outs: Values = over(values, again)
+            return None if same.pop() else outs
+
+        types = [
+            batched_type(known, size) if flag else known
+            for known, flag in zip(self.types, handed, strict=True)
+        ]
+        call = self.like(
+            fun=fun,
+            inputs=batched_inputs(self.inputs, flags, size),
+            fixed=self.fixed or not all(handed),
+            types=types,
+        )
+        call.out_flags = [*handed, False]
+        return call
+
+
+def as_shape(x: Any, known: ShapeDtype) -> Any:
+    """Returns a value, with a batch axis in front if others have it."""
+    return x if shape_dtype(x).shape == known.shape else ops.broadcast_to(x, known.shape)
+
+
+def summed_to(g: Any, x: Any) -> Any:
+    """Returns the cotangent of a value that all examples share, of one for each."""
+    return g if shape_dtype(g).shape == shape_dtype(x).shape else ops.sum(g, axis=0)
+
+
+def told_in_program(handle: Any, op: Operation, values: Sequence[Any]) -> Values:
+    """Has the program tell a hook of an operation before it runs; returns its operands."""
+    traced, constant = parted(values)
+
+    def fun(shown: Values, again: bool) -> None:
+        current = handle.current()
+        if current is not None and (not again or current.on_replay):
+            current.before(op, replaced(constant, traced, shown))
+
+    shown = [values[i] for i in traced]
+    through = [n for n, x in enumerate(shown) if unknown_behind(x) is not None]
+    outs = recorded(f"before {op.name}", fun, shown, through, op.line, handle.hook, True)
+    return replaced(values, [traced[n] for n in through], outs)
+
+
+def shown_in_program(handle: Any, op: Operation, args: Sequence[Any], out: Any) -> Any:
+    """Has the program show an output to a hook; returns what stands in its place."""
+    traced, constant = parted(args)
+
+    def fun(shown: Values, again: bool) -> Sequence[Any] | None:
+        current = handle.current()
+        if current is None or (again and not (current.on_replay or current.hook.replaces)):
+            return None
+        new = current.forward(
+            op.at("replay") if again else op,
+            tuple(replaced(constant, traced, shown[:-1])),
+            shown[-1],
+        )
+        return None if new is None else [replacement(handle.hook, "forward", op, new, shown[-1])]
+
+    shown = [*[args[i] for i in traced], out]
+    # Python may know a value already; then it cannot be another one.
+    known = unknown_behind(out) is None
+    through = [] if known else [len(traced)]
+    outs = recorded(f"hook on {op.name}", fun, shown, through, op.line, handle.hook, known)
+    return out if known else outs[0]
+
+
+def pulled_in_program(
+    handle: Any, op: Operation, cotangents: Sequence[Any], gs: Sequence[Any]
+) -> Values:
+    """Has the program show cotangents to a hook; returns what stands in their place."""
+    given = [i for i, c in enumerate(cotangents) if c is not None]
+    nothing = [None] * len(cotangents)
+
+    def fun(shown: Values, again: bool) -> Sequence[Any] | None:
+        current = handle.current()
+        if current is None:
+            return None
+        found = replaced(nothing, given, shown[: len(given)])
+        new = current.backward(op, found, shown[len(given) :])
+        if new is found:
+            return None
+        return [zeros_like(found[i]) if new[i] is None else new[i] for i in given]
+
+    shown = [*[cotangents[i] for i in given], *gs]
+    through = list(range(len(given)))
+    name = f"hook on the gradient of {op.name}"
+    outs = recorded(name, fun, shown, through, op.line, handle.hook, looks=False)
+    return replaced(cotangents, given, outs)
+
+
+def parted(values: Sequence[Any]) -> tuple[list[int], Values]:
+    """Returns the places of traced values, and the values with None in their places."""
+    traced = [i for i, x in enumerate(values) if isinstance(x, Tracer)]
+    return traced, replaced(values, traced, [None] * len(traced))
+
+
+def recorded(
+    name: str,
+    fun: Callable[[Values, bool], Sequence[Any] | None],
+    values: Sequence[Any],
+    through: Sequence[int],
+    line: str,
+    hook: Hook,
+    fixed: bool = False,
+    looks: bool = True,
+) -> Values:
+    """Adds the call of a hook to the program that is being staged.
+
+    Args:
+        name, fun, through, line, hook, fixed, looks: as `HookCall` takes them.
+        values: traced values and others, of the level in the slot.
+
+    Returns:
+        The values that are handed on.
+    """
+    trace = staging_trace()
+    types = [argument_type(x) for x in values]
+    inputs = [Variable(type, trace.device) for type in (*types, ORDER)]
+    call = HookCall(name, fun, inputs, through, line, hook, looks, fixed)
+    order = np.False_ if trace.order is None else trace.tracer(trace.order)
+    *outs, last = call.bind([*values, order])
+    trace.order = last.variable
+    return outs
+
+
+def staging_trace() -> StagingTrace:
+    """Returns the innermost trace that stages a program."""
+    trace: Trace | None = slot.trace
+    while trace is not None and trace is not RAW:
+        if isinstance(trace, StagingTrace) and trace.calls_hooks:
+            return trace
+        trace = trace.parent
+    raise RuntimeError("no program is being staged")

@@ -1,0 +1,65 @@
+"""Runs of plans that report where NaN or infinity may have been made, in place of calling hooks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ..backends.restoring import silently
+from ..primitives.core.annotations import Values
+from ..primitives.core.trace import below_hooks, interceptors
+
+if TYPE_CHECKING:
+    from .staged_entry import StagedEntry
+
+__all__ = ["Told", "alarms", "reported_run"]
+
+# What a plan reports for each interceptor that looks for anything, and which operations that sees.
+Told: TypeAlias = list[tuple[frozenset[str], Hashable]]
+
+# An entry remembers so many sets of hooks that have seen a call.
+MOST_REMEMBERED = 16
+
+
+def alarms() -> Told | None:
+    """Returns what plans report in place of calling hooks; None if one of them has to be called."""
+    found = [trace.alarms() for trace in interceptors()]
+    known = [told for told in found if told is not None]
+    return [told for told in known if told[0]] if len(known) == len(found) else None
+
+
+def reported_run(entry: StagedEntry, leaves: Values, told: Told, again: Callable[[], Any]) -> Any:
+    """Runs a plan, and the call again if the plan reports what hooks look for.
+
+    The first call for them is run by ``again`` alone: values that depend on no argument were
+    computed while the function was staged. NumPy warns of nothing, as in other calls of plans.
+
+    Args:
+        entry: the plan for arguments of this kind.
+        leaves: the arguments.
+        told: what hooks look for.
+        again: runs the call operation by operation under the hooks, which raise errors.
+    """
+    with below_hooks():
+        plan = entry.compiled.watched()
+    key = tuple(told)
+    if plan is None or entry.captured or entry.program.has_effect() or key not in entry.looked:
+        out = silently(again, ())
+        entry.looked[key] = None
+        while len(entry.looked) > MOST_REMEMBERED:
+            del entry.looked[next(iter(entry.looked))]
+        return out
+    looked_for = frozenset().union(*(words for words, _ in told))
+    found: dict[str, int] = {}
+    raised: Exception | None = None
+    try:
+        with below_hooks():
+            outs = entry.compiled.reported(leaves, found.__setitem__)
+    except Exception as error:
+        raised = error
+    if not looked_for.isdisjoint(found):
+        silently(again, ())
+    # It was a false alarm.
+    if raised is not None:
+        raise raised
+    return entry.outputs(leaves, outs)

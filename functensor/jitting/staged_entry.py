@@ -1,0 +1,88 @@
+"""The plan of a jitted function for one kind of arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+from ..primitives.core.annotations import Values
+from ..primitives.core.array import Tracer
+from ..primitives.core.buffers import owned, wrap
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.trace import under
+from ..programs.program import Program, Variable, argument_type
+from ..programs.staging import StagingTrace
+from ..transforms.taken_gradients import taken_gradients
+from .compile import Compiled, compiled
+from .guard import Guard, guard
+
+__all__ = ["StagedEntry", "strong_result"]
+
+
+class StagedEntry:
+    """The plan for one kind of arguments.
+
+    Attributes:
+        program: the staged program.
+        compiled: its compiled form.
+        captured: traced values that the function closes over; it is then staged anew each time.
+        gradient: the numbers of an input, and of an output that is the gradient taken at it.
+        guard: answers calls of the same kind; None until there was a second one.
+        context: the choices under which it was staged.
+        looked: what hooks have looked for in a call that ran operation by operation.
+    """
+
+    __slots__ = (
+        *("_computes", "_passed", "captured", "compiled", "context", "gradient", "guard"),
+        *("looked", "program"),
+    )
+
+    def __init__(
+        self, program: Program, captured: Values, donated: Sequence[int], context: Hashable
+    ) -> None:
+        self.program = program
+        self.captured = captured
+        self.guard: Guard | None = None
+        self.gradient: tuple[int, int] | None = None
+        self.context = context
+        self.looked: dict[Hashable, None] = {}
+        places = {variable: i for i, variable in enumerate(program.inputs)}
+        passed = [places.get(x) if isinstance(x, Variable) else None for x in program.outputs]
+        # The numbers of the inputs that the outputs are.
+        self._passed = [None if i in donated else i for i in passed]
+        outputs = [x for x, i in zip(program.outputs, self._passed, strict=True) if i is None]
+        if len(outputs) < len(self._passed):
+            program = program.with_equations(program.equations, outputs)
+        self._computes = bool(outputs or donated)
+        returned = sorted({i for i in self._passed if i is not None})
+        self.compiled: Compiled = compiled(program, donated, returned)
+
+    def guarded(
+        self, args: Sequence[Any], kwargs: dict[str, Any], static: Sequence[int | str]
+    ) -> None:
+        """Makes the guard for calls like one."""
+        run = self.compiled.on_buffers if self._computes else None
+        out_tree = self.program.out_tree
+        self.guard = guard(args, kwargs, static, run, out_tree, self._passed, self.gradient)
+
+    def outputs(self, leaves: Values, outs: Sequence[Any]) -> Any:
+        """Returns the result's tree; an output that is an argument is that very array."""
+        computed = iter(outs)
+        # A NumPy array may be changed by its owner. An array that is returned twice is made once.
+        given = {i: wrap(owned(leaves[i])) for i in {*self._passed} if i is not None}
+        found = [next(computed) if i is None else given[i] for i in self._passed]
+        if self.gradient and taken_gradients.watched:
+            i, j = self.gradient
+            taken_gradients.note(leaves[i], found[j])
+        return self.program.out_tree.unflatten(found)
+
+
+def strong_result(trace: StagingTrace, out: Any) -> Any:
+    """Returns a result as an array where it is a number, or stands for one."""
+    known = argument_type(out)
+    if not known.weak:
+        return out
+    if not isinstance(out, Tracer):
+        return wrap(out)
+    with under(trace):
+        return ops.astype(out, known.dtype)

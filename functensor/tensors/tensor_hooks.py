@@ -1,0 +1,201 @@
+"""Hooks of single tensors: on their gradient, and on the operations that take them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
+from weakref import ref
+
+from ..hooks.handle import Handle
+from ..hooks.hook import Hook
+from ..hooks.interceptor import HookTrace
+from ..hooks.matching import Match
+from ..hooks.registration import Registration
+from ..primitives.core.array_likes import is_array_like
+from ..primitives.core.buffers import to_buffer
+from ..primitives.core.errors import (
+    RuleResultError,
+    describe,
+    failure,
+    function_line,
+    user_line,
+)
+from ..primitives.core.primitive import Primitive
+from ..primitives.core.shape_dtype import shape_dtype
+from ..primitives.core.trace import Trace, slot, under
+from ..transforms.given_cotangents import cotangent_of
+from .tape import TAPE
+
+if TYPE_CHECKING:
+    from ..backends.annotations import Buffer
+
+__all__ = ["hook_on_gradient", "hook_on_operations", "remove_hook"]
+
+# The hooks of a tensor that are called, by the ids of their handles.
+Own = dict[int, Registration]
+
+
+def own_hooks(x: Any) -> Own:
+    """Returns the hooks of a tensor, in a dictionary that it keeps."""
+    if not hasattr(x, "_hooks"):
+        x._hooks = {}
+    return x._hooks  # type: ignore[no-any-return]
+
+
+# -- its gradient
+
+
+class GradientHandle(Registration):
+    """The registration of a function that sees a tensor's gradient."""
+
+    def __init__(
+        self, hooks: dict[int, Callable[[Any], Any]], hook: Callable[[Any], Any], own: Own
+    ) -> None:
+        self._hooks = hooks
+        self._own = own
+        super().__init__(hook)
+
+    def _begin(self) -> Self:
+        """Has the hook called from now on."""
+        self._hooks[self.id] = self.hook
+        self._own[self.id] = self
+        return self
+
+    def _ends(self) -> list[Callable[[], Any]]:
+        pops = [partial(known.pop, self.id, None) for known in (self._hooks, self._own)]
+        return [*super()._ends(), *pops]
+
+
+def hook_on_gradient(x: Any, hook: Callable[[Any], Any], receiver: Any) -> GradientHandle:
+    """Returns the registration of a function that sees the gradient a receiver gets."""
+    # The hook is kept by the tensor, and so keeps the name alone.
+    named = f"the hook {function_line(hook)} of {x.name()}"
+
+    def on_buffer(g: Buffer) -> Any:
+        with under(None):
+            try:
+                result = hook(TAPE.wrap(g, None))
+            except Exception as error:
+                error.add_note(f"in {named}, at {user_line()}")
+                raise
+            if result is None:
+                return g
+            if is_array_like(result) and shape_dtype(result).shape == g.shape:
+                return to_buffer(cotangent_of(g, to_buffer(result), f"gradient of {named}"))
+            raise failure(
+                RuleResultError,
+                f"{named} returned {describe(result)} in place of its gradient {describe(g)}",
+                fix="return a gradient of the same shape, or None to leave it as it is",
+            )
+
+    return GradientHandle(receiver.hooks, on_buffer, own_hooks(x))
+
+
+# -- the operations that take it
+
+
+class OperandTrace(HookTrace):
+    """Shows a hook the operations that take one tensor, and passes on all others."""
+
+    __slots__ = ()
+
+    def ended(self) -> bool:
+        return self.handle.is_over()  # type: ignore[no-any-return]
+
+    def over(self, trace: Trace) -> Trace:
+        # A transformation has values of its own in place of the tensor.
+        return self.parent.over(trace) if self.parent.interceptor else trace
+
+    def like(self, parent: Trace, handle: Any) -> HookTrace:
+        return OperandTrace(parent, self.handle)
+
+    def key(self) -> Hashable:
+        return ()
+
+    def met(self, taken_back: bool) -> None:
+        """Notes nothing: programs do not depend on the hook."""
+
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        if self.handle.is_met(args):
+            return super().process(primitive, args, params)
+        return self.below(primitive, args, params)
+
+    def custom(self, call: Any, args: Sequence[Any]) -> list[Any]:
+        if self.handle.is_met(args):
+            return super().custom(call, args)
+        return self.passed(call, args)
+
+
+class OperandHandle(Handle):
+    """The registration of a hook for the operations that take a tensor's present value."""
+
+    def __init__(self, hook: Hook, x: Any) -> None:
+        self._tensor = ref(x)
+        self._value = value_of(x)
+        self._own = own_hooks(x)
+        super().__init__(hook, Match())
+
+    def _interceptor(self, parent: Trace) -> HookTrace:
+        return OperandTrace(parent, self)
+
+    def _begin(self) -> Self:
+        self._own[self.id] = self
+        slot.trace = self._trace
+        return self
+
+    def _ends(self) -> list[Callable[[], Any]]:
+        return [*super()._ends(), partial(self._own.pop, self.id, None)]
+
+    def is_over(self) -> bool:
+        """Says whether the hook has ended, or its tensor."""
+        return not self.active or self._tensor() is None
+
+    def is_met(self, args: Sequence[Any]) -> bool:
+        """Says whether operands have the tensor, with the value that the hook belongs to."""
+        if self.is_over():
+            self.remove()
+            self._settle()
+            return False
+        x = self._tensor()
+        return any(a is x for a in args) and value_of(x) == self._value
+
+
+def value_of(x: Any) -> Hashable:
+    """Returns what is another one once a tensor has changed; a leaf stays the same one."""
+    return ("version", x._version) if x.node is None else ("node", x.node.number)
+
+
+def hook_on_operations(x: Any, hook: Hook) -> OperandHandle:
+    """Returns the registration of a hook for the operations that take a tensor."""
+    if hook.interceptor is not None:
+        name = type(hook).__name__
+        raise failure(
+            TypeError,
+            f"register_hook of {x.name()} was given a {name}, which is for all operations of a "
+            "block",
+            fix="with ft.hooks.use(hook):",
+        )
+    return OperandHandle(hook, x)
+
+
+# -- the end of both
+
+
+def remove_hook(x: Any, id: Any) -> None:
+    """Ends the registration of a hook of a tensor, given by its handle or id."""
+    if isinstance(id, bool) or not isinstance(id, int | Registration):
+        raise TypeError(
+            f"remove_hook takes a handle of register_hook or its id, not {type(id).__name__}"
+        )
+    own = own_hooks(x)
+    handle: Any = own.get(id) if isinstance(id, int) else id
+    if handle is None or getattr(handle, "_own", None) is not own:
+        number = id if isinstance(id, int) else id.id
+        there = " and ".join(map(str, own)) or "none"
+        raise failure(
+            ValueError,
+            f"remove_hook({number}) of {x.name()}, which has no hook of that id: it has {there}",
+            fix="handle = x.register_hook(hook), and x.remove_hook(handle.id) once",
+        )
+    handle.remove()

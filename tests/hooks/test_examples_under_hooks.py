@@ -1,0 +1,60 @@
+"""An identity hook leaves the values of every example as they are, bit by bit.
+
+A compiled function whose operations a hook sees computes them one by one: its values are those of
+`disable_jit` then, so that this is what is compared.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.long_forms import only_long
+
+ROOT = Path(__file__).resolve().parents[2]
+RUNNER = ROOT / "tests" / "support" / "values_of_an_example.py"
+EXAMPLES = sorted(
+    path for path in (ROOT / "examples").rglob("*.py") if path.stem not in ("digits", "backend")
+)
+# The quick ones.
+SHORT = {"linear_regression", "newton", "per_example_gradients", "springs"}
+
+
+def values(path, hook, folder):
+    """Returns a digest of the values that leave functensor, their number, and the hook's calls."""
+    environment = {
+        **os.environ,
+        "FUNCTENSOR_EXAMPLE_STEPS": "5",
+        "MPLBACKEND": "Agg",
+        "MPLCONFIGDIR": str(folder),
+        "OPENBLAS_NUM_THREADS": "1",
+    }
+    command = [sys.executable, "-W", "error", str(RUNNER), str(path), hook]
+    if "--output" in path.read_text(encoding="utf-8"):
+        command += ["--output", str(folder)]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    digest, count, calls = done.stdout.split()
+    return digest, int(count), int(calls)
+
+
+def check(path, folder):
+    digest, count, calls = values(path, "none", folder)
+    assert count
+    assert not calls
+    hooked = values(path, "identity", folder)
+    assert hooked[:2] == (digest, count)
+    assert hooked[2]
+
+
+@pytest.mark.parametrize("path", [p for p in EXAMPLES if p.stem in SHORT], ids=lambda p: p.stem)
+def test_values_of_quick_examples_stay(path, tmp_path):
+    check(path, tmp_path)
+
+
+@only_long
+@pytest.mark.long
+@pytest.mark.parametrize("path", [p for p in EXAMPLES if p.stem not in SHORT], ids=lambda p: p.stem)
+def test_values_of_other_examples_stay(path, tmp_path):
+    check(path, tmp_path)

@@ -1,0 +1,73 @@
+"""The ready hooks on every primitive, in all dtypes, in batches and in both passes."""
+
+import io
+
+import numpy as np
+import pytest
+import support.registry_cases as cases
+from core.test_primitives import PRIMITIVES
+
+import functensor as ft
+from functensor.hooks import CountHook, HistogramHook, MemoryHook, PrintHook, TimerHook, use
+from functensor.primitives.core.registry import registry
+from functensor.programs.costs import cost_of
+
+# Where a backward hook is active, rules compute with arrays in place of NumPy's scalars, whose
+# products of complex numbers are rounded in another order.
+OTHER_ROUNDING = {"faddeeva", "complex_erfcx"}
+
+
+def bits(outs):
+    return [np.asarray(out).tobytes() for out in outs]
+
+
+def hooked(fun, *args):
+    """Returns results, which are the same to the last bit under all hooks, and the hooks."""
+    hooks = [TimerHook(), MemoryHook(), PrintHook(file=io.StringIO()), CountHook(), HistogramHook()]
+    plain = fun(*args)
+    with use(hooks[0]), use(hooks[1]), use(hooks[2]), use(hooks[3]), use(hooks[4]):
+        seen = fun(*args)
+    assert bits([seen]) == bits([plain]) if hasattr(seen, "shape") else bits(seen) == bits(plain)
+    return seen, hooks
+
+
+def pulled(fun, *values):
+    """Returns the gradients of the sum of what a function returns."""
+    out, pull = ft.vjp(fun, *values)
+    return pull(np.ones(out.shape, out.dtype))
+
+
+def check_values(call, operands, name):
+    out, (timer, _, printer, counter, histograms) = hooked(call, *operands)
+    assert timer.times()[name, "forward"].calls == counter.counts[name, "forward"] == 1
+    assert printer.file.getvalue().startswith(f"forward {name}")
+    assert sum(int(np.sum(part)) for part in histograms.histogram(name)[1:]) == out.size
+    program = cost_of(ft.make_program(call)(*operands))
+    assert (counter.flops, counter.bytes) == (program.flops, program.bytes)
+
+
+def check_gradients(call, operands, name):
+    inner, values = cases.by_inexact(call, operands)
+    if name in OTHER_ROUNDING and () in [x.shape for x in values]:
+        return
+    _, (timer, _, printer, counter, _) = hooked(pulled, inner, *values)
+    assert (name, "backward") in timer.times()
+    assert counter.counts[name, "backward"] == timer.times()[name, "backward"].calls
+    assert f"\nbackward {name}" in printer.file.getvalue()
+
+
+@pytest.mark.filterwarnings("ignore::functensor.programs.staging_warnings.StagingWarning")
+@pytest.mark.parametrize("name", PRIMITIVES)
+def test_primitive(name):
+    primitive = registry[name]
+    double = "d" if "d" in primitive.dtypes else primitive.dtypes[0]
+    for sample in primitive.samples:
+        call = cases.applied(primitive, sample)
+        for dtype in primitive.dtypes:
+            operands = cases.operands_of(primitive, sample, dtype)
+            check_values(call, [ft.numpy.asarray(x) for x in operands], name)
+        if sample.operands:
+            lengths = ((3,),) * len(sample.operands)
+            hooked(ft.vmap(call), *cases.operands_of(primitive, sample, double, lengths))
+        if cases.has_derivative(primitive, sample, double):
+            check_gradients(call, cases.operands_of(primitive, sample, double), name)

@@ -13,7 +13,7 @@ from typing import Any
 from ..backends.errors.public_functions import begins, check_function
 from ..functions.type_variables import P, R
 from ..primitives.core.array import Array
-from ..primitives.core.errors import ConcretizationError, function_name
+from ..primitives.core.errors import function_name
 from ..primitives.core.trace import RAW, Trace, slot, without_ended_interceptors
 from .faults import blaming, checked_cotangents, replacement
 from .hook import Hook, check_hook, overrides
@@ -80,7 +80,8 @@ class Handle(Registration):
         """Returns what a program depends on that calls the hook; None if it cannot be staged."""
         if not self.hook.compiled:
             return None
-        return SameObject(self.hook), self.match.key, self.on_replay, self.lasting, self.is_traced()
+        hook = self.hook
+        return SameObject(hook), self.match.key, self.on_replay, self.lasting, hook.traceable
 
     def alarms(self) -> tuple[frozenset[str], Hashable] | None:
         """Returns what a plan reports in place of calling the hook, and which operations it sees.
@@ -90,19 +91,18 @@ class Handle(Registration):
         alarms = self.hook.alarms
         return None if alarms is None else (alarms, self.match.key)
 
-    def is_traced(self) -> bool:
-        """Says whether a program takes in what the hook does, in place of calling it."""
-        traceable = self.hook.traceable
-        return bool(self.hook.replaces) if traceable is None else traceable
-
     def current(self) -> Handle | None:
         """Returns the registration whose hook a plan calls, which was staged under this one."""
-        if self._stays or self.lasting:
+        if not self.is_around():
             return self
         for handle in registered.handles:
             if handle.active and handle.hook is self.hook and handle.match.key == self.match.key:
                 return handle
         return None
+
+    def is_around(self) -> bool:
+        """Says whether the hook was registered outside of the function that is staged."""
+        return not (self._stays or self.lasting)
 
     def sees_pass(self, staged: bool) -> bool:
         """Says whether the hook is called in a backward pass, which may be staged.
@@ -124,15 +124,8 @@ class Handle(Registration):
 
     def shown(self, op: Operation, args: Sequence[Any], out: Any, staged: bool) -> Any:
         """Shows the hook an output; returns what stands in its place."""
-        if not staged:
+        if not staged or self.hook.traceable:
             return self.shown_at_once(op, args, out)
-        if self.is_traced():
-            try:
-                return self.shown_at_once(op, args, out)
-            except ConcretizationError:
-                if self.hook.traceable:
-                    raise
-                self.hook.traceable = False
         from .program_calls import shown_in_program
 
         return shown_in_program(self, op, args, out)

@@ -16,12 +16,14 @@ class Hook:
     """Observes or replaces what operations compute; subclass it and override its methods.
 
     Within a hook no hook is active, so that it may compute with arrays itself. A compiled function
-    calls the methods while its plan runs, with the values there. A hook whose `forward` has
-    replaced a value is compiled in from then on: that method is traced, like other code.
+    calls the methods while its plan runs, with the values there. Where the plan is that of a
+    derivative and `forward` replaces values, the function runs operation by operation: only a
+    traceable hook has derivatives in a plan.
 
     Attributes:
-        traceable: True compiles the hook in from the start, False never; None, the default, once it
-            has replaced a value.
+        traceable: True says that the methods are code like the function's own: they compute with
+            `functensor.numpy` and do nothing else. A compiled function then runs them once, while
+            it is staged, and holds what they compute. False is the default.
         replaces: True once it has replaced a value, False once it has only looked; None before.
         on_replay: whether it sees what a checkpoint runs again; False, but for hooks that measure.
         compiled: False has compiled functions run operation by operation under the hook.
@@ -35,7 +37,7 @@ class Hook:
     2.0
     """
 
-    traceable: bool | None = None
+    traceable: bool = False
     replaces: bool | None = None
     on_replay: bool = False
     compiled: bool = True
@@ -44,9 +46,9 @@ class Hook:
 
     @property
     def alarms(self) -> frozenset[str] | None:
-        """What a plan may report in place of calling the hook; None has the plan call it.
+        """The alarms that a plan may raise in place of calling the hook; None has it call the hook.
 
-        The hook then sees the operations of the call, which is run again one by one.
+        After an alarm the call is run again, and the hook sees its operations one by one.
         """
         return None
 
@@ -108,6 +110,7 @@ class FnHook(Hook):
     Args:
         forward: called as `Hook.forward`.
         backward: called as `Hook.backward`.
+        traceable: whether compiled functions hold what these compute, in place of calling them.
 
     >>> import functensor as ft, functensor.numpy as np
     >>> seen = []
@@ -118,7 +121,11 @@ class FnHook(Hook):
     """
 
     def __init__(
-        self, forward: Callable[..., Any] | None = None, backward: Callable[..., Any] | None = None
+        self,
+        forward: Callable[..., Any] | None = None,
+        backward: Callable[..., Any] | None = None,
+        *,
+        traceable: bool = False,
     ) -> None:
         for given, name in ((forward, "forward"), (backward, "backward")):
             if given is not None:
@@ -127,3 +134,4 @@ class FnHook(Hook):
             self.forward = forward  # type: ignore[method-assign]
         if backward is not None:
             self.backward = backward  # type: ignore[method-assign]
+        self.traceable = traceable

@@ -91,6 +91,8 @@ class Watched(AskedCall):
         handles: the hooks' registrations, the oldest first.
     """
 
+    each_time = True
+
     def __init__(self, call: CustomCall, op: Any, handles: Sequence[Any]) -> None:
         fwd, pull = call.rules()
         watcher = Watcher(pull, op, handles)

@@ -164,8 +164,8 @@ class Jitted(Generic[P, R]):
             # values, whose derivatives the caller may want.
             args, kwargs = self._signature.mapped(shown_array, args, kwargs)
             return self._as_written(args, kwargs) if inner else self._watched(args, kwargs, keys)
-        entry, leaves = self._entry(args, kwargs, keys)
         try:
+            entry, leaves = self._entry(args, kwargs, keys)
             with below_hooks():
                 return self._ran(entry, leaves)
         except StaleProgramError:
@@ -274,6 +274,7 @@ class Jitted(Generic[P, R]):
         """Returns the program, traced values that it closes over, and an output of `grad`'s."""
         fun = self._signature.filled(self._fun, static)
         trace = StagingTrace(base_trace(), "jit", fun)
+        trace.runs_again = bool(hooks)
         inputs, in_tree = staged_inputs(trace, dynamic)
         if taken_gradients.watched:
             for at, of, gradient in taken_gradients.among(tree.leaves(dynamic)):

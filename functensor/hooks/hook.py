@@ -7,9 +7,10 @@ from typing import Any
 
 from ..backends.errors.public_functions import check_function
 from ..primitives.core.array import Array
+from ..primitives.core.errors import function_line
 from .operation import Operation
 
-__all__ = ["FnHook", "Hook", "check_hook", "overrides"]
+__all__ = ["FnHook", "Hook", "check_hook"]
 
 
 class Hook:
@@ -91,10 +92,17 @@ class Hook:
     def ended(self) -> None:
         """Is told that a registration has ended; it may be told again."""
 
+    def sees(self, moment: str) -> bool:
+        """Says whether it has a method of its own for a moment.
 
-def overrides(hook: Hook, method: str) -> bool:
-    """Says whether a hook has a method of its own."""
-    return getattr(getattr(hook, method), "__func__", None) is not getattr(Hook, method)
+        Args:
+            moment: "before", "forward" or "backward".
+        """
+        return getattr(getattr(self, moment), "__func__", None) is not getattr(Hook, moment)
+
+    def __repr__(self) -> str:
+        moments = [name for name in ("before", "forward", "backward") if self.sees(name)]
+        return f"<{type(self).__name__}: {', '.join(moments) or 'no methods'}>"
 
 
 def check_hook(function: str, hook: Any) -> None:
@@ -135,3 +143,8 @@ class FnHook(Hook):
         if backward is not None:
             self.backward = backward  # type: ignore[method-assign]
         self.traceable = traceable
+
+    def __repr__(self) -> str:
+        given = {name: vars(self).get(name) for name in ("forward", "backward")}
+        named = [f"{name}={function_line(fun)}" for name, fun in given.items() if fun is not None]
+        return f"FnHook({', '.join(named)})"

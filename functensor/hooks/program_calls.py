@@ -29,7 +29,6 @@ from ..transforms.grad import vjp
 from ..transforms.jvp import jvp
 from ..transforms.vmap import vmap
 from .faults import replacement
-from .hook import Hook
 from .host_call import HostCall, batched_type, strong
 from .operation import Operation
 from .values import plain_value
@@ -52,7 +51,7 @@ class HookCall(HostCall):
         inputs: variables like the values, and like that output.
         through: the numbers of the values that are handed on where the hook replaces none.
         line: the user's line, for messages.
-        hook: the hook.
+        source: the registration, as the program knows it.
         looks: whether derivatives take it that the hook replaces nothing, since the caller can do
             without the program. Otherwise they look whether it has, and then are those of what it
             does, which they ask it again.
@@ -73,7 +72,7 @@ class HookCall(HostCall):
         inputs: Sequence[Variable],
         through: Sequence[int],
         line: str,
-        hook: Hook,
+        source: Any,
         looks: bool = True,
         fixed: bool = False,
         types: Sequence[ShapeDtype] | None = None,
@@ -86,7 +85,7 @@ class HookCall(HostCall):
         self.show = fun
         self.through = list(through)
         self.line = line
-        self.hook = hook
+        self.source = source
         self.looks = looks
         self.fixed = fixed
         self.again = again
@@ -99,7 +98,7 @@ class HookCall(HostCall):
 
     def like(self, **changed: Any) -> HookCall:
         """Returns a call that differs by what is given."""
-        names = "name inputs through line hook looks fixed types missing again"
+        names = "name inputs through line source looks fixed types missing again"
         given = {name: getattr(self, name) for name in names.split()}
         return HookCall(**{"fun": self.show, **given, **changed})
 
@@ -115,7 +114,7 @@ class HookCall(HostCall):
             return [*self.passed(shown), np.False_]
         if not self.fixed:
             return [*found, np.True_]
-        self.hook.replaces = True
+        self.source.hook.replaces = True
         raise self._outdated()
 
     def _outdated(self) -> StaleProgramError:
@@ -123,7 +122,7 @@ class HookCall(HostCall):
 
         Nothing is compiled under the hook from now on.
         """
-        self.hook.compiled = False
+        self.source.hook.compiled = False
         return failure(
             StaleProgramError,
             f"the {self.name} at {self.line} returned a value where a compiled function was "
@@ -134,7 +133,7 @@ class HookCall(HostCall):
 
     def _unchanging(self) -> HookCall:
         """Returns the call in a derivative for which the hook has to replace nothing."""
-        if self.hook.replaces:
+        if self.source.hook.replaces:
             raise self._outdated()
         return self.like(fixed=True)
 
@@ -275,24 +274,26 @@ def any_changed(changed: Any) -> bool:
 def told_in_program(handle: Any, op: Operation, values: Sequence[Any]) -> Values:
     """Has the program tell a hook of an operation before it runs; returns its operands."""
     traced, constant = parted(values)
+    source = handle.source()
 
     def fun(shown: Values, again: bool) -> None:
-        current = handle.current()
+        current = source.current()
         if current is not None and (not again or current.on_replay):
             current.before(op, replaced(constant, traced, shown))
 
     shown = [values[i] for i in traced]
     through = [n for n, x in enumerate(shown) if unknown_behind(x) is not None]
-    outs = recorded(f"before {op.name}", fun, shown, through, op.line, handle.hook, True)
+    outs = recorded(f"before {op.name}", fun, shown, through, op.line, source, True)
     return replaced(values, [traced[n] for n in through], outs)
 
 
 def shown_in_program(handle: Any, op: Operation, args: Sequence[Any], out: Any) -> Any:
     """Has the program show an output to a hook; returns what stands in its place."""
     traced, constant = parted(args)
+    source = handle.source()
 
     def fun(shown: Values, again: bool) -> Sequence[Any] | None:
-        current = handle.current()
+        current = source.current()
         if current is None or (again and not (current.on_replay or current.hook.replaces)):
             return None
         new = current.forward(
@@ -300,7 +301,7 @@ def shown_in_program(handle: Any, op: Operation, args: Sequence[Any], out: Any) 
             tuple(replaced(constant, traced, shown[:-1])),
             shown[-1],
         )
-        return None if new is None else [replacement(handle.hook, "forward", op, new, shown[-1])]
+        return None if new is None else [replacement(current.hook, "forward", op, new, shown[-1])]
 
     shown = [*[args[i] for i in traced], out]
     # Python may know a value already; then it cannot be another one.
@@ -311,7 +312,7 @@ def shown_in_program(handle: Any, op: Operation, args: Sequence[Any], out: Any) 
             return new
     through = [] if known else [len(traced)]
     outs = recorded(
-        f"hook on {op.name}", fun, shown, through, op.line, handle.hook, known,
+        f"hook on {op.name}", fun, shown, through, op.line, source, known,
         looks=known or (handle.is_around() and any(t.runs_again for t in staging_traces())),
     )  # fmt: skip
     return out if known else outs[0]
@@ -323,9 +324,10 @@ def pulled_in_program(
     """Has the program show cotangents to a hook; returns what stands in their place."""
     given = [i for i, c in enumerate(cotangents) if c is not None]
     nothing = [None] * len(cotangents)
+    source = handle.source()
 
     def fun(shown: Values, again: bool) -> Sequence[Any] | None:
-        current = handle.current()
+        current = source.current()
         if current is None:
             return None
         found = replaced(nothing, given, shown[: len(given)])
@@ -337,7 +339,7 @@ def pulled_in_program(
     shown = [*[cotangents[i] for i in given], *gs]
     through = list(range(len(given)))
     name = f"hook on the gradient of {op.name}"
-    outs = recorded(name, fun, shown, through, op.line, handle.hook, looks=False)
+    outs = recorded(name, fun, shown, through, op.line, source, looks=False)
     return replaced(cotangents, given, outs)
 
 
@@ -353,14 +355,14 @@ def recorded(
     values: Sequence[Any],
     through: Sequence[int],
     line: str,
-    hook: Hook,
+    source: Any,
     fixed: bool = False,
     looks: bool = True,
 ) -> Values:
     """Adds the call of a hook to the program that is being staged.
 
     Args:
-        name, fun, through, line, hook, fixed, looks: as `HookCall` takes them.
+        name, fun, through, line, source, fixed, looks: as `HookCall` takes them.
         values: traced values and others, of the level in the slot.
 
     Returns:
@@ -369,7 +371,7 @@ def recorded(
     trace = next(staging_traces())
     types = [argument_type(x) for x in values]
     inputs = [Variable(type, trace.device) for type in (*types, ORDER)]
-    call = HookCall(name, fun, inputs, through, line, hook, looks, fixed)
+    call = HookCall(name, fun, inputs, through, line, source, looks, fixed)
     order = np.False_ if trace.order is None else trace.tracer(trace.order)
     *outs, last = call.bind([*values, order])
     trace.order = last.variable

@@ -121,6 +121,7 @@ class Watched(AskedCall):
             self.jvp,
             self.sparse,
         ).batched(flags, size, axis_name)
+        watching.each_time = True
         if not isinstance(self.call, PrimitiveCall):
             return watching
         plain = self.call.batched(flags, size, axis_name)
@@ -143,6 +144,7 @@ class WatchedBatch(AskedCall):
         made: makes the same for the operands whose cotangents are asked for.
     """
 
+    each_time = True
     made: Callable[[Sequence[bool]], CustomCall]
 
     def asked(self, wanted: Sequence[bool]) -> CustomCall:

@@ -141,6 +141,8 @@ class RehearsalTrace(FirstRunTrace):
 
     __slots__ = ()
 
+    in_parts = True
+
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         values, mine = self.unwrap(args)
         ans = self.below(primitive, values, params)

@@ -171,6 +171,8 @@ class SelectiveTrace(ReplayTrace):
 
     __slots__ = ("places", "saved")
 
+    # Its first run asks the policy about whole operations.
+    in_parts = False
     tracer = SelectiveTracer
 
     def __init__(

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..backends.restoring import quiet
 from ..custom.call import CustomCall
+from ..primitives.core.buffers import all_apart_from, wrap
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.shape_dtype import shape_dtype
-from ..primitives.core.trace import Trace, calls_hooks_below, slot
-from ..primitives.shape.index import Scatter, index_primitive, scatter_sum
-from ..traces.batch import examples_under
+from ..primitives.core.trace import Trace, calls_hooks_below, slot, under
+from ..primitives.shape.index import Scatter, index_primitive
+from ..traces.batch import BatchTrace, examples_under
 from ..traces.fitted_cotangents import fitted_cotangent
 from ..traces.forward import tangent_of
 from ..traces.muting import muting
 from ..traces.reverse import is_inexact
 from ..transforms.grad import vjp
 from ..transforms.vmap import vmap
+from .watched_batches import dense_cotangents, recorded_in_parts
 
 if TYPE_CHECKING:
     from ..primitives.core.annotations import Value
@@ -36,6 +39,14 @@ class Watcher:
         self.op = op
         self.handles = handles
         self.changed = False
+
+    def is_asked(self) -> bool:
+        """Says whether a hook is called in the pass that runs; notes those that would be."""
+        if muting.met is not None:
+            muting.met.update(dict.fromkeys(self.handles))
+            return False
+        staged = calls_hooks_below()
+        return any(handle.sees_pass(staged) for handle in self.handles)
 
     def __call__(self, residuals: list[Any], gs: list[Any]) -> list[Any]:
         if muting.met is not None:
@@ -58,11 +69,6 @@ class Watcher:
         kept = [c is old for c, old in zip(cotangents, first, strict=True)]
         self.changed = self.changed or not all(kept)
         return [p if same else c for p, c, same in zip(plain, cotangents, kept, strict=True)]
-
-
-def dense_cotangents(cotangents: Sequence[Any]) -> list[Any]:
-    """Returns cotangents with sparse ones made arrays."""
-    return [scatter_sum([c]) if type(c) is Scatter else c for c in cotangents]
 
 
 class AskedCall(CustomCall):
@@ -105,6 +111,25 @@ class Watched(AskedCall):
         if not isinstance(self.call, PrimitiveCall) or list(wanted) == self.call.wanted:
             return self
         return Watched(self.call.asked(wanted), self.op, self.handles)
+
+    def forward(
+        self, level: Trace, values: list[Any], tangents: list[Any]
+    ) -> tuple[list[Any], list[Any]]:
+        if isinstance(self.call, PrimitiveCall):
+            return self.call.forward(level, values, tangents)
+        return super().forward(level, values, tangents)
+
+    def in_batch(self, trace: BatchTrace, args: Sequence[Any]) -> list[Any] | None:
+        call = self.call
+        if not isinstance(call, PrimitiveCall):
+            return None
+        values, flags = trace.unwrap(args)
+        if True not in flags and not call.speaks_of(trace.axis_name):
+            outs = all_apart_from(trace.parent.custom(self, values), args)
+            return list(map(wrap, outs))
+        return recorded_in_parts(
+            call, trace, args, lambda pull: Watcher(pull, self.op, self.handles)
+        )
 
     def batched(self, flags: Sequence[bool], size: int, axis_name: Hashable = None) -> CustomCall:
         """Returns the same for a batch; hooks see the cotangents of each example.
@@ -180,10 +205,25 @@ class PrimitiveCall(CustomCall):
         self.primitive = primitive
         self.params = params
 
+    def forward(
+        self, level: Trace, values: list[Any], tangents: list[Any]
+    ) -> tuple[list[Any], list[Any]]:
+        """Returns the output and its tangent, None where that is zero."""
+        primitive, params = self.primitive, self.params
+        out = primitive.under(level, values, params)
+        if primitive.constant or not is_inexact(out):
+            return [out], [None]
+        with under(level), quiet():
+            return [out], [tangent_of(primitive, out, values, tangents, params)]
+
     def asked(self, wanted: Sequence[bool]) -> PrimitiveCall:
         """Returns the call for fewer cotangents."""
         both = [a and b for a, b in zip(self.wanted, wanted, strict=True)]
         return PrimitiveCall(self.primitive, both, self.params)
+
+    def speaks_of(self, axis_name: Hashable) -> bool:
+        """Says whether the examples of a batch speak of each other in the operation."""
+        return self.primitive.along is not None and axis_name in self.params["axis_name"]
 
     def batched(self, flags: Sequence[bool], size: int, axis_name: Hashable = None) -> CustomCall:
         """Returns the same for a batch, differentiated as the batched operation is."""

@@ -89,6 +89,9 @@ class BatchTrace(Trace):
             slot.trace = before
 
     def custom(self, call: Call, args: Sequence[Any]) -> list[Any]:
+        done = call.in_batch(self, args)
+        if done is not None:
+            return done
         values, flags = self.unwrap(args)
         if True not in flags:
             return list(map(wrap, all_apart_from(self.parent.custom(call, values), args)))
@@ -132,6 +135,9 @@ class NamedBatchTrace(BatchTrace):
         return self.wrap(self.lift(out)) if batched else wrap(out)
 
     def custom(self, call: Call, args: Sequence[Any]) -> list[Any]:
+        done = call.in_batch(self, args)
+        if done is not None:
+            return done
         # The function may speak of the axis even where no operand depends on the example.
         values, flags = self.unwrap(args)
         return self.mapped(call.batched(flags, self.size, self.axis_name), values)

@@ -60,6 +60,8 @@ class ForwardTrace(Trace):
 
     __slots__ = ("names",)
 
+    in_parts = True
+
     def __init__(self, parent: Trace, name: str, fun: Callable[..., Any] | None) -> None:
         super().__init__(parent, name, fun)
         self.names: Callable[[], list[str]] = list

@@ -123,6 +123,10 @@ class Call(PrimitiveLike):
         """Returns the outputs and their tangents; None for one that has none."""
         raise NotImplementedError
 
+    def in_batch(self, trace: Any, args: Sequence[Any]) -> list[Any] | None:
+        """Does its work under the trace of a batch; None where `batched` is to do it."""
+        return None
+
     def batched(self, flags: Sequence[bool], size: int, axis_name: Any = None) -> Call:
         """Returns the same for a batch; operands without a flag are shared by all examples."""
         raise NotImplementedError

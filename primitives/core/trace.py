@@ -118,6 +118,8 @@ class Trace:
     standing = False
     # True where it writes a program and computes nothing.
     staging = False
+    # True where an operation of a batch above it may be recorded as its parts, though hooks see it.
+    in_parts = False
     # True where that program calls the hooks that see its operations.
     calls_hooks = False
 
@@ -248,6 +250,8 @@ class EvalTrace(Trace):
     """The bottom of every stack: computes on raw buffers at once."""
 
     __slots__ = ()
+
+    in_parts = True
 
     def __init__(self) -> None:
         self.parent = self

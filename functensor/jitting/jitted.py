@@ -159,14 +159,15 @@ class Jitted(Generic[P, R]):
         told = None if inner else alarms()
         if told is not None:
             return self._reported(args, kwargs, told)
-        if inner or None in found or keys not in self._hooks:
-            # Hooks see the operations as they are made, those of NumPy's arrays too, and traced
-            # values, whose derivatives the caller may want.
-            args, kwargs = self._signature.mapped(shown_array, args, kwargs)
-            return self._as_written(args, kwargs) if inner else self._watched(args, kwargs, keys)
+        # Hooks see the operations as they are made, those of NumPy's arrays too, and traced values,
+        # whose derivatives the caller may want.
+        if inner or None in found:
+            return self._as_written(*self._signature.mapped(shown_array, args, kwargs))
         top: Any = slot.trace
         registrations = top.registrations()
         try:
+            if keys not in self._hooks:
+                return self._watched(*self._signature.mapped(shown_array, args, kwargs), keys)
             entry, leaves = self._entry(args, kwargs, keys)
             with below_hooks():
                 return self._ran(entry, leaves)
@@ -192,10 +193,12 @@ class Jitted(Generic[P, R]):
     def _watched(self, args: Any, kwargs: Any, keys: Any) -> Any:
         """Runs the function as it was written, and watches what it does with hooks for once."""
         shown: dict[int, Any] = {} if slot.shown is None else slot.shown
+        met = interceptors()
         with setting(slot, shown=shown):
+            slot.trace = met[0].over(base_trace())
             out = self._as_written(args, kwargs)
         taken_back = 0 in shown or any(shown.get(id(x)) is x for x in tree.leaves(out))
-        for trace in interceptors():
+        for trace in met:
             trace.met(taken_back)
         self._hooks[keys] = None
         while len(self._hooks) > MOST_KEPT_HOOKS:

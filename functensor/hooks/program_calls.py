@@ -20,7 +20,7 @@ from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Tracer, unknown_behind
 from ..primitives.core.errors import failure
 from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
-from ..primitives.core.trace import RAW, Trace, slot
+from ..primitives.core.trace import RAW, Recalled, Trace, slot, transformation_stack
 from ..programs.program import Variable, argument_type
 from ..programs.staging import StagingTrace
 from ..traces.forward import zeros_like
@@ -57,6 +57,7 @@ class HookCall(HostCall):
         types: the types of what is handed on; by default those of the values themselves.
         again: whether it belongs to what a checkpoint runs again. The hook is asked again only if
             it replaces values.
+        stack: the transformations that the hook is called under, for messages.
     """
 
     effect = True
@@ -73,6 +74,7 @@ class HookCall(HostCall):
         fixed: bool = False,
         types: Sequence[ShapeDtype] | None = None,
         again: bool = False,
+        stack: str = "",
     ) -> None:
         self.types = [inputs[i].type for i in through] if types is None else types
         super().__init__(name, self._called, inputs, [*self.types, ORDER])
@@ -83,6 +85,7 @@ class HookCall(HostCall):
         self.looks = looks
         self.fixed = fixed
         self.again = again
+        self.stack = stack
 
     def bind(self, operands: Sequence[Any]) -> Values:
         """Applies the call at the level of the current trace."""
@@ -93,7 +96,7 @@ class HookCall(HostCall):
     def like(self, **changed: Any) -> HookCall:
         """Returns a call that differs by what is given."""
         names = ("name", "inputs", "through", "line", "hook", "looks", "fixed", "types", "again")
-        given = {name: getattr(self, name) for name in names}
+        given = {name: getattr(self, name) for name in (*names, "stack")}
         return HookCall(**{"fun": self.show, **given, **changed})
 
     def passed(self, values: Sequence[Any]) -> Values:
@@ -102,6 +105,14 @@ class HookCall(HostCall):
         return [as_shape(values[i], known) for i, known in pairs]
 
     def _called(self, values: Values) -> Values:
+        outer = slot.running
+        try:
+            slot.running = Recalled(self.stack)
+            return self._handed_on(values)
+        finally:
+            slot.running = outer
+
+    def _handed_on(self, values: Values) -> Values:
         shown = values[:-1]
         found = self.show(shown, self.again or slot.replaying)
         if found is None:
@@ -336,9 +347,13 @@ def recorded(
         The values that are handed on.
     """
     trace = staging_trace()
+    outermost: Trace = trace
+    while outermost.parent is not RAW:
+        outermost = outermost.parent
+    stack = transformation_stack(slot.running, outermost)
     types = [argument_type(x) for x in values]
     inputs = [Variable(type, trace.device) for type in (*types, ORDER)]
-    call = HookCall(name, fun, inputs, through, line, hook, looks, fixed)
+    call = HookCall(name, fun, inputs, through, line, hook, looks, fixed, stack=stack)
     order = np.False_ if trace.order is None else trace.tracer(trace.order)
     *outs, last = call.bind([*values, order])
     trace.order = last.variable

@@ -26,7 +26,15 @@ from ..primitives.core.buffers import owned, wrap
 from ..primitives.core.errors import function_name
 from ..primitives.core.python_numbers import as_number
 from ..primitives.core.shape_dtype import ShapeDtype
-from ..primitives.core.trace import RAW, base_trace, below_hooks, interceptors, slot
+from ..primitives.core.trace import (
+    RAW,
+    base_trace,
+    below_hooks,
+    interceptors,
+    recalling,
+    slot,
+    words_for,
+)
 from ..programs.closed_over import hoisted
 from ..programs.costs import Cost
 from ..programs.named_scope import active_scope, scoped
@@ -44,6 +52,7 @@ from .reported_run import Told, alarms, reported_run
 from .retraces import History, StaleProgramError
 from .signature import Signature, context_of, named_axes
 from .staged_entry import StagedEntry, strong_result
+from .switch import disable_jit, switch
 
 if TYPE_CHECKING:
     from ..primitives.core.annotations import AnyFunction
@@ -54,32 +63,6 @@ __all__ = ["Jitted", "disable_jit", "jit"]
 MOST_KEPT_PLANS = 256
 # It remembers so many sets of hooks, and keeps plans for them.
 MOST_KEPT_HOOKS = 4
-
-
-class Switch(threading.local):
-    """The switch by which jitted functions run as plans in a thread."""
-
-    off = False
-
-
-switch = Switch()
-
-
-def disable_jit(disable: bool = True) -> setting:
-    """Makes jitted functions run as they were written, for the length of a ``with`` block.
-
-    So values within them can be looked at.
-
-    Args:
-        disable: False turns ``jit`` on again within such a block.
-
-    >>> import functensor as ft
-    >>> with ft.disable_jit():
-    ...     ft.jit(lambda x: print(x) or 2 * x)(3.0)
-    3.0
-    6.0
-    """
-    return setting(switch, off=disable)
 
 
 class Jitted(Generic[P, R]):
@@ -149,6 +132,11 @@ class Jitted(Generic[P, R]):
         args, kwargs = self._signature.mapped(as_number, args, kwargs)
         return in_arrays(self._fun(*args, **kwargs))
 
+    def _one_by_one(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Does the same in place of a plan, which messages name."""
+        with recalling(words_for("jit", self._fun)):
+            return self._as_written(args, kwargs)
+
     def _hooked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Runs the function under hooks, by a plan that calls them or reports to them."""
         found = [trace.key() for trace in interceptors()]
@@ -163,7 +151,7 @@ class Jitted(Generic[P, R]):
             # Hooks see the operations as they are made, those of NumPy's arrays too, and traced
             # values, whose derivatives the caller may want.
             args, kwargs = self._signature.mapped(shown_array, args, kwargs)
-            return self._as_written(args, kwargs) if inner else self._watched(args, kwargs, keys)
+            return self._one_by_one(args, kwargs) if inner else self._watched(args, kwargs, keys)
         entry, leaves = self._entry(args, kwargs, keys)
         try:
             with below_hooks():
@@ -181,7 +169,7 @@ class Jitted(Generic[P, R]):
 
         def again() -> Any:
             positional, named = self._signature.mapped(shown_array, args, kwargs)
-            return self._as_written(positional, named)
+            return self._one_by_one(positional, named)
 
         return reported_run(entry, leaves, told, again)
 
@@ -189,7 +177,7 @@ class Jitted(Generic[P, R]):
         """Runs the function as it was written, and watches what it does with hooks for once."""
         shown: dict[int, Any] = {} if slot.shown is None else slot.shown
         with setting(slot, shown=shown):
-            out = self._as_written(args, kwargs)
+            out = self._one_by_one(args, kwargs)
         taken_back = 0 in shown or any(shown.get(id(x)) is x for x in tree.leaves(out))
         for trace in interceptors():
             trace.met(taken_back)

@@ -269,7 +269,7 @@ def clip_gradients(
         return [g if g is None else clipped(g, limit) for g in grad_inputs]
 
     hook = FnHook(backward=backward)
-    hook.traceable = True
+    hook.traceable = hook.keeps_finite = True
     return hooked(fun, hook, match, scope=scope)
 
 

@@ -20,19 +20,9 @@ from .hook import Hook, check_hook, overrides
 from .interceptor import HookTrace
 from .matching import Match, Matching
 from .operation import Operation
-from .registration import Registration
+from .registration import Registration, registered
 
 __all__ = ["Handle", "use", "wrap"]
-
-
-class Registered(threading.local):
-    """The registrations of a thread's hooks, for plans, which call the hooks that are there."""
-
-    def __init__(self) -> None:
-        self.handles: list[Handle] = []
-
-
-registered = Registered()
 
 
 class Handle(Registration):
@@ -101,7 +91,7 @@ class Handle(Registration):
             return self
         for handle in registered.handles:
             if handle.active and handle.hook is self.hook and handle.match.key == self.match.key:
-                return handle
+                return handle  # type: ignore[no-any-return]
         return None
 
     def sees_pass(self, staged: bool) -> bool:

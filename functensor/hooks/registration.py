@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from functools import partial
 from itertools import count
@@ -12,11 +13,21 @@ from weakref import WeakValueDictionary, ref
 from ..backends.restoring import InC, in_turn, leaving
 from ..primitives.core.errors import function_name
 
-__all__ = ["Registration", "remove"]
+__all__ = ["Registration", "registered", "remove"]
 
 next_id = count(1).__next__
 # All registrations that somebody or something still holds, by their ids.
 registrations: WeakValueDictionary[int, Registration] = WeakValueDictionary()
+
+
+class Registered(threading.local):
+    """The registrations of a thread's hooks, for plans, which call the hooks that are there."""
+
+    def __init__(self) -> None:
+        self.handles: list[Any] = []
+
+
+registered = Registered()
 
 
 class Registration:

@@ -31,6 +31,7 @@ from ..primitives.core.trace import (
     base_trace,
     below_hooks,
     interceptors,
+    note_replaced,
     recalling,
     slot,
     words_for,
@@ -124,6 +125,8 @@ class Jitted(Generic[P, R]):
         if slot.trace is None and not any(isinstance(leaf, Tracer) for leaf in leaves):
             outs = entry.compiled(leaves)
             return entry.outputs(leaves, outs)
+        if entry.program.replaced:
+            note_replaced()
         outs = ProgramCall(entry.program).bind([*leaves, *entry.captured])
         return entry.program.out_tree.unflatten(outs)
 

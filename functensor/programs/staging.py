@@ -111,11 +111,12 @@ class StagingTrace(Trace):
         calls_hooks: whether the program calls the hooks that see its operations.
         order: what the last call that has an effect returned for the next one; None without one.
         keeps_calls: whether calls of jitted functions stay calls, for pictures.
+        replaced: whether a hook that is compiled in has replaced a value.
     """
 
     __slots__ = (
         *("calls_hooks", "copies", "device", "equations", "given", "gradients", "keeps_calls"),
-        *("known", "of_python", "order", "origins", "paths", "types"),
+        *("known", "of_python", "order", "origins", "paths", "replaced", "types"),
     )
 
     staging = True
@@ -135,6 +136,7 @@ class StagingTrace(Trace):
         self.copies: dict[int, tuple[Any, Any]] = {}
         self.order: Variable | None = None
         self.calls_hooks = True
+        self.replaced = False
 
     def note_gradients(self, leaves: Sequence[Any], gradients: Sequence[Any]) -> None:
         def variable(x: Any) -> Any:
@@ -388,7 +390,9 @@ class StagingTrace(Trace):
         results = [self.operand(out) for out in outputs]
         live = live_equations(self.equations, results)
         variables = [x.variable for x in inputs]
-        return Program(function_name(self.fun), variables, live, results, in_tree, out_tree)
+        out = Program(function_name(self.fun), variables, live, results, in_tree, out_tree)
+        out.replaced = self.replaced
+        return out
 
 
 def is_light(call: Call) -> bool:

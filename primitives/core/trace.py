@@ -49,8 +49,8 @@ from .shape_dtype import number_dtype, shape_dtype
 __all__ = [
     "RAW", "EvalTrace", "Recalled", "Trace", "at_face", "base_trace", "below_hooks",
     "calls_hooks_below", "explained", "interceptors", "is_recalled", "is_staged", "new",
-    "recalling", "run", "slot", "transformation_stack", "under", "without_ended_interceptors",
-    "words_for",
+    "note_replaced", "recalling", "run", "slot", "transformation_stack", "under",
+    "without_ended_interceptors", "words_for",
 ]  # fmt: skip
 
 
@@ -121,6 +121,8 @@ class Trace:
     staging = False
     # True where that program calls the hooks that see its operations.
     calls_hooks = False
+    # True where a hook that is compiled into that program has replaced a value.
+    replaced = False
 
     def __init__(
         self, parent: Trace, name: str, fun: Any = None, within: Trace | None = None
@@ -363,6 +365,15 @@ def calls_hooks_below() -> bool:
             return True
         trace = trace.parent
     return False
+
+
+def note_replaced() -> None:
+    """Notes in the programs that are being staged that a hook has replaced a value of theirs."""
+    trace = slot.trace
+    while trace is not None and trace is not RAW:
+        if trace.staging:
+            trace.replaced = True  # type: ignore[misc]
+        trace = trace.parent
 
 
 def without_ended_interceptors(trace: Trace | None) -> Trace | None:

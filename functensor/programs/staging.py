@@ -12,6 +12,7 @@ from numpy import array_equal, ndarray
 
 from ..backends.devices import placement
 from ..backends.errors.public_functions import check_function, guarded
+from ..functions.argument_names import argument_name, positional_names
 from ..primitives.core.annotations import Number, Value
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array, Tracer, unknown_behind
@@ -179,10 +180,9 @@ class StagingTrace(Trace):
 
     def names_of(self, variable: Variable) -> list[str]:
         """Returns what messages call the inputs that a variable depends on."""
-        return [
-            f"argument {path[1].value!r}{tree.keystr(path[2:])}"
-            for path in self.sources(variable).values()
-        ]
+        names = positional_names(self.fun)
+        paths = self.sources(variable).values()
+        return [argument_name(names, path[1].value, path[2:]) for path in paths]
 
     def static_option(self, tracer: StagedTracer) -> str:
         """Returns the option of ``jit`` with which a value would be known, for messages.

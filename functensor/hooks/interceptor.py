@@ -217,6 +217,7 @@ class HookTrace(Trace):
 
     def custom(self, call: Any, args: Sequence[Any]) -> list[Any]:
         handle = self.handle
+        call = handle.hook.opened(call, handle)
         op = self.operation(call.name, {})
         watched = isinstance(call, Watched)
         if op is not None:

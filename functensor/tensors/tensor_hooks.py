@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 from weakref import ref
 
+from ..hooks.faults import look_at_replacement
 from ..hooks.handle import Handle
 from ..hooks.hook import Hook
 from ..hooks.interceptor import HookTrace
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["hook_on_gradient", "hook_on_operations", "remove_hook"]
 
+FINITE = "return finite values, or None to leave the gradient as it is"
 # The hooks of a tensor that are called, by the ids of their handles.
 Own = dict[int, Registration]
 
@@ -82,7 +84,9 @@ def hook_on_gradient(x: Any, hook: Callable[[Any], Any], receiver: Any) -> Gradi
             if result is None:
                 return g
             if is_array_like(result) and shape_dtype(result).shape == g.shape:
-                return to_buffer(cotangent_of(g, to_buffer(result), f"gradient of {named}"))
+                new = to_buffer(cotangent_of(g, to_buffer(result), f"gradient of {named}"))
+                look_at_replacement(None, lambda: named, new, g, None, "its gradient ", FINITE)
+                return new
             raise failure(
                 RuleResultError,
                 f"{named} returned {describe(result)} in place of its gradient {describe(g)}",

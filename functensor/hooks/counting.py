@@ -16,7 +16,7 @@ from .operation import Operation
 from .running import Running
 from .scopes import BY, check_choice, scopes_around
 from .tables import report
-from .values import examples_in
+from .values import examples_in, output_cotangents
 
 __all__ = ["Count", "CountHook"]
 
@@ -84,8 +84,8 @@ class CountHook(Hook):
         if is_staged():
             return
         self._running.end(op)
-        given = grad_output if isinstance(grad_output, tuple) else (grad_output,)
-        self._add(op, Count(1, 0, bytes_of(op.name, [*given, *grad_inputs])))
+        moved = [*output_cotangents(grad_output), *grad_inputs]
+        self._add(op, Count(1, 0, bytes_of(op.name, moved)))
 
     def _add(self, op: Operation, cost: Count) -> None:
         """Adds a cost to all that an operation belongs to."""

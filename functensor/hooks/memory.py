@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
-from math import prod
+from collections.abc import Sequence
 from typing import Any, NamedTuple
-from weakref import ref
 
 from ..primitives.core.array import Array
-from ..primitives.core.errors import describe
 from .hook import Hook
-from .memory_order import owner_of
+from .live_memory import Block, LiveMemory
 from .operation import Operation
 from .scopes import scopes_around
 from .tables import table
-from .values import plain_values_of, tangents_of
+from .values import output_cotangents
 
 __all__ = ["Held", "MemoryHook", "ScopeMemory"]
 
@@ -59,16 +56,6 @@ class ScopeMemory(NamedTuple):
 Source = tuple[str, str, str, str, str]
 
 
-class Block(ref[Any]):
-    """A weak reference to the array that owns memory."""
-
-    __slots__ = ("bytes", "key", "source")
-
-    key: int
-    bytes: int
-    source: Source
-
-
 class MemoryHook(Hook):
     """Measures the bytes of arrays that operations made and that are still alive.
 
@@ -98,9 +85,9 @@ class MemoryHook(Hook):
 
     def __init__(self, backward: bool = False) -> None:
         self._lock = threading.RLock()
-        self._blocks: dict[int, Block] = {}
-        # References to arrays that have died: this alone is changed where the last holder lets go.
-        self._dead: deque[Any] = deque()
+        # Blocks whose arrays have died: this alone is changed where the last holder lets go.
+        self._dead: deque[Block] = deque()
+        self._blocks = LiveMemory(self._dead.append)
         self._held: Counter[Source] = Counter()
         self._arrays: Counter[Source] = Counter()
         self._at_peak: list[Held] | None = []
@@ -112,46 +99,34 @@ class MemoryHook(Hook):
         self._note(op, inputs, [output])
 
     def _backward(self, op: Operation, grad_inputs: Sequence[Any], grad_output: Any) -> None:
-        several = isinstance(grad_output, tuple)
-        self._note(op, grad_output if several else [grad_output], grad_inputs)
+        self._note(op, output_cotangents(grad_output), grad_inputs)
 
     def _note(self, op: Operation, given: Sequence[Any], made: Sequence[Any]) -> None:
         """Notes the memory of an operation's results that neither they nor others had before."""
         with self._lock:
             self._settle()
-            known = {id(owner) for owner in owners(given)}
-            for owner in owners(made):
-                if id(owner) not in known and id(owner) not in self._blocks:
-                    self._add(op, owner)
-
-    def _add(self, op: Operation, owner: Any) -> None:
-        try:
-            block = Block(owner, self._dead.append)
-        except TypeError:  # a number of NumPy's or Python's
-            return
-        block.key, block.bytes = id(owner), prod(owner.shape) * owner.dtype.itemsize
-        block.source = (op.name, op.phase, op.line, op.scope, describe(owner))
-        self._blocks[block.key] = block
-        self._change(block, 1)
+            for block in self._blocks.met(made, given):
+                block.note = (op.name, op.phase, op.line, op.scope, block.type)
+                self._change(block, 1)
 
     def _settle(self) -> None:
         """Takes away what has died since."""
         while self._dead:
-            block: Block = self._dead.popleft()
-            if self._blocks.get(block.key) is block:
-                if self._at_peak is None:
-                    self._at_peak = self._all_held()
-                del self._blocks[block.key]
-                self._change(block, -1)
+            block = self._dead.popleft()
+            if self._at_peak is None:
+                self._at_peak = self._all_held()
+            self._blocks.drop(block)
+            self._change(block, -1)
 
     def _change(self, block: Block, sign: int) -> None:
         """Adds a block's bytes, or takes them away."""
-        self._held[block.source] += sign * block.bytes
-        self._arrays[block.source] += sign
-        if not self._arrays[block.source]:
-            del self._held[block.source], self._arrays[block.source]
+        source: Source = block.note
+        self._held[source] += sign * block.bytes
+        self._arrays[source] += sign
+        if not self._arrays[source]:
+            del self._held[source], self._arrays[source]
         peak = self._scopes[""].peak
-        for scope in scopes_around(block.source[3]):
+        for scope in scopes_around(source[3]):
             before = self._scopes.get(scope, ScopeMemory(0, 0))
             live = before.live + sign * block.bytes
             self._scopes[scope] = ScopeMemory(live, max(before.peak, live))
@@ -217,10 +192,3 @@ class MemoryHook(Hook):
     def __repr__(self) -> str:
         live, peak = self.scopes()[""]
         return f"<MemoryHook: {live:,} bytes alive, {peak:,} at the peak>"
-
-
-def owners(values: Sequence[Any]) -> Iterator[Any]:
-    """Yields the arrays that own the memory of values and of their tangents."""
-    for x in values:
-        for buffer in (*plain_values_of(x), *tangents_of(x)):
-            yield owner_of(buffer)

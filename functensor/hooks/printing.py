@@ -13,7 +13,7 @@ from ..primitives.core.array import Array
 from ..primitives.core.errors import describe
 from .hook import Hook
 from .operation import Operation
-from .values import magnitudes, plain_value
+from .values import magnitudes, output_cotangents, plain_value
 
 __all__ = ["PrintHook"]
 
@@ -58,8 +58,7 @@ class PrintHook(Hook):
         self._print(op, inputs, [output])
 
     def backward(self, op: Operation, grad_inputs: Sequence[Any], grad_output: Any) -> None:
-        several = isinstance(grad_output, tuple)
-        self._print(op, grad_output if several else [grad_output], grad_inputs)
+        self._print(op, output_cotangents(grad_output), grad_inputs)
 
     def _print(self, op: Operation, given: Sequence[Any], made: Sequence[Any]) -> None:
         """Prints an operation, if it is its turn."""

@@ -18,7 +18,7 @@ from .operation import Operation
 from .running import Running
 from .scopes import BY, check_choice, scopes_around
 from .tables import report
-from .values import wait_for
+from .values import output_cotangents, wait_for
 
 __all__ = ["TimerHook", "Times"]
 
@@ -115,8 +115,7 @@ class TimerHook(Hook):
         self._end(op, inputs, [output])
 
     def backward(self, op: Operation, grad_inputs: Sequence[Any], grad_output: Any) -> None:
-        several = isinstance(grad_output, tuple)
-        self._end(op, grad_output if several else [grad_output], grad_inputs)
+        self._end(op, output_cotangents(grad_output), grad_inputs)
 
     def _end(self, op: Operation, given: Sequence[Any], made: Sequence[Any]) -> None:
         """Adds the time of an operation that has ended to all that it belongs to."""

@@ -21,7 +21,7 @@ from ..transforms.vmap import vmap
 if TYPE_CHECKING:
     from ..primitives.core.annotations import Value
 
-__all__ = ["PrimitiveCall", "Watched"]
+__all__ = ["PrimitiveCall", "Watched", "cotangents_of", "dense_cotangents"]
 
 
 class Watcher:

@@ -1,6 +1,7 @@
 """The ready hooks on every primitive, in all dtypes, in batches and in both passes."""
 
 import io
+from functools import partial
 
 import numpy as np
 import pytest
@@ -37,6 +38,12 @@ def pulled(fun, *values):
     return pull(np.ones(out.shape, out.dtype))
 
 
+def both_ways(fun, g, *values):
+    """Returns what a function returns, and the cotangents that belong to another one."""
+    out, pull = ft.vjp(fun, *values)
+    return out, pull(g)
+
+
 def check_values(call, operands, name):
     out, (timer, _, printer, counter, histograms) = hooked(call, *operands)
     assert timer.times()[name, "forward"].calls == counter.counts[name, "forward"] == 1
@@ -54,6 +61,12 @@ def check_gradients(call, operands, name):
     assert (name, "backward") in timer.times()
     assert counter.counts[name, "backward"] == timer.times()[name, "backward"].calls
     assert f"\nbackward {name}" in printer.file.getvalue()
+    # Of integers, a program computes while it is staged what is computed anew on every way back.
+    if len(values) == len(operands):
+        out = inner(*values)
+        program = ft.make_program(partial(both_ways, inner))
+        cotangent = np.ones(out.shape, out.dtype)
+        assert counter.flops == cost_of(program(cotangent, *values)).flops
 
 
 @pytest.mark.filterwarnings("ignore::functensor.programs.staging_warnings.StagingWarning")

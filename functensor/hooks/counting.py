@@ -11,6 +11,7 @@ from ..primitives.core.buffers import WEAK_TYPES
 from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
 from ..primitives.core.trace import is_staged
 from ..programs.costs import VIEWING, array_bytes, operation_flops
+from ..programs.labels import label
 from .hook import Hook
 from .operation import Operation
 from .rule_costs import rule_flops
@@ -100,7 +101,7 @@ class CountHook(Hook):
 
     def _add(self, op: Operation, cost: Count) -> None:
         """Adds a cost to all that an operation belongs to."""
-        keys = [("primitive", op.name, op.phase)]
+        keys = [("primitive", label(op.name, op.params), op.phase)]
         keys += [("scope", scope, op.phase) for scope in scopes_around(op.scope)]
         with self._lock:
             for key in keys:

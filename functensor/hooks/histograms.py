@@ -12,6 +12,7 @@ import numpy as np
 
 from ..primitives.core.array import Array
 from ..primitives.core.errors import function_name
+from ..programs.labels import label
 from .bins import Histogram, bins_of, edges_of
 from .hook import Hook
 from .operation import Operation
@@ -24,7 +25,7 @@ __all__ = ["HistogramHook"]
 
 # The name of an operation's histogram, by the choice of names.
 NAMES: dict[str, Callable[[Operation], str | None]] = {
-    "primitive": lambda op: op.name,
+    "primitive": lambda op: label(op.name, op.params),
     "scope": lambda op: op.scope or None,
     "tag": lambda op: op.tag,
 }

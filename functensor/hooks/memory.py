@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..primitives.core.array import Array
+from ..programs.labels import label
 from .hook import Hook
 from .live_memory import Block, LiveMemory
 from .operation import Operation
@@ -106,7 +107,8 @@ class MemoryHook(Hook):
         with self._lock:
             self._settle()
             for block in self._blocks.met(made, given):
-                block.note = (op.name, op.phase, op.line, op.scope, block.type)
+                name = label(op.name, op.params)
+                block.note = (name, op.phase, op.line, op.scope, block.type)
                 self._change(block, 1)
 
     def _settle(self) -> None:

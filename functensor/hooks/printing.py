@@ -11,6 +11,7 @@ import numpy as np
 
 from ..primitives.core.array import Array
 from ..primitives.core.errors import describe
+from ..programs.labels import label
 from .hook import Hook
 from .operation import Operation
 from .values import magnitudes, output_cotangents, plain_value
@@ -67,7 +68,7 @@ class PrintHook(Hook):
             self._seen += 1
         if not turn:
             return
-        words = [f"{op.phase} {op.name}{f' {op.tag!r}' if op.tag else ''}: {types(given)} -> "]
+        words = [f"{op.phase} {label(op.name, op.params)}: {types(given)} -> "]
         words.append(types(made))
         if op.batch_size is not None:
             words.append(f" for each of {op.batch_size:,} examples")

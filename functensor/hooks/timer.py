@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from ..primitives.core.array import Array
 from ..primitives.core.errors import describe
+from ..programs.labels import label
 from .hook import Hook
 from .operation import Operation
 from .running import Running
@@ -125,7 +126,8 @@ class TimerHook(Hook):
         if span is None:
             return
         spent = end - span.begin
-        keys: list[Key] = [("primitive", op.name, op.phase)]
+        name = label(op.name, op.params)
+        keys: list[Key] = [("primitive", name, op.phase)]
         keys += [("scope", scope, op.phase) for scope in scopes_around(op.scope)]
         outer = self._running.innermost()
         if outer is not None:
@@ -144,7 +146,7 @@ class TimerHook(Hook):
                 if key[0] == "primitive" or key[1] == op.scope:
                     tally.exclusive += spent - span.inner
             self._threads[ident] = thread.name
-            self._events.append(Event(op.name, op.phase, span.begin, spent, ident, shown))
+            self._events.append(Event(name, op.phase, span.begin, spent, ident, shown))
 
     def times(self, by: BY = "primitive") -> dict[tuple[str, str], Times]:
         """Returns the times that were measured.

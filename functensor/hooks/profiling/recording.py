@@ -10,6 +10,7 @@ from typing import Any
 
 from ...primitives.core.array import Array
 from ...primitives.core.errors import describe
+from ...programs.labels import label
 from ..hook import Hook
 from ..live_memory import Block, LiveMemory
 from ..operation import Operation
@@ -24,7 +25,7 @@ class Event:
     """One operation of a run, forward or backward.
 
     Attributes:
-        name: the primitive's name.
+        name: the primitive's name, or the tag.
         scope: the ``ft.scope`` that it is in; empty outside of all.
         line: the user's ``file:line``.
         phase: as hooks are told of it: "forward", "tangent", "backward" or "replay".
@@ -116,7 +117,8 @@ class Recording(Hook):
         """Returns the event of an operation that has ended."""
         taken, made = (", ".join(map(describe, some)) for some in (inputs, outputs))
         event = Event(
-            *(op.name, op.scope, op.line, op.phase, self._last if begin is None else begin, end),
+            label(op.name, op.params),
+            *(op.scope, op.line, op.phase, self._last if begin is None else begin, end),
             shapes=f"({taken}) → {made}",
             bytes=sum(map(size_of, outputs)),
             batch_size=op.batch_size,

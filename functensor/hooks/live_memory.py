@@ -74,6 +74,13 @@ class LiveMemory(dict[int, Block]):
             self[block.key] = block
             yield block
 
+    def known(self, x: Value | None) -> Iterator[Block]:
+        """Yields the blocks of a value's memory that are followed."""
+        for owner in owners_of(x):
+            block = self.get(id(owner))
+            if block is not None and block() is owner:
+                yield block
+
     def drop(self, block: Block) -> None:
         """Forgets a block whose array has died."""
         if self.get(block.key) is block:

@@ -110,7 +110,7 @@ def pack_nodes(packing: Packing, outs: Sequence[Any], start: int, op: Operation)
             found = any(isinstance(x, Form) for x in kept)
             if found:
                 node.saved = saved.with_kept(kept)
-        elif isinstance(saved, tuple):
+        elif isinstance(saved, tuple | list):
             kept = [packing.form(x, op) for x in saved]
             found = any(isinstance(x, Form) for x in kept)
             if found:
@@ -164,7 +164,7 @@ class Unpacking(Standing):
         found = self.visited()
         if hasattr(saved, "with_kept"):
             saved = saved.with_kept(list(Opening(saved.kept, found)))
-        elif isinstance(saved, tuple):
+        elif isinstance(saved, tuple | list):
             saved = Opening(saved, found)
         return self.ran(self.primitive.pullback, g, saved, params)
 

@@ -192,6 +192,7 @@ def test_gradients_are_the_same_to_the_last_bit():
     with use(hook), use(packing):
         _, pull = ft.vjp(network, X)
         assert hook.live == 0
+        del pull
 
 
 def test_a_hook_that_is_dropped_leaves_no_cycle():

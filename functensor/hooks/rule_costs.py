@@ -36,10 +36,13 @@ def rule_flops(
         return max(x.size for x in (out, *operands))
     primitive = registry[name]
     known = out.strong(), tuple(operands), tuple(wanted)
-    try:
-        return cached_flops(primitive, tuple(params.items()), *known)
-    except TypeError:  # a parameter that is not hashable
-        return staged_flops(primitive, params, *known)
+    # The cache would keep a user's function alive.
+    if not any(map(callable, params.values())):
+        try:
+            return cached_flops(primitive, tuple(params.items()), *known)
+        except TypeError:  # a parameter that is not hashable
+            pass
+    return staged_flops(primitive, params, *known)
 
 
 @lru_cache(maxsize=4096)

@@ -102,7 +102,7 @@ class BodyTrace(StagingTrace):
         return super().process(primitive, args, params)
 
     def custom(self, call: Call, args: Sequence[Any]) -> Values:
-        if self.is_outside(args) and not call.effect:
+        if self.is_outside(args) and not (call.effect or call.each_time):
             return [wrap(out) for out in self.parent.custom(call, [self.lift(a) for a in args])]
         return super().custom(call, args)
 

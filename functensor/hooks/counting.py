@@ -78,7 +78,7 @@ class CountHook(Hook):
 
     def forward(self, op: Operation, inputs: Sequence[Any], output: Array) -> None:
         out, operands = shape_dtype(output), [shape_dtype(x) for x in inputs]
-        self._types[id(op.first or op)] = id(op.params), out, operands
+        self._types[id(op.first or op)] = id(op._params), out, operands
         if is_staged():
             return
         # Of several outputs, the first counts for the operation, and others for their bytes.
@@ -93,7 +93,7 @@ class CountHook(Hook):
         self._running.end(op)
         moved = [*output_cotangents(grad_output), *grad_inputs]
         flops, known = 0, self._types.get(id(op.first or op))
-        if known is not None and known[0] == id(op.params):
+        if known is not None and known[0] == id(op._params):
             wanted = [g is not None for g in grad_inputs]
             flops = rule_flops(op.name, op.params, *known[1:], wanted)
             flops *= max(map(examples_in, moved))

@@ -25,11 +25,12 @@ from ..primitives.core.trace import RAW, slot, under
 from ..primitives.shape.index import Scatter
 from ..traces.reverse import OutputPart
 from ..traces.standing import Standing, standing_in
-from .handle import Handle, registered
+from .handle import Handle
 from .hook import Hook
 from .matching import Match, Matching
 from .nodes import nodes_of
 from .operation import Operation
+from .registration import registered
 from .values import plain_values_of, tangents_of
 
 if TYPE_CHECKING:

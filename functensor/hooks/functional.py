@@ -224,8 +224,7 @@ def edit(
     """
     check_function("edit", fun)
     check_function("edit", replace, "replace")
-    hook = FnHook(forward=lambda op, inputs, output: replace(output))
-    hook.traceable = True
+    hook = FnHook(forward=lambda op, inputs, output: replace(output), traceable=True)
     return hooked(fun, hook, match, scope=scope)
 
 
@@ -268,8 +267,7 @@ def clip_gradients(
     def backward(op: Operation, grad_inputs: Sequence[Any], grad_output: Any) -> list[Any]:
         return [g if g is None else clipped(g, limit) for g in grad_inputs]
 
-    hook = FnHook(backward=backward)
-    hook.traceable = True
+    hook = FnHook(backward=backward, traceable=True)
     return hooked(fun, hook, match, scope=scope)
 
 

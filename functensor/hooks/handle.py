@@ -9,30 +9,21 @@ from functools import partial, wraps
 from itertools import compress
 from operator import attrgetter, is_
 from typing import Any
+from weakref import ref
 
 from ..backends.errors.public_functions import begins, check_function
 from ..functions.type_variables import P, R
 from ..primitives.core.array import Array
-from ..primitives.core.errors import ConcretizationError, function_name
+from ..primitives.core.errors import function_name
 from ..primitives.core.trace import RAW, Trace, slot, without_ended_interceptors
 from .faults import blaming, checked_cotangents, replacement
-from .hook import Hook, check_hook, overrides
+from .hook import Hook, check_hook
 from .interceptor import HookTrace
 from .matching import Match, Matching
 from .operation import Operation
-from .registration import Registration
+from .registration import Registration, registered
 
 __all__ = ["Handle", "use", "wrap"]
-
-
-class Registered(threading.local):
-    """The registrations of a thread's hooks, for plans, which call the hooks that are there."""
-
-    def __init__(self) -> None:
-        self.handles: list[Handle] = []
-
-
-registered = Registered()
 
 
 class Handle(Registration):
@@ -54,17 +45,17 @@ class Handle(Registration):
         self.on_replay = hook.on_replay if on_replay is None else on_replay
         self.lasting = lasting
         self._thread = threading.get_ident()
-        self.sees_before = overrides(hook, "before")
-        self.sees_forward = overrides(hook, "forward")
-        self.sees_backward = overrides(hook, "backward")
+        self.sees_before = hook.sees("before")
+        self.sees_forward = hook.sees("forward")
+        self.sees_backward = hook.sees("backward")
         self.sees_way_back = self.sees_backward or self.sees_before
         self._before = slot.trace
-        self._trace: HookTrace | None = self._interceptor(self._before or RAW)
+        self._trace: HookTrace | None = self.interceptor(self._before or RAW)
         # Within a function that is staged it ends with the staging, and stays in the program.
         self._stays = self._trace.staged
         super().__init__(hook)
 
-    def _interceptor(self, parent: Trace) -> HookTrace:
+    def interceptor(self, parent: Trace) -> HookTrace:
         """Returns the trace that shows operations to the hook."""
         return (self.hook.interceptor or HookTrace)(parent, self)
 
@@ -80,7 +71,8 @@ class Handle(Registration):
         """Returns what a program depends on that calls the hook; None if it cannot be staged."""
         if not self.hook.compiled:
             return None
-        return SameObject(self.hook), self.match.key, self.on_replay, self.lasting, self.is_traced()
+        hook = self.hook
+        return SameHook(hook), self.match.key, self.on_replay, self.lasting, hook.traceable
 
     def alarms(self) -> tuple[frozenset[str], Hashable] | None:
         """Returns what a plan reports in place of calling the hook, and which operations it sees.
@@ -90,19 +82,17 @@ class Handle(Registration):
         alarms = self.hook.alarms
         return None if alarms is None else (alarms, self.match.key)
 
-    def is_traced(self) -> bool:
-        """Says whether a program takes in what the hook does, in place of calling it."""
-        traceable = self.hook.traceable
-        return bool(self.hook.replaces) if traceable is None else traceable
+    def source(self) -> Around | Handle:
+        """Returns what a program keeps that was staged under the registration."""
+        return Around(self) if self.is_around() else self
 
     def current(self) -> Handle | None:
-        """Returns the registration whose hook a plan calls, which was staged under this one."""
-        if self._stays or self.lasting:
-            return self
-        for handle in registered.handles:
-            if handle.active and handle.hook is self.hook and handle.match.key == self.match.key:
-                return handle
-        return None
+        """Returns the registration whose hook a program calls that was staged under it."""
+        return self
+
+    def is_around(self) -> bool:
+        """Says whether the hook was registered outside of the function that is staged."""
+        return not (self._stays or self.lasting)
 
     def sees_pass(self, staged: bool) -> bool:
         """Says whether the hook is called in a backward pass, which may be staged.
@@ -124,15 +114,8 @@ class Handle(Registration):
 
     def shown(self, op: Operation, args: Sequence[Any], out: Any, staged: bool) -> Any:
         """Shows the hook an output; returns what stands in its place."""
-        if not staged:
+        if not staged or self.hook.traceable:
             return self.shown_at_once(op, args, out)
-        if self.is_traced():
-            try:
-                return self.shown_at_once(op, args, out)
-            except ConcretizationError:
-                if self.hook.traceable:
-                    raise
-                self.hook.traceable = False
         from .program_calls import shown_in_program
 
         return shown_in_program(self, op, args, out)
@@ -218,22 +201,48 @@ class Handle(Registration):
         self.hook.ended()
 
 
-class SameObject:
-    """Equals what stands for the same object, whatever the object says."""
+class Around:
+    """The registration around a function, as its program knows it, which keeps no hook alive."""
 
-    __slots__ = ("it",)
+    __slots__ = ("_hook", "_key")
 
-    def __init__(self, it: object) -> None:
-        self.it = it
+    def __init__(self, handle: Handle) -> None:
+        self._hook = ref(handle.hook)
+        self._key = handle.match.key
+
+    @property
+    def hook(self) -> Any:
+        return self._hook()
+
+    def current(self) -> Handle | None:
+        """Returns the registration of the hook that is there while the program runs."""
+        hook = self._hook()
+        for handle in registered.handles:
+            if handle.active and handle.hook is hook and handle.match.key == self._key:
+                return handle  # type: ignore[no-any-return]
+        return None
+
+
+class SameHook:
+    """Equals what stands for the same hook, whatever the hook says; does not keep it alive."""
+
+    __slots__ = ("_hash", "_hook")
+
+    def __init__(self, hook: Hook) -> None:
+        self._hook = ref(hook)
+        self._hash = id(hook)
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is SameObject and other.it is self.it
+        if self is other:
+            return True
+        hook = self._hook()
+        return hook is not None and type(other) is SameHook and other._hook() is hook
 
     def __hash__(self) -> int:
-        return id(self.it)
+        return self._hash
 
     def __repr__(self) -> str:
-        return function_name(self.it)
+        return function_name(self._hook())
 
 
 @begins

@@ -7,21 +7,24 @@ from typing import Any
 
 from ..backends.errors.public_functions import check_function
 from ..primitives.core.array import Array
+from ..primitives.core.errors import function_line
 from .operation import Operation
 
-__all__ = ["FnHook", "Hook", "check_hook", "overrides"]
+__all__ = ["FnHook", "Hook", "check_hook"]
 
 
 class Hook:
     """Observes or replaces what operations compute; subclass it and override its methods.
 
     Within a hook no hook is active, so that it may compute with arrays itself. A compiled function
-    calls the methods while its plan runs, with the values there. A hook whose `forward` has
-    replaced a value is compiled in from then on: that method is traced, like other code.
+    calls the methods while its plan runs, with the values there. Where the plan is that of a
+    derivative and `forward` replaces values, the function runs operation by operation: only a
+    traceable hook has derivatives in a plan.
 
     Attributes:
-        traceable: True compiles the hook in from the start, False never; None, the default, once it
-            has replaced a value.
+        traceable: True says that the methods are code like the function's own: they compute with
+            `functensor.numpy` and do nothing else. A compiled function then runs them once, while
+            it is staged, and holds what they compute. False is the default.
         replaces: True once it has replaced a value, False once it has only looked; None before.
         on_replay: whether it sees what a checkpoint runs again; False, but for hooks that measure.
         compiled: False has compiled functions run operation by operation under the hook.
@@ -35,7 +38,7 @@ class Hook:
     2.0
     """
 
-    traceable: bool | None = None
+    traceable: bool = False
     replaces: bool | None = None
     on_replay: bool = False
     compiled: bool = True
@@ -44,9 +47,9 @@ class Hook:
 
     @property
     def alarms(self) -> frozenset[str] | None:
-        """What a plan may report in place of calling the hook; None has the plan call it.
+        """The alarms that a plan may raise in place of calling the hook; None has it call the hook.
 
-        The hook then sees the operations of the call, which is run again one by one.
+        After an alarm the call is run again, and the hook sees its operations one by one.
         """
         return None
 
@@ -89,10 +92,17 @@ class Hook:
     def ended(self) -> None:
         """Is told that a registration has ended; it may be told again."""
 
+    def sees(self, moment: str) -> bool:
+        """Says whether it has a method of its own for a moment.
 
-def overrides(hook: Hook, method: str) -> bool:
-    """Says whether a hook has a method of its own."""
-    return getattr(getattr(hook, method), "__func__", None) is not getattr(Hook, method)
+        Args:
+            moment: "before", "forward" or "backward".
+        """
+        return getattr(getattr(self, moment), "__func__", None) is not getattr(Hook, moment)
+
+    def __repr__(self) -> str:
+        moments = [name for name in ("before", "forward", "backward") if self.sees(name)]
+        return f"<{type(self).__name__}: {', '.join(moments) or 'no methods'}>"
 
 
 def check_hook(function: str, hook: Any) -> None:
@@ -108,6 +118,7 @@ class FnHook(Hook):
     Args:
         forward: called as `Hook.forward`.
         backward: called as `Hook.backward`.
+        traceable: whether compiled functions hold what these compute, in place of calling them.
 
     >>> import functensor as ft, functensor.numpy as np
     >>> seen = []
@@ -118,7 +129,11 @@ class FnHook(Hook):
     """
 
     def __init__(
-        self, forward: Callable[..., Any] | None = None, backward: Callable[..., Any] | None = None
+        self,
+        forward: Callable[..., Any] | None = None,
+        backward: Callable[..., Any] | None = None,
+        *,
+        traceable: bool = False,
     ) -> None:
         for given, name in ((forward, "forward"), (backward, "backward")):
             if given is not None:
@@ -127,3 +142,9 @@ class FnHook(Hook):
             self.forward = forward  # type: ignore[method-assign]
         if backward is not None:
             self.backward = backward  # type: ignore[method-assign]
+        self.traceable = traceable
+
+    def __repr__(self) -> str:
+        given = {name: vars(self).get(name) for name in ("forward", "backward")}
+        named = [f"{name}={function_line(fun)}" for name, fun in given.items() if fun is not None]
+        return f"FnHook({', '.join(named)})"

@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
+import numpy as np
+
 from ..custom.call import CustomCall, replaced
 from ..jitting.program_call import DerivedCall, Flags, Flat, Rules
 from ..jitting.program_derivatives import batched_inputs
 from ..primitives.core.annotations import Values
+from ..primitives.core.buffers import is_changeable
 from ..primitives.core.shape_dtype import ShapeDtype
 from ..programs.program import Variable
 from ..transforms.grad import vjp
@@ -42,6 +45,10 @@ class HostCall(DerivedCall):
         self.inputs = tuple(inputs)
         self.outputs = list(outputs)
         self.derived = {}
+
+    def on_buffers(self, buffers: Sequence[Any]) -> Values:
+        """Computes the outputs as buffers, of buffers that the plan may write into again."""
+        return super().on_buffers(list(map(settled, buffers)))
 
     def infer(self, *types: ShapeDtype) -> list[ShapeDtype]:
         """Returns the outputs' types."""
@@ -93,6 +100,16 @@ class HostCall(DerivedCall):
         fun = vmap(self.evaluate, in_axes=(axes,), axis_size=size, axis_name=axis_name)
         types = [batched_type(known, size) for known in self.outputs]
         return HostCall(self.name, fun, batched_inputs(self.inputs, flags, size), types)
+
+
+def settled(buffer: Any) -> Any:
+    """Returns a buffer whose numbers stay, whoever keeps it; a copy where a plan may change it."""
+    if type(buffer) is not np.ndarray or not is_changeable(buffer):
+        return buffer
+    copy = buffer.copy("K")
+    # It is not copied again where the next call is given it.
+    copy.flags.writeable = False
+    return copy
 
 
 def strong(x: Variable) -> Variable:

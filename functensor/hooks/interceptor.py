@@ -21,6 +21,7 @@ from ..traces.forward import ForwardTrace
 from ..traces.reverse import ReverseTrace
 from .faults import blame, replacement
 from .operation import Operation
+from .registration import registered
 from .watched_calls import PrimitiveCall, Watched
 from .watched_rules import WatchedRule
 
@@ -77,6 +78,18 @@ class HookTrace(Trace):
         below = self.parent.over(trace) if self.parent.interceptor else trace
         return self.like(below, self.handle) if self.handle.active else below
 
+    def registrations(self) -> Sequence[Any]:
+        return list(registered.handles)
+
+    def settled(self, before: Sequence[Any]) -> Trace | None:
+        if registered.handles == before:
+            return self
+        trace = self.over(self.bottom or RAW)
+        for handle in registered.handles:
+            if handle not in before:
+                trace = handle.interceptor(trace)
+        return None if trace is RAW else trace
+
     def like(self, parent: Trace, handle: Any) -> HookTrace:
         """Returns a trace that does the same on another parent, for a handle of the same hook."""
         return HookTrace(parent, handle)
@@ -105,7 +118,7 @@ class HookTrace(Trace):
         # The constructor would take twice as long.
         op = new(Operation)
         op.name = name
-        op.params = params
+        op._params = params
         op._line = user_instruction(FRAMES_OF_OURS)
         op.scope = active.entries[-1].path
         op.phase = self.phase
@@ -139,15 +152,11 @@ class HookTrace(Trace):
     def process1(self, primitive: Primitive, x: Any) -> Any:
         handle, parent = self.handle, self.parent
         if not (self.light and handle.active) or slot.shown is not None:
-            return self.process(primitive, (x,), {})
+            if slot.shown is not None or not self.passes_by(primitive):
+                return self.process(primitive, (x,), {})
+            return evaluate1(primitive, x) if parent is RAW else parent.process1(primitive, x)
         op = self.described(primitive.name, {})
-        if parent is not RAW:
-            out = parent.process1(primitive, x)
-        elif type(x) is Array:
-            out = Array()
-            out._data = RAW.process1(primitive, x._data)
-        else:
-            out = evaluate(primitive, (x,), {})
+        out = evaluate1(primitive, x) if parent is RAW else parent.process1(primitive, x)
         if handle.sees_backward:
             self.watch(primitive, op, out)
         return self.looked(op, (x,), out) if handle.sees_forward else out
@@ -155,18 +164,20 @@ class HookTrace(Trace):
     def process2(self, primitive: Primitive, x: Any, y: Any) -> Any:
         handle, parent = self.handle, self.parent
         if not (self.light and handle.active) or slot.shown is not None:
-            return self.process(primitive, (x, y), {})
+            if slot.shown is not None or not self.passes_by(primitive):
+                return self.process(primitive, (x, y), {})
+            return evaluate2(primitive, x, y) if parent is RAW else parent.process2(primitive, x, y)
         op = self.described(primitive.name, {})
-        if parent is not RAW:
-            out = parent.process2(primitive, x, y)
-        elif type(x) is Array and type(y) is Array:
-            out = Array()
-            out._data = RAW.process2(primitive, x._data, y._data)
-        else:
-            out = evaluate(primitive, (x, y), {})
+        out = evaluate2(primitive, x, y) if parent is RAW else parent.process2(primitive, x, y)
         if handle.sees_backward:
             self.watch(primitive, op, out)
         return self.looked(op, (x, y), out) if handle.sees_forward else out
+
+    def passes_by(self, primitive: Primitive) -> bool:
+        """Says whether the hook chooses no operation of a primitive's name."""
+        handle = self.handle
+        chooses = handle.match.all or handle.match.may(primitive.name)
+        return handle.active and not chooses and type(self) is HookTrace
 
     def watch(self, primitive: Primitive, op: Operation, out: Any) -> None:
         """Has the hook see the cotangents of an operation that reverse mode has recorded."""
@@ -280,6 +291,24 @@ class HookTrace(Trace):
         if added is not bottom:
             keep_added(added)
         return out
+
+
+def evaluate1(primitive: Primitive, x: Any) -> Any:
+    """Computes a primitive of one operand at the public face."""
+    if type(x) is not Array:
+        return evaluate(primitive, (x,), {})
+    out = Array()
+    out._data = RAW.process1(primitive, x._data)
+    return out
+
+
+def evaluate2(primitive: Primitive, x: Any, y: Any) -> Any:
+    """Computes a primitive of two operands at the public face."""
+    if type(x) is not Array or type(y) is not Array:
+        return evaluate(primitive, (x, y), {})
+    out = Array()
+    out._data = RAW.process2(primitive, x._data, y._data)
+    return out
 
 
 def marked(x: Any) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from types import CodeType
+from collections.abc import Mapping
+from types import CodeType, MappingProxyType
 from typing import Any
 
 from ..backends.frames import line_of
@@ -20,7 +21,7 @@ class Operation:
 
     Attributes:
         name: the primitive's name, or that of a function with a rule of its own.
-        params: its static parameters.
+        params: its static parameters, to read.
         line: the user's ``file:line`` that called it.
         scope: the ``ft.scope`` that it is in, ``"block/attention"``; empty outside of all.
         tag: the name that ``ft.tag`` gives its operand; None for other operations.
@@ -29,7 +30,7 @@ class Operation:
         batch_size: for how many examples of ``vmap`` it stands; None outside of all.
     """
 
-    __slots__ = ("_line", "batch_size", "name", "params", "phase", "scope")
+    __slots__ = ("_line", "_params", "batch_size", "name", "phase", "scope")
 
     # The operation in its first phase, where this is another one.
     first: Operation | None = None
@@ -44,15 +45,19 @@ class Operation:
         batch_size: int | None = None,
     ) -> None:
         self.name = name
-        self.params = params
+        self._params = params
         self._line = line
         self.scope = scope
         self.phase = phase
         self.batch_size = batch_size
 
     @property
+    def params(self) -> Mapping[str, Any]:
+        return MappingProxyType(self._params)
+
+    @property
     def tag(self) -> str | None:
-        return self.params.get("name") if self.name == TAG else None
+        return self._params.get("name") if self.name == TAG else None
 
     @property
     def line(self) -> str:
@@ -65,7 +70,7 @@ class Operation:
         # The constructor would take twice as long.
         out = new(LaterOperation)
         out.name = self.name
-        out.params = self.params
+        out._params = self._params
         out._line = self._line
         out.scope = self.scope
         out.phase = phase
@@ -74,7 +79,7 @@ class Operation:
         return out
 
     def __reduce__(self) -> Any:
-        known = (self.name, self.params, self.line, self.scope, self.phase, self.batch_size)
+        known = (self.name, self._params, self.line, self.scope, self.phase, self.batch_size)
         return Operation, known
 
     def __repr__(self) -> str:

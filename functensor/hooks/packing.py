@@ -73,7 +73,7 @@ class Opening(list[Any]):
 
 
 class Origin(ref[Any]):
-    """What is known of a buffer, or of a value of a program, for as long as it is alive.
+    """Knowledge of a buffer, or of a value of a program, for as long as it is alive.
 
     Attributes:
         key: its id.
@@ -91,7 +91,7 @@ class Origin(ref[Any]):
 
 
 class Origins(dict[int, Origin]):
-    """What is known of buffers, by their ids."""
+    """Knowledge of buffers, by their ids."""
 
     __slots__ = ("__weakref__",)
 
@@ -104,7 +104,7 @@ def drop(origins: ref[Origins], origin: Origin) -> None:
 
 
 class Packing:
-    """What a registration of a hook knows of residuals: which it has packed, and which it may.
+    """The residuals that a registration of a hook has packed, and those that it may pack.
 
     Args:
         handle: the registration.

@@ -6,11 +6,12 @@ after depends on it, and everything that no hook looks at is fused and planned a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from ..backends.annotations import Axes
 from ..custom.call import CustomCall, replaced
 from ..jitting.program_call import Flags, Flat, Rules
 from ..jitting.program_derivatives import batched_inputs, is_differentiable
@@ -19,7 +20,7 @@ from ..primitives.core.annotations import Values
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Tracer, unknown_behind
 from ..primitives.core.errors import failure
-from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
+from ..primitives.core.shape_dtype import ShapeDtype
 from ..primitives.core.trace import RAW, Trace, slot
 from ..programs.program import Variable, argument_type
 from ..programs.staging import StagingTrace
@@ -28,9 +29,9 @@ from ..transforms.grad import vjp
 from ..transforms.jvp import jvp
 from ..transforms.vmap import vmap
 from .faults import replacement
-from .hook import Hook
 from .host_call import HostCall, batched_type, strong
 from .operation import Operation
+from .values import plain_value
 
 __all__ = ["HookCall", "pulled_in_program", "shown_in_program", "told_in_program"]
 
@@ -50,11 +51,14 @@ class HookCall(HostCall):
         inputs: variables like the values, and like that output.
         through: the numbers of the values that are handed on where the hook replaces none.
         line: the user's line, for messages.
-        hook: the hook.
-        looks: whether derivatives take it that the hook replaces nothing. Otherwise they look
-            whether it has, and then are those of what it does, which they ask it again.
+        source: the registration, as the program knows it.
+        looks: whether derivatives take it that the hook replaces nothing, since the caller can do
+            without the program. Otherwise they look whether it has, and then are those of what it
+            does, which they ask it again.
         fixed: whether such a derivative was taken, so that the hook may replace nothing.
         types: the types of what is handed on; by default those of the values themselves.
+        missing: for every value that is handed on the axes of batches that it lacks, since all
+            examples share it: a hook may return another one for each.
         again: whether it belongs to what a checkpoint runs again. The hook is asked again only if
             it replaces values.
     """
@@ -68,18 +72,20 @@ class HookCall(HostCall):
         inputs: Sequence[Variable],
         through: Sequence[int],
         line: str,
-        hook: Hook,
+        source: Any,
         looks: bool = True,
         fixed: bool = False,
         types: Sequence[ShapeDtype] | None = None,
+        missing: Sequence[Axes] | None = None,
         again: bool = False,
     ) -> None:
         self.types = [inputs[i].type for i in through] if types is None else types
+        self.missing: Sequence[Axes] = [()] * len(through) if missing is None else missing
         super().__init__(name, self._called, inputs, [*self.types, ORDER])
         self.show = fun
         self.through = list(through)
         self.line = line
-        self.hook = hook
+        self.source = source
         self.looks = looks
         self.fixed = fixed
         self.again = again
@@ -92,14 +98,14 @@ class HookCall(HostCall):
 
     def like(self, **changed: Any) -> HookCall:
         """Returns a call that differs by what is given."""
-        names = ("name", "inputs", "through", "line", "hook", "looks", "fixed", "types", "again")
-        given = {name: getattr(self, name) for name in names}
+        names = "name inputs through line source looks fixed types missing again"
+        given = {name: getattr(self, name) for name in names.split()}
         return HookCall(**{"fun": self.show, **given, **changed})
 
     def passed(self, values: Sequence[Any]) -> Values:
         """Returns the values that are handed on where the hook replaces none."""
-        pairs = zip(self.through, self.types, strict=True)
-        return [as_shape(values[i], known) for i, known in pairs]
+        pairs = zip(self.through, self.types, self.missing, strict=True)
+        return [spread_over(values[i], known, axes) for i, known, axes in pairs]
 
     def _called(self, values: Values) -> Values:
         shown = values[:-1]
@@ -108,11 +114,16 @@ class HookCall(HostCall):
             return [*self.passed(shown), np.False_]
         if not self.fixed:
             return [*found, np.True_]
-        hook = self.hook
-        # It is compiled in from now on; if that is of no use, nothing is compiled.
-        hook.compiled = hook.traceable is not False and not hook.replaces
-        hook.replaces = True
-        raise failure(
+        self.source.hook.replaces = True
+        raise self._outdated()
+
+    def _outdated(self) -> StaleProgramError:
+        """Returns the error for a hook that replaces values where a program takes derivatives.
+
+        Nothing is compiled under the hook from now on.
+        """
+        self.source.hook.compiled = False
+        return failure(
             StaleProgramError,
             f"the {self.name} at {self.line} returned a value where a compiled function was "
             "made for a hook that returns None",
@@ -120,11 +131,17 @@ class HookCall(HostCall):
             "with ft.disable_jit()",
         )
 
+    def _unchanging(self) -> HookCall:
+        """Returns the call in a derivative for which the hook has to replace nothing."""
+        if self.source.hook.replaces:
+            raise self._outdated()
+        return self.like(fixed=True)
+
     def pushed(self, given: Flags) -> tuple[Flat, Sequence[bool]]:
         count = len(self.inputs)
         moved = [i for i, flag in enumerate(given) if flag]
         if self.looks:
-            call = self.like(fixed=True)
+            call = self._unchanging()
             flags = [given[i] for i in self.through]
 
             def push(values: Values) -> Values:
@@ -140,7 +157,7 @@ class HookCall(HostCall):
         def tangents_of(values: Values) -> Values:
             *shown, changed = values[:count]
             tangents = dict(zip(moved, values[count:], strict=True))
-            if not changed:
+            if not any_changed(changed):
                 return self.passed([tangents.get(i, zeros_like(x)) for i, x in enumerate(shown)])
             return jvp(
                 lambda *some: self._called([*replaced(shown, moved, some), changed])[:-1],
@@ -166,7 +183,7 @@ class HookCall(HostCall):
             reached = [i for i in self.through if wanted[i]]
             if not reached:
                 return None
-            call = self.like(fixed=True)
+            call = self._unchanging()
             return Rules(len(self.through) + 1, call.bind, (), self._passing)
 
         def backward(given: Flags) -> tuple[Flat, Sequence[bool]]:
@@ -176,13 +193,14 @@ class HookCall(HostCall):
             def cotangents_of(values: Values) -> Values:
                 *shown, changed = values[: count + 1]
                 gs = dict(zip(reached, values[count + 1 :], strict=True))
-                if not changed:
-                    by_operand = {self.through[n]: g for n, g in gs.items()}
+                if not any_changed(changed):
+                    by_operand = {
+                        self.through[n]: ops.sum(g, axis=axes) if (axes := self.missing[n]) else g
+                        for n, g in gs.items()
+                    }
                     # Added to another cotangent, a negative zero changes no bit.
                     return [
-                        summed_to(by_operand[i], shown[i])
-                        if i in by_operand
-                        else ops.negative(zeros_like(shown[i]))
+                        by_operand[i] if i in by_operand else ops.negative(zeros_like(shown[i]))
                         for i in chosen
                     ]
 
@@ -224,6 +242,10 @@ class HookCall(HostCall):
             outs: Values = over(values, again)
             return None if same.pop() else outs
 
+        missing = [
+            (*(() if flags[i] or not flag else (0,)), *(axis + flag for axis in axes))
+            for i, flag, axes in zip(self.through, handed, self.missing, strict=True)
+        ]
         types = [
             batched_type(known, size) if flag else known
             for known, flag in zip(self.types, handed, strict=True)
@@ -233,42 +255,45 @@ class HookCall(HostCall):
             inputs=batched_inputs(self.inputs, flags, size),
             fixed=self.fixed or not all(handed),
             types=types,
+            missing=missing,
         )
         call.out_flags = [*handed, False]
         return call
 
 
-def as_shape(x: Any, known: ShapeDtype) -> Any:
-    """Returns a value, with a batch axis in front if others have it."""
-    return x if shape_dtype(x).shape == known.shape else ops.broadcast_to(x, known.shape)
+def spread_over(x: Any, known: ShapeDtype, missing: Axes) -> Any:
+    """Returns a value for each example of the batches whose axes it lacks."""
+    return ops.broadcast_to(ops.expand_dims(x, axis=missing), known.shape) if missing else x
 
 
-def summed_to(g: Any, x: Any) -> Any:
-    """Returns the cotangent of a value that all examples share, of one for each."""
-    return g if shape_dtype(g).shape == shape_dtype(x).shape else ops.sum(g, axis=0)
+def any_changed(changed: Any) -> bool:
+    """Says whether a hook has replaced a value, for any example where there are several."""
+    return bool(np.any(plain_value(changed)))
 
 
 def told_in_program(handle: Any, op: Operation, values: Sequence[Any]) -> Values:
     """Has the program tell a hook of an operation before it runs; returns its operands."""
     traced, constant = parted(values)
+    source = handle.source()
 
     def fun(shown: Values, again: bool) -> None:
-        current = handle.current()
+        current = source.current()
         if current is not None and (not again or current.on_replay):
             current.before(op, replaced(constant, traced, shown))
 
     shown = [values[i] for i in traced]
     through = [n for n, x in enumerate(shown) if unknown_behind(x) is not None]
-    outs = recorded(f"before {op.name}", fun, shown, through, op.line, handle.hook, True)
+    outs = recorded(f"before {op.name}", fun, shown, through, op.line, source, True)
     return replaced(values, [traced[n] for n in through], outs)
 
 
 def shown_in_program(handle: Any, op: Operation, args: Sequence[Any], out: Any) -> Any:
     """Has the program show an output to a hook; returns what stands in its place."""
     traced, constant = parted(args)
+    source = handle.source()
 
     def fun(shown: Values, again: bool) -> Sequence[Any] | None:
-        current = handle.current()
+        current = source.current()
         if current is None or (again and not (current.on_replay or current.hook.replaces)):
             return None
         new = current.forward(
@@ -276,13 +301,20 @@ def shown_in_program(handle: Any, op: Operation, args: Sequence[Any], out: Any) 
             tuple(replaced(constant, traced, shown[:-1])),
             shown[-1],
         )
-        return None if new is None else [replacement(handle.hook, "forward", op, new, shown[-1])]
+        return None if new is None else [replacement(current.hook, "forward", op, new, shown[-1])]
 
     shown = [*[args[i] for i in traced], out]
     # Python may know a value already; then it cannot be another one.
     known = unknown_behind(out) is None
+    if known and not handle.is_around() and handle.hook.replaces is not False:
+        new = handle.shown_at_once(op, args, out)
+        if new is not out:
+            return new
     through = [] if known else [len(traced)]
-    outs = recorded(f"hook on {op.name}", fun, shown, through, op.line, handle.hook, known)
+    outs = recorded(
+        f"hook on {op.name}", fun, shown, through, op.line, source, known,
+        looks=known or (handle.is_around() and any(t.runs_again for t in staging_traces())),
+    )  # fmt: skip
     return out if known else outs[0]
 
 
@@ -292,9 +324,10 @@ def pulled_in_program(
     """Has the program show cotangents to a hook; returns what stands in their place."""
     given = [i for i, c in enumerate(cotangents) if c is not None]
     nothing = [None] * len(cotangents)
+    source = handle.source()
 
     def fun(shown: Values, again: bool) -> Sequence[Any] | None:
-        current = handle.current()
+        current = source.current()
         if current is None:
             return None
         found = replaced(nothing, given, shown[: len(given)])
@@ -306,7 +339,7 @@ def pulled_in_program(
     shown = [*[cotangents[i] for i in given], *gs]
     through = list(range(len(given)))
     name = f"hook on the gradient of {op.name}"
-    outs = recorded(name, fun, shown, through, op.line, handle.hook, looks=False)
+    outs = recorded(name, fun, shown, through, op.line, source, looks=False)
     return replaced(cotangents, given, outs)
 
 
@@ -322,34 +355,33 @@ def recorded(
     values: Sequence[Any],
     through: Sequence[int],
     line: str,
-    hook: Hook,
+    source: Any,
     fixed: bool = False,
     looks: bool = True,
 ) -> Values:
     """Adds the call of a hook to the program that is being staged.
 
     Args:
-        name, fun, through, line, hook, fixed, looks: as `HookCall` takes them.
+        name, fun, through, line, source, fixed, looks: as `HookCall` takes them.
         values: traced values and others, of the level in the slot.
 
     Returns:
         The values that are handed on.
     """
-    trace = staging_trace()
+    trace = next(staging_traces())
     types = [argument_type(x) for x in values]
     inputs = [Variable(type, trace.device) for type in (*types, ORDER)]
-    call = HookCall(name, fun, inputs, through, line, hook, looks, fixed)
+    call = HookCall(name, fun, inputs, through, line, source, looks, fixed)
     order = np.False_ if trace.order is None else trace.tracer(trace.order)
     *outs, last = call.bind([*values, order])
     trace.order = last.variable
     return outs
 
 
-def staging_trace() -> StagingTrace:
-    """Returns the innermost trace that stages a program."""
+def staging_traces() -> Iterator[StagingTrace]:
+    """Yields the traces that stage programs which call hooks, the innermost first."""
     trace: Trace | None = slot.trace
     while trace is not None and trace is not RAW:
         if isinstance(trace, StagingTrace) and trace.calls_hooks:
-            return trace
+            yield trace
         trace = trace.parent
-    raise RuntimeError("no program is being staged")

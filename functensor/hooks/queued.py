@@ -15,7 +15,7 @@ from ..primitives.core.buffers import owned, to_buffer, wrap
 from ..primitives.core.errors import describe, function_name
 from ..primitives.core.trace import under
 from .faults import blaming, wrong_result
-from .hook import Hook, check_hook, overrides
+from .hook import Hook, check_hook
 from .operation import Operation
 from .values import output_cotangents, plain_value
 
@@ -68,10 +68,10 @@ class QueuedHook(Hook):
         if reduce is not None:
             check_function("QueuedHook", reduce, "reduce")
         check_hook("QueuedHook", hook)
-        if not (overrides(hook, "forward") or overrides(hook, "backward")):
+        if not (hook.sees("forward") or hook.sees("backward")):
             name = type(hook).__name__
             raise TypeError(f"QueuedHook calls forward or backward, and {name} has neither")
-        if overrides(hook, "before"):
+        if hook.sees("before"):
             name = type(hook).__name__
             raise TypeError(f"QueuedHook would call {name}.before too late: use {name} itself")
         self.hook = hook
@@ -81,10 +81,6 @@ class QueuedHook(Hook):
         self._next: list[Waiting] = []
         self._sent: deque[Sent] = deque()
         self._lock = threading.Lock()
-        if overrides(hook, "forward"):
-            self.forward = self._forward  # type: ignore[method-assign]
-        if overrides(hook, "backward"):
-            self.backward = self._backward  # type: ignore[method-assign]
 
     @property
     def waiting(self) -> int:
@@ -104,10 +100,13 @@ class QueuedHook(Hook):
         self.flush()
         self.hook.ended()
 
-    def _forward(self, op: Operation, inputs: Sequence[Any], output: Any) -> None:
+    def sees(self, moment: str) -> bool:
+        return moment != "before" and self.hook.sees(moment)
+
+    def forward(self, op: Operation, inputs: Sequence[Any], output: Any) -> None:
         self._put("forward", op, inputs, [output])
 
-    def _backward(self, op: Operation, grad_inputs: Sequence[Any], grad_output: Any) -> None:
+    def backward(self, op: Operation, grad_inputs: Sequence[Any], grad_output: Any) -> None:
         self._put("backward", op, grad_inputs, output_cotangents(grad_output))
 
     def _put(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from functools import partial
 from itertools import count
@@ -12,11 +13,25 @@ from weakref import WeakValueDictionary, ref
 from ..backends.restoring import InC, in_turn, leaving
 from ..primitives.core.errors import function_name
 
-__all__ = ["Registration", "remove"]
+__all__ = ["Registration", "registered", "remove"]
 
 next_id = count(1).__next__
 # All registrations that somebody or something still holds, by their ids.
 registrations: WeakValueDictionary[int, Registration] = WeakValueDictionary()
+
+
+class Registered(threading.local):
+    """The hooks for operations of a thread, the oldest first: plans call those that are there.
+
+    Attributes:
+        handles: their registrations.
+    """
+
+    def __init__(self) -> None:
+        self.handles: list[Any] = []
+
+
+registered = Registered()
 
 
 class Registration:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -19,7 +19,7 @@ __all__ = ["rule_flops"]
 
 def rule_flops(
     name: str,
-    params: dict[str, Any],
+    params: Mapping[str, Any],
     out: ShapeDtype,
     operands: Sequence[ShapeDtype],
     wanted: Sequence[bool],
@@ -53,7 +53,7 @@ def cached_flops(primitive: Primitive, params: Hashable, *known: Any) -> int:
 
 def staged_flops(
     primitive: Primitive,
-    params: dict[str, Any],
+    params: Mapping[str, Any],
     out: ShapeDtype,
     operands: tuple[ShapeDtype, ...],
     wanted: tuple[bool, ...],
@@ -61,7 +61,7 @@ def staged_flops(
     """Stages the rules and returns what they cost."""
 
     def rules(g: Any, *saved: Any) -> list[Any]:
-        found = cotangents_of(primitive, g, saved, params, wanted)
+        found = cotangents_of(primitive, g, saved, dict(params), wanted)
         return [c for c in dense_cotangents(found) if c is not None]
 
     with under(None):

@@ -28,7 +28,7 @@ class Running(Generic[T]):
         """Adds an operation, with what is noted of it."""
         stack = self._stacks.setdefault(get_ident(), [])
         # A checkpoint's second run ends with another operation of the same parameters.
-        stack.append(({id(op), id(op.params)}, note))
+        stack.append(({id(op), id(op._params)}, note))
         # No more can be running than Python has frames.
         del stack[: -sys.getrecursionlimit()]
 
@@ -41,7 +41,7 @@ class Running(Generic[T]):
         stack = self._stacks.get(get_ident(), [])
         for place in reversed(range(len(stack))):
             known, note = stack[place]
-            if id(op) in known or id(op.params) in known:
+            if id(op) in known or id(op._params) in known:
                 del stack[place:]
                 return note
         return None

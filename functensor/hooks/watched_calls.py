@@ -91,6 +91,8 @@ class Watched(AskedCall):
         handles: the hooks' registrations, the oldest first.
     """
 
+    each_time = True
+
     def __init__(self, call: CustomCall, op: Any, handles: Sequence[Any]) -> None:
         fwd, pull = call.rules()
         bwd = PullbackWithHooks(pull, op, handles)
@@ -119,6 +121,7 @@ class Watched(AskedCall):
             self.jvp,
             self.sparse,
         ).batched(flags, size, axis_name)
+        shown.each_time = True
         if not isinstance(self.call, PrimitiveCall):
             return shown
         plain = self.call.batched(flags, size, axis_name)
@@ -141,6 +144,7 @@ class BatchWithHooks(AskedCall):
         made: makes the same for the operands whose cotangents are asked for.
     """
 
+    each_time = True
     made: Callable[[Sequence[bool]], CustomCall]
 
     def asked(self, wanted: Sequence[bool]) -> CustomCall:

@@ -17,16 +17,15 @@ from numpy import ndarray
 from ..backends.config import config
 from ..backends.errors.public_functions import check_function, complain, wrap_methods
 from ..backends.restoring import setting
-from ..functions.arguments import in_arrays
 from ..functions.type_variables import P, R
 from ..functions.wrapping import pickled
 from ..primitives.core.annotations import Values
-from ..primitives.core.array import Tracer
+from ..primitives.core.array import Array, Tracer
 from ..primitives.core.buffers import owned, wrap
 from ..primitives.core.errors import function_name
 from ..primitives.core.python_numbers import as_number
 from ..primitives.core.shape_dtype import ShapeDtype
-from ..primitives.core.trace import RAW, base_trace, below_hooks, interceptors, slot
+from ..primitives.core.trace import RAW, base_trace, below_hooks, interceptors, slot, under
 from ..programs.closed_over import hoisted
 from ..programs.costs import Cost
 from ..programs.named_scope import active_scope, scoped
@@ -147,12 +146,13 @@ class Jitted(Generic[P, R]):
     def _as_written(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Runs the function operation by operation."""
         args, kwargs = self._signature.mapped(as_number, args, kwargs)
-        return in_arrays(self._fun(*args, **kwargs))
+        out = self._fun(*args, **kwargs)
+        with below_hooks():
+            return out if type(out) is Array else tree.map(strong_result, out)
 
     def _hooked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Runs the function under hooks, by a plan that calls them or reports to them."""
-        found = [trace.key() for trace in interceptors()]
-        keys = *found, active_scope()
+        keys = *(found := [trace.key() for trace in interceptors()]), active_scope()
         inner = base_trace() is not RAW or any(
             isinstance(leaf, Tracer) for leaf in tree.leaves((args, kwargs))
         )
@@ -164,13 +164,17 @@ class Jitted(Generic[P, R]):
             # values, whose derivatives the caller may want.
             args, kwargs = self._signature.mapped(shown_array, args, kwargs)
             return self._as_written(args, kwargs) if inner else self._watched(args, kwargs, keys)
-        entry, leaves = self._entry(args, kwargs, keys)
+        top: Any = slot.trace
+        registrations = top.registrations()
         try:
+            entry, leaves = self._entry(args, kwargs, keys)
             with below_hooks():
                 return self._ran(entry, leaves)
         except StaleProgramError:
             clear_all()
             return self._called(args, kwargs)
+        finally:
+            slot.trace = top.settled(registrations)
 
     def _reported(self, args: tuple[Any, ...], kwargs: dict[str, Any], told: Told) -> Any:
         """Runs the function by a plan that reports, and operation by operation if it has."""
@@ -274,6 +278,7 @@ class Jitted(Generic[P, R]):
         """Returns the program, traced values that it closes over, and an output of `grad`'s."""
         fun = self._signature.filled(self._fun, static)
         trace = StagingTrace(base_trace(), "jit", fun)
+        trace.runs_again = bool(hooks)
         inputs, in_tree = staged_inputs(trace, dynamic)
         if taken_gradients.watched:
             for at, of, gradient in taken_gradients.among(tree.leaves(dynamic)):
@@ -285,8 +290,8 @@ class Jitted(Generic[P, R]):
             look.report(trace.equations)
         outputs, out_tree = tree.flatten(out)
         self._signature.check_outputs(out)
-        # Results are arrays, also those of numbers: they decide promotions.
-        outputs = [strong_result(trace, x) for x in outputs]
+        with under(trace):
+            outputs = list(map(strong_result, outputs))
         program, captured = hoisted(trace.program(inputs, outputs, in_tree, out_tree))
         if config.check_tracer_leaks:
             del out, outputs, inputs

@@ -6,12 +6,11 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from ..primitives.core.annotations import Values
-from ..primitives.core.array import Tracer
+from ..primitives.core.array import Array, Tracer
+from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import owned, wrap
 from ..primitives.core.registry import registry as ops
-from ..primitives.core.trace import under
 from ..programs.program import Program, Variable, argument_type
-from ..programs.staging import StagingTrace
 from ..transforms.taken_gradients import taken_gradients
 from .compile import Compiled, compiled
 from .guard import Guard, guard
@@ -77,12 +76,11 @@ class StagedEntry:
         return self.program.out_tree.unflatten(found)
 
 
-def strong_result(trace: StagingTrace, out: Any) -> Any:
+def strong_result(out: Any) -> Any:
     """Returns a result as an array where it is a number, or stands for one."""
-    known = argument_type(out)
-    if not known.weak:
+    if type(out) is Array or not is_array_like(out):
         return out
     if not isinstance(out, Tracer):
-        return wrap(out)
-    with under(trace):
-        return ops.astype(out, known.dtype)
+        return wrap(owned(out))
+    known = argument_type(out)
+    return ops.astype(out, known.dtype) if known.weak else out

@@ -109,13 +109,14 @@ class StagingTrace(Trace):
             Python's, and where a program is staged again.
         copies: plain arrays that are constants, and copies of them, by their ids.
         calls_hooks: whether the program calls the hooks that see its operations.
+        runs_again: whether the caller does without the program where it proves wrong for a hook.
         order: what the last call that has an effect returned for the next one; None without one.
         keeps_calls: whether calls of jitted functions stay calls, for pictures.
     """
 
     __slots__ = (
         *("calls_hooks", "copies", "device", "equations", "given", "gradients", "keeps_calls"),
-        *("known", "of_python", "order", "origins", "paths", "types"),
+        *("known", "of_python", "order", "origins", "paths", "runs_again", "types"),
     )
 
     staging = True
@@ -135,6 +136,7 @@ class StagingTrace(Trace):
         self.copies: dict[int, tuple[Any, Any]] = {}
         self.order: Variable | None = None
         self.calls_hooks = True
+        self.runs_again = False
 
     def note_gradients(self, leaves: Sequence[Any], gradients: Sequence[Any]) -> None:
         def variable(x: Any) -> Any:

@@ -155,7 +155,7 @@ class OperandHandle(Handle):
         self._own = own_hooks(x)
         super().__init__(hook, Match())
 
-    def _interceptor(self, parent: Trace) -> HookTrace:
+    def interceptor(self, parent: Trace) -> HookTrace:
         return OperandTrace(parent, self)
 
     def _begin(self) -> Self:

@@ -74,6 +74,7 @@ class Call(PrimitiveLike):
 
     Attributes:
         dissolves: whether staging puts its program in its place.
+        each_time: whether a loop does it in every step, though it depends on none.
         out_flags: of a call for a batch, which outputs have the batch axis; None stands for all.
     """
 
@@ -87,6 +88,7 @@ class Call(PrimitiveLike):
     broadcasts = False
     creates = False
     dissolves = False
+    each_time = False
     out_flags: Sequence[bool] | None = None
     evaluate: Callable[[list[Any]], list[Any]]
 

@@ -175,6 +175,17 @@ class Trace:
         """Returns an interceptor that does the same on top of another trace."""
         raise MissingRuleError(f"{self.name} is not an interceptor")
 
+    def settled(self, before: Sequence[Any]) -> Trace | None:
+        """Returns what the slot holds once a plan has run in which interceptors came or ended.
+
+        ``before`` is what `registrations` was.
+        """
+        return without_ended_interceptors(self)
+
+    def registrations(self) -> Sequence[Any]:
+        """Returns the registrations by which the thread has interceptors."""
+        return ()
+
     def key(self) -> Hashable:
         """Returns what a program depends on that is staged under an interceptor.
 

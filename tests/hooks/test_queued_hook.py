@@ -77,8 +77,8 @@ def test_a_queued_hook_sees_what_the_hook_itself_sees(form, compiled):
 
 
 def test_only_what_the_hook_has_is_called():
-    assert not ft.hooks.handle.overrides(QueuedHook(FnHook(forward=print)), "backward")
-    assert not ft.hooks.handle.overrides(QueuedHook(FnHook(backward=print)), "forward")
+    assert not QueuedHook(FnHook(forward=print)).sees("backward")
+    assert not QueuedHook(FnHook(backward=print)).sees("forward")
     assert repr(QueuedHook(ft.hooks.PrintHook())).startswith("QueuedHook(PrintHook(")
 
 

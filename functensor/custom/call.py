@@ -55,7 +55,7 @@ class Pullback:
         kept: the values.
     """
 
-    __slots__ = ("kept", "run")
+    __slots__ = ("__weakref__", "kept", "run")
 
     def __init__(self, run: Callable[[Values, Values], Values], kept: Values) -> None:
         self.run = run

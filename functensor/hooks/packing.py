@@ -20,9 +20,10 @@ from ..primitives.core.errors import describe
 from ..primitives.core.shape_dtype import shape_dtype
 from ..primitives.core.trace import Trace, new, slot
 from .faults import blaming, hook_name, is_looked_at, look_at_replacement, shown, wrong_result
-from .memory_order import View, in_memory_order, memory_order, owner_of
+from .live_memory import owner_of, owners_of
+from .memory_order import View, in_memory_order, memory_order
 from .operation import Operation
-from .values import Range, levels_of, plain_values_of, tangents_of
+from .values import Range, levels_of
 
 if TYPE_CHECKING:
     from ..backends.annotations import Buffer
@@ -143,7 +144,7 @@ class Packing:
             found = (getattr(level, "node", None) for level in levels_of(x))
             nodes: list[Any] = [node for node in found if node is not None]
             is_input = bool(nodes) and nodes[-1].primitive is None
-            for owner in owners(x):
+            for owner in (*owners_of(x), *staged_in(x)):
                 origin = self.origin(owner)
                 if origin is None:
                     self.add(owner, given=is_input or not nodes)
@@ -153,7 +154,7 @@ class Packing:
     def note_results(self, outs: Sequence[Any]) -> None:
         """Notes the memory that an operation has made."""
         for x in outs:
-            for owner in owners(x):
+            for owner in (*owners_of(x), *staged_in(x)):
                 if self.origin(owner) is None:
                     self.add(owner)
 
@@ -240,13 +241,9 @@ class Packing:
             slot.trace = before
 
 
-def owners(x: Any) -> Iterator[Any]:
-    """Yields the buffers that own a value's memory, or the value of a program in their place."""
-    for buffer in (*plain_values_of(x), *tangents_of(x)):
-        yield owner_of(buffer)
-    for level in levels_of(x):
-        if isinstance(level, Tracer) and level.owner.staging:
-            yield level
+def staged_in(x: Any) -> Iterator[Any]:
+    """Yields the value of a program that is staged, in place of memory that it does not have."""
+    return (x for x in levels_of(x) if isinstance(x, Tracer) and x.owner.staging)
 
 
 # -- forms

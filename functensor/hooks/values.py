@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from ..primitives.core.annotations import Value
 
 __all__ = [
-    "Range", "examples_in", "levels_of", "magnitudes", "plain_value", "plain_values_of",
-    "tangents_of", "value", "wait_for",
+    "Range", "examples_in", "levels_of", "magnitudes", "output_cotangents", "plain_value",
+    "plain_values_of", "tangents_of", "value", "wait_for",
 ]  # fmt: skip
 
 
@@ -45,7 +45,7 @@ def plain_values_of(x: Value | None) -> Iterator[Any]:
             yield as_python_number(level)
 
 
-def tangents_of(x: Value) -> Iterator[Any]:
+def tangents_of(x: Value | None) -> Iterator[Any]:
     """Returns the buffers of a value's tangents, at all levels."""
     for level in levels_of(x):
         tangent = getattr(level, "tangent", None)
@@ -112,6 +112,11 @@ class Range:
 def examples_in(x: Value | None) -> int:
     """Returns how many examples of ``vmap`` a value holds, those of all batch axes."""
     return prod(level.owner.size for level in levels_of(x) if isinstance(level, BatchTracer))
+
+
+def output_cotangents(grad_output: Any) -> Sequence[Any]:
+    """Returns the cotangents of an operation's outputs, of which hooks are shown one alone."""
+    return grad_output if isinstance(grad_output, tuple) else (grad_output,)
 
 
 def magnitudes(buffer: Buffer) -> np.ndarray:

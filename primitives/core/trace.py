@@ -183,10 +183,7 @@ class Trace:
         raise MissingRuleError(f"{self.name} is not an interceptor")
 
     def settled(self, before: Sequence[Any]) -> Trace | None:
-        """Returns what the slot holds once a plan has run in which interceptors came or ended.
-
-        ``before`` is what `registrations` was.
-        """
+        """Returns what the slot holds once a plan has run; `registrations` was ``before`` it."""
         return without_ended_interceptors(self)
 
     def registrations(self) -> Sequence[Any]:

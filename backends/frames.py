@@ -50,6 +50,9 @@ def is_users(module: str) -> bool:
     return module.partition(".")[0] not in NOT_THE_USERS or ".tests." in module
 
 
+# Whether files are the user's, by their names: a look at them takes less time than at a module.
+known_files: dict[str, bool] = {}
+
 # The code that runs recorded operations again, each in its variable ``equation``; the module of
 # programs puts its own here.
 RUNNING_AGAIN: set[CodeType] = set()
@@ -76,13 +79,22 @@ def user_line() -> str:
 def user_instruction(calls: int = 1) -> tuple[CodeType, int] | None:
     """Returns what `line_of` makes `user_line` of, at a fraction of the cost.
 
-    It keeps no frame alive. ``calls`` is that of `user_frame`, which is written out here, and in it
-    `module_of`: hooks ask for every operation.
+    It keeps no frame alive. ``calls`` is that of `user_frame`, which is written out here: hooks ask
+    for every operation.
     """
     frame: FrameType | None = frame_at(calls)
     while frame is not None:
-        if is_users(frame.f_globals.get("__name__") or ""):
-            return frame.f_code, frame.f_lasti
+        code = frame.f_code
+        try:
+            if known_files[code.co_filename]:
+                return code, frame.f_lasti
+        except KeyError:
+            known = is_users(module_of(frame))
+            # Code without a file has a name that others may have.
+            if not code.co_filename.startswith("<"):
+                known_files[code.co_filename] = known
+            if known:
+                return code, frame.f_lasti
         frame = frame.f_back
     return None
 

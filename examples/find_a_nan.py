@@ -2,13 +2,12 @@
 
     python examples/find_a_nan.py
 
-The loss is finite, and NaN is in the gradients of all layers. A hook sees every operation of the
-jitted training step, forward and backward, with its layer and its line in this file.
+The loss is finite, and NaN is in the gradients of all layers. All layers share the lines of this
+file. `check_finite` names the first operation that makes NaN or infinity: with its line, and with
+the scope, which is its layer.
 """
 
-import linecache
 import os
-from pathlib import Path
 
 import functensor as ft
 import functensor.numpy as np
@@ -41,33 +40,6 @@ def network(params, points, distances):
 
 def loss(params, points, inside, distances):
     return np.mean((network(params, points, distances) - np.where(inside, 1.0, -1.0)) ** 2)
-
-
-class FirstBad(ft.hooks.Hook):
-    """Remembers the first operation that makes NaN or infinity of finite numbers."""
-
-    found = None
-
-    def forward(self, op, inputs, output):
-        self.look(op, inputs, [output])
-
-    def backward(self, op, grad_inputs, grad_output):
-        self.look(op, [grad_output], grad_inputs)
-
-    def look(self, op, before, after):
-        if self.found is None and is_finite(before) and not is_finite(after):
-            self.found = op
-
-    def __str__(self):
-        file, _, line = self.found.line.rpartition(":")
-        return (
-            f"{self.found.name} in {self.found.scope}, {self.found.phase}, "
-            f"at {Path(file).name}:{line}:\n    {linecache.getline(file, int(line)).strip()}"
-        )
-
-
-def is_finite(values):
-    return all(bool(np.all(np.isfinite(x))) for x in values if x is not None)
 
 
 def init(key):
@@ -104,10 +76,12 @@ def main():
         return losses
 
     print("wrong: the losses are", *train(3, distances))
-    with ft.hooks.use(FirstBad()) as handle:
-        train(1, distances)
-    print(f"NaN or infinity comes first from {handle.hook}")
-    losses = train(steps, mended_distances)
+    with ft.hooks.check_finite():
+        try:
+            train(3, distances)
+        except ft.errors.NonFiniteError as error:
+            print(error)
+        losses = train(steps, mended_distances)
     print(f"mended: the loss is {losses[0]} at first, {losses[-1]} after {steps} steps")
 
 

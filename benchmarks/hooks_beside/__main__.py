@@ -3,7 +3,7 @@
 A cell has the lines of user code, and the time over that of the same work without the tool in the
 same library, measured in turns. A dash means that the library has no such tool. The command fails
 where a job does not find what it should, or a library does what `limits` says that it cannot.
-It needs PyTorch and JAX.
+Libraries that are not installed are left out, and the limits, which need all of them.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
-from benchmarks.hooks_beside import jobs, limits
+from benchmarks.hooks_beside import jobs
 from benchmarks.hooks_beside.jobs import Compile, Run
 from benchmarks.peers.functional import identity
 from benchmarks.report import status
@@ -25,24 +26,29 @@ from benchmarks.run import positive
 
 NAN_INPUTS: dict[str, float] = {"first NaN, forward": -1.0, "first NaN, backward": 0.0}
 SECONDS = 0.3
+# The modules of the other libraries.
+PEERS = {"PyTorch": "torch", "JAX": "jax"}
 
 
 def columns() -> dict[str, tuple[Any, Compile]]:
-    """Returns the jobs of each column's library, and what compiles there."""
-    import jax
-
+    """Returns the jobs of each column's library that is installed, and what compiles there."""
     import functensor as ft
 
-    ours, torchs, jaxs = (
-        import_module(f"benchmarks.hooks_beside.{name}_jobs")
-        for name in ("functensor", "torch", "jax")
-    )
-    return {
-        "functensor": (ours, identity),
-        "functensor, jit": (ours, ft.jit),
-        "PyTorch": (torchs, identity),
-        "JAX, jit": (jaxs, jax.jit),
-    }
+    found: dict[str, tuple[Any, Compile]] = {}
+    ours = import_module("benchmarks.hooks_beside.functensor_jobs")
+    found["functensor"], found["functensor, jit"] = (ours, identity), (ours, ft.jit)
+    if "PyTorch" not in missing():
+        found["PyTorch"] = import_module("benchmarks.hooks_beside.torch_jobs"), identity
+    if "JAX" not in missing():
+        import jax
+
+        found["JAX, jit"] = import_module("benchmarks.hooks_beside.jax_jobs"), jax.jit
+    return found
+
+
+def missing() -> list[str]:
+    """Returns the libraries that are not installed."""
+    return [title for title, module in PEERS.items() if find_spec(module) is None]
 
 
 def raised_by(run: Callable[[Any], Any], x: Any) -> str:
@@ -110,6 +116,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             cells.append(text)
             problems += [problem] if problem else []
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
+    if missing():
+        names = " and ".join(missing())
+        advice = "pip install 'functensor[bench]'"
+        print(f"\nnot installed, and so not measured: {names}\n  fix: {advice}", file=sys.stderr)
+        return status(problems)
+    # Its module needs all libraries.
+    limits = import_module("benchmarks.hooks_beside.limits")
     print("\n| limit | what happens |\n|---|---|")
     for limit, shown in limits.LIMITS.items():
         try:

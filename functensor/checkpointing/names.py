@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from .. import tree
 from ..primitives.core.array_likes import is_array_like
+from ..primitives.core.buffers import WEAK_TYPES
+from ..primitives.core.errors import failure
 from ..primitives.identities import checkpoint_name as named
 from ..primitives.identities import optimization_barrier as barrier
 from ..programs.program import argument_type
@@ -23,11 +25,15 @@ def checkpoint_name(x: Any, name: str) -> Any:
     name is saved, the operation that made the value is not computed again.
 
     Args:
-        x: a tree of arrays; Python's numbers and other leaves are passed as they are.
+        x: a tree of arrays. Python's numbers and other leaves get no name and are passed as they
+            are, so that numbers go on to decide no dtype.
         name: the name, which several values may have.
 
     Returns:
         The same tree.
+
+    Raises:
+        TypeError: ``x`` is a list of numbers, which is no array; or ``name`` is no string.
 
     >>> import functensor as ft, functensor.numpy as np
     >>> policy = ft.checkpoint_policies.save_only_these_names("hidden")
@@ -38,12 +44,40 @@ def checkpoint_name(x: Any, name: str) -> Any:
     Array([[1., 1.],
            [1., 1.]], dtype=float64, device='cpu')
     """
+    return _with_name("checkpoint_name", x, name)
+
+
+def tag(x: Any, name: str) -> Any:
+    """Returns a value that hooks, and the policies of `checkpoint`, know by a name.
+
+    It does what `checkpoint_name` does, by a shorter name.
+
+    Args:
+        x, name: as for `checkpoint_name`.
+
+    Returns:
+        The same tree.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> def f(x):
+    ...     return np.sum(ft.tag(np.exp(x), "hidden"))
+    >>> ft.hooks.capture(f, "hidden")(np.zeros(2))[1]
+    {'hidden': Array([1., 1.], dtype=float64, device='cpu')}
+    """
+    return _with_name("tag", x, name)
+
+
+def _with_name(function: str, x: Any, name: str) -> Any:
+    """Does what a public function of that name does."""
     if not isinstance(name, str):
-        raise TypeError(f"checkpoint_name: the name is a string, not {type(name).__name__}")
+        raise TypeError(f"{function}: the name is a string, not {type(name).__name__}")
+    if isinstance(x, list | tuple) and x and all(type(leaf) in WEAK_TYPES for leaf in x):
+        raise failure(
+            TypeError,
+            f"{function}({name!r}) was given a {type(x).__name__} of numbers, which is no array",
+            fix=f"ft.{function}(np.array(x), {name!r})",
+        )
     return tree.map(lambda leaf: named(leaf, name=name) if _is_marked(leaf) else leaf, x)
-
-
-tag = checkpoint_name
 
 
 def optimization_barrier(x: Any) -> Any:

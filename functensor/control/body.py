@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..functions.closure import ClosedOver
+from ..functions.type_variables import T
 from ..jitting.program_call import Flat
 from ..primitives.core.annotations import Value, Values
 from ..primitives.core.array import Tracer
@@ -17,14 +18,22 @@ from ..primitives.core.buffers import wrap
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.primitive_like import Call, PrimitiveLike
 from ..primitives.core.shape_dtype import ShapeDtype
-from ..primitives.core.trace import Trace, base_trace, run, under
+from ..primitives.core.trace import (
+    Trace,
+    base_trace,
+    is_recalled,
+    recalling,
+    run,
+    under,
+    words_for,
+)
 from ..programs.program import Operand, Program, Variable, argument_type
 from ..programs.staged_tracers import KnownTracer, StagedTracer, known_tracer
 from ..programs.staging import StagingTrace, wrap_constant
 from ..traces.forward import DEPENDENCE
 from .carry_types import Carry, as_type
 
-__all__ = ["Body", "known", "settled_body", "united"]
+__all__ = ["Body", "known", "run_in_place", "settled_body", "united"]
 
 
 def known(x: Value) -> bool:
@@ -34,6 +43,27 @@ def known(x: Value) -> bool:
             return False
         x = x.value
     return True
+
+
+def run_in_place(name: str, shown: Any, fun: Callable[..., T]) -> Callable[..., T]:
+    """Returns a body that Python runs, not a program.
+
+    Where that is so since a jitted function runs operation by operation, its messages are the same
+    as from within the program.
+
+    Args:
+        name, shown: what messages call the staging, and the function that they mention.
+        fun: the body.
+    """
+    if not is_recalled():
+        return fun
+    words = words_for(name, shown)
+
+    def named(*args: Any) -> T:
+        with recalling(words):
+            return fun(*args)
+
+    return named
 
 
 class BodyTrace(StagingTrace):

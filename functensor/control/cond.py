@@ -20,7 +20,7 @@ from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
 from ..primitives.core.trace import is_staged
 from ..programs.program import Variable, argument_type
 from ..tree import containers as tree
-from .body import Body, known, united
+from .body import Body, known, run_in_place, united
 from .carry_types import (
     BodyTypeError,
     as_type,
@@ -149,10 +149,15 @@ class Branches:
         """Returns the result of the branch of an index; one out of range means the nearest."""
         if known(index):
             number = min(max(int(index), 0), len(self.functions) - 1)
-            out = self.functions[number](*self.operands)
+            out = self.in_place(number)(*self.operands)
             return tree.map(lambda leaf: returned(leaf) if is_array_like(leaf) else leaf, out)
         values = self.staged(index) if is_staged() else self.selected(index)
         return self.treedef.unflatten([returned(x) for x in values])
+
+    def in_place(self, number: int) -> Callable[..., Any]:
+        """Returns a branch that Python runs."""
+        fun = self.functions[number]
+        return run_in_place(f"{self.what}: {self.names[number]}", fun, fun)
 
     def staged(self, index: Any) -> Values:
         """Returns the leaves of the result, of a call that runs one of the branches."""
@@ -176,7 +181,7 @@ class Branches:
             index = ops.astype(index, int)
         index = ops.clip(index, 0, len(self.functions) - 1)
         rows = []
-        for i, fun in enumerate(self.functions):
+        for i in range(len(self.functions)):
             mine = index == i
 
             def gated(leaf: Any, mine: Any = mine) -> Any:
@@ -187,7 +192,7 @@ class Branches:
 
             # Other examples may give NaN here, which nobody is to be warned of.
             with quiet():
-                rows.append((mine, self.flat(i, fun(*tree.map(gated, self.operands)))))
+                rows.append((mine, self.flat(i, self.in_place(i)(*tree.map(gated, self.operands)))))
         types = self.agreed([[argument_type(x) for x in row] for _, row in rows])
         outs = [as_type(x, known) for x, known in zip(rows[0][1], types, strict=True)]
         for mine, row in rows[1:]:

@@ -25,7 +25,7 @@ from ..random.key_reuse import ledger
 from ..traces.captured_values import handing_out
 from ..transforms.vmap import vmap
 from ..tree import containers as tree
-from .body import settled_body
+from .body import run_in_place, settled_body
 from .carry_types import BodyTypeError, Carry, leaves_of, returned, same_structure
 from .checks import as_count, check_body_function, control_error
 from .program_edits import zeros
@@ -110,6 +110,7 @@ def _run_scan(
     unrolled = is_unrolled(where, unroll, size)
     body, note = handing_out(flat)
     if size and (unrolled or not is_staged()):
+        body = body if unrolled else run_in_place(name, shown, body)
         values, rows = scanned(carry, body, leaves, size, reverse)
         outs = [*values, *stacked_steps(rows)]
     else:

@@ -26,7 +26,7 @@ from ..primitives.core.trace import below_hooks, is_staged
 from ..primitives.elementwise.cast_and_complex import cast
 from ..programs.program import argument_type
 from ..traces.captured_values import handing_out
-from .body import Body, known, settled_body
+from .body import Body, known, run_in_place, settled_body
 from .carry_types import Carry, returned
 from .checks import as_count, check_body_function, check_scalar
 from .scan import body_step, is_unrolled, scanned, stacked_steps, staged_scan
@@ -158,7 +158,9 @@ def fori_loop(
         length = max(0, int(upper) - int(lower))
         where = f"fori_loop of {function_name(body_fun)}"
         body, note = handing_out(flat)
-        if is_unrolled(where, unroll, length) or not is_staged():
+        unrolled = is_unrolled(where, unroll, length)
+        if unrolled or not is_staged():
+            body = body if unrolled else run_in_place("fori_loop", body_fun, body)
             outs, rows = scanned(carry, body, [], length, False)
             outs = [*outs, *stacked_steps(rows)]
         else:
@@ -186,7 +188,8 @@ def _while(
 ) -> Values:
     """Runs a body of flat lists, or stages it, for as long as a condition of them holds."""
     if not is_staged():
-        outs = whiled(carry, condition, flat, max_steps)
+        condition = run_in_place(name, cond_fun, condition)
+        outs = whiled(carry, condition, run_in_place(name, body_fun, flat), max_steps)
     else:
         # The body computes nothing in advance: it may not run at all.
         body = settled_body(name, carry, flat, [], body_fun, lazy=True)

@@ -20,6 +20,7 @@ from ..primitives.core.errors import (
     describe,
     function_line,
     function_name,
+    is_function_of_ours,
     message,
 )
 from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
@@ -192,6 +193,7 @@ class RuleBearer:
         self._known = known_of_function(fun)
         self._settled = Settled()
         self._settled_rule: Callable[..., Any] | None = None
+        self._users = not is_function_of_ours(fun)
         update_wrapper(self, fun)
 
     def _is_like(self) -> Callable[[Any], bool]:

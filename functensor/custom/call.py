@@ -8,8 +8,9 @@ itself transposes it.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from copy import copy
 from threading import local
-from typing import Any
+from typing import Any, Self
 
 from ..backends.restoring import setting
 from ..primitives.core.annotations import Value, Values
@@ -54,7 +55,7 @@ class Pullback:
         kept: the values.
     """
 
-    __slots__ = ("kept", "run")
+    __slots__ = ("__weakref__", "kept", "run")
 
     def __init__(self, run: Callable[[Values, Values], Values], kept: Values) -> None:
         self.run = run
@@ -84,9 +85,13 @@ class CustomCall(Call):
             that staging cannot run it; None elsewhere.
         bearer: the function whose call it is, if its rule may call it on tangents: a linear
             function's own derivative.
+        users: whether the function and its rules are the user's code.
     """
 
     bearer: Callable[..., Any] | None = None
+    users = False
+    # The attributes that are functions.
+    functions: tuple[str, ...] = ("evaluate", "fwd", "bwd", "jvp")
 
     def __init__(
         self,
@@ -125,6 +130,14 @@ class CustomCall(Call):
             # A linear function is transposed by running it.
             return [wrap(out) if is_array_like(out) else out for out in self.evaluate([*operands])]
         return trace.custom(self, operands)
+
+    def within(self, around: Callable[[Any], Any]) -> Self:
+        """Returns the same call, of functions that another one makes of its own."""
+        out = copy(self)
+        for name in self.functions:
+            fun = getattr(self, name)
+            setattr(out, name, fun and around(fun))
+        return out
 
     def on_buffers(self, buffers: Sequence[Any]) -> Values:
         """Computes the outputs as buffers, of buffers: a step of a plan."""

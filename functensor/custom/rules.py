@@ -81,7 +81,9 @@ class custom_vjp(RuleBearer):
             result = user_bwd(*arguments.static.values(), saved, g, **arguments.named)
             return self._cotangents("bwd", arguments, result)
 
-        return CustomCall(function_name(self), self._evaluation(arguments), fwd, bwd)
+        call = CustomCall(function_name(self), self._evaluation(arguments), fwd, bwd)
+        call.users = self._users
+        return call
 
 
 class custom_jvp(RuleBearer):
@@ -175,6 +177,7 @@ class custom_jvp(RuleBearer):
 
         call = CustomCall(function_name(self), self._evaluation(arguments), jvp=jvp)
         call.bearer = self
+        call.users = self._users
         return call
 
 
@@ -212,11 +215,15 @@ class custom_gradient(RuleBearer):
                 result = (result,) if alone or not isinstance(result, tuple) else result
             return self._cotangents("gradient", arguments, result)
 
-        return _GradientCall(function_name(self), parts, pulled)
+        call = _GradientCall(function_name(self), parts, pulled)
+        call.users = self._users
+        return call
 
 
 class _GradientCall(CustomCall):
     """A call whose pullback comes with the output; under vmap and staging it is made again."""
+
+    functions = (*CustomCall.functions, "parts", "pulled")
 
     def __init__(
         self,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import count
 from typing import Any, NamedTuple
 
 from ..primitives.core.array import Tracer
 from ..primitives.core.errors import describe, function_name
+from ..primitives.identities import checkpoint_name
+from ..programs.labels import label
 from ..programs.program import Equation, Program, Variable, type_of, variable_name
 from .body_names import body_names, control_title
 from .diagram import Box, BoxKind, Diagram, Edge, Name, Node, NodeKind, printable
@@ -17,8 +19,8 @@ __all__ = ["program_diagram"]
 
 # Objects that say where they lie in memory would make every picture another one.
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
-# An operand that an edge brings.
-BROUGHT = "·"
+# An operand to which an edge leads.
+EDGE_OPERAND = "·"
 # The words of an operation in the listing lose their end after so many characters.
 LONGEST_LINE = 200
 
@@ -182,9 +184,9 @@ class Builder:
         sources = [self.source(x, box, known) for x in equation.operands]
         pairs = list(zip(equation.operands, sources, strict=True))
         texts = [printed_scalar(x) if s is None else s.value.letters for x, s in pairs]
-        static = [f"{key}={shown_value(v)}" for key, v in shown_parameters(equation.params)]
-        brief = [printed_scalar(x) if s is None else BROUGHT for x, s in pairs]
-        title = name = equation.primitive.name
+        static = [f"{key}={shown_value(v)}" for key, v in shown_parameters(equation)]
+        brief = [printed_scalar(x) if s is None else EDGE_OPERAND for x, s in pairs]
+        title = name = label(equation.primitive.name, equation.params)
         if any(s is None for s in sources):
             title = f"{name}({', '.join(brief)})"
         values = [self.name(x) for x in equation.outputs]
@@ -237,9 +239,14 @@ def printed_scalar(x: Any) -> str:
     return f"<{describe(x)}>"
 
 
-def shown_parameters(params: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Returns the static parameters that say something: neither None nor an option that is off."""
-    return [(k, v) for k, v in params.items() if v is not None and v is not False]
+def shown_parameters(equation: Equation) -> list[tuple[str, Any]]:
+    """Returns the static parameters that say something: neither None nor an option that is off.
+
+    That of a tag is in its name.
+    """
+    if equation.primitive.name == checkpoint_name.name:
+        return []
+    return [(k, v) for k, v in equation.params.items() if v is not None and v is not False]
 
 
 def shown_value(value: Any) -> str:

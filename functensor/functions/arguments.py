@@ -13,6 +13,7 @@ from ..primitives.core.errors import GradientInputError, failure, function_name,
 from ..primitives.core.shape_dtype import shape_dtype
 from ..traces.reverse import is_inexact
 from ..tree import containers as tree
+from .argument_names import argument_name, positional_names
 
 __all__ = ["Selection", "check_argnums", "check_inexact", "in_arrays"]
 
@@ -81,6 +82,7 @@ class Selection:
     ) -> None:
         if argnums is None and argnames is None:
             argnums = 0
+        self.fun = fun
         self.args = list(args)
         self.kwargs = dict(kwargs)
         # An argument's place is its position, or its name where it was passed by keyword.
@@ -154,13 +156,20 @@ class Selection:
         return fun(*args, **kwargs)
 
     def path(self, index: int) -> str:
-        """Returns the name of the selected values' leaf of that index, for messages."""
+        """Returns the place of the selected values' leaf of that index, for messages."""
+        return argument_name((), *self._steps(index))
+
+    def name(self, index: int) -> str:
+        """Returns the same with the name of the parameter."""
+        return argument_name(positional_names(self.fun), *self._steps(index))
+
+    def _steps(self, index: int) -> tuple[Any, Sequence[Any]]:
         path, _ = tree.leaves_with_path(self.values)[index]
         place = self.places
         steps = list(path)
         while type(place) not in (int, str):
             place = place[steps.pop(0).value]
-        return f"argument {place!r}{tree.keystr(tuple(steps))}"
+        return place, steps
 
 
 def _replace(places: Any, values: Any, args: list[Any], kwargs: dict[str, Any]) -> None:

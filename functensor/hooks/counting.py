@@ -8,15 +8,17 @@ from typing import Any, NamedTuple
 
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import WEAK_TYPES
-from ..primitives.core.shape_dtype import shape_dtype
+from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
 from ..primitives.core.trace import is_staged
 from ..programs.costs import VIEWING, array_bytes, operation_flops
+from ..programs.labels import label
 from .hook import Hook
 from .operation import Operation
+from .rule_costs import rule_flops
 from .running import Running
 from .scopes import BY, check_choice, scopes_around
 from .tables import report
-from .values import examples_in
+from .values import examples_in, output_cotangents
 
 __all__ = ["Count", "CountHook"]
 
@@ -41,11 +43,12 @@ class CountHook(Hook):
 
     The costs are those of `jit(f).cost()`, before passes have made the program better: of shapes
     and dtypes, whatever a machine does. An operation under `vmap` costs what it does for all
-    examples. The tangent of an operation is not counted beside it, and a function with a rule of
-    its own counts as one operation, of its largest operand or result. Of the way back, the
-    cotangents are counted, with their bytes, but no arithmetic: its operations are those of rules,
-    and ``jit(grad(f)).cost()`` has them. Operations that are staged without being run are not
-    counted.
+    examples. On the way back the arithmetic is that of an operation's rules, and the bytes are
+    those of the cotangents; the sum of the cotangents of a value that is used several times does
+    not count. Neither does the tangent of an operation, nor, with ``on_replay=False``, the
+    arithmetic of the way back through a checkpoint. A function with a rule of its own counts as one
+    operation, of its largest operand or result, each way. Operations that are staged without being
+    run are not counted.
 
     >>> import functensor as ft, functensor.numpy as np
     >>> counter = ft.hooks.CountHook()
@@ -65,18 +68,22 @@ class CountHook(Hook):
         self._lock = threading.Lock()
         self._running: Running[bool] = Running()
         self._costs: dict[tuple[str, str, str], Count] = {}
+        # By the ids of operations, the id of the parameters and the types of output and operands.
+        # An operation is shown forward first, and then takes the place of one that is no more.
+        self._types: dict[int, tuple[int, ShapeDtype, list[ShapeDtype]]] = {}
 
     def before(self, op: Operation, values: Sequence[Any]) -> None:
         if not is_staged():
             self._running.begin(op, True)
 
     def forward(self, op: Operation, inputs: Sequence[Any], output: Array) -> None:
+        out, operands = shape_dtype(output), [shape_dtype(x) for x in inputs]
+        self._types[id(op.first or op)] = id(op._params), out, operands
         if is_staged():
             return
         # Of several outputs, the first counts for the operation, and others for their bytes.
         first = bool(self._running.end(op))
-        operands = [shape_dtype(x) for x in inputs]
-        flops = operation_flops(op.name, shape_dtype(output), operands, op.params) if first else 0
+        flops = operation_flops(op.name, out, operands, op.params) if first else 0
         moved = [*inputs, output] if first else [output]
         self._add(op, Count(first, flops * examples_in(output), bytes_of(op.name, moved)))
 
@@ -84,12 +91,17 @@ class CountHook(Hook):
         if is_staged():
             return
         self._running.end(op)
-        given = grad_output if isinstance(grad_output, tuple) else (grad_output,)
-        self._add(op, Count(1, 0, bytes_of(op.name, [*given, *grad_inputs])))
+        moved = [*output_cotangents(grad_output), *grad_inputs]
+        flops, known = 0, self._types.get(id(op.first or op))
+        if known is not None and known[0] == id(op._params):
+            wanted = [g is not None for g in grad_inputs]
+            flops = rule_flops(op.name, op.params, *known[1:], wanted)
+            flops *= max(map(examples_in, moved))
+        self._add(op, Count(1, flops, bytes_of(op.name, moved)))
 
     def _add(self, op: Operation, cost: Count) -> None:
         """Adds a cost to all that an operation belongs to."""
-        keys = [("primitive", op.name, op.phase)]
+        keys = [("primitive", label(op.name, op.params), op.phase)]
         keys += [("scope", scope, op.phase) for scope in scopes_around(op.scope)]
         with self._lock:
             for key in keys:

@@ -9,13 +9,18 @@ from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import owned, wrap
 from ..primitives.core.errors import RuleResultError, describe, failure, function_line
 from ..primitives.core.shape_dtype import shape_dtype
+from ..primitives.core.trace import below_hooks, note_replaced
 from .hook import Hook
 from .operation import Operation
+from .registration import registered
 
 if TYPE_CHECKING:
     from ..primitives.core.annotations import Value
 
-__all__ = ["blame", "blaming", "checked_cotangents", "replacement", "wrong_result"]
+__all__ = [
+    "blame", "blaming", "checked_cotangents", "hook_name", "is_looked_at", "look_at_replacement",
+    "replacement", "shown", "wrong_result",
+]  # fmt: skip
 
 
 def hook_name(hook: Hook, method: str) -> str:
@@ -24,9 +29,10 @@ def hook_name(hook: Hook, method: str) -> str:
     return type(hook).__name__ if given is None else function_line(given)
 
 
-def shown(op: Operation) -> str:
-    """Returns what messages call an operation."""
-    return op.name if op.tag is None else f"{op.name} {op.tag!r}"
+def shown(op: Operation, scope: bool = False) -> str:
+    """Returns what messages call an operation; with ``scope`` they name that too."""
+    name = op.name if op.tag is None else f"{op.name} {op.tag!r}"
+    return f"{name} in scope {op.scope!r}" if scope and op.scope else name
 
 
 def blaming(hook: Hook, method: str, call: Callable[..., Any], op: Operation, *values: Any) -> Any:
@@ -47,6 +53,8 @@ def blaming(hook: Hook, method: str, call: Callable[..., Any], op: Operation, *v
 
 def blame(error: Exception, hook: Hook, method: str, op: Operation) -> None:
     """Adds a note to what a method of a hook has raised."""
+    if isinstance(error, hook.raises):
+        return
     name = hook_name(hook, method)
     error.add_note(f"in {method} of the hook {name} on {shown(op)}, at {op.line}")
 
@@ -66,7 +74,14 @@ def replacement(hook: Hook, method: str, op: Operation, new: Any, old: Any) -> V
         what = f"{describe(new)} in place of {describe(old)}"
         fix = "return an array of the same shape and dtype, or None to change nothing"
         raise wrong_result(hook, method, op, what, fix)
-    return wrap(owned(new))
+    out = wrap(owned(new))
+    if method == "forward":
+
+        def by() -> str:
+            return f"{named(hook, method)} on {shown(op, scope=True)}"
+
+        look_at_replacement(hook, by, out, old, op)
+    return out
 
 
 def checked_cotangents(hook: Hook, op: Operation, new: Any, old: Sequence[Any]) -> list[Any]:
@@ -76,7 +91,72 @@ def checked_cotangents(hook: Hook, op: Operation, new: Any, old: Sequence[Any]) 
         what = f"{got} in place of the cotangents of {len(old)} operands"
         fix = "return a list with one for each of grad_inputs, or None to change nothing"
         raise wrong_result(hook, "backward", op, what, fix)
-    return [
+    out = [
         None if n is None else n if o is None else replacement(hook, "backward", op, n, o)
         for n, o in zip(new, old, strict=True)
     ]
+    for i, (n, o) in enumerate(zip(out, old, strict=True)):
+        if n is not None and o is not None and n is not o:
+
+            def by(place: int = i) -> str:
+                of = f"the gradient of {shown(op, scope=True)} by operand {place}"
+                return f"{named(hook, 'backward')} on {of}"
+
+            look_at_replacement(hook, by, n, o, op, "the cotangent ")
+    return out
+
+
+def named(hook: Hook, method: str) -> str:
+    """Returns what messages call a hook that has replaced a value."""
+    return f"the hook {hook_name(hook, method)}"
+
+
+# -- replacements, for hooks that look at them
+
+
+def is_looked_at(op: Operation | None) -> list[Hook]:
+    """Returns the hooks of this thread that look at what replaces values of an operation.
+
+    ``op`` is None for the gradient of a tensor, which only those see that see everything.
+    """
+    found = []
+    for handle in registered.handles:
+        if handle.active and handle.hook.look_at_replacement is not None:
+            match = handle.match
+            if match.all:
+                found.append(handle.hook)
+            elif op is not None:
+                # The function that it asks may compute with arrays.
+                with below_hooks():
+                    if match(op):
+                        found.append(handle.hook)
+    return found
+
+
+def look_at_replacement(
+    hook: Hook | None,
+    by: Callable[[], str],
+    new: Any,
+    old: Any,
+    op: Operation | None,
+    kind: str = "",
+    fix: str = "return finite values from it, or None to change nothing",
+) -> None:
+    """Shows what a hook has put in place of a value to the hooks that look at that.
+
+    A program that is being staged notes that it has such a value: a plan does not report it.
+
+    Args:
+        hook: the hook; None for the function of a tensor.
+        by: returns what messages call it, and whose value it has replaced.
+        new: the value.
+        old: the value in whose place it stands, or the `Range` that is known of it.
+        op: the operation whose value it is; None for the gradient of a tensor.
+        kind: what messages call the value in front of its type.
+        fix: right code.
+    """
+    if hook is None or not hook.keeps_finite:
+        note_replaced()
+    for looking in is_looked_at(op):
+        line = op.line if op is not None else ""
+        looking.look_at_replacement(by, new, old, kind=kind, line=line, fix=fix)

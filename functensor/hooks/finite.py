@@ -1,13 +1,15 @@
 """`check_finite`, and ``ft.config.check_finite``: which operation first made NaN or infinity.
 
-A hook sees the results of all operations, forward. For the way back it replaces the primitive of
-each node by one that checks its rules. A jitted function keeps its plan, which reports where NaN or
+A hook sees the results of all operations, forward, those within rules of the user's too, and what
+other hooks put in place of values. For the way back it replaces the primitive of each node by one
+that checks its rules. A jitted function keeps its plan, which reports where NaN or
 infinity may have been made; then the call is run again, operation by operation, under the hook.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import wraps
 from itertools import repeat
 from operator import attrgetter, is_
 from typing import TYPE_CHECKING, Any
@@ -19,29 +21,29 @@ from ..backends.devices import to_host
 from ..backends.errors.public_functions import begins
 from ..backends.finiteness import has_infinity, has_nan, is_finite
 from ..primitives.core.array import Tracer
-from ..primitives.core.errors import NonFiniteError, describe, message
-from ..primitives.core.python_numbers import as_python_number
-from ..primitives.core.trace import RAW, slot, under
+from ..primitives.core.errors import NonFiniteError, failure
+from ..primitives.core.trace import RAW, base_trace, calls_hooks_below, slot, under
 from ..primitives.shape.index import Scatter
+from ..programs.named_scope import active_scope, scoped
 from ..traces.reverse import OutputPart
 from ..traces.standing import Standing, standing_in
+from .faults import shown
+from .finite_fixes import fix_for
 from .handle import Handle
 from .hook import Hook
+from .interceptor import HookTrace
 from .matching import Match, Matching
 from .nodes import nodes_of
 from .operation import Operation
 from .registration import registered
-from .values import plain_values_of, tangents_of
+from .values import Range, plain_values_of, tangents_of
+from .watched_calls import Watched
 
 if TYPE_CHECKING:
     from ..primitives.core.annotations import Value
 
 __all__ = ["check_finite", "checking_finite"]
 
-FINITE_FIX = (
-    "keep operands in the domain: np.maximum(x, 1e-12), or np.where(x > 0, x, 1.0) before the "
-    "operation"
-)
 # The types of buffers that NumPy can look at.
 ON_HOST = np.ndarray, np.generic, float, int, complex
 # What plans report, in NumPy's words and those of `backends.cpu.plan.watched`.
@@ -108,6 +110,7 @@ class Finite(Hook):
 
     # It looks at all levels of a value.
     compiled = False
+    raises = (NonFiniteError,)
 
     def __init__(self, nan: bool = True, inf: bool = True, switched: bool = False) -> None:
         self.nan = nan
@@ -134,7 +137,7 @@ class Finite(Hook):
         for part, of in (("", plain_values_of), ("the tangent of ", tangents_of)):
             found = self.made(of(output), [*inputs, *op.params.values()])
             if found:
-                raise error(f"{part}{op.name}", found, op.line, inputs)
+                raise error(f"{part}{shown(op, scope=True)}", found, op, inputs, output)
             if not isinstance(output, Tracer):
                 return
         self.watch_rules(output, op)
@@ -151,6 +154,40 @@ class Finite(Hook):
             return "NaN"
         return "infinity" if self.inf and not given and any(map(has_infinity, bad)) else ""
 
+    def look_at_replacement(
+        self, by: Callable[[], str], new: Any, old: Any, *, kind: str, line: str, fix: str
+    ) -> None:
+        """Raises an error where another hook has put NaN or infinity in place of finite values."""
+        if not self.is_on():
+            return
+        known = old.bad if isinstance(old, Range) else [old]
+        for part, of in (("", plain_values_of), (" in the tangent", tangents_of)):
+            found = self.made(of(new), known)
+            if found:
+                words = old.words if isinstance(old, Range) else Range(old).words
+                what = f"{by()} made {found}{part} in place of {kind}{words}"
+                raise failure(NonFiniteError, what, fix=fix, line=line)
+
+    def opened(self, call: Any, handle: Any) -> Any:
+        """Returns a call whose function and rules, if they are the user's, are checked too."""
+        if type(call) is Watched:
+            return Watched(self.opened(call.call, handle), call.op, call.handles)
+        if not getattr(call, "users", False):
+            return call
+        scope = active_scope()
+
+        def around(fun: Callable[..., Any]) -> Callable[..., Any]:
+            @wraps(fun)
+            def checked(*args: Any) -> Any:
+                if not (handle.active and self.is_on()) or calls_hooks_below():
+                    return fun(*args)
+                with scoped(scope), under(HookTrace(base_trace(), handle)):
+                    return fun(*args)
+
+            return checked
+
+        return call.within(around)
+
     def watch_rules(self, output: Value, op: Operation) -> None:
         """Checks the rules of an operation, at every level of reverse mode that recorded it."""
         for _, node in nodes_of(output):
@@ -164,28 +201,20 @@ def on_host(buffer: Any) -> Any:
     return buffer if isinstance(buffer, ON_HOST) else np.asarray(to_host(buffer))
 
 
-def span(x: Value) -> str:
-    """Returns an operand's type and the range of its values, for messages."""
-    x = as_python_number(x)
-    numbers = [np.asarray(to_host(buffer)).reshape(-1) for buffer in plain_values_of(x)]
-    known = numbers[-1] if numbers else np.zeros(0)
-    if known.dtype.kind == "c":
-        known = np.abs(known)
-    finite = known[np.isfinite(known)]
-    if not finite.size:
-        return describe(x)
-    text = f"{describe(x)} from {finite.min():.6g} to {finite.max():.6g}"
-    missing = known.size - finite.size
-    return f"{text}, {missing} of {known.size} not finite" if missing else text
+def error(
+    what: str, found: str, op: Operation, inputs: Sequence[Any], output: Any = None
+) -> NonFiniteError:
+    """Returns the error for an operation that made NaN or infinity.
 
-
-def error(what: str, found: str, line: str, inputs: Sequence[Any]) -> NonFiniteError:
-    """Returns the error for an operation that made NaN or infinity."""
-    operands = " and ".join(span(x) for x in inputs if any(True for _ in plain_values_of(x)))
+    ``output`` is what it made; None for the cotangents of its operands.
+    """
+    known = [x for x in inputs if any(True for _ in plain_values_of(x))]
+    operands = " and ".join(Range(x).words for x in known)
     where, of = "", f" of {operands}" if operands else ""
-    if what.startswith("the gradient"):
-        where, of = f", which was computed at {line},", f" of the cotangent {operands}"
-    return NonFiniteError(message(f"{what}{where} made {found}{of}", fix=FINITE_FIX, number=18))
+    if output is None:
+        where, of = f", which was computed at {op.line},", f" of the cotangent {operands}"
+    fix = fix_for(op.name, found, known, getattr(output, "dtype", None))
+    return failure(NonFiniteError, f"{what}{where} made {found}{of}", fix=fix)
 
 
 # -- the way back
@@ -228,5 +257,12 @@ class Checked(Standing):
         ):
             found = self.hook.made(of(out), inputs)
             if found:
-                what = f"{part} of {self.name} by operand {place}"
-                raise error(what, found, self.op.line, inputs)
+                what = f"{part} of {self.shown()} by operand {place}"
+                raise error(what, found, self.op, inputs)
+
+    def shown(self) -> str:
+        """Returns what messages call the operation: it may be one of a rule's, further out."""
+        op = self.op
+        if self.name != op.name:
+            op = Operation(self.name, {}, op.line, op.scope)
+        return shown(op, scope=True)

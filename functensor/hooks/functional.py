@@ -268,6 +268,7 @@ def clip_gradients(
         return [g if g is None else clipped(g, limit) for g in grad_inputs]
 
     hook = FnHook(backward=backward, traceable=True)
+    hook.keeps_finite = True
     return hooked(fun, hook, match, scope=scope)
 
 

@@ -12,10 +12,11 @@ import numpy as np
 
 from ..primitives.core.array import Array
 from ..primitives.core.errors import function_name
+from ..programs.labels import label
 from .bins import Histogram, bins_of, edges_of
 from .hook import Hook
 from .operation import Operation
-from .values import magnitudes, plain_value
+from .values import magnitudes, output_cotangents, plain_value
 
 if TYPE_CHECKING:
     from .histogram_pictures import Figure
@@ -24,7 +25,7 @@ __all__ = ["HistogramHook"]
 
 # The name of an operation's histogram, by the choice of names.
 NAMES: dict[str, Callable[[Operation], str | None]] = {
-    "primitive": lambda op: op.name,
+    "primitive": lambda op: label(op.name, op.params),
     "scope": lambda op: op.scope or None,
     "tag": lambda op: op.tag,
 }
@@ -114,8 +115,7 @@ class HistogramHook(Hook):
         self._add(op, "forward", [output])
 
     def backward(self, op: Operation, grad_inputs: Sequence[Any], grad_output: Any) -> None:
-        several = isinstance(grad_output, tuple)
-        self._add(op, "backward", grad_output if several else [grad_output])
+        self._add(op, "backward", output_cotangents(grad_output))
 
     def _add(self, op: Operation, side: Side, values: Sequence[Any]) -> None:
         """Counts values of an operation."""

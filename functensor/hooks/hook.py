@@ -44,6 +44,12 @@ class Hook:
     compiled: bool = True
     # The class of the trace that shows it operations, where that is another one than of all others.
     interceptor: Any = None
+    # What it raises on purpose: the message says all, and gets no note.
+    raises: tuple[type[Exception], ...] = ()
+    # Whether what it puts in place of finite values is finite, which nobody has to check.
+    keeps_finite: bool = False
+    # Looks at what another hook has put in place of a value; see `faults.look_at_replacement`.
+    look_at_replacement: Any = None
 
     @property
     def alarms(self) -> frozenset[str] | None:
@@ -88,6 +94,10 @@ class Hook:
             None to leave the cotangents as they are, or a sequence in their place.
         """
         return None
+
+    def opened(self, call: Any, handle: Any) -> Any:
+        """Returns a call of a function with a rule of its own, whose insides it may look at."""
+        return call
 
     def ended(self) -> None:
         """Is told that a registration has ended; it may be told again."""

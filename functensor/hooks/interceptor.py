@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..backends.frames import user_instruction
 from ..primitives.core.array import Array, Tracer
 from ..primitives.core.primitive import Primitive, evaluate
-from ..primitives.core.trace import RAW, Trace, new, slot, under
+from ..primitives.core.trace import RAW, Trace, explained, new, slot, under
 from ..programs.named_scope import active
 from ..programs.program import twin
 from ..traces.batch import BatchTrace
@@ -47,9 +47,10 @@ class HookTrace(Trace):
         on_nodes: whether one reverse mode is below it, or none but that of tensors, so that the
             rules of its nodes show cotangents.
         light: whether it shows all operations as they are, with nothing to be asked first.
+        passes: whether operations that the hook does not choose pass by it.
     """
 
-    __slots__ = ("batch_size", "bottom", "handle", "light", "on_nodes", "phase", "staged")
+    __slots__ = ("batch_size", "bottom", "handle", "light", "on_nodes", "passes", "phase", "staged")
 
     interceptor = True
 
@@ -62,8 +63,10 @@ class HookTrace(Trace):
         self.bottom = None if level is RAW else level
         self.phase, self.batch_size, self.staged = surroundings(parent)
         self.on_nodes = parent is RAW or (type(parent) is ReverseTrace and parent.parent is RAW)
+        simple = type(self) is HookTrace and slot.shown is None
+        self.passes = simple and not handle.match.all
         self.light = (
-            type(self) is HookTrace
+            simple
             and handle.match.all
             and handle.direct
             and not self.staged
@@ -151,24 +154,43 @@ class HookTrace(Trace):
 
     def process1(self, primitive: Primitive, x: Any) -> Any:
         handle, parent = self.handle, self.parent
-        if not (self.light and handle.active) or slot.shown is not None:
-            if slot.shown is not None or not self.passes_by(primitive):
-                return self.process(primitive, (x,), {})
-            return evaluate1(primitive, x) if parent is RAW else parent.process1(primitive, x)
-        op = self.described(primitive.name, {})
-        out = evaluate1(primitive, x) if parent is RAW else parent.process1(primitive, x)
+        light = self.light and handle.active
+        if light:
+            op = self.described(primitive.name, {})
+        elif not self.passes_by(primitive):
+            return self.process(primitive, (x,), {})
+        if parent is not RAW:
+            out = parent.process1(primitive, x)
+        elif type(x) is Array:
+            out = Array()
+            out._data = primitive.impl(x._data)
+        else:
+            out = evaluate(primitive, (x,), {})
+        if not light:
+            return out
         if handle.sees_backward:
             self.watch(primitive, op, out)
         return self.looked(op, (x,), out) if handle.sees_forward else out
 
     def process2(self, primitive: Primitive, x: Any, y: Any) -> Any:
         handle, parent = self.handle, self.parent
-        if not (self.light and handle.active) or slot.shown is not None:
-            if slot.shown is not None or not self.passes_by(primitive):
-                return self.process(primitive, (x, y), {})
-            return evaluate2(primitive, x, y) if parent is RAW else parent.process2(primitive, x, y)
-        op = self.described(primitive.name, {})
-        out = evaluate2(primitive, x, y) if parent is RAW else parent.process2(primitive, x, y)
+        light = self.light and handle.active
+        if light:
+            op = self.described(primitive.name, {})
+        elif not self.passes_by(primitive):
+            return self.process(primitive, (x, y), {})
+        if parent is not RAW:
+            out = parent.process2(primitive, x, y)
+        elif type(x) is Array and type(y) is Array:
+            out = Array()
+            try:
+                out._data = primitive.impl(x._data, y._data)
+            except ValueError as error:
+                raise explained(primitive, (x._data, y._data), {}, error) from error
+        else:
+            out = evaluate(primitive, (x, y), {})
+        if not light:
+            return out
         if handle.sees_backward:
             self.watch(primitive, op, out)
         return self.looked(op, (x, y), out) if handle.sees_forward else out
@@ -176,8 +198,7 @@ class HookTrace(Trace):
     def passes_by(self, primitive: Primitive) -> bool:
         """Says whether the hook chooses no operation of a primitive's name."""
         handle = self.handle
-        chooses = handle.match.all or handle.match.may(primitive.name)
-        return handle.active and not chooses and type(self) is HookTrace
+        return self.passes and handle.active and not handle.match.may(primitive.name)
 
     def watch(self, primitive: Primitive, op: Operation, out: Any) -> None:
         """Has the hook see the cotangents of an operation that reverse mode has recorded."""
@@ -196,6 +217,7 @@ class HookTrace(Trace):
 
     def custom(self, call: Any, args: Sequence[Any]) -> list[Any]:
         handle = self.handle
+        call = handle.hook.opened(call, handle)
         op = self.operation(call.name, {})
         watched = isinstance(call, Watched)
         if op is not None:
@@ -291,24 +313,6 @@ class HookTrace(Trace):
         if added is not bottom:
             keep_added(added)
         return out
-
-
-def evaluate1(primitive: Primitive, x: Any) -> Any:
-    """Computes a primitive of one operand at the public face."""
-    if type(x) is not Array:
-        return evaluate(primitive, (x,), {})
-    out = Array()
-    out._data = RAW.process1(primitive, x._data)
-    return out
-
-
-def evaluate2(primitive: Primitive, x: Any, y: Any) -> Any:
-    """Computes a primitive of two operands at the public face."""
-    if type(x) is not Array or type(y) is not Array:
-        return evaluate(primitive, (x, y), {})
-    out = Array()
-    out._data = RAW.process2(primitive, x._data, y._data)
-    return out
 
 
 def marked(x: Any) -> Any:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
-from math import prod
+from collections.abc import Sequence
 from typing import Any, NamedTuple
-from weakref import ref
 
 from ..primitives.core.array import Array
-from ..primitives.core.errors import describe
+from ..programs.labels import label
 from .hook import Hook
-from .memory_order import owner_of
+from .keeping import Keeping, keepings
+from .live_memory import Block, LiveMemory
 from .operation import Operation
 from .scopes import scopes_around
 from .tables import table
-from .values import plain_values_of, tangents_of
+from .values import output_cotangents
 
 __all__ = ["Held", "MemoryHook", "ScopeMemory"]
 
@@ -32,6 +31,9 @@ class Held(NamedTuple):
         scope: the scope.
         type: dtype and shape of the arrays.
         arrays: how many there are.
+        holder: the node of reverse mode that keeps them for its rules: "residual of tanh at
+            f.py:12", the oldest one if there are several; empty if there is none, but variables of
+            the program, or if a compiled function keeps them.
     """
 
     bytes: int
@@ -41,6 +43,7 @@ class Held(NamedTuple):
     scope: str
     type: str
     arrays: int
+    holder: str = ""
 
 
 class ScopeMemory(NamedTuple):
@@ -59,14 +62,16 @@ class ScopeMemory(NamedTuple):
 Source = tuple[str, str, str, str, str]
 
 
-class Block(ref[Any]):
-    """A weak reference to the array that owns memory."""
+class Followed(NamedTuple):
+    """What is known of memory: its source, and what the nodes keep that hold it."""
 
-    __slots__ = ("bytes", "key", "source")
-
-    key: int
-    bytes: int
     source: Source
+    keepings: list[Keeping]
+
+    @property
+    def holder(self) -> str:
+        """The oldest node that holds it, in words; empty without one."""
+        return self.keepings[0].holder if self.keepings else ""
 
 
 class MemoryHook(Hook):
@@ -98,11 +103,12 @@ class MemoryHook(Hook):
 
     def __init__(self, backward: bool = False) -> None:
         self._lock = threading.RLock()
-        self._blocks: dict[int, Block] = {}
-        # References to arrays that have died: this alone is changed where the last holder lets go.
-        self._dead: deque[Any] = deque()
-        self._held: Counter[Source] = Counter()
-        self._arrays: Counter[Source] = Counter()
+        # Blocks and keepings that have ended: this alone is changed where the last holder lets go.
+        self._dead: deque[Block | Keeping] = deque()
+        self._blocks = LiveMemory(self._dead.append)
+        # Bytes and arrays by their sources and holders.
+        self._held: Counter[tuple[Source, str]] = Counter()
+        self._arrays: Counter[tuple[Source, str]] = Counter()
         self._at_peak: list[Held] | None = []
         self._scopes: dict[str, ScopeMemory] = {"": ScopeMemory(0, 0)}
         if backward:
@@ -110,48 +116,65 @@ class MemoryHook(Hook):
 
     def forward(self, op: Operation, inputs: Sequence[Any], output: Array) -> None:
         self._note(op, inputs, [output])
+        with self._lock:
+            self._note_keepings(op, output)
 
     def _backward(self, op: Operation, grad_inputs: Sequence[Any], grad_output: Any) -> None:
-        several = isinstance(grad_output, tuple)
-        self._note(op, grad_output if several else [grad_output], grad_inputs)
+        self._note(op, output_cotangents(grad_output), grad_inputs)
 
     def _note(self, op: Operation, given: Sequence[Any], made: Sequence[Any]) -> None:
         """Notes the memory of an operation's results that neither they nor others had before."""
         with self._lock:
             self._settle()
-            known = {id(owner) for owner in owners(given)}
-            for owner in owners(made):
-                if id(owner) not in known and id(owner) not in self._blocks:
-                    self._add(op, owner)
+            for block in self._blocks.met(made, given):
+                name = label(op.name, op.params)
+                block.note = Followed((name, op.phase, op.line, op.scope, block.type), [])
+                self._count(block, 1)
+                self._change(block, 1)
 
-    def _add(self, op: Operation, owner: Any) -> None:
-        try:
-            block = Block(owner, self._dead.append)
-        except TypeError:  # a number of NumPy's or Python's
-            return
-        block.key, block.bytes = id(owner), prod(owner.shape) * owner.dtype.itemsize
-        block.source = (op.name, op.phase, op.line, op.scope, describe(owner))
-        self._blocks[block.key] = block
-        self._change(block, 1)
+    def _note_keepings(self, op: Operation, output: Array) -> None:
+        """Notes which memory the nodes of an operation keep."""
+        holder = f"residual of {label(op.name, op.params)} at {op.line}"
+        for keeping, values in keepings(output, holder, self._dead.append):
+            for block in (block for x in values for block in self._blocks.known(x)):
+                keeping.keys.append(block.key)
+                self._count(block, -1)
+                block.note.keepings.append(keeping)
+                self._count(block, 1)
 
     def _settle(self) -> None:
         """Takes away what has died since."""
         while self._dead:
-            block: Block = self._dead.popleft()
-            if self._blocks.get(block.key) is block:
-                if self._at_peak is None:
-                    self._at_peak = self._all_held()
-                del self._blocks[block.key]
-                self._change(block, -1)
+            ended = self._dead.popleft()
+            if self._at_peak is None:
+                self._at_peak = self._all_held()
+            if isinstance(ended, Keeping):
+                for block in filter(None, map(self._blocks.get, ended.keys)):
+                    self._release(block, ended)
+            else:
+                self._blocks.drop(ended)
+                self._count(ended, -1)
+                self._change(ended, -1)
+
+    def _release(self, block: Block, keeping: Keeping) -> None:
+        """Notes that a node does not keep memory any more."""
+        if keeping in block.note.keepings:
+            self._count(block, -1)
+            block.note.keepings.remove(keeping)
+            self._count(block, 1)
+
+    def _count(self, block: Block, sign: int) -> None:
+        """Adds a block to those of its source and holder, or takes it away."""
+        key = block.note.source, block.note.holder
+        self._held[key] += sign * block.bytes
+        self._arrays[key] += sign
+        if not self._arrays[key]:
+            del self._held[key], self._arrays[key]
 
     def _change(self, block: Block, sign: int) -> None:
-        """Adds a block's bytes, or takes them away."""
-        self._held[block.source] += sign * block.bytes
-        self._arrays[block.source] += sign
-        if not self._arrays[block.source]:
-            del self._held[block.source], self._arrays[block.source]
+        """Adds a block's bytes to the scopes', or takes them away."""
         peak = self._scopes[""].peak
-        for scope in scopes_around(block.source[3]):
+        for scope in scopes_around(block.note.source[3]):
             before = self._scopes.get(scope, ScopeMemory(0, 0))
             live = before.live + sign * block.bytes
             self._scopes[scope] = ScopeMemory(live, max(before.peak, live))
@@ -160,7 +183,10 @@ class MemoryHook(Hook):
             self._at_peak = None
 
     def _all_held(self) -> list[Held]:
-        found = [Held(n, *source, self._arrays[source]) for source, n in self._held.items()]
+        found = [
+            Held(n, *source, self._arrays[source, holder], holder)
+            for (source, holder), n in self._held.items()
+        ]
         return sorted(found, key=lambda held: -held.bytes)
 
     @property
@@ -180,7 +206,7 @@ class MemoryHook(Hook):
             return dict(self._scopes)
 
     def held(self) -> list[Held]:
-        """Returns what is alive, by the operation that made it, the most bytes first."""
+        """Returns what is alive, by what made it and what holds it, the most bytes first."""
         with self._lock:
             self._settle()
             return self._all_held()
@@ -202,11 +228,11 @@ class MemoryHook(Hook):
         if len(scopes) > 1:
             lines = [(memory.live, memory.peak, name or "(all)") for name, memory in scopes]
             parts.append(table(["alive", "peak", "scope"], lines))
-        titles = ["bytes", "arrays", "operation", "phase", "type", "line", "scope"]
+        titles = ["bytes", "arrays", "operation", "phase", "type", "line", "scope", "held as"]
         for when, found in (("alive", self.held()), ("alive at the peak", self.held_at_peak())):
             if found:
                 cells = [
-                    (h.bytes, h.arrays, h.name, h.phase, h.type, h.line, h.scope)
+                    (h.bytes, h.arrays, h.name, h.phase, h.type, h.line, h.scope, h.holder)
                     for h in found[:rows]
                 ]
                 rest = sum(h.bytes for h in found[rows:])
@@ -217,10 +243,3 @@ class MemoryHook(Hook):
     def __repr__(self) -> str:
         live, peak = self.scopes()[""]
         return f"<MemoryHook: {live:,} bytes alive, {peak:,} at the peak>"
-
-
-def owners(values: Sequence[Any]) -> Iterator[Any]:
-    """Yields the arrays that own the memory of values and of their tangents."""
-    for x in values:
-        for buffer in (*plain_values_of(x), *tangents_of(x)):
-            yield owner_of(buffer)

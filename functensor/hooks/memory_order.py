@@ -6,20 +6,14 @@ between orders. Views of one buffer are packed once, as that buffer.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..backends.devices import backend_of
 
 if TYPE_CHECKING:
     from ..backends.annotations import Buffer
 
-__all__ = ["View", "in_memory_order", "inverse", "memory_order", "owner_of"]
-
-
-def owner_of(buffer: Any) -> Any:
-    """Returns the array whose memory a view shows; of any other array itself."""
-    base = getattr(buffer, "base", None)
-    return owner_of(base) if type(base) is type(buffer) else buffer
+__all__ = ["View", "in_memory_order", "inverse", "memory_order"]
 
 
 def memory_order(buffer: Buffer) -> tuple[int, ...]:

@@ -19,10 +19,11 @@ from ..primitives.core.buffers import BUFFER_TYPES, owned, to_buffer, wrap
 from ..primitives.core.errors import describe
 from ..primitives.core.shape_dtype import shape_dtype
 from ..primitives.core.trace import Trace, new, slot
-from .faults import blaming, wrong_result
-from .memory_order import View, in_memory_order, memory_order, owner_of
+from .faults import blaming, hook_name, is_looked_at, look_at_replacement, shown, wrong_result
+from .live_memory import owner_of, owners_of
+from .memory_order import View, in_memory_order, memory_order
 from .operation import Operation
-from .values import levels_of, plain_values_of, tangents_of
+from .values import Range, levels_of
 
 if TYPE_CHECKING:
     from ..backends.annotations import Buffer
@@ -143,7 +144,7 @@ class Packing:
             found = (getattr(level, "node", None) for level in levels_of(x))
             nodes: list[Any] = [node for node in found if node is not None]
             is_input = bool(nodes) and nodes[-1].primitive is None
-            for owner in owners(x):
+            for owner in (*owners_of(x), *staged_in(x)):
                 origin = self.origin(owner)
                 if origin is None:
                     self.add(owner, given=is_input or not nodes)
@@ -153,7 +154,7 @@ class Packing:
     def note_results(self, outs: Sequence[Any]) -> None:
         """Notes the memory that an operation has made."""
         for x in outs:
-            for owner in owners(x):
+            for owner in (*owners_of(x), *staged_in(x)):
                 if self.origin(owner) is None:
                     self.add(owner)
 
@@ -240,13 +241,9 @@ class Packing:
             slot.trace = before
 
 
-def owners(x: Any) -> Iterator[Any]:
-    """Yields the buffers that own a value's memory, or the value of a program in their place."""
-    for buffer in (*plain_values_of(x), *tangents_of(x)):
-        yield owner_of(buffer)
-    for level in levels_of(x):
-        if isinstance(level, Tracer) and level.owner.staging:
-            yield level
+def staged_in(x: Any) -> Iterator[Any]:
+    """Yields the value of a program that is staged, in place of memory that it does not have."""
+    return (x for x in levels_of(x) if isinstance(x, Tracer) and x.owner.staging)
 
 
 # -- forms
@@ -256,7 +253,7 @@ class ArrayForm(Form):
     """A buffer that a hook has packed."""
 
     __slots__ = (
-        "__weakref__", "axes", "device", "latest", "op", "packed", "packing", "type",
+        "__weakref__", "axes", "device", "latest", "op", "packed", "packing", "range", "type",
     )  # fmt: skip
 
     def __init__(self, packing: Packing, op: Operation, packed: Any, buffer: Buffer) -> None:
@@ -267,6 +264,8 @@ class ArrayForm(Form):
         self.device = device_of(buffer)
         self.axes = memory_order(buffer)
         self.latest: Callable[[], Any] = ref(buffer)
+        # What it was, for hooks that look at what stands in its place later.
+        self.range = Range(buffer) if is_looked_at(op) else None
 
     def opened(self) -> Buffer:
         buffer: Buffer | None = self.latest()
@@ -275,6 +274,8 @@ class ArrayForm(Form):
         packing, op = self.packing, self.op
         value = packing.called("unpack", op, self.packed, None)
         check_unpacked(packing.hook, op, value, self.type, self.device)
+        if self.range is not None:
+            look_at_unpacked(packing.hook, op, value, self.range)
         buffer = in_memory_order(to_buffer(owned(value)), self.axes)
         self.latest = ref(buffer)
         packing.adopt(buffer, self)
@@ -297,6 +298,7 @@ class StagedForm(Form):
         packing, op = self.packing, self.op
         value = packing.called("unpack", op, self.packed, self.owner)
         check_unpacked(packing.hook, op, value, self.type)
+        look_at_unpacked(packing.hook, op, value, None)
         if isinstance(value, Tracer):
             packing.adopt(value, self)
         return value
@@ -349,6 +351,16 @@ class TracerForm(Form):
         for name, part in self.parts.items():
             setattr(out, name, opened(part))
         return out
+
+
+def look_at_unpacked(hook: Any, op: Operation, value: Any, old: Range | None) -> None:
+    """Shows what a hook has unpacked to the hooks that look at what replaces a value."""
+
+    def by() -> str:
+        return f"unpack of the hook {hook_name(hook, 'unpack')} on {shown(op, scope=True)}"
+
+    fix = "return from unpack what pack was given, but for rounding"
+    look_at_replacement(hook, by, value, old, op, fix=fix)
 
 
 def check_unpacked(hook: Any, op: Operation, value: Any, known: Any, device: str = "") -> None:

@@ -11,9 +11,10 @@ import numpy as np
 
 from ..primitives.core.array import Array
 from ..primitives.core.errors import describe
+from ..programs.labels import label
 from .hook import Hook
 from .operation import Operation
-from .values import magnitudes, plain_value
+from .values import magnitudes, output_cotangents, plain_value
 
 __all__ = ["PrintHook"]
 
@@ -58,8 +59,7 @@ class PrintHook(Hook):
         self._print(op, inputs, [output])
 
     def backward(self, op: Operation, grad_inputs: Sequence[Any], grad_output: Any) -> None:
-        several = isinstance(grad_output, tuple)
-        self._print(op, grad_output if several else [grad_output], grad_inputs)
+        self._print(op, output_cotangents(grad_output), grad_inputs)
 
     def _print(self, op: Operation, given: Sequence[Any], made: Sequence[Any]) -> None:
         """Prints an operation, if it is its turn."""
@@ -68,7 +68,7 @@ class PrintHook(Hook):
             self._seen += 1
         if not turn:
             return
-        words = [f"{op.phase} {op.name}{f' {op.tag!r}' if op.tag else ''}: {types(given)} -> "]
+        words = [f"{op.phase} {label(op.name, op.params)}: {types(given)} -> "]
         words.append(types(made))
         if op.batch_size is not None:
             words.append(f" for each of {op.batch_size:,} examples")

@@ -21,7 +21,7 @@ from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Tracer, unknown_behind
 from ..primitives.core.errors import failure
 from ..primitives.core.shape_dtype import ShapeDtype
-from ..primitives.core.trace import RAW, Trace, slot
+from ..primitives.core.trace import RAW, Recalled, Trace, slot, transformation_stack
 from ..programs.program import Variable, argument_type
 from ..programs.staging import StagingTrace
 from ..traces.forward import zeros_like
@@ -61,6 +61,7 @@ class HookCall(HostCall):
             examples share it: a hook may return another one for each.
         again: whether it belongs to what a checkpoint runs again. The hook is asked again only if
             it replaces values.
+        stack: the transformations that the hook is called under, for messages.
     """
 
     effect = True
@@ -78,6 +79,7 @@ class HookCall(HostCall):
         types: Sequence[ShapeDtype] | None = None,
         missing: Sequence[Axes] | None = None,
         again: bool = False,
+        stack: str = "",
     ) -> None:
         self.types = [inputs[i].type for i in through] if types is None else types
         self.missing: Sequence[Axes] = [()] * len(through) if missing is None else missing
@@ -89,6 +91,7 @@ class HookCall(HostCall):
         self.looks = looks
         self.fixed = fixed
         self.again = again
+        self.stack = stack
 
     def bind(self, operands: Sequence[Any]) -> Values:
         """Applies the call at the level of the current trace."""
@@ -98,7 +101,7 @@ class HookCall(HostCall):
 
     def like(self, **changed: Any) -> HookCall:
         """Returns a call that differs by what is given."""
-        names = "name inputs through line source looks fixed types missing again"
+        names = "name inputs through line source looks fixed types missing again stack"
         given = {name: getattr(self, name) for name in names.split()}
         return HookCall(**{"fun": self.show, **given, **changed})
 
@@ -108,6 +111,14 @@ class HookCall(HostCall):
         return [spread_over(values[i], known, axes) for i, known, axes in pairs]
 
     def _called(self, values: Values) -> Values:
+        outer = slot.running
+        try:
+            slot.running = Recalled(self.stack)
+            return self._handed_on(values)
+        finally:
+            slot.running = outer
+
+    def _handed_on(self, values: Values) -> Values:
         shown = values[:-1]
         found = self.show(shown, self.again or slot.replaying)
         if found is None:
@@ -369,9 +380,13 @@ def recorded(
         The values that are handed on.
     """
     trace = next(staging_traces())
+    outermost: Trace = trace
+    while outermost.parent is not RAW:
+        outermost = outermost.parent
+    stack = transformation_stack(slot.running, outermost)
     types = [argument_type(x) for x in values]
     inputs = [Variable(type, trace.device) for type in (*types, ORDER)]
-    call = HookCall(name, fun, inputs, through, line, source, looks, fixed)
+    call = HookCall(name, fun, inputs, through, line, source, looks, fixed, stack=stack)
     order = np.False_ if trace.order is None else trace.tracer(trace.order)
     *outs, last = call.bind([*values, order])
     trace.order = last.variable

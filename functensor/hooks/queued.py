@@ -17,7 +17,7 @@ from ..primitives.core.trace import under
 from .faults import blaming, wrong_result
 from .hook import Hook, check_hook
 from .operation import Operation
-from .values import plain_value
+from .values import output_cotangents, plain_value
 
 __all__ = ["QueuedHook"]
 
@@ -107,8 +107,7 @@ class QueuedHook(Hook):
         self._put("forward", op, inputs, [output])
 
     def backward(self, op: Operation, grad_inputs: Sequence[Any], grad_output: Any) -> None:
-        several = isinstance(grad_output, tuple)
-        self._put("backward", op, grad_inputs, grad_output if several else [grad_output])
+        self._put("backward", op, grad_inputs, output_cotangents(grad_output))
 
     def _put(
         self, method: str, op: Operation, inputs: Sequence[Any], outputs: Sequence[Any]

@@ -25,98 +25,71 @@ class PackingTrace(HookTrace):
 
     Attributes:
         packing: what is packed already, and which values are arguments.
+        op: the operation whose rule is running, which leaves nodes for the next derivative; None
+            where the function itself runs.
         packs: whether it packs anything; not where a checkpoint runs something again.
     """
 
-    __slots__ = ("packing", "packs")
+    __slots__ = ("op", "packing", "packs")
 
-    def __init__(self, parent: Trace, handle: Any, packing: Packing | None = None) -> None:
+    def __init__(
+        self,
+        parent: Trace,
+        handle: Any,
+        packing: Packing | None = None,
+        op: Operation | None = None,
+    ) -> None:
         super().__init__(parent, handle)
         self.packing = packing or Packing(handle)
+        self.op = op
         self.packs = getattr(handle, "first", True) or handle.on_replay
 
+    def ended(self) -> bool:
+        return self.op is None and super().ended()
+
+    def over(self, trace: Trace) -> Trace:
+        below = self.parent.over(trace) if self.parent.interceptor else trace
+        return below if self.ended() else self.like(below, self.handle)
+
     def like(self, parent: Trace, handle: Any) -> HookTrace:
-        return PackingTrace(parent, handle, self.packing)
+        return PackingTrace(parent, handle, self.packing, self.op)
 
     def met(self, taken_back: bool) -> None:
         """Notes nothing: jitted functions run as they were written."""
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        handle, packing = self.handle, self.packing
-        start = next_number()
-        packing.note_arguments(args)
-        if handle.sees_before or handle.sees_forward or handle.sees_way_back or not handle.active:
-            out = super().process(primitive, args, params)
-        else:
-            out = self.below(primitive, args, params)
-        packing.note_results((out,))
-        op = self.operation(primitive.name, params) if self.packs else None
-        if op is not None:
-            pack_nodes(packing, (out,), start, op)
+        run = super().process if self.shows() else self.below
+        name = primitive.name
+        (out,) = self.packed(name, params, args, lambda: [run(primitive, args, params)])
         return out
 
     def custom(self, call: Any, args: Sequence[Any]) -> list[Any]:
-        return self.around(call.name, args, partial(super().custom, call, args))
+        run = super().custom if self.shows() else self.passed
+        return self.packed(call.name, {}, args, partial(run, call, args))
 
-    def around(
-        self, name: str, args: Sequence[Any], run: Callable[[], list[Any]]
+    def around(self, name: str, args: Sequence[Any], run: Callable[[], list[Any]]) -> list[Any]:
+        return self.packed(name, {}, args, run)
+
+    def shows(self) -> bool:
+        """Says whether the hook may be shown the operation too, or has ended."""
+        handle = self.handle
+        asks = handle.sees_before or handle.sees_forward or handle.sees_way_back
+        return self.op is None and (asks or not handle.active)
+
+    def packed(
+        self, name: str, params: dict[str, Any], args: Sequence[Any], run: Callable[[], list[Any]]
     ) -> list[Any]:
-        packing = self.packing
+        """Runs an operation, has the hook pack what its nodes keep, and returns its outputs."""
+        packing, op = self.packing, self.op
         start = next_number()
-        packing.note_arguments(args)
+        if op is None:
+            packing.note_arguments(args)
         outs = run()
         packing.note_results(outs)
-        op = self.operation(name, {}) if self.packs else None
+        if op is None and self.packs:
+            op = self.operation(name, params)
         if op is not None:
             pack_nodes(packing, outs, start, op)
-        return outs
-
-
-class RuleTrace(HookTrace):
-    """Has a hook pack what the nodes of a rule's operations keep, for the next derivative.
-
-    Attributes:
-        packing: as of the trace that saw the operation.
-        op: the operation, whose rule it is.
-    """
-
-    __slots__ = ("op", "packing")
-
-    def __init__(self, parent: Trace, packing: Packing, op: Operation) -> None:
-        super().__init__(parent, packing.handle)
-        self.packing = packing
-        self.op = op
-
-    def ended(self) -> bool:
-        return False
-
-    def like(self, parent: Trace, handle: Any) -> HookTrace:
-        return RuleTrace(parent, self.packing, self.op)
-
-    def over(self, trace: Trace) -> Trace:
-        below = self.parent.over(trace) if self.parent.interceptor else trace
-        return self.like(below, self.handle)
-
-    def met(self, taken_back: bool) -> None:
-        """Notes nothing."""
-
-    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        start = next_number()
-        out = self.below(primitive, args, params)
-        self.packing.note_results((out,))
-        pack_nodes(self.packing, (out,), start, self.op)
-        return out
-
-    def custom(self, call: Any, args: Sequence[Any]) -> list[Any]:
-        return self.around(call.name, args, partial(self.passed, call, args))
-
-    def around(
-        self, name: str, args: Sequence[Any], run: Callable[[], list[Any]]
-    ) -> list[Any]:
-        start = next_number()
-        outs = run()
-        self.packing.note_results(outs)
-        pack_nodes(self.packing, outs, start, self.op)
         return outs
 
 
@@ -137,7 +110,7 @@ def pack_nodes(packing: Packing, outs: Sequence[Any], start: int, op: Operation)
             found = any(isinstance(x, Form) for x in kept)
             if found:
                 node.saved = saved.with_kept(kept)
-        elif isinstance(saved, tuple):
+        elif isinstance(saved, tuple | list):
             kept = [packing.form(x, op) for x in saved]
             found = any(isinstance(x, Form) for x in kept)
             if found:
@@ -191,7 +164,7 @@ class Unpacking(Standing):
         found = self.visited()
         if hasattr(saved, "with_kept"):
             saved = saved.with_kept(list(Opening(saved.kept, found)))
-        elif isinstance(saved, tuple):
+        elif isinstance(saved, tuple | list):
             saved = Opening(saved, found)
         return self.ran(self.primitive.pullback, g, saved, params)
 
@@ -200,7 +173,7 @@ class Unpacking(Standing):
         if not is_recorded_above(trace) or not packing.handle.sees_pass(False):
             return rule(*args)
         assert trace is not None
-        with under(RuleTrace(trace, packing, self.op.at("backward"))):
+        with under(PackingTrace(trace, packing.handle, packing, self.op.at("backward"))):
             return rule(*args)
 
 

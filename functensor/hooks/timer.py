@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 
 from ..primitives.core.array import Array
 from ..primitives.core.errors import describe
+from ..programs.labels import label
 from .hook import Hook
 from .operation import Operation
 from .running import Running
 from .scopes import BY, check_choice, scopes_around
 from .tables import report
-from .values import wait_for
+from .values import output_cotangents, wait_for
 
 __all__ = ["TimerHook", "Times"]
 
@@ -115,8 +116,7 @@ class TimerHook(Hook):
         self._end(op, inputs, [output])
 
     def backward(self, op: Operation, grad_inputs: Sequence[Any], grad_output: Any) -> None:
-        several = isinstance(grad_output, tuple)
-        self._end(op, grad_output if several else [grad_output], grad_inputs)
+        self._end(op, output_cotangents(grad_output), grad_inputs)
 
     def _end(self, op: Operation, given: Sequence[Any], made: Sequence[Any]) -> None:
         """Adds the time of an operation that has ended to all that it belongs to."""
@@ -126,7 +126,8 @@ class TimerHook(Hook):
         if span is None:
             return
         spent = end - span.begin
-        keys: list[Key] = [("primitive", op.name, op.phase)]
+        name = label(op.name, op.params)
+        keys: list[Key] = [("primitive", name, op.phase)]
         keys += [("scope", scope, op.phase) for scope in scopes_around(op.scope)]
         outer = self._running.innermost()
         if outer is not None:
@@ -145,7 +146,7 @@ class TimerHook(Hook):
                 if key[0] == "primitive" or key[1] == op.scope:
                     tally.exclusive += spent - span.inner
             self._threads[ident] = thread.name
-            self._events.append(Event(op.name, op.phase, span.begin, spent, ident, shown))
+            self._events.append(Event(name, op.phase, span.begin, spent, ident, shown))
 
     def times(self, by: BY = "primitive") -> dict[tuple[str, str], Times]:
         """Returns the times that were measured.

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..backends.devices import backend_of, device_of, to_host
+from ..backends.finiteness import has_infinity, has_nan
 from ..primitives.core.array import Array, Tracer, concrete
 from ..primitives.core.buffers import BUFFER_TYPES, owned, wrap
+from ..primitives.core.errors import describe
 from ..primitives.core.python_numbers import BASES, as_python_number
 from ..traces.batch import BatchTracer
 
@@ -19,8 +21,8 @@ if TYPE_CHECKING:
     from ..primitives.core.annotations import Value
 
 __all__ = [
-    "examples_in", "levels_of", "magnitudes", "plain_value", "plain_values_of", "tangents_of",
-    "value", "wait_for",
+    "Range", "examples_in", "levels_of", "magnitudes", "output_cotangents", "plain_value",
+    "plain_values_of", "tangents_of", "value", "wait_for",
 ]  # fmt: skip
 
 
@@ -43,7 +45,7 @@ def plain_values_of(x: Value | None) -> Iterator[Any]:
             yield as_python_number(level)
 
 
-def tangents_of(x: Value) -> Iterator[Any]:
+def tangents_of(x: Value | None) -> Iterator[Any]:
     """Returns the buffers of a value's tangents, at all levels."""
     for level in levels_of(x):
         tangent = getattr(level, "tangent", None)
@@ -80,9 +82,41 @@ def value(x: Value) -> Array:
     return wrap(owned(concrete(x, "hooks.value()") if found is None else found))
 
 
+class Range:
+    """What messages tell of a value, also when it is gone.
+
+    Attributes:
+        words: its type and the range of its numbers.
+        bad: what it has of NaN and infinity, one of each.
+    """
+
+    __slots__ = ("bad", "words")
+
+    def __init__(self, x: Value) -> None:
+        x = as_python_number(x)
+        numbers = [np.asarray(to_host(buffer)).reshape(-1) for buffer in plain_values_of(x)]
+        known = numbers[-1] if numbers else np.zeros(0)
+        if known.dtype.kind == "c":
+            known = np.abs(known)
+        finite = known[np.isfinite(known)]
+        self.words = describe(x)
+        if finite.size:
+            self.words += f" from {finite.min():.6g} to {finite.max():.6g}"
+            missing = known.size - finite.size
+            if missing:
+                self.words += f", {missing} of {known.size} not finite"
+        tests = ((np.nan, has_nan), (np.inf, has_infinity))
+        self.bad = [number for number, test in tests if any(map(test, numbers))]
+
+
 def examples_in(x: Value | None) -> int:
     """Returns how many examples of ``vmap`` a value holds, those of all batch axes."""
     return prod(level.owner.size for level in levels_of(x) if isinstance(level, BatchTracer))
+
+
+def output_cotangents(grad_output: Any) -> Sequence[Any]:
+    """Returns the cotangents of an operation's outputs, of which hooks are shown one alone."""
+    return grad_output if isinstance(grad_output, tuple) else (grad_output,)
 
 
 def magnitudes(buffer: Buffer) -> np.ndarray:

@@ -24,10 +24,10 @@ from .watched_batches import dense_cotangents, recorded_in_parts
 if TYPE_CHECKING:
     from ..primitives.core.annotations import Value
 
-__all__ = ["PrimitiveCall", "Watched"]
+__all__ = ["PrimitiveCall", "Watched", "cotangents_of", "dense_cotangents"]
 
 
-class Watcher:
+class PullbackWithHooks:
     """Pulls cotangents back and shows them to hooks, in the order of the hooks' registration.
 
     Attributes:
@@ -101,8 +101,8 @@ class Watched(AskedCall):
 
     def __init__(self, call: CustomCall, op: Any, handles: Sequence[Any]) -> None:
         fwd, pull = call.rules()
-        watcher = Watcher(pull, op, handles)
-        super().__init__(call.name, call.evaluate, fwd, watcher, call.jvp, call.sparse)
+        bwd = PullbackWithHooks(pull, op, handles)
+        super().__init__(call.name, call.evaluate, fwd, bwd, call.jvp, call.sparse)
         self.call = call
         self.op = op
         self.handles = handles
@@ -137,32 +137,32 @@ class Watched(AskedCall):
         Added up over the examples, these may differ in the last bits from what the batched
         operation's own rule gives, so that counts where the hooks have changed nothing.
         """
-        watcher = self.bwd
-        watching = CustomCall(
+        pullback = self.bwd
+        shown = CustomCall(
             self.name,
             self.evaluate,
             self.fwd,
-            lambda residuals, gs: dense_cotangents(watcher(residuals, gs)),
+            lambda residuals, gs: dense_cotangents(pullback(residuals, gs)),
             self.jvp,
             self.sparse,
         ).batched(flags, size, axis_name)
-        watching.each_time = True
+        shown.each_time = True
         if not isinstance(self.call, PrimitiveCall):
-            return watching
+            return shown
         plain = self.call.batched(flags, size, axis_name)
 
         def bwd(values: list[Any], gs: list[Any]) -> list[Any]:
-            watcher.changed = False
-            _, residuals = watching.fwd(values)
-            watched: list[Any] = watching.bwd(residuals, gs)
-            return watched if watcher.changed else list(plain.bwd(values, gs))
+            pullback.changed = False
+            _, residuals = shown.fwd(values)
+            found: list[Any] = shown.bwd(residuals, gs)
+            return found if pullback.changed else list(plain.bwd(values, gs))
 
-        call = WatchedBatch(self.name, plain.evaluate, plain.fwd, bwd, watching.jvp, self.sparse)
+        call = BatchWithHooks(self.name, plain.evaluate, plain.fwd, bwd, shown.jvp, self.sparse)
         call.made = lambda wanted: self.asked(wanted).batched(flags, size, axis_name)
         return call
 
 
-class WatchedBatch(AskedCall):
+class BatchWithHooks(AskedCall):
     """A primitive's call for a batch, whose cotangents hooks see.
 
     Attributes:

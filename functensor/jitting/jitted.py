@@ -25,7 +25,17 @@ from ..primitives.core.buffers import owned, wrap
 from ..primitives.core.errors import function_name
 from ..primitives.core.python_numbers import as_number
 from ..primitives.core.shape_dtype import ShapeDtype
-from ..primitives.core.trace import RAW, base_trace, below_hooks, interceptors, slot, under
+from ..primitives.core.trace import (
+    RAW,
+    base_trace,
+    below_hooks,
+    interceptors,
+    note_replaced,
+    recalling,
+    slot,
+    under,
+    words_for,
+)
 from ..programs.closed_over import hoisted
 from ..programs.costs import Cost
 from ..programs.named_scope import active_scope, scoped
@@ -43,6 +53,7 @@ from .reported_run import Told, alarms, reported_run
 from .retraces import History, StaleProgramError
 from .signature import Signature, context_of, named_axes
 from .staged_entry import StagedEntry, strong_result
+from .switch import disable_jit, switch
 
 if TYPE_CHECKING:
     from ..primitives.core.annotations import AnyFunction
@@ -53,32 +64,6 @@ __all__ = ["Jitted", "disable_jit", "jit"]
 MOST_KEPT_PLANS = 256
 # It remembers so many sets of hooks, and keeps plans for them.
 MOST_KEPT_HOOKS = 4
-
-
-class Switch(threading.local):
-    """The switch by which jitted functions run as plans in a thread."""
-
-    off = False
-
-
-switch = Switch()
-
-
-def disable_jit(disable: bool = True) -> setting:
-    """Makes jitted functions run as they were written, for the length of a ``with`` block.
-
-    So values within them can be looked at.
-
-    Args:
-        disable: False turns ``jit`` on again within such a block.
-
-    >>> import functensor as ft
-    >>> with ft.disable_jit():
-    ...     ft.jit(lambda x: print(x) or 2 * x)(3.0)
-    3.0
-    6.0
-    """
-    return setting(switch, off=disable)
 
 
 class Jitted(Generic[P, R]):
@@ -140,6 +125,8 @@ class Jitted(Generic[P, R]):
         if slot.trace is None and not any(isinstance(leaf, Tracer) for leaf in leaves):
             outs = entry.compiled(leaves)
             return entry.outputs(leaves, outs)
+        if entry.program.replaced:
+            note_replaced()
         outs = ProgramCall(entry.program).bind([*leaves, *entry.captured])
         return entry.program.out_tree.unflatten(outs)
 
@@ -150,6 +137,11 @@ class Jitted(Generic[P, R]):
         with below_hooks():
             return out if type(out) is Array else tree.map(strong_result, out)
 
+    def _one_by_one(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Does the same in place of a plan, which messages name."""
+        with recalling(words_for("jit", self._fun)):
+            return self._as_written(args, kwargs)
+
     def _hooked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Runs the function under hooks, by a plan that calls them or reports to them."""
         keys = *(found := [trace.key() for trace in interceptors()]), active_scope()
@@ -159,14 +151,15 @@ class Jitted(Generic[P, R]):
         told = None if inner else alarms()
         if told is not None:
             return self._reported(args, kwargs, told)
-        if inner or None in found or keys not in self._hooks:
-            # Hooks see the operations as they are made, those of NumPy's arrays too, and traced
-            # values, whose derivatives the caller may want.
-            args, kwargs = self._signature.mapped(shown_array, args, kwargs)
-            return self._as_written(args, kwargs) if inner else self._watched(args, kwargs, keys)
+        # Hooks see the operations as they are made, those of NumPy's arrays too, and traced values,
+        # whose derivatives the caller may want.
+        if inner:
+            return self._one_by_one(*self._signature.mapped(shown_array, args, kwargs))
         top: Any = slot.trace
         registrations = top.registrations()
         try:
+            if None in found or keys not in self._hooks:
+                return self._watched(*self._signature.mapped(shown_array, args, kwargs), keys)
             entry, leaves = self._entry(args, kwargs, keys)
             with below_hooks():
                 return self._ran(entry, leaves)
@@ -185,17 +178,19 @@ class Jitted(Generic[P, R]):
 
         def again() -> Any:
             positional, named = self._signature.mapped(shown_array, args, kwargs)
-            return self._as_written(positional, named)
+            return self._one_by_one(positional, named)
 
         return reported_run(entry, leaves, told, again)
 
     def _watched(self, args: Any, kwargs: Any, keys: Any) -> Any:
         """Runs the function as it was written, and watches what it does with hooks for once."""
         shown: dict[int, Any] = {} if slot.shown is None else slot.shown
+        met = interceptors()
         with setting(slot, shown=shown):
-            out = self._as_written(args, kwargs)
+            slot.trace = met[0].over(base_trace())
+            out = self._one_by_one(args, kwargs)
         taken_back = 0 in shown or any(shown.get(id(x)) is x for x in tree.leaves(out))
-        for trace in interceptors():
+        for trace in met:
             trace.met(taken_back)
         self._hooks[keys] = None
         while len(self._hooks) > MOST_KEPT_HOOKS:

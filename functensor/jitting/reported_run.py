@@ -43,7 +43,10 @@ def reported_run(entry: StagedEntry, leaves: Values, told: Told, again: Callable
     with below_hooks():
         plan = entry.compiled.watched()
     key = tuple(told)
-    if plan is None or entry.captured or entry.program.has_effect() or key not in entry.looked:
+    program = entry.program
+    # What a hook has put in place of a value is not reported.
+    unknown = entry.captured or program.has_effect() or program.replaced
+    if plan is None or unknown or key not in entry.looked:
         out = silently(again, ())
         entry.looked[key] = None
         while len(entry.looked) > MOST_REMEMBERED:

@@ -125,14 +125,15 @@ class History:
             if self.anew[code] == MOST_UNWARNED_NEW_FUNCTIONS:
                 _warn(
                     f"{function_line(self.fun)} was jitted and staged {self.anew[code]} times, "
-                    "each time as a new function: a new lambda each call is staged anew each call",
+                    "each time as a new function: a lambda or def that is made in each call is "
+                    "staged in each call",
                     "f = ft.jit(...) once, outside of the loop or function that calls it",
                 )
         if self.count == MOST_UNWARNED_RETRACES:
             why = f"; at last, {reason}"
             fix = (
-                "pad to few shapes, pass numbers as arrays instead of static arguments, or give "
-                "one function object instead of a new lambda each call"
+                "pad to few shapes, pass numbers as arrays instead of static arguments, or make a "
+                "function that is an argument once, and not for each call"
             )
             if self._captures:
                 why = ": it closes over traced values, so that what is staged serves for one call"

@@ -32,4 +32,5 @@ def hoisted(program: Program) -> tuple[Program, list[Any]]:
     outputs = [moved(x) for x in program.outputs]
     inputs = [*program.inputs, *(variable for _, variable in met.values())]
     out = Program(program.name, inputs, equations, outputs, program.in_tree, program.out_tree)
+    out.replaced = program.replaced
     return out, [value for value, _ in met.values()]

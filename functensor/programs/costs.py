@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import prod
 from typing import Any, NamedTuple
 
@@ -137,7 +137,7 @@ def flops_of(equation: Equation) -> int:
 
 
 def operation_flops(
-    name: str, out: ShapeDtype, operands: list[ShapeDtype], params: dict[str, Any]
+    name: str, out: ShapeDtype, operands: list[ShapeDtype], params: Mapping[str, Any]
 ) -> int:
     """Returns the operations of arithmetic of one operation, by the types of what it has."""
     if name in MOVING_PRIMITIVES:
@@ -147,7 +147,7 @@ def operation_flops(
     return max([out.size, *(x.size for x in operands)])
 
 
-def _einsum_products(out: ShapeDtype, operands: list[ShapeDtype], params: dict[str, Any]) -> int:
+def _einsum_products(out: ShapeDtype, operands: list[ShapeDtype], params: Mapping[str, Any]) -> int:
     terms = params["subscripts"].split("->")[0].split(",")
     lengths: dict[str, int] = {}
     for term, x in zip(terms, operands, strict=True):
@@ -155,14 +155,14 @@ def _einsum_products(out: ShapeDtype, operands: list[ShapeDtype], params: dict[s
     return prod(lengths.values())
 
 
-def _attention(out: ShapeDtype, operands: list[ShapeDtype], params: dict[str, Any]) -> int:
+def _attention(out: ShapeDtype, operands: list[ShapeDtype], params: Mapping[str, Any]) -> int:
     queries, keys = operands[0].shape[-2:], operands[1].shape[-2]
     lead = prod(operands[0].shape[:-2])
     return lead * queries[0] * keys * (queries[1] + operands[2].shape[-1])
 
 
 # The number of products that are added up.
-CONTRACTIONS: dict[str, Callable[[ShapeDtype, list[ShapeDtype], dict[str, Any]], int]] = {
+CONTRACTIONS: dict[str, Callable[[ShapeDtype, list[ShapeDtype], Mapping[str, Any]], int]] = {
     "matmul": lambda out, xs, params: out.size * xs[0].shape[-1],
     "einsum": _einsum_products,
     "conv": lambda out, xs, params: out.size * prod(xs[1].shape[1:]),

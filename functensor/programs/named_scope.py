@@ -95,12 +95,13 @@ class named_scope:
     __slots__ = ("name",)
 
     def __init__(self, name: str) -> None:
-        check_string(name)
+        check_string(type(self).__name__, name)
         if not name or "/" in name:
             what = f"{name!r} has a slash, which stands between names" if name else "is empty"
             parts = [part for part in name.split("/") if part] or ["attention"]
-            fix = "with " + ", ".join(f'ft.named_scope("{part}")' for part in parts)
-            raise ValueError(message(f"named_scope: the name {what}", fix=fix, number=None))
+            mine = type(self).__name__
+            fix = "with " + ", ".join(f'ft.{mine}("{part}")' for part in parts)
+            raise ValueError(message(f"{mine}: the name {what}", fix=fix, number=None))
         self.name = name
 
     def __enter__(self) -> None:
@@ -133,7 +134,7 @@ class named_scope:
                 f"{self!r} decorates {function_name(fun)}, a generator function or an "
                 "asynchronous one, which runs only after the call"
             )
-            fix = f'with ft.named_scope("{self.name}"), within the function'
+            fix = f'with ft.{type(self).__name__}("{self.name}"), within the function'
             raise TypeError(message(what, fix=fix, number=None))
 
         @wraps(fun)
@@ -144,23 +145,34 @@ class named_scope:
         return cast(Function, within)
 
     def __repr__(self) -> str:
-        return f"named_scope({self.name!r})"
+        return f"{type(self).__name__}({self.name!r})"
 
 
-scope = named_scope
+class scope(named_scope):
+    """Names a part of a function, as `named_scope` does: a shorter name of that.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> @ft.scope("block")
+    ... def block(x):
+    ...     return np.sin(x)
+    >>> ft.make_program(block)(np.ones(3)).equations[0].scope
+    'block'
+    """
+
+    __slots__ = ()
 
 
-def check_string(name: Any) -> None:
-    """Checks the type of a scope's name.
+def check_string(function: str, name: Any) -> None:
+    """Checks the type of a name that a function was given for a scope.
 
     Raises:
         TypeError: it is not a string, but for instance the function that was to be decorated.
     """
     if not isinstance(name, str):
-        fix = 'with ft.named_scope("attention")'
+        fix = f'with ft.{function}("attention")'
         if callable(name):
-            fix = f'@ft.named_scope("{function_name(name)}")'
-        what = f"named_scope: the name is of type {type(name).__name__}, not a string"
+            fix = f'@ft.{function}("{function_name(name)}")'
+        what = f"{function}: the name is of type {type(name).__name__}, not a string"
         raise TypeError(message(what, fix=fix, number=None))
 
 

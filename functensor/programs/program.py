@@ -120,6 +120,7 @@ class Program:
         in_tree, out_tree: the structures of the arguments and of the result; None for programs of
             flat lists.
         derived: programs and plans that were made of it, for the next time.
+        replaced: whether a hook that is compiled in has replaced a value, where it was staged.
 
     Raises:
         ProgramError: where ``ft.config.check_programs`` is on: it is not well formed.
@@ -127,7 +128,7 @@ class Program:
 
     __slots__ = (
         *("_last_uses", "_primitives", "_uses", "derived", "equations"),
-        *("in_tree", "inputs", "name", "out_tree", "outputs"),
+        *("in_tree", "inputs", "name", "out_tree", "outputs", "replaced"),
     )
 
     def __init__(
@@ -146,6 +147,7 @@ class Program:
         self.in_tree = in_tree
         self.out_tree = out_tree
         self.derived: dict[Any, Any] = {}
+        self.replaced = False
         self._last_uses: list[list[Variable]] | None = None
         self._primitives: frozenset[Any] | None = None
         self._uses: dict[Variable, int] | None = None

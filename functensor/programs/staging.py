@@ -12,6 +12,7 @@ from numpy import array_equal, ndarray
 
 from ..backends.devices import placement
 from ..backends.errors.public_functions import check_function, guarded
+from ..functions.argument_names import argument_name, positional_names
 from ..primitives.core.annotations import Number, Value
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array, Tracer, unknown_behind
@@ -112,11 +113,12 @@ class StagingTrace(Trace):
         runs_again: whether the caller does without the program where it proves wrong for a hook.
         order: what the last call that has an effect returned for the next one; None without one.
         keeps_calls: whether calls of jitted functions stay calls, for pictures.
+        replaced: whether a hook that is compiled in has replaced a value.
     """
 
     __slots__ = (
         *("calls_hooks", "copies", "device", "equations", "given", "gradients", "keeps_calls"),
-        *("known", "of_python", "order", "origins", "paths", "runs_again", "types"),
+        *("known", "of_python", "order", "origins", "paths", "replaced", "runs_again", "types"),
     )
 
     staging = True
@@ -136,7 +138,7 @@ class StagingTrace(Trace):
         self.copies: dict[int, tuple[Any, Any]] = {}
         self.order: Variable | None = None
         self.calls_hooks = True
-        self.runs_again = False
+        self.replaced = self.runs_again = False
 
     def note_gradients(self, leaves: Sequence[Any], gradients: Sequence[Any]) -> None:
         def variable(x: Any) -> Any:
@@ -179,10 +181,9 @@ class StagingTrace(Trace):
 
     def names_of(self, variable: Variable) -> list[str]:
         """Returns what messages call the inputs that a variable depends on."""
-        return [
-            f"argument {path[1].value!r}{tree.keystr(path[2:])}"
-            for path in self.sources(variable).values()
-        ]
+        names = positional_names(self.fun)
+        paths = self.sources(variable).values()
+        return [argument_name(names, path[1].value, path[2:]) for path in paths]
 
     def static_option(self, tracer: StagedTracer) -> str:
         """Returns the option of ``jit`` with which a value would be known, for messages.
@@ -390,7 +391,9 @@ class StagingTrace(Trace):
         results = [self.operand(out) for out in outputs]
         live = live_equations(self.equations, results)
         variables = [x.variable for x in inputs]
-        return Program(function_name(self.fun), variables, live, results, in_tree, out_tree)
+        out = Program(function_name(self.fun), variables, live, results, in_tree, out_tree)
+        out.replaced = self.replaced
+        return out
 
 
 def is_light(call: Call) -> bool:

@@ -7,13 +7,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 from weakref import ref
 
+from ..hooks.faults import look_at_replacement
 from ..hooks.handle import Handle
 from ..hooks.hook import Hook
 from ..hooks.interceptor import HookTrace
 from ..hooks.matching import Match
 from ..hooks.registration import Registration
+from ..primitives.core.array import Array
 from ..primitives.core.array_likes import is_array_like
-from ..primitives.core.buffers import to_buffer
+from ..primitives.core.buffers import WEAK_TYPES, to_buffer
 from ..primitives.core.errors import (
     RuleResultError,
     describe,
@@ -23,7 +25,7 @@ from ..primitives.core.errors import (
 )
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.shape_dtype import shape_dtype
-from ..primitives.core.trace import Trace, slot, under
+from ..primitives.core.trace import RAW, Trace, slot, under
 from ..transforms.given_cotangents import cotangent_of
 from .tape import TAPE
 
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
 
 __all__ = ["hook_on_gradient", "hook_on_operations", "remove_hook"]
 
+FINITE = "return finite values, or None to leave the gradient as it is"
+# The types of operands that are no tensors and need no look.
+PLAIN = frozenset({Array, *WEAK_TYPES})
 # The hooks of a tensor that are called, by the ids of their handles.
 Own = dict[int, Registration]
 
@@ -82,7 +87,9 @@ def hook_on_gradient(x: Any, hook: Callable[[Any], Any], receiver: Any) -> Gradi
             if result is None:
                 return g
             if is_array_like(result) and shape_dtype(result).shape == g.shape:
-                return to_buffer(cotangent_of(g, to_buffer(result), f"gradient of {named}"))
+                new = to_buffer(cotangent_of(g, to_buffer(result), f"gradient of {named}"))
+                look_at_replacement(None, lambda: named, new, g, None, "its gradient ", FINITE)
+                return new
             raise failure(
                 RuleResultError,
                 f"{named} returned {describe(result)} in place of its gradient {describe(g)}",
@@ -99,9 +106,6 @@ class OperandTrace(HookTrace):
     """Shows a hook the operations that take one tensor, and passes on all others."""
 
     __slots__ = ()
-
-    def ended(self) -> bool:
-        return self.handle.is_over()  # type: ignore[no-any-return]
 
     def over(self, trace: Trace) -> Trace:
         # A transformation has values of its own in place of the tensor.
@@ -121,6 +125,25 @@ class OperandTrace(HookTrace):
             return super().process(primitive, args, params)
         return self.below(primitive, args, params)
 
+    # Operations on arrays, which are no tensors, take the shortest way through.
+
+    def process1(self, primitive: Primitive, x: Any) -> Any:
+        if type(x) is Array and self.parent is RAW and self.handle.active:
+            out = Array()
+            out._data = RAW.process1(primitive, x._data)
+            return out
+        return self.process(primitive, (x,), {})
+
+    def process2(self, primitive: Primitive, x: Any, y: Any) -> Any:
+        kinds = type(x), type(y)
+        if Array in kinds and PLAIN.issuperset(kinds) and self.parent is RAW and self.handle.active:
+            out = Array()
+            a = x._data if type(x) is Array else x
+            b = y._data if type(y) is Array else y
+            out._data = RAW.process2(primitive, a, b)
+            return out
+        return self.process(primitive, (x, y), {})
+
     def custom(self, call: Any, args: Sequence[Any]) -> list[Any]:
         if self.handle.is_met(args):
             return super().custom(call, args)
@@ -131,7 +154,7 @@ class OperandHandle(Handle):
     """The registration of a hook for the operations that take a tensor's present value."""
 
     def __init__(self, hook: Hook, x: Any) -> None:
-        self._tensor = ref(x)
+        self._tensor = ref(x, partial(end, ref(self)))
         self._value = value_of(x)
         self._own = own_hooks(x)
         super().__init__(hook, Match())
@@ -147,18 +170,21 @@ class OperandHandle(Handle):
     def _ends(self) -> list[Callable[[], Any]]:
         return [*super()._ends(), partial(self._own.pop, self.id, None)]
 
-    def is_over(self) -> bool:
-        """Says whether the hook has ended, or its tensor."""
-        return not self.active or self._tensor() is None
-
     def is_met(self, args: Sequence[Any]) -> bool:
         """Says whether operands have the tensor, with the value that the hook belongs to."""
-        if self.is_over():
-            self.remove()
+        if not self.active:
+            # It was ended in another thread.
             self._settle()
             return False
         x = self._tensor()
         return any(a is x for a in args) and value_of(x) == self._value
+
+
+def end(handle: ref[OperandHandle], tensor: Any) -> None:
+    """Ends the registration of a hook whose tensor has died."""
+    known = handle()
+    if known is not None:
+        known.remove()
 
 
 def value_of(x: Any) -> Hashable:

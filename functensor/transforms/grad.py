@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, overload
 from numpy import ndarray
 
 from ..backends.errors.public_functions import check_function, guarded
+from ..functions.argument_names import leaf_name
 from ..functions.arguments import Selection, check_argnums, check_inexact
 from ..functions.wrapping import transformed
 from ..primitives.core.annotations import Value
@@ -235,7 +236,7 @@ def differentiated(
         if holomorphic:
             check_holomorphic(fun, leaves, name, "inputs")
         trace = ReverseTrace(base_trace(), name, fun)
-        tracers = _input_tracers(trace, leaves, selection.path)
+        tracers = _input_tracers(trace, leaves, selection.name)
         out = run(trace, selection.call, (fun, treedef.unflatten(tracers)))
         aux = None
         if has_aux:
@@ -359,7 +360,7 @@ def pulled_back(
             pulled_back, (name, fun, primals, has_aux, path), {"keeps": keeps}
         )
     leaves = [owned(leaf) for leaf in leaves]
-    path = path or partial(leaf_path, primals)
+    path = path or partial(leaf_name, fun, primals)
     trace = (KeepingTrace if keeps else ReverseTrace)(base_trace(), name, fun)
     # Copies of our own are wrapped, not copied once more.
     given = [wrap(leaf) if type(leaf) is ndarray and is_inexact(leaf) else leaf for leaf in leaves]
@@ -427,12 +428,6 @@ def _pull_back(
         return treedef.unflatten(result)
 
     return guarded(pull, f"{name}({function_name(fun)})[1]")
-
-
-def leaf_path(primals: Any, index: int) -> str:
-    """Returns the name of the arguments' leaf of that index, for messages."""
-    (position, *rest), _ = tree.leaves_with_path(primals)[index]
-    return f"argument {position.value}{tree.keystr(tuple(rest))}"
 
 
 def _input_tracers(trace: ReverseTrace, leaves: list[Any], path: Callable[[int], str]) -> list[Any]:

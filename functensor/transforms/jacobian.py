@@ -299,7 +299,7 @@ def _by_a_linear_function(
     TakenGradients.watched = True
     before = taken_gradients.count
     given = (selection.values,)
-    out, linear, *aux = linearized(name, call, given, has_aux, selection.path)
+    out, linear, *aux = linearized(name, call, given, has_aux, selection.name)
     has_gradient = taken_gradients.count > before
     mode = _cheaper_by(tree.leaves(selection.values), out, has_gradient, holomorphic)
     if mode == "fwd":
@@ -317,7 +317,7 @@ def _jacobian_by_columns(
     returned: list[Any] = []
 
     def push(direction: Array) -> Any:
-        found = pushed_forward(name, call, (values,), (direction,), has_aux, selection.path)
+        found = pushed_forward(name, call, (values,), (direction,), has_aux, selection.name)
         returned[:] = found[2:]
         return found
 
@@ -351,7 +351,7 @@ def _jacobian_by_rows(
     holomorphic: bool,
     chunk_size: int | None,
 ) -> Any:
-    out, pull, *aux = pulled_back(name, call, (selection.values,), has_aux, selection.path)
+    out, pull, *aux = pulled_back(name, call, (selection.values,), has_aux, selection.name)
     outs, out_treedef = tree.flatten(out)
     _check_complex(call, outs, holomorphic, name, "outputs")
 

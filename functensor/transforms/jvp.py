@@ -7,6 +7,7 @@ from functools import partial, update_wrapper
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from ..backends.errors.public_functions import check_function, guarded
+from ..functions.argument_names import leaf_name
 from ..functions.arguments import Selection, check_argnums, check_inexact
 from ..functions.type_variables import typed_as
 from ..functions.wrapping import transformed
@@ -42,7 +43,6 @@ from .grad import (
     check_kind,
     differentiated,
     grad,
-    leaf_path,
     pair_of,
     pulled_back,
 )
@@ -191,7 +191,7 @@ def _push_forward(
     """Runs forward mode under a level; returns the public output, raw tangents, and extras."""
     trace = ForwardTrace(level, name, fun)
     moved = [i for i, t in enumerate(directions) if t is not None]
-    path = path or partial(leaf_path, treedef.unflatten(leaves))
+    path = path or partial(leaf_name, fun, treedef.unflatten(leaves))
     trace.names = lambda: [path(i) for i in moved]
     tracers = [
         leaf if t is None else trace.wrap(trace.argument(leaf), t)
@@ -379,7 +379,7 @@ def elementwise_grad(
             check_holomorphic(fun, leaves, "elementwise_grad", "inputs")
         call = update_wrapper(lambda values: selection.call(fun, values), fun)
         out, pull, *aux = pulled_back(
-            "elementwise_grad", call, (selection.values,), has_aux, selection.path
+            "elementwise_grad", call, (selection.values,), has_aux, selection.name
         )
         for leaf in tree.leaves(out):
             check_kind(fun, leaf, "elementwise_grad", holomorphic)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any
 
+from ..functions.argument_names import argument_name, positional_names
 from ..functions.type_variables import Batched, P, R
 from ..functions.wrapping import transformed
 from ..primitives.core.annotations import ArrayLike
@@ -185,20 +186,11 @@ def _paths(
     fun: Callable[..., Any], treedef: TreeDef, leaves: list[Any], axes: list[Any] | None = None
 ) -> list[str]:
     """Returns the names of leaves of ``(args, kwargs)`` in messages: all, or those with axes."""
-    import inspect  # costs milliseconds
-
-    args, kwargs = treedef.unflatten(leaves)
-    try:
-        parameters = [*inspect.signature(fun).bind(*args, **kwargs).arguments]
-    except (TypeError, ValueError):
-        parameters = []
-    names = []
-    for path, _ in tree.leaves_with_path((args, kwargs)):
-        place = path[1].value
-        name = f"argument {place!r}"
-        if type(place) is int and place < len(parameters):
-            name += f" ({parameters[place]})"
-        names.append(name + tree.keystr(path[2:]))
+    parameters = positional_names(fun)
+    names = [
+        argument_name(parameters, path[1].value, path[2:])
+        for path, _ in tree.leaves_with_path(treedef.unflatten(leaves))
+    ]
     return names if axes is None else [n for n, a in zip(names, axes, strict=True) if a is not None]
 
 

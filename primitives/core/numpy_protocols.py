@@ -11,7 +11,7 @@ import numpy as np
 
 from ...backends.annotations import Buffer, DTypeLike
 from ...backends.errors.tracebacks import tidy
-from ...backends.frames import frame_at, module_of
+from ...backends.frames import frame_at, is_users, module_of, user_code
 from .bytecode import instruction_at, stores_item
 from .errors import DeviceError, ImmutableArrayError, OperandError, TracerConversionError, failure
 from .handing_out import is_overwriting, sealed
@@ -422,6 +422,9 @@ def conversion_error(tracer: Any, asked_by: str = "") -> Exception:
     if not asked_by and tracer.dtype.kind in "?biu" and instruction_at(frame) == "BINARY_SUBSCR":
         fix = "functensor.numpy.asarray(buf)[i], where buf is the NumPy array that is indexed"
     asked = asked_by or f"{code.co_name} ({code.co_filename.rpartition('/')[2]})"
+    if not asked_by and is_users(module_of(frame)):
+        # The call itself, where there is source.
+        asked = " in ".join(filter(None, [user_code(), asked]))
     return failure(
         TracerConversionError,
         f"{asked} asked for a plain NumPy array, but got {tracer.describe()}{tracer.dependence()}",

@@ -17,7 +17,7 @@ from numpy import ndarray
 
 from ...backends.errors.tracebacks import Within
 from ...backends.messages import Running
-from ...backends.restoring import Restoring
+from ...backends.restoring import Restoring, setting
 from .annotations import ArrayLike, Value
 from .array import Array, Tracer
 from .buffers import (
@@ -47,9 +47,10 @@ from .refused_indices import refused_index
 from .shape_dtype import number_dtype, shape_dtype
 
 __all__ = [
-    "RAW", "EvalTrace", "Trace", "at_face", "base_trace", "below_hooks", "calls_hooks_below",
-    "explained", "interceptors", "is_staged", "new", "run", "slot", "transformation_stack", "under",
-    "without_ended_interceptors",
+    "RAW", "EvalTrace", "Recalled", "Trace", "at_face", "base_trace", "below_hooks",
+    "calls_hooks_below", "explained", "interceptors", "is_recalled", "is_staged", "new",
+    "note_replaced", "recalling", "run", "slot", "transformation_stack", "under",
+    "without_ended_interceptors", "words_for",
 ]  # fmt: skip
 
 
@@ -122,6 +123,8 @@ class Trace:
     in_parts = False
     # True where that program calls the hooks that see its operations.
     calls_hooks = False
+    # True where a hook that is compiled into that program has replaced a value.
+    replaced = False
 
     def __init__(
         self, parent: Trace, name: str, fun: Any = None, within: Trace | None = None
@@ -136,6 +139,10 @@ class Trace:
     def stack(self) -> str:
         """Returns the transformations down to this one, outermost first, for messages."""
         return transformation_stack(self)
+
+    def in_words(self) -> str:
+        """Returns the transformation and its function; empty where messages do not mention it."""
+        return "" if not self.name or self.interceptor else words_for(self.name, self.fun)
 
     def argument(self, x: ArrayLike) -> Any:
         """Returns an argument of the transformed function as a value of the parent's level."""
@@ -178,10 +185,7 @@ class Trace:
         raise MissingRuleError(f"{self.name} is not an interceptor")
 
     def settled(self, before: Sequence[Any]) -> Trace | None:
-        """Returns what the slot holds once a plan has run in which interceptors came or ended.
-
-        ``before`` is what `registrations` was.
-        """
+        """Returns what the slot holds once a plan has run; `registrations` was ``before`` it."""
         return without_ended_interceptors(self)
 
     def registrations(self) -> Sequence[Any]:
@@ -299,6 +303,25 @@ class EvalTrace(Trace):
 RAW = EvalTrace()
 
 
+class Recalled(Trace):
+    """Stands for transformations in messages while no trace does their work.
+
+    A jitted function may run operation by operation, and a plan may call a function of the user's.
+
+    Attributes:
+        words: the transformations, outermost first.
+    """
+
+    __slots__ = ("words",)
+
+    def __init__(self, words: str) -> None:
+        super().__init__(base_trace(), "", None, slot.running)
+        self.words = words
+
+    def in_words(self) -> str:
+        return self.words
+
+
 class under(Restoring):
     """Puts a trace into the slot for the length of a ``with`` block."""
 
@@ -354,6 +377,15 @@ def calls_hooks_below() -> bool:
             return True
         trace = trace.parent
     return False
+
+
+def note_replaced() -> None:
+    """Notes in the programs that are being staged that a hook has replaced a value of theirs."""
+    trace = slot.trace
+    while trace is not None and trace is not RAW:
+        if trace.staging:
+            trace.replaced = True  # type: ignore[misc]
+        trace = trace.parent
 
 
 def without_ended_interceptors(trace: Trace | None) -> Trace | None:
@@ -416,14 +448,36 @@ def at_face(fun: Callable[..., Sequence[Any]], *groups: Sequence[Any]) -> list[A
         return [None if out is None else to_buffer(owned(out)) for out in fun(*public)]
 
 
-def transformation_stack(trace: Trace | None) -> str:
-    """Returns the stack of transformations that a trace stands on, outermost first."""
+def transformation_stack(trace: Trace | None, outermost: Trace | None = None) -> str:
+    """Returns the stack of transformations that a trace stands on, outermost first.
+
+    It begins at ``outermost``, if that is among them.
+    """
     names: list[str] = []
     while trace is not None and trace is not RAW:
-        if trace.name and not trace.interceptor and not is_inner(trace.fun):
-            names.append(f"{trace.name}({function_line(trace.fun)})")
+        names.append(trace.in_words())
+        trace = None if trace is outermost else trace.within or trace.parent
+    return " of ".join(filter(None, reversed(names)))
+
+
+def words_for(name: str, fun: Any) -> str:
+    """Returns what messages call a transformation of a function; empty for one of ours."""
+    return "" if is_inner(fun) else f"{name}({function_line(fun)})"
+
+
+def recalling(words: str) -> setting:
+    """Returns a block in which messages name transformations for which no trace runs."""
+    return setting(slot, running=Recalled(words))
+
+
+def is_recalled() -> bool:
+    """Says whether a function runs in such a block."""
+    trace = slot.running
+    while trace is not None and trace is not RAW:
+        if type(trace) is Recalled:
+            return True
         trace = trace.within or trace.parent
-    return " of ".join(reversed(names))
+    return False
 
 
 Running.stack = staticmethod(lambda: transformation_stack(slot.running))

@@ -483,14 +483,3 @@ def test_what_is_refused():
 def test_policies_can_be_pickled(policy):
     again = pickle.loads(pickle.dumps(ft.checkpoint(block, policy=POLICIES[policy])))
     close(ft.grad(functools.partial(loss, f=again))(W, X), ft.grad(loss)(W, X))
-
-
-def test_names_pass_all_that_is_no_array():
-    tree = {"a": X, "b": 2.0, "c": "text", "d": 3}
-    named = ft.checkpoint_name(tree, "t")
-    close(named["a"], X)
-    assert named["b"] == 2.0
-    assert type(named["b"]) is float
-    assert named["c"] == "text"
-    assert type(named["d"]) is int
-    assert ft.optimization_barrier(tree)["b"] == 2.0

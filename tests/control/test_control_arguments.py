@@ -287,6 +287,6 @@ def test_10_map_is_called_map(form):
 def test_5_numbers_of_steps_are_pythons(call):
     with pytest.raises(ConcretizationError) as info:
         ft.jit(call)(3)
-    assert " asked for the value of int64[], which depends on argument 0, " in str(info.value)
+    assert " asked for the value of int64[], which depends on argument 0 (n), " in str(info.value)
     assert f"  at {__file__}:{call.__code__.co_firstlineno}\n" in str(info.value)
     assert str(info.value).endswith("python -m functensor.errors 5")

@@ -486,8 +486,10 @@ def test_programs_and_costs_show_scopes():
         ),
     ],
 )
-def test_names_are_checked(name, error, what, fix):
+@pytest.mark.parametrize("function", ["named_scope", "scope"])
+def test_names_are_checked(name, error, what, fix, function):
     with pytest.raises(error) as info:
-        ft.named_scope(name)
+        getattr(ft, function)(name)
     line = line_of(info.tb, __file__)
-    assert str(info.value) == f"named_scope: the name {what}\n  at {line}\n  fix: {fix}"
+    fix = fix.replace("named_scope", function)
+    assert str(info.value) == f"{function}: the name {what}\n  at {line}\n  fix: {fix}"

@@ -55,6 +55,13 @@ layers
   return m  float64[]     output"""
 
 
+def test_tags_have_their_own_names():
+    text = str(ft.draw(lambda x: np.sin(ft.tag(np.exp(x), "hidden")))(X))
+    assert [line.split(maxsplit=2)[2] for line in text.splitlines()[1:-1]] == [
+        "input x", "exp(a)", "tag 'hidden'(b)", "sin(c)"
+    ]  # fmt: skip
+
+
 def test_the_text_of_a_program_with_scopes():
     assert str(ft.draw(layers)(PARAMS, X)) == LAYERS
     assert repr(ft.draw(layers)(PARAMS, x=X)) == LAYERS

@@ -39,7 +39,7 @@ def test_4_under_staging():
     check(
         errors.ConcretizationError,
         lambda: ft.make_program(f)(X),
-        "bool() asked for the value of bool[], which depends on argument 0, which is not known "
+        "bool() asked for the value of bool[], which depends on argument 0 (x), which is not known "
         "while the function is traced",
         "np.where(condition, a, b) instead of if/and/or/min, or ft.cond(condition, f, g, x)",
         4,
@@ -132,8 +132,8 @@ def test_1_a_derivative_is_not_lost_to_a_plain_number(convert, name):
     check(
         errors.TracerConversionError,
         lambda: ft.grad(f)(2.0),
-        f"{name} asked for the plain value of float64[], which depends on argument 0, and would "
-        "lose its derivative",
+        f"{name} asked for the plain value of float64[], which depends on argument 0 (x), and "
+        "would lose its derivative",
         "compute with functensor.numpy; ft.value(x) drops the derivative",
         1,
         f"grad({defined(f)})",
@@ -182,17 +182,17 @@ WITHIN = {
     "both": (lambda w, x: ft.scan(lambda c, a: (c, ask(c + a)), w, BATCH), "carry and xs"),
     "closure": (
         lambda w, x: ft.scan(lambda c, a: (c, ask(c * x)), w, BATCH),
-        "carry and argument 1",
+        "carry and argument 1 (x)",
     ),
     "nested": (
         lambda w, x: ft.scan(
             lambda c, a: ft.scan(lambda d, b: (d, ask(b * c + x)), a, BATCH), w, BATCH
         ),
-        "xs and carry and argument 1",
+        "xs and carry and argument 1 (x)",
     ),
     "branch": (
         lambda w, x: ft.cond(x > 0, lambda a: ask(a + w), lambda a: a, x),
-        "argument 0 and argument 1",
+        "argument 0 (w) and argument 1 (x)",
     ),
 }
 BATCH = numpy.ones(2)
@@ -222,7 +222,8 @@ def test_a_value_that_is_known_is_no_key_either():
     with pytest.raises(TypeError) as info:
         ft.grad(f)(2.0)
     assert str(info.value) == (
-        "TABLE[x] asked for the hash of float64[], which depends on argument 0: an array has none\n"
+        "TABLE[x] asked for the hash of float64[], which depends on argument 0 (x): an array has "
+        "none\n"
         f"  at {__file__}:{f.__code__.co_firstlineno + 1}\n"
         f"  under grad({defined(f)})\n"
         "  fix: ft.value(x).item() is a number, which can be a key"

@@ -38,7 +38,7 @@ class Way(NamedTuple):
     traced: bool = True
 
 
-ARGUMENT = ", which depends on argument 0"
+ARGUMENT = ", which depends on argument 0 (x)"
 
 
 def eager(f):
@@ -62,7 +62,7 @@ def jvp(f):
 
 
 def vmap(f):
-    return Way(lambda: ft.vmap(f)(BATCH), f"vmap({defined(f)})", f"{ARGUMENT} (x)")
+    return Way(lambda: ft.vmap(f)(BATCH), f"vmap({defined(f)})", ARGUMENT)
 
 
 def jit_of_grad(f):
@@ -109,8 +109,8 @@ def in_eager_scan(f):
     def body(carry, x):
         return carry, f(x)
 
-    def outer(xs):
-        return np.sum(ft.scan(body, 0.0, xs)[1])
+    def outer(x):
+        return np.sum(ft.scan(body, 0.0, x)[1])
 
     return Way(lambda: ft.grad(outer)(BATCH), f"grad({defined(outer)})", ARGUMENT, known=True)
 
@@ -259,7 +259,7 @@ def in_a_hook_under_vmap(f):
         with ft.hooks.use(Applies(f), match="sin"):
             ft.vmap(sines)(BATCH)
 
-    return Way(run, f"vmap({defined(sines)})", f"{ARGUMENT} (x)")
+    return Way(run, f"vmap({defined(sines)})", ARGUMENT)
 
 
 def in_a_hook_on_the_way_back(f):
@@ -370,8 +370,8 @@ ROWS = {
     1: Row(
         row_1,
         errors.TracerConversionError,
-        "row_1 (test_rows_in_situations.py) asked for a plain NumPy array, but got "
-        "float64[3]{depends}",
+        "numpy.asarray(x) in row_1 (test_rows_in_situations.py) asked for a plain NumPy array, "
+        "but got float64[3]{depends}",
         "use functensor.numpy instead of numpy; ft.value(x) or ft.stop_gradient(x) drops the "
         f"gradient; {PLAIN}",
         1,

@@ -94,13 +94,91 @@ def test_counts_by_phase():
     }  # fmt: skip
 
 
-def test_the_way_back_has_bytes_and_no_arithmetic():
+def test_the_way_back_has_the_costs_of_the_rules():
     hook = CountHook()
     with use(hook, match="multiply"):
         ft.grad(lambda x: np.sum(np.multiply(x, W)))(X)
     forward, backward = hook.costs()["multiply", "forward"], hook.costs()["multiply", "backward"]
     assert forward == (1, 12, 8 * (3 + 12 + 12))
-    assert backward == (1, 0, 8 * (12 + 3))
+    # A product for each element, and the sum over the rows that share an element of x.
+    assert backward == (1, 12 + 12, 8 * (12 + 3))
+
+
+def layers(weights, x):
+    for w in weights:
+        x = np.tanh(x @ w)
+    return np.mean(x**2)
+
+
+WEIGHTS = [np.ones((3, 8)), np.ones((8, 8)), np.ones((8, 2))]
+EXAMPLES = np.ones((5, 3))
+TRAINING = {
+    "plain": lambda: ft.vjp(layers, WEIGHTS, EXAMPLES)[1](1.0),
+    "some operands": lambda: ft.vjp(lambda w: layers(w, EXAMPLES), WEIGHTS)[1](1.0),
+    "jit": lambda: ft.jit(ft.grad(layers))(WEIGHTS, EXAMPLES),
+    "inner jit": lambda: ft.grad(ft.jit(layers))(WEIGHTS, EXAMPLES),
+    "examples": lambda: ft.vmap(ft.grad(layers), (None, 0))(WEIGHTS, EXAMPLES),
+    "batch": lambda: ft.grad(lambda w: np.sum(ft.vmap(layers, (None, 0))(w, EXAMPLES)))(WEIGHTS),
+    "tensors": lambda: layers([ft.Tensor(w, requires_grad=True) for w in WEIGHTS], X).backward(),
+}
+
+
+def products(rows, parts):
+    """Returns the operations of the layers' matrix products, of some factors out of three each."""
+    return sum(2 * rows * w.size * part for w, part in zip(WEIGHTS, parts, strict=True))
+
+
+@pytest.mark.parametrize("name", TRAINING)
+def test_products_of_the_way_back(name):
+    for _ in range(2):
+        hook = CountHook()
+        with use(hook):
+            TRAINING[name]()
+    rows = 1 if name == "tensors" else 5
+    found = hook.costs()
+    assert found["matmul", "forward"].flops == products(rows, (1, 1, 1))
+    # The first layer's inputs have no gradient, but where all are asked for.
+    first = 2 if name == "plain" else 1
+    assert found["matmul", "backward"].flops == products(rows, (first, 2, 2))
+
+
+def test_a_training_step_costs_what_its_program_does():
+    def step(g, weights):
+        value, pull = ft.vjp(lambda w: layers(w, EXAMPLES), weights)
+        return value, pull(g)
+
+    hook = CountHook()
+    with use(hook):
+        step(np.ones(()), WEIGHTS)
+    assert hook.flops == cost_of(ft.make_program(step)(np.ones(()), WEIGHTS)).flops
+
+
+def test_a_checkpoint_counts_its_second_run():
+    plain, again, once = CountHook(), CountHook(), CountHook()
+    loss = ft.checkpoint(lambda w: layers(w, EXAMPLES))
+    with use(plain):
+        ft.grad(lambda w: layers(w, EXAMPLES))(WEIGHTS)
+    with use(again):
+        ft.grad(loss)(WEIGHTS)
+    with use(once, on_replay=False):
+        ft.grad(loss)(WEIGHTS)
+    wanted, found, rest = (hook.costs() for hook in (plain, again, once))
+    assert found["matmul", "backward"] == wanted["matmul", "backward"]
+    assert found["matmul", "replay"].flops == found["matmul", "forward"].flops
+    # Of operations that were not shown forward, the operands are not known.
+    assert ("matmul", "replay") not in rest
+    assert rest["matmul", "backward"] == wanted["matmul", "backward"]._replace(flops=0)
+
+
+def test_operations_that_are_no_more_leave_no_trace():
+    hook = CountHook()
+    with use(hook):
+        for _ in range(50):
+            ft.grad(lambda w: layers(w, EXAMPLES))(WEIGHTS)
+        several = len(hook._types)
+        for _ in range(500):
+            ft.grad(lambda w: layers(w, EXAMPLES))(WEIGHTS)
+    assert len(hook._types) < 2 * several
 
 
 def test_costs_by_scope():
@@ -130,7 +208,9 @@ def test_a_function_with_several_outputs_counts_once():
     hook = CountHook()
     with use(hook):
         pair(X)
-    assert hook.costs()["pair", "forward"] == (1, 3, 3 * 24)
+        ft.grad(lambda x: np.sum(np.add(*pair(x))))(X)
+    assert hook.costs()["pair", "forward"] == (2, 2 * 3, 2 * 3 * 24)
+    assert hook.costs()["pair", "backward"] == (1, 3, 3 * 24)
 
 
 def test_what_is_staged_is_not_counted():

@@ -119,7 +119,7 @@ def test_names():
         return np.exp(y)
 
     for by, names in (
-        ("primitive", ["sin", "checkpoint_name", "exp"]),
+        ("primitive", ["sin", "tag 'hidden'", "exp"]),
         ("scope", ["layer"]),
         ("tag", ["hidden"]),
         (lambda op: op.name[0] if op.scope else None, ["s", "c"]),

@@ -2,6 +2,7 @@
 
 import gc
 import threading
+import weakref
 
 import numpy
 import pytest
@@ -92,6 +93,121 @@ def test_residuals_count_until_they_are_let_go():
         assert hook.live == 0
     # The function's own names hold y and z while it runs, beside their product.
     assert hook.peak == 3 * BYTES
+
+
+def holders(memory):
+    """Returns the operations of which alive arrays are residuals, by what made the arrays."""
+    found = {}
+    for held in memory.held():
+        words = held.holder.split()
+        assert not words or (words[:2], words[3]) == (["residual", "of"], "at")
+        assert not words or "test_memory_hook.py:" in words[4]
+        found.setdefault(held.name, []).append((words[2] if words else "", held.arrays))
+    return {name: sorted(pairs) for name, pairs in found.items()}
+
+
+def network(x):
+    for _ in range(3):
+        x = np.sin(np.exp(x))
+    return np.sum(x * np.sin(x))
+
+
+def test_what_holds_residuals_is_told_until_they_are_let_go(memory):
+    value, pull = ft.vjp(network, X)
+    # The oldest node is told: exp keeps its result, and so does the sine that comes next.
+    wanted = {"exp": [("exp", 3)], "sin": [("multiply", 1), ("sin", 1)]}
+    assert holders(memory) == wanted
+    assert {held.holder for held in memory.held_at_peak()} >= {h.holder for h in memory.held()}
+    pull(np.ones_like(value))
+    assert holders(memory) == wanted
+    del pull
+    assert memory.held() == []
+
+
+def test_what_variables_hold_has_no_other_holder(memory):
+    y = np.exp(X)
+    _, pull = ft.vjp(lambda x: np.sum(x * y), X)
+    assert holders(memory) == {"exp": [("multiply", 1)]}
+    assert "held as\n" in memory.report()
+    assert "residual of multiply at " in memory.report()
+    del pull
+    assert y.shape == (N,)
+    assert holders(memory) == {"exp": [("", 1)]}
+    assert memory.live == BYTES
+
+
+def test_a_consumed_node_holds_nothing(memory):
+    x = ft.tensor(X, requires_grad=True)
+    y = np.exp(x)
+    z = np.sum(np.sin(y))
+    assert holders(memory) == {"exp": [("exp", 1)]}
+    z.backward()
+    # The variable y holds the array, and the node of y has let it go.
+    assert holders(memory) == {"exp": [("", 1)]}
+    assert y.node is not None
+
+
+@ft.custom_vjp
+def tripled(x):
+    return 3 * x
+
+
+tripled.defvjp(lambda x: (3 * x, x), lambda saved, g: (3 * g * np.cos(saved),))
+
+
+@pytest.mark.parametrize(
+    ("fun", "wanted"),
+    [
+        (tripled, {"sin": [("tripled", 1)]}),
+        (ft.vmap(np.exp), {"exp": [("exp", 1)]}),
+        (lambda x: ft.grad(lambda x: np.sum(np.exp(x)))(x), {"exp": [("exp", 1)]}),
+        # A checkpoint keeps its argument, but is no operation.
+        (ft.checkpoint(lambda x: np.exp(x)), {"sin": [("", 1)]}),
+    ],
+    ids=["rule of its own", "vmap", "grad", "checkpoint"],
+)
+def test_holders_of_all_kinds(memory, fun, wanted):
+    value, pull = ft.vjp(lambda x: fun(np.sin(x)), X)
+    found = holders(memory)
+    assert value.shape == (N,)
+    assert {name: found[name] for name in wanted} == wanted
+    del pull, value
+    assert memory.live == 0
+
+
+def test_gradients_are_the_same_to_the_last_bit():
+    hook, packing = MemoryHook(), ft.hooks.OffloadHook("disk")
+    plain = ft.grad(network)(X)
+    second = ft.grad(lambda x: np.sum(ft.grad(network)(x) ** 2))(X)
+    for hooks in ([hook], [hook, packing], [packing, hook]):
+        with use(hooks[0]), use(hooks[-1] if len(hooks) > 1 else ft.hooks.Hook()):
+            assert numpy.array_equal(ft.grad(network)(X), plain)
+            twice = ft.grad(lambda x: np.sum(ft.grad(network)(x) ** 2))(X)
+        assert numpy.array_equal(twice, second)
+    with use(packing), use(hook):
+        _, pull = ft.vjp(network, X)
+        # What is packed is no array of an operation.
+        assert hook.live == 0
+        del pull
+    with use(hook), use(packing):
+        _, pull = ft.vjp(network, X)
+        assert hook.live == 0
+        del pull
+
+
+def test_a_hook_that_is_dropped_leaves_no_cycle():
+    hook = MemoryHook()
+    with use(hook):
+        _, pull = ft.vjp(network, X)
+    gc.collect()
+    gc.disable()
+    try:
+        dropped = weakref.ref(hook)
+        del hook
+        assert dropped() is None
+    finally:
+        gc.enable()
+    assert pull(1.0)[0].shape == (N,)
 
 
 def test_checkpoint_lowers_the_peak_that_is_measured():

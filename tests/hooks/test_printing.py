@@ -63,7 +63,7 @@ def test_batches_say_their_size():
 
 def test_phases_and_tags():
     tagged = printed(lambda: ft.tag(np.asarray(X), "hidden"), summary=False)
-    assert tagged[0].startswith("forward checkpoint_name 'hidden': float64[3] -> float64[3], at")
+    assert tagged[0].startswith("forward tag 'hidden': float64[3] -> float64[3], at")
     (line,) = printed(lambda: ft.jvp(np.sin, (0.0,), (1.0,)), summary=False)
     assert line.startswith("tangent sin: ")
     lines = printed(ft.grad(ft.checkpoint(np.sin)), 1.0, on_replay=True)

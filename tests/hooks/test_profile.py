@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import functensor as ft
 import functensor.numpy as np
 from functensor.hooks.operation import Operation
-from functensor.hooks.profiling.recording import Block, Event, Recording
+from functensor.hooks.profiling.recording import Event, Lifetime, Recording
 from functensor.hooks.profiling.report import Report
 from functensor.hooks.profiling.timeline import bars
 
@@ -140,7 +140,7 @@ def test_the_memory_of_a_chain():
     ]
     # The argument lives on; the last result was freed.
     assert report.memory[-1][1] == 8000
-    assert [block.end is None for block in report.blocks] == [True, *[False] * 5]
+    assert [life.end is None for life in report.lifetimes] == [True, *[False] * 5]
 
 
 def test_residuals_are_alive_until_the_way_back():
@@ -207,7 +207,7 @@ def test_recording_keeps_nothing_alive():
         return np.sum(np.sin(x))
 
     report = profile(fun)(numpy.ones(1000))
-    [made] = [block for block in report.blocks if getattr(block.maker, "name", "") == "sin"]
+    [made] = [life for life in report.lifetimes if getattr(life.maker, "name", "") == "sin"]
     assert made.end is not None
     assert made.end <= report.total
 
@@ -319,14 +319,14 @@ def test_bars_lie_below_the_scopes_that_they_are_in(events):
     )
 )
 def test_the_curve_of_memory(drawn):
-    blocks = [
-        Block(size, begin, None if length is None else begin + length, "constant", "")
+    lifetimes = [
+        Lifetime(size, begin, None if length is None else begin + length, "constant", "")
         for begin, size, length in drawn
     ]
-    report = Report("fun", None, 100, True, [], blocks)
+    report = Report("fun", None, 100, True, [], lifetimes)
     for moment, alive in report.memory:
-        there = [b for b in blocks if b.begin <= moment and (b.end is None or b.end > moment)]
-        assert alive == sum(block.bytes for block in there)
+        there = [x for x in lifetimes if x.begin <= moment and (x.end is None or x.end > moment)]
+        assert alive == sum(life.bytes for life in there)
     assert report.peak == max(alive for _, alive in report.memory)
     assert sum(held.bytes for held in report.at_peak()) == report.peak
 

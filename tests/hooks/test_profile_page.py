@@ -121,7 +121,7 @@ def test_hovering_tells_of_an_operation(opened, report):
     ActionChains(opened).move_to_element(element).perform()
     event = report.events[number]
     first, second, third = details.text.splitlines()
-    assert first == "matmul (float64[20,30], float64[30,40]) → float64[20,40]"
+    assert first == "matmul (float64[20, 30], float64[30, 40]) → float64[20, 40]"
     assert second.startswith("forward, ")
     assert second.endswith("makes 6.3 KiB")
     assert third == f"{event.line}, scope gradient"

@@ -175,3 +175,20 @@ def test_importing_hooks_does_not_import_the_ready_ones():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout == "[]\n"
+
+
+def test_tags_are_called_by_their_names():
+    def tagged(x):
+        return np.sum(ft.tag(np.sin(x), "hidden") ** 2)
+
+    timer, counter, printed = TimerHook(), CountHook(), io.StringIO()
+    with use(timer), use(counter), use(PrintHook(file=printed)):
+        ft.grad(tagged)(X)
+    report = ft.hooks.profile(ft.grad(tagged))(X)
+    both = {("tag 'hidden'", "forward"), ("tag 'hidden'", "backward")}
+    assert both <= set(timer.times())
+    assert both <= set(counter.counts)
+    assert both <= {(event.name, event.phase) for event in report.events}
+    for text in (timer.report(), counter.report(), printed.getvalue(), str(report)):
+        assert "tag 'hidden'" in text
+        assert "checkpoint_name" not in text

@@ -122,7 +122,7 @@ def test_many_retraces_are_told():
 
     for _ in range(99):
         shifted(X)
-    with pytest.warns(RetraceWarning, match="a new lambda each call"):
+    with pytest.warns(RetraceWarning, match="a lambda or def that is made in each call is"):
         shifted(X)
 
 
@@ -184,7 +184,7 @@ def test_messages_name_the_argument_and_the_way_out():
         ft.jit(lambda x, y: x if y > 0 else -x)(X, 1.0)
     text = str(caught.value)
     for part in [
-        "bool() asked for the value of bool[], which depends on argument 1,",
+        "bool() asked for the value of bool[], which depends on argument 1 (y),",
         "test_jit.py:",
         "under jit(",
         "fix: np.where(condition, a, b) instead of if/and/or/min, or ft.cond(condition, f, g, x);",

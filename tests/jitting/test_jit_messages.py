@@ -119,7 +119,7 @@ def test_masks_of_unknown_values(f):
     text = said(ft.errors.ConcretizationError, f, X, X > 0)
     assert text.startswith(
         "x[mask], or x.at[mask].set(vector), asked for the number of true elements of bool[3], "
-        "which depends on argument 1, which is not known while the function is traced\n"
+        "which depends on argument 1 (m), which is not known while the function is traced\n"
     )
     assert "fix: np.where(mask, x, 0), or x.at[mask].set(number): they keep the shape" in text
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import linecache
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -72,8 +73,12 @@ NUMBERS = [pytest.param(n, marks=pytest.mark.gpu) if n == 14 else n for n in ERR
 
 
 @pytest.mark.parametrize("number", NUMBERS)
-def test_wrong_code_of_errors_page_fails_and_right_code_runs(number):
+def test_wrong_code_of_errors_page_fails_and_right_code_runs(number, tmp_path, monkeypatch):
     wrong, right = ERRORS[number]
+    # Messages show the user's code.
+    (tmp_path / "script.py").write_text(wrong)
+    monkeypatch.chdir(tmp_path)
+    linecache.clearcache()
     if number == 17 and "cuda:0" in ft.devices():
         pytest.skip("this machine has a GPU")
     with pytest.raises(Exception) as caught:  # noqa: PT011 - the text says which

@@ -287,12 +287,38 @@ def test_a_hook_ends_with_its_tensor():
     del x
     gc.collect()
     assert tensor() is None
-    np.sin(np.ones(3))
     assert not handle.active
     assert slot.trace is None
     del hook, handle
     gc.collect()
     assert kept() is None
+
+
+def test_other_operations_give_what_they_give_without_the_hook():
+    x, other, array = ft.Tensor(VALUES), ft.Tensor(VALUES), np.array(VALUES, "float32")
+    hook = Noting()
+    cases = [
+        lambda: np.sin(array),
+        lambda: array + array,
+        lambda: array * 2.0,
+        lambda: 2 * array,
+        lambda: np.add(1.5, 2.5),
+        lambda: np.add(array, VALUES),
+        lambda: other * array,
+        lambda: np.sum(array) + np.sin(1.0),
+    ]
+    plain = [case() for case in cases]
+    with x.register_hook(hook), ft.hooks.use(Noting()):
+        within = [case() for case in cases]
+    with x.register_hook(hook):
+        hooked = [case() for case in cases]
+    assert hook.seen == []
+    for results in (within, hooked):
+        for new, old in zip(results, plain, strict=True):
+            assert (type(new), new.dtype) == (type(old), old.dtype)
+            assert new.tolist() == old.tolist()
+    with x.register_hook(hook), pytest.raises(ft.errors.ShapeError, match="shape"):
+        array + np.ones(7)
 
 
 def test_blocks_that_overlap_leave_nothing_behind():

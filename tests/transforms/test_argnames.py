@@ -92,21 +92,24 @@ def test_messages_name_the_argument():
 
 
 CONVERSIONS = {
-    "grad": (lambda f: ft.grad(f, 1)(1.0, 2.0), "argument 1"),
-    "jacfwd": (lambda f: ft.jacfwd(f, 1)(1.0, 2.0), "argument 1"),
-    "jacrev": (lambda f: ft.jacrev(f, 1)(1.0, 2.0), "argument 1"),
+    "grad": (lambda f: ft.grad(f, 1)(1.0, 2.0), "argument 1 (y)"),
+    "jacfwd": (lambda f: ft.jacfwd(f, 1)(1.0, 2.0), "argument 1 (y)"),
+    "jacrev": (lambda f: ft.jacrev(f, 1)(1.0, 2.0), "argument 1 (y)"),
     "jacobian": (lambda f: ft.jacobian(f, argnames="y")(1.0, y=2.0), "argument 'y'"),
-    "elementwise_grad": (lambda f: ft.elementwise_grad(f, argnames="y")(1.0, 2.0), "argument 1"),
+    "elementwise_grad": (
+        lambda f: ft.elementwise_grad(f, argnames="y")(1.0, 2.0),
+        "argument 1 (y)",
+    ),
     "jvp": (
         lambda f: ft.jvp(lambda t: f(*t), ((1.0, 2.0),), ((1.0, 2.0),)),
-        "at least one of argument 0[0], argument 0[1]",
+        "at least one of argument 0 (t)[0], argument 0 (t)[1]",
     ),
     "vmap": (lambda f: ft.vmap(f, (None, 0))(1.0, X), "argument 1 (y)"),
     "vmap over all": (
         lambda f: ft.vmap(f)(X, X),
         "at least one of argument 0 (x), argument 1 (y)",
     ),
-    "make_program": (lambda f: ft.make_program(f)(1.0, 2.0), "argument 1"),
+    "make_program": (lambda f: ft.make_program(f)(1.0, 2.0), "argument 1 (y)"),
 }
 
 

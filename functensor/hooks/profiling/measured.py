@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from .recording import Block, Event
+from ..scopes import scopes_around
+from .recording import Event, Lifetime
 
 __all__ = ["BACKWARD", "Holding", "Measured", "Row"]
 
@@ -37,7 +38,7 @@ class Row(NamedTuple):
 
 
 class Holding(NamedTuple):
-    """Memory that was alive at the peak: blocks of one origin and one type.
+    """Memory that was alive at the peak: of one origin and one type.
 
     Attributes:
         bytes: of all of them.
@@ -66,7 +67,7 @@ class Measured:
         events: the operations, in the order in which they ended: their ``name``, ``scope``,
             ``line`` and ``phase``, when they ``begin`` and ``end`` in nanoseconds, their
             ``shapes`` and the ``bytes`` that they made.
-        blocks: memory that was alive for a while, with its ``bytes``, ``begin``, ``end`` and
+        lifetimes: how long memory was alive, each with ``bytes``, ``begin``, ``end`` and
             ``maker``.
     """
 
@@ -77,14 +78,14 @@ class Measured:
         total: int,
         watched: bool,
         events: Sequence[Event],
-        blocks: Sequence[Block],
+        lifetimes: Sequence[Lifetime],
     ) -> None:
         self.name = name
         self.result = result
         self.total = total
         self.watched = watched
         self.events = list(events)
-        self.blocks = list(blocks)
+        self.lifetimes = list(lifetimes)
 
     @cached_property
     def own_times(self) -> list[int]:
@@ -105,12 +106,7 @@ class Measured:
 
     def by_scope(self) -> list[Row]:
         """Returns a row for every scope, with all scopes within it, the longest time first."""
-
-        def scopes(event: Event) -> list[str]:
-            parts = event.scope.split("/") if event.scope else []
-            return ["/".join(parts[:end]) for end in range(1, len(parts) + 1)]
-
-        return self._rows(scopes)
+        return self._rows(lambda event: scopes_around(event.scope)[1:])
 
     def by_line(self) -> list[Row]:
         """Returns a row for every line of the user's source, the longest time first."""
@@ -131,10 +127,10 @@ class Measured:
     def memory(self) -> list[tuple[int, int]]:
         """The nanoseconds at which memory is made or freed, and the bytes alive from then on."""
         changes: dict[int, int] = {0: 0}
-        for block in self.blocks:
-            changes[block.begin] = changes.get(block.begin, 0) + block.bytes
-            if block.end is not None:
-                changes[block.end] = changes.get(block.end, 0) - block.bytes
+        for life in self.lifetimes:
+            changes[life.begin] = changes.get(life.begin, 0) + life.bytes
+            if life.end is not None:
+                changes[life.end] = changes.get(life.end, 0) - life.bytes
         alive = 0
         curve = []
         for time in sorted(changes):
@@ -156,15 +152,15 @@ class Measured:
         """Returns the memory that was alive at the peak, by what made it, the largest first."""
         moment, _ = self.peak_moment
         found: dict[tuple[str, str, str, str], list[int]] = {}
-        for block in self.blocks:
-            if block.begin <= moment and (block.end is None or block.end > moment):
-                maker = block.maker
-                key = (block.type, str(maker), "", "")
+        for life in self.lifetimes:
+            if life.begin <= moment and (life.end is None or life.end > moment):
+                maker = life.maker
+                key = (life.type, str(maker), "", "")
                 if isinstance(maker, Event):
                     way = f"{maker.name}, {BACKWARD}" if maker.phase == BACKWARD else maker.name
-                    key = (block.type, way, maker.scope, maker.line)
+                    key = (life.type, way, maker.scope, maker.line)
                 numbers = found.setdefault(key, [0, 0])
-                numbers[0] += block.bytes
+                numbers[0] += life.bytes
                 numbers[1] += 1
         rows = [Holding(size, arrays, *key) for key, (size, arrays) in found.items()]
         return sorted(rows, key=lambda row: (-row.bytes, row[2:]))

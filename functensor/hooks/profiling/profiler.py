@@ -51,7 +51,7 @@ def profile(fun: Callable[..., Any], *, backward: bool = True) -> Callable[..., 
         recording.hold(tree.leaves((args, kwargs)), "argument")
         result = wrap(fun, recording)(*args, **kwargs)
         total = recording.finish()
-        name, events, blocks = function_name(fun), recording.events, recording.blocks
-        return Report(name, result, total, backward, events, blocks)
+        told = recording.events, recording.lifetimes
+        return Report(function_name(fun), result, total, backward, *told)
 
     return profiled

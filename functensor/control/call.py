@@ -123,7 +123,8 @@ class ControlCall(DerivedCall):
         """Computes the outputs as buffers, of buffers.
 
         ``watched`` says whether plans report where NaN or infinity is made. Those of all steps of a
-        loop do not: it runs by a plan for one step.
+        loop do not. So it runs by a plan for one step before, whose results nobody takes: they may
+        differ in the last bits.
         """
         raise NotImplementedError
 

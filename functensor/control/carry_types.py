@@ -25,14 +25,29 @@ if TYPE_CHECKING:
 
 __all__ = [
     *("BodyTypeError", "Carry", "as_type", "joined_types", "leaves_of", "public", "returned"),
-    "same_structure",
-]
+    "same_structure", "unlike_steps",
+]  # fmt: skip
 
 WEAK_ORDER: list[type] = [bool, int, float, complex]
 
 
 class BodyTypeError(TypeError):
     """A loop's body or a branch returned what it must not (docs/errors.md#error-22)."""
+
+
+def unlike_steps(where: str) -> Callable[[str, str, str], Exception]:
+    """Returns what makes the error for a captured value that not all steps of a loop have alike."""
+
+    def error(name: str, line: str, what: str) -> Exception:
+        return control_error(
+            f"{where}: {name}, which hooks.capture takes at {line}, {what}, so that its values "
+            "cannot be stacked",
+            "compute it in every step and in every branch, or tag what ft.cond returns: "
+            f'ft.tag(ft.cond(...), "{name.rpartition("/")[2]}")',
+            BodyTypeError,
+        )
+
+    return error
 
 
 def joined_types(old: ShapeDtype, new: ShapeDtype) -> ShapeDtype | None:

@@ -26,7 +26,7 @@ from ..traces.captured_values import handing_out
 from ..transforms.vmap import vmap
 from ..tree import containers as tree
 from .body import run_in_place, settled_body
-from .carry_types import BodyTypeError, Carry, leaves_of, returned, same_structure
+from .carry_types import BodyTypeError, Carry, leaves_of, returned, same_structure, unlike_steps
 from .checks import as_count, check_body_function, control_error
 from .program_edits import zeros
 from .scan_rules import ScanCall
@@ -108,7 +108,7 @@ def _run_scan(
         return [*carry.flat(out[0]), *found]
 
     unrolled = is_unrolled(where, unroll, size)
-    body, note = handing_out(flat)
+    body, note = handing_out(flat, unlike_steps(where))
     if size and (unrolled or not is_staged()):
         body = body if unrolled else run_in_place(name, shown, body)
         values, rows = scanned(carry, body, leaves, size, reverse)

@@ -27,7 +27,7 @@ from ..primitives.elementwise.cast_and_complex import cast
 from ..programs.program import argument_type
 from ..traces.captured_values import handing_out
 from .body import Body, known, run_in_place, settled_body
-from .carry_types import Carry, returned
+from .carry_types import Carry, returned, unlike_steps
 from .checks import as_count, check_body_function, check_scalar
 from .scan import body_step, is_unrolled, scanned, stacked_steps, staged_scan
 from .while_rules import WhileCall
@@ -157,7 +157,7 @@ def fori_loop(
     if counted:
         length = max(0, int(upper) - int(lower))
         where = f"fori_loop of {function_name(body_fun)}"
-        body, note = handing_out(flat)
+        body, note = handing_out(flat, unlike_steps(where))
         unrolled = is_unrolled(where, unroll, length)
         if unrolled or not is_staged():
             body = body if unrolled else run_in_place("fori_loop", body_fun, body)

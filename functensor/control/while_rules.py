@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..backends import Loop
+from ..backends.restoring import silently
 from ..jitting.compile import plan_of_loop
 from ..jitting.program_call import Flags, Flat, ProgramCall, spread
 from ..jitting.program_derivatives import batched_inputs, pushed_program
@@ -83,14 +84,17 @@ class WhileCall(ControlCall):
     # -- running
 
     def computed(self, buffers: Sequence[Any], watched: bool) -> Values:
-        plan = None if watched else self.plan()
+        plan = self.plan()
         if plan is None:
             return self._step_by_step(buffers, watched)
+        if watched:
+            self._step_by_step(buffers, watched)
         steps = repeat(None) if self.max_steps is None else range(self.max_steps)
         count, middle = self.carries, self.middle
         begins = weak_inputs(self.condition.inputs, buffers[:middle])
         holds = runner(self.condition)(begins)[0]
-        return plan.run(buffers, steps, (), (), holds)[:count]  # type: ignore[no-any-return]
+        # The results are the same whether or not something was reported before.
+        return silently(plan.run, (buffers, steps, (), (), holds))[:count]
 
     def plan(self) -> Any:
         """Returns the plan that runs all steps on the CPU; None on a GPU."""

@@ -9,15 +9,19 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
+import numpy as np
+
 from .. import tree
 from ..backends.errors.public_functions import check_function
 from ..functions.type_variables import P, R
 from ..primitives.core.annotations import operations as ops
-from ..primitives.core.array import Array
+from ..primitives.core.array import Array, unknown_behind
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import wrap
+from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.shape_dtype import shape_dtype
 from ..traces.captured_values import Taken, resolved, taking
+from ..traces.forward import zeros_like
 from ..traces.reverse import is_inexact
 from ..transforms.grad import vjp
 from ..transforms.tensor_entrance import entrance
@@ -26,6 +30,7 @@ from .handle import wrap as hooked
 from .hook import FnHook, Hook
 from .matching import Match, Matching
 from .operation import Operation
+from .values import plain_value
 
 __all__ = ["capture", "capture_grads", "clip_gradients", "edit"]
 
@@ -36,34 +41,75 @@ class Capture(Hook):
     traceable = True
     compiled = False
 
-    def take(self, op: Operation, name: str, value: Any) -> None:
-        """Takes a value."""
+    def take(self, op: Operation, value: Any, shape: Any = None) -> None:
+        """Takes a value, or a number for one of a shape."""
         if taking.values is not None:
-            taking.values.append(Taken(self, name, op.line, value))
+            taking.values.append(Taken(self, name_of(op), op.line, value, shape))
+
+    def met_again(self, before: Any, now: Any) -> None:
+        """Is told of two values that one function gave when it ran, and when it ran again."""
 
 
 class CaptureValues(Capture):
     """Takes outputs."""
 
     def forward(self, op: Operation, inputs: Sequence[Any], output: Array) -> None:
-        self.take(op, name_of(op), output)
+        self.take(op, output)
 
 
 class CaptureGradients(Capture):
-    """Takes the cotangents of outputs, by the names that the outputs have."""
+    """Takes the cotangents of outputs.
+
+    It takes a number for each output too, as `CaptureValues` takes the output. So the gradients
+    have the names of the values, and those of a loop's steps are stacked as the values are.
+    """
 
     def __init__(self) -> None:
-        self.names: dict[Operation, str] = {}
-        self.counts: dict[str, int] = {}
+        self.count = 0
+        # The numbers of an operation's outputs, and the gradients by those.
+        self.numbers: dict[Operation, list[int]] = {}
+        self.gradients: dict[int, Taken] = {}
+        # Of outputs that a checkpoint computed again the number of the first time.
+        self.first: dict[int, int] = {}
 
     def forward(self, op: Operation, inputs: Sequence[Any], output: Array) -> None:
-        name = name_of(op)
-        number = self.counts.get(name, 0)
-        self.counts[name] = number + 1
-        self.names[op] = f"{name}:{number}" if number else name
+        self.numbers.setdefault(op.first or op, []).append(self.count)
+        self.take(op, self.count, shape_of(output))
+        self.count += 1
 
-    def backward(self, op: Operation, grad_inputs: Sequence[Any], grad_output: Array) -> None:
-        self.take(op, self.names.get(op.first or op, name_of(op)), grad_output)
+    def met_again(self, before: Any, now: Any) -> None:
+        pairs = zip(numbers_in(before).flat, numbers_in(now).flat)
+        self.first.update((int(new), self.first.get(int(old), int(old))) for old, new in pairs)
+
+    def backward(self, op: Operation, grad_inputs: Sequence[Any], grad_output: Any) -> None:
+        gs = grad_output if isinstance(grad_output, tuple) else (grad_output,)
+        for number, g in zip(self.numbers.get(op.first or op, ()), gs):
+            number = self.first.get(number, number)
+            self.gradients[number] = Taken(self, name_of(op), op.line, g)
+
+    def resolve(self) -> None:
+        """Makes the gradients values of the level that runs."""
+        for number, taken in self.gradients.items():
+            self.gradients[number] = taken._replace(value=resolved(taken))
+
+    def of(self, numbers: Any) -> Any:
+        """Returns the gradients by the outputs of some numbers, stacked; None if there is none."""
+        wanted = numbers_in(numbers)
+        found = [self.gradients.get(int(number)) for number in wanted.flat]
+        some = next((taken for taken in found if taken is not None), None)
+        if some is None:
+            return None
+        gs = [zeros_like(some.value) if taken is None else taken.value for taken in found]
+        if not wanted.shape:
+            return gs[0]
+        return ops.reshape(ops.stack(gs), (*wanted.shape, *shape_of(gs[0])))
+
+
+def numbers_in(numbers: Any) -> np.ndarray[Any, Any]:
+    """Returns numbers that were taken as an array; of those that a program hands on, none."""
+    if unknown_behind(numbers) is not None:
+        return np.zeros(0, int)
+    return np.asarray(plain_value(numbers))
 
 
 def name_of(op: Operation) -> str:
@@ -73,11 +119,11 @@ def name_of(op: Operation) -> str:
 
 
 def capturing(
-    hook: Capture, fun: Callable[[], R], match: Match, numbered: bool = False
+    hook: Capture, fun: Callable[[], R], match: Match, found_in: Callable[[Any], Any]
 ) -> tuple[R, dict[str, Any]]:
     """Returns the result of a function and what a hook has taken meanwhile, by name.
 
-    ``numbered`` says that names which occur several times have numbers already.
+    ``found_in`` returns the value of a name for what was taken, None where there is none.
     """
     with taking.anew():
         with Handle(hook, match, on_replay=True, lasting=True)._begin():
@@ -90,12 +136,12 @@ def capturing(
     for taken in found:
         if taken.taker is not hook:
             continue
-        number = 0 if numbered else counts.get(taken.name, 0)
+        number = counts.get(taken.name, 0)
         counts[taken.name] = number + 1
-        value = resolved(taken)
-        named[f"{taken.name}:{number}" if number else taken.name] = (
-            wrap(value) if is_array_like(value) else value
-        )
+        value = found_in(resolved(taken))
+        if value is not None:
+            name = f"{taken.name}:{number}" if number else taken.name
+            named[name] = wrap(value) if is_array_like(value) else value
     return out, named
 
 
@@ -121,6 +167,7 @@ def capture(
     Raises:
         EscapedTracerError: a value comes from a branch, or from a loop without a fixed number of
             steps, within ``jit``.
+        BodyTypeError: a loop computes a value in some steps only, or in several shapes.
 
     >>> import functensor as ft, functensor.numpy as np
     >>> def f(x):
@@ -137,7 +184,8 @@ def capture(
 
     @wraps(fun)
     def captured(*args: P.args, **kwargs: P.kwargs) -> tuple[R, dict[str, Array]]:
-        return capturing(CaptureValues(), lambda: fun(*args, **kwargs), chosen)
+        hook = CaptureValues()
+        return capturing(hook, lambda: fun(*args, **kwargs), chosen, lambda value: value)
 
     return captured
 
@@ -151,7 +199,7 @@ def capture_grads(
         fun: returns a scalar. It is differentiated by the floating-point arrays among its
             arguments: values that depend on none of them have no gradient here.
         match, scope: by which operations' outputs, as for `capture`, with the same names. A value
-            that the result does not depend on is left out; within a loop each step has its own.
+            that the result does not depend on is left out. Those of a loop's steps are stacked.
 
     Returns:
         A function of the same arguments that returns ``(out, gradients)``.
@@ -159,6 +207,7 @@ def capture_grads(
     Raises:
         TypeError: the result is no scalar of a floating-point dtype.
         EscapedTracerError: a value comes from a loop or a branch, within ``jit``.
+        BodyTypeError: as for `capture`.
 
     >>> import functensor as ft, functensor.numpy as np
     >>> def f(x):
@@ -187,9 +236,11 @@ def capture_grads(
             if known.shape or known.dtype.kind not in "fV":
                 raise TypeError(f"capture_grads: the result is {known}, not a real scalar")
             pull(known.dtype.type(1))
+            hook.resolve()
             return out
 
-        return capturing(CaptureGradients(), run, chosen, numbered=True)
+        hook = CaptureGradients()
+        return capturing(hook, run, chosen, hook.of)
 
     @wraps(fun)
     def captured(*args: P.args, **kwargs: P.kwargs) -> tuple[R, dict[str, Array]]:

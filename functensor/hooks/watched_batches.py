@@ -9,7 +9,7 @@ shows them to hooks.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ..custom.call import Pullback, replaced
 from ..primitives.core.annotations import Values
@@ -23,7 +23,10 @@ from ..transforms.grad import vjp
 from ..transforms.vmap import vmap
 
 if TYPE_CHECKING:
-    from .watched_calls import PrimitiveCall, Watcher
+    from .watched_calls import PrimitiveCall, PullbackWithHooks
+
+# A function of values and cotangents.
+Flat: TypeAlias = Callable[[Values, Values], Values]
 
 __all__ = ["dense_cotangents", "recorded_in_parts"]
 
@@ -46,7 +49,7 @@ class Level(NamedTuple):
         size, name = self.batch.size, self.batch.axis_name
         return vmap(fun, in_axes=given, out_axes=out, axis_size=size, axis_name=name)
 
-    def pulling(self, pull: Callable[..., Values], axes: Sequence[int | None]) -> Callable[..., Values]:
+    def pulling(self, pull: Flat, axes: Sequence[int | None]) -> Flat:
         """Returns what pulls the cotangents of one example back, for the batch.
 
         ``axes`` are the batch axes of the values that it is given.
@@ -77,7 +80,7 @@ def recorded_in_parts(
     call: PrimitiveCall,
     trace: BatchTrace,
     args: Sequence[Any],
-    watcher: Callable[[Callable[..., Any]], Watcher],
+    watcher: Callable[[Callable[..., Any]], PullbackWithHooks],
 ) -> Values | None:
     """Does a primitive's work for a batch, and has hooks see its cotangents.
 
@@ -96,7 +99,7 @@ def recorded_in_parts(
     before = next_number()
     out = call.primitive.under(trace, args, call.params)
     values: Any = args
-    result = out
+    result: Any = out
     levels = []
     for batch in batches:
         values, flags = batch.unwrap(values)
@@ -107,7 +110,7 @@ def recorded_in_parts(
     if not isinstance(result, ReverseTracer) or result.owner is not level:
         # Nothing flows back through a constant.
         return [out]
-    values, nodes, _ = level.unwrap(values)  # type: ignore[attr-defined]
+    values, nodes, _ = level.unwrap(values)
     wanted = [node is not None and is_inexact(x) for node, x in zip(nodes, values, strict=True)]
     if result.node.number < before:
         result, out = repeated(result, level, levels)
@@ -121,7 +124,7 @@ def recorded_in_parts(
     return [out]
 
 
-def batches_on(trace: Trace) -> tuple[list[BatchTrace], Trace]:
+def batches_on(trace: Trace) -> tuple[list[BatchTrace], Any]:
     """Returns batches that stand on each other, the innermost first, and what is below them."""
     found = []
     while isinstance(trace, BatchTrace):
@@ -211,7 +214,7 @@ class PartsRule(PrimitiveLike):
 
 
 def watched_pull(
-    call: PrimitiveCall, levels: Sequence[Level], watcher: Callable[..., Watcher]
+    call: PrimitiveCall, levels: Sequence[Level], watcher: Callable[..., PullbackWithHooks]
 ) -> Callable[[Values, Any], Values | None]:
     """Returns the function that shows an operation's cotangents, example by example.
 

@@ -128,7 +128,7 @@ class Watched(AskedCall):
             outs = all_apart_from(trace.parent.custom(self, values), args)
             return list(map(wrap, outs))
         return recorded_in_parts(
-            call, trace, args, lambda pull: Watcher(pull, self.op, self.handles)
+            call, trace, args, lambda pull: PullbackWithHooks(pull, self.op, self.handles)
         )
 
     def batched(self, flags: Sequence[bool], size: int, axis_name: Hashable = None) -> CustomCall:

@@ -31,7 +31,7 @@ def alarms() -> Told | None:
 def reported_run(entry: StagedEntry, leaves: Values, told: Told, again: Callable[[], Any]) -> Any:
     """Runs a plan, and the call again if the plan reports what hooks look for.
 
-    The first call for them is run by ``again`` alone: values that depend on no argument were
+    The first call for them is run by ``again`` too: values that depend on no argument were
     computed while the function was staged. NumPy warns of nothing, as in other calls of plans.
 
     Args:
@@ -46,12 +46,8 @@ def reported_run(entry: StagedEntry, leaves: Values, told: Told, again: Callable
     program = entry.program
     # What a hook has put in place of a value is not reported.
     unknown = entry.captured or program.has_effect() or program.replaced
-    if plan is None or unknown or key not in entry.looked:
-        out = silently(again, ())
-        entry.looked[key] = None
-        while len(entry.looked) > MOST_REMEMBERED:
-            del entry.looked[next(iter(entry.looked))]
-        return out
+    if plan is None or unknown:
+        return silently(again, ())
     looked_for = frozenset().union(*(words for words, _ in told))
     found: dict[str, int] = {}
     raised: Exception | None = None
@@ -60,8 +56,11 @@ def reported_run(entry: StagedEntry, leaves: Values, told: Told, again: Callable
             outs = entry.compiled.reported(leaves, found.__setitem__)
     except Exception as error:
         raised = error
-    if not looked_for.isdisjoint(found):
+    if key not in entry.looked or not looked_for.isdisjoint(found):
         silently(again, ())
+        entry.looked[key] = None
+        while len(entry.looked) > MOST_REMEMBERED:
+            del entry.looked[next(iter(entry.looked))]
     # It was a false alarm.
     if raised is not None:
         raise raised

@@ -6,16 +6,26 @@ on what was taken within it as further results of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from threading import local
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from ..backends.restoring import setting
 from ..primitives.core.annotations import Values
 from ..primitives.core.array import Tracer
+from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import EscapedTracerError, failure
+from ..primitives.core.trace import interceptors
 
 __all__ = ["Taken", "handing_out", "resolved", "taking"]
+
+
+class Taker(Protocol):
+    """Who takes values."""
+
+    def met_again(self, before: Any, now: Any) -> None:
+        """Is told of two values that one function gave when it ran, and when it ran again."""
 
 
 class Taken(NamedTuple):
@@ -25,13 +35,15 @@ class Taken(NamedTuple):
         taker: who took it.
         name: what it is called.
         line: the user's line that computed it.
-        value: the value.
+        value: the value, or a number that stands for it.
+        shape: the shape of what a number stands for; None of a value.
     """
 
-    taker: object
+    taker: Taker
     name: str
     line: str
     value: Any
+    shape: Any = None
 
 
 class Taking(local):
@@ -48,12 +60,15 @@ taking = Taking()
 
 
 def handing_out(
-    fun: Callable[[Values], Values],
+    fun: Callable[[Values], Values], unlike: Callable[[str, str, str], Exception] | None = None
 ) -> tuple[Callable[[Values], Values], Callable[[Values], Values]]:
     """Returns a function whose last results are what was taken within it, and what notes those.
 
     Args:
         fun: takes and returns a flat list.
+        unlike: where the function is the body of a loop, whose steps have to take the same values:
+            returns the error for one that does not, given a value's name and its line, and what is
+            not the same. Otherwise a second run stands for the first.
 
     Returns:
         A function of the same values, and a function of its results, as they are outside, that
@@ -62,22 +77,64 @@ def handing_out(
     if taking.values is None:
         return fun, lambda results: results
     known: list[Taken] = []
+    shapes: list[Any] = []
+    settled: list[bool] = []
 
     def handing(values: Values) -> Values:
         with taking.anew():
             results = fun(values)
             found = list(taking.values or ())
+        outs = list(map(resolved, found))
+        if unlike is None:
+            for before, now in zip(known, found):
+                before.taker.met_again(before.value, now.value)
+            # Numbers are known, though a program would not know them.
+            outs = [x for x in outs if type(x) is not int]
+        # Hooks do not see the steps by which types settle.
+        elif interceptors():
+            seen = [
+                shape_of(out) if taken.shape is None else taken.shape
+                for taken, out in zip(found, outs, strict=True)
+            ]
+            different = difference(known, shapes, found, seen) if settled else None
+            if different:
+                raise unlike(*different)
+            shapes[:] = seen
+            settled[:] = [True]
         known[:] = found
-        return [*results, *map(resolved, found)]
+        return [*results, *outs]
 
     def note(results: Values) -> Values:
-        count = len(results) - len(known)
+        by_result = [unlike is not None or type(taken.value) is not int for taken in known]
+        count = len(results) - sum(by_result)
         if taking.values is not None:
-            pairs = zip(known, results[count:], strict=True)
-            taking.values += [taken._replace(value=value) for taken, value in pairs]
+            rest = iter(results[count:])
+            taking.values += [
+                taken._replace(value=next(rest)) if handed else taken
+                for taken, handed in zip(known, by_result, strict=True)
+            ]
         return results[:count]
 
     return handing, note
+
+
+def difference(
+    before: Sequence[Taken], shapes: Sequence[Any], found: Sequence[Taken], seen: Sequence[Any]
+) -> tuple[str, str, str] | None:
+    """Returns how one step of a loop took other values than the step before: name, line, words.
+
+    Args:
+        before, shapes: what the step before took, and the shapes.
+        found, seen: the same of this step.
+    """
+    for old, new in zip_longest(before, found):
+        if old is None or new is None or (old.taker, old.name) != (new.taker, new.name):
+            taken = new or old
+            return taken.name, taken.line, "is computed in some steps and not in others"
+    for taken, old, new in zip(found, shapes, seen, strict=True):
+        if old != new:
+            return taken.name, taken.line, f"has the shape {old} in one step and {new} in another"
+    return None
 
 
 def resolved(taken: Taken) -> Any:

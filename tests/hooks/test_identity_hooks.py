@@ -7,7 +7,7 @@ from support.long_forms import sized
 
 import functensor as ft
 import functensor.numpy as np
-from functensor.hooks import FnHook, Hook, use
+from functensor.hooks import Hook, use
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*was jitted and staged 100 times")
 

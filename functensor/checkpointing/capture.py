@@ -41,6 +41,8 @@ class CaptureTrace(Trace):
 
     __slots__ = ("closed_over", "level", "make")
 
+    hands_on = True
+
     def __init__(self, level: Trace, closed_over: ClosedOver, make: Callable[[Any], Any]) -> None:
         super().__init__(base_trace(), "", level.fun)
         self.level = level

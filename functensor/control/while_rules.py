@@ -94,7 +94,8 @@ class WhileCall(ControlCall):
         begins = weak_inputs(self.condition.inputs, buffers[:middle])
         holds = runner(self.condition)(begins)[0]
         # The results are the same whether or not something was reported before.
-        return silently(plan.run, (buffers, steps, (), (), holds))[:count]
+        ends: Values = silently(plan.run, (buffers, steps, (), (), holds))
+        return ends[:count]
 
     def plan(self) -> Any:
         """Returns the plan that runs all steps on the CPU; None on a GPU."""

@@ -9,45 +9,27 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
-import numpy as np
-
 from .. import tree
 from ..backends.errors.public_functions import check_function
 from ..functions.type_variables import P, R
 from ..primitives.core.annotations import operations as ops
-from ..primitives.core.array import Array, unknown_behind
+from ..primitives.core.array import Array
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import wrap
-from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.shape_dtype import shape_dtype
-from ..traces.captured_values import Taken, resolved, taking
-from ..traces.forward import zeros_like
+from ..primitives.core.trace import base_trace
+from ..traces.captured_values import resolved, taking
 from ..traces.reverse import is_inexact
 from ..transforms.grad import vjp
 from ..transforms.tensor_entrance import entrance
+from .captured_gradients import Capture, CaptureGradients
 from .handle import Handle
 from .handle import wrap as hooked
-from .hook import FnHook, Hook
+from .hook import FnHook
 from .matching import Match, Matching
 from .operation import Operation
-from .values import plain_value
 
 __all__ = ["capture", "capture_grads", "clip_gradients", "edit"]
-
-
-class Capture(Hook):
-    """Takes the values, or their gradients, for the one who captures."""
-
-    traceable = True
-    compiled = False
-
-    def take(self, op: Operation, value: Any, shape: Any = None) -> None:
-        """Takes a value, or a number for one of a shape."""
-        if taking.values is not None:
-            taking.values.append(Taken(self, name_of(op), op.line, value, shape))
-
-    def met_again(self, before: Any, now: Any) -> None:
-        """Is told of two values that one function gave when it ran, and when it ran again."""
 
 
 class CaptureValues(Capture):
@@ -55,67 +37,6 @@ class CaptureValues(Capture):
 
     def forward(self, op: Operation, inputs: Sequence[Any], output: Array) -> None:
         self.take(op, output)
-
-
-class CaptureGradients(Capture):
-    """Takes the cotangents of outputs.
-
-    It takes a number for each output too, as `CaptureValues` takes the output. So the gradients
-    have the names of the values, and those of a loop's steps are stacked as the values are.
-    """
-
-    def __init__(self) -> None:
-        self.count = 0
-        # The numbers of an operation's outputs, and the gradients by those.
-        self.numbers: dict[Operation, list[int]] = {}
-        self.gradients: dict[int, Taken] = {}
-        # Of outputs that a checkpoint computed again the number of the first time.
-        self.first: dict[int, int] = {}
-
-    def forward(self, op: Operation, inputs: Sequence[Any], output: Array) -> None:
-        self.numbers.setdefault(op.first or op, []).append(self.count)
-        self.take(op, self.count, shape_of(output))
-        self.count += 1
-
-    def met_again(self, before: Any, now: Any) -> None:
-        pairs = zip(numbers_in(before).flat, numbers_in(now).flat)
-        self.first.update((int(new), self.first.get(int(old), int(old))) for old, new in pairs)
-
-    def backward(self, op: Operation, grad_inputs: Sequence[Any], grad_output: Any) -> None:
-        gs = grad_output if isinstance(grad_output, tuple) else (grad_output,)
-        for number, g in zip(self.numbers.get(op.first or op, ()), gs):
-            number = self.first.get(number, number)
-            self.gradients[number] = Taken(self, name_of(op), op.line, g)
-
-    def resolve(self) -> None:
-        """Makes the gradients values of the level that runs."""
-        for number, taken in self.gradients.items():
-            self.gradients[number] = taken._replace(value=resolved(taken))
-
-    def of(self, numbers: Any) -> Any:
-        """Returns the gradients by the outputs of some numbers, stacked; None if there is none."""
-        wanted = numbers_in(numbers)
-        found = [self.gradients.get(int(number)) for number in wanted.flat]
-        some = next((taken for taken in found if taken is not None), None)
-        if some is None:
-            return None
-        gs = [zeros_like(some.value) if taken is None else taken.value for taken in found]
-        if not wanted.shape:
-            return gs[0]
-        return ops.reshape(ops.stack(gs), (*wanted.shape, *shape_of(gs[0])))
-
-
-def numbers_in(numbers: Any) -> np.ndarray[Any, Any]:
-    """Returns numbers that were taken as an array; of those that a program hands on, none."""
-    if unknown_behind(numbers) is not None:
-        return np.zeros(0, int)
-    return np.asarray(plain_value(numbers))
-
-
-def name_of(op: Operation) -> str:
-    """Returns what an operation's value is called, behind the name of its scope."""
-    name = op.tag or op.name
-    return f"{op.scope}/{name}" if op.scope else name
 
 
 def capturing(
@@ -239,7 +160,7 @@ def capture_grads(
             hook.resolve()
             return out
 
-        hook = CaptureGradients()
+        hook = CaptureGradients(base_trace())
         return capturing(hook, run, chosen, hook.of)
 
     @wraps(fun)

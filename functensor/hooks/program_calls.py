@@ -24,6 +24,7 @@ from ..primitives.core.shape_dtype import ShapeDtype
 from ..primitives.core.trace import RAW, Recalled, Trace, slot, transformation_stack
 from ..programs.program import Variable, argument_type
 from ..programs.staging import StagingTrace
+from ..traces.batch import examples_under
 from ..traces.forward import zeros_like
 from ..transforms.grad import vjp
 from ..transforms.jvp import jvp
@@ -290,7 +291,7 @@ def told_in_program(handle: Any, op: Operation, values: Sequence[Any]) -> Values
     def fun(shown: Values, again: bool) -> None:
         current = source.current()
         if current is not None and (not again or current.on_replay):
-            current.before(op, replaced(constant, traced, shown))
+            current.before(of_examples(op), replaced(constant, traced, shown))
 
     shown = [values[i] for i in traced]
     through = [n for n, x in enumerate(shown) if unknown_behind(x) is not None]
@@ -342,7 +343,7 @@ def pulled_in_program(
         if current is None:
             return None
         found = replaced(nothing, given, shown[: len(given)])
-        new = current.backward(op, found, shown[len(given) :])
+        new = current.backward(of_examples(op), found, shown[len(given) :])
         if new is found:
             return None
         return [zeros_like(found[i]) if new[i] is None else new[i] for i in given]
@@ -352,6 +353,19 @@ def pulled_in_program(
     name = f"hook on the gradient of {op.name}"
     outs = recorded(name, fun, shown, through, op.line, source, looks=False)
     return replaced(cotangents, given, outs)
+
+
+def of_examples(op: Operation) -> Operation:
+    """Returns a backward operation with the number of examples for which it runs.
+
+    A loop's way back is staged by itself. It knows the batches around it when it runs.
+    """
+    size = examples_under(slot.trace) if op.phase == "backward" else None
+    if size is None or size <= (op.batch_size or 1):
+        return op
+    op = op.at("backward")
+    op.batch_size = size
+    return op
 
 
 def parted(values: Sequence[Any]) -> tuple[list[int], Values]:

@@ -102,6 +102,9 @@ def recorded_in_parts(
     result: Any = out
     levels = []
     for batch in batches:
+        if batch.hands_on:
+            values = list(map(batch.resolve, values))
+            continue
         values, flags = batch.unwrap(values)
         shared = type(result) is not BatchTracer or result.owner is not batch
         if True in flags or call.speaks_of(batch.axis_name):
@@ -124,10 +127,13 @@ def recorded_in_parts(
     return [out]
 
 
-def batches_on(trace: Trace) -> tuple[list[BatchTrace], Any]:
-    """Returns batches that stand on each other, the innermost first, and what is below them."""
+def batches_on(trace: Trace) -> tuple[list[Any], Any]:
+    """Returns batches that stand on each other, the innermost first, and what is below them.
+
+    What only replaces operands is among them.
+    """
     found = []
-    while isinstance(trace, BatchTrace):
+    while isinstance(trace, BatchTrace) or trace.hands_on:
         found.append(trace)
         trace = trace.parent
     return found, trace
@@ -235,10 +241,11 @@ def watched_pull(
         if not watching.is_asked():
             return None
 
-        def pull(kept: Values, gs: Values) -> Values:
+        def of_one(kept: Values, gs: Values) -> Values:
             found = dense_cotangents(watching(kept, gs))
             return found if watching.changed else []
 
+        pull: Flat = of_one
         for each in levels:
             pull = each.pulling(pull, [each.axis, *each.axes][shares:])
 

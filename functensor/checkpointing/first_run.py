@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from ..backends.restoring import Restoring, in_turn
 from ..checkpoint_policies import RECOMPUTE, Offload, Policy
 from ..custom.call import CustomCall
 from ..functions.type_variables import T
-from ..hooks.watched_calls import PrimitiveCall, Watched
 from ..primitives.core.annotations import Value, Values
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.buffers import (
@@ -41,7 +40,7 @@ from .capture import FirstRunTrace, FirstRunTracer, signature
 if TYPE_CHECKING:
     from ..primitives.core.primitive_like import Call, PrimitiveLike
 
-__all__ = ["Made", "Policy", "RecordingTrace", "Saved", "is_watched", "reached"]
+__all__ = ["Made", "Policy", "RecordingTrace", "Saved", "reached"]
 
 
 class Saved:
@@ -179,6 +178,8 @@ class RecordingTrace(FirstRunTrace):
 
     __slots__ = ("asking", "policy", "values")
 
+    in_parts = True
+
     def __init__(self, fun: Callable[..., Any] | None, within: Trace, policy: Policy) -> None:
         super().__init__(fun, within)
         self.policy = policy
@@ -217,6 +218,9 @@ class RecordingTrace(FirstRunTrace):
         if call.dissolves:
             with under(self):
                 return call.program.run(args)  # type: ignore[no-any-return]
+        done = call.in_parts(self, args)
+        if done is not None:
+            return done
         values, mine = self.unwrap(args)
         operands = [made for made in mine if made is not None]
         if not operands:
@@ -227,17 +231,9 @@ class RecordingTrace(FirstRunTrace):
         else:
             outs = self.parent.custom(call, values)
         outs = list(all_apart_from(outs, args))
-        tracers, (made, *_) = self.called(call, outs, operands)
-        if is_watched(call):
-            if call.name == checkpoint_name.name:
-                self.mark(operands[0], made, outs[0], call.op.params)
-            else:
-                self.decide(made, outs[0], call, values, call.op.params)
-        return tracers
+        return self.called(call, outs, operands)
 
-    def called(
-        self, call: Call, outs: Values, operands: Sequence[Made]
-    ) -> tuple[Values, list[Made]]:
+    def called(self, call: Call, outs: Values, operands: Sequence[Made]) -> Values:
         """Notes a call as one operation; returns the tracers of its outputs."""
         linked = any(made.linked for made in operands)
         made = [Made(operands, linked and is_inexact(out)) for out in outs]
@@ -246,7 +242,7 @@ class RecordingTrace(FirstRunTrace):
             each.needs = operands if each.linked else ()
         self.log.append(signature(call.name, *outs))
         self.values.append(made)
-        return [self.wrap(out, each) for out, each in zip(outs, made, strict=True)], made
+        return [self.wrap(out, each) for out, each in zip(outs, made, strict=True)]
 
     def decide(
         self,
@@ -302,12 +298,7 @@ class RecordingTrace(FirstRunTrace):
         met = reached(roots, lambda each: (*each.operands, *each.needs) if each in inside else ())
         edge = [each for each in met if each not in inside]
         self.forget(before)
-        return self.called(call, results, edge)[0]
-
-
-def is_watched(call: Call) -> TypeGuard[Watched]:
-    """Says whether a call is a primitive's, and a call because hooks watch it."""
-    return isinstance(call, Watched) and isinstance(call.call, PrimitiveCall)
+        return self.called(call, results, edge)
 
 
 def needed(roots: Sequence[Made]) -> set[Saved]:

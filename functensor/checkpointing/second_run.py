@@ -6,7 +6,7 @@ computed when a rule of a derivative, or Python, asks for them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from ..random.key_reuse import ledger
 from ..traces.device_scalars import watch_scalars
 from ..traces.reverse import NO_PARAMS, Node, ReverseTracer, is_inexact, joint_node, make_node
 from .capture import ReplayTrace, signature
-from .first_run import Saved, is_watched
+from .first_run import Saved
 
 if TYPE_CHECKING:
     from ..backends.annotations import DType
@@ -171,8 +171,6 @@ class SelectiveTrace(ReplayTrace):
 
     __slots__ = ("places", "saved")
 
-    # Its first run asks the policy about whole operations.
-    in_parts = False
     tracer = SelectiveTracer
 
     def __init__(
@@ -213,6 +211,16 @@ class SelectiveTrace(ReplayTrace):
         operands = [a.deferred if m else self.lift(a) for a, m in zip(args, mine, strict=True)]
         nodes = tuple(a.node if m else None for a, m in zip(args, mine, strict=True))
         return operands, nodes, sum(1 << i for i, m in enumerate(mine) if m)
+
+    def kept(self, args: Iterable[Any]) -> tuple[Values, tuple[Any, ...]]:
+        operands, nodes, _ = self.taken(list(args))
+        return operands, nodes
+
+    def saved_by(self, node: Node) -> Any:
+        return node.kept if isinstance(node, SelectiveNode) else node.saved
+
+    def opened(self, kept: Values) -> Values:
+        return list(map(computed_value, kept))
 
     def owns(self, x: Value) -> bool:
         """Says whether a value is one of this run's that depend on an input."""
@@ -264,6 +272,9 @@ class SelectiveTrace(ReplayTrace):
         if call.dissolves:
             with under(self):
                 return call.program.run(args)  # type: ignore[no-any-return]
+        done = call.in_parts(self, args)
+        if done is not None:
+            return done
         operands, nodes, found = self.taken(args)
         if not found:
             return [wrap(out) for out in self.parent.custom(call, operands)]
@@ -284,8 +295,7 @@ class SelectiveTrace(ReplayTrace):
 
         both = Deferred(work, operands, None, place_of(operands, {}))
         # A function with a rule of its own runs now: it tells the structure of its results.
-        if expected is None or expected[0] != call.name or not is_watched(call):
-            both.value()
+        both.value()
         assert expected is not None
         places = self.again(expected)
         outs = []

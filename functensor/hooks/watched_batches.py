@@ -21,9 +21,10 @@ from ..traces.batch import BatchTrace, BatchTracer
 from ..traces.reverse import NO_PARAMS, Node, ReverseTracer, is_inexact, make_node, next_number
 from ..transforms.grad import vjp
 from ..transforms.vmap import vmap
+from .watched_rules import WatchedRule
 
 if TYPE_CHECKING:
-    from .watched_calls import PrimitiveCall, PullbackWithHooks
+    from .watched_calls import PrimitiveCall, Watched
 
 # A function of values and cotangents.
 Flat: TypeAlias = Callable[[Values, Values], Values]
@@ -76,23 +77,18 @@ class Level(NamedTuple):
         return None if self.shared else 0
 
 
-def recorded_in_parts(
-    call: PrimitiveCall,
-    trace: BatchTrace,
-    args: Sequence[Any],
-    watcher: Callable[[Callable[..., Any]], PullbackWithHooks],
-) -> Values | None:
-    """Does a primitive's work for a batch, and has hooks see its cotangents.
+def recorded_in_parts(watched: Watched, trace: Trace, args: Sequence[Any]) -> Values | None:
+    """Does a primitive's work under a trace, and has hooks see its cotangents.
 
     Args:
-        call: the primitive with its parameters.
-        trace: the batch.
+        watched: the call of the primitive.
+        trace: that of a batch, or of a checkpoint.
         args: the operands.
-        watcher: makes what shows cotangents to the hooks of what pulls them back.
 
     Returns:
         The output; None where the levels below record no parts.
     """
+    call: Any = watched.call
     batches, level = batches_on(trace)
     if not level.in_parts:
         return None
@@ -110,18 +106,24 @@ def recorded_in_parts(
         if True in flags or call.speaks_of(batch.axis_name):
             levels.append(Level(batch, flags, shared))
         result = result if shared else result.value
-    if not isinstance(result, ReverseTracer) or result.owner is not level:
+    if not isinstance(result, ReverseTracer) or result.owner is not level or result.node is None:
         # Nothing flows back through a constant.
         return [out]
-    values, nodes, _ = level.unwrap(values)
+    values, nodes = level.kept(values)
     wanted = [node is not None and is_inexact(x) for node, x in zip(nodes, values, strict=True)]
+    if not levels and result.node.primitive is call.primitive:
+        for handle in watched.handles:
+            result.node.primitive = WatchedRule(result.node, watched.op, handle)
+        return [out]
     if result.node.number < before:
         result, out = repeated(result, level, levels)
     node = result.node
-    kept = [result.value, *values]
-    owned = node.saved if isinstance(node.saved, tuple) else ()
-    rule = PartsRule(node, len(kept), wanted, watched_pull(call.asked(wanted), levels, watcher))
-    node.saved = Pullback(rule.run, [*kept, *owned])
+    kept, _ = level.kept([result])
+    pull = watched_pull(call.asked(wanted), levels, watched)
+    saved = level.saved_by(node)
+    own, other = (saved, None) if isinstance(saved, tuple) else ((), saved)
+    rule = PartsRule(node, level, other, 1 + len(values), wanted, pull)
+    node.saved = Pullback(rule.run, [*kept, *values, *own])
     node.parents = (*node.parents, *(n for n, want in zip(nodes, wanted, strict=True) if want))
     node.primitive = rule
     return [out]
@@ -144,8 +146,9 @@ def repeated(result: ReverseTracer, level: Any, levels: Sequence[Level]) -> tupl
 
     A batching rule may return an operand as it is.
     """
-    node = make_node(AS_IT_IS, (result.node,), (), NO_PARAMS, result.value)
-    result = out = level.wrap(result.value, node)
+    node = make_node(AS_IT_IS, (result.node,), (), NO_PARAMS, result)
+    (value,), _ = level.kept([result])
+    result = out = level.wrap(value, node)
     for each in reversed(levels):
         out = out if each.shared else each.batch.wrap(out)
     return result, out
@@ -170,20 +173,26 @@ class PartsRule(PrimitiveLike):
 
     Args:
         node: the node, with what stands on it until then.
+        level: the trace that made it.
+        saved: what its rules are given where that is no tuple; None where it is.
         count: how many of the values that it keeps are the operation's own; the others come last.
         wanted: which operands have cotangents.
         watched: ``watched(values, g)`` shows cotangents and returns those of the operands; None
             where none was changed.
     """
 
-    __slots__ = ("broadcasts", "count", "name", "params", "parents", "primitive", "saved", "wanted",
-                 "watched")
+    __slots__ = (
+        "broadcasts", "count", "name", "opened", "params", "parents", "primitive", "saved",
+        "wanted", "watched",
+    )  # fmt: skip
 
     vjps = None
 
     def __init__(
         self,
         node: Node,
+        level: Any,
+        saved: Any,
         count: int,
         wanted: Sequence[bool],
         watched: Callable[[Values, Any], Values | None],
@@ -192,7 +201,8 @@ class PartsRule(PrimitiveLike):
         self.name = node.primitive.name
         self.broadcasts = node.primitive.broadcasts
         self.parents = node.parents
-        self.saved = None if isinstance(node.saved, tuple) else node.saved
+        self.saved = saved
+        self.opened = level.opened
         self.params = node.params
         self.count = count
         self.wanted = wanted
@@ -205,11 +215,11 @@ class PartsRule(PrimitiveLike):
     def run(self, kept: Values, g: Any) -> Values:
         """Does so, with the values that the node keeps."""
         count = self.count
-        found = self.watched(kept[:count], g)
+        found = self.watched(self.opened(kept[:count]), g)
         if found is not None:
             changed = [c for c, want in zip(found, self.wanted, strict=True) if want]
             return [*(None for _ in self.parents), *changed]
-        saved = tuple(kept[count:]) if self.saved is None else self.saved
+        saved = tuple(self.opened(kept[count:])) if self.saved is None else self.saved
         rules = self.primitive.vjps
         if rules is None:
             return list(self.primitive.pullback(g, saved, self.params))
@@ -220,14 +230,14 @@ class PartsRule(PrimitiveLike):
 
 
 def watched_pull(
-    call: PrimitiveCall, levels: Sequence[Level], watcher: Callable[..., PullbackWithHooks]
+    call: PrimitiveCall, levels: Sequence[Level], watched: Watched
 ) -> Callable[[Values, Any], Values | None]:
     """Returns the function that shows an operation's cotangents, example by example.
 
     Args:
         call: the operation, for the operands whose cotangents are wanted.
         levels: the batches, the innermost first.
-        watcher: as `recorded_in_parts` takes it.
+        watched: its call with the hooks.
 
     Returns:
         A function of the output with the operands, and of the output's cotangent. It returns the
@@ -236,8 +246,8 @@ def watched_pull(
     """
     shares = any(each.shared for each in levels)
 
-    def watched(values: Values, g: Any) -> Values | None:
-        watching = watcher((lambda found, gs: found) if shares else call.bwd)
+    def pulled(values: Values, g: Any) -> Values | None:
+        watching = watched.showing((lambda found, gs: found) if shares else call.bwd)
         if not watching.is_asked():
             return None
 
@@ -255,7 +265,7 @@ def watched_pull(
         found = at_face(run, values, [g])
         return found if watching.changed else None
 
-    return watched
+    return pulled
 
 
 def shares_of(

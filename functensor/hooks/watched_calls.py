@@ -119,17 +119,20 @@ class Watched(AskedCall):
             return self.call.forward(level, values, tangents)
         return super().forward(level, values, tangents)
 
-    def in_batch(self, trace: BatchTrace, args: Sequence[Any]) -> list[Any] | None:
+    def in_parts(self, trace: Trace, args: Sequence[Any]) -> list[Any] | None:
         call = self.call
         if not isinstance(call, PrimitiveCall):
             return None
-        values, flags = trace.unwrap(args)
-        if True not in flags and not call.speaks_of(trace.axis_name):
-            outs = all_apart_from(trace.parent.custom(self, values), args)
-            return list(map(wrap, outs))
-        return recorded_in_parts(
-            call, trace, args, lambda pull: PullbackWithHooks(pull, self.op, self.handles)
-        )
+        if isinstance(trace, BatchTrace):
+            values, flags = trace.unwrap(args)
+            if True not in flags and not call.speaks_of(trace.axis_name):
+                outs = all_apart_from(trace.parent.custom(self, values), args)
+                return list(map(wrap, outs))
+        return recorded_in_parts(self, trace, args)
+
+    def showing(self, pull: Callable[..., Any]) -> PullbackWithHooks:
+        """Returns what shows the cotangents to the hooks that a function pulls back."""
+        return PullbackWithHooks(pull, self.op, self.handles)
 
     def batched(self, flags: Sequence[bool], size: int, axis_name: Hashable = None) -> CustomCall:
         """Returns the same for a batch; hooks see the cotangents of each example.

@@ -89,7 +89,7 @@ class BatchTrace(Trace):
             slot.trace = before
 
     def custom(self, call: Call, args: Sequence[Any]) -> list[Any]:
-        done = call.in_batch(self, args)
+        done = call.in_parts(self, args)
         if done is not None:
             return done
         values, flags = self.unwrap(args)
@@ -135,7 +135,7 @@ class NamedBatchTrace(BatchTrace):
         return self.wrap(self.lift(out)) if batched else wrap(out)
 
     def custom(self, call: Call, args: Sequence[Any]) -> list[Any]:
-        done = call.in_batch(self, args)
+        done = call.in_parts(self, args)
         if done is not None:
             return done
         # The function may speak of the axis even where no operand depends on the example.

@@ -210,6 +210,19 @@ class ReverseTrace(Trace):
                 parents.append(None)
         return values, tuple(parents), mask
 
+    def kept(self, args: Iterable[Any]) -> tuple[list[Any], tuple[Node | None, ...]]:
+        """Returns what rules may keep of operands, which `opened` makes values, and their nodes."""
+        values, parents, _ = self.unwrap(args)
+        return values, parents
+
+    def saved_by(self, node: Node) -> Any:
+        """Returns what a node keeps, as it keeps it."""
+        return node.saved
+
+    def opened(self, kept: list[Any]) -> list[Any]:
+        """Returns the values that were kept."""
+        return kept
+
     def custom(self, call: Call, args: Sequence[Any]) -> list[Any]:
         values, parents, mask = self.unwrap(args)
         if not mask:

@@ -123,8 +123,8 @@ class Call(PrimitiveLike):
         """Returns the outputs and their tangents; None for one that has none."""
         raise NotImplementedError
 
-    def in_batch(self, trace: Any, args: Sequence[Any]) -> list[Any] | None:
-        """Does its work under the trace of a batch; None where `batched` is to do it."""
+    def in_parts(self, trace: Any, args: Sequence[Any]) -> list[Any] | None:
+        """Does its work under a trace as a primitive's; None where it is to stay a call."""
         return None
 
     def batched(self, flags: Sequence[bool], size: int, axis_name: Any = None) -> Call:

@@ -41,6 +41,7 @@ class CaptureTrace(Trace):
 
     __slots__ = ("closed_over", "level", "make")
 
+    # It has no tracers of its own: what hooks watch below it, it does not hide.
     hands_on = True
 
     def __init__(self, level: Trace, closed_over: ClosedOver, make: Callable[[Any], Any]) -> None:

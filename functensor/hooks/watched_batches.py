@@ -9,22 +9,19 @@ shows them to hooks.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from ..custom.call import Pullback, replaced
 from ..primitives.core.annotations import Values
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.primitive_like import PrimitiveLike
-from ..primitives.core.trace import Trace, at_face
+from ..primitives.core.trace import RAW, Trace, at_face
 from ..primitives.shape.index import Scatter, scatter_sum
 from ..traces.batch import BatchTrace, BatchTracer
 from ..traces.reverse import NO_PARAMS, Node, ReverseTracer, is_inexact, make_node, next_number
 from ..transforms.grad import vjp
 from ..transforms.vmap import vmap
 from .watched_rules import WatchedRule
-
-if TYPE_CHECKING:
-    from .watched_calls import PrimitiveCall, Watched
 
 # A function of values and cotangents.
 Flat: TypeAlias = Callable[[Values, Values], Values]
@@ -77,7 +74,24 @@ class Level(NamedTuple):
         return None if self.shared else 0
 
 
-def recorded_in_parts(watched: Watched, trace: Trace, args: Sequence[Any]) -> Values | None:
+class WatchedCall(Protocol):
+    """A call of a primitive whose cotangents hooks see.
+
+    Attributes:
+        call: the call without hooks.
+        op: what the hooks are told of it.
+        handles: the hooks' registrations, the oldest first.
+    """
+
+    call: Any
+    op: Any
+    handles: Sequence[Any]
+
+    def showing(self, pull: Callable[..., Any]) -> Any:
+        """Returns what shows the cotangents to the hooks that a function pulls back."""
+
+
+def recorded_in_parts(watched: WatchedCall, trace: Trace, args: Sequence[Any]) -> Values | None:
     """Does a primitive's work under a trace, and has hooks see its cotangents.
 
     Args:
@@ -88,9 +102,9 @@ def recorded_in_parts(watched: Watched, trace: Trace, args: Sequence[Any]) -> Va
     Returns:
         The output; None where the levels below record no parts.
     """
-    call: Any = watched.call
+    call = watched.call
     batches, level = batches_on(trace)
-    if not level.in_parts:
+    if not (level is RAW or level.in_parts):
         return None
     before = next_number()
     out = call.primitive.under(trace, args, call.params)
@@ -98,7 +112,7 @@ def recorded_in_parts(watched: Watched, trace: Trace, args: Sequence[Any]) -> Va
     result: Any = out
     levels = []
     for batch in batches:
-        if batch.hands_on:
+        if not isinstance(batch, BatchTrace):
             values = list(map(batch.resolve, values))
             continue
         values, flags = batch.unwrap(values)
@@ -135,7 +149,7 @@ def batches_on(trace: Trace) -> tuple[list[Any], Any]:
     What only replaces operands is among them.
     """
     found = []
-    while isinstance(trace, BatchTrace) or trace.hands_on:
+    while isinstance(trace, BatchTrace) or getattr(trace, "hands_on", False):
         found.append(trace)
         trace = trace.parent
     return found, trace
@@ -230,7 +244,7 @@ class PartsRule(PrimitiveLike):
 
 
 def watched_pull(
-    call: PrimitiveCall, levels: Sequence[Level], watched: Watched
+    call: Any, levels: Sequence[Level], watched: WatchedCall
 ) -> Callable[[Values, Any], Values | None]:
     """Returns the function that shows an operation's cotangents, example by example.
 
@@ -269,7 +283,7 @@ def watched_pull(
 
 
 def shares_of(
-    call: PrimitiveCall, levels: Sequence[Level], values: Values, gs: Values
+    call: Any, levels: Sequence[Level], values: Values, gs: Values
 ) -> Values:
     """Returns the cotangents of operands of which all examples of a batch made one output.
 

@@ -121,8 +121,6 @@ class Trace:
     staging = False
     # True where an operation of a batch above it may be recorded as its parts, though hooks see it.
     in_parts = False
-    # True where it has no tracers, puts others in place of operands by `resolve`, and hands on.
-    hands_on = False
     # True where that program calls the hooks that see its operations.
     calls_hooks = False
     # True where a hook that is compiled into that program has replaced a value.
@@ -256,8 +254,6 @@ class EvalTrace(Trace):
     """The bottom of every stack: computes on raw buffers at once."""
 
     __slots__ = ()
-
-    in_parts = True
 
     def __init__(self) -> None:
         self.parent = self

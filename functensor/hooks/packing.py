@@ -27,7 +27,7 @@ from .values import levels_of, plain_values_of, tangents_of
 if TYPE_CHECKING:
     from ..backends.annotations import Buffer
 
-__all__ = ["Form", "Opening", "Packing", "opened"]
+__all__ = ["Form", "Opening", "Packing", "opened", "waits"]
 
 
 class Form:
@@ -165,7 +165,7 @@ class Packing:
         if isinstance(x, Tracer):
             if x.owner.staging:
                 return self._staged(x, op)
-            return x if x.owner.standing else self._traced(x, op)
+            return x if x.owner.standing or waits(x, "value") else self._traced(x, op)
         if kind is Array:
             inner = self.form(x._data, op)
             return x if inner is x._data else FaceForm(inner)
@@ -238,6 +238,11 @@ class Packing:
             return blaming(self.hook, method, getattr(self.hook, method), op, value)
         finally:
             slot.trace = before
+
+
+def waits(x: Any, name: str) -> bool:
+    """Says whether an attribute is computed when it is asked for, so that nothing is kept yet."""
+    return isinstance(getattr(type(x), name, None), property)
 
 
 def owners(x: Any) -> Iterator[Any]:

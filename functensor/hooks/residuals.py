@@ -15,7 +15,7 @@ from ..traces.standing import Standing, is_recorded_above, nodes_since
 from .hook import Hook
 from .interceptor import HookTrace
 from .operation import Operation
-from .packing import Form, Opening, Packing
+from .packing import Form, Opening, Packing, waits
 
 __all__ = ["ResidualHook"]
 
@@ -44,15 +44,17 @@ class PackingTrace(HookTrace):
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         handle, packing = self.handle, self.packing
         start = next_number()
-        packing.note_arguments(args)
+        if self.packs:
+            packing.note_arguments(args)
         if handle.sees_before or handle.sees_forward or handle.sees_way_back or not handle.active:
             out = super().process(primitive, args, params)
         else:
             out = self.below(primitive, args, params)
-        packing.note_results((out,))
-        op = self.operation(primitive.name, params) if self.packs else None
-        if op is not None:
-            pack_nodes(packing, (out,), start, op)
+        if self.packs:
+            packing.note_results((out,))
+            op = self.operation(primitive.name, params)
+            if op is not None:
+                pack_nodes(packing, (out,), start, op)
         return out
 
     def custom(self, call: Any, args: Sequence[Any]) -> list[Any]:
@@ -61,12 +63,14 @@ class PackingTrace(HookTrace):
     def around(
         self, name: str, args: Sequence[Any], run: Callable[[], list[Any]]
     ) -> list[Any]:
+        if not self.packs:
+            return run()
         packing = self.packing
         start = next_number()
         packing.note_arguments(args)
         outs = run()
         packing.note_results(outs)
-        op = self.operation(name, {}) if self.packs else None
+        op = self.operation(name, {})
         if op is not None:
             pack_nodes(packing, outs, start, op)
         return outs
@@ -77,21 +81,23 @@ class RuleTrace(HookTrace):
 
     Attributes:
         packing: as of the trace that saw the operation.
+        packs: as of a `PackingTrace`.
         op: the operation, whose rule it is.
     """
 
-    __slots__ = ("op", "packing")
+    __slots__ = ("op", "packing", "packs")
 
-    def __init__(self, parent: Trace, packing: Packing, op: Operation) -> None:
-        super().__init__(parent, packing.handle)
+    def __init__(self, parent: Trace, handle: Any, packing: Packing, op: Operation) -> None:
+        super().__init__(parent, handle)
         self.packing = packing
+        self.packs = getattr(handle, "first", True) or handle.on_replay
         self.op = op
 
     def ended(self) -> bool:
         return False
 
     def like(self, parent: Trace, handle: Any) -> HookTrace:
-        return RuleTrace(parent, self.packing, self.op)
+        return RuleTrace(parent, handle, self.packing, self.op)
 
     def over(self, trace: Trace) -> Trace:
         below = self.parent.over(trace) if self.parent.interceptor else trace
@@ -104,7 +110,8 @@ class RuleTrace(HookTrace):
         start = next_number()
         out = self.below(primitive, args, params)
         self.packing.note_results((out,))
-        pack_nodes(self.packing, (out,), start, self.op)
+        if self.packs:
+            pack_nodes(self.packing, (out,), start, self.op)
         return out
 
     def custom(self, call: Any, args: Sequence[Any]) -> list[Any]:
@@ -116,7 +123,8 @@ class RuleTrace(HookTrace):
         start = next_number()
         outs = run()
         self.packing.note_results(outs)
-        pack_nodes(self.packing, outs, start, self.op)
+        if self.packs:
+            pack_nodes(self.packing, outs, start, self.op)
         return outs
 
 
@@ -130,7 +138,7 @@ def pack_nodes(packing: Packing, outs: Sequence[Any], start: int, op: Operation)
         op: the operation.
     """
     for trace, node in nodes_since(outs, start):
-        saved = node.saved
+        saved: Any = None if waits(node, "saved") else node.saved
         found = False
         if hasattr(saved, "with_kept"):
             kept = [packing.form(x, op) for x in saved.kept]
@@ -200,7 +208,7 @@ class Unpacking(Standing):
         if not is_recorded_above(trace) or not packing.handle.sees_pass(False):
             return rule(*args)
         assert trace is not None
-        with under(RuleTrace(trace, packing, self.op.at("backward"))):
+        with under(RuleTrace(trace, packing.handle, packing, self.op.at("backward"))):
             return rule(*args)
 
 

@@ -118,6 +118,8 @@ class Trace:
     standing = False
     # True where it writes a program and computes nothing.
     staging = False
+    # True where that program has only what tangents go through, and all else is computed.
+    linear = False
     # True where that program calls the hooks that see its operations.
     calls_hooks = False
 
@@ -322,10 +324,10 @@ def interceptors() -> list[Trace]:
 
 
 def is_staged() -> bool:
-    """Says whether a program is being staged, at whatever level."""
+    """Says whether a program of all that is computed is being staged, at whatever level."""
     trace = slot.trace
     while trace is not None and trace is not RAW:
-        if trace.staging:
+        if trace.staging and not trace.linear:
             return True
         trace = trace.parent
     return False

@@ -19,6 +19,7 @@ from ..primitives.core.buffers import BUFFER_TYPES, owned, to_buffer, wrap
 from ..primitives.core.errors import describe
 from ..primitives.core.shape_dtype import shape_dtype
 from ..primitives.core.trace import Trace, new, slot
+from ..traces.standing import waits
 from .faults import blaming, wrong_result
 from .memory_order import View, in_memory_order, memory_order, owner_of
 from .operation import Operation
@@ -27,7 +28,7 @@ from .values import levels_of, plain_values_of, tangents_of
 if TYPE_CHECKING:
     from ..backends.annotations import Buffer
 
-__all__ = ["Form", "Opening", "Packing", "opened", "waits"]
+__all__ = ["Form", "Opening", "Packing", "opened"]
 
 
 class Form:
@@ -140,6 +141,8 @@ class Packing:
         been computed, and be kept for that level alone.
         """
         for x in args:
+            if is_waiting(x):
+                continue
             found = (getattr(level, "node", None) for level in levels_of(x))
             nodes: list[Any] = [node for node in found if node is not None]
             is_input = bool(nodes) and nodes[-1].primitive is None
@@ -240,18 +243,24 @@ class Packing:
             slot.trace = before
 
 
-def waits(x: Any, name: str) -> bool:
-    """Says whether an attribute is computed when it is asked for, so that nothing is kept yet."""
-    return isinstance(getattr(type(x), name, None), property)
-
-
 def owners(x: Any) -> Iterator[Any]:
     """Yields the buffers that own a value's memory, or the value of a program in their place."""
+    if is_waiting(x):
+        return
     for buffer in (*plain_values_of(x), *tangents_of(x)):
         yield owner_of(buffer)
     for level in levels_of(x):
         if isinstance(level, Tracer) and level.owner.staging:
             yield level
+
+
+def is_waiting(x: Any) -> bool:
+    """Says whether a value, or a tangent of it, waits to be computed at some level."""
+    while isinstance(x, Tracer) and not (x.owner.standing or x.owner.staging):
+        if waits(x, "value") or is_waiting(getattr(x, "tangent", None)):
+            return True
+        x = getattr(x, "value", None)
+    return False
 
 
 # -- forms

@@ -11,11 +11,11 @@ from ..primitives.core.array import Array
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.trace import Trace, slot, under
 from ..traces.reverse import next_number
-from ..traces.standing import Standing, is_recorded_above, nodes_since
+from ..traces.standing import Standing, is_recorded_above, nodes_since, waits
 from .hook import Hook
 from .interceptor import HookTrace
 from .operation import Operation
-from .packing import Form, Opening, Packing, waits
+from .packing import Form, Opening, Packing
 
 __all__ = ["ResidualHook"]
 

@@ -281,7 +281,7 @@ class ArrayForm(Form):
         self.device = device_of(buffer)
         self.axes = memory_order(buffer)
         self.latest: Callable[[], Any] = ref(buffer)
-        # What it was, for hooks that look at what stands in its place later.
+        # The range of the residual, for hooks that look at its replacement later.
         self.range = Range(buffer) if is_looked_at(op) else None
 
     def opened(self) -> Buffer:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..backends.errors.public_functions import check_function
 from ..primitives.core.array import Array
+from ..primitives.core.errors import function_line
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.trace import Trace, slot, under
 from ..traces.reverse import next_number
@@ -227,6 +228,11 @@ class ResidualHook(Hook):
             vars(self)["pack"] = pack
         if unpack is not None:
             vars(self)["unpack"] = unpack
+
+    def __repr__(self) -> str:
+        given = {name: vars(self).get(name) for name in ("pack", "unpack")}
+        named = [f"{name}={function_line(fun)}" for name, fun in given.items() if fun is not None]
+        return f"{type(self).__name__}({', '.join(named)})"
 
     def pack(self, op: Operation, value: Array) -> Any:
         """Returns what is kept in place of a residual.

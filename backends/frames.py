@@ -50,7 +50,7 @@ def is_users(module: str) -> bool:
     return module.partition(".")[0] not in NOT_THE_USERS or ".tests." in module
 
 
-# Whether files are the user's, by their names: a look at them takes less time than at a module.
+# True for files of the user's, by their names, which take less time to look up than modules.
 known_files: dict[str, bool] = {}
 
 # The code that runs recorded operations again, each in its variable ``equation``; the module of

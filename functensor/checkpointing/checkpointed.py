@@ -23,6 +23,7 @@ from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import owned
 from ..primitives.core.errors import function_name
 from ..primitives.core.trace import slot
+from ..programs.linear_staging import LinearTrace
 from ..programs.staging import StagingTrace
 from ..traces.batch import BatchTrace
 from ..traces.captured_values import handing_out
@@ -45,6 +46,7 @@ HANDLERS |= {
     FirstRunTrace: first_run_call,
     ForwardTrace: transforms.forward_call,
     HookTrace: transforms.hooked_call,
+    LinearTrace: transforms.plain_call,
     ReverseTrace: reverse_call,
     StagingTrace: transforms.staged_call,
 }

@@ -16,6 +16,7 @@ from ..primitives.core.annotations import Value, Values
 from ..primitives.core.buffers import wrap
 from ..primitives.core.shape_dtype import shape_dtype
 from ..primitives.core.trace import Trace, base_trace, run, slot, under
+from ..programs.named_scope import active_scope, scoped
 from ..random.key_reuse import ledger
 from ..traces.forward import zeros_like
 from ..traces.reverse import ReverseTrace, ReverseTracer, backward, is_inexact, joint_node
@@ -56,6 +57,7 @@ class Pull:
         wanted: the operands whose cotangents are asked for.
         values, saved: the operands, and what the first run saved.
         kinds: the outputs' shapes and dtypes.
+        scope: the scope of the call, in which the second run is too.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class Pull:
         values: Values,
         saved: Values,
         kinds: Sequence[Any],
+        scope: str,
     ) -> None:
         self.call = call
         self.level = level
@@ -75,6 +78,7 @@ class Pull:
         self.values = values
         self.saved = saved
         self.kinds = kinds
+        self.scope = scope
 
     @property
     def residuals(self) -> Values:
@@ -90,7 +94,8 @@ class Pull:
     def with_kept(self, kept: Values) -> Pull:
         """Returns the same with other values in their places."""
         values, saved = kept[: len(self.values)], kept[len(self.values) :]
-        return Pull(self.call, self.level, self.record, self.wanted, values, saved, self.kinds)
+        common = self.call, self.level, self.record, self.wanted
+        return Pull(*common, values, saved, self.kinds, self.scope)
 
     def sources(self) -> list[tuple[str, str]]:
         """Returns for every saved array its origin, and the user's line."""
@@ -108,7 +113,8 @@ class Pull:
         # The cotangents come last, behind the operands and all that is closed over or saved.
         after = range(len(residuals), len(residuals) + len(given))
         call = self.call.of(partial(self.evaluate, given), after)
-        return call.bind([*residuals, *(gs[i] for i in given)])
+        with scoped(self.scope):
+            return call.bind([*residuals, *(gs[i] for i in given)])
 
     def evaluate(self, given: Sequence[int], values: Values) -> Values:
         """Runs the function again and goes back over the nodes that it leaves behind.
@@ -185,7 +191,7 @@ def reverse_call(call: CheckpointCall, trace: ReverseTrace, operands: Sequence[A
     if not wanted and not linked:
         return list(map(constant, outs))
     nodes = (*(parents[i] for i in wanted), *linked)
-    pull = Pull(call, trace, record, wanted, values, saved, kinds)
+    pull = Pull(call, trace, record, wanted, values, saved, kinds, active_scope())
     joint = joint_node(call.name, nodes, pull, outs)
     return trace.outputs(joint, outs, constant)
 

@@ -12,8 +12,8 @@ from ..functions.closure import ClosedOver
 from ..hooks.handle import Handle
 from ..hooks.interceptor import HookTrace
 from ..primitives.core.annotations import Values
-from ..primitives.core.buffers import wrap
-from ..primitives.core.trace import RAW, base_trace, run, slot, under
+from ..primitives.core.buffers import owned, wrap
+from ..primitives.core.trace import RAW, Trace, base_trace, run, slot, under
 from ..primitives.identities import optimization_barrier as barrier
 from ..programs import Program, Variable
 from ..programs.closed_over import hoisted
@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from ..primitives.core.array import Tracer
     from ..primitives.core.shape_dtype import ShapeDtype
 
-__all__ = ["batched_call", "captured_call", "forward_call", "hooked_call", "staged_call"]
+__all__ = [
+    "batched_call", "captured_call", "forward_call", "hooked_call", "plain_call", "staged_call",
+]  # fmt: skip
 
 
 class StagedCheckpoint(CheckpointCall):
@@ -40,6 +42,9 @@ class StagedCheckpoint(CheckpointCall):
         super().__init__(call.fun, program.run, call.policy, call.barred)
         self.program = program
         self.effect = program.has_effect()
+
+    def replayed(self) -> StagedCheckpoint:
+        return StagedCheckpoint(self, self.program.replayed()) if self.effect else self
 
     def infer(self, *types: ShapeDtype) -> list[Any]:
         """Returns the outputs' types."""
@@ -160,6 +165,11 @@ def staged_call(call: CheckpointCall, trace: StagingTrace, operands: Sequence[An
 
 
 # -- traces that let everything pass
+
+
+def plain_call(call: CheckpointCall, trace: Trace, operands: Sequence[Any]) -> Values:
+    """Runs the function once, for a trace that keeps what it computes."""
+    return [wrap(owned(out)) for out in call.evaluate(list(operands))]
 
 
 def hooked_call(call: CheckpointCall, trace: HookTrace, operands: Sequence[Any]) -> Values:

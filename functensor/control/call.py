@@ -6,13 +6,20 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from ..backends.restoring import setting
+from ..custom.call import replaced
 from ..jitting.compile import Compiled, compiled
 from ..jitting.program_call import DerivedCall, result_types
-from ..primitives.core.annotations import Values
+from ..primitives.core.annotations import Value, Values
 from ..primitives.core.array import Tracer
 from ..primitives.core.buffers import exposed, to_buffer, wrap
-from ..primitives.core.trace import below_hooks, is_staged, slot, under
+from ..primitives.core.errors import MissingRuleError
+from ..primitives.core.trace import Trace, at_face, below_hooks, is_staged, slot, under
 from ..programs.program import Program, Variable, used
+from ..traces.forward import zeros_like
+from ..traces.muting import muting
+from ..traces.reverse import is_inexact
+from ..transforms.grad import vjp
 from .program_edits import rewired
 
 if TYPE_CHECKING:
@@ -94,6 +101,8 @@ class ControlCall(DerivedCall):
     def bind(self, operands: Sequence[Any]) -> Values:
         """Applies the call at the level of the current trace."""
         trace = slot.trace
+        if slot.replaying and self.effect and self.replayed() is not self:
+            return self.replayed().bind(operands)
         if trace is None or not trace.interceptor:
             return super().bind(operands)
         if not is_staged():
@@ -102,6 +111,51 @@ class ControlCall(DerivedCall):
         # They saw those of the bodies when these were staged.
         with below_hooks():
             return super().bind(operands)
+
+    def replayed(self) -> ControlCall:
+        if not self.effect:
+            return self
+        if "replayed" not in self.derived:
+            call = self.derived["replayed"] = self.over([body.replayed() for body in self.bodies])
+            call.derived["replayed"] = call
+        return self.derived["replayed"]  # type: ignore[no-any-return]
+
+    def over(self, bodies: Sequence[Program]) -> ControlCall:
+        """Returns the call of other bodies that take and return the same."""
+        raise NotImplementedError
+
+    def forward(self, level: Trace, values: Values, tangents: Values) -> tuple[Values, Values]:
+        if not level.linear:
+            return super().forward(level, values, tangents)
+        try:
+            return self._linearized(level, values, tangents)
+        except MissingRuleError:
+            # Without a way back the whole is done again wherever the linear function is called.
+            return self.parted(level, values, tangents)
+
+    def _linearized(
+        self, level: Trace, values: Values, tangents: Values
+    ) -> tuple[Values, Values]:
+        """Returns the outputs, which are no part of a linear function, and the tangents.
+
+        The way back is linear. Its own way back takes tangents of operands to those of outputs.
+        """
+        given = [i for i, t in enumerate(tangents) if t is not None]
+        outs, pull = self.reverse(level, values, [t is not None for t in tangents])
+        moved = [i for i, out in enumerate(outs) if is_inexact(out)]
+
+        def back(*gs: Value) -> Values:
+            found = pull(replaced([None] * len(outs), moved, gs))
+            return [zeros_like(values[i]) if found[i] is None else found[i] for i in given]
+
+        def push(*some: Value) -> Values:
+            # Hooks have nothing to see of a way back that nobody goes.
+            with setting(muting, met={}):
+                return list(vjp(back, *(zeros_like(outs[i]) for i in moved))[1](list(some)))
+
+        with under(level):
+            found = at_face(lambda ts: push(*ts), [tangents[i] for i in given])
+        return outs, replaced([None] * len(outs), moved, found)
 
     def infer(self, *types: ShapeDtype) -> list[ShapeDtype]:
         """Returns the outputs' types."""

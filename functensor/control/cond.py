@@ -17,7 +17,7 @@ from ..primitives.core.array import Array
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import device_of
 from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
-from ..primitives.core.trace import is_staged
+from ..primitives.core.trace import below_hooks, is_staged
 from ..programs.program import Variable, argument_type
 from ..tree import containers as tree
 from .body import Body, known, run_in_place, united
@@ -176,13 +176,17 @@ class Branches:
         return CondCall(programs, variable, self.what).bind([index, *captured])
 
     def selected(self, index: Array) -> Values:
-        """Returns the leaves of the result, for an index that differs by example: all run."""
-        if argument_type(index).dtype.kind == "b":
-            index = ops.astype(index, int)
-        index = ops.clip(index, 0, len(self.functions) - 1)
-        rows = []
-        for i in range(len(self.functions)):
-            mine = index == i
+        """Returns the leaves of the result, for an index that differs by example: all run.
+
+        Hooks see what the functions do, and not how it is put together, as in a program.
+        """
+        with below_hooks():
+            if argument_type(index).dtype.kind == "b":
+                index = ops.astype(index, int)
+            index = ops.clip(index, 0, len(self.functions) - 1)
+            chosen = [ops.equal(index, i) for i in range(len(self.functions))]
+        rows: list[Values] = []
+        for number, mine in enumerate(chosen):
 
             def gated(leaf: Any, mine: Any = mine) -> Any:
                 # Other examples' values in this branch have no part in derivatives.
@@ -192,14 +196,17 @@ class Branches:
 
             # Other examples may give NaN here, which nobody is to be warned of.
             with quiet():
-                rows.append((mine, self.flat(i, self.in_place(i)(*tree.map(gated, self.operands)))))
-        types = self.agreed([[argument_type(x) for x in row] for _, row in rows])
-        outs = [as_type(x, known) for x, known in zip(rows[0][1], types, strict=True)]
-        for mine, row in rows[1:]:
-            outs = [
-                ops.where(mine, as_type(new, known), old)
-                for new, old, known in zip(row, outs, types, strict=True)
-            ]
+                with below_hooks():
+                    operands = tree.map(gated, self.operands)
+                rows.append(self.flat(number, self.in_place(number)(*operands)))
+        types = self.agreed([[argument_type(x) for x in row] for row in rows])
+        with below_hooks():
+            outs = [as_type(x, known) for x, known in zip(rows[0], types, strict=True)]
+            for mine, row in zip(chosen[1:], rows[1:], strict=True):
+                outs = [
+                    ops.where(mine, as_type(new, known), old)
+                    for new, old, known in zip(row, outs, types, strict=True)
+                ]
         return outs
 
     def flat(self, number: int, out: Any) -> Values:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..custom.call import CustomCall
     from ..primitives.core.array import Array
 
-__all__ = ["CondCall", "where_examples"]
+__all__ = ["CondCall", "GuardCall", "where_examples"]
 
 
 class CondCall(ControlCall):
@@ -41,6 +41,9 @@ class CondCall(ControlCall):
 
     def __init__(self, bodies: Sequence[Program], index: Variable, name: str = "cond") -> None:
         super().__init__(name, bodies, [index, *bodies[0].inputs])
+
+    def over(self, bodies: Sequence[Program]) -> CondCall:
+        return type(self)(bodies, self.inputs[0], self.name)
 
     def computed(self, buffers: Sequence[Any], watched: bool) -> Values:
         body = self.bodies[min(max(int(buffers[0]), 0), len(self.bodies) - 1)]
@@ -69,7 +72,6 @@ class CondCall(ControlCall):
         return body.run(weak_inputs(body.inputs, operands[1:]))
 
     def pushed(self, given: Flags) -> tuple[Flat, Sequence[bool]]:
-        index = self.inputs[0]
         outs = self.bodies[0].outputs
         moved = [any(flags) for flags in zip(*(reached_outputs(b, given[1:]) for b in self.bodies))]
         bodies = []
@@ -77,7 +79,7 @@ class CondCall(ControlCall):
             inner = pushed_program(body, given[1:])
             chosen = [t for t, flag in zip(out_tangents(inner, body), moved, strict=True) if flag]
             bodies.append(rewired(inner, inner.inputs, [*inner.outputs[: len(outs)], *chosen]))
-        return CondCall(bodies, index, self.name).bind, moved
+        return self.over(bodies).bind, moved
 
     def pulled(self, wanted: Flags) -> Rules | None:
         if not any(any(reached_outputs(body, wanted[1:])) for body in self.bodies):
@@ -131,9 +133,9 @@ class CondCall(ControlCall):
                 programs.append(rewired(program, [*fresh.values(), *moved], results))
             flags = iter(found)
             returned = [flag and next(flags) for flag in wanted]
-            return CondCall(programs, self.inputs[0], self.name).bind, returned
+            return self.over(programs).bind, returned
 
-        forward = CondCall(bodies, self.inputs[0], self.name).bind
+        forward = self.over(bodies).bind
         return Rules(count, forward, kept, backward, lambda: tuple(part.state() for part in parts))
 
     def mapped(self, flags: Flags, size: int, axis_name: Hashable) -> CustomCall:
@@ -149,7 +151,7 @@ class CondCall(ControlCall):
             if found == out_flags:
                 break
             out_flags = found
-        call = CondCall([body for body, _ in made], self.inputs[0], self.name)
+        call = self.over([body for body, _ in made])
         call.out_flags = out_flags
         return call
 
@@ -187,6 +189,27 @@ class CondCall(ControlCall):
 
         inputs = batched_inputs(self.inputs, flags, size)
         return program_of(self.name, inputs, run)
+
+
+class GuardCall(CondCall):
+    """Runs the second of two programs where a condition holds, and the first one otherwise.
+
+    For a batch the second one runs only if the condition holds for any example.
+    """
+
+    def mapped(self, flags: Flags, size: int, axis_name: Hashable) -> CustomCall:
+        if not flags[0]:
+            return super().mapped(flags, size, axis_name)
+        second = self.selecting(flags, size, axis_name)
+        every = [True] * len(self.bodies[0].outputs)
+        first, _ = batched_body(self.bodies[0], flags[1:], every, size, axis_name)
+        first = rewired(first, [second.inputs[0], *first.inputs], first.outputs)
+        call = GuardCall([first, second], self.inputs[0], self.name)
+
+        def run(values: Values) -> Values:
+            return call.bind([ops.any(values[0]), *values])
+
+        return ProgramCall(program_of(self.name, second.inputs, run))
 
 
 def where_examples(condition: Any, x: Any, y: Any) -> Array:

@@ -94,6 +94,9 @@ class ScanCall(ControlCall):
         options |= {"backwards": self.backwards, "name": self.name, **changed}
         return ScanCall(body, carries, slices, self.length, **options)
 
+    def over(self, bodies: Sequence[Program]) -> ScanCall:
+        return self.like(bodies[0], self.carries, self.slices)
+
     def infer(self, *types: ShapeDtype) -> list[ShapeDtype]:
         """Returns the outputs' types."""
         return [
@@ -282,7 +285,8 @@ class _Again:
         parts = self._parts
         second, taken, found = parts.backward(given)
         residuals = parts.forward.outputs[self._count :]
-        both = chained(parts.forward, [residuals[i] for i in taken], second)
+        # Hooks saw the first run.
+        both = chained(parts.forward.replayed(), [residuals[i] for i in taken], second)
         return both, list(range(len(parts.forward.inputs))), found
 
 

@@ -214,7 +214,8 @@ def whiled(carry: Carry, condition: Flat, body: Flat, max_steps: int | None) -> 
     while max_steps is None or done < max_steps:
         (holds,) = condition(list(map(as_number, values)))
         if active is not None or not known(holds):
-            active = holds if active is None else ops.logical_and(active, holds)
+            with below_hooks():
+                active = holds if active is None else ops.logical_and(active, holds)
             if not holds_anywhere(active):
                 break
             values = _masked_step(carry, step, values, active, done == 0, weak)
@@ -229,32 +230,35 @@ def whiled(carry: Carry, condition: Flat, body: Flat, max_steps: int | None) -> 
 def _masked_step(
     carry: Carry, body: Flat, values: Values, active: Array | None, first: bool, weak: bool
 ) -> Values:
-    """Does a step for the examples that are not done."""
+    """Does a step for the examples that are not done; hooks see the body's operations alone."""
 
     def run(values: Values) -> Values:
-        entering = [
-            ops.where(active, x, ops.stop_gradient(x))
-            if not known(x) and kind.dtype.kind in "fcV"
-            else x
-            for x, kind in zip(values, carry.types, strict=True)
-        ]
+        with below_hooks():
+            entering = [
+                ops.where(active, x, ops.stop_gradient(x))
+                if not known(x) and kind.dtype.kind in "fcV"
+                else x
+                for x, kind in zip(values, carry.types, strict=True)
+            ]
         outs = body(entering)
         if weak and not first:
             # A weak scalar has become an array of examples, which decides promotions.
-            return [
-                cast(out, kind.dtype) if argument_type(out).dtype != kind.dtype else out
-                for out, kind in zip(outs, carry.types, strict=True)
-            ]
+            with below_hooks():
+                return [
+                    cast(out, kind.dtype) if argument_type(out).dtype != kind.dtype else out
+                    for out, kind in zip(outs, carry.types, strict=True)
+                ]
         return outs
 
     # Examples that are done may give NaN, which nobody is to be warned of.
     with quiet():
         outs = body_step(carry, run, values, first)
-    before = carry.cast(values) if first else values
-    return [
-        cast(ops.where(active, new, old), kind.dtype)
-        for new, old, kind in zip(outs, before, carry.types, strict=True)
-    ]
+    with below_hooks():
+        before = carry.cast(values) if first else values
+        return [
+            cast(ops.where(active, new, old), kind.dtype)
+            for new, old, kind in zip(outs, before, carry.types, strict=True)
+        ]
 
 
 def holds_anywhere(holds: Value) -> bool:

@@ -28,7 +28,7 @@ from ..traces.reverse import is_inexact
 from .body import known
 from .call import ControlCall, body_source, runner, weak_inputs
 from .checks import control_error
-from .cond_rules import CondCall, where_examples
+from .cond_rules import GuardCall, where_examples
 from .program_edits import (
     batched_body,
     fresh_variables,
@@ -75,6 +75,10 @@ class WhileCall(ControlCall):
         self.max_steps = self.trips = max_steps
         # The operands of the body begin here.
         self.middle = len(condition.inputs)
+
+    def over(self, bodies: Sequence[Program]) -> WhileCall:
+        condition, body = bodies
+        return WhileCall(condition, body, self.carries, self.max_steps, self.name)
 
     def split(self, values: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
         """Returns the values of the carries, of the condition and of the body."""
@@ -215,39 +219,40 @@ class WhileCall(ControlCall):
         """Returns a program of two nested scans that does the same.
 
         There are about as many segments as each has steps. Reverse mode keeps the inputs of every
-        segment, and runs it again when the way back comes to it.
+        segment, and runs it again when the way back comes to it. The first two carries are the
+        number of steps, and whether there is another one.
         """
         count = self.carries
         limit = self.max_steps or 0
         steps = max(1, isqrt(max(limit - 1, 0)) + 1)
         segments = -(-limit // steps)
         like = fresh_variables(self.inputs)
-        counter = Variable(ShapeDtype((), np.int64))
+        inputs = [Variable(ShapeDtype((), np.int64)), Variable(ShapeDtype((), bool)), *like]
 
         def guarded(program: Program) -> Program:
             """Returns a program that does the same where the condition holds, else nothing."""
-            inputs = fresh_variables(program.inputs)
-            bodies = [Program(self.name, inputs, (), inputs[: 1 + count]), program]
-            call = CondCall(bodies, Variable(ShapeDtype((), bool)))
+            given = fresh_variables(program.inputs)
+            bodies = [Program(self.name, given, (), given[: 2 + count]), program]
+            call = GuardCall(bodies, Variable(ShapeDtype((), bool)))
 
             def run(values: Values) -> Values:
-                carry, others, _ = self.split(values[1:])
-                holds = self.condition.run([*carry, *others])[0]
-                return call.bind([ops.logical_and(holds, values[0] < limit), *values])
+                return call.bind([ops.logical_and(values[1], values[0] < limit), *values])
 
-            return program_of(self.name, [counter, *like], run)
+            return program_of(self.name, inputs, run)
 
         def step(values: Values) -> Values:
-            carry, _, constants = self.split(values[1:])
-            return [values[0] + 1, *self.body.run([*carry, *constants])]
+            carry, others, constants = self.split(values[2:])
+            after = self.body.run([*carry, *constants])
+            return [values[0] + 1, *self.condition.run([*after, *others]), *after]
 
-        once = guarded(program_of(self.name, [counter, *like], step))
-        inner = ScanCall(once, count + 1, 0, steps, name=self.name)
-        segment = guarded(program_of(self.name, [counter, *like], inner.bind))
-        outer = ScanCall(segment, count + 1, 0, segments, recompute=True, name=self.name)
+        once = guarded(program_of(self.name, inputs, step))
+        inner = ScanCall(once, count + 2, 0, steps, name=self.name)
+        segment = guarded(program_of(self.name, inputs, inner.bind))
+        outer = ScanCall(segment, count + 2, 0, segments, recompute=True, name=self.name)
 
         def run(values: Values) -> Values:
-            return outer.bind([np.zeros((), np.int64), *values])[1:]
+            holds = self.condition.run(values[: self.middle])
+            return outer.bind([np.zeros((), np.int64), *holds, *values])[2:]
 
         return program_of(self.name, like, run)
 

@@ -48,8 +48,11 @@ class CompressHook(ResidualHook):
         if name not in DTYPES:
             raise ValueError(f"CompressHook keeps {', '.join(DTYPES)}, not {dtype!r}")
         self.dtype = bfloat16() if name == "bfloat16" else np.dtype(name)
-        # Whether a residual has NaN is not known while a program is staged.
+        # Python asks a residual for NaN, which is not known while a program is staged.
         self.traceable = name != "int8"
+
+    def __repr__(self) -> str:
+        return f"CompressHook({self.dtype.name!r})"
 
     def pack(self, op: Operation, value: Array) -> Any:
         """Returns a residual in the dtype, with its scale and its own dtype."""

@@ -91,12 +91,17 @@ def checked_cotangents(hook: Hook, op: Operation, new: Any, old: Sequence[Any]) 
         what = f"{got} in place of the cotangents of {len(old)} operands"
         fix = "return a list with one for each of grad_inputs, or None to change nothing"
         raise wrong_result(hook, "backward", op, what, fix)
+    for place, (n, o) in enumerate(zip(new, old, strict=True)):
+        if n is not None and o is None:
+            what = f"a cotangent for operand {place}, which has none"
+            fix = "return None in the places where grad_inputs has None"
+            raise wrong_result(hook, "backward", op, what, fix)
     out = [
-        None if n is None else n if o is None else replacement(hook, "backward", op, n, o)
+        None if n is None else replacement(hook, "backward", op, n, o)
         for n, o in zip(new, old, strict=True)
     ]
     for i, (n, o) in enumerate(zip(out, old, strict=True)):
-        if n is not None and o is not None and n is not o:
+        if n is not None and n is not o:
 
             def by(place: int = i) -> str:
                 of = f"the gradient of {shown(op, scope=True)} by operand {place}"

@@ -46,7 +46,7 @@ __all__ = ["check_finite", "checking_finite"]
 
 # The types of buffers that NumPy can look at.
 ON_HOST = np.ndarray, np.generic, float, int, complex
-# What plans report, in NumPy's words and those of `backends.cpu.plan.watched`.
+# Alarms of plans, in NumPy's words and those of `backends.cpu.plan.watched`.
 NAN_ALARMS = frozenset({"NaN", "invalid value"})
 INFINITY_ALARMS = frozenset({"divide by zero", "infinity", "overflow"})
 

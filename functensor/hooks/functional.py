@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
+import numpy as np
+
 from .. import tree
 from ..backends.errors.public_functions import check_function
 from ..functions.type_variables import P, R
@@ -30,6 +32,9 @@ from .matching import Match, Matching
 from .operation import Operation
 
 __all__ = ["capture", "capture_grads", "clip_gradients", "edit"]
+
+# The types of numbers that cotangents may be clipped to.
+LIMITS = (int, float, np.integer, np.floating)
 
 
 class CaptureValues(Capture):
@@ -227,8 +232,8 @@ def clip_gradients(
     Array([0.03, 1.  ], dtype=float64, device='cpu')
     """
     check_function("clip_gradients", fun)
-    given = [limit for limit in (max_norm, max_value) if limit is not None]
-    if len(given) != 1 or not given[0] >= 0:
+    given: list[Any] = [limit for limit in (max_norm, max_value) if limit is not None]
+    if len(given) != 1 or not isinstance(given[0], LIMITS) or not given[0] >= 0:
         raise ValueError(
             "clip_gradients takes one limit that is not negative: max_norm=1.0 or max_value=1.0"
         )

@@ -44,9 +44,9 @@ class Hook:
     compiled: bool = True
     # The class of the trace that shows it operations, where that is another one than of all others.
     interceptor: Any = None
-    # What it raises on purpose: the message says all, and gets no note.
+    # The errors that it raises on purpose: their messages say all, and get no note.
     raises: tuple[type[Exception], ...] = ()
-    # Whether what it puts in place of finite values is finite, which nobody has to check.
+    # True where it replaces finite values by finite ones, which nobody has to check.
     keeps_finite: bool = False
     # Looks at what another hook has put in place of a value; see `faults.look_at_replacement`.
     look_at_replacement: Any = None

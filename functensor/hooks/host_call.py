@@ -16,6 +16,7 @@ from ..jitting.program_derivatives import batched_inputs
 from ..primitives.core.annotations import Values
 from ..primitives.core.buffers import is_changeable
 from ..primitives.core.shape_dtype import ShapeDtype
+from ..primitives.core.trace import Trace
 from ..programs.program import Variable
 from ..transforms.grad import vjp
 from ..transforms.jvp import jvp
@@ -53,6 +54,11 @@ class HostCall(DerivedCall):
     def infer(self, *types: ShapeDtype) -> list[ShapeDtype]:
         """Returns the outputs' types."""
         return self.outputs
+
+    def forward(self, level: Trace, values: Values, tangents: Values) -> tuple[Values, Values]:
+        if level.linear:
+            return self.parted(level, values, tangents)
+        return super().forward(level, values, tangents)
 
     def pushed(self, given: Flags) -> tuple[Flat, Sequence[bool]]:
         count = len(self.inputs)

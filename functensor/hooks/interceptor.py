@@ -113,6 +113,9 @@ class HookTrace(Trace):
             # The function may compute with arrays.
             slot.trace = self.bottom
             return op if match(op) else None
+        except Exception as error:
+            blame(error, handle.hook, "match", op)
+            raise
         finally:
             slot.trace = before
 

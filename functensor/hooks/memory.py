@@ -58,7 +58,7 @@ class ScopeMemory(NamedTuple):
     peak: int
 
 
-# Where memory comes from: name, phase, line, scope and type.
+# The source of memory: name, phase, line, scope and type.
 Source = tuple[str, str, str, str, str]
 
 

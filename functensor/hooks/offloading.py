@@ -62,6 +62,9 @@ class OffloadHook(ResidualHook):
         self.moved = 0
         self._files = Folder(folder) if to == "disk" else None
 
+    def __repr__(self) -> str:
+        return f"<OffloadHook to {self.to}: {self.moved:,} bytes moved>"
+
     def pack(self, op: Operation, value: Array) -> Any:
         """Returns what stands for a residual elsewhere, or the residual where it stays."""
         buffer = value._data

@@ -19,6 +19,7 @@ from ..primitives.core.buffers import BUFFER_TYPES, owned, to_buffer, wrap
 from ..primitives.core.errors import describe
 from ..primitives.core.shape_dtype import shape_dtype
 from ..primitives.core.trace import Trace, new, slot
+from ..traces.standing import waits
 from .faults import blaming, hook_name, is_looked_at, look_at_replacement, shown, wrong_result
 from .live_memory import owner_of, owners_of
 from .memory_order import View, in_memory_order, memory_order
@@ -141,10 +142,12 @@ class Packing:
         been computed, and be kept for that level alone.
         """
         for x in args:
+            if is_waiting(x):
+                continue
             found = (getattr(level, "node", None) for level in levels_of(x))
             nodes: list[Any] = [node for node in found if node is not None]
             is_input = bool(nodes) and nodes[-1].primitive is None
-            for owner in (*owners_of(x), *staged_in(x)):
+            for owner in owners_in(x):
                 origin = self.origin(owner)
                 if origin is None:
                     self.add(owner, given=is_input or not nodes)
@@ -154,7 +157,7 @@ class Packing:
     def note_results(self, outs: Sequence[Any]) -> None:
         """Notes the memory that an operation has made."""
         for x in outs:
-            for owner in (*owners_of(x), *staged_in(x)):
+            for owner in owners_in(x):
                 if self.origin(owner) is None:
                     self.add(owner)
 
@@ -166,7 +169,7 @@ class Packing:
         if isinstance(x, Tracer):
             if x.owner.staging:
                 return self._staged(x, op)
-            return x if x.owner.standing else self._traced(x, op)
+            return x if x.owner.standing or waits(x, "value") else self._traced(x, op)
         if kind is Array:
             inner = self.form(x._data, op)
             return x if inner is x._data else FaceForm(inner)
@@ -241,9 +244,23 @@ class Packing:
             slot.trace = before
 
 
-def staged_in(x: Any) -> Iterator[Any]:
-    """Yields the value of a program that is staged, in place of memory that it does not have."""
-    return (x for x in levels_of(x) if isinstance(x, Tracer) and x.owner.staging)
+def owners_in(x: Any) -> Iterator[Any]:
+    """Yields the buffers that own a value's memory, or the value of a program in their place.
+
+    A value that has not been computed yet has none.
+    """
+    if not is_waiting(x):
+        yield from owners_of(x)
+        yield from (x for x in levels_of(x) if isinstance(x, Tracer) and x.owner.staging)
+
+
+def is_waiting(x: Any) -> bool:
+    """Says whether a value, or a tangent of it, waits to be computed at some level."""
+    while isinstance(x, Tracer) and not (x.owner.standing or x.owner.staging):
+        if waits(x, "value") or is_waiting(getattr(x, "tangent", None)):
+            return True
+        x = getattr(x, "value", None)
+    return False
 
 
 # -- forms
@@ -264,7 +281,7 @@ class ArrayForm(Form):
         self.device = device_of(buffer)
         self.axes = memory_order(buffer)
         self.latest: Callable[[], Any] = ref(buffer)
-        # What it was, for hooks that look at what stands in its place later.
+        # The range of the residual, for hooks that look at its replacement later.
         self.range = Range(buffer) if is_looked_at(op) else None
 
     def opened(self) -> Buffer:

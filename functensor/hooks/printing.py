@@ -49,6 +49,9 @@ class PrintHook(Hook):
     def __init__(self, summary: bool = True, file: TextIO | None = None, every: int = 1) -> None:
         if every < 1:
             raise ValueError(f"PrintHook prints one of every {every} operations: every=1 for all")
+        if file is not None and not hasattr(file, "write"):
+            fix = 'open("hooks.txt", "w")'
+            raise TypeError(f"PrintHook prints into an open file, not {file!r}: file={fix}")
         self.summary = summary
         self.file = file
         self.every = every
@@ -78,7 +81,7 @@ class PrintHook(Hook):
         line = f"{'' if scope else ','} at {op.line}" if op.line else ""
         text = "".join([*words, scope, line, "\n"])
         with self._lock:
-            (self.file or sys.stdout).write(text)
+            (sys.stdout if self.file is None else self.file).write(text)
 
     def __repr__(self) -> str:
         return f"PrintHook(summary={self.summary}, file={self.file!r}, every={self.every})"

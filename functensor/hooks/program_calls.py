@@ -13,7 +13,7 @@ import numpy as np
 
 from ..backends.annotations import Axes
 from ..custom.call import CustomCall, replaced
-from ..jitting.program_call import Flags, Flat, Rules
+from ..jitting.program_call import DerivedCall, Flags, Flat, Rules
 from ..jitting.program_derivatives import batched_inputs, is_differentiable
 from ..jitting.retraces import StaleProgramError
 from ..primitives.core.annotations import Values
@@ -97,8 +97,11 @@ class HookCall(HostCall):
     def bind(self, operands: Sequence[Any]) -> Values:
         """Applies the call at the level of the current trace."""
         if slot.replaying and not self.again:
-            return self.like(again=True).bind(operands)
+            return self.replayed().bind(operands)
         return super().bind(operands)
+
+    def replayed(self) -> HookCall:
+        return self.like(again=True)
 
     def like(self, **changed: Any) -> HookCall:
         """Returns a call that differs by what is given."""
@@ -148,6 +151,10 @@ class HookCall(HostCall):
         if self.source.hook.replaces:
             raise self._outdated()
         return self.like(fixed=True)
+
+    def forward(self, level: Trace, values: Values, tangents: Values) -> tuple[Values, Values]:
+        # The call of the hook is not that for the tangents.
+        return DerivedCall.forward(self, level, values, tangents)
 
     def pushed(self, given: Flags) -> tuple[Flat, Sequence[bool]]:
         count = len(self.inputs)
@@ -393,7 +400,10 @@ def recorded(
     Returns:
         The values that are handed on.
     """
-    trace = next(staging_traces())
+    owners = [x.owner for x in map(unknown_behind, values) if x is not None]
+    traces = list(staging_traces())
+    # Values that depend on nothing of an inner program are those of an outer one.
+    trace = next((t for t in traces if t.order is not None or t in owners), traces[0])
     outermost: Trace = trace
     while outermost.parent is not RAW:
         outermost = outermost.parent
@@ -403,7 +413,8 @@ def recorded(
     call = HookCall(name, fun, inputs, through, line, source, looks, fixed, stack=stack)
     order = np.False_ if trace.order is None else trace.tracer(trace.order)
     *outs, last = call.bind([*values, order])
-    trace.order = last.variable
+    made: Any = unknown_behind(last)
+    made.owner.order = made.variable
     return outs
 
 

@@ -37,6 +37,8 @@ registered = Registered()
 class Registration:
     """A registration of a hook: a context manager, ended by leaving it or by ``remove``.
 
+    It stands for its id where an integer is asked for.
+
     Attributes:
         id: unique in the process.
         active: whether the hook is still called.
@@ -53,6 +55,9 @@ class Registration:
     def _ends(self) -> list[Callable[[], Any]]:
         """Returns what ends the registration, one after the other: what has to be done, in C."""
         return [partial(setattr, self, "active", False)]
+
+    def __index__(self) -> int:
+        return self.id
 
     def remove(self) -> None:
         """Ends the registration; may be called at any time, also from within the hook, again."""

@@ -8,10 +8,11 @@ from typing import Any
 
 from ..backends.errors.public_functions import check_function
 from ..primitives.core.array import Array
+from ..primitives.core.errors import function_line
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.trace import Trace, slot, under
 from ..traces.reverse import next_number
-from ..traces.standing import Standing, is_recorded_above, nodes_since
+from ..traces.standing import Standing, is_recorded_above, nodes_since, waits
 from .hook import Hook
 from .interceptor import HookTrace
 from .operation import Operation
@@ -81,13 +82,16 @@ class PackingTrace(HookTrace):
     ) -> list[Any]:
         """Runs an operation, has the hook pack what its nodes keep, and returns its outputs."""
         packing, op = self.packing, self.op
+        if op is None and not self.packs:
+            return run()
         start = next_number()
         if op is None:
             packing.note_arguments(args)
         outs = run()
         packing.note_results(outs)
-        if op is None and self.packs:
-            op = self.operation(name, params)
+        if not self.packs:
+            return outs
+        op = op or self.operation(name, params)
         if op is not None:
             pack_nodes(packing, outs, start, op)
         return outs
@@ -103,7 +107,7 @@ def pack_nodes(packing: Packing, outs: Sequence[Any], start: int, op: Operation)
         op: the operation.
     """
     for trace, node in nodes_since(outs, start):
-        saved = node.saved
+        saved: Any = None if waits(node, "saved") else node.saved
         found = False
         if hasattr(saved, "with_kept"):
             kept = [packing.form(x, op) for x in saved.kept]
@@ -224,6 +228,11 @@ class ResidualHook(Hook):
             vars(self)["pack"] = pack
         if unpack is not None:
             vars(self)["unpack"] = unpack
+
+    def __repr__(self) -> str:
+        given = {name: vars(self).get(name) for name in ("pack", "unpack")}
+        named = [f"{name}={function_line(fun)}" for name, fun in given.items() if fun is not None]
+        return f"{type(self).__name__}({', '.join(named)})"
 
     def pack(self, op: Operation, value: Array) -> Any:
         """Returns what is kept in place of a residual.

@@ -101,6 +101,8 @@ class TimerHook(Hook):
     on_replay = True
 
     def __init__(self, events: int = 1_000_000) -> None:
+        if events < 0:
+            raise ValueError(f"TimerHook cannot hold {events} operations: events=0 or more")
         self._lock = threading.Lock()
         self._running: Running[Span] = Running()
         self._tallies: dict[Key, Tally] = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ..custom.call import CustomCall, Pullback, at_face_pair
+from ..custom.call import CustomCall, InlinedCall, Pullback, at_face_pair
 from ..primitives.core.annotations import Values
 from ..primitives.core.trace import Trace, at_face, slot, under
 from ..programs.named_scope import active_scope, scoped
@@ -161,6 +161,12 @@ class DerivedCall(CustomCall):
             outs = at_face(push, [*values, *(t for t in tangents if t is not None)])
         return outs[: len(found)], spread(outs[len(found) :], found)
 
+    def parted(self, level: Trace, values: Values, tangents: Values) -> tuple[Values, Values]:
+        """Does what `forward` does, by a call for the outputs and another one for the tangents."""
+        with under(level):
+            outs = at_face(self.bind, values)
+        return outs, DerivedCall.forward(self, level, values, tangents)[1]
+
     def batched(self, flags: Sequence[bool], size: int, axis_name: Hashable = None) -> CustomCall:
         """Returns the same for a batch."""
         key = "batched", tuple(flags), size, axis_name
@@ -200,6 +206,12 @@ class ProgramCall(DerivedCall):
 
     def _evaluated(self, values: Values) -> Values:
         return compiled(self.program)(values)
+
+    def forward(self, level: Trace, values: Values, tangents: Values) -> tuple[Values, Values]:
+        if not level.linear:
+            return super().forward(level, values, tangents)
+        # Each operation parts what is computed now from what tangents go through.
+        return InlinedCall(self.name, self.program.run).forward(level, values, tangents)
 
     def pushed(self, given: Flags) -> tuple[Flat, Sequence[bool]]:
         program = pushed_program(self.program, given)

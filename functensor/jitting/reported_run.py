@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Told", "alarms", "reported_run"]
 
-# What a plan reports for each interceptor that looks for anything, and which operations that sees.
+# For each interceptor that looks for anything: the alarms, and the operations that it sees.
 Told: TypeAlias = list[tuple[frozenset[str], Hashable]]
 
 # An entry remembers so many sets of hooks that have seen a call.
@@ -44,7 +44,7 @@ def reported_run(entry: StagedEntry, leaves: Values, told: Told, again: Callable
         plan = entry.compiled.watched()
     key = tuple(told)
     program = entry.program
-    # What a hook has put in place of a value is not reported.
+    # A plan does not report the values that a hook has put in place of others.
     unknown = entry.captured or program.has_effect() or program.replaced
     if plan is None or unknown:
         return silently(again, ())

@@ -67,11 +67,11 @@ class named_scope:
     ``program.show(lines=True)`` and ``cost()`` show it, and hooks choose operations by it. It
     changes nothing that is computed, and costs next to nothing where nothing is staged.
 
-    An operation of a derivative has the scope of the operation whose derivative it is. Only what
-    the user's code does on the way back, a rule of its own or a checkpointed function that runs
-    again, has the scope that is active there. A jitted function is staged once for all callers, and
-    its program begins outside of every scope; where another program takes it in, the caller's scope
-    comes in front.
+    An operation of a derivative has the scope of the operation whose derivative it is, and a
+    checkpointed function runs again in the scope of its call. Only what a rule of the user's own
+    does on the way back has the scope that is active there. A jitted function is staged once for
+    all callers, and its program begins outside of every scope; where another program takes it in,
+    the caller's scope comes in front.
 
     Args:
         name: the name, not empty and without a slash.

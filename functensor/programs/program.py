@@ -171,6 +171,17 @@ class Program:
         """Says whether somebody sees that it runs, apart from its outputs."""
         return any(primitive.effect for primitive in self.primitives())
 
+    def replayed(self) -> Program:
+        """Returns the program as it is where a backward pass runs it again."""
+        if not self.has_effect():
+            return self
+        if "replayed" not in self.derived:
+            self.derived["replayed"] = self.with_equations([
+                e.by(e.primitive.replayed(), e.operands, e.params) if e.primitive.effect else e
+                for e in self.equations
+            ])
+        return self.derived["replayed"]  # type: ignore[no-any-return]
+
     def uses(self) -> dict[Variable, int]:
         """Returns how often variables are used, by equations and as outputs; not to be changed."""
         if self._uses is None:

@@ -37,14 +37,25 @@ __all__ = ["hook_on_gradient", "hook_on_operations", "remove_hook"]
 FINITE = "return finite values, or None to leave the gradient as it is"
 # The types of operands that are no tensors and need no look.
 PLAIN = frozenset({Array, *WEAK_TYPES})
-# The hooks of a tensor that are called, by the ids of their handles.
-Own = dict[int, Registration]
+
+
+class Own(dict[int, Registration]):
+    """The hooks of a tensor that are called, by the ids of their handles, which do not keep it."""
+
+    __slots__ = ("__weakref__",)
+
+
+def drop(own: ref[Own], id: int) -> None:
+    """Takes a hook that has ended from those of its tensor, if that is alive."""
+    known = own()
+    if known is not None:
+        known.pop(id, None)
 
 
 def own_hooks(x: Any) -> Own:
     """Returns the hooks of a tensor, in a dictionary that it keeps."""
     if not hasattr(x, "_hooks"):
-        x._hooks = {}
+        x._hooks = Own()
     return x._hooks  # type: ignore[no-any-return]
 
 
@@ -55,21 +66,26 @@ class GradientHandle(Registration):
     """The registration of a function that sees a tensor's gradient."""
 
     def __init__(
-        self, hooks: dict[int, Callable[[Any], Any]], hook: Callable[[Any], Any], own: Own
+        self,
+        hooks: dict[int, Callable[[Any], Any]],
+        hook: Callable[[Any], Any],
+        own: Own,
+        on_buffer: Callable[[Any], Any],
     ) -> None:
         self._hooks = hooks
-        self._own = own
+        self._own = ref(own)
+        self._on_buffer = on_buffer
         super().__init__(hook)
 
     def _begin(self) -> Self:
         """Has the hook called from now on."""
-        self._hooks[self.id] = self.hook
-        self._own[self.id] = self
+        self._hooks[self.id] = self._on_buffer
+        self._own()[self.id] = self  # type: ignore[index]
         return self
 
     def _ends(self) -> list[Callable[[], Any]]:
-        pops = [partial(known.pop, self.id, None) for known in (self._hooks, self._own)]
-        return [*super()._ends(), *pops]
+        pop = partial(self._hooks.pop, self.id, None)
+        return [*super()._ends(), pop, partial(drop, self._own, self.id)]
 
 
 def hook_on_gradient(x: Any, hook: Callable[[Any], Any], receiver: Any) -> GradientHandle:
@@ -96,7 +112,7 @@ def hook_on_gradient(x: Any, hook: Callable[[Any], Any], receiver: Any) -> Gradi
                 fix="return a gradient of the same shape, or None to leave it as it is",
             )
 
-    return GradientHandle(receiver.hooks, on_buffer, own_hooks(x))
+    return GradientHandle(receiver.hooks, hook, own_hooks(x), on_buffer)
 
 
 # -- the operations that take it
@@ -156,19 +172,19 @@ class OperandHandle(Handle):
     def __init__(self, hook: Hook, x: Any) -> None:
         self._tensor = ref(x, partial(end, ref(self)))
         self._value = value_of(x)
-        self._own = own_hooks(x)
+        self._own = ref(own_hooks(x))
         super().__init__(hook, Match())
 
     def interceptor(self, parent: Trace) -> HookTrace:
         return OperandTrace(parent, self)
 
     def _begin(self) -> Self:
-        self._own[self.id] = self
+        self._own()[self.id] = self  # type: ignore[index]
         slot.trace = self._trace
         return self
 
     def _ends(self) -> list[Callable[[], Any]]:
-        return [*super()._ends(), partial(self._own.pop, self.id, None)]
+        return [*super()._ends(), partial(drop, self._own, self.id)]
 
     def is_met(self, args: Sequence[Any]) -> bool:
         """Says whether operands have the tensor, with the value that the hook belongs to."""
@@ -216,7 +232,7 @@ def remove_hook(x: Any, id: Any) -> None:
         )
     own = own_hooks(x)
     handle: Any = own.get(id) if isinstance(id, int) else id
-    if handle is None or getattr(handle, "_own", None) is not own:
+    if handle is None or not hasattr(handle, "_own") or handle._own() is not own:
         number = id if isinstance(id, int) else id.id
         there = " and ".join(map(str, own)) or "none"
         raise failure(

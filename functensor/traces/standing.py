@@ -15,7 +15,7 @@ from ..primitives.core.primitive_like import PrimitiveLike
 from ..primitives.core.trace import RAW, Trace
 from .reverse import PROJECTION, Node, ReverseTrace
 
-__all__ = ["Standing", "is_recorded_above", "nodes_since", "standing_in"]
+__all__ = ["Standing", "is_recorded_above", "nodes_since", "standing_in", "waits"]
 
 
 class Standing(PrimitiveLike):
@@ -95,9 +95,18 @@ def nodes_since(values: Iterable[Any], number: int) -> Iterator[tuple[Trace, Nod
             nodes += node.parents
             if node.primitive is not None and node.primitive is not PROJECTION:
                 yield trace, node
-        if not (trace.standing or trace.staging):
+        if not (trace.standing or trace.staging or waits(x, "value")):
             parts = [getattr(x, "value", None), getattr(x, "tangent", None)]
             waiting += [part for part in parts if isinstance(part, Tracer)]
+
+
+def waits(x: Any, name: str) -> bool:
+    """Says whether an attribute is computed when it is asked for, so that nothing is kept yet.
+
+    Nobody but a rule or Python may ask: a checkpointed function that runs again computes in the
+    order of the questions.
+    """
+    return isinstance(getattr(type(x), name, None), property)
 
 
 def is_recorded_above(trace: Trace | None) -> bool:

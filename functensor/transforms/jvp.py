@@ -7,6 +7,7 @@ from functools import partial, update_wrapper
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from ..backends.errors.public_functions import check_function, guarded
+from ..backends.restoring import quiet
 from ..functions.argument_names import leaf_name
 from ..functions.arguments import Selection, check_argnums, check_inexact
 from ..functions.type_variables import typed_as
@@ -32,7 +33,7 @@ from ..primitives.core.errors import (
 )
 from ..primitives.core.shape_dtype import shape_dtype
 from ..primitives.core.trace import RAW, Trace, base_trace, below_hooks, run, under
-from ..programs.staging import StagingTrace
+from ..programs.linear_staging import LinearTrace
 from ..traces.forward import ForwardTrace, ForwardTracer, zeros_like
 from ..traces.reverse import is_inexact
 from ..tree import TreeDef
@@ -237,7 +238,8 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     """Computes a function and returns it with its derivative at that point, a linear function.
 
     The nonlinear work is done once; every call of the linear function repeats the linear part
-    only.
+    only. Loops run step by step, as outside of all transformations; within ``jit`` a loop without
+    reverse mode is done again as a whole by the linear function.
 
     Args:
         fun: takes and returns trees of arrays.
@@ -271,10 +273,7 @@ def linearized(
     """Does as `linearize`, for a transformation that messages call by another name."""
     leaves, treedef = tree.flatten(primals)
     leaves = [owned(leaf) for leaf in leaves]
-    # Messages mention the transformation once, by the trace that stands on this one.
-    staging = StagingTrace(base_trace(), "", fun)
-    # Hooks see the operations now, and not those of the linear function.
-    staging.calls_hooks = False
+    staging = LinearTrace(base_trace(), fun)
     inputs = [staging.input(shape_dtype(x).strong()) if is_inexact(x) else None for x in leaves]
     call = (fun, staging, leaves, treedef, inputs, has_aux, name, path)
     out, tangents, aux = run(staging, _push_forward, call)
@@ -290,8 +289,8 @@ def linearized(
     def push(*directions: Any) -> Any:
         given = _directions(name, fun, directions, leaves, treedef)
         base = base_trace()
-        # Hooks saw the operations when they were linearized.
-        with below_hooks():
+        # Hooks saw the operations when they were linearized, and rules may overflow on the way.
+        with below_hooks(), quiet():
             images = program.run([wrap(t) for t in given if t is not None])
         known = dict(zip(found, images, strict=True))
         results = [known.get(i) for i in range(len(out_leaves))]

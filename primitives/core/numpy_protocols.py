@@ -413,7 +413,7 @@ def conversion_error(tracer: Any, asked_by: str = "") -> Exception:
     if stores_item(frame) and not asked_by:
         return buffer_error(tracer, None)
     code = frame.f_code
-    # Where the value is not known, there is none to compute with.
+    # An unknown value cannot be computed with.
     plain = "ft.value(x) or ft.stop_gradient(x) drops the gradient; " * tracer.is_known()
     fix = (
         f"use functensor.numpy instead of numpy; {plain}ft.extend.numpy_function gives foreign "

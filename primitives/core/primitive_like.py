@@ -65,6 +65,10 @@ class PrimitiveLike:
         """Returns the programs of a choice that a plan may write out; None where it may not."""
         return None
 
+    def replayed(self) -> Any:
+        """Returns the same where a backward pass runs it again, with an effect of that."""
+        return self
+
     def prove(self) -> None:
         """Checks what it claims of its program; `check_programs` asks for that."""
 

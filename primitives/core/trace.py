@@ -121,6 +121,8 @@ class Trace:
     staging = False
     # True where an operation of a batch above it may be recorded as its parts, though hooks see it.
     in_parts = False
+    # True where that program has only what tangents go through, and all else is computed.
+    linear = False
     # True where that program calls the hooks that see its operations.
     calls_hooks = False
     # True where a hook that is compiled into that program has replaced a value.
@@ -193,10 +195,7 @@ class Trace:
         return ()
 
     def key(self) -> Hashable:
-        """Returns what a program depends on that is staged under an interceptor.
-
-        None says that none can be: jitted functions run operation by operation.
-        """
+        """Returns what a program staged under an interceptor depends on; None if none can be."""
         return None
 
     def alarms(self) -> tuple[frozenset[str], Hashable] | None:
@@ -358,10 +357,10 @@ def interceptors() -> list[Trace]:
 
 
 def is_staged() -> bool:
-    """Says whether a program is being staged, at whatever level."""
+    """Says whether a program of all that is computed is being staged, at whatever level."""
     trace = slot.trace
     while trace is not None and trace is not RAW:
-        if trace.staging:
+        if trace.staging and not trace.linear:
             return True
         trace = trace.parent
     return False

@@ -126,3 +126,23 @@ def test_under_a_hook_jitted_functions_run_as_they_were_written():
     # And as a plan again without it.
     with step.assert_no_retrace():
         step(W, X)
+
+
+@pytest.mark.parametrize("on_replay", [False, True])
+def test_second_derivatives_of_checkpoints_with_a_policy(on_replay):
+    """Values that the second run has not computed are not kept yet, and so are not packed."""
+    policy = ft.checkpoint_policies.save_only_these_names("hidden")
+    kept = ft.checkpoint(lambda w, x: np.tanh(x @ w), policy=policy)
+
+    def loss(w, x):
+        carry, ys = ft.scan(lambda c, row: (kept(w, c) + row, np.sum(c * row)), np.sin(x[0]), x)
+        return np.sum(carry) + np.sum(ys)
+
+    def slope(w, x):
+        return np.sum(ft.grad(lambda x: np.sum(kept(w, x) ** 2))(np.sin(x)))
+
+    for derivative in (ft.grad(twice(loss)), ft.hessian(loss), ft.hessian(slope)):
+        expected = bits(derivative(W, X))
+        with use(Bytes(), on_replay=on_replay):
+            found = bits(derivative(W, X)), bits(ft.jit(derivative)(W, X))
+        assert found == (expected, expected)

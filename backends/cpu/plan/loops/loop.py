@@ -205,7 +205,6 @@ class LoopPlan(CpuPlan):
             for out in outputs[loop.carries : stacked]
         ]
         self._dtypes = [x.type.dtype for x in inputs[: loop.carries]]
-        self._dtypes += [out.type.dtype for out in outputs[stacked:][: loop.sums]]
 
     def run(
         self,
@@ -245,7 +244,8 @@ class LoopPlan(CpuPlan):
         ends = self([*values, *shown, *begins, steps, *holds])
         for i, stop in stops:
             ends[i] = wrapped(stop)
-        for i, dtype in enumerate(self._dtypes):
+        # A sum may be that of a constant, of which the memory for it tells the dtype.
+        for i, dtype in enumerate([*self._dtypes, *(x.dtype for x in totals)]):
             if type(ends[i]) in PYTHON_NUMBERS:
                 ends[i] = dtype.type(ends[i])
         return ends

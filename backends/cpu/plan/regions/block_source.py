@@ -42,7 +42,7 @@ class BlockCode:
     """
 
     def __init__(self, name: str, made: Blockwise, watched: bool = False) -> None:
-        # Whether it reports where NaN or infinity is made.
+        # True where it reports NaN and infinity.
         self.watched = watched
         self.source, self.grid, self.steps = made.source, made.grid, made.steps
         self.inputs, self.shapes, self.outputs = made.inputs, made.shapes, made.outputs

@@ -1,0 +1,131 @@
+"""Checkpointed functions under hooks, in jitted functions and in scopes."""
+
+import numpy
+import pytest
+
+import functensor as ft
+import functensor.numpy as np
+from functensor.hooks import FnHook, use
+
+policies = ft.checkpoint_policies
+X = numpy.array([0.3, -0.7, 1.1])
+W = numpy.arange(9.0).reshape(3, 3) / 9
+CHOICES = {
+    "nothing": None,
+    "dots": policies.dots_saveable,
+    "everything": policies.everything_saveable,
+    "names": policies.save_only_these_names("hidden"),
+}
+
+
+def layer(x, w):
+    return np.sin(ft.tag(np.tanh(w @ x), "hidden")) / 3
+
+
+def watcher(seen):
+    return FnHook(
+        forward=lambda op, inputs, output: seen.append((op.name, op.scope, op.phase)),
+        backward=lambda op, cotangents, g: seen.append((op.name, op.scope, op.phase)),
+    )
+
+
+@pytest.mark.parametrize("on_replay", [False, True])
+@pytest.mark.parametrize("policy", CHOICES)
+def test_a_jitted_gradient_shows_what_an_eager_one_does_in_every_call(policy, on_replay):
+    f = ft.checkpoint(layer, policy=CHOICES[policy])
+    gradient = ft.grad(lambda x, w: np.sum(f(x, w)), (0, 1))
+    jitted, seen = ft.jit(gradient), []
+    plain = jitted(X, W)
+    hook = watcher(seen)
+    with use(hook, on_replay=on_replay):
+        gradient(X, W)
+    expected = sorted(seen)
+    assert expected
+    for _ in range(3):
+        seen.clear()
+        with use(hook, on_replay=on_replay):
+            got = jitted(X, W)
+        if not (on_replay and CHOICES[policy]):
+            # With a policy the second run computes what is asked for, and in programs all.
+            assert sorted(seen) == expected
+        for a, b in zip(got, plain, strict=True):
+            numpy.testing.assert_allclose(a, b, rtol=1e-14)
+
+
+@pytest.mark.parametrize("policy", CHOICES)
+def test_the_second_run_is_in_the_scope_of_the_call(policy):
+    """A hook that sees one scope alone has to replace there again what it replaced."""
+    f = ft.checkpoint(layer, policy=CHOICES[policy])
+
+    def loss(f):
+        def scoped(x, w):
+            with ft.scope("block"):
+                out = f(x, w)
+            return np.sum(out)
+
+        return ft.grad(scoped, (0, 1))
+
+    doubled = FnHook(
+        forward=lambda op, inputs, output: output * 2 if op.name == "tanh" else None
+    )
+    with use(doubled, scope="block"):
+        expected = loss(layer)(X, W)
+    jitted = ft.jit(loss(f))
+    for gradient in (loss(f), jitted, jitted, jitted):
+        with use(doubled, scope="block"):
+            got = gradient(X, W)
+        for a, b in zip(got, expected, strict=True):
+            numpy.testing.assert_allclose(a, b, rtol=1e-14)
+    seen = []
+    with use(watcher(seen), scope="block", on_replay=True):
+        loss(ft.checkpoint(layer))(X, W)
+    assert {phase for _, _, phase in seen} == {"forward", "backward", "replay"}
+
+
+@pytest.mark.parametrize("outer", CHOICES)
+@pytest.mark.parametrize("inner", CHOICES)
+def test_policies_within_policies(inner, outer):
+    """A policy is known by its identity, also where a second run has a copy of the function."""
+    nested = ft.checkpoint(
+        ft.checkpoint(layer, policy=CHOICES[inner]), policy=CHOICES[outer]
+    )
+    late = ft.checkpoint(
+        lambda x, w: ft.checkpoint(layer, policy=CHOICES[inner])(x, w), policy=CHOICES[outer]
+    )
+    expected = ft.grad(lambda x: np.sum(layer(x, W)))(X)
+    for f in (nested, late):
+        gradient = ft.grad(lambda x, f=f: np.sum(f(x, W)))
+        assert numpy.array_equal(gradient(X), expected)
+        numpy.testing.assert_allclose(ft.jit(gradient)(X), expected, rtol=1e-14)
+
+
+def test_public_functions_stay_the_same_in_a_second_run():
+    chosen, met = np.nansum, []
+
+    def f(x):
+        met.append(chosen)
+        return chosen(x)
+
+    ft.grad(ft.checkpoint(f))(1.0)
+    assert met == [np.nansum, np.nansum]
+
+
+def test_a_sum_over_the_steps_of_a_loop_may_be_that_of_a_constant():
+    """The derivative by a value that only decides is zero, and no variable of the program."""
+
+    def f(x):
+        kept = ft.checkpoint(lambda c: np.cumsum(c) - np.mean(c), policy=CHOICES["names"])
+        y = x * x[np.argmax(x)] / (1 + x[2] ** 2)
+        return np.sum(ft.fori_loop(0, 3, lambda i, c: kept(c), y))
+
+    def masked(x, w):
+        @ft.checkpoint(policy=CHOICES["dots"])
+        def body(c):
+            return np.sqrt(np.abs(c) + 1) * (c * w[0] > 0)
+
+        return np.sum(ft.fori_loop(0, 3, lambda i, c: body(c), x))
+
+    numpy.testing.assert_allclose(ft.jit(ft.grad(f))(X), ft.grad(f)(X), rtol=1e-14)
+    expected = ft.grad(masked, (0, 1))(X, W)
+    for a, b in zip(ft.jit(ft.grad(masked, (0, 1)))(X, W), expected, strict=True):
+        numpy.testing.assert_allclose(a, b, rtol=1e-14)

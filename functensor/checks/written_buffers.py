@@ -21,7 +21,7 @@ from ..hooks.nodes import nodes_of
 from ..hooks.values import levels_of, plain_values_of
 from ..primitives.core.buffers import is_changeable, plain_arrays
 from ..primitives.core.errors import BackwardError, describe, message
-from ..traces.standing import Standing
+from ..traces.stand_ins import StandIn
 
 if TYPE_CHECKING:
     from ..primitives.core.annotations import Value
@@ -76,7 +76,7 @@ def is_kept(x: Value, saved: Any) -> bool:
     return any(np.may_share_memory(x, buffer) for buffer in plain_values_of(saved))
 
 
-class Unwritten(Standing):
+class Unwritten(StandIn):
     """Stands as the primitive of a node whose operation has read arrays that may change.
 
     ``read`` has those arrays and their checksums.

@@ -26,7 +26,7 @@ from ..primitives.core.trace import RAW, base_trace, calls_hooks_below, slot, un
 from ..primitives.shape.index import Scatter
 from ..programs.named_scope import active_scope, scoped
 from ..traces.reverse import OutputPart
-from ..traces.standing import Standing, standing_in
+from ..traces.stand_ins import StandIn, stand_ins_of
 from .faults import shown
 from .finite_fixes import fix_for
 from .handle import Handle
@@ -37,7 +37,7 @@ from .nodes import nodes_of
 from .operation import Operation
 from .registration import registered
 from .values import Range, plain_values_of, tangents_of
-from .watched_calls import Watched
+from .watched_calls import CallWithHooks
 
 if TYPE_CHECKING:
     from ..primitives.core.annotations import Value
@@ -170,8 +170,8 @@ class Finite(Hook):
 
     def opened(self, call: Any, handle: Any) -> Any:
         """Returns a call whose function and rules, if they are the user's, are checked too."""
-        if type(call) is Watched:
-            return Watched(self.opened(call.call, handle), call.op, call.handles)
+        if type(call) is CallWithHooks:
+            return CallWithHooks(self.opened(call.call, handle), call.op, call.handles)
         if not getattr(call, "users", False):
             return call
         scope = active_scope()
@@ -191,9 +191,9 @@ class Finite(Hook):
     def watch_rules(self, output: Value, op: Operation) -> None:
         """Checks the rules of an operation, at every level of reverse mode that recorded it."""
         for _, node in nodes_of(output):
-            checked = (x for x in standing_in(node.primitive) if type(x) is Checked)
+            checked = (x for x in stand_ins_of(node.primitive) if type(x) is CheckedRules)
             if not any(x.hook is self for x in checked):
-                node.primitive = Checked(node.primitive, op, self)
+                node.primitive = CheckedRules(node.primitive, op, self)
 
 
 def on_host(buffer: Any) -> Any:
@@ -220,7 +220,7 @@ def error(
 # -- the way back
 
 
-class Watching(Hook):
+class NestedRules(Hook):
     """Checks the rules of operations that rules make themselves, at levels further out."""
 
     def __init__(self, op: Operation, hook: Finite) -> None:
@@ -231,7 +231,7 @@ class Watching(Hook):
         self.hook.watch_rules(output, self.op)
 
 
-class Checked(Standing):
+class CheckedRules(StandIn):
     """Stands as the primitive of a node whose cotangents a hook checks."""
 
     def __init__(self, primitive: Any, op: Operation, hook: Finite) -> None:
@@ -241,7 +241,7 @@ class Checked(Standing):
     def ran(self, rule: Callable[..., Any], *args: Any) -> Any:
         if slot.trace is None or slot.trace is RAW or not self.hook.is_on():
             return rule(*args)
-        with under(Handle(Watching(self.op, self.hook), Match())._trace):
+        with under(Handle(NestedRules(self.op, self.hook), Match())._trace):
             return rule(*args)
 
     def check(self, out: Any, place: int, g: Any, saved: Any) -> None:

@@ -22,8 +22,8 @@ from ..traces.reverse import ReverseTrace
 from .faults import blame, replacement
 from .operation import Operation
 from .registration import registered
-from .watched_calls import PrimitiveCall, Watched
-from .watched_rules import WatchedRule
+from .watched_calls import CallWithHooks, PrimitiveCall
+from .watched_rules import RulesWithHook
 
 if TYPE_CHECKING:
     from ..primitives.core.annotations import Value
@@ -148,7 +148,7 @@ class HookTrace(Trace):
             self.watch(primitive, op, out)
         elif handle.sees_way_back and not primitive.constant:
             traced = [isinstance(x, Tracer) for x in args]
-            call = Watched(PrimitiveCall(primitive, traced, params), op, [handle])
+            call = CallWithHooks(PrimitiveCall(primitive, traced, params), op, [handle])
             with under(None if self.parent is RAW else self.parent):
                 (out,) = call.bind(args)
         else:
@@ -210,7 +210,7 @@ class HookTrace(Trace):
             # Without a node the output is a constant.
             node = out.node
             if node is not None and node.primitive is primitive:
-                node.primitive = WatchedRule(node, op, self.handle)
+                node.primitive = RulesWithHook(node, op, self.handle)
 
     def below(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Hands an operation to the parent."""
@@ -222,7 +222,7 @@ class HookTrace(Trace):
         handle = self.handle
         call = handle.hook.opened(call, handle)
         op = self.operation(call.name, {})
-        watched = isinstance(call, Watched)
+        watched = isinstance(call, CallWithHooks)
         if op is not None:
             op = call.op if watched else op
             if handle.sees_before:
@@ -230,7 +230,7 @@ class HookTrace(Trace):
             if handle.sees_way_back:
                 # Of nested hooks this one was registered before those that watch already.
                 others = call.handles if watched else ()
-                call = Watched(call.call if watched else call, op, [handle, *others])
+                call = CallWithHooks(call.call if watched else call, op, [handle, *others])
         outs = self.passed(call, args)
         if op is None or not handle.sees_forward:
             return outs

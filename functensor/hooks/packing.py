@@ -19,7 +19,7 @@ from ..primitives.core.buffers import BUFFER_TYPES, owned, to_buffer, wrap
 from ..primitives.core.errors import describe
 from ..primitives.core.shape_dtype import shape_dtype
 from ..primitives.core.trace import Trace, new, slot
-from ..traces.standing import waits
+from ..traces.stand_ins import waits
 from .faults import blaming, hook_name, is_looked_at, look_at_replacement, shown, wrong_result
 from .live_memory import owner_of, owners_of
 from .memory_order import View, in_memory_order, memory_order

@@ -12,7 +12,7 @@ from ..primitives.core.errors import function_line
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.trace import Trace, slot, under
 from ..traces.reverse import next_number
-from ..traces.standing import Standing, is_recorded_above, nodes_since, waits
+from ..traces.stand_ins import StandIn, is_recorded_above, nodes_since, waits
 from .hook import Hook
 from .interceptor import HookTrace
 from .operation import Operation
@@ -123,7 +123,7 @@ def pack_nodes(packing: Packing, outs: Sequence[Any], start: int, op: Operation)
             node.primitive = Unpacking(node.primitive, op, packing)
 
 
-class Unpacking(Standing):
+class Unpacking(StandIn):
     """Stands as the primitive of a node whose residuals are packed, and hands them to its rules.
 
     What the rules themselves leave behind at levels further out is packed too.

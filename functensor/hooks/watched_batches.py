@@ -21,7 +21,7 @@ from ..traces.batch import BatchTrace, BatchTracer
 from ..traces.reverse import NO_PARAMS, Node, ReverseTracer, is_inexact, make_node, next_number
 from ..transforms.grad import vjp
 from ..transforms.vmap import vmap
-from .watched_rules import WatchedRule
+from .watched_rules import RulesWithHook
 
 # A function of values and cotangents.
 Flat: TypeAlias = Callable[[Values, Values], Values]
@@ -127,7 +127,7 @@ def recorded_in_parts(watched: WatchedCall, trace: Trace, args: Sequence[Any]) -
     wanted = [node is not None and is_inexact(x) for node, x in zip(nodes, values, strict=True)]
     if not levels and result.node.primitive is call.primitive:
         for handle in watched.handles:
-            result.node.primitive = WatchedRule(result.node, watched.op, handle)
+            result.node.primitive = RulesWithHook(result.node, watched.op, handle)
         return [out]
     if result.node.number < before:
         result, out = repeated(result, level, levels)

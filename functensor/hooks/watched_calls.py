@@ -24,7 +24,7 @@ from .watched_batches import dense_cotangents, recorded_in_parts
 if TYPE_CHECKING:
     from ..primitives.core.annotations import Value
 
-__all__ = ["PrimitiveCall", "Watched", "cotangents_of", "dense_cotangents"]
+__all__ = ["CallWithHooks", "PrimitiveCall", "cotangents_of", "dense_cotangents"]
 
 
 class PullbackWithHooks:
@@ -88,7 +88,7 @@ class AskedCall(CustomCall):
         return CustomCall.reverse(self.asked(wanted), level, values, wanted)
 
 
-class Watched(AskedCall):
+class CallWithHooks(AskedCall):
     """A call whose cotangents hooks see.
 
     Attributes:
@@ -107,10 +107,10 @@ class Watched(AskedCall):
         self.op = op
         self.handles = handles
 
-    def asked(self, wanted: Sequence[bool]) -> Watched:
+    def asked(self, wanted: Sequence[bool]) -> CallWithHooks:
         if not isinstance(self.call, PrimitiveCall) or list(wanted) == self.call.wanted:
             return self
-        return Watched(self.call.asked(wanted), self.op, self.handles)
+        return CallWithHooks(self.call.asked(wanted), self.op, self.handles)
 
     def forward(
         self, level: Trace, values: list[Any], tangents: list[Any]

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from ..traces.reverse import Node
     from .operation import Operation
 
-__all__ = ["WatchedRule"]
+__all__ = ["RulesWithHook"]
 
 
-class WatchedRule(PrimitiveLike):
+class RulesWithHook(PrimitiveLike):
     """Stands as the primitive of a node, and shows the cotangents of its operands to a hook.
 
     Args:

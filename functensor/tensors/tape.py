@@ -21,7 +21,7 @@ from ..primitives.core.shape_dtype import INEXACT, result_type
 from ..primitives.core.trace import RAW, base_trace, new, slot, under
 from ..traces.device_scalars import watch_scalars
 from ..traces.reverse import NO_PARAMS, Node, ReverseTrace, backward, maker_of, next_number
-from ..traces.standing import Standing
+from ..traces.stand_ins import StandIn
 from .grad_mode import mode, no_grad
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class LeafNode(Node):
         self.receiver = Receiver(keeps=True)
 
 
-class Received(Standing):
+class Received(StandIn):
     """Stands as the primitive of a node whose gradient somebody wants to see.
 
     The walk hands a node's gradient to its primitive once, when all of it has come together.

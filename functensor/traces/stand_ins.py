@@ -15,10 +15,10 @@ from ..primitives.core.primitive_like import PrimitiveLike
 from ..primitives.core.trace import RAW, Trace
 from .reverse import PROJECTION, Node, ReverseTrace
 
-__all__ = ["Standing", "is_recorded_above", "nodes_since", "standing_in", "waits"]
+__all__ = ["StandIn", "is_recorded_above", "nodes_since", "stand_ins_of", "waits"]
 
 
-class Standing(PrimitiveLike):
+class StandIn(PrimitiveLike):
     """Stands as the primitive of a node, and sees the operands and results of its rules.
 
     ``primitive`` may itself be another one that stands there; ``op`` made the node.
@@ -65,10 +65,10 @@ class Standing(PrimitiveLike):
         """Checks the cotangent of an operand."""
 
 
-def standing_in(primitive: Any) -> Iterator[Standing]:
+def stand_ins_of(primitive: Any) -> Iterator[StandIn]:
     """Yields what stands as a node's primitive, the last one first."""
     while primitive is not None:
-        if isinstance(primitive, Standing):
+        if isinstance(primitive, StandIn):
             yield primitive
         primitive = getattr(primitive, "primitive", None)
 

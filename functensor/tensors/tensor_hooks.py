@@ -79,8 +79,10 @@ class GradientHandle(Registration):
 
     def _begin(self) -> Self:
         """Has the hook called from now on."""
+        own: Any = self._own()
+        # Assignments, between which no interrupt can come.
         self._hooks[self.id] = self._on_buffer
-        self._own()[self.id] = self  # type: ignore[index]
+        own[self.id] = self
         return self
 
     def _ends(self) -> list[Callable[[], Any]]:

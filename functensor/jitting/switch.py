@@ -30,6 +30,6 @@ def disable_jit(disable: bool = True) -> setting:
     >>> with ft.disable_jit():
     ...     ft.jit(lambda x: print(x) or 2 * x)(3.0)
     3.0
-    6.0
+    Array(6., dtype=float64, device='cpu')
     """
     return setting(switch, off=disable)

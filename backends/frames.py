@@ -15,8 +15,8 @@ from itertools import islice
 from types import CodeType, FrameType
 
 __all__ = [
-    "RUNNING_AGAIN", "frame_at", "is_users", "library", "line_of", "module_of", "place",
-    "user_code", "user_frame", "user_instruction", "user_line",
+    "RUNNING_AGAIN", "calling_module", "frame_at", "is_users", "library", "line_of", "module_of",
+    "place", "user_code", "user_frame", "user_instruction", "user_line",
 ]  # fmt: skip
 
 # Our package, and packages that stand between a call of the user's and ours without being chosen.
@@ -42,6 +42,14 @@ frame_at: Callable[[int], FrameType] = sys._getframe
 def module_of(frame: FrameType) -> str:
     """Returns the name of the module whose code a frame runs."""
     return frame.f_globals.get("__name__") or ""
+
+
+def calling_module() -> str:
+    """Returns the name of the innermost module that is not functensor's."""
+    frame: FrameType | None = frame_at(1)
+    while frame is not None and module_of(frame).partition(".")[0] == PACKAGE:
+        frame = frame.f_back
+    return "" if frame is None else module_of(frame)
 
 
 @cache

@@ -20,7 +20,7 @@ from ...backends.errors.public_functions import complain
 from ...backends.errors.tracebacks import tidy
 from ...backends.errors.value_fixes import value_fix
 from ...backends.errors.words import INDEXED
-from ...backends.frames import frame_at, module_of, user_code
+from ...backends.frames import calling_module, frame_at, user_code
 from ...backends.messages import Running
 from .at import At
 from .bytecode import stores_item
@@ -196,7 +196,7 @@ class Array(Shaped, Operators, Methods, NumpyProtocols, ForeignNames):
         try:
             if not self.shape:
                 # NumPy iterates over an index that it cannot read, since its value is not known.
-                if self.dtype.kind in "iu" and module_of(frame_at(1)).startswith("numpy."):
+                if self.dtype.kind in "iu" and calling_module().startswith("numpy."):
                     concrete(self, AN_INDEX)
                 raise without_axes("iteration over", self)
         except Exception as error:

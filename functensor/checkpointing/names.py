@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .. import tree
+from ..primitives.core.array import Tracer
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import WEAK_TYPES
 from ..primitives.core.errors import failure
 from ..primitives.identities import checkpoint_name as named
 from ..primitives.identities import optimization_barrier as barrier
 from ..programs.program import argument_type
+from ..programs.python_numbers import as_numbers
 
 if TYPE_CHECKING:
     from ..primitives.core.annotations import ArrayLike
@@ -77,7 +80,15 @@ def _with_name(function: str, x: Any, name: str) -> Any:
             f"{function}({name!r}) was given a {type(x).__name__} of numbers, which is no array",
             fix=f"ft.{function}(np.array(x), {name!r})",
         )
-    return tree.map(lambda leaf: named(leaf, name=name) if _is_marked(leaf) else leaf, x)
+
+    def with_name(leaf: Any) -> Any:
+        # Derivatives and programs may be of Python's numbers. What is computed of them has a name
+        # too, and stays a number.
+        if isinstance(leaf, Tracer):
+            return as_numbers(partial(named, name=name), leaf)
+        return named(leaf, name=name) if _is_marked(leaf) else leaf
+
+    return tree.map(with_name, x)
 
 
 def optimization_barrier(x: Any) -> Any:

@@ -19,6 +19,7 @@ from ..jitting.retraces import StaleProgramError
 from ..primitives.core.annotations import Values
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Tracer, unknown_behind
+from ..primitives.core.buffers import WEAK_TYPES, wrap
 from ..primitives.core.errors import failure
 from ..primitives.core.shape_dtype import ShapeDtype
 from ..primitives.core.trace import RAW, Recalled, Trace, slot, transformation_stack
@@ -124,11 +125,13 @@ class HookCall(HostCall):
 
     def _handed_on(self, values: Values) -> Values:
         shown = values[:-1]
-        found = self.show(shown, self.again or slot.replaying)
+        # Hooks are shown arrays, where a plan may have numbers of Python's.
+        arrays = [wrap(x) if type(x) in WEAK_TYPES else x for x in shown]
+        found = self.show(arrays, self.again or slot.replaying)
         if found is None:
             return [*self.passed(shown), np.False_]
         if not self.fixed:
-            return [*found, np.True_]
+            return [*map(as_weak, found, self.types), np.True_]
         self.source.hook.replaces = True
         raise self._outdated()
 
@@ -283,6 +286,11 @@ class HookCall(HostCall):
 def spread_over(x: Any, known: ShapeDtype, missing: Axes) -> Any:
     """Returns a value for each example of the batches whose axes it lacks."""
     return ops.broadcast_to(ops.expand_dims(x, axis=missing), known.shape) if missing else x
+
+
+def as_weak(x: Any, known: ShapeDtype) -> Any:
+    """Returns an array as the number of Python's that a plan has in its place, if it has one."""
+    return x if known.weak is None or isinstance(x, Tracer) else known.weak(x)
 
 
 def any_changed(changed: Any) -> bool:

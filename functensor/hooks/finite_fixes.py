@@ -19,6 +19,10 @@ DOMAIN = (
     "keep operands in the domain: np.maximum(x, 1e-12), or np.where(x > 0, x, 1.0) before the "
     "operation"
 )
+INTERVAL = "keep operands in the domain: np.clip(x, {low}, {high}) before the operation"
+ABOVE = "keep operands in the domain: np.maximum(x, {low}) before the operation"
+ELEMENTS = "there are too few elements: test x.size before the operation"
+SMALL = "keep operands small: np.clip(x, -50.0, 50.0) before the operation"
 DIVISOR = "keep the divisor from zero: x / np.where(y == 0, 1.0, y)"
 EXPONENT = (
     "subtract the maximum first: np.exp(x - np.max(x)); of a sum or a ratio of exponentials, "
@@ -30,13 +34,23 @@ WIDER = '{text}, or use a wider dtype: x.astype("{dtype}")'
 INFINITE = "keep infinity out of operands: np.where(np.isfinite(x), x, 0.0) before the operation"
 OF_ITS_OWN = "return finite values from the function and from its rule"
 
-EXPONENTIALS = frozenset({"cosh", "exp", "exp2", "expm1", "sinh"})
+EXPONENTIALS = {
+    "cosh": SMALL, "exp": EXPONENT, "exp2": EXPONENT, "expm1": SMALL, "sinh": SMALL,
+}  # fmt: skip
 DIVISIONS = frozenset({"divide", "floor_divide", "fmod", "reciprocal", "remainder"})
 # Operations whose results, or derivatives, are infinite at zero or at the edge of a domain.
 SINGULAR = frozenset({
     "arccos", "arccosh", "arcsin", "arctanh", "cbrt", "log", "log10", "log1p", "log2", "power",
     "sqrt",
 })  # fmt: skip
+# Domains that are others than all numbers above zero, without the ends where derivatives are
+# infinite.
+INSIDE = INTERVAL.format(low=-0.999999, high=0.999999)
+DOMAINS = {
+    "arccos": INSIDE, "arccosh": ABOVE.format(low=1.000001), "arcsin": INSIDE, "arctanh": INSIDE,
+    "log1p": ABOVE.format(low=-0.999999),
+}  # fmt: skip
+AVERAGES = frozenset({"mean", "std", "var"})
 WIDER_DTYPES = {
     "bfloat16": "float32", "float16": "float32", "float32": "float64", "complex64": "complex128",
 }  # fmt: skip
@@ -54,17 +68,20 @@ def fix_for(name: str, found: str, operands: Sequence[Any], dtype: Any = None) -
     buffers = [np.asarray(to_host(x)) for v in operands for x in plain_values_of(v)]
     if name not in registry:
         return OF_ITS_OWN
+    domain = DOMAINS.get(name, DOMAIN)
     if found == "NaN":
-        return INFINITE if any(map(has_infinity, buffers)) else DOMAIN
+        if any(map(has_infinity, buffers)):
+            return INFINITE
+        return ELEMENTS if name in AVERAGES else domain
     if name in EXPONENTIALS:
-        return EXPONENT
+        return EXPONENTIALS[name]
     if name == "astype" and buffers:
         return CAST.format(dtype=dtype, given=buffers[0].dtype)
     zero = any((x == 0).any() for x in buffers)
     if name in DIVISIONS and zero:
         return DIVISOR
     if name in SINGULAR and (zero or name != "power"):
-        return DOMAIN
+        return domain
     narrow = next(wider_dtypes(operands), None)
     return OVERFLOW if narrow is None else WIDER.format(text=OVERFLOW, dtype=narrow)
 

@@ -18,6 +18,9 @@ DOMAIN = (
     "keep operands in the domain: np.maximum(x, 1e-12), or np.where(x > 0, x, 1.0) before the "
     "operation"
 )
+BEFORE = "keep operands in the domain: {} before the operation"
+INSIDE = BEFORE.format("np.clip(x, -0.999999, 0.999999)")
+SMALL = "keep operands small: np.clip(x, -50.0, 50.0) before the operation"
 DIVISOR = "keep the divisor from zero: x / np.where(y == 0, 1.0, y)"
 EXPONENT = (
     "subtract the maximum first: np.exp(x - np.max(x)); of a sum or a ratio of exponentials, "
@@ -40,7 +43,11 @@ def cast(dtype, given):
 FIXES = {
     "log": (np.log, X, DOMAIN),
     "sqrt": (np.sqrt, -X, DOMAIN),
-    "arctanh": (np.arctanh, X[:2], DOMAIN),
+    "arctanh": (np.arctanh, X[:2], INSIDE),
+    "arccos": (np.arccos, X[1:] + 0.5, INSIDE),
+    "gradient of arcsin": (ft.grad(lambda x: np.sum(np.arcsin(x))), X[:2], INSIDE),
+    "arccosh": (np.arccosh, X, BEFORE.format("np.maximum(x, 1.000001)")),
+    "log1p": (np.log1p, -X, BEFORE.format("np.maximum(x, -0.999999)")),
     "gradient of sqrt": (ft.grad(lambda x: np.sum(np.sqrt(x))), X, DOMAIN),
     "power at zero": (lambda x: x**-1.5, X, DOMAIN),
     "gradient of power at zero": (ft.grad(lambda x: np.sum(x**0.5)), X, DOMAIN),
@@ -50,7 +57,8 @@ FIXES = {
     "divide by a small number": (lambda x: x / 1e-300, LARGE, OVERFLOW),
     "exp": (np.exp, X, EXPONENT),
     "exp of float32": (np.exp, SINGLE, EXPONENT),
-    "sinh": (np.sinh, X, EXPONENT),
+    "sinh": (np.sinh, X, SMALL),
+    "expm1": (np.expm1, X, SMALL),
     "multiply": (lambda x: x * x, LARGE, OVERFLOW),
     "multiply in float16": (lambda x: x * x, HALF, wider("float32")),
     "square in float32": (np.square, SINGLE, wider("float64")),
@@ -92,6 +100,12 @@ def test_the_fixes_help():
     with ft.hooks.check_finite():
         np.log(np.maximum(x, 1e-12)), np.sqrt(np.where(x > 0, x, 1.0))
         ft.grad(lambda x: np.sum(np.sqrt(np.maximum(x, 1e-12))))(x)
+        inside = np.clip(x, -0.999999, 0.999999)
+        for fun in (np.arccos, np.arcsin, np.arctanh):
+            ft.value_and_grad(lambda x, fun=fun: np.sum(fun(x)))(inside)
+        ft.grad(lambda x: np.sum(np.arccosh(x)))(np.maximum(x, 1.000001))
+        ft.grad(lambda x: np.sum(np.log1p(x)))(np.maximum(-x, -0.999999))
+        np.cosh(np.clip(x, -50.0, 50.0)), np.expm1(np.clip(x, -50.0, 50.0))
         x / np.where(x == 0, 1.0, x)
         np.exp(x - np.max(x)), scipy.special.logsumexp(x), nn.softmax(x)
         np.square(y / np.max(np.abs(y)))
@@ -101,3 +115,9 @@ def test_the_fixes_help():
         masked = np.asarray([np.inf, 1.0])
         masked = np.where(np.isfinite(masked), masked, 0.0)
         masked - masked
+
+
+@pytest.mark.parametrize("fun", [np.mean, np.var, lambda x: np.std(x, ddof=1)])
+def test_averages_of_too_few_elements(fun):
+    x = np.ones(0) if fun in (np.mean, np.var) else np.ones(1)
+    assert fix_of(lambda: fun(x)) == "there are too few elements: test x.size before the operation"

@@ -2,9 +2,9 @@
 
     python examples/find_a_nan.py
 
-The loss is finite, and NaN is in the gradients of all layers. All layers share the lines of this
-file. `check_finite` names the first operation that makes NaN or infinity: with its line, and with
-the scope, which is its layer.
+The loss is finite, and NaN is in the gradients of the first thirteen layers. All layers share the
+lines of this file. `check_finite` names the first operation that makes NaN or infinity: with its
+line, and with the scope, which is its layer.
 """
 
 import os

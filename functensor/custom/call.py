@@ -224,6 +224,7 @@ class CustomCall(Call):
             self.sparse,
         )
         call.bearer = self.bearer
+        call.each_time = self.each_time
         return call
 
 

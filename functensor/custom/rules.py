@@ -83,6 +83,8 @@ class custom_vjp(RuleBearer):
 
         call = CustomCall(function_name(self), self._evaluation(arguments), fwd, bwd)
         call.users = self._users
+        # The rule need not be linear: in a loop it is applied to the cotangent of each step.
+        call.each_time = True
         return call
 
 
@@ -224,6 +226,7 @@ class _GradientCall(CustomCall):
     """A call whose pullback comes with the output; under vmap and staging it is made again."""
 
     functions = (*CustomCall.functions, "parts", "pulled")
+    each_time = True
 
     def __init__(
         self,

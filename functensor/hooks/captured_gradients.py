@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..primitives.core.annotations import operations as ops
-from ..primitives.core.array import Array, unknown_behind
+from ..primitives.core.array import Array, Tracer, unknown_behind
 from ..primitives.core.derivative_rules import shape_of
+from ..primitives.core.errors import EscapedTracerError, failure
 from ..primitives.core.trace import RAW, Trace, slot
 from ..traces.batch import BatchTrace, BatchTracer
 from ..traces.captured_values import Taken, resolved, taking
@@ -73,6 +74,13 @@ class CaptureGradients(Capture):
         self.count += 1
 
     def met_again(self, before: Any, now: Any) -> None:
+        if self.outside or isinstance(before, Tracer) or isinstance(now, Tracer):
+            raise failure(
+                EscapedTracerError,
+                "capture_grads: the gradient by a value within a checkpoint cannot be captured "
+                "under or over another transformation",
+                fix="tag what the checkpointed function returns, or capture without checkpoints",
+            )
         pairs = zip(numbers_in(before).flat, numbers_in(now).flat)
         self.first.update((int(new), self.first.get(int(old), int(old))) for old, new in pairs)
 

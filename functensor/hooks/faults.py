@@ -10,6 +10,7 @@ from ..primitives.core.buffers import owned, wrap
 from ..primitives.core.errors import RuleResultError, describe, failure, function_line
 from ..primitives.core.shape_dtype import shape_dtype
 from ..primitives.core.trace import below_hooks, note_replaced
+from ..programs.labels import label
 from .hook import Hook
 from .operation import Operation
 from .registration import registered
@@ -31,7 +32,7 @@ def hook_name(hook: Hook, method: str) -> str:
 
 def shown(op: Operation, scope: bool = False) -> str:
     """Returns what messages call an operation; with ``scope`` they name that too."""
-    name = op.name if op.tag is None else f"{op.name} {op.tag!r}"
+    name = label(op.name, op.params)
     return f"{name} in scope {op.scope!r}" if scope and op.scope else name
 
 

@@ -22,9 +22,11 @@ from ..backends.errors.public_functions import begins
 from ..backends.finiteness import has_infinity, has_nan, is_finite
 from ..primitives.core.array import Tracer
 from ..primitives.core.errors import NonFiniteError, failure
+from ..primitives.core.shape_dtype import ShapeDtype
 from ..primitives.core.trace import RAW, base_trace, calls_hooks_below, slot, under
 from ..primitives.shape.index import Scatter
 from ..programs.named_scope import active_scope, scoped
+from ..traces.fitted_cotangents import fitted_cotangent
 from ..traces.reverse import OutputPart
 from ..traces.stand_ins import StandIn, stand_ins_of
 from .faults import shown
@@ -55,7 +57,7 @@ INFINITY_ALARMS = frozenset({"divide by zero", "infinity", "overflow"})
 def check_finite(
     nan: bool = True, inf: bool = True, where: Matching = None, *, scope: str | None = None
 ) -> Handle:
-    """Makes it an error that an operation makes NaN or infinity of finite operands.
+    """Makes it an error that an operation makes infinity of finite operands, or NaN without one.
 
     The operations of this thread are checked from now on, forward and on the way back, under every
     transformation. The error names the first such operation, the line and the ranges of its
@@ -193,7 +195,7 @@ class Finite(Hook):
         for _, node in nodes_of(output):
             checked = (x for x in stand_ins_of(node.primitive) if type(x) is CheckedRules)
             if not any(x.hook is self for x in checked):
-                node.primitive = CheckedRules(node.primitive, op, self)
+                node.primitive = CheckedRules(node, op, self)
 
 
 def on_host(buffer: Any) -> Any:
@@ -232,11 +234,16 @@ class NestedRules(Hook):
 
 
 class CheckedRules(StandIn):
-    """Stands as the primitive of a node whose cotangents a hook checks."""
+    """Stands as the primitive of a node whose cotangents a hook checks.
 
-    def __init__(self, primitive: Any, op: Operation, hook: Finite) -> None:
-        super().__init__(primitive, op)
+    Attributes:
+        operands: the types of the node's parents, to which cotangents are summed and cast.
+    """
+
+    def __init__(self, node: Any, op: Operation, hook: Finite) -> None:
+        super().__init__(node.primitive, op)
         self.hook = hook
+        self.operands = [x and ShapeDtype(x.shape, x.dtype) for x in node.parents]
 
     def ran(self, rule: Callable[..., Any], *args: Any) -> Any:
         if slot.trace is None or slot.trace is RAW or not self.hook.is_on():
@@ -247,8 +254,11 @@ class CheckedRules(StandIn):
     def check(self, out: Any, place: int, g: Any, saved: Any) -> None:
         if not self.hook.is_on():
             return
+        operand = self.operands[place] if place < len(self.operands) else None
         if type(out) in (Scatter, OutputPart):
             out = out.g
+        elif out is not None and operand is not None:
+            out = fitted_cotangent(out, operand, self)
         kept = saved if isinstance(saved, tuple | list) else ()
         inputs = [*(g if isinstance(g, list) else [g]), *kept]
         for part, of in (

@@ -18,6 +18,7 @@ from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import wrap
+from ..primitives.core.errors import describe, failure, function_name
 from ..primitives.core.shape_dtype import shape_dtype
 from ..primitives.core.trace import base_trace
 from ..traces.captured_values import resolved, taking
@@ -25,6 +26,7 @@ from ..traces.reverse import is_inexact
 from ..transforms.grad import vjp
 from ..transforms.tensor_entrance import entrance
 from .captured_gradients import Capture, CaptureGradients
+from .faults import wrong_result
 from .handle import Handle
 from .handle import wrap as hooked
 from .hook import FnHook
@@ -160,7 +162,12 @@ def capture_grads(
             out, pull = vjp(of, *[leaves[i] for i in places])
             known = shape_dtype(out)
             if known.shape or known.dtype.kind not in "fV":
-                raise TypeError(f"capture_grads: the result is {known}, not a real scalar")
+                raise failure(
+                    TypeError,
+                    f"capture_grads of {function_name(fun)}: the result is {known}, not a real "
+                    "scalar",
+                    fix="np.sum(f(x)), for one",
+                )
             pull(known.dtype.type(1))
             hook.resolve()
             return out
@@ -201,7 +208,14 @@ def edit(
     """
     check_function("edit", fun)
     check_function("edit", replace, "replace")
-    hook = FnHook(forward=lambda op, inputs, output: replace(output), traceable=True)
+
+    def edited(op: Operation, inputs: Sequence[Any], output: Array) -> Any:
+        new = replace(output)
+        if new is None:
+            raise wrong_result(hook, "forward", op, "None", "return an array in place of the value")
+        return new
+
+    hook = FnHook(forward=edited, traceable=True)
     return hooked(fun, hook, match, scope=scope)
 
 
@@ -233,7 +247,10 @@ def clip_gradients(
     """
     check_function("clip_gradients", fun)
     given: list[Any] = [limit for limit in (max_norm, max_value) if limit is not None]
-    if len(given) != 1 or not isinstance(given[0], LIMITS) or not given[0] >= 0:
+    if len(given) == 1 and (type(given[0]) is bool or not isinstance(given[0], LIMITS)):
+        shown = describe(given[0])
+        raise TypeError(f"clip_gradients takes a Python number as its limit, not {shown}")
+    if len(given) != 1 or not given[0] >= 0:
         raise ValueError(
             "clip_gradients takes one limit that is not negative: max_norm=1.0 or max_value=1.0"
         )

@@ -170,7 +170,7 @@ class Handle(Registration):
     def shared(self) -> Handle:
         """Returns a registration of the same hook for the thread that asks.
 
-        Each thread has its own hooks. This one ends by itself too.
+        Each thread has its own hooks. It is ended separately.
 
         >>> import functensor as ft, functensor.numpy as np, threading
         >>> hook = ft.hooks.FnHook(forward=lambda op, inputs, output: print(op.name))

@@ -157,4 +157,5 @@ class FnHook(Hook):
     def __repr__(self) -> str:
         given = {name: vars(self).get(name) for name in ("forward", "backward")}
         named = [f"{name}={function_line(fun)}" for name, fun in given.items() if fun is not None]
-        return f"FnHook({', '.join(named)})"
+        traced = ["traceable=True"] if self.traceable else []
+        return f"FnHook({', '.join(named + traced)})"

@@ -7,6 +7,7 @@ from types import CodeType, MappingProxyType
 from typing import Any
 
 from ..backends.frames import line_of
+from ..programs.labels import label
 
 __all__ = ["TAG", "Operation"]
 
@@ -83,7 +84,7 @@ class Operation:
         return Operation, known
 
     def __repr__(self) -> str:
-        return f"<{self.name} at {self.line}>"
+        return f"<{label(self.name, self._params)} at {self.line}>"
 
 
 class LaterOperation(Operation):

@@ -46,8 +46,12 @@ def reported_run(entry: StagedEntry, leaves: Values, told: Told, again: Callable
     program = entry.program
     # A plan does not report the values that a hook has put in place of others.
     unknown = entry.captured or program.has_effect() or program.replaced
-    if plan is None or unknown:
+    if unknown or entry.compiled.plan is None:
         return silently(again, ())
+    if plan is None:
+        silently(again, ())
+        with below_hooks():
+            return entry.outputs(leaves, entry.compiled(leaves))
     looked_for = frozenset().union(*(words for words, _ in told))
     found: dict[str, int] = {}
     raised: Exception | None = None

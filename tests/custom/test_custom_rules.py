@@ -455,3 +455,26 @@ def test_value_is_the_plain_array_and_refused_where_there_is_none():
         close(tree["x"], X)
     with pytest.raises(ConcretizationError, match=r"ft\.value\(\) asked for the value"):
         ft.vmap(fun)(M)
+
+
+@pytest.mark.parametrize("kind", ["custom_vjp", "custom_gradient"])
+@pytest.mark.parametrize("batched", [False, True])
+def test_a_rule_that_is_not_linear_is_applied_in_every_step(kind, batched):
+    """The operand is the same in all steps; the cotangent of each is clipped, not their sum."""
+    if kind == "custom_vjp":
+
+        @ft.custom_vjp
+        def clipped(x):
+            return x
+
+        clipped.defvjp(lambda x: (x, None), lambda kept, g: (ops.clip(g, -0.5, 0.5),))
+    else:
+        clipped = ft.custom_gradient(lambda x: (x, lambda g: ops.clip(g, -0.5, 0.5)))
+    inner = ft.vmap(clipped) if batched else clipped
+
+    def f(x):
+        return ops.sum(ft.fori_loop(0, 3, lambda i, carry: carry + inner(x) * 2.0, x))
+
+    x = np.array([0.3, -0.7, 1.1])
+    for run in (ft.grad(f), ft.jit(ft.grad(f)), ft.grad(ft.jit(f))):
+        assert run(x).tolist() == [2.5, 2.5, 2.5]

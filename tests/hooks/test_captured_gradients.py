@@ -188,3 +188,21 @@ def test_the_fix_of_that_error():
         return ft.fori_loop(0, 3, step, x)
 
     assert capture(f, "h")(X)[1]["h"].shape == (3, 3)
+
+
+@pytest.mark.parametrize("policy", [None, ft.checkpoint_policies.dots_saveable])
+def test_gradients_within_checkpoints_are_refused_where_they_would_be_wrong(policy):
+    block = ft.checkpoint(lambda r: ft.tag(np.sin(r), "h") ** 2, policy=policy)
+    captured = ft.hooks.capture_grads(lambda x: np.sum(block(x)), "h")
+    within = ft.hooks.capture_grads(lambda x: np.sum(ft.vmap(block)(x)), "h")
+    x = np.ones((2, 3))
+    assert captured(x)[1]["h"].shape == x.shape
+    for run in (
+        within,
+        ft.vmap(captured),
+        ft.jit(captured),
+        ft.grad(lambda x: np.sum(captured(x)[1]["h"])),
+        lambda x: ft.jvp(lambda x: captured(x)[1]["h"], (x,), (x,)),
+    ):
+        with pytest.raises(ft.errors.EscapedTracerError):
+            run(x)

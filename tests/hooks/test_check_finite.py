@@ -242,3 +242,20 @@ def test_a_graph_that_was_checked_is_walked_when_nothing_is_checked():
 def test_operations_of_any_number_of_operands_end(f):
     with ft.config.using(check_finite=True):
         assert ft.grad(f)(np.ones(2)).tolist() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    "fun",
+    [
+        lambda x: np.sum(np.astype(x, "float64") * 1e200),
+        lambda x: np.sum(x * np.array([1e200, 1.0])),
+    ],
+)
+@pytest.mark.parametrize("jitted", [False, True])
+def test_casts_of_cotangents_count(fun, jitted):
+    run = ft.jit(ft.grad(fun)) if jitted else ft.grad(fun)
+    x = np.ones(2, dtype="float32")
+    for _ in range(2):
+        with ft.hooks.check_finite(), pytest.raises(ft.errors.NonFiniteError) as caught:
+            run(x)
+        assert " made infinity of the cotangent float64[2]" in str(caught.value)

@@ -137,7 +137,7 @@ def test_a_class_is_named():
 def test_a_tag_is_named():
     edited = ft.hooks.edit(lambda x: np.sum(ft.tag(np.exp(x), "h")), "h", large)
     got = raised(lambda: edited(X))
-    what = f"the hook {defined(large)} on checkpoint_name 'h' made infinity in place of {RANGE}"
+    what = f"the hook {defined(large)} on tag 'h' made infinity in place of {RANGE}"
     assert got.startswith(what)
 
 

@@ -2,6 +2,7 @@
 
 import operator
 
+import numpy
 import pytest
 
 import functensor as ft
@@ -56,3 +57,75 @@ def test_a_handle_stands_for_its_id():
     assert operator.index(handle) == handle.id
     ft.hooks.remove(operator.index(handle))
     assert not handle.active
+
+
+def test_edit_wants_a_value():
+    edited = ft.hooks.edit(np.sin, "sin", lambda h: None)
+    with pytest.raises(ft.errors.RuleResultError) as caught:
+        edited(np.ones(2))
+    assert "on sin returned None" in str(caught.value)
+
+
+@pytest.mark.parametrize("limit", [True, "a", np.ones(()), None])
+def test_limits_of_gradients_are_numbers(limit):
+    with pytest.raises((TypeError, ValueError)) as caught:
+        ft.hooks.clip_gradients(np.sin, max_norm=limit)
+    assert str(caught.value).startswith("clip_gradients takes ")
+
+
+def test_capture_grads_names_the_function_that_is_no_scalar():
+    with pytest.raises(TypeError) as caught:
+        ft.hooks.capture_grads(np.sin, "sin")(np.ones(2))
+    assert "capture_grads of sin: the result is float64[2], not a real scalar" in str(caught.value)
+    assert f"at {__file__}:" in str(caught.value)
+
+
+def test_messages_call_a_tag_by_its_name():
+    seen = []
+    with use(FnHook(forward=lambda op, inputs, output: seen.append(repr(op))), "h"):
+        ft.tag(np.ones(2), "h")
+    assert seen[0].startswith("<tag 'h' at ")
+
+
+FUNCTIONS = {
+    "tag": lambda x: ft.tag(np.sin(x), "b"),
+    "tag and arithmetic": lambda x: ft.tag(np.sin(x) * 2, "b") * x,
+    "cond": lambda x: ft.cond(x > 0, lambda x: ft.tag(np.sin(x), "b"), lambda x: x, x),
+    "checkpoint": ft.checkpoint(lambda x: ft.tag(np.sin(x), "b")),
+    "nested jit": ft.jit(lambda x: ft.tag(np.sin(x), "b") * 3),
+}
+WAYS = {
+    "value": lambda f: f,
+    "jit": ft.jit,
+    "grad": ft.grad,
+    "jit of grad": lambda f: ft.jit(ft.grad(f)),
+    "grad of jit": lambda f: ft.grad(ft.jit(f)),
+    "jvp": lambda f: lambda x: ft.jvp(f, (x,), (x,))[1],
+    "grad of grad": lambda f: ft.grad(ft.grad(f)),
+    "jit of jvp": lambda f: ft.jit(lambda x: ft.jvp(f, (x,), (x,))[1]),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_numbers_of_pythons_are_as_good_as_arrays(name, way):
+    """A hook replaces what is computed of a number, in the function and around it."""
+    hook = FnHook(forward=lambda op, inputs, output: 3 * output)
+    edited = ft.hooks.edit(FUNCTIONS[name], "b", lambda h: 3 * h)
+    wrapped = ft.hooks.wrap(FUNCTIONS[name], hook, "b")
+
+    def within(x):
+        with use(hook, "b"):
+            return FUNCTIONS[name](x)
+
+    wanted = WAYS[way](edited)(np.asarray(1.25))
+    for fun in (edited, wrapped, within):
+        run = WAYS[way](fun)
+        for _ in range(3):
+            numpy.testing.assert_allclose(run(1.25), wanted, rtol=1e-14)
+
+
+def test_a_tagged_number_decides_no_dtype():
+    w = np.ones(3, dtype="float32")
+    for f in (lambda x: ft.tag(x * 2, "b") * w, lambda x: ft.tag(x, "b") * w):
+        assert f(1.5).dtype == ft.jit(f)(1.5).dtype == "float32"

@@ -8,7 +8,7 @@ infinity may have been made; then the call is run again, operation by operation,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import wraps
 from itertools import repeat
 from operator import attrgetter, is_
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..backends.config import config
-from ..backends.devices import to_host
+from ..backends.devices import backend_of, to_host
 from ..backends.errors.public_functions import begins
 from ..backends.finiteness import has_infinity, has_nan, is_finite
 from ..primitives.core.array import Tracer
@@ -146,12 +146,11 @@ class Finite(Hook):
 
     def made(self, out: Iterator[Any], inputs: Sequence[Any]) -> str:
         """Returns the word for NaN or infinity that no input has; empty if there is none."""
-        bad = [x for x in map(on_host, out) if not is_finite(x)]
+        bad = not_finite(out)
         if not bad:
             return ""
         both = plain_values_of, tangents_of
-        values = (on_host(x) for v in inputs for of in both for x in of(v))
-        given = [x for x in values if not is_finite(x)]
+        given = not_finite(x for v in inputs for of in both for x in of(v))
         if self.nan and any(map(has_nan, bad)) and not any(map(has_nan, given)):
             return "NaN"
         return "infinity" if self.inf and not given and any(map(has_infinity, bad)) else ""
@@ -198,9 +197,21 @@ class Finite(Hook):
                 node.primitive = CheckedRules(node, op, self)
 
 
-def on_host(buffer: Any) -> Any:
-    """Returns a buffer, or a number, that NumPy can look at."""
-    return buffer if isinstance(buffer, ON_HOST) else np.asarray(to_host(buffer))
+def not_finite(buffers: Iterable[Any]) -> list[Any]:
+    """Returns those of several buffers that have NaN or infinity, where NumPy can look at them."""
+    found = []
+    for buffer in buffers:
+        if not isinstance(buffer, ON_HOST):
+            # A device tells by itself; its numbers are fetched only if they are bad.
+            isfinite = backend_of(buffer).xp.isfinite
+            if buffer.dtype.kind in "biu" or (
+                buffer.dtype.kind in "fc" and bool(isfinite(buffer).all())
+            ):
+                continue
+            buffer = np.asarray(to_host(buffer))
+        if not is_finite(buffer):
+            found.append(buffer)
+    return found
 
 
 def error(

@@ -11,7 +11,7 @@ from ..backends.devices import backend_of, device_of
 from ..backends.errors.public_functions import check_function
 from ..backends.protocol import Arrival
 from ..primitives.core.array import Array, concrete
-from ..primitives.core.buffers import owned, to_buffer, wrap
+from ..primitives.core.buffers import to_buffer, wrap
 from ..primitives.core.errors import describe, function_name
 from ..primitives.core.trace import under
 from .faults import blaming, wrong_result
@@ -127,7 +127,7 @@ class QueuedHook(Hook):
         """Returns the plain buffer behind a value, reduced."""
         buffer = plain_value(x)
         buffer = concrete(x, "QueuedHook") if buffer is None else buffer
-        return buffer if self.reduce is None else to_buffer(self.reduce(wrap(owned(buffer))))
+        return buffer if self.reduce is None else to_buffer(self.reduce(wrap(buffer)))
 
     def _send(self) -> None:
         """Begins to copy all values that were not sent yet."""

@@ -78,6 +78,8 @@ def value(x: Value) -> Array:
     ...     _ = ft.vmap(np.square)(np.array([1.0, -3.0]))
     square 9.0
     """
+    if type(x) is Array:
+        return x
     found = plain_value(x)
     return wrap(owned(concrete(x, "hooks.value()") if found is None else found))
 

@@ -1,4 +1,4 @@
-"""What messages call the arguments of the user's functions: by position, name and path."""
+"""Names of arguments of the user's functions in messages: position, name and path."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ INTERVAL = "keep operands in the domain: np.clip(x, {low}, {high}) before the op
 ABOVE = "keep operands in the domain: np.maximum(x, {low}) before the operation"
 ELEMENTS = "there are too few elements: test x.size before the operation"
 SMALL = "keep operands small: np.clip(x, -50.0, 50.0) before the operation"
-DIVISOR = "keep the divisor from zero: x / np.where(y == 0, 1.0, y)"
+NONZERO_DIVISOR = "keep the divisor from zero: x / np.where(y == 0, 1.0, y)"
 EXPONENT = (
     "subtract the maximum first: np.exp(x - np.max(x)); of a sum or a ratio of exponentials, "
     "ft.scipy.special.logsumexp(x) or ft.nn.softmax(x)"
@@ -46,7 +46,7 @@ SINGULAR = frozenset({
 # Domains that are others than all numbers above zero, without the ends where derivatives are
 # infinite.
 INSIDE = INTERVAL.format(low=-0.999999, high=0.999999)
-DOMAINS = {
+OTHER_DOMAINS = {
     "arccos": INSIDE, "arccosh": ABOVE.format(low=1.000001), "arcsin": INSIDE, "arctanh": INSIDE,
     "log1p": ABOVE.format(low=-0.999999),
 }  # fmt: skip
@@ -68,7 +68,7 @@ def fix_for(name: str, found: str, operands: Sequence[Any], dtype: Any = None) -
     buffers = [np.asarray(to_host(x)) for v in operands for x in plain_values_of(v)]
     if name not in registry:
         return OF_ITS_OWN
-    domain = DOMAINS.get(name, DOMAIN)
+    domain = OTHER_DOMAINS.get(name, DOMAIN)
     if found == "NaN":
         if any(map(has_infinity, buffers)):
             return INFINITE
@@ -79,7 +79,7 @@ def fix_for(name: str, found: str, operands: Sequence[Any], dtype: Any = None) -
         return CAST.format(dtype=dtype, given=buffers[0].dtype)
     zero = any((x == 0).any() for x in buffers)
     if name in DIVISIONS and zero:
-        return DIVISOR
+        return NONZERO_DIVISOR
     if name in SINGULAR and (zero or name != "power"):
         return domain
     narrow = next(wider_dtypes(operands), None)

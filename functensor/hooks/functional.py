@@ -36,7 +36,7 @@ from .operation import Operation
 __all__ = ["capture", "capture_grads", "clip_gradients", "edit"]
 
 # The types of numbers that cotangents may be clipped to.
-LIMITS = (int, float, np.integer, np.floating)
+LIMIT_TYPES = (int, float, np.integer, np.floating)
 
 
 class CaptureValues(Capture):
@@ -247,7 +247,7 @@ def clip_gradients(
     """
     check_function("clip_gradients", fun)
     given: list[Any] = [limit for limit in (max_norm, max_value) if limit is not None]
-    if len(given) == 1 and (type(given[0]) is bool or not isinstance(given[0], LIMITS)):
+    if len(given) == 1 and (type(given[0]) is bool or not isinstance(given[0], LIMIT_TYPES)):
         shown = describe(given[0])
         raise TypeError(f"clip_gradients takes a Python number as its limit, not {shown}")
     if len(given) != 1 or not given[0] >= 0:

@@ -1,4 +1,4 @@
-"""What nodes of reverse mode keep, and until when, for hooks that say what holds memory."""
+"""Weak references to what nodes of reverse mode keep, for hooks that tell what holds memory."""
 
 from __future__ import annotations
 

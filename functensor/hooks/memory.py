@@ -63,7 +63,7 @@ Source = tuple[str, str, str, str, str]
 
 
 class Followed(NamedTuple):
-    """What is known of memory: its source, and what the nodes keep that hold it."""
+    """Knowledge of memory: its source, and what the nodes keep that hold it."""
 
     source: Source
     keepings: list[Keeping]

@@ -131,7 +131,7 @@ class HookCall(HostCall):
         if found is None:
             return [*self.passed(shown), np.False_]
         if not self.fixed:
-            return [*map(as_weak, found, self.types), np.True_]
+            return [*map(as_planned_number, found, self.types), np.True_]
         self.source.hook.replaces = True
         raise self._outdated()
 
@@ -288,7 +288,7 @@ def spread_over(x: Any, known: ShapeDtype, missing: Axes) -> Any:
     return ops.broadcast_to(ops.expand_dims(x, axis=missing), known.shape) if missing else x
 
 
-def as_weak(x: Any, known: ShapeDtype) -> Any:
+def as_planned_number(x: Any, known: ShapeDtype) -> Any:
     """Returns an array as the number of Python's that a plan has in its place, if it has one."""
     return x if known.weak is None or isinstance(x, Tracer) else known.weak(x)
 

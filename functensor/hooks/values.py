@@ -85,7 +85,7 @@ def value(x: Value) -> Array:
 
 
 class Range:
-    """What messages tell of a value, also when it is gone.
+    """The words that messages have for a value, also when it is gone.
 
     Attributes:
         words: its type and the range of its numbers.

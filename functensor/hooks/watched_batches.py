@@ -130,7 +130,7 @@ def recorded_in_parts(watched: WatchedCall, trace: Trace, args: Sequence[Any]) -
             result.node.primitive = RulesWithHook(result.node, watched.op, handle)
         return [out]
     if result.node.number < before:
-        result, out = repeated(result, level, levels)
+        result, out = with_own_node(result, level, levels)
     node = result.node
     kept, _ = level.kept([result])
     pull = watched_pull(call.asked(wanted), levels, watched)
@@ -155,7 +155,7 @@ def batches_on(trace: Trace) -> tuple[list[Any], Any]:
     return found, trace
 
 
-def repeated(result: ReverseTracer, level: Any, levels: Sequence[Level]) -> tuple[Any, Any]:
+def with_own_node(result: ReverseTracer, level: Any, levels: Sequence[Level]) -> tuple[Any, Any]:
     """Returns a value with a node of its own, as reverse mode has it and as the batches have it.
 
     A batching rule may return an operand as it is.

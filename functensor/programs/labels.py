@@ -1,4 +1,4 @@
-"""What pictures, pages and tables call operations."""
+"""Names of operations in pictures, on pages and in tables."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Own(dict[int, Registration]):
     __slots__ = ("__weakref__",)
 
 
-def drop(own: ref[Own], id: int) -> None:
+def drop_hook(own: ref[Own], id: int) -> None:
     """Takes a hook that has ended from those of its tensor, if that is alive."""
     known = own()
     if known is not None:
@@ -87,7 +87,7 @@ class GradientHandle(Registration):
 
     def _ends(self) -> list[Callable[[], Any]]:
         pop = partial(self._hooks.pop, self.id, None)
-        return [*super()._ends(), pop, partial(drop, self._own, self.id)]
+        return [*super()._ends(), pop, partial(drop_hook, self._own, self.id)]
 
 
 def hook_on_gradient(x: Any, hook: Callable[[Any], Any], receiver: Any) -> GradientHandle:
@@ -186,7 +186,7 @@ class OperandHandle(Handle):
         return self
 
     def _ends(self) -> list[Callable[[], Any]]:
-        return [*super()._ends(), partial(drop, self._own, self.id)]
+        return [*super()._ends(), partial(drop_hook, self._own, self.id)]
 
     def is_met(self, args: Sequence[Any]) -> bool:
         """Says whether operands have the tensor, with the value that the hook belongs to."""

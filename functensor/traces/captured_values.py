@@ -22,7 +22,7 @@ __all__ = ["Taken", "handing_out", "resolved", "taking"]
 
 
 class Taker(Protocol):
-    """Who takes values."""
+    """The one who takes values."""
 
     def met_again(self, before: Any, now: Any) -> None:
         """Is told of two values that one function gave when it ran, and when it ran again."""

@@ -48,7 +48,7 @@ class Event:
 
 @dataclass(slots=True)
 class Lifetime:
-    """How long memory was alive.
+    """The time for which memory was alive.
 
     Attributes:
         bytes: its size.

@@ -11,7 +11,6 @@ import functensor as ft
 import functensor.numpy as np
 from functensor import nn
 from functensor.backends.cpu.plan.threads.pool import threads
-from functensor.jitting.jitted import Jitted
 from functensor.primitives.core.trace import slot
 from functensor.testing import assert_allclose
 
@@ -130,20 +129,6 @@ def test_transformations_of_jitted_functions(name):
             for _ in range(2):
                 assert_allclose(call(given), transform(roots)(given))
             assert "sqrt" in message(lambda call=call: call(bad))
-
-
-@pytest.fixture
-def runs(monkeypatch):
-    """How often jitted functions ran operation by operation."""
-    counted = []
-    run = Jitted._as_written
-
-    def written(self, args, kwargs):
-        counted.append(self)
-        return run(self, args, kwargs)
-
-    monkeypatch.setattr(Jitted, "_as_written", written)
-    return counted
 
 
 def test_a_plan_runs_after_the_first_call_and_nothing_is_staged_again(runs):

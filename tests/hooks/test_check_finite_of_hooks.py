@@ -6,7 +6,6 @@ from support.error_cases import defined, text
 import functensor as ft
 import functensor.numpy as np
 from functensor.errors import NonFiniteError
-from functensor.jitting.jitted import Jitted
 
 X = np.array([0.5, 1.0, 2.0])
 BATCH = np.array([[0.5, 1.0, 2.0], [1.0, 1.0, 1.0]])
@@ -211,20 +210,6 @@ def test_a_hook_on_the_operations_of_a_tensor():
 
 
 # -- plans
-
-
-@pytest.fixture
-def runs(monkeypatch):
-    """How often jitted functions ran operation by operation."""
-    counted = []
-    run = Jitted._as_written
-
-    def written(self, args, kwargs):
-        counted.append(self)
-        return run(self, args, kwargs)
-
-    monkeypatch.setattr(Jitted, "_as_written", written)
-    return counted
 
 
 def edited_scan(xs):

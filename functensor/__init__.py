@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         scipy,
         sparse,
         testing,
+        torch,
     )
     from .checkpointing.checkpointed import checkpoint, remat
     from .checkpointing.names import checkpoint_name, optimization_barrier, tag
@@ -79,7 +80,7 @@ config.checks["check_finite"] = lambda: import_module(".hooks.finite", __name__)
 # Namespaces, and names by the module that has them, that are imported when they are first used.
 NAMESPACES = {
     "checkpoint_policies", "control", "errors", "extend", "hooks", "nn", "optim", "random", "scipy",
-    "sparse", "testing",
+    "sparse", "testing", "torch",
 }  # fmt: skip
 LATE_NAMES = {
     "checkpointing.checkpointed": "checkpoint remat",
@@ -112,7 +113,7 @@ __all__ = [
     "optim", "optimization_barrier", "pmax", "pmean", "pmin", "ppermute", "print_saved_residuals",
     "psum", "psum_scatter", "random", "remat", "saved_residuals", "scan", "scipy", "scope",
     "set_default_device", "sparse", "stop_gradient", "switch", "tag", "tensor", "testing",
-    "to_device", "tree", "value", "value_and_grad", "vjp", "vmap", "while_loop",
+    "to_device", "torch", "tree", "value", "value_and_grad", "vjp", "vmap", "while_loop",
 ]  # fmt: skip
 
 # Trees import nothing but the standard library.

@@ -30,12 +30,13 @@ MOST_SHARED_NAMES = 60
 MOST_ANY = 0.15
 # A docstring says what is done, subject first, and does not ask.
 ASKING = re.compile(r"(What|Which|How|Where|Whether|Who|When|Why)\b")
-# The namespaces whose names are NumPy's, SciPy's and JAX's.
+# The namespaces whose names are NumPy's, SciPy's, JAX's and PyTorch's.
 FACES = (
     "", "numpy", "numpy.linalg", "numpy.fft", "scipy.fft", "scipy.integrate", "scipy.interpolate",
     "scipy.linalg", "scipy.ndimage", "scipy.optimize", "scipy.signal", "scipy.sparse",
     "scipy.spatial.distance", "scipy.special", "scipy.stats", "random", "nn", "nn.init", "optim",
     "sparse", "tree", "hooks", "control", "testing", "extend", "errors", "checkpoint_policies",
+    "torch", "torch.nn", "torch.optim", "torch.autograd", "torch.utils", "torch.utils.data",
 )  # fmt: skip
 
 Sources = dict[str, ast.Module]

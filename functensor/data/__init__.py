@@ -1,0 +1,3 @@
+"""Data sets, and their batches."""
+
+from __future__ import annotations

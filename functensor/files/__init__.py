@@ -1,0 +1,3 @@
+"""Trees, modules and tensors in files."""
+
+from __future__ import annotations

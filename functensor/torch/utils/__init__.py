@@ -1,0 +1,3 @@
+"""PyTorch's tools beside tensors."""
+
+from __future__ import annotations

@@ -17,6 +17,7 @@ from ..primitives.core.shape_dtype import ShapeDtype
 from ..primitives.core.trace import under
 from ..random.key_reuse import ledger
 from ..tensors.grad_mode import enable_grad, mode
+from ..tensors.recorded_backward import FunctionPull, chosen_gradients
 from ..tensors.tape import TAPE
 from ..traces.reverse import (
     NO_PARAMS,
@@ -82,6 +83,34 @@ class Graph:
         return ends
 
 
+class SecondRun(FunctionPull):
+    """The way back through a checkpointed function, which runs again.
+
+    Args:
+        run_again: runs it, and returns the nodes of its results and a number before all of its own.
+        outside: the earlier nodes that it depends on.
+    """
+
+    def __init__(
+        self, run_again: Callable[[], tuple[list[Node], int]], outside: Sequence[Node]
+    ) -> None:
+        self.run_again = run_again
+        self.outside = outside
+
+    def __call__(self, gs: Sequence[Any]) -> Values:
+        nodes, start = self.run_again()
+        ends = Graph(nodes, start).cut()
+        roots = [(node, g) for node, g in zip(nodes, gs, strict=True) if g is not None]
+        grads = backward(roots, consume=True)
+        return [grads.get(ends[node]) if node in ends else None for node in self.outside]
+
+    def recorded(self, gs: Sequence[Any], outputs: dict[int, Node]) -> Values:
+        nodes, _ = self.run_again()
+        roots = [(node, g) for node, g in zip(nodes, gs, strict=True) if g is not None]
+        found = chosen_gradients(roots, self.outside, record=True, through=False)
+        return [found.get(node) for node in self.outside]
+
+
 def checkpointed_tensors(fun: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """Calls a function and keeps none of the nodes that it records."""
     if not mode.enabled:
@@ -117,14 +146,8 @@ def checkpointed_tensors(fun: Callable[..., Any], args: Any, kwargs: Any) -> Any
             raise trace.different(f"the result {out_tree}", str(tree_again))
         return [outs[i].node for i in found], start
 
-    def pull(gs: Values) -> Values:
-        nodes, start = run_again()
-        ends = Graph(nodes, start).cut()
-        roots = [(node, g) for node, g in zip(nodes, gs, strict=True) if g is not None]
-        grads = backward(roots, consume=True)
-        return [grads.get(ends[node]) if node in ends else None for node in outside]
-
     name = getattr(fun, "__name__", "checkpoint")
+    pull = SecondRun(run_again, outside)
     joint = joint_node(name, tuple(outside), pull, [out_leaves[i]._data for i in places])
     for number, i in enumerate(places):
         x = out_leaves[i]

@@ -53,17 +53,25 @@ class Pullback:
     Attributes:
         run: takes those values and the cotangents.
         kept: the values.
+        repeated: the call and its operands, where it may be called again to be differentiated
+            twice; None elsewhere.
     """
 
-    __slots__ = ("__weakref__", "kept", "run")
+    __slots__ = ("__weakref__", "kept", "repeated", "run")
 
-    def __init__(self, run: Callable[[Values, Values], Values], kept: Values) -> None:
+    def __init__(
+        self,
+        run: Callable[[Values, Values], Values],
+        kept: Values,
+        repeated: tuple[Any, Values] | None = None,
+    ) -> None:
         self.run = run
         self.kept = kept
+        self.repeated = repeated
 
     def with_kept(self, kept: Values) -> Pullback:
         """Returns the same function with other values in place of those that it keeps."""
-        return Pullback(self.run, kept)
+        return Pullback(self.run, kept, self.repeated)
 
     def __call__(self, gs: Values) -> Values:
         return self.run(self.kept, gs)

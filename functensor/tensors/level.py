@@ -13,13 +13,14 @@ from .. import tree
 from ..primitives.core.array import Array, Tracer
 from ..primitives.core.buffers import owned, wrap
 from ..primitives.core.primitive import Primitive
+from ..primitives.core.primitive_like import Call
 from ..primitives.core.trace import RAW, slot, without_ended_interceptors
 from ..traces.reverse import Node, ReverseTracer
 from ..transforms.grad import KeepingTrace
 from ..transforms.tensor_entrance import entrance
 from .aliases import admitting
 from .grad_mode import mode
-from .tape import TAPE, lost
+from .tape import TAPE, lost, note_call
 
 if TYPE_CHECKING:
     from ..primitives.core.annotations import Value
@@ -71,6 +72,11 @@ class TensorLevel(KeepingTrace):
 
     def unwrap(self, args: Iterable[Any]) -> tuple[list[Any], tuple[Node | None, ...], int]:
         return super().unwrap([self.operand(a) for a in args])
+
+    def custom(self, call: Call, args: Sequence[Any]) -> list[Any]:
+        outs = super().custom(call, args)
+        note_call(call, [x.value if type(x) is LevelTracer else x for x in args], outs)
+        return outs
 
     def leave(self, tracer: Tracer) -> Any:
         """Returns the value, as of a tensor that is used where only arrays are.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..custom.call import Pullback
 from ..primitives.core.array import Array, Tracer
 from ..primitives.core.buffers import BUFFER_TYPES, owned, to_buffer, wrap
 from ..primitives.core.errors import TracerConversionError, failure, user_line
@@ -20,7 +21,15 @@ from ..primitives.core.primitive_like import Call
 from ..primitives.core.shape_dtype import INEXACT, result_type
 from ..primitives.core.trace import RAW, base_trace, new, slot, under
 from ..traces.device_scalars import watch_scalars
-from ..traces.reverse import NO_PARAMS, Node, ReverseTrace, backward, maker_of, next_number
+from ..traces.reverse import (
+    NO_PARAMS,
+    PROJECTION,
+    Node,
+    ReverseTrace,
+    backward,
+    maker_of,
+    next_number,
+)
 from ..traces.stand_ins import StandIn
 from .grad_mode import mode, no_grad
 
@@ -29,8 +38,8 @@ if TYPE_CHECKING:
     from ..primitives.core.annotations import ArrayLike
 
 __all__ = [
-    "TAPE", "LeafNode", "Receiver", "TapeTrace", "lost", "receiver_of",
-    "run_tape_backward",
+    "TAPE", "LeafNode", "Receiver", "TapeTrace", "add_totals", "lost", "note_call",
+    "receiver_of", "run_tape_backward",
 ]  # fmt: skip
 
 # Threads may go back to the same leaves at the same time.
@@ -41,16 +50,19 @@ class Receiver:
     """The end of one tensor's gradient: hooks see it, and it is added to ``grad``.
 
     Attributes:
-        hooks: functions from a buffer to a buffer, by the ids of their handles.
+        hooks: functions from a gradient to a gradient, by the ids of their handles. Gradients are
+            buffers, and tensors where the pass is recorded.
+        after: functions that are called once ``grad`` has what a pass adds, by the same.
         keeps: whether there is a ``grad``.
         grad: a tensor, or None before the first backward pass.
         cleared: the number of nodes there were when ``grad`` was last set to None.
     """
 
-    __slots__ = ("cleared", "grad", "hooks", "keeps")
+    __slots__ = ("after", "cleared", "grad", "hooks", "keeps")
 
     def __init__(self, keeps: bool) -> None:
         self.hooks: dict[int, Callable[[Any], Any]] = {}
+        self.after: dict[int, Callable[[], Any]] = {}
         self.keeps = keeps
         self.clear()
 
@@ -63,19 +75,28 @@ class Receiver:
         """Says whether a backward pass has ended since, and has not come here."""
         return self.grad is None and self.cleared < mode.last_pass
 
-    def shown(self, g: Buffer) -> Buffer:
+    def shown(self, g: Any) -> Any:
         """Returns the gradient after all hooks have seen it."""
         for hook in tuple(self.hooks.values()):
             g = hook(g)
         return g
 
-    def add(self, g: Buffer) -> None:
-        """Adds to ``grad``, which stays the same tensor."""
+    def add(self, g: Any) -> None:
+        """Adds to ``grad``, which stays the same tensor unless the pass was recorded."""
         with adding:
-            if self.grad is None:
+            if isinstance(g, TAPE.tracer):
+                self.grad = g if self.grad is None else self.grad + g
+            elif self.grad is None:
                 self.grad = TAPE.wrap(g, None)
-            else:
+            elif self.grad.node is None:
                 self.grad._data = self.grad._data + g
+            else:
+                self.grad = self.grad + TAPE.wrap(g, None)
+
+    def end_pass(self) -> None:
+        """Calls what is to be called once ``grad`` is there."""
+        for hook in tuple(self.after.values()):
+            hook()
 
 
 class LeafNode(Node):
@@ -133,22 +154,29 @@ def receiver_of(node: Node, *, make: bool = False) -> Any:
 
 
 def run_tape_backward(
-    node: Node, g: Buffer, *, consume: bool, named: Callable[[], str]
+    roots: Sequence[tuple[Node, Buffer]], *, consume: bool, named: Callable[[], str]
 ) -> None:
-    """Walks back from a node and adds to the gradients of the leaves.
+    """Walks back from nodes and adds to the gradients of the leaves.
 
     Nothing is added if a hook raises. ``named`` returns what messages call the pass.
     """
     with under(RAW), no_grad():
-        grads = backward([(node, g)], consume=consume, line=user_line(), named=named)
+        grads = backward(roots, consume=consume, line=user_line(), named=named)
         totals = [
             (leaf.receiver, leaf.receiver.shown(g))
             for leaf, g in grads.items()
             if isinstance(leaf, LeafNode)
         ]
+    add_totals(totals)
+
+
+def add_totals(totals: Sequence[tuple[Receiver, Any]]) -> None:
+    """Adds what a pass has come to, to the gradients of tensors."""
     for receiver, total in totals:
         receiver.add(total)
     mode.last_pass = next_number()
+    for receiver, _ in totals:
+        receiver.end_pass()
 
 
 def without_widening(values: list[Any]) -> list[Any] | None:
@@ -270,6 +298,7 @@ class TapeTrace(ReverseTrace):
 
     def custom(self, call: Call, args: Sequence[Any]) -> list[Any]:
         outs = super().custom(call, args)
+        note_call(call, [x._data if isinstance(x, self.tracer) else x for x in args], outs)
         return [x if isinstance(x, self.tracer) else self.wrap(to_buffer(x), None) for x in outs]
 
     def leave(self, tracer: Any) -> Any:
@@ -296,6 +325,18 @@ class TapeTrace(ReverseTrace):
                 return wrap(level.entered(tensor))
             trace = trace.parent
         return wrap(self.leave(tensor))
+
+
+def note_call(call: Call, values: Sequence[Any], outs: Sequence[Any]) -> None:
+    """Notes at the node of a call how it is called again, for gradients that are recorded."""
+    node = next((x.node for x in outs if getattr(x, "node", None) is not None), None)
+    if node is None or node.primitive is not PROJECTION:
+        return
+    joint = node.parents[0]
+    pull_back = joint.saved
+    if not isinstance(pull_back, Pullback):
+        joint.saved = Pullback(lambda kept, gs: pull_back(gs), [])
+    joint.saved.repeated = call, list(values)
 
 
 def lost(what: str) -> TracerConversionError:

@@ -7,7 +7,7 @@ PyTorch's names for what arrays can do already are in ``torch_methods``.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -19,21 +19,20 @@ from ..hooks.hook import Hook
 from ..hooks.registration import Registration
 from ..primitives.core.annotations import ArrayLike
 from ..primitives.core.array import Array
-from ..primitives.core.buffers import beside, required_on, to_buffer, wrap
+from ..primitives.core.buffers import required_on, to_buffer, wrap
 from ..primitives.core.errors import (
     BackwardError,
     GradientInputError,
     ImmutableArrayError,
     MissingGradientError,
     MissingGradientWarning,
-    NonScalarOutputError,
     TracerConversionError,
     failure,
     message,
 )
 from ..primitives.core.numpy_protocols import conversion_error
 from ..primitives.core.registry import registry as ops
-from ..primitives.core.shape_dtype import INEXACT, REAL
+from ..primitives.core.shape_dtype import INEXACT
 from ..traces.reverse import maker_of
 from ..transforms.given_cotangents import cotangent_of
 from ..transforms.tensor_entrance import entrance
@@ -42,7 +41,7 @@ from .copies import added_to, of_class, with_state
 from .grad_mode import enable_grad, is_grad_enabled, no_grad
 from .in_place import InPlace
 from .level import LEVEL
-from .tape import TAPE, LeafNode, TapeTrace, receiver_of, run_tape_backward
+from .tape import TAPE, LeafNode, TapeTrace, receiver_of
 from .tensor_hooks import hook_on_gradient, hook_on_operations, remove_hook
 from .views import viewing
 
@@ -290,39 +289,29 @@ class Tensor(InPlace):
             )
         return receiver_of(self.node, make=True)
 
-    def backward(self, gradient: ArrayLike | None = None, retain_graph: bool = False) -> None:
+    def backward(
+        self,
+        gradient: ArrayLike | None = None,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
+        inputs: Tensor | Sequence[Tensor] | None = None,
+    ) -> None:
         """Adds the gradient of the tensor by every leaf that requires grad to that leaf's ``grad``.
 
         Args:
             gradient: the gradient by this tensor, of its shape; 1 for a single element.
-            retain_graph: keep what the graph holds, so that ``backward`` can go over it again.
+            retain_graph: keep what the graph holds, so that ``backward`` can go over it again; by
+                default as ``create_graph``.
+            create_graph: record the pass, so that the gradients have a graph themselves.
+            inputs: the tensors whose ``grad`` is added to; by default all leaves.
 
         Raises:
             BackwardError: there is no graph, or an earlier pass has used it up.
             NonScalarOutputError: there is no ``gradient``, and not just one real element.
         """
-        if self.node is None:
-            raise failure(
-                BackwardError,
-                f"backward() of {self.name()}: nothing that it was computed from requires "
-                "grad, so there is no graph to go back over",
-                fix="x = Tensor(data, requires_grad=True) before the loss is computed, "
-                "outside of no_grad()",
-            )
-        if gradient is not None:
-            with no_grad():
-                g = to_buffer(cotangent_of(self._data, to_buffer(gradient), "gradient", "a tensor"))
-        elif self._data.size == 1 and self.dtype.kind in REAL:
-            g = beside(self, np.ones(self.shape, self.dtype))
-        else:
-            raise failure(
-                NonScalarOutputError,
-                f"backward() of {self.name()}, which is not one real number",
-                fix="loss.sum().backward(), or pass backward() a gradient of that shape",
-            )
-        run_tape_backward(
-            self.node, g, consume=not retain_graph, named=lambda: f"backward() of {self.name()}"
-        )
+        from .graphs import run_backward  # which imports tensors
+
+        run_backward([self], [gradient], retain_graph, create_graph, inputs, "backward()")
 
     def detach(self) -> Tensor:
         """Returns a tensor of the same value that does not require grad."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 from weakref import ref
 
 from ..hooks.faults import look_at_replacement
@@ -24,13 +24,11 @@ from ..primitives.core.errors import (
     user_line,
 )
 from ..primitives.core.primitive import Primitive
+from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import shape_dtype
 from ..primitives.core.trace import RAW, Trace, slot, under
 from ..transforms.given_cotangents import cotangent_of
 from .tape import TAPE
-
-if TYPE_CHECKING:
-    from ..backends.annotations import Buffer
 
 __all__ = ["hook_on_gradient", "hook_on_operations", "remove_hook"]
 
@@ -70,18 +68,18 @@ class GradientHandle(Registration):
         hooks: dict[int, Callable[[Any], Any]],
         hook: Callable[[Any], Any],
         own: Own,
-        on_buffer: Callable[[Any], Any],
+        on_gradient: Callable[[Any], Any],
     ) -> None:
         self._hooks = hooks
         self._own = ref(own)
-        self._on_buffer = on_buffer
+        self._on_gradient = on_gradient
         super().__init__(hook)
 
     def _begin(self) -> Self:
         """Has the hook called from now on."""
         own: Any = self._own()
         # Assignments, between which no interrupt can come.
-        self._hooks[self.id] = self._on_buffer
+        self._hooks[self.id] = self._on_gradient
         own[self.id] = self
         return self
 
@@ -95,26 +93,28 @@ def hook_on_gradient(x: Any, hook: Callable[[Any], Any], receiver: Any) -> Gradi
     # The hook is kept by the tensor, and so keeps the name alone.
     named = f"the hook {function_line(hook)} of {x.name()}"
 
-    def on_buffer(g: Buffer) -> Any:
+    def on_gradient(g: Any) -> Any:
+        recorded = isinstance(g, TAPE.tracer)
         with under(None):
             try:
-                result = hook(TAPE.wrap(g, None))
+                result = hook(g if recorded else TAPE.wrap(g, None))
             except Exception as error:
                 error.add_note(f"in {named}, at {user_line()}")
                 raise
             if result is None:
                 return g
             if is_array_like(result) and shape_dtype(result).shape == g.shape:
-                new = to_buffer(cotangent_of(g, to_buffer(result), f"gradient of {named}"))
-                look_at_replacement(None, lambda: named, new, g, None, "its gradient ", FINITE)
-                return new
+                before = to_buffer(g)
+                new = to_buffer(cotangent_of(before, to_buffer(result), f"gradient of {named}"))
+                look_at_replacement(None, lambda: named, new, before, None, "its gradient ", FINITE)
+                return ops.astype(result, g.dtype) if recorded else new
             raise failure(
                 RuleResultError,
                 f"{named} returned {describe(result)} in place of its gradient {describe(g)}",
                 fix="return a gradient of the same shape, or None to leave it as it is",
             )
 
-    return GradientHandle(receiver.hooks, hook, own_hooks(x), on_buffer)
+    return GradientHandle(receiver.hooks, hook, own_hooks(x), on_gradient)
 
 
 # -- the operations that take it

@@ -1,3 +1,17 @@
 """PyTorch's functions of graphs: gradients, and functions with rules of their own."""
 
 from __future__ import annotations
+
+from ...faces.publish import publish
+from ...tensors.grad_mode import enable_grad, no_grad
+from . import functional
+from .checks import GradcheckError, gradcheck, gradgradcheck
+from .function import Function, FunctionCtx, once_differentiable
+from .graphs import backward, grad
+
+__all__ = [
+    "Function", "FunctionCtx", "GradcheckError", "backward", "enable_grad", "functional", "grad",
+    "gradcheck", "gradgradcheck", "no_grad", "once_differentiable",
+]  # fmt: skip
+
+publish(globals())

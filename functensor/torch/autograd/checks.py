@@ -1,0 +1,162 @@
+"""Checks of gradients against differences, by PyTorch's names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...backends.devices import to_host
+from ...primitives.core.shape_dtype import INEXACT
+from ...tensors.grad_mode import enable_grad, no_grad
+from ...tensors.tensor import Tensor
+from .functional import vectorised
+from .graphs import grad
+
+__all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
+
+
+class GradcheckError(RuntimeError):
+    """A gradient differs from what differences give."""
+
+
+def gradcheck(
+    func: Callable[..., Any],
+    inputs: Tensor | Sequence[Any],
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+) -> bool:
+    """Says whether gradients of a function agree with central differences.
+
+    Args:
+        func: takes the inputs and returns a tensor or a tuple.
+        inputs: a tensor or a tuple; those that require grad are checked. Use float64.
+        eps: the step.
+        atol, rtol: how far derivatives may be apart, at all and relative to the differences.
+        raise_exception: whether a difference is an error; else the result is False.
+
+    Raises:
+        GradcheckError: they do not agree; the message has the input, the output and the figures.
+        ValueError: no input requires grad.
+
+    >>> import functensor.torch as torch
+    >>> x = torch.tensor([0.5, 1.0], dtype=torch.float64, requires_grad=True)
+    >>> torch.autograd.gradcheck(lambda x: (x**3).sin(), (x,))
+    True
+    """
+    given = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    places = [i for i, x in enumerate(given) if isinstance(x, Tensor) and x.requires_grad]
+    if not places:
+        raise ValueError("gradcheck: no input requires grad")
+    used = [x.detach().clone().requires_grad_() if i in places else x for i, x in enumerate(given)]
+    outs = results_of(func(*used))
+    try:
+        for n, out in enumerate(outs):
+            if out.dtype.kind not in INEXACT or out.node is None:
+                continue
+            found = vectorised(out, [used[i] for i in places], strict=False)
+            for i, analytic in zip(places, found):
+                check_input(func, used, i, n, to_host(analytic._data), eps, atol, rtol)
+    except GradcheckError:
+        if raise_exception:
+            raise
+        return False
+    return True
+
+
+def check_input(
+    func: Callable[..., Any],
+    inputs: Sequence[Any],
+    i: int,
+    n: int,
+    analytic: Any,
+    eps: float,
+    atol: float,
+    rtol: float,
+) -> None:
+    """Checks the derivative of output n by input i against differences.
+
+    Raises:
+        GradcheckError: they do not agree.
+    """
+    x = to_host(inputs[i]._data)
+    if x.dtype.kind == "c" or analytic.dtype.kind == "c":
+        raise ValueError(
+            "gradcheck takes real tensors; functensor.testing.check_grads checks complex ones"
+        )
+    numeric = np.zeros_like(analytic)
+
+    def value(changed: Any) -> Any:
+        given = list(inputs)
+        given[i] = Tensor(changed, device=inputs[i].device)
+        with no_grad():
+            return to_host(results_of(func(*given))[n]._data)
+
+    for place in np.ndindex(x.shape):
+        step = np.zeros_like(x)
+        step[place] = eps
+        numeric[(..., *place)] = (value(x + step) - value(x - step)) / (2 * eps)
+    if not np.allclose(analytic, numeric, rtol=rtol, atol=atol, equal_nan=True):
+        worst = float(np.max(np.abs(analytic - numeric)))
+        raise GradcheckError(
+            f"the derivative of output {n} by input {i} is off by up to {worst:.3g}\n"
+            f"gradient: {analytic.tolist()}\ndifferences: {numeric.tolist()}"
+        )
+
+
+def results_of(out: Any) -> list[Tensor]:
+    """Returns a function's tensors as a list."""
+    return [out] if isinstance(out, Tensor) else [x for x in out if isinstance(x, Tensor)]
+
+
+def gradgradcheck(
+    func: Callable[..., Any],
+    inputs: Tensor | Sequence[Any],
+    grad_outputs: Tensor | Sequence[Tensor] | None = None,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+) -> bool:
+    """Says whether second derivatives agree with differences of the first; see `gradcheck`.
+
+    ``grad_outputs`` are the gradients by the outputs, drawn where they are left out.
+
+    >>> import functensor.torch as torch
+    >>> x = torch.tensor([0.5, 1.0], dtype=torch.float64, requires_grad=True)
+    >>> torch.autograd.gradgradcheck(lambda x: (x**3).sin(), (x,))
+    True
+    """
+    given = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    outs = results_of(func(*given))
+    if grad_outputs is None:
+        drawn = np.random.default_rng(0)
+        by_outputs = [
+            Tensor(drawn.normal(size=x.shape).astype(x.dtype), True, device=x.device) for x in outs
+        ]
+    else:
+        by_outputs = [grad_outputs] if isinstance(grad_outputs, Tensor) else list(grad_outputs)
+    places = [i for i, x in enumerate(given) if isinstance(x, Tensor) and x.requires_grad]
+
+    def first(*some: Any) -> tuple[Tensor, ...]:
+        used, gs = some[: len(given)], some[len(given) :]
+        wanted = [used[i] if used[i].requires_grad else used[i].requires_grad_() for i in places]
+        found = grad(
+            results_of(func(*used)), wanted, gs, create_graph=True, allow_unused=True
+        )
+        return tuple([g for g in found if g is not None])
+
+    def recorded(*some: Any) -> tuple[Tensor, ...]:
+
+        with enable_grad():
+            return first(*some)
+
+    return gradcheck(
+        recorded, [*given, *by_outputs], eps=eps, atol=atol, rtol=rtol,
+        raise_exception=raise_exception,
+    )  # fmt: skip

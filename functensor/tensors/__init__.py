@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from ..faces.publish import expose_class
+from .device_tensors import CpuTensor, CudaTensor
 from .grad_mode import enable_grad, is_grad_enabled, no_grad
 from .late import Late
-from .tensor import CpuTensor, CudaTensor, Tensor, gradient_of, missing_reason, tensor
+from .tensor import Tensor, gradient_of, missing_reason, tensor
 
 __all__ = [
     "CpuTensor", "CudaTensor", "Late", "Tensor", "enable_grad", "gradient_of", "is_grad_enabled",

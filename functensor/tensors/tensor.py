@@ -42,12 +42,11 @@ from .grad_mode import enable_grad, is_grad_enabled, no_grad
 from .in_place import InPlace
 from .level import LEVEL
 from .tape import TAPE, LeafNode, TapeTrace, receiver_of
-from .tensor_hooks import hook_on_gradient, hook_on_operations, remove_hook
+from .tensor_hooks import hook_after_gradient, hook_on_gradient, hook_on_operations, remove_hook
 from .views import viewing
 
 __all__ = [
-    "CpuTensor", "CudaTensor", "Tensor", "enable_grad", "is_grad_enabled", "missing_reason",
-    "no_grad", "tensor",
+    "Tensor", "enable_grad", "is_grad_enabled", "missing_reason", "no_grad", "tensor",
 ]  # fmt: skip
 
 
@@ -269,6 +268,36 @@ class Tensor(InPlace):
         check_function("Tensor.register_hook", hook, "hook")
         return hook_on_gradient(self, hook, self._receiver("register_hook()"))
 
+    @begins
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], Any]) -> Registration:
+        """Calls a function with the tensor each time a backward pass has added to its ``grad``.
+
+        Args:
+            hook: takes the tensor, a leaf; what it does is not recorded.
+
+        Returns:
+            A handle with an ``id`` and ``remove()``; a context manager too.
+
+        Raises:
+            BackwardError: the tensor is no leaf that requires grad.
+
+        >>> import functensor as ft
+        >>> x = ft.Tensor([1.0], requires_grad=True)
+        >>> handle = x.register_post_accumulate_grad_hook(lambda x: x.sub_(0.1 * x.grad))
+        >>> (x * 5).sum().backward()
+        >>> x
+        Tensor([0.5], dtype=float32, requires_grad=True)
+        """
+        check_function("Tensor.register_post_accumulate_grad_hook", hook, "hook")
+        if not isinstance(self.node, LeafNode):
+            raise failure(
+                BackwardError,
+                f"register_post_accumulate_grad_hook of {self.name()}, which is no leaf that "
+                "requires grad",
+                fix="x.register_hook(hook) is called with the gradient of any tensor",
+            )
+        return hook_after_gradient(self, hook, self.node.receiver)
+
     def remove_hook(self, id: int | Registration) -> None:
         """Ends the registration of a hook of this tensor.
 
@@ -393,7 +422,9 @@ class Tensor(InPlace):
         return format(to_host(self._data)[()], spec) if spec else str(self)
 
 
-wrap_methods(Tensor, "Tensor", ["register_hook", "remove_hook"])
+wrap_methods(
+    Tensor, "Tensor", ["register_hook", "register_post_accumulate_grad_hook", "remove_hook"]
+)
 TapeTrace.tracer = Tensor
 TapeTrace.level = LEVEL
 entrance.classes = (Tensor,)
@@ -462,26 +493,3 @@ def tensor(
     Tensor(2.5, dtype=float32)
     """
     return Tensor(data, requires_grad, dtype, device)
-
-
-def CpuTensor(
-    data: ArrayLike, requires_grad: bool = False, dtype: DTypeLike | None = None
-) -> Tensor:
-    """Makes a `Tensor` on the CPU; arguments as for `Tensor`.
-
-    >>> import functensor as ft
-    >>> ft.CpuTensor([1.0]).device
-    'cpu'
-    """
-    return tensor(data, dtype, "cpu", requires_grad)
-
-
-def CudaTensor(
-    data: ArrayLike, requires_grad: bool = False, dtype: DTypeLike | None = None
-) -> Tensor:
-    """Makes a `Tensor` on the current NVIDIA GPU; arguments as for `Tensor`.
-
-    Raises:
-        BackendUnavailable: CuPy is not installed; the message has the command that brings it.
-    """
-    return tensor(data, dtype, "cuda", requires_grad)

@@ -28,9 +28,10 @@ from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import shape_dtype
 from ..primitives.core.trace import RAW, Trace, slot, under
 from ..transforms.given_cotangents import cotangent_of
+from .grad_mode import no_grad
 from .tape import TAPE
 
-__all__ = ["hook_on_gradient", "hook_on_operations", "remove_hook"]
+__all__ = ["hook_after_gradient", "hook_on_gradient", "hook_on_operations", "remove_hook"]
 
 FINITE = "return finite values, or None to leave the gradient as it is"
 # The types of operands that are no tensors and need no look.
@@ -65,10 +66,10 @@ class GradientHandle(Registration):
 
     def __init__(
         self,
-        hooks: dict[int, Callable[[Any], Any]],
+        hooks: dict[int, Callable[..., Any]],
         hook: Callable[[Any], Any],
         own: Own,
-        on_gradient: Callable[[Any], Any],
+        on_gradient: Callable[..., Any],
     ) -> None:
         self._hooks = hooks
         self._own = ref(own)
@@ -115,6 +116,25 @@ def hook_on_gradient(x: Any, hook: Callable[[Any], Any], receiver: Any) -> Gradi
             )
 
     return GradientHandle(receiver.hooks, hook, own_hooks(x), on_gradient)
+
+
+def hook_after_gradient(x: Any, hook: Callable[[Any], Any], receiver: Any) -> GradientHandle:
+    """Returns the registration of a function that is called once a leaf's ``grad`` is there."""
+    tensor = ref(x)
+    named = f"the hook {function_line(hook)} of {x.name()}"
+
+    def on_end() -> None:
+        leaf = tensor()
+        if leaf is None:
+            return
+        with under(None), no_grad():
+            try:
+                hook(leaf)
+            except Exception as error:
+                error.add_note(f"in {named}, at {user_line()}")
+                raise
+
+    return GradientHandle(receiver.after, hook, own_hooks(x), on_end)._begin()
 
 
 # -- the operations that take it

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from ...faces.publish import publish
 from ...tensors.grad_mode import enable_grad, no_grad
-from . import functional
+from . import functional, graph
+from .anomaly import detect_anomaly, set_detect_anomaly
 from .checks import GradcheckError, gradcheck, gradgradcheck
 from .function import Function, FunctionCtx, once_differentiable
 from .graphs import backward, grad
 
 __all__ = [
-    "Function", "FunctionCtx", "GradcheckError", "backward", "enable_grad", "functional", "grad",
-    "gradcheck", "gradgradcheck", "no_grad", "once_differentiable",
+    "Function", "FunctionCtx", "GradcheckError", "backward", "detect_anomaly", "enable_grad",
+    "functional", "grad", "gradcheck", "gradgradcheck", "graph", "no_grad",
+    "once_differentiable", "set_detect_anomaly",
 ]  # fmt: skip
 
 publish(globals())

@@ -1,0 +1,66 @@
+"""What backward keeps, packed and unpacked by functions, as in ``torch.autograd.graph``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...faces.publish import publish
+from ...hooks import OffloadHook, ResidualHook, use
+from ...tensors.tape import TAPE
+from ...tensors.tensor import Tensor
+
+__all__ = ["save_on_cpu", "saved_tensors_hooks"]
+
+
+def saved_tensors_hooks(
+    pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]
+) -> Any:
+    """Packs what operations save for the way back, and unpacks it when a rule asks for it.
+
+    Args:
+        pack_hook: takes a tensor and returns anything.
+        unpack_hook: takes that, and returns the tensor again.
+
+    Returns:
+        A context manager.
+
+    >>> import functensor.torch as torch
+    >>> packed = []
+    >>> def pack(x):
+    ...     packed.append(tuple(x.shape))
+    ...     return x
+    >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+    >>> with torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x):
+    ...     y = (x.exp() ** 2).sum()
+    >>> y.backward()
+    >>> packed
+    [(2,)]
+    """
+
+    def pack(op: Any, value: Any) -> Any:
+        return pack_hook(TAPE.wrap(value._data, None))
+
+    def unpack(op: Any, packed: Any) -> Any:
+        x = unpack_hook(packed)
+        return x.data if isinstance(x, Tensor) else x
+
+    return use(ResidualHook(pack=pack, unpack=unpack))
+
+
+def save_on_cpu(pin_memory: bool = False, device_type: str = "cuda") -> Any:
+    """Keeps what operations save for the way back in the memory of the host.
+
+    Args:
+        pin_memory: has no effect: copies go through pinned memory anyway.
+        device_type: ``"cuda"``.
+
+    Returns:
+        A context manager.
+    """
+    if device_type != "cuda":
+        raise ValueError(f"save_on_cpu takes tensors from cuda, not from {device_type!r}")
+    return use(OffloadHook("host"))
+
+
+publish(globals())

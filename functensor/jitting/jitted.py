@@ -27,6 +27,7 @@ from ..primitives.core.python_numbers import as_number
 from ..primitives.core.shape_dtype import ShapeDtype
 from ..primitives.core.trace import (
     RAW,
+    as_written,
     base_trace,
     below_hooks,
     interceptors,
@@ -133,7 +134,7 @@ class Jitted(Generic[P, R]):
     def _as_written(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Runs the function operation by operation."""
         args, kwargs = self._signature.mapped(as_number, args, kwargs)
-        out = self._fun(*args, **kwargs)
+        out = as_written(self._fun)(*args, **kwargs)
         with below_hooks():
             return out if type(out) is Array else tree.map(strong_result, out)
 
@@ -215,7 +216,7 @@ class Jitted(Generic[P, R]):
         kinds = tuple([leaf_kind(leaf) for leaf in leaves])
         # Augmented assignment, for one, means something else for tensors.
         classes = entrance.classes
-        tensors = slot.aliases is not None or any(isinstance(leaf, classes) for leaf in leaves)
+        tensors = slot.face is not None or any(isinstance(leaf, classes) for leaf in leaves)
         face = "tensors" if tensors else "arrays"
         key = treedef, kinds, static, context, named_axes(), face, hooks
         entry = known = self._entries.get(key)

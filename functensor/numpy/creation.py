@@ -35,7 +35,6 @@ from ..primitives.core.shape_dtype import (
     number_dtype,
 )
 from ..primitives.core.trace import is_staged, slot
-from ..programs.program import twin
 
 if TYPE_CHECKING:
 
@@ -140,11 +139,7 @@ def asarray(
                 return a if type(a) is Array else without_weakness(a)
             if isinstance(a, Tracer):
                 # A tensor can change in place, though not its memory; other tracers cannot.
-                if a.owner.standing:
-                    return ops.index(a, ...)
-                known = without_weakness(a)
-                # Functions of tensors are told apart by the variables that see the same value.
-                return known if slot.aliases is None else twin(known)
+                return ops.index(a, ...) if getattr(a, "mutable", False) else without_weakness(a)
             # Only the memory that an array shares with a plain array can change.
             return wrap(a._data.copy())
         if copy is False:

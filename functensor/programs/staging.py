@@ -30,7 +30,7 @@ from ..primitives.core.shape_dtype import (
     are_small_constants,
     shape_dtype,
 )
-from ..primitives.core.trace import RAW, Trace, base_trace, run, under
+from ..primitives.core.trace import RAW, Trace, as_written, base_trace, run, under
 from ..tree import TreeDef
 from ..tree import containers as tree
 from .costs import cost_of
@@ -414,10 +414,11 @@ def staged_run(trace: StagingTrace, arguments: tuple[Any, Any], hooked: bool = F
 
     Hooks see what the program runs, but for a program that is ``hooked`` and calls them itself.
     """
+    fun = as_written(trace.fun)
     if hooked:
-        return run(trace, trace.fun, *arguments)
+        return run(trace, fun, *arguments)
     with under(None if trace.parent is RAW else trace.parent):
-        return run(trace, trace.fun, *arguments)
+        return run(trace, fun, *arguments)
 
 
 def make_program(fun: Callable[..., Any]) -> Callable[..., Program]:

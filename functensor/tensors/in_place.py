@@ -91,6 +91,8 @@ class InPlace(TorchNames):
     _views: Any
     _id: int
     node: Any
+    # The trace under which the tensor's operations give tensors; None outside of all.
+    home: Any = None
 
     @property
     def id(self) -> int:
@@ -137,9 +139,11 @@ class InPlace(TorchNames):
                     "x = x + y makes a new tensor"
                 )
             result = ops.astype(result, self.dtype)
+        if isinstance(result, InPlace) and result.owner is not self.owner:
+            raise conversion_error(result, what)
         if slot.trace is not None and slot.trace is not RAW:
             # Neither transformations nor hooks see what becomes of views.
-            with under(None):
+            with under(self.home):
                 return self._put(result, what)
         return self._put(result, what)
 
@@ -173,7 +177,8 @@ class InPlace(TorchNames):
             self._data, made = result._data, result.node
         else:
             self._data, made = to_buffer(result), None
-        if self._data.strides != buffer.strides and getattr(self, "_source", None) is None:
+        in_memory = self.home is None and getattr(self, "_source", None) is None
+        if in_memory and self._data.strides != buffer.strides:
             # Another shape is a view or not by the strides, whatever was written.
             in_order = buffer.copy("K")
             in_order[...] = self._data
@@ -201,8 +206,8 @@ class InPlace(TorchNames):
         if not is_basic(key):
             return super().__getitem__(key)
         seen = self._data
-        if within():
-            with under(None):
+        if within(self):
+            with under(self.home):
                 return taken(self, super().__getitem__(key), seen, None, key)
         return taken(self, super().__getitem__(key), seen, None, key)
 

@@ -18,7 +18,6 @@ from ..primitives.core.trace import RAW, slot, without_ended_interceptors
 from ..traces.reverse import Node, ReverseTracer
 from ..transforms.grad import KeepingTrace
 from ..transforms.tensor_entrance import entrance
-from .aliases import admitting
 from .grad_mode import mode
 from .tape import TAPE, lost, note_call
 
@@ -103,6 +102,16 @@ def lifted(fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any])
     return tree.map(_tensor_outside, admitting(_on_level, fun, given, named))
 
 
+def admitting(call: Callable[..., Any], *args: Any) -> Any:
+    """Calls what runs a transformation on tensors, whose functions get tensors meanwhile."""
+    before = slot.face
+    try:
+        slot.face = entrance.faced
+        return call(*args)
+    finally:
+        slot.face = before
+
+
 def _on_level(fun: Callable[..., Any], given: Any, named: Any) -> Any:
     before = slot.trace
     try:
@@ -124,3 +133,4 @@ def _tensor_outside(x: Any) -> Any:
 
 
 entrance.lift = lifted
+entrance.admitting = admitting

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..custom.call import Pullback
 from ..primitives.core.array import Array, Tracer
+from ..primitives.core.augmented_assignment import watch
 from ..primitives.core.buffers import BUFFER_TYPES, owned, to_buffer, wrap
 from ..primitives.core.errors import TracerConversionError, failure, user_line
 from ..primitives.core.primitive import Primitive
@@ -210,12 +211,12 @@ class TapeTrace(ReverseTrace):
 
     standing = True
     # Higher modules put these here: the class of tensors, that of views that are behind their
-    # base, the level on which transformations of tensors stand, and what notes that one has met
-    # a tensor.
+    # base, the level on which transformations of tensors stand, and the class of those on which
+    # functions compute with tensors within them.
     tracer: Any = Tracer
     late: Any = None
     level: Any = None
-    admitted: Callable[[], None]
+    face: Any = None
 
     def wrap(self, value: Any, node: Node | None) -> Any:
         """Returns the tensor of a buffer and its node."""
@@ -308,7 +309,9 @@ class TapeTrace(ReverseTrace):
             TracerConversionError: it requires grad, and its gradient would get lost.
         """
         if tracer.node is None or not mode.enabled:
-            self.admitted()
+            if slot.face is None and base_trace() is not RAW:
+                watch()
+                slot.met_tensor = True
             return tracer._data
         raise lost(tracer.name())
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from ..primitives.core.errors import (
 from ..primitives.core.numpy_protocols import conversion_error
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import INEXACT
+from ..primitives.core.trace import base_trace, new, slot
 from ..traces.reverse import maker_of
 from ..transforms.given_cotangents import cotangent_of
 from ..transforms.tensor_entrance import entrance
@@ -92,6 +93,12 @@ class Tensor(InPlace):
     # A tensor has its buffer where an array has it; tracers are asked for their value.
     value: Any = Array.__dict__["_data"]
     __hash__ = object.__hash__  # type: ignore[assignment]
+
+    def __new__(cls, *args: Any, **options: Any) -> Self:
+        # A tensor that is made within a transformation is written to there.
+        if slot.face is not None and cls is Tensor and isinstance(base_trace(), TapeTrace.face):
+            return base_trace().new_tensor()  # type: ignore[attr-defined,no-any-return]
+        return new(cls)
 
     def __init__(
         self,
@@ -346,6 +353,10 @@ class Tensor(InPlace):
         """Returns a tensor of the same value that does not require grad."""
         return detached(self)  # type: ignore[no-any-return]
 
+    def without_graph(self) -> Tensor:
+        """Returns a tensor of the same memory through which no gradient flows."""
+        return TAPE.wrap(self._data, None)  # type: ignore[no-any-return]
+
     def clone(self) -> Tensor:
         """Returns a copy, through which gradients flow back."""
         return ops.positive(self)  # type: ignore[no-any-return]
@@ -429,7 +440,7 @@ TapeTrace.tracer = Tensor
 TapeTrace.level = LEVEL
 entrance.classes = (Tensor,)
 
-detached = viewing(lambda x: TAPE.wrap(x._data, None), recorded=False)
+detached = viewing(lambda x: x.without_graph(), recorded=False)
 
 
 def check_is_bool(data: Any, requires_grad: Any) -> None:

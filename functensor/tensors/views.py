@@ -140,9 +140,9 @@ def viewing(
         if options:
             options = {name: _frozen(option) for name, option in options.items()}
         seen = self._data
-        if within():
+        if within(self):
             # Writes to a view of a tensor must not be lost in an array.
-            with under(None):
+            with under(self.home):
                 out = method(self, *args, **options)
         else:
             out = method(self, *args, **options)
@@ -189,18 +189,18 @@ def part(name: str) -> Callable[[Any], Any]:
         if self.dtype.kind != "c":
             return self if name == "real" else take(self)
         seen = self._data
-        with under(None) if within() else nullcontext():
+        with under(self.home) if within(self) else nullcontext():
             return taken(self, take(self), seen, take)
 
     return method
 
 
-def within() -> bool:
-    """Says whether a transformation runs, whose arrays would stand in place of views.
+def within(x: Any) -> bool:
+    """Says whether a transformation runs, whose values would stand in place of views of a tensor.
 
     Hooks are none: they see the operations of views as others.
     """
-    return base_trace() is not RAW
+    return base_trace() is not (RAW if x.home is None else x.home)
 
 
 def is_replaced(view: Any, base: Any) -> bool:
@@ -234,7 +234,27 @@ def _shares_memory(view: Any, base: Any) -> bool:
         return True
     if type(view._data) is np.ndarray:
         return np.may_share_memory(view._data, base._data)
+    if base.home is not None:
+        return lies_in_order(base)
     return getattr(view._data, "base", None) is not None
+
+
+def lies_in_order(x: Any) -> bool:
+    """Says whether the elements of a traced tensor would lie in order in memory.
+
+    What was computed does; a view lies where it was taken.
+    """
+    taken = []
+    while (source := getattr(x, "_source", None)) is not None:
+        taken.append(source)
+        x = source[0]
+    with under(None):
+        y = TAPE.wrap(np.empty(x.shape, bool), None)
+        for _, take, key, *_ in reversed(taken):
+            if type(take) is Part:
+                return False
+            y = y[key] if take is None else take(y)
+    return bool(y._data.flags.c_contiguous)
 
 
 def is_there(base: Tracer, key: Any, value: Any) -> bool:
@@ -282,10 +302,7 @@ def _base_with_view(source: Any, view: Any, value: Any, what: str) -> Any:
     if type(take) is Part:
         return take.put(base, value)
     size = base.numel()
-    with GradMode(False):
-        numbers = beside(base, np.arange(size).reshape(base.shape))
-        # A subclass may have a constructor of its own, and what it computes is of the class.
-        places = take(type(base.detach())(numbers)).ravel()
+    places = places_of(base, take, np.arange(size))
     if view.numel() > size:
         raise failure(
             BackwardError,
@@ -295,6 +312,15 @@ def _base_with_view(source: Any, view: Any, value: Any, what: str) -> Any:
         )
     flat = ops.index_set(ops.reshape(base, -1), places.data, ops.reshape(value, -1))
     return ops.reshape(flat, base.shape)
+
+
+def places_of(base: Any, take: Callable[[Any], Any], numbers: Any) -> Any:
+    """Returns the elements of a view of a tensor, where that has numbers."""
+    numbers = numbers.reshape(base.shape)
+    with GradMode(False), under(None):
+        if base.home is None:
+            numbers = beside(base, numbers)
+        return take(TAPE.wrap(numbers, None)).ravel()
 
 
 def fall_behind(root: Any) -> None:
@@ -319,7 +345,7 @@ def fall_behind(root: Any) -> None:
 def catch_up(view: Any) -> None:
     """Takes a view anew, and before it those that it was taken from, where they are behind."""
     late = TAPE.late
-    with view._source[0]._views.lock, under(None):
+    with view._source[0]._views.lock, under(view.home):
         behind = []
         while type(view) is late:
             behind.append(view)
@@ -332,7 +358,9 @@ def _take_anew(view: Any, node: Any) -> None:
     """Gives a view the elements of its base, and a new node in place of its own if that changed."""
     base, take, key, recorded, seen = view._source[:5]
     now = base.node
-    anew = recorded and now is not seen and not isinstance(node, LeafNode)
+    # Traced tensors have no nodes that would tell.
+    traced = view.home is not None
+    anew = recorded and (traced or (now is not seen and not isinstance(node, LeafNode)))
     with GradMode(anew):
         value = ops.index(base, key) if take is None else take(base)
     if anew:

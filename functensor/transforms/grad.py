@@ -34,7 +34,7 @@ from ..primitives.core.errors import (
     function_name,
 )
 from ..primitives.core.shape_dtype import REAL, shape_dtype
-from ..primitives.core.trace import RAW, Trace, base_trace, run, slot, under
+from ..primitives.core.trace import RAW, Trace, as_written, base_trace, run, slot, under
 from ..traces.forward import zeros_like
 from ..traces.reverse import ReverseTrace, ReverseTracer, backward, is_inexact
 from ..tree import containers as tree
@@ -237,7 +237,7 @@ def differentiated(
             check_holomorphic(fun, leaves, name, "inputs")
         trace = ReverseTrace(base_trace(), name, fun)
         tracers = _input_tracers(trace, leaves, selection.name)
-        out = run(trace, selection.call, (fun, treedef.unflatten(tracers)))
+        out = run(trace, selection.call, (as_written(fun), treedef.unflatten(tracers)))
         aux = None
         if has_aux:
             out, aux = pair_of(fun, out)
@@ -365,7 +365,7 @@ def pulled_back(
     # Copies of our own are wrapped, not copied once more.
     given = [wrap(leaf) if type(leaf) is ndarray and is_inexact(leaf) else leaf for leaf in leaves]
     tracers = _input_tracers(trace, given, path)
-    out = run(trace, fun, treedef.unflatten(tracers))
+    out = run(trace, as_written(fun), treedef.unflatten(tracers))
     aux = None
     if has_aux:
         out, aux = pair_of(fun, out)

@@ -32,7 +32,7 @@ from ..primitives.core.errors import (
     function_name,
 )
 from ..primitives.core.shape_dtype import shape_dtype
-from ..primitives.core.trace import RAW, Trace, base_trace, below_hooks, run, under
+from ..primitives.core.trace import RAW, Trace, as_written, base_trace, below_hooks, run, under
 from ..programs.linear_staging import LinearTrace
 from ..traces.forward import ForwardTrace, ForwardTracer, zeros_like
 from ..traces.reverse import is_inexact
@@ -199,7 +199,7 @@ def _push_forward(
         for leaf, t in zip(leaves, directions, strict=True)
     ]
     with computing_on(leaves):
-        out = run(trace, fun, treedef.unflatten(tracers))
+        out = run(trace, as_written(fun), treedef.unflatten(tracers))
     aux, plain = None, plain_arrays(leaves)
     if has_aux:
         out, aux = pair_of(fun, out)

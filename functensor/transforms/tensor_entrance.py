@@ -25,14 +25,16 @@ class Entrance:
         classes: the classes of tensors; none until the facade is imported.
         lift: ``lift(fun, args, kwargs)`` calls a function on tensors as if these were traced.
         admitting: ``admitting(call, *args)`` calls what stages a function for tensors.
+        faced: makes functions of traced values those of tensors.
     """
 
-    __slots__ = ("admitting", "classes", "lift")
+    __slots__ = ("admitting", "classes", "faced", "lift")
 
     def __init__(self) -> None:
         self.classes: Any = ()
         self.lift: Any = None
         self.admitting: Any = None
+        self.faced: Any = None
 
     def is_met(self, values: Any) -> bool:
         """Says whether a tree holds tensors that no transformation has let in."""

@@ -17,7 +17,7 @@ from ..primitives.core.buffers import apart_from, as_array, owned, plain_arrays,
 from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import AxisSizeError, describe, function_name, message
 from ..primitives.core.shape_dtype import canonical_axis
-from ..primitives.core.trace import base_trace, run, under
+from ..primitives.core.trace import as_written, base_trace, run, under
 from ..traces.batch import BatchTrace, BatchTracer, NamedBatchTrace, batch_trace
 from ..tree import TreeDef
 from ..tree import containers as tree
@@ -88,7 +88,7 @@ def vmap(
         if isinstance(trace, NamedBatchTrace):
             trace.inputs = tracers
         new_args, new_kwargs = treedef.unflatten(tracers)
-        out = run(trace, fun, new_args, new_kwargs)
+        out = run(trace, as_written(fun), new_args, new_kwargs)
         out_leaves, out_treedef = tree.flatten(out)
         places = _output_axes(fun, out_axes, out)
         with under(trace.parent):

@@ -17,11 +17,10 @@ import numpy as np
 from ...backends.errors.tracebacks import tidy
 from ...backends.frames import frame_at, module_of
 from .array import Array, Tracer
-from .bytecode import reads_after, runs_operator
+from .bytecode import reads_after
 from .errors import ImmutableArrayError, failure
 from .numpy_protocols import LIBRARIES, Asked
 from .patching import patch
-from .reference_counts import getrefcount
 from .trace import slot
 
 __all__ = ["watch"]
@@ -55,15 +54,10 @@ def _augmented(symbol: str) -> Callable[[Any, Any], Any]:
     """Returns the method of an operator, which refuses lost writes and leaves all else alone."""
 
     def method(self: Any, other: Any) -> Any:
-        aliases = slot.aliases
-        if aliases is not None:
-            held = getrefcount(self)
-            # ``operator.iadd`` gives no name to what it returns.
-            held = held if runs_operator(frame_at(1)) else 0
-            error = aliases.refusal(self, symbol, other, held)
-            if error is not None:
-                tidy(error)
-                raise error
+        if slot.met_tensor and isinstance(self, Tracer) and not is_mutable(self):
+            error = of_tensor(self, symbol)
+            tidy(error)
+            raise error
         frame = frame_at(1)
         if module_of(frame).startswith(LIBRARIES):
             name = lost_by(self, frame)
@@ -72,6 +66,21 @@ def _augmented(symbol: str) -> Callable[[Any, Any], Any]:
         return NotImplemented
 
     return method
+
+
+def is_mutable(x: Tracer) -> bool:
+    """Says whether a traced value changes in place, as tensors do."""
+    return getattr(x, "mutable", False)
+
+
+def of_tensor(x: Tracer, symbol: str) -> ImmutableArrayError:
+    """Returns the error for a traced value that would be a tensor outside of transformations."""
+    return failure(
+        ImmutableArrayError,
+        f"x {symbol} y: the function closes over a tensor, so that outside of transformations it "
+        f"would write into x ({x.describe()}), which is immutable here",
+        fix=f"x = x {symbol[:-1]} y; or pass the tensor as an argument, and x is one too",
+    )
 
 
 def lost_by(x: Array, frame: FrameType) -> str:

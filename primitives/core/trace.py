@@ -47,7 +47,7 @@ from .refused_indices import refused_index
 from .shape_dtype import number_dtype, shape_dtype
 
 __all__ = [
-    "RAW", "EvalTrace", "Recalled", "Trace", "at_face", "base_trace", "below_hooks",
+    "RAW", "EvalTrace", "Recalled", "Trace", "as_written", "at_face", "base_trace", "below_hooks",
     "calls_hooks_below", "explained", "interceptors", "is_recalled", "is_staged", "new",
     "note_replaced", "recalling", "run", "slot", "transformation_stack", "under",
     "without_ended_interceptors", "words_for",
@@ -63,8 +63,9 @@ class Slot(threading.local):
 
     Attributes:
         stood_for: the ids of tracers in whose place a trace that is running puts values.
-        aliases: what would share memory among the traced values of tensors; None where no
-            transformation has met a tensor.
+        face: makes functions of users, of traced values, those of tensors; None where no
+            transformation was given a tensor.
+        met_tensor: whether a transformation that was given none has met one.
         turn: a list with the node whose rules a backward pass is running, and behind it what is to
             live no longer than the pass; None outside of all.
         replaying: whether a function runs again, for what a backward pass needs.
@@ -78,7 +79,8 @@ class Slot(threading.local):
     turn: list[Any] | None = None
     replaying: bool = False
     shown: dict[int, Any] | None = None
-    aliases: Any = None
+    met_tensor: bool = False
+    face: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None
 
 
 slot = Slot()
@@ -424,11 +426,16 @@ def run(
         trace.alive = False
         if before is not None and before.interceptor:
             slot.trace = without_ended_interceptors(before)
-        if slot.aliases is not None and base_trace() is RAW:
-            # Aliases end with the outermost transformation that met tensors.
-            slot.aliases = None
+        if slot.met_tensor and base_trace() is RAW:
+            # It ends with the outermost transformation.
+            slot.met_tensor = False
     # Raised within the block it would have NumPy's as its context, which holds what was traced.
     raise asked
+
+
+def as_written(fun: Callable[..., R]) -> Callable[..., R]:
+    """Returns a function of a user's as a transformation calls it: of tensors, if given some."""
+    return fun if slot.face is None else slot.face(fun)
 
 
 def at_face(fun: Callable[..., Sequence[Any]], *groups: Sequence[Any]) -> list[Any]:

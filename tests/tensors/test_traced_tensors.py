@@ -1,10 +1,8 @@
-"""Augmented assignment to tensors under transformations: it does as eagerly, or it raises."""
+"""Tensors within transformations: writes are seen as eagerly, or they raise."""
 
 import copy
 import gc
 import operator
-import subprocess
-import sys
 import threading
 import weakref
 
@@ -13,9 +11,14 @@ import pytest
 
 import functensor as ft
 import functensor.numpy as np
-from functensor.errors import ImmutableArrayError
+from functensor.errors import (
+    BackwardError,
+    ConcretizationError,
+    ImmutableArrayError,
+    TracerConversionError,
+)
 from functensor.primitives.core.trace import slot
-from functensor.tensors.aliases import Aliases
+from functensor.tensors import TracedTensor
 
 X = numpy.array([1.0, 2.0, 3.0])
 # A tensor that functions close over.
@@ -145,9 +148,9 @@ def the_base_of_a_view_of_a_closed_over_tensor(x):
     return (v * x[1:]).sum()
 
 
-LOST = [
+WRITTEN = [
     a_view, a_second_name, the_base_of_a_view, a_method, a_property, iteration, unpacking,
-    a_view_of_what_was_made_inside, the_argument, in_a_list, an_argument_of_a_function,
+    a_view_of_what_was_made_inside, in_a_list, an_argument_of_a_function,
     a_name_of_a_closed_over_tensor, a_view_of_a_closed_over_tensor,
     the_base_of_a_view_of_a_closed_over_tensor,
 ]  # fmt: skip
@@ -242,17 +245,29 @@ KEPT = [
 
 
 @pytest.mark.parametrize("transformation", TRANSFORMATIONS)
-@pytest.mark.parametrize("program", LOST, ids=lambda f: f.__name__)
-def test_what_would_be_lost_raises(program, transformation):
+@pytest.mark.parametrize("program", WRITTEN, ids=lambda f: f.__name__)
+def test_what_is_written_is_seen_by_all(program, transformation):
     wanted = float(program(ft.Tensor(X)))
+    assert float(TRANSFORMATIONS[transformation](program)) == pytest.approx(wanted, rel=1e-6)
+
+
+def a_view_of_the_argument(x):
+    v = x[1:]
+    v *= 2
+    return x.sum()
+
+
+@pytest.mark.parametrize("transformation", TRANSFORMATIONS)
+@pytest.mark.parametrize("program", [the_argument, a_view_of_the_argument])
+def test_a_write_to_an_argument_raises(program, transformation):
     call = TRANSFORMATIONS[transformation]
     if transformation == "checkpoint":
         # It runs the function on tensors.
-        assert float(call(program)) == wanted
+        assert float(call(program)) == float(program(ft.Tensor(X)))
         return
-    with pytest.raises(ImmutableArrayError, match=r"x .*= y: of a tensor it writes") as caught:
+    with pytest.raises(ImmutableArrayError, match=r"the caller's tensor would not see") as caught:
         call(program)
-    assert "test_aliases.py" in str(caught.value)
+    assert "test_traced_tensors.py" in str(caught.value)
 
 
 @pytest.mark.parametrize("transformation", TRANSFORMATIONS)
@@ -263,7 +278,7 @@ def test_what_nothing_else_sees_is_as_eagerly(program, transformation):
 
 
 @pytest.mark.parametrize(
-    "program", [f for f in LOST if "inside" not in f.__name__ and "closed" not in f.__name__]
+    "program", [f for f in WRITTEN if "inside" not in f.__name__ and "closed" not in f.__name__]
 )
 def test_arrays_are_given_new_names(program):
     wanted = float(program(np.asarray(X)))
@@ -274,8 +289,7 @@ def test_arrays_are_given_new_names(program):
 def test_a_plan_for_arrays_is_not_that_for_tensors():
     f = ft.jit(a_view)
     assert float(f(np.asarray(X))) == 12.0
-    with pytest.raises(ImmutableArrayError):
-        f(ft.Tensor(X, dtype="float64"))
+    assert float(f(ft.Tensor(X, dtype="float64"))) == 32.0
     assert float(f(np.asarray(X))) == 12.0
 
 
@@ -366,7 +380,7 @@ def hooked(f):
 @pytest.mark.parametrize("name", MEETING)
 def test_nothing_is_left_of_a_tensor_that_was_met(name):
     MEETING[name]()
-    assert slot.aliases is None
+    assert slot.face is None and not slot.met_tensor
     assert float(ft.jit(a_view)(np.asarray(X))) == 12.0
 
 
@@ -397,15 +411,6 @@ def test_a_tensor_that_is_met_within_an_inner_transformation_counts_for_the_oute
         ft.grad(f)(np.asarray(X))
 
 
-def test_many_views_are_not_remembered_once_they_are_gone():
-    aliases = Aliases()
-    base = np.asarray(X)
-    for _ in range(10_000):
-        aliases.note(base, base[1:])
-    assert len(aliases._groups) < 200
-    assert len(aliases._group(base)) < 200
-
-
 def test_an_operand_may_be_the_same():
     def f(x):
         y = x * 2
@@ -416,62 +421,120 @@ def test_an_operand_may_be_the_same():
 
 
 @pytest.mark.parametrize("call", [operator.iadd, lambda y, z: y.__iadd__(z)])
-def test_what_is_no_statement_raises(call):
+def test_methods_of_operators_write(call):
     def f(x):
         y = x * 2
         call(y, 1)
         return y.sum()
 
-    with pytest.raises(ImmutableArrayError):
-        ft.jit(f)(ft.Tensor(X))
+    assert float(ft.jit(f)(ft.Tensor(X))) == 15.0
 
 
 @pytest.mark.parametrize("symbol", ["+=", "-=", "*=", "/=", "//=", "%=", "**=", "&=", "|=", "^="])
-def test_operators_that_write_raise_and_others_do_not(symbol):
+def test_every_operator_writes(symbol):
     space = {}
     exec(f"def f(x):\n    y = x * 2\n    v = y[1:]\n    v {symbol} 2\n    return y.sum()", space)
     f = space["f"]
     whole = numpy.array([1, 2, 3])
     x = ft.Tensor(whole if symbol in ("&=", "|=", "^=") else X)
-    try:
-        f(x)
-    except (AttributeError, TypeError):
-        return
-    with pytest.raises(ImmutableArrayError):
-        ft.jit(f)(x)
+    assert ft.jit(f)(x).item() == f(x).item()
 
 
 @pytest.mark.parametrize(
     "view",
     [lambda y: y.ravel(), lambda y: y.flatten(), lambda y: y.squeeze(), lambda y: y.transpose(),
-     lambda y: y.swapaxes(0, 0), lambda y: y.mT[0] if y.ndim > 1 else y.T, lambda y: y.flat],
+     lambda y: y.swapaxes(0, 0), lambda y: y.T, lambda y: y.flat, lambda y: y.unsqueeze(0),
+     lambda y: y.view(3, 1), lambda y: y.expand(3), lambda y: y.detach(), lambda y: y.diagonal()
+     if y.ndim > 1 else y],
 )  # fmt: skip
-def test_every_method_that_views_counts(view):
+def test_every_method_that_views_is_written_through(view):
     def f(x):
         y = x * 2
         v = view(y)
         v *= 3
         return y.sum()
 
-    with pytest.raises(ImmutableArrayError):
-        ft.value_and_grad(f)(ft.Tensor(X))
+    assert float(ft.jit(f)(ft.Tensor(X))) == float(f(ft.Tensor(X)))
+    assert float(ft.vmap(f)(rows())[0]) == float(f(ft.Tensor(X)))
 
 
-def test_threads_that_come_together_wrap_methods_once():
-    script = (
-        "import threading, functensor as ft\n"
-        "from functensor.primitives.core.array import Array\n"
-        "gate = threading.Barrier(8)\n"
-        "def work():\n"
-        "    gate.wait()\n"
-        "    ft.jit(lambda x: x.sum())(ft.Tensor([1.0]))\n"
-        "threads = [threading.Thread(target=work) for _ in range(8)]\n"
-        "[t.start() for t in threads], [t.join() for t in threads]\n"
-        "method, names = Array.reshape, []\n"
-        "while hasattr(method, '__wrapped__'):\n"
-        "    names.append(method.__code__.co_name)\n"
-        "    method = method.__wrapped__\n"
-        "print(names.count('noting'))"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.stdout.strip() == "1", done.stderr
+def test_another_shape_of_a_transpose_is_a_copy():
+    def f(x):
+        y = x * 2
+        y.t().reshape(-1).zero_()
+        y.reshape(-1)[:2].zero_()
+        return y.sum()
+
+    x = ft.Tensor(numpy.arange(6.0).reshape(2, 3))
+    assert float(f(x)) == float(ft.jit(f)(x)) == 28.0
+
+
+def in_place_methods(x):
+    y = x.clone()
+    y[0].zero_()
+    y[1:].clamp_(max=2.0).add_(x[1:], alpha=2)
+    y.masked_fill_(y > 6, -1.0)
+    out = ft.Tensor(numpy.zeros((2, 3)))
+    out[0] = y
+    out[1, ::2] = x[:2]
+    return (out * out).sum()
+
+
+@pytest.mark.parametrize("transformation", TRANSFORMATIONS)
+def test_methods_that_write_and_tensors_made_inside(transformation):
+    wanted = float(in_place_methods(ft.Tensor(X)))
+    found = TRANSFORMATIONS[transformation](in_place_methods)
+    assert float(found) == pytest.approx(wanted, rel=1e-6)
+
+
+def test_gradients_go_through_writes():
+    x = ft.Tensor(X, requires_grad=True)
+    in_place_methods(x).backward()
+    for f in (ft.grad(in_place_methods), ft.jit(ft.grad(in_place_methods))):
+        numpy.testing.assert_allclose(f(x.detach()), x.grad)
+
+
+def test_functions_get_tensors_with_pytorchs_names():
+    seen = []
+
+    def f(x):
+        seen.append(x)
+        return x.unsqueeze(0).softmax(dim=-1).clamp(min=0.1).sum(dim=1)
+
+    for call in (ft.jit(f), ft.vmap(f, in_axes=None, axis_size=2), lambda x: ft.vjp(f, x)[0]):
+        call(ft.Tensor(X))
+        assert type(seen[-1]) is TracedTensor and isinstance(seen[-1], ft.Tensor)
+
+
+def test_a_constant_within_no_grad_and_of_detach():
+    def f(x):
+        with ft.no_grad():
+            scale = (x * x).sum()
+        return (x * scale + x.detach() ** 2).sum()
+
+    x = ft.Tensor(X)
+    assert ft.grad(f)(x).tolist() == [14.0] * 3
+    with ft.no_grad():
+        assert ft.grad(f)(x).tolist() == [14.0] * 3
+
+
+def test_a_tensor_from_outside_is_not_written_to():
+    kept = ft.Tensor(X)
+
+    def f(x):
+        kept.add_(x)
+        return x.sum()
+
+    with pytest.raises(TracerConversionError):
+        ft.jit(f)(ft.Tensor(X))
+    assert kept.tolist() == X.tolist()
+
+
+def test_within_a_transformation_nothing_requires_grad():
+    with pytest.raises(BackwardError, match="within jit"):
+        ft.jit(lambda x: x.clone().requires_grad_())(ft.Tensor(X))
+
+
+def test_bool_of_a_traced_tensor_says_what_to_do():
+    with pytest.raises(ConcretizationError, match="ft.cond"):
+        ft.jit(lambda x: x if x.sum() > 0 else -x)(ft.Tensor(X))

@@ -6,12 +6,12 @@ from ...faces.publish import publish
 from ...tensors.grad_mode import enable_grad, no_grad
 from . import functional, graph
 from .anomaly import detect_anomaly, set_detect_anomaly
-from .checks import GradcheckError, gradcheck, gradgradcheck
+from .checks import gradcheck, gradgradcheck
 from .function import Function, FunctionCtx, once_differentiable
 from .graphs import backward, grad
 
 __all__ = [
-    "Function", "FunctionCtx", "GradcheckError", "backward", "detect_anomaly", "enable_grad",
+    "Function", "FunctionCtx", "backward", "detect_anomaly", "enable_grad",
     "functional", "grad", "gradcheck", "gradgradcheck", "graph", "no_grad",
     "once_differentiable", "set_detect_anomaly",
 ]  # fmt: skip

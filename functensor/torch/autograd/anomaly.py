@@ -47,7 +47,7 @@ def detect_anomaly(check_nan: bool = True) -> Anomalies:
     ...     try:
     ...         (x.sqrt() * 0).backward()
     ...     except ft.errors.NonFiniteError as error:
-    ...         print(str(error).split(":")[0])
+    ...         print(str(error).split(",")[0])
     the gradient of sqrt by operand 0
     """
     return Anomalies(True, check_nan)

@@ -3,7 +3,7 @@
 A cell has the lines of user code, and the time over that of the same work without the tool in the
 same library, measured in turns. A dash means that the library has no such tool. The command fails
 where a job does not find what it should, or a library does what `limits` says that it cannot.
-Libraries that are not installed are left out, and the limits, which need all of them.
+Libraries that are not installed are left out, and without PyTorch and JAX the limits.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ from benchmarks.run import positive
 NAN_INPUTS: dict[str, float] = {"first NaN, forward": -1.0, "first NaN, backward": 0.0}
 SECONDS = 0.3
 # The modules of the other libraries.
-PEERS = {"PyTorch": "torch", "JAX": "jax"}
+PEERS = {"PyTorch": "torch", "JAX": "jax", "TensorFlow": "tensorflow"}
+# Those whose limits are looked at.
+LIMITED = {"PyTorch", "JAX"}
 
 
 def columns() -> dict[str, tuple[Any, Compile]]:
@@ -43,6 +45,8 @@ def columns() -> dict[str, tuple[Any, Compile]]:
         import jax
 
         found["JAX, jit"] = import_module("benchmarks.hooks_beside.jax_jobs"), jax.jit
+    if "TensorFlow" not in missing():
+        found["TensorFlow"] = import_module("benchmarks.hooks_beside.tensorflow_jobs"), identity
     return found
 
 
@@ -120,8 +124,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         names = " and ".join(missing())
         advice = "pip install 'functensor[bench]'"
         print(f"\nnot installed, and so not measured: {names}\n  fix: {advice}", file=sys.stderr)
+    if LIMITED.intersection(missing()):
         return status(problems)
-    # Its module needs all libraries.
     limits = import_module("benchmarks.hooks_beside.limits")
     print("\n| limit | what happens |\n|---|---|")
     for limit, shown in limits.LIMITS.items():

@@ -26,7 +26,7 @@ from ..primitives.core.trace import slot
 from ..programs.linear_staging import LinearTrace
 from ..programs.staging import StagingTrace
 from ..traces.batch import BatchTrace
-from ..traces.captured_values import handing_out
+from ..traces.captured_values import handing_out, taking
 from ..traces.forward import ForwardTrace
 from ..traces.reverse import ReverseTrace
 from . import transforms
@@ -129,7 +129,7 @@ def checkpoint(
     chosen = [static_argnums] if isinstance(static_argnums, int) else list(static_argnums)
 
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
-        if kept is everything_saveable:
+        if kept is everything_saveable or taking.gradients:
             return in_arrays(fun(*args, **kwargs))
         if slot.trace is None and "functensor.tensors.tape" not in sys.modules:
             return in_arrays(fun(*args, **kwargs))

@@ -22,7 +22,7 @@ from ..primitives.core.trace import below_hooks, interceptors, is_staged
 from ..primitives.elementwise.cast_and_complex import cast
 from ..programs.program import Variable, argument_type
 from ..random.key_reuse import ledger
-from ..traces.captured_values import handing_out
+from ..traces.captured_values import handing_out, taking
 from ..transforms.vmap import vmap
 from ..tree import containers as tree
 from .body import run_in_place, settled_body
@@ -121,6 +121,8 @@ def _run_scan(
 
 def is_unrolled(where: str, unroll: int | bool | None, length: int) -> bool:
     """Says whether a program gets an equation of its own for every step of a loop."""
+    if taking.gradients and is_staged():
+        return True
     if unroll is True or unroll is None:
         return bool(unroll)
     return as_count(where, "unroll", unroll, 0, "unroll=True, or a number of steps") >= length > 1

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..primitives.core.annotations import operations as ops
-from ..primitives.core.array import Array, Tracer, unknown_behind
+from ..primitives.core.array import Array, unknown_behind
 from ..primitives.core.derivative_rules import shape_of
-from ..primitives.core.errors import EscapedTracerError, failure
 from ..primitives.core.trace import RAW, Trace, slot
 from ..traces.batch import BatchTrace, BatchTracer
 from ..traces.captured_values import Taken, resolved, taking
@@ -32,9 +31,6 @@ class Capture(Hook):
         """Takes a value, or a number for one of a shape."""
         if taking.values is not None:
             taking.values.append(Taken(self, name_of(op), op.line, value, shape))
-
-    def met_again(self, before: Any, now: Any) -> None:
-        """Is told of two values that one function gave when it ran, and when it ran again."""
 
 
 def name_of(op: Operation) -> str:
@@ -61,8 +57,6 @@ class CaptureGradients(Capture):
         self.numbers: dict[Operation, list[int]] = {}
         self.gradients: dict[int, Taken] = {}
         self.axes: dict[int, int] = {}
-        # Of outputs that a checkpoint computed again the number of the first time.
-        self.first: dict[int, int] = {}
 
     def forward(self, op: Operation, inputs: Sequence[Any], output: Array) -> None:
         self.numbers.setdefault(op.first or op, []).append(self.count)
@@ -73,21 +67,9 @@ class CaptureGradients(Capture):
         self.take(op, number, shape_of(output))
         self.count += 1
 
-    def met_again(self, before: Any, now: Any) -> None:
-        if self.outside or isinstance(before, Tracer) or isinstance(now, Tracer):
-            raise failure(
-                EscapedTracerError,
-                "capture_grads: the gradient by a value within a checkpoint cannot be captured "
-                "under or over another transformation",
-                fix="tag what the checkpointed function returns, or capture without checkpoints",
-            )
-        pairs = zip(numbers_in(before).flat, numbers_in(now).flat)
-        self.first.update((int(new), self.first.get(int(old), int(old))) for old, new in pairs)
-
     def backward(self, op: Operation, grad_inputs: Sequence[Any], grad_output: Any) -> None:
         gs = grad_output if isinstance(grad_output, tuple) else (grad_output,)
         for number, g in zip(self.numbers.get(op.first or op, ()), gs):
-            number = self.first.get(number, number)
             self.gradients[number] = Taken(self, name_of(op), op.line, self.of_each(g))
 
     def of_each(self, g: Any) -> Any:

@@ -13,6 +13,7 @@ import numpy as np
 
 from .. import tree
 from ..backends.errors.public_functions import check_function
+from ..backends.restoring import setting
 from ..functions.type_variables import P, R
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
@@ -127,14 +128,17 @@ def capture_grads(
         fun: returns a scalar. It is differentiated by the floating-point arrays among its
             arguments: values that depend on none of them have no gradient here.
         match, scope: by which operations' outputs, as for `capture`, with the same names. A value
-            that the result does not depend on is left out. Those of a loop's steps are stacked.
+            that the result does not depend on is left out. Those of a loop's steps are stacked;
+            within ``jit`` the program then has an equation of its own for each step. Checkpointed
+            functions are not run again.
 
     Returns:
         A function of the same arguments that returns ``(out, gradients)``.
 
     Raises:
         TypeError: the result is no scalar of a floating-point dtype.
-        EscapedTracerError: a value comes from a loop or a branch, within ``jit``.
+        EscapedTracerError: within ``jit``, a value comes from a branch, or from a loop without a
+            fixed number of steps.
         BodyTypeError: as for `capture`.
 
     >>> import functensor as ft, functensor.numpy as np
@@ -173,7 +177,8 @@ def capture_grads(
             return out
 
         hook = CaptureGradients(base_trace())
-        return capturing(hook, run, chosen, hook.of)
+        with setting(taking, gradients=True):
+            return capturing(hook, run, chosen, hook.of)
 
     @wraps(fun)
     def captured(*args: P.args, **kwargs: P.kwargs) -> tuple[R, dict[str, Array]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import zip_longest
 from threading import local
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from ..backends.restoring import setting
 from ..primitives.core.annotations import Values
@@ -21,25 +21,18 @@ from ..primitives.core.trace import interceptors
 __all__ = ["Taken", "handing_out", "resolved", "taking"]
 
 
-class Taker(Protocol):
-    """The one who takes values."""
-
-    def met_again(self, before: Any, now: Any) -> None:
-        """Is told of two values that one function gave when it ran, and when it ran again."""
-
-
 class Taken(NamedTuple):
     """A value that was taken.
 
     Attributes:
-        taker: who took it.
+        taker: the hook that took it.
         name: what it is called.
         line: the user's line that computed it.
         value: the value, or a number that stands for it.
         shape: the shape of what a number stands for; None of a value.
     """
 
-    taker: Taker
+    taker: Any
     name: str
     line: str
     value: Any
@@ -47,9 +40,16 @@ class Taken(NamedTuple):
 
 
 class Taking(local):
-    """The values that were taken from the running function; None where nobody takes any."""
+    """The values that were taken from the running function.
+
+    Attributes:
+        values: the values; None where nobody takes any.
+        gradients: whether gradients by values are taken. Programs then have all steps of a loop one
+            by one, and checkpointed functions merely run, so that each value has its own cotangent.
+    """
 
     values: list[Taken] | None = None
+    gradients: bool = False
 
     def anew(self) -> setting:
         """Returns a block in which no value was taken yet."""
@@ -85,13 +85,8 @@ def handing_out(
             results = fun(values)
             found = list(taking.values or ())
         outs = list(map(resolved, found))
-        if unlike is None:
-            for before, now in zip(known, found):
-                before.taker.met_again(before.value, now.value)
-            # Numbers are known, though a program would not know them.
-            outs = [x for x in outs if type(x) is not int]
         # Hooks do not see the steps by which types settle.
-        elif interceptors():
+        if unlike is not None and interceptors():
             seen = [
                 shape_of(out) if taken.shape is None else taken.shape
                 for taken, out in zip(found, outs, strict=True)
@@ -105,13 +100,11 @@ def handing_out(
         return [*results, *outs]
 
     def note(results: Values) -> Values:
-        by_result = [unlike is not None or type(taken.value) is not int for taken in known]
-        count = len(results) - sum(by_result)
+        count = len(results) - len(known)
         if taking.values is not None:
-            rest = iter(results[count:])
             taking.values += [
-                taken._replace(value=next(rest)) if handed else taken
-                for taken, handed in zip(known, by_result, strict=True)
+                taken._replace(value=value)
+                for taken, value in zip(known, results[count:], strict=True)
             ]
         return results[:count]
 

@@ -1,5 +1,7 @@
 """Gradients by values on the way: their names and axes are those of the values."""
 
+from functools import partial
+
 import numpy
 import pytest
 
@@ -29,22 +31,22 @@ def pair(x):
 pair.defvjp(lambda x: ((np.sin(x), 2 * x), x), lambda x, g: (g[0] * np.cos(x) + 2 * g[1],))
 
 
-# A function, the tag or name, and whether a program can hand out its gradients.
+# A function, the tag or name, and whether a program has its gradients.
 FUNCTIONS = {
     "two": (lambda x: tagged(x) * tagged(x * 2), "h", True),
-    "scan": (scanned, "h", False),
-    "scan, then a value": (lambda x: tagged(scanned(x)), "h", False),
-    "value, then a scan": (lambda x: scanned(tagged(x)), "h", False),
-    "scan of a scan": (lambda x: ft.fori_loop(0, 4, lambda i, c: scanned(c), x), "h", False),
+    "scan": (scanned, "h", True),
+    "scan, then a value": (lambda x: tagged(scanned(x)), "h", True),
+    "value, then a scan": (lambda x: scanned(tagged(x)), "h", True),
+    "scan of a scan": (lambda x: ft.fori_loop(0, 4, lambda i, c: scanned(c), x), "h", True),
     "unrolled scan": (
         lambda x: ft.scan(lambda c, row: (tagged(c) + row, None), x, W, unroll=True)[0], "h", True
     ),
     "backwards": (
         lambda x: ft.scan(lambda c, row: (tagged(c) * row, None), x, W, reverse=True)[0],
         "h",
-        False,
+        True,
     ),
-    "map": (lambda x: ft.control.map(lambda row: tagged(x * row), W), "h", False),
+    "map": (lambda x: ft.control.map(lambda row: tagged(x * row), W), "h", True),
     "while_loop": (
         lambda x: ft.while_loop(
             lambda c: c[0] < 3, lambda c: (c[0] + 1, tagged(c[1])), (0, x), max_steps=5
@@ -52,19 +54,19 @@ FUNCTIONS = {
         "h",
         False,
     ),
-    "checkpoint": (ft.checkpoint(lambda x: tagged(tagged(x) * 3)), "h", False),
-    "checkpoints": (lambda x: ft.checkpoint(tagged)(ft.checkpoint(tagged)(x)), "h", False),
-    "checkpoint of a scan": (ft.checkpoint(scanned), "h", False),
+    "checkpoint": (ft.checkpoint(lambda x: tagged(tagged(x) * 3)), "h", True),
+    "checkpoints": (lambda x: ft.checkpoint(tagged)(ft.checkpoint(tagged)(x)), "h", True),
+    "checkpoint of a scan": (ft.checkpoint(scanned), "h", True),
     "scan of checkpoints": (
         lambda x: ft.scan(lambda c, row: (ft.checkpoint(tagged)(c) + row, None), x, W)[0],
         "h",
-        False,
+        True,
     ),
     "vmap": (lambda x: ft.vmap(lambda row: tagged(row * x))(W), "h", True),
     "vmap of a scan": (
         lambda x: ft.vmap(lambda r: ft.fori_loop(0, 4, lambda i, c: tagged(c) * r, r))(W * x),
         "h",
-        False,
+        True,
     ),
     "batches and loops": (
         lambda x: ft.fori_loop(
@@ -76,12 +78,12 @@ FUNCTIONS = {
             x,
         ),
         "h",
-        False,
+        True,
     ),
     "one step": (
         lambda x: ft.vmap(lambda r: ft.fori_loop(0, 1, lambda i, c: tagged(c) * r, r))(W * x),
         "h",
-        False,
+        True,
     ),
     "shared by a batch": (lambda x: ft.vmap(lambda r: tagged(x) * r)(W), "h", True),
     "of each of a batch": (lambda x: ft.vmap(lambda r: tagged(x + r))(W), "h", True),
@@ -190,19 +192,45 @@ def test_the_fix_of_that_error():
     assert capture(f, "h")(X)[1]["h"].shape == (3, 3)
 
 
-@pytest.mark.parametrize("policy", [None, ft.checkpoint_policies.dots_saveable])
-def test_gradients_within_checkpoints_are_refused_where_they_would_be_wrong(policy):
-    block = ft.checkpoint(lambda r: ft.tag(np.sin(r), "h") ** 2, policy=policy)
-    captured = ft.hooks.capture_grads(lambda x: np.sum(block(x)), "h")
-    within = ft.hooks.capture_grads(lambda x: np.sum(ft.vmap(block)(x)), "h")
-    x = np.ones((2, 3))
-    assert captured(x)[1]["h"].shape == x.shape
-    for run in (
-        within,
-        ft.vmap(captured),
-        ft.jit(captured),
-        ft.grad(lambda x: np.sum(captured(x)[1]["h"])),
-        lambda x: ft.jvp(lambda x: captured(x)[1]["h"], (x,), (x,)),
-    ):
-        with pytest.raises(ft.errors.EscapedTracerError):
-            run(x)
+def loop_of_checkpoints(x):
+    return ft.scan(lambda c, row: (ft.checkpoint(tagged)(c) * row, None), x, W)[0]
+
+
+def squares(grads, x):
+    return sum(np.sum(g**2) for g in grads(x).values())
+
+
+NESTED = {
+    "scan": scanned,
+    "checkpoint": ft.checkpoint(lambda x: tagged(tagged(x) * 3)),
+    "checkpoint with a policy": ft.checkpoint(
+        lambda x: tagged(x * x), policy=ft.checkpoint_policies.dots_saveable
+    ),
+    "checkpoint of a scan": ft.checkpoint(scanned),
+    "scan of checkpoints": loop_of_checkpoints,
+    "vmap of a checkpoint": lambda x: ft.vmap(ft.checkpoint(lambda r: tagged(x * r) ** 2))(W),
+    "vmap of a scan": lambda x: ft.vmap(lambda r: scanned(x * r))(W),
+    "jit": ft.jit(loop_of_checkpoints),
+}
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_gradients_go_through_every_transformation(name):
+    f = NESTED[name]
+
+    def total(x):
+        return np.sum(f(x) ** 2)
+
+    def grads(x):
+        return capture_grads(total, "h")(x)[1]
+
+    wanted = grads(X)
+    assert list(wanted) == list(capture(total, "h")(X)[1])
+    for found in (ft.jit(grads)(X), ft.jvp(grads, (X,), (X,))[0], ft.linearize(grads, X)[0]):
+        for key, g in wanted.items():
+            numpy.testing.assert_allclose(found[key], g)
+    batch = ft.jit(ft.vmap(grads))(np.stack([X, 2 * X]))
+    for key, g in grads(2 * X).items():
+        numpy.testing.assert_allclose(batch[key][1], g)
+    for form in (grads, ft.jit(grads)):
+        ft.testing.check_grads(partial(squares, form), (X,), order=1)

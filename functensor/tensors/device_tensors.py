@@ -42,7 +42,7 @@ class CpuTensor(Tensor, metaclass=OnDevice):
 
     def __new__(
         cls, data: ArrayLike, requires_grad: bool = False, dtype: DTypeLike | None = None
-    ) -> Tensor:  # type: ignore[misc]
+    ) -> Any:
         return tensor(data, dtype, cls.kind, requires_grad)
 
 
@@ -61,5 +61,5 @@ class CudaTensor(Tensor, metaclass=OnDevice):
 
     def __new__(
         cls, data: ArrayLike, requires_grad: bool = False, dtype: DTypeLike | None = None
-    ) -> Tensor:  # type: ignore[misc]
+    ) -> Any:
         return tensor(data, dtype, cls.kind, requires_grad)

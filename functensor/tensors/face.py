@@ -46,7 +46,7 @@ class TracedTensor(Tensor):
     __format__ = Tracer.__format__
 
     @property
-    def home(self) -> Trace:  # type: ignore[override]
+    def home(self) -> Trace:
         """The trace under which the tensor's operations give tensors."""
         return self.owner  # type: ignore[no-any-return]
 
@@ -56,7 +56,7 @@ class TracedTensor(Tensor):
 
     def dependence(self) -> str:
         """Returns which arguments the value depends on, for messages."""
-        value = self._data
+        value: Any = self._data
         return value.dependence() if isinstance(value, Tracer) else ""
 
     def without_graph(self) -> Tensor:

@@ -21,7 +21,7 @@ from ..primitives.core.primitive_like import PrimitiveLike
 from ..primitives.core.shape_dtype import INEXACT
 from ..primitives.core.trace import base_trace, new, under
 from ..traces.forward import zeros_like
-from ..traces.reverse import PROJECTION, Consumed, Node, backward, maker_of
+from ..traces.reverse import PROJECTION, Consumed, Node, backward, maker_of, spent_error
 from ..transforms.grad import vjp
 from ..transforms.tensor_entrance import entrance
 from .grad_mode import GradMode
@@ -115,6 +115,7 @@ class Copies(dict[Node, Node]):
 
     Attributes:
         found: the gradients of chosen nodes that are no leaves.
+        spent: a node that another pass has used up; None where there is none.
     """
 
     def __init__(
@@ -129,6 +130,7 @@ class Copies(dict[Node, Node]):
         super().__init__()
         self.found: dict[Node, Any] = {}
         nodes = reached(roots)
+        self.spent = next((node for node in nodes if type(node.saved) is Consumed), None)
         outputs: dict[Node, dict[int, Node]] = {}
         for node in nodes:
             if node.primitive is PROJECTION:
@@ -277,6 +279,8 @@ def chosen_gradients(
         through=through,
     )  # fmt: skip
     line = user_line()
+    if copies.spent is not None and (wanted is None or not wanted <= copies.keys()):
+        raise spent_error(named(), copies.spent.saved.line, copies.spent)
     if consume:
         copies.consume(line)
     begun = [(copies[node], g) for node, g in roots if node in copies]

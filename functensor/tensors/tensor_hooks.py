@@ -105,8 +105,8 @@ def hook_on_gradient(x: Any, hook: Callable[[Any], Any], receiver: Any) -> Gradi
             if result is None:
                 return g
             if is_array_like(result) and shape_dtype(result).shape == g.shape:
-                before = to_buffer(g)
-                new = to_buffer(cotangent_of(before, to_buffer(result), f"gradient of {named}"))
+                before, given = value_of_gradient(g), value_of_gradient(result)
+                new = to_buffer(cotangent_of(before, given, f"gradient of {named}"))
                 look_at_replacement(None, lambda: named, new, before, None, "its gradient ", FINITE)
                 return ops.astype(result, g.dtype) if recorded else new
             raise failure(
@@ -116,6 +116,11 @@ def hook_on_gradient(x: Any, hook: Callable[[Any], Any], receiver: Any) -> Gradi
             )
 
     return GradientHandle(receiver.hooks, hook, own_hooks(x), on_gradient)
+
+
+def value_of_gradient(g: Any) -> Any:
+    """Returns the buffer of a gradient, which may be recorded."""
+    return g._data if isinstance(g, TAPE.tracer) else to_buffer(g)
 
 
 def hook_after_gradient(x: Any, hook: Callable[[Any], Any], receiver: Any) -> GradientHandle:

@@ -41,7 +41,10 @@ from .fitted_cotangents import fitted_cotangent
 if TYPE_CHECKING:
     from ..backends.annotations import DType
 
-__all__ = ["Node", "ReverseTrace", "ReverseTracer", "backward", "is_inexact", "maker_of"]
+__all__ = [
+    "Node", "ReverseTrace", "ReverseTracer", "backward", "is_inexact", "maker_of",
+    "spent_error",
+]
 
 ndarray = np.ndarray
 next_number = count().__next__
@@ -415,7 +418,7 @@ def walk(
         params = node.params
         parents = node.parents
         if type(saved) is Consumed:
-            raise _spent(named(), saved.line, node)
+            raise spent_error(named(), saved.line, node)
         if consume:
             node.saved = spent
             node.parents = ()
@@ -484,7 +487,8 @@ def gathered_cotangent(g: Any, contributions: list[Any], node: Node) -> Any:
     return total if g is None else g + total
 
 
-def _spent(name: str, line: str, node: Node) -> BackwardError:
+def spent_error(name: str, line: str, node: Node) -> BackwardError:
+    """Returns the error for a pass that comes to what another one, at a line, has used up."""
     return failure(
         BackwardError,
         f"{name} reached {maker_of(node)!r} a second time: what it had saved was freed by "

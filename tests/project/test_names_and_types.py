@@ -36,7 +36,7 @@ FACES = (
     "scipy.linalg", "scipy.ndimage", "scipy.optimize", "scipy.signal", "scipy.sparse",
     "scipy.spatial.distance", "scipy.special", "scipy.stats", "random", "nn", "nn.init", "optim",
     "sparse", "tree", "hooks", "control", "testing", "extend", "errors", "checkpoint_policies",
-    "torch", "torch.nn", "torch.optim", "torch.autograd", "torch.utils", "torch.utils.data",
+    "torch", "torch.autograd", "torch.autograd.functional", "torch.autograd.graph",
 )  # fmt: skip
 
 Sources = dict[str, ast.Module]

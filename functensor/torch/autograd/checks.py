@@ -40,7 +40,7 @@ def gradcheck(
         ValueError: no input requires grad.
 
     >>> import functensor.torch as torch
-    >>> x = torch.tensor([0.5, 1.0], dtype=torch.float64, requires_grad=True)
+    >>> x = torch.tensor([0.5, 1.0], dtype="float64", requires_grad=True)
     >>> torch.autograd.gradcheck(lambda x: (x**3).sin(), (x,))
     True
     """
@@ -120,7 +120,7 @@ def gradgradcheck(
     ``grad_outputs`` are the gradients by the outputs, drawn where they are left out.
 
     >>> import functensor.torch as torch
-    >>> x = torch.tensor([0.5, 1.0], dtype=torch.float64, requires_grad=True)
+    >>> x = torch.tensor([0.5, 1.0], dtype="float64", requires_grad=True)
     >>> torch.autograd.gradgradcheck(lambda x: (x**3).sin(), (x,))
     True
     """

@@ -13,14 +13,14 @@ from ...primitives.core.array import Tracer
 from ...primitives.core.buffers import beside, to_buffer, wrap
 from ...primitives.core.errors import BackwardError, RuleResultError, describe, failure
 from ...primitives.core.shape_dtype import INEXACT
-from ...primitives.core.trace import under
+from ...primitives.core.trace import as_written, under
 from ...tensors.grad_mode import GradMode, is_grad_enabled
 from ...tensors.recorded_backward import FunctionPull
 from ...tensors.tape import TAPE
 from ...tensors.tensor import Tensor
-from ...tensors.views import within
 from ...traces.forward import zeros_like
 from ...traces.reverse import Node, joint_node, projection_node
+from ...transforms.tensor_entrance import entrance
 
 __all__ = ["Function", "FunctionCtx", "once_differentiable"]
 
@@ -136,7 +136,7 @@ class Function:
         Raises:
             RuleResultError: ``backward`` returns another number of gradients, or another shape.
         """
-        if within() and any(isinstance(x, Tracer) for x in args):
+        if any(isinstance(x, Tracer) and not is_recorded(x) for x in args):
             return traced(cls, args)
         needs = tuple([
             isinstance(x, Tensor) and x.requires_grad and is_grad_enabled() for x in args
@@ -147,6 +147,11 @@ class Function:
         if any(needs):
             results = with_nodes(cls, ctx, args, needs, results)
         return tuple(results) if several else results[0]
+
+
+def is_recorded(x: Tracer) -> bool:
+    """Says whether a value is a tensor outside of transformations, which records its graph."""
+    return isinstance(x, Tensor) and x.home is None
 
 
 def forward_run(
@@ -224,6 +229,9 @@ class RulePull(FunctionPull):
         self.types: list[Any] = []
 
     def __call__(self, gs: Sequence[Any]) -> list[Any]:
+        if any(isinstance(g, Tracer) for g in gs):
+            found: list[Any] = entrance.faced(lambda *gs: self.cotangents(gs, None))(*gs)
+            return found
         given = [g if g is None else TAPE.wrap(g, None) for g in gs]
         with under(None), GradMode(False):
             found = self.cotangents(given, None)
@@ -238,7 +246,7 @@ class RulePull(FunctionPull):
         ``outputs`` are the nodes of the results where the pass is recorded, None elsewhere.
         """
         ctx = self.ctx
-        ctx._saved = tuple([x if x is None else saved_tensor(*x, outputs) for x in self.kept])
+        ctx._saved = tuple([x if x is None else saved_tensor(x, outputs) for x in self.kept])
         filled = list(gs)
         if ctx._materialize:
             for i, (g, known) in enumerate(zip(gs, self.types)):
@@ -254,12 +262,15 @@ class RulePull(FunctionPull):
 
 
 def saved_tensor(
-    buffer: Any, node: Node | None, place: int | None, outputs: dict[int, Node] | None
+    kept: tuple[Any, Node | None, int | None], outputs: dict[int, Node] | None
 ) -> Tensor:
     """Returns a saved tensor, with its node in the graph where the pass is recorded.
 
-    ``place`` is its number among the results, which have their nodes after they were saved.
+    Args:
+        kept: its buffer, its node, and its number among the results, whose nodes came later.
+        outputs: the nodes of the results.
     """
+    buffer, node, place = kept
     if outputs is None:
         node = None
     elif place is not None:
@@ -366,8 +377,7 @@ def traced(cls: type[Function], args: Sequence[Any]) -> Any:
         several[:] = [isinstance(out, tuple)]
         return ctx, tuple(out) if several[0] else (out,)
 
-    @custom_vjp
-    def call(*some: Any) -> Any:
+    def value(*some: Any) -> Any:
         return run(some)[1]
 
     def forward(*some: Any) -> Any:
@@ -387,6 +397,8 @@ def traced(cls: type[Function], args: Sequence[Any]) -> Any:
             for i, x in zip(places, some, strict=True)
         ])
 
-    call.defvjp(forward, backward)
+    # Within a transformation of tensors the methods get tensors.
+    call = custom_vjp(as_written(value))
+    call.defvjp(as_written(forward), as_written(backward))
     outs = call(*[wrap(args[i]) for i in places])
     return tuple(outs) if several and several[0] else outs[0]

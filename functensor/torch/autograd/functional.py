@@ -169,7 +169,8 @@ def scalar_of(func: Callable[..., Any]) -> Callable[..., Tensor]:
         out = func(*some)
         if not isinstance(out, Tensor) or prod(out.shape) != 1:
             raise RuntimeError("the function has to return a tensor of one element")
-        return out.reshape(())
+        number: Tensor = out.reshape(())
+        return number
 
     return scalar
 
@@ -220,7 +221,7 @@ def jvp(
         with GradMode(True):
             dummy = zeros(out, ()).requires_grad_()
             pulled = by_inputs(out, used, dummy, True, strict)
-            total = sum((x * y).sum() for x, y in zip(pulled, vectors))
+            total: Any = sum((x * y).sum() for x, y in zip(pulled, vectors))
         products.append(by_inputs(total, [dummy], None, create_graph, False)[0])
     results = outs if create_graph else [x.detach() for x in outs]
     return shaped(results, several_out), shaped(products, several_out)
@@ -238,7 +239,7 @@ def vhp(
     vectors = vectors_for(used, v)
     with GradMode(True):
         first = by_inputs(outs[0], used, None, True, strict)
-        total = sum((x * y).sum() for x, y in zip(first, vectors))
+        total: Any = sum((x * y).sum() for x, y in zip(first, vectors))
     found = by_inputs(total, used, None, create_graph, strict)
     return outs[0] if create_graph else outs[0].detach(), shaped(found, several_in)
 

@@ -1,3 +1,0 @@
-"""Data sets, and their batches."""
-
-from __future__ import annotations

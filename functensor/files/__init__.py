@@ -1,3 +1,0 @@
-"""Trees, modules and tensors in files."""
-
-from __future__ import annotations

@@ -1,3 +1,0 @@
-"""PyTorch's functions of tensors, by families; most are methods of tensors too."""
-
-from __future__ import annotations

@@ -1,3 +1,0 @@
-"""PyTorch's modules: layers with their parameters, and losses."""
-
-from __future__ import annotations

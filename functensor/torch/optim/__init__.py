@@ -1,3 +1,0 @@
-"""PyTorch's optimizers, and the schedulers of their learning rates."""
-
-from __future__ import annotations

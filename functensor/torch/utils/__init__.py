@@ -1,3 +1,0 @@
-"""PyTorch's tools beside tensors."""
-
-from __future__ import annotations

@@ -81,6 +81,11 @@ class Pull:
         self.scope = scope
 
     @property
+    def repeated(self) -> tuple[CheckpointCall, Values, Sequence[int]] | None:
+        """The call with its operands, and those that are wanted; None if it closes over values."""
+        return None if self.record.linked() else (self.call, self.values, self.wanted)
+
+    @property
     def residuals(self) -> Values:
         """The kept values: operands, closed-over values, and those that the policy saves."""
         closed = [tracer.value for tracer in self.record.met.values()]

@@ -53,8 +53,8 @@ class Pullback:
     Attributes:
         run: takes those values and the cotangents.
         kept: the values.
-        repeated: the call and its operands, where it may be called again to be differentiated
-            twice; None elsewhere.
+        repeated: the call, its operands, and None for all of these being wanted, where it may be
+            called again to be differentiated twice; None elsewhere.
     """
 
     __slots__ = ("__weakref__", "kept", "repeated", "run")
@@ -63,7 +63,7 @@ class Pullback:
         self,
         run: Callable[[Values, Values], Values],
         kept: Values,
-        repeated: tuple[Any, Values] | None = None,
+        repeated: tuple[Any, Values, None] | None = None,
     ) -> None:
         self.run = run
         self.kept = kept

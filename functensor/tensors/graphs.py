@@ -19,7 +19,7 @@ from ..traces.reverse import Node
 from ..transforms.given_cotangents import cotangent_of
 from .grad_mode import no_grad
 from .recorded_backward import chosen_gradients
-from .tape import TAPE, add_totals, receiver_of, run_tape_backward
+from .tape import TAPE, TapeTrace, add_totals, receiver_of, run_tape_backward
 from .tensor import Tensor, missing_reason
 
 __all__ = ["gradients", "run_backward"]
@@ -144,3 +144,6 @@ def roots_of(
             g = TAPE.wrap(g, getattr(gradient, "node", None))
         roots.append((x.node, g))
     return roots
+
+
+TapeTrace.run_backward = staticmethod(run_backward)

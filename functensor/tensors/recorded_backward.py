@@ -11,8 +11,6 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any
 
-from ..checkpointing.reverse import Pull
-from ..custom.call import Pullback
 from ..hooks.packing import opened
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import to_buffer
@@ -174,11 +172,10 @@ def recorded(node: Node, outputs: dict[int, Node]) -> Any:
         return saved
     if isinstance(saved, FunctionPull):
         return partial(saved.recorded, outputs=outputs)
-    # A call that closes over traced values is called again without those.
-    if isinstance(saved, Pull) and not saved.record.linked():
-        return partial(repeated_checkpoint, saved, node.parents)
-    if isinstance(saved, Pullback) and saved.repeated is not None:
-        return partial(repeated_call, *saved.repeated, node.parents)
+    repeated = getattr(saved, "repeated", None)
+    if repeated is not None:
+        call, values, wanted = repeated
+        return partial(repeated_call, call, values, wanted, node.parents)
     if not isinstance(saved, tuple | list):
         raise failure(
             BackwardError,
@@ -213,11 +210,22 @@ def operands_of(values: Sequence[Any], parents: Sequence[Node | None]) -> list[A
 
 
 def repeated_call(
-    call: Any, values: Sequence[Any], parents: Sequence[Node | None], gs: Sequence[Any]
+    call: Any,
+    values: Sequence[Any],
+    wanted: Sequence[int] | None,
+    parents: Sequence[Node | None],
+    gs: Sequence[Any],
 ) -> list[Any]:
-    """Returns the cotangents of a call's operands, from calling it again with tensors."""
-    operands = operands_of(values, parents)
-    places = [i for i, parent in enumerate(parents) if parent is not None]
+    """Returns the cotangents of a call's operands, from calling it again with tensors.
+
+    ``parents`` are the nodes of the operands that are ``wanted``; None stands for all.
+    """
+    numbers = range(len(values)) if wanted is None else wanted
+    places = [i for i, parent in zip(numbers, parents, strict=True) if parent is not None]
+    nodes: list[Node | None] = [None] * len(values)
+    for i, parent in zip(numbers, parents, strict=True):
+        nodes[i] = parent
+    operands = operands_of(values, nodes)
 
     def pulled(operands: Sequence[Any], given: Sequence[Any]) -> Any:
         def of(*some: Any) -> list[Any]:
@@ -229,20 +237,8 @@ def repeated_call(
         outs, pull = vjp(of, *[operands[i] for i in places])
         return pull([zeros_like(out) if g is None else g for out, g in zip(outs, given)])
 
-    cotangents = entrance.lift(pulled, (operands, list(gs)), {})
-    out: list[Any] = [None] * len(operands)
-    for i, c in zip(places, cotangents, strict=True):
-        out[i] = c
-    return out
-
-
-def repeated_checkpoint(pull: Pull, parents: Sequence[Node], gs: Sequence[Any]) -> list[Any]:
-    """Returns the cotangents of a checkpointed call's operands, likewise."""
-    nodes: list[Node | None] = [None] * len(pull.values)
-    for i, parent in zip(pull.wanted, parents, strict=True):
-        nodes[i] = parent
-    found = repeated_call(pull.call, pull.values, nodes, gs)
-    return [found[i] for i in pull.wanted]
+    found = dict(zip(places, entrance.lift(pulled, (operands, list(gs)), {}), strict=True))
+    return [found.get(i) for i in numbers]
 
 
 def chosen_gradients(

@@ -212,11 +212,12 @@ class TapeTrace(ReverseTrace):
     standing = True
     # Higher modules put these here: the class of tensors, that of views that are behind their
     # base, the level on which transformations of tensors stand, and the class of those on which
-    # functions compute with tensors within them.
+    # functions compute with tensors within them; and what runs a pass for `Tensor.backward`.
     tracer: Any = Tracer
     late: Any = None
     level: Any = None
     face: Any = None
+    run_backward: Any = None
 
     def wrap(self, value: Any, node: Node | None) -> Any:
         """Returns the tensor of a buffer and its node."""
@@ -339,7 +340,7 @@ def note_call(call: Call, values: Sequence[Any], outs: Sequence[Any]) -> None:
     pull_back = joint.saved
     if not isinstance(pull_back, Pullback):
         joint.saved = Pullback(lambda kept, gs: pull_back(gs), [])
-    joint.saved.repeated = call, list(values)
+    joint.saved.repeated = call, list(values), None
 
 
 def lost(what: str) -> TracerConversionError:

@@ -277,13 +277,9 @@ class Tensor(InPlace):
 
     @begins
     def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], Any]) -> Registration:
-        """Calls a function with the tensor each time a backward pass has added to its ``grad``.
+        """Calls a function with the leaf each time a backward pass has added to its ``grad``.
 
-        Args:
-            hook: takes the tensor, a leaf; what it does is not recorded.
-
-        Returns:
-            A handle with an ``id`` and ``remove()``; a context manager too.
+        What the function does is not recorded. The handle that is returned is as `register_hook`'s.
 
         Raises:
             BackwardError: the tensor is no leaf that requires grad.
@@ -345,16 +341,14 @@ class Tensor(InPlace):
             BackwardError: there is no graph, or an earlier pass has used it up.
             NonScalarOutputError: there is no ``gradient``, and not just one real element.
         """
-        from .graphs import run_backward  # which imports tensors
-
-        run_backward([self], [gradient], retain_graph, create_graph, inputs, "backward()")
+        TAPE.run_backward([self], [gradient], retain_graph, create_graph, inputs, "backward()")
 
     def detach(self) -> Tensor:
         """Returns a tensor of the same value that does not require grad."""
         return detached(self)  # type: ignore[no-any-return]
 
     def without_graph(self) -> Tensor:
-        """Returns a tensor of the same memory through which no gradient flows."""
+        """Returns the same memory without its graph."""
         return TAPE.wrap(self._data, None)  # type: ignore[no-any-return]
 
     def clone(self) -> Tensor:

@@ -63,14 +63,11 @@ class Slot(threading.local):
 
     Attributes:
         stood_for: the ids of tracers in whose place a trace that is running puts values.
-        face: makes functions of users, of traced values, those of tensors; None where no
-            transformation was given a tensor.
-        met_tensor: whether a transformation that was given none has met one.
-        turn: a list with the node whose rules a backward pass is running, and behind it what is to
-            live no longer than the pass; None outside of all.
+        face: makes functions of traced values those of tensors; None where none was given.
+        met_tensor: whether a transformation that was given no tensor has met one.
+        turn: the node whose rules a backward pass runs, and what is to live as long as the pass.
         replaying: whether a function runs again, for what a backward pass needs.
-        shown: the values that hooks were shown, by their ids, while it is watched whether a
-            function takes them back from a hook; None where it is not.
+        shown: what hooks were shown, by id, while it is watched whether a function takes it back.
     """
 
     trace: Trace | None = None
@@ -306,9 +303,6 @@ class Recalled(Trace):
     """Stands for transformations in messages while no trace does their work.
 
     A jitted function may run operation by operation, and a plan may call a function of the user's.
-
-    Attributes:
-        words: the transformations, outermost first.
     """
 
     __slots__ = ("words",)
@@ -426,15 +420,13 @@ def run(
         trace.alive = False
         if before is not None and before.interceptor:
             slot.trace = without_ended_interceptors(before)
-        if slot.met_tensor and base_trace() is RAW:
-            # It ends with the outermost transformation.
-            slot.met_tensor = False
+        slot.met_tensor = slot.met_tensor and base_trace() is not RAW
     # Raised within the block it would have NumPy's as its context, which holds what was traced.
     raise asked
 
 
 def as_written(fun: Callable[..., R]) -> Callable[..., R]:
-    """Returns a function of a user's as a transformation calls it: of tensors, if given some."""
+    """Returns a user's function as transformations call it: of tensors, if they were given some."""
     return fun if slot.face is None else slot.face(fun)
 
 

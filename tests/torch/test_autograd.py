@@ -335,12 +335,3 @@ def test_anomalies_are_found_while_the_search_goes_on():
     torch.autograd.set_detect_anomaly(False)
     (x.sqrt() * 0).backward()
     switch.remove()
-
-
-def test_types_of_devices():
-    x = ft.CpuTensor([1.0, 2.0])
-    assert type(x) is ft.Tensor
-    assert isinstance(x, ft.CpuTensor)
-    assert not isinstance(x, ft.CudaTensor)
-    assert not isinstance(1.0, ft.CpuTensor)
-    assert issubclass(ft.CpuTensor, ft.Tensor)

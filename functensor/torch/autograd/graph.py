@@ -1,4 +1,4 @@
-"""What backward keeps, packed and unpacked by functions, as in ``torch.autograd.graph``."""
+"""Functions that pack and unpack what backward keeps, as in ``torch.autograd.graph``."""
 
 from __future__ import annotations
 

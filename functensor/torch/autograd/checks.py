@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.devices import to_host
+from ...backends.errors.public_functions import check_function
 from ...primitives.core.shape_dtype import INEXACT
 from ...tensors.grad_mode import enable_grad, no_grad
 from ...tensors.tensor import Tensor
@@ -44,6 +45,7 @@ def gradcheck(
     >>> torch.autograd.gradcheck(lambda x: (x**3).sin(), (x,))
     True
     """
+    check_function("gradcheck", func, "func")
     given = [inputs] if isinstance(inputs, Tensor) else list(inputs)
     places = [i for i, x in enumerate(given) if isinstance(x, Tensor) and x.requires_grad]
     if not places:
@@ -124,6 +126,7 @@ def gradgradcheck(
     >>> torch.autograd.gradgradcheck(lambda x: (x**3).sin(), (x,))
     True
     """
+    check_function("gradgradcheck", func, "func")
     given = [inputs] if isinstance(inputs, Tensor) else list(inputs)
     outs = results_of(func(*given))
     if grad_outputs is None:

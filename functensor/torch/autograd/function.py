@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.errors.public_functions import check_function
 from ...custom.rules import custom_vjp
 from ...primitives.core.array import Tracer
 from ...primitives.core.buffers import beside, to_buffer, wrap
@@ -330,6 +331,7 @@ def once_differentiable(fun: Callable[..., Any]) -> Callable[..., Any]:
 
     Under ``create_graph=True`` its gradients raise a `BackwardError` where they are differentiated.
     """
+    check_function("once_differentiable", fun)
 
     @wraps(fun)
     def backward(ctx: Any, *grads: Any) -> Any:

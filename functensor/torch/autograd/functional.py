@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.errors.public_functions import check_function
 from ...faces.publish import publish
 from ...primitives.core.buffers import beside, to_buffer
 from ...primitives.core.registry import registry as ops
@@ -100,6 +101,7 @@ def jacobian(
     """
     if strategy != "reverse-mode":
         raise ValueError(f"jacobian: strategy={strategy!r} is not supported; ft.jacfwd(func)(x) is")
+    check_function("jacobian", func, "func")
     used, outs, several_in, several_out = ran(func, inputs, create_graph)
     rows = []
     for out in outs:
@@ -154,6 +156,7 @@ def hessian(
     >>> torch.autograd.functional.hessian(lambda x: (x**3).sum(), torch.tensor([1.0, 2.0])).tolist()
     [[6.0, 0.0], [0.0, 12.0]]
     """
+    check_function("hessian", func, "func")
 
     def first(*some: Tensor) -> Any:
         found = jacobian(scalar_of(func), some, create_graph=True, strict=strict)
@@ -188,6 +191,7 @@ def vjp(
         func, inputs, create_graph, strict: as for `jacobian`.
         v: of the shape of the output, or of each; may be left out for one of one element.
     """
+    check_function("vjp", func, "func")
     used, outs, several_in, several_out = ran(func, inputs, create_graph)
     vectors = vectors_for(outs, v)
     total = [zeros(x, ()) for x in used]
@@ -214,6 +218,7 @@ def jvp(
         func, inputs, create_graph, strict: as for `jacobian`.
         v: of the shape of the input, or of each; may be left out for one of one element.
     """
+    check_function("jvp", func, "func")
     used, outs, _, several_out = ran(func, inputs, create_graph)
     vectors = vectors_for(used, v)
     products = []
@@ -235,6 +240,7 @@ def vhp(
     strict: bool = False,
 ) -> tuple[Any, Any]:
     """Returns a scalar function's value, and the product of a vector with its Hessian."""
+    check_function("vhp", func, "func")
     used, outs, several_in, _ = ran(scalar_of(func), inputs, create_graph)
     vectors = vectors_for(used, v)
     with GradMode(True):
@@ -255,6 +261,7 @@ def hvp(
 
     The Hessian is symmetric: it is the same as `vhp`.
     """
+    check_function("hvp", func, "func")
     return vhp(func, inputs, v, create_graph, strict)
 
 

@@ -5,25 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ...backends.errors.public_functions import check_function
 from ...faces.publish import publish
 from ...hooks import OffloadHook, ResidualHook, use
 from ...tensors.tape import TAPE
 from ...tensors.tensor import Tensor
+from .blocks import HookBlock
 
 __all__ = ["save_on_cpu", "saved_tensors_hooks"]
 
 
-def saved_tensors_hooks(
-    pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]
-) -> Any:
+class saved_tensors_hooks(HookBlock):
     """Packs what operations save for the way back, and unpacks it when a rule asks for it.
+
+    It is a context manager.
 
     Args:
         pack_hook: takes a tensor and returns anything.
         unpack_hook: takes that, and returns the tensor again.
-
-    Returns:
-        A context manager.
 
     >>> import functensor.torch as torch
     >>> packed = []
@@ -38,29 +37,36 @@ def saved_tensors_hooks(
     [(2,)]
     """
 
-    def pack(op: Any, value: Any) -> Any:
-        return pack_hook(TAPE.wrap(value._data, None))
+    def __init__(
+        self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]
+    ) -> None:
+        check_function("saved_tensors_hooks", pack_hook, "pack_hook")
+        check_function("saved_tensors_hooks", unpack_hook, "unpack_hook")
 
-    def unpack(op: Any, packed: Any) -> Any:
-        x = unpack_hook(packed)
-        return x.data if isinstance(x, Tensor) else x
+        def pack(op: Any, value: Any) -> Any:
+            return pack_hook(TAPE.wrap(value._data, None))
 
-    return use(ResidualHook(pack=pack, unpack=unpack))
+        def unpack(op: Any, packed: Any) -> Any:
+            x = unpack_hook(packed)
+            return x.data if isinstance(x, Tensor) else x
+
+        super().__init__(lambda: use(ResidualHook(pack=pack, unpack=unpack)))
 
 
-def save_on_cpu(pin_memory: bool = False, device_type: str = "cuda") -> Any:
+class save_on_cpu(HookBlock):
     """Keeps what operations save for the way back in the memory of the host.
+
+    It is a context manager.
 
     Args:
         pin_memory: has no effect: copies go through pinned memory anyway.
         device_type: ``"cuda"``.
-
-    Returns:
-        A context manager.
     """
-    if device_type != "cuda":
-        raise ValueError(f"save_on_cpu takes tensors from cuda, not from {device_type!r}")
-    return use(OffloadHook("host"))
+
+    def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
+        if device_type != "cuda":
+            raise ValueError(f"save_on_cpu takes tensors from cuda, not from {device_type!r}")
+        super().__init__(lambda: use(OffloadHook("host")))
 
 
 publish(globals())

@@ -329,9 +329,11 @@ def test_anomalies_are_found_while_the_search_goes_on():
     x = torch.tensor(0.0, requires_grad=True)
     with torch.autograd.detect_anomaly(), pytest.raises(ft.errors.NonFiniteError):
         (x.sqrt() * 0).backward()
-    switch = torch.autograd.set_detect_anomaly(True)
+    with torch.autograd.set_detect_anomaly(True), pytest.raises(ft.errors.NonFiniteError):
+        (x.sqrt() * 0).backward()
+    (x.sqrt() * 0).backward()
+    torch.autograd.set_detect_anomaly(True)
     with pytest.raises(ft.errors.NonFiniteError):
         (x.sqrt() * 0).backward()
     torch.autograd.set_detect_anomaly(False)
     (x.sqrt() * 0).backward()
-    switch.remove()

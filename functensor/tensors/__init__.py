@@ -5,14 +5,14 @@ from __future__ import annotations
 from ..faces.publish import expose_class
 from .device_tensors import CpuTensor, CudaTensor
 from .face import TracedTensor
-from .grad_mode import enable_grad, is_grad_enabled, no_grad
+from .grad_mode import GradMode, enable_grad, is_grad_enabled, no_grad
 from .graphs import run_backward
 from .late import Late
 from .tensor import Tensor, gradient_of, missing_reason, tensor
 
 __all__ = [
-    "CpuTensor", "CudaTensor", "Late", "Tensor", "TracedTensor", "enable_grad", "gradient_of",
-    "is_grad_enabled", "missing_reason", "no_grad", "run_backward", "tensor",
+    "CpuTensor", "CudaTensor", "GradMode", "Late", "Tensor", "TracedTensor", "enable_grad",
+    "gradient_of", "is_grad_enabled", "missing_reason", "no_grad", "run_backward", "tensor",
 ]  # fmt: skip
 
 # Tensors have all their methods, whichever name is asked for first.

@@ -24,7 +24,7 @@ from ..primitives.core.trace import Trace, base_trace, new, run
 from ..programs.program import argument_type
 from ..transforms.tensor_entrance import entrance
 from .grad_mode import mode
-from .tape import TapeTrace
+from .tape import TapeTrace, without_widening
 from .tensor import Tensor
 
 __all__ = ["TracedTensor"]
@@ -155,7 +155,15 @@ class FaceTrace(Trace):
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         values, met = self.unwrap(args)
         ans = self.below(primitive, values, params)
+        if met and primitive.broadcasts and ans.dtype.char in "dDl":
+            narrow = without_widening(primitive, values, ans.dtype, self.cast)
+            if narrow is not None:
+                ans = self.below(primitive, narrow, params)
         return self.wrap(self.kept(ans)) if met else wrap(ans)
+
+    def cast(self, x: Any, dtype: Any) -> Any:
+        """Returns a value of the level below in another dtype."""
+        return self.below(ops["astype"], [x], {"dtype": dtype})
 
     def kept(self, ans: Any) -> Any:
         """Returns a value as derivatives see it: under the function's ``no_grad`` a constant."""

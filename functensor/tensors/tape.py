@@ -180,25 +180,60 @@ def add_totals(totals: Sequence[tuple[Receiver, Any]]) -> None:
         receiver.end_pass()
 
 
-def without_widening(values: list[Any]) -> list[Any] | None:
-    """Returns operands whose integers have the dtype of the floats beside them.
+# The kinds of dtypes, the later ones wider; a mask or a condition is of the first.
+ORDER = {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 3}
+# PyTorch's default dtypes of floats and complex numbers.
+DEFAULTS = {2: np.dtype(np.float32), 3: np.dtype(np.complex64)}
 
-    Integer tensors do not widen single or half precision, as in PyTorch.
+
+def without_widening(
+    primitive: Primitive,
+    values: list[Any],
+    wide: np.dtype[Any],
+    cast: Callable[[Any, np.dtype[Any]], Any] = lambda v, dtype: v.astype(dtype),
+) -> list[Any] | None:
+    """Returns operands in the dtype in which PyTorch computes, where NumPy's is wider.
+
+    Integers do not widen floats, nor do numbers of Python and tensors without axes, unless they
+    are of a wider kind; integers become float32 where the result is no integer.
 
     Returns:
-        The operands, or None where the floats are double already or there are no integers.
+        The operands, or None where NumPy's result is PyTorch's too.
     """
-    dtypes = [getattr(v, "dtype", None) for v in values]
-    floats = {d for d in dtypes if d is not None and d.kind in INEXACT}
-    if not floats or any(d.char in "dDgG" for d in floats):
+    met: list[list[Any]] = [[], [], []]
+    conditions = 1 if primitive.name == "where" else 0
+    for v in values[conditions:]:
+        dtype = getattr(v, "dtype", None)
+        met[2 if dtype is None else 0 if v.ndim else 1].append(
+            np.dtype(type(v)) if dtype is None else dtype
+        )
+    if not met[0] and not met[1]:
+        # Rules compute with numbers, which keep all their digits.
         return None
-    if not any(d is not None and d.kind in "iu" for d in dtypes):
+    kind = -1
+    some: list[Any] = []
+    for dtypes in met:
+        most = max([ORDER[d.kind] for d in dtypes], default=-1)
+        if most > kind:
+            kind = most
+            known = [d for d in dtypes if ORDER[d.kind] == most]
+            some = known if dtypes is not met[2] else [DEFAULTS.get(most, known[0])]
+            if dtypes is met[2] and met[0] + met[1] and most == 3:
+                # A complex number beside doubles is double.
+                doubles = any(d.char in "dD" for d in met[0] + met[1])
+                some = [np.dtype(np.complex128) if doubles else DEFAULTS[3]]
+    wanted = result_type(*some)
+    if ORDER[wanted.kind] < ORDER[wide.kind]:
+        wanted = DEFAULTS.get(ORDER[wide.kind], wanted)
+    if wanted.itemsize >= wide.itemsize:
         return None
-    wanted = result_type(*floats)
-    return [
-        v.astype(wanted) if d is not None and d.kind in "iu" else v
-        for v, d in zip(values, dtypes, strict=True)
-    ]
+
+    def narrowed(v: Any) -> Any:
+        if not hasattr(v, "dtype"):
+            return wanted.type(v)
+        return v if v.dtype == wanted else cast(v, wanted)
+
+    return [*values[:conditions], *map(narrowed, values[conditions:])]
 
 
 class TapeTrace(ReverseTrace):
@@ -251,8 +286,8 @@ class TapeTrace(ReverseTrace):
             ans, kept = RAW.process_ahead(primitive, values, params)
         else:
             ans = kept = RAW.process(primitive, values, params)
-        if ans.dtype.char in "dD" and primitive.broadcasts:
-            narrow = without_widening(values)
+        if ans.dtype.char in "dDl" and primitive.broadcasts:
+            narrow = without_widening(primitive, values, ans.dtype)
             if narrow is not None:
                 values = narrow
                 ans = kept = RAW.process(primitive, values, params)

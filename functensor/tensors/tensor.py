@@ -40,10 +40,10 @@ from ..transforms.tensor_entrance import entrance
 from .buffers import tensor_buffer
 from .copies import added_to, of_class, with_state
 from .grad_mode import enable_grad, is_grad_enabled, no_grad
-from .in_place import InPlace
 from .level import LEVEL
 from .tape import TAPE, LeafNode, TapeTrace, receiver_of
 from .tensor_hooks import hook_after_gradient, hook_on_gradient, hook_on_operations, remove_hook
+from .torch_in_place import InPlaceFunctions
 from .views import viewing
 
 __all__ = [
@@ -51,7 +51,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-class Tensor(InPlace):
+class Tensor(InPlaceFunctions):
     """An array that can be changed, and that collects its gradient in ``grad``.
 
     Every operation on tensors gives a new tensor. Changing one in place, with ``x[i] = v``,

@@ -127,12 +127,14 @@ def _reduction(name: str, what: str, indexed: bool = False) -> Callable[..., Any
 
     def method(
         self: Array,
-        dim: Axis = None,
+        dim: Any = None,
         keepdim: bool = False,
         *,
         axis: Axis = None,
         keepdims: bool = False,
     ) -> Any:
+        if indexed and isinstance(dim, Array):
+            return getattr(tensor_ops, f"{name}imum")(self, dim)
         stay = keepdim or keepdims
         values = getattr(tensor_ops, name)(self, _axis(dim, axis), keepdims=stay)
         if dim is None or not indexed:
@@ -167,16 +169,22 @@ def _spread_method(name: str, what: str) -> Callable[..., Any]:
 
     def method(
         self: Array,
-        dim: Axis = None,
+        dim: Any = None,
+        unbiased: bool = True,
         keepdim: bool = False,
         *,
-        correction: float = 1,
+        correction: float | None = None,
         axis: Axis = None,
         ddof: float | None = None,
         keepdims: bool = False,
     ) -> Any:
+        if isinstance(dim, bool):
+            # PyTorch takes x.std(False) for one without correction.
+            dim, unbiased = None, dim
         if axis is not None or ddof is not None:
             correction = ddof or 0
+        elif correction is None:
+            correction = int(unbiased)
         axes = _axis(dim, axis)
         return getattr(tensor_ops, name)(self, axes, ddof=correction, keepdims=keepdim or keepdims)
 
@@ -184,8 +192,9 @@ def _spread_method(name: str, what: str) -> Callable[..., Any]:
         method,
         name,
         f"Returns {what}, over axes.\n\n"
-        "Sums of squares are divided by the number of elements minus ``correction``; where\n"
-        "``axis`` or ``ddof`` is given, minus ``ddof``, which is 0 by default.",
+        "Sums of squares are divided by the number of elements minus ``correction``, 1 by\n"
+        "default and 0 where ``unbiased`` is False; where ``axis`` or ``ddof`` is given, minus\n"
+        "``ddof``, which is 0 by default.",
     )
 
 
@@ -213,8 +222,6 @@ class TorchNames(Casts):
     cosh = _elementwise("cosh")
     tanh = _elementwise("tanh")
     erf = _elementwise("erf")
-    floor = _elementwise("floor")
-    ceil = _elementwise("ceil")
     isnan = _elementwise("isnan")
     isinf = _elementwise("isinf")
     isfinite = _elementwise("isfinite")
@@ -222,8 +229,6 @@ class TorchNames(Casts):
     relu = _elementwise("relu")
     sigmoid = _elementwise("sigmoid")
     mul = multiply = _elementwise("multiply")
-    div = divide = _elementwise("divide")
-    pow = _elementwise("power")
     maximum = _elementwise("maximum")
     minimum = _elementwise("minimum")
     eq = _elementwise("equal")
@@ -232,7 +237,7 @@ class TorchNames(Casts):
     le = _elementwise("less_equal")
     gt = _elementwise("greater")
     ge = _elementwise("greater_equal")
-    matmul = mm = bmm = mv = _elementwise("matmul")
+    matmul = _elementwise("matmul")
 
     def add(self, other: Any, *, alpha: float = 1) -> Any:
         """Returns the sum with ``alpha`` times another."""
@@ -245,10 +250,6 @@ class TorchNames(Casts):
     def clamp(self, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Any:
         """Returns the elements limited to an interval."""
         return self.clip(min, max)
-
-    def masked_fill(self, mask: ArrayLike, value: ArrayLike) -> Self:
-        """Returns the elements, a value in place of those where the mask is true."""
-        return tensor_ops.where(mask, value, self)
 
     def equal(self, other: ArrayLike) -> bool:
         """Says whether another has the same shape and all the same elements."""
@@ -387,14 +388,6 @@ class TorchNames(Casts):
         out: Self = tensor_ops.positive(self)
         out._data = out._data.copy("C")
         return out
-
-    def gather(self, dim: int, index: ArrayLike) -> Self:
-        """Returns elements along an axis, by an own index for every place on the others."""
-        return tensor_ops.take_along_axis(self, index, dim)
-
-    def index_select(self, dim: int, index: ArrayLike) -> Self:
-        """Returns the slices at some indices of an axis."""
-        return tensor_ops.take(self, index, dim)
 
     @property
     def is_cuda(self) -> bool:

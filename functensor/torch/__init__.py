@@ -1,4 +1,4 @@
-"""PyTorch's names for what works on graphs of tensors; its functions and modules are not here yet.
+"""PyTorch's names: functions of tensors, and what works on their graphs.
 
 >>> import functensor.torch as torch
 >>> x = torch.tensor(3.0, requires_grad=True)
@@ -11,10 +11,42 @@ from __future__ import annotations
 
 from ..faces.publish import publish
 from ..tensors import Tensor, enable_grad, is_grad_enabled, no_grad, tensor
+from ..tensors.functions import along_axis, indexing, pointwise, products, reductions, shapes
+from ..tensors.functions.along_axis import *
+from ..tensors.functions.generator import (
+    Generator,
+    default_generator,
+    initial_seed,
+    manual_seed,
+    seed,
+)
+from ..tensors.functions.indexing import *
+from ..tensors.functions.pointwise import *
+from ..tensors.functions.products import *
+from ..tensors.functions.reductions import *
+from ..tensors.functions.shapes import *
+from . import comparing, creation, random, types
+from .comparing import *
+from .creation import *
+from .random import *
+from .types import *
 
 # Modules within this one that are imported when they are first used.
-NAMESPACES = {"autograd"}
+NAMESPACES = {"autograd", "linalg"}
 
-__all__ = ["Tensor", "enable_grad", "is_grad_enabled", "no_grad", "tensor"]
+__all__ = [
+    "Generator", "Tensor", "default_generator", "enable_grad", "initial_seed", "is_grad_enabled",
+    "manual_seed", "no_grad", "seed", "tensor",
+]  # fmt: skip
+__all__ += along_axis.__all__
+__all__ += comparing.__all__
+__all__ += creation.__all__
+__all__ += indexing.__all__
+__all__ += pointwise.__all__
+__all__ += products.__all__
+__all__ += random.__all__
+__all__ += reductions.__all__
+__all__ += shapes.__all__
+__all__ += types.__all__
 
 publish(globals())

@@ -201,7 +201,10 @@ class Operators:
 
     def __pow__(self, other: AnyOperand) -> Self:
         # Squares are the most frequent powers, and multiplying is far cheaper than pow.
-        if type(other) in (int, float) and other == 2:
+        if type(other) is int and other == 2:
+            return ops.square(self)
+        # A float makes floats of integers.
+        if type(other) is float and other == 2 and self.dtype.kind in "fcV":  # type: ignore[attr-defined]
             return ops.square(self)
         try:
             return self._power(other)

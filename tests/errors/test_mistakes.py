@@ -74,8 +74,8 @@ MISTAKES = {
         lambda: T.var(corection=1),
         "Tensor.var() has no argument 'corection': did you mean 'correction'?",
         (
-            "correction=, as in Tensor.var(dim=None, keepdim=False, *, correction=1, axis=None, "
-            "ddof=None, keepdims=False)"
+            "correction=, as in Tensor.var(dim=None, unbiased=True, keepdim=False, *, "
+            "correction=None, axis=None, ddof=None, keepdims=False)"
         ),
     ),
     "an update's keyword": (

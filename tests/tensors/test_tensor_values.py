@@ -130,7 +130,7 @@ def test_change_in_place_and_retained_gradient():
 
 def test_change_in_place_that_does_not_fit():
     x = ft.Tensor([1, 2])
-    with pytest.raises(TypeError, match=r"x \+= y: the result is float64, which tensor \d+"):
+    with pytest.raises(TypeError, match=r"x \+= y: the result is float32, which tensor \d+"):
         x += 0.5
     with pytest.raises(ShapeError, match=r"x \+= y: the result has shape \(3, 2\)"):
         x += numpy.ones((3, 2), int)

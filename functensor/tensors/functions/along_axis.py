@@ -1,0 +1,105 @@
+"""Functions of PyTorch that go along an axis, which stays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...primitives.core.registry import registry as ops
+from ...primitives.core.shape_dtype import canonical_axis
+from .naming import named
+from .reductions import ValuesIndices
+
+__all__ = [
+    "cummax", "cummin", "cumprod", "cumsum", "diff", "log_softmax", "logcumsumexp", "softmax",
+    "trapezoid", "trapz",
+]  # fmt: skip
+
+
+def softmax(input: Any, dim: int, dtype: Any = None) -> Any:
+    """Returns exponentials divided by their sum along an axis.
+
+    >>> import functensor.torch as torch
+    >>> torch.softmax(torch.zeros(2), dim=0).tolist()
+    [0.5, 0.5]
+    """
+    x = input if dtype is None else ops.astype(input, np.dtype(dtype))
+    return ops.softmax(x, axis=dim)
+
+
+def log_softmax(input: Any, dim: int, dtype: Any = None) -> Any:
+    """Returns the logarithm of `softmax`."""
+    x = input if dtype is None else ops.astype(input, np.dtype(dtype))
+    return ops.log_softmax(x, axis=dim)
+
+
+def cumulative(name: str, what: str) -> Callable[..., Any]:
+    """Returns `cumsum` or `cumprod`."""
+
+    def function(input: Any, dim: int, *, dtype: Any = None) -> Any:
+        x = ops.reshape(input, -1) if not input.shape else input
+        out = getattr(ops, name)(x, dim, None if dtype is None else np.dtype(dtype))
+        return out if input.shape else ops.reshape(out, ())
+
+    return named(function, name, f"Returns {what} of the elements up to each along an axis.")
+
+
+cumsum = cumulative("cumsum", "sums")
+cumprod = cumulative("cumprod", "products")
+
+
+def logcumsumexp(input: Any, dim: int) -> Any:
+    """Returns logarithms of sums of exponentials of the elements up to each along an axis."""
+    return best_so_far(input, dim, "logaddexp")
+
+
+def best_so_far(x: Any, dim: int, combine: str) -> Any:
+    """Returns an associative function of the elements up to each, in log2(length) steps."""
+    axis = canonical_axis(dim, x.ndim)
+    step, length = 1, x.shape[axis]
+    while step < length:
+        head = (slice(None),) * axis
+        later = getattr(ops, combine)(x[(*head, slice(step, None))], x[(*head, slice(None, -step))])
+        x = ops.concatenate([x[(*head, slice(None, step))], later], axis)
+        step *= 2
+    return x
+
+
+def running(name: str, word: str, combine: str) -> Callable[..., Any]:
+    """Returns `cummax` or `cummin`."""
+
+    def function(input: Any, dim: int) -> ValuesIndices:
+        if not input.shape:
+            return ValuesIndices(input, ops.astype(ops.zeros_like(input), np.dtype(np.int64)))
+        axis = canonical_axis(dim, input.ndim)
+        best = best_so_far(input, dim, combine)
+        shape = tuple([-1 if i == axis else 1 for i in range(input.ndim)])
+        numbers = np.arange(input.shape[axis]).reshape(shape)
+        # The last of equal elements counts, as in PyTorch.
+        own = ops.logical_or(ops.equal(input, best), ops.not_equal(input, input))
+        indices = best_so_far(ops.where(own, numbers, 0), dim, "maximum")
+        return ValuesIndices(ops.take_along_axis(input, indices, axis), indices)
+
+    return named(
+        function, name, f"Returns the {word} elements up to each along an axis, and their indices."
+    )
+
+
+cummax = running("cummax", "greatest", "maximum")
+cummin = running("cummin", "smallest", "minimum")
+
+
+def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    """Returns differences of neighbours along an axis, taken n times."""
+    ends = {k: v for k, v in (("prepend", prepend), ("append", append)) if v is not None}
+    return ops.diff(input, n, dim, **ends)
+
+
+def trapezoid(y: Any, x: Any = None, *, dx: float = 1.0, dim: int = -1) -> Any:
+    """Returns integrals along an axis by the trapezoidal rule."""
+    return ops.trapezoid(y, x, dx, dim)
+
+
+trapz = trapezoid

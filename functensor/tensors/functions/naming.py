@@ -1,0 +1,56 @@
+"""Functions that are made of a line of a table: their names and what they say of themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...primitives.core.registry import registry as ops
+
+__all__ = ["as_floats", "binary", "named", "special", "unary"]
+
+
+def as_floats(x: Any) -> Any:
+    """Returns integers and booleans as float32, and others as they are."""
+    return ops.astype(x, np.dtype(np.float32)) if x.dtype.kind in "iub" else x
+
+
+def named(function: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
+    """Returns a function under another name, with a docstring."""
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+def unary(name: str, doc: str, primitive: str | None = None) -> Callable[[Any], Any]:
+    """Returns the function of one tensor that a primitive computes, or a function made of some."""
+    key = primitive or name
+
+    def function(input: Any) -> Any:
+        return getattr(ops, key)(input)
+
+    return named(function, name, f"Returns {doc}, element by element.")
+
+
+def binary(name: str, doc: str, primitive: str | None = None) -> Callable[[Any, Any], Any]:
+    """Returns the function of two tensors, or a tensor and a number, that a primitive computes."""
+    key = primitive or name
+
+    def function(input: Any, other: Any) -> Any:
+        return getattr(ops, key)(input, other)
+
+    return named(function, name, f"Returns {doc}, element by element.")
+
+
+def special(name: str, doc: str, function: str | None = None) -> Callable[..., Any]:
+    """Returns a function of one tensor by its name in ``functensor.scipy.special``."""
+    key = function or name
+
+    def computed(input: Any) -> Any:
+        from ...scipy import special as functions
+
+        return getattr(functions, key)(as_floats(input))
+
+    return named(computed, name, f"Returns {doc}, element by element.")

@@ -1,0 +1,486 @@
+"""Functions of PyTorch that work element by element."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...primitives.core.registry import registry as ops
+from .naming import as_floats, binary, special, unary
+
+__all__ = [
+    "Frexp",
+    "abs",
+    "absolute",
+    "acos",
+    "acosh",
+    "add",
+    "addcdiv",
+    "addcmul",
+    "angle",
+    "arccos",
+    "arccosh",
+    "arcsin",
+    "arcsinh",
+    "arctan",
+    "arctan2",
+    "arctanh",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "bitwise_and",
+    "bitwise_left_shift",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_right_shift",
+    "bitwise_xor",
+    "ceil",
+    "clamp",
+    "clamp_max",
+    "clamp_min",
+    "clip",
+    "complex",
+    "conj",
+    "copysign",
+    "cos",
+    "cosh",
+    "deg2rad",
+    "digamma",
+    "div",
+    "divide",
+    "eq",
+    "erf",
+    "erfc",
+    "erfinv",
+    "exp",
+    "exp2",
+    "expm1",
+    "fix",
+    "float_power",
+    "floor",
+    "floor_divide",
+    "fmax",
+    "fmin",
+    "fmod",
+    "frac",
+    "frexp",
+    "gcd",
+    "ge",
+    "greater",
+    "greater_equal",
+    "gt",
+    "heaviside",
+    "hypot",
+    "i0",
+    "igamma",
+    "igammac",
+    "imag",
+    "isclose",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "isneginf",
+    "isposinf",
+    "isreal",
+    "lcm",
+    "ldexp",
+    "le",
+    "lerp",
+    "less",
+    "less_equal",
+    "lgamma",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "logaddexp",
+    "logaddexp2",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "logit",
+    "lt",
+    "maximum",
+    "minimum",
+    "mul",
+    "multiply",
+    "mvlgamma",
+    "nan_to_num",
+    "ne",
+    "neg",
+    "negative",
+    "nextafter",
+    "not_equal",
+    "polar",
+    "polygamma",
+    "positive",
+    "pow",
+    "rad2deg",
+    "real",
+    "reciprocal",
+    "relu",
+    "remainder",
+    "round",
+    "rsqrt",
+    "sgn",
+    "sigmoid",
+    "sign",
+    "signbit",
+    "sin",
+    "sinc",
+    "sinh",
+    "sqrt",
+    "square",
+    "sub",
+    "subtract",
+    "tan",
+    "tanh",
+    "true_divide",
+    "trunc",
+    "view_as_complex",
+    "view_as_real",
+    "xlogy",
+]  # fmt: skip
+
+# -- functions of one tensor
+
+abs = absolute = unary("abs", "absolute values")
+acos = arccos = unary("acos", "arc cosines")
+acosh = arccosh = unary("acosh", "inverse hyperbolic cosines")
+angle = unary("angle", "the arguments of complex numbers, in radians")
+asin = arcsin = unary("asin", "arc sines")
+asinh = arcsinh = unary("asinh", "inverse hyperbolic sines")
+atan = arctan = unary("atan", "arc tangents")
+atanh = arctanh = unary("atanh", "inverse hyperbolic tangents")
+bitwise_not = unary("bitwise_not", "the other bits")
+conj = unary("conj", "complex conjugates")
+cos = unary("cos", "cosines")
+cosh = unary("cosh", "hyperbolic cosines")
+deg2rad = unary("deg2rad", "degrees as radians")
+erf = unary("erf", "the error function")
+erfc = unary("erfc", "one minus the error function")
+exp = unary("exp", "exponentials")
+exp2 = unary("exp2", "powers of two")
+expm1 = unary("expm1", "exponentials minus one")
+imag = unary("imag", "imaginary parts")
+isfinite = unary("isfinite", "whether elements are neither infinite nor NaN")
+isinf = unary("isinf", "whether elements are infinite")
+isnan = unary("isnan", "whether elements are NaN")
+isneginf = unary("isneginf", "whether elements are minus infinity")
+isposinf = unary("isposinf", "whether elements are infinity")
+isreal = unary("isreal", "whether elements have no imaginary part")
+log = unary("log", "natural logarithms")
+log10 = unary("log10", "logarithms to base ten")
+log1p = unary("log1p", "logarithms of one plus the elements")
+log2 = unary("log2", "logarithms to base two")
+logical_not = unary("logical_not", "whether elements are zero")
+neg = negative = unary("neg", "the elements with the other sign", "negative")
+positive = unary("positive", "the elements")
+rad2deg = unary("rad2deg", "radians as degrees")
+real = unary("real", "real parts")
+relu = unary("relu", "the elements, zero for negative ones")
+sgn = unary("sgn", "signs; of complex numbers those of absolute value one", "sign")
+sigmoid = unary("sigmoid", "the logistic function")
+sign = unary("sign", "signs: -1, 0 or 1")
+signbit = unary("signbit", "whether elements are negative; so is -0.0")
+sin = unary("sin", "sines")
+sinh = unary("sinh", "hyperbolic sines")
+sqrt = unary("sqrt", "square roots")
+square = unary("square", "squares")
+tan = unary("tan", "tangents")
+tanh = unary("tanh", "hyperbolic tangents")
+
+digamma = special("digamma", "the logarithmic derivative of the gamma function")
+erfinv = special("erfinv", "the inverse of the error function")
+i0 = special("i0", "the modified Bessel function of order zero")
+lgamma = special("lgamma", "the logarithm of the absolute value of the gamma function", "gammaln")
+
+
+def ceil(input: Any) -> Any:
+    """Returns the next integers above; integers as they are."""
+    return input if input.dtype.kind in "iu" else ops.ceil(input)
+
+
+def floor(input: Any) -> Any:
+    """Returns the next integers below; integers as they are."""
+    return input if input.dtype.kind in "iu" else ops.floor(input)
+
+
+def trunc(input: Any) -> Any:
+    """Returns the elements rounded towards zero; integers as they are."""
+    return input if input.dtype.kind in "iu" else ops.trunc(input)
+
+
+fix = trunc
+
+
+def round(input: Any, *, decimals: int = 0) -> Any:
+    """Returns the elements rounded to decimals; halves go to the even neighbour.
+
+    >>> import functensor.torch as torch
+    >>> torch.round(torch.tensor([0.5, 1.5, 2.4])).tolist()
+    [0.0, 2.0, 2.0]
+    """
+    return input if input.dtype.kind in "iu" and decimals >= 0 else ops.round(input, decimals)
+
+
+def frac(input: Any) -> Any:
+    """Returns what elements have behind the point, with their sign."""
+    return input - trunc(input)
+
+
+def reciprocal(input: Any) -> Any:
+    """Returns one divided by the elements."""
+    return ops.reciprocal(as_floats(input))
+
+
+def sinc(input: Any) -> Any:
+    """Returns ``sin(pi x) / (pi x)``, one at zero."""
+    return ops.sinc(as_floats(input))
+
+
+def rsqrt(input: Any) -> Any:
+    """Returns one divided by square roots."""
+    return 1 / ops.sqrt(input)
+
+
+def logit(input: Any, eps: float | None = None) -> Any:
+    """Returns ``log(x / (1 - x))``; with ``eps``, of elements limited to (eps, 1 - eps)."""
+    x = input if eps is None else clamp(input, eps, 1 - eps)
+    return ops.log(x / (1 - x))
+
+
+def nan_to_num(
+    input: Any, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
+) -> Any:
+    """Returns the elements with numbers in place of NaN (0) and infinities (the largest)."""
+    return ops.nan_to_num(input, nan=nan or 0.0, posinf=posinf, neginf=neginf)
+
+
+def polygamma(n: int, input: Any) -> Any:
+    """Returns the n-th derivative of the digamma function, element by element."""
+    from ...scipy import special as functions  # which few programs need
+
+    return functions.polygamma(n, input)
+
+
+def mvlgamma(input: Any, p: int) -> Any:
+    """Returns the logarithm of the gamma function of p by p matrices, element by element."""
+    from ...scipy import special as functions  # which few programs need
+
+    return functions.multigammaln(input, p)
+
+
+# -- functions of two
+
+arctan2 = atan2 = binary("atan2", "angles of points (other, input), in radians", "arctan2")
+bitwise_and = binary("bitwise_and", "the bits that both have")
+bitwise_left_shift = binary("bitwise_left_shift", "the bits moved up")
+bitwise_or = binary("bitwise_or", "the bits that one has")
+bitwise_right_shift = binary("bitwise_right_shift", "the bits moved down")
+bitwise_xor = binary("bitwise_xor", "the bits that just one has")
+copysign = binary("copysign", "the elements with the signs of others")
+eq = binary("eq", "whether elements are equal", "equal")
+float_power = binary("float_power", "powers, in double precision")
+fmax = binary("fmax", "the greater elements; of NaN and a number the number")
+fmin = binary("fmin", "the smaller elements; of NaN and a number the number")
+fmod = binary("fmod", "remainders with the sign of the dividend")
+gcd = binary("gcd", "greatest common divisors")
+ge = greater_equal = binary("ge", "whether elements are greater or equal", "greater_equal")
+gt = greater = binary("gt", "whether elements are greater", "greater")
+heaviside = binary("heaviside", "0 for negative elements, 1 for positive, other for zero")
+hypot = binary("hypot", "square roots of sums of squares")
+lcm = binary("lcm", "least common multiples")
+ldexp = binary("ldexp", "the elements times powers of two")
+le = less_equal = binary("le", "whether elements are less or equal", "less_equal")
+logaddexp = binary("logaddexp", "logarithms of sums of exponentials")
+logaddexp2 = binary("logaddexp2", "base-two logarithms of sums of powers of two")
+logical_and = binary("logical_and", "whether both elements are not zero")
+logical_or = binary("logical_or", "whether one of the elements is not zero")
+logical_xor = binary("logical_xor", "whether just one of the elements is not zero")
+lt = less = binary("lt", "whether elements are less", "less")
+maximum = binary("maximum", "the greater elements")
+minimum = binary("minimum", "the smaller elements")
+mul = multiply = binary("mul", "products", "multiply")
+ne = not_equal = binary("ne", "whether elements are different", "not_equal")
+nextafter = binary("nextafter", "the next numbers towards others")
+remainder = binary("remainder", "remainders with the sign of the divisor")
+floor_divide = binary("floor_divide", "quotients rounded down")
+true_divide = binary("true_divide", "quotients", "divide")
+
+
+def add(input: Any, other: Any, *, alpha: float = 1) -> Any:
+    """Returns sums with ``alpha`` times other elements."""
+    return ops.add(input, other if alpha == 1 else ops.multiply(alpha, other))
+
+
+def sub(input: Any, other: Any, *, alpha: float = 1) -> Any:
+    """Returns differences from ``alpha`` times other elements."""
+    return ops.subtract(input, other if alpha == 1 else ops.multiply(alpha, other))
+
+
+subtract = sub
+
+
+def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
+    """Returns quotients.
+
+    Args:
+        input, other: tensors, or a tensor and a number.
+        rounding_mode: ``"floor"`` to round down, ``"trunc"`` towards zero; None not to round.
+
+    Raises:
+        ValueError: there is no such mode.
+
+    >>> import functensor.torch as torch
+    >>> torch.div(torch.tensor([-3, 3]), 2, rounding_mode="trunc").tolist()
+    [-1, 1]
+    """
+    if rounding_mode is None:
+        return ops.divide(input, other)
+    if rounding_mode == "floor":
+        return ops.floor_divide(input, other)
+    if rounding_mode != "trunc":
+        raise ValueError(f"div: rounding_mode is None, 'trunc' or 'floor', not {rounding_mode!r}")
+    kinds = {getattr(x, "dtype", np.dtype(type(x))).kind for x in (input, other)}
+    if kinds <= set("iub"):
+        return ops.floor_divide(input - ops.fmod(input, other), other)
+    return ops.trunc(ops.divide(input, other))
+
+
+divide = div
+
+
+def pow(input: Any, exponent: Any) -> Any:
+    """Returns powers.
+
+    Raises:
+        RuntimeError: integers are raised to a negative number.
+    """
+    if (
+        type(exponent) is int
+        and exponent < 0
+        and getattr(input, "dtype", np.dtype(float)).kind in "iu"
+    ):
+        raise RuntimeError("pow: integers to negative powers are no integers; cast them to floats")
+    return ops.power(input, exponent)
+
+
+def xlogy(input: Any, other: Any) -> Any:
+    """Returns ``input * log(other)``, zero where ``input`` is."""
+    from ...scipy import special as functions  # which few programs need
+
+    return functions.xlogy(input, other)
+
+
+def igamma(input: Any, other: Any) -> Any:
+    """Returns the lower incomplete gamma function of orders and limits, divided by the whole."""
+    from ...scipy import special as functions  # which few programs need
+
+    return functions.gammainc(input, other)
+
+
+def igammac(input: Any, other: Any) -> Any:
+    """Returns the upper incomplete gamma function of orders and limits, divided by the whole."""
+    from ...scipy import special as functions  # which few programs need
+
+    return functions.gammaincc(input, other)
+
+
+def isclose(
+    input: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> Any:
+    """Returns whether elements differ by at most ``atol + rtol * abs(other)``."""
+    return ops.isclose(input, other, rtol, atol, equal_nan)
+
+
+class Frexp(NamedTuple):
+    """Elements as mantissas between a half and one, times powers of two."""
+
+    mantissa: Any
+    exponent: Any
+
+
+def frexp(input: Any) -> Frexp:
+    """Returns the mantissas and exponents of the elements, which are mantissa * 2 ** exponent."""
+    return Frexp(*ops.frexp(input))
+
+
+# -- functions of three
+
+
+def lerp(input: Any, end: Any, weight: Any) -> Any:
+    """Returns ``input + weight * (end - input)``, element by element."""
+    return input + weight * (end - input)
+
+
+def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: float = 1) -> Any:
+    """Returns ``input + value * tensor1 * tensor2``, element by element."""
+    product = tensor1 * tensor2
+    return input + (product if value == 1 else value * product)
+
+
+def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: float = 1) -> Any:
+    """Returns ``input + value * tensor1 / tensor2``, element by element."""
+    quotient = tensor1 / tensor2
+    return input + (quotient if value == 1 else value * quotient)
+
+
+def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
+    """Returns the elements limited to an interval.
+
+    Args:
+        input: a tensor.
+        min, max: the limits, numbers or tensors; one of them may be None.
+
+    Raises:
+        ValueError: both are None.
+
+    >>> import functensor.torch as torch
+    >>> torch.clamp(torch.tensor([-1.0, 0.5, 2.0]), min=0, max=1).tolist()
+    [0.0, 0.5, 1.0]
+    """
+    if min is None and max is None:
+        raise ValueError("clamp: give min, max or both")
+    out = input if min is None else ops.maximum(input, min)
+    return out if max is None else ops.minimum(out, max)
+
+
+clip = clamp
+
+
+def clamp_min(input: Any, min: Any) -> Any:
+    """Returns the elements, none below a limit."""
+    return clamp(input, min=min)
+
+
+def clamp_max(input: Any, max: Any) -> Any:
+    """Returns the elements, none above a limit."""
+    return clamp(input, max=max)
+
+
+# -- complex numbers
+
+
+def complex(real: Any, imag: Any) -> Any:
+    """Returns complex numbers of real and imaginary parts."""
+    return real + imag * np.asarray(1j, np.result_type(real.dtype, np.complex64))
+
+
+def polar(abs: Any, angle: Any) -> Any:
+    """Returns complex numbers of absolute values and angles in radians."""
+    return complex(abs * ops.cos(angle), abs * ops.sin(angle))
+
+
+def view_as_real(input: Any) -> Any:
+    """Returns real and imaginary parts on a last axis; a copy, through which nothing is written."""
+    return ops.stack([ops.real(input), ops.imag(input)], -1)
+
+
+def view_as_complex(input: Any) -> Any:
+    """Returns complex numbers of a last axis of length two; a copy."""
+    return complex(input[..., 0], input[..., 1])

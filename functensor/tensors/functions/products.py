@@ -1,0 +1,233 @@
+"""Functions of PyTorch that multiply matrices and vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...primitives.core.errors import ShapeError, failure
+from ...primitives.core.registry import registry as ops
+
+__all__ = [
+    "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "cdist", "chain_matmul", "cholesky",
+    "cross", "det", "dot", "einsum", "ger", "inner", "inverse", "kron",
+    "logdet", "matmul", "matrix_power", "mm", "mv", "outer", "pinverse", "qr", "slogdet", "svd",
+    "tensordot", "trace", "vdot",
+]  # fmt: skip
+
+
+def check_axes(name: str, input: Any, mat2: Any, first: int, second: int) -> None:
+    """Checks the numbers of axes of two operands.
+
+    Raises:
+        ShapeError: they are others.
+    """
+    if (input.ndim, mat2.ndim) != (first, second):
+        raise failure(
+            ShapeError,
+            f"{name}: operands have {first} and {second} axes, not the shapes {input.shape} and "
+            f"{mat2.shape}",
+            fix="torch.matmul broadcasts",
+        )
+
+
+def matmul(input: Any, other: Any) -> Any:
+    """Returns matrix products, broadcast over axes before the last two."""
+    return ops.matmul(input, other)
+
+
+def mm(input: Any, mat2: Any) -> Any:
+    """Returns the product of two matrices."""
+    check_axes("mm", input, mat2, 2, 2)
+    return ops.matmul(input, mat2)
+
+
+def bmm(input: Any, mat2: Any) -> Any:
+    """Returns the products of two rows of matrices."""
+    check_axes("bmm", input, mat2, 3, 3)
+    if input.shape[0] != mat2.shape[0]:
+        raise ShapeError(f"bmm: {input.shape[0]} matrices and {mat2.shape[0]}")
+    return ops.matmul(input, mat2)
+
+
+def mv(input: Any, vec: Any) -> Any:
+    """Returns the product of a matrix and a vector."""
+    check_axes("mv", input, vec, 2, 1)
+    return ops.matmul(input, vec)
+
+
+def dot(input: Any, tensor: Any) -> Any:
+    """Returns the inner product of two vectors."""
+    check_axes("dot", input, tensor, 1, 1)
+    return ops.matmul(input, tensor)
+
+
+def vdot(input: Any, other: Any) -> Any:
+    """Returns the inner product of two vectors, the first conjugated."""
+    return ops.vdot(input, other)
+
+
+def inner(input: Any, other: Any) -> Any:
+    """Returns the sums of products over the last axes of both."""
+    return ops.inner(input, other)
+
+
+def outer(input: Any, vec2: Any) -> Any:
+    """Returns the matrix of products of two vectors' elements."""
+    check_axes("outer", input, vec2, 1, 1)
+    return input[:, None] * vec2
+
+
+ger = outer
+
+
+def scaled(x: Any, factor: float) -> Any:
+    """Returns a tensor times a number; itself for 1."""
+    return x if factor == 1 else factor * x
+
+
+def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+    """Returns ``beta * input + alpha * (mat1 @ mat2)``."""
+    product = scaled(mm(mat1, mat2), alpha)
+    return product if beta == 0 else scaled(input, beta) + product
+
+
+def addmv(input: Any, mat: Any, vec: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+    """Returns ``beta * input + alpha * (mat @ vec)``."""
+    product = scaled(mv(mat, vec), alpha)
+    return product if beta == 0 else scaled(input, beta) + product
+
+
+def addr(input: Any, vec1: Any, vec2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+    """Returns ``beta * input + alpha * outer(vec1, vec2)``."""
+    product = scaled(outer(vec1, vec2), alpha)
+    return product if beta == 0 else scaled(input, beta) + product
+
+
+def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+    """Returns ``beta * input + alpha * (batch1 @ batch2)`` for rows of matrices."""
+    product = scaled(bmm(batch1, batch2), alpha)
+    return product if beta == 0 else scaled(input, beta) + product
+
+
+def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+    """Returns ``beta * input`` and ``alpha`` times the sum of the products of matrices."""
+    product = scaled(ops.sum(bmm(batch1, batch2), 0), alpha)
+    return product if beta == 0 else scaled(input, beta) + product
+
+
+def einsum(equation: str, *operands: Any) -> Any:
+    """Returns a sum of products by a formula of axes, as ``"ij,jk->ik"``.
+
+    >>> import functensor.torch as torch
+    >>> torch.einsum("i,i->", torch.ones(3), torch.ones(3)).item()
+    3.0
+    """
+    one = len(operands) == 1 and isinstance(operands[0], tuple | list)
+    return ops.einsum(equation, *(operands[0] if one else operands))
+
+
+def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
+    """Returns sums of products over so many last and first axes, or over two lists of axes."""
+    return ops.tensordot(a, b, dims if isinstance(dims, int) else tuple([tuple(d) for d in dims]))
+
+
+def kron(input: Any, other: Any) -> Any:
+    """Returns the Kronecker product."""
+    return ops.kron(input, other)
+
+
+def cross(input: Any, other: Any, dim: int | None = None) -> Any:
+    """Returns cross products of vectors along an axis; by default the first of length 3."""
+    shape = np.broadcast_shapes(input.shape, other.shape)
+    axis = shape.index(3) if dim is None else dim
+    return ops.cross(input, other, axis=axis)
+
+
+def trace(input: Any) -> Any:
+    """Returns the sum of a matrix's diagonal."""
+    return ops.trace(input)
+
+
+def chain_matmul(*matrices: Any) -> Any:
+    """Returns the product of several matrices, in the order that takes the fewest operations."""
+    return multi_dot(matrices)
+
+
+def multi_dot(tensors: Sequence[Any]) -> Any:
+    """Returns the product of several matrices, in the order that takes the fewest operations."""
+    from ...numpy import linalg  # which few programs need
+
+    return linalg.multi_dot(list(tensors))
+
+
+def cdist(x1: Any, x2: Any, p: float = 2.0) -> Any:
+    """Returns the distances of order ``p`` between all rows of two matrices."""
+    from .reductions import norm
+
+    return norm(ops.expand_dims(x1, -2) - ops.expand_dims(x2, -3), p, -1)
+
+
+def matrix_power(input: Any, n: int) -> Any:
+    """Returns the n-th powers of square matrices."""
+    from ...numpy import linalg
+
+    return linalg.matrix_power(input, n)
+
+
+def inverse(input: Any) -> Any:
+    """Returns the inverses of square matrices."""
+    from ...numpy import linalg
+
+    return linalg.inv(input)
+
+
+def pinverse(input: Any, rcond: float = 1e-15) -> Any:
+    """Returns pseudo-inverses; singular values below ``rcond`` times the largest count as zero."""
+    from ...numpy import linalg
+
+    return linalg.pinv(input, rcond)
+
+
+def det(input: Any) -> Any:
+    """Returns the determinants of square matrices."""
+    from ...numpy import linalg
+
+    return linalg.det(input)
+
+
+def slogdet(input: Any) -> Any:
+    """Returns the signs and the logarithms of absolute values of determinants."""
+    from ...numpy import linalg
+
+    return linalg.slogdet(input)
+
+
+def logdet(input: Any) -> Any:
+    """Returns the logarithms of determinants; NaN of negative ones."""
+    sign, size = slogdet(input)
+    return ops.where(ops.less(sign, 0), np.asarray(np.nan, input.dtype), size)
+
+
+def cholesky(input: Any, upper: bool = False) -> Any:
+    """Returns the triangular factors of positive-definite matrices."""
+    from ...numpy import linalg
+
+    return linalg.cholesky(input, upper=upper)
+
+
+def qr(input: Any, some: bool = True) -> Any:
+    """Returns the orthogonal and triangular factors of matrices."""
+    from ...numpy import linalg
+
+    return linalg.qr(input, "reduced" if some else "complete")
+
+
+def svd(input: Any, some: bool = True, compute_uv: bool = True) -> Any:
+    """Returns U, S and V of matrices ``U @ diag(S) @ V.mH``."""
+    from ...numpy import linalg
+
+    u, s, vh = linalg.svd(input, full_matrices=not some)
+    return u, s, ops.conj(ops.swapaxes(vh, -1, -2))

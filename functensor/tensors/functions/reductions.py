@@ -1,0 +1,415 @@
+"""Functions of PyTorch that reduce tensors over axes, or go along one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...primitives.core.registry import registry as ops
+from ...primitives.core.shape_dtype import canonical_axis
+from .naming import as_floats, named
+
+__all__ = [
+    "AMinMax",
+    "ValuesIndices",
+    "all",
+    "amax",
+    "amin",
+    "aminmax",
+    "any",
+    "argmax",
+    "argmin",
+    "bincount",
+    "corrcoef",
+    "count_nonzero",
+    "cov",
+                        "dist",
+    "histc",
+    "kthvalue",
+            "logsumexp",
+    "max",
+    "mean",
+    "median",
+    "min",
+    "mode",
+    "nanmean",
+    "nanmedian",
+    "nanquantile",
+    "nansum",
+    "norm",
+    "prod",
+    "quantile",
+    "renorm",
+        "std",
+    "std_mean",
+    "sum",
+            "var",
+    "var_mean",
+]  # fmt: skip
+
+Dim = int | Sequence[int] | None
+
+
+class ValuesIndices(NamedTuple):
+    """Elements that were chosen along an axis, and where they stand there."""
+
+    values: Any
+    indices: Any
+
+
+class AMinMax(NamedTuple):
+    """The smallest and the largest elements."""
+
+    min: Any
+    max: Any
+
+
+def axes_of(dim: Dim) -> Any:
+    """Returns axes as NumPy's functions take them; an empty list, as in PyTorch, for all."""
+    if isinstance(dim, Sequence):
+        return tuple(dim) or None
+    return dim
+
+
+def total(name: str, what: str) -> Callable[..., Any]:
+    """Returns the function that reduces by one of NumPy's, which may take a dtype."""
+
+    def function(input: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+        wanted = None if dtype is None else np.dtype(dtype)
+        return getattr(ops, name)(input, axes_of(dim), wanted, keepdims=keepdim)
+
+    return named(function, name, f"Returns {what} over axes, by default over all.")
+
+
+sum = total("sum", "sums")
+prod = total("prod", "products")
+nansum = total("nansum", "sums of what is not NaN")
+
+
+def mean(input: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """Returns means over axes, by default over all.
+
+    Raises:
+        RuntimeError: of integers or booleans, without a dtype for the result.
+    """
+    if dtype is None and input.dtype.kind in "iub":
+        raise RuntimeError(f"mean of {input.dtype}: give dtype='float32', or cast by x.float()")
+    wanted = None if dtype is None else np.dtype(dtype)
+    return ops.mean(input, axes_of(dim), wanted, keepdims=keepdim)
+
+
+def nanmean(input: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """Returns means of what is not NaN."""
+    wanted = None if dtype is None else np.dtype(dtype)
+    return ops.nanmean(input, axes_of(dim), wanted, keepdims=keepdim)
+
+
+def reduced(name: str, what: str) -> Callable[..., Any]:
+    """Returns the function that reduces by one of NumPy's, over axes."""
+
+    def function(input: Any, dim: Dim = None, keepdim: bool = False) -> Any:
+        return getattr(ops, name)(input, axes_of(dim), keepdims=keepdim)
+
+    return named(function, name, f"Returns {what} over axes, by default over all.")
+
+
+all = reduced("all", "whether all elements are not zero")
+any = reduced("any", "whether one element is not zero")
+argmax = reduced("argmax", "where the first greatest element stands")
+argmin = reduced("argmin", "where the first smallest element stands")
+
+
+def spread_evenly(chosen: str) -> Callable[..., Any]:
+    """Returns `amax` or `amin`: maxima by their values, ties sharing the gradient evenly."""
+
+    def function(input: Any, dim: Dim = (), keepdim: bool = False) -> Any:
+        return getattr(ops, chosen)(input, axes_of(dim), keepdims=keepdim)
+
+    word = "greatest" if chosen == "max" else "smallest"
+    return named(
+        function, f"a{chosen}", f"Returns the {word} elements over axes; ties share the gradient."
+    )
+
+
+amax = spread_evenly("max")
+amin = spread_evenly("min")
+
+
+def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> AMinMax:
+    """Returns the smallest and the greatest elements over an axis, by default over all."""
+    return AMinMax(ops.min(input, dim, keepdims=keepdim), ops.max(input, dim, keepdims=keepdim))
+
+
+def extreme(name: str, word: str, pairs: str) -> Callable[..., Any]:
+    """Returns PyTorch's `max` or `min`, which do three things by their arguments."""
+
+    def function(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
+        if other is not None or hasattr(dim, "dtype"):
+            return getattr(ops, pairs)(input, dim if other is None else other)
+        if dim is None:
+            return getattr(ops, name)(input)
+        return at_places(input, getattr(ops, f"arg{name}")(input, dim), dim, keepdim)
+
+    return named(
+        function,
+        name,
+        f"Returns the {word} element; along ``dim`` a pair of values and indices.\n\n"
+        "With another tensor, as the second argument or ``other``, that of each pair.",
+    )
+
+
+def at_places(input: Any, places: Any, dim: int, keepdim: bool) -> ValuesIndices:
+    """Returns the elements that stand at one place each along an axis, and the places."""
+    if not input.shape:
+        return ValuesIndices(input, places)
+    rows = ops.expand_dims(places, dim)
+    values = ops.take_along_axis(input, rows, dim)
+    if keepdim:
+        return ValuesIndices(values, rows)
+    return ValuesIndices(ops.squeeze(values, dim), places)
+
+
+max = extreme("max", "greatest", "maximum")
+min = extreme("min", "smallest", "minimum")
+
+
+def logsumexp(input: Any, dim: Dim, keepdim: bool = False) -> Any:
+    """Returns the logarithm of sums of exponentials over axes."""
+    return ops.logsumexp(input, axes_of(dim), keepdims=keepdim)
+
+
+def count_nonzero(input: Any, dim: Dim = None) -> Any:
+    """Returns how many elements are not zero."""
+    return ops.sum(ops.not_equal(input, 0), axes_of(dim))
+
+
+# -- moments
+
+
+def corrected(dim: Any, unbiased: Any, correction: Any) -> tuple[Any, float]:
+    """Returns the axes, and what is taken off the number of elements.
+
+    PyTorch takes ``std(x, False)`` for one without correction.
+    """
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    if correction is None:
+        correction = 1 if unbiased is None else int(unbiased)
+    return axes_of(dim), correction
+
+
+def spread(name: str, what: str) -> Callable[..., Any]:
+    """Returns `var` or `std`."""
+
+    def function(
+        input: Any,
+        dim: Any = None,
+        unbiased: bool | None = None,
+        keepdim: bool = False,
+        *,
+        correction: float | None = None,
+    ) -> Any:
+        axes, ddof = corrected(dim, unbiased, correction)
+        return getattr(ops, name)(input, axes, ddof=ddof, keepdims=keepdim)
+
+    return named(
+        function,
+        name,
+        f"Returns {what} over axes.\n\nSums of squares are divided by the number of elements "
+        "minus ``correction``, 1 by default.",
+    )
+
+
+var = spread("var", "variances")
+std = spread("std", "standard deviations")
+
+
+def std_mean(
+    input: Any,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> tuple[Any, Any]:
+    """Returns standard deviations and means."""
+    axes, _ = corrected(dim, unbiased, correction)
+    found = std(input, dim, unbiased, keepdim, correction=correction)
+    return found, ops.mean(input, axes, keepdims=keepdim)
+
+
+def var_mean(
+    input: Any,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> tuple[Any, Any]:
+    """Returns variances and means."""
+    axes, _ = corrected(dim, unbiased, correction)
+    found = var(input, dim, unbiased, keepdim, correction=correction)
+    return found, ops.mean(input, axes, keepdims=keepdim)
+
+
+def norm(
+    input: Any,
+    p: float | str | None = "fro",
+    dim: Dim = None,
+    keepdim: bool = False,
+    dtype: Any = None,
+) -> Any:
+    """Returns vector norms of order ``p`` over axes, by default over all.
+
+    >>> import functensor.torch as torch
+    >>> torch.norm(torch.tensor([3.0, 4.0])).item()
+    5.0
+    """
+    x = input if dtype is None else ops.astype(input, np.dtype(dtype))
+    order = 2.0 if p in ("fro", None) else p
+    if not isinstance(order, int | float):
+        raise ValueError(f"norm: p is a number or 'fro', not {p!r}; torch.linalg.norm has others")
+    from ...numpy import linalg  # which few programs need
+
+    return linalg.vector_norm(x, axis=axes_of(dim), ord=order, keepdims=keepdim)
+
+
+def dist(input: Any, other: Any, p: float = 2) -> Any:
+    """Returns the norm of order ``p`` of a difference."""
+    return norm(input - other, p)
+
+
+def renorm(input: Any, p: float, dim: int, maxnorm: float) -> Any:
+    """Returns the slices along an axis, none of a norm above a limit."""
+    axes = tuple([i for i in range(input.ndim) if i != canonical_axis(dim, input.ndim)])
+    lengths = norm(input, p, axes, keepdim=True)
+    return ops.where(ops.greater(lengths, maxnorm), input * (maxnorm / (lengths + 1e-7)), input)
+
+
+def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
+    """Returns the covariance matrix of variables, the rows, over observations, the columns."""
+    found = ops.cov(input, ddof=correction, fweights=fweights, aweights=aweights)
+    return ops.astype(found, as_floats(input).dtype)
+
+
+def corrcoef(input: Any) -> Any:
+    """Returns the matrix of correlations of variables, the rows."""
+    return ops.astype(ops.corrcoef(input), as_floats(input).dtype)
+
+
+# -- by order
+
+
+def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+    """Returns the lower of the middle elements; along ``dim`` a pair of values and indices.
+
+    >>> import functensor.torch as torch
+    >>> torch.median(torch.tensor([3.0, 1.0, 2.0, 4.0])).item()
+    2.0
+    """
+    if dim is None:
+        flat = ops.sort(ops.reshape(input, -1))
+        found = flat[(flat.shape[0] - 1) // 2]
+        # NaN is sorted behind all, and the median of what has one is NaN.
+        return ops.where(ops.isnan(flat[-1]), flat[-1], found) if input.dtype.kind == "f" else found
+    k = (input.shape[dim] + 1) // 2 if input.shape else 1
+    return kthvalue(input, k, dim, keepdim)
+
+
+def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+    """Returns the median of what is not NaN; along ``dim`` a pair of values and indices."""
+    x, axis = (ops.reshape(input, -1), 0) if dim is None else (input, dim)
+    order = ops.argsort(x, axis, stable=True)
+    present = ops.sum(ops.logical_not(ops.isnan(x)), axis, keepdims=True)
+    middle = ops.maximum((present - 1) // 2, 0)
+    places = ops.squeeze(ops.take_along_axis(order, middle, axis), axis)
+    found = at_places(x, places, axis, keepdim)
+    return found.values if dim is None else found
+
+
+def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
+    """Returns the k-th smallest elements along an axis, counted from 1, and their indices."""
+    if not input.shape:
+        return ValuesIndices(input, ops.astype(ops.zeros_like(input), np.dtype(np.int64)))
+    length = input.shape[dim]
+    if not 1 <= k <= length:
+        raise ValueError(f"kthvalue: k is from 1 to {length}, the length of axis {dim}, not {k}")
+    order = ops.argsort(input, dim, stable=True)
+    return at_places(input, ops.take(order, k - 1, dim), dim, keepdim)
+
+
+def mode(input: Any, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
+    """Returns the most frequent elements along an axis, and where one of each stands.
+
+    Of several the smallest is taken.
+    """
+    if not input.shape:
+        return ValuesIndices(input, ops.astype(ops.zeros_like(input), np.dtype(np.int64)))
+    rows = ops.moveaxis(input, dim, -1)
+    equal = ops.equal(ops.expand_dims(rows, -1), ops.expand_dims(rows, -2))
+    counts = ops.moveaxis(ops.sum(equal, -1), -1, dim)
+    most = ops.equal(counts, ops.max(counts, dim, keepdims=True))
+    order = ops.argsort(input, dim, stable=True)
+    ordered = ops.take_along_axis(most, order, dim)
+    # Behind the first of the smallest stand the others: the last of them is taken, as in PyTorch.
+    first = ops.argmax(ordered, dim, keepdims=True)
+    last = first + ops.max(counts, dim, keepdims=True) - 1
+    places = ops.squeeze(ops.take_along_axis(order, last, dim), dim)
+    return at_places(input, places, dim, keepdim)
+
+
+def quantile(
+    input: Any,
+    q: Any,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    interpolation: str = "linear",
+) -> Any:
+    """Returns quantiles along an axis, by default of all elements.
+
+    Args:
+        input: a tensor.
+        q: a number from 0 to 1, or a tensor of some, whose axis the result has first.
+        dim: the axis.
+        keepdim: whether the axis stays, of length 1.
+        interpolation: ``"linear"``, ``"lower"``, ``"higher"``, ``"midpoint"`` or ``"nearest"``.
+    """
+    return ops.quantile(input, q, dim, method=interpolation, keepdims=keepdim)
+
+
+def nanquantile(
+    input: Any,
+    q: Any,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    interpolation: str = "linear",
+) -> Any:
+    """Returns quantiles of what is not NaN; arguments as for `quantile`."""
+    return ops.nanquantile(input, q, dim, method=interpolation, keepdims=keepdim)
+
+
+# -- counts
+
+
+def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
+    """Returns how often each integer is there, or the sums of its weights."""
+    return ops.bincount(input, weights, minlength)
+
+
+def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
+    """Returns how many elements fall into each of equal bins from ``min`` to ``max``.
+
+    Elements outside are left out. Equal limits stand for those of the elements.
+    """
+    x = ops.reshape(input, -1)
+    low, high = (min, max) if min != max else (ops.min(x).item(), ops.max(x).item())
+    low, high = (low - 1, high + 1) if low == high else (low, high)
+    places = ops.astype(ops.floor((x - low) * (bins / (high - low))), np.dtype(np.int64))
+    places = ops.where(ops.equal(x, high), bins - 1, places)
+    inside = ops.logical_and(ops.greater_equal(x, low), ops.less_equal(x, high))
+    counts = ops.bincount(ops.where(inside, places, bins), minlength=bins + 1)[:bins]
+    return ops.astype(counts, input.dtype)

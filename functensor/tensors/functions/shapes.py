@@ -1,0 +1,458 @@
+"""Functions of PyTorch that arrange elements in other shapes; where it gives views, so do these."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations as combined
+from itertools import combinations_with_replacement, pairwise
+from typing import Any
+
+import numpy as np
+
+from ...primitives.core.buffers import beside
+from ...primitives.core.registry import registry as ops
+from ...primitives.core.shape_dtype import canonical_axis
+
+__all__ = [
+    "adjoint", "as_strided", "atleast_1d", "atleast_2d", "atleast_3d", "block_diag",
+    "broadcast_shapes", "broadcast_tensors", "broadcast_to", "cartesian_prod", "cat", "chunk",
+    "clone", "column_stack", "combinations", "concat", "concatenate", "detach", "diag",
+    "diag_embed", "diagflat", "diagonal", "dsplit", "dstack", "expand_as", "flatten", "flip",
+    "fliplr", "flipud", "hsplit", "hstack", "meshgrid", "moveaxis", "movedim", "narrow", "numel",
+    "permute", "ravel", "repeat_interleave", "reshape", "reshape_as", "roll", "rot90",
+    "row_stack", "select", "split", "split_with_sizes", "squeeze", "stack", "swapaxes",
+    "swapdims", "t", "tensor_split", "tile", "transpose", "tril", "triu", "unbind", "unflatten",
+    "unfold", "unsqueeze", "view_as", "vsplit", "vstack",
+]  # fmt: skip
+
+
+def numel(input: Any) -> int:
+    """Returns the number of elements."""
+    return int(input.size)
+
+
+def clone(input: Any, *, memory_format: Any = None) -> Any:
+    """Returns a copy, through which gradients flow back; all copies are laid out in rows."""
+    return input.clone()
+
+
+def detach(input: Any) -> Any:
+    """Returns the tensor without its graph, sharing its memory."""
+    return input.detach()
+
+
+# -- axes
+
+
+def reshape(input: Any, shape: Sequence[int]) -> Any:
+    """Returns the elements in another shape; a view where it can be one."""
+    return input.reshape(tuple(shape))
+
+
+def reshape_as(input: Any, other: Any) -> Any:
+    """Returns the elements in the shape of another tensor."""
+    return input.reshape(other.shape)
+
+
+def view_as(input: Any, other: Any) -> Any:
+    """Returns a view in the shape of another tensor."""
+    return input.view(other.shape)
+
+
+def expand_as(input: Any, other: Any) -> Any:
+    """Returns a view repeated along axes of length 1, to the shape of another tensor."""
+    return input.expand(other.shape)
+
+
+def ravel(input: Any) -> Any:
+    """Returns the elements in a row."""
+    return input.reshape(-1)
+
+
+def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
+    """Returns the tensor with some axes in a row made into one."""
+    return input.flatten(start_dim, end_dim)
+
+
+def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Any:
+    """Returns the tensor with an axis split into several, of which one length may be -1."""
+    axis = canonical_axis(dim, input.ndim)
+    return input.reshape((*input.shape[:axis], *sizes, *input.shape[axis + 1 :]))
+
+
+def squeeze(input: Any, dim: Any = None) -> Any:
+    """Returns the tensor without axes of length 1; a longer ``dim`` stays."""
+    return input.squeeze(dim)
+
+
+def unsqueeze(input: Any, dim: int) -> Any:
+    """Returns the tensor with a new axis of length 1."""
+    return input.unsqueeze(dim)
+
+
+def transpose(input: Any, dim0: int, dim1: int) -> Any:
+    """Returns the tensor with two axes swapped."""
+    return input.transpose(dim0, dim1)
+
+
+swapaxes = swapdims = transpose
+
+
+def t(input: Any) -> Any:
+    """Returns the transpose of a matrix; a vector as it is."""
+    return input.t()
+
+
+def adjoint(input: Any) -> Any:
+    """Returns the conjugate transpose of matrices."""
+    swapped = input.transpose(-2, -1)
+    return ops.conj(swapped) if input.dtype.kind == "c" else swapped
+
+
+def permute(input: Any, dims: Sequence[int]) -> Any:
+    """Returns the tensor with its axes in another order."""
+    return input.permute(tuple(dims))
+
+
+def movedim(input: Any, source: int | Sequence[int], destination: int | Sequence[int]) -> Any:
+    """Returns the tensor with axes moved to other places; the others stay in order."""
+    n = input.ndim
+    olds = [source] if isinstance(source, int) else list(source)
+    news = [destination] if isinstance(destination, int) else list(destination)
+    if len(olds) != len(news):
+        raise ValueError(f"movedim: {len(olds)} axes for {len(news)} places")
+    places = dict(zip([canonical_axis(a, n) for a in news], [canonical_axis(a, n) for a in olds]))
+    rest = iter([axis for axis in range(n) if axis not in places.values()])
+    return input.permute(tuple([places[i] if i in places else next(rest) for i in range(n)]))
+
+
+moveaxis = movedim
+
+
+def broadcast_to(input: Any, size: Sequence[int]) -> Any:
+    """Returns the elements repeated to a shape; a view."""
+    return input.expand(tuple(size))
+
+
+def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
+    """Returns tensors repeated to their common shape."""
+    shape = np.broadcast_shapes(*[x.shape for x in tensors])
+    return tuple([x.expand(shape) for x in tensors])
+
+
+def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
+    """Returns the shape to which arrays of some shapes broadcast."""
+    return tuple(np.broadcast_shapes(*shapes))
+
+
+def atleast(n: int, tensors: Sequence[Any]) -> Any:
+    """Returns tensors with axes of length 1 where they have fewer than n."""
+    found = []
+    for x in tensors:
+        if n == 3 and x.ndim == 2:
+            found.append(x.unsqueeze(-1))
+            continue
+        while x.ndim < n:
+            x = x.unsqueeze(-1 if x.ndim == 2 else 0)
+        found.append(x)
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def atleast_1d(*tensors: Any) -> Any:
+    """Returns tensors with one axis at least."""
+    return atleast(1, listed(tensors))
+
+
+def atleast_2d(*tensors: Any) -> Any:
+    """Returns tensors with two axes at least."""
+    return atleast(2, listed(tensors))
+
+
+def atleast_3d(*tensors: Any) -> Any:
+    """Returns tensors with three axes at least."""
+    return atleast(3, listed(tensors))
+
+
+def listed(tensors: Sequence[Any]) -> Sequence[Any]:
+    """Returns tensors that were given one by one, or as one list."""
+    return tensors[0] if len(tensors) == 1 and isinstance(tensors[0], tuple | list) else tensors
+
+
+# -- together
+
+
+def cat(tensors: Sequence[Any], dim: int = 0) -> Any:
+    """Returns tensors one behind the other along an axis.
+
+    Raises:
+        ShapeError: they differ along another axis.
+
+    >>> import functensor.torch as torch
+    >>> torch.cat([torch.zeros(2), torch.ones(1)]).tolist()
+    [0.0, 0.0, 1.0]
+    """
+    # PyTorch leaves out empty vectors, whatever the others are.
+    some = [x for x in tensors if x.shape != (0,)] or list(tensors)[:1]
+    return ops.concatenate(some, dim)
+
+
+concat = concatenate = cat
+
+
+def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
+    """Returns tensors of one shape side by side along a new axis."""
+    return ops.stack(list(tensors), dim)
+
+
+def hstack(tensors: Sequence[Any]) -> Any:
+    """Returns tensors one behind the other along the second axis; vectors along the first."""
+    return ops.hstack(list(tensors))
+
+
+def vstack(tensors: Sequence[Any]) -> Any:
+    """Returns tensors one below the other; vectors are rows."""
+    return ops.vstack(list(tensors))
+
+
+row_stack = vstack
+
+
+def dstack(tensors: Sequence[Any]) -> Any:
+    """Returns tensors one behind the other along the third axis."""
+    return ops.dstack(list(tensors))
+
+
+def column_stack(tensors: Sequence[Any]) -> Any:
+    """Returns vectors as the columns of a matrix, beside matrices."""
+    return ops.column_stack(list(tensors))
+
+
+def block_diag(*tensors: Any) -> Any:
+    """Returns matrices along the diagonal of one, which is zero elsewhere."""
+    some = [atleast(2, [x]) for x in listed(tensors)]
+    width = sum(x.shape[1] for x in some)
+    rows, left = [], 0
+    for x in some:
+        pads = ((0, 0), (left, width - left - x.shape[1]))
+        rows.append(ops.pad(x, pads))
+        left += x.shape[1]
+    return ops.concatenate(rows, 0)
+
+
+def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
+    """Returns the coordinates of a grid: each vector, repeated along the axes of the others."""
+    return tuple(ops.meshgrid(*listed(tensors), indexing=indexing))
+
+
+def cartesian_prod(*tensors: Any) -> Any:
+    """Returns a row for every choice of one element from each vector."""
+    if len(tensors) == 1:
+        return tensors[0]
+    return ops.stack([ops.reshape(x, -1) for x in meshgrid(*tensors)], 1)
+
+
+def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
+    """Returns a row for every choice of r elements of a vector."""
+    choose = combinations_with_replacement if with_replacement else combined
+    places = np.array(list(choose(range(input.shape[0]), r)), np.int64).reshape(-1, r)
+    return ops.take(input, places, 0)
+
+
+# -- apart
+
+
+def narrow(input: Any, dim: int, start: int, length: int) -> Any:
+    """Returns a view of a part of an axis."""
+    axis = canonical_axis(dim, input.ndim)
+    size = input.shape[axis]
+    begin = int(start) + (size if start < 0 else 0)
+    if not 0 <= begin <= begin + length <= size:
+        raise RuntimeError(f"narrow: {start} and {length} elements on, of an axis of length {size}")
+    return input[(*(slice(None),) * axis, slice(begin, begin + length))]
+
+
+def select(input: Any, dim: int, index: int) -> Any:
+    """Returns a view of one place of an axis."""
+    return input[(*(slice(None),) * canonical_axis(dim, input.ndim), index)]
+
+
+def split(
+    tensor: Any, split_size_or_sections: int | Sequence[int], dim: int = 0
+) -> tuple[Any, ...]:
+    """Returns views of the pieces of an axis.
+
+    Args:
+        tensor: a tensor.
+        split_size_or_sections: the length of all pieces but the last, or that of each.
+        dim: the axis.
+
+    Raises:
+        RuntimeError: lengths do not add up to that of the axis, or are not positive.
+
+    >>> import functensor.torch as torch
+    >>> [x.tolist() for x in torch.split(torch.arange(5), 2)]
+    [[0, 1], [2, 3], [4]]
+    """
+    length = tensor.shape[dim]
+    if isinstance(split_size_or_sections, int):
+        size = split_size_or_sections
+        if size < 0 or (size == 0 and length):
+            raise RuntimeError(f"split: pieces have a positive length, not {size}")
+        sizes = [min(size, length - i) for i in range(0, length, size)] if length else [0]
+    else:
+        sizes = list(split_size_or_sections)
+        if sum(sizes) != length or min(sizes, default=0) < 0:
+            raise RuntimeError(
+                f"split: pieces of {sizes} add up to {sum(sizes)}, and the axis has length {length}"
+            )
+    starts = np.cumsum([0, *sizes]).tolist()
+    return tuple([narrow(tensor, dim, a, n) for a, n in zip(starts, sizes)])
+
+
+def split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> tuple[Any, ...]:
+    """Returns views of the pieces of an axis, of given lengths."""
+    return split(input, list(split_sizes), dim)
+
+
+def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
+    """Returns views of at most so many pieces of an axis, all of one length but the last."""
+    if chunks <= 0:
+        raise RuntimeError(f"chunk: there is one piece at least, not {chunks}")
+    length = input.shape[dim]
+    if not length:
+        return split(input, [0] * chunks, dim)
+    return split(input, -(-length // chunks), dim)
+
+
+def tensor_split(
+    input: Any, indices_or_sections: int | Sequence[int], dim: int = 0
+) -> tuple[Any, ...]:
+    """Returns views of pieces of an axis, of nearly one length, or between given places."""
+    length = input.shape[dim]
+    if isinstance(indices_or_sections, int):
+        n = indices_or_sections
+        sizes = [length // n + (i < length % n) for i in range(n)]
+        return split(input, sizes, dim)
+    inner = [min(max(i + length if i < 0 else i, 0), length) for i in indices_or_sections]
+    ends = [0, *inner, length]
+    return tuple([narrow(input, dim, a, max(b - a, 0)) for a, b in pairwise(ends)])
+
+
+def hsplit(input: Any, indices_or_sections: int | Sequence[int]) -> tuple[Any, ...]:
+    """Returns views of pieces of the second axis; of a vector's only one."""
+    return tensor_split(input, indices_or_sections, 0 if input.ndim == 1 else 1)
+
+
+def vsplit(input: Any, indices_or_sections: int | Sequence[int]) -> tuple[Any, ...]:
+    """Returns views of pieces of the first axis."""
+    return tensor_split(input, indices_or_sections, 0)
+
+
+def dsplit(input: Any, indices_or_sections: int | Sequence[int]) -> tuple[Any, ...]:
+    """Returns views of pieces of the third axis."""
+    return tensor_split(input, indices_or_sections, 2)
+
+
+def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
+    """Returns views of all places of an axis."""
+    return tuple([select(input, dim, i) for i in range(input.shape[dim])])
+
+
+def unfold(input: Any, dimension: int, size: int, step: int) -> Any:
+    """Returns windows over an axis, as a last axis; a copy, through which nothing is written."""
+    axis = canonical_axis(dimension, input.ndim)
+    count = (input.shape[axis] - size) // step + 1
+    places = np.arange(count)[:, None] * step + np.arange(size)
+    return ops.moveaxis(ops.take(input, places, axis), axis + 1, -1)
+
+
+def as_strided(
+    input: Any, size: Sequence[int], stride: Sequence[int], storage_offset: int = 0
+) -> Any:
+    """Returns elements by their distances in memory; a copy, through which nothing is written."""
+    places = np.asarray(storage_offset)
+    for axis, (length, distance) in enumerate(zip(size, stride, strict=True)):
+        after = (1,) * (len(size) - axis - 1)
+        places = places + (np.arange(length) * distance).reshape(-1, *after)
+    return ops.take(ops.reshape(input, -1), places, 0)
+
+
+# -- in another order
+
+
+def tile(input: Any, dims: Sequence[int]) -> Any:
+    """Returns the tensor beside itself along axes."""
+    return ops.tile(input, tuple(dims))
+
+
+def repeat_interleave(
+    input: Any, repeats: Any, dim: int | None = None, *, output_size: int | None = None
+) -> Any:
+    """Returns every element repeated, along an axis or, by default, in a row."""
+    counts = repeats if isinstance(repeats, int) else np.asarray(repeats.detach())
+    return ops.repeat(input, counts, dim)
+
+
+def roll(input: Any, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Any:
+    """Returns the elements moved along axes, those that leave an end coming in at the other."""
+    places = shifts if isinstance(shifts, int) else tuple(shifts)
+    axes = dims if dims is None or isinstance(dims, int) else tuple(dims)
+    return ops.roll(input, places, axes)
+
+
+def flip(input: Any, *dims: Any) -> Any:
+    """Returns the elements in reverse order along axes; a copy."""
+    return ops.flip(input, tuple(listed(dims)))
+
+
+def fliplr(input: Any) -> Any:
+    """Returns the elements with their columns in reverse order."""
+    return ops.flip(input, 1)
+
+
+def flipud(input: Any) -> Any:
+    """Returns the elements with their rows in reverse order."""
+    return ops.flip(input, 0)
+
+
+def rot90(input: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Any:
+    """Returns the elements turned by k right angles in the plane of two axes."""
+    return ops.rot90(input, k, tuple(dims))
+
+
+# -- diagonals
+
+
+def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    """Returns a view of a diagonal of two axes, as a last axis."""
+    return input.diagonal(offset, dim1, dim2)
+
+
+def diag(input: Any, diagonal: int = 0) -> Any:
+    """Returns the diagonal of a matrix, or a matrix with a vector as its diagonal."""
+    return ops.diag(input, diagonal)
+
+
+def diagflat(input: Any, offset: int = 0) -> Any:
+    """Returns a matrix with all elements as its diagonal."""
+    return ops.diagflat(input, offset)
+
+
+def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
+    """Returns matrices with the last axis as their diagonals."""
+    size = input.shape[-1] + abs(offset)
+    places = np.arange(input.shape[-1])
+    rows, columns = places + max(-offset, 0), places + max(offset, 0)
+    zeros = beside(input, np.zeros((*input.shape[:-1], size, size), input.dtype))
+    out = ops.index_set(zeros, (..., rows, columns), input)
+    return ops.moveaxis(out, (-2, -1), (dim1, dim2))
+
+
+def tril(input: Any, diagonal: int = 0) -> Any:
+    """Returns matrices with zeros above a diagonal."""
+    return ops.tril(input, diagonal)
+
+
+def triu(input: Any, diagonal: int = 0) -> Any:
+    """Returns matrices with zeros below a diagonal."""
+    return ops.triu(input, diagonal)

@@ -1,0 +1,233 @@
+"""The functions of PyTorch that change a tensor: methods whose names end in an underscore."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Concatenate, ParamSpec, Self
+
+import numpy as np
+
+from .. import random
+from ..primitives.core.buffers import beside
+from ..primitives.core.registry import registry as ops
+from .functions import along_axis, indexing, pointwise, products, reductions, shapes
+from .functions.generator import Generator, default_generator
+from .in_place import InPlace
+from .tape import TapeTrace
+
+__all__ = ["InPlaceFunctions"]
+
+P = ParamSpec("P")
+
+
+def in_place(function: Callable[Concatenate[Any, P], Any]) -> Callable[Concatenate[Any, P], Any]:
+    """Returns the method that puts the result of a function in the tensor's place."""
+    name = function.__name__
+
+    def method(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> Any:
+        return self._change(lambda: function(self, *args, **kwargs), f"x.{name}_()")
+
+    method.__name__ = method.__qualname__ = f"{name}_"
+    method.__doc__ = f"Puts the result of `{name}` in the tensor's place."
+    return method
+
+
+class InPlaceFunctions(InPlace):
+    """The methods of `Tensor` that put a function of it in its place."""
+
+    __slots__ = ()
+
+    absolute_ = in_place(pointwise.absolute)
+    acos_ = in_place(pointwise.acos)
+    acosh_ = in_place(pointwise.acosh)
+    addbmm_ = in_place(products.addbmm)
+    addcdiv_ = in_place(pointwise.addcdiv)
+    addcmul_ = in_place(pointwise.addcmul)
+    addmm_ = in_place(products.addmm)
+    addmv_ = in_place(products.addmv)
+    addr_ = in_place(products.addr)
+    arccos_ = in_place(pointwise.arccos)
+    arccosh_ = in_place(pointwise.arccosh)
+    arcsin_ = in_place(pointwise.arcsin)
+    arcsinh_ = in_place(pointwise.arcsinh)
+    arctan_ = in_place(pointwise.arctan)
+    arctan2_ = in_place(pointwise.arctan2)
+    arctanh_ = in_place(pointwise.arctanh)
+    asin_ = in_place(pointwise.asin)
+    asinh_ = in_place(pointwise.asinh)
+    atan_ = in_place(pointwise.atan)
+    atan2_ = in_place(pointwise.atan2)
+    atanh_ = in_place(pointwise.atanh)
+    baddbmm_ = in_place(products.baddbmm)
+    bitwise_and_ = in_place(pointwise.bitwise_and)
+    bitwise_left_shift_ = in_place(pointwise.bitwise_left_shift)
+    bitwise_not_ = in_place(pointwise.bitwise_not)
+    bitwise_or_ = in_place(pointwise.bitwise_or)
+    bitwise_right_shift_ = in_place(pointwise.bitwise_right_shift)
+    bitwise_xor_ = in_place(pointwise.bitwise_xor)
+    ceil_ = in_place(pointwise.ceil)
+    clamp_max_ = in_place(pointwise.clamp_max)
+    clamp_min_ = in_place(pointwise.clamp_min)
+    copysign_ = in_place(pointwise.copysign)
+    cos_ = in_place(pointwise.cos)
+    cosh_ = in_place(pointwise.cosh)
+    cumprod_ = in_place(along_axis.cumprod)
+    cumsum_ = in_place(along_axis.cumsum)
+    deg2rad_ = in_place(pointwise.deg2rad)
+    digamma_ = in_place(pointwise.digamma)
+    eq_ = in_place(pointwise.eq)
+    erf_ = in_place(pointwise.erf)
+    erfc_ = in_place(pointwise.erfc)
+    erfinv_ = in_place(pointwise.erfinv)
+    exp2_ = in_place(pointwise.exp2)
+    expm1_ = in_place(pointwise.expm1)
+    fix_ = in_place(pointwise.fix)
+    floor_ = in_place(pointwise.floor)
+    floor_divide_ = in_place(pointwise.floor_divide)
+    fmod_ = in_place(pointwise.fmod)
+    frac_ = in_place(pointwise.frac)
+    gcd_ = in_place(pointwise.gcd)
+    ge_ = in_place(pointwise.ge)
+    greater_ = in_place(pointwise.greater)
+    greater_equal_ = in_place(pointwise.greater_equal)
+    gt_ = in_place(pointwise.gt)
+    heaviside_ = in_place(pointwise.heaviside)
+    hypot_ = in_place(pointwise.hypot)
+    i0_ = in_place(pointwise.i0)
+    igamma_ = in_place(pointwise.igamma)
+    igammac_ = in_place(pointwise.igammac)
+    index_add_ = in_place(indexing.index_add)
+    index_copy_ = in_place(indexing.index_copy)
+    index_fill_ = in_place(indexing.index_fill)
+    index_put_ = in_place(indexing.index_put)
+    lcm_ = in_place(pointwise.lcm)
+    ldexp_ = in_place(pointwise.ldexp)
+    le_ = in_place(pointwise.le)
+    lerp_ = in_place(pointwise.lerp)
+    less_ = in_place(pointwise.less)
+    less_equal_ = in_place(pointwise.less_equal)
+    lgamma_ = in_place(pointwise.lgamma)
+    log_ = in_place(pointwise.log)
+    log10_ = in_place(pointwise.log10)
+    log1p_ = in_place(pointwise.log1p)
+    log2_ = in_place(pointwise.log2)
+    logical_and_ = in_place(pointwise.logical_and)
+    logical_not_ = in_place(pointwise.logical_not)
+    logical_or_ = in_place(pointwise.logical_or)
+    logical_xor_ = in_place(pointwise.logical_xor)
+    logit_ = in_place(pointwise.logit)
+    lt_ = in_place(pointwise.lt)
+    masked_scatter_ = in_place(indexing.masked_scatter)
+    mvlgamma_ = in_place(pointwise.mvlgamma)
+    nan_to_num_ = in_place(pointwise.nan_to_num)
+    ne_ = in_place(pointwise.ne)
+    negative_ = in_place(pointwise.negative)
+    nextafter_ = in_place(pointwise.nextafter)
+    not_equal_ = in_place(pointwise.not_equal)
+    rad2deg_ = in_place(pointwise.rad2deg)
+    reciprocal_ = in_place(pointwise.reciprocal)
+    remainder_ = in_place(pointwise.remainder)
+    renorm_ = in_place(reductions.renorm)
+    round_ = in_place(pointwise.round)
+    rsqrt_ = in_place(pointwise.rsqrt)
+    scatter_ = in_place(indexing.scatter)
+    scatter_add_ = in_place(indexing.scatter_add)
+    scatter_reduce_ = in_place(indexing.scatter_reduce)
+    sgn_ = in_place(pointwise.sgn)
+    sign_ = in_place(pointwise.sign)
+    sin_ = in_place(pointwise.sin)
+    sinc_ = in_place(pointwise.sinc)
+    sinh_ = in_place(pointwise.sinh)
+    square_ = in_place(pointwise.square)
+    subtract_ = in_place(pointwise.subtract)
+    tan_ = in_place(pointwise.tan)
+    tril_ = in_place(shapes.tril)
+    triu_ = in_place(shapes.triu)
+    true_divide_ = in_place(pointwise.true_divide)
+    trunc_ = in_place(pointwise.trunc)
+    xlogy_ = in_place(pointwise.xlogy)
+
+    # -- draws
+
+    def _draw(self, draw: Callable[[Any], Any], generator: Generator | None, name: str) -> Self:
+        """Takes numbers that a function draws by a key."""
+        key = (generator or default_generator).next_key()
+        return self._change(lambda: ops.astype(beside(self, draw(key)), self.dtype), name)
+
+    def _real(self) -> Any:
+        """Returns the dtype in which real numbers for the tensor are drawn."""
+        return self.dtype if self.dtype.kind == "f" else np.dtype(np.float32)
+
+    def normal_(
+        self, mean: float = 0, std: float = 1, *, generator: Generator | None = None
+    ) -> Self:
+        """Takes normally distributed numbers."""
+        return self._draw(
+            lambda key: random.normal(key, self.shape, self._real()) * std + mean,
+            generator, "x.normal_()",
+        )  # fmt: skip
+
+    def uniform_(self, a: float = 0, b: float = 1, *, generator: Generator | None = None) -> Self:
+        """Takes numbers drawn evenly from [a, b)."""
+        return self._draw(
+            lambda key: random.uniform(key, self.shape, self._real(), a, b),
+            generator, "x.uniform_()",
+        )  # fmt: skip
+
+    def bernoulli_(self, p: Any = 0.5, *, generator: Generator | None = None) -> Self:
+        """Takes ones with a probability, and zeros."""
+        chances = p.detach().data if hasattr(p, "detach") else p
+        return self._draw(
+            lambda key: random.bernoulli(key, chances, self.shape), generator, "x.bernoulli_()"
+        )
+
+    def exponential_(self, lambd: float = 1, *, generator: Generator | None = None) -> Self:
+        """Takes exponentially distributed numbers of a rate."""
+        return self._draw(
+            lambda key: random.exponential(key, self.shape, self._real()) / lambd,
+            generator, "x.exponential_()",
+        )  # fmt: skip
+
+    def random_(
+        self, from_: int = 0, to: int | None = None, *, generator: Generator | None = None
+    ) -> Self:
+        """Takes integers drawn evenly from ``from_`` to before ``to``; of one number, from 0."""
+        if to is None:
+            from_, to = 0, from_ or 2**24
+        return self._draw(
+            lambda key: random.randint(key, self.shape, from_, to), generator, "x.random_()"
+        )
+
+    def detach_(self) -> Self:
+        """Cuts the tensor off from its graph."""
+        self.node = None
+        return self
+
+    # -- tensors of its kind
+
+    def new_tensor(self, data: Any, *, dtype: Any = None, requires_grad: bool = False) -> Any:
+        """Returns a tensor of data, with this one's dtype and device unless one is given."""
+        return TapeTrace.tracer(np.asarray(data), requires_grad, dtype or self.dtype, self.device)
+
+    def new_full(
+        self, size: Any, fill_value: Any, *, dtype: Any = None, requires_grad: bool = False
+    ) -> Any:
+        """Returns a tensor of one number, with this one's dtype and device unless one is given."""
+        return self.new_tensor(
+            np.full(tuple(size), fill_value), dtype=dtype, requires_grad=requires_grad
+        )
+
+    def new_zeros(self, *size: Any, dtype: Any = None, requires_grad: bool = False) -> Any:
+        """Returns a tensor of zeros, with this one's dtype and device unless one is given."""
+        return self.new_full(given_shape(size), 0, dtype=dtype, requires_grad=requires_grad)
+
+    def new_ones(self, *size: Any, dtype: Any = None, requires_grad: bool = False) -> Any:
+        """Returns a tensor of ones, with this one's dtype and device unless one is given."""
+        return self.new_full(given_shape(size), 1, dtype=dtype, requires_grad=requires_grad)
+
+    new_empty = new_zeros
+
+
+def given_shape(size: tuple[Any, ...]) -> tuple[int, ...]:
+    """Returns a shape that was given as one sequence or as several integers."""
+    return tuple(size[0]) if len(size) == 1 and isinstance(size[0], tuple | list) else size

@@ -1,0 +1,224 @@
+"""Functions of PyTorch that make tensors of numbers, shapes and other tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..backends.dtypes import named as dtype_named
+from ..primitives.core.array import Array
+from ..tensors import Tensor
+
+__all__ = [
+    "arange", "as_tensor", "asarray", "empty", "empty_like", "eye", "from_numpy", "full",
+    "full_like", "is_tensor", "linspace", "logspace", "ones", "ones_like", "scalar_tensor",
+    "tril_indices", "triu_indices", "zeros", "zeros_like",
+]  # fmt: skip
+
+FLOAT = np.dtype(np.float32)
+
+
+def made(values: Any, dtype: Any, device: Any, requires_grad: bool, default: Any = None) -> Tensor:
+    """Returns a tensor of values; without a dtype of the default one."""
+    wanted = default if dtype is None else dtype_named(dtype)
+    where = None if device is None else str(device)
+    return Tensor(np.asarray(values), requires_grad, wanted, where)
+
+
+def sizes_of(size: Sequence[Any]) -> tuple[int, ...]:
+    """Returns a shape that was given as one sequence or as several integers."""
+    one = len(size) == 1 and isinstance(size[0], Sequence)
+    return tuple([int(n) for n in (size[0] if one else size)])
+
+
+def filled(name: str, value: float, doc: str) -> Any:
+    """Returns `zeros` or `ones`."""
+
+    def function(
+        *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    ) -> Tensor:
+        return made(np.full(sizes_of(size), value, FLOAT), dtype, device, requires_grad)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc + (
+        "\n\nArgs:\n    size: its shape, as one sequence or several integers.\n"
+        "    dtype: float32 by default.\n    device: the default device by default.\n"
+        "    requires_grad: whether ``backward`` adds to ``grad``.\n"
+    )
+    return function
+
+
+zeros = filled("zeros", 0, "Returns a tensor of zeros.")
+ones = filled("ones", 1, "Returns a tensor of ones.")
+empty = filled("empty", 0, "Returns a tensor whose values mean nothing; here they are zeros.")
+
+
+def full(
+    size: Sequence[int],
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Returns a tensor of one number.
+
+    >>> import functensor.torch as torch
+    >>> torch.full((2,), 3)
+    Tensor([3, 3], dtype=int64)
+    """
+    number = fill_value.item() if isinstance(fill_value, Array) else fill_value
+    default = FLOAT if isinstance(number, float) else None
+    return made(np.full(tuple(size), number), dtype, device, requires_grad, default)
+
+
+def alike(name: str, value: float, doc: str) -> Any:
+    """Returns `zeros_like` or `ones_like`."""
+
+    def function(
+        input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    ) -> Tensor:
+        return full_like(input, value, dtype=dtype, device=device, requires_grad=requires_grad)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"{doc}, of the shape, dtype and device of another, unless they are given."
+    return function
+
+
+def full_like(
+    input: Any,
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Returns a tensor of one number, of the shape, dtype and device of another."""
+    values = np.full(input.shape, fill_value, input.dtype if dtype is None else dtype_named(dtype))
+    return made(values, None, input.device if device is None else device, requires_grad)
+
+
+zeros_like = alike("zeros_like", 0, "Returns a tensor of zeros")
+ones_like = alike("ones_like", 1, "Returns a tensor of ones")
+empty_like = alike("empty_like", 0, "Returns a tensor whose values mean nothing")
+
+
+def range_of(start: Any, end: Any, step: Any) -> np.ndarray[Any, Any]:
+    """Returns the numbers of a range, in PyTorch's dtypes: int64, or float32 for floats."""
+    values = np.arange(start, end, step)
+    return values.astype(FLOAT) if values.dtype.kind == "f" else values
+
+
+def arange(
+    start: Any = 0,
+    end: Any = None,
+    step: Any = 1,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Returns the numbers from ``start`` to before ``end``; of one number, from 0.
+
+    >>> import functensor.torch as torch
+    >>> torch.arange(1, 7, 2)
+    Tensor([1, 3, 5], dtype=int64)
+    """
+    if end is None:
+        start, end = 0, start
+    return made(range_of(start, end, step), dtype, device, requires_grad)
+
+
+def linspace(
+    start: float,
+    end: float,
+    steps: int,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Returns numbers at equal distances, both ends among them."""
+    return made(np.linspace(start, end, steps), dtype, device, requires_grad, FLOAT)
+
+
+def logspace(
+    start: float,
+    end: float,
+    steps: int,
+    base: float = 10.0,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Returns powers of a base whose exponents stand at equal distances."""
+    values = np.logspace(start, end, steps, base=base)
+    return made(values, dtype, device, requires_grad, FLOAT)
+
+
+def eye(
+    n: int,
+    m: int | None = None,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Returns a matrix with ones on its diagonal."""
+    return made(np.eye(n, m), dtype, device, requires_grad, FLOAT)
+
+
+def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
+    """Returns data as a tensor; a tensor that fits as it is."""
+    wanted = None if dtype is None else dtype_named(dtype)
+    where = None if device is None else str(device)
+    if isinstance(data, Tensor):
+        return data.to(dtype=wanted, device=where)
+    return Tensor(data, False, wanted, where)
+
+
+def asarray(
+    obj: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """Returns data as a tensor; see `as_tensor`."""
+    out = as_tensor(obj, dtype, device)
+    return out.requires_grad_() if requires_grad else out
+
+
+def from_numpy(ndarray: np.ndarray[Any, Any]) -> Tensor:
+    """Returns a tensor of an array's values and dtype; a copy, unlike PyTorch's."""
+    return Tensor(np.asarray(ndarray))
+
+
+def scalar_tensor(
+    s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """Returns a tensor of one number."""
+    return made(s, dtype, device, requires_grad, FLOAT)
+
+
+def is_tensor(obj: Any) -> bool:
+    """Says whether something is a tensor."""
+    return isinstance(obj, Tensor)
+
+
+def tri_places(places: Any, dtype: Any, device: Any) -> Tensor:
+    """Returns rows and columns of places as a matrix of two rows."""
+    return made(np.stack(places), dtype, device, False, np.dtype(np.int64))
+
+
+def tril_indices(
+    row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None
+) -> Tensor:
+    """Returns the rows and columns of a matrix's places on and below a diagonal."""
+    return tri_places(np.tril_indices(row, offset, col), dtype, device)
+
+
+def triu_indices(
+    row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None
+) -> Tensor:
+    """Returns the rows and columns of a matrix's places on and above a diagonal."""
+    return tri_places(np.triu_indices(row, offset, col), dtype, device)

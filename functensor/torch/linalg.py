@@ -1,0 +1,173 @@
+"""PyTorch's names of linear algebra."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..faces.publish import publish
+from ..numpy import linalg
+from ..primitives.core.registry import registry as ops
+from ..tensors.functions.products import matrix_power, multi_dot
+from ..tensors.functions.shapes import diagonal
+
+__all__ = [
+    "cholesky", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh", "inv",
+    "lstsq", "matmul", "matrix_exp", "matrix_norm", "matrix_power", "matrix_rank", "multi_dot",
+    "norm", "pinv", "qr", "slogdet", "solve", "svd", "svdvals", "tensorinv", "tensorsolve",
+    "vander", "vecdot", "vector_norm",
+]  # fmt: skip
+
+
+def cholesky(A: Any, *, upper: bool = False) -> Any:
+    """Returns the triangular factors of positive-definite matrices."""
+    return linalg.cholesky(A, upper=upper)
+
+
+def det(A: Any) -> Any:
+    """Returns the determinants of square matrices."""
+    return linalg.det(A)
+
+
+def slogdet(A: Any) -> Any:
+    """Returns the signs of determinants, and the logarithms of their absolute values."""
+    return linalg.slogdet(A)
+
+
+def inv(A: Any) -> Any:
+    """Returns the inverses of square matrices."""
+    return linalg.inv(A)
+
+
+def pinv(A: Any, *, rtol: float | None = None, hermitian: bool = False) -> Any:
+    """Returns pseudo-inverses; singular values below ``rtol`` times the largest count as zero."""
+    return linalg.pinv(A, rtol=rtol, hermitian=hermitian)
+
+
+def solve(A: Any, B: Any, *, left: bool = True) -> Any:
+    """Returns X of ``A @ X = B``, or of ``X @ A = B``; B is a vector, or has columns."""
+    vector = B.ndim == 1 or B.shape == A.shape[:-1]
+    if not left:
+        return ops.swapaxes(linalg.solve(ops.swapaxes(A, -1, -2), ops.swapaxes(B, -1, -2)), -1, -2)
+    return linalg.solve(A, B[..., None])[..., 0] if vector else linalg.solve(A, B)
+
+
+def lstsq(A: Any, B: Any) -> Any:
+    """Returns the solution of least squares, residuals, rank and singular values."""
+    return linalg.lstsq(A, B)
+
+
+def qr(A: Any, mode: str = "reduced") -> Any:
+    """Returns orthogonal and triangular factors: "reduced", "complete" or "r"."""
+    return linalg.qr(A, mode)
+
+
+def svd(A: Any, full_matrices: bool = True) -> Any:
+    """Returns U, S and Vh of matrices ``U @ diag(S) @ Vh``."""
+    return linalg.svd(A, full_matrices=full_matrices)
+
+
+def svdvals(A: Any) -> Any:
+    """Returns singular values, the largest first."""
+    return linalg.svdvals(A)
+
+
+def eig(A: Any) -> Any:
+    """Returns eigenvalues and eigenvectors of square matrices, as complex numbers."""
+    return linalg.eig(A)
+
+
+def eigvals(A: Any) -> Any:
+    """Returns eigenvalues of square matrices, as complex numbers."""
+    return linalg.eigvals(A)
+
+
+def eigh(A: Any, UPLO: str = "L") -> Any:
+    """Returns eigenvalues, in order, and eigenvectors of symmetric or Hermitian matrices."""
+    return linalg.eigh(A, UPLO)
+
+
+def eigvalsh(A: Any, UPLO: str = "L") -> Any:
+    """Returns eigenvalues of symmetric or Hermitian matrices, in order."""
+    return linalg.eigvalsh(A, UPLO)
+
+
+def matrix_rank(A: Any, *, tol: Any = None, rtol: Any = None, hermitian: bool = False) -> Any:
+    """Returns how many singular values are not negligible."""
+    return linalg.matrix_rank(A, tol, hermitian, rtol=rtol)
+
+
+def matrix_exp(A: Any) -> Any:
+    """Returns the exponentials of square matrices."""
+    return linalg.expm(A)
+
+
+def cond(A: Any, p: Any = None) -> Any:
+    """Returns condition numbers, by default by singular values."""
+    return linalg.cond(A, p)
+
+
+def vector_norm(
+    x: Any, ord: float = 2, dim: int | Sequence[int] | None = None, keepdim: bool = False
+) -> Any:
+    """Returns the norms of vectors over axes, by default over all."""
+    axes = tuple(dim) if isinstance(dim, Sequence) else dim
+    return linalg.vector_norm(x, axis=axes, ord=ord, keepdims=keepdim)
+
+
+def matrix_norm(
+    A: Any, ord: Any = "fro", dim: Sequence[int] = (-2, -1), keepdim: bool = False
+) -> Any:
+    """Returns the norms of matrices: "fro", "nuc", 1, 2, inf and their negatives."""
+    return linalg.norm(A, ord, tuple(dim), keepdim)
+
+
+def norm(
+    A: Any, ord: Any = None, dim: int | Sequence[int] | None = None, keepdim: bool = False
+) -> Any:
+    """Returns norms of vectors, or of matrices where ``ord`` or ``dim`` asks for them."""
+    if ord is None:
+        return vector_norm(A, 2, dim, keepdim)
+    if isinstance(dim, int) or (dim is None and A.ndim == 1):
+        return vector_norm(A, ord, dim, keepdim)
+    if dim is None and A.ndim != 2:
+        raise RuntimeError(f"norm: with ord={ord!r} the tensor has 1 or 2 axes, not {A.ndim}")
+    return matrix_norm(A, ord, (-2, -1) if dim is None else dim, keepdim)
+
+
+def matmul(input: Any, other: Any) -> Any:
+    """Returns matrix products, broadcast over axes before the last two."""
+    return ops.matmul(input, other)
+
+
+def cross(input: Any, other: Any, *, dim: int = -1) -> Any:
+    """Returns cross products of vectors along an axis."""
+    return ops.cross(input, other, axis=dim)
+
+
+def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
+    """Returns inner products along an axis, the first conjugated."""
+    return ops.vecdot(x, y, axis=dim)
+
+
+def tensorinv(A: Any, ind: int = 2) -> Any:
+    """Returns the inverse of ``tensordot(A, x, ind)``."""
+    return linalg.tensorinv(A, ind)
+
+
+def tensorsolve(A: Any, B: Any, dims: Sequence[int] | None = None) -> Any:
+    """Returns X of ``tensordot(A, X, X.ndim) = B``."""
+    return linalg.tensorsolve(A, B, None if dims is None else tuple(dims))
+
+
+def vander(x: Any, *, N: int | None = None) -> Any:
+    """Returns the matrix of powers of a vector's elements, from the zeroth on."""
+    count = x.shape[-1] if N is None else N
+    ones = x[..., None] ** 0
+    powers = [ones]
+    for _ in range(count - 1):
+        powers.append(powers[-1] * x[..., None])
+    return ops.concatenate(powers, -1)[..., :count]
+
+
+publish(globals())

@@ -1,0 +1,185 @@
+"""Functions of PyTorch that draw tensors, from keys that a generator counts out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import random
+from ..backends.dtypes import named as dtype_named
+from ..primitives.core.registry import registry as ops
+from ..tensors import Tensor
+from ..tensors.functions.generator import Generator, default_generator
+from .creation import FLOAT, sizes_of
+
+__all__ = [
+    "bernoulli", "multinomial", "normal", "poisson", "rand", "rand_like", "randint",
+    "randint_like", "randn", "randn_like", "randperm",
+]  # fmt: skip
+
+
+def drawn(
+    draw: Callable[[Any, Any], Any], generator: Generator | None, dtype: Any, device: Any,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """Returns a tensor that a function draws by a key and a dtype, float32 by default."""
+    wanted = FLOAT if dtype is None else dtype_named(dtype)
+    key = (generator or default_generator).next_key()
+    return Tensor(draw(key, wanted), requires_grad, wanted, None if device is None else str(device))
+
+
+def rand(
+    *size: Any,
+    generator: Generator | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Returns numbers drawn evenly from [0, 1); arguments as for `zeros`."""
+    shape = sizes_of(size)
+    return drawn(
+        lambda key, dt: random.uniform(key, shape, dt), generator, dtype, device, requires_grad
+    )
+
+
+def randn(
+    *size: Any,
+    generator: Generator | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Returns normally distributed numbers, of mean 0 and variance 1; arguments as for `zeros`.
+
+    >>> import functensor.torch as torch
+    >>> torch.randn(2, 3).shape
+    (2, 3)
+    """
+    shape = sizes_of(size)
+    return drawn(
+        lambda key, dt: random.normal(key, shape, dt), generator, dtype, device, requires_grad
+    )
+
+
+def rand_like(
+    input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """Returns numbers drawn evenly from [0, 1), of the shape, dtype and device of a tensor."""
+    return rand(
+        input.shape, dtype=dtype or input.dtype, device=device or input.device,
+        requires_grad=requires_grad,
+    )  # fmt: skip
+
+
+def randn_like(
+    input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """Returns normally distributed numbers, of the shape, dtype and device of a tensor."""
+    return randn(
+        input.shape, dtype=dtype or input.dtype, device=device or input.device,
+        requires_grad=requires_grad,
+    )  # fmt: skip
+
+
+def randint(
+    low: Any,
+    high: Any = None,
+    size: Sequence[int] | None = None,
+    *,
+    generator: Generator | None = None,
+    dtype: Any = np.int64,
+    device: Any = None,
+) -> Tensor:
+    """Returns integers drawn evenly from ``low``, by default 0, to before ``high``.
+
+    >>> import functensor.torch as torch
+    >>> bool((torch.randint(3, (100,)) < 3).all())
+    True
+    """
+    if size is None:
+        low, high, size = 0, low, high
+    shape = tuple(size)
+    out = drawn(
+        lambda key, dt: random.randint(key, shape, int(low), int(high)), generator, np.int64, device
+    )
+    moved: Tensor = out.to(dtype_named(dtype))
+    return moved
+
+
+def randint_like(input: Any, low: int, high: int | None = None, *, dtype: Any = None) -> Tensor:
+    """Returns integers as `randint`, of the shape, dtype and device of a tensor."""
+    low, high = (0, low) if high is None else (low, high)
+    return randint(low, high, input.shape, dtype=dtype or input.dtype, device=input.device)
+
+
+def randperm(
+    n: int, *, generator: Generator | None = None, dtype: Any = np.int64, device: Any = None
+) -> Tensor:
+    """Returns the numbers from 0 to n - 1 in random order."""
+    return drawn(lambda key, dt: random.permutation(key, n), generator, dtype, device)
+
+
+def normal(
+    mean: Any, std: Any = 1.0, size: Sequence[int] | None = None, *,
+    generator: Generator | None = None, dtype: Any = None, device: Any = None,
+) -> Tensor:  # fmt: skip
+    """Returns normally distributed numbers.
+
+    Args:
+        mean, std: numbers, or tensors that broadcast.
+        size: the shape; by default that of the tensors.
+        generator: draws the key.
+        dtype: float32 by default.
+        device: that of the tensors by default.
+    """
+    shape = tuple(size) if size is not None else np.broadcast_shapes(np.shape(mean), np.shape(std))
+    where = device or next((x.device for x in (mean, std) if hasattr(x, "device")), None)
+    out: Tensor = randn(shape, generator=generator, dtype=dtype, device=where) * std + mean
+    return out
+
+
+def bernoulli(input: Any, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
+    """Returns ones with the probabilities that a tensor holds, or one for all, and zeros."""
+    chances = input.detach() if p is None else p
+    drawn_evenly = rand(input.shape, generator=generator, dtype=input.dtype, device=input.device)
+    return ops.astype(ops.less(drawn_evenly, chances), input.dtype)  # type: ignore[no-any-return]
+
+
+def poisson(input: Any, generator: Generator | None = None) -> Tensor:
+    """Returns Poisson-distributed numbers of the means that a tensor holds."""
+    rates = input.detach().data
+    return drawn(lambda key, dt: random.poisson(key, rates), generator, input.dtype, input.device)
+
+
+def multinomial(
+    input: Any, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
+) -> Tensor:
+    """Returns indices drawn with the weights of a vector, or of each row of a matrix.
+
+    Args:
+        input: weights, which need not add up to 1.
+        num_samples: how many are drawn from each row.
+        replacement: whether an index may come again.
+        generator: draws the key.
+
+    Raises:
+        RuntimeError: without replacement, there are fewer indices of positive weight.
+    """
+    # The largest of perturbed logits are a draw without replacement (Gumbel's trick).
+    logits = ops.log(input.detach())
+    if not replacement:
+        if int(ops.min(ops.sum(ops.greater(input.detach(), 0), -1))) < num_samples:
+            raise RuntimeError(
+                f"multinomial: fewer than {num_samples} indices have a positive weight, and "
+                "replacement is False"
+            )
+        shape = input.shape
+    else:
+        shape = (num_samples, *input.shape)
+    noise = drawn(lambda key, dt: random.gumbel(key, shape, dt), generator, None, input.device)
+    if replacement:
+        return ops.moveaxis(ops.argmax(logits + noise, -1), 0, -1)  # type: ignore[no-any-return]
+    order: Tensor = ops.argsort(logits + noise, -1, descending=True)
+    return order[..., :num_samples]  # type: ignore[no-any-return]

@@ -1,0 +1,128 @@
+"""PyTorch's names of dtypes and constants, and its objects for devices."""
+
+from __future__ import annotations
+
+from math import e, inf, nan, pi
+from typing import Any
+
+import numpy as np
+
+from ..backends.devices import resolved
+from ..backends.dtypes import named
+from ..tensors import GradMode
+
+__all__ = [
+    "bool", "cdouble", "cfloat", "complex64", "complex128", "device", "double", "dtype", "e",
+    "finfo", "float", "float16", "float32", "float64", "get_default_dtype", "half", "iinfo", "inf",
+    "inference_mode", "int", "int8", "int16", "int32", "int64", "is_complex", "is_floating_point",
+    "is_nonzero", "long", "nan", "newaxis", "pi", "promote_types", "result_type",
+    "set_grad_enabled", "short", "strided", "uint8", "uint16", "uint32", "uint64",
+]  # fmt: skip
+
+dtype = np.dtype
+finfo, iinfo = np.finfo, np.iinfo
+newaxis = None
+strided = "strided"
+
+bool = np.dtype(np.bool_)
+uint8, uint16 = np.dtype(np.uint8), np.dtype(np.uint16)
+uint32, uint64 = np.dtype(np.uint32), np.dtype(np.uint64)
+int8 = np.dtype(np.int8)
+int16 = short = np.dtype(np.int16)
+int32 = int = np.dtype(np.int32)
+int64 = long = np.dtype(np.int64)
+float16 = half = np.dtype(np.float16)
+float32 = float = np.dtype(np.float32)
+float64 = double = np.dtype(np.float64)
+complex64 = cfloat = np.dtype(np.complex64)
+complex128 = cdouble = np.dtype(np.complex128)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "bfloat16":
+        return named("bfloat16")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+class device(str):
+    """The name of a device, which is a string, with its parts.
+
+    Args:
+        type: ``"cpu"``, ``"cuda"`` or ``"cuda:0"``, or another device.
+        index: the number of a GPU.
+
+    Raises:
+        DeviceError: there is no device of such a name.
+
+    >>> import functensor.torch as torch
+    >>> gpu = torch.device("cuda", 1)
+    >>> gpu, gpu.type, gpu.index
+    ('cuda:1', 'cuda', 1)
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, type: str, index: Any = None) -> device:
+        name = str(type) if index is None else f"{type}:{index}"
+        if name.partition(":")[0] not in ("cpu", "cuda"):
+            resolved(name)
+        return super().__new__(cls, name)
+
+    @property
+    def type(self) -> str:
+        """The kind of device: ``"cpu"`` or ``"cuda"``."""
+        return self.partition(":")[0]
+
+    @property
+    def index(self) -> Any:
+        """The number of a GPU, or None."""
+        number = self.partition(":")[2]
+        return np.int_(number).item() if number else None
+
+
+def get_default_dtype() -> np.dtype[Any]:
+    """Returns the dtype of tensors that are made of Python's floats: float32."""
+    return float32
+
+
+def set_grad_enabled(mode: Any) -> GradMode:
+    """Sets whether operations are recorded, for a ``with`` block or a decorated function.
+
+    PyTorch's sets it at once too; here it is set where the block begins.
+    """
+    return GradMode(mode is not False)
+
+
+def inference_mode(mode: Any = True) -> GradMode:
+    """Stops tensors from recording, as `no_grad` does, for a ``with`` block or a function."""
+    return GradMode(mode is False)
+
+
+def is_floating_point(input: Any) -> Any:
+    """Says whether a tensor's elements are floats."""
+    return input.dtype.kind in "fV"
+
+
+def is_complex(input: Any) -> Any:
+    """Says whether a tensor's elements are complex numbers."""
+    return input.dtype.kind == "c"
+
+
+def is_nonzero(input: Any) -> Any:
+    """Says whether a tensor's only element is not zero."""
+    return input.item() != 0
+
+
+def promote_types(type1: Any, type2: Any) -> np.dtype[Any]:
+    """Returns the dtype of a sum of tensors of two dtypes."""
+    a, b = named(type1), named(type2)
+    if a.kind in "fc" and b.kind in "iub":
+        return a
+    if b.kind in "fc" and a.kind in "iub":
+        return b
+    return np.promote_types(a, b)
+
+
+def result_type(tensor1: Any, tensor2: Any) -> np.dtype[Any]:
+    """Returns the dtype of a sum of two tensors, or of a tensor and a number."""
+    return (tensor1 + tensor2).dtype  # type: ignore[no-any-return]

@@ -85,7 +85,8 @@ def checkpoint(
     Reverse mode then keeps its inputs, and of what it computes inside only what the policy says:
     less memory for the time of a second forward pass. The function must do the same each time. The
     values that it closes over are remembered; globals and random state that change are not. Random
-    keys give the same numbers again, and so do the streams of keys that it closes over or is given.
+    keys give the same numbers again, and so do generators, and streams of keys that it closes over
+    or is given.
     Outside of all transformations the function merely runs; the nodes that it records for a
     `Tensor` are made again in the backward pass, whatever the policy.
 
@@ -151,7 +152,10 @@ def checkpoint(
         runs: list[Any] = []
 
         def evaluate(values: Values) -> Values:
-            called, filled = before.again() if runs else (fun, [*leaves, *static.values()])
+            if runs:
+                called, filled = before.again()
+            else:
+                called, filled = before.first(fun), [*leaves, *static.values()]
             for i, value in zip(places, values, strict=True):
                 filled[i] = value
             given, named = treedef.unflatten(filled[: len(leaves)])

@@ -13,6 +13,7 @@ from numpy import ndarray
 from ..backends.errors.public_functions import is_entry
 from ..primitives.core.buffers import is_changeable
 from ..primitives.core.bytecode import is_filled
+from ..random.generator import noting_draws, repeating_draws
 from ..random.key_stream import KeyStream
 
 __all__ = ["Frozen"]
@@ -24,18 +25,24 @@ class Frozen:
     """A call that can be done again, though loops go on and names come to stand for others.
 
     Functions among the values that the function closes over are remembered in the same way. Streams
-    of keys are copied, so that they give the same keys.
+    of keys are copied, so that they give the same keys, and generators give theirs again.
     """
 
     def __init__(self, fun: Callable[..., Any], leaves: Sequence[Any]) -> None:
         copies: Copies = {}
         self._fun = frozen(fun, copies)
         self._leaves = _streams(leaves, copies)
+        self._drawn: list[Any] = []
+
+    def first(self, fun: Callable[..., Any]) -> Callable[..., Any]:
+        """Returns the function, which notes what it draws from generators."""
+        return noting_draws(fun, self._drawn)
 
     def again(self) -> tuple[Callable[..., Any], list[Any]]:
-        """Returns the function and the leaves."""
+        """Returns the function, which draws the same, and the leaves."""
         copies: Copies = {}
-        return frozen(self._fun, copies), _streams(self._leaves, copies)
+        again = repeating_draws(frozen(self._fun, copies), self._drawn)
+        return again, _streams(self._leaves, copies)
 
 
 def _streams(leaves: Sequence[Any], copies: Copies) -> list[Any]:

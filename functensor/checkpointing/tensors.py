@@ -120,7 +120,7 @@ def checkpointed_tensors(fun: Callable[..., Any], args: Any, kwargs: Any) -> Any
     given = [(x._data, x.node) if isinstance(x, TAPE.tracer) else None for x in leaves]
     before = Frozen(fun, [owned(x) for x in leaves])
     start = next_number()
-    out = fun(*args, **kwargs)
+    out = before.first(fun)(*args, **kwargs)
     out_leaves, out_tree = tree.flatten(out)
     places = _recorded_tensors(out_leaves, start)
     if not places:

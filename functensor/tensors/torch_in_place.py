@@ -10,8 +10,8 @@ import numpy as np
 from .. import random
 from ..primitives.core.buffers import beside
 from ..primitives.core.registry import registry as ops
+from ..random.generator import Generator, default_generator
 from .functions import along_axis, indexing, pointwise, products, reductions, shapes
-from .functions.generator import Generator, default_generator
 from .in_place import InPlace
 from .tape import TapeTrace
 

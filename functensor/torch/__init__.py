@@ -10,16 +10,16 @@
 from __future__ import annotations
 
 from ..faces.publish import publish
-from ..tensors import Tensor, enable_grad, is_grad_enabled, no_grad, tensor
-from ..tensors.functions import along_axis, indexing, pointwise, products, reductions, shapes
-from ..tensors.functions.along_axis import *
-from ..tensors.functions.generator import (
+from ..random.generator import (
     Generator,
     default_generator,
     initial_seed,
     manual_seed,
     seed,
 )
+from ..tensors import Tensor, enable_grad, is_grad_enabled, no_grad, tensor
+from ..tensors.functions import along_axis, indexing, pointwise, products, reductions, shapes
+from ..tensors.functions.along_axis import *
 from ..tensors.functions.indexing import *
 from ..tensors.functions.pointwise import *
 from ..tensors.functions.products import *
@@ -32,7 +32,7 @@ from .random import *
 from .types import *
 
 # Modules within this one that are imported when they are first used.
-NAMESPACES = {"autograd", "linalg"}
+NAMESPACES = {"autograd", "func", "linalg", "nn"}
 
 __all__ = [
     "Generator", "Tensor", "default_generator", "enable_grad", "initial_seed", "is_grad_enabled",

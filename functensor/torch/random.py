@@ -10,8 +10,8 @@ import numpy as np
 from .. import random
 from ..backends.dtypes import named as dtype_named
 from ..primitives.core.registry import registry as ops
+from ..random.generator import Generator, default_generator
 from ..tensors import Tensor
-from ..tensors.functions.generator import Generator, default_generator
 from .creation import FLOAT, sizes_of
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""PyTorch's results of the expressions, recorded: ``python tests/torch_face/recorded.py`` does it.
+"""PyTorch's results of expressions and layers, recorded by ``tests/torch_face/recorded.py``.
 
 So they are compared where PyTorch is not installed too.
 """
@@ -9,9 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-__all__ = ["FILE", "load", "pytorchs", "save"]
-
-FILE = Path(__file__).with_name("recorded.npz")
+__all__ = ["differences", "load", "pytorchs", "save"]
 
 
 def pytorchs(torch, expressions, outcomes):
@@ -25,7 +23,7 @@ def pytorchs(torch, expressions, outcomes):
     return found
 
 
-def save(found, version):
+def save(name, found, version):
     """Writes outcomes: one row of numbers for every dtype, and where each array stands in it."""
     rows, table = {}, {}
     for text, both in found.items():
@@ -40,12 +38,12 @@ def save(found, version):
     flat = {name: np.concatenate(row) for name, row in rows.items()}
     buffer = io.BytesIO()
     np.savez_compressed(buffer, table=np.array(json.dumps([version, table])), **flat)
-    FILE.write_bytes(buffer.getvalue())
+    Path(__file__).with_name(f"{name}.npz").write_bytes(buffer.getvalue())
 
 
-def load():
+def load(name):
     """Returns the version of PyTorch, and its outcomes by the expressions."""
-    with np.load(FILE) as file:
+    with np.load(Path(__file__).with_name(f"{name}.npz")) as file:
         version, table = json.loads(str(file["table"]))
         rows = {name: file[name] for name in file.files if name != "table"}
 
@@ -58,8 +56,31 @@ def load():
     }
 
 
-if __name__ == "__main__":
-    import torch
-    from expressions import EXPRESSIONS, outcomes
+def differences(ours, theirs):
+    """Yields how outcomes differ; gradients count where PyTorch's are finite."""
+    for what, mine, others in zip(("result", "gradient"), ours, theirs):
+        if what == "result" and len(mine) != len(others):
+            yield f"{len(mine)} results, not {len(others)}"
+        for a, b in zip(mine, others):
+            if (a.shape, a.dtype) != (b.shape, b.dtype):
+                yield f"{what} {a.dtype}{a.shape}, not {b.dtype}{b.shape}"
+                continue
+            tolerance = 2e-3 if b.dtype == np.float16 else 2e-5
+            if what == "gradient":
+                finite = np.isfinite(b)
+                a, b = a[finite], b[finite]
+            if not np.allclose(a, b, tolerance, tolerance, equal_nan=True):
+                yield f"{what} {a.tolist()}, not {b.tolist()}"
 
-    save(pytorchs(torch, EXPRESSIONS, outcomes), torch.__version__)
+
+if __name__ == "__main__":
+    import sys
+
+    import torch
+
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+    from torch_face.expressions import EXPRESSIONS, outcomes
+    from torch_face.layers import LAYERS, layer_outcomes
+
+    save("expressions", pytorchs(torch, EXPRESSIONS, outcomes), torch.__version__)
+    save("layers", pytorchs(torch, LAYERS, layer_outcomes), torch.__version__)

@@ -2,10 +2,9 @@
 
 import warnings
 
-import numpy as np
 import pytest
 from torch_face.expressions import DIFFERENT, EXPRESSIONS, array, flat, outcomes, values
-from torch_face.recorded import load, pytorchs
+from torch_face.recorded import differences, load, pytorchs
 
 import functensor as ft
 import functensor.torch as torch
@@ -16,27 +15,10 @@ pytestmark = [
     # Every expression is a function of its own.
     pytest.mark.filterwarnings("ignore::functensor.errors.RetraceWarning"),
 ]
-VERSION, RECORDED = load()
+VERSION, RECORDED = load("expressions")
 PARTS = 16
 # Results whose shape depends on values.
 OF_UNKNOWN_SHAPE = ("unique", "bincount", "histc", "masked_select", "m[b]", "m[i>0]")
-
-
-def differences(ours, theirs):
-    """Yields how outcomes differ; gradients count where PyTorch's are finite."""
-    for what, mine, others in zip(("result", "gradient"), ours, theirs):
-        if what == "result" and len(mine) != len(others):
-            yield f"{len(mine)} results, not {len(others)}"
-        for a, b in zip(mine, others):
-            if (a.shape, a.dtype) != (b.shape, b.dtype):
-                yield f"{what} {a.dtype}{a.shape}, not {b.dtype}{b.shape}"
-                continue
-            tolerance = 2e-3 if b.dtype == np.float16 else 2e-5
-            if what == "gradient":
-                finite = np.isfinite(b)
-                a, b = a[finite], b[finite]
-            if not np.allclose(a, b, tolerance, tolerance, equal_nan=True):
-                yield f"{what} {a.tolist()}, not {b.tolist()}"
 
 
 def test_there_are_enough_of_them():

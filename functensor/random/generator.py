@@ -1,0 +1,145 @@
+"""Generators, as PyTorch has them: each counts out random keys, and functions draw from them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ..backends.errors.words import WRAPPER_CODES
+from ..backends.restoring import setting
+from ..primitives.core.errors import failure
+from ..primitives.core.trace import is_staged
+from .keys import fold_in, key
+
+__all__ = [
+    "Generator", "default_generator", "initial_seed", "manual_seed", "noting_draws",
+    "repeating_draws", "seed",
+]  # fmt: skip
+
+
+class Draws(threading.local):
+    """What becomes of the keys that a thread draws.
+
+    Attributes:
+        journals: lists that note them, of runs that may be done again.
+        again: the keys of a run that is done again.
+    """
+
+    def __init__(self) -> None:
+        self.journals: tuple[list[Any], ...] = ()
+        self.again: Iterator[Any] | None = None
+
+
+draws = Draws()
+
+
+def noting_draws(fun: Callable[..., Any], journal: list[Any]) -> Callable[..., Any]:
+    """Returns a function that notes the keys that another draws."""
+
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        with setting(draws, journals=(*draws.journals, journal)):
+            return fun(*args, **kwargs)
+
+    WRAPPER_CODES.add(noted.__code__)
+    return noted
+
+
+def repeating_draws(fun: Callable[..., Any], journal: list[Any]) -> Callable[..., Any]:
+    """Returns a function in which another draws the keys that were noted."""
+
+    def repeated(*args: Any, **kwargs: Any) -> Any:
+        with setting(draws, journals=(), again=iter(tuple(journal))):
+            return fun(*args, **kwargs)
+
+    WRAPPER_CODES.add(repeated.__code__)
+    return repeated
+
+
+class Generator:
+    """A source of random keys, the next at every draw; several threads may share one.
+
+    Args:
+        device: has no effect: keys are the same everywhere.
+
+    >>> import functensor.torch as torch
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> a = torch.randn(2, generator=generator)
+    >>> b = torch.randn(2, generator=generator.manual_seed(0))
+    >>> torch.equal(a, b)
+    True
+    """
+
+    def __init__(self, device: Any = "cpu") -> None:
+        self.device = str(device)
+        self._lock = threading.Lock()
+        self.manual_seed(67280421310721)
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Begins anew with a seed, and returns the generator."""
+        with self._lock:
+            self._seed, self._draws = int(seed), 0
+            self._key = key(self._seed % 2**63)
+        return self
+
+    def seed(self) -> int:
+        """Begins anew with a seed of the system's, and returns it."""
+        chosen = int(np.random.SeedSequence().generate_state(1, np.uint64)[0] >> 1)
+        self.manual_seed(chosen)
+        return chosen
+
+    def initial_seed(self) -> int:
+        """Returns the seed that draws began with."""
+        return self._seed
+
+    def get_state(self) -> tuple[int, int]:
+        """Returns the seed, and how many draws there were since."""
+        return self._seed, self._draws
+
+    def set_state(self, new_state: tuple[int, int]) -> Generator:
+        """Goes on from a state that `get_state` returned."""
+        self.manual_seed(new_state[0])
+        with self._lock:
+            self._draws = int(new_state[1])
+        return self
+
+    def next_key(self) -> Any:
+        """Returns a key that was not returned before.
+
+        Raises:
+            RuntimeError: a program is staged, every call of which would use the same key.
+        """
+        if is_staged():
+            raise failure(
+                RuntimeError,
+                "random numbers of a generator within jit, which would be the same in every call",
+                fix="draw them outside and pass them in, or pass a key of ft.random",
+            )
+        found = None if draws.again is None else next(draws.again, None)
+        if found is None:
+            with self._lock:
+                self._draws += 1
+                found = fold_in(self._key, self._draws)
+        for journal in draws.journals:
+            journal.append(found)
+        return found
+
+
+default_generator = Generator()
+
+
+def manual_seed(seed: int) -> Generator:
+    """Begins the default generator anew with a seed, and returns it."""
+    return default_generator.manual_seed(seed)
+
+
+def seed() -> int:
+    """Begins the default generator anew with a seed of the system's, and returns it."""
+    return default_generator.seed()
+
+
+def initial_seed() -> int:
+    """Returns the seed that the default generator began with."""
+    return default_generator.initial_seed()

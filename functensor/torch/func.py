@@ -1,0 +1,168 @@
+"""Transformations by PyTorch's names, and modules as functions of their parameters."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from .. import grad as grad_of
+from .. import hessian as hessian_of
+from .. import jacfwd as jacfwd_of
+from .. import jacrev as jacrev_of
+from .. import jvp as jvp_of
+from .. import linearize as linearize_of
+from .. import value_and_grad
+from .. import vjp as vjp_of
+from .. import vmap as vmap_of
+from ..faces.publish import publish
+from ..primitives.core.registry import registry as ops
+from .nn.module import Module
+
+__all__ = [
+    "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize",
+    "stack_module_state", "vjp", "vmap",
+]  # fmt: skip
+
+# Two threads do not put values in place of one module's parameters at the same time.
+replacing = threading.RLock()
+
+
+def functional_call(
+    module: Module,
+    parameter_and_buffer_dicts: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+    args: Any = None,
+    kwargs: dict[str, Any] | None = None,
+    *,
+    strict: bool = False,
+) -> Any:
+    """Calls a module with other values in place of its parameters and buffers.
+
+    So a module is a function of its parameters, for `functensor.grad`, ``vmap`` and ``jit``.
+    Buffers that are not given are the module's own; in training they cannot be written to where
+    they are arguments of a transformation.
+
+    Args:
+        module: the module.
+        parameter_and_buffer_dicts: tensors by the names of `Module.named_parameters`; or several
+            dictionaries.
+        args: the arguments, a tuple or one that is none.
+        kwargs: keywords.
+        strict: whether a value must be given for all parameters and buffers.
+
+    Returns:
+        What the module returns.
+
+    Raises:
+        RuntimeError: the module has no such parameter, or with ``strict`` one is missing.
+
+    >>> import functensor as ft, functensor.torch as torch
+    >>> layer = torch.nn.Linear(2, 1)
+    >>> params = {name: p.detach() for name, p in layer.named_parameters()}
+    >>> def loss(params, x):
+    ...     return torch.func.functional_call(layer, params, (x,)).sum()
+    >>> ft.grad(loss)(params, torch.ones(3, 2))["weight"].tolist()
+    [[3.0, 3.0]]
+    """
+    dicts = parameter_and_buffer_dicts
+    several_dicts = [dicts] if isinstance(dicts, Mapping) else dicts
+    given = {name: value for each in several_dicts for name, value in each.items()}
+    several = () if args is None else args if isinstance(args, tuple) else (args,)
+    places = {}
+    for path, part in module.named_modules(remove_duplicate=False):
+        for table in (part._parameters, part._buffers):
+            for name in table:
+                places[f"{path}.{name}" if path else name] = table, name
+    unknown = [name for name in given if name not in places]
+    missing = [name for name in places if name not in given] if strict else []
+    if unknown or missing:
+        words = [f"it has no {name!r}" for name in unknown] + [f"{n!r} is missing" for n in missing]
+        raise RuntimeError(f"functional_call of {type(module).__name__}: " + ", ".join(words))
+    with replacing:
+        # A parameter with two names is given under one of them.
+        by_object = {id(places[n][0][places[n][1]]): v for n, v in given.items()}
+        before = [(table, name, table[name]) for table, name in places.values()]
+        try:
+            for table, name, old in before:
+                if old is not None and id(old) in by_object:
+                    table[name] = by_object[id(old)]
+            return module(*several, **(kwargs or {}))
+        finally:
+            for table, name, old in before:
+                table[name] = old
+
+
+def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Returns parameters and buffers of modules of one kind, stacked, for `vmap` over them."""
+    parameters: dict[str, Any] = {
+        name: ops.stack([dict(m.named_parameters())[name].detach() for m in models])
+        for name, _ in models[0].named_parameters()
+    }
+    buffers: dict[str, Any] = {
+        name: ops.stack([dict(m.named_buffers())[name] for m in models])
+        for name, _ in models[0].named_buffers()
+    }
+    for x in parameters.values():
+        x.requires_grad_()
+    return parameters, buffers
+
+
+def grad(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """Returns the function that gives gradients; see `functensor.grad`."""
+    return grad_of(func, argnums, has_aux=has_aux)
+
+
+def grad_and_value(
+    func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False
+) -> Callable[..., Any]:
+    """Returns the function that gives gradients, and then the value."""
+    both = value_and_grad(func, argnums, has_aux=has_aux)
+
+    def turned(*args: Any, **kwargs: Any) -> Any:
+        value, found = both(*args, **kwargs)
+        return found, value
+
+    return turned
+
+
+def vmap(
+    func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error"
+) -> Callable[..., Any]:
+    """Returns the function over an axis of its arguments; see `functensor.vmap`.
+
+    Generators draw one tensor for all examples, as PyTorch's do with ``randomness="same"``.
+    """
+    return vmap_of(func, in_axes=in_dims, out_axes=out_dims)
+
+
+def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """Returns a function's value, and the function that pulls cotangents back."""
+    return vjp_of(func, *primals, has_aux=True) if has_aux else vjp_of(func, *primals)
+
+
+def jvp(func: Callable[..., Any], primals: Any, tangents: Any) -> Any:
+    """Returns a function's value, and its derivative in a direction."""
+    return jvp_of(func, primals, tangents)
+
+
+def linearize(func: Callable[..., Any], *primals: Any) -> Any:
+    """Returns a function's value, and the function of its derivatives there."""
+    return linearize_of(func, *primals)
+
+
+def jacrev(func: Callable[..., Any], argnums: Any = 0) -> Callable[..., Any]:
+    """Returns the function that gives Jacobians, row by row."""
+    return jacrev_of(func, argnums)
+
+
+def jacfwd(func: Callable[..., Any], argnums: Any = 0) -> Callable[..., Any]:
+    """Returns the function that gives Jacobians, column by column."""
+    return jacfwd_of(func, argnums)
+
+
+def hessian(func: Callable[..., Any], argnums: Any = 0) -> Callable[..., Any]:
+    """Returns the function that gives second derivatives."""
+    return hessian_of(func, argnums)
+
+
+publish(globals())

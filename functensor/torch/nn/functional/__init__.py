@@ -1,0 +1,29 @@
+"""PyTorch's layers, activations and losses as functions: ``torch.nn.functional``.
+
+>>> import functensor.torch as torch
+>>> import functensor.torch.nn.functional as F
+>>> F.relu(torch.tensor([-1.0, 2.0])).tolist()
+[0.0, 2.0]
+"""
+
+from __future__ import annotations
+
+from ....faces.publish import publish
+from . import activations, layers, losses, normalization, windows
+from . import dropout as dropping
+from .activations import *
+from .dropout import *
+from .layers import *
+from .losses import *
+from .normalization import *
+from .windows import *
+
+__all__: list[str] = []
+__all__ += activations.__all__
+__all__ += dropping.__all__
+__all__ += layers.__all__
+__all__ += losses.__all__
+__all__ += normalization.__all__
+__all__ += windows.__all__
+
+publish(globals())

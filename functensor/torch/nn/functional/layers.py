@@ -1,0 +1,319 @@
+"""PyTorch's layers as functions of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ....nn import layers as pure
+from ....nn.attention import scaled_dot_product_attention as attention
+from ....primitives.core.buffers import beside
+from ....primitives.core.errors import ShapeError, failure
+from ....primitives.core.registry import registry as ops
+from ....tensors.functions.naming import named
+from ....tensors.functions.reductions import norm
+from .dropout import dropout
+
+__all__ = [
+    "bilinear", "channel_shuffle", "conv1d", "conv2d", "conv3d", "conv_transpose1d",
+    "conv_transpose2d", "conv_transpose3d", "cosine_similarity", "embedding", "embedding_bag",
+    "linear", "one_hot", "pairwise_distance", "pixel_shuffle", "pixel_unshuffle",
+    "scaled_dot_product_attention",
+]  # fmt: skip
+
+Sizes = int | Sequence[int]
+
+
+def linear(input: Any, weight: Any, bias: Any = None) -> Any:
+    """Returns ``input @ weight.T + bias``.
+
+    Args:
+        input: a tensor of shape (..., inputs).
+        weight: of shape (outputs, inputs).
+        bias: of shape (outputs,), or None.
+
+    >>> import functensor.torch as torch
+    >>> torch.nn.functional.linear(torch.ones(2), torch.ones(3, 2)).tolist()
+    [2.0, 2.0, 2.0]
+    """
+    out = ops.matmul(input, ops.transpose(weight))
+    return out if bias is None else out + bias
+
+
+def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
+    """Returns ``input1 @ weight[k] @ input2`` for every k, plus a bias."""
+    out = ops.einsum("...i,kij,...j->...k", input1, weight, input2)
+    return out if bias is None else out + bias
+
+
+# -- convolutions
+
+
+def spatial(sizes: Sizes, n: int) -> tuple[int, ...]:
+    """Returns a number for each of n axes."""
+    return (sizes,) * n if isinstance(sizes, int) else tuple(sizes)
+
+
+def with_batch(name: str, input: Any, n: int) -> tuple[Any, bool]:
+    """Returns images with an axis of examples in front, and whether it was added.
+
+    Raises:
+        ShapeError: there are too few axes, or too many.
+    """
+    if input.ndim == n + 2:
+        return input, False
+    if input.ndim == n + 1:
+        return ops.expand_dims(input, 0), True
+    raise failure(
+        ShapeError,
+        f"{name}: an input of shape {input.shape} has {input.ndim} axes",
+        fix=f"give (batch, channels, *spatial) with {n} spatial axes, or that without batch",
+    )
+
+
+def convolution(n: int) -> Callable[..., Any]:
+    """Returns the convolution over n axes."""
+    name = f"conv{n}d"
+
+    def function(
+        input: Any,
+        weight: Any,
+        bias: Any = None,
+        stride: Sizes = 1,
+        padding: Sizes | str = 0,
+        dilation: Sizes = 1,
+        groups: int = 1,
+    ) -> Any:
+        x, single = with_batch(name, input, n)
+        places = padding.upper() if isinstance(padding, str) else spatial(padding, n)
+        out = pure.conv(
+            x, weight, bias, stride=spatial(stride, n), padding=places,
+            dilation=spatial(dilation, n), groups=groups,
+        )  # fmt: skip
+        return out[0] if single else out
+
+    return named(
+        function,
+        name,
+        f"Correlates images with kernels over {n} spatial {'axis' if n == 1 else 'axes'}.\n\n"
+        "Args:\n"
+        "    input: of shape (batch, channels, *spatial), or without batch.\n"
+        "    weight: of shape (outputs, channels / groups, *kernel).\n"
+        "    bias: of shape (outputs,), or None.\n"
+        "    stride, padding, dilation: integers, or one for each spatial axis; padding may be\n"
+        '        "valid" or "same".\n'
+        "    groups: into how many groups channels and outputs are split.\n",
+    )
+
+
+conv1d, conv2d, conv3d = map(convolution, (1, 2, 3))
+
+
+def transposed(n: int) -> Callable[..., Any]:
+    """Returns the transposed convolution over n axes."""
+    name = f"conv_transpose{n}d"
+
+    def function(
+        input: Any,
+        weight: Any,
+        bias: Any = None,
+        stride: Sizes = 1,
+        padding: Sizes = 0,
+        output_padding: Sizes = 0,
+        groups: int = 1,
+        dilation: Sizes = 1,
+    ) -> Any:
+        x, single = with_batch(name, input, n)
+        out = ops.conv_transpose(
+            x, weight, stride=spatial(stride, n), padding=spatial(padding, n),
+            output_padding=spatial(output_padding, n), dilation=spatial(dilation, n),
+            groups=groups,
+        )  # fmt: skip
+        if bias is not None:
+            out = out + ops.reshape(bias, (-1, *(1,) * n))
+        return out[0] if single else out
+
+    return named(
+        function,
+        name,
+        f"Spreads images by kernels: the transpose of `conv{n}d`.\n\n"
+        "Args:\n"
+        "    input: of shape (batch, channels, *spatial), or without batch.\n"
+        "    weight: of shape (channels, outputs / groups, *kernel).\n"
+        "    bias: of shape (outputs,), or None.\n"
+        "    stride, padding, dilation, groups: those of the convolution.\n"
+        "    output_padding: by how much the output is longer.\n",
+    )
+
+
+conv_transpose1d, conv_transpose2d, conv_transpose3d = map(transposed, (1, 2, 3))
+
+
+# -- tables
+
+
+def embedding(
+    input: Any,
+    weight: Any,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Any:
+    """Returns the rows of a table.
+
+    Args:
+        input: integers, the rows' numbers.
+        weight: the table, of shape (rows, width).
+        padding_idx: a row that has no gradient.
+        max_norm, norm_type, scale_grad_by_freq: not supported.
+        sparse: has no effect: gradients are dense.
+
+    Raises:
+        IndexError: there is no such row.
+        NotImplementedError: ``max_norm`` or ``scale_grad_by_freq`` is given.
+    """
+    if max_norm is not None or scale_grad_by_freq:
+        raise NotImplementedError("embedding: max_norm and scale_grad_by_freq are not supported")
+    out = pure.embedding(weight, input)
+    if padding_idx is None:
+        return out
+    row = padding_idx % weight.shape[0]
+    return ops.where(ops.expand_dims(ops.equal(input, row), -1), ops.stop_gradient(out), out)
+
+
+def embedding_bag(
+    input: Any,
+    weight: Any,
+    offsets: Any = None,
+    mode: str = "mean",
+    per_sample_weights: Any = None,
+) -> Any:
+    """Returns the sums, means or maxima of bags of rows of a table.
+
+    Args:
+        input: the rows' numbers: a matrix with a bag in every row, or a vector.
+        weight: the table, of shape (rows, width).
+        offsets: where in the vector each bag begins.
+        mode: ``"sum"``, ``"mean"`` or ``"max"``.
+        per_sample_weights: a number for each row that is taken, with ``mode="sum"``.
+    """
+    rows = pure.embedding(weight, input)
+    if per_sample_weights is not None:
+        if mode != "sum":
+            raise ValueError("embedding_bag: per_sample_weights go with mode='sum'")
+        rows = rows * ops.expand_dims(per_sample_weights, -1)
+    if input.ndim == 2:
+        reduce = {"sum": ops.sum, "mean": ops.mean, "max": ops.max}[mode]
+        return reduce(rows, 1)
+    if offsets is None:
+        raise ValueError("embedding_bag: a vector of numbers needs offsets")
+    bags = offsets.shape[0]
+    number = ops.searchsorted(offsets, beside(input, np.arange(input.shape[0])), "right") - 1
+    empty = beside(weight, np.zeros((bags, weight.shape[1]), weight.dtype))
+    if mode == "max":
+        low = beside(weight, np.full((bags, weight.shape[1]), -np.inf, weight.dtype))
+        found = ops.index_max(low, number, rows)
+        return ops.where(ops.isfinite(found), found, empty)
+    total = ops.index_add(empty, number, rows)
+    if mode == "sum":
+        return total
+    ones = beside(weight, np.zeros((bags, 1), weight.dtype))
+    return total / ops.maximum(ops.index_add(ones, number, 1.0), 1)
+
+
+def one_hot(tensor: Any, num_classes: int = -1) -> Any:
+    """Returns rows of zeros with a one where integers say.
+
+    Args:
+        tensor: integers that are not negative.
+        num_classes: the length of the rows; -1 for one more than the largest.
+    """
+    count = int(ops.max(tensor)) + 1 if num_classes == -1 else num_classes
+    places = beside(tensor, np.arange(count))
+    return ops.astype(ops.equal(ops.expand_dims(tensor, -1), places), np.dtype(np.int64))
+
+
+# -- pairs and places
+
+
+def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
+    """Returns the cosines of the angles between vectors along an axis."""
+    squares = ops.sum(x1 * x1, dim) * ops.sum(x2 * x2, dim)
+    return ops.sum(x1 * x2, dim) / ops.sqrt(ops.maximum(squares, eps * eps))
+
+
+def pairwise_distance(
+    x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
+) -> Any:
+    """Returns the norms of differences, plus a little, along the last axis."""
+    return norm(x1 - x2 + eps, p, -1, keepdim)
+
+
+def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
+    """Returns images r times as high and wide, with r**2 times fewer channels."""
+    r = upscale_factor
+    *batch, channels, height, width = input.shape
+    x = ops.reshape(input, (*batch, channels // r**2, r, r, height, width))
+    n = len(batch)
+    x = ops.transpose(x, (*range(n + 1), n + 3, n + 1, n + 4, n + 2))
+    return ops.reshape(x, (*batch, channels // r**2, height * r, width * r))
+
+
+def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
+    """Returns images r times less high and wide, with r**2 times more channels."""
+    r = downscale_factor
+    *batch, channels, height, width = input.shape
+    x = ops.reshape(input, (*batch, channels, height // r, r, width // r, r))
+    n = len(batch)
+    x = ops.transpose(x, (*range(n + 1), n + 2, n + 4, n + 1, n + 3))
+    return ops.reshape(x, (*batch, channels * r**2, height // r, width // r))
+
+
+def channel_shuffle(input: Any, groups: int) -> Any:
+    """Returns channels taken from each group in turn."""
+    batch, channels, *rest = input.shape
+    x = ops.reshape(input, (batch, groups, channels // groups, *rest))
+    return ops.reshape(ops.swapaxes(x, 1, 2), input.shape)
+
+
+def scaled_dot_product_attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Any:
+    """Returns values weighted by the softmax of products of queries and keys.
+
+    Args:
+        query, key, value: of shapes (..., queries, width), (..., keys, width) and (..., keys,
+            outputs).
+        attn_mask: booleans, true where a query sees a key, or numbers that are added.
+        dropout_p: the probability of a weight to be dropped.
+        is_causal: whether query i sees only keys 0 to i.
+        scale: by what products are multiplied; ``1 / sqrt(width)`` by default.
+        enable_gqa: whether several heads of queries share one of keys and values.
+    """
+    if not dropout_p:
+        return attention(
+            query, key, value, attn_mask, 0.0, is_causal, scale=scale, enable_gqa=enable_gqa
+        )
+    if enable_gqa:
+        key, value = (ops.repeat(x, query.shape[-3] // x.shape[-3], -3) for x in (key, value))
+    factor = query.shape[-1] ** -0.5 if scale is None else scale
+    scores = ops.matmul(query, ops.swapaxes(key, -1, -2)) * factor
+    if is_causal:
+        attn_mask = beside(query, np.tri(query.shape[-2], key.shape[-2], dtype=bool))
+    if attn_mask is not None and attn_mask.dtype.kind == "b":
+        scores = ops.where(attn_mask, scores, -np.inf)
+    elif attn_mask is not None:
+        scores = scores + attn_mask
+    return ops.matmul(dropout(ops.softmax(scores, axis=-1), dropout_p), value)

@@ -1,0 +1,399 @@
+"""PyTorch's losses of tensors."""
+
+from __future__ import annotations
+
+import warnings
+from math import log, pi
+from typing import Any
+
+import numpy as np
+
+from ....primitives.core.buffers import beside
+from ....primitives.core.registry import registry as ops
+from ....tensors.functions.indexing import gather
+from .activations import logsigmoid
+from .layers import cosine_similarity, pairwise_distance
+
+__all__ = [
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss",
+    "cross_entropy", "gaussian_nll_loss", "hinge_embedding_loss", "huber_loss", "kl_div",
+    "l1_loss", "margin_ranking_loss", "mse_loss", "multi_margin_loss", "multilabel_margin_loss",
+    "multilabel_soft_margin_loss", "nll_loss", "poisson_nll_loss", "smooth_l1_loss",
+    "soft_margin_loss", "triplet_margin_loss", "triplet_margin_with_distance_loss",
+]  # fmt: skip
+
+
+def reduced(values: Any, reduction: str) -> Any:
+    """Returns the mean of losses, their sum, or themselves.
+
+    Raises:
+        ValueError: there is no such reduction.
+    """
+    if reduction == "mean":
+        return ops.mean(values)
+    if reduction == "sum":
+        return ops.sum(values)
+    if reduction != "none":
+        raise ValueError(f"reduction is 'none', 'mean' or 'sum', not {reduction!r}")
+    return values
+
+
+def check_alike(name: str, input: Any, target: Any) -> None:
+    """Warns of a target of another shape, which is seldom meant, as PyTorch does."""
+    if input.shape != target.shape:
+        warnings.warn(
+            f"{name}: an input of shape {input.shape} and a target of shape {target.shape} are "
+            "broadcast; give both the same shape",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+# -- distances
+
+
+def mse_loss(input: Any, target: Any, reduction: str = "mean", weight: Any = None) -> Any:
+    """Returns squared differences, by default their mean.
+
+    >>> import functensor.torch as torch
+    >>> torch.nn.functional.mse_loss(torch.ones(2), torch.zeros(2)).item()
+    1.0
+    """
+    check_alike("mse_loss", input, target)
+    squares = ops.square(input - target)
+    return reduced(squares if weight is None else squares * weight, reduction)
+
+
+def l1_loss(input: Any, target: Any, reduction: str = "mean", weight: Any = None) -> Any:
+    """Returns absolute differences, by default their mean."""
+    check_alike("l1_loss", input, target)
+    sizes = ops.abs(input - target)
+    return reduced(sizes if weight is None else sizes * weight, reduction)
+
+
+def smooth_l1_loss(input: Any, target: Any, reduction: str = "mean", beta: float = 1.0) -> Any:
+    """Returns absolute differences less half of ``beta``; smaller ones squared, over 2 beta."""
+    if beta == 0:
+        return l1_loss(input, target, reduction)
+    check_alike("smooth_l1_loss", input, target)
+    size = ops.abs(input - target)
+    return reduced(ops.where(size < beta, size * size * (0.5 / beta), size - 0.5 * beta), reduction)
+
+
+def huber_loss(
+    input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None
+) -> Any:
+    """Returns half of squared differences; above ``delta`` in proportion to them."""
+    check_alike("huber_loss", input, target)
+    size = ops.abs(input - target)
+    loss = ops.where(size < delta, 0.5 * size * size, delta * (size - 0.5 * delta))
+    return reduced(loss if weight is None else loss * weight, reduction)
+
+
+# -- classes
+
+
+def with_classes_last(x: Any) -> Any:
+    """Returns scores of shape (batch, classes, ...) with their classes as the last axis."""
+    return ops.moveaxis(x, 1, -1) if x.ndim > 2 else x
+
+
+def nll_loss(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+) -> Any:
+    """Returns minus the logarithms of probabilities of the right classes.
+
+    Args:
+        input: logarithms of probabilities, of shape (batch, classes, ...) or (classes,).
+        target: the right classes, of shape (batch, ...) or ().
+        weight: a number for each class; the mean is weighted by it.
+        ignore_index: a class that does not count.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+    """
+    rows = with_classes_last(input)
+    counts = ops.not_equal(target, ignore_index)
+    classes = ops.where(counts, target, 0)
+    loss = -gather_last(rows, classes)
+    share = ops.astype(counts, input.dtype)
+    if weight is not None:
+        share = share * ops.take(weight, classes, 0)
+    loss = ops.where(counts, loss * share, 0)
+    return ops.sum(loss) / ops.sum(share) if reduction == "mean" else reduced(loss, reduction)
+
+
+def gather_last(rows: Any, classes: Any) -> Any:
+    """Returns the element of each row that a class says."""
+    check_classes(rows, classes)
+    return ops.squeeze(gather(rows, -1, ops.expand_dims(classes, -1)), -1)
+
+
+def check_classes(rows: Any, classes: Any) -> None:
+    """Raises an error where targets are not of the scores' shape without classes."""
+    if classes.shape != rows.shape[:-1]:
+        raise ValueError(
+            f"scores have the shape {rows.shape[:-1]} beside {rows.shape[-1]} classes, and targets "
+            f"{classes.shape}"
+        )
+
+
+def cross_entropy(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Any:
+    """Returns the cross entropy of the softmax of scores and the right classes.
+
+    Args:
+        input: scores, of shape (batch, classes, ...) or (classes,).
+        target: the right classes, of shape (batch, ...) or (), or probabilities of all classes,
+            of the shape of ``input``.
+        weight: a number for each class; the mean is weighted by it.
+        ignore_index: a class that does not count.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+        label_smoothing: how much of the right probability all classes share.
+
+    >>> import functensor.torch as torch
+    >>> scores = torch.tensor([[2.0, 0.0]])
+    >>> round(torch.nn.functional.cross_entropy(scores, torch.tensor([0])).item(), 4)
+    0.1269
+    """
+    if target.dtype.kind == "f":
+        return soft_cross_entropy(input, target, weight, reduction, label_smoothing)
+    rows = with_classes_last(input)
+    counts = ops.not_equal(target, ignore_index)
+    classes = ops.where(counts, target, 0)
+    check_classes(rows, classes)
+    share = ops.astype(counts, input.dtype)
+    if weight is not None:
+        share = share * ops.take(weight, classes, 0)
+    from ....nn.losses import softmax_cross_entropy
+
+    loss = softmax_cross_entropy(rows, classes) * share
+    if label_smoothing:
+        shares = log_shares(rows, weight)
+        spread = ops.sum(shares, -1) * (label_smoothing / rows.shape[-1])
+        loss = (1 - label_smoothing) * loss - ops.where(counts, spread, 0)
+    return ops.sum(loss) / ops.sum(share) if reduction == "mean" else reduced(loss, reduction)
+
+
+def log_shares(rows: Any, weight: Any) -> Any:
+    """Returns logarithms of the softmax of scores, times the weights of classes."""
+    logs = ops.log_softmax(rows, axis=-1)
+    return logs if weight is None else logs * weight
+
+
+def soft_cross_entropy(
+    input: Any, target: Any, weight: Any, reduction: str, smoothing: float
+) -> Any:
+    """Returns the cross entropy of scores and probabilities of all classes."""
+    rows, wanted = with_classes_last(input), with_classes_last(target)
+    if smoothing:
+        wanted = wanted * (1 - smoothing) + smoothing / rows.shape[-1]
+    loss = -ops.sum(log_shares(rows, weight) * wanted, -1)
+    if reduction == "mean":
+        return ops.sum(loss) / max(int(np.prod(loss.shape)), 1)
+    return reduced(loss, reduction)
+
+
+def binary_cross_entropy(
+    input: Any, target: Any, weight: Any = None, reduction: str = "mean"
+) -> Any:
+    """Returns the cross entropy of probabilities of yes and targets from 0 to 1."""
+    if input.shape != target.shape:
+        raise ValueError(
+            f"binary_cross_entropy: an input of shape {input.shape} and a target of shape "
+            f"{target.shape}; give both the same shape"
+        )
+    yes, no = ops.maximum(ops.log(input), -100), ops.maximum(ops.log1p(-input), -100)
+    loss = -(target * yes + (1 - target) * no)
+    return reduced(loss if weight is None else loss * weight, reduction)
+
+
+def binary_cross_entropy_with_logits(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    reduction: str = "mean",
+    pos_weight: Any = None,
+) -> Any:
+    """Returns the cross entropy of the logistic function of scores and targets from 0 to 1.
+
+    Args:
+        input: scores.
+        target: of the same shape.
+        weight: a number for each loss.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+        pos_weight: by how much more a yes counts.
+    """
+    if input.shape != target.shape:
+        raise ValueError(
+            f"binary_cross_entropy_with_logits: an input of shape {input.shape} and a target of "
+            f"shape {target.shape}; give both the same shape"
+        )
+    share = 1 if pos_weight is None else 1 + (pos_weight - 1) * target
+    loss = (1 - target) * input - share * logsigmoid(input)
+    return reduced(loss if weight is None else loss * weight, reduction)
+
+
+def kl_div(input: Any, target: Any, reduction: str = "mean", log_target: bool = False) -> Any:
+    """Returns ``target * (log(target) - input)``, where ``input`` is a logarithm already.
+
+    ``reduction="batchmean"`` is the sum divided by the number of examples.
+    """
+    if log_target:
+        loss = ops.exp(target) * (target - input)
+    else:
+        positive = target > 0
+        logs = ops.log(ops.where(positive, target, 1))
+        loss = ops.where(positive, target * (logs - input), 0)
+    if reduction == "batchmean":
+        return ops.sum(loss) / input.shape[0]
+    return reduced(loss, reduction)
+
+
+def poisson_nll_loss(
+    input: Any,
+    target: Any,
+    log_input: bool = True,
+    full: bool = False,
+    eps: float = 1e-8,
+    reduction: str = "mean",
+) -> Any:
+    """Returns minus the logarithm of Poisson's probability of counts, but for a constant."""
+    loss = ops.exp(input) - target * input if log_input else input - target * ops.log(input + eps)
+    if full:
+        large = ops.where(target > 1, target, 1)
+        stirling = large * ops.log(large) - large + 0.5 * ops.log(2 * pi * large)
+        loss = loss + ops.where(target > 1, stirling, 0)
+    return reduced(loss, reduction)
+
+
+def gaussian_nll_loss(
+    input: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Any:  # fmt: skip
+    """Returns minus the logarithm of the normal density of targets, but for a constant."""
+    if hasattr(var, "ndim") and var.ndim == input.ndim - 1:
+        var = ops.expand_dims(var, -1)
+    # The limit is no function of the variance, as in PyTorch.
+    wide = var + ops.stop_gradient(ops.maximum(var, eps) - var)
+    loss = 0.5 * (ops.log(wide) + ops.square(input - target) / wide)
+    return reduced(loss + 0.5 * log(2 * pi) if full else loss, reduction)
+
+
+# -- margins
+
+
+def hinge_embedding_loss(
+    input: Any, target: Any, margin: float = 1.0, reduction: str = "mean"
+) -> Any:
+    """Returns distances where targets are 1, and what they lack of a margin where they are -1."""
+    loss = ops.where(ops.equal(target, 1), input, ops.maximum(margin - input, 0))
+    return reduced(loss, reduction)
+
+
+def margin_ranking_loss(
+    input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: str = "mean"
+) -> Any:
+    """Returns by how much the first is not above the second, or below where targets are -1."""
+    return reduced(ops.maximum(-target * (input1 - input2) + margin, 0), reduction)
+
+
+def cosine_embedding_loss(
+    input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: str = "mean"
+) -> Any:
+    """Returns 1 less cosines where targets are 1, and what is above a margin where they are -1."""
+    cosine = cosine_similarity(input1, input2, -1, 1e-12**0.5)
+    loss = ops.where(ops.equal(target, 1), 1 - cosine, ops.maximum(cosine - margin, 0))
+    return reduced(loss, reduction)
+
+
+def soft_margin_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
+    """Returns ``log(1 + exp(-target * input))`` for targets 1 and -1."""
+    return reduced(ops.softplus(-target * input), reduction)
+
+
+def multilabel_soft_margin_loss(
+    input: Any, target: Any, weight: Any = None, reduction: str = "mean"
+) -> Any:
+    """Returns the mean over classes of binary cross entropies of scores."""
+    loss = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
+    return reduced(ops.mean(loss if weight is None else loss * weight, -1), reduction)
+
+
+def multi_margin_loss(
+    input: Any, target: Any, p: int = 1, margin: float = 1.0, weight: Any = None,
+    reduction: str = "mean",
+) -> Any:  # fmt: skip
+    """Returns by how much scores are not a margin below that of the right class."""
+    right = gather(input, -1, ops.expand_dims(target, -1))
+    over = ops.maximum(margin - right + input, 0) ** p
+    if weight is not None:
+        over = over * ops.expand_dims(ops.take(weight, target, 0), -1)
+    places = beside(input, np.arange(input.shape[-1]))
+    others = ops.not_equal(ops.expand_dims(target, -1), places)
+    return reduced(ops.sum(ops.where(others, over, 0), -1) / input.shape[-1], reduction)
+
+
+def multilabel_margin_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
+    """Returns by how much scores of wrong classes are not 1 below those of the right ones.
+
+    Targets are rows of right classes, which end at the first -1.
+    """
+    ended = ops.cumsum(ops.astype(target < 0, np.dtype(np.int64)), -1) > 0
+    places = beside(input, np.arange(input.shape[-1]))
+    chosen = ops.where(ended, input.shape[-1], target)
+    is_right = ops.any(ops.equal(ops.expand_dims(chosen, -1), places), -2)
+    right = gather(input, -1, ops.where(ended, 0, target))
+    over = ops.maximum(1 - ops.expand_dims(right, -1) + ops.expand_dims(input, -2), 0)
+    counted = ops.logical_and(
+        ops.logical_not(ops.expand_dims(ended, -1)), ops.logical_not(ops.expand_dims(is_right, -2))
+    )
+    loss = ops.sum(ops.where(counted, over, 0), (-2, -1)) / input.shape[-1]
+    return reduced(loss, reduction)
+
+
+def triplet_margin_loss(
+    anchor: Any,
+    positive: Any,
+    negative: Any,
+    margin: float = 1.0,
+    p: float = 2,
+    eps: float = 1e-6,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Any:
+    """Returns by how much positives are not a margin nearer to anchors than negatives."""
+
+    def distance(x: Any, y: Any) -> Any:
+        return pairwise_distance(x, y, p, eps)
+
+    return triplet_margin_with_distance_loss(
+        anchor, positive, negative, distance_function=distance, margin=margin, swap=swap,
+        reduction=reduction,
+    )  # fmt: skip
+
+
+def triplet_margin_with_distance_loss(
+    anchor: Any,
+    positive: Any,
+    negative: Any,
+    *,
+    distance_function: Any = None,
+    margin: float = 1.0,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Any:
+    """Returns what `triplet_margin_loss` does, by another distance."""
+    distance = distance_function or pairwise_distance
+    near, far = distance(anchor, positive), distance(anchor, negative)
+    if swap:
+        far = ops.minimum(far, distance(positive, negative))
+    return reduced(ops.maximum(near - far + margin, 0), reduction)

@@ -1,0 +1,486 @@
+"""Modules: parameters, buffers and other modules under names, and what they compute."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from ...backends.dtypes import named as dtype_named
+from ...backends.errors.public_functions import check_function
+from ...tensors import Tensor, no_grad
+from .module_hooks import Entrance, Exit, Passed, RemovableHandle
+from .parameter import Buffer, Parameter
+
+__all__ = ["IncompatibleKeys", "Module"]
+
+
+class IncompatibleKeys(NamedTuple):
+    """The names that a loaded state lacked, and those that it had too many."""
+
+    missing_keys: list[str]
+    unexpected_keys: list[str]
+
+
+class Module:
+    """The base of all modules.
+
+    A subclass calls ``super().__init__()``, assigns `Parameter` objects and other modules to
+    attributes, and has a method ``forward``; a module is called as a function.
+
+    Attributes:
+        training: whether it is trained; see `train` and `eval`.
+
+    >>> import functensor.torch as torch
+    >>> class Line(torch.nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.slope = torch.nn.Parameter(torch.tensor(2.0))
+    ...     def forward(self, x):
+    ...         return self.slope * x
+    >>> line = Line()
+    >>> line(torch.tensor(3.0)).item(), len(list(line.parameters()))
+    (6.0, 1)
+    """
+
+    training: bool
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if args or kwargs:
+            raise TypeError(f"{type(self).__name__}.__init__ passes arguments on to Module's")
+        for name in ("_parameters", "_buffers", "_modules"):
+            object.__setattr__(self, name, {})
+        object.__setattr__(self, "training", True)
+        for name in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks"):
+            object.__setattr__(self, name, OrderedDict())
+        object.__setattr__(self, "_backward_pre_hooks", OrderedDict())
+        object.__setattr__(self, "_not_saved", set())
+
+    # -- attributes
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        tables = self.__dict__
+        if "_parameters" not in tables:
+            if isinstance(value, Parameter | Buffer | Module):
+                raise AttributeError(
+                    f"{type(self).__name__}.{name} is assigned before super().__init__() was called"
+                )
+            object.__setattr__(self, name, value)
+            return
+        if isinstance(value, Parameter):
+            self._forget(name)
+            self._parameters[name] = value
+        elif isinstance(value, Module):
+            self._forget(name)
+            self._modules[name] = value
+        elif isinstance(value, Buffer):
+            self._forget(name)
+            self._buffers[name] = value
+        elif name in self._parameters:
+            if value is not None:
+                raise TypeError(
+                    f"{type(self).__name__}.{name} is a parameter: assign a Parameter or None, "
+                    f"not {type(value).__name__}"
+                )
+            self._parameters[name] = None
+        elif name in self._buffers and (value is None or isinstance(value, Tensor)):
+            self._buffers[name] = value
+        elif name in self._modules and value is None:
+            self._modules[name] = None
+        else:
+            object.__setattr__(self, name, value)
+
+    def _forget(self, name: str) -> None:
+        """Takes a name out of all tables."""
+        self.__dict__.pop(name, None)
+        for table in (self._parameters, self._buffers, self._modules):
+            table.pop(name, None)
+
+    def __getattr__(self, name: str) -> Any:
+        for table in ("_parameters", "_buffers", "_modules"):
+            found = self.__dict__.get(table, {})
+            if name in found:
+                return found[name]
+        hint = "" if "_parameters" in self.__dict__ else "; was super().__init__() called?"
+        raise AttributeError(
+            f"{type(self).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=self
+        )
+
+    def __delattr__(self, name: str) -> None:
+        if any(name in t for t in (self._parameters, self._buffers, self._modules)):
+            self._forget(name)
+        else:
+            object.__delattr__(self, name)
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self._parameters, *self._buffers, *self._modules]
+
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
+        """Enters a parameter, or None for one that there is not."""
+        check_name(self, name)
+        self._parameters[name] = param
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """Enters a tensor that is no parameter, but moves with the module.
+
+        Args:
+            name: of the attribute.
+            tensor: the tensor, or None.
+            persistent: whether it is in `state_dict`.
+        """
+        check_name(self, name)
+        self._buffers[name] = tensor
+        self._not_saved.discard(name)
+        if not persistent:
+            self._not_saved.add(name)
+
+    def add_module(self, name: str, module: Module | None) -> None:
+        """Enters a module under a name."""
+        check_name(self, name)
+        self._modules[name] = module
+
+    register_module = add_module
+
+    # -- calling
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Computes the result; a subclass has its own."""
+        raise NotImplementedError(f"{type(self).__name__} has no method forward")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not (self._forward_hooks or self._forward_pre_hooks or self._has_backward_hooks()):
+            return self.forward(*args, **kwargs)
+        for hook, with_kwargs in list(self._forward_pre_hooks.values()):
+            if with_kwargs:
+                changed = hook(self, args, kwargs)
+                args, kwargs = (args, kwargs) if changed is None else changed
+            else:
+                changed = hook(self, args)
+                if changed is not None:
+                    args = changed if isinstance(changed, tuple) else (changed,)
+        out = (
+            self._between_hooks(args, kwargs)
+            if self._has_backward_hooks()
+            else (self.forward(*args, **kwargs))
+        )
+        for hook, with_kwargs in list(self._forward_hooks.values()):
+            changed = hook(self, args, kwargs, out) if with_kwargs else hook(self, args, out)
+            out = out if changed is None else changed
+        return out
+
+    def _has_backward_hooks(self) -> bool:
+        """Says whether gradients are to be seen."""
+        return bool(self._backward_hooks or self._backward_pre_hooks)
+
+    def _between_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Computes the result between two functions whose way back calls the hooks."""
+        passed = Passed(self)
+        places = [i for i, x in enumerate(args) if isinstance(x, Tensor)]
+        if places:
+            entered = Entrance.apply(passed, *[args[i] for i in places])
+            several = list(args)
+            for i, x in zip(places, entered):
+                several[i] = x
+            args = tuple(several)
+        out = self.forward(*args, **kwargs)
+        if isinstance(out, Tensor):
+            return Exit.apply(passed, out)[0]
+        if isinstance(out, tuple) and all(isinstance(x, Tensor) for x in out):
+            return Exit.apply(passed, *out)
+        return out
+
+    def register_forward_pre_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> RemovableHandle:
+        """Calls a function with the module and its arguments before each call.
+
+        It may return other arguments. With ``with_kwargs`` it gets keywords too, and returns both.
+        """
+        check_function("register_forward_pre_hook", hook, "hook")
+        return RemovableHandle(self._forward_pre_hooks, (hook, with_kwargs), prepend)
+
+    def register_forward_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> RemovableHandle:
+        """Calls a function with the module, its arguments and its result after each call.
+
+        It may return another result. With ``with_kwargs`` it gets keywords before the result.
+
+        >>> import functensor.torch as torch
+        >>> layer, seen = torch.nn.Linear(2, 3), []
+        >>> handle = layer.register_forward_hook(lambda module, args, out: seen.append(out.shape))
+        >>> _ = layer(torch.ones(2))
+        >>> seen
+        [(3,)]
+        """
+        check_function("register_forward_hook", hook, "hook")
+        return RemovableHandle(self._forward_hooks, (hook, with_kwargs), prepend)
+
+    def register_full_backward_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """Calls a function with the module, the gradients by its arguments and by its results.
+
+        It may return other gradients by the arguments.
+        """
+        check_function("register_full_backward_hook", hook, "hook")
+        return RemovableHandle(self._backward_hooks, hook, prepend)
+
+    def register_full_backward_pre_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """Calls a function with the module and the gradients by its results; it may change them."""
+        check_function("register_full_backward_pre_hook", hook, "hook")
+        return RemovableHandle(self._backward_pre_hooks, hook, prepend)
+
+    # -- what is in it
+
+    def named_modules(
+        self, memo: set[Any] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Module]]:
+        """Yields all modules within this one with their names, itself first."""
+        seen = set() if memo is None else memo
+        if self in seen:
+            return
+        if remove_duplicate:
+            seen.add(self)
+        yield prefix, self
+        for name, module in self._modules.items():
+            if module is not None:
+                path = f"{prefix}.{name}" if prefix else name
+                yield from module.named_modules(seen, path, remove_duplicate)
+
+    def modules(self) -> Iterator[Module]:
+        """Yields all modules within this one, itself first."""
+        for _, module in self.named_modules():
+            yield module
+
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        """Yields the modules that are attributes of this one, with their names."""
+        for name, module in self._modules.items():
+            if module is not None:
+                yield name, module
+
+    def children(self) -> Iterator[Module]:
+        """Yields the modules that are attributes of this one."""
+        for _, module in self.named_children():
+            yield module
+
+    def _named(self, table: str, prefix: str, recurse: bool, unique: bool) -> Iterator[Any]:
+        """Yields what a table of this module, and of those within it, has, with its names."""
+        seen: set[int] = set()
+        several = self.named_modules(prefix=prefix) if recurse else [(prefix, self)]
+        for path, module in several:
+            for name, x in module.__dict__[table].items():
+                if x is not None and not (unique and id(x) in seen):
+                    seen.add(id(x))
+                    yield f"{path}.{name}" if path else name, x
+
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
+        """Yields the parameters with their names; one that has two names once."""
+        return self._named("_parameters", prefix, recurse, remove_duplicate)
+
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """Yields the parameters."""
+        for _, parameter in self.named_parameters(recurse=recurse):
+            yield parameter
+
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
+        """Yields the buffers with their names."""
+        return self._named("_buffers", prefix, recurse, remove_duplicate)
+
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        """Yields the buffers."""
+        for _, buffer in self.named_buffers(recurse=recurse):
+            yield buffer
+
+    def get_submodule(self, target: str) -> Module:
+        """Returns the module of a name with points, as ``"layers.0"``."""
+        module: Any = self
+        for name in target.split(".") if target else ():
+            if name not in module._modules:
+                raise AttributeError(f"{type(module).__name__} has no module {name!r}")
+            module = module._modules[name]
+        return module  # type: ignore[no-any-return]
+
+    def get_parameter(self, target: str) -> Parameter:
+        """Returns the parameter of a name with points."""
+        path, _, name = target.rpartition(".")
+        return self.get_submodule(path)._parameters[name]  # type: ignore[no-any-return]
+
+    def get_buffer(self, target: str) -> Tensor:
+        """Returns the buffer of a name with points."""
+        path, _, name = target.rpartition(".")
+        return self.get_submodule(path)._buffers[name]  # type: ignore[no-any-return]
+
+    # -- states
+
+    def apply(self, fn: Callable[[Module], Any]) -> Self:
+        """Calls a function with every module within this one, itself last, and returns it."""
+        check_function("Module.apply", fn, "fn")
+        for module in self.children():
+            module.apply(fn)
+        fn(self)
+        return self
+
+    def train(self, mode: bool = True) -> Self:
+        """Sets ``training`` of all modules within this one."""
+        for module in self.modules():
+            module.training = mode
+        return self
+
+    def eval(self) -> Self:
+        """Sets ``training`` to False."""
+        return self.train(False)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """Sets whether the parameters are trained."""
+        for parameter in self.parameters():
+            parameter.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Clears the gradients of the parameters."""
+        for parameter in self.parameters():
+            if parameter.requires_grad:
+                parameter.grad = None
+
+    def _converted(self, convert: Callable[[Tensor], Tensor]) -> Self:
+        """Gives all parameters and buffers other values; they stay the same objects."""
+        for x in [*self.parameters(), *self.buffers()]:
+            with no_grad():
+                new = convert(x.detach())
+            trained = x.requires_grad
+            x.node = None
+            x._data = new._data
+            x.requires_grad_(trained)
+        return self
+
+    def to(self, *args: Any, **kwargs: Any) -> Self:
+        """Moves parameters and buffers to a device, or casts those of floats to a dtype.
+
+        Arguments are those of `Tensor.to`. Gradients are cleared.
+        """
+
+        def convert(x: Tensor) -> Tensor:
+            moved = x.to(*args, **kwargs)
+            return moved if x.dtype.kind in "fcV" else x.to(device=moved.device)
+
+        return self._converted(convert)
+
+    def _cast(self, dtype: Any) -> Self:
+        return self._converted(lambda x: x.to(dtype_named(dtype)) if x.dtype.kind in "fV" else x)
+
+    def cuda(self, device: int | None = None) -> Self:
+        """Moves parameters and buffers to a GPU."""
+        return self._converted(lambda x: x.cuda(device))
+
+    def cpu(self) -> Self:
+        """Moves parameters and buffers to the CPU."""
+        return self._converted(lambda x: x.cpu())
+
+    def float(self) -> Self:
+        """Casts parameters and buffers of floats to float32."""
+        return self._cast(np.float32)
+
+    def double(self) -> Self:
+        """Casts parameters and buffers of floats to float64."""
+        return self._cast(np.float64)
+
+    def half(self) -> Self:
+        """Casts parameters and buffers of floats to float16."""
+        return self._cast(np.float16)
+
+    def bfloat16(self) -> Self:
+        """Casts parameters and buffers of floats to bfloat16."""
+        return self._cast("bfloat16")
+
+    def state_dict(self, *, prefix: str = "", keep_vars: bool = False) -> dict[str, Any]:
+        """Returns parameters and buffers by their names; they share memory with the module's."""
+        found: dict[str, Any] = OrderedDict()
+        for path, module in self.named_modules(prefix=prefix.rstrip("."), remove_duplicate=False):
+            for name, x in {**module._parameters, **module._buffers}.items():
+                if x is not None and name not in module._not_saved:
+                    found[f"{path}.{name}" if path else name] = x if keep_vars else x.detach()
+        return found
+
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> IncompatibleKeys:
+        """Takes the values of a state that `state_dict` returned.
+
+        Args:
+            state_dict: tensors or arrays by names.
+            strict: whether a name that is missing, or one too many, is an error.
+            assign: whether the tensors take the place of the module's; else values are copied.
+
+        Returns:
+            The names that were missing, and those too many.
+
+        Raises:
+            RuntimeError: names differ, or a shape; nothing is changed then.
+        """
+        own = self.state_dict(keep_vars=True)
+        missing = [name for name in own if name not in state_dict]
+        unexpected = [name for name in state_dict if name not in own]
+        wrong = [
+            f"{name} has the shape {tuple(np.shape(state_dict[name]))}, not {own[name].shape}"
+            for name in own
+            if name in state_dict and tuple(np.shape(state_dict[name])) != own[name].shape
+        ]
+        if strict:
+            wrong += [f"{name} is missing" for name in missing]
+            wrong += [f"{name} is not of this module" for name in unexpected]
+        if wrong:
+            raise RuntimeError(
+                f"load_state_dict of {type(self).__name__}: " + "\n  ".join(["", *wrong])
+            )
+        with no_grad():
+            for name, x in own.items():
+                if name not in state_dict:
+                    continue
+                if assign:
+                    path, _, last = name.rpartition(".")
+                    setattr(self.get_submodule(path), last, type(x)(state_dict[name]))
+                else:
+                    x.copy_(state_dict[name])
+        return IncompatibleKeys(missing, unexpected)
+
+    # -- text
+
+    def extra_repr(self) -> str:
+        """Returns what stands between the parentheses; a subclass has its own."""
+        return ""
+
+    def __repr__(self) -> str:
+        lines = [
+            f"({name}): " + repr(module).replace("\n", "\n  ")
+            for name, module in self._modules.items()
+        ]
+        extra = self.extra_repr()
+        if not lines:
+            return f"{type(self).__name__}({extra})"
+        inner = "\n  ".join([*([extra] if extra else []), *lines])
+        return f"{type(self).__name__}(\n  {inner}\n)"
+
+
+def check_name(module: Module, name: str) -> None:
+    """Checks the name of an attribute that is entered.
+
+    Raises:
+        KeyError: it has a point, or another attribute has it.
+        AttributeError: the module's ``__init__`` has not run.
+    """
+    if "_parameters" not in module.__dict__:
+        raise AttributeError(f"{type(module).__name__}: call super().__init__() first")
+    if not name or "." in name:
+        raise KeyError(f"the name of an attribute is not empty and has no point: {name!r}")
+    known = {**module._parameters, **module._buffers, **module._modules}
+    if name not in known and hasattr(module, name):
+        raise KeyError(f"{type(module).__name__} has an attribute {name!r} already")

@@ -1,0 +1,42 @@
+"""The tensors that modules count among their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...tensors import Tensor
+
+__all__ = ["Buffer", "Parameter"]
+
+
+class Parameter(Tensor):
+    """A tensor that a module counts among its parameters when it is assigned to an attribute.
+
+    Args:
+        data: a tensor, or numbers.
+        requires_grad: whether it is trained.
+
+    >>> import functensor.torch as torch
+    >>> torch.nn.Parameter(torch.zeros(2)).requires_grad
+    True
+    """
+
+    __slots__ = ()
+
+    def __init__(self, data: Any, requires_grad: bool = True) -> None:
+        given = data.detach() if isinstance(data, Tensor) else data
+        super().__init__(given)
+        if requires_grad:
+            self.requires_grad_()
+
+    def __repr__(self) -> str:
+        return f"Parameter containing:\n{super().__repr__()}"
+
+
+class Buffer(Tensor):
+    """A tensor that a module keeps as a buffer when it is assigned to an attribute."""
+
+    __slots__ = ()
+
+    def __init__(self, data: Any) -> None:
+        super().__init__(data.detach() if isinstance(data, Tensor) else data)

@@ -1,0 +1,296 @@
+"""Recurrent modules: RNN, LSTM and GRU, and their cells."""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import Any
+
+from ...primitives.core.registry import registry as ops
+from ..creation import empty
+from . import functional as F
+from . import init
+from .module import Module
+from .parameter import Parameter
+
+__all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNCell"]
+
+
+def lstm_step(from_input: Any, state: Any, weight: Any, bias: Any) -> Any:
+    """Returns the next state (h, c), of gates in the order input, forget, cell, output."""
+    h, c = state
+    i, f, g, o = (from_input + F.linear(h, weight, bias)).chunk(4, -1)
+    c = ops.sigmoid(f) * c + ops.sigmoid(i) * ops.tanh(g)
+    return ops.sigmoid(o) * ops.tanh(c), c
+
+
+def gru_step(from_input: Any, state: Any, weight: Any, bias: Any) -> Any:
+    """Returns the next state (h,), of gates in the order reset, update, new."""
+    (h,) = state
+    r, z, n = from_input.chunk(3, -1)
+    hr, hz, hn = F.linear(h, weight, bias).chunk(3, -1)
+    update = ops.sigmoid(z + hz)
+    new = ops.tanh(n + ops.sigmoid(r + hr) * hn)
+    return ((1 - update) * new + update * h,)
+
+
+def rnn_step(activation: Any) -> Any:
+    """Returns the step of a plain network."""
+
+    def step(from_input: Any, state: Any, weight: Any, bias: Any) -> Any:
+        return (activation(from_input + F.linear(state[0], weight, bias)),)
+
+    return step
+
+
+STEPS = {
+    "LSTM": lstm_step, "GRU": gru_step, "tanh": rnn_step(ops.tanh), "relu": rnn_step(ops.relu),
+}  # fmt: skip
+GATES = {"LSTM": 4, "GRU": 3, "tanh": 1, "relu": 1}
+
+
+class Recurrent(Module):
+    """The base of networks over sequences.
+
+    Args:
+        input_size, hidden_size: the lengths of an input's and a state's last axis.
+        num_layers: how many there are, each over the results of that below.
+        bias: whether there are biases.
+        batch_first: whether sequences are (batch, time, features), not (time, batch, features).
+        dropout: the probability of a layer's results to be dropped, but for those of the last.
+        bidirectional: whether there is a second network that goes backwards.
+        device, dtype: of the parameters.
+    """
+
+    mode = ""
+
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
+        batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
+        device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
+        self.bias, self.batch_first, self.dropout = bias, batch_first, dropout
+        self.bidirectional = bidirectional
+        rows = GATES[self.mode] * hidden_size
+        for layer in range(num_layers):
+            width = input_size if layer == 0 else hidden_size * (1 + bidirectional)
+            for suffix in self._suffixes(layer):
+                shapes: dict[str, Any] = {
+                    "weight_ih": (rows, width),
+                    "weight_hh": (rows, hidden_size),
+                }
+                if bias:
+                    shapes |= {"bias_ih": (rows,), "bias_hh": (rows,)}
+                for name, shape in shapes.items():
+                    value = Parameter(empty(shape, device=device, dtype=dtype))
+                    self.register_parameter(f"{name}_{suffix}", value)
+        self.reset_parameters()
+
+    def _suffixes(self, layer: int) -> list[str]:
+        """Returns what names of a layer's parameters end with, for each direction."""
+        return [f"l{layer}", f"l{layer}_reverse"][: 1 + self.bidirectional]
+
+    def reset_parameters(self) -> None:
+        """Draws the parameters anew."""
+        bound = 1 / sqrt(self.hidden_size) if self.hidden_size else 0
+        for x in self.parameters():
+            init.uniform_(x, -bound, bound)
+
+    def flatten_parameters(self) -> None:
+        """Does nothing: parameters stay as they are."""
+
+    def _zeros(self, x: Any) -> Any:
+        """Returns the states at the beginning for sequences (time, batch, features)."""
+        directions = self.num_layers * (1 + self.bidirectional)
+        state = x.new_zeros(directions, x.shape[1], self.hidden_size)
+        return (state, state) if self.mode == "LSTM" else (state,)
+
+    def _run(self, input: Any, states: Any) -> Any:
+        """Returns the results, and the last states, a tuple of tensors."""
+        if input.ndim not in (2, 3) or input.shape[-1] != self.input_size:
+            raise ValueError(
+                f"{type(self).__name__}: an input has 2 or 3 axes, the last of length "
+                f"{self.input_size}; got the shape {input.shape}"
+            )
+        single = input.ndim == 2
+        x = input.unsqueeze(1) if single else input.transpose(0, 1) if self.batch_first else input
+        if states is None:
+            states = self._zeros(x)
+        elif single:
+            states = tuple([s.unsqueeze(1) for s in states])
+        last: list[Any] = []
+        for layer in range(self.num_layers):
+            found = []
+            for suffix in self._suffixes(layer):
+                begin = tuple([s[len(last)] for s in states])
+                out, end = self._direction(x, begin, suffix)
+                found.append(out)
+                last.append(end)
+            x = found[0] if len(found) == 1 else ops.concatenate(found, -1)
+            if self.dropout and layer < self.num_layers - 1:
+                x = F.dropout(x, self.dropout, self.training)
+        ends = tuple([ops.stack(list(each)) for each in zip(*last)])
+        if single:
+            return x.squeeze(1), tuple([e.squeeze(1) for e in ends])
+        return x.transpose(0, 1) if self.batch_first else x, ends
+
+    def _direction(self, x: Any, state: Any, suffix: str) -> Any:
+        """Returns the results of one direction of a layer, and its last state."""
+        weights = [getattr(self, f"{name}_{suffix}") for name in ("weight_ih", "weight_hh")]
+        biases = [
+            getattr(self, f"{name}_{suffix}") if self.bias else None
+            for name in ("bias_ih", "bias_hh")
+        ]
+        # All inputs meet their weights in one product.
+        from_inputs = F.linear(x, weights[0], biases[0])
+        step = STEPS[self.mode]
+        out: list[Any] = []
+        backwards = suffix.endswith("reverse")
+        times = range(x.shape[0])
+        for t in reversed(times) if backwards else times:
+            state = step(from_inputs[t], state, weights[1], biases[1])
+            out.append(state[0])
+        return ops.stack(out[::-1] if backwards else out), state
+
+    def extra_repr(self) -> str:
+        """Returns the options that are no defaults."""
+        shown = [f"{self.input_size}, {self.hidden_size}"]
+        defaults = {"num_layers": 1, "bias": True, "batch_first": False, "dropout": 0.0}
+        for name, default in {**defaults, "bidirectional": False}.items():
+            if getattr(self, name) != default:
+                shown.append(f"{name}={getattr(self, name)}")
+        return ", ".join(shown)
+
+
+class RNN(Recurrent):
+    """Elman's network: ``h = tanh(W x + b + V h + c)``; see `Recurrent` for the arguments.
+
+    Args:
+        nonlinearity: ``"tanh"`` or ``"relu"``, behind ``num_layers``.
+    """
+
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int = 1, nonlinearity: str = "tanh",
+        bias: bool = True, batch_first: bool = False, dropout: float = 0.0,
+        bidirectional: bool = False, device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        if nonlinearity not in ("tanh", "relu"):
+            raise ValueError(f"RNN: nonlinearity is 'tanh' or 'relu', not {nonlinearity!r}")
+        object.__setattr__(self, "mode", nonlinearity)
+        super().__init__(
+            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional,
+            device, dtype,
+        )  # fmt: skip
+        self.nonlinearity = nonlinearity
+
+    def forward(self, input: Any, hx: Any = None) -> Any:
+        """Returns the results of the last layer, and the last states of all."""
+        out, (h,) = self._run(input, None if hx is None else (hx,))
+        return out, h
+
+
+class GRU(Recurrent):
+    """Gated recurrent units (Cho et al., 2014); see `Recurrent` for the arguments."""
+
+    mode = "GRU"
+
+    def forward(self, input: Any, hx: Any = None) -> Any:
+        """Returns the results of the last layer, and the last states of all."""
+        out, (h,) = self._run(input, None if hx is None else (hx,))
+        return out, h
+
+
+class LSTM(Recurrent):
+    """Long short-term memory (Hochreiter and Schmidhuber, 1997); see `Recurrent`.
+
+    >>> import functensor.torch as torch
+    >>> out, (h, c) = torch.nn.LSTM(3, 5, batch_first=True)(torch.ones(2, 7, 3))
+    >>> out.shape, h.shape
+    ((2, 7, 5), (1, 2, 5))
+    """
+
+    mode = "LSTM"
+
+    def forward(self, input: Any, hx: Any = None) -> Any:
+        """Returns the results of the last layer, and the last states (h, c) of all."""
+        return self._run(input, hx)
+
+
+class Cell(Module):
+    """The base of single steps.
+
+    Args:
+        input_size, hidden_size: the lengths of an input's and a state's last axis.
+        bias: whether there are biases.
+        device, dtype: of the parameters.
+    """
+
+    mode = ""
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None,
+        dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
+        rows = GATES[self.mode] * hidden_size
+        shapes = {"weight_ih": (rows, input_size), "weight_hh": (rows, hidden_size)}
+        for name, shape in {**shapes, "bias_ih": (rows,), "bias_hh": (rows,)}.items():
+            there = bias or not name.startswith("bias")
+            value = Parameter(empty(shape, device=device, dtype=dtype)) if there else None
+            self.register_parameter(name, value)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draws the parameters anew."""
+        bound = 1 / sqrt(self.hidden_size) if self.hidden_size else 0
+        for x in self.parameters():
+            init.uniform_(x, -bound, bound)
+
+    def _step(self, input: Any, state: Any) -> Any:
+        """Returns the next state, a tuple."""
+        if state is None:
+            begin = input.new_zeros(*input.shape[:-1], self.hidden_size)
+            state = (begin, begin) if self.mode == "LSTM" else (begin,)
+        from_input = F.linear(input, self.weight_ih, self.bias_ih)
+        return STEPS[self.mode](from_input, state, self.weight_hh, self.bias_hh)
+
+    def extra_repr(self) -> str:
+        """Returns the options."""
+        return f"{self.input_size}, {self.hidden_size}"
+
+
+class RNNCell(Cell):
+    """One step of an `RNN`; ``nonlinearity`` is ``"tanh"`` or ``"relu"``."""
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh",
+        device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        object.__setattr__(self, "mode", nonlinearity)
+        super().__init__(input_size, hidden_size, bias, device, dtype)
+
+    def forward(self, input: Any, hx: Any = None) -> Any:
+        """Returns the next state."""
+        return self._step(input, None if hx is None else (hx,))[0]
+
+
+class GRUCell(Cell):
+    """One step of a `GRU`."""
+
+    mode = "GRU"
+
+    def forward(self, input: Any, hx: Any = None) -> Any:
+        """Returns the next state."""
+        return self._step(input, None if hx is None else (hx,))[0]
+
+
+class LSTMCell(Cell):
+    """One step of an `LSTM`."""
+
+    mode = "LSTM"
+
+    def forward(self, input: Any, hx: Any = None) -> Any:
+        """Returns the next state (h, c)."""
+        return self._step(input, hx)

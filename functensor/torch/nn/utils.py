@@ -1,0 +1,106 @@
+"""Functions over parameters and gradients: ``torch.nn.utils``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import prod
+
+import numpy as np
+
+from ...faces.publish import publish
+from ...primitives.core.registry import registry as ops
+from ...tensors import Tensor, gradient_of, no_grad
+
+__all__ = [
+    "clip_grad_norm_", "clip_grad_value_", "get_total_norm", "parameters_to_vector",
+    "vector_to_parameters",
+]  # fmt: skip
+
+
+def gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
+    """Returns the gradients that there are."""
+    several = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    found = [gradient_of(p) for p in several]
+    return [g for g in found if g is not None]
+
+
+def get_total_norm(
+    tensors: Tensor | Iterable[Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False
+) -> Tensor:
+    """Returns the norm of all elements of some tensors.
+
+    Raises:
+        RuntimeError: it is not finite, and that is an error.
+    """
+    several = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    if not several:
+        return Tensor(0.0)
+    order = float(norm_type)
+    if order == float("inf"):
+        total = ops.max(ops.stack([ops.max(ops.abs(x)) for x in several]))
+    else:
+        powers = [ops.sum(ops.abs(x) ** order) for x in several]
+        total = ops.sum(ops.stack(powers)) ** (1 / order)
+    if error_if_nonfinite and not np.isfinite(total.item()):
+        raise RuntimeError(f"the total norm of gradients is {total.item()}")
+    return total  # type: ignore[no-any-return]
+
+
+def clip_grad_norm_(
+    parameters: Tensor | Iterable[Tensor],
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """Scales gradients in place so that their common norm is at most ``max_norm``.
+
+    Args:
+        parameters: tensors with gradients.
+        max_norm: the limit.
+        norm_type: the norm's order.
+        error_if_nonfinite: whether a norm that is not finite is an error.
+        foreach: has no effect.
+
+    Returns:
+        The norm as it was.
+
+    >>> import functensor.torch as torch
+    >>> x = torch.tensor([3.0, 4.0], requires_grad=True)
+    >>> (x * x / 2).sum().backward()
+    >>> torch.nn.utils.clip_grad_norm_([x], 1.0).item()
+    5.0
+    """
+    found = gradients(parameters)
+    with no_grad():
+        total = get_total_norm([g.detach() for g in found], norm_type, error_if_nonfinite)
+        factor = ops.minimum(max_norm / (total + 1e-6), 1.0)
+        for g in found:
+            g.mul_(factor)
+    return total
+
+
+def clip_grad_value_(
+    parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None
+) -> None:
+    """Limits the elements of gradients in place to ``[-clip_value, clip_value]``."""
+    with no_grad():
+        for g in gradients(parameters):
+            g.clamp_(-clip_value, clip_value)
+
+
+def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
+    """Returns all elements of some tensors as one vector."""
+    return ops.concatenate([ops.reshape(x, -1) for x in parameters], 0)  # type: ignore[no-any-return]
+
+
+def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
+    """Sets tensors to the elements of one vector."""
+    start = 0
+    for x in parameters:
+        count = prod(x.shape)
+        x.copy_value(ops.reshape(vec.detach()[start : start + count], x.shape))
+        start += count
+
+
+publish(globals())

@@ -21,7 +21,7 @@ __all__ = [
 
 
 class Draws(threading.local):
-    """What becomes of the keys that a thread draws.
+    """The keys that a thread draws: who notes them, and whether they are given again.
 
     Attributes:
         journals: lists that note them, of runs that may be done again.

@@ -181,7 +181,7 @@ def add_totals(totals: Sequence[tuple[Receiver, Any]]) -> None:
 
 
 # The kinds of dtypes, the later ones wider; a mask or a condition is of the first.
-ORDER = {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 3}
+KIND_ORDER = {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 3}
 # PyTorch's default dtypes of floats and complex numbers.
 DEFAULTS = {2: np.dtype(np.float32), 3: np.dtype(np.complex64)}
 
@@ -213,18 +213,18 @@ def without_widening(
     kind = -1
     some: list[Any] = []
     for dtypes in met:
-        most = max([ORDER[d.kind] for d in dtypes], default=-1)
+        most = max([KIND_ORDER[d.kind] for d in dtypes], default=-1)
         if most > kind:
             kind = most
-            known = [d for d in dtypes if ORDER[d.kind] == most]
+            known = [d for d in dtypes if KIND_ORDER[d.kind] == most]
             some = known if dtypes is not met[2] else [DEFAULTS.get(most, known[0])]
             if dtypes is met[2] and met[0] + met[1] and most == 3:
                 # A complex number beside doubles is double.
                 doubles = any(d.char in "dD" for d in met[0] + met[1])
                 some = [np.dtype(np.complex128) if doubles else DEFAULTS[3]]
     wanted = result_type(*some)
-    if ORDER[wanted.kind] < ORDER[wide.kind]:
-        wanted = DEFAULTS.get(ORDER[wide.kind], wanted)
+    if KIND_ORDER[wanted.kind] < KIND_ORDER[wide.kind]:
+        wanted = DEFAULTS.get(KIND_ORDER[wide.kind], wanted)
     if wanted.itemsize >= wide.itemsize:
         return None
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Concatenate, ParamSpec, Self
+from typing import Any, Concatenate, Self
 
 import numpy as np
 
 from .. import random
+from ..functions.type_variables import P
 from ..primitives.core.buffers import beside
 from ..primitives.core.registry import registry as ops
 from ..random.generator import Generator, default_generator
@@ -16,8 +17,6 @@ from .in_place import InPlace
 from .tape import TapeTrace
 
 __all__ = ["InPlaceFunctions"]
-
-P = ParamSpec("P")
 
 
 def in_place(function: Callable[Concatenate[Any, P], Any]) -> Callable[Concatenate[Any, P], Any]:

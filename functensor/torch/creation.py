@@ -33,7 +33,7 @@ def sizes_of(size: Sequence[Any]) -> tuple[int, ...]:
     return tuple([int(n) for n in (size[0] if one else size)])
 
 
-def filled(name: str, value: float, doc: str) -> Any:
+def constant_maker(name: str, value: float, doc: str) -> Any:
     """Returns `zeros` or `ones`."""
 
     def function(
@@ -50,9 +50,11 @@ def filled(name: str, value: float, doc: str) -> Any:
     return function
 
 
-zeros = filled("zeros", 0, "Returns a tensor of zeros.")
-ones = filled("ones", 1, "Returns a tensor of ones.")
-empty = filled("empty", 0, "Returns a tensor whose values mean nothing; here they are zeros.")
+zeros = constant_maker("zeros", 0, "Returns a tensor of zeros.")
+ones = constant_maker("ones", 1, "Returns a tensor of ones.")
+empty = constant_maker(
+    "empty", 0, "Returns a tensor whose values mean nothing; here they are zeros."
+)
 
 
 def full(

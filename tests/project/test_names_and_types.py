@@ -36,7 +36,8 @@ FACES = (
     "scipy.linalg", "scipy.ndimage", "scipy.optimize", "scipy.signal", "scipy.sparse",
     "scipy.spatial.distance", "scipy.special", "scipy.stats", "random", "nn", "nn.init", "optim",
     "sparse", "tree", "hooks", "control", "testing", "extend", "errors", "checkpoint_policies",
-    "torch", "torch.autograd", "torch.autograd.functional", "torch.autograd.graph",
+    "torch", "torch.autograd", "torch.autograd.functional", "torch.autograd.graph", "torch.func",
+    "torch.linalg", "torch.nn", "torch.nn.functional", "torch.nn.init", "torch.nn.utils",
 )  # fmt: skip
 
 Sources = dict[str, ast.Module]

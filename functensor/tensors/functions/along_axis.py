@@ -9,7 +9,7 @@ import numpy as np
 
 from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import canonical_axis
-from .naming import named
+from .naming import with_words
 from .reductions import ValuesIndices
 
 __all__ = [
@@ -43,7 +43,7 @@ def cumulative(name: str, what: str) -> Callable[..., Any]:
         out = getattr(ops, name)(x, dim, None if dtype is None else np.dtype(dtype))
         return out if input.shape else ops.reshape(out, ())
 
-    return named(function, name, f"Returns {what} of the elements up to each along an axis.")
+    return with_words(function, name, f"Returns {what} of the elements up to each along an axis.")
 
 
 cumsum = cumulative("cumsum", "sums")
@@ -82,7 +82,7 @@ def running(name: str, word: str, combine: str) -> Callable[..., Any]:
         indices = best_so_far(ops.where(own, numbers, 0), dim, "maximum")
         return ValuesIndices(ops.take_along_axis(input, indices, axis), indices)
 
-    return named(
+    return with_words(
         function, name, f"Returns the {word} elements up to each along an axis, and their indices."
     )
 

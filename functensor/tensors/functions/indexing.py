@@ -58,7 +58,7 @@ def isin(
 # -- at places
 
 
-def places_of(input: Any, dim: int, index: Any) -> tuple[Any, ...]:
+def grid_places(input: Any, dim: int, index: Any) -> tuple[Any, ...]:
     """Returns the places of an index along an axis: itself there, and grids for the others."""
     axis = canonical_axis(dim, max(input.ndim, 1))
     grids = np.ogrid[tuple([slice(n) for n in index.shape])]
@@ -79,7 +79,7 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> An
     """
     if not input.ndim:
         return ops.broadcast_to(input, index.shape)
-    return ops.index(input, places_of(input, dim, index))
+    return ops.index(input, grid_places(input, dim, index))
 
 
 def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
@@ -152,7 +152,7 @@ def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool 
     return (ops.index_add if accumulate else ops.index_set)(input, key, values)
 
 
-def cut(src: Any, index: Any) -> Any:
+def part_for(src: Any, index: Any) -> Any:
     """Returns the part of a source that an index of its shape or a smaller one speaks of."""
     if not hasattr(src, "shape") or not src.shape or src.shape == index.shape:
         return src
@@ -175,12 +175,12 @@ def scatter(input: Any, dim: int, index: Any, src: Any, *, reduce: str | None = 
     if reduce is not None and reduce not in REDUCTIONS:
         raise ValueError(f"scatter: reduce is None, 'add' or 'multiply', not {reduce!r}")
     put = ops.index_set if reduce is None else getattr(ops, REDUCTIONS[reduce])
-    return put(input, places_of(input, dim, index), as_elements(cut(src, index), input))
+    return put(input, grid_places(input, dim, index), as_elements(part_for(src, index), input))
 
 
 def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
     """Returns the tensor with elements of a source added along an axis, each at an own index."""
-    return ops.index_add(input, places_of(input, dim, index), cut(src, index))
+    return ops.index_add(input, grid_places(input, dim, index), part_for(src, index))
 
 
 COMBINED = {
@@ -189,7 +189,7 @@ COMBINED = {
 }  # fmt: skip
 
 
-def extreme(input: Any, reduce: str) -> float:
+def neutral_extreme(input: Any, reduce: str) -> float:
     """Returns the number below all others of a tensor's dtype, or for "amin" that above."""
     if input.dtype.kind == "f":
         return -np.inf if reduce == "amax" else np.inf
@@ -209,11 +209,13 @@ def scatter_reduce(
     """
     if reduce not in COMBINED:
         raise ValueError(f"scatter_reduce: reduce is one of {', '.join(COMBINED)}, not {reduce!r}")
-    key, source = places_of(input, dim, index), cut(src, index)
+    key, source = grid_places(input, dim, index), part_for(src, index)
     name, neutral = COMBINED[reduce]
     start = input
     if not include_self:
-        start = ops.index_set(input, key, extreme(input, reduce) if neutral is None else neutral)
+        start = ops.index_set(
+            input, key, neutral_extreme(input, reduce) if neutral is None else neutral
+        )
     out = getattr(ops, name)(start, key, source)
     if reduce != "mean":
         return out

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...primitives.core.registry import registry as ops
 
-__all__ = ["as_floats", "binary", "named", "special", "unary"]
+__all__ = ["as_floats", "binary", "scipy_special", "unary", "with_words"]
 
 
 def as_floats(x: Any) -> Any:
@@ -17,7 +17,7 @@ def as_floats(x: Any) -> Any:
     return ops.astype(x, np.dtype(np.float32)) if x.dtype.kind in "iub" else x
 
 
-def named(function: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
+def with_words(function: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
     """Returns a function under another name, with a docstring."""
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
@@ -31,7 +31,7 @@ def unary(name: str, doc: str, primitive: str | None = None) -> Callable[[Any], 
     def function(input: Any) -> Any:
         return getattr(ops, key)(input)
 
-    return named(function, name, f"Returns {doc}, element by element.")
+    return with_words(function, name, f"Returns {doc}, element by element.")
 
 
 def binary(name: str, doc: str, primitive: str | None = None) -> Callable[[Any, Any], Any]:
@@ -41,10 +41,10 @@ def binary(name: str, doc: str, primitive: str | None = None) -> Callable[[Any, 
     def function(input: Any, other: Any) -> Any:
         return getattr(ops, key)(input, other)
 
-    return named(function, name, f"Returns {doc}, element by element.")
+    return with_words(function, name, f"Returns {doc}, element by element.")
 
 
-def special(name: str, doc: str, function: str | None = None) -> Callable[..., Any]:
+def scipy_special(name: str, doc: str, function: str | None = None) -> Callable[..., Any]:
     """Returns a function of one tensor by its name in ``functensor.scipy.special``."""
     key = function or name
 
@@ -53,4 +53,4 @@ def special(name: str, doc: str, function: str | None = None) -> Callable[..., A
 
         return getattr(functions, key)(as_floats(input))
 
-    return named(computed, name, f"Returns {doc}, element by element.")
+    return with_words(computed, name, f"Returns {doc}, element by element.")

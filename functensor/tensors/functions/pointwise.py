@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...primitives.core.registry import registry as ops
-from .naming import as_floats, binary, special, unary
+from .naming import as_floats, binary, scipy_special, unary
 
 __all__ = [
     "Frexp",
@@ -194,10 +194,12 @@ square = unary("square", "squares")
 tan = unary("tan", "tangents")
 tanh = unary("tanh", "hyperbolic tangents")
 
-digamma = special("digamma", "the logarithmic derivative of the gamma function")
-erfinv = special("erfinv", "the inverse of the error function")
-i0 = special("i0", "the modified Bessel function of order zero")
-lgamma = special("lgamma", "the logarithm of the absolute value of the gamma function", "gammaln")
+digamma = scipy_special("digamma", "the logarithmic derivative of the gamma function")
+erfinv = scipy_special("erfinv", "the inverse of the error function")
+i0 = scipy_special("i0", "the modified Bessel function of order zero")
+lgamma = scipy_special(
+    "lgamma", "the logarithm of the absolute value of the gamma function", "gammaln"
+)
 
 
 def ceil(input: Any) -> Any:

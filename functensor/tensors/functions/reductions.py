@@ -9,7 +9,7 @@ import numpy as np
 
 from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import canonical_axis
-from .naming import as_floats, named
+from .naming import as_floats, with_words
 
 __all__ = [
     "AMinMax",
@@ -80,7 +80,7 @@ def total(name: str, what: str) -> Callable[..., Any]:
         wanted = None if dtype is None else np.dtype(dtype)
         return getattr(ops, name)(input, axes_of(dim), wanted, keepdims=keepdim)
 
-    return named(function, name, f"Returns {what} over axes, by default over all.")
+    return with_words(function, name, f"Returns {what} over axes, by default over all.")
 
 
 sum = total("sum", "sums")
@@ -106,19 +106,19 @@ def nanmean(input: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = 
     return ops.nanmean(input, axes_of(dim), wanted, keepdims=keepdim)
 
 
-def reduced(name: str, what: str) -> Callable[..., Any]:
+def over_axes(name: str, what: str) -> Callable[..., Any]:
     """Returns the function that reduces by one of NumPy's, over axes."""
 
     def function(input: Any, dim: Dim = None, keepdim: bool = False) -> Any:
         return getattr(ops, name)(input, axes_of(dim), keepdims=keepdim)
 
-    return named(function, name, f"Returns {what} over axes, by default over all.")
+    return with_words(function, name, f"Returns {what} over axes, by default over all.")
 
 
-all = reduced("all", "whether all elements are not zero")
-any = reduced("any", "whether one element is not zero")
-argmax = reduced("argmax", "where the first greatest element stands")
-argmin = reduced("argmin", "where the first smallest element stands")
+all = over_axes("all", "whether all elements are not zero")
+any = over_axes("any", "whether one element is not zero")
+argmax = over_axes("argmax", "where the first greatest element stands")
+argmin = over_axes("argmin", "where the first smallest element stands")
 
 
 def spread_evenly(chosen: str) -> Callable[..., Any]:
@@ -128,7 +128,7 @@ def spread_evenly(chosen: str) -> Callable[..., Any]:
         return getattr(ops, chosen)(input, axes_of(dim), keepdims=keepdim)
 
     word = "greatest" if chosen == "max" else "smallest"
-    return named(
+    return with_words(
         function, f"a{chosen}", f"Returns the {word} elements over axes; ties share the gradient."
     )
 
@@ -142,7 +142,7 @@ def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> AMi
     return AMinMax(ops.min(input, dim, keepdims=keepdim), ops.max(input, dim, keepdims=keepdim))
 
 
-def extreme(name: str, word: str, pairs: str) -> Callable[..., Any]:
+def value_or_pair(name: str, word: str, pairs: str) -> Callable[..., Any]:
     """Returns PyTorch's `max` or `min`, which do three things by their arguments."""
 
     def function(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
@@ -152,7 +152,7 @@ def extreme(name: str, word: str, pairs: str) -> Callable[..., Any]:
             return getattr(ops, name)(input)
         return at_places(input, getattr(ops, f"arg{name}")(input, dim), dim, keepdim)
 
-    return named(
+    return with_words(
         function,
         name,
         f"Returns the {word} element; along ``dim`` a pair of values and indices.\n\n"
@@ -171,8 +171,8 @@ def at_places(input: Any, places: Any, dim: int, keepdim: bool) -> ValuesIndices
     return ValuesIndices(ops.squeeze(values, dim), places)
 
 
-max = extreme("max", "greatest", "maximum")
-min = extreme("min", "smallest", "minimum")
+max = value_or_pair("max", "greatest", "maximum")
+min = value_or_pair("min", "smallest", "minimum")
 
 
 def logsumexp(input: Any, dim: Dim, keepdim: bool = False) -> Any:
@@ -200,7 +200,7 @@ def corrected(dim: Any, unbiased: Any, correction: Any) -> tuple[Any, float]:
     return axes_of(dim), correction
 
 
-def spread(name: str, what: str) -> Callable[..., Any]:
+def spread_function(name: str, what: str) -> Callable[..., Any]:
     """Returns `var` or `std`."""
 
     def function(
@@ -214,7 +214,7 @@ def spread(name: str, what: str) -> Callable[..., Any]:
         axes, ddof = corrected(dim, unbiased, correction)
         return getattr(ops, name)(input, axes, ddof=ddof, keepdims=keepdim)
 
-    return named(
+    return with_words(
         function,
         name,
         f"Returns {what} over axes.\n\nSums of squares are divided by the number of elements "
@@ -222,8 +222,8 @@ def spread(name: str, what: str) -> Callable[..., Any]:
     )
 
 
-var = spread("var", "variances")
-std = spread("std", "standard deviations")
+var = spread_function("var", "variances")
+std = spread_function("std", "standard deviations")
 
 
 def std_mean(

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...primitives.core.array import Array
 from ...primitives.core.buffers import beside
 from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import canonical_axis
@@ -134,7 +135,7 @@ def broadcast_to(input: Any, size: Sequence[int]) -> Any:
     return input.expand(tuple(size))
 
 
-def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
+def broadcast_tensors(*tensors: Any) -> tuple[Array, ...]:
     """Returns tensors repeated to their common shape."""
     shape = np.broadcast_shapes(*[x.shape for x in tensors])
     return tuple([x.expand(shape) for x in tensors])
@@ -160,20 +161,20 @@ def atleast(n: int, tensors: Sequence[Any]) -> Any:
 
 def atleast_1d(*tensors: Any) -> Any:
     """Returns tensors with one axis at least."""
-    return atleast(1, listed(tensors))
+    return atleast(1, as_one_list(tensors))
 
 
 def atleast_2d(*tensors: Any) -> Any:
     """Returns tensors with two axes at least."""
-    return atleast(2, listed(tensors))
+    return atleast(2, as_one_list(tensors))
 
 
 def atleast_3d(*tensors: Any) -> Any:
     """Returns tensors with three axes at least."""
-    return atleast(3, listed(tensors))
+    return atleast(3, as_one_list(tensors))
 
 
-def listed(tensors: Sequence[Any]) -> Sequence[Any]:
+def as_one_list(tensors: Sequence[Any]) -> Sequence[Any]:
     """Returns tensors that were given one by one, or as one list."""
     return tensors[0] if len(tensors) == 1 and isinstance(tensors[0], tuple | list) else tensors
 
@@ -229,7 +230,7 @@ def column_stack(tensors: Sequence[Any]) -> Any:
 
 def block_diag(*tensors: Any) -> Any:
     """Returns matrices along the diagonal of one, which is zero elsewhere."""
-    some = [atleast(2, [x]) for x in listed(tensors)]
+    some = [atleast(2, [x]) for x in as_one_list(tensors)]
     width = sum(x.shape[1] for x in some)
     rows, left = [], 0
     for x in some:
@@ -239,9 +240,9 @@ def block_diag(*tensors: Any) -> Any:
     return ops.concatenate(rows, 0)
 
 
-def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
+def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Array, ...]:
     """Returns the coordinates of a grid: each vector, repeated along the axes of the others."""
-    return tuple(ops.meshgrid(*listed(tensors), indexing=indexing))
+    return tuple(ops.meshgrid(*as_one_list(tensors), indexing=indexing))
 
 
 def cartesian_prod(*tensors: Any) -> Any:
@@ -278,7 +279,7 @@ def select(input: Any, dim: int, index: int) -> Any:
 
 def split(
     tensor: Any, split_size_or_sections: int | Sequence[int], dim: int = 0
-) -> tuple[Any, ...]:
+) -> tuple[Array, ...]:
     """Returns views of the pieces of an axis.
 
     Args:
@@ -309,12 +310,12 @@ def split(
     return tuple([narrow(tensor, dim, a, n) for a, n in zip(starts, sizes)])
 
 
-def split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> tuple[Any, ...]:
+def split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> tuple[Array, ...]:
     """Returns views of the pieces of an axis, of given lengths."""
     return split(input, list(split_sizes), dim)
 
 
-def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
+def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Array, ...]:
     """Returns views of at most so many pieces of an axis, all of one length but the last."""
     if chunks <= 0:
         raise RuntimeError(f"chunk: there is one piece at least, not {chunks}")
@@ -326,7 +327,7 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
 
 def tensor_split(
     input: Any, indices_or_sections: int | Sequence[int], dim: int = 0
-) -> tuple[Any, ...]:
+) -> tuple[Array, ...]:
     """Returns views of pieces of an axis, of nearly one length, or between given places."""
     length = input.shape[dim]
     if isinstance(indices_or_sections, int):
@@ -338,22 +339,22 @@ def tensor_split(
     return tuple([narrow(input, dim, a, max(b - a, 0)) for a, b in pairwise(ends)])
 
 
-def hsplit(input: Any, indices_or_sections: int | Sequence[int]) -> tuple[Any, ...]:
+def hsplit(input: Any, indices_or_sections: int | Sequence[int]) -> tuple[Array, ...]:
     """Returns views of pieces of the second axis; of a vector's only one."""
     return tensor_split(input, indices_or_sections, 0 if input.ndim == 1 else 1)
 
 
-def vsplit(input: Any, indices_or_sections: int | Sequence[int]) -> tuple[Any, ...]:
+def vsplit(input: Any, indices_or_sections: int | Sequence[int]) -> tuple[Array, ...]:
     """Returns views of pieces of the first axis."""
     return tensor_split(input, indices_or_sections, 0)
 
 
-def dsplit(input: Any, indices_or_sections: int | Sequence[int]) -> tuple[Any, ...]:
+def dsplit(input: Any, indices_or_sections: int | Sequence[int]) -> tuple[Array, ...]:
     """Returns views of pieces of the third axis."""
     return tensor_split(input, indices_or_sections, 2)
 
 
-def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
+def unbind(input: Any, dim: int = 0) -> tuple[Array, ...]:
     """Returns views of all places of an axis."""
     return tuple([select(input, dim, i) for i in range(input.shape[dim])])
 
@@ -402,7 +403,7 @@ def roll(input: Any, shifts: int | Sequence[int], dims: int | Sequence[int] | No
 
 def flip(input: Any, *dims: Any) -> Any:
     """Returns the elements in reverse order along axes; a copy."""
-    return ops.flip(input, tuple(listed(dims)))
+    return ops.flip(input, tuple(as_one_list(dims)))
 
 
 def fliplr(input: Any) -> Any:

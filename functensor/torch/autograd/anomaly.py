@@ -41,13 +41,13 @@ def search(check_nan: bool) -> Any:
     return check_finite(nan=True, inf=False) if check_nan else use(Hook())
 
 
-class Switch(threading.local):
+class SearchSwitch(threading.local):
     """The search that `set_detect_anomaly` has begun in a thread, if it goes on."""
 
     current: Any = None
 
 
-switch = Switch()
+switch = SearchSwitch()
 
 
 class set_detect_anomaly(Restoring):

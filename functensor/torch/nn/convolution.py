@@ -24,7 +24,7 @@ PADDINGS = {
 }
 
 
-class Convolution(Module):
+class Convolving(Module):
     """The base of convolutions.
 
     Args:
@@ -112,13 +112,13 @@ class Convolution(Module):
         return ", ".join(shown)
 
 
-class Conv1d(Convolution):
+class Conv1d(Convolving):
     """Correlates sequences with kernels."""
 
     axes = 1
 
 
-class Conv2d(Convolution):
+class Conv2d(Convolving):
     """Correlates images with kernels.
 
     >>> import functensor.torch as torch
@@ -129,13 +129,13 @@ class Conv2d(Convolution):
     axes = 2
 
 
-class Conv3d(Convolution):
+class Conv3d(Convolving):
     """Correlates volumes with kernels."""
 
     axes = 3
 
 
-class Transposed(Convolution):
+class Transposed(Convolving):
     """The base of transposed convolutions; ``output_padding`` makes the output longer."""
 
     transposed = True

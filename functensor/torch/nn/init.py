@@ -49,7 +49,7 @@ def fans(tensor: Tensor) -> tuple[int, int]:
     return tensor.shape[1] * rest, tensor.shape[0] * rest
 
 
-def filled(tensor: Tensor, values: Any) -> Tensor:
+def refilled(tensor: Tensor, values: Any) -> Tensor:
     """Returns a tensor once it has other values."""
     with no_grad():
         return tensor.copy_(values)
@@ -78,7 +78,7 @@ def trunc_normal_(
     """Fills a tensor with normally distributed numbers from [a, b]."""
     key = (generator or default_generator).next_key()
     low, high = (a - mean) / std, (b - mean) / std
-    return filled(tensor, random.truncated_normal(key, low, high, tensor.shape) * std + mean)
+    return refilled(tensor, random.truncated_normal(key, low, high, tensor.shape) * std + mean)
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
@@ -99,7 +99,7 @@ def ones_(tensor: Tensor) -> Tensor:
 
 def eye_(tensor: Tensor) -> Tensor:
     """Fills a matrix with zeros, and ones on its diagonal."""
-    return filled(tensor, np.eye(tensor.shape[0], tensor.shape[1]))
+    return refilled(tensor, np.eye(tensor.shape[0], tensor.shape[1]))
 
 
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
@@ -110,7 +110,7 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     for group in range(groups):
         for i in range(min(outputs, tensor.shape[1])):
             values[(group * outputs + i, i, *middle)] = 1
-    return filled(tensor, values)
+    return refilled(tensor, values)
 
 
 def xavier_uniform_(
@@ -162,7 +162,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
     q, r = linalg.qr(random.normal(key, (large, small)))
     q = q * ops.sign(ops.diagonal(r))
     q = q if rows >= columns else ops.transpose(q)
-    return filled(tensor, ops.reshape(q, tensor.shape) * gain)
+    return refilled(tensor, ops.reshape(q, tensor.shape) * gain)
 
 
 def sparse_(
@@ -174,7 +174,7 @@ def sparse_(
     key = (generator or default_generator).next_key()
     order = ops.argsort(random.uniform(key, (rows, columns)), 0)
     gone = ops.less(ops.argsort(order, 0), int(np.ceil(sparsity * rows)))
-    return filled(tensor, ops.where(beside(tensor, np.asarray(gone)), 0.0, tensor.detach()))
+    return refilled(tensor, ops.where(beside(tensor, np.asarray(gone)), 0.0, tensor.detach()))
 
 
 publish(globals())

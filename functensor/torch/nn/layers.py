@@ -191,7 +191,7 @@ class Embedding(Module):
         if self.padding_idx is not None:
             values = self.weight.detach().clone()
             values[self.padding_idx] = 0
-            init.filled(self.weight, values)
+            init.refilled(self.weight, values)
 
     @classmethod
     def from_pretrained(
@@ -200,7 +200,7 @@ class Embedding(Module):
         """Returns a module with a given table, which is not trained unless ``freeze=False``."""
         rows, width = embeddings.shape
         out = cls(rows, width, padding_idx, dtype=embeddings.dtype)
-        init.filled(out.weight, embeddings.detach())
+        init.refilled(out.weight, embeddings.detach())
         out.weight.requires_grad_(not freeze)
         return out
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..autograd import Function
 
-__all__ = ["Entrance", "Exit", "Passed", "RemovableHandle"]
+__all__ = ["HookedInputs", "HookedOutputs", "HookedPass", "RemovableHandle"]
 
 next_hook = count().__next__
 
@@ -32,7 +32,7 @@ class RemovableHandle:
         self._hooks.pop(self.id, None)
 
 
-class Passed:
+class HookedPass:
     """The gradients that have come back to a module's results in one pass.
 
     Attributes:
@@ -45,11 +45,11 @@ class Passed:
         self.by_outputs: tuple[Any, ...] = ()
 
 
-class Exit(Function):
+class HookedOutputs(Function):
     """Returns results as they are; the way back notes their gradients."""
 
     @staticmethod
-    def forward(ctx: Any, passed: Passed, *outputs: Any) -> Any:
+    def forward(ctx: Any, passed: HookedPass, *outputs: Any) -> Any:
         """Returns the results."""
         ctx.passed = passed
         return tuple([x.view(x.shape) for x in outputs])
@@ -66,11 +66,11 @@ class Exit(Function):
         return (None, *grads)
 
 
-class Entrance(Function):
+class HookedInputs(Function):
     """Returns arguments as they are; the way back calls the module's hooks."""
 
     @staticmethod
-    def forward(ctx: Any, passed: Passed, *inputs: Any) -> Any:
+    def forward(ctx: Any, passed: HookedPass, *inputs: Any) -> Any:
         """Returns the arguments."""
         ctx.passed = passed
         return tuple([x.view(x.shape) for x in inputs])

@@ -42,7 +42,7 @@ def rnn_step(activation: Any) -> Any:
     return step
 
 
-STEPS = {
+STEP_OF_KIND = {
     "LSTM": lstm_step, "GRU": gru_step, "tanh": rnn_step(ops.tanh), "relu": rnn_step(ops.relu),
 }  # fmt: skip
 GATES = {"LSTM": 4, "GRU": 3, "tanh": 1, "relu": 1}
@@ -144,7 +144,7 @@ class Recurrent(Module):
         ]
         # All inputs meet their weights in one product.
         from_inputs = F.linear(x, weights[0], biases[0])
-        step = STEPS[self.mode]
+        step = STEP_OF_KIND[self.mode]
         out: list[Any] = []
         backwards = suffix.endswith("reverse")
         times = range(x.shape[0])
@@ -217,7 +217,7 @@ class LSTM(Recurrent):
         return self._run(input, hx)
 
 
-class Cell(Module):
+class SingleStep(Module):
     """The base of single steps.
 
     Args:
@@ -254,14 +254,14 @@ class Cell(Module):
             begin = input.new_zeros(*input.shape[:-1], self.hidden_size)
             state = (begin, begin) if self.mode == "LSTM" else (begin,)
         from_input = F.linear(input, self.weight_ih, self.bias_ih)
-        return STEPS[self.mode](from_input, state, self.weight_hh, self.bias_hh)
+        return STEP_OF_KIND[self.mode](from_input, state, self.weight_hh, self.bias_hh)
 
     def extra_repr(self) -> str:
         """Returns the options."""
         return f"{self.input_size}, {self.hidden_size}"
 
 
-class RNNCell(Cell):
+class RNNCell(SingleStep):
     """One step of an `RNN`; ``nonlinearity`` is ``"tanh"`` or ``"relu"``."""
 
     def __init__(
@@ -276,7 +276,7 @@ class RNNCell(Cell):
         return self._step(input, None if hx is None else (hx,))[0]
 
 
-class GRUCell(Cell):
+class GRUCell(SingleStep):
     """One step of a `GRU`."""
 
     mode = "GRU"
@@ -286,7 +286,7 @@ class GRUCell(Cell):
         return self._step(input, None if hx is None else (hx,))[0]
 
 
-class LSTMCell(Cell):
+class LSTMCell(SingleStep):
     """One step of an `LSTM`."""
 
     mode = "LSTM"

@@ -140,17 +140,19 @@ class MultiheadAttention(Module):
         """Returns numbers that are added to scores, or None."""
         total = None
         if attn_mask is not None:
-            total = added(attn_mask, q.dtype)
+            total = as_added_numbers(attn_mask, q.dtype)
             if total.ndim == 3:
                 shape = (-1, self.num_heads, *total.shape[1:])
                 total = ops.reshape(total, shape)
         if padding is not None:
-            rows = added(padding.unsqueeze(0) if single else padding, q.dtype)[:, None, None, :]
+            rows = as_added_numbers(padding.unsqueeze(0) if single else padding, q.dtype)[
+                :, None, None, :
+            ]
             total = rows if total is None else total + rows
         return total
 
 
-def added(mask: Any, dtype: Any) -> Any:
+def as_added_numbers(mask: Any, dtype: Any) -> Any:
     """Returns a mask as numbers: minus infinity where it is true."""
     if mask.dtype.kind != "b":
         return mask

@@ -17,7 +17,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
+def present_gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
     """Returns the gradients that there are."""
     several = [parameters] if isinstance(parameters, Tensor) else list(parameters)
     found = [gradient_of(p) for p in several]
@@ -42,7 +42,7 @@ def get_total_norm(
         powers = [ops.sum(ops.abs(x) ** order) for x in several]
         total = ops.sum(ops.stack(powers)) ** (1 / order)
     if error_if_nonfinite and not np.isfinite(total.item()):
-        raise RuntimeError(f"the total norm of gradients is {total.item()}")
+        raise RuntimeError(f"the total norm of present_gradients is {total.item()}")
     return total  # type: ignore[no-any-return]
 
 
@@ -71,7 +71,7 @@ def clip_grad_norm_(
     >>> torch.nn.utils.clip_grad_norm_([x], 1.0).item()
     5.0
     """
-    found = gradients(parameters)
+    found = present_gradients(parameters)
     with no_grad():
         total = get_total_norm([g.detach() for g in found], norm_type, error_if_nonfinite)
         factor = ops.minimum(max_norm / (total + 1e-6), 1.0)
@@ -85,7 +85,7 @@ def clip_grad_value_(
 ) -> None:
     """Limits the elements of gradients in place to ``[-clip_value, clip_value]``."""
     with no_grad():
-        for g in gradients(parameters):
+        for g in present_gradients(parameters):
             g.clamp_(-clip_value, clip_value)
 
 

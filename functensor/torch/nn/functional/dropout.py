@@ -9,7 +9,7 @@ from .... import random
 from ....nn import layers as pure
 from ....primitives.core.registry import registry as ops
 from ....random.generator import default_generator
-from ....tensors.functions.naming import named
+from ....tensors.functions.naming import with_words
 
 __all__ = [
     "alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout",
@@ -53,7 +53,9 @@ def whole_channels(n: int) -> Callable[..., Any]:
         kept = mask_of(input, lengths, p)
         return input * ops.reshape(kept, (*lengths, *(1,) * n)) / max(1 - p, 1e-30)
 
-    return named(function, f"dropout{n}d", "Returns x with whole channels set to zero at random.")
+    return with_words(
+        function, f"dropout{n}d", "Returns x with whole channels set to zero at random."
+    )
 
 
 dropout1d, dropout2d, dropout3d = map(whole_channels, (1, 2, 3))

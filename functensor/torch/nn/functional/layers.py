@@ -12,7 +12,7 @@ from ....nn.attention import scaled_dot_product_attention as attention
 from ....primitives.core.buffers import beside
 from ....primitives.core.errors import ShapeError, failure
 from ....primitives.core.registry import registry as ops
-from ....tensors.functions.naming import named
+from ....tensors.functions.naming import with_words
 from ....tensors.functions.reductions import norm
 from .dropout import dropout
 
@@ -94,7 +94,7 @@ def convolution(n: int) -> Callable[..., Any]:
         )  # fmt: skip
         return out[0] if single else out
 
-    return named(
+    return with_words(
         function,
         name,
         f"Correlates images with kernels over {n} spatial {'axis' if n == 1 else 'axes'}.\n\n"
@@ -135,7 +135,7 @@ def transposed(n: int) -> Callable[..., Any]:
             out = out + ops.reshape(bias, (-1, *(1,) * n))
         return out[0] if single else out
 
-    return named(
+    return with_words(
         function,
         name,
         f"Spreads images by kernels: the transpose of `conv{n}d`.\n\n"

@@ -23,7 +23,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def reduced(values: Any, reduction: str) -> Any:
+def summarised(values: Any, reduction: str) -> Any:
     """Returns the mean of losses, their sum, or themselves.
 
     Raises:
@@ -61,14 +61,14 @@ def mse_loss(input: Any, target: Any, reduction: str = "mean", weight: Any = Non
     """
     check_alike("mse_loss", input, target)
     squares = ops.square(input - target)
-    return reduced(squares if weight is None else squares * weight, reduction)
+    return summarised(squares if weight is None else squares * weight, reduction)
 
 
 def l1_loss(input: Any, target: Any, reduction: str = "mean", weight: Any = None) -> Any:
     """Returns absolute differences, by default their mean."""
     check_alike("l1_loss", input, target)
     sizes = ops.abs(input - target)
-    return reduced(sizes if weight is None else sizes * weight, reduction)
+    return summarised(sizes if weight is None else sizes * weight, reduction)
 
 
 def smooth_l1_loss(input: Any, target: Any, reduction: str = "mean", beta: float = 1.0) -> Any:
@@ -77,7 +77,9 @@ def smooth_l1_loss(input: Any, target: Any, reduction: str = "mean", beta: float
         return l1_loss(input, target, reduction)
     check_alike("smooth_l1_loss", input, target)
     size = ops.abs(input - target)
-    return reduced(ops.where(size < beta, size * size * (0.5 / beta), size - 0.5 * beta), reduction)
+    return summarised(
+        ops.where(size < beta, size * size * (0.5 / beta), size - 0.5 * beta), reduction
+    )
 
 
 def huber_loss(
@@ -87,7 +89,7 @@ def huber_loss(
     check_alike("huber_loss", input, target)
     size = ops.abs(input - target)
     loss = ops.where(size < delta, 0.5 * size * size, delta * (size - 0.5 * delta))
-    return reduced(loss if weight is None else loss * weight, reduction)
+    return summarised(loss if weight is None else loss * weight, reduction)
 
 
 # -- classes
@@ -122,7 +124,7 @@ def nll_loss(
     if weight is not None:
         share = share * ops.take(weight, classes, 0)
     loss = ops.where(counts, loss * share, 0)
-    return ops.sum(loss) / ops.sum(share) if reduction == "mean" else reduced(loss, reduction)
+    return ops.sum(loss) / ops.sum(share) if reduction == "mean" else summarised(loss, reduction)
 
 
 def gather_last(rows: Any, classes: Any) -> Any:
@@ -180,7 +182,7 @@ def cross_entropy(
         shares = log_shares(rows, weight)
         spread = ops.sum(shares, -1) * (label_smoothing / rows.shape[-1])
         loss = (1 - label_smoothing) * loss - ops.where(counts, spread, 0)
-    return ops.sum(loss) / ops.sum(share) if reduction == "mean" else reduced(loss, reduction)
+    return ops.sum(loss) / ops.sum(share) if reduction == "mean" else summarised(loss, reduction)
 
 
 def log_shares(rows: Any, weight: Any) -> Any:
@@ -199,7 +201,7 @@ def soft_cross_entropy(
     loss = -ops.sum(log_shares(rows, weight) * wanted, -1)
     if reduction == "mean":
         return ops.sum(loss) / max(int(np.prod(loss.shape)), 1)
-    return reduced(loss, reduction)
+    return summarised(loss, reduction)
 
 
 def binary_cross_entropy(
@@ -213,7 +215,7 @@ def binary_cross_entropy(
         )
     yes, no = ops.maximum(ops.log(input), -100), ops.maximum(ops.log1p(-input), -100)
     loss = -(target * yes + (1 - target) * no)
-    return reduced(loss if weight is None else loss * weight, reduction)
+    return summarised(loss if weight is None else loss * weight, reduction)
 
 
 def binary_cross_entropy_with_logits(
@@ -239,7 +241,7 @@ def binary_cross_entropy_with_logits(
         )
     share = 1 if pos_weight is None else 1 + (pos_weight - 1) * target
     loss = (1 - target) * input - share * logsigmoid(input)
-    return reduced(loss if weight is None else loss * weight, reduction)
+    return summarised(loss if weight is None else loss * weight, reduction)
 
 
 def kl_div(input: Any, target: Any, reduction: str = "mean", log_target: bool = False) -> Any:
@@ -255,7 +257,7 @@ def kl_div(input: Any, target: Any, reduction: str = "mean", log_target: bool = 
         loss = ops.where(positive, target * (logs - input), 0)
     if reduction == "batchmean":
         return ops.sum(loss) / input.shape[0]
-    return reduced(loss, reduction)
+    return summarised(loss, reduction)
 
 
 def poisson_nll_loss(
@@ -272,7 +274,7 @@ def poisson_nll_loss(
         large = ops.where(target > 1, target, 1)
         stirling = large * ops.log(large) - large + 0.5 * ops.log(2 * pi * large)
         loss = loss + ops.where(target > 1, stirling, 0)
-    return reduced(loss, reduction)
+    return summarised(loss, reduction)
 
 
 def gaussian_nll_loss(
@@ -285,7 +287,7 @@ def gaussian_nll_loss(
     # The limit is no function of the variance, as in PyTorch.
     wide = var + ops.stop_gradient(ops.maximum(var, eps) - var)
     loss = 0.5 * (ops.log(wide) + ops.square(input - target) / wide)
-    return reduced(loss + 0.5 * log(2 * pi) if full else loss, reduction)
+    return summarised(loss + 0.5 * log(2 * pi) if full else loss, reduction)
 
 
 # -- margins
@@ -296,14 +298,14 @@ def hinge_embedding_loss(
 ) -> Any:
     """Returns distances where targets are 1, and what they lack of a margin where they are -1."""
     loss = ops.where(ops.equal(target, 1), input, ops.maximum(margin - input, 0))
-    return reduced(loss, reduction)
+    return summarised(loss, reduction)
 
 
 def margin_ranking_loss(
     input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: str = "mean"
 ) -> Any:
     """Returns by how much the first is not above the second, or below where targets are -1."""
-    return reduced(ops.maximum(-target * (input1 - input2) + margin, 0), reduction)
+    return summarised(ops.maximum(-target * (input1 - input2) + margin, 0), reduction)
 
 
 def cosine_embedding_loss(
@@ -312,12 +314,12 @@ def cosine_embedding_loss(
     """Returns 1 less cosines where targets are 1, and what is above a margin where they are -1."""
     cosine = cosine_similarity(input1, input2, -1, 1e-12**0.5)
     loss = ops.where(ops.equal(target, 1), 1 - cosine, ops.maximum(cosine - margin, 0))
-    return reduced(loss, reduction)
+    return summarised(loss, reduction)
 
 
 def soft_margin_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
     """Returns ``log(1 + exp(-target * input))`` for targets 1 and -1."""
-    return reduced(ops.softplus(-target * input), reduction)
+    return summarised(ops.softplus(-target * input), reduction)
 
 
 def multilabel_soft_margin_loss(
@@ -325,7 +327,7 @@ def multilabel_soft_margin_loss(
 ) -> Any:
     """Returns the mean over classes of binary cross entropies of scores."""
     loss = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
-    return reduced(ops.mean(loss if weight is None else loss * weight, -1), reduction)
+    return summarised(ops.mean(loss if weight is None else loss * weight, -1), reduction)
 
 
 def multi_margin_loss(
@@ -339,7 +341,7 @@ def multi_margin_loss(
         over = over * ops.expand_dims(ops.take(weight, target, 0), -1)
     places = beside(input, np.arange(input.shape[-1]))
     others = ops.not_equal(ops.expand_dims(target, -1), places)
-    return reduced(ops.sum(ops.where(others, over, 0), -1) / input.shape[-1], reduction)
+    return summarised(ops.sum(ops.where(others, over, 0), -1) / input.shape[-1], reduction)
 
 
 def multilabel_margin_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
@@ -357,7 +359,7 @@ def multilabel_margin_loss(input: Any, target: Any, reduction: str = "mean") -> 
         ops.logical_not(ops.expand_dims(ended, -1)), ops.logical_not(ops.expand_dims(is_right, -2))
     )
     loss = ops.sum(ops.where(counted, over, 0), (-2, -1)) / input.shape[-1]
-    return reduced(loss, reduction)
+    return summarised(loss, reduction)
 
 
 def triplet_margin_loss(
@@ -396,4 +398,4 @@ def triplet_margin_with_distance_loss(
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
         far = ops.minimum(far, distance(positive, negative))
-    return reduced(ops.maximum(near - far + margin, 0), reduction)
+    return summarised(ops.maximum(near - far + margin, 0), reduction)

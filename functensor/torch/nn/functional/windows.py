@@ -10,7 +10,7 @@ import numpy as np
 
 from ....primitives.core.buffers import beside
 from ....primitives.core.registry import registry as ops
-from ....tensors.functions.naming import named
+from ....tensors.functions.naming import with_words
 from .layers import Sizes, spatial, with_batch
 
 __all__ = [
@@ -69,7 +69,7 @@ def max_pooling(n: int) -> Callable[..., Any]:
         values, places = [y[0] if single and y is not None else y for y in out]
         return (values, places) if return_indices else values
 
-    return named(function, name, pool_doc("the maxima", n) + RETURNS_INDICES)
+    return with_words(function, name, pool_doc("the maxima", n) + RETURNS_INDICES)
 
 
 def chosen_in_windows(
@@ -79,8 +79,8 @@ def chosen_in_windows(
     filled = ops.pad(x, ((0, 0), (0, 0), *pads), constant_values=-np.inf)
     lengths = x.shape[2:]
     numbers = np.pad(np.arange(prod(lengths)).reshape(lengths), pads)
-    windows, places = taken(filled, 2, kernel, stride, dilation), numbers
-    places = np.asarray(taken(numbers, 0, kernel, stride, dilation))
+    windows, places = windows_over(filled, 2, kernel, stride, dilation), numbers
+    places = np.asarray(windows_over(numbers, 0, kernel, stride, dilation))
     n = len(kernel)
     windows = ops.reshape(windows, (*windows.shape[: 2 + n], -1))
     places = places.reshape(*places.shape[:n], -1)
@@ -90,7 +90,9 @@ def chosen_in_windows(
     return values, ops.squeeze(ops.take_along_axis(wide, best, -1), -1)
 
 
-def taken(x: Any, first: int, kernel: Sequence[int], stride: Sequence[int], dilation: Any) -> Any:
+def windows_over(
+    x: Any, first: int, kernel: Sequence[int], stride: Sequence[int], dilation: Any
+) -> Any:
     """Returns windows over axes: their places on these, their elements on axes at the end."""
     n = len(kernel)
     for i, (k, s, d) in enumerate(zip(kernel, stride, dilation)):
@@ -156,7 +158,7 @@ def mean_pooling(n: int) -> Callable[..., Any]:
             out = ops.avg_pool(x, kernel, steps, pads, count_include_pad=count_include_pad)
         return out[0] if single else out
 
-    return named(
+    return with_words(
         function,
         name,
         pool_doc("the means", n)
@@ -215,7 +217,7 @@ def adaptive(n: int, reduce: str) -> Callable[..., Any]:
             x = ops.concatenate(found, axis)
         return x
 
-    return named(
+    return with_words(
         function, name, f"Returns the {reduce} of so many parts of each of {n} spatial axes."
     )
 
@@ -252,7 +254,7 @@ def unpooling(n: int) -> Callable[..., Any]:
         out = ops.index_set(empty, key, ops.reshape(input, (rows, -1)))
         return ops.reshape(out, (*front, *lengths))
 
-    return named(
+    return with_words(
         function, f"max_unpool{n}d", f"Returns maxima over {n} axes at their places, and zeros."
     )
 
@@ -271,7 +273,7 @@ def unfold(
     around = [(p, p) for p in spatial(padding, 2)]
     filled = ops.pad(x, ((0, 0), (0, 0), *around))
     kernel = spatial(kernel_size, 2)
-    windows = taken(filled, 2, kernel, spatial(stride, 2), spatial(dilation, 2))
+    windows = windows_over(filled, 2, kernel, spatial(stride, 2), spatial(dilation, 2))
     rows = ops.transpose(windows, (0, 1, 4, 5, 2, 3))
     out = ops.reshape(rows, (x.shape[0], x.shape[1] * prod(kernel), -1))
     return out[0] if single else out
@@ -293,7 +295,7 @@ def fold(
     padded = [n + 2 * p for n, p in zip(size, around)]
     channels = x.shape[1] // prod(kernel)
     numbers = np.arange(prod(padded)).reshape(padded)
-    places = np.asarray(taken(numbers, 0, kernel, spatial(stride, 2), spatial(dilation, 2)))
+    places = np.asarray(windows_over(numbers, 0, kernel, spatial(stride, 2), spatial(dilation, 2)))
     order = places.transpose(2, 3, 0, 1).reshape(-1)
     empty = beside(x, np.zeros((x.shape[0], channels, prod(padded)), x.dtype))
     rows = ops.reshape(x, (x.shape[0], channels, -1))
@@ -395,14 +397,14 @@ def interpolate(
     return x
 
 
-def sources(old: int, new: int, step: float, corners: bool) -> np.ndarray[Any, Any]:
+def source_places(old: int, new: int, step: float, corners: bool) -> np.ndarray[Any, Any]:
     """Returns where the elements of the new axis lie on the old one."""
     if corners:
         return np.arange(new) * ((old - 1) / (new - 1) if new > 1 else 0.0)
     return (np.arange(new) + 0.5) * step - 0.5
 
 
-def nearest(old: int, new: int, step: float, corners: bool) -> tuple[Any, None]:
+def nearest_places(old: int, new: int, step: float, corners: bool) -> tuple[Any, None]:
     """Returns the elements that PyTorch takes for the nearest."""
     return np.minimum(np.floor(np.arange(new) * step).astype(np.int64), old - 1), None
 
@@ -415,7 +417,7 @@ def nearest_exact(old: int, new: int, step: float, corners: bool) -> tuple[Any, 
 
 def straight(old: int, new: int, step: float, corners: bool) -> tuple[Any, Any]:
     """Returns the two neighbours of each place, and their weights."""
-    at = np.maximum(sources(old, new, step, corners), 0)
+    at = np.maximum(source_places(old, new, step, corners), 0)
     low = np.minimum(np.floor(at).astype(np.int64), old - 1)
     high = np.minimum(low + 1, old - 1)
     part = np.clip(at - low, 0, 1)
@@ -424,7 +426,7 @@ def straight(old: int, new: int, step: float, corners: bool) -> tuple[Any, Any]:
 
 def cubic(old: int, new: int, step: float, corners: bool) -> tuple[Any, Any]:
     """Returns the four neighbours of each place, and their weights (Keys, 1981; a = -3/4)."""
-    at = sources(old, new, step, corners)
+    at = source_places(old, new, step, corners)
     low = np.floor(at).astype(np.int64)
     a = -0.75
     away = np.abs((at - low)[:, None] - np.arange(-1, 3))
@@ -435,8 +437,8 @@ def cubic(old: int, new: int, step: float, corners: bool) -> tuple[Any, Any]:
 
 
 WEIGHTS: dict[str, Callable[..., tuple[Any, Any]]] = {
-    "nearest": nearest, "nearest-exact": nearest_exact, "linear": straight, "bilinear": straight,
-    "trilinear": straight, "bicubic": cubic,
+    "nearest": nearest_places, "nearest-exact": nearest_exact, "linear": straight,
+    "bilinear": straight, "trilinear": straight, "bicubic": cubic,
 }  # fmt: skip
 
 

@@ -36,7 +36,7 @@ class Convolving(Module):
         device, dtype: of the parameters.
 
     Attributes:
-        weight: of shape (out_channels, in_channels / groups, *kernel_size).
+        weight: of shape (out_channels, in_channels / groups, ...).
         bias: of shape (out_channels,), or None.
     """
 
@@ -77,7 +77,7 @@ class Convolving(Module):
             init.uniform_(self.bias, -1 / sqrt(fan), 1 / sqrt(fan))
 
     def forward(self, input: Any) -> Any:
-        """Returns the result for images of shape (batch, in_channels, *spatial)."""
+        """Returns the result for images of shape (batch, in_channels, ...)."""
         padding = self.padding
         if self.padding_mode != "zeros":
             input, padding = self._padded(input), 0

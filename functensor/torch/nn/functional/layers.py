@@ -69,7 +69,7 @@ def with_batch(name: str, input: Any, n: int) -> tuple[Any, bool]:
     raise failure(
         ShapeError,
         f"{name}: an input of shape {input.shape} has {input.ndim} axes",
-        fix=f"give (batch, channels, *spatial) with {n} spatial axes, or that without batch",
+        fix=f"give (batch, channels, ...) with {n} spatial axes, or that without batch",
     )
 
 
@@ -99,8 +99,8 @@ def convolution(n: int) -> Callable[..., Any]:
         name,
         f"Correlates images with kernels over {n} spatial {'axis' if n == 1 else 'axes'}.\n\n"
         "Args:\n"
-        "    input: of shape (batch, channels, *spatial), or without batch.\n"
-        "    weight: of shape (outputs, channels / groups, *kernel).\n"
+        "    input: of shape (batch, channels, ...), or without batch.\n"
+        "    weight: of shape (outputs, channels / groups, ...).\n"
         "    bias: of shape (outputs,), or None.\n"
         "    stride, padding, dilation: integers, or one for each spatial axis; padding may be\n"
         '        "valid" or "same".\n'
@@ -140,8 +140,8 @@ def transposed(n: int) -> Callable[..., Any]:
         name,
         f"Spreads images by kernels: the transpose of `conv{n}d`.\n\n"
         "Args:\n"
-        "    input: of shape (batch, channels, *spatial), or without batch.\n"
-        "    weight: of shape (channels, outputs / groups, *kernel).\n"
+        "    input: of shape (batch, channels, ...), or without batch.\n"
+        "    weight: of shape (channels, outputs / groups, ...).\n"
         "    bias: of shape (outputs,), or None.\n"
         "    stride, padding, dilation, groups: those of the convolution.\n"
         "    output_padding: by how much the output is longer.\n",

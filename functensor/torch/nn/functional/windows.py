@@ -113,7 +113,7 @@ def pool_doc(what: str, n: int) -> str:
     return (
         f"Returns {what} of windows over {n} spatial {'axis' if n == 1 else 'axes'}.\n\n"
         "Args:\n"
-        "    input: of shape (batch, channels, *spatial), or without batch.\n"
+        "    input: of shape (batch, channels, ...), or without batch.\n"
         "    kernel_size: the windows' lengths, an integer or one for each axis.\n"
         "    stride: how far they lie apart; by default as far as they are long.\n"
         "    padding: elements around the input.\n"
@@ -352,7 +352,7 @@ def interpolate(
     """Returns images of another size.
 
     Args:
-        input: of shape (batch, channels, *spatial).
+        input: of shape (batch, channels, ...).
         size: the spatial lengths.
         scale_factor: by how much they grow, where there is no size.
         mode: ``"nearest"``, ``"nearest-exact"``, ``"linear"``, ``"bilinear"``, ``"trilinear"``,

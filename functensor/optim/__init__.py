@@ -27,13 +27,17 @@ from .algorithms import (
     momentum,
     sgd,
 )
+from .mean_squares import AdadeltaState, RmspropState, adadelta, rmsprop
 from .optimizer import Optimizer
+from .other_losses import maximized, with_weight_decay
 from .stateful import SGD, Adagrad, Adam, AdamW, Lion, MomentumSGD, StatefulOptimizer
 
 __all__ = [
-    "SGD", "Adagrad", "AdagradState", "Adam", "AdamState", "AdamW", "Lion", "LionState",
-    "MomentumSGD", "MomentumState", "Optimizer", "SgdState", "StatefulOptimizer", "adagrad", "adam",
-    "adamw", "lion", "momentum", "sgd",
+    "SGD", "AdadeltaState", "Adagrad", "AdagradState", "Adam", "AdamState", "AdamW", "Lion",
+    "LionState", "MomentumSGD", "MomentumState", "Optimizer", "RmspropState", "SgdState",
+    "StatefulOptimizer",
+    "adadelta", "adagrad", "adam", "adamw", "lion", "maximized", "momentum", "rmsprop", "sgd",
+    "with_weight_decay",
 ]  # fmt: skip
 
 publish(globals())

@@ -105,13 +105,16 @@ def sgd(lr: Rate) -> Optimizer[SgdState]:
     return elementwise("sgd", SgdState, (), coefficients, rule)
 
 
-def momentum(lr: Rate, momentum: Scalar = 0.9, nesterov: bool = False) -> Optimizer[MomentumState]:
+def momentum(
+    lr: Rate, momentum: Scalar = 0.9, nesterov: bool = False, dampening: Scalar = 0.0
+) -> Optimizer[MomentumState]:
     """Returns gradient descent with momentum: ``v <- momentum v + g``, ``p <- p - lr v``.
 
     Args:
         lr: the learning rate: a number, or a function of how many updates were made before.
         momentum: how much of the velocity is left after a step, from 0 up to 1.
         nesterov: look ahead: ``p <- p - lr (momentum v + g)``.
+        dampening: what part of a gradient does not enter the velocity, but for the first.
 
     Returns:
         An `Optimizer` with the state `MomentumState`.
@@ -131,20 +134,25 @@ def momentum(lr: Rate, momentum: Scalar = 0.9, nesterov: bool = False) -> Optimi
     >>> opt.update(x, state, np.array([2.0]))[0]
     Array([1.5], dtype=float64, device='cpu')
     """
-    _check_ranges("momentum", lr=lr, momentum=momentum)
+    _check_ranges("momentum", lr=lr, momentum=momentum, dampening=dampening)
+    plain = isinstance(dampening, int | float) and dampening == 0
 
     def coefficients(step: Scalar) -> Scalars:
-        return rate_at(lr, step), momentum
+        if plain:
+            return rate_at(lr, step), momentum
+        return rate_at(lr, step), momentum, 1 - dampening * (step > 0)
 
     def rule(
         xp: Arithmetic, p: Value, g: Value, slots: Slots, numbers: Scalars, out: ResultPlaces
     ) -> Slots:
-        rate, kept = numbers
-        v = xp.add(xp.multiply(slots[0], kept, out[1]), g, out[1])
+        rate, kept, *share = numbers
+        entering = xp.multiply(g, share[0], out[0]) if share else g
+        v = xp.add(xp.multiply(slots[0], kept, out[1]), entering, out[1])
         direction = xp.add(xp.multiply(v, kept, out[0]), g, out[0]) if nesterov else v
         return xp.subtract(p, xp.multiply(direction, rate, out[0]), out[0]), v
 
     kernel = "nesterov" if nesterov else "momentum"
+    kernel = kernel if plain else "dampened"
     return elementwise("momentum", MomentumState, (_zeros,), coefficients, rule, kernel=kernel)
 
 

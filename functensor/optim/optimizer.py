@@ -64,6 +64,10 @@ class Arithmetic(Protocol):
     def __getattr__(self, name: str) -> Callable[..., Value]: ...
 
 
+# Makes of a parameter and its gradient another gradient.
+Change: TypeAlias = Callable[[Any, Any], Any]
+
+
 class UpdateFunction(Protocol[State]):
     """Makes one update of parameters and of a state."""
 
@@ -93,19 +97,22 @@ class Optimizer(Generic[State]):
     (Array([0.8, 1.6], dtype=float64, device='cpu'), 1)
     """
 
-    __slots__ = ("init", "name", "update")
+    __slots__ = ("init", "name", "update", "updating")
 
     def __init__(
         self,
         name: str,
         init: Callable[[Any], State],
         update: Callable[[Any, State, Any], tuple[Any, State]],
+        updating: Callable[[Any], Any] | None = None,
     ) -> None:
         check_function("Optimizer", init, "init")
         check_function("Optimizer", update, "update")
         self.name = name
         self.init: Callable[[Any], State] = entry(init, "Optimizer.init")
         self.update: UpdateFunction[State] = entry(update, "Optimizer.update")
+        # Makes an update that changes every gradient first, once its arguments are checked.
+        self.updating = updating
 
     def minimize(self, loss: Callable[..., Any], *, has_aux: bool = False) -> Callable[..., Any]:
         """Returns a function that makes one step towards the minimum of a loss.
@@ -239,50 +246,60 @@ def elementwise(
         trees = [treedef.unflatten([wrap(start(leaf)) for leaf in leaves]) for start in starts]
         return state_type(wrap(np.int64(0)), wrap(loss), *trees)
 
-    def update(params: Tree, state: State, grads: Tree) -> tuple[Tree, State]:
-        if type(state) is not wanted:
-            raise failure(
-                TypeError,
-                f"{name}: the state is {article(type(state).__name__)}, "
-                f"not {article(wanted.__name__)}",
-                fix="state = opt.init(params) is the first one, and update returns the next",
-            )
-        leaves, treedef = tree.flatten(params)
-        columns = [_column(name, params, treedef, t) for t in (grads, *state[2:])]
-        step = _python_scalar(state.step)
-        order.check(name, step, leaves, columns[0])
-        numbers = [_python_scalar(c) for c in coefficients(step)]
-        columns = [leaves, *columns]
-        held = [[x._data if type(x) is Array else x for x in column] for column in columns]
-        shapes, given = (list(map(shape_of, column)) for column in held[:2])
-        if shapes != given:
-            i = [x == y for x, y in zip(shapes, given, strict=True)].index(False)
-            raise misfit(
-                f"{name}: {_path(params, i)} is {describe(leaves[i])}, "
-                f"but its gradient is {describe(columns[1][i])}",
-                "give gradients of the parameters' shapes",
-            )
-        known = slot.trace is None and not any(isinstance(c, Array) for c in numbers)
-        made = _together(kernel or name, held, numbers) if known else None
-        if not made:
-            rows = zip(*columns, strict=True)
-            given_numbers = _Numbers(numbers)
-            after = [_updated(rule, p, g, slots, given_numbers, known) for p, g, *slots in rows]
-            made = list(zip(*after, strict=True))
-        else:
-            for i in [i for i, x in enumerate(made[0]) if x is None]:
-                p, g, *slots = [column[i] for column in columns]
-                row = _updated(rule, p, g, slots, _Numbers(numbers), known)
-                for column, x in zip(made, row, strict=True):
-                    column[i] = x
-        if made:
-            order.made(made[0])
-        params, *trees = map(treedef.unflatten, made) if made else (params,)
-        # The host counts, so that no update waits for a GPU.
-        following = step + 1 if isinstance(step, Tracer) else wrap(np.int64(step + 1))
-        return params, state_type(following, state.loss, *(trees or state[2:]))
+    def updating(change: Change | None) -> UpdateFunction[State]:
+        def update(params: Tree, state: State, grads: Tree) -> tuple[Tree, State]:
+            if type(state) is not wanted:
+                raise failure(
+                    TypeError,
+                    f"{name}: the state is {article(type(state).__name__)}, "
+                    f"not {article(wanted.__name__)}",
+                    fix="state = opt.init(params) is the first one, and update returns the next",
+                )
+            leaves, treedef = tree.flatten(params)
+            columns = [_column(name, params, treedef, t) for t in (grads, *state[2:])]
+            step = _python_scalar(state.step)
+            order.check(name, step, leaves, columns[0])
+            numbers = [_python_scalar(c) for c in coefficients(step)]
+            columns = [leaves, *columns]
+            held = [[x._data if type(x) is Array else x for x in column] for column in columns]
+            shapes, given = (list(map(shape_of, column)) for column in held[:2])
+            if shapes != given:
+                i = [x == y for x, y in zip(shapes, given, strict=True)].index(False)
+                raise misfit(
+                    f"{name}: {_path(params, i)} is {describe(leaves[i])}, "
+                    f"but its gradient is {describe(columns[1][i])}",
+                    "give gradients of the parameters' shapes",
+                )
+            if change is not None:
+                changed = [
+                    change(p, g) if shape_dtype(p).dtype.kind in INEXACT else g
+                    for p, g in zip(leaves, columns[1], strict=True)
+                ]
+                columns[1] = changed
+                held[1] = [x._data if type(x) is Array else x for x in changed]
+            known = slot.trace is None and not any(isinstance(c, Array) for c in numbers)
+            made = _together(kernel or name, held, numbers) if known else None
+            if not made:
+                rows = zip(*columns, strict=True)
+                given_numbers = _Numbers(numbers)
+                after = [_updated(rule, p, g, slots, given_numbers, known) for p, g, *slots in rows]
+                made = list(zip(*after, strict=True))
+            else:
+                for i in [i for i, x in enumerate(made[0]) if x is None]:
+                    p, g, *slots = [column[i] for column in columns]
+                    row = _updated(rule, p, g, slots, _Numbers(numbers), known)
+                    for column, x in zip(made, row, strict=True):
+                        column[i] = x
+            if made:
+                order.made(made[0])
+            params, *trees = map(treedef.unflatten, made) if made else (params,)
+            # The host counts, so that no update waits for a GPU.
+            following = step + 1 if isinstance(step, Tracer) else wrap(np.int64(step + 1))
+            return params, state_type(following, state.loss, *(trees or state[2:]))
 
-    return Optimizer(name, init, update)
+        return update
+
+    return Optimizer(name, init, updating(None), updating)
 
 
 def _together(

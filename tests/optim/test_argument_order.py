@@ -58,6 +58,10 @@ OPTIMIZERS = [
 
 
 def made(name):
+    if name == "maximized":
+        return optim.maximized(optim.adam(0.1))
+    if name == "with_weight_decay":
+        return optim.with_weight_decay(optim.sgd(0.1), 0.1)
     return getattr(optim, name)(0.1)
 
 

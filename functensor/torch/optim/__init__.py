@@ -1,0 +1,16 @@
+"""PyTorch's optimizers over the pure ones of `functensor.optim`, and schedules of their rates."""
+
+from __future__ import annotations
+
+from ...faces.publish import publish
+from . import algorithms
+from .algorithms import *
+from .optimizer import Optimizer
+
+# Modules within this one that are imported when they are first used.
+NAMESPACES = {"lr_scheduler"}
+
+__all__ = ["Optimizer"]
+__all__ += algorithms.__all__
+
+publish(globals())

@@ -1,0 +1,228 @@
+"""PyTorch's optimizers, each by the pure one that computes for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ... import optim as pure
+from .optimizer import Optimizer
+
+__all__ = ["SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "RMSprop"]
+
+
+def with_options(optimizer: Any, group: dict[str, Any]) -> Any:
+    """Returns a pure optimizer that adds decaying weights to gradients, or goes upwards."""
+    if group["weight_decay"]:
+        optimizer = pure.with_weight_decay(optimizer, group["weight_decay"])
+    return pure.maximized(optimizer) if group["maximize"] else optimizer
+
+
+def check_unsupported(name: str, **options: Any) -> None:
+    """Raises a ``NotImplementedError`` for options that change what is computed."""
+    for option, value in options.items():
+        if value:
+            raise NotImplementedError(f"{name}: {option}={value!r} is not supported")
+
+
+class SGD(Optimizer):
+    """Gradient descent, with momentum.
+
+    Args:
+        params: tensors, or groups of them.
+        lr: the learning rate.
+        momentum: how much of the velocity is left after a step.
+        dampening: what part of a gradient does not enter the velocity.
+        weight_decay: how much of a parameter is added to its gradient.
+        nesterov: look ahead.
+        maximize: go upwards.
+        foreach, differentiable, fused: no effect.
+
+    >>> import functensor.torch as torch
+    >>> x = torch.tensor([4.0], requires_grad=True)
+    >>> optimizer = torch.optim.SGD([x], lr=0.25)
+    >>> (x * x / 2).sum().backward()
+    >>> optimizer.step()
+    >>> x.tolist()
+    [3.0]
+    """
+
+    def __init__(
+        self, params: Iterable[Any], lr: float = 1e-3, momentum: float = 0, dampening: float = 0,
+        weight_decay: float = 0, nesterov: bool = False, *, maximize: bool = False,
+        foreach: bool | None = None, differentiable: bool = False, fused: bool | None = None,
+    ) -> None:  # fmt: skip
+        if nesterov and (momentum <= 0 or dampening != 0):
+            raise ValueError("SGD: nesterov=True takes a momentum and no dampening")
+        super().__init__(params, {
+            "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
+            "nesterov": nesterov, "maximize": maximize,
+        })  # fmt: skip
+
+    def _pure(self, group: dict[str, Any], rate: Any) -> Any:
+        if not group["momentum"]:
+            return with_options(pure.sgd(rate), group)
+        options = group["momentum"], group["nesterov"], group["dampening"]
+        return with_options(pure.momentum(rate, *options), group)
+
+
+class Adam(Optimizer):
+    """Adam (Kingma and Ba, 2015).
+
+    Args:
+        params: tensors, or groups of them.
+        lr: the learning rate.
+        betas: the decays of the means of gradients and of their squares.
+        eps: a number added to the denominator.
+        weight_decay: how much of a parameter is added to its gradient.
+        amsgrad: not supported.
+        maximize: go upwards.
+        decoupled_weight_decay: let weights decay by themselves, as `AdamW`.
+        foreach, capturable, differentiable, fused: no effect.
+
+    Raises:
+        NotImplementedError: ``amsgrad=True``.
+    """
+
+    decoupled = False
+
+    def __init__(
+        self, params: Iterable[Any], lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0,
+        amsgrad: bool = False, *, foreach: bool | None = None, maximize: bool = False,
+        capturable: bool = False, differentiable: bool = False, fused: bool | None = None,
+        decoupled_weight_decay: bool = False,
+    ) -> None:  # fmt: skip
+        check_unsupported(type(self).__name__, amsgrad=amsgrad)
+        super().__init__(params, {
+            "lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay,
+            "maximize": maximize, "decoupled_weight_decay": decoupled_weight_decay,
+        })  # fmt: skip
+
+    def _pure(self, group: dict[str, Any], rate: Any) -> Any:
+        b1, b2 = group["betas"]
+        if group["decoupled_weight_decay"]:
+            made: Any = pure.adamw(rate, b1, b2, group["eps"], group["weight_decay"])
+            return pure.maximized(made) if group["maximize"] else made
+        return with_options(pure.adam(rate, b1, b2, group["eps"]), group)
+
+
+class AdamW(Adam):
+    """Adam with weights that decay by themselves (Loshchilov and Hutter, 2019).
+
+    Args:
+        params: tensors, or groups of them.
+        lr: the learning rate.
+        betas: the decays of the means of gradients and of their squares.
+        eps: a number added to the denominator.
+        weight_decay: how fast weights decay, for each unit of the learning rate.
+        amsgrad: not supported.
+        maximize: go upwards.
+        foreach, capturable, differentiable, fused: no effect.
+
+    Raises:
+        NotImplementedError: ``amsgrad=True``.
+    """
+
+    def __init__(
+        self, params: Iterable[Any], lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 1e-2,
+        amsgrad: bool = False, *, maximize: bool = False, foreach: bool | None = None,
+        capturable: bool = False, differentiable: bool = False, fused: bool | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize,
+            decoupled_weight_decay=True,
+        )  # fmt: skip
+
+
+class RMSprop(Optimizer):
+    """RMSprop (Tieleman and Hinton, 2012).
+
+    Args:
+        params: tensors, or groups of them.
+        lr: the learning rate.
+        alpha: the decay of the mean of squares.
+        eps: a number added to the denominator.
+        weight_decay: how much of a parameter is added to its gradient.
+        momentum: how much of the last step is left.
+        centered: whether the square of the mean of gradients is taken off.
+        maximize: go upwards.
+        capturable, foreach, differentiable: no effect.
+    """
+
+    def __init__(
+        self, params: Iterable[Any], lr: float = 1e-2, alpha: float = 0.99, eps: float = 1e-8,
+        weight_decay: float = 0, momentum: float = 0, centered: bool = False,
+        capturable: bool = False, foreach: bool | None = None, maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(params, {
+            "lr": lr, "alpha": alpha, "eps": eps, "weight_decay": weight_decay,
+            "momentum": momentum, "centered": centered, "maximize": maximize,
+        })  # fmt: skip
+
+    def _pure(self, group: dict[str, Any], rate: Any) -> Any:
+        options = group["alpha"], group["eps"], group["momentum"], group["centered"]
+        return with_options(pure.rmsprop(rate, *options), group)
+
+
+class Adagrad(Optimizer):
+    """Adagrad (Duchi, Hazan and Singer, 2011).
+
+    Args:
+        params: tensors, or groups of them.
+        lr: the learning rate.
+        lr_decay: the rate is divided by 1 and this for every step before.
+        weight_decay: how much of a parameter is added to its gradient.
+        initial_accumulator_value: the sums of squares at the beginning.
+        eps: a number added to the denominator.
+        maximize: go upwards.
+        foreach, differentiable, fused: no effect.
+    """
+
+    def __init__(
+        self, params: Iterable[Any], lr: float = 1e-2, lr_decay: float = 0,
+        weight_decay: float = 0, initial_accumulator_value: float = 0, eps: float = 1e-10,
+        foreach: bool | None = None, *, maximize: bool = False, differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(params, {
+            "lr": lr, "lr_decay": lr_decay, "weight_decay": weight_decay, "eps": eps,
+            "initial_accumulator_value": initial_accumulator_value, "maximize": maximize,
+        })  # fmt: skip
+
+    def _pure(self, group: dict[str, Any], rate: Any) -> Any:
+        decay = group["lr_decay"]
+
+        def slower(step: Any) -> Any:
+            return (rate(step) if callable(rate) else rate) / (1 + step * decay)
+
+        start, eps = group["initial_accumulator_value"], group["eps"]
+        return with_options(pure.adagrad(slower if decay else rate, start, eps), group)
+
+
+class Adadelta(Optimizer):
+    """Adadelta (Zeiler, 2012).
+
+    Args:
+        params: tensors, or groups of them.
+        lr: by what steps are multiplied.
+        rho: the decay of the means of squares.
+        eps: a number added to them.
+        weight_decay: how much of a parameter is added to its gradient.
+        maximize: go upwards.
+        foreach, capturable, differentiable: no effect.
+    """
+
+    def __init__(
+        self, params: Iterable[Any], lr: float = 1.0, rho: float = 0.9, eps: float = 1e-6,
+        weight_decay: float = 0, foreach: bool | None = None, *, capturable: bool = False,
+        maximize: bool = False, differentiable: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(params, {
+            "lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
+        })  # fmt: skip
+
+    def _pure(self, group: dict[str, Any], rate: Any) -> Any:
+        return with_options(pure.adadelta(rate, group["rho"], group["eps"]), group)

@@ -1,0 +1,161 @@
+"""Optimizers and schedules by PyTorch's names go step by step as PyTorch's."""
+
+import numpy
+import pytest
+from torch_face.optimizers import OPTIMIZERS, optimizer_outcomes
+from torch_face.recorded import load, pytorchs
+
+import functensor as ft
+import functensor.numpy as np
+import functensor.torch as torch
+
+VERSION, RECORDED = load("optimizers")
+
+
+def furthest(found, wanted):
+    """Returns how far arrays are apart, relative to those wanted."""
+    return max(float(numpy.max(abs(a - b) / (abs(b) + 1e-9))) for a, b in zip(found, wanted))
+
+
+def test_all_are_recorded():
+    assert set(OPTIMIZERS) == set(RECORDED)
+
+
+@pytest.mark.parametrize("line", OPTIMIZERS)
+def test_steps_are_pytorchs(line):
+    found, _ = optimizer_outcomes(torch, line)
+    assert furthest(found, RECORDED[line][0]) < 1e-9
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("line", OPTIMIZERS)
+def test_steps_are_pytorchs_on_a_gpu(line):
+    with ft.default_device("cuda"):
+        found, _ = optimizer_outcomes(torch, line)
+    assert furthest(found, RECORDED[line][0]) < 1e-9
+
+
+def test_the_record_is_pytorchs():
+    there = pytest.importorskip("torch")
+    found = pytorchs(there, OPTIMIZERS, optimizer_outcomes)
+    assert max(furthest(found[x][0], RECORDED[x][0]) for x in OPTIMIZERS) < 1e-12, VERSION
+
+
+def leaf(value=1.0):
+    return torch.tensor([value], requires_grad=True)
+
+
+def descend(optimizer, x, steps):
+    for _ in range(steps):
+        optimizer.zero_grad()
+        (x * x * x).sum().backward()
+        optimizer.step()
+
+
+def test_a_state_goes_on_bit_by_bit():
+    for make in (
+        lambda x: torch.optim.SGD([x], lr=0.01, momentum=0.9),
+        lambda x: torch.optim.AdamW([x], lr=0.01),
+        lambda x: torch.optim.RMSprop([x], momentum=0.5, centered=True),
+    ):
+        x = leaf()
+        optimizer = make(x)
+        descend(optimizer, x, 5)
+        y = torch.tensor(x.tolist(), requires_grad=True)
+        other = make(y)
+        other.load_state_dict(optimizer.state_dict())
+        descend(optimizer, x, 5)
+        descend(other, y, 5)
+        assert x.tolist() == y.tolist()
+
+
+def test_options_of_groups_may_be_changed():
+    x, y = leaf(), leaf()
+    one = torch.optim.SGD([x], lr=0.1, momentum=0.9)
+    one.param_groups[0]["lr"] = 0.01
+    one.param_groups[0]["momentum"] = 0.5
+    two = torch.optim.SGD([y], lr=0.01, momentum=0.5)
+    descend(one, x, 4)
+    descend(two, y, 4)
+    assert x.tolist() == y.tolist()
+
+
+def test_parameters_without_a_gradient_stay():
+    x, y = leaf(), leaf()
+    optimizer = torch.optim.Adam([{"params": [x]}, {"params": [y], "lr": 1.0}])
+    descend(optimizer, x, 2)
+    assert y.item() == 1
+    assert x.item() < 1
+    optimizer.zero_grad()
+    with pytest.raises(ft.errors.MissingGradientError, match="no parameter has a gradient"):
+        optimizer.step()
+
+
+def test_a_closure_is_called():
+    x = leaf(3.0)
+    optimizer = torch.optim.SGD([x], lr=0.1)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = (x * x).sum()
+        loss.backward()
+        return loss
+
+    assert optimizer.step(closure).item() == 9
+    assert x.item() == pytest.approx(2.4)
+
+
+def test_wrong_uses_say_what_is_right():
+    x = leaf()
+    with pytest.raises(TypeError, match="params is a list of tensors, not a tensor"):
+        torch.optim.SGD(x, lr=0.1)
+    with pytest.raises(ValueError, match="was given no parameters"):
+        torch.optim.SGD([], lr=0.1)
+    with pytest.raises(ValueError, match="a parameter is in two groups"):
+        torch.optim.SGD([{"params": [x]}, {"params": [x]}], lr=0.1)
+    with pytest.raises(ValueError, match="has no option 'momentun'"):
+        torch.optim.SGD([{"params": [x], "momentun": 0.9}], lr=0.1)
+    with pytest.raises(NotImplementedError, match="amsgrad=True is not supported"):
+        torch.optim.Adam([x], amsgrad=True)
+    with pytest.raises(ValueError, match="lr is -1"):
+        torch.optim.Adam([x], lr=-1)
+    optimizer = torch.optim.Adam([x])
+    with pytest.raises(ValueError, match=r"groups of \[2\] parameters, not of \[1\]"):
+        optimizer.load_state_dict({"state": {}, "param_groups": [{"params": [0, 1]}]})
+
+
+def test_a_plateau_lowers_the_rate():
+    optimizer = torch.optim.SGD([leaf()], lr=1.0)
+    schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=1, factor=0.5)
+    rates = []
+    for loss in (3.0, 2.0, 2.0, 2.0, 2.0, 1.0, 1.0):
+        schedule.step(loss)
+        rates += schedule.get_last_lr()
+    assert rates == [1, 1, 1, 0.5, 0.5, 0.5, 0.5]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ft.optim.rmsprop(0.01, momentum=0.5, centered=True),
+        lambda: ft.optim.adadelta(0.5),
+        lambda: ft.optim.momentum(0.01, 0.9, dampening=0.3),
+        lambda: ft.optim.with_weight_decay(ft.optim.adam(0.01), 0.1),
+        lambda: ft.optim.maximized(ft.optim.sgd(0.01)),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_pure_optimizers_are_the_same_under_jit_and_vmap(make, dtype):
+    optimizer = make()
+    start = np.array([[1.0, -2.0], [0.5, 3.0]], dtype=dtype)
+
+    def train(x):
+        state = optimizer.init(x)
+        for _ in range(6):
+            x, state = optimizer.update(x, state, np.cos(x))
+        return x
+
+    found = train(start)
+    assert found.dtype == dtype
+    numpy.testing.assert_allclose(ft.jit(train)(start), found, rtol=1e-5)
+    numpy.testing.assert_allclose(ft.vmap(train)(start), found, rtol=1e-5)

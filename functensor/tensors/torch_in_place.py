@@ -9,7 +9,6 @@ import numpy as np
 
 from .. import random
 from ..functions.type_variables import P
-from ..primitives.core.buffers import beside
 from ..primitives.core.registry import registry as ops
 from ..random.generator import Generator, default_generator
 from .functions import along_axis, indexing, pointwise, products, reductions, shapes
@@ -151,7 +150,11 @@ class InPlaceFunctions(InPlace):
     def _draw(self, draw: Callable[[Any], Any], generator: Generator | None, name: str) -> Self:
         """Takes numbers that a function draws by a key."""
         key = (generator or default_generator).next_key()
-        return self._change(lambda: ops.astype(beside(self, draw(key)), self.dtype), name)
+
+        def drawn() -> Any:
+            return ops.astype(ops.to_device(draw(key), self.device), self.dtype)
+
+        return self._change(drawn, name)
 
     def _real(self) -> Any:
         """Returns the dtype in which real numbers for the tensor are drawn."""

@@ -17,6 +17,7 @@ from ..primitives.core.array import Array, Tracer
 from ..primitives.core.registry import registry
 from ..primitives.core.shape_dtype import canonical_axis
 from .buffers import is_dtype
+from .functions.naming import as_tensor_result
 
 if TYPE_CHECKING:
     from ..backends.annotations import Axis, DTypeLike, Shape
@@ -378,7 +379,7 @@ class TorchNames(Casts):
 
     def nonzero(self, as_tuple: bool = False, **options: Any) -> Any:
         """Returns a row of indices for every element that is not zero; as a tuple, as in NumPy."""
-        found: Any = tensor_ops.nonzero(self, **options)
+        found = tuple(map(as_tensor_result, cast(Any, tensor_ops.nonzero(self, **options))))
         return found if as_tuple else tensor_ops.stack(found, 1)
 
     def contiguous(self) -> Self:

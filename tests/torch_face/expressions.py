@@ -150,6 +150,8 @@ def flat(x):
 def array(x):
     """Returns a tensor, or a number, as an array."""
     if not hasattr(x, "detach"):
+        # Numbers, shapes and dtypes; whatever holds elements is a tensor.
+        assert not hasattr(x, "device") or isinstance(x, np.ndarray | np.generic), type(x)
         return np.asarray(x)
-    x = x.detach()
+    x = x.detach().cpu()
     return np.asarray(x.resolve_conj().resolve_neg() if hasattr(x, "resolve_neg") else x)

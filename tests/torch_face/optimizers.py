@@ -34,7 +34,7 @@ def optimizer_outcomes(torch, line, derive=True):
         if scheduler is not None:
             scheduler.step()
         if step in (0, 1, 9, STEPS - 1):
-            found += [np.asarray(x.detach().numpy()).copy() for x in (a, b)]
+            found += [np.asarray(x.detach().cpu().numpy()).copy() for x in (a, b)]
     return [*found, np.array(rates)], []
 
 

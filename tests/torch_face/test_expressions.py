@@ -18,7 +18,10 @@ pytestmark = [
 VERSION, RECORDED = load("expressions")
 PARTS = 16
 # Results whose shape depends on values.
-OF_UNKNOWN_SHAPE = ("unique", "bincount", "histc", "masked_select", "m[b]", "m[i>0]")
+OF_UNKNOWN_SHAPE = (
+    "unique", "bincount", "histc", "masked_select", "m[b]", "m[i>0]", "torch.nonzero", "b.nonzero", "argwhere",
+    "torch.where(b)",
+)  # fmt: skip
 
 
 def test_there_are_enough_of_them():

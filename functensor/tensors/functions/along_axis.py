@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...primitives.core.buffers import beside
 from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import canonical_axis
 from .naming import with_words
@@ -76,7 +77,7 @@ def running(name: str, word: str, combine: str) -> Callable[..., Any]:
         axis = canonical_axis(dim, input.ndim)
         best = best_so_far(input, dim, combine)
         shape = tuple([-1 if i == axis else 1 for i in range(input.ndim)])
-        numbers = np.arange(input.shape[axis]).reshape(shape)
+        numbers = beside(input, np.arange(input.shape[axis]).reshape(shape))
         # The last of equal elements counts, as in PyTorch.
         own = ops.logical_or(ops.equal(input, best), ops.not_equal(input, input))
         indices = best_so_far(ops.where(own, numbers, 0), dim, "maximum")

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ...primitives.core.buffers import beside
+from ...primitives.core.buffers import beside, wrap
 from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import canonical_axis
+from .naming import as_tensor_result, on_host
 from .reductions import ValuesIndices
 
 __all__ = [
@@ -36,10 +37,11 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
 
 def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     """Returns a row of indices for every element but zeros; ``as_tuple`` a vector for each axis."""
-    found = ops.nonzero(input) if input.ndim else ops.nonzero(ops.reshape(input, -1))
+    vector = input if input.ndim else ops.reshape(input, -1)
+    found = list(map(as_tensor_result, ops.nonzero(vector)))
     if as_tuple:
         return tuple(found)
-    rows = ops.stack(list(found), 1)
+    rows = ops.stack(found, 1)
     return rows if input.ndim else rows[:, :0]
 
 
@@ -52,7 +54,7 @@ def isin(
     elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False
 ) -> Any:
     """Returns whether elements are among others."""
-    return ops.isin(elements, test_elements, invert=invert)
+    return as_tensor_result(ops.isin(elements, test_elements, invert=invert))
 
 
 # -- at places
@@ -294,7 +296,8 @@ def searchsorted(
     else:
         below = ops.less_equal if where_equal == "right" else ops.less
         found = ops.sum(below(ops.expand_dims(rows, -2), ops.expand_dims(input, -1)), -1)
-    return ops.astype(found, np.dtype(np.int32)) if out_int32 else found
+    out = ops.astype(found, np.dtype(np.int32)) if out_int32 else found
+    return as_tensor_result(out)
 
 
 def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
@@ -312,8 +315,8 @@ def unique(
     """Returns the different elements in order; with them where they stand, and how often."""
     found = ops.unique(input, return_inverse=return_inverse, return_counts=return_counts, axis=dim)
     if not (return_inverse or return_counts):
-        return found
-    out = list(found)
+        return as_tensor_result(found)
+    out = list(map(as_tensor_result, found))
     if return_inverse:
         shape = input.shape if dim is None else (input.shape[dim],)
         out[1] = ops.reshape(out[1], shape)
@@ -322,8 +325,7 @@ def unique(
 
 def counts_beside(input: Any, counts: Any) -> Any:
     """Returns integers as a tensor on the device of another."""
-    none = ops.astype(ops.zeros_like(ops.stop_gradient(input)), np.dtype(np.int64))
-    return ops.sum(none) + beside(input, counts)
+    return as_tensor_result(wrap(beside(input, counts)))
 
 
 def unique_consecutive(
@@ -334,7 +336,7 @@ def unique_consecutive(
     rows = ops.moveaxis(x, axis, 0)
     flat = ops.reshape(rows, (rows.shape[0], -1))
     new = ops.any(ops.not_equal(flat[1:], flat[:-1]), 1)
-    first = np.concatenate([np.ones(min(1, rows.shape[0]), bool), np.asarray(new.detach())])
+    first = np.concatenate([np.ones(min(1, rows.shape[0]), bool), on_host(new)])
     places = np.flatnonzero(first)
     out = [ops.take(x, places, axis)]
     if return_inverse:

@@ -7,9 +7,23 @@ from typing import Any
 
 import numpy as np
 
+from ...primitives.core.array import Array
 from ...primitives.core.registry import registry as ops
+from ..tape import TAPE
 
-__all__ = ["as_floats", "binary", "scipy_special", "unary", "with_words"]
+__all__ = [
+    "as_floats", "as_tensor_result", "binary", "on_host", "scipy_special", "unary", "with_words",
+]  # fmt: skip
+
+
+def as_tensor_result(x: Any) -> Any:
+    """Returns what functions of plain arrays give, as a tensor."""
+    return TAPE.wrap(x._data, None) if type(x) is Array else x
+
+
+def on_host(x: Any) -> np.ndarray[Any, Any]:
+    """Returns the values of a tensor, which must be known, as a NumPy array."""
+    return np.asarray(ops.to_device(ops.stop_gradient(x), "cpu"))
 
 
 def as_floats(x: Any) -> Any:

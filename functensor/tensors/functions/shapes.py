@@ -13,6 +13,7 @@ from ...primitives.core.array import Array
 from ...primitives.core.buffers import beside
 from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import canonical_axis
+from .naming import on_host
 
 __all__ = [
     "adjoint", "as_strided", "atleast_1d", "atleast_2d", "atleast_3d", "block_diag",
@@ -390,7 +391,7 @@ def repeat_interleave(
     input: Any, repeats: Any, dim: int | None = None, *, output_size: int | None = None
 ) -> Any:
     """Returns every element repeated, along an axis or, by default, in a row."""
-    counts = repeats if isinstance(repeats, int) else np.asarray(repeats.detach())
+    counts = repeats if isinstance(repeats, int) else on_host(repeats)
     return ops.repeat(input, counts, dim)
 
 

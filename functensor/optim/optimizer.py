@@ -97,14 +97,13 @@ class Optimizer(Generic[State]):
     (Array([0.8, 1.6], dtype=float64, device='cpu'), 1)
     """
 
-    __slots__ = ("init", "name", "update", "updating")
+    __slots__ = ("_updating", "init", "name", "update")
 
     def __init__(
         self,
         name: str,
         init: Callable[[Any], State],
         update: Callable[[Any, State, Any], tuple[Any, State]],
-        updating: Callable[[Any], Any] | None = None,
     ) -> None:
         check_function("Optimizer", init, "init")
         check_function("Optimizer", update, "update")
@@ -112,7 +111,7 @@ class Optimizer(Generic[State]):
         self.init: Callable[[Any], State] = entry(init, "Optimizer.init")
         self.update: UpdateFunction[State] = entry(update, "Optimizer.update")
         # Makes an update that changes every gradient first, once its arguments are checked.
-        self.updating = updating
+        self._updating: Callable[[Any], Any] | None = None
 
     def minimize(self, loss: Callable[..., Any], *, has_aux: bool = False) -> Callable[..., Any]:
         """Returns a function that makes one step towards the minimum of a loss.
@@ -299,7 +298,16 @@ def elementwise(
 
         return update
 
-    return Optimizer(name, init, updating(None), updating)
+    return made_of(name, init, updating)
+
+
+def made_of(
+    name: str, init: Callable[[Any], State], updating: Callable[[Any], Any]
+) -> Optimizer[State]:
+    """Returns an optimizer whose updates may change gradients once arguments are checked."""
+    made = Optimizer(name, init, updating(None))
+    made._updating = updating
+    return made
 
 
 def _together(

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..primitives.core.registry import registry as ops
 from ..tree import containers as tree
-from .optimizer import Optimizer, Scalar, State
+from .optimizer import Optimizer, Scalar, State, made_of
 
 __all__ = ["maximized", "with_weight_decay"]
 
@@ -65,7 +65,7 @@ def with_gradients(
     optimizer: Optimizer[State], change: Callable[[Any, Any], Any]
 ) -> Optimizer[State]:
     """Returns an optimizer to which gradients come as a function of them and of parameters."""
-    inner = optimizer.updating
+    inner = optimizer._updating
 
     def update(params: Any, state: State, grads: Any) -> tuple[Any, State]:
         return optimizer.update(params, state, tree.map(change, params, grads))
@@ -78,4 +78,4 @@ def with_gradients(
             return inner(change)
         return inner(lambda p, g: change(p, outer(p, g)))
 
-    return Optimizer(optimizer.name, optimizer.init, updating(None), updating)
+    return made_of(optimizer.name, optimizer.init, updating)

@@ -19,7 +19,8 @@ VERSION, RECORDED = load("expressions")
 PARTS = 16
 # Results whose shape depends on values.
 OF_UNKNOWN_SHAPE = (
-    "unique", "bincount", "histc", "masked_select", "m[b]", "m[i>0]", "torch.nonzero", "b.nonzero", "argwhere",
+    "unique", "bincount", "histc", "masked_select", "m[b]", "m[i>0]", "torch.nonzero",
+    "b.nonzero", "argwhere",
     "torch.where(b)",
 )  # fmt: skip
 

@@ -11,12 +11,12 @@ import numpy as np
 from ..backends.errors.words import WRAPPER_CODES
 from ..backends.restoring import setting
 from ..primitives.core.errors import failure
-from ..primitives.core.trace import is_staged
+from ..primitives.core.trace import RAW, Trace, is_staged, slot
 from .keys import fold_in, key
 
 __all__ = [
     "Generator", "default_generator", "initial_seed", "manual_seed", "noting_draws",
-    "repeating_draws", "seed",
+    "repeating_draws", "seed", "sharing_draws",
 ]  # fmt: skip
 
 
@@ -26,14 +26,35 @@ class Draws(threading.local):
     Attributes:
         journals: lists that note them, of runs that may be done again.
         again: the keys of a run that is done again.
+        shared: whether a draw within ``vmap`` may be the same for all examples.
     """
 
     def __init__(self) -> None:
         self.journals: tuple[list[Any], ...] = ()
         self.again: Iterator[Any] | None = None
+        self.shared = False
 
 
 draws = Draws()
+
+
+def outer_traces() -> Iterator[Trace]:
+    """Yields the transformations that run, the innermost first."""
+    trace = slot.trace
+    while trace is not None and trace is not RAW:
+        yield trace
+        trace = trace.parent
+
+
+def sharing_draws(fun: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a function that may draw the same for all examples of a batch."""
+
+    def shared(*args: Any, **kwargs: Any) -> Any:
+        with setting(draws, shared=True):
+            return fun(*args, **kwargs)
+
+    WRAPPER_CODES.add(shared.__code__)
+    return shared
 
 
 def noting_draws(fun: Callable[..., Any], journal: list[Any]) -> Callable[..., Any]:
@@ -109,13 +130,20 @@ class Generator:
         """Returns a key that was not returned before.
 
         Raises:
-            RuntimeError: a program is staged, every call of which would use the same key.
+            RuntimeError: a program is staged, every call of which would use the same key; or a
+                function runs for a batch, all examples of which would.
         """
         if is_staged():
             raise failure(
                 RuntimeError,
                 "random numbers of a generator within jit, which would be the same in every call",
                 fix="draw them outside and pass them in, or pass a key of ft.random",
+            )
+        if not draws.shared and any(trace.batching for trace in outer_traces()):
+            raise failure(
+                RuntimeError,
+                "random numbers of a generator within vmap, the same ones for all examples",
+                fix="draw them outside with a batch axis, or torch.func.vmap(f, randomness='same')",
             )
         found = None if draws.again is None else next(draws.again, None)
         if found is None:

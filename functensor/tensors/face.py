@@ -155,7 +155,7 @@ class FaceTrace(Trace):
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         values, met = self.unwrap(args)
         ans = self.below(primitive, values, params)
-        if met and primitive.broadcasts and ans.dtype.char in "dDl":
+        if met and primitive.broadcasts and ans.dtype.char in "dDle":
             narrow = without_widening(primitive, values, ans.dtype, self.cast)
             if narrow is not None:
                 ans = self.below(primitive, narrow, params)

@@ -192,7 +192,7 @@ def without_widening(
     wide: np.dtype[Any],
     cast: Callable[[Any, np.dtype[Any]], Any] = lambda v, dtype: v.astype(dtype),
 ) -> list[Any] | None:
-    """Returns operands in the dtype in which PyTorch computes, where NumPy's is wider.
+    """Returns operands in the dtype in which PyTorch computes, where NumPy's is another.
 
     Integers do not widen floats, nor do numbers of Python and tensors without axes, unless they
     are of a wider kind; integers become float32 where the result is no integer.
@@ -216,7 +216,8 @@ def without_widening(
         most = max([KIND_ORDER[d.kind] for d in dtypes], default=-1)
         if most > kind:
             kind = most
-            known = [d for d in dtypes if KIND_ORDER[d.kind] == most]
+            # Floats beside complex numbers decide on their precision.
+            known = [d for d in dtypes if KIND_ORDER[d.kind] >= min(most, 2)]
             some = known if dtypes is not met[2] else [DEFAULTS.get(most, known[0])]
             if dtypes is met[2] and met[0] + met[1] and most == 3:
                 # A complex number beside doubles is double.
@@ -225,7 +226,8 @@ def without_widening(
     wanted = result_type(*some)
     if KIND_ORDER[wanted.kind] < KIND_ORDER[wide.kind]:
         wanted = DEFAULTS.get(KIND_ORDER[wide.kind], wanted)
-    if wanted.itemsize >= wide.itemsize:
+    floating = any(KIND_ORDER[d.kind] >= 2 for d in met[0] + met[1])
+    if wanted == wide or (wanted.itemsize >= wide.itemsize and floating):
         return None
 
     def narrowed(v: Any) -> Any:
@@ -286,7 +288,7 @@ class TapeTrace(ReverseTrace):
             ans, kept = RAW.process_ahead(primitive, values, params)
         else:
             ans = kept = RAW.process(primitive, values, params)
-        if ans.dtype.char in "dDl" and primitive.broadcasts:
+        if ans.dtype.char in "dDle" and primitive.broadcasts:
             narrow = without_widening(primitive, values, ans.dtype)
             if narrow is not None:
                 values = narrow

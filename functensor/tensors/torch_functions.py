@@ -19,6 +19,42 @@ class TorchFunctions(TorchNames):
 
     # -- element by element
 
+    abs = pointwise.abs
+    add = pointwise.add
+    clamp = pointwise.clamp
+    cos = pointwise.cos
+    cosh = pointwise.cosh
+    eq = pointwise.eq
+    erf = pointwise.erf
+    exp = pointwise.exp
+    expm1 = pointwise.expm1
+    ge = pointwise.ge
+    gt = pointwise.gt
+    isfinite = pointwise.isfinite
+    isinf = pointwise.isinf
+    isnan = pointwise.isnan
+    le = pointwise.le
+    log = pointwise.log
+    log1p = pointwise.log1p
+    logical_not = pointwise.logical_not
+    lt = pointwise.lt
+    maximum = pointwise.maximum
+    minimum = pointwise.minimum
+    mul = pointwise.mul
+    multiply = pointwise.multiply
+    ne = pointwise.ne
+    neg = pointwise.neg
+    reciprocal = pointwise.reciprocal
+    relu = pointwise.relu
+    sigmoid = pointwise.sigmoid
+    sign = pointwise.sign
+    sin = pointwise.sin
+    sinh = pointwise.sinh
+    sqrt = pointwise.sqrt
+    square = pointwise.square
+    sub = pointwise.sub
+    tan = pointwise.tan
+    tanh = pointwise.tanh
     absolute = pointwise.absolute
     acos = pointwise.acos
     acosh = pointwise.acosh
@@ -235,6 +271,7 @@ class TorchFunctions(TorchNames):
     masked_select = indexing.masked_select
     msort = indexing.msort
     scatter = indexing.scatter
+    sort = indexing.sort  # type: ignore[assignment]  # PyTorch's, not in place
     scatter_add = indexing.scatter_add
     scatter_reduce = indexing.scatter_reduce
     take_along_dim = indexing.take_along_dim
@@ -262,6 +299,7 @@ class TorchFunctions(TorchNames):
     inverse = products.inverse
     kron = products.kron
     logdet = products.logdet
+    matmul = products.matmul
     matrix_power = products.matrix_power
     mm = products.mm
     mv = products.mv

@@ -7,7 +7,7 @@ PyTorch's meaning, ``axis`` for NumPy's, and a position counts as PyTorch's.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast
 
 import numpy as np
 
@@ -17,12 +17,14 @@ from ..primitives.core.array import Array, Tracer
 from ..primitives.core.registry import registry
 from ..primitives.core.shape_dtype import canonical_axis
 from .buffers import is_dtype
+from .functions import reductions
 from .functions.naming import as_tensor_result
+from .functions.reductions import at_places
 
 if TYPE_CHECKING:
     from ..backends.annotations import Axis, DTypeLike, Shape
 
-__all__ = ["Extremum", "Size", "TorchNames"]
+__all__ = ["Size", "TorchNames"]
 
 TensorT = TypeVar("TensorT", bound=Array)
 
@@ -34,20 +36,6 @@ class TensorOperations(Protocol):
 
 
 tensor_ops = cast(TensorOperations, registry)
-
-
-class Extremum(NamedTuple):
-    """The largest or smallest elements along an axis, and where the first of each is."""
-
-    values: Array
-    indices: Array
-
-
-class Sorted(NamedTuple):
-    """Elements in order along an axis, and where each was before."""
-
-    values: Array
-    indices: Array
 
 
 class Size(int):
@@ -71,16 +59,6 @@ def _named_method(method: Callable[..., Any], name: str, doc: str) -> Callable[.
     method.__name__ = name
     method.__doc__ = doc
     return method
-
-
-def _elementwise(name: str) -> Callable[..., Any]:
-    """Returns the method that is the function of a name, of the tensor and one more argument."""
-
-    def method(self: Array, *other: ArrayLike) -> Any:
-        return getattr(tensor_ops, name)(self, *other)
-
-    doc = f"Returns ``functensor.numpy.{name}`` of the tensor, element by element."
-    return _named_method(method, name, doc)
 
 
 def _axis(dim: Axis, axis: Axis) -> Axis:
@@ -137,10 +115,10 @@ def _reduction(name: str, what: str, indexed: bool = False) -> Callable[..., Any
         if indexed and isinstance(dim, Array):
             return getattr(tensor_ops, f"{name}imum")(self, dim)
         stay = keepdim or keepdims
-        values = getattr(tensor_ops, name)(self, _axis(dim, axis), keepdims=stay)
-        if dim is None or not indexed:
-            return values
-        return Extremum(values, getattr(tensor_ops, f"arg{name}")(self, dim, keepdims=stay))
+        if indexed and dim is not None and axis is None:
+            places = getattr(tensor_ops, f"arg{name}")(self, dim)
+            return at_places(self, places, dim, stay)
+        return getattr(tensor_ops, name)(self, _axis(dim, axis), keepdims=stay)
 
     where = "; along ``dim``, a pair of it and its indices." if indexed else ", over axes."
     return _named_method(method, name, f"Returns {what}{where}")
@@ -158,9 +136,10 @@ def _total_method(name: str, what: str) -> Callable[..., Any]:
         axis: Axis = None,
         keepdims: bool = False,
     ) -> Any:
-        return getattr(tensor_ops, name)(
-            self, _axis(dim, axis), dtype, keepdims=keepdim or keepdims
-        )
+        stay = keepdim or keepdims
+        if axis is None:
+            return getattr(reductions, name)(self, dim, stay, dtype=dtype)
+        return getattr(tensor_ops, name)(self, _axis(dim, axis), dtype, keepdims=stay)
 
     return _named_method(method, name, f"Returns {what}, over axes.")
 
@@ -179,15 +158,10 @@ def _spread_method(name: str, what: str) -> Callable[..., Any]:
         ddof: float | None = None,
         keepdims: bool = False,
     ) -> Any:
-        if isinstance(dim, bool):
-            # PyTorch takes x.std(False) for one without correction.
-            dim, unbiased = None, dim
-        if axis is not None or ddof is not None:
-            correction = ddof or 0
-        elif correction is None:
-            correction = int(unbiased)
-        axes = _axis(dim, axis)
-        return getattr(tensor_ops, name)(self, axes, ddof=correction, keepdims=keepdim or keepdims)
+        stay = keepdim or keepdims
+        if axis is None and ddof is None:
+            return getattr(reductions, name)(self, dim, unbiased, stay, correction=correction)
+        return getattr(tensor_ops, name)(self, _axis(dim, axis), ddof=ddof or 0, keepdims=stay)
 
     return _named_method(
         method,
@@ -204,53 +178,7 @@ class TorchNames(Casts):
 
     __slots__ = ()
 
-    # -- element by element
-
-    exp = _elementwise("exp")
-    expm1 = _elementwise("expm1")
-    log = _elementwise("log")
-    log1p = _elementwise("log1p")
-    sqrt = _elementwise("sqrt")
-    square = _elementwise("square")
-    abs = _elementwise("abs")
-    sign = _elementwise("sign")
-    neg = _elementwise("negative")
-    reciprocal = _elementwise("reciprocal")
-    sin = _elementwise("sin")
-    cos = _elementwise("cos")
-    tan = _elementwise("tan")
-    sinh = _elementwise("sinh")
-    cosh = _elementwise("cosh")
-    tanh = _elementwise("tanh")
-    erf = _elementwise("erf")
-    isnan = _elementwise("isnan")
-    isinf = _elementwise("isinf")
-    isfinite = _elementwise("isfinite")
-    logical_not = _elementwise("logical_not")
-    relu = _elementwise("relu")
-    sigmoid = _elementwise("sigmoid")
-    mul = multiply = _elementwise("multiply")
-    maximum = _elementwise("maximum")
-    minimum = _elementwise("minimum")
-    eq = _elementwise("equal")
-    ne = _elementwise("not_equal")
-    lt = _elementwise("less")
-    le = _elementwise("less_equal")
-    gt = _elementwise("greater")
-    ge = _elementwise("greater_equal")
-    matmul = _elementwise("matmul")
-
-    def add(self, other: Any, *, alpha: float = 1) -> Any:
-        """Returns the sum with ``alpha`` times another."""
-        return self + (other if alpha == 1 else alpha * other)
-
-    def sub(self, other: Any, *, alpha: float = 1) -> Any:
-        """Returns the difference from ``alpha`` times another."""
-        return self - (other if alpha == 1 else alpha * other)
-
-    def clamp(self, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Any:
-        """Returns the elements limited to an interval."""
-        return self.clip(min, max)
+    # -- together
 
     def equal(self, other: ArrayLike) -> bool:
         """Says whether another has the same shape and all the same elements."""
@@ -278,20 +206,6 @@ class TorchNames(Casts):
 
     max: Callable[..., Any] = _reduction("max", "the maximum", indexed=True)
     min: Callable[..., Any] = _reduction("min", "the minimum", indexed=True)
-
-    def sort(  # type: ignore[override]
-        self, dim: int = -1, descending: bool = False, stable: bool = False
-    ) -> Sorted:
-        """Returns the elements in order along an axis, and their indices; PyTorch's, not in place.
-
-        >>> import functensor as ft
-        >>> ft.Tensor([3.0, 1.0, 2.0]).sort(descending=True).values
-        Tensor([3., 2., 1.], dtype=float32)
-        """
-        x = tensor_ops.reshape(self, -1) if not self.ndim else self
-        order: Array = tensor_ops.argsort(x, dim, stable=stable, descending=descending)
-        ordered = Sorted(tensor_ops.take_along_axis(x, order, dim), order)
-        return ordered if self.ndim else Sorted(*(tensor_ops.reshape(each, ()) for each in ordered))
 
     def cumsum(self, dim: Axis = None, *, axis: Axis = None) -> Self:  # type: ignore[override]
         """Returns the cumulative sum."""

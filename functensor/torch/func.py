@@ -17,6 +17,7 @@ from .. import vjp as vjp_of
 from .. import vmap as vmap_of
 from ..faces.publish import publish
 from ..primitives.core.registry import registry as ops
+from ..random.generator import sharing_draws
 from .nn.module import Module
 
 __all__ = [
@@ -130,8 +131,25 @@ def vmap(
 ) -> Callable[..., Any]:
     """Returns the function over an axis of its arguments; see `functensor.vmap`.
 
-    Generators draw one tensor for all examples, as PyTorch's do with ``randomness="same"``.
+    Args:
+        func: the function.
+        in_dims, out_dims: the axes, as ``in_axes`` and ``out_axes`` of `functensor.vmap`.
+        randomness: ``"error"`` where a draw of a generator is one, ``"same"`` where it is to be the
+            same for all examples.
+
+    Raises:
+        NotImplementedError: ``randomness="different"``; draw outside, with a batch axis.
+        ValueError: ``randomness`` is another word.
     """
+    if randomness == "different":
+        raise NotImplementedError(
+            "vmap: randomness='different' is not supported; draw outside, with a batch axis, and "
+            "pass it as an argument"
+        )
+    if randomness not in ("error", "same"):
+        raise ValueError(f"vmap: randomness is 'error' or 'same', not {randomness!r}")
+    if randomness == "same":
+        func = sharing_draws(func)
     return vmap_of(func, in_axes=in_dims, out_axes=out_dims)
 
 

@@ -12,6 +12,7 @@ from ..backends.dtypes import named as dtype_named
 from ..primitives.core.registry import registry as ops
 from ..random.generator import Generator, default_generator
 from ..tensors import Tensor
+from ..tensors.functions.naming import with_words
 from .creation import FLOAT, sizes_of
 
 __all__ = [
@@ -30,57 +31,40 @@ def drawn(
     return Tensor(draw(key, wanted), requires_grad, wanted, None if device is None else str(device))
 
 
-def rand(
-    *size: Any,
-    generator: Generator | None = None,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """Returns numbers drawn evenly from [0, 1); arguments as for `zeros`."""
-    shape = sizes_of(size)
-    return drawn(
-        lambda key, dt: random.uniform(key, shape, dt), generator, dtype, device, requires_grad
-    )
+def drawing(name: str, draw: Callable[..., Any], what: str) -> Callable[..., Tensor]:
+    """Returns `rand` or `randn`."""
+
+    def function(
+        *size: Any,
+        generator: Generator | None = None,
+        dtype: Any = None,
+        device: Any = None,
+        requires_grad: bool = False,
+    ) -> Tensor:
+        shape = sizes_of(size)
+        return drawn(lambda key, dt: draw(key, shape, dt), generator, dtype, device, requires_grad)
+
+    return with_words(function, name, f"Returns {what}; arguments as for `zeros`.")
 
 
-def randn(
-    *size: Any,
-    generator: Generator | None = None,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """Returns normally distributed numbers, of mean 0 and variance 1; arguments as for `zeros`.
+def drawing_alike(draw: Callable[..., Tensor], what: str) -> Callable[..., Tensor]:
+    """Returns `rand_like` or `randn_like`."""
 
-    >>> import functensor.torch as torch
-    >>> torch.randn(2, 3).shape
-    (2, 3)
-    """
-    shape = sizes_of(size)
-    return drawn(
-        lambda key, dt: random.normal(key, shape, dt), generator, dtype, device, requires_grad
-    )
+    def function(
+        input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    ) -> Tensor:
+        wanted, where = dtype or input.dtype, device or input.device
+        return draw(input.shape, dtype=wanted, device=where, requires_grad=requires_grad)
+
+    doc = f"Returns {what}, of the shape, dtype and device of a tensor."
+    return with_words(function, f"{draw.__name__}_like", doc)
 
 
-def rand_like(
-    input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
-    """Returns numbers drawn evenly from [0, 1), of the shape, dtype and device of a tensor."""
-    return rand(
-        input.shape, dtype=dtype or input.dtype, device=device or input.device,
-        requires_grad=requires_grad,
-    )  # fmt: skip
-
-
-def randn_like(
-    input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
-    """Returns normally distributed numbers, of the shape, dtype and device of a tensor."""
-    return randn(
-        input.shape, dtype=dtype or input.dtype, device=device or input.device,
-        requires_grad=requires_grad,
-    )  # fmt: skip
+EVEN, NORMAL = "numbers drawn evenly from [0, 1)", "normally distributed numbers"
+rand = drawing("rand", random.uniform, EVEN)
+randn = drawing("randn", random.normal, NORMAL + ", of mean 0 and variance 1")
+rand_like = drawing_alike(rand, EVEN)
+randn_like = drawing_alike(randn, NORMAL)
 
 
 def randint(

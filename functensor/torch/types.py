@@ -10,6 +10,7 @@ import numpy as np
 from ..backends.devices import resolved
 from ..backends.dtypes import named
 from ..tensors import GradMode
+from ..tensors.grad_mode import mode as grad_mode
 
 __all__ = [
     "bool", "cdouble", "cfloat", "complex64", "complex128", "device", "double", "dtype", "e",
@@ -85,12 +86,35 @@ def get_default_dtype() -> np.dtype[Any]:
     return float32
 
 
-def set_grad_enabled(mode: Any) -> GradMode:
-    """Sets whether operations are recorded, for a ``with`` block or a decorated function.
+class set_grad_enabled(GradMode):
+    """Sets whether operations are recorded: at once, and back at the end of a ``with`` block.
 
-    PyTorch's sets it at once too; here it is set where the block begins.
+    Args:
+        mode: whether they are.
+
+    >>> import functensor.torch as torch
+    >>> with torch.set_grad_enabled(False):
+    ...     print(torch.is_grad_enabled())
+    False
+    >>> torch.is_grad_enabled()
+    True
     """
-    return GradMode(mode is not False)
+
+    __slots__ = ("_before",)
+
+    def __init__(self, mode: Any) -> None:
+        super().__init__(True if mode else False)  # noqa: SIM210  # bool is a dtype here
+        self._before = grad_mode.enabled
+        grad_mode.enabled = self._enabled
+
+    def __enter__(self) -> None:
+        grad_mode.enabled = self._before
+        super().__enter__()
+
+    def __call__(self, fun: Any) -> Any:
+        """Returns a function that runs under this mode, which is set back here."""
+        grad_mode.enabled = self._before
+        return GradMode(self._enabled)(fun)
 
 
 def inference_mode(mode: Any = True) -> GradMode:

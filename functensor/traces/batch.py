@@ -49,6 +49,8 @@ class BatchTrace(Trace):
 
     __slots__ = ("names", "size")
 
+    batching = True
+
     # By what name collective operations know the batch axis.
     axis_name: Hashable = None
 

@@ -116,8 +116,9 @@ class Trace:
     interceptor = False
     # A standing trace never ends: its tracers are used outside of any run (the facade's tensors).
     standing = False
-    # True where it writes a program and computes nothing.
+    # True where it writes a program and computes nothing, and where it runs once for a batch.
     staging = False
+    batching = False
     # True where an operation of a batch above it may be recorded as its parts, though hooks see it.
     in_parts = False
     # True where that program has only what tangents go through, and all else is computed.

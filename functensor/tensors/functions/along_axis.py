@@ -11,7 +11,7 @@ from ...primitives.core.buffers import beside
 from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import canonical_axis
 from .naming import with_words
-from .reductions import ValuesIndices
+from .reductions import ValuesIndices, total_dtype
 
 __all__ = [
     "cummax", "cummin", "cumprod", "cumsum", "diff", "log_softmax", "logcumsumexp", "softmax",
@@ -41,7 +41,7 @@ def cumulative(name: str, what: str) -> Callable[..., Any]:
 
     def function(input: Any, dim: int, *, dtype: Any = None) -> Any:
         x = ops.reshape(input, -1) if not input.shape else input
-        out = getattr(ops, name)(x, dim, None if dtype is None else np.dtype(dtype))
+        out = getattr(ops, name)(x, dim, total_dtype(x, dtype))
         return out if input.shape else ops.reshape(out, ())
 
     return with_words(function, name, f"Returns {what} of the elements up to each along an axis.")

@@ -12,7 +12,8 @@ from ...primitives.core.registry import registry as ops
 from ..tape import TAPE
 
 __all__ = [
-    "as_floats", "as_tensor_result", "binary", "on_host", "scipy_special", "unary", "with_words",
+    "as_floats", "as_tensor_result", "binary", "floating", "on_host", "scipy_special", "unary",
+    "with_words",
 ]  # fmt: skip
 
 
@@ -44,6 +45,15 @@ def unary(name: str, doc: str, primitive: str | None = None) -> Callable[[Any], 
 
     def function(input: Any) -> Any:
         return getattr(ops, key)(input)
+
+    return with_words(function, name, f"Returns {doc}, element by element.")
+
+
+def floating(name: str, doc: str) -> Callable[[Any], Any]:
+    """Returns the function of one tensor that a primitive computes in floats."""
+
+    def function(input: Any) -> Any:
+        return getattr(ops, name)(as_floats(input))
 
     return with_words(function, name, f"Returns {doc}, element by element.")
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...primitives.core.registry import registry as ops
-from .naming import as_floats, binary, scipy_special, unary
+from .naming import binary, floating, scipy_special, unary
 
 __all__ = [
     "Frexp",
@@ -149,23 +149,23 @@ __all__ = [
 # -- functions of one tensor
 
 abs = absolute = unary("abs", "absolute values")
-acos = arccos = unary("acos", "arc cosines")
-acosh = arccosh = unary("acosh", "inverse hyperbolic cosines")
+acos = arccos = floating("acos", "arc cosines")
+acosh = arccosh = floating("acosh", "inverse hyperbolic cosines")
 angle = unary("angle", "the arguments of complex numbers, in radians")
-asin = arcsin = unary("asin", "arc sines")
-asinh = arcsinh = unary("asinh", "inverse hyperbolic sines")
-atan = arctan = unary("atan", "arc tangents")
-atanh = arctanh = unary("atanh", "inverse hyperbolic tangents")
+asin = arcsin = floating("asin", "arc sines")
+asinh = arcsinh = floating("asinh", "inverse hyperbolic sines")
+atan = arctan = floating("atan", "arc tangents")
+atanh = arctanh = floating("atanh", "inverse hyperbolic tangents")
 bitwise_not = unary("bitwise_not", "the other bits")
 conj = unary("conj", "complex conjugates")
-cos = unary("cos", "cosines")
-cosh = unary("cosh", "hyperbolic cosines")
-deg2rad = unary("deg2rad", "degrees as radians")
-erf = unary("erf", "the error function")
-erfc = unary("erfc", "one minus the error function")
-exp = unary("exp", "exponentials")
-exp2 = unary("exp2", "powers of two")
-expm1 = unary("expm1", "exponentials minus one")
+cos = floating("cos", "cosines")
+cosh = floating("cosh", "hyperbolic cosines")
+deg2rad = floating("deg2rad", "degrees as radians")
+erf = floating("erf", "the error function")
+erfc = floating("erfc", "one minus the error function")
+exp = floating("exp", "exponentials")
+exp2 = floating("exp2", "powers of two")
+expm1 = floating("expm1", "exponentials minus one")
 imag = unary("imag", "imaginary parts")
 isfinite = unary("isfinite", "whether elements are neither infinite nor NaN")
 isinf = unary("isinf", "whether elements are infinite")
@@ -173,26 +173,28 @@ isnan = unary("isnan", "whether elements are NaN")
 isneginf = unary("isneginf", "whether elements are minus infinity")
 isposinf = unary("isposinf", "whether elements are infinity")
 isreal = unary("isreal", "whether elements have no imaginary part")
-log = unary("log", "natural logarithms")
-log10 = unary("log10", "logarithms to base ten")
-log1p = unary("log1p", "logarithms of one plus the elements")
-log2 = unary("log2", "logarithms to base two")
+log = floating("log", "natural logarithms")
+log10 = floating("log10", "logarithms to base ten")
+log1p = floating("log1p", "logarithms of one plus the elements")
+log2 = floating("log2", "logarithms to base two")
 logical_not = unary("logical_not", "whether elements are zero")
 neg = negative = unary("neg", "the elements with the other sign", "negative")
 positive = unary("positive", "the elements")
-rad2deg = unary("rad2deg", "radians as degrees")
+rad2deg = floating("rad2deg", "radians as degrees")
 real = unary("real", "real parts")
 relu = unary("relu", "the elements, zero for negative ones")
 sgn = unary("sgn", "signs; of complex numbers those of absolute value one", "sign")
-sigmoid = unary("sigmoid", "the logistic function")
+sigmoid = floating("sigmoid", "the logistic function")
 sign = unary("sign", "signs: -1, 0 or 1")
 signbit = unary("signbit", "whether elements are negative; so is -0.0")
-sin = unary("sin", "sines")
-sinh = unary("sinh", "hyperbolic sines")
-sqrt = unary("sqrt", "square roots")
+reciprocal = floating("reciprocal", "one divided by the elements")
+sin = floating("sin", "sines")
+sinc = floating("sinc", "sin(pi x) / (pi x), one at zero")
+sinh = floating("sinh", "hyperbolic sines")
+sqrt = floating("sqrt", "square roots")
 square = unary("square", "squares")
-tan = unary("tan", "tangents")
-tanh = unary("tanh", "hyperbolic tangents")
+tan = floating("tan", "tangents")
+tanh = floating("tanh", "hyperbolic tangents")
 
 digamma = scipy_special("digamma", "the logarithmic derivative of the gamma function")
 erfinv = scipy_special("erfinv", "the inverse of the error function")
@@ -233,16 +235,6 @@ def round(input: Any, *, decimals: int = 0) -> Any:
 def frac(input: Any) -> Any:
     """Returns what elements have behind the point, with their sign."""
     return input - trunc(input)
-
-
-def reciprocal(input: Any) -> Any:
-    """Returns one divided by the elements."""
-    return ops.reciprocal(as_floats(input))
-
-
-def sinc(input: Any) -> Any:
-    """Returns ``sin(pi x) / (pi x)``, one at zero."""
-    return ops.sinc(as_floats(input))
 
 
 def rsqrt(input: Any) -> Any:
@@ -448,8 +440,9 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
     """
     if min is None and max is None:
         raise ValueError("clamp: give min, max or both")
-    out = input if min is None else ops.maximum(input, min)
-    return out if max is None else ops.minimum(out, max)
+    # A limit that is met has no part in the gradient, as in PyTorch.
+    out = input if min is None else ops.where(ops.less(input, min), min, input)
+    return out if max is None else ops.where(ops.greater(out, max), max, out)
 
 
 clip = clamp

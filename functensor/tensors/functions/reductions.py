@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...primitives.core.array import Array
 from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import canonical_axis
 from .naming import as_floats, with_words
@@ -77,10 +78,16 @@ def total(name: str, what: str) -> Callable[..., Any]:
     """Returns the function that reduces by one of NumPy's, which may take a dtype."""
 
     def function(input: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
-        wanted = None if dtype is None else np.dtype(dtype)
-        return getattr(ops, name)(input, axes_of(dim), wanted, keepdims=keepdim)
+        return getattr(ops, name)(input, axes_of(dim), total_dtype(input, dtype), keepdims=keepdim)
 
     return with_words(function, name, f"Returns {what} over axes, by default over all.")
+
+
+def total_dtype(input: Any, dtype: Any) -> Any:
+    """Returns the dtype of a sum that was asked for; of unsigned integers int64, as in PyTorch."""
+    if dtype is None:
+        return np.dtype(np.int64) if input.dtype.kind == "u" else None
+    return np.dtype(dtype)
 
 
 sum = total("sum", "sums")
@@ -226,32 +233,26 @@ var = spread_function("var", "variances")
 std = spread_function("std", "standard deviations")
 
 
-def std_mean(
-    input: Any,
-    dim: Any = None,
-    unbiased: bool | None = None,
-    keepdim: bool = False,
-    *,
-    correction: float | None = None,
-) -> tuple[Any, Any]:
-    """Returns standard deviations and means."""
-    axes, _ = corrected(dim, unbiased, correction)
-    found = std(input, dim, unbiased, keepdim, correction=correction)
-    return found, ops.mean(input, axes, keepdims=keepdim)
+def spread_and_mean(spread: Callable[..., Any], what: str) -> Callable[..., Any]:
+    """Returns `std_mean` or `var_mean`."""
+
+    def function(
+        input: Any,
+        dim: Any = None,
+        unbiased: bool | None = None,
+        keepdim: bool = False,
+        *,
+        correction: float | None = None,
+    ) -> tuple[Array, Array]:
+        axes, _ = corrected(dim, unbiased, correction)
+        found = spread(input, dim, unbiased, keepdim, correction=correction)
+        return found, ops.mean(input, axes, keepdims=keepdim)
+
+    return with_words(function, f"{spread.__name__}_mean", f"Returns {what} and means over axes.")
 
 
-def var_mean(
-    input: Any,
-    dim: Any = None,
-    unbiased: bool | None = None,
-    keepdim: bool = False,
-    *,
-    correction: float | None = None,
-) -> tuple[Any, Any]:
-    """Returns variances and means."""
-    axes, _ = corrected(dim, unbiased, correction)
-    found = var(input, dim, unbiased, keepdim, correction=correction)
-    return found, ops.mean(input, axes, keepdims=keepdim)
+std_mean = spread_and_mean(std, "standard deviations")
+var_mean = spread_and_mean(var, "variances")
 
 
 def norm(

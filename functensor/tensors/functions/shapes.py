@@ -12,7 +12,7 @@ import numpy as np
 from ...primitives.core.array import Array
 from ...primitives.core.buffers import beside
 from ...primitives.core.registry import registry as ops
-from ...primitives.core.shape_dtype import canonical_axis
+from ...primitives.core.shape_dtype import INEXACT, canonical_axis, result_type
 from .naming import on_host
 
 __all__ = [
@@ -195,7 +195,17 @@ def cat(tensors: Sequence[Any], dim: int = 0) -> Any:
     """
     # PyTorch leaves out empty vectors, whatever the others are.
     some = [x for x in tensors if x.shape != (0,)] or list(tensors)[:1]
-    return ops.concatenate(some, dim)
+    return ops.concatenate(alike(some), dim)
+
+
+def alike(tensors: Sequence[Any]) -> list[Any]:
+    """Returns tensors in the dtype of their sum, to which integers beside floats do not add."""
+    dtypes = {x.dtype for x in tensors}
+    if len(dtypes) < 2:
+        return list(tensors)
+    floats = {d for d in dtypes if d.kind in INEXACT}
+    wanted = result_type(*(floats or dtypes))
+    return [x if x.dtype == wanted else ops.astype(x, wanted) for x in tensors]
 
 
 concat = concatenate = cat
@@ -203,7 +213,7 @@ concat = concatenate = cat
 
 def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
     """Returns tensors of one shape side by side along a new axis."""
-    return ops.stack(list(tensors), dim)
+    return ops.stack(alike(tensors), dim)
 
 
 def hstack(tensors: Sequence[Any]) -> Any:

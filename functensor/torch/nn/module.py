@@ -11,7 +11,7 @@ import numpy as np
 from ...backends.dtypes import named as dtype_named
 from ...backends.errors.public_functions import check_function
 from ...tensors import Tensor, no_grad
-from .module_hooks import HookedInputs, HookedOutputs, HookedPass, RemovableHandle
+from .module_hooks import HookedPass, Passing, RemovableHandle
 from .parameter import Buffer, Parameter
 
 __all__ = ["IncompatibleKeys", "Module"]
@@ -176,19 +176,19 @@ class Module:
 
     def _between_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Computes the result between two functions whose way back calls the hooks."""
-        passed = HookedPass(self)
         places = [i for i, x in enumerate(args) if isinstance(x, Tensor)]
-        if places:
-            entered = HookedInputs.apply(passed, *[args[i] for i in places])
+        ended = not any(args[i].requires_grad for i in places)
+        passed = HookedPass(self, len(places), ended)
+        if not ended:
             several = list(args)
-            for i, x in zip(places, entered):
+            for i, x in zip(places, Passing.apply(passed.enter, *[args[i] for i in places])):
                 several[i] = x
             args = tuple(several)
         out = self.forward(*args, **kwargs)
         if isinstance(out, Tensor):
-            return HookedOutputs.apply(passed, out)[0]
+            return Passing.apply(passed.leave, out)[0]
         if isinstance(out, tuple) and all(isinstance(x, Tensor) for x in out):
-            return HookedOutputs.apply(passed, *out)
+            return Passing.apply(passed.leave, *out)
         return out
 
     def register_forward_pre_hook(

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..autograd import Function
 
-__all__ = ["HookedInputs", "HookedOutputs", "HookedPass", "RemovableHandle"]
+__all__ = ["HookedPass", "Passing", "RemovableHandle"]
 
 next_hook = count().__next__
 
@@ -33,54 +33,53 @@ class RemovableHandle:
 
 
 class HookedPass:
-    """The gradients that have come back to a module's results in one pass.
+    """The way back through one call of a module.
 
     Attributes:
         module: the module.
+        inputs: how many tensors it was given; none of them requires grad if it is ``ended``.
         by_outputs: the gradients by its results.
     """
 
-    def __init__(self, module: Any) -> None:
+    def __init__(self, module: Any, inputs: int, ended: bool) -> None:
         self.module = module
+        self.inputs = inputs
+        self.ended = ended
         self.by_outputs: tuple[Any, ...] = ()
 
+    def leave(self, grads: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Returns the gradients by the results, after hooks that come before the way back."""
+        for hook in list(self.module._backward_pre_hooks.values()):
+            grads = replaced(hook(self.module, grads), grads)
+        self.by_outputs = grads
+        if self.ended:
+            self.enter((None,) * self.inputs)
+        return grads
 
-class HookedOutputs(Function):
-    """Returns results as they are; the way back notes their gradients."""
+    def enter(self, grads: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Returns the gradients by the arguments, after the module's hooks."""
+        for hook in list(self.module._backward_hooks.values()):
+            grads = replaced(hook(self.module, grads, self.by_outputs), grads)
+        return grads
+
+
+def replaced(changed: Any, grads: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Returns what a hook gave in place of gradients, or these if it gave nothing."""
+    if changed is None:
+        return grads
+    return changed if isinstance(changed, tuple) else (changed,)
+
+
+class Passing(Function):
+    """Returns tensors as they are; the way back calls a function with their gradients."""
 
     @staticmethod
-    def forward(ctx: Any, passed: HookedPass, *outputs: Any) -> Any:
-        """Returns the results."""
-        ctx.passed = passed
-        return tuple([x.view(x.shape) for x in outputs])
+    def forward(ctx: Any, seen: Any, *tensors: Any) -> Any:
+        """Returns the tensors."""
+        ctx.seen = seen
+        return tuple([x.view(x.shape) for x in tensors])
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        """Returns the gradients, after hooks that come before the module's way back."""
-        passed = ctx.passed
-        for hook in list(passed.module._backward_pre_hooks.values()):
-            changed = hook(passed.module, grads)
-            if changed is not None:
-                grads = changed if isinstance(changed, tuple) else (changed,)
-        passed.by_outputs = grads
-        return (None, *grads)
-
-
-class HookedInputs(Function):
-    """Returns arguments as they are; the way back calls the module's hooks."""
-
-    @staticmethod
-    def forward(ctx: Any, passed: HookedPass, *inputs: Any) -> Any:
-        """Returns the arguments."""
-        ctx.passed = passed
-        return tuple([x.view(x.shape) for x in inputs])
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        """Returns the gradients, or what a hook returns in their place."""
-        passed = ctx.passed
-        for hook in list(passed.module._backward_hooks.values()):
-            changed = hook(passed.module, grads, passed.by_outputs)
-            if changed is not None:
-                grads = changed if isinstance(changed, tuple) else (changed,)
-        return (None, *grads)
+        """Returns the gradients, or those that take their place."""
+        return (None, *ctx.seen(grads))

@@ -160,7 +160,7 @@ def as_added_numbers(mask: Any, dtype: Any) -> Any:
     return ops.where(mask, beside(mask, low), beside(mask, zero))
 
 
-ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu}
+ACTIVATIONS: dict[str, Callable[..., Any]] = {"relu": F.relu, "gelu": F.gelu}
 
 
 class TransformerLayer(Module):

@@ -11,7 +11,7 @@ from ....nn import activations as pure
 from ....primitives.core.registry import registry as ops
 from ....random.generator import default_generator
 from ....tensors.functions.along_axis import log_softmax, softmax
-from ....tensors.functions.pointwise import clamp, relu, sigmoid, tanh
+from ....tensors.functions.pointwise import clamp, sigmoid, tanh
 
 __all__ = [
     "celu", "elu", "gelu", "glu", "gumbel_softmax", "hardshrink", "hardsigmoid", "hardswish",
@@ -19,6 +19,11 @@ __all__ = [
     "rrelu", "selu", "sigmoid", "silu", "softmax", "softmin", "softplus", "softshrink",
     "softsign", "tanh", "tanhshrink", "threshold",
 ]  # fmt: skip
+
+
+def relu(input: Any, inplace: bool = False) -> Any:
+    """Returns the elements, zero for negative ones; in place where that is asked for."""
+    return input.relu_() if inplace else ops.relu(input)
 
 
 def elu(input: Any, alpha: float = 1.0) -> Any:
@@ -88,8 +93,8 @@ def rrelu(input: Any, lower: float = 1 / 8, upper: float = 1 / 3, training: bool
 
 
 def relu6(input: Any) -> Any:
-    """Returns the elements limited to [0, 6]."""
-    return clamp(input, 0, 6)
+    """Returns the elements limited to [0, 6]; no gradient at its ends."""
+    return hardtanh(input, 0.0, 6.0)
 
 
 def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
@@ -105,17 +110,20 @@ def hardsigmoid(input: Any) -> Any:
 
 def hardswish(input: Any) -> Any:
     """Returns ``x * hardsigmoid(x)``."""
-    return input * clamp(input + 3, 0, 6) / 6
+    inner = ops.where(input >= 3, input, input * (input + 3) / 6)
+    return ops.where(input <= -3, 0, inner)
 
 
 def hardshrink(input: Any, lambd: float = 0.5) -> Any:
     """Returns the elements, zero for those of at most an absolute value."""
-    return ops.where(ops.abs(input) > lambd, input, 0)
+    return ops.where(ops.abs(input) <= lambd, 0, input)
 
 
 def softshrink(input: Any, lambd: float = 0.5) -> Any:
     """Returns the elements moved towards zero by an amount, at most to zero."""
-    return ops.where(input > lambd, input - lambd, ops.where(input < -lambd, input + lambd, 0))
+    return ops.where(
+        input > lambd, input - lambd, ops.where(input < -lambd, input + lambd, input * 0)
+    )
 
 
 def tanhshrink(input: Any) -> Any:

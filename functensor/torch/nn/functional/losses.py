@@ -11,6 +11,7 @@ import numpy as np
 from ....primitives.core.buffers import beside
 from ....primitives.core.registry import registry as ops
 from ....tensors.functions.indexing import gather
+from ....tensors.functions.pointwise import clamp
 from .activations import logsigmoid
 from .layers import cosine_similarity, pairwise_distance
 
@@ -172,12 +173,14 @@ def cross_entropy(
     counts = ops.not_equal(target, ignore_index)
     classes = ops.where(counts, target, 0)
     check_classes(rows, classes)
+    # What does not count may be infinite.
+    rows = ops.where(ops.expand_dims(counts, -1), rows, 0)
     share = ops.astype(counts, input.dtype)
     if weight is not None:
         share = share * ops.take(weight, classes, 0)
     from ....nn.losses import softmax_cross_entropy
 
-    loss = softmax_cross_entropy(rows, classes) * share
+    loss = ops.where(counts, softmax_cross_entropy(rows, classes) * share, 0)
     if label_smoothing:
         shares = log_shares(rows, weight)
         spread = ops.sum(shares, -1) * (label_smoothing / rows.shape[-1])
@@ -204,6 +207,13 @@ def soft_cross_entropy(
     return summarised(loss, reduction)
 
 
+def limited_log(x: Any) -> Any:
+    """Returns logarithms, -100 of zero; the slope there is 1e12, as in PyTorch."""
+    positive = ops.not_equal(x, 0)
+    logs = ops.maximum(ops.log(ops.where(positive, x, 1)), -100)
+    return ops.where(positive, logs, x * 1e12 - 100)
+
+
 def binary_cross_entropy(
     input: Any, target: Any, weight: Any = None, reduction: str = "mean"
 ) -> Any:
@@ -213,7 +223,7 @@ def binary_cross_entropy(
             f"binary_cross_entropy: an input of shape {input.shape} and a target of shape "
             f"{target.shape}; give both the same shape"
         )
-    yes, no = ops.maximum(ops.log(input), -100), ops.maximum(ops.log1p(-input), -100)
+    yes, no = limited_log(input), limited_log(1 - input)
     loss = -(target * yes + (1 - target) * no)
     return summarised(loss if weight is None else loss * weight, reduction)
 
@@ -305,7 +315,7 @@ def margin_ranking_loss(
     input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: str = "mean"
 ) -> Any:
     """Returns by how much the first is not above the second, or below where targets are -1."""
-    return summarised(ops.maximum(-target * (input1 - input2) + margin, 0), reduction)
+    return summarised(clamp(-target * (input1 - input2) + margin, min=0), reduction)
 
 
 def cosine_embedding_loss(

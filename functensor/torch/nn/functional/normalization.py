@@ -95,7 +95,7 @@ def batch_norm(
     out, new = pure.batch_norm(
         input, statistics, weight, bias, training=training, momentum=momentum, eps=eps
     )
-    if training and running_mean is not None:
+    if training and running_mean is not None and prod(input.shape):
         for old, followed in zip((running_mean, running_var), new):
             old.copy_(ops.stop_gradient(followed))
     return out

@@ -1,0 +1,133 @@
+"""Values and gradients at the edges of domains, as PyTorch 2.13 gives them unless said."""
+
+import numpy
+import pytest
+
+import functensor as ft
+import functensor.torch as torch
+from functensor.torch import nn
+from functensor.torch.nn import functional as F
+
+
+def gradient(f, values):
+    x = torch.tensor(values, requires_grad=True)
+    f(x).sum().backward()
+    return x.grad.tolist()
+
+
+INF, NAN = float("inf"), float("nan")
+
+# A function, an argument, and PyTorch's gradient of its sum.
+GRADIENTS = [
+    (lambda x: x.clamp(0, 1), [0.0, 1.0, 2.0], [1, 1, 0]),
+    (lambda x: x.clamp(min=0), [0.0, -1.0], [1, 0]),
+    (F.relu6, [0.0, 3.0, 6.0], [0, 1, 0]),
+    (F.hardswish, [-3.0, 3.0, 4.0], [0, 1, 1]),
+    (lambda x: x.max(0).values, [0.0, 0.0, 0.0], [1, 0, 0]),
+    (lambda x: x.min(0).values, [0.0, 0.0], [1, 0]),
+    (lambda x: F.margin_ranking_loss(x, torch.zeros(2), torch.ones(2)), [0.0, 0.0], [-0.5, -0.5]),
+]
+
+
+@pytest.mark.parametrize("case", range(len(GRADIENTS)))
+def test_gradients_at_ties_and_limits(case):
+    f, values, wanted = GRADIENTS[case]
+    assert gradient(f, values) == wanted
+
+
+def test_cross_entropy_of_probabilities_zero_and_one():
+    right = torch.tensor([0.0, 1.0, 1.0])
+    found = gradient(lambda x: F.binary_cross_entropy(x, right), [0.0, 1.0, 0.5])
+    # The derivatives as they are; PyTorch has 0 at both ends.
+    numpy.testing.assert_allclose(found, [1 / 3, -1 / 3, -2 / 3], rtol=1e-6)
+    wrong = torch.tensor([1.0, 0.0])
+    found = gradient(lambda x: F.binary_cross_entropy(x, wrong), [0.0, 1.0])
+    numpy.testing.assert_allclose(found, [-5e11, 5e11], rtol=1e-6)
+
+
+def test_rows_that_do_not_count_may_be_infinite():
+    x = torch.tensor([[-INF, 0.0], [1.0, 2.0]], requires_grad=True)
+    loss = F.cross_entropy(x, torch.tensor([0, 1]), ignore_index=0)
+    loss.backward()
+    assert loss.item() == pytest.approx(0.31326, rel=1e-4)
+    assert x.grad[0].tolist() == [0, 0]
+    y = torch.ones(2, 3, requires_grad=True)
+    with pytest.warns(RuntimeWarning, match="invalid value"):
+        F.cross_entropy(y, torch.tensor([1, 1]), ignore_index=1).backward()
+    assert y.grad.tolist() == [[0, 0, 0], [0, 0, 0]]
+
+
+def test_nan_is_not_hidden():
+    assert numpy.isnan(F.hardshrink(torch.tensor([NAN])).item())
+    assert numpy.isnan(F.softshrink(torch.tensor([NAN])).item())
+
+
+def test_dtypes_of_small_and_unsigned_integers():
+    small = torch.tensor([3, 20], dtype=torch.uint8)
+    for total in (small.sum(), torch.cumsum(small, 0), torch.prod(small), small.sum(0)):
+        assert total.dtype == torch.int64
+    assert (small.sum() - 30).item() == -7
+    assert small.exp().dtype == torch.float32
+    assert small.exp()[1].item() == pytest.approx(4.85165195e8)
+    assert torch.sqrt(torch.tensor([True])).dtype == torch.float32
+
+
+def test_dtypes_of_mixed_kinds():
+    single, double = torch.ones(2), torch.ones(2, dtype=torch.float64)
+    assert torch.cat([single, torch.arange(2)]).dtype == torch.float32
+    assert torch.stack([single, torch.arange(2)]).dtype == torch.float32
+    assert torch.cat([torch.arange(2), double]).dtype == torch.float64
+    assert (double * torch.ones(2, dtype=torch.complex64)).dtype == torch.complex128
+    assert (single * torch.ones(2, dtype=torch.complex64)).dtype == torch.complex64
+
+
+def test_an_empty_batch_leaves_statistics():
+    layer = nn.BatchNorm1d(3)
+    layer(torch.zeros(0, 3))
+    assert layer.running_mean.tolist() == [0, 0, 0]
+    assert layer.running_var.tolist() == [1, 1, 1]
+
+
+def test_backward_hooks_of_a_first_layer():
+    layer, seen = nn.Linear(2, 3), []
+    layer.register_full_backward_hook(lambda m, by_in, by_out: seen.append((by_in, len(by_out))))
+    layer(torch.ones(2)).sum().backward()
+    assert seen == [((None,), 1)]
+    assert layer.weight.grad.tolist() == [[1, 1]] * 3
+
+
+def test_draws_within_vmap():
+    x = torch.zeros(3, 9)
+    with pytest.raises(RuntimeError, match="within vmap, the same ones for all examples"):
+        ft.vmap(lambda x: x + torch.rand(9))(x)
+    same = torch.func.vmap(lambda x: x + torch.rand(9), randomness="same")(x)
+    assert torch.equal(same[0], same[2])
+    with pytest.raises(NotImplementedError, match="draw outside"):
+        torch.func.vmap(lambda x: x, randomness="different")
+    with pytest.raises(ValueError, match="not 'some'"):
+        torch.func.vmap(lambda x: x, randomness="some")
+
+
+def test_recording_is_switched_at_once():
+    x = torch.ones(2, requires_grad=True)
+    try:
+        torch.set_grad_enabled(False)
+        assert not (x * 2).requires_grad
+    finally:
+        torch.set_grad_enabled(True)
+    with torch.set_grad_enabled(False):
+        assert not torch.is_grad_enabled()
+    assert torch.is_grad_enabled()
+
+    @torch.set_grad_enabled(False)
+    def doubled(x):
+        return x * 2
+
+    assert torch.is_grad_enabled()
+    assert not doubled(x).requires_grad
+
+
+def test_relu_in_place():
+    x = torch.tensor([-1.0, 2.0])
+    assert F.relu(x, inplace=True) is x
+    assert x.tolist() == [0, 2]

@@ -304,7 +304,7 @@ def _index_array(item: Any) -> Any:
     if isinstance(item, list | tuple):
         if _holds_tracer(item):
             return ops.stack([_index_array(part) for part in item])
-        array = np.asarray(to_buffer(item))
+        array = to_buffer(item)
         return array if array.size else array.astype(np.intp)
     if isinstance(item, np.integer) or (hasattr(item, "__index__") and not hasattr(item, "shape")):
         return operator.index(item)

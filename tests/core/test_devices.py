@@ -438,3 +438,12 @@ def test_info_tells_of_the_gpu():
 def test_the_sources_of_kernels_lie_beside_their_modules():
     folder = Path(driver.__file__).with_name("include")
     assert {"common.cuh", "half.cuh"} <= {path.name for path in folder.glob("*.cuh")}
+
+
+@pytest.mark.gpu
+def test_a_list_is_an_index_where_the_gpu_is_the_default():
+    with ft.default_device("cuda"):
+        x = np.arange(6.0).reshape(2, 3)
+        assert x[[1, 0]].tolist() == [[3, 4, 5], [0, 1, 2]]
+        assert x[[0, 1], [1, 2]].tolist() == [1, 5]
+        assert x[[]].shape == (0, 3)

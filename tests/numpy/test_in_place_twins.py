@@ -49,11 +49,11 @@ CALLS = {
     "x.flat[]": lambda x: x.flat.__setitem__(0, 1.0),
     "random.shuffle": lambda x: random.shuffle(x),
 }
-# NumPy's own compiled code refuses these, or Python does.
+# NumPy's own compiled code refuses these, or Python does. `Generator.random(out=x)` is none of them:
+# NumPy takes any object for an array there and reads memory behind it, which may crash.
 OTHERS = {
     "nditer": lambda x: np.nditer(x, op_flags=["readwrite"]),
     "Generator.permuted": lambda x: RNG.permuted(x, out=x),
-    "Generator.random": lambda x: RNG.random(out=x),
     "masked": lambda x: np.ma.array(x, copy=False).__setitem__(0, 1.0),
     "asarray": lambda x: np.asarray(x).__setitem__(0, 1.0),
     "place in asarray": lambda x: np.place(np.asarray(x), M > 1, [5.0]),

@@ -49,8 +49,8 @@ CALLS = {
     "x.flat[]": lambda x: x.flat.__setitem__(0, 1.0),
     "random.shuffle": lambda x: random.shuffle(x),
 }
-# NumPy's own compiled code refuses these, or Python does. `Generator.random(out=x)` is none of them:
-# NumPy takes any object for an array there and reads memory behind it, which may crash.
+# NumPy's own compiled code refuses these, or Python does. `Generator.random(out=x)` is not among
+# them: NumPy takes any object for an array there and reads memory behind it, which may crash.
 OTHERS = {
     "nditer": lambda x: np.nditer(x, op_flags=["readwrite"]),
     "Generator.permuted": lambda x: RNG.permuted(x, out=x),

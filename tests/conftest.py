@@ -14,6 +14,7 @@ from support.long_forms import sized
 
 from functensor.backends import BackendUnavailable
 from functensor.backends import get as get_backend
+from functensor.jitting.retraces import History
 
 settings.register_profile(
     "functensor",
@@ -53,6 +54,8 @@ def missing_gpu():
 
 def pytest_runtest_setup(item):
     """Skips what needs a GPU where there is none, and says why."""
+    # A test is a program of its own, which jits no function as often as all tests together.
+    History.anew.clear()
     if item.get_closest_marker("gpu") is not None and missing_gpu():
         pytest.skip(missing_gpu())
 

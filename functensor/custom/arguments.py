@@ -7,7 +7,7 @@ from functools import update_wrapper
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from ..functions.alike import Unlike, likeness
+from ..functions.alike import Unlike, code_of, likeness
 from ..primitives.core.annotations import Values
 from ..primitives.core.array import Array, Tracer
 from ..primitives.core.array_likes import is_array_like
@@ -130,7 +130,7 @@ knowledge: WeakKeyDictionary[Any, Known] = WeakKeyDictionary()
 def known_of_function(fun: Callable[..., Any]) -> Known:
     """Returns the facts about a function and about those that the same statement makes again."""
     try:
-        return knowledge.setdefault(getattr(fun, "__code__", fun), Known())
+        return knowledge.setdefault(code_of(fun) or fun, Known())
     except TypeError:  # nothing can refer to it weakly
         return Known()
 

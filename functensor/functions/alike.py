@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from types import FunctionType, MethodType
+from types import CodeType, FunctionType, MethodType
 from typing import Any
 from weakref import ref
 
 from ..primitives.core.bytecode import closed_over
 
-__all__ = ["Unlike", "likeness"]
+__all__ = ["Unlike", "code_of", "likeness"]
 
 CONSTANTS = frozenset(
     {type(None), bool, int, float, complex, str, bytes, type(Ellipsis), range, slice}
@@ -55,6 +55,13 @@ class Held:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Held) and other._value is self._value
+
+
+def code_of(fun: Any) -> CodeType | None:
+    """Returns what stays the same where a function is defined anew: the code that it wraps."""
+    while hasattr(fun, "__wrapped__"):
+        fun = fun.__wrapped__
+    return getattr(fun, "__code__", None)
 
 
 def likeness(value: Any, met: dict[int, int] | None = None) -> Any:

@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 from .. import tree
 from ..backends.errors.warnings import warn_user
 from ..backends.restoring import listed
+from ..functions.alike import code_of
 from ..primitives.core.errors import RuleResultError, function_line, message, user_line
 from ..primitives.core.shape_dtype import ShapeDtype
 
@@ -119,7 +120,7 @@ class History:
         return words or "it calls itself with arguments of the same kind"
 
     def _warn(self, reason: str) -> None:
-        code = getattr(self.fun, "__code__", None)
+        code = code_of(self.fun)
         if self.count == 1 and code is not None:
             self.anew[code] = self.anew.get(code, 0) + 1
             if self.anew[code] == MOST_UNWARNED_NEW_FUNCTIONS:

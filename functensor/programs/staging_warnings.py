@@ -9,6 +9,7 @@ from ..backends.config import config
 from ..backends.errors.warnings import warn_user
 from ..backends.frames import frame_at, module_of
 from ..backends.messages import message
+from ..functions.alike import code_of
 from ..primitives.core.errors import function_line
 
 if TYPE_CHECKING:
@@ -31,17 +32,10 @@ def warn(what: str, fix: str) -> None:
 
 def warn_once(fun: Callable[..., Any], kind: str, what: str, fix: str) -> None:
     """Warns once for each function and kind of warning."""
-    key = code_of(fun), kind
+    key = code_of(fun) or type(fun).__qualname__, kind
     if key not in warned:
         warned.add(key)
         warn(what, fix)
-
-
-def code_of(fun: Callable[..., Any]) -> Any:
-    """Returns what stays the same where a function is defined anew: its code."""
-    while hasattr(fun, "__wrapped__"):
-        fun = fun.__wrapped__
-    return getattr(fun, "__code__", None) or getattr(type(fun), "__qualname__", "")
 
 
 def warn_of_text(tracer: Tracer) -> None:

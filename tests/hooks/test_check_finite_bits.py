@@ -9,9 +9,6 @@ import functensor as ft
 import functensor.numpy as np
 from functensor.hooks import check_finite
 
-# Every program is jitted anew.
-pytestmark = pytest.mark.filterwarnings("ignore:.*was jitted and staged 100 times")
-
 X = numpy.array([0.3, -0.7, 1.1])
 
 

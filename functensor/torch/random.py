@@ -60,11 +60,11 @@ def drawing_alike(draw: Callable[..., Tensor], what: str) -> Callable[..., Tenso
     return with_words(function, f"{draw.__name__}_like", doc)
 
 
-EVEN, NORMAL = "numbers drawn evenly from [0, 1)", "normally distributed numbers"
+EVEN, NORMALLY = "numbers drawn evenly from [0, 1)", "normally distributed numbers"
 rand = drawing("rand", random.uniform, EVEN)
-randn = drawing("randn", random.normal, NORMAL + ", of mean 0 and variance 1")
+randn = drawing("randn", random.normal, NORMALLY + ", of mean 0 and variance 1")
 rand_like = drawing_alike(rand, EVEN)
-randn_like = drawing_alike(randn, NORMAL)
+randn_like = drawing_alike(randn, NORMALLY)
 
 
 def randint(

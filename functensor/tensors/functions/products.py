@@ -88,7 +88,7 @@ def scaled(x: Any, factor: float) -> Any:
     return x if factor == 1 else factor * x
 
 
-def added_to(input: Any, product: Any, beta: float, alpha: float) -> Any:
+def scaled_sum(input: Any, product: Any, beta: float, alpha: float) -> Any:
     """Returns ``beta * input + alpha * product``; nothing of the input where beta is 0."""
     product = scaled(product, alpha)
     return product if beta == 0 else scaled(input, beta) + product
@@ -96,27 +96,27 @@ def added_to(input: Any, product: Any, beta: float, alpha: float) -> Any:
 
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """Returns ``beta * input + alpha * (mat1 @ mat2)``."""
-    return added_to(input, mm(mat1, mat2), beta, alpha)
+    return scaled_sum(input, mm(mat1, mat2), beta, alpha)
 
 
 def addmv(input: Any, mat: Any, vec: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """Returns ``beta * input + alpha * (mat @ vec)``."""
-    return added_to(input, mv(mat, vec), beta, alpha)
+    return scaled_sum(input, mv(mat, vec), beta, alpha)
 
 
 def addr(input: Any, vec1: Any, vec2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """Returns ``beta * input + alpha * outer(vec1, vec2)``."""
-    return added_to(input, outer(vec1, vec2), beta, alpha)
+    return scaled_sum(input, outer(vec1, vec2), beta, alpha)
 
 
 def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """Returns ``beta * input + alpha * (batch1 @ batch2)`` for rows of matrices."""
-    return added_to(input, bmm(batch1, batch2), beta, alpha)
+    return scaled_sum(input, bmm(batch1, batch2), beta, alpha)
 
 
 def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """Returns ``beta * input`` and ``alpha`` times the sum of the products of matrices."""
-    return added_to(input, ops.sum(bmm(batch1, batch2), 0), beta, alpha)
+    return scaled_sum(input, ops.sum(bmm(batch1, batch2), 0), beta, alpha)
 
 
 def einsum(equation: str, *operands: Any) -> Any:

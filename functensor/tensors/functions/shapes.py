@@ -195,10 +195,10 @@ def cat(tensors: Sequence[Any], dim: int = 0) -> Any:
     """
     # PyTorch leaves out empty vectors, whatever the others are.
     some = [x for x in tensors if x.shape != (0,)] or list(tensors)[:1]
-    return ops.concatenate(alike(some), dim)
+    return ops.concatenate(of_one_dtype(some), dim)
 
 
-def alike(tensors: Sequence[Any]) -> list[Any]:
+def of_one_dtype(tensors: Sequence[Any]) -> list[Any]:
     """Returns tensors in the dtype of their sum, to which integers beside floats do not add."""
     dtypes = {x.dtype for x in tensors}
     if len(dtypes) < 2:
@@ -213,7 +213,7 @@ concat = concatenate = cat
 
 def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
     """Returns tensors of one shape side by side along a new axis."""
-    return ops.stack(alike(tensors), dim)
+    return ops.stack(of_one_dtype(tensors), dim)
 
 
 def hstack(tensors: Sequence[Any]) -> Any:

@@ -57,7 +57,7 @@ def gradcheck(
             continue
         found = vectorised(out, [used[i] for i in places], strict=False)
         for i, analytic in zip(places, found):
-            wrong = difference(func, used, i, n, to_host(analytic._data), eps, atol, rtol)
+            wrong = jacobian_difference(func, used, i, n, to_host(analytic._data), eps, atol, rtol)
             if wrong and raise_exception:
                 raise RuntimeError(wrong)
             if wrong:
@@ -65,7 +65,7 @@ def gradcheck(
     return True
 
 
-def difference(
+def jacobian_difference(
     func: Callable[..., Any],
     inputs: Sequence[Any],
     i: int,

@@ -36,9 +36,9 @@ def ran(
     given = [inputs] if isinstance(inputs, Tensor) else list(inputs)
     with GradMode(True):
         if create_graph and is_grad_enabled():
-            used = [ops.positive(x) if x.requires_grad else fresh(x) for x in given]
+            used = [ops.positive(x) if x.requires_grad else fresh_leaf(x) for x in given]
         else:
-            used = [fresh(x) for x in given]
+            used = [fresh_leaf(x) for x in given]
         out = func(*used)
     outs = [out] if isinstance(out, Tensor) else list(out)
     for i, x in enumerate(outs):
@@ -47,7 +47,7 @@ def ran(
     return used, outs, not isinstance(inputs, Tensor), not isinstance(out, Tensor)
 
 
-def fresh(x: Tensor) -> Tensor:
+def fresh_leaf(x: Tensor) -> Tensor:
     """Returns a leaf of a tensor's value that requires grad."""
     return x.detach().requires_grad_()
 

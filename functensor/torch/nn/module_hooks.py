@@ -50,7 +50,7 @@ class HookedPass:
     def leave(self, grads: tuple[Any, ...]) -> tuple[Any, ...]:
         """Returns the gradients by the results, after hooks that come before the way back."""
         for hook in list(self.module._backward_pre_hooks.values()):
-            grads = replaced(hook(self.module, grads), grads)
+            grads = replaced_gradients(hook(self.module, grads), grads)
         self.by_outputs = grads
         if self.ended:
             self.enter((None,) * self.inputs)
@@ -59,11 +59,11 @@ class HookedPass:
     def enter(self, grads: tuple[Any, ...]) -> tuple[Any, ...]:
         """Returns the gradients by the arguments, after the module's hooks."""
         for hook in list(self.module._backward_hooks.values()):
-            grads = replaced(hook(self.module, grads, self.by_outputs), grads)
+            grads = replaced_gradients(hook(self.module, grads, self.by_outputs), grads)
         return grads
 
 
-def replaced(changed: Any, grads: tuple[Any, ...]) -> tuple[Any, ...]:
+def replaced_gradients(changed: Any, grads: tuple[Any, ...]) -> tuple[Any, ...]:
     """Returns what a hook gave in place of gradients, or these if it gave nothing."""
     if changed is None:
         return grads

@@ -11,7 +11,7 @@ from .optimizer import Optimizer
 __all__ = ["SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "RMSprop"]
 
 
-def with_options(optimizer: Any, group: dict[str, Any]) -> Any:
+def with_group_options(optimizer: Any, group: dict[str, Any]) -> Any:
     """Returns a pure optimizer that adds decaying weights to gradients, or goes upwards."""
     if group["weight_decay"]:
         optimizer = pure.with_weight_decay(optimizer, group["weight_decay"])
@@ -61,9 +61,9 @@ class SGD(Optimizer):
 
     def _pure(self, group: dict[str, Any], rate: Any) -> Any:
         if not group["momentum"]:
-            return with_options(pure.sgd(rate), group)
+            return with_group_options(pure.sgd(rate), group)
         options = group["momentum"], group["nesterov"], group["dampening"]
-        return with_options(pure.momentum(rate, *options), group)
+        return with_group_options(pure.momentum(rate, *options), group)
 
 
 class Adam(Optimizer):
@@ -104,7 +104,7 @@ class Adam(Optimizer):
         if group["decoupled_weight_decay"]:
             made: Any = pure.adamw(rate, b1, b2, group["eps"], group["weight_decay"])
             return pure.maximized(made) if group["maximize"] else made
-        return with_options(pure.adam(rate, b1, b2, group["eps"]), group)
+        return with_group_options(pure.adam(rate, b1, b2, group["eps"]), group)
 
 
 class AdamW(Adam):
@@ -164,7 +164,7 @@ class RMSprop(Optimizer):
 
     def _pure(self, group: dict[str, Any], rate: Any) -> Any:
         options = group["alpha"], group["eps"], group["momentum"], group["centered"]
-        return with_options(pure.rmsprop(rate, *options), group)
+        return with_group_options(pure.rmsprop(rate, *options), group)
 
 
 class Adagrad(Optimizer):
@@ -199,7 +199,7 @@ class Adagrad(Optimizer):
             return (rate(step) if callable(rate) else rate) / (1 + step * decay)
 
         start, eps = group["initial_accumulator_value"], group["eps"]
-        return with_options(pure.adagrad(slower if decay else rate, start, eps), group)
+        return with_group_options(pure.adagrad(slower if decay else rate, start, eps), group)
 
 
 class Adadelta(Optimizer):
@@ -225,4 +225,4 @@ class Adadelta(Optimizer):
         })  # fmt: skip
 
     def _pure(self, group: dict[str, Any], rate: Any) -> Any:
-        return with_options(pure.adadelta(rate, group["rho"], group["eps"]), group)
+        return with_group_options(pure.adadelta(rate, group["rho"], group["eps"]), group)

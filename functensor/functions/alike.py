@@ -7,6 +7,7 @@ from typing import Any
 from weakref import ref
 
 from ..primitives.core.bytecode import closed_over
+from ..primitives.core.errors import unwrapped
 
 __all__ = ["Unlike", "code_of", "likeness"]
 
@@ -59,9 +60,7 @@ class Held:
 
 def code_of(fun: Any) -> CodeType | None:
     """Returns what stays the same where a function is defined anew: the code that it wraps."""
-    while hasattr(fun, "__wrapped__"):
-        fun = fun.__wrapped__
-    return getattr(fun, "__code__", None)
+    return getattr(unwrapped(fun), "__code__", None)
 
 
 def likeness(value: Any, met: dict[int, int] | None = None) -> Any:

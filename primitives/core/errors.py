@@ -48,6 +48,7 @@ __all__ = [
     "note_rule",
     "refuse_out",
     "refuse_where",
+    "unwrapped",
     "user_line",
     "would_change",
 ]  # fmt: skip
@@ -179,10 +180,16 @@ def is_function_of_ours(fun: Any) -> bool:
     return isinstance(fun, FunctionType) and str(fun.__module__).startswith("functensor.")
 
 
-def users_function(fun: Any) -> Any:
-    """Returns the user's function that another one stands for, or calls; that one if none is."""
+def unwrapped(fun: Any) -> Any:
+    """Returns the function inside of all wrappers that say which one they wrap."""
     while hasattr(fun, "__wrapped__"):
         fun = fun.__wrapped__
+    return fun
+
+
+def users_function(fun: Any) -> Any:
+    """Returns the user's function that another one stands for, or calls; that one if none is."""
+    fun = unwrapped(fun)
     while is_function_of_ours(fun):
         # A function of ours that calls the user's, which is the one to name.
         theirs = [f for f in closed_over(fun).values() if isinstance(f, FunctionType)]

@@ -13,9 +13,6 @@ import functensor as ft
 import functensor.numpy as np
 from functensor.hooks import FnHook, Hook, use, wrap
 
-# Every form is jitted anew.
-pytestmark = pytest.mark.filterwarnings("ignore:.*was jitted and staged 100 times")
-
 X = np.array([0.3, -1.2, 0.8])
 W = np.arange(9.0).reshape(3, 3) / 7 - 0.5
 

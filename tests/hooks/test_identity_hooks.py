@@ -11,9 +11,6 @@ import functensor as ft
 import functensor.numpy as np
 from functensor.hooks import FnHook, Hook, use, value
 
-# Every program is jitted anew.
-pytestmark = pytest.mark.filterwarnings("ignore:.*was jitted and staged 100 times")
-
 
 class Observing(Hook):
     def forward(self, op, inputs, output):

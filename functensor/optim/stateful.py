@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ..primitives.core.buffers import wrap
 from ..primitives.core.errors import GradientInputError, MissingGradientError, failure
 from ..primitives.core.shape_dtype import INEXACT, shape_dtype
 from ..tensors import Tensor, gradient_of, missing_reason
@@ -56,7 +57,7 @@ class StatefulOptimizer:
         make(lr)  # checks its range
         self._pure = make(lambda step: rate_at(self.lr, step))
         # One state for each, so that a parameter without a gradient is left out altogether.
-        self._states = [self._pure.init(p.data) for p in self.params]
+        self._states = [self._pure.init(wrap(p._data)) for p in self.params]
 
     def step(self) -> None:
         """Updates every tensor that has a gradient.
@@ -69,7 +70,7 @@ class StatefulOptimizer:
         for i, p in enumerate(self.params):
             gradient = gradient_of(p)
             if gradient is not None:
-                groups.setdefault(int(self._states[i].step), []).append((i, gradient.data))
+                groups.setdefault(int(self._states[i].step), []).append((i, wrap(gradient._data)))
         for members in groups.values():
             self._update([i for i, _ in members], [g for _, g in members])
         if not groups:
@@ -86,7 +87,7 @@ class StatefulOptimizer:
         states = [self._states[i] for i in places]
         make = type(states[0])
         slots = [list(column) for column in zip(*[s[2:] for s in states], strict=True)]
-        values = [self.params[i].data for i in places]
+        values = [wrap(self.params[i]._data) for i in places]
         values, state = self._pure.update(
             values, make(states[0].step, states[0].loss, *slots), gradients
         )

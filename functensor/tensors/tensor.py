@@ -19,7 +19,7 @@ from ..hooks.hook import Hook
 from ..hooks.registration import Registration
 from ..primitives.core.annotations import ArrayLike
 from ..primitives.core.array import Array
-from ..primitives.core.buffers import required_on, to_buffer, wrap
+from ..primitives.core.buffers import required_on, to_buffer
 from ..primitives.core.errors import (
     BackwardError,
     GradientInputError,
@@ -166,13 +166,15 @@ class Tensor(InPlaceFunctions):
         return self
 
     @property
-    def data(self) -> Array:
-        """The value as an immutable array; may be set to another of the same shape.
+    def data(self) -> Tensor:
+        """The tensor without its graph, as `detach` returns it; may be set to another of its shape.
+
+        Both share memory: what is written to one is seen through the other, and is not recorded.
 
         Raises:
             DeviceError: it is set to an array on another device.
         """
-        return wrap(self._data)
+        return self.detach()
 
     @data.setter
     def data(self, value: ArrayLike) -> None:

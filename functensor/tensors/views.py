@@ -18,7 +18,7 @@ from weakref import ref
 import numpy as np
 
 from ..backends.errors.words import WRAPPER_CODES
-from ..primitives.core.buffers import beside, to_buffer
+from ..primitives.core.buffers import beside, to_buffer, wrap
 from ..primitives.core.errors import BackwardError, failure
 from ..primitives.core.index_key import STATIC
 from ..primitives.core.registry import registry as ops
@@ -310,7 +310,7 @@ def _base_with_view(source: Any, view: Any, value: Any, what: str) -> Any:
             "several times",
             fix="change a copy: y = x.clone()",
         )
-    flat = ops.index_set(ops.reshape(base, -1), places.data, ops.reshape(value, -1))
+    flat = ops.index_set(ops.reshape(base, -1), wrap(places._data), ops.reshape(value, -1))
     return ops.reshape(flat, base.shape)
 
 

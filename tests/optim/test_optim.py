@@ -327,7 +327,7 @@ def test_stateful_equals_pure(name):
     params = tensors()
     opt = STATEFUL[name](iter(params))
     pure = ALGORITHMS[name][0](0.1)
-    values = [p.data for p in params]
+    values = [ft.value(p) for p in params]
     state = pure.init(values)
     step = pure.minimize(lambda v: np.sum(np.sum(v[0] * v[0], axis=0) * v[1] + np.sin(v[1])))
     for _ in range(4):

@@ -8,6 +8,7 @@ from typing import Any
 from ...backends.errors.public_functions import check_function
 from ...faces.publish import publish
 from ...hooks import OffloadHook, ResidualHook, use
+from ...primitives.core.buffers import wrap
 from ...tensors.tape import TAPE
 from ...tensors.tensor import Tensor
 from .blocks import HookBlock
@@ -48,7 +49,7 @@ class saved_tensors_hooks(HookBlock):
 
         def unpack(op: Any, packed: Any) -> Any:
             x = unpack_hook(packed)
-            return x.data if isinstance(x, Tensor) else x
+            return wrap(x._data) if isinstance(x, Tensor) else x
 
         super().__init__(lambda: use(ResidualHook(pack=pack, unpack=unpack)))
 

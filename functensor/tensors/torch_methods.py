@@ -116,9 +116,10 @@ def _reduction(name: str, what: str, indexed: bool = False) -> Callable[..., Any
             return getattr(tensor_ops, f"{name}imum")(self, dim)
         stay = keepdim or keepdims
         if indexed and dim is not None and axis is None:
-            places = getattr(tensor_ops, f"arg{name}")(self, dim)
+            places = getattr(tensor_ops, f"arg{name}")(self, reductions.axes_of(self, dim))
             return at_places(self, places, dim, stay)
-        return getattr(tensor_ops, name)(self, _axis(dim, axis), keepdims=stay)
+        axes = reductions.axes_of(self, dim) if axis is None else _axis(dim, axis)
+        return getattr(tensor_ops, name)(self, axes, keepdims=stay)
 
     where = "; along ``dim``, a pair of it and its indices." if indexed else ", over axes."
     return _named_method(method, name, f"Returns {what}{where}")
@@ -273,7 +274,12 @@ class TorchNames(Casts):
         """Returns the tensor without axes of length 1; a longer ``dim`` stays."""
         if axis is not None or dim is None:
             return tensor_ops.squeeze(self, _axis(dim, axis))
-        dims = [canonical_axis(d, self.ndim) for d in (dim if isinstance(dim, tuple) else (dim,))]
+        dims = [
+            canonical_axis(d, max(self.ndim, 1))
+            for d in (dim if isinstance(dim, tuple | list) else (dim,))
+        ]
+        if not self.ndim:
+            return tensor_ops.squeeze(self)
         return tensor_ops.squeeze(self, tuple(d for d in dims if self.shape[d] == 1))
 
     def flatten(  # type: ignore[override]

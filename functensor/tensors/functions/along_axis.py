@@ -53,6 +53,8 @@ cumprod = cumulative("cumprod", "products")
 
 def logcumsumexp(input: Any, dim: int) -> Any:
     """Returns logarithms of sums of exponentials of the elements up to each along an axis."""
+    if not input.shape and dim in (0, -1):
+        return input
     return best_so_far(input, dim, "logaddexp")
 
 

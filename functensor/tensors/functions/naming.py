@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import update_wrapper
+from types import CodeType
 from typing import Any
 
 import numpy as np
 
+from ...backends.errors.words import WRAPPER_CODES
 from ...primitives.core.array import Array
 from ...primitives.core.registry import registry as ops
 from ..tape import TAPE
 
 __all__ = [
     "as_floats", "as_tensor_result", "binary", "floating", "on_host", "scipy_special", "unary",
-    "with_words",
+    "with_numpy_names", "with_words",
 ]  # fmt: skip
 
 
@@ -37,6 +40,37 @@ def with_words(function: Callable[..., Any], name: str, doc: str) -> Callable[..
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
     return function
+
+
+# NumPy's names of parameters that functions take as well.
+NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim"}
+
+
+def with_numpy_names(namespace: dict[str, Any]) -> None:
+    """Has a module's functions take ``axis`` for ``dim`` and ``keepdims`` for ``keepdim``."""
+    for name in namespace["__all__"]:
+        function = namespace[name]
+        code = getattr(function, "__code__", None)
+        if code is not None and {"dim", "keepdim"} & {*code.co_varnames[: _parameters(code)]}:
+            namespace[name] = _renaming(function)
+
+
+def _parameters(code: CodeType) -> int:
+    return code.co_argcount + code.co_kwonlyargcount
+
+
+def _renaming(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a function that takes parameters by NumPy's names too."""
+
+    def renamed(*args: Any, **kwargs: Any) -> Any:
+        for name in NUMPY_NAMES.keys() & kwargs.keys():
+            # Both together are left to the function, which has no such parameter.
+            if NUMPY_NAMES[name] not in kwargs:
+                kwargs[NUMPY_NAMES[name]] = kwargs.pop(name)
+        return function(*args, **kwargs)
+
+    WRAPPER_CODES.add(renamed.__code__)
+    return update_wrapper(renamed, function)
 
 
 def unary(name: str, doc: str, primitive: str | None = None) -> Callable[[Any], Any]:

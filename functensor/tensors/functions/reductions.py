@@ -52,6 +52,9 @@ __all__ = [
 
 Dim = int | Sequence[int] | None
 
+# The axes that a tensor without axes is taken to have.
+NUMBER_AXES = frozenset((0, -1))
+
 
 class ValuesIndices(NamedTuple):
     """Elements that were chosen along an axis, and where they stand there."""
@@ -67,18 +70,25 @@ class AMinMax(NamedTuple):
     max: Any
 
 
-def axes_of(dim: Dim) -> Any:
-    """Returns axes as NumPy's functions take them; an empty list, as in PyTorch, for all."""
+def axes_of(input: Any, dim: Dim) -> Any:
+    """Returns axes as NumPy's functions take them; an empty list, as in PyTorch, for all.
+
+    A number has an axis 0, as in PyTorch, which is also the last.
+    """
     if isinstance(dim, Sequence):
-        return tuple(dim) or None
-    return dim
+        dim = tuple(dim) or None
+    if dim is None or input.shape:
+        return dim
+    given = dim if isinstance(dim, tuple) else (dim,)
+    return None if NUMBER_AXES.issuperset(given) else dim
 
 
 def total(name: str, what: str) -> Callable[..., Any]:
     """Returns the function that reduces by one of NumPy's, which may take a dtype."""
 
     def function(input: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
-        return getattr(ops, name)(input, axes_of(dim), total_dtype(input, dtype), keepdims=keepdim)
+        axes = axes_of(input, dim)
+        return getattr(ops, name)(input, axes, total_dtype(input, dtype), keepdims=keepdim)
 
     return with_words(function, name, f"Returns {what} over axes, by default over all.")
 
@@ -104,20 +114,20 @@ def mean(input: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = Non
     if dtype is None and input.dtype.kind in "iub":
         raise RuntimeError(f"mean of {input.dtype}: give dtype='float32', or cast by x.float()")
     wanted = None if dtype is None else np.dtype(dtype)
-    return ops.mean(input, axes_of(dim), wanted, keepdims=keepdim)
+    return ops.mean(input, axes_of(input, dim), wanted, keepdims=keepdim)
 
 
 def nanmean(input: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Returns means of what is not NaN."""
     wanted = None if dtype is None else np.dtype(dtype)
-    return ops.nanmean(input, axes_of(dim), wanted, keepdims=keepdim)
+    return ops.nanmean(input, axes_of(input, dim), wanted, keepdims=keepdim)
 
 
 def over_axes(name: str, what: str) -> Callable[..., Any]:
     """Returns the function that reduces by one of NumPy's, over axes."""
 
     def function(input: Any, dim: Dim = None, keepdim: bool = False) -> Any:
-        return getattr(ops, name)(input, axes_of(dim), keepdims=keepdim)
+        return getattr(ops, name)(input, axes_of(input, dim), keepdims=keepdim)
 
     return with_words(function, name, f"Returns {what} over axes, by default over all.")
 
@@ -132,7 +142,7 @@ def spread_evenly(chosen: str) -> Callable[..., Any]:
     """Returns `amax` or `amin`: maxima by their values, ties sharing the gradient evenly."""
 
     def function(input: Any, dim: Dim = (), keepdim: bool = False) -> Any:
-        return getattr(ops, chosen)(input, axes_of(dim), keepdims=keepdim)
+        return getattr(ops, chosen)(input, axes_of(input, dim), keepdims=keepdim)
 
     word = "greatest" if chosen == "max" else "smallest"
     return with_words(
@@ -146,7 +156,8 @@ amin = spread_evenly("min")
 
 def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> AMinMax:
     """Returns the smallest and the greatest elements over an axis, by default over all."""
-    return AMinMax(ops.min(input, dim, keepdims=keepdim), ops.max(input, dim, keepdims=keepdim))
+    axes = () if dim is None else dim
+    return AMinMax(amin(input, axes, keepdim), amax(input, axes, keepdim))
 
 
 def value_or_pair(name: str, word: str, pairs: str) -> Callable[..., Any]:
@@ -157,7 +168,8 @@ def value_or_pair(name: str, word: str, pairs: str) -> Callable[..., Any]:
             return getattr(ops, pairs)(input, dim if other is None else other)
         if dim is None:
             return getattr(ops, name)(input)
-        return at_places(input, getattr(ops, f"arg{name}")(input, dim), dim, keepdim)
+        places = getattr(ops, f"arg{name}")(input, axes_of(input, dim))
+        return at_places(input, places, dim, keepdim)
 
     return with_words(
         function,
@@ -184,18 +196,18 @@ min = value_or_pair("min", "smallest", "minimum")
 
 def logsumexp(input: Any, dim: Dim, keepdim: bool = False) -> Any:
     """Returns the logarithm of sums of exponentials over axes."""
-    return ops.logsumexp(input, axes_of(dim), keepdims=keepdim)
+    return ops.logsumexp(as_floats(input), axes_of(input, dim), keepdims=keepdim)
 
 
 def count_nonzero(input: Any, dim: Dim = None) -> Any:
     """Returns how many elements are not zero."""
-    return ops.sum(ops.not_equal(input, 0), axes_of(dim))
+    return ops.sum(ops.not_equal(input, 0), axes_of(input, dim))
 
 
 # -- moments
 
 
-def corrected(dim: Any, unbiased: Any, correction: Any) -> tuple[Any, float]:
+def corrected(input: Any, dim: Any, unbiased: Any, correction: Any) -> tuple[Any, float]:
     """Returns the axes, and what is taken off the number of elements.
 
     PyTorch takes ``std(x, False)`` for one without correction.
@@ -204,7 +216,7 @@ def corrected(dim: Any, unbiased: Any, correction: Any) -> tuple[Any, float]:
         dim, unbiased = None, dim
     if correction is None:
         correction = 1 if unbiased is None else int(unbiased)
-    return axes_of(dim), correction
+    return axes_of(input, dim), correction
 
 
 def spread_function(name: str, what: str) -> Callable[..., Any]:
@@ -218,7 +230,7 @@ def spread_function(name: str, what: str) -> Callable[..., Any]:
         *,
         correction: float | None = None,
     ) -> Any:
-        axes, ddof = corrected(dim, unbiased, correction)
+        axes, ddof = corrected(input, dim, unbiased, correction)
         return getattr(ops, name)(input, axes, ddof=ddof, keepdims=keepdim)
 
     return with_words(
@@ -244,7 +256,7 @@ def spread_and_mean(spread: Callable[..., Any], what: str) -> Callable[..., Any]
         *,
         correction: float | None = None,
     ) -> tuple[Array, Array]:
-        axes, _ = corrected(dim, unbiased, correction)
+        axes, _ = corrected(input, dim, unbiased, correction)
         found = spread(input, dim, unbiased, keepdim, correction=correction)
         return found, ops.mean(input, axes, keepdims=keepdim)
 
@@ -274,7 +286,7 @@ def norm(
         raise ValueError(f"norm: p is a number or 'fro', not {p!r}; torch.linalg.norm has others")
     from ...numpy import linalg  # which few programs need
 
-    return linalg.vector_norm(x, axis=axes_of(dim), ord=order, keepdims=keepdim)
+    return linalg.vector_norm(x, axis=axes_of(input, dim), ord=order, keepdims=keepdim)
 
 
 def dist(input: Any, other: Any, p: float = 2) -> Any:
@@ -313,14 +325,26 @@ def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     if dim is None:
         flat = ops.sort(ops.reshape(input, -1))
         found = flat[(flat.shape[0] - 1) // 2]
+        if input.dtype.kind != "f":
+            return found
         # NaN is sorted behind all, and the median of what has one is NaN.
-        return ops.where(ops.isnan(flat[-1]), flat[-1], found) if input.dtype.kind == "f" else found
+        found = ops.stop_gradient(ops.where(ops.isnan(flat[-1]), flat[-1], found))
+        return found + shared_evenly(input, found)
     k = (input.shape[dim] + 1) // 2 if input.shape else 1
     return kthvalue(input, k, dim, keepdim)
 
 
+def shared_evenly(input: Any, chosen: Any) -> Any:
+    """Returns 0, whose gradient goes in equal parts to the elements that equal a chosen one."""
+    ties = ops.logical_and(ops.equal(input, chosen), ops.isfinite(input))
+    kept = ops.where(ties, input, 0)
+    return ops.sum(kept - ops.stop_gradient(kept)) / ops.maximum(ops.sum(ties), 1)
+
+
 def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """Returns the median of what is not NaN; along ``dim`` a pair of values and indices."""
+    if not input.shape and dim is not None:
+        return ValuesIndices(input, ops.astype(ops.zeros_like(input), np.dtype(np.int64)))
     x, axis = (ops.reshape(input, -1), 0) if dim is None else (input, dim)
     order = ops.argsort(x, axis, stable=True)
     present = ops.sum(ops.logical_not(ops.isnan(x)), axis, keepdims=True)
@@ -378,7 +402,7 @@ def quantile(
         keepdim: whether the axis stays, of length 1.
         interpolation: ``"linear"``, ``"lower"``, ``"higher"``, ``"midpoint"`` or ``"nearest"``.
     """
-    return ops.quantile(input, q, dim, method=interpolation, keepdims=keepdim)
+    return ops.quantile(input, q, axes_of(input, dim), method=interpolation, keepdims=keepdim)
 
 
 def nanquantile(
@@ -390,7 +414,7 @@ def nanquantile(
     interpolation: str = "linear",
 ) -> Any:
     """Returns quantiles of what is not NaN; arguments as for `quantile`."""
-    return ops.nanquantile(input, q, dim, method=interpolation, keepdims=keepdim)
+    return ops.nanquantile(input, q, axes_of(input, dim), method=interpolation, keepdims=keepdim)
 
 
 # -- counts

@@ -51,9 +51,9 @@ if TYPE_CHECKING:
     from .jitting.jitted import disable_jit, jit
     from .programs.named_scope import named_scope, scope
     from .programs.staging import eval_shape, make_program
-    from .tensors.device_tensors import CpuTensor, CudaTensor
     from .tensors.grad_mode import enable_grad, is_grad_enabled, no_grad
     from .tensors.tensor import Tensor, tensor
+    from .tensors.tensor_kinds import CpuTensor, CudaTensor
     from .transforms.collectives import (
         all_gather,
         axis_index,

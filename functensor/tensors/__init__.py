@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from ..faces.publish import expose_class
-from .device_tensors import CpuTensor, CudaTensor
 from .face import TracedTensor
 from .grad_mode import GradMode, enable_grad, is_grad_enabled, no_grad
 from .graphs import run_backward
 from .late import Late
 from .tensor import Tensor, gradient_of, missing_reason, tensor
+from .tensor_kinds import CpuTensor, CudaTensor
 
 __all__ = [
     "CpuTensor", "CudaTensor", "GradMode", "Late", "Tensor", "TracedTensor", "enable_grad",

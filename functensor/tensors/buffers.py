@@ -10,16 +10,15 @@ from ..backends.devices import device_of, on_device, placement
 from ..backends.dtypes import named
 from ..primitives.core.array import Array, Tracer
 from ..primitives.core.buffers import to_buffer
+from ..primitives.core.errors import failure
 from ..primitives.core.numpy_protocols import conversion_error
+from .default_dtypes import TENSOR_DTYPES
 
 if TYPE_CHECKING:
     from ..backends.annotations import Buffer, DTypeLike
     from ..primitives.core.annotations import ArrayLike
 
-__all__ = ["is_dtype", "tensor_buffer"]
-
-# Python's own numbers become these, as tensor users expect.
-NARROWED_DTYPES = {"float64": np.dtype("float32"), "complex128": np.dtype("complex64")}
+__all__ = ["check_is_bool", "is_dtype", "tensor_buffer"]
 
 
 def tensor_buffer(data: ArrayLike, dtype: DTypeLike | None) -> Buffer:
@@ -40,7 +39,7 @@ def tensor_buffer(data: ArrayLike, dtype: DTypeLike | None) -> Buffer:
         if device_of(buffer) == "cpu":
             buffer = np.array(buffer)
         if dtype is None and _is_plain(data):
-            dtype = NARROWED_DTYPES.get(buffer.dtype.name)
+            dtype = TENSOR_DTYPES.get(buffer.dtype.kind)
         if placement.device != "cpu":
             buffer = on_device(buffer, placement.device)
     return buffer if dtype is None else buffer.astype(dtype, copy=False)
@@ -66,3 +65,21 @@ def is_dtype(name: str) -> bool:
     except TypeError:
         return False
     return True
+
+
+def check_is_bool(data: Any, requires_grad: Any) -> None:
+    """Checks that a constructor was not given a shape, as PyTorch's takes one.
+
+    Raises:
+        TypeError: ``requires_grad`` is something else than True or False.
+    """
+    if type(requires_grad) is not bool and not isinstance(requires_grad, np.bool_):
+        from ..backends.errors.words import shown  # which only messages need
+
+        raise failure(
+            TypeError,
+            f"Tensor({shown(data)}, {shown(requires_grad)}): the second argument is "
+            "requires_grad, True or False, and the first is the data",
+            fix="ft.tensor(np.zeros((2, 3))) is a tensor of a shape, ft.Tensor([2, 3]) one of "
+            "two numbers",
+        )

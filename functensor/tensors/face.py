@@ -23,6 +23,7 @@ from ..primitives.core.registry import registry as ops
 from ..primitives.core.trace import Trace, base_trace, new, run
 from ..programs.program import argument_type
 from ..transforms.tensor_entrance import entrance
+from .device_names import device, named_device
 from .grad_mode import mode
 from .tape import TapeTrace, without_widening
 from .tensor import Tensor
@@ -40,10 +41,14 @@ class TracedTensor(Tensor):
 
     shape = Tracer.shape
     dtype = Tracer.dtype
-    device = Tracer.device
     __repr__ = Tracer.__repr__
     __str__ = Tracer.__str__
     __format__ = Tracer.__format__
+
+    @property
+    def device(self) -> device:
+        """The device where the value is computed."""
+        return named_device(Tracer.device.fget(self))  # type: ignore[attr-defined]
 
     @property
     def home(self) -> Trace:

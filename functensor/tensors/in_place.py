@@ -23,7 +23,7 @@ from ..primitives.core.registry import registry as ops
 from ..primitives.core.trace import RAW, slot, under
 from .grad_mode import mode
 from .tape import LeafNode, receiver_of
-from .torch_functions import TorchFunctions
+from .torch_memory import TorchMemory
 from .views import changed, fall_behind, is_basic, is_there, part, taken, viewing, within
 
 if TYPE_CHECKING:
@@ -72,15 +72,15 @@ def _function(name: str) -> Callable[[Any], Any]:
     return method
 
 
-@wraps(TorchFunctions.diagonal)
+@wraps(TorchMemory.diagonal)
 def _diagonal_view(self: InPlace, *args: Any, **options: Any) -> Any:
-    out = TorchFunctions.diagonal(self, *args, **options)
+    out = TorchMemory.diagonal(self, *args, **options)
     # The function copies, but the tensor is to share memory, by which views of it are told.
     out._data = self._data.diagonal(*args, **options)
     return out
 
 
-class InPlace(TorchFunctions):
+class InPlace(TorchMemory):
     """The methods of `Tensor` that change it, and how they are counted."""
 
     __slots__ = ("_changes", "_hooks", "_id", "_source", "_views", "node")
@@ -216,23 +216,23 @@ class InPlace(TorchFunctions):
             return super().__iter__()
         return map(self.__getitem__, range(self.shape[0]))
 
-    T = property(viewing(lambda self: ops.transpose(self)), doc=TorchFunctions.T.__doc__)
-    mT = property(viewing(lambda self: ops.swapaxes(self, -1, -2)), doc=TorchFunctions.mT.__doc__)
-    flat = property(viewing(lambda self: ops.reshape(self, -1)), doc=TorchFunctions.flat.__doc__)
+    T = property(viewing(lambda self: ops.transpose(self)), doc=TorchMemory.T.__doc__)
+    mT = property(viewing(lambda self: ops.swapaxes(self, -1, -2)), doc=TorchMemory.mT.__doc__)
+    flat = property(viewing(lambda self: ops.reshape(self, -1)), doc=TorchMemory.flat.__doc__)
     real = property(part("real"), doc="The real part; the tensor itself where it is real.")
     imag = property(part("imag"), doc="The imaginary part; 0 where the tensor is real.")
-    view = viewing(TorchFunctions.view)
-    reshape = viewing(TorchFunctions.reshape, copies=True)
-    ravel = viewing(TorchFunctions.ravel, copies=True)
-    flatten = viewing(TorchFunctions.flatten, copies=True)
-    expand = viewing(TorchFunctions.expand)
-    permute = viewing(TorchFunctions.permute)
-    transpose = viewing(TorchFunctions.transpose)
-    swapaxes = viewing(TorchFunctions.swapaxes)
+    view = viewing(TorchMemory.view)
+    reshape = viewing(TorchMemory.reshape, copies=True)
+    ravel = viewing(TorchMemory.ravel, copies=True)
+    flatten = viewing(TorchMemory.flatten, copies=True)
+    expand = viewing(TorchMemory.expand)
+    permute = viewing(TorchMemory.permute)
+    transpose = viewing(TorchMemory.transpose)
+    swapaxes = viewing(TorchMemory.swapaxes)
     diagonal = viewing(_diagonal_view)
-    t = viewing(TorchFunctions.t)
-    unsqueeze = viewing(TorchFunctions.unsqueeze)
-    squeeze = viewing(TorchFunctions.squeeze)
+    t = viewing(TorchMemory.t)
+    unsqueeze = viewing(TorchMemory.unsqueeze)
+    squeeze = viewing(TorchMemory.squeeze)
 
     # -- operators and methods
 

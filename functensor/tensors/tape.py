@@ -32,6 +32,7 @@ from ..traces.reverse import (
     next_number,
 )
 from ..traces.stand_ins import StandIn
+from .default_dtypes import TENSOR_DTYPES
 from .grad_mode import mode, no_grad
 
 if TYPE_CHECKING:
@@ -182,8 +183,8 @@ def add_totals(totals: Sequence[tuple[Receiver, Any]]) -> None:
 
 # The kinds of dtypes, the later ones wider; a mask or a condition is of the first.
 KIND_ORDER = {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 3}
-# PyTorch's default dtypes of floats and complex numbers.
-DEFAULTS = {2: np.dtype(np.float32), 3: np.dtype(np.complex64)}
+# One kind for each place in that order.
+ORDERED_KINDS = "bifc"
 
 
 def without_widening(
@@ -195,7 +196,7 @@ def without_widening(
     """Returns operands in the dtype in which PyTorch computes, where NumPy's is another.
 
     Integers do not widen floats, nor do numbers of Python and tensors without axes, unless they
-    are of a wider kind; integers become float32 where the result is no integer.
+    are of a wider kind; integers become the default dtype of floats where the result is no integer.
 
     Returns:
         The operands, or None where NumPy's result is PyTorch's too.
@@ -218,14 +219,16 @@ def without_widening(
             kind = most
             # Floats beside complex numbers decide on their precision.
             known = [d for d in dtypes if KIND_ORDER[d.kind] >= min(most, 2)]
-            some = known if dtypes is not met[2] else [DEFAULTS.get(most, known[0])]
+            some = known
+            if dtypes is met[2]:
+                some = [TENSOR_DTYPES.get(ORDERED_KINDS[most], known[0])]
             if dtypes is met[2] and met[0] + met[1] and most == 3:
                 # A complex number beside doubles is double.
                 doubles = any(d.char in "dD" for d in met[0] + met[1])
-                some = [np.dtype(np.complex128) if doubles else DEFAULTS[3]]
+                some = [np.dtype(np.complex128) if doubles else TENSOR_DTYPES["c"]]
     wanted = result_type(*some)
     if KIND_ORDER[wanted.kind] < KIND_ORDER[wide.kind]:
-        wanted = DEFAULTS.get(KIND_ORDER[wide.kind], wanted)
+        wanted = TENSOR_DTYPES.get(ORDERED_KINDS[KIND_ORDER[wide.kind]], wanted)
     floating = any(KIND_ORDER[d.kind] >= 2 for d in met[0] + met[1])
     if wanted == wide or (wanted.itemsize >= wide.itemsize and floating):
         return None

@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from ..backends.annotations import DTypeLike
-from ..backends.devices import on_device, to_host
+from ..backends.devices import device_of, on_device, to_host
 from ..backends.errors.public_functions import begins, check_function, wrap_methods
 from ..hooks.hook import Hook
 from ..hooks.registration import Registration
@@ -37,8 +37,9 @@ from ..primitives.core.trace import base_trace, new, slot
 from ..traces.reverse import maker_of
 from ..transforms.given_cotangents import cotangent_of
 from ..transforms.tensor_entrance import entrance
-from .buffers import tensor_buffer
+from .buffers import check_is_bool, tensor_buffer
 from .copies import added_to, of_class, with_state
+from .device_names import device, named_device
 from .grad_mode import enable_grad, is_grad_enabled, no_grad
 from .level import LEVEL
 from .tape import TAPE, LeafNode, TapeTrace, receiver_of
@@ -119,6 +120,16 @@ class Tensor(InPlaceFunctions):
     # A tensor holds its buffer as an array does; other tracers hold a value of an outer level.
     shape = Array.shape
     dtype = Array.dtype
+
+    @property
+    def device(self) -> device:
+        """The device of the buffer, a string with ``type`` and ``index``: ``"cpu"``, ``"cuda:0"``.
+
+        >>> import functensor as ft
+        >>> ft.Tensor([1.0]).device.type
+        'cpu'
+        """
+        return named_device(device_of(self._data))
 
     @property
     def is_leaf(self) -> bool:
@@ -399,7 +410,7 @@ class Tensor(InPlaceFunctions):
         return with_state(out, deepcopy(added_to(self, Tensor), memo))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        given = to_host(self._copy()._data), self.dtype, self.device, self.requires_grad
+        given = to_host(self._copy()._data), self.dtype, str(self.device), self.requires_grad
         if type(self) is Tensor:
             return tensor, given
         data, dtype, device, requires_grad = given
@@ -437,24 +448,6 @@ TapeTrace.level = LEVEL
 entrance.classes = (Tensor,)
 
 detached = viewing(lambda x: x.without_graph(), recorded=False)
-
-
-def check_is_bool(data: Any, requires_grad: Any) -> None:
-    """Checks that a constructor was not given a shape, as PyTorch's takes one.
-
-    Raises:
-        TypeError: ``requires_grad`` is something else than True or False.
-    """
-    if type(requires_grad) is not bool and not isinstance(requires_grad, np.bool_):
-        from ..backends.errors.words import shown  # which only messages need
-
-        raise failure(
-            TypeError,
-            f"Tensor({shown(data)}, {shown(requires_grad)}): the second argument is "
-            "requires_grad, True or False, and the first is the data",
-            fix="ft.tensor(np.zeros((2, 3))) is a tensor of a shape, ft.Tensor([2, 3]) one of "
-            "two numbers",
-        )
 
 
 def gradient_of(x: Tensor) -> Tensor | None:

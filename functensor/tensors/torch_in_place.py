@@ -11,6 +11,7 @@ from .. import random
 from ..functions.type_variables import P
 from ..primitives.core.registry import registry as ops
 from ..random.generator import Generator, default_generator
+from .default_dtypes import TENSOR_DTYPES
 from .functions import along_axis, indexing, pointwise, products, reductions, shapes
 from .in_place import InPlace
 from .tape import TapeTrace
@@ -158,7 +159,7 @@ class InPlaceFunctions(InPlace):
 
     def _real(self) -> Any:
         """Returns the dtype in which real numbers for the tensor are drawn."""
-        return self.dtype if self.dtype.kind == "f" else np.dtype(np.float32)
+        return self.dtype if self.dtype.kind == "f" else TENSOR_DTYPES["f"]
 
     def normal_(
         self, mean: float = 0, std: float = 1, *, generator: Generator | None = None

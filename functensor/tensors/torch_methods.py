@@ -302,14 +302,6 @@ class TorchNames(Casts):
         found = tuple(map(as_tensor_result, cast(Any, tensor_ops.nonzero(self, **options))))
         return found if as_tuple else tensor_ops.stack(found, 1)
 
-    def contiguous(self) -> Self:
-        """Returns a copy whose elements lie in order; the tensor itself where they do so."""
-        if self._data.flags.c_contiguous:
-            return self
-        out: Self = tensor_ops.positive(self)
-        out._data = out._data.copy("C")
-        return out
-
     @property
     def is_cuda(self) -> bool:
         """True if the tensor is on a GPU."""

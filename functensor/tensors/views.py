@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from ..primitives.core.array import Tracer
 
 __all__ = [
-    "catch_up", "changed", "fall_behind", "is_basic", "is_there", "part", "taken", "viewing",
-    "within",
+    "catch_up", "changed", "fall_behind", "is_basic", "is_there", "lies_in_order", "part", "taken",
+    "viewing", "within",
 ]  # fmt: skip
 
 # Threads may take the first view of one tensor at the same time.

@@ -17,7 +17,7 @@ from ..random.generator import (
     manual_seed,
     seed,
 )
-from ..tensors import Tensor, enable_grad, is_grad_enabled, no_grad, tensor
+from ..tensors import enable_grad, is_grad_enabled, no_grad, tensor
 from ..tensors.functions import along_axis, indexing, pointwise, products, reductions, shapes
 from ..tensors.functions.along_axis import *
 from ..tensors.functions.indexing import *
@@ -25,17 +25,18 @@ from ..tensors.functions.pointwise import *
 from ..tensors.functions.products import *
 from ..tensors.functions.reductions import *
 from ..tensors.functions.shapes import *
-from . import comparing, creation, random, types
+from . import comparing, creation, random, tensor_types, types
 from .comparing import *
 from .creation import *
 from .random import *
+from .tensor_types import *
 from .types import *
 
 # Modules within this one that are imported when they are first used.
-NAMESPACES = {"autograd", "func", "linalg", "nn", "optim"}
+NAMESPACES = {"autograd", "cuda", "func", "linalg", "nn", "optim"}
 
 __all__ = [
-    "Generator", "Tensor", "default_generator", "enable_grad", "initial_seed", "is_grad_enabled",
+    "Generator", "default_generator", "enable_grad", "initial_seed", "is_grad_enabled",
     "manual_seed", "no_grad", "seed", "tensor",
 ]  # fmt: skip
 __all__ += along_axis.__all__
@@ -47,6 +48,7 @@ __all__ += products.__all__
 __all__ += random.__all__
 __all__ += reductions.__all__
 __all__ += shapes.__all__
+__all__ += tensor_types.__all__
 __all__ += types.__all__
 
 publish(globals())

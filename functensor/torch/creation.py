@@ -10,14 +10,13 @@ import numpy as np
 from ..backends.dtypes import named as dtype_named
 from ..primitives.core.array import Array
 from ..tensors import Tensor
+from ..tensors.default_dtypes import TENSOR_DTYPES
 
 __all__ = [
     "arange", "as_tensor", "asarray", "empty", "empty_like", "eye", "from_numpy", "full",
     "full_like", "is_tensor", "linspace", "logspace", "ones", "ones_like", "scalar_tensor",
     "tril_indices", "triu_indices", "zeros", "zeros_like",
 ]  # fmt: skip
-
-FLOAT = np.dtype(np.float32)
 
 
 def made(values: Any, dtype: Any, device: Any, requires_grad: bool, default: Any = None) -> Tensor:
@@ -39,7 +38,8 @@ def constant_maker(name: str, value: float, doc: str) -> Any:
     def function(
         *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False
     ) -> Tensor:
-        return made(np.full(sizes_of(size), value, FLOAT), dtype, device, requires_grad)
+        values = np.full(sizes_of(size), value, TENSOR_DTYPES["f"])
+        return made(values, dtype, device, requires_grad)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc + (
@@ -72,7 +72,7 @@ def full(
     Tensor([3, 3], dtype=int64)
     """
     number = fill_value.item() if isinstance(fill_value, Array) else fill_value
-    default = FLOAT if isinstance(number, float) else None
+    default = TENSOR_DTYPES["f"] if isinstance(number, float) else None
     return made(np.full(tuple(size), number), dtype, device, requires_grad, default)
 
 
@@ -110,7 +110,7 @@ empty_like = filled_like("empty_like", 0, "Returns a tensor whose values mean no
 def range_of(start: Any, end: Any, step: Any) -> np.ndarray[Any, Any]:
     """Returns the numbers of a range, in PyTorch's dtypes: int64, or float32 for floats."""
     values = np.arange(start, end, step)
-    return values.astype(FLOAT) if values.dtype.kind == "f" else values
+    return values.astype(TENSOR_DTYPES["f"]) if values.dtype.kind == "f" else values
 
 
 def arange(
@@ -143,7 +143,7 @@ def linspace(
     requires_grad: bool = False,
 ) -> Tensor:
     """Returns numbers at equal distances, both ends among them."""
-    return made(np.linspace(start, end, steps), dtype, device, requires_grad, FLOAT)
+    return made(np.linspace(start, end, steps), dtype, device, requires_grad, TENSOR_DTYPES["f"])
 
 
 def logspace(
@@ -158,7 +158,7 @@ def logspace(
 ) -> Tensor:
     """Returns powers of a base whose exponents stand at equal distances."""
     values = np.logspace(start, end, steps, base=base)
-    return made(values, dtype, device, requires_grad, FLOAT)
+    return made(values, dtype, device, requires_grad, TENSOR_DTYPES["f"])
 
 
 def eye(
@@ -170,7 +170,7 @@ def eye(
     requires_grad: bool = False,
 ) -> Tensor:
     """Returns a matrix with ones on its diagonal."""
-    return made(np.eye(n, m), dtype, device, requires_grad, FLOAT)
+    return made(np.eye(n, m), dtype, device, requires_grad, TENSOR_DTYPES["f"])
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
@@ -199,7 +199,7 @@ def scalar_tensor(
     s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
     """Returns a tensor of one number."""
-    return made(s, dtype, device, requires_grad, FLOAT)
+    return made(s, dtype, device, requires_grad, TENSOR_DTYPES["f"])
 
 
 def is_tensor(obj: Any) -> bool:

@@ -12,8 +12,9 @@ from ..backends.dtypes import named as dtype_named
 from ..primitives.core.registry import registry as ops
 from ..random.generator import Generator, default_generator
 from ..tensors import Tensor
+from ..tensors.default_dtypes import TENSOR_DTYPES
 from ..tensors.functions.naming import with_words
-from .creation import FLOAT, sizes_of
+from .creation import sizes_of
 
 __all__ = [
     "bernoulli", "multinomial", "normal", "poisson", "rand", "rand_like", "randint",
@@ -26,7 +27,7 @@ def drawn(
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """Returns a tensor that a function draws by a key and a dtype, float32 by default."""
-    wanted = FLOAT if dtype is None else dtype_named(dtype)
+    wanted = TENSOR_DTYPES["f"] if dtype is None else dtype_named(dtype)
     key = (generator or default_generator).next_key()
     return Tensor(draw(key, wanted), requires_grad, wanted, None if device is None else str(device))
 

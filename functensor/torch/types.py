@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.devices import resolved
 from ..backends.dtypes import named
 from ..tensors import GradMode
+from ..tensors.default_dtypes import TENSOR_DTYPES, set_default_dtype
+from ..tensors.device_names import device
 from ..tensors.grad_mode import mode as grad_mode
 
 __all__ = [
@@ -17,7 +18,8 @@ __all__ = [
     "finfo", "float", "float16", "float32", "float64", "get_default_dtype", "half", "iinfo", "inf",
     "inference_mode", "int", "int8", "int16", "int32", "int64", "is_complex", "is_floating_point",
     "is_nonzero", "long", "nan", "newaxis", "pi", "promote_types", "result_type",
-    "set_grad_enabled", "short", "strided", "uint8", "uint16", "uint32", "uint64",
+    "set_default_dtype", "set_grad_enabled", "short", "strided", "uint8", "uint16", "uint32",
+    "uint64",
 ]  # fmt: skip
 
 dtype = np.dtype
@@ -45,45 +47,9 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-class device(str):
-    """The name of a device, which is a string, with its parts.
-
-    Args:
-        type: ``"cpu"``, ``"cuda"`` or ``"cuda:0"``, or another device.
-        index: the number of a GPU.
-
-    Raises:
-        DeviceError: there is no device of such a name.
-
-    >>> import functensor.torch as torch
-    >>> gpu = torch.device("cuda", 1)
-    >>> gpu, gpu.type, gpu.index
-    ('cuda:1', 'cuda', 1)
-    """
-
-    __slots__ = ()
-
-    def __new__(cls, type: str, index: Any = None) -> device:
-        name = str(type) if index is None else f"{type}:{index}"
-        if name.partition(":")[0] not in ("cpu", "cuda"):
-            resolved(name)
-        return super().__new__(cls, name)
-
-    @property
-    def type(self) -> str:
-        """The kind of device: ``"cpu"`` or ``"cuda"``."""
-        return self.partition(":")[0]
-
-    @property
-    def index(self) -> Any:
-        """The number of a GPU, or None."""
-        number = self.partition(":")[2]
-        return np.int_(number).item() if number else None
-
-
 def get_default_dtype() -> np.dtype[Any]:
-    """Returns the dtype of tensors that are made of Python's floats: float32."""
-    return float32
+    """Returns the dtype of tensors that are made of Python's floats: float32, unless it was set."""
+    return TENSOR_DTYPES["f"]
 
 
 class set_grad_enabled(GradMode):

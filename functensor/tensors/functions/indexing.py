@@ -10,6 +10,7 @@ import numpy as np
 from ...primitives.core.buffers import beside, wrap
 from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import canonical_axis
+from ..default_dtypes import TENSOR_DTYPES
 from .naming import as_tensor_result, on_host
 from .reductions import ValuesIndices
 
@@ -20,8 +21,6 @@ __all__ = [
     "take_along_dim", "topk", "unique", "unique_consecutive", "where",
 ]  # fmt: skip
 
-NARROW = {"d": np.dtype(np.float32), "D": np.dtype(np.complex64)}
-
 
 def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     """Returns elements of one tensor or another; of a condition alone, where it is true."""
@@ -31,7 +30,7 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     numbers = (int, float, bool, complex)
     if isinstance(input, numbers) and isinstance(other, numbers):
         # Of numbers alone PyTorch makes its default dtypes.
-        return ops.astype(out, NARROW.get(out.dtype.char, out.dtype))
+        return ops.astype(out, TENSOR_DTYPES.get(out.dtype.kind, out.dtype))
     return out
 
 

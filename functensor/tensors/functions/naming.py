@@ -12,6 +12,7 @@ import numpy as np
 from ...backends.errors.words import WRAPPER_CODES
 from ...primitives.core.array import Array
 from ...primitives.core.registry import registry as ops
+from ..default_dtypes import TENSOR_DTYPES
 from ..tape import TAPE
 
 __all__ = [
@@ -31,8 +32,8 @@ def on_host(x: Any) -> np.ndarray[Any, Any]:
 
 
 def as_floats(x: Any) -> Any:
-    """Returns integers and booleans as float32, and others as they are."""
-    return ops.astype(x, np.dtype(np.float32)) if x.dtype.kind in "iub" else x
+    """Returns integers and booleans in the default dtype of floats, and others as they are."""
+    return ops.astype(x, TENSOR_DTYPES["f"]) if x.dtype.kind in "iub" else x
 
 
 def with_words(function: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:

@@ -11,6 +11,7 @@ import numpy as np
 from ...primitives.core.buffers import beside
 from ...primitives.core.registry import registry as ops
 from ...tensors import Tensor
+from ...tensors.default_dtypes import TENSOR_DTYPES
 from ..creation import empty
 from . import functional as F
 from . import init
@@ -379,4 +380,4 @@ class Transformer(Module):
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
         """Returns a matrix with minus infinity above the diagonal, and zeros."""
         values = np.triu(np.full((sz, sz), -np.inf), 1)
-        return Tensor(values, False, dtype or np.float32, device)
+        return Tensor(values, False, dtype or TENSOR_DTYPES["f"], device)

@@ -1,0 +1,114 @@
+"""PyTorch's classes of tensors by dtype, and the shapes of tensors."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..backends.errors.public_functions import entry
+from ..primitives.core.errors import failure
+from ..tensors import Tensor as AnyTensor
+from ..tensors.default_dtypes import TENSOR_DTYPES
+from ..tensors.tensor_kinds import TensorKind, every_tensor
+from .creation import empty
+
+__all__ = [
+    "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor", "HalfTensor",
+    "IntTensor", "LongTensor", "ShortTensor", "Size", "Tensor",
+]  # fmt: skip
+
+
+class Size(tuple[int, ...]):
+    """A shape that knows its number of elements. The shapes of tensors are plain tuples.
+
+    >>> import functensor.torch as torch
+    >>> size = torch.Size([2, 3])
+    >>> size, size.numel(), torch.zeros(size).shape == size
+    (torch.Size([2, 3]), 6, True)
+    """
+
+    __slots__ = ()
+
+    def numel(self) -> builtins.int:
+        """Returns the number of elements of a tensor of this shape."""
+        return prod(self)
+
+    def __repr__(self) -> str:
+        return f"torch.Size({list(self)})"
+
+
+def maker_of_kind(name: str, dtype: np.dtype[Any] | None) -> Callable[..., AnyTensor]:
+    """Returns the constructor of tensors of a dtype, by default that of Python's floats."""
+
+    def made(*data: Any, device: Any = None) -> AnyTensor:
+        wanted = TENSOR_DTYPES["f"] if dtype is None else dtype
+        place = None if device is None else str(device)
+        if all(isinstance(size, builtins.int | np.integer) for size in data):
+            zeros: AnyTensor = empty(data or (0,), dtype=wanted, device=place)
+            return zeros
+        if len(data) > 1 or isinstance(data[0], builtins.float | builtins.complex | str):
+            raise failure(
+                TypeError,
+                f"{name} takes one sequence of numbers, or the lengths of axes",
+                fix=f"torch.{name}([1, 2])",
+            )
+        return AnyTensor(data[0], False, wanted, place)
+
+    return entry(made, f"functensor.torch.{name}")  # type: ignore[no-any-return]
+
+
+def kind_of_dtype(name: str, dtype: Any) -> Any:
+    """Returns the class of tensors of a dtype."""
+    wanted = np.dtype(dtype)
+    doc = (
+        f"Tensors of {wanted}: made of numbers, or of the lengths of axes, and zeros then.\n\n"
+        "Args:\n    data: a sequence of numbers, an array, or lengths of axes.\n"
+        "    device: the default device by default."
+    )
+    members = {
+        "__doc__": doc,
+        "__slots__": (),
+        "__module__": __name__,
+        "_made": staticmethod(maker_of_kind(name, wanted)),
+        "_includes": staticmethod(lambda x: x.dtype == wanted and x.device.type == "cpu"),
+    }
+    return TensorKind(name, (AnyTensor,), members)
+
+
+if TYPE_CHECKING:
+    Tensor = AnyTensor
+else:
+
+    class Tensor(AnyTensor, metaclass=TensorKind):
+        """A tensor, which `functensor.Tensor` is too; made of numbers it is one of float32.
+
+        Args:
+            data: a sequence of numbers, an array, or the lengths of axes: elements are zeros then.
+            device: the default device by default.
+
+        >>> import functensor.torch as torch
+        >>> torch.Tensor([1, 2]), torch.Tensor(2, 3).shape
+        (Tensor([1., 2.], dtype=float32), (2, 3))
+        >>> isinstance(torch.ones(2), torch.Tensor)
+        True
+        """
+
+        __slots__ = ()
+
+        _made = staticmethod(maker_of_kind("Tensor", None))
+        _includes = staticmethod(every_tensor)
+
+
+BoolTensor = kind_of_dtype("BoolTensor", np.bool_)
+ByteTensor = kind_of_dtype("ByteTensor", np.uint8)
+CharTensor = kind_of_dtype("CharTensor", np.int8)
+ShortTensor = kind_of_dtype("ShortTensor", np.int16)
+IntTensor = kind_of_dtype("IntTensor", np.int32)
+LongTensor = kind_of_dtype("LongTensor", np.int64)
+HalfTensor = kind_of_dtype("HalfTensor", np.float16)
+FloatTensor = kind_of_dtype("FloatTensor", np.float32)
+DoubleTensor = kind_of_dtype("DoubleTensor", np.float64)

@@ -295,7 +295,10 @@ class TorchNames(Casts):
         """Returns the tensor beside itself along axes; with ``axis``, its elements repeated."""
         if axis is not None:
             return tensor_ops.repeat(self, *sizes, axis)
-        return tensor_ops.tile(self, _given_shape(sizes))
+        times = _given_shape(sizes)
+        if len(times) < self.ndim:
+            raise ValueError(f"repeat: {len(times)} numbers for a tensor of {self.ndim} axes")
+        return tensor_ops.tile(self, times)
 
     def nonzero(self, as_tuple: bool = False, **options: Any) -> Any:
         """Returns a row of indices for every element that is not zero; as a tuple, as in NumPy."""

@@ -13,6 +13,7 @@ from ..primitives.core.registry import registry as ops
 from ..random.generator import Generator, default_generator
 from ..tensors import Tensor
 from ..tensors.default_dtypes import TENSOR_DTYPES
+from ..tensors.functions.looked_at import check_between
 from ..tensors.functions.naming import with_words
 from .creation import sizes_of
 
@@ -118,7 +119,13 @@ def normal(
         generator: draws the key.
         dtype: float32 by default.
         device: that of the tensors by default.
+
+    Raises:
+        RuntimeError: ``std`` is negative.
     """
+    if isinstance(std, int | float) and std < 0:
+        raise RuntimeError(f"normal: std is at least 0, not {std}")
+    check_between("normal: std", std, 0, np.inf, RuntimeError)
     shape = tuple(size) if size is not None else np.broadcast_shapes(np.shape(mean), np.shape(std))
     where = device or next((x.device for x in (mean, std) if hasattr(x, "device")), None)
     out: Tensor = randn(shape, generator=generator, dtype=dtype, device=where) * std + mean
@@ -128,6 +135,7 @@ def normal(
 def bernoulli(input: Any, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
     """Returns ones with the probabilities that a tensor holds, or one for all, and zeros."""
     chances = input.detach() if p is None else p
+    check_between("bernoulli: a probability", chances, 0, 1, RuntimeError)
     drawn_evenly = rand(input.shape, generator=generator, dtype=input.dtype, device=input.device)
     return ops.astype(ops.less(drawn_evenly, chances), input.dtype)  # type: ignore[no-any-return]
 
@@ -150,12 +158,16 @@ def multinomial(
         generator: draws the key.
 
     Raises:
-        RuntimeError: without replacement, there are fewer indices of positive weight.
+        RuntimeError: a weight is negative or not finite; or without replacement, there are fewer
+            indices of positive weight.
     """
+    weights = input.detach()
+    check_between("multinomial: a weight", weights, 0, np.inf, RuntimeError)
     # The largest of perturbed logits are a draw without replacement (Gumbel's trick).
-    logits = ops.log(input.detach())
+    present = ops.greater(weights, 0)
+    logits = ops.where(present, ops.log(ops.where(present, weights, 1)), -np.inf)
     if not replacement:
-        if int(ops.min(ops.sum(ops.greater(input.detach(), 0), -1))) < num_samples:
+        if int(ops.min(ops.sum(present, -1))) < num_samples:
             raise RuntimeError(
                 f"multinomial: fewer than {num_samples} indices have a positive weight, and "
                 "replacement is False"

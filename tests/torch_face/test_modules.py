@@ -347,3 +347,27 @@ def test_masks_of_attention():
     _, weights = attention(x, x, x, key_padding_mask=padding)
     assert (weights[0, :, 4] == 0).all().item()
     assert (weights[1, :, 4] > 0).all().item()
+
+
+def test_names_keep_their_places_and_their_kinds():
+    layer = nn.Linear(2, 2)
+    layer.weight = nn.Parameter(torch.ones(2, 2))
+    assert [name for name, _ in layer.named_parameters()] == ["weight", "bias"]
+    layer.register_buffer("mean", torch.zeros(2))
+    layer.inner = nn.Linear(1, 1)
+    for name, wrong, kind, right in [
+        ("weight", torch.ones(2, 2), "parameter", "Parameter"),
+        ("mean", 3, "buffer", "Tensor"),
+        ("inner", torch.nn.functional.relu, "module", "Module"),
+    ]:
+        text = f"Linear.{name} is a {kind}: assign a {right} or None, not"
+        with pytest.raises(TypeError, match=text):
+            setattr(layer, name, wrong)
+    layer.mean = torch.ones(2)
+    assert layer.mean.tolist() == [1, 1]
+    assert "mean" in layer.state_dict()
+    layer.mean = nn.Parameter(torch.ones(2))
+    assert "mean" not in dict(layer.named_buffers())
+    layer.mean = None
+    assert layer.mean is None
+    assert [name for name, _ in layer.named_children()] == ["inner"]

@@ -11,6 +11,7 @@ from ...primitives.core.buffers import beside, wrap
 from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import canonical_axis
 from ..default_dtypes import TENSOR_DTYPES
+from .looked_at import check_mask, check_places
 from .naming import as_tensor_result, on_host
 from .reductions import ValuesIndices
 
@@ -26,6 +27,8 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     """Returns elements of one tensor or another; of a condition alone, where it is true."""
     if input is None and other is None:
         return nonzero(condition, as_tuple=True)
+    if getattr(condition, "dtype", condition) != np.uint8:
+        check_mask("where", condition)
     out = ops.where(condition, input, other)
     numbers = (int, float, bool, complex)
     if isinstance(input, numbers) and isinstance(other, numbers):
@@ -61,6 +64,7 @@ def isin(
 
 def grid_places(input: Any, dim: int, index: Any) -> tuple[Any, ...]:
     """Returns the places of an index along an axis: itself there, and grids for the others."""
+    check_places("index", index)
     axis = canonical_axis(dim, max(input.ndim, 1))
     grids = np.ogrid[tuple([slice(n) for n in index.shape])]
     return tuple([index if i == axis else grid for i, grid in enumerate(grids)])
@@ -97,22 +101,26 @@ def take(input: Any, index: Any) -> Any:
 
 def index_select(input: Any, dim: int, index: Any) -> Any:
     """Returns the slices at some indices of an axis."""
+    check_places("index_select", index)
     return ops.take(input, ops.reshape(index, -1), dim)
 
 
 def masked_select(input: Any, mask: Any) -> Any:
     """Returns a vector of the elements where a mask is true."""
+    check_mask("masked_select", mask)
     shape = np.broadcast_shapes(input.shape, mask.shape)
     return ops.broadcast_to(input, shape)[ops.broadcast_to(mask, shape)]
 
 
 def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     """Returns the elements, a value in place of those where a mask is true."""
+    check_mask("masked_fill", mask)
     return ops.where(mask, as_elements(value, input), input)
 
 
 def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
     """Returns the elements, those of another in order in place of those where a mask is true."""
+    check_mask("masked_scatter", mask)
     shape = np.broadcast_shapes(input.shape, mask.shape)
     wide = ops.broadcast_to(mask, shape)
     counted = ops.cumsum(ops.astype(ops.reshape(wide, -1), np.dtype(np.int64)), 0)
@@ -129,6 +137,7 @@ def as_elements(value: Any, input: Any) -> Any:
 
 def along(input: Any, dim: int, index: Any) -> tuple[Any, ...]:
     """Returns the key of slices at some indices of an axis."""
+    check_places("index", index)
     return (*(slice(None),) * canonical_axis(dim, input.ndim), index)
 
 

@@ -69,34 +69,29 @@ class Module:
                 )
             object.__setattr__(self, name, value)
             return
-        if isinstance(value, Parameter):
-            self._forget(name)
-            self._parameters[name] = value
-        elif isinstance(value, Module):
-            self._forget(name)
-            self._modules[name] = value
-        elif isinstance(value, Buffer):
-            self._forget(name)
-            self._buffers[name] = value
-        elif name in self._parameters:
-            if value is not None:
+        for table, entered, kept in (
+            ("_parameters", Parameter, Parameter),
+            ("_modules", Module, Module),
+            ("_buffers", Buffer, Tensor),
+        ):
+            if isinstance(value, entered):
+                self._forget(name, keep=table)
+            elif name not in tables[table]:
+                continue
+            elif value is not None and not isinstance(value, kept):
                 raise TypeError(
-                    f"{type(self).__name__}.{name} is a parameter: assign a Parameter or None, "
-                    f"not {type(value).__name__}"
+                    f"{type(self).__name__}.{name} is a {entered.__name__.lower()}: assign a "
+                    f"{kept.__name__} or None, not {type(value).__name__}"
                 )
-            self._parameters[name] = None
-        elif name in self._buffers and (value is None or isinstance(value, Tensor)):
-            self._buffers[name] = value
-        elif name in self._modules and value is None:
-            self._modules[name] = None
-        else:
-            object.__setattr__(self, name, value)
+            tables[table][name] = value
+            return
+        object.__setattr__(self, name, value)
 
-    def _forget(self, name: str) -> None:
-        """Takes a name out of all tables."""
+    def _forget(self, name: str, keep: str = "") -> None:
+        """Takes a name out of all tables, but one where it keeps its place."""
         self.__dict__.pop(name, None)
-        for table in (self._parameters, self._buffers, self._modules):
-            table.pop(name, None)
+        for key in {"_parameters", "_buffers", "_modules"} - {keep}:
+            self.__dict__[key].pop(name, None)
 
     def __getattr__(self, name: str) -> Any:
         for table in ("_parameters", "_buffers", "_modules"):

@@ -12,6 +12,7 @@ from ....nn.attention import scaled_dot_product_attention as attention
 from ....primitives.core.buffers import beside
 from ....primitives.core.errors import ShapeError, failure
 from ....primitives.core.registry import registry as ops
+from ....tensors.functions.looked_at import check_between, check_places
 from ....tensors.functions.naming import with_words
 from ....tensors.functions.reductions import norm
 from .dropout import dropout
@@ -178,6 +179,7 @@ def embedding(
     """
     if max_norm is not None or scale_grad_by_freq:
         raise NotImplementedError("embedding: max_norm and scale_grad_by_freq are not supported")
+    check_places("embedding", input)
     out = pure.embedding(weight, input)
     if padding_idx is None:
         return out
@@ -201,6 +203,7 @@ def embedding_bag(
         mode: ``"sum"``, ``"mean"`` or ``"max"``.
         per_sample_weights: a number for each row that is taken, with ``mode="sum"``.
     """
+    check_places("embedding_bag", input)
     rows = pure.embedding(weight, input)
     if per_sample_weights is not None:
         if mode != "sum":
@@ -231,7 +234,12 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Any:
     Args:
         tensor: integers that are not negative.
         num_classes: the length of the rows; -1 for one more than the largest.
+
+    Raises:
+        RuntimeError: an integer is negative, or not below ``num_classes``.
     """
+    most = np.inf if num_classes == -1 else num_classes - 1
+    check_between("one_hot: a class", tensor, 0, most, RuntimeError)
     count = int(ops.max(tensor)) + 1 if num_classes == -1 else num_classes
     places = beside(tensor, np.arange(count))
     return ops.astype(ops.equal(ops.expand_dims(tensor, -1), places), np.dtype(np.int64))

@@ -11,6 +11,7 @@ import numpy as np
 from ....primitives.core.buffers import beside
 from ....primitives.core.registry import registry as ops
 from ....tensors.functions.indexing import gather
+from ....tensors.functions.looked_at import check_between
 from ....tensors.functions.pointwise import clamp
 from .activations import logsigmoid
 from .layers import cosine_similarity, pairwise_distance
@@ -223,6 +224,7 @@ def binary_cross_entropy(
             f"binary_cross_entropy: an input of shape {input.shape} and a target of shape "
             f"{target.shape}; give both the same shape"
         )
+    check_between("binary_cross_entropy: a probability", input, 0, 1, RuntimeError)
     yes, no = limited_log(input), limited_log(1 - input)
     loss = -(target * yes + (1 - target) * no)
     return summarised(loss if weight is None else loss * weight, reduction)

@@ -1,0 +1,45 @@
+"""Checks of values, where they can be looked at without waiting: on the CPU, if they are known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...primitives.core.array import Array, Tracer
+
+__all__ = ["check_between", "check_mask", "check_places"]
+
+
+def _values_at_hand(x: Any) -> Any:
+    """Returns a tensor's values as an array of NumPy's; None on a GPU or where they are unknown."""
+    while isinstance(x, Tracer) and not x.lazy and x.concrete:
+        x = x.value
+    if type(x) is Array:
+        x = x._data
+    return x if isinstance(x, np.ndarray | np.generic) and x.size else None
+
+
+def check_places(name: str, index: Any) -> None:
+    """Raises an ``IndexError`` for an index below 0, which PyTorch does not count from the end."""
+    values = _values_at_hand(index)
+    if values is not None and values.dtype.kind == "i" and values.min() < 0:
+        raise IndexError(f"{name}: the index {values.min()} is negative; places count from 0")
+
+
+def check_between(name: str, x: Any, low: float, high: float, error: type[Exception]) -> None:
+    """Raises an error for values outside of an interval, or not finite."""
+    values = _values_at_hand(x)
+    if values is None:
+        return
+    least, most = values.min(), values.max()
+    if not (low <= least and most <= high and np.isfinite(most)):
+        bounds = f"at least {low}, and finite" if high == np.inf else f"from {low} to {high}"
+        raise error(f"{name} is {bounds}, not from {least} to {most}")
+
+
+def check_mask(name: str, mask: Any) -> None:
+    """Raises a ``RuntimeError`` for a mask that is not of booleans."""
+    dtype = getattr(mask, "dtype", None)
+    if dtype is not None and dtype.kind != "b":
+        raise RuntimeError(f"{name}: a mask is of booleans, not {dtype}; mask.bool() makes one")

@@ -1,0 +1,55 @@
+"""Values that PyTorch refuses, on the CPU: each raises, and says which one."""
+
+import pytest
+
+import functensor as ft
+import functensor.torch as torch
+from functensor.torch.nn import functional as F
+
+PLACES = torch.tensor([[-1, 1]])
+MASK = torch.tensor([0, 1])
+X = torch.zeros(2, 3)
+
+REFUSED = [
+    (lambda: F.embedding(PLACES, X), IndexError, "embedding: the index -1 is negative"),
+    (lambda: torch.gather(X, 1, PLACES), IndexError, "index: the index -1 is negative"),
+    (lambda: X.scatter(1, PLACES, 1.0), IndexError, "index: the index -1 is negative"),
+    (lambda: X.index_select(1, PLACES[0]), IndexError, "index_select: the index -1 is negative"),
+    (lambda: X.index_add(1, PLACES[0], X[:, :2]), IndexError, "index: the index -1 is negative"),
+    (lambda: F.embedding(torch.tensor([5]), X), IndexError, "5"),
+    (lambda: F.cross_entropy(X, torch.tensor([0, 3])), IndexError, "3"),
+    (lambda: F.one_hot(PLACES), RuntimeError, "a class is at least 0, and finite"),
+    (lambda: F.one_hot(MASK, 1), RuntimeError, "a class is from 0 to 0, not from 0 to 1"),
+    (lambda: X.masked_fill(PLACES, 1.0), RuntimeError, "a mask is of booleans, not int64"),
+    (lambda: X[0, :2].masked_select(MASK), RuntimeError, "a mask is of booleans, not int64"),
+    (lambda: torch.where(MASK, 1.0, 0.0), RuntimeError, "a mask is of booleans, not int64"),
+    (lambda: torch.multinomial(torch.tensor([-1.0, 2.0]), 1), RuntimeError, "weight is at least 0"),
+    (lambda: torch.multinomial(torch.tensor([float("nan")]), 1), RuntimeError, "from nan to nan"),
+    (lambda: torch.bernoulli(torch.tensor([1.5])), RuntimeError, "a probability is from 0 to 1"),
+    (lambda: torch.normal(0.0, -1.0, (2,)), RuntimeError, "std is at least 0, not -1.0"),
+    (lambda: torch.normal(X, X - 1), RuntimeError, "std is at least 0"),
+    (lambda: F.binary_cross_entropy(X + 1.5, X), RuntimeError, "a probability is from 0 to 1"),
+    (lambda: X.repeat(2), ValueError, "repeat: 1 numbers for a tensor of 2 axes"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", range(len(REFUSED)))
+def test_refused(case):
+    call, error, text = REFUSED[case]
+    with pytest.raises(error) as caught:
+        call()
+    assert text in str(caught.value)
+
+
+def test_weights_of_zero_are_never_drawn():
+    weights = torch.tensor([0.0, 1.0, 0.0, 3.0])
+    assert set(torch.multinomial(weights, 50, replacement=True).tolist()) <= {1, 3}
+    assert sorted(torch.multinomial(weights, 2).tolist()) == [1, 3]
+
+
+def test_values_that_are_not_known_are_not_looked_at():
+    table = torch.arange(3.0)
+    found = ft.jit(lambda i: F.embedding(i, table.view(3, 1)))(torch.tensor([2, 0]))
+    assert found.tolist() == [[2], [0]]
+    picked = ft.vmap(lambda i: torch.gather(table, 0, i.view(1)))(torch.tensor([1, 2]))
+    assert picked.tolist() == [[1], [2]]

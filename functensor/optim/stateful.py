@@ -9,6 +9,7 @@ from ..primitives.core.buffers import wrap
 from ..primitives.core.errors import GradientInputError, MissingGradientError, failure
 from ..primitives.core.shape_dtype import INEXACT, shape_dtype
 from ..tensors import Tensor, gradient_of, missing_reason
+from ..tensors.tape import turned
 from ..tree import containers as tree
 from .algorithms import adagrad, adam, adamw, lion, momentum, sgd
 from .optimizer import Optimizer, Rate, rate_at
@@ -70,7 +71,8 @@ class StatefulOptimizer:
         for i, p in enumerate(self.params):
             gradient = gradient_of(p)
             if gradient is not None:
-                groups.setdefault(int(self._states[i].step), []).append((i, wrap(gradient._data)))
+                cotangent = wrap(turned(gradient._data))
+                groups.setdefault(int(self._states[i].step), []).append((i, cotangent))
         for members in groups.values():
             self._update([i for i, _ in members], [g for _, g in members])
         if not groups:

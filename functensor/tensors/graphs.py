@@ -19,7 +19,7 @@ from ..traces.reverse import Node
 from ..transforms.given_cotangents import cotangent_of
 from .grad_mode import no_grad
 from .recorded_backward import chosen_gradients
-from .tape import TAPE, TapeTrace, add_totals, receiver_of, run_tape_backward
+from .tape import TAPE, TapeTrace, add_totals, receiver_of, run_tape_backward, turned
 from .tensor import Tensor, missing_reason
 
 __all__ = ["gradients", "run_backward"]
@@ -87,7 +87,7 @@ def gradients(
         consume=not (create_graph if retain_graph is None else retain_graph),
         named=lambda: f"{what} of {outputs[0].name()}",
     )
-    gs = [found.get(node) for node in nodes]
+    gs = [turned(found.get(node)) for node in nodes]
     return [g if g is None or isinstance(g, Tensor) else TAPE.wrap(g, None) for g in gs]
 
 
@@ -112,7 +112,7 @@ def node_of(x: Any, what: str) -> Node:
 def roots_of(
     tensors: Sequence[Tensor], given: Sequence[Any], create_graph: bool, what: str
 ) -> list[tuple[Node, Any]]:
-    """Returns the nodes of tensors and the gradients by them: buffers, or recorded tensors.
+    """Returns the nodes of tensors and the cotangents of them: buffers, or recorded tensors.
 
     Raises:
         BackwardError: a tensor has no graph.
@@ -142,7 +142,7 @@ def roots_of(
                 g = to_buffer(cotangent_of(x._data, given_by, "gradient", "a tensor"))
         if create_graph:
             g = TAPE.wrap(g, getattr(gradient, "node", None))
-        roots.append((x.node, g))
+        roots.append((x.node, turned(g)))
     return roots
 
 

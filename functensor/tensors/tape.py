@@ -19,6 +19,7 @@ from ..primitives.core.buffers import BUFFER_TYPES, owned, to_buffer, wrap
 from ..primitives.core.errors import TracerConversionError, failure, user_line
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.primitive_like import Call
+from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import INEXACT, result_type
 from ..primitives.core.trace import RAW, base_trace, new, slot, under
 from ..traces.device_scalars import watch_scalars
@@ -41,11 +42,22 @@ if TYPE_CHECKING:
 
 __all__ = [
     "TAPE", "LeafNode", "Receiver", "TapeTrace", "add_totals", "lost", "note_call",
-    "receiver_of", "run_tape_backward",
+    "receiver_of", "run_tape_backward", "turned",
 ]  # fmt: skip
 
 # Threads may go back to the same leaves at the same time.
 adding = threading.Lock()
+
+
+def turned(g: Any) -> Any:
+    """Returns the gradient of a cotangent, or the cotangent of a gradient: its conjugate.
+
+    Rules are those of JAX, in whose convention the derivative of a real function of z = x + iy has
+    the parts d/dx and -d/dy. In PyTorch's the second is d/dy, so that steps go along ``-grad``.
+    """
+    if g is None or g.dtype.kind != "c":
+        return g
+    return ops.conj(g) if isinstance(g, Tracer) else g.conj()
 
 
 class Receiver:
@@ -78,13 +90,20 @@ class Receiver:
         return self.grad is None and self.cleared < mode.last_pass
 
     def shown(self, g: Any) -> Any:
-        """Returns the gradient after all hooks have seen it."""
+        """Returns a cotangent after all hooks have seen its gradient."""
+        if not self.hooks:
+            return g
+        g = turned(g)
         for hook in tuple(self.hooks.values()):
             g = hook(g)
-        return g
+        return turned(g)
 
     def add(self, g: Any) -> None:
-        """Adds to ``grad``, which stays the same tensor unless the pass was recorded."""
+        """Adds to ``grad``, which stays the same tensor unless the pass was recorded.
+
+        ``g`` is a cotangent.
+        """
+        g = turned(g)
         with adding:
             if isinstance(g, TAPE.tracer):
                 self.grad = g if self.grad is None else self.grad + g

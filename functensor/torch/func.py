@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from .. import grad as grad_of
 from .. import hessian as hessian_of
 from .. import jacfwd as jacfwd_of
 from .. import jacrev as jacrev_of
@@ -18,6 +17,8 @@ from .. import vmap as vmap_of
 from ..faces.publish import publish
 from ..primitives.core.registry import registry as ops
 from ..random.generator import sharing_draws
+from ..tensors.tape import turned
+from ..tree import map as map_tree
 from .nn.module import Module
 
 __all__ = [
@@ -109,8 +110,17 @@ def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Any], dict[s
 
 
 def grad(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False) -> Callable[..., Any]:
-    """Returns the function that gives gradients; see `functensor.grad`."""
-    return grad_of(func, argnums, has_aux=has_aux)
+    """Returns the function that gives gradients; see `functensor.grad`.
+
+    Complex gradients are conjugates of that function's, as everywhere in PyTorch.
+    """
+    both = grad_and_value(func, argnums, has_aux)
+
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        found, value = both(*args, **kwargs)
+        return (found, value[1]) if has_aux else found
+
+    return gradient
 
 
 def grad_and_value(
@@ -119,11 +129,11 @@ def grad_and_value(
     """Returns the function that gives gradients, and then the value."""
     both = value_and_grad(func, argnums, has_aux=has_aux)
 
-    def turned(*args: Any, **kwargs: Any) -> Any:
+    def gradient_first(*args: Any, **kwargs: Any) -> Any:
         value, found = both(*args, **kwargs)
-        return found, value
+        return map_tree(turned, found), value
 
-    return turned
+    return gradient_first
 
 
 def vmap(
@@ -154,8 +164,15 @@ def vmap(
 
 
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
-    """Returns a function's value, and the function that pulls cotangents back."""
-    return vjp_of(func, *primals, has_aux=True) if has_aux else vjp_of(func, *primals)
+    """Returns a function's value, and the function that pulls gradients back."""
+    out, pull, *aux = (
+        vjp_of(func, *primals, has_aux=True) if has_aux else vjp_of(func, *primals)
+    )
+
+    def pulled(gradient: Any) -> Any:
+        return map_tree(turned, pull(map_tree(turned, gradient)))
+
+    return out, pulled, *aux
 
 
 def jvp(func: Callable[..., Any], primals: Any, tangents: Any) -> Any:

@@ -17,7 +17,7 @@ from ...primitives.core.shape_dtype import INEXACT
 from ...primitives.core.trace import as_written, under
 from ...tensors.grad_mode import GradMode, is_grad_enabled
 from ...tensors.recorded_backward import FunctionPull
-from ...tensors.tape import TAPE
+from ...tensors.tape import TAPE, turned
 from ...tensors.tensor import Tensor
 from ...traces.forward import zeros_like
 from ...traces.reverse import Node, joint_node, projection_node
@@ -248,7 +248,7 @@ class RulePull(FunctionPull):
         """
         ctx = self.ctx
         ctx._saved = tuple([x if x is None else saved_tensor(x, outputs) for x in self.kept])
-        filled = list(gs)
+        filled = list(map(turned, gs))
         if ctx._materialize:
             for i, (g, known) in enumerate(zip(gs, self.types)):
                 if g is None and known is not None:
@@ -259,7 +259,7 @@ class RulePull(FunctionPull):
             # Saved results know this object.
             ctx._saved = ()
         found = list(out) if isinstance(out, tuple) else [out]
-        return checked(self.function, found, self.operands, self.needs)
+        return list(map(turned, checked(self.function, found, self.operands, self.needs)))
 
 
 def saved_tensor(
@@ -392,10 +392,10 @@ def traced(cls: type[Function], args: Sequence[Any]) -> Any:
         saved, some = kept
         (ctx,) = shared
         ctx._saved = saved
-        out = cls.backward(ctx, *gs)
+        out = cls.backward(ctx, *map(turned, gs))
         found = list(out) if isinstance(out, tuple) else [out]
         return tuple([
-            zeros_like(x) if found[i] is None else found[i]
+            zeros_like(x) if found[i] is None else turned(found[i])
             for i, x in zip(places, some, strict=True)
         ])
 

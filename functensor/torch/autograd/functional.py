@@ -105,6 +105,10 @@ def jacobian(
     used, outs, several_in, several_out = ran(func, inputs, create_graph)
     rows = []
     for out in outs:
+        if out.dtype.kind == "c":
+            raise RuntimeError(
+                "jacobian: an output is complex; give out.real and out.imag as two outputs"
+            )
         if out.node is None:
             check_path(strict)
             found: Any = [zeros(x, out.shape) for x in used]

@@ -11,7 +11,7 @@ from ...primitives.core.buffers import beside, to_buffer, wrap
 from ...primitives.core.errors import BackwardError, failure
 from ...tensors.graphs import gradients, node_of, run_backward
 from ...tensors.recorded_backward import chosen_gradients
-from ...tensors.tape import TAPE
+from ...tensors.tape import TAPE, turned
 from ...tensors.tensor import Tensor
 from ...transforms.vmap import vmap
 
@@ -149,10 +149,10 @@ def batched_gradients(
         places[:] = [i for i, node in enumerate(wanted) if node in found]
         return [found[wanted[i]] for i in places]
 
-    some = vmap(pull)(*[wrap(to_buffer(g.detach())) for g in given])
+    some = vmap(pull)(*[wrap(turned(to_buffer(g.detach()))) for g in given])
     out: list[Tensor | None] = [None] * len(wanted)
     for i, g in zip(places, some, strict=True):
-        out[i] = TAPE.wrap(to_buffer(g), None)
+        out[i] = TAPE.wrap(turned(to_buffer(g)), None)
     return out
 
 

@@ -388,6 +388,7 @@ def _updated(
     if known:
         buffers: list[Any] = [x._data if type(x) is Array else x for x in (p, g, *slots)]
         if all(isinstance(b, UFUNC_OPERANDS) and b.dtype.kind in REAL for b in buffers):
+            buffers[1] = _in_order_of(buffers[0], buffers[1])
             if buffers[0].dtype.itemsize == 2:
                 # Half precision cannot hold the square of a small gradient.
                 single = [b.astype(np.float32) for b in buffers]
@@ -411,6 +412,18 @@ def _updated(
     given = numbers.of(shape_dtype(p).dtype)
     made = rule(Primitives, p, g, slots, given, [None] * (1 + len(slots)))
     return [x if x.dtype == d else ops.astype(x, d) for x, d in zip(made, kept, strict=True)]
+
+
+def _in_order_of(p: Buffer, g: Buffer) -> Buffer:
+    """Returns a gradient whose elements lie in memory as those of its parameter.
+
+    A rule goes over both several times, which is slow where one of them is transposed.
+    """
+    if p.strides == g.strides or p.ndim < 2:
+        return g
+    out = np.empty_like(p, g.dtype)
+    np.copyto(out, g)
+    return out
 
 
 def _python_scalar(x: Any) -> Scalar:

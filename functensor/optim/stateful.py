@@ -94,7 +94,7 @@ class StatefulOptimizer:
             values, make(states[0].step, states[0].loss, *slots), gradients
         )
         for n, i in enumerate(places):
-            self.params[i].data = values[n]
+            self.params[i].take_value(values[n])
             own = [column[n] for column in state[2:]]
             self._states[i] = make(state.step, self._states[i].loss, *own)
 

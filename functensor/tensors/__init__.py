@@ -7,7 +7,8 @@ from .face import TracedTensor
 from .grad_mode import GradMode, enable_grad, is_grad_enabled, no_grad
 from .graphs import run_backward
 from .late import Late
-from .tensor import Tensor, gradient_of, missing_reason, tensor
+from .missing_gradients import gradient_of, missing_reason
+from .tensor import Tensor, tensor
 from .tensor_kinds import CpuTensor, CudaTensor
 
 __all__ = [

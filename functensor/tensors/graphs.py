@@ -18,9 +18,10 @@ from ..primitives.core.shape_dtype import REAL
 from ..traces.reverse import Node
 from ..transforms.given_cotangents import cotangent_of
 from .grad_mode import no_grad
+from .missing_gradients import missing_reason
 from .recorded_backward import chosen_gradients
 from .tape import TAPE, TapeTrace, add_totals, receiver_of, run_tape_backward, turned
-from .tensor import Tensor, missing_reason
+from .tensor import Tensor
 
 __all__ = ["gradients", "run_backward"]
 

@@ -42,13 +42,14 @@ from .copies import added_to, of_class, with_state
 from .device_names import device, named_device
 from .grad_mode import enable_grad, is_grad_enabled, no_grad
 from .level import LEVEL
+from .missing_gradients import missing_reason
 from .tape import TAPE, LeafNode, TapeTrace, receiver_of
 from .tensor_hooks import hook_after_gradient, hook_on_gradient, hook_on_operations, remove_hook
 from .torch_in_place import InPlaceFunctions
 from .views import viewing
 
 __all__ = [
-    "Tensor", "enable_grad", "is_grad_enabled", "missing_reason", "no_grad", "tensor",
+    "Tensor", "enable_grad", "is_grad_enabled", "no_grad", "tensor",
 ]  # fmt: skip
 
 
@@ -202,6 +203,16 @@ class Tensor(InPlaceFunctions):
 
         with no_grad():
             self._change(new, "x.data = value")
+
+    def take_value(self, value: Array) -> None:
+        """Sets the value to an array of the same shape, dtype and device that nobody writes to."""
+        buffer = value._data
+        alone = slot.trace is None and not hasattr(self, "_views") and not hasattr(self, "_source")
+        if alone and self._data.strides == buffer.strides:
+            self._data = buffer
+            self._changes = getattr(self, "_changes", 0) + 1
+        else:
+            self.copy_value(value)
 
     # -- gradients
 
@@ -448,23 +459,6 @@ TapeTrace.level = LEVEL
 entrance.classes = (Tensor,)
 
 detached = viewing(lambda x: x.without_graph(), recorded=False)
-
-
-def gradient_of(x: Tensor) -> Tensor | None:
-    """Returns a leaf's gradient, or None without saying why."""
-    return None if x.node is None else receiver_of(x.node).grad
-
-
-def missing_reason(x: Tensor) -> str:
-    """Returns why a tensor has no gradient."""
-    if x.node is None:
-        return "its requires_grad is False"
-    if not isinstance(x.node, LeafNode):
-        return f"it is not a leaf, it was computed by {x.grad_fn!r}"
-    return (
-        "no backward() has reached it since its gradient was last cleared: there is no path to it "
-        "from the loss, or backward() was not called"
-    )
 
 
 def tensor(

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...primitives.core.array import Array, Tracer
 
-__all__ = ["check_between", "check_mask", "check_places"]
+__all__ = ["all_differ", "check_between", "check_mask", "check_places"]
 
 
 def _values_at_hand(x: Any) -> Any:
@@ -18,6 +18,12 @@ def _values_at_hand(x: Any) -> Any:
     if type(x) is Array:
         x = x._data
     return x if isinstance(x, np.ndarray | np.generic) and x.size else None
+
+
+def all_differ(x: Any, value: int) -> bool:
+    """Says whether no element is a number, as far as that is known."""
+    values = _values_at_hand(x)
+    return values is not None and not (values == value).any()
 
 
 def check_places(name: str, index: Any) -> None:

@@ -39,7 +39,8 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     >>> torch.nn.functional.linear(torch.ones(2), torch.ones(3, 2)).tolist()
     [2.0, 2.0, 2.0]
     """
-    out = ops.matmul(input, ops.transpose(weight))
+    # Gradients of a product with a transpose would be transposed themselves, in memory too.
+    out = ops.einsum("...i,oi->...o", input, weight)
     return out if bias is None else out + bias
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from ....primitives.core.buffers import beside
 from ....primitives.core.registry import registry as ops
 from ....tensors.functions.indexing import gather
-from ....tensors.functions.looked_at import check_between
+from ....tensors.functions.looked_at import all_differ, check_between
 from ....tensors.functions.pointwise import clamp
 from .activations import logsigmoid
 from .layers import cosine_similarity, pairwise_distance
@@ -119,6 +119,8 @@ def nll_loss(
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
     """
     rows = with_classes_last(input)
+    if weight is None and all_differ(target, ignore_index):
+        return summarised(-gather_last(rows, target), reduction)
     counts = ops.not_equal(target, ignore_index)
     classes = ops.where(counts, target, 0)
     loss = -gather_last(rows, classes)
@@ -170,7 +172,12 @@ def cross_entropy(
     """
     if target.dtype.kind == "f":
         return soft_cross_entropy(input, target, weight, reduction, label_smoothing)
+    from ....nn.losses import softmax_cross_entropy
+
     rows = with_classes_last(input)
+    if weight is None and not label_smoothing and all_differ(target, ignore_index):
+        check_classes(rows, target)
+        return summarised(softmax_cross_entropy(rows, target), reduction)
     counts = ops.not_equal(target, ignore_index)
     classes = ops.where(counts, target, 0)
     check_classes(rows, classes)
@@ -179,8 +186,6 @@ def cross_entropy(
     share = ops.astype(counts, input.dtype)
     if weight is not None:
         share = share * ops.take(weight, classes, 0)
-    from ....nn.losses import softmax_cross_entropy
-
     loss = ops.where(counts, softmax_cross_entropy(rows, classes) * share, 0)
     if label_smoothing:
         shares = log_shares(rows, weight)

@@ -52,6 +52,20 @@ class Control:
         """Says whether BLAS may use more than one thread now."""
         return not self._holders and self._get() > 1
 
+    @property
+    def number(self) -> int:
+        """The number of threads that BLAS has where nobody keeps it to one."""
+        with self._lock:
+            return self._before[0] if self._before else self._get()
+
+    @number.setter
+    def number(self, threads: int) -> None:
+        with self._lock:
+            if self._before:
+                self._before[0] = threads
+            else:
+                self._set(threads)
+
     def hold(self, holder: object) -> None:
         """Keeps BLAS to one thread until the holder releases it."""
         with self._lock:

@@ -11,6 +11,7 @@ import numpy as np
 
 from .. import blas_calls, devices, dtypes, protocol
 from ..arrays import philox
+from ..blas_threads import controlled
 from ..fresh_results import FRESH_PRIMITIVES
 from . import (
     activations,
@@ -100,6 +101,17 @@ class NumpyBackend(protocol.Backend):
     def to_host(self, buffer: Buffer) -> Buffer:
         """Returns the buffer itself: it lives on the host."""
         return np.asarray(buffer)
+
+    def threads(self) -> int:
+        """Returns the number of threads that share large work."""
+        return import_module(".plan.threads.pool", __package__).threads.number  # type: ignore[no-any-return]
+
+    def set_threads(self, number: int) -> None:
+        """Sets the number of threads of plans, of convolutions, and of NumPy's BLAS if it can."""
+        import_module(".plan.threads.pool", __package__).threads.number = number
+        blas = controlled()
+        if blas is not None:
+            blas.number = number
 
     def put(self, buffer: Any, device: str) -> Any:
         """Returns another backend's buffer on the host."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from ..primitives.core.trace import RAW, Trace, is_staged, slot
 from .keys import fold_in, key
 
 __all__ = [
-    "Generator", "default_generator", "initial_seed", "manual_seed", "noting_draws",
+    "Generator", "default_generator", "drawing_from", "initial_seed", "manual_seed", "noting_draws",
     "repeating_draws", "seed", "sharing_draws",
 ]  # fmt: skip
 
@@ -27,12 +28,14 @@ class Draws(threading.local):
         journals: lists that note them, of runs that may be done again.
         again: the keys of a run that is done again.
         shared: whether a draw within ``vmap`` may be the same for all examples.
+        given: the keys of a run that is given a random key, from which all draws come.
     """
 
     def __init__(self) -> None:
         self.journals: tuple[list[Any], ...] = ()
         self.again: Iterator[Any] | None = None
         self.shared = False
+        self.given: Iterator[Any] | None = None
 
 
 draws = Draws()
@@ -55,6 +58,29 @@ def sharing_draws(fun: Callable[..., Any]) -> Callable[..., Any]:
 
     WRAPPER_CODES.add(shared.__code__)
     return shared
+
+
+def keys_from(key: Any, noted: Callable[[], None]) -> Iterator[Any]:
+    """Yields keys that follow from one; ``noted`` is called when the first is asked for."""
+    noted()
+    for number in count():
+        yield fold_in(key, number)
+
+
+def drawing_from(
+    fun: Callable[..., Any], noted: Callable[[], None]
+) -> Callable[..., Any]:
+    """Returns a function that takes a random key first, from which all draws of another come.
+
+    ``noted`` is called when it draws for the first time.
+    """
+
+    def drawing(key: Any, *args: Any, **kwargs: Any) -> Any:
+        with setting(draws, given=keys_from(key, noted)):
+            return fun(*args, **kwargs)
+
+    WRAPPER_CODES.add(drawing.__code__)
+    return drawing
 
 
 def noting_draws(fun: Callable[..., Any], journal: list[Any]) -> Callable[..., Any]:
@@ -133,7 +159,7 @@ class Generator:
             RuntimeError: a program is staged, every call of which would use the same key; or a
                 function runs for a batch, all examples of which would.
         """
-        if is_staged():
+        if draws.given is None and is_staged():
             raise failure(
                 RuntimeError,
                 "random numbers of a generator within jit, which would be the same in every call",
@@ -145,7 +171,8 @@ class Generator:
                 "random numbers of a generator within vmap, the same ones for all examples",
                 fix="draw them outside with a batch axis, or torch.func.vmap(f, randomness='same')",
             )
-        found = None if draws.again is None else next(draws.again, None)
+        keys = draws.again if draws.given is None else draws.given
+        found = None if keys is None else next(keys, None)
         if found is None:
             with self._lock:
                 self._draws += 1
@@ -153,6 +180,10 @@ class Generator:
         for journal in draws.journals:
             journal.append(found)
         return found
+
+    def upcoming_key(self) -> Any:
+        """Returns the key that `next_key` will return."""
+        return fold_in(self._key, self._draws + 1)
 
 
 default_generator = Generator()

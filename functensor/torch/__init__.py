@@ -9,6 +9,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ..faces.publish import publish
 from ..random.generator import (
     Generator,
@@ -25,19 +27,27 @@ from ..tensors.functions.pointwise import *
 from ..tensors.functions.products import *
 from ..tensors.functions.reductions import *
 from ..tensors.functions.shapes import *
-from . import comparing, creation, random, tensor_types, types
+from . import comparing, creation, random, settings, tensor_types, types
 from .comparing import *
 from .creation import *
 from .random import *
+from .settings import *
 from .tensor_types import *
 from .types import *
 
+if TYPE_CHECKING:
+    from .compiling import compile
+    from .func import vmap
+
 # Modules within this one that are imported when they are first used.
-NAMESPACES = {"autograd", "cuda", "func", "linalg", "nn", "optim"}
+NAMESPACES = {"autograd", "backends", "cuda", "func", "linalg", "nn", "optim"}
+
+# Names by the module that has them, which are imported when they are first used.
+LATE_FUNCTIONS = {"compiling": "compile", "func": "vmap"}
 
 __all__ = [
-    "Generator", "default_generator", "enable_grad", "initial_seed", "is_grad_enabled",
-    "manual_seed", "no_grad", "seed", "tensor",
+    "Generator", "compile", "default_generator", "enable_grad", "initial_seed", "is_grad_enabled",
+    "manual_seed", "no_grad", "seed", "tensor", "vmap",
 ]  # fmt: skip
 __all__ += along_axis.__all__
 __all__ += comparing.__all__
@@ -48,7 +58,8 @@ __all__ += products.__all__
 __all__ += random.__all__
 __all__ += reductions.__all__
 __all__ += shapes.__all__
+__all__ += settings.__all__
 __all__ += tensor_types.__all__
 __all__ += types.__all__
 
-publish(globals())
+publish(globals(), late=LATE_FUNCTIONS)

@@ -30,7 +30,11 @@ def drawn(
     """Returns a tensor that a function draws by a key and a dtype, float32 by default."""
     wanted = TENSOR_DTYPES["f"] if dtype is None else dtype_named(dtype)
     key = (generator or default_generator).next_key()
-    return Tensor(draw(key, wanted), requires_grad, wanted, None if device is None else str(device))
+    values = draw(key, wanted)
+    if isinstance(values, Tensor):
+        # Within a transformation, of a key that is an argument.
+        return values if device is None else values.to(device)
+    return Tensor(values, requires_grad, wanted, None if device is None else str(device))
 
 
 def drawing(name: str, draw: Callable[..., Any], what: str) -> Callable[..., Tensor]:

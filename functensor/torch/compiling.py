@@ -1,0 +1,139 @@
+"""``torch.compile``: functions and modules that run as plans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import update_wrapper
+from typing import Any
+
+import numpy as np
+
+from ..backends.errors.public_functions import check_function
+from ..jitting.jitted import jit
+from ..primitives.core.array import Array
+from ..random.generator import default_generator, drawing_from
+from ..tensors import no_grad
+from ..tree import containers as tree
+from .func import functional_call
+from .nn.module import Module
+
+__all__ = ["CompiledFunction", "CompiledModule", "compile"]
+
+ARRAYS = Array, np.ndarray
+# Stands for an array among the constants of a plan.
+ARRAY = object()
+
+
+class CompiledFunction:
+    """A jitted function of tensors: all other arguments are constants of a plan.
+
+    What it draws comes from the default generator, by one key for each call.
+    """
+
+    def __init__(self, fun: Callable[..., Any]) -> None:
+        update_wrapper(self, fun)
+        self._draws = False
+
+        def with_arguments(arrays: list[Any], *, form: Any) -> Any:
+            treedef, constants = form
+            given = iter(arrays)
+            args, kwargs = treedef.unflatten([next(given) if c is ARRAY else c for c in constants])
+            return fun(*args, **kwargs)
+
+        self._run = jit(drawing_from(with_arguments, self._note), static_argnames=("form",))
+
+    def _note(self) -> None:
+        self._draws = True
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        leaves, treedef = tree.flatten((args, kwargs))
+        arrays = [x for x in leaves if isinstance(x, ARRAYS)]
+        form = treedef, tuple([ARRAY if isinstance(x, ARRAYS) else x for x in leaves])
+        drew = self._draws
+        key = default_generator.next_key() if drew else default_generator.upcoming_key()
+        out = self._run(key, arrays, form=form)
+        if self._draws and not drew:
+            # The call in which the function was found to draw has used up a key.
+            default_generator.next_key()
+        return out
+
+
+class CompiledModule(Module):
+    """A module that runs another as a plan; parameters, buffers and training are the other's.
+
+    Attributes:
+        _orig_mod: the module.
+    """
+
+    def __init__(self, module: Module) -> None:
+        super().__init__()
+        self._orig_mod = module
+
+        def run(parameters: Any, buffers: Any, modes: Any, args: Any, kwargs: Any) -> Any:
+            # What the module writes to its buffers is returned, and written by the caller.
+            copies = {name: x.clone() for name, x in buffers.items()}
+            out = functional_call(module, {**parameters, **copies}, args, kwargs)
+            written = {name: x for name, x in copies.items() if x._version}
+            return out, written
+
+        self.__dict__["_plan"] = CompiledFunction(run)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns what the module returns."""
+        module: Any = self._orig_mod
+        modes = tuple([part.training for part in module.modules()])
+        buffers = dict(module.named_buffers())
+        out, written = self._plan(dict(module.named_parameters()), buffers, modes, args, kwargs)
+        with no_grad():
+            for name, value in written.items():
+                buffers[name].copy_(value.detach())
+        return out
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if name == "_orig_mod":
+                raise
+            return getattr(self._orig_mod, name)
+
+
+def compile(
+    model: Any = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: str = "inductor",
+    mode: str | None = None,
+    options: Any = None,
+    disable: bool = False,
+) -> Any:
+    """Returns a function of tensors, or a module, that runs as a plan; see `functensor.jit`.
+
+    Parameters of a module get their gradients; of a function its arguments do, and tensors that
+    require grad are to be among them.
+
+    Args:
+        model: a function, or a module; without it a decorator is returned.
+        fullgraph, dynamic, backend, mode, options: of no effect: there is one way, which takes a
+            whole function or refuses it, and makes a plan for each set of shapes.
+        disable: whether to return ``model`` as it is.
+
+    Returns:
+        A function, or a module whose ``_orig_mod`` is the one that was given.
+
+    >>> import functensor.torch as torch
+    >>> layer = torch.nn.Linear(2, 3)
+    >>> compiled = torch.compile(layer)
+    >>> x = torch.ones(4, 2)
+    >>> torch.allclose(compiled(x), layer(x))
+    True
+    """
+    if model is None:
+        return lambda given: compile(given, disable=disable)
+    if disable:
+        return model
+    if isinstance(model, Module):
+        return CompiledModule(model)
+    check_function("compile", model, "model")
+    return CompiledFunction(model)

@@ -1,0 +1,115 @@
+"""`torch.compile`: plans of functions and modules, their state and their draws."""
+
+import pytest
+
+import functensor.torch as torch
+from functensor.torch import nn
+from functensor.torch.nn import functional as F
+
+
+def network():
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, 3)
+    )
+
+
+def trained(compiled, steps=3):
+    module = network()
+    module[3].p = 0.0
+    call = torch.compile(module) if compiled else module
+    optimizer = torch.optim.Adam(call.parameters(), lr=0.01)
+    x, y = torch.randn(16, 4), torch.randint(0, 3, (16,))
+    losses = []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(call(x), y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses, module
+
+
+def test_a_compiled_module_trains_as_the_module():
+    losses, module = trained(compiled=True)
+    wanted, other = trained(compiled=False)
+    assert losses == pytest.approx(wanted, rel=1e-5)
+    for name, value in other.state_dict().items():
+        assert torch.allclose(module.state_dict()[name], value, atol=1e-5), name
+    assert module[1].num_batches_tracked.item() == 3
+
+
+def test_training_and_evaluation_are_different_plans():
+    module = network()
+    compiled = torch.compile(module)
+    x = torch.randn(16, 4)
+    first, second = compiled(x), compiled(x)
+    assert not torch.equal(first, second)
+    compiled.eval()
+    assert not module.training
+    assert torch.allclose(compiled(x), module(x), atol=1e-6)
+    assert torch.equal(compiled(x), compiled(x))
+    assert sorted(compiled.state_dict())[0] == "_orig_mod.0.bias"
+
+
+def test_draws_go_on_from_the_default_generator():
+    noise = torch.compile(lambda x: x + torch.rand(3))
+    torch.manual_seed(1)
+    rows = [noise(torch.zeros(3)).tolist() for _ in range(3)]
+    torch.manual_seed(1)
+    assert [noise(torch.zeros(3)).tolist() for _ in range(3)] == rows
+    assert len({tuple(row) for row in rows}) == 3
+    torch.manual_seed(1)
+    plain = torch.compile(lambda x: x + 1)
+    plain(torch.zeros(3))
+    after = torch.rand(1)
+    torch.manual_seed(1)
+    assert torch.equal(after, torch.rand(1))
+
+
+def test_other_arguments_are_constants():
+    @torch.compile(fullgraph=True)
+    def scaled(x, by=2, double=False):
+        return x * by * (2 if double else 1)
+
+    x = torch.ones(2, requires_grad=True)
+    assert scaled(x).tolist() == [2, 2]
+    assert scaled(x, 3).tolist() == [3, 3]
+    scaled(x, by=3, double=True).sum().backward()
+    assert x.grad.tolist() == [6, 6]
+    assert scaled.__name__ == "scaled"
+    assert torch.compile(len, disable=True) is len
+    with pytest.raises(TypeError, match="model"):
+        torch.compile(3)
+
+
+def test_a_parameter_that_is_no_argument_is_refused():
+    layer = nn.Linear(2, 2)
+    with pytest.raises(Exception, match="requires grad and was used inside a transformation"):
+        torch.compile(lambda x: layer(x))(torch.ones(2))
+
+
+def test_settings():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    assert torch.get_num_threads() == 1
+    torch.set_num_threads(before)
+    with pytest.raises(RuntimeError, match="at least 1, not 0"):
+        torch.set_num_threads(0)
+    torch.set_float32_matmul_precision("high")
+    assert torch.backends.cuda.matmul.allow_tf32
+    torch.set_float32_matmul_precision("highest")
+    assert torch.get_float32_matmul_precision() == "highest"
+    torch.use_deterministic_algorithms(True)
+    assert torch.backends.cudnn.deterministic
+    torch.backends.cudnn.deterministic = False
+    assert not torch.are_deterministic_algorithms_enabled()
+    torch.set_default_device("cpu")
+    assert torch.get_default_device() == torch.device("cpu")
+    assert not torch.backends.mps.is_available()
+    with pytest.raises(ValueError, match="takes one of 'highest', 'high', 'medium', not 'low'"):
+        torch.set_float32_matmul_precision("low")
+
+
+def test_vmap_by_its_short_name():
+    assert torch.vmap(torch.dot)(torch.ones(3, 2), torch.ones(3, 2)).tolist() == [2, 2, 2]

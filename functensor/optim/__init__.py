@@ -14,6 +14,15 @@
 from __future__ import annotations
 
 from ..faces.publish import publish
+from .adam_kin import (
+    AdamaxState,
+    AmsgradState,
+    NadamState,
+    adamax,
+    amsgrad,
+    nadam,
+    radam,
+)
 from .algorithms import (
     AdagradState,
     AdamState,
@@ -33,11 +42,11 @@ from .other_losses import maximized, with_weight_decay
 from .stateful import SGD, Adagrad, Adam, AdamW, Lion, MomentumSGD, StatefulOptimizer
 
 __all__ = [
-    "SGD", "AdadeltaState", "Adagrad", "AdagradState", "Adam", "AdamState", "AdamW", "Lion",
-    "LionState", "MomentumSGD", "MomentumState", "Optimizer", "RmspropState", "SgdState",
-    "StatefulOptimizer",
-    "adadelta", "adagrad", "adam", "adamw", "lion", "maximized", "momentum", "rmsprop", "sgd",
-    "with_weight_decay",
+    "SGD", "AdadeltaState", "Adagrad", "AdagradState", "Adam", "AdamState", "AdamW", "AdamaxState",
+    "AmsgradState", "Lion", "LionState", "MomentumSGD", "MomentumState", "NadamState", "Optimizer",
+    "RmspropState", "SgdState", "StatefulOptimizer",
+    "adadelta", "adagrad", "adam", "adamax", "adamw", "amsgrad", "lion", "maximized", "momentum",
+    "nadam", "radam", "rmsprop", "sgd", "with_weight_decay",
 ]  # fmt: skip
 
 publish(globals())

@@ -58,7 +58,7 @@ class OptimizerState(Protocol):
 class Arithmetic(Protocol):
     """The functions that rules compute with; each may write into its last argument.
 
-    They are add, subtract, multiply, divide, sign, sqrt and square_abs.
+    They are add, subtract, multiply, divide, maximum, sign, sqrt and square_abs.
     """
 
     def __getattr__(self, name: str) -> Callable[..., Value]: ...
@@ -166,6 +166,11 @@ class Buffers:
     sqrt = np.sqrt
 
     @staticmethod
+    def maximum(x: Buffer, y: Buffer, out: Buffer | None) -> Buffer:
+        """Returns the greater elements."""
+        return np.maximum(x, y, out=out)
+
+    @staticmethod
     def square_abs(x: Buffer, out: Buffer | None) -> Buffer:
         """Returns the square of the absolute value."""
         return np.multiply(x, x, out)
@@ -190,6 +195,7 @@ class Primitives:
     divide = _never_writing("divide")
     sign = _never_writing("sign")
     sqrt = _never_writing("sqrt")
+    maximum = _never_writing("maximum")
 
     @staticmethod
     def square_abs(x: Value, out: None) -> Array:

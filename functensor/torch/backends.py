@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from ..backends.config import config
+from ..faces.publish import publish
 from .cuda import is_available
 
 __all__ = ["cuda", "cudnn", "mps"]
@@ -79,3 +80,5 @@ class MetalSwitches:
 cuda: Any = CudaSwitches()
 cudnn = CudnnSwitches()
 mps = MetalSwitches()
+
+publish(globals())

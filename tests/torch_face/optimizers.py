@@ -41,6 +41,7 @@ def optimizer_outcomes(torch, line, derive=True):
 def scheduled():
     """Returns the names of schedules in the lines."""
     return {
-        "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "ExponentialLR",
+        "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts",
+        "CyclicLR", "ExponentialLR", "MultiplicativeLR", "OneCycleLR",
         "LambdaLR", "LinearLR", "MultiStepLR", "PolynomialLR", "SequentialLR", "StepLR",
     }  # fmt: skip

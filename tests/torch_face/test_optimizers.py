@@ -24,7 +24,8 @@ def test_all_are_recorded():
 @pytest.mark.parametrize("line", OPTIMIZERS)
 def test_steps_are_pytorchs(line):
     found, _ = optimizer_outcomes(torch, line)
-    assert furthest(found, RECORDED[line][0]) < 1e-9
+    # PyTorch keeps the product of NAdam's momenta in single precision.
+    assert furthest(found, RECORDED[line][0]) < (1e-8 if line.startswith("NAdam") else 1e-9)
 
 
 @pytest.mark.gpu
@@ -32,7 +33,7 @@ def test_steps_are_pytorchs(line):
 def test_steps_are_pytorchs_on_a_gpu(line):
     with ft.default_device("cuda"):
         found, _ = optimizer_outcomes(torch, line)
-    assert furthest(found, RECORDED[line][0]) < 1e-9
+    assert furthest(found, RECORDED[line][0]) < (1e-8 if line.startswith("NAdam") else 1e-9)
 
 
 def test_the_record_is_pytorchs():
@@ -87,8 +88,9 @@ def test_parameters_without_a_gradient_stay():
     assert y.item() == 1
     assert x.item() < 1
     optimizer.zero_grad()
-    with pytest.raises(ft.errors.MissingGradientError, match="no parameter has a gradient"):
+    with pytest.warns(ft.errors.MissingGradientWarning, match="no parameter has a gradient"):
         optimizer.step()
+    assert y.item() == 1
 
 
 def test_a_closure_is_called():
@@ -115,8 +117,6 @@ def test_wrong_uses_say_what_is_right():
         torch.optim.SGD([{"params": [x]}, {"params": [x]}], lr=0.1)
     with pytest.raises(ValueError, match="has no option 'momentun'"):
         torch.optim.SGD([{"params": [x], "momentun": 0.9}], lr=0.1)
-    with pytest.raises(NotImplementedError, match="amsgrad=True is not supported"):
-        torch.optim.Adam([x], amsgrad=True)
     with pytest.raises(ValueError, match="lr is -1"):
         torch.optim.Adam([x], lr=-1)
     optimizer = torch.optim.Adam([x])
@@ -142,6 +142,10 @@ def test_a_plateau_lowers_the_rate():
         lambda: ft.optim.momentum(0.01, 0.9, dampening=0.3),
         lambda: ft.optim.with_weight_decay(ft.optim.adam(0.01), 0.1),
         lambda: ft.optim.maximized(ft.optim.sgd(0.01)),
+        lambda: ft.optim.amsgrad(0.01, weight_decay=0.1),
+        lambda: ft.optim.adamax(0.01),
+        lambda: ft.optim.nadam(0.01),
+        lambda: ft.optim.radam(0.01, b2=0.9),
     ],
 )
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -159,3 +163,82 @@ def test_pure_optimizers_are_the_same_under_jit_and_vmap(make, dtype):
     assert found.dtype == dtype
     numpy.testing.assert_allclose(ft.jit(train)(start), found, rtol=1e-5)
     numpy.testing.assert_allclose(ft.vmap(train)(start), found, rtol=1e-5)
+
+
+def test_a_state_has_pytorchs_names():
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    optimizer = torch.optim.Adam([x], lr=0.1, amsgrad=True)
+    assert optimizer.state_dict()["state"] == {}
+    descend(optimizer, x, 3)
+    saved = optimizer.state_dict()
+    names = ["step", "exp_avg", "exp_avg_sq", "max_exp_avg_sq"]
+    assert list(saved["state"][0]) == names
+    assert saved["state"][0]["step"].item() == 3
+    assert list(optimizer.state[x]) == names
+    assert saved["param_groups"][0]["params"] == [0]
+    wrong = {**saved, "state": {0: {"step": 1, "momentum_buffer": torch.zeros(2)}}}
+    with pytest.raises(ValueError, match="parameter 0 has no 'momentum_buffer'"):
+        optimizer.load_state_dict(wrong)
+    wrong = {**saved, "state": {0: {"exp_avg": torch.zeros(3)}}}
+    with pytest.raises(ValueError, match=r"'exp_avg' of parameter 0 has the shape \(3,\), not"):
+        optimizer.load_state_dict(wrong)
+
+
+def test_a_velocity_of_pytorchs_goes_on():
+    x, y = leaf(), leaf()
+    one = torch.optim.SGD([x], lr=0.01, momentum=0.9, dampening=0.5)
+    descend(one, x, 2)
+    two = torch.optim.SGD([y], lr=0.01, momentum=0.9, dampening=0.5)
+    saved = one.state_dict()
+    del saved["state"][0]["step"]
+    two.load_state_dict(saved)
+    with torch.no_grad():
+        y.copy_(x)
+    descend(one, x, 2)
+    descend(two, y, 2)
+    assert x.tolist() == y.tolist()
+
+
+def test_momentum_may_begin_later():
+    x = leaf()
+    optimizer = torch.optim.SGD([x], lr=0.01)
+    descend(optimizer, x, 1)
+    optimizer.param_groups[0]["momentum"] = 0.9
+    descend(optimizer, x, 2)
+    assert list(optimizer.state[x]) == ["step", "momentum_buffer"]
+
+
+def test_schedules_refuse_what_they_cannot_do():
+    schedules = torch.optim.lr_scheduler
+    optimizer = torch.optim.Adagrad([leaf()])
+    with pytest.raises(ValueError, match="has no momentum; give cycle_momentum=False"):
+        schedules.OneCycleLR(optimizer, 0.1, total_steps=10)
+    with pytest.raises(ValueError, match="give total_steps, or epochs and steps_per_epoch"):
+        schedules.OneCycleLR(optimizer, 0.1, cycle_momentum=False)
+    cycle = schedules.OneCycleLR(optimizer, 0.1, total_steps=2, cycle_momentum=False)
+    cycle.step()
+    with pytest.raises(ValueError, match="step 3 of a cycle of 2 steps"):
+        cycle.step()
+    with pytest.raises(ValueError, match="mode is one of triangular, triangular2, exp_range"):
+        schedules.CyclicLR(optimizer, 0.1, 0.2, mode="round", cycle_momentum=False)
+    other = schedules.StepLR(torch.optim.Adagrad([leaf()]), 1)
+    with pytest.raises(ValueError, match="the schedules are of several optimizers"):
+        schedules.ChainedScheduler([schedules.StepLR(optimizer, 1), other])
+
+
+def test_schedules_go_on_where_they_were():
+    def made():
+        optimizer = torch.optim.SGD([leaf()], lr=1.0)
+        schedules = torch.optim.lr_scheduler
+        return schedules.ChainedScheduler(
+            [schedules.ExponentialLR(optimizer, 0.9), schedules.StepLR(optimizer, 3, 0.5)]
+        )
+
+    schedule = made()
+    for _ in range(4):
+        schedule.step()
+    other = made()
+    other.load_state_dict(schedule.state_dict())
+    schedule.step()
+    other.step()
+    assert schedule.get_last_lr() == other.get_last_lr() == [pytest.approx(0.9**5 * 0.5)]

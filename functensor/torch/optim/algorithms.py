@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ... import optim as pure
 from .optimizer import Optimizer
 
-__all__ = ["SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "RMSprop"]
+__all__ = [
+    "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "RAdam", "RMSprop",
+]  # fmt: skip
 
 
 def with_group_options(optimizer: Any, group: dict[str, Any]) -> Any:
@@ -18,11 +20,12 @@ def with_group_options(optimizer: Any, group: dict[str, Any]) -> Any:
     return pure.maximized(optimizer) if group["maximize"] else optimizer
 
 
-def check_unsupported(name: str, **options: Any) -> None:
-    """Raises a ``NotImplementedError`` for options that change what is computed."""
-    for option, value in options.items():
-        if value:
-            raise NotImplementedError(f"{name}: {option}={value!r} is not supported")
+def decoupled(make: Callable[[float], Any], group: dict[str, Any]) -> Any:
+    """Returns a pure optimizer of a weight decay, which may be by itself or part of gradients."""
+    if not group["decoupled_weight_decay"]:
+        return with_group_options(make(0.0), group)
+    made = make(group["weight_decay"])
+    return pure.maximized(made) if group["maximize"] else made
 
 
 class SGD(Optimizer):
@@ -75,16 +78,11 @@ class Adam(Optimizer):
         betas: the decays of the means of gradients and of their squares.
         eps: a number added to the denominator.
         weight_decay: how much of a parameter is added to its gradient.
-        amsgrad: not supported.
+        amsgrad: whether to divide by the largest mean of squares so far.
         maximize: go upwards.
         decoupled_weight_decay: let weights decay by themselves, as `AdamW`.
         foreach, capturable, differentiable, fused: no effect.
-
-    Raises:
-        NotImplementedError: ``amsgrad=True``.
     """
-
-    decoupled = False
 
     def __init__(
         self, params: Iterable[Any], lr: float = 1e-3,
@@ -93,18 +91,21 @@ class Adam(Optimizer):
         capturable: bool = False, differentiable: bool = False, fused: bool | None = None,
         decoupled_weight_decay: bool = False,
     ) -> None:  # fmt: skip
-        check_unsupported(type(self).__name__, amsgrad=amsgrad)
         super().__init__(params, {
             "lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay,
-            "maximize": maximize, "decoupled_weight_decay": decoupled_weight_decay,
+            "amsgrad": amsgrad, "maximize": maximize,
+            "decoupled_weight_decay": decoupled_weight_decay,
         })  # fmt: skip
 
     def _pure(self, group: dict[str, Any], rate: Any) -> Any:
-        b1, b2 = group["betas"]
-        if group["decoupled_weight_decay"]:
-            made: Any = pure.adamw(rate, b1, b2, group["eps"], group["weight_decay"])
-            return pure.maximized(made) if group["maximize"] else made
-        return with_group_options(pure.adam(rate, b1, b2, group["eps"]), group)
+        (b1, b2), eps = group["betas"], group["eps"]
+
+        def make(decay: float) -> Any:
+            if group["amsgrad"]:
+                return pure.amsgrad(rate, b1, b2, eps, decay)
+            return pure.adamw(rate, b1, b2, eps, decay) if decay else pure.adam(rate, b1, b2, eps)
+
+        return decoupled(make, group)
 
 
 class AdamW(Adam):
@@ -116,12 +117,9 @@ class AdamW(Adam):
         betas: the decays of the means of gradients and of their squares.
         eps: a number added to the denominator.
         weight_decay: how fast weights decay, for each unit of the learning rate.
-        amsgrad: not supported.
+        amsgrad: whether to divide by the largest mean of squares so far.
         maximize: go upwards.
         foreach, capturable, differentiable, fused: no effect.
-
-    Raises:
-        NotImplementedError: ``amsgrad=True``.
     """
 
     def __init__(
@@ -134,6 +132,98 @@ class AdamW(Adam):
             params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize,
             decoupled_weight_decay=True,
         )  # fmt: skip
+
+
+class NAdam(Optimizer):
+    """Adam with Nesterov's look ahead (Dozat, 2016).
+
+    Args:
+        params: tensors, or groups of them.
+        lr: the learning rate.
+        betas: the decays of the means of gradients and of their squares.
+        eps: a number added to the denominator.
+        weight_decay: how much of a parameter is added to its gradient.
+        momentum_decay: how fast the momentum grows.
+        decoupled_weight_decay: let weights decay by themselves.
+        maximize: go upwards.
+        foreach, capturable, differentiable: no effect.
+    """
+
+    def __init__(
+        self, params: Iterable[Any], lr: float = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0,
+        momentum_decay: float = 4e-3, decoupled_weight_decay: bool = False, *,
+        foreach: bool | None = None, maximize: bool = False, capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(params, {
+            "lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay,
+            "momentum_decay": momentum_decay, "decoupled_weight_decay": decoupled_weight_decay,
+            "maximize": maximize,
+        })  # fmt: skip
+
+    def _pure(self, group: dict[str, Any], rate: Any) -> Any:
+        (b1, b2), eps, growth = group["betas"], group["eps"], group["momentum_decay"]
+        return decoupled(lambda decay: pure.nadam(rate, b1, b2, eps, growth, decay), group)
+
+
+class RAdam(Optimizer):
+    """Adam whose first steps are rectified (Liu et al., 2020).
+
+    Args:
+        params: tensors, or groups of them.
+        lr: the learning rate.
+        betas: the decays of the means of gradients and of their squares.
+        eps: a number added to the denominator.
+        weight_decay: how much of a parameter is added to its gradient.
+        decoupled_weight_decay: let weights decay by themselves.
+        maximize: go upwards.
+        foreach, capturable, differentiable: no effect.
+    """
+
+    def __init__(
+        self, params: Iterable[Any], lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0,
+        decoupled_weight_decay: bool = False, *, foreach: bool | None = None,
+        maximize: bool = False, capturable: bool = False, differentiable: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(params, {
+            "lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay,
+            "decoupled_weight_decay": decoupled_weight_decay, "maximize": maximize,
+        })  # fmt: skip
+
+    def _pure(self, group: dict[str, Any], rate: Any) -> Any:
+        (b1, b2), eps = group["betas"], group["eps"]
+        return decoupled(lambda decay: pure.radam(rate, b1, b2, eps, decay), group)
+
+
+class Adamax(Optimizer):
+    """Adam by the maximum norm (Kingma and Ba, 2015).
+
+    Args:
+        params: tensors, or groups of them.
+        lr: the learning rate.
+        betas: the decays of the mean of gradients and of the maximum of their sizes.
+        eps: a number added to sizes.
+        weight_decay: how much of a parameter is added to its gradient.
+        maximize: go upwards.
+        foreach, capturable, differentiable: no effect.
+    """
+
+    def __init__(
+        self, params: Iterable[Any], lr: float = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0,
+        foreach: bool | None = None, *, maximize: bool = False, differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(params, {
+            "lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay,
+            "maximize": maximize,
+        })  # fmt: skip
+
+    def _pure(self, group: dict[str, Any], rate: Any) -> Any:
+        (b1, b2), eps = group["betas"], group["eps"]
+        return with_group_options(pure.adamax(rate, b1, b2, eps), group)
 
 
 class RMSprop(Optimizer):

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
+
+from ...backends.devices import on_device
 from ...optim.stateful import StatefulOptimizer
-from ...primitives.core.errors import MissingGradientError, failure
+from ...primitives.core.buffers import to_buffer, wrap
+from ...primitives.core.errors import MissingGradientWarning, message
 from ...tensors import Tensor, enable_grad, gradient_of, missing_reason
 
 __all__ = ["Optimizer"]
+
+# PyTorch's names of what pure optimizers keep for a parameter, by the names of their states.
+SLOT_NAMES = {
+    "AdadeltaState": ("square_avg", "acc_delta"),
+    "AdagradState": ("sum",),
+    "AdamState": ("exp_avg", "exp_avg_sq"),
+    "AdamaxState": ("exp_avg", "exp_inf"),
+    "AmsgradState": ("exp_avg", "exp_avg_sq", "max_exp_avg_sq"),
+    "MomentumState": ("momentum_buffer",),
+    "NadamState": ("exp_avg", "exp_avg_sq", "mu_product"),
+    "RmspropState": ("square_avg", "grad_avg", "momentum_buffer"),
+    "SgdState": (),
+}
 
 
 class Optimizer:
@@ -81,8 +99,7 @@ class Optimizer:
         Returns:
             What the closure returned.
 
-        Raises:
-            MissingGradientError: no parameter has a gradient; the message says why for each.
+        Where no parameter has a gradient, it does nothing but warn.
         """
         loss = None
         if closure is not None:
@@ -95,17 +112,19 @@ class Optimizer:
             moved = True
             if self._made[i] != options_of(group):
                 worker._pure = self._pure(group, lambda step, group=group: group["lr"])
+                worker._states = [
+                    of_kind(worker._pure.init(wrap(p._data)), state)
+                    for p, state in zip(worker.params, worker._states, strict=True)
+                ]
                 self._made[i] = options_of(group)
             worker.lr = group["lr"]
             worker.step()
         if not moved:
             every = [p for group in self.param_groups for p in group["params"]]
             reasons = "\n".join([f"    {p.name()}: {missing_reason(p)}" for p in every])
-            raise failure(
-                MissingGradientError,
-                f"{type(self).__name__}.step(): no parameter has a gradient\n{reasons}",
-                fix="loss.backward() before step(), and zero_grad() after it",
-            )
+            text = f"{type(self).__name__}.step(): no parameter has a gradient\n{reasons}"
+            fix = "loss.backward() before step(), and zero_grad() after it"
+            warnings.warn(message(text, fix=fix, number=13), MissingGradientWarning, stacklevel=2)
         return loss
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -115,18 +134,36 @@ class Optimizer:
                 if p.requires_grad:
                     p.grad = None
 
+    @property
+    def state(self) -> dict[Tensor, dict[str, Any]]:
+        """The state of every parameter that was updated, as arrays, which cannot be written to."""
+        return {
+            p: named_slots(state)
+            for worker in self._workers
+            for p, state in zip(worker.params, worker._states)
+            if int(state.step)
+        }
+
     def state_dict(self) -> dict[str, Any]:
-        """Returns the options, and the state of every parameter by its number."""
+        """Returns the options, and the state of every updated parameter by its number.
+
+        Names are PyTorch's: ``{"state": {0: {"step": ..., "exp_avg": ...}}, "param_groups": ...}``.
+        """
         states = [state for worker in self._workers for state in worker._states]
         groups, start = [], 0
         for group in self.param_groups:
             numbers = list(range(start, start + len(group["params"])))
             groups.append({**group, "params": numbers})
             start += len(numbers)
-        return {"state": dict(enumerate(states)), "param_groups": groups}
+        saved = {
+            i: {name: Tensor(x) for name, x in named_slots(state).items()}
+            for i, state in enumerate(states)
+            if int(state.step)
+        }
+        return {"state": saved, "param_groups": groups}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Goes on from what `state_dict` returned.
+        """Goes on from what `state_dict`, or PyTorch's, returned.
 
         Raises:
             ValueError: it belongs to other parameters or another optimizer; nothing is changed.
@@ -136,17 +173,18 @@ class Optimizer:
         own = [len(group["params"]) for group in self.param_groups]
         if sizes != own:
             raise ValueError(f"load_state_dict: groups of {sizes} parameters, not of {own}")
-        before = [worker.state_dict() for worker in self._workers]
-        try:
-            for worker, group in zip(self._workers, groups):
-                states = [state_dict["state"][i] for i in group["params"]]
-                worker.load_state_dict({"lr": group["lr"], "states": states})
-        except (ValueError, KeyError):
-            for worker, old in zip(self._workers, before):
-                worker.load_state_dict(old)
-            raise
-        for group, saved in zip(self.param_groups, groups):
-            group.update({k: v for k, v in saved.items() if k != "params"})
+        saved = state_dict["state"]
+        loaded = [
+            [
+                with_slots(worker._pure.init(wrap(p._data)), saved.get(i, {}), i)
+                for p, i in zip(worker.params, group["params"], strict=True)
+            ]
+            for worker, group in zip(self._workers, groups)
+        ]
+        for worker, states in zip(self._workers, loaded):
+            worker._states = states
+        for group, other in zip(self.param_groups, groups):
+            group.update({k: v for k, v in other.items() if k != "params"})
 
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__} ("]
@@ -159,3 +197,39 @@ class Optimizer:
 def options_of(group: dict[str, Any]) -> tuple[Any, ...]:
     """Returns the options of which a pure optimizer is made, without the rate."""
     return tuple([v for k, v in group.items() if k not in ("params", "lr", "initial_lr")])
+
+
+def of_kind(start: Any, state: Any) -> Any:
+    """Returns a state; where an optimizer now keeps something else, the start with its step."""
+    return state if type(state) is type(start) else start._replace(step=state.step)
+
+
+def named_slots(state: Any) -> dict[str, Any]:
+    """Returns the parts of a pure optimizer's state by PyTorch's names."""
+    names = SLOT_NAMES[type(state).__name__]
+    return {"step": wrap(np.float32(state.step)), **dict(zip(names, state[2:], strict=True))}
+
+
+def with_slots(state: Any, saved: dict[str, Any], number: int) -> Any:
+    """Returns the state of a parameter with the parts that were saved, in its own dtypes.
+
+    Raises:
+        ValueError: a part is unknown, or has another shape.
+    """
+    kind = type(state).__name__
+    names = SLOT_NAMES[kind]
+    given = {name: to_buffer(x) for name, x in saved.items() if x is not None}
+    for name in given.keys() - {"step", *names}:
+        raise ValueError(f"load_state_dict: parameter {number} has no {name!r}, it has {names}")
+    slots = []
+    for name, old in zip(names, state[2:], strict=True):
+        found = given.get(name, old)
+        if found.shape != old.shape:
+            raise ValueError(
+                f"load_state_dict: {name!r} of parameter {number} has the shape {found.shape}, not "
+                f"{old.shape}"
+            )
+        slots.append(wrap(on_device(to_buffer(found).astype(old.dtype), old.device)))
+    # PyTorch's gradient descent does not count its steps: it has a velocity after the first.
+    step = int(given["step"]) if "step" in given else int(bool(given))
+    return type(state)(wrap(np.int64(step)), state.loss, *slots)

@@ -1,0 +1,184 @@
+"""PyTorch's schedules that go up and down, of rates and of momentum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import cos, floor, pi
+from typing import Any
+
+from ...backends.errors.public_functions import check_function
+from .optimizer import Optimizer
+from .schedules import LRScheduler
+
+__all__ = ["CyclicLR", "OneCycleLR"]
+
+
+def one_for_each(name: str, values: Any, count: int) -> list[float]:
+    """Returns a number for each group, of one for all or of one for each.
+
+    Raises:
+        ValueError: there is another number of them.
+    """
+    several = list(values) if isinstance(values, Sequence) else [values] * count
+    if len(several) != count:
+        raise ValueError(f"{name}: {len(several)} values for {count} groups")
+    return several
+
+
+def set_momentum(group: dict[str, Any], value: float) -> None:
+    """Sets the momentum of a group, or the first decay of Adam and its kin."""
+    if "betas" in group:
+        group["betas"] = (value, *group["betas"][1:])
+    else:
+        group["momentum"] = value
+
+
+def check_momentum(name: str, optimizer: Optimizer) -> None:
+    """Raises a ``ValueError`` for an optimizer that has no momentum to change."""
+    if not {"betas", "momentum"} & optimizer.defaults.keys():
+        raise ValueError(f"{name}: the optimizer has no momentum; give cycle_momentum=False")
+
+
+class OneCycleLR(LRScheduler):
+    """One cycle: rates go up to ``max_lr``, and down to almost nothing (Smith and Topin, 2018).
+
+    Args:
+        optimizer: its groups' ``"lr"`` is set, and their momentum.
+        max_lr: the greatest rate, or one for each group.
+        total_steps: the length of the cycle; by default ``epochs * steps_per_epoch``.
+        epochs, steps_per_epoch: of these.
+        pct_start: the part of the cycle in which rates go up.
+        anneal_strategy: ``"cos"`` or ``"linear"``.
+        cycle_momentum: whether momentum goes the other way.
+        base_momentum, max_momentum: its limits, or one for each group.
+        div_factor: rates begin at ``max_lr`` over this.
+        final_div_factor: they end at what they began with over this.
+        three_phase: whether they first come down to where they began.
+        last_epoch: how many steps were made, less one.
+
+    Raises:
+        ValueError: the length is not given, or a step comes after the cycle.
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, max_lr: Any, total_steps: int | None = None,
+        epochs: int | None = None, steps_per_epoch: int | None = None, pct_start: float = 0.3,
+        anneal_strategy: str = "cos", cycle_momentum: bool = True, base_momentum: Any = 0.85,
+        max_momentum: Any = 0.95, div_factor: float = 25.0, final_div_factor: float = 1e4,
+        three_phase: bool = False, last_epoch: int = -1,
+    ) -> None:  # fmt: skip
+        if total_steps is None and (epochs is None or steps_per_epoch is None):
+            raise ValueError("OneCycleLR: give total_steps, or epochs and steps_per_epoch")
+        if anneal_strategy not in ("cos", "linear"):
+            raise ValueError(
+                f"OneCycleLR: anneal_strategy is 'cos' or 'linear', not {anneal_strategy!r}"
+            )
+        total = (epochs or 0) * (steps_per_epoch or 0) if total_steps is None else total_steps
+        self.total_steps, self.anneal_strategy = total, anneal_strategy
+        count = len(optimizer.param_groups)
+        self.max_lrs = one_for_each("OneCycleLR: max_lr", max_lr, count)
+        self.starts = [rate / div_factor for rate in self.max_lrs]
+        self.ends = [rate / final_div_factor for rate in self.starts]
+        turn = pct_start * total - 1
+        # Where each phase ends, and the rates from which and to which it goes.
+        self.phases = [(turn, self.starts, self.max_lrs)]
+        if three_phase:
+            self.phases.append((2 * turn, self.max_lrs, self.starts))
+            self.phases.append((total - 1, self.starts, self.ends))
+        else:
+            self.phases.append((total - 1, self.max_lrs, self.ends))
+        self.cycles_momentum = cycle_momentum
+        if cycle_momentum:
+            check_momentum("OneCycleLR", optimizer)
+            self.low = one_for_each("OneCycleLR: base_momentum", base_momentum, count)
+            self.high = one_for_each("OneCycleLR: max_momentum", max_momentum, count)
+        for group, start in zip(optimizer.param_groups, self.starts):
+            group["initial_lr"] = start
+        super().__init__(optimizer, last_epoch)
+
+    def between(self, start: float, end: float, part: float) -> float:
+        """Returns the number at a part of the way from one to another."""
+        share = (1 - cos(pi * part)) / 2 if self.anneal_strategy == "cos" else part
+        return start + (end - start) * share
+
+    def rate(self, base: float, step: int, group: int) -> float:
+        """Returns the rate after some steps, and sets the group's momentum."""
+        if step >= self.total_steps:
+            raise ValueError(f"OneCycleLR: step {step + 1} of a cycle of {self.total_steps} steps")
+        begin = 0.0
+        for number, (end, low, high) in enumerate(self.phases):
+            last = number == len(self.phases) - 1
+            if step <= end or last:
+                part = (step - begin) / (end - begin)
+                if self.cycles_momentum:
+                    limits = [self.high[group], self.low[group], self.high[group]]
+                    start, stop = limits[number], limits[min(number + 1, 2)]
+                    set_momentum(
+                        self.optimizer.param_groups[group], self.between(start, stop, part)
+                    )
+                return self.between(low[group], high[group], part)
+            begin = end
+        raise AssertionError("a cycle has a last phase")
+
+
+class CyclicLR(LRScheduler):
+    """Cycles between two rates (Smith, 2017).
+
+    Args:
+        optimizer: its groups' ``"lr"`` is set, and their momentum.
+        base_lr, max_lr: the limits, or one for each group.
+        step_size_up, step_size_down: how many steps a cycle goes up, and down; by default as many.
+        mode: ``"triangular"``, ``"triangular2"``, which halves the height in every cycle, or
+            ``"exp_range"``, which multiplies it by ``gamma`` in every step.
+        gamma: for that.
+        scale_fn: takes the number of the cycle, or of the step, and returns by what the height is
+            multiplied; in place of ``mode``.
+        scale_mode: ``"cycle"`` or ``"iterations"``, which of them ``scale_fn`` takes.
+        cycle_momentum: whether momentum goes the other way.
+        base_momentum, max_momentum: its limits, or one for each group.
+        last_epoch: how many steps were made, less one.
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, base_lr: Any, max_lr: Any, step_size_up: int = 2000,
+        step_size_down: int | None = None, mode: str = "triangular", gamma: float = 1.0,
+        scale_fn: Callable[[float], float] | None = None, scale_mode: str = "cycle",
+        cycle_momentum: bool = True, base_momentum: Any = 0.8, max_momentum: Any = 0.9,
+        last_epoch: int = -1,
+    ) -> None:  # fmt: skip
+        ways: dict[str, tuple[Callable[[float], float], str]] = {
+            "triangular": (lambda cycle: 1.0, "cycle"),
+            "triangular2": (lambda cycle: 0.5 ** (cycle - 1), "cycle"),
+            "exp_range": (lambda step: gamma**step, "iterations"),
+        }
+        if scale_fn is None and mode not in ways:
+            raise ValueError(f"CyclicLR: mode is one of {', '.join(ways)}, not {mode!r}")
+        if scale_fn is not None:
+            check_function("CyclicLR", scale_fn, "scale_fn")
+        given = (scale_fn, scale_mode) if scale_fn is not None else ways[mode]
+        self.scale_fn, self.scale_mode = given
+        count = len(optimizer.param_groups)
+        self.max_lrs = one_for_each("CyclicLR: max_lr", max_lr, count)
+        self.up = float(step_size_up)
+        self.length = self.up + (step_size_up if step_size_down is None else step_size_down)
+        self.cycles_momentum = cycle_momentum
+        if cycle_momentum:
+            check_momentum("CyclicLR", optimizer)
+            self.low = one_for_each("CyclicLR: base_momentum", base_momentum, count)
+            self.high = one_for_each("CyclicLR: max_momentum", max_momentum, count)
+        bases = one_for_each("CyclicLR: base_lr", base_lr, count)
+        for group, base in zip(optimizer.param_groups, bases):
+            group["initial_lr"] = base
+        super().__init__(optimizer, last_epoch)
+
+    def rate(self, base: float, step: int, group: int) -> float:
+        """Returns the rate after some steps, and sets the group's momentum."""
+        cycle = floor(1 + step / self.length)
+        place = step - (cycle - 1) * self.length
+        down = self.length - self.up
+        height = place / self.up if place <= self.up else (self.length - place) / down
+        height *= self.scale_fn(cycle if self.scale_mode == "cycle" else step)
+        if self.cycles_momentum:
+            low, high = self.low[group], self.high[group]
+            set_momentum(self.optimizer.param_groups[group], high - (high - low) * height)
+        return base + (self.max_lrs[group] - base) * height

@@ -5,7 +5,7 @@
 
 import numpy as np
 from cart_pole import CartPole, discounted
-from common import steps_wanted, uniform_weights
+from common import floats, steps_wanted, uniform_weights
 
 import functensor.torch as torch
 import functensor.torch.nn.functional as F
@@ -37,14 +37,14 @@ def episodes(steps, seed=0):
         chances, values, rewards = [], [], []
         seen, over = world.reset(), False
         while not over:
-            probabilities, value = model(torch.from_numpy(seen))
+            probabilities, value = model(floats(seen))
             action = int(rng.random() < probabilities[1].item())
             chances.append(torch.log(probabilities[action]))
             values.append(value)
             seen, reward, over = world.step(action)
             rewards.append(reward)
 
-        returns = torch.tensor(discounted(rewards))
+        returns = floats(discounted(rewards))
         returns = (returns - returns.mean()) / (returns.std() + 1e-7)
         actor, critic = [], []
         for chance, value, earned in zip(chances, values, returns, strict=True):

@@ -1,6 +1,7 @@
 """Parts that the scripts of this folder share: pictures of digits, first weights, dropout.
 
 NumPy draws all random numbers, so that functensor and PyTorch compute with the same ones.
+Scripts compute in ``FLOAT``: in float64 both libraries agree for longer.
 """
 
 import os
@@ -9,6 +10,8 @@ import numpy as np
 
 import functensor.torch as torch
 from functensor.torch import nn
+
+FLOAT = torch.float32
 
 # The strokes of seven-segment digits: row and column of the start, in lengths, and the direction.
 STROKES = {
@@ -25,26 +28,31 @@ def steps_wanted(usual):
     return int(os.environ.get("FUNCTENSOR_EXAMPLE_STEPS", usual))
 
 
+def floats(values):
+    """Returns numbers of NumPy's, or a list of them, as a tensor."""
+    return torch.from_numpy(np.asarray(values)).to(FLOAT)
+
+
+def noise(rng, *shape):
+    """Returns normally distributed numbers."""
+    return floats(rng.standard_normal(shape))
+
+
 def uniform_weights(module, rng):
     """Fills weights evenly up to one over the root of their inputs, and offsets with zeros.
 
     The weights of a normalization, which have one axis, stay as they are.
     """
+    module.to(FLOAT)
     with torch.no_grad():
         for parameter in module.parameters():
             if parameter.dim() > 1:
                 bound = (parameter.shape[0] / parameter.numel()) ** 0.5
-                values = rng.uniform(-bound, bound, tuple(parameter.shape))
-                parameter.copy_(torch.from_numpy(values.astype(np.float32)))
+                parameter.copy_(floats(rng.uniform(-bound, bound, tuple(parameter.shape))))
         for name, parameter in module.named_parameters():
             if name.endswith("bias"):
                 parameter.zero_()
     return module
-
-
-def noise(rng, *shape):
-    """Returns normally distributed numbers, drawn by NumPy."""
-    return torch.from_numpy(rng.standard_normal(shape, dtype=np.float32))
 
 
 class Dropout(nn.Module):
@@ -59,7 +67,7 @@ class Dropout(nn.Module):
         if not self.training:
             return x
         kept = self.rng.random(tuple(x.shape)) >= self.rate
-        return x * torch.from_numpy(kept.astype(np.float32)) / (1 - self.rate)
+        return x * floats(kept) / (1 - self.rate)
 
 
 def draw_digits(rng, count, size=28):
@@ -79,8 +87,7 @@ def draw_digits(rng, count, size=28):
             tall, wide = (width, length + width)[:: 1 if direction == "right" else -1]
             y, x = top + row * length, left + column * length
             picture[y : y + tall, x : x + wide] += 0.7
-    pictures = pictures.clip(0, 1).astype(np.float32)
-    return torch.from_numpy(pictures), torch.from_numpy(labels)
+    return floats(pictures.clip(0, 1)), torch.from_numpy(labels)
 
 
 def some_of(rng, count, *tensors):

@@ -3,8 +3,9 @@
     python examples/torch/dcgan.py
 """
 
+import common
 import numpy as np
-from common import draw_digits, noise, some_of, steps_wanted
+from common import draw_digits, floats, noise, some_of, steps_wanted
 
 import functensor.torch as torch
 import functensor.torch.nn as nn
@@ -75,6 +76,7 @@ def first_weights(rng):
     """Returns a function that fills a layer as the paper on DCGANs does."""
 
     def fill(module):
+        module.to(common.FLOAT)
         name = type(module).__name__
         with torch.no_grad():
             if name.startswith("Conv"):
@@ -96,7 +98,7 @@ def train(steps: int, seed: int = 0) -> list[tuple[float, float, float]]:
     criterion = nn.BCELoss()
     to_draw = optim.Adam(generator.parameters(), lr=2e-4, betas=(0.5, 0.999))
     to_judge = optim.Adam(discriminator.parameters(), lr=2e-4, betas=(0.5, 0.999))
-    true, false = torch.ones(BATCH), torch.zeros(BATCH)
+    true, false = floats(np.ones(BATCH)), floats(np.zeros(BATCH))
     losses = []
     for _ in range(steps):
         (real,) = some_of(rng, BATCH, pictures)

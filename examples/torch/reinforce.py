@@ -5,7 +5,7 @@
 
 import numpy as np
 from cart_pole import CartPole, discounted
-from common import Dropout, steps_wanted, uniform_weights
+from common import Dropout, floats, steps_wanted, uniform_weights
 
 import functensor.torch as torch
 import functensor.torch.nn as nn
@@ -32,7 +32,7 @@ def play(world, policy, rng):
     taken, rewards = [], []
     seen, over = world.reset(), False
     while not over:
-        chances = policy(torch.from_numpy(seen).unsqueeze(0))
+        chances = policy(floats(seen).unsqueeze(0))
         action = int(rng.random() < chances[0, 1].exp().item())
         taken.append(chances.gather(1, torch.tensor([[action]])).squeeze())
         seen, reward, over = world.step(action)
@@ -48,7 +48,7 @@ def episodes(steps, seed=0):
     world = CartPole(rng)
     for _ in range(steps):
         taken, rewards = play(world, policy, rng)
-        returns = torch.tensor(discounted(rewards))
+        returns = floats(discounted(rewards))
         returns = (returns - returns.mean()) / (returns.std() + 1e-7)
         terms = [-chance * value for chance, value in zip(taken, returns, strict=True)]
         optimizer.zero_grad()

@@ -4,7 +4,7 @@
 """
 
 import numpy as np
-from common import draw_digits, steps_wanted, uniform_weights
+from common import draw_digits, floats, steps_wanted, uniform_weights
 
 import functensor.torch as torch
 import functensor.torch.nn as nn
@@ -56,12 +56,13 @@ class Siamese(nn.Module):
 
 
 def pairs(rng, pictures, labels):
-    """Returns pictures, their partners, and whether both show the same digit."""
+    """Returns pictures, other ones beside them, and whether both show the same digit."""
     left = rng.integers(0, len(labels), PAIRS)
     same = np.arange(PAIRS) % 2 == 0
     fitting = (labels[left][:, None] == labels[None]) == same[:, None]
+    fitting[np.arange(PAIRS), left] = False
     right = [rng.choice(np.flatnonzero(row)) for row in fitting]
-    target = torch.from_numpy(same.astype(np.float32))
+    target = floats(same)
     return pictures[torch.from_numpy(left)], pictures[torch.tensor(right)], target
 
 
@@ -86,8 +87,8 @@ def train(steps: int, seed: int = 0) -> list[float]:
 
 
 def main():
-    losses = train(steps_wanted(100))
-    for step in range(0, len(losses), 10):
+    losses = train(steps_wanted(200))
+    for step in range(0, len(losses), 20):
         print(f"step {step}: loss {losses[step]:.3f}")
     print(f"the mean of the last ten losses is {np.mean(losses[-10:]):.3f}")
 

@@ -6,7 +6,7 @@ The penalty is a loss of a gradient, so every step of the critic differentiates 
 """
 
 import numpy as np
-from common import draw_digits, noise, some_of, steps_wanted, uniform_weights
+from common import draw_digits, floats, noise, some_of, steps_wanted, uniform_weights
 
 import functensor.torch as torch
 from functensor.torch import autograd, nn, optim
@@ -58,7 +58,7 @@ class Critic(nn.Module):
 
 def gradient_penalty(critic, real, made, rng):
     """Returns how far from one the critic's gradients are, between real and made pictures."""
-    share = torch.from_numpy(rng.random((len(real), 1, 1, 1), dtype=np.float32))
+    share = floats(rng.random((len(real), 1, 1, 1)))
     between = (share * real + (1 - share) * made).requires_grad_(True)
     marks = critic(between)
     (gradients,) = autograd.grad(

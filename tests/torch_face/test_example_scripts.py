@@ -15,10 +15,10 @@ import functensor as ft
 with np.load(FILE) as file:
     RECORDED = dict(file)
 
-# Both libraries round sums differently. Batch norms, and steps that are divided by their own size,
-# as Adam's and Adadelta's, make that grow: in float32 tenfold in one or two steps.
-TOLERANCES = {"float32": 1e-4, "float64": 1e-10}
-SINGLE = {"siamese": 2}  # steps, where the third is off by 1.6e-4 in float32
+# Both libraries round sums differently, by 2e-7 in the first steps of float32. Where a unit is
+# nearly zero, ReLU lets a gradient through in one library alone, and curves part, by up to 1e-2
+# after 20 steps. So the long form compares in float64.
+TOLERANCES = {"float32": 1e-5, "float64": 1e-10}
 
 
 def furthest(found, wanted):
@@ -44,7 +44,7 @@ def test_losses_change():
 
 @pytest.mark.parametrize("name", CURVES)
 def test_curve_is_pytorchs(name):
-    check(name, SINGLE.get(name, CURVES[name][0]), "float32")
+    check(name, CURVES[name][0], "float32")
 
 
 @pytest.mark.long

@@ -39,8 +39,8 @@ def modules_of(folder):
         yield
     finally:
         sys.path.remove(str(folder))
-        for name in [name for name in sys.modules if (folder / f"{name}.py").exists()]:
-            del sys.modules[name]
+        for path in folder.glob("*.py"):
+            sys.modules.pop(path.stem, None)
 
 
 def curve(name, steps, dtype, folder=SCRIPTS):
@@ -51,18 +51,18 @@ def curve(name, steps, dtype, folder=SCRIPTS):
         return np.array(script.train(steps), float).reshape(steps, -1)
 
 
-def of_pytorch(steps_of):
-    """Returns PyTorch's curves in both dtypes, by script and dtype."""
+def of_pytorch(steps):
+    """Returns PyTorch's curves in both dtypes, by script and dtype; of so many steps by script."""
     with tempfile.TemporaryDirectory() as folder:
         for path in SCRIPTS.glob("*.py"):
             text = path.read_text(encoding="utf-8").replace("functensor.torch", "torch")
             Path(folder, path.name).write_text(text, encoding="utf-8")
         return {
-            f"{name} {dtype}": curve(name, steps_of(name), dtype, Path(folder))
-            for name in CURVES
+            f"{name} {dtype}": curve(name, count, dtype, Path(folder))
+            for name, count in steps.items()
             for dtype in ("float32", "float64")
         }
 
 
 if __name__ == "__main__":
-    np.savez_compressed(FILE, **of_pytorch(lambda name: CURVES[name][1]))
+    np.savez_compressed(FILE, **of_pytorch({name: steps for name, (_, steps) in CURVES.items()}))

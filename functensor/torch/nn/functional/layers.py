@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -26,9 +25,6 @@ __all__ = [
 
 Sizes = int | Sequence[int]
 
-# From here on, the layout of a weight's gradient matters more than the overhead of `einsum`.
-LARGE_WEIGHT = 1 << 18
-
 
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     """Returns ``input @ weight.T + bias``.
@@ -42,9 +38,8 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     >>> torch.nn.functional.linear(torch.ones(2), torch.ones(3, 2)).tolist()
     [2.0, 2.0, 2.0]
     """
-    fit = weight.ndim == 2 and input.shape[-1:] == weight.shape[1:]
-    if fit and prod(weight.shape) >= LARGE_WEIGHT:
-        # Gradients of transposed matrices lie transposed in memory, which slows optimizers down.
+    if len(weight.shape) == 2 and input.shape[-1:] == weight.shape[1:]:
+        # Gradients of a product with a transpose would be transposed themselves, in memory too.
         out = ops.einsum("...i,oi->...o", input, weight)
     else:
         out = ops.matmul(input, ops.transpose(weight))

@@ -1,4 +1,4 @@
-"""Linear layers with large weights compute the same in a way that suits optimizers."""
+"""Linear layers: gradients lie in memory as weights do, and lengths that do not fit are refused."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ import functensor.torch as torch
 import functensor.torch.nn.functional as F
 from functensor.primitives.core.errors import ShapeError
 
-INPUTS, OUTPUTS = 1024, 256
+INPUTS, OUTPUTS = 40, 30
 
 
 def normal(*shape):
@@ -39,3 +39,8 @@ def test_a_length_that_does_not_fit():
     for length in (1, INPUTS + 1):
         with pytest.raises(ShapeError, match=rf"matmul: shapes \(3, {length}\)"):
             F.linear(torch.ones(3, length), w)
+
+
+def test_a_weight_of_one_output_without_an_axis_for_it():
+    x, w = normal(3, INPUTS), normal(INPUTS)
+    np.testing.assert_allclose(F.linear(torch.tensor(x), torch.tensor(w)).numpy(), x @ w)

@@ -58,7 +58,7 @@ KERNELS: dict[ModuleType, tuple[str, ...]] = {
         "avg_pool", "avg_pool_grad", "max_pool", "max_pool_argmax", "pool_scatter", "pool_take",
     ),
     reductions: (
-        "log_softmax", "logsumexp", "max", "mean", "min", "softmax", "softmax_grad", "sum",
+        "log_softmax", "logsumexp", "max", "mean", "min", "softmax", "softmax_grad", "sum", "var",
     ),
     scatter: ("index_add", "scatter_add"),
     where_and_extrema: (

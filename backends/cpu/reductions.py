@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "log_softmax", "logsumexp", "max", "mean", "min", "reduced_extremum", "softmax", "softmax_grad",
-    "sum",
+    "sum", "var",
 ]  # fmt: skip
 
 # Smaller arrays are quicker by NumPy. Sums over all axes, which have no rows, gain later.
@@ -53,12 +53,19 @@ def sum(x: Buffer, *, axis: Axes, keepdims: bool, dtype: DType | None = None) ->
         or x.size < FEWEST_ELEMENTS_BY_BLAS
         or x.dtype.char not in "fd"
         or not axis
-        or not x.flags.c_contiguous
         or (len(axis) == x.ndim and x.size < FEWEST_ELEMENTS_SUMMED_IN_ALL)
+        or not (x.flags.c_contiguous or in_order_of_memory(x).flags.c_contiguous)
     ):
         if dtype is None and type(x) is np.ndarray and x.dtype.char == "e":
             return add_up(x, axis=axis, dtype=np.float32, keepdims=keepdims).astype(x.dtype)
         return add_up(x, axis=axis, dtype=dtype, keepdims=keepdims)
+    if not x.flags.c_contiguous:
+        # Images whose channels are last in memory, as convolutions return them, for instance.
+        order = axes_by_strides(x)
+        ordered = x.transpose(order)
+        axes = tuple(sorted(order.index(a) for a in axis))
+        out = sum(ordered, axis=axes, keepdims=True).transpose(np.argsort(order))
+        return out if keepdims else out.squeeze(axis)[()]
     # The last run of neighbouring axes is summed first.
     start = len(axis) - 1
     while start and axis[start - 1] == axis[start] - 1:
@@ -73,6 +80,16 @@ def sum(x: Buffer, *, axis: Axes, keepdims: bool, dtype: DType | None = None) ->
     if keepdims:
         out = out.reshape(tuple(1 if i in axis else n for i, n in enumerate(shape)))
     return out if out.ndim else out[()]
+
+
+def axes_by_strides(x: Buffer) -> list[int]:
+    """Returns the axes, those first whose neighbours are furthest away in memory."""
+    return sorted(range(x.ndim), key=lambda axis: -x.strides[axis])
+
+
+def in_order_of_memory(x: Buffer) -> Buffer:
+    """Returns the array with its axes in the order of memory."""
+    return x.transpose(axes_by_strides(x))
 
 
 def _sum_middle(x: Buffer) -> Any:
@@ -104,6 +121,25 @@ def mean(x: Buffer, *, axis: Axes, keepdims: bool, dtype: DType | None = None) -
     count = prod(x.shape[a] for a in axis)
     out = total / count if count else total * math.nan
     return out if out.dtype == wanted else out.astype(wanted)
+
+
+def var(x: Buffer, *, axis: Axes, keepdims: bool, ddof: float) -> Any:
+    """Returns the mean squared distance from the mean over axes, of ``n - ddof`` numbers."""
+    x = np.asarray(x)
+    # As NumPy does, since squares of half precision soon overflow.
+    wide = x.astype(np.float32) if x.dtype.char == "e" else x
+    apart = np.asarray(wide - mean(wide, axis=axis, keepdims=True))
+    if apart.dtype.kind == "c":
+        squares = sum(apart.real**2 + apart.imag**2, axis=axis, keepdims=keepdims)
+    elif axis == (x.ndim - 1,):
+        squares = np.vecdot(apart, apart)
+        squares = squares[..., None] if keepdims else squares
+    else:
+        squares = sum(np.square(apart, out=apart), axis=axis, keepdims=keepdims)
+    freedom = prod(x.shape[a] for a in axis) - ddof
+    with quiet():
+        out = squares / (freedom if freedom > 0 else 0)
+    return out.astype(x.dtype) if x.dtype.char == "e" else out
 
 
 def max(x: Buffer, *, axis: Axes, keepdims: bool) -> Any:

@@ -339,8 +339,10 @@ def batch_norm(
 
         statistics = followed(old_mean, mean), followed(old_variance, unbiased)
     scale = ops.reciprocal(ops.sqrt(ops.add(ops.reshape(variance, shape), eps)))
+    # Every channel is scaled once, by its weight too, so that images are gone through less often.
+    scale = _affine(scale, weight, None, shape)
     out = ops.multiply(ops.subtract(x, ops.reshape(mean, shape)), scale)
-    return _affine(out, weight, bias, shape), statistics
+    return _affine(out, None, bias, shape), statistics
 
 
 # -- noise

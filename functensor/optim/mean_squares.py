@@ -129,9 +129,10 @@ def adadelta(
         square = xp.add(xp.multiply(slots[0], kept, new_square), fresh, new_square)
         before = xp.sqrt(xp.add(slots[1], floor, scratch), scratch)
         # The width needs memory of its own: the others are taken.
-        width = xp.sqrt(xp.add(square, floor, None), None)
+        own = xp.add(square, floor, None)
+        width = xp.sqrt(own, own)
         d = xp.multiply(xp.divide(before, width, scratch), g, scratch)
-        fresh = xp.multiply(xp.square_abs(d, None), rest, None)
+        fresh = xp.multiply(xp.square_abs(d, own), rest, own)
         moved = xp.add(xp.multiply(slots[1], kept, new_moved), fresh, new_moved)
         return xp.subtract(p, xp.multiply(d, rate, scratch), scratch), square, moved
 

@@ -98,6 +98,30 @@ def test_long_sums_lose_few_digits():
     np.testing.assert_allclose(reductions.sum(x, axis=(0, 1), keepdims=False), exact, rtol=1e-6)
 
 
+@pytest.mark.parametrize("axes", [(0, 2, 3), (0, 3), (1,), (2, 3), (3,), (0, 1, 2, 3)], ids=str)
+def test_images_whose_channels_are_last_in_memory_are_summed_as_exactly(axes):
+    x = np.moveaxis(normal((16, 64, 70, 4), "f") + 1, 3, 1)
+    for keepdims in (False, True):
+        how = {"axis": axes, "keepdims": keepdims}
+        got = reductions.mean(x, **how)
+        assert got.shape == x.mean(**how).shape
+        np.testing.assert_allclose(got, np.mean(x, dtype="d", **how), 1e-6, 1e-6)
+        got = reductions.var(x, ddof=0, **how)
+        assert got.dtype == "f"
+        np.testing.assert_allclose(got, np.var(x, dtype="d", **how), 1e-6, 1e-7)
+
+
+@pytest.mark.parametrize("dtype", "edD")
+def test_variances(dtype):
+    x = normal((3, 4, 50), dtype)
+    for axis in all_axes(x.shape)[1:]:
+        for ddof in (0, 1, 2):
+            how = {"axis": axis, "ddof": ddof, "keepdims": ddof == 1}
+            same(reductions.var(x, **how), np.var(x, **how), x.real.dtype, 300)
+    none = reductions.var(x, axis=(0,), ddof=4, keepdims=False)
+    assert (none == INF).all()
+
+
 @pytest.mark.parametrize("dtype", "df")
 def test_sums_of_what_is_not_finite(dtype):
     for length in (1, 7, 16, 33):

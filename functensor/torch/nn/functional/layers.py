@@ -39,8 +39,11 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     >>> torch.nn.functional.linear(torch.ones(2), torch.ones(3, 2)).tolist()
     [2.0, 2.0, 2.0]
     """
-    # Gradients of a product with a transpose would be transposed themselves, in memory too.
-    out = ops.einsum("...i,oi->...o", input, weight)
+    if len(weight.shape) == 2 and input.shape[-1:] == weight.shape[1:]:
+        # Gradients of a product with a transpose would be transposed themselves, in memory too.
+        out = ops.einsum("...i,oi->...o", input, weight)
+    else:
+        out = ops.matmul(input, ops.transpose(weight))
     return out if bias is None else out + bias
 
 

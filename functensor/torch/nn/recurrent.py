@@ -6,6 +6,7 @@ from math import sqrt
 from typing import Any
 
 from ...primitives.core.registry import registry as ops
+from ...primitives.nn.recurrent import gru, lstm
 from ..creation import empty
 from . import functional as F
 from . import init
@@ -15,35 +16,40 @@ from .parameter import Parameter
 __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNCell"]
 
 
-def lstm_step(from_input: Any, state: Any, weight: Any, bias: Any) -> Any:
-    """Returns the next state (h, c), of gates in the order input, forget, cell, output."""
-    h, c = state
-    i, f, g, o = (from_input + F.linear(h, weight, bias)).chunk(4, -1)
-    c = ops.sigmoid(f) * c + ops.sigmoid(i) * ops.tanh(g)
-    return ops.sigmoid(o) * ops.tanh(c), c
+def lstm_steps(from_inputs: Any, state: Any, weight: Any, bias: Any) -> tuple[Any, Any]:
+    """Returns the results of all steps (time, batch, width), and the last state (h, c)."""
+    rows = from_inputs if bias is None else from_inputs + bias
+    states = lstm(rows, *state, weight)
+    width = state[0].shape[-1]
+    out = states[..., :width]
+    last = states[-1] if len(states) else None
+    return out, state if last is None else (last[..., :width], last[..., width:])
 
 
-def gru_step(from_input: Any, state: Any, weight: Any, bias: Any) -> Any:
-    """Returns the next state (h,), of gates in the order reset, update, new."""
-    (h,) = state
-    r, z, n = from_input.chunk(3, -1)
-    hr, hz, hn = F.linear(h, weight, bias).chunk(3, -1)
-    update = ops.sigmoid(z + hz)
-    new = ops.tanh(n + ops.sigmoid(r + hr) * hn)
-    return ((1 - update) * new + update * h,)
+def gru_steps(from_inputs: Any, state: Any, weight: Any, bias: Any) -> tuple[Any, Any]:
+    """Returns the results of all steps (time, batch, width), and the last state (h,)."""
+    inner = weight.new_zeros(weight.shape[0]) if bias is None else bias
+    out = gru(from_inputs, *state, weight, inner)
+    return out, (out[-1],) if len(out) else state
 
 
-def rnn_step(activation: Any) -> Any:
-    """Returns the step of a plain network."""
+def plain_steps(activation: Any) -> Any:
+    """Returns the function of all steps of a plain network."""
 
-    def step(from_input: Any, state: Any, weight: Any, bias: Any) -> Any:
-        return (activation(from_input + F.linear(state[0], weight, bias)),)
+    def steps(from_inputs: Any, state: Any, weight: Any, bias: Any) -> tuple[Any, Any]:
+        (h,) = state
+        out = []
+        for t in range(from_inputs.shape[0]):
+            h = activation(from_inputs[t] + F.linear(h, weight, bias))
+            out.append(h)
+        return (ops.stack(out) if out else from_inputs), (h,)
 
-    return step
+    return steps
 
 
-STEP_OF_KIND = {
-    "LSTM": lstm_step, "GRU": gru_step, "tanh": rnn_step(ops.tanh), "relu": rnn_step(ops.relu),
+STEPS_OF_KIND = {
+    "LSTM": lstm_steps, "GRU": gru_steps, "tanh": plain_steps(ops.tanh),
+    "relu": plain_steps(ops.relu),
 }  # fmt: skip
 GATES = {"LSTM": 4, "GRU": 3, "tanh": 1, "relu": 1}
 
@@ -144,14 +150,11 @@ class Recurrent(Module):
         ]
         # All inputs meet their weights in one product.
         from_inputs = F.linear(x, weights[0], biases[0])
-        step = STEP_OF_KIND[self.mode]
-        out: list[Any] = []
-        backwards = suffix.endswith("reverse")
-        times = range(x.shape[0])
-        for t in reversed(times) if backwards else times:
-            state = step(from_inputs[t], state, weights[1], biases[1])
-            out.append(state[0])
-        return ops.stack(out[::-1] if backwards else out), state
+        steps = STEPS_OF_KIND[self.mode]
+        if not suffix.endswith("reverse"):
+            return steps(from_inputs, state, weights[1], biases[1])
+        out, last = steps(ops.flip(from_inputs, 0), state, weights[1], biases[1])
+        return ops.flip(out, 0), last
 
     def extra_repr(self) -> str:
         """Returns the options that are no defaults."""
@@ -253,8 +256,12 @@ class SingleStep(Module):
         if state is None:
             begin = input.new_zeros(*input.shape[:-1], self.hidden_size)
             state = (begin, begin) if self.mode == "LSTM" else (begin,)
-        from_input = F.linear(input, self.weight_ih, self.bias_ih)
-        return STEP_OF_KIND[self.mode](from_input, state, self.weight_hh, self.bias_hh)
+        single = input.ndim == 1
+        x, *begin = [v.unsqueeze(0) if single else v for v in (input, *state)]
+        from_input = F.linear(x, self.weight_ih, self.bias_ih).unsqueeze(0)
+        steps = STEPS_OF_KIND[self.mode]
+        _, last = steps(from_input, tuple(begin), self.weight_hh, self.bias_hh)
+        return tuple([v.squeeze(0) for v in last]) if single else last
 
     def extra_repr(self) -> str:
         """Returns the options."""

@@ -25,10 +25,11 @@ from ..tensors.functions.pointwise import *
 from ..tensors.functions.products import *
 from ..tensors.functions.reductions import *
 from ..tensors.functions.shapes import *
-from . import comparing, creation, random, types
+from . import comparing, creation, random, serialization, types
 from .comparing import *
 from .creation import *
 from .random import *
+from .serialization import *
 from .types import *
 
 # Modules within this one that are imported when they are first used.
@@ -45,6 +46,7 @@ __all__ += indexing.__all__
 __all__ += pointwise.__all__
 __all__ += products.__all__
 __all__ += random.__all__
+__all__ += serialization.__all__
 __all__ += reductions.__all__
 __all__ += shapes.__all__
 __all__ += types.__all__

@@ -22,16 +22,21 @@ from ..backends.annotations import Buffer
 from .file_errors import FileError, damaged
 from .stored_dtypes import READ_DTYPES, dtype_of
 
-__all__ = ["NOTE", "Entry", "Reader", "checksum", "strict_json"]
+__all__ = ["LONGEST_HEADER", "NOTE", "Entry", "Reader", "checksum", "checksum_of_text"]
 
 # The key of the note in which our own files have their structure.
 NOTE = "functensor"
+# How that note begins: a checksum, and the structure.
+OWN_TEXT = re.compile(r'.{8} \{"version":', re.DOTALL)
+CHUNK = 2**16
 # As safetensors itself has it.
 LONGEST_HEADER = 100_000_000
 MOST_AXES = 64
 SPACE = rb"[ \t\n\r]*+"
-STRING = rb'"(?:[^"\\\x00-\x1f]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*+"'
-NUMBERS = rb"\[" + SPACE + rb"(?:[0-9]{1,19}+" + SPACE + rb"(?:," + SPACE + rb"(?=[0-9])|(?=\])))*+\]"
+PLAIN = rb'[^"\\\x00-\x1f]*+'
+STRING = rb'"' + PLAIN + rb'(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})' + PLAIN + rb')*+"'
+NUMBER = rb"[0-9]{1,19}+" + SPACE
+NUMBERS = rb"\[" + SPACE + rb"(?:" + NUMBER + rb"(?:," + SPACE + NUMBER + rb")*+)?+\]"
 # A member of the header, and of what it has for one array.
 MEMBER = re.compile(SPACE + rb"(" + STRING + rb")" + SPACE + rb":" + SPACE)
 TEXT = re.compile(rb"(" + STRING + rb")" + SPACE)
@@ -68,8 +73,16 @@ def checksum(name: str, code: str, shape: tuple[int, ...], values: Any) -> int:
     return zlib.crc32(values, zlib.crc32(f"{name} {code} {list(shape)}".encode()))
 
 
-def strict_json(text: str) -> Any:
-    """Returns what a text in JSON stands for.
+def checksum_of_text(text: str, start: int = 0) -> int:
+    """Returns a checksum of a text from a place on, without a copy of all of it."""
+    found = 0
+    for at in range(start, len(text), CHUNK):
+        found = zlib.crc32(text[at : at + CHUNK].encode("utf-8", "surrogatepass"), found)
+    return found
+
+
+def strict_json(text: str, start: int) -> Any:
+    """Returns what a text in JSON stands for, from a place on.
 
     Raises:
         ValueError: it is no JSON, has NaN, or an object has the same key twice.
@@ -85,7 +98,11 @@ def strict_json(text: str) -> Any:
     def no_number(word: str) -> Any:
         raise ValueError(f"{word} is no JSON")
 
-    return json.loads(text, object_pairs_hook=once, parse_constant=no_number)
+    decoder = json.JSONDecoder(object_pairs_hook=once, parse_constant=no_number)
+    found, end = decoder.raw_decode(text, start)
+    if end != len(text):
+        raise ValueError("there is more after its end")
+    return found
 
 
 class Reader:
@@ -190,13 +207,16 @@ class Reader:
             raise self._no_header(header, at, expected)
         return found.end()
 
-    def _string(self, raw: bytes, at: int) -> str:
+    def _string(self, header: bytes, start: int, end: int) -> str:
+        """Returns the text that a string in JSON stands for."""
         try:
-            text: str = json.loads(raw.decode())
-            text.encode()
+            # A view: texts may be as long as the file.
+            text: str = json.loads(str(memoryview(header)[start:end], "utf-8"))
+            if not text.isascii():
+                text.encode()
         except ValueError:
             raise self.damaged(
-                f"a name or text of its header, at byte {8 + at}, is no UTF-8", "text in UTF-8"
+                f"a name or text of its header, at byte {8 + start}, is no UTF-8", "text in UTF-8"
             ) from None
         return text
 
@@ -204,7 +224,7 @@ class Reader:
         found = MEMBER.match(header, at)
         if found is None:
             raise self._no_header(header, at, "a name and a colon")
-        return self._string(found[1], at), found.end()
+        return self._string(header, *found.span(1)), found.end()
 
     def _parse_notes(self, header: bytes, at: int) -> int:
         at = self._after(OPEN, header, at, "an object of texts")
@@ -217,7 +237,7 @@ class Reader:
             text = TEXT.match(header, at)
             if text is None:
                 raise self._no_header(header, at, f"a text for {name!r:.60}")
-            self.notes[name] = self._string(text[1], at)
+            self.notes[name] = self._string(header, *text.span(1))
             found = COMMA_OR_END.match(header, text.end())
             if found is None:
                 raise self._no_header(header, text.end(), "a comma or the end")
@@ -226,7 +246,6 @@ class Reader:
                 return at
 
     def _parse_entry(self, name: str, header: bytes, at: int) -> int:
-        begin = at
         at = self._after(OPEN, header, at, f"an object for {name!r:.60}")
         members: dict[str, bytes] = {}
         while len(members) < 3:
@@ -239,7 +258,7 @@ class Reader:
                 )
             members[key] = found[1]
             at = self._after(END if len(members) == 3 else COMMA, header, found.end(), "a comma")
-        code = self._string(members["dtype"], begin)
+        code = self._string(members["dtype"], 0, len(members["dtype"]))
         if code not in READ_DTYPES:
             raise self.damaged(
                 f"{name!r:.60} has the dtype {code!r:.20}", f"one of {', '.join(READ_DTYPES)}"
@@ -323,17 +342,20 @@ class Reader:
         Raises:
             FileError: it is damaged.
         """
-        text = self.notes.get(NOTE)
+        text = self.notes.pop(NOTE, None)
         if text is None:
+            for name, other in self.notes.items():
+                if OWN_TEXT.match(other):
+                    raise self.damaged(f"its structure is called {name!r:.40}", repr(NOTE))
             return None
-        digits, _, content = text.partition(" ")
-        found = f"{zlib.crc32(content.encode()):08x}"
+        digits = text[:9]
+        found = f"{checksum_of_text(text, 9):08x} "
         if digits != found:
             raise self.damaged(
                 f"its structure has the checksum {found}", f"{digits!r:.20}, as it was written"
             )
         try:
-            structure = strict_json(content)
+            structure = strict_json(text, 9)
         except (ValueError, RecursionError) as error:
             raise self.damaged(f"its structure is {_shortly(error)}", "JSON") from None
         if not isinstance(structure, dict) or structure.get("version") != 1:

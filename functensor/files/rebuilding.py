@@ -8,12 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import tree
 from ..backends.annotations import Buffer, DType, Shape
 from ..backends.devices import on_device, placement
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import wrap
-from ..primitives.core.shape_dtype import ShapeDtype
 from ..random.generator import Generator
 from ..random.key_stream import KeyStream
 from ..tensors import Tensor

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import zlib
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
@@ -15,7 +14,7 @@ import numpy as np
 from ..backends.annotations import Buffer
 from ..backends.optional_modules import extra
 from ..primitives.core.errors import failure
-from .reading import NOTE, checksum
+from .reading import LONGEST_HEADER, NOTE, checksum, checksum_of_text
 from .safe_write import write_whole
 from .stored_dtypes import code_of
 from .tree_format import Writer
@@ -45,6 +44,7 @@ def save(
         MissingExtraError: safetensors is not installed.
         OSError: the file cannot be written.
         TypeError: a leaf, or the metadata, is nothing that files hold.
+        ValueError: the tree has too many leaves, millions of numbers for instance.
 
     >>> import tempfile
     >>> import functensor as ft
@@ -84,7 +84,22 @@ def _contents(
         for name, x in writer.arrays.items()
     }
     text = json.dumps(structure, allow_nan=False, separators=(",", ":"))
-    return writer.arrays, {NOTE: f"{zlib.crc32(text.encode()):08x} {text}"}
+    # Quotes are written as two characters, and every array has a line of its own.
+    length = len(text) + text.count('"') + text.count("\\")
+    length += sum(2 * len(name.encode()) + LINE_OF_ARRAY for name in writer.arrays)
+    if length > LONGEST_HEADER:
+        raise failure(
+            ValueError,
+            f"save: the tree has so many leaves that the header would have {length} bytes, and "
+            f"files have at most {LONGEST_HEADER}",
+            fix="np.stack(arrays) of small arrays, or np.asarray(numbers) of a list of numbers",
+            number=None,
+        )
+    return writer.arrays, {NOTE: f"{checksum_of_text(text):08x} {text}"}
+
+
+# The header has so many bytes for an array, at most, beside its name and its axes.
+LINE_OF_ARRAY = 160
 
 
 def _as_json(metadata: Mapping[str, Any]) -> Any:

@@ -53,13 +53,14 @@ def save(
     ...     ft.load(f"{folder}/tree.safetensors")
     {'w': Array([1., 1.], dtype=float64, device='cpu'), 'step': 3}
     """
+    library = extra("safetensors", "serialization")
     numpy_files = extra("safetensors.numpy", "serialization")
     arrays, notes = _contents(tree, metadata)
 
     def write(temporary: Path) -> None:
         try:
             numpy_files.save_file(arrays, temporary, notes)
-        except numpy_files.SafetensorError as error:
+        except library.SafetensorError as error:
             raise OSError(f"{os.fspath(path)} was not written: {error}") from None
 
     write_whole(Path(path), write)

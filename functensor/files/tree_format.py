@@ -33,6 +33,7 @@ from ..numpy.known_values import value_of
 from ..primitives.core.array import Array
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import to_buffer, wrap
+from ..primitives.core.errors import failure
 from ..random.generator import Generator
 from ..random.key_stream import KeyStream
 from ..tensors import Tensor
@@ -59,7 +60,19 @@ def text_of_path(path: Path) -> str:
 
 
 def children_of(x: object) -> tuple[list[tuple[tree.PathEntry, Any]], tree.TreeDef] | None:
-    """Returns a container's children with the steps to them, and its structure; None of leaves."""
+    """Returns a container's children with the steps to them, and its structure; None of leaves.
+
+    Raises:
+        TypeError: it is one of its own children.
+    """
+    inner = x.values() if isinstance(x, dict) else x if isinstance(x, list) else ()
+    if any(child is x for child in inner):
+        raise failure(
+            TypeError,
+            f"a {type(x).__name__} contains itself, and is no tree",
+            fix="ft.save(path, tree) with a container that holds others only",
+            number=None,
+        )
     found, treedef = tree.flatten_with_path(x, is_leaf=lambda node: node is not x)
     if len(found) == 1 and not found[0][0]:
         return None

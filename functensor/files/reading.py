@@ -162,7 +162,7 @@ class Reader:
         if length > self.size - 8:
             raise self.damaged(
                 f"its header would have {length} bytes, and it has {self.size} in all",
-                "a file that is not cut off, or another format",
+                "a whole safetensors file",
             )
         if length > LONGEST_HEADER:
             raise self.damaged(

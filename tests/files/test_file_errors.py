@@ -97,8 +97,10 @@ def test_20_structures(path):
         "an array": ([1], ["the root: expected list of 1, found dict of 2"]),
         "leaves": (
             {"w": 1.0, "b": [1, np.zeros(3), "a"]},
-            ["['w']: expected float, found float64[2, 3]", "['b'][0]: expected int, found float64[3]",
-             "['b'][1]: expected float64[3], found int 1", "['b'][2]: expected str, found None"],
+            ["['b'][0]: expected int, found float64[3]",
+             "['b'][1]: expected float64[3], found int 1",
+             "['b'][2]: expected str, found None",
+             "['w']: expected float, found float64[2, 3]"],
         ),
         "None": ({"w": w, "b": [np.zeros(3), None, None]}, ["['b'][1]: expected None, found int 1"]),
         "what no file holds": (
@@ -106,8 +108,8 @@ def test_20_structures(path):
         ),
         "a generator": (
             {"w": torch.Generator(), "b": ft.random.KeyStream(1)},
-            ["['w']: expected a Generator, found float64[2, 3]",
-             "['b']: expected a KeyStream, found list of 3"],
+            ["['b']: expected a KeyStream, found list of 3",
+             "['w']: expected a Generator, found float64[2, 3]"],
         ),
     }  # fmt: skip
     for name, (like, places) in cases.items():

@@ -18,18 +18,17 @@ from ..tensors.copies import added_to, of_class, with_state
 from .file_errors import not_fitting
 from .rebuilding import ARRAY_KINDS, ElementsOf, Rebuilder
 from .stateful_objects import adopt_all, has_state, is_module_state
-from .tree_format import MOST_LEVELS, Node, children_of, text_of_path
+from .tree_format import MOST_LEVELS, JsonNode, Steps, children_of, text_of_path
 
 __all__ = ["fitted"]
 
-Path = tuple[tree.PathEntry, ...]
 Maker = Callable[[], Any]
-LISTED = {list: "list", tuple: "tuple"}
+LISTED: dict[type, str] = {list: "list", tuple: "tuple"}
 # Numbers that may be given where another kind is expected.
-WIDER = {float: (float, int), complex: (complex, float, int)}
+ACCEPTED_NUMBERS = {float: (float, int), complex: (complex, float, int)}
 
 
-def fitted(rebuilder: Rebuilder, node: Node, like: Any, is_told: bool) -> Any:
+def fitted(rebuilder: Rebuilder, node: JsonNode, like: Any, is_told: bool) -> Any:
     """Returns the tree of a file in the structure of another one.
 
     Args:
@@ -53,11 +52,11 @@ def fitted(rebuilder: Rebuilder, node: Node, like: Any, is_told: bool) -> Any:
     return made
 
 
-class Missing:
+class MissingNode:
     """Stands for a node that a file does not have."""
 
 
-MISSING_NODE = Missing()
+MISSING_NODE = MissingNode()
 
 
 class Fitting:
@@ -74,16 +73,16 @@ class Fitting:
         self.states: list[tuple[Any, Any]] = []
         self._made: dict[tuple[int, str], Tensor] = {}
 
-    def differs(self, path: Path, expected: str, found: str) -> Maker:
+    def differs(self, path: Steps, expected: str, found: str) -> Maker:
         """Notes a place that does not fit."""
         self.places.append(f"{text_of_path(path)}: expected {expected}, found {found}")
         return lambda: None
 
-    def maker(self, node: Node | Missing, like: Any, path: Path) -> Maker:
+    def maker(self, node: JsonNode | MissingNode, like: Any, path: Steps) -> Maker:
         """Returns a function that makes the value of a place, which is compared now."""
         if len(path) > MOST_LEVELS:
             return self.differs(path[:3], f"at most {MOST_LEVELS} levels", "more")
-        if isinstance(node, Missing):
+        if isinstance(node, MissingNode):
             return self.differs(path, self.shown(like), "nothing")
         if isinstance(like, Generator | KeyStream):
             return self._random(node, like, path)
@@ -107,7 +106,7 @@ class Fitting:
             return "None" if like is None else type(like).__name__
         return f"{type(like).__name__} of {len(inner[0])}"
 
-    def found(self, node: Node) -> str:
+    def found(self, node: JsonNode) -> str:
         """Returns a node as messages show it."""
         rebuilder = self.rebuilder
         value = rebuilder.number_or_text(node)
@@ -123,7 +122,7 @@ class Fitting:
 
     # -- leaves
 
-    def _number(self, node: Node, like: Any, path: Path) -> Maker:
+    def _number(self, node: JsonNode, like: Any, path: Steps) -> Maker:
         value = self.rebuilder.number_or_text(node)
         kind = type(like)
         for base in (bool, int, float, complex, str):
@@ -131,13 +130,13 @@ class Fitting:
                 kind = base
                 break
         if kind is type(None) or kind in (bool, int, float, complex, str):
-            if type(value) in WIDER.get(kind, (kind,)):
+            if type(value) in ACCEPTED_NUMBERS.get(kind, (kind,)):
                 return lambda: value if like is None else kind(value)
             return self.differs(path, kind.__name__ if like is not None else "None",
                                 self.found(node))
         return self.differs(path, f"{kind.__name__}, which files do not hold", self.found(node))
 
-    def _elements(self, node: Node, like: Any, path: Path) -> Maker:
+    def _elements(self, node: JsonNode, like: Any, path: Steps) -> Maker:
         known = isinstance(node, dict) and next(iter(node), None) in ARRAY_KINDS
         if not known:
             return self.differs(path, describe(like), self.found(node))
@@ -169,7 +168,7 @@ class Fitting:
     # -- containers
 
     def _container(
-        self, node: Node, like: Any, children: Any, treedef: tree.TreeDef, path: Path
+        self, node: JsonNode, like: Any, children: Any, treedef: tree.TreeDef, path: Steps
     ) -> Maker:
         kinds = kinds_for(like)
         kind = next(iter(node)) if isinstance(node, dict) and len(node) == 1 else None
@@ -189,7 +188,7 @@ class Fitting:
 
     # -- objects with a state
 
-    def _random(self, node: Node, like: Any, path: Path) -> Maker:
+    def _random(self, node: JsonNode, like: Any, path: Steps) -> Maker:
         wanted = "draws" if isinstance(like, Generator) else "keys"
         if not isinstance(node, dict) or next(iter(node), None) != wanted:
             return self.differs(path, NAMES_OF_KINDS[wanted], self.found(node))
@@ -199,7 +198,7 @@ class Fitting:
         )
         return self._adopting(like, lambda: state)
 
-    def _state(self, node: Node, like: Any, path: Path) -> Maker:
+    def _state(self, node: JsonNode, like: Any, path: Steps) -> Maker:
         inner = node["state"] if isinstance(node, dict) and [*node] == ["state"] else node
         own = like.state_dict()
         if is_module_state(own):
@@ -217,7 +216,7 @@ class Fitting:
 
     # -- files of other libraries
 
-    def by_names(self, like: Any) -> Node:
+    def by_names(self, like: Any) -> JsonNode:
         """Returns a tree of nodes in a tree's structure, by the names that arrays would have."""
         unused = dict.fromkeys(self.rebuilder.reader.entries)
         node = self._by_names(like, "", unused)
@@ -225,7 +224,7 @@ class Fitting:
             self.differs((tree.DictKey(name),), "nothing", self.found({"array": name}))
         return node
 
-    def _by_names(self, like: Any, name: str, unused: dict[str, None]) -> Node | Missing:
+    def _by_names(self, like: Any, name: str, unused: dict[str, None]) -> JsonNode | MissingNode:
         if has_state(like):
             return self._by_names(like.state_dict(), name, unused)
         if like is None:

@@ -22,7 +22,7 @@ from ..backends.annotations import Buffer
 from .file_errors import FileError, damaged
 from .stored_dtypes import READ_DTYPES, dtype_of
 
-__all__ = ["LONGEST_HEADER", "NOTE", "Entry", "Reader", "checksum", "checksum_of_text"]
+__all__ = ["LONGEST_HEADER", "NOTE", "Entry", "Reader", "array_checksum", "checksum_of_text"]
 
 # The key of the note in which our own files have their structure.
 NOTE = "functensor"
@@ -33,14 +33,14 @@ CHUNK = 2**16
 LONGEST_HEADER = 100_000_000
 MOST_AXES = 64
 SPACE = rb"[ \t\n\r]*+"
-PLAIN = rb'[^"\\\x00-\x1f]*+'
-STRING = rb'"' + PLAIN + rb'(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})' + PLAIN + rb')*+"'
+UNESCAPED = rb'[^"\\\x00-\x1f]*+'
+STRING = rb'"' + UNESCAPED + rb'(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})' + UNESCAPED + rb')*+"'
 NUMBER = rb"[0-9]{1,19}+" + SPACE
-NUMBERS = rb"\[" + SPACE + rb"(?:" + NUMBER + rb"(?:," + SPACE + NUMBER + rb")*+)?+\]"
+INTEGERS = rb"\[" + SPACE + rb"(?:" + NUMBER + rb"(?:," + SPACE + NUMBER + rb")*+)?+\]"
 # A member of the header, and of what it has for one array.
 MEMBER = re.compile(SPACE + rb"(" + STRING + rb")" + SPACE + rb":" + SPACE)
 TEXT = re.compile(rb"(" + STRING + rb")" + SPACE)
-LIST = re.compile(rb"(" + NUMBERS + rb")" + SPACE)
+LIST = re.compile(rb"(" + INTEGERS + rb")" + SPACE)
 OPEN = re.compile(SPACE + rb"\{" + SPACE)
 COMMA_OR_END = re.compile(SPACE + rb"([,}])")
 END = re.compile(SPACE + rb"\}")
@@ -56,7 +56,7 @@ CONVERTING = (
     "nothing is unpickled here. With PyTorch: safetensors.torch.save_file(torch.load(path), "
     '"model.safetensors")'
 )
-Source: TypeAlias = "IO[bytes] | bytes"
+FileSource: TypeAlias = "IO[bytes] | bytes"
 
 
 class Entry(NamedTuple):
@@ -68,7 +68,7 @@ class Entry(NamedTuple):
     end: int
 
 
-def checksum(name: str, code: str, shape: tuple[int, ...], values: Any) -> int:
+def array_checksum(name: str, code: str, shape: tuple[int, ...], values: Any) -> int:
     """Returns a checksum of an array: of its name, dtype, shape and bytes."""
     return zlib.crc32(values, zlib.crc32(f"{name} {code} {list(shape)}".encode()))
 
@@ -121,7 +121,7 @@ class Reader:
         FileError: it is no such file, or it is damaged.
     """
 
-    def __init__(self, source: Source, file: str, mapped: bool = False) -> None:
+    def __init__(self, source: FileSource, file: str, mapped: bool = False) -> None:
         self.file = file
         self.entries: dict[str, Entry] = {}
         self.notes: dict[str, str] = {}
@@ -326,7 +326,7 @@ class Reader:
             if self._source.readinto(flat.data) != count:  # type: ignore[attr-defined]
                 raise self.damaged(f"{name!r:.60} is cut off", f"{count} bytes")
         if expected is not None and not isinstance(self._map, mmap.mmap):
-            found = checksum(name, code, shape, flat)
+            found = array_checksum(name, code, shape, flat)
             if found != expected:
                 raise self.damaged(
                     f"{name!r:.60} has the checksum {found:08x}", f"{expected:08x}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from ..random.key_stream import KeyStream
 from ..tensors import Tensor
 from .reading import Reader
 from .stored_dtypes import dtype_of
-from .tree_format import MOST_LEVELS, Node
+from .tree_format import MOST_LEVELS, JsonNode
 
 __all__ = ["ARRAY_KINDS", "ElementsOf", "Rebuilder"]
 
@@ -54,19 +54,19 @@ class Rebuilder:
         self._made: dict[tuple[Any, ...], Any] = {}
         self._kind_of: dict[str, bool] = {}
 
-    def malformed(self, node: Node, expected: str) -> Exception:
+    def malformed(self, node: JsonNode, expected: str) -> Exception:
         """Returns the error for a node that is none."""
         return self.reader.damaged(f"its structure has {node!r:.60}", expected)
 
     # -- parts of nodes
 
-    def kind_of(self, node: Node) -> str:
+    def kind_of(self, node: JsonNode) -> str:
         """Returns the kind of a node that is an object in JSON."""
         if isinstance(node, dict) and node:
             return str(next(iter(node)))
         raise self.malformed(node, "a node with a kind")
 
-    def pairs_of(self, node: Node) -> list[tuple[Any, Node]]:
+    def pairs_of(self, node: JsonNode) -> list[tuple[Any, JsonNode]]:
         """Returns keys and children of a container."""
         kind = self.kind_of(node)
         inner = node[kind]
@@ -74,7 +74,7 @@ class Rebuilder:
             raise self.malformed(node, "a list of children")
         if kind in ("list", "tuple"):
             return list(enumerate(inner))
-        found: dict[Any, Node] = {}
+        found: dict[Any, JsonNode] = {}
         for pair in inner:
             if not isinstance(pair, list) or len(pair) != 2:
                 raise self.malformed(pair, "a key and a child")
@@ -84,7 +84,7 @@ class Rebuilder:
             found[key] = pair[1]
         return list(found.items())
 
-    def _key(self, node: Node, level: int = 0) -> Any:
+    def _key(self, node: JsonNode, level: int = 0) -> Any:
         if isinstance(node, dict) and [*node] == ["tuple"] and isinstance(node["tuple"], list):
             if level < MOST_LEVELS:
                 return tuple([self._key(part, level + 1) for part in node["tuple"]])
@@ -94,7 +94,7 @@ class Rebuilder:
             raise self.malformed(node, "a key: text, a number or None")
         return key
 
-    def number_or_text(self, node: Node) -> Any:
+    def number_or_text(self, node: JsonNode) -> Any:
         """Returns what a node without children and arrays stands for; `UNKNOWN_NODE` of others."""
         if node is None or isinstance(node, bool | int | float | str):
             return node
@@ -113,7 +113,7 @@ class Rebuilder:
             raise self.malformed(node, "the digits of a number") from None
         return UNKNOWN_NODE
 
-    def elements_of(self, node: Node) -> ElementsOf:
+    def elements_of(self, node: JsonNode) -> ElementsOf:
         """Returns what a node says of an array, checked against the header.
 
         Raises:
@@ -153,14 +153,14 @@ class Rebuilder:
             self._made[key] = wrap(on_device(self.buffer(x), where))
         return self._made[key]  # type: ignore[no-any-return]
 
-    def numpy_array(self, x: ElementsOf) -> Buffer:
+    def numpy_array(self, x: ElementsOf) -> Any:
         """Returns an array of the file as NumPy's, the same one whenever it is asked for."""
         key = ("numpy", x.name, x.is_complex)
         if key not in self._made:
             self._made[key] = self.buffer(x, writeable=True)
         return self._made[key]
 
-    def plain(self, node: Node, level: int = 0) -> Any:
+    def plain(self, node: JsonNode, level: int = 0) -> Any:
         """Returns the tree that a node stands for; named tuples and dataclasses become dicts.
 
         Raises:
@@ -190,7 +190,7 @@ class Rebuilder:
             return self._plain_elements(node)
         raise self.malformed(node, "a node of a known kind")
 
-    def _plain_elements(self, node: Node) -> Any:
+    def _plain_elements(self, node: JsonNode) -> Any:
         found = self.elements_of(node)
         if found.kind == "array":
             return self.array(found)
@@ -206,14 +206,14 @@ class Rebuilder:
             self._made[key] = Tensor(self.array(found), requires_grad=node.get("grad") is True)
         return self._made[key]
 
-    def draws_of(self, node: Node) -> tuple[int, int]:
+    def draws_of(self, node: JsonNode) -> tuple[int, int]:
         """Returns the state of a generator."""
         state = node["draws"]
         if not isinstance(state, list) or [type(n) for n in state] != [int, int] or state[1] < 0:
             raise self.malformed(node, "the seed and the number of draws of a generator")
         return state[0], state[1]
 
-    def stream_state_of(self, node: Node) -> tuple[Array, int]:
+    def stream_state_of(self, node: JsonNode) -> tuple[Array, int]:
         """Returns the state of a stream of keys."""
         state = node["keys"]
         if not isinstance(state, list) or len(state) != 2 or not isinstance(state[0], dict):
@@ -228,7 +228,7 @@ class Rebuilder:
 
     # -- states of objects
 
-    def guided(self, node: Node, guide: Any, level: int = 0) -> Any:
+    def guided(self, node: JsonNode, guide: Any, level: int = 0) -> Any:
         """Returns the tree of a node, with named tuples and devices of another tree beside it."""
         if not isinstance(node, dict) or level > MOST_LEVELS:
             return self.plain(node, level)
@@ -254,7 +254,6 @@ class Rebuilder:
 
 # Stands for the value of a node that has children or arrays.
 UNKNOWN_NODE: Any = object()
-Maker = Callable[[], Any]
 
 
 def _child_of(guide: Any, key: Any) -> Any:

@@ -16,8 +16,10 @@ from pathlib import Path
 
 try:
     import fcntl
-except ImportError:  # on Windows, where left files stay
-    fcntl = None  # type: ignore[assignment]
+except ImportError:  # on Windows
+    HAS_LOCKS = False
+else:
+    HAS_LOCKS = True
 
 __all__ = ["remove_left_over", "synchronize_folder", "write_whole"]
 
@@ -52,7 +54,7 @@ def _new_file(path: Path) -> tuple[Path, int]:
     while True:
         temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
         number = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | O_BINARY, 0o666)
-        if fcntl is None:
+        if not HAS_LOCKS:
             return temporary, number
         try:
             fcntl.flock(number, fcntl.LOCK_EX)
@@ -74,7 +76,7 @@ def remove_left_over(folder: Path, pattern: str) -> None:
         folder: where they are.
         pattern: how their names look, as in a shell.
     """
-    if fcntl is None:
+    if not HAS_LOCKS:
         return
     for path in folder.glob(pattern):
         try:

@@ -14,10 +14,10 @@ import numpy as np
 from ..backends.annotations import Buffer
 from ..backends.optional_modules import extra
 from ..primitives.core.errors import failure
-from .reading import LONGEST_HEADER, NOTE, checksum, checksum_of_text
+from .reading import LONGEST_HEADER, NOTE, array_checksum, checksum_of_text
 from .safe_write import write_whole
-from .stored_dtypes import code_of
-from .tree_format import Writer
+from .stored_dtypes import dtype_code
+from .tree_format import TreeWriter
 
 __all__ = ["save", "save_into"]
 
@@ -76,12 +76,12 @@ def _contents(
     tree: Any, metadata: Mapping[str, Any] | None
 ) -> tuple[dict[str, Buffer], dict[str, str]]:
     """Returns the arrays of a file by their names, and its notes."""
-    writer = Writer()
+    writer = TreeWriter()
     structure: dict[str, Any] = {"version": 1, "tree": writer.whole(tree)}
     if metadata is not None:
         structure["metadata"] = _as_json(metadata)
     structure["checksums"] = {
-        name: checksum(name, code_of(x.dtype), x.shape, x.reshape(-1).view(np.uint8))
+        name: array_checksum(name, dtype_code(x.dtype), x.shape, x.reshape(-1).view(np.uint8))
         for name, x in writer.arrays.items()
     }
     text = json.dumps(structure, allow_nan=False, separators=(",", ":"))

@@ -7,7 +7,7 @@ import numpy as np
 from ..backends.annotations import DType
 from ..backends.dtypes import bfloat16
 
-__all__ = ["READ_DTYPES", "code_of", "dtype_of", "is_stored"]
+__all__ = ["READ_DTYPES", "dtype_code", "dtype_of", "is_stored"]
 
 # All numbers in files are little-endian. Half of a complex number is a real one.
 WRITTEN_DTYPES = {
@@ -16,7 +16,7 @@ WRITTEN_DTYPES = {
 }  # fmt: skip
 # Other libraries write complex64 under a code of its own.
 READ_DTYPES = {**WRITTEN_DTYPES, "BF16": "bfloat16", "C64": "<c8"}
-CODES = {np.dtype(name): code for code, name in WRITTEN_DTYPES.items()}
+CODE_OF_DTYPE = {np.dtype(name): code for code, name in WRITTEN_DTYPES.items()}
 
 
 def dtype_of(code: str) -> DType:
@@ -28,9 +28,9 @@ def dtype_of(code: str) -> DType:
     return bfloat16() if code == "BF16" else np.dtype(READ_DTYPES[code])
 
 
-def code_of(dtype: DType) -> str:
+def dtype_code(dtype: DType) -> str:
     """Returns the code of a dtype that is real."""
-    return "BF16" if dtype.name == "bfloat16" else CODES[dtype.newbyteorder("<")]
+    return "BF16" if dtype.name == "bfloat16" else CODE_OF_DTYPE[dtype.newbyteorder("<")]
 
 
 def is_stored(dtype: DType) -> bool:
@@ -41,4 +41,4 @@ def is_stored(dtype: DType) -> bool:
     """
     if dtype.name in ("bfloat16", "complex64", "complex128"):
         return True
-    return dtype.newbyteorder("<") in CODES
+    return dtype.newbyteorder("<") in CODE_OF_DTYPE

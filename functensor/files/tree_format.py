@@ -41,11 +41,11 @@ from .file_errors import not_saved
 from .stateful_objects import has_state
 from .stored_dtypes import is_stored
 
-__all__ = ["MOST_LEVELS", "Node", "Writer", "children_of", "text_of_path"]
+__all__ = ["MOST_LEVELS", "JsonNode", "Steps", "TreeWriter", "children_of", "text_of_path"]
 
 # What stands for a tree in JSON.
-Node: TypeAlias = Any
-Path: TypeAlias = "tuple[tree.PathEntry, ...]"
+JsonNode: TypeAlias = Any
+Steps: TypeAlias = "tuple[tree.PathEntry, ...]"
 # Trees may be so many levels deep, far from where Python ends recursion.
 MOST_LEVELS = 100
 # JSON's integers are read by programs whose integers have 64 bits.
@@ -54,7 +54,7 @@ MAPPINGS = {dict: "dict", OrderedDict: "ordered", defaultdict: "dict"}
 KEY_TYPES = (str, bool, int, float, type(None))
 
 
-def text_of_path(path: Path) -> str:
+def text_of_path(path: Steps) -> str:
     """Returns a path as messages write it."""
     return tree.keystr(path) or "the root"
 
@@ -79,7 +79,7 @@ def children_of(x: object) -> tuple[list[tuple[tree.PathEntry, Any]], tree.TreeD
     return [(path[0], child) for path, child in found], treedef
 
 
-class Writer:
+class TreeWriter:
     """Takes a tree apart for a file.
 
     Attributes:
@@ -96,7 +96,7 @@ class Writer:
         self._tensors: Counter[int] = Counter()
         self._numbers: dict[int, int] = {}
 
-    def whole(self, value: Any) -> Node:
+    def whole(self, value: Any) -> JsonNode:
         """Returns the node of a whole tree.
 
         Raises:
@@ -114,7 +114,7 @@ class Writer:
             for _, child in inner[0]:
                 self._count_tensors(child, level + 1)
 
-    def node(self, x: Any, path: Path, name: str) -> Node:
+    def node(self, x: Any, path: Steps, name: str) -> JsonNode:
         """Returns the node of a value.
 
         Args:
@@ -161,7 +161,7 @@ class Writer:
         ]
         return {"fields" if named else "object": pairs}
 
-    def _key(self, key: Any, path: Path) -> Node:
+    def _key(self, key: Any, path: Steps) -> JsonNode:
         """Returns the node of a dictionary's key."""
         if type(key) is tuple:
             return {"tuple": [self._key(part, path) for part in key]}
@@ -173,7 +173,7 @@ class Writer:
             )
         return self._leaf(key, path, "")
 
-    def _leaf(self, x: Any, path: Path, name: str) -> Node:
+    def _leaf(self, x: Any, path: Steps, name: str) -> JsonNode:
         """Returns the node of a leaf; `UNKNOWN` if it is none that files hold as it is."""
         if x is None or isinstance(x, bool):
             return x
@@ -207,7 +207,7 @@ class Writer:
             return self._elements("array", wrap(to_buffer(x)), path, name)
         return UNKNOWN
 
-    def _elements(self, kind: str, x: Any, path: Path, name: str) -> dict[str, Any]:
+    def _elements(self, kind: str, x: Any, path: Steps, name: str) -> dict[str, Any]:
         """Stores the elements of an array, if they are not stored yet, and returns its node."""
         if not is_stored(x.dtype):
             raise not_saved(
@@ -250,7 +250,7 @@ class Writer:
 UNKNOWN: Any = object()
 
 
-def _below(path: Path, name: str, step: tree.PathEntry) -> tuple[Path, str]:
+def _below(path: Steps, name: str, step: tree.PathEntry) -> tuple[Steps, str]:
     """Returns a path and a name with one more step."""
     return (*path, step), f"{name}.{step.value}" if name else str(step.value)
 

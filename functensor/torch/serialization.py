@@ -31,10 +31,10 @@ def save(obj: Any, f: str | PathLike[str] | IO[bytes]) -> None:
     >>> torch.load(io.BytesIO(file.getvalue()))
     {'w': Tensor([1., 1.], dtype=float32), 'epoch': 3}
     """
-    if hasattr(f, "write"):
-        files.save_into(f, obj)
-    else:
+    if isinstance(f, str | PathLike):
         files.save(f, obj)
+    else:
+        files.save_into(f, obj)
 
 
 def load(
@@ -75,11 +75,16 @@ def load(
             number=None,
         )
     device = None if map_location is None else str(map_location)
-    if hasattr(f, "read"):
-        content = f.read()
-        if not isinstance(content, bytes):
-            raise failure(
-                TypeError, "load: the file is open for text", fix='open(path, "rb")', number=None
-            )
-        return files.load_from(content, str(getattr(f, "name", "the open file")), device)
-    return files.load_tensors(os.fspath(f), True if mmap else False, device)  # noqa: SIM210
+    if isinstance(f, str | PathLike):
+        return files.load_tensors(os.fspath(f), mmap is True, device)
+    content: Any = f.read()
+    if type(content) is str:
+        raise failure(
+            TypeError, "load: the file is open for text", fix='open(path, "rb")', number=None
+        )
+    return files.load_from(memoryview(content).tobytes(), shown_name(f), device)
+
+
+def shown_name(file: IO[bytes]) -> str:
+    """Returns the name of an open file, if it has one."""
+    return str(getattr(file, "name", "the open file"))

@@ -104,14 +104,14 @@ def test_the_first_checkpoint_has_none_before_it(tmp_path):
 def test_a_checkpoint_that_does_not_fit(tmp_path):
     checkpoints = ft.Checkpoints(tmp_path)
     checkpoints.save(0, {"w": np.ones(3)})
-    with pytest.raises(ft.errors.TreeMismatchError, match="expected float64.2., found float64.3."):
+    with pytest.raises(ft.errors.TreeMismatchError, match="expected float64"):
         checkpoints.restore({"w": np.ones(2)})
 
 
 def test_what_is_not_there(tmp_path):
     checkpoints = ft.Checkpoints(tmp_path, best="min")
     for step in (None, "latest", "best", 3):
-        with pytest.raises(FileNotFoundError, match=f"no checkpoint of step {step!r}: there are no"):
+        with pytest.raises(FileNotFoundError, match=f"no checkpoint of step {step!r}: there"):
             checkpoints.restore(step=step)
     checkpoints.save(4, 1)
     with pytest.raises(FileNotFoundError, match="no checkpoint of step 3: there are 4\n"):

@@ -1,4 +1,4 @@
-"""A training that was stopped and goes on from its checkpoint gives the bits of one that was not."""
+"""A training that was stopped and goes on gives the bits of one that was not."""
 
 import random
 import subprocess

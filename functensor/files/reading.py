@@ -36,11 +36,11 @@ SPACE = rb"[ \t\n\r]*+"
 UNESCAPED = rb'[^"\\\x00-\x1f]*+'
 STRING = rb'"' + UNESCAPED + rb'(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})' + UNESCAPED + rb')*+"'
 NUMBER = rb"[0-9]{1,19}+" + SPACE
-INTEGERS = rb"\[" + SPACE + rb"(?:" + NUMBER + rb"(?:," + SPACE + NUMBER + rb")*+)?+\]"
+LENGTHS = rb"\[" + SPACE + rb"(?:" + NUMBER + rb"(?:," + SPACE + NUMBER + rb")*+)?+\]"
 # A member of the header, and of what it has for one array.
 MEMBER = re.compile(SPACE + rb"(" + STRING + rb")" + SPACE + rb":" + SPACE)
 TEXT = re.compile(rb"(" + STRING + rb")" + SPACE)
-LIST = re.compile(rb"(" + INTEGERS + rb")" + SPACE)
+LIST = re.compile(rb"(" + LENGTHS + rb")" + SPACE)
 OPEN = re.compile(SPACE + rb"\{" + SPACE)
 COMMA_OR_END = re.compile(SPACE + rb"([,}])")
 END = re.compile(SPACE + rb"\}")

@@ -249,7 +249,7 @@ class Fitting:
         return {kind: pairs}
 
 
-NAMES_OF_KINDS = {"draws": "a Generator", "keys": "a KeyStream"}
+NAMES_OF_KINDS = {"caller": "a function", "draws": "a Generator", "keys": "a KeyStream"}
 
 
 def is_elements(x: Any) -> bool:

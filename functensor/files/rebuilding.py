@@ -180,6 +180,8 @@ class Rebuilder:
             return OrderedDict(pairs) if kind == "ordered" else dict(pairs)
         if kind == "state" and len(node) == 1:
             return self.plain(node[kind], level + 1)
+        if kind == "caller" and len(node) == 1:
+            return None
         if kind == "draws":
             return Generator().set_state(self.draws_of(node))
         if kind == "keys":
@@ -235,6 +237,8 @@ class Rebuilder:
         kind = self.kind_of(node)
         if kind == "state":
             return self.guided(node[kind], guide, level + 1)
+        if kind == "caller" and callable(guide):
+            return guide
         if kind in CONTAINERS and len(node) == 1:
             named = isinstance(guide, tuple) and hasattr(guide, "_fields")
             made = [

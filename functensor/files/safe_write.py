@@ -39,23 +39,26 @@ def write_whole(path: Path, write: Callable[[Path], None]) -> None:
     temporary, number = _new_file(path)
     try:
         write(temporary)
-        os.fsync(number)
+        _synchronize(temporary, os.O_RDWR)
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
     finally:
-        os.close(number)
+        if number is not None:
+            os.close(number)
     synchronize_folder(path.parent)
 
 
-def _new_file(path: Path) -> tuple[Path, int]:
+def _new_file(path: Path) -> tuple[Path, int | None]:
     """Returns a new empty file beside another one, and its number, by which it is locked."""
     while True:
         temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
-        number = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | O_BINARY, 0o666)
+        number = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
         if not HAS_LOCKS:
-            return temporary, number
+            # An open file cannot be renamed on Windows.
+            os.close(number)
+            return temporary, None
         try:
             fcntl.flock(number, fcntl.LOCK_EX)
         except OSError:  # a file system without locks
@@ -64,9 +67,6 @@ def _new_file(path: Path) -> tuple[Path, int]:
         if os.fstat(number).st_nlink:
             return temporary, number
         os.close(number)
-
-
-O_BINARY: int = getattr(os, "O_BINARY", 0)
 
 
 def remove_left_over(folder: Path, pattern: str) -> None:
@@ -94,9 +94,13 @@ def remove_left_over(folder: Path, pattern: str) -> None:
 
 def synchronize_folder(folder: Path) -> None:
     """Brings the names in a folder to the disk; Windows does so by itself."""
-    if os.name == "nt":
-        return
-    number = os.open(folder, os.O_RDONLY)
+    if os.name != "nt":
+        _synchronize(folder, os.O_RDONLY)
+
+
+def _synchronize(path: Path, mode: int) -> None:
+    """Brings a file or a folder to the disk."""
+    number = os.open(path, mode)
     try:
         os.fsync(number)
     finally:

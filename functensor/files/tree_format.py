@@ -9,6 +9,7 @@ of the node first:
 ``fields``  pairs of name and child, of a named tuple
 ``object``  pairs of path and child, of a dataclass or a registered class
 ``state``   the state of an object that is saved by it, as modules are
+``caller``  the name of a function in such a state, which is left to the object that takes it
 ``array``   the name of an `Array`'s elements; ``numpy``, ``scalar`` and ``tensor`` likewise
 ``float``   a number that is not finite; ``int`` one of many digits; ``complex`` both its parts
 ``keys``    the first key and the position of a `KeyStream`
@@ -95,6 +96,8 @@ class TreeWriter:
         self._kept: list[Any] = []
         self._tensors: Counter[int] = Counter()
         self._numbers: dict[int, int] = {}
+        # How many objects with a state surround the node.
+        self._states = 0
 
     def whole(self, value: Any) -> JsonNode:
         """Returns the node of a whole tree.
@@ -145,7 +148,12 @@ class TreeWriter:
         if leaf is not UNKNOWN:
             return leaf
         if has_state(x):
-            return {"state": self.node(x.state_dict(), path, name)}
+            self._states += 1
+            node = {"state": self.node(x.state_dict(), path, name)}
+            self._states -= 1
+            return node
+        if self._states and callable(x):
+            return {"caller": getattr(x, "__qualname__", type(x).__qualname__)}
         inner = children_of(x)
         if inner is None:
             raise not_saved(

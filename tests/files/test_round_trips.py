@@ -204,6 +204,25 @@ def test_a_module_an_optimizer_and_generators_go_on_from_their_states(path):
     assert same(ft.load(path.with_suffix(".again")), ft.load(path))
 
 
+def test_a_schedule_stays_that_of_the_optimizer(path):
+    def made():
+        w = ft.Tensor([1.0, 2.0], requires_grad=True)
+        optimizer = ft.optim.Adam([w], lr=lambda step: 0.1 / (1.0 + step))
+        (w * w).sum().backward()
+        optimizer.step()
+        return w, optimizer
+
+    w, optimizer = made()
+    optimizer.step()
+    ft.save(path, optimizer)
+    other = made()[1]
+    rate = other.lr
+    assert ft.load(path, other) is other
+    assert other.lr is rate
+    assert same(ft.tree.leaves(other._states), ft.tree.leaves(optimizer._states))
+    assert ft.load(path)["lr"] is None
+
+
 def test_a_file_under_a_gradient_has_the_values(path):
     def loss(x):
         ft.save(path, {"x": x, "y": 2 * x})

@@ -82,7 +82,9 @@ def load(
         raise failure(
             TypeError, "load: the file is open for text", fix='open(path, "rb")', number=None
         )
-    return files.load_from(content if type(content) is bytes else bytes(content), shown_name(f), device)
+    if type(content) is not bytes:
+        content = bytes(content)
+    return files.load_from(content, shown_name(f), device)
 
 
 def shown_name(file: IO[bytes]) -> str:

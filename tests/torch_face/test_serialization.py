@@ -85,7 +85,7 @@ def test_a_file_of_pytorch_is_refused_and_converted(path, tmp_path):
     state = {"w": pytorch.ones(2, dtype=pytorch.bfloat16), "c": pytorch.zeros(3)}
     pickled = tmp_path / "model.pt"
     for new in (True, False):
-        pytorch.save(state, path, _use_new_zipfile_serialization=new)
+        pytorch.save(state, pickled, _use_new_zipfile_serialization=new)
         with pytest.raises(ft.errors.FileError, match="nothing is unpickled here"):
             torch.load(pickled)
     of_torch.save_file(pytorch.load(pickled), tmp_path / "converted")

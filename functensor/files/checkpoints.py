@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from ..primitives.core.errors import failure
-from .file_errors import FileError
+from .file_errors import FileError, path_text
 from .loading import load, read_metadata
 from .safe_write import remove_left_over, synchronize_folder
 from .saving import save
@@ -66,7 +66,7 @@ class Checkpoints:
             raise ValueError(f'Checkpoints: best is "min", "max" or None, not {best!r}')
         if operator.index(keep) < 1:
             raise ValueError(f"Checkpoints: keep is 1 or more, not {keep}")
-        self.folder = Path(folder)
+        self.folder = Path(path_text(folder))
         self.keep, self.best = int(keep), best
         self.folder.mkdir(parents=True, exist_ok=True)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from os import PathLike
 
 from ..primitives.core.errors import failure
 
-__all__ = ["FileError", "TreeMismatchError", "damaged", "not_fitting", "not_saved"]
+__all__ = ["FileError", "TreeMismatchError", "damaged", "not_fitting", "not_saved", "path_text"]
 
 # So many places of a tree that do not fit are listed.
 MOST_PLACES = 8
@@ -47,6 +49,22 @@ def not_fitting(file: str, places: Sequence[str], fix: str = "") -> TreeMismatch
         f"{file} does not fit like, and nothing was loaded:{listed}",
         fix=fix or "ft.load(path) without like returns the tree that the file has",
         number=20,
+    )
+
+
+def path_text(path: str | PathLike[str]) -> str:
+    """Returns a path as text.
+
+    Raises:
+        TypeError: it is none: an open file, or a number, which would be taken for one.
+    """
+    if isinstance(path, str | PathLike):
+        return os.fspath(path)
+    raise failure(
+        TypeError,
+        f"a file is given by its path, not by {type(path).__name__}",
+        fix='"model.safetensors"; torch.save and torch.load of functensor take open files',
+        number=None,
     )
 
 

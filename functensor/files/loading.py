@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from os import PathLike
 from typing import Any
 
 from ..backends.devices import resolved
+from .file_errors import path_text
 from .fitting import fitted
 from .reading import Reader
 from .rebuilding import Rebuilder
@@ -51,14 +51,16 @@ def load(
     ...     ft.load(f"{folder}/tree.safetensors", [ft.ShapeDtype((3,), "int64"), ""])
     [Array([0, 1, 2], dtype=int64, device='cpu'), 'text']
     """
-    with open(path, "rb") as file:
-        return _whole(Reader(file, os.fspath(path), mmap), like, device)
+    name = path_text(path)
+    with open(name, "rb") as file:
+        return _whole(Reader(file, name, mmap), like, device)
 
 
-def load_tensors(path: str, mmap: bool, device: str | None) -> Any:
+def load_tensors(path: str | PathLike[str], mmap: bool, device: str | None) -> Any:
     """Returns the tree of a file as `load` does; arrays of another library's are tensors."""
-    with open(path, "rb") as file:
-        return _whole(Reader(file, path, mmap), None, device, "tensor")
+    name = path_text(path)
+    with open(name, "rb") as file:
+        return _whole(Reader(file, name, mmap), None, device, "tensor")
 
 
 def load_from(content: bytes, file: str, device: str | None) -> Any:
@@ -106,8 +108,9 @@ def read_metadata(path: str | PathLike[str]) -> dict[str, Any]:
     ...     ft.read_metadata(f"{folder}/tree.safetensors")
     {'step': 3}
     """
-    with open(path, "rb") as file:
-        reader = Reader(file, os.fspath(path))
+    name = path_text(path)
+    with open(name, "rb") as file:
+        reader = Reader(file, name)
     structure = reader.structure()
     if structure is None:
         return dict(reader.notes)

@@ -261,7 +261,9 @@ class Reader:
         code = self._string(members["dtype"], 0, len(members["dtype"]))
         if code not in READ_DTYPES:
             raise self.damaged(
-                f"{name!r:.60} has the dtype {code!r:.20}", f"one of {', '.join(READ_DTYPES)}"
+                f"{name!r:.60} has the dtype {code!r:.20}",
+                f"one of {', '.join(READ_DTYPES)}",
+                "cast it to one of these where the file was made",
             )
         shape = _integers(members["shape"])
         places = _integers(members["data_offsets"])

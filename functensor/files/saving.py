@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from ..backends.annotations import Buffer
 from ..backends.optional_modules import extra
 from ..primitives.core.errors import failure
+from .file_errors import path_text
 from .reading import LONGEST_HEADER, NOTE, array_checksum, checksum_of_text
 from .safe_write import write_whole
 from .stored_dtypes import dtype_code
 from .tree_format import TreeWriter
 
-__all__ = ["save", "save_into"]
+__all__ = ["content_of", "save"]
 
 
 def save(
@@ -53,6 +53,7 @@ def save(
     ...     ft.load(f"{folder}/tree.safetensors")
     {'w': Array([1., 1.], dtype=float64, device='cpu'), 'step': 3}
     """
+    name = path_text(path)
     library = extra("safetensors", "serialization")
     numpy_files = extra("safetensors.numpy", "serialization")
     arrays, notes = _contents(tree, metadata)
@@ -61,15 +62,17 @@ def save(
         try:
             numpy_files.save_file(arrays, temporary, notes)
         except library.SafetensorError as error:
-            raise OSError(f"{os.fspath(path)} was not written: {error}") from None
+            raise OSError(f"{name} was not written: {error}") from None
 
-    write_whole(Path(path), write)
+    write_whole(Path(name), write)
 
 
-def save_into(file: IO[bytes], tree: Any) -> None:
-    """Writes a tree into an open file, as `save` does into a path, but in many steps."""
+def content_of(tree: Any) -> bytes:
+    """Returns the bytes of the file that `save` would write."""
+    numpy_files = extra("safetensors.numpy", "serialization")
     arrays, notes = _contents(tree, None)
-    file.write(extra("safetensors.numpy", "serialization").save(arrays, notes))
+    content: bytes = numpy_files.save(arrays, notes)
+    return content
 
 
 def _contents(

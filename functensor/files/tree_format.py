@@ -185,10 +185,10 @@ class TreeWriter:
         """Returns the node of a leaf; `UNKNOWN` if it is none that files hold as it is."""
         if x is None or isinstance(x, bool):
             return x
-        if isinstance(x, np.generic):
-            return self._elements("scalar", np.asarray(x), path, name)
         if isinstance(x, str):
             return str(x)
+        if isinstance(x, np.generic):
+            return self._elements("scalar", np.asarray(x), path, name)
         if isinstance(x, int):
             return int(x) if x in SMALL_INTEGERS else {"int": hex(x)}
         if isinstance(x, float):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from os import PathLike
 from typing import IO, Any
 
@@ -31,17 +30,18 @@ def save(obj: Any, f: str | PathLike[str] | IO[bytes]) -> None:
     >>> torch.load(io.BytesIO(file.getvalue()))
     {'w': Tensor([1., 1.], dtype=float32), 'epoch': 3}
     """
-    if isinstance(f, str | PathLike):
-        files.save(f, obj)
+    write = getattr(f, "write", None)
+    if write is None:
+        files.save(f, obj)  # type: ignore[arg-type]
     else:
-        files.save_into(f, obj)
+        write(files.content_of(obj))
 
 
 def load(
     f: str | PathLike[str] | IO[bytes],
     map_location: Any = None,
-    weights_only: Any = True,
     *,
+    weights_only: Any = True,
     mmap: Any = None,
 ) -> Any:
     """Returns what `save` wrote, or the tensors of any other safetensors file by name.
@@ -75,18 +75,14 @@ def load(
             number=None,
         )
     device = None if map_location is None else str(map_location)
-    if isinstance(f, str | PathLike):
-        return files.load_tensors(os.fspath(f), mmap is True, device)
-    content: Any = f.read()
+    read = getattr(f, "read", None)
+    if read is None:
+        return files.load_tensors(f, mmap is True, device)  # type: ignore[arg-type]
+    content = read()
     if type(content) is str:
         raise failure(
             TypeError, "load: the file is open for text", fix='open(path, "rb")', number=None
         )
     if type(content) is not bytes:
         content = bytes(content)
-    return files.load_from(content, shown_name(f), device)
-
-
-def shown_name(file: IO[bytes]) -> str:
-    """Returns the name of an open file, if it has one."""
-    return str(getattr(file, "name", "the open file"))
+    return files.load_from(content, str(getattr(f, "name", "the open file")), device)

@@ -222,6 +222,20 @@ def test_the_message_without_safetensors_names_the_extra(path, monkeypatch):
     assert ft.load(path)["b"][1] == 1
 
 
+def test_what_is_no_path(path):
+    calls = [ft.load, torch.load, ft.Checkpoints, ft.read_metadata]
+    calls += [lambda x: ft.save(x, 1), lambda x: torch.save(1, x)]
+    for x in (3, None, 1.5):
+        for call in calls:
+            with pytest.raises(TypeError) as info:
+                call(x)
+            text = str(info.value)
+            assert text.startswith(f"a file is given by its path, not by {type(x).__name__}\n  at ")
+            assert "fix: " in text
+    with pytest.raises(TypeError, match="not by BufferedReader"), open(path, "rb") as file:
+        ft.load(file)
+
+
 def test_a_file_or_device_that_is_not_there(path):
     with pytest.raises(FileNotFoundError):
         ft.load(path.with_name("other"))

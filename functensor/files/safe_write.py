@@ -13,6 +13,7 @@ import os
 import secrets
 from collections.abc import Callable
 from pathlib import Path
+from typing import IO
 
 try:
     import fcntl
@@ -21,44 +22,54 @@ except ImportError:  # on Windows
 else:
     HAS_LOCKS = True
 
+# Windows would write line ends of its own.
+BINARY: int = getattr(os, "O_BINARY", 0)
+
 __all__ = ["remove_left_over", "synchronize_folder", "write_whole"]
 
 
-def write_whole(path: Path, write: Callable[[Path], None]) -> None:
+def write_whole(
+    path: Path, write: Callable[[IO[bytes]], None], check: Callable[[Path], None]
+) -> None:
     """Puts a new file in the place of an old one, or leaves the old one as it is.
 
     Args:
         path: where the file is to be.
-        write: writes all of it to the path that it is given, which is another one.
+        write: writes all of it to the open file that it is given, which is another one.
+        check: raises if the file at a path is not as it should be.
 
     Raises:
-        OSError: the folder does not exist, or the disk is full; what ``write`` raises, too.
+        OSError: the folder does not exist, or the disk is full.
     """
     path = Path(os.path.realpath(path))
     remove_left_over(path.parent, f".{glob.escape(path.name)}.*.tmp")
     temporary, number = _new_file(path)
     try:
-        write(temporary)
-        _synchronize(temporary, os.O_RDWR)
-        os.replace(temporary, path)
+        try:
+            with open(number, "wb", closefd=False) as file:
+                write(file)
+            os.fsync(number)
+            check(temporary)
+            # The lock is held until the file has its name; Windows renames no open file.
+            if HAS_LOCKS:
+                os.replace(temporary, path)
+        finally:
+            os.close(number)
+        if not HAS_LOCKS:
+            os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    finally:
-        if number is not None:
-            os.close(number)
     synchronize_folder(path.parent)
 
 
-def _new_file(path: Path) -> tuple[Path, int | None]:
+def _new_file(path: Path) -> tuple[Path, int]:
     """Returns a new empty file beside another one, and its number, by which it is locked."""
     while True:
         temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
-        number = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+        number = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | BINARY, 0o666)
         if not HAS_LOCKS:
-            # An open file cannot be renamed on Windows.
-            os.close(number)
-            return temporary, None
+            return temporary, number
         try:
             fcntl.flock(number, fcntl.LOCK_EX)
         except OSError:  # a file system without locks
@@ -94,13 +105,9 @@ def remove_left_over(folder: Path, pattern: str) -> None:
 
 def synchronize_folder(folder: Path) -> None:
     """Brings the names in a folder to the disk; Windows does so by itself."""
-    if os.name != "nt":
-        _synchronize(folder, os.O_RDONLY)
-
-
-def _synchronize(path: Path, mode: int) -> None:
-    """Brings a file or a folder to the disk."""
-    number = os.open(path, mode)
+    if os.name == "nt":
+        return
+    number = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(number)
     finally:

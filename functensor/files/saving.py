@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from .safe_write import write_whole
 from .stored_dtypes import dtype_code
 from .tree_format import TreeWriter
 
-__all__ = ["content_of", "save"]
+__all__ = ["save", "save_into"]
 
 
 def save(
@@ -55,55 +55,73 @@ def save(
     """
     name = path_text(path)
     library = extra("safetensors", "serialization")
-    numpy_files = extra("safetensors.numpy", "serialization")
-    arrays, notes = _contents(tree, metadata)
+    header, arrays = _contents(tree, metadata)
 
-    def write(temporary: Path) -> None:
-        try:
-            numpy_files.save_file(arrays, temporary, notes)
-        except library.SafetensorError as error:
-            raise OSError(f"{name} was not written: {error}") from None
+    def check(temporary: Path) -> None:
+        # The library's own reader is asked before the old file is gone.
+        with library.safe_open(temporary, "numpy") as opened:
+            opened.keys()
 
-    write_whole(Path(name), write)
-
-
-def content_of(tree: Any) -> bytes:
-    """Returns the bytes of the file that `save` would write."""
-    numpy_files = extra("safetensors.numpy", "serialization")
-    arrays, notes = _contents(tree, None)
-    content: bytes = numpy_files.save(arrays, notes)
-    return content
+    try:
+        write_whole(Path(name), lambda file: _write(file, header, arrays), check)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, error.filename or name) from None
 
 
-def _contents(
-    tree: Any, metadata: Mapping[str, Any] | None
-) -> tuple[dict[str, Buffer], dict[str, str]]:
-    """Returns the arrays of a file by their names, and its notes."""
+def save_into(file: IO[bytes], tree: Any) -> None:
+    """Writes the file that `save` would write into an open one."""
+    _write(file, *_contents(tree, None))
+
+
+def _write(file: IO[bytes], header: bytes, arrays: Sequence[Buffer]) -> None:
+    """Writes a safetensors file."""
+    file.write(len(header).to_bytes(8, "little"))
+    file.write(header)
+    for x in arrays:
+        file.write(_bytes_of(x).data)
+
+
+def _bytes_of(x: Buffer) -> Buffer:
+    """Returns a contiguous array's bytes, without a copy."""
+    return x.reshape(-1).view(np.uint8)
+
+
+def _contents(tree: Any, metadata: Mapping[str, Any] | None) -> tuple[bytes, list[Buffer]]:
+    """Returns the header of a file, and the arrays in their order.
+
+    Raises:
+        ValueError: the header would be too long to be read.
+    """
     writer = TreeWriter()
     structure: dict[str, Any] = {"version": 1, "tree": writer.whole(tree)}
     if metadata is not None:
         structure["metadata"] = _as_json(metadata)
     structure["checksums"] = {
-        name: array_checksum(name, dtype_code(x.dtype), x.shape, x.reshape(-1).view(np.uint8))
+        name: array_checksum(name, dtype_code(x.dtype), x.shape, _bytes_of(x))
         for name, x in writer.arrays.items()
     }
     text = json.dumps(structure, allow_nan=False, separators=(",", ":"))
-    # Quotes are written as two characters, and every array has a line of its own.
-    length = len(text) + text.count('"') + text.count("\\")
-    length += sum(2 * len(name.encode()) + LINE_OF_ARRAY for name in writer.arrays)
-    if length > LONGEST_HEADER:
+    header: dict[str, Any] = {"__metadata__": {NOTE: f"{checksum_of_text(text):08x} {text}"}}
+    # Wide elements first: all begin at a multiple of their width.
+    order = sorted(writer.arrays.items(), key=lambda item: -item[1].dtype.itemsize)
+    at = 0
+    for name, x in order:
+        places = [at, at + x.nbytes]
+        header[name] = {
+            "dtype": dtype_code(x.dtype), "shape": list(x.shape), "data_offsets": places
+        }  # fmt: skip
+        at += x.nbytes
+    raw = json.dumps(header, separators=(",", ":")).encode()
+    if len(raw) > LONGEST_HEADER:
         raise failure(
             ValueError,
-            f"save: the tree has so many leaves that the header would have {length} bytes, and "
+            f"save: the tree has so many leaves that the header would have {len(raw)} bytes, and "
             f"files have at most {LONGEST_HEADER}",
             fix="np.stack(arrays) of small arrays, or np.asarray(numbers) of a list of numbers",
             number=None,
         )
-    return writer.arrays, {NOTE: f"{checksum_of_text(text):08x} {text}"}
-
-
-# The header has so many bytes for an array, at most, beside its name and its axes.
-LINE_OF_ARRAY = 160
+    # The elements begin at a multiple of 8.
+    return raw + b" " * (-len(raw) % 8), [x for _, x in order]
 
 
 def _as_json(metadata: Mapping[str, Any]) -> Any:

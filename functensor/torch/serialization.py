@@ -20,7 +20,7 @@ def save(obj: Any, f: str | PathLike[str] | IO[bytes]) -> None:
         f: a path, which a whole file takes in one step, or an open binary file.
 
     Raises:
-        MissingExtraError: safetensors is not installed.
+        MissingExtraError: safetensors is not installed, which paths need.
         TypeError: a leaf is nothing that files hold.
 
     >>> import io
@@ -30,11 +30,10 @@ def save(obj: Any, f: str | PathLike[str] | IO[bytes]) -> None:
     >>> torch.load(io.BytesIO(file.getvalue()))
     {'w': Tensor([1., 1.], dtype=float32), 'epoch': 3}
     """
-    write = getattr(f, "write", None)
-    if write is None:
-        files.save(f, obj)  # type: ignore[arg-type]
+    if hasattr(f, "write"):
+        files.save_into(f, obj)  # type: ignore[arg-type]
     else:
-        write(files.content_of(obj))
+        files.save(f, obj)
 
 
 def load(

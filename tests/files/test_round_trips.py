@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections import OrderedDict, defaultdict, namedtuple
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy
@@ -12,6 +13,7 @@ import safetensors.numpy
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from support.long_forms import sized
 from support.saved_trees import bits, same, tree_of_every_kind
 
 import functensor as ft
@@ -255,9 +257,30 @@ def test_a_full_disk_leaves_the_old_file(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True
     )
-    assert done.stdout.startswith(f"{path} was not written: ")
+    assert done.stdout == f"[Errno 27] File too large: '{path}'\n"
     assert os.listdir(tmp_path) == ["tree.safetensors"]
     assert ft.load(path) == {"n": 1}
+
+
+@pytest.mark.long
+def test_several_writers_of_one_file_do_not_disturb_each_other(tmp_path):
+    path = tmp_path / "tree.safetensors"
+
+    def write(first):
+        for n in range(first, first + sized(5, 50)):
+            ft.save(path, {"n": n, "w": np.full(1000, n)})
+            found = ft.load(path)
+            assert found["w"].tolist() == [found["n"]] * 1000
+
+    with ThreadPoolExecutor(4) as pool:
+        assert [*pool.map(write, range(0, 4000, 1000))] == [None] * 4
+    assert os.listdir(tmp_path) == ["tree.safetensors"]
+
+
+def test_a_file_has_the_rights_that_new_files_have(tmp_path):
+    (tmp_path / "other").touch()
+    ft.save(tmp_path / "tree.safetensors", 1)
+    assert (tmp_path / "tree.safetensors").stat().st_mode == (tmp_path / "other").stat().st_mode
 
 
 def test_a_link_stays_a_link(tmp_path):

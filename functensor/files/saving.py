@@ -65,7 +65,8 @@ def save(
     try:
         write_whole(Path(name), lambda file: _write(file, header, arrays), check)
     except OSError as error:
-        raise OSError(error.errno, error.strerror, error.filename or name) from None
+        # A full disk has no name, and the temporary file's is nobody's business.
+        raise OSError(error.errno, error.strerror, name) from None
 
 
 def save_into(file: IO[bytes], tree: Any) -> None:

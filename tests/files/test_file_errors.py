@@ -241,5 +241,5 @@ def test_a_file_or_device_that_is_not_there(path):
         ft.load(path.with_name("other"))
     with pytest.raises(ft.errors.DeviceError):
         ft.load(path, device="gpu")
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match="no/folder'"):
         ft.save(path.parent / "no" / "folder", 1)

@@ -45,7 +45,7 @@ def test_a_killed_training_goes_on_bit_by_bit(tmp_path, name):
         process = subprocess.Popen([sys.executable, str(SCRIPT), name, str(folder)])
         while process.poll() is None and checkpoints.steps() == before:
             time.sleep(0.001)
-        time.sleep(random.uniform(0, 0.12))
+        time.sleep(random.uniform(0, 0.05))
         process.kill()
         kills += process.wait() != 0
     assert same(checkpoints.restore().tree, whole)

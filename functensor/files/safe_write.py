@@ -23,7 +23,7 @@ else:
     HAS_LOCKS = True
 
 # Windows would write line ends of its own.
-BINARY: int = getattr(os, "O_BINARY", 0)
+BINARY_MODE: int = getattr(os, "O_BINARY", 0)
 
 __all__ = ["remove_left_over", "synchronize_folder", "write_whole"]
 
@@ -67,7 +67,7 @@ def _new_file(path: Path) -> tuple[Path, int]:
     """Returns a new empty file beside another one, and its number, by which it is locked."""
     while True:
         temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
-        number = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | BINARY, 0o666)
+        number = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | BINARY_MODE, 0o666)
         if not HAS_LOCKS:
             return temporary, number
         try:

@@ -52,6 +52,8 @@ MOST_LEVELS = 100
 # JSON's integers are read by programs whose integers have 64 bits.
 SMALL_INTEGERS = range(-(2**63), 2**63)
 MAPPINGS = {dict: "dict", OrderedDict: "ordered", defaultdict: "dict"}
+# Most leaves are of these, and need not be asked for children.
+NO_CONTAINERS = {type(None), bool, int, float, complex, str, np.ndarray, Array}
 KEY_TYPES = (str, bool, int, float, type(None))
 
 
@@ -111,6 +113,8 @@ class TreeWriter:
 
     def _count_tensors(self, x: Any, level: int) -> None:
         """Counts in how many places every tensor is."""
+        if type(x) in NO_CONTAINERS:
+            return
         if isinstance(x, Tensor):
             self._tensors[id(x)] += 1
         elif level <= MOST_LEVELS and (inner := children_of(x)) is not None:

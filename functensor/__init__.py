@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from .custom.root import custom_root
     from .custom.rules import custom_gradient, custom_jvp, custom_vjp, stop_gradient, value
     from .drawing import draw
+    from .files import Checkpoints, load, read_metadata, save
     from .jitting.jitted import disable_jit, jit
     from .programs.named_scope import named_scope, scope
     from .programs.staging import eval_shape, make_program
@@ -92,6 +93,7 @@ LATE_NAMES = {
     "custom.root": "custom_root",
     "custom.rules": "custom_gradient custom_jvp custom_vjp stop_gradient value",
     "drawing": "draw",
+    "files": "Checkpoints load read_metadata save",
     "jitting.jitted": "disable_jit jit",
     "programs.named_scope": "named_scope scope",
     "programs.staging": "eval_shape make_program",
@@ -104,17 +106,18 @@ LATE_NAMES = {
 }
 
 __all__ = [
-    "Array", "CpuTensor", "CudaTensor", "Program", "ShapeDtype", "Tensor", "all_gather",
-    "associative_scan", "axis_index", "axis_size", "checkpoint", "checkpoint_name",
+    "Array", "Checkpoints", "CpuTensor", "CudaTensor", "Program", "ShapeDtype", "Tensor",
+    "all_gather", "associative_scan", "axis_index", "axis_size", "checkpoint", "checkpoint_name",
     "checkpoint_policies", "cond", "config", "control", "custom_gradient", "custom_jvp",
     "custom_op", "custom_root", "custom_vjp", "default_device", "devices", "disable_jit", "draw",
     "elementwise_grad", "enable_grad", "errors", "eval_shape", "extend", "fori_loop", "grad",
     "hessian", "hooks", "hvp", "is_grad_enabled", "jacfwd", "jacobian", "jacrev", "jit", "jvp",
-    "linear_transpose", "linearize", "make_program", "named_scope", "nn", "no_grad", "numpy",
-    "optim", "optimization_barrier", "pmax", "pmean", "pmin", "ppermute", "print_saved_residuals",
-    "psum", "psum_scatter", "random", "remat", "saved_residuals", "scan", "scipy", "scope",
-    "set_default_device", "sparse", "stop_gradient", "switch", "tag", "tensor", "testing",
-    "to_device", "torch", "tree", "value", "value_and_grad", "vjp", "vmap", "while_loop",
+    "linear_transpose", "linearize", "load", "make_program", "named_scope", "nn", "no_grad",
+    "numpy", "optim", "optimization_barrier", "pmax", "pmean", "pmin", "ppermute",
+    "print_saved_residuals", "psum", "psum_scatter", "random", "read_metadata", "remat", "save",
+    "saved_residuals", "scan", "scipy", "scope", "set_default_device", "sparse", "stop_gradient",
+    "switch", "tag", "tensor", "testing", "to_device", "torch", "tree", "value", "value_and_grad",
+    "vjp", "vmap", "while_loop",
 ]  # fmt: skip
 
 # Trees import nothing but the standard library.

@@ -20,6 +20,7 @@ from .backends.optional_modules import MissingExtraError
 from .control.carry_types import BodyTypeError
 from .custom.kernel_op import NoKernel
 from .faces.publish import publish
+from .files.file_errors import FileError, TreeMismatchError
 from .jitting.retraces import RetraceError, RetraceWarning, StaleProgramError
 from .jitting.signature import StaticArgumentError
 from .numpy.linalg.arguments import MatrixShapeError
@@ -51,13 +52,13 @@ from .random.key_reuse import KeyReuseWarning
 
 __all__ = [
     "AxisSizeError", "BackendUnavailable", "BackwardError", "BodyTypeError", "ConcretizationError",
-    "DeviceError", "DonatedArrayError", "EscapedTracerError", "GradientInputError",
+    "DeviceError", "DonatedArrayError", "EscapedTracerError", "FileError", "GradientInputError",
     "ImmutableArrayError", "KeyReuseWarning", "MatrixShapeError", "MissingExtraError",
     "MissingGradientError", "MissingGradientWarning", "MissingRuleError", "NoKernel",
     "NonFiniteError", "NonScalarOutputError", "OperandError", "ProgramError", "ReplayError",
     "RetraceError", "RetraceWarning", "RuleResultError", "ShapeError", "StagingWarning",
-    "StaleProgramError", "StaticArgumentError", "TracerConversionError", "UnusedUpdateWarning",
-    "explain",
+    "StaleProgramError", "StaticArgumentError", "TracerConversionError", "TreeMismatchError",
+    "UnusedUpdateWarning", "explain",
 ]  # fmt: skip
 
 # The text is beside this module where it is installed, and in docs where it is not.

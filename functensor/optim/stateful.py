@@ -108,7 +108,7 @@ class StatefulOptimizer:
         return {"lr": self.lr, "states": list(self._states)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on from what `state_dict` returned.
+        """Goes on from what `state_dict` returned, also where a file made dicts of named tuples.
 
         Raises:
             ValueError: it belongs to other parameters or another optimizer.
@@ -119,6 +119,8 @@ class StatefulOptimizer:
                 f"the state is one of {len(states)} parameters, not of {len(self._states)}"
             )
         for i, (new, old) in enumerate(zip(states, self._states, strict=True)):
+            if isinstance(new, dict) and tuple(new) == old._fields:
+                states[i] = new = type(old)(**new)
             found, wanted = (tree.map(shape_dtype, s) for s in (new, old))
             if type(new) is not type(old) or found != wanted:
                 raise ValueError(

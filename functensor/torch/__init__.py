@@ -27,10 +27,11 @@ from ..tensors.functions.pointwise import *
 from ..tensors.functions.products import *
 from ..tensors.functions.reductions import *
 from ..tensors.functions.shapes import *
-from . import comparing, creation, random, settings, tensor_types, types
+from . import comparing, creation, random, serialization, settings, tensor_types, types
 from .comparing import *
 from .creation import *
 from .random import *
+from .serialization import *
 from .settings import *
 from .tensor_types import *
 from .types import *
@@ -56,6 +57,7 @@ __all__ += indexing.__all__
 __all__ += pointwise.__all__
 __all__ += products.__all__
 __all__ += random.__all__
+__all__ += serialization.__all__
 __all__ += reductions.__all__
 __all__ += shapes.__all__
 __all__ += settings.__all__

@@ -51,7 +51,7 @@ def buffers(draw):
 def as_leaf(x, kind):
     """Returns an array as one of the classes that hold elements."""
     if kind == "tensor":
-        return torch.Tensor(np.asarray(x))
+        return ft.Tensor(np.asarray(x))
     return {"array": np.asarray, "numpy": numpy.array, "scalar": lambda x: x.ravel()[:1]}[kind](x)
 
 
@@ -130,7 +130,7 @@ def test_safetensors_itself_reads_and_writes_every_dtype(path, dtype):
         plain = ft.load(path, **options)
         assert same(plain, {"b": x, "s": x[0, 0]})
         assert all(type(y) is ft.Array for y in plain.values())
-    assert same(torch.load(path), {k: torch.Tensor(v) for k, v in plain.items()})
+    assert same(torch.load(path), {k: ft.Tensor(v) for k, v in plain.items()})
     assert same(ft.load(path, {"b": ft.ShapeDtype((2, 3), dtype), "s": x[0, 0]}), plain)
 
 
@@ -147,7 +147,7 @@ def test_arrays_of_other_libraries_files_go_into_a_tree_by_their_paths(path):
 
 def test_memory_that_is_shared_is_stored_once(path):
     x, buffer = np.ones((100, 100)), numpy.zeros((50, 50))
-    ft.save(path, {"a": x, "b": [x, buffer, buffer], "t": torch.Tensor(x)})
+    ft.save(path, {"a": x, "b": [x, buffer, buffer], "t": ft.Tensor(x)})
     assert path.stat().st_size < 8 * (10_000 + 2500) + 2000
     found = ft.load(path)
     assert found["a"] is found["b"][0]

@@ -22,7 +22,7 @@ class CublasSwitches:
 
     @property
     def allow_tf32(self) -> bool:
-        """Whether products of float32 matrices may round their factors to TF32, in this thread."""
+        """True if products of float32 matrices may round their factors to TF32, in this thread."""
         return config.matmul_precision == "tf32"
 
     @allow_tf32.setter
@@ -53,7 +53,7 @@ class CudnnSwitches:
 
     @property
     def deterministic(self) -> bool:
-        """Whether results on a GPU are the same bits in every run, in this thread."""
+        """True if results on a GPU are the same bits in every run, in this thread."""
         return config.deterministic
 
     @deterministic.setter

@@ -21,7 +21,7 @@ __all__ = ["CompiledFunction", "CompiledModule", "compile"]
 
 ARRAYS = Array, np.ndarray
 # Stands for an array among the constants of a plan.
-ARRAY = object()
+ARRAY_PLACE = object()
 
 
 class CompiledFunction:
@@ -37,7 +37,8 @@ class CompiledFunction:
         def with_arguments(arrays: list[Any], *, form: Any) -> Any:
             treedef, constants = form
             given = iter(arrays)
-            args, kwargs = treedef.unflatten([next(given) if c is ARRAY else c for c in constants])
+            leaves = [next(given) if c is ARRAY_PLACE else c for c in constants]
+            args, kwargs = treedef.unflatten(leaves)
             return fun(*args, **kwargs)
 
         self._run = jit(drawing_from(with_arguments, self._note), static_argnames=("form",))
@@ -48,7 +49,7 @@ class CompiledFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves, treedef = tree.flatten((args, kwargs))
         arrays = [x for x in leaves if isinstance(x, ARRAYS)]
-        form = treedef, tuple([ARRAY if isinstance(x, ARRAYS) else x for x in leaves])
+        form = treedef, tuple([ARRAY_PLACE if isinstance(x, ARRAYS) else x for x in leaves])
         drew = self._draws
         key = default_generator.next_key() if drew else default_generator.upcoming_key()
         out = self._run(key, arrays, form=form)

@@ -76,7 +76,7 @@ def full(
     return made(np.full(tuple(size), number), dtype, device, requires_grad, default)
 
 
-def filled_like(name: str, value: float, doc: str) -> Any:
+def constant_like(name: str, value: float, doc: str) -> Any:
     """Returns `zeros_like` or `ones_like`."""
 
     def function(
@@ -102,9 +102,9 @@ def full_like(
     return made(values, None, input.device if device is None else device, requires_grad)
 
 
-zeros_like = filled_like("zeros_like", 0, "Returns a tensor of zeros")
-ones_like = filled_like("ones_like", 1, "Returns a tensor of ones")
-empty_like = filled_like("empty_like", 0, "Returns a tensor whose values mean nothing")
+zeros_like = constant_like("zeros_like", 0, "Returns a tensor of zeros")
+ones_like = constant_like("ones_like", 1, "Returns a tensor of ones")
+empty_like = constant_like("empty_like", 0, "Returns a tensor whose values mean nothing")
 
 
 def range_of(start: Any, end: Any, step: Any) -> np.ndarray[Any, Any]:

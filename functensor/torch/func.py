@@ -6,18 +6,18 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from .. import hessian as hessian_of
-from .. import jacfwd as jacfwd_of
-from .. import jacrev as jacrev_of
-from .. import jvp as jvp_of
-from .. import linearize as linearize_of
-from .. import value_and_grad
-from .. import vjp as vjp_of
-from .. import vmap as vmap_of
 from ..faces.publish import publish
 from ..primitives.core.registry import registry as ops
 from ..random.generator import sharing_draws
 from ..tensors.tape import turned
+from ..transforms.grad import value_and_grad
+from ..transforms.grad import vjp as vjp_of
+from ..transforms.jacobian import hessian as hessian_of
+from ..transforms.jacobian import jacfwd as jacfwd_of
+from ..transforms.jacobian import jacrev as jacrev_of
+from ..transforms.jvp import jvp as jvp_of
+from ..transforms.jvp import linearize as linearize_of
+from ..transforms.vmap import vmap as vmap_of
 from ..tree import map as map_tree
 from .nn.module import Module
 

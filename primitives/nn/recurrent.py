@@ -62,7 +62,7 @@ def _step(x: Any, t: int) -> Any:
     return x[..., t, :, :]
 
 
-def _steps(parts: Sequence[Any], like: Any) -> Array:
+def _all_steps(parts: Sequence[Any], like: Any) -> Array:
     """Returns the parts of all steps as one array; of none as one without steps, like another."""
     out: Array = ops.stack(list(parts), -3) if parts else ops.zeros_like(like)
     return out
@@ -79,12 +79,12 @@ def _times(x: Any, weight: Any) -> Any:
     return ops.matmul(x, weight if x.ndim == weight.ndim else ops.expand_dims(weight, -3))
 
 
-def _back(g: Any, weight: Any) -> Any:
+def _to_state(g: Any, weight: Any) -> Any:
     """Returns what gates pull back to the state that they were computed from."""
     return ops.matmul(g, weight)
 
 
-def _by_weight(g: Any, states: Any) -> Any:
+def _by_recurrent_weight(g: Any, states: Any) -> Any:
     """Returns the cotangent of weights, over all steps and examples."""
     return ops.einsum("...tbg,...tbh->...gh", g, states)
 
@@ -128,7 +128,7 @@ def _lstm_reference(x: Buffer, h: Buffer, c: Buffer, weight: Buffer) -> Buffer:
 
 
 class LstmSteps:
-    """What derivatives of all steps need, by the gates' letters: c <- f c + i n, h <- o tanh(c).
+    """All that derivatives of the steps need: c <- f c + i n, h <- o tanh(c).
 
     Attributes:
         by_gates: the derivatives of c by i, f and n, and of h by o, all by what is in the gates.
@@ -166,9 +166,9 @@ def _lstm_pullback(g: Array, ans: Array, xs: Sequence[Array]) -> list[Array]:
         by_c = now if by_c is None else now + by_c
         gates = ops.concatenate([by_c, by_c, by_c, by_h], -1) * _step(known.by_gates, t)
         pulled.append(gates)
-        by_h, by_c = _back(gates, weight), by_c * _step(known.forget, t)
-    by_x = _steps(pulled[::-1], x)
-    return [by_x, by_h, by_c, _by_weight(by_x, known.h)]
+        by_h, by_c = _to_state(gates, weight), by_c * _step(known.forget, t)
+    by_x = _all_steps(pulled[::-1], x)
+    return [by_x, by_h, by_c, _by_recurrent_weight(by_x, known.h)]
 
 
 def _lstm_pushforward(ts: Sequence[Array], ans: Array, xs: Sequence[Array]) -> Array:
@@ -183,7 +183,7 @@ def _lstm_pushforward(ts: Sequence[Array], ans: Array, xs: Sequence[Array]) -> A
         t_c = _step(known.forget, t) * t_c + i + f + n
         t_h = _step(known.by_c, t) * t_c + o
         moved.append(ops.concatenate([t_h, t_c], -1))
-    return _steps(moved, ans)
+    return _all_steps(moved, ans)
 
 
 lstm = Primitive(
@@ -248,7 +248,7 @@ def _gru_reference(x: Buffer, h: Buffer, weight: Buffer, bias: Buffer) -> Buffer
 
 
 class GruSteps:
-    """What derivatives of all steps need: h <- (1 - z) n + z h, n = tanh(x + r a).
+    """All that derivatives of the steps need: h <- (1 - z) n + z h, n = tanh(x + r a).
 
     Attributes:
         by_inputs: the derivatives of the next h by what inputs add to r, z and n.
@@ -283,11 +283,11 @@ def _gru_pullback(g: Array, ans: Array, xs: Sequence[Array]) -> list[Array]:
         by_h = _step(g, t) if by_h is None else _step(g, t) + by_h
         pulled.append(by_h)
         inner = ops.concatenate([by_h, by_h, by_h], -1) * _step(known.by_inner, t)
-        by_h = by_h * _step(known.keep, t) + _back(inner, weight)
-    each = _steps(pulled[::-1], ans)
+        by_h = by_h * _step(known.keep, t) + _to_state(inner, weight)
+    each = _all_steps(pulled[::-1], ans)
     each = ops.concatenate([each, each, each], -1)
     by_inner = each * known.by_inner
-    by_weight, by_bias = _by_weight(by_inner, known.h), ops.sum(by_inner, (-3, -2))
+    by_weight, by_bias = _by_recurrent_weight(by_inner, known.h), ops.sum(by_inner, (-3, -2))
     return [each * known.by_inputs, by_h, by_weight, by_bias]
 
 
@@ -304,7 +304,7 @@ def _gru_pushforward(ts: Sequence[Array], ans: Array, xs: Sequence[Array]) -> Ar
         r, z, n = _quarters(changes, 3)
         t_h = _step(known.keep, t) * t_h + r + z + n
         moved.append(t_h)
-    return _steps(moved, ans)
+    return _all_steps(moved, ans)
 
 
 gru = Primitive(

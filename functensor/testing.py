@@ -116,8 +116,8 @@ def check_grads(
         seed: from which directions and cotangents are drawn.
 
     Raises:
-        AssertionError: a derivative is wrong; the message has the order and mode, the path of the
-            leaf, and the figures.
+        AssertionError: a derivative is wrong; the message has the mode, the path of the leaf, the
+            error, the step, the tolerance and the order.
         TypeError: there is nothing real or complex to differentiate.
         ValueError: an argument is none of those above.
 
@@ -223,12 +223,35 @@ class _Check(NamedTuple):
     eps: float | None
     rng: np.random.Generator
 
-    def run(self, subject: _Subject, values: list[Any], order: int) -> None:
+    def run(self, subject: _Subject, values: list[Any], orders: int, order: int = 1) -> None:
         """Checks the derivatives of a subject, and then those of its derivatives."""
         outs = subject.call(*values)
         direction = [self.random_like(v) for v in values]
         cotangent = [self.random_like(out) for out in outs]
-        numeric, limits = self.numeric(subject.call, values, direction)
+        numeric, limits, step = self.numeric(subject.call, values, direction)
+        try:
+            self.run_order(subject, values, outs, (direction, cotangent, numeric), limits)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n  order: {order}, step: {step:.2g}") from None
+        if order < orders:
+            if "fwd" in self.modes:
+                self.run(subject.pushed(), [*values, *direction], orders, order + 1)
+            if "rev" in self.modes:
+                self.run(subject.pulled(), [*values, *cotangent], orders, order + 1)
+
+    def run_order(
+        self,
+        subject: _Subject,
+        values: list[Any],
+        outs: list[Any],
+        known_along: tuple[list[Any], list[Any], list[Any]],
+        limits: tuple[float, float],
+    ) -> None:
+        """Checks the first derivatives of a subject.
+
+        ``known_along`` has a direction, a cotangent, and the derivative along the direction.
+        """
+        direction, cotangent, numeric = known_along
         tangents = cotangents = None
         if "fwd" in self.modes:
             where = f"forward mode of {subject.title}"
@@ -261,11 +284,6 @@ class _Check(NamedTuple):
                 0.0,
                 tolerance if self.rtol is None else self.rtol,
             )
-        if order > 1:
-            if "fwd" in self.modes:
-                self.run(subject.pushed(), [*values, *direction], order - 1)
-            if "rev" in self.modes:
-                self.run(subject.pulled(), [*values, *cotangent], order - 1)
 
     def compare_products(
         self,
@@ -286,7 +304,7 @@ class _Check(NamedTuple):
         cotangents, direction = actual
         for i, name in enumerate(subject.inputs):
             alone = [v if j == i else v * 0 for j, v in enumerate(direction)]
-            numeric, limits = self.numeric(subject.call, values, alone)
+            numeric, limits, _ = self.numeric(subject.call, values, alone)
             _compare_pairings(
                 f"{where}: the cotangent of {name} {against}",
                 ([cotangents[i]], [direction[i]]),
@@ -309,8 +327,8 @@ class _Check(NamedTuple):
 
     def numeric(
         self, call: Callable[..., Any], values: list[Any], direction: list[Any]
-    ) -> tuple[list[Any], tuple[float, float]]:
-        """Returns the derivative along a direction, and the atol and rtol that go with it."""
+    ) -> tuple[list[Any], tuple[float, float], float]:
+        """Returns the derivative along a direction, the atol and rtol that go with it, the step."""
         wide = [
             (_in_double_precision(x), _in_double_precision(v))
             for x, v in zip(values, direction, strict=True)
@@ -348,7 +366,8 @@ class _Check(NamedTuple):
             tolerance = max(_tolerance(TOLERANCES, values), 20 * step**4)
         if self.rtol is not None:
             tolerance = self.rtol
-        return numeric, (tolerance + noise if self.atol is None else self.atol, tolerance)
+        limits = tolerance + noise if self.atol is None else self.atol, tolerance
+        return numeric, limits, step
 
 
 def _host(x: ArrayLike) -> Buffer:

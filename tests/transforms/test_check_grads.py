@@ -124,7 +124,9 @@ def test_wrong_second_order_is_found_at_order_two_only():
     cube.defjvp(lambda xs, ts: (xs[0] ** 3, 3 * ft.stop_gradient(xs[0]) ** 2 * ts[0]))
     check_grads(cube, (X,))
     assert "forward mode of the jvp of cube (" in message(cube, (X,), order=2)
-    assert "reverse mode of the vjp of cube (" in message(cube, (X,), order=2, modes="rev")
+    second = message(cube, (X,), order=2, modes="rev")
+    assert "reverse mode of the vjp of cube (" in second
+    assert second.splitlines()[-1] == "  order: 2, step: 6.1e-06"
 
 
 def test_message_names_output_and_figures():
@@ -148,6 +150,7 @@ def test_message_names_output_and_figures():
     assert float(got) == pytest.approx((v * x)[worst], rel=1e-6)
     assert float(expected) == pytest.approx((2 * v * x)[worst], rel=1e-6)
     assert lines[2].startswith("  tolerance: atol=1e-06, rtol=1e-06")
+    assert lines[3] == "  order: 1, step: 6.1e-06"
 
 
 def test_message_names_the_argument_whose_cotangent_is_wrong():
@@ -186,7 +189,8 @@ def test_wrong_shape_and_dtype_are_found(monkeypatch):
 
     monkeypatch.setattr(ft.testing, "jvp", jvp)
     text = message(narrowed, (X,))
-    assert text.endswith("the tangent of output is float32[2,3], expected float64[2,3]")
+    first = text.splitlines()[0]
+    assert first.endswith("the tangent of output is float32[2,3], expected float64[2,3]")
 
 
 def test_a_wrong_primal_value_is_found():

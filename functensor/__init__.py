@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         sparse,
         testing,
         torch,
+        training,
     )
     from .checkpointing.checkpointed import checkpoint, remat
     from .checkpointing.names import checkpoint_name, optimization_barrier, tag
@@ -82,7 +83,7 @@ config.checks["check_finite"] = lambda: import_module(".hooks.finite", __name__)
 # Namespaces, and names by the module that has them, that are imported when they are first used.
 NAMESPACES = {
     "checkpoint_policies", "control", "errors", "extend", "hooks", "nn", "optim", "random", "scipy",
-    "sparse", "testing", "torch",
+    "sparse", "testing", "torch", "training",
 }  # fmt: skip
 LATE_NAMES = {
     "checkpointing.checkpointed": "checkpoint remat",
@@ -116,8 +117,8 @@ __all__ = [
     "numpy", "optim", "optimization_barrier", "pmax", "pmean", "pmin", "ppermute",
     "print_saved_residuals", "psum", "psum_scatter", "random", "read_metadata", "remat", "save",
     "saved_residuals", "scan", "scipy", "scope", "set_default_device", "sparse", "stop_gradient",
-    "switch", "tag", "tensor", "testing", "to_device", "torch", "tree", "value", "value_and_grad",
-    "vjp", "vmap", "while_loop",
+    "switch", "tag", "tensor", "testing", "to_device", "torch", "training", "tree", "value",
+    "value_and_grad", "vjp", "vmap", "while_loop",
 ]  # fmt: skip
 
 # Trees import nothing but the standard library.

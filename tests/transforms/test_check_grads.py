@@ -162,13 +162,13 @@ def test_message_names_the_argument_whose_cotangent_is_wrong():
 
 
 def test_modes_that_differ_are_found(monkeypatch):
-    original = ft.testing.vjp
+    original = ft.testing.checks_of_derivatives.vjp
 
     def vjp(f, *primals):
         out, pull = original(f, *primals)
         return out, lambda g: [c * (1 + 3e-8) for c in pull(g)]
 
-    monkeypatch.setattr(ft.testing, "vjp", vjp)
+    monkeypatch.setattr(ft.testing.checks_of_derivatives, "vjp", vjp)
     cube = wrong(1.0)
     check_grads(cube, (X,), modes="rev")
     check_grads(cube, (X,), modes="fwd")
@@ -181,13 +181,13 @@ def test_wrong_shape_and_dtype_are_found(monkeypatch):
     def narrowed(x):
         return x * 2
 
-    original = ft.testing.jvp
+    original = ft.testing.checks_of_derivatives.jvp
 
     def jvp(f, primals, tangents):
         out, ts = original(f, primals, tangents)
         return out, [t.astype("float32") for t in ts]
 
-    monkeypatch.setattr(ft.testing, "jvp", jvp)
+    monkeypatch.setattr(ft.testing.checks_of_derivatives, "jvp", jvp)
     text = message(narrowed, (X,))
     first = text.splitlines()[0]
     assert first.endswith("the tangent of output is float32[2,3], expected float64[2,3]")

@@ -1,4 +1,4 @@
-"""Checks of derivatives against numbers, for tests of functions and of rules."""
+"""Checks of derivatives against numbers, and of trees of numbers against each other."""
 
 from __future__ import annotations
 
@@ -7,21 +7,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from . import tree
-from .backends.restoring import errstate
-from .faces.publish import publish
-from .primitives.core.annotations import ArrayLike
-from .primitives.core.annotations import operations as ops
-from .primitives.core.array_likes import is_array_like
-from .primitives.core.buffers import beside, wrap
-from .primitives.core.errors import function_line
-from .primitives.core.shape_dtype import INEXACT, finfo, result_type, shape_dtype
-from .traces.reverse import is_inexact
-from .transforms.grad import vjp
-from .transforms.jvp import jvp
+from .. import tree
+from ..backends.restoring import errstate
+from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array_likes import is_array_like
+from ..primitives.core.buffers import beside, wrap
+from ..primitives.core.errors import function_line
+from ..primitives.core.shape_dtype import INEXACT, finfo, result_type, shape_dtype
+from ..traces.reverse import is_inexact
+from ..transforms.grad import vjp
+from ..transforms.jvp import jvp
 
 if TYPE_CHECKING:
-    from .backends.annotations import Buffer
+    from ..backends.annotations import Buffer
 
 __all__ = ["assert_allclose", "check_grads"]
 
@@ -475,6 +474,3 @@ def _pairing_of_lists(us: Sequence[Any], ws: Sequence[Any]) -> tuple[float, floa
         total += float(np.sum(a * b).real)
         size += float(np.linalg.norm(a.ravel()) * np.linalg.norm(b.ravel()))
     return total, size
-
-
-publish(globals())

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from . import (
         checkpoint_policies,
         control,
+        data,
+        datasets,
         errors,
         extend,
         hooks,
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from .custom.root import custom_root
     from .custom.rules import custom_gradient, custom_jvp, custom_vjp, stop_gradient, value
     from .drawing import draw
+    from .faces.feature_table import features
     from .jitting.jitted import disable_jit, jit
     from .programs.named_scope import named_scope, scope
     from .programs.staging import eval_shape, make_program
@@ -80,8 +83,8 @@ config.checks["check_finite"] = lambda: import_module(".hooks.finite", __name__)
 
 # Namespaces, and names by the module that has them, that are imported when they are first used.
 NAMESPACES = {
-    "checkpoint_policies", "control", "errors", "extend", "hooks", "nn", "optim", "random", "scipy",
-    "sparse", "testing", "torch",
+    "checkpoint_policies", "control", "data", "datasets", "errors", "extend", "hooks", "nn",
+    "optim", "random", "scipy", "sparse", "testing", "torch",
 }  # fmt: skip
 LATE_NAMES = {
     "checkpointing.checkpointed": "checkpoint remat",
@@ -92,6 +95,7 @@ LATE_NAMES = {
     "custom.root": "custom_root",
     "custom.rules": "custom_gradient custom_jvp custom_vjp stop_gradient value",
     "drawing": "draw",
+    "faces.feature_table": "features",
     "jitting.jitted": "disable_jit jit",
     "programs.named_scope": "named_scope scope",
     "programs.staging": "eval_shape make_program",
@@ -107,14 +111,15 @@ __all__ = [
     "Array", "CpuTensor", "CudaTensor", "Program", "ShapeDtype", "Tensor", "all_gather",
     "associative_scan", "axis_index", "axis_size", "checkpoint", "checkpoint_name",
     "checkpoint_policies", "cond", "config", "control", "custom_gradient", "custom_jvp",
-    "custom_op", "custom_root", "custom_vjp", "default_device", "devices", "disable_jit", "draw",
-    "elementwise_grad", "enable_grad", "errors", "eval_shape", "extend", "fori_loop", "grad",
-    "hessian", "hooks", "hvp", "is_grad_enabled", "jacfwd", "jacobian", "jacrev", "jit", "jvp",
-    "linear_transpose", "linearize", "make_program", "named_scope", "nn", "no_grad", "numpy",
-    "optim", "optimization_barrier", "pmax", "pmean", "pmin", "ppermute", "print_saved_residuals",
-    "psum", "psum_scatter", "random", "remat", "saved_residuals", "scan", "scipy", "scope",
-    "set_default_device", "sparse", "stop_gradient", "switch", "tag", "tensor", "testing",
-    "to_device", "torch", "tree", "value", "value_and_grad", "vjp", "vmap", "while_loop",
+    "custom_op", "custom_root", "custom_vjp", "data", "datasets", "default_device", "devices",
+    "disable_jit", "draw", "elementwise_grad", "enable_grad", "errors", "eval_shape", "extend",
+    "features", "fori_loop", "grad", "hessian", "hooks", "hvp", "is_grad_enabled", "jacfwd",
+    "jacobian", "jacrev", "jit", "jvp", "linear_transpose", "linearize", "make_program",
+    "named_scope", "nn", "no_grad", "numpy", "optim", "optimization_barrier", "pmax", "pmean",
+    "pmin", "ppermute", "print_saved_residuals", "psum", "psum_scatter", "random", "remat",
+    "saved_residuals", "scan", "scipy", "scope", "set_default_device", "sparse", "stop_gradient",
+    "switch", "tag", "tensor", "testing", "to_device", "torch", "tree", "value", "value_and_grad",
+    "vjp", "vmap", "while_loop",
 ]  # fmt: skip
 
 # Trees import nothing but the standard library.

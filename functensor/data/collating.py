@@ -39,11 +39,12 @@ def stacked(leaves: Sequence[Any], where: str) -> Any:
                 raise misfit(f"{what}example {i} {describe(leaf)}", SAME)
         stack: Callable[..., Any] = ops.stack if isinstance(first, Array) else np.stack
         return stack(list(leaves))
-    if isinstance(first, SCALARS):
+    strange = next((leaf for leaf in leaves if not isinstance(leaf, SCALARS)), None)
+    if strange is None and first is not None:
         return np.array(leaves)
     raise failure(
         TypeError,
-        f"a batch of {type(first).__name__}{where}, which is no array, number or text",
+        f"a batch of {type(strange).__name__}{where}, which is no array, number or text",
         fix="DataLoader(..., collate_fn=lambda examples: ...), which makes the batch",
     )
 
@@ -83,7 +84,7 @@ def collated(
             return type(first)(*parts)
         return of_tuple(parts) if isinstance(first, tuple) else parts
     leaves, structure = tree.flatten(first)
-    if len(leaves) == 1 and leaves[0] is first:
+    if first is None or (len(leaves) == 1 and leaves[0] is first):
         return join(examples, where)
     # Another container that trees know.
     rows = [leaves]

@@ -86,7 +86,7 @@ class DataLoader(Loading):
         elif drop_last:
             raise refused("drop_last without batches", "batch_size=32, for instance")
         if shuffle and (sampler is not None or isinstance(dataset, IterableDataset)):
-            what = "a sampler" if sampler is not None else "an IterableDataset, whose order is its own"
+            what = "an IterableDataset" if sampler is None else "a sampler"
             raise refused(f"shuffle=True beside {what}", "shuffle=False")
         if shuffle != (key is not None):
             fix = "DataLoader(dataset, batch_size, shuffle=True, key=0)"

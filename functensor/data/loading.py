@@ -309,11 +309,14 @@ class Work:
             with self._stream():
                 return self._finish(batch)
         except Exception as error:
-            numbers = "" if self._reads else f": example {given}" if self._alone else (
-                f" of the examples {shortened(given)}"
-            )
-            error.add_note(f"in batch {number} of the DataLoader{numbers}")
+            error.add_note(f"in batch {number} of the DataLoader{self._told(given)}")
             raise
+
+    def _told(self, given: Any) -> str:
+        """Returns which examples a job has, for messages."""
+        if self._reads:
+            return ""
+        return f", example {given}" if self._alone else f", examples {shortened(given)}"
 
     def _batch(self, given: Any) -> Any:
         if self._gathered is not None:

@@ -33,9 +33,8 @@ def checked_size(name: str, size: Any) -> int:
         ValueError: it is not.
     """
     if isinstance(size, bool) or not isinstance(size, int | np.integer) or size <= 0:
-        raise failure(
-            ValueError, f"{name} is a positive integer, not {size!r}", fix=f"{name}=32, for instance"
-        )
+        what = f"{name} is a positive integer, not {size!r}"
+        raise failure(ValueError, what, fix=f"{name}=32, for instance")
     return int(size)
 
 
@@ -213,7 +212,8 @@ class WeightedRandomSampler(KeyedSampler):
         self.num_samples = checked_size("num_samples", num_samples)
         self.replacement = replacement
         fix = "WeightedRandomSampler([0.5, 2.0, 1.0], 10), a weight for each example"
-        if self.weights.ndim != 1 or not np.isfinite(self.weights).all() or (self.weights < 0).any():
+        usable = np.isfinite(self.weights) & (self.weights >= 0)
+        if self.weights.ndim != 1 or not usable.all():
             what = "WeightedRandomSampler: weights are one axis of finite numbers, none negative"
             raise failure(ValueError, what, fix=fix)
         positive = int(np.count_nonzero(self.weights))

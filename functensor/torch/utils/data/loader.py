@@ -91,7 +91,7 @@ class DataLoader(Loading):
         if not in_order:
             raise refused("in_order=False: batches always come in order", "in_order=True")
         if shuffle and (sampler is not None or isinstance(dataset, IterableDataset)):
-            what = "a sampler" if sampler is not None else "an IterableDataset, whose order is its own"
+            what = "an IterableDataset" if sampler is None else "a sampler"
             raise refused(f"shuffle=True beside {what}", "shuffle=False")
         if batch_sampler is not None:
             if batch_size != 1 or shuffle or sampler is not None or drop_last:

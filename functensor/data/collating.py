@@ -39,12 +39,12 @@ def stacked(leaves: Sequence[Any], where: str) -> Any:
                 raise misfit(f"{what}example {i} {describe(leaf)}", SAME)
         stack: Callable[..., Any] = ops.stack if isinstance(first, Array) else np.stack
         return stack(list(leaves))
-    strange = next((leaf for leaf in leaves if not isinstance(leaf, SCALARS)), None)
-    if strange is None and first is not None:
+    strange = [leaf for leaf in leaves if not isinstance(leaf, SCALARS)]
+    if not strange:
         return np.array(leaves)
     raise failure(
         TypeError,
-        f"a batch of {type(strange).__name__}{where}, which is no array, number or text",
+        f"a batch of {type(strange[0]).__name__}{where}, which is no array, number or text",
         fix="DataLoader(..., collate_fn=lambda examples: ...), which makes the batch",
     )
 

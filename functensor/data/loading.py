@@ -153,10 +153,11 @@ class Loading:
         """
         wanted = {"version", "epoch", "batches", "key", "generator"}
         if not isinstance(state_dict, dict) or state_dict.keys() != wanted:
-            found = sorted(state_dict) if isinstance(state_dict, dict) else type(state_dict).__name__
+            names = sorted(state_dict) if isinstance(state_dict, dict) else []
             raise failure(
                 ValueError,
-                f"load_state_dict: {found} in place of {sorted(wanted)}",
+                f"load_state_dict: {type(state_dict).__name__} of {names} in place of "
+                f"{sorted(wanted)}",
                 fix="loader.load_state_dict(earlier_loader.state_dict())",
             )
         keyed = self._keyed()

@@ -12,13 +12,13 @@ from ..primitives.core.array import Array
 from ..primitives.core.errors import describe, failure, misfit
 from ..primitives.core.registry import registry as ops
 
-__all__ = ["collated", "default_collate", "stacked"]
+__all__ = ["collated", "default_collate", "stacked_leaves"]
 
 SCALARS = (bool, int, float, complex, np.generic)
 SAME = "examples of one structure; or DataLoader(..., collate_fn=...), which pads them"
 
 
-def stacked(leaves: Sequence[Any], where: str) -> Any:
+def stacked_leaves(leaves: Sequence[Any], where: str) -> Any:
     """Returns leaves of examples as one leaf of the batch.
 
     Args:
@@ -51,7 +51,7 @@ def stacked(leaves: Sequence[Any], where: str) -> Any:
 
 def collated(
     examples: Sequence[Any],
-    join: Callable[[Sequence[Any], str], Any] = stacked,
+    join: Callable[[Sequence[Any], str], Any] = stacked_leaves,
     of_tuple: Callable[[list[Any]], Any] = tuple,
     where: str = "",
 ) -> Any:

@@ -42,7 +42,7 @@ def random_split(
     counts = list(lengths)
     if counts and isclose(sum(counts), 1) and all(0 <= part <= 1 for part in counts):
         counts = [floor(total * part) for part in counts]
-        for i in range(total - sum(counts)):
+        for i in range(int(total - sum(counts))):
             counts[i % len(counts)] += 1
     whole = all(isinstance(part, int) or float(part).is_integer() for part in counts)
     if not whole or sum(counts) != total or any(part < 0 for part in counts):

@@ -14,7 +14,7 @@ import zlib
 from math import prod
 from os import PathLike
 from pathlib import Path
-from typing import IO, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from ..primitives.core.errors import failure
 __all__ = ["read_idx", "write_idx"]
 
 # The dtypes by the header's third byte.
-IDX_DTYPES = {
+IDX_DTYPES: dict[int, np.dtype[Any]] = {
     0x08: np.dtype(">u1"), 0x09: np.dtype(">i1"), 0x0B: np.dtype(">i2"), 0x0C: np.dtype(">i4"),
     0x0D: np.dtype(">f4"), 0x0E: np.dtype(">f8"),
 }  # fmt: skip
@@ -36,6 +36,12 @@ CHUNK = 1 << 20
 MOST_AXES = 32
 LONGEST_AXIS = 2**32 - 1
 IDX_FIX = "fetch or write the file anew; the format is that of write_idx"
+
+
+class Readable(Protocol):
+    """A file of bytes."""
+
+    def read(self, size: int, /) -> bytes: ...
 
 
 def bad_file(path: Path, what: str) -> ValueError:
@@ -72,15 +78,15 @@ def read_idx(path: str | PathLike[str]) -> np.ndarray[Any, Any]:
         packed = file.read(2) == GZIP_MAGIC
         file.seek(0)
         if not packed:
-            return numbers_of(place, file, size)
+            return idx_numbers(place, file, size)
         try:
             with gzip.GzipFile(fileobj=file, mode="rb") as inflated:
-                return numbers_of(place, inflated, size * MOST_INFLATED)
+                return idx_numbers(place, inflated, size * MOST_INFLATED)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise bad_file(place, f"gzip data that is cut off or damaged: {error}") from error
 
 
-def numbers_of(path: Path, file: IO[bytes], size: int) -> np.ndarray[Any, Any]:
+def idx_numbers(path: Path, file: Readable, size: int) -> np.ndarray[Any, Any]:
     """Returns the array in an open file that has no more than some bytes."""
     start = file.read(4)
     if len(start) < 4 or start[:2] != b"\0\0" or start[2] not in IDX_DTYPES:
@@ -107,7 +113,8 @@ def numbers_of(path: Path, file: IO[bytes], size: int) -> np.ndarray[Any, Any]:
         raise bad_file(path, f"{promised}, and more bytes after them")
     log_debug("files", "read %s%s from %s", dtype.name, list(shape), path)
     values = np.frombuffer(data, dtype).reshape(shape)
-    return values.astype(dtype.newbyteorder("="), copy=False)
+    native: np.ndarray[Any, Any] = values.astype(dtype.newbyteorder("="), copy=False)
+    return native
 
 
 def write_idx(path: str | PathLike[str], array: Any, compress: bool | None = None) -> None:

@@ -9,6 +9,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy
 import pytest
+from support.long_forms import only_long
 
 import functensor as ft
 from functensor.datasets import digits, fashion_mnist, mnist, write_idx
@@ -92,6 +93,16 @@ def test_without_scikit_learn(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     with pytest.raises(ft.errors.MissingExtraError, match=r"pip install 'functensor\[examples\]'"):
         digits()
+
+
+@only_long
+@pytest.mark.long
+def test_digits_are_there():
+    pytest.importorskip("sklearn")
+    images, labels = digits()
+    assert (images.shape, images.dtype, labels.dtype) == ((1797, 8, 8), "float64", "int64")
+    assert (images.min(), images.max()) == (0, 16)
+    assert set(labels.tolist()) == set(range(10))
 
 
 def test_a_mirror_with_other_files_is_not_believed(tmp_path, served):

@@ -9,7 +9,7 @@ import numpy as np
 
 from ....backends.devices import placement
 from ....backends.dtypes import is_number_dtype
-from ....data.collating import collated, stacked
+from ....data.collating import collated, stacked_leaves
 from ....primitives.core.array import Array
 from ....primitives.core.buffers import wrap
 from ....primitives.core.errors import failure
@@ -27,7 +27,7 @@ def tensor_of(leaf: Any) -> Any:
 
 def joined(leaves: Sequence[Any], where: str) -> Any:
     """Returns leaves of examples as one tensor, or as a list of texts."""
-    return tensor_of(stacked(leaves, where))
+    return tensor_of(stacked_leaves(leaves, where))
 
 
 def default_collate(batch: Sequence[Any]) -> Any:

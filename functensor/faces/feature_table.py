@@ -56,7 +56,7 @@ class FeatureTable(Mapping[str, Feature]):
 
 
 # The module of an extra, the distributions that may have it, and the extra's name.
-EXTRAS = {
+PACKAGED_FEATURES = {
     "cuda": ("cupy", ("cupy-cuda13x", "cupy-cuda12x", "cupy"), "cuda"),
     "cudnn": ("cudnn", ("nvidia-cudnn-frontend",), "cudnn"),
     "bfloat16": ("ml_dtypes", ("ml_dtypes",), "bfloat16"),
@@ -116,5 +116,5 @@ def features() -> FeatureTable:
     >>> bool(table["blas"]), table["mnist"].command
     (True, "pip install 'functensor[mnist]'")
     """
-    rows = {name: installed(*facts) for name, facts in EXTRAS.items()}
+    rows = {name: installed(*facts) for name, facts in PACKAGED_FEATURES.items()}
     return FeatureTable(rows | {name: tell() for name, tell in OTHERS.items()})

@@ -29,7 +29,8 @@ def test_the_table_tells_packages_and_how_to_get_them(monkeypatch):
     ]  # fmt: skip
     scipy = pytest.importorskip("scipy")
     assert table["scipy"] == (True, f"scipy {scipy.__version__}", "pip install 'functensor[scipy]'")
-    monkeypatch.setitem(feature_table.EXTRAS, "draw", ("no_such_module", ("none",), "draw"))
+    absent = ("no_such_module", ("none",), "draw")
+    monkeypatch.setitem(feature_table.PACKAGED_FEATURES, "draw", absent)
     without = ft.features()
     assert not without["draw"]
     (line,) = [line for line in repr(without).splitlines() if line.startswith("draw ")]

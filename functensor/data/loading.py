@@ -12,6 +12,7 @@ from itertools import islice, repeat
 from typing import Any
 
 from ..backends.devices import placement, resolved, set_default_device
+from ..backends.errors.public_functions import check_function
 from ..backends.logs import log_debug
 from ..primitives.core.errors import failure
 from .dataset import IterableDataset, gathering
@@ -89,6 +90,9 @@ class Loading:
         device: str | None,
         alone: bool,
     ) -> None:
+        check_function("DataLoader", collate, "collate_fn")
+        if begin is not None:
+            check_function("DataLoader", begin, "worker_init_fn")
         self.dataset = dataset
         self.batch_size = batch_size
         self.drop_last = drop_last
@@ -247,7 +251,7 @@ class Loading:
             work,
             threads=self._threads,
             depth=self._depth,
-            in_turn=reads,
+            one_reads=reads,
             timeout=self._timeout,
             begin=first,
         )

@@ -6,15 +6,17 @@ its ``finally`` ends them. Queues and locks are those of C, in which no Ctrl-C c
 
 from __future__ import annotations
 
+from _thread import start_new_thread
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from contextvars import copy_context
-from itertools import repeat
+from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import Any
 
+from ..backends.restoring import in_turn
 from ..primitives.core.errors import failure
 
 __all__ = ["END", "in_this_thread", "in_threads"]
@@ -41,7 +43,7 @@ def in_threads(
     *,
     threads: int,
     depth: int,
-    in_turn: bool,
+    one_reads: bool,
     timeout: float | None,
     begin: Callable[[int], Any],
 ) -> Iterator[Any]:
@@ -53,7 +55,7 @@ def in_threads(
         work: does it.
         threads: how many threads there are, until the jobs end or nobody asks for results.
         depth: how many results there are ahead of the one that is asked for.
-        in_turn: whether jobs are taken one after the other.
+        one_reads: whether jobs are taken one after the other.
         timeout: how many seconds a result is waited for.
         begin: is called by each thread with its number.
 
@@ -62,7 +64,7 @@ def in_threads(
     """
     tasks: SimpleQueue[Any] = SimpleQueue()
     over: list[bool] = []
-    turn = Lock() if in_turn else nullcontext()
+    turn = Lock() if one_reads else nullcontext()
     crew = [
         Thread(
             target=copy_context().run,
@@ -73,9 +75,13 @@ def in_threads(
         for number in range(threads)
     ]
     waiting: deque[SimpleQueue[Any]] = deque()
+    started: SimpleQueue[BaseException | None] = SimpleQueue()
+    # In C, so that no Ctrl-C comes between.
+    dismiss = in_turn([partial(over.append, True), *[partial(tasks.put, None)] * threads])
     try:
-        for thread in crew:
-            thread.start()
+        start_new_thread(start_all, (crew, started))
+        if (error := started.get()) is not None:
+            raise error
         while True:
             while len(waiting) < depth:
                 job = next(jobs, END)
@@ -101,10 +107,20 @@ def in_threads(
             # Nothing here keeps the batch alive.
             yield value.pop()
     finally:
-        over[:] = (True,)
-        deque(map(tasks.put, repeat(None, threads)), 0)
+        dismiss()
     for thread in crew:
         thread.join()
+
+
+def start_all(crew: list[Thread], started: SimpleQueue[BaseException | None]) -> None:
+    """Starts threads, in one of its own: Ctrl-C within ``Thread.start`` leaves locks behind."""
+    try:
+        for thread in crew:
+            thread.start()
+    except BaseException as error:
+        started.put(error)
+    else:
+        started.put(None)
 
 
 def serve(

@@ -72,7 +72,8 @@ class TensorDataset(Dataset):
     """Examples that are the rows of arrays; a loader takes each batch by one gather per array.
 
     Args:
-        tensors: tensors, arrays, NumPy arrays, or trees of them, of equal lengths.
+        tensors: tensors, arrays, NumPy arrays, or trees of them, of equal lengths. They are not
+            copied: what is written into them later is in later batches.
 
     Raises:
         ShapeError: lengths differ, or there is an array without axes.

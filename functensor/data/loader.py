@@ -16,7 +16,7 @@ from ..random.keys import RandomKey
 from .collating import default_collate
 from .dataset import IterableDataset
 from .loading import Loading, refused, sampling
-from .samplers import RandomSampler, checked_size
+from .samplers import RandomSampler, checked_count, checked_size
 
 __all__ = ["DataLoader"]
 
@@ -91,8 +91,8 @@ class DataLoader(Loading):
         if shuffle != (key is not None):
             fix = "DataLoader(dataset, batch_size, shuffle=True, key=0)"
             raise refused("shuffle=True without a key" if shuffle else "a key without shuffle", fix)
-        if threads < 0 or prefetch < 1:
-            raise refused(f"threads={threads}, prefetch={prefetch}", "threads=2, prefetch=2")
+        checked_count("threads", threads, 0)
+        checked_count("prefetch", prefetch, 1)
         if timeout is not None and timeout <= 0:
             raise refused(f"timeout={timeout}", "timeout=60.0, in seconds, or None")
         if device is not None:

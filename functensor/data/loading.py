@@ -42,11 +42,21 @@ def sampling(
         sampler: the order, by default that of the numbers.
         batch_sampler: gives whole batches.
         drop_last: whether a last batch of fewer examples is left out.
+
+    Raises:
+        TypeError: the set has no examples by number, or no length.
     """
     if isinstance(dataset, IterableDataset):
         if sampler is not None or batch_sampler is not None:
             raise refused("a sampler for an IterableDataset, whose order is its own", "no sampler")
         return None
+    ordered = sampler is not None or batch_sampler is not None
+    if not hasattr(dataset, "__getitem__") or not (ordered or hasattr(dataset, "__len__")):
+        raise failure(
+            TypeError,
+            f"DataLoader: dataset is a {type(dataset).__name__}, without __getitem__ or __len__",
+            fix="data.TensorDataset(x, y), or a data.IterableDataset whose __iter__ gives examples",
+        )
     if batch_sampler is not None:
         return batch_sampler
     order = SequentialSampler(dataset) if sampler is None else sampler

@@ -22,7 +22,7 @@ from .key_sources import Randomness, key_source
 
 __all__ = [
     "BatchSampler", "KeyedSampler", "RandomSampler", "Sampler", "SequentialSampler",
-    "SubsetRandomSampler", "WeightedRandomSampler", "checked_size",
+    "SubsetRandomSampler", "WeightedRandomSampler", "checked_count", "checked_size",
 ]  # fmt: skip
 
 
@@ -36,6 +36,18 @@ def checked_size(name: str, size: Any) -> int:
         what = f"{name} is a positive integer, not {size!r}"
         raise failure(ValueError, what, fix=f"{name}=32, for instance")
     return int(size)
+
+
+def checked_count(name: str, count: Any, least: int) -> int:
+    """Returns a number of threads, or of batches, which is an integer and not too small.
+
+    Raises:
+        ValueError: it is not.
+    """
+    if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < least:
+        what = f"{name} is an integer of at least {least}, not {count!r}"
+        raise failure(ValueError, what, fix=f"{name}=2, for instance")
+    return int(count)
 
 
 def numbers(drawn: Any) -> list[int]:

@@ -385,7 +385,9 @@ def test_sets_one_behind_the_other():
         ({"shuffle": True, "key": 0, "sampler": [0]}, "shuffle=True beside a sampler"),
         ({"batch_sampler": [[0]], "drop_last": True}, "batch_sampler beside"),
         ({"batch_size": None, "drop_last": True}, "drop_last without batches"),
-        ({"threads": -1}, "threads=-1"),
+        ({"threads": -1}, "threads is an integer of at least 0, not -1"),
+        ({"threads": "2"}, "threads is an integer of at least 0, not '2'"),
+        ({"prefetch": 0}, "prefetch is an integer of at least 1, not 0"),
         ({"timeout": 0}, "timeout=0"),
         ({"device": "cpu", "as_numpy": True}, "as_numpy=True beside a device"),
     ],
@@ -394,6 +396,13 @@ def test_arguments_that_contradict_each_other(wrong, words):
     with pytest.raises(ValueError, match=words) as info:
         DataLoader(range(3), **wrong)
     assert "\n  fix: " in str(info.value)
+
+
+def test_what_is_no_set():
+    for wrong in (5, iter(range(3)), {1, 2}):
+        with pytest.raises(TypeError, match="without __getitem__ or __len__") as info:
+            DataLoader(wrong)
+        assert "IterableDataset" in str(info.value)
 
 
 def test_states_of_others_are_refused():

@@ -88,7 +88,7 @@ def test_parts_have_pytorchs_lengths():
         ({"batch_size": None, "drop_last": True}, "drop_last without batches"),
         ({"prefetch_factor": 3}, "prefetch_factor or persistent_workers without workers"),
         ({"persistent_workers": True}, "prefetch_factor or persistent_workers without workers"),
-        ({"num_workers": -1}, "num_workers=-1"),
+        ({"num_workers": -1}, "num_workers is an integer of at least 0, not -1"),
         ({"timeout": -1}, "timeout=-1"),
         ({"multiprocessing_context": "spawn"}, "workers are threads"),
         ({"in_order": False}, "batches always come in order"),

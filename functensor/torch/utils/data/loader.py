@@ -8,7 +8,7 @@ from typing import Any
 from ....backends.devices import resolved
 from ....data.dataset import IterableDataset
 from ....data.loading import Loading, refused, sampling
-from ....data.samplers import RandomSampler, checked_size
+from ....data.samplers import RandomSampler, checked_count, checked_size
 from ....random.generator import Generator
 from ....tensors import Tensor
 from .batches import converted, default_collate, default_convert, of_gathered
@@ -78,14 +78,14 @@ class DataLoader(Loading):
         in_order: bool = True,
         device: str | None = None,
     ) -> None:
-        if num_workers < 0 or timeout < 0:
-            what = f"num_workers={num_workers}, timeout={timeout}"
-            raise refused(what, "num_workers=2, timeout=0")
+        checked_count("num_workers", num_workers, 0)
+        if timeout < 0:
+            raise refused(f"timeout={timeout}", "timeout=60, in seconds, or 0")
         if num_workers == 0 and (prefetch_factor is not None or persistent_workers):
             what = "prefetch_factor or persistent_workers without workers"
             raise refused(what, "num_workers=2, for instance")
         if prefetch_factor is not None:
-            checked_size("prefetch_factor", prefetch_factor)
+            checked_count("prefetch_factor", prefetch_factor, 1)
         if multiprocessing_context is not None:
             raise refused("a multiprocessing_context: workers are threads", "None")
         if not in_order:

@@ -131,10 +131,11 @@ def write_idx(path: str | PathLike[str], array: Any, compress: bool | None = Non
         ValueError: the format has no such shape.
 
     >>> import numpy, tempfile
+    >>> from pathlib import Path
     >>> from functensor.datasets import write_idx
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_idx(f"{folder}/images", numpy.zeros((2, 28, 28), "uint8"))
-    ...     print(open(f"{folder}/images", "rb").read(16).hex(" ", 4))
+    ...     print(Path(f"{folder}/images").read_bytes()[:16].hex(" ", 4))
     00000803 00000002 0000001c 0000001c
     """
     place, values = Path(path), np.asarray(array)

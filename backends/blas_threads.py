@@ -22,7 +22,7 @@ import numpy as np
 
 from .restoring import Restoring, in_turn
 
-__all__ = ["alone", "controlled", "held"]
+__all__ = ["alone", "blas_name_and_threads", "controlled", "held"]
 
 # The names of OpenBLAS's functions, with and without the marks of wheels.
 OPENBLAS_NAMES = (
@@ -47,6 +47,10 @@ class Control:
     def held(self) -> bool:
         """Says whether BLAS is kept to one thread."""
         return bool(self._holders)
+
+    def threads(self) -> int:
+        """Returns how many threads BLAS may use now."""
+        return int(self._get())
 
     def several(self) -> bool:
         """Says whether BLAS may use more than one thread now."""
@@ -162,3 +166,17 @@ class alone(Restoring):
 def held() -> bool:
     """Says whether BLAS keeps to the threads that call it."""
     return bool(_control) and _control[0] is not None and _control[0].held
+
+
+def blas_name_and_threads() -> tuple[str, int | None]:
+    """Returns NumPy's BLAS, and how many threads it may use; None where it does not tell.
+
+    >>> name, threads = blas_name_and_threads()
+    >>> bool(name)
+    True
+    """
+    built: Any = np.show_config(mode="dicts")
+    library = built.get("Build Dependencies", {}).get("blas", {})
+    name = f"{library.get('name', 'an unknown BLAS')} {library.get('version', '')}".strip()
+    control = controlled()
+    return name, None if control is None else control.threads()

@@ -195,6 +195,10 @@ class Backend(Protocol):
         """Makes a device the one where its array module computes, for a ``with`` block."""
         return nullcontext()
 
+    def stream_of_thread(self) -> Callable[[], AbstractContextManager[Any]]:
+        """Returns what makes, in another thread, a block queue its work where this thread does."""
+        return nullcontext
+
     def put(self, buffer: Buffer, device: str) -> Buffer:
         """Returns any backend's buffer with its values on one of this backend's devices."""
         return self.asarray(to_host(buffer))

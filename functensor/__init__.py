@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from . import (
         checkpoint_policies,
         control,
+        data,
+        datasets,
         errors,
         extend,
         hooks,
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from .custom.root import custom_root
     from .custom.rules import custom_gradient, custom_jvp, custom_vjp, stop_gradient, value
     from .drawing import draw
+    from .faces.feature_table import features
     from .files import Checkpoints, load, read_metadata, save
     from .jitting.jitted import disable_jit, jit
     from .programs.named_scope import named_scope, scope
@@ -82,8 +85,8 @@ config.checks["check_finite"] = lambda: import_module(".hooks.finite", __name__)
 
 # Namespaces, and names by the module that has them, that are imported when they are first used.
 NAMESPACES = {
-    "checkpoint_policies", "control", "errors", "extend", "hooks", "nn", "optim", "random", "scipy",
-    "sparse", "testing", "torch", "training",
+    "checkpoint_policies", "control", "data", "datasets", "errors", "extend", "hooks", "nn",
+    "optim", "random", "scipy", "sparse", "testing", "torch", "training",
 }  # fmt: skip
 LATE_NAMES = {
     "checkpointing.checkpointed": "checkpoint remat",
@@ -95,6 +98,7 @@ LATE_NAMES = {
     "custom.rules": "custom_gradient custom_jvp custom_vjp stop_gradient value",
     "drawing": "draw",
     "files": "Checkpoints load read_metadata save",
+    "faces.feature_table": "features",
     "jitting.jitted": "disable_jit jit",
     "programs.named_scope": "named_scope scope",
     "programs.staging": "eval_shape make_program",
@@ -110,15 +114,15 @@ __all__ = [
     "Array", "Checkpoints", "CpuTensor", "CudaTensor", "Program", "ShapeDtype", "Tensor",
     "all_gather", "associative_scan", "axis_index", "axis_size", "checkpoint", "checkpoint_name",
     "checkpoint_policies", "cond", "config", "control", "custom_gradient", "custom_jvp",
-    "custom_op", "custom_root", "custom_vjp", "default_device", "devices", "disable_jit", "draw",
-    "elementwise_grad", "enable_grad", "errors", "eval_shape", "extend", "fori_loop", "grad",
-    "hessian", "hooks", "hvp", "is_grad_enabled", "jacfwd", "jacobian", "jacrev", "jit", "jvp",
-    "linear_transpose", "linearize", "load", "make_program", "named_scope", "nn", "no_grad",
-    "numpy", "optim", "optimization_barrier", "pmax", "pmean", "pmin", "ppermute",
-    "print_saved_residuals", "psum", "psum_scatter", "random", "read_metadata", "remat", "save",
-    "saved_residuals", "scan", "scipy", "scope", "set_default_device", "sparse", "stop_gradient",
-    "switch", "tag", "tensor", "testing", "to_device", "torch", "training", "tree", "value",
-    "value_and_grad", "vjp", "vmap", "while_loop",
+    "custom_op", "custom_root", "custom_vjp", "data", "datasets", "default_device", "devices",
+    "disable_jit", "draw", "elementwise_grad", "enable_grad", "errors", "eval_shape", "extend",
+    "features", "fori_loop", "grad", "hessian", "hooks", "hvp", "is_grad_enabled", "jacfwd",
+    "jacobian", "jacrev", "jit", "jvp", "linear_transpose", "linearize", "load", "make_program",
+    "named_scope", "nn", "no_grad", "numpy", "optim", "optimization_barrier", "pmax", "pmean",
+    "pmin", "ppermute", "print_saved_residuals", "psum", "psum_scatter", "random", "read_metadata",
+    "remat", "save", "saved_residuals", "scan", "scipy", "scope", "set_default_device", "sparse",
+    "stop_gradient", "switch", "tag", "tensor", "testing", "to_device", "torch", "training", "tree",
+    "value", "value_and_grad", "vjp", "vmap", "while_loop",
 ]  # fmt: skip
 
 # Trees import nothing but the standard library.

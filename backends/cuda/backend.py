@@ -103,6 +103,12 @@ class CupyBackend(protocol.Backend):
         """Makes a GPU the one where CuPy computes, for a ``with`` block."""
         return self.xp.cuda.Device(int(device.partition(":")[2]))  # type: ignore[no-any-return]
 
+    def stream_of_thread(self) -> Callable[[], AbstractContextManager[Any]]:
+        """Returns what makes this thread's current stream that of a block in another thread."""
+        # CuPy's streams are context managers, and every thread has a current one of its own.
+        stream = self.xp.cuda.get_current_stream()
+        return lambda: stream
+
     def put(self, buffer: Any, device: str) -> ndarray:
         """Returns the values of a NumPy array, or of another GPU's, on a GPU.
 

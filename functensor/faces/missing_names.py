@@ -82,6 +82,8 @@ NAMES_INSTEAD: dict[str, str] = {
     **{name: f"functensor.numpy.linalg.{name}" for name in ("norm", "inv", "solve", "svd", "det")},
     **{name: f"functensor.scipy.special.{name}" for name in ("gammaln", "digamma", "betaln")},
     "logsumexp": "functensor.nn.logsumexp, functensor.scipy.special.logsumexp",
+    "DataLoader": "functensor.data.DataLoader, or functensor.torch.utils.data.DataLoader",
+    "TensorDataset": "functensor.data.TensorDataset",
     "functional": "functensor.nn itself: its functions hold no state",
     "max_pool2d": "functensor.nn.max_pool",
     "avg_pool2d": "functensor.nn.avg_pool",

@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 
 from .. import tree
 from ..backends.errors.warnings import warn_user
+from ..backends.logs import log_debug
 from ..backends.restoring import listed
 from ..functions.alike import code_of
 from ..primitives.core.errors import RuleResultError, function_line, message, user_line
@@ -69,6 +70,7 @@ class History:
         self.count += 1
         if len(self.reasons) < MOST_KEPT_REASONS:
             self.reasons.append(f"{self.count}. at {user_line()}: {reason}")
+        log_debug("jit", "%s is staged: %s", function_line(self.fun), reason)
         if self._refusing:
             again = " again" if self.count > 1 else ""
             what = f"jit of {function_line(self.fun)} was staged{again}: {reason}"

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from .func import vmap
 
 # Modules within this one that are imported when they are first used.
-NAMESPACES = {"autograd", "backends", "cuda", "func", "linalg", "nn", "optim"}
+NAMESPACES = {"autograd", "backends", "cuda", "func", "linalg", "nn", "optim", "utils"}
 
 # Names by the module that has them, which are imported when they are first used.
 LATE_FUNCTIONS = {"compiling": "compile", "func": "vmap"}

@@ -38,7 +38,8 @@ FACES = (
     "sparse", "tree", "hooks", "control", "testing", "extend", "errors", "checkpoint_policies",
     "torch", "torch.autograd", "torch.autograd.functional", "torch.autograd.graph", "torch.func",
     "torch.linalg", "torch.nn", "torch.nn.functional", "torch.nn.init", "torch.nn.utils",
-    "torch.optim", "torch.optim.lr_scheduler",
+    "torch.optim", "torch.optim.lr_scheduler", "torch.utils",
+    "torch.utils.data", "data", "datasets",
 )  # fmt: skip
 
 Sources = dict[str, ast.Module]

@@ -74,10 +74,18 @@ REASONS = [
      r"|argument)", LEGACY),
     (r"torch\.nn\.Module\.(T_dest|call_super|dump_patches|register_backward_hook|to_empty)", LEGACY),
     (r"torch\.nn\.utils\.(convert_|fuse_|clip_grad_norm$|stateless|skip_init)", LEGACY),
+    (r"torch\.(bfloat16|load|save|vmap|Tensor\.(stride|type)|optim\.LBFGS|distributions\.Cat"
+     r"|utils\.data\.)", "not written yet"),
     (r"torch\.(func|special|linalg|fft)\.(debug_unwrap|rearrange|functionalize|common_notes|Tensor)",
      LEGACY),
 ]  # fmt: skip
 COMPILED = [(re.compile(pattern), why) for pattern, why in REASONS]
+
+MEMORY = "a word without an effect: images lie channel by channel"
+EXAMINED = "what cannot be computed is an error; `info` is 0"
+ONE_DTYPE = "a function that makes tensors, no class"
+KEPT = "an error where views share the memory: `x = x.squeeze()` and so on"
+UNMADE = "no parameters before the first call, and the class stays"
 
 # How names that are here differ from PyTorch's.
 DIFFERENT: dict[str, str] = {
@@ -96,6 +104,17 @@ DIFFERENT: dict[str, str] = {
     "torch.svd": "the signs of singular vectors may differ",
     "torch.linalg.svd": "the signs of singular vectors may differ",
     "torch.linalg.eig": "the order and lengths of eigenvectors may differ",
+    "torch.nn.functional.ctc_loss": "the gradient is the loss's; PyTorch's adds probabilities",
+    "torch.contiguous_format": MEMORY,
+    "torch.preserve_format": MEMORY,
+    "torch.channels_last": MEMORY,
+    "torch.channels_last_3d": MEMORY,
+    "torch.from_dlpack": "a copy",
+    "torch.frombuffer": "a copy",
+    "torch.linalg.cholesky_ex": EXAMINED,
+    "torch.linalg.inv_ex": EXAMINED,
+    "torch.linalg.solve_ex": EXAMINED,
+    "torch.linalg.lu_factor_ex": EXAMINED,
     "torch.autograd.set_detect_anomaly": "names the user's line of the operation that failed",
 }
 NUMBERS = (
@@ -108,6 +127,20 @@ DIFFERENT |= {
     f"torch.Tensor.{name}": SEEDS
     for name in ("bernoulli_", "exponential_", "normal_", "random_", "uniform_", "bernoulli",
                  "multinomial", "cauchy_", "geometric_", "log_normal_")
+}  # fmt: skip
+DIFFERENT |= {
+    f"torch.{name}Tensor": ONE_DTYPE
+    for name in ("BFloat16", "Bool", "Byte", "Char", "Double", "Float", "Half", "Int", "Long",
+                 "Short")
+}  # fmt: skip
+DIFFERENT |= {
+    f"torch.Tensor.{name}": KEPT
+    for name in ("squeeze_", "unsqueeze_", "transpose_", "t_", "swapaxes_", "swapdims_")
+}
+DIFFERENT |= {
+    f"torch.nn.Lazy{name}": UNMADE
+    for name in ("Linear", *[f"{kind}{n}d" for n in (1, 2, 3)
+                             for kind in ("Conv", "ConvTranspose", "BatchNorm", "InstanceNorm")])
 }  # fmt: skip
 
 

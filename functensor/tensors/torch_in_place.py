@@ -11,8 +11,17 @@ from .. import random
 from ..functions.type_variables import P
 from ..primitives.core.registry import registry as ops
 from ..random.generator import Generator, default_generator
-from .functions import along_axis, indexing, pointwise, products, reductions, shapes
-from .in_place import InPlace
+from .functions import (
+    along_axis,
+    indexing,
+    kinds,
+    placing,
+    pointwise,
+    products,
+    reductions,
+    shapes,
+)
+from .shapes_in_place import ShapesInPlace
 from .tape import TapeTrace
 
 __all__ = ["InPlaceFunctions"]
@@ -30,7 +39,7 @@ def in_place(function: Callable[Concatenate[Any, P], Any]) -> Callable[Concatena
     return method
 
 
-class InPlaceFunctions(InPlace):
+class InPlaceFunctions(ShapesInPlace):
     """The methods of `Tensor` that put a function of it in its place."""
 
     __slots__ = ()
@@ -66,6 +75,8 @@ class InPlaceFunctions(InPlace):
     ceil_ = in_place(pointwise.ceil)
     clamp_max_ = in_place(pointwise.clamp_max)
     clamp_min_ = in_place(pointwise.clamp_min)
+    clip_ = in_place(pointwise.clip)
+    conj_physical_ = in_place(kinds.conj_physical)
     copysign_ = in_place(pointwise.copysign)
     cos_ = in_place(pointwise.cos)
     cosh_ = in_place(pointwise.cosh)
@@ -73,13 +84,16 @@ class InPlaceFunctions(InPlace):
     cumsum_ = in_place(along_axis.cumsum)
     deg2rad_ = in_place(pointwise.deg2rad)
     digamma_ = in_place(pointwise.digamma)
+    divide_ = in_place(pointwise.divide)
     eq_ = in_place(pointwise.eq)
     erf_ = in_place(pointwise.erf)
     erfc_ = in_place(pointwise.erfc)
     erfinv_ = in_place(pointwise.erfinv)
     exp2_ = in_place(pointwise.exp2)
     expm1_ = in_place(pointwise.expm1)
+    fill_diagonal_ = in_place(placing.fill_diagonal)
     fix_ = in_place(pointwise.fix)
+    float_power_ = in_place(pointwise.float_power)
     floor_ = in_place(pointwise.floor)
     floor_divide_ = in_place(pointwise.floor_divide)
     fmod_ = in_place(pointwise.fmod)
@@ -98,6 +112,7 @@ class InPlaceFunctions(InPlace):
     index_copy_ = in_place(indexing.index_copy)
     index_fill_ = in_place(indexing.index_fill)
     index_put_ = in_place(indexing.index_put)
+    index_reduce_ = in_place(placing.index_reduce)
     lcm_ = in_place(pointwise.lcm)
     ldexp_ = in_place(pointwise.ldexp)
     le_ = in_place(pointwise.le)
@@ -116,12 +131,14 @@ class InPlaceFunctions(InPlace):
     logit_ = in_place(pointwise.logit)
     lt_ = in_place(pointwise.lt)
     masked_scatter_ = in_place(indexing.masked_scatter)
+    multiply_ = in_place(pointwise.multiply)
     mvlgamma_ = in_place(pointwise.mvlgamma)
     nan_to_num_ = in_place(pointwise.nan_to_num)
     ne_ = in_place(pointwise.ne)
     negative_ = in_place(pointwise.negative)
     nextafter_ = in_place(pointwise.nextafter)
     not_equal_ = in_place(pointwise.not_equal)
+    put_ = in_place(placing.put)
     rad2deg_ = in_place(pointwise.rad2deg)
     reciprocal_ = in_place(pointwise.reciprocal)
     remainder_ = in_place(pointwise.remainder)

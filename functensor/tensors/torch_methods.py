@@ -296,8 +296,11 @@ class TorchNames(Casts):
         found = tuple(map(as_tensor_result, cast(Any, tensor_ops.nonzero(self, **options))))
         return found if as_tuple else tensor_ops.stack(found, 1)
 
-    def contiguous(self) -> Self:
-        """Returns a copy whose elements lie in order; the tensor itself where they do so."""
+    def contiguous(self, memory_format: Any = None) -> Self:
+        """Returns a copy whose elements lie in order; the tensor itself where they do so.
+
+        ``memory_format`` has no effect: images lie channel by channel.
+        """
         if self._data.flags.c_contiguous:
             return self
         out: Self = tensor_ops.positive(self)
@@ -316,6 +319,7 @@ class TorchNames(Casts):
         device: str | None = None,
         non_blocking: bool = False,
         copy: bool = False,
+        memory_format: Any = None,
     ) -> Self:
         """Returns the tensor with another dtype or on another device; itself if it is so already.
 
@@ -327,6 +331,7 @@ class TorchNames(Casts):
             non_blocking: of no effect: nothing waits for a copy to a GPU, and one to the CPU is
                 there when the call returns.
             copy: whether to return another tensor in any case.
+            memory_format: of no effect: images lie channel by channel.
 
         Raises:
             BackendUnavailable: the device's backend is not installed.

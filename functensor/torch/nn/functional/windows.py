@@ -16,7 +16,7 @@ from .layers import Sizes, spatial, with_batch
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
     "adaptive_max_pool2d", "adaptive_max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d",
-    "fold", "interpolate", "lp_pool1d", "lp_pool2d", "max_pool1d", "max_pool2d", "max_pool3d",
+    "fold", "interpolate", "lp_pool1d", "lp_pool2d", "lp_pool3d", "max_pool1d", "max_pool2d", "max_pool3d",
     "max_unpool1d", "max_unpool2d", "max_unpool3d", "pad", "unfold", "upsample",
 ]  # fmt: skip
 
@@ -189,6 +189,13 @@ def lp_pool2d(
 ) -> Any:
     """Returns the norms of windows over two spatial axes."""
     return lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 2)
+
+
+def lp_pool3d(
+    input: Any, norm_type: float, kernel_size: Sizes, stride: Any = None, ceil_mode: bool = False
+) -> Any:
+    """Returns the norms of windows over three spatial axes."""
+    return lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 3)
 
 
 def parts(length: int, count: int) -> list[tuple[int, int]]:

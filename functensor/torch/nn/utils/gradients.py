@@ -1,4 +1,4 @@
-"""Functions over parameters and gradients: ``torch.nn.utils``."""
+"""Functions over parameters and gradients."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from math import prod
 
 import numpy as np
 
-from ...faces.publish import publish
-from ...primitives.core.registry import registry as ops
-from ...tensors import Tensor, gradient_of, no_grad
+from ....primitives.core.registry import registry as ops
+from ....tensors import Tensor, gradient_of, no_grad
 
 __all__ = [
-    "clip_grad_norm_", "clip_grad_value_", "get_total_norm", "parameters_to_vector",
-    "vector_to_parameters",
+    "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm",
+    "parameters_to_vector", "vector_to_parameters",
 ]  # fmt: skip
 
 
@@ -74,10 +73,24 @@ def clip_grad_norm_(
     found = present_gradients(parameters)
     with no_grad():
         total = get_total_norm([g.detach() for g in found], norm_type, error_if_nonfinite)
-        factor = ops.minimum(max_norm / (total + 1e-6), 1.0)
-        for g in found:
-            g.mul_(factor)
+    scale_down(found, max_norm, total)
     return total
+
+
+def scale_down(gradients: list[Tensor], max_norm: float, total: Tensor) -> None:
+    """Scales gradients in place by what brings their norm to at most ``max_norm``."""
+    with no_grad():
+        factor = ops.minimum(max_norm / (total + 1e-6), 1.0)
+        for g in gradients:
+            g.mul_(factor)
+
+
+def clip_grads_with_norm_(
+    parameters: Tensor | Iterable[Tensor], max_norm: float, total_norm: Tensor,
+    foreach: bool | None = None,
+) -> None:  # fmt: skip
+    """Scales gradients in place by a norm that is known; see `clip_grad_norm_`."""
+    scale_down(present_gradients(parameters), max_norm, total_norm)
 
 
 def clip_grad_value_(
@@ -101,6 +114,3 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
         count = prod(x.shape)
         x.copy_value(ops.reshape(vec.detach()[start : start + count], x.shape))
         start += count
-
-
-publish(globals())

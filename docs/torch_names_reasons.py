@@ -45,7 +45,7 @@ REASONS = [
     (r"torch\.is_vulkan", DEVICES),
     (r".*\b(untyped_storage|storage|storage_type|is_storage|set_|share_memory_?|is_shared|data_ptr"
      r"|const_data_ptr|is_set_to|resize_?|resize_as_?|record_stream|from_file|storage_offset"
-     r"|as_strided_|pin_memory|is_pinned)$", STORAGE),
+     r"|as_strided_|is_pinned)$", STORAGE),
     (r".*(autocast|GradScaler)", ACCELERATED),
     (r"torch\.(fork|wait|import_ir|parse_|unify_type|merge_type|typename|classproperty|Tag"
      r"|get_file_path|init_num_threads|is_.*_available|compiled_with|has_|Fatal|sym_constrain"
@@ -89,6 +89,8 @@ UNMADE = "no parameters before the first call, and the class stays"
 
 # How names that are here differ from PyTorch's.
 DIFFERENT: dict[str, str] = {
+    "torch.set_printoptions": "sets NumPy's own options too",
+    "torch.Tensor.pin_memory": "the tensor itself: no memory is locked",
     "torch.as_strided": "a copy, through which nothing is written",
     "torch.Tensor.as_strided": "a copy, through which nothing is written",
     "torch.Tensor.unfold": "a copy, through which nothing is written",

@@ -3,7 +3,8 @@
 ``python docs/torch_names_recorded.py FOLDER ...``, with PyTorch installed, reads the Python files
 in checkouts of PyTorch's examples and tutorials, and writes ``torch_names.txt``: a line for every
 namespace, with names and numbers of uses. A method is taken for a tensor's, or a module's, by its
-name alone, where its object is no module that the file imports.
+name alone, where its object is no module that the file imports and Python's own objects have none
+of that name.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ OTHERS = [
     "onnx", "overrides", "package", "profiler", "quantization", "random", "signal", "sparse",
     "testing", "utils", "xpu",
 ]  # fmt: skip
+# Methods of Python's own objects count as no tensor's.
+OF_PYTHON = {name for kind in (dict, list, str, set, Path) for name in dir(kind)}
 CLASSES = ("torch.Tensor", "torch.nn.Module")
 # Classes of PyTorch's core that are no parts of its compiler for scripts.
 OF_THE_CORE = {
@@ -136,7 +139,7 @@ class Uses(ast.NodeVisitor):
                 self.count(full)
             return
         for place in CLASSES:
-            if node.attr in self.names[place]:
+            if node.attr in self.names[place] and node.attr not in OF_PYTHON:
                 self.counted[place, node.attr] += 1
                 break
         self.generic_visit(node)

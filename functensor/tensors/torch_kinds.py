@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import numpy as np
 
 from ..primitives.core.registry import registry as ops
 from .functions import kinds, placing, solving
+from .tape import receiver_of
 from .torch_methods import TorchNames
 
 __all__ = ["TorchKinds"]
@@ -17,6 +18,9 @@ class TorchKinds(TorchNames):
     """The methods of `Tensor` that tell what it is, and those that put a part into it."""
 
     __slots__ = ()
+
+    node: Any
+    is_leaf: bool
 
     as_strided_scatter = placing.as_strided_scatter
     diagonal_scatter = placing.diagonal_scatter
@@ -56,6 +60,35 @@ class TorchKinds(TorchNames):
     def is_contiguous(self, memory_format: Any = None) -> bool:
         """Says whether the elements lie in memory in the order of their indices."""
         return bool(self._data.flags.c_contiguous)
+
+    @property
+    def layout(self) -> str:
+        """The layout of memory: ``torch.strided``."""
+        return "strided"
+
+    @property
+    def retains_grad(self) -> bool:
+        """True of a result whose ``grad`` is kept, as `retain_grad` asks for."""
+        receiver = None if self.node is None or self.is_leaf else receiver_of(self.node)
+        return bool(receiver is not None and receiver.keeps)
+
+    def pin_memory(self) -> Self:
+        """Returns the tensor: there is no memory that only a GPU needs."""
+        return self
+
+    def to_dense(self) -> Self:
+        """Returns the tensor, which is dense."""
+        return self
+
+    is_meta: Final = False
+    is_mkldnn: Final = False
+    is_mps: Final = False
+    is_nested: Final = False
+    is_quantized: Final = False
+    is_sparse: Final = False
+    is_sparse_csr: Final = False
+    is_xla: Final = False
+    is_xpu: Final = False
 
     @property
     def is_cpu(self) -> bool:

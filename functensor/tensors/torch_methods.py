@@ -289,7 +289,12 @@ class TorchNames(Casts):
         """Returns the tensor beside itself along axes; with ``axis``, its elements repeated."""
         if axis is not None:
             return tensor_ops.repeat(self, *sizes, axis)
-        return tensor_ops.tile(self, _given_shape(sizes))
+        counts = _given_shape(sizes)
+        if len(counts) < self.ndim:
+            raise RuntimeError(
+                f"repeat({', '.join(map(str, counts))}): a number for each of {self.ndim} axes"
+            )
+        return tensor_ops.tile(self, counts)
 
     def nonzero(self, as_tuple: bool = False, **options: Any) -> Any:
         """Returns a row of indices for every element that is not zero; as a tuple, as in NumPy."""

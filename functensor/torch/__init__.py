@@ -38,13 +38,14 @@ from ..tensors.functions.products import *
 from ..tensors.functions.reductions import *
 from ..tensors.functions.shapes import *
 from ..tensors.functions.solving import *
-from . import comparing, creation, in_place, legacy, numerics, random, types
+from . import comparing, creation, in_place, legacy, numerics, random, settings, types
 from .comparing import *
 from .creation import *
 from .in_place import *
 from .legacy import *
 from .numerics import *
 from .random import *
+from .settings import *
 from .types import *
 
 # Modules within this one that are imported when they are first used.
@@ -79,6 +80,7 @@ __all__ += pointwise.__all__
 __all__ += products.__all__
 __all__ += random.__all__
 __all__ += reductions.__all__
+__all__ += settings.__all__
 __all__ += shapes.__all__
 __all__ += solving.__all__
 __all__ += types.__all__

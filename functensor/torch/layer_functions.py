@@ -95,7 +95,7 @@ def embedding(
 
 def batch_norm(
     input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool,
-    momentum: float, eps: float, cudnn_enabled: bool = True,
+    momentum: float, eps: float, cudnn_enabled: bool,
 ) -> Any:  # fmt: skip
     """Returns channels of mean 0 and variance 1 over a batch, times a weight, plus a bias."""
     return F.batch_norm(
@@ -105,7 +105,7 @@ def batch_norm(
 
 def instance_norm(
     input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any,
-    use_input_stats: bool, momentum: float, eps: float, cudnn_enabled: bool = True,
+    use_input_stats: bool, momentum: float, eps: float, cudnn_enabled: bool,
 ) -> Any:  # fmt: skip
     """Returns channels of mean 0 and variance 1 over each image, times a weight, plus a bias."""
     return F.instance_norm(

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
-from torch_names_reasons import AREA, DIFFERENT, reason_of  # noqa: E402 - no package
+from torch_names_reasons import AREA, DIFFERENT, reason_of
 
 __all__ = ["load_names", "main", "page", "states"]
 

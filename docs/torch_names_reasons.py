@@ -28,54 +28,54 @@ DRAWS = "draws are made by `functensor.random` or the functions that are here"
 
 # The first pattern that a full name matches says why it is not here.
 REASONS = [
-    (r"torch\.(Tensor\.)?(q_|int_repr|dequantize|qscheme|is_quantized|quantize|fake_quant|fbgemm"
-     r"|quantized_|choose_qparams|fused_moving|empty_quantized|qint|quint|per_(tensor|channel)_)",
+    ((r"torch\.(Tensor\.)?(q_|int_repr|dequantize|qscheme|is_quantized|quantize|fake_quant|fbgemm"
+     r"|quantized_|choose_qparams|fused_moving|empty_quantized|qint|quint|per_(tensor|channel)_)"),
      QUANTISED),
-    (r"torch\.(Tensor\.)?(to_sparse|sparse|is_sparse|coalesce|is_coalesced|s?smm|sspadd|dsmm|hsmm"
+    ((r"torch\.(Tensor\.)?(to_sparse|sparse|is_sparse|coalesce|is_coalesced|s?smm|sspadd|dsmm|hsmm"
      r"|hspmm|spmm|saddmm|(c?crow|c?col|ccol|crow|row)_indices|indices|values|dense_dim|to_mkldnn"
-     r"|to_dense|resize_as_sparse|is_mkldnn)", SPARSE),
+     r"|to_dense|resize_as_sparse|is_mkldnn)"), SPARSE),
     (r"torch\.optim\.SparseAdam", SPARSE),
     (r".*\b(to_padded_tensor|is_nested|jagged)$", "no nested tensors: pad, and keep the lengths"),
     (r"torch\.(mkldnn|miopen|cudnn|native_|batch_norm_|_?thnn|convolution$|lstm|gru|rnn_)",
      LIBRARIES),
-    (r"torch\.nn\.functional\.(native_|scaled_mm|scaled_grouped|grouped_mm|multi_head_att"
-     r"|linear_cross|Scaling|Swizzle|conv_tbc|assert_int|.*_notes|Tensor)", LIBRARIES),
+    ((r"torch\.nn\.functional\.(native_|scaled_mm|scaled_grouped|grouped_mm|multi_head_att"
+     r"|linear_cross|Scaling|Swizzle|conv_tbc|assert_int|.*_notes|Tensor)"), LIBRARIES),
     (r"torch\.nn\.LinearCross", LIBRARIES),
     (r"torch\.(Tensor\.|nn\.Module\.)?(is_)?(xla|xpu|ipu|mtia|maia|mps|vulkan|meta)", DEVICES),
     (r"torch\.is_vulkan", DEVICES),
-    (r".*\b(untyped_storage|storage|storage_type|is_storage|set_|share_memory_?|is_shared|data_ptr"
+    ((r".*\b(untyped_storage|storage|storage_type|is_storage|set_|share_memory_?|is_shared|data_ptr"
      r"|const_data_ptr|is_set_to|resize_?|resize_as_?|record_stream|from_file|storage_offset"
-     r"|as_strided_|is_pinned)$", STORAGE),
+     r"|as_strided_|is_pinned)$"), STORAGE),
     (r".*(autocast|GradScaler)", ACCELERATED),
-    (r"torch\.(fork|wait|import_ir|parse_|unify_type|merge_type|typename|classproperty|Tag"
+    ((r"torch\.(fork|wait|import_ir|parse_|unify_type|merge_type|typename|classproperty|Tag"
      r"|get_file_path|init_num_threads|is_.*_available|compiled_with|has_|Fatal|sym_constrain"
      r"|thread_safe|prepare_multi|get_device_module|set_default_tensor|bit|U|profiler_allow"
-     r"|legacy_con|is_distributed|hash_tensor|TypedS|Script)", LEGACY),
+     r"|legacy_con|is_distributed|hash_tensor|TypedS|Script)"), LEGACY),
     (r"torch\.(Sym|sym_)", SYMBOLIC),
     (r"torch\.(compile|while_loop|cond)$", SCRIPTS),
     (r"torch\.nn\.Module\.compile", SCRIPTS),
     (r"torch\.(bits|bit|u?int[1-7]$|float4|float8|complex32|chalf)", "no dtype of NumPy's"),
     (r"torch\.Tensor\.chalf", "no dtype of NumPy's"),
     (r"torch\..*_copy$", COPIES),
-    (r"torch\.(are_determ|use_determ|set_determ|get_determ|is_determ|set_flush|set_num|get_num"
+    ((r"torch\.(are_determ|use_determ|set_determ|get_determ|is_determ|set_flush|set_num|get_num"
      r"|set_warn|is_warn|set_anomaly|is_anomaly|set_float32|get_float32|is_inference"
-     r"|set_printoptions|set_rng|get_rng|clear_auto|default_device|set_default|get_default)",
+     r"|set_printoptions|set_rng|get_rng|clear_auto|default_device|set_default|get_default)"),
      SWITCHES),
     (r"torch\.autograd\.(set_multi|enforce|grad_mode|NestedIO|variable|Variable)", LEGACY),
-    (r"torch\.Tensor\.(volatile|reinforce|new|eig|solve|symeig|lstsq|module_load|map_|map2_|apply_"
-     r"|as_subclass|output_nr|grad_dtype|name|dim_order|is_distributed|hash_tensor)$", LEGACY),
+    ((r"torch\.Tensor\.(volatile|reinforce|new|eig|solve|symeig|lstsq|module_load|map_|map2_|apply_"
+     r"|as_subclass|output_nr|grad_dtype|name|dim_order|is_distributed|hash_tensor)$"), LEGACY),
     (r"torch\.(eig|solve|symeig|lstsq|matrix_rank|Event|Stream|OutOf|range)$", LEGACY),
     (r"torch\.Tensor\.(index|layout)$", LEGACY),
     (r"torch\.nn\.init\.", LEGACY + ": the name ends in an underscore"),
-    (r"torch\.nn\.(Container|NLLLoss2d|CrossMapLRN2d|factory_kwargs|RNNBase|RNNCellBase"
-     r"|Uninitialized\w+)$", LEGACY),
+    ((r"torch\.nn\.(Container|NLLLoss2d|CrossMapLRN2d|factory_kwargs|RNNBase|RNNCellBase"
+     r"|Uninitialized\w+)$"), LEGACY),
     (r".*(DataParallel|Distributed|SyncBatchNorm)", "one process and one device at a time"),
-    (r"torch\.utils\.data\.(\w*DataPipe|DataChunk|functional_|guaranteed|non_det|runtime"
-     r"|argument)", LEGACY),
-    (r"torch\.nn\.Module\.(T_dest|call_super|dump_patches|register_backward_hook|to_empty)", LEGACY),
+    ((r"torch\.utils\.data\.(\w*DataPipe|DataChunk|functional_|guaranteed|non_det|runtime"
+     r"|argument)"), LEGACY),
+    (r"torch\.nn\.Module\.(T_dest|call_super|dump_patches|register_backward_hook)", LEGACY),
     (r"torch\.nn\.utils\.(convert_|fuse_|clip_grad_norm$|stateless|skip_init)", LEGACY),
-    (r"torch\.(bfloat16|load|save|vmap|Tensor\.(stride|type)|optim\.LBFGS|distributions\.Cat"
-     r"|utils\.data\.)", "not written yet"),
+    ((r"torch\.(bfloat16|load|save|vmap|Tensor\.(stride|type)|optim\.LBFGS|distributions\.Cat"
+     r"|utils\.data\.)"), "not written yet"),
     (r"torch\.(func|special|linalg|fft)\.(debug_unwrap|rearrange|functionalize|common_notes|Tensor)",
      LEGACY),
 ]  # fmt: skip
@@ -91,6 +91,8 @@ UNMADE = "no parameters before the first call, and the class stays"
 DIFFERENT: dict[str, str] = {
     "torch.set_printoptions": "sets NumPy's own options too",
     "torch.Tensor.pin_memory": "the tensor itself: no memory is locked",
+    "torch.nn.DataParallel": "the module runs on its own device, undivided",
+    "torch.nn.Module.to_empty": "values stay",
     "torch.as_strided": "a copy, through which nothing is written",
     "torch.Tensor.as_strided": "a copy, through which nothing is written",
     "torch.Tensor.unfold": "a copy, through which nothing is written",

@@ -116,10 +116,9 @@ class Uses(ast.NodeVisitor):
     def count(self, full: str) -> None:
         """Counts a full name, where it is one of PyTorch's, or else its namespace."""
         other = next((f"torch.{n}" for n in OTHERS if f"{full}.".startswith(f"torch.{n}.")), None)
-        if other and full not in ("torch.utils.data", "torch.nn.parallel"):
-            if not full.startswith("torch.utils.data."):
-                self.counted["namespaces", other] += 1
-                return
+        if other and not f"{full}.".startswith("torch.utils.data."):
+            self.counted["namespaces", other] += 1
+            return
         place, _, name = full.rpartition(".")
         # Classes are defined in modules within their namespaces.
         while place and name not in self.names.get(place, ()):

@@ -18,10 +18,11 @@ from ..tensors.functions.shapes import diagonal
 from ..tensors.functions.solving import LU, CholeskyEx, LUFactor
 
 __all__ = [
-    "LinAlgError", "cholesky", "cholesky_ex", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh", "inv",
-    "inv_ex", "lstsq", "lu", "lu_factor", "lu_factor_ex", "lu_solve", "matmul", "matrix_exp", "matrix_norm", "matrix_power", "matrix_rank", "multi_dot",
-    "norm", "pinv", "qr", "slogdet", "solve", "solve_ex", "solve_triangular", "svd", "svdvals", "tensorinv", "tensorsolve",
-    "vander", "vecdot", "vector_norm",
+    "LinAlgError", "cholesky", "cholesky_ex", "cond", "cross", "det", "diagonal", "eig", "eigh",
+    "eigvals", "eigvalsh", "inv", "inv_ex", "lstsq", "lu", "lu_factor", "lu_factor_ex", "lu_solve",
+    "matmul", "matrix_exp", "matrix_norm", "matrix_power", "matrix_rank", "multi_dot", "norm",
+    "pinv", "qr", "slogdet", "solve", "solve_ex", "solve_triangular", "svd", "svdvals",
+    "tensorinv", "tensorsolve", "vander", "vecdot", "vector_norm",
 ]  # fmt: skip
 
 
@@ -244,7 +245,8 @@ def solve_triangular(
     """
     if left:
         return solving.triangular(A, B, not upper, unitriangular)
-    rows = solving.triangular(ops.swapaxes(A, -1, -2), ops.swapaxes(B, -1, -2), upper, unitriangular)
+    turned = ops.swapaxes(A, -1, -2), ops.swapaxes(B, -1, -2)
+    rows = solving.triangular(*turned, upper, unitriangular)
     return ops.swapaxes(rows, -1, -2)
 
 

@@ -86,14 +86,17 @@ def set_printoptions(
         "short": {"precision": 2, "threshold": 1000, "edgeitems": 2, "linewidth": 80},
         "full": {"precision": 4, "threshold": 2**62, "edgeitems": 3, "linewidth": 80},
     }  # fmt: skip
-    given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems,
-             "linewidth": linewidth, "suppress": None if sci_mode is None else not sci_mode}  # fmt: skip
+    given = {
+        "precision": precision, "threshold": threshold, "edgeitems": edgeitems,
+        "linewidth": linewidth, "suppress": None if sci_mode is None else not sci_mode,
+    }  # fmt: skip
     chosen = {name: value for name, value in given.items() if value is not None}
     np.set_printoptions(**{**profiles[profile], **chosen})  # type: ignore[arg-type]
 
 
 def cond(
-    pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Sequence[Any] = ()
+    pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any],
+    operands: Sequence[Any] = (),
 ) -> Any:  # fmt: skip
     """Returns what one of two functions gives, as a boolean says; see `functensor.cond`."""
     from ..control import cond as choose

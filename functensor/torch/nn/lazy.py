@@ -60,11 +60,11 @@ def lazily(base: Any, axis: int) -> Any:
         return ", ".join(["?", *map(str, args), *[f"{k}={v}" for k, v in kwargs.items()]])
 
     name = f"Lazy{base.__name__}"
+    doc = f"A `{base.__name__}` without its first argument, which the first input tells."
     forward.__doc__ = "Returns the result; the first call makes the parameters."
     extra_repr.__doc__ = "Returns the options."
     body = {
-        "__doc__": f"A `{base.__name__}` without its first argument, which the first input tells.\n\n"
-        "There are no parameters before the first call.",
+        "__doc__": f"{doc}\n\nThere are no parameters before the first call.",
         "__module__": __name__, "__init__": __init__, "forward": forward, "extra_repr": extra_repr,
     }  # fmt: skip
     return type(name, (base,), body)

@@ -70,13 +70,16 @@ def namespace(path: str) -> Any:
 
 def is_here(owner: Any, name: str) -> bool:
     """Says whether a namespace, or an object of a class, has a name."""
-    if owner is None:
-        return False
-    if name in dir(type(owner)):
-        return True
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return hasattr(owner, name)
+        try:
+            getattr(owner, name)
+        except AttributeError:
+            return False
+        except Exception:
+            # An attribute without a value yet, such as a gradient.
+            return True
+    return owner is not None
 
 
 def states() -> dict[str, dict[str, str]]:

@@ -32,7 +32,7 @@ REASONS = [
      r"|quantized_|choose_qparams|fused_moving|empty_quantized|qint|quint|per_(tensor|channel)_)"),
      QUANTISED),
     ((r"torch\.(Tensor\.)?(to_sparse|sparse|is_sparse|coalesce|is_coalesced|s?smm|sspadd|dsmm|hsmm"
-     r"|hspmm|spmm|saddmm|(c?crow|c?col|ccol|crow|row)_indices|indices|values|dense_dim|to_mkldnn"
+     r"|hspmm|saddmm|(c?crow|c?col|ccol|crow|row)_indices|indices|values|dense_dim|to_mkldnn"
      r"|to_dense|resize_as_sparse|is_mkldnn)"), SPARSE),
     (r"torch\.optim\.SparseAdam", SPARSE),
     (r".*\b(to_padded_tensor|is_nested|jagged)$", "no nested tensors: pad, and keep the lengths"),
@@ -62,7 +62,7 @@ REASONS = [
      r"|set_printoptions|set_rng|get_rng|clear_auto|default_device|set_default|get_default)"),
      SWITCHES),
     (r"torch\.autograd\.(set_multi|enforce|grad_mode|NestedIO|variable|Variable)", LEGACY),
-    ((r"torch\.Tensor\.(volatile|reinforce|new|eig|solve|symeig|lstsq|module_load|map_|map2_|apply_"
+    ((r"torch\.Tensor\.(volatile|reinforce|eig|solve|symeig|lstsq|module_load|map_|map2_|apply_"
      r"|as_subclass|output_nr|grad_dtype|name|dim_order|is_distributed|hash_tensor)$"), LEGACY),
     (r"torch\.(eig|solve|symeig|lstsq|matrix_rank|Event|Stream|OutOf|range)$", LEGACY),
     (r"torch\.Tensor\.(index|layout)$", LEGACY),
@@ -91,6 +91,9 @@ UNMADE = "no parameters before the first call, and the class stays"
 DIFFERENT: dict[str, str] = {
     "torch.set_printoptions": "sets NumPy's own options too",
     "torch.Tensor.pin_memory": "the tensor itself: no memory is locked",
+    "torch.Tensor.name": "a method, which returns what messages call the tensor",
+    "torch.Tensor.resize": "NumPy's",
+    "torch.spmm": "of dense matrices alone",
     "torch.nn.DataParallel": "the module runs on its own device, undivided",
     "torch.nn.Module.to_empty": "values stay",
     "torch.as_strided": "a copy, through which nothing is written",
@@ -129,9 +132,8 @@ SEEDS = "the same laws, other numbers for a seed"
 DIFFERENT |= {f"torch.{name}": SEEDS for name in NUMBERS}
 DIFFERENT |= {
     f"torch.Tensor.{name}": SEEDS
-    for name in ("bernoulli_", "exponential_", "normal_", "random_", "uniform_", "bernoulli",
-                 "multinomial", "cauchy_", "geometric_", "log_normal_")
-}  # fmt: skip
+    for name in ("bernoulli_", "exponential_", "normal_", "random_", "uniform_")
+}
 DIFFERENT |= {
     f"torch.{name}Tensor": ONE_DTYPE
     for name in ("BFloat16", "Bool", "Byte", "Char", "Double", "Float", "Half", "Int", "Long",

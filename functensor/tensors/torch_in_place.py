@@ -246,6 +246,12 @@ class InPlaceFunctions(ShapesInPlace):
 
     new_empty = new_zeros
 
+    def new(self, *data: Any) -> Any:
+        """Returns a tensor of data, or of a shape given by integers, with this one's dtype."""
+        if not data or all(isinstance(n, int) for n in data):
+            return self.new_zeros(data or (0,))
+        return self.new_tensor(data[0])
+
 
 def given_shape(size: tuple[Any, ...]) -> tuple[int, ...]:
     """Returns a shape that was given as one sequence or as several integers."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..primitives.core.registry import registry as ops
 from .functions import kinds, placing, solving
-from .tape import receiver_of
+from .tape import LeafNode, receiver_of
 from .torch_methods import TorchNames
 
 __all__ = ["TorchKinds"]
@@ -20,14 +20,13 @@ class TorchKinds(TorchNames):
     __slots__ = ()
 
     node: Any
-    is_leaf: bool
 
     as_strided_scatter = placing.as_strided_scatter
     diagonal_scatter = placing.diagonal_scatter
     index_reduce = placing.index_reduce
     narrow_copy = placing.narrow_copy
     nonzero_static = placing.nonzero_static
-    put = placing.put  # type: ignore[assignment]  # PyTorch's arguments
+    put = placing.put
     select_scatter = placing.select_scatter
     slice_scatter = placing.slice_scatter
     sum_to_size = placing.sum_to_size
@@ -69,7 +68,9 @@ class TorchKinds(TorchNames):
     @property
     def retains_grad(self) -> bool:
         """True of a result whose ``grad`` is kept, as `retain_grad` asks for."""
-        receiver = None if self.node is None or self.is_leaf else receiver_of(self.node)
+        if self.node is None or isinstance(self.node, LeafNode):
+            return False
+        receiver = receiver_of(self.node)
         return bool(receiver is not None and receiver.keeps)
 
     def pin_memory(self) -> Self:

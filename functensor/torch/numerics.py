@@ -157,7 +157,7 @@ def histogram(
     where = bins if isinstance(bins, int) else on_host(bins)
     weights = None if weight is None else on_host(weight).reshape(-1)
     values = on_host(input)
-    limits = None if range is None else tuple(range)
+    limits = None if range is None else (range[0], range[1])
     counts, edges = np.histogram(values, where, limits, density, weights)
     return Histogram(*(made(x.astype(values.dtype), None, input.device, False)
                        for x in (counts, edges)))  # fmt: skip
@@ -178,7 +178,7 @@ def histogramdd(
     """
     values = on_host(input)
     rows = values.reshape(-1, values.shape[-1])
-    where = bins if isinstance(bins, int) else [
+    where: Any = bins if isinstance(bins, int) else [
         x if isinstance(x, int) else on_host(x) for x in bins
     ]  # fmt: skip
     limits = None if range is None else list(zip(range[::2], range[1::2], strict=True))

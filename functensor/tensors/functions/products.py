@@ -13,8 +13,8 @@ from ...primitives.core.registry import registry as ops
 __all__ = [
     "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "cdist", "chain_matmul", "cholesky",
     "cross", "det", "dot", "einsum", "ger", "inner", "inverse", "kron",
-    "logdet", "matmul", "matrix_power", "mm", "mv", "outer", "pinverse", "qr", "slogdet", "svd",
-    "tensordot", "trace", "vdot",
+    "logdet", "matmul", "matrix_power", "mm", "mv", "outer", "pinverse", "qr", "slogdet", "spmm",
+    "svd", "tensordot", "trace", "vdot",
 ]  # fmt: skip
 
 
@@ -42,6 +42,9 @@ def mm(input: Any, mat2: Any) -> Any:
     """Returns the product of two matrices."""
     check_axes("mm", input, mat2, 2, 2)
     return ops.matmul(input, mat2)
+
+
+spmm = mm
 
 
 def bmm(input: Any, mat2: Any) -> Any:

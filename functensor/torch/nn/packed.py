@@ -28,7 +28,8 @@ def run_packed(
     sizes = on_host(packed.batch_sizes).tolist()
     if packed.sorted_indices is not None:
         states = tuple([ops.take(s, on_host(packed.sorted_indices), 1) for s in states])
-    x, last = packed.data, []
+    x = packed.data
+    last: list[Any] = []
     for number, directions in enumerate(layers):
         if number:
             x = between(x)

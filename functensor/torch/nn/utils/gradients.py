@@ -26,7 +26,7 @@ def present_gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
 def get_total_norm(
     tensors: Tensor | Iterable[Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False
 ) -> Tensor:
-    """Returns the norm of all elements of some tensors.
+    """Returns the norm of all elements of some tensors; no gradient goes through it.
 
     Raises:
         RuntimeError: it is not finite, and that is an error.
@@ -35,11 +35,12 @@ def get_total_norm(
     if not several:
         return Tensor(0.0)
     order = float(norm_type)
-    if order == float("inf"):
-        total = ops.max(ops.stack([ops.max(ops.abs(x)) for x in several]))
-    else:
-        powers = [ops.sum(ops.abs(x) ** order) for x in several]
-        total = ops.sum(ops.stack(powers)) ** (1 / order)
+    with no_grad():
+        if order == float("inf"):
+            total = ops.max(ops.stack([ops.max(ops.abs(x)) for x in several]))
+        else:
+            powers = [ops.sum(ops.abs(x) ** order) for x in several]
+            total = ops.sum(ops.stack(powers)) ** (1 / order)
     if error_if_nonfinite and not np.isfinite(total.item()):
         raise RuntimeError(f"the total norm of present_gradients is {total.item()}")
     return total  # type: ignore[no-any-return]

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backends.dtypes import named as dtype_named
+from ..primitives.core.array import Array
 from ..primitives.core.buffers import beside
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import canonical_axis
@@ -117,7 +118,7 @@ def slopes(x: Any, axis: int, spacing: Any, edge_order: int) -> Any:
 
 def gradient(
     input: Any, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1
-) -> tuple[Any, ...]:
+) -> tuple[Array, ...]:
     """Returns the slopes of values along axes, by differences of second order.
 
     Args:

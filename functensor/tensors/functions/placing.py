@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...primitives.core.array import Array
 from ...primitives.core.buffers import beside
 from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import canonical_axis
@@ -57,7 +58,7 @@ def slice_scatter(
     return ops.index_set(input, along(input, dim, cut), as_elements(src, input))
 
 
-def numbers_of(input: Any) -> np.ndarray[Any, Any]:
+def element_numbers(input: Any) -> np.ndarray[Any, Any]:
     """Returns the number of every element in a row, in the tensor's shape."""
     return np.arange(input.size).reshape(input.shape)
 
@@ -68,7 +69,7 @@ def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2:
     Raises:
         RuntimeError: the other has not the shape of the diagonal.
     """
-    places = numbers_of(input).diagonal(offset, dim1, dim2)
+    places = element_numbers(input).diagonal(offset, dim1, dim2)
     check_part("diagonal_scatter", places.shape, src)
     return with_elements(input, places, src)
 
@@ -131,7 +132,7 @@ def index_reduce(
     return out // counts if input.dtype.kind in "iu" else out / counts
 
 
-def unravel_index(indices: Any, shape: int | Sequence[int]) -> tuple[Any, ...]:
+def unravel_index(indices: Any, shape: int | Sequence[int]) -> tuple[Array, ...]:
     """Returns the coordinates of elements by their numbers in a row."""
     lengths = (shape,) if isinstance(shape, int) else tuple(shape)
     found = []
@@ -159,7 +160,7 @@ def narrow_copy(input: Any, dim: int, start: int, length: int) -> Any:
     return ops.positive(narrow(input, dim, start, length))
 
 
-def unsafe_split(tensor: Any, split_size: int, dim: int = 0) -> tuple[Any, ...]:
+def unsafe_split(tensor: Any, split_size: int, dim: int = 0) -> tuple[Array, ...]:
     """Returns the pieces of an axis, as views; see `split`."""
     return tuple(tensor.split(split_size, dim))
 
@@ -181,7 +182,7 @@ def fill_diagonal(input: Any, fill_value: float, wrap: bool = False) -> Any:
     """
     if input.ndim < 2 or (input.ndim > 2 and len(set(input.shape)) > 1):
         raise RuntimeError(f"fill_diagonal_: a matrix, or axes of one length, not {input.shape}")
-    numbers = numbers_of(input)
+    numbers = element_numbers(input)
     if input.ndim == 2 and wrap:
         places = np.arange(0, input.size, input.shape[1] + 1)
     elif input.ndim == 2:

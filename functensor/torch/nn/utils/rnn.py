@@ -89,7 +89,7 @@ def unpad_sequence(padded_sequences: Any, lengths: Any, batch_first: bool = Fals
     return [rows[i, :n] for i, n in enumerate(lengths_in(lengths).tolist())]
 
 
-def places_of(lengths: np.ndarray[Any, Any]) -> tuple[Any, Any, Any]:
+def packed_places(lengths: np.ndarray[Any, Any]) -> tuple[Any, Any, Any]:
     """Returns steps and sequences of packed elements, and sizes, for lengths in falling order."""
     sizes = np.array([(lengths > t).sum() for t in range(lengths[0])], np.int64)
     steps = np.repeat(np.arange(len(sizes)), sizes)
@@ -125,7 +125,7 @@ def pack_padded_sequence(
     else:
         order = np.argsort(-counts, kind="stable")
         x, counts = ops.take(x, order, 1), counts[order]
-    steps, rows, sizes = places_of(counts)
+    steps, rows, sizes = packed_places(counts)
     indices = None if order is None else Tensor(order)
     data = ops.index(x, (steps, rows))
     return PackedSequence(data, Tensor(sizes), indices, invert_permutation(indices))
@@ -148,7 +148,7 @@ def pad_packed_sequence(
     """
     sizes = on_host(sequence.batch_sizes)
     counts = np.array([(sizes > i).sum() for i in range(sizes[0])], np.int64)
-    steps, rows, _ = places_of(counts)
+    steps, rows, _ = packed_places(counts)
     length = len(sizes) if total_length is None else total_length
     if length < len(sizes):
         raise ValueError(f"pad_packed_sequence: total_length={length} is less than {len(sizes)}")

@@ -58,7 +58,7 @@ def slice_scatter(
     return ops.index_set(input, along(input, dim, cut), as_elements(src, input))
 
 
-def element_numbers(input: Any) -> np.ndarray[Any, Any]:
+def places_in_a_row(input: Any) -> np.ndarray[Any, Any]:
     """Returns the number of every element in a row, in the tensor's shape."""
     return np.arange(input.size).reshape(input.shape)
 
@@ -69,7 +69,7 @@ def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2:
     Raises:
         RuntimeError: the other has not the shape of the diagonal.
     """
-    places = element_numbers(input).diagonal(offset, dim1, dim2)
+    places = places_in_a_row(input).diagonal(offset, dim1, dim2)
     check_part("diagonal_scatter", places.shape, src)
     return with_elements(input, places, src)
 
@@ -182,7 +182,7 @@ def fill_diagonal(input: Any, fill_value: float, wrap: bool = False) -> Any:
     """
     if input.ndim < 2 or (input.ndim > 2 and len(set(input.shape)) > 1):
         raise RuntimeError(f"fill_diagonal_: a matrix, or axes of one length, not {input.shape}")
-    numbers = element_numbers(input)
+    numbers = places_in_a_row(input)
     if input.ndim == 2 and wrap:
         places = np.arange(0, input.size, input.shape[1] + 1)
     elif input.ndim == 2:

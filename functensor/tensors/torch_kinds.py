@@ -6,6 +6,7 @@ from typing import Any, Final, Self
 
 import numpy as np
 
+from ..primitives.core.array import Tracer
 from ..primitives.core.registry import registry as ops
 from .functions import kinds, placing, solving
 from .tape import LeafNode, receiver_of
@@ -58,7 +59,7 @@ class TorchKinds(TorchNames):
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
         """Says whether the elements lie in memory in the order of their indices."""
-        return bool(self._data.flags.c_contiguous)
+        return isinstance(self._data, Tracer) or bool(self._data.flags.c_contiguous)
 
     @property
     def layout(self) -> str:

@@ -11,7 +11,8 @@ from ...primitives.core.array import Array
 from ...primitives.core.buffers import beside
 from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import canonical_axis
-from .indexing import COMBINED, along, as_elements, neutral_extreme, nonzero
+from .indexing import COMBINED, along, as_elements, neutral_extreme
+from .naming import as_tensor_result
 from .shapes import diagonal, narrow
 
 __all__ = [
@@ -150,9 +151,10 @@ def nonzero_static(input: Any, *, size: int, fill_value: int = -1) -> Any:
         size: the number of rows.
         fill_value: what stands in rows that are left over.
     """
-    rows = nonzero(input)[:size]
-    rest = np.full((size - rows.shape[0], input.ndim), fill_value, np.int64)
-    return ops.concatenate([rows, beside(input, rest)], 0)
+    if not input.ndim:
+        raise RuntimeError("nonzero_static: a tensor of one axis at least")
+    found = ops.nonzero(input, size=size, fill_value=fill_value)
+    return ops.stack(list(map(as_tensor_result, found)), 1)
 
 
 def narrow_copy(input: Any, dim: int, start: int, length: int) -> Any:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from ...primitives.core.array import Array
-from ...primitives.core.buffers import beside
 from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import canonical_axis
 from .indexing import COMBINED, along, as_elements, neutral_extreme

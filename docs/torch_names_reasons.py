@@ -132,8 +132,9 @@ SEEDS = "the same laws, other numbers for a seed"
 DIFFERENT |= {f"torch.{name}": SEEDS for name in NUMBERS}
 DIFFERENT |= {
     f"torch.Tensor.{name}": SEEDS
-    for name in ("bernoulli_", "exponential_", "normal_", "random_", "uniform_")
-}
+    for name in ("bernoulli_", "exponential_", "normal_", "random_", "uniform_", "bernoulli",
+                 "cauchy_", "geometric_", "log_normal_")
+}  # fmt: skip
 DIFFERENT |= {
     f"torch.{name}Tensor": ONE_DTYPE
     for name in ("BFloat16", "Bool", "Byte", "Char", "Double", "Float", "Half", "Int", "Long",

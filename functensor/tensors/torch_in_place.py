@@ -207,6 +207,34 @@ class InPlaceFunctions(ShapesInPlace):
             generator, "x.exponential_()",
         )  # fmt: skip
 
+    def bernoulli(self, p: float | None = None, *, generator: Generator | None = None) -> Any:
+        """Returns ones with the probabilities that the tensor holds, or one for all, and zeros."""
+        return self.detach().clone().bernoulli_(self if p is None else p, generator=generator)
+
+    def cauchy_(
+        self, median: float = 0, sigma: float = 1, *, generator: Generator | None = None
+    ) -> Self:
+        """Takes Cauchy-distributed numbers of a median and a scale."""
+        return self._draw(
+            lambda key: random.cauchy(key, self.shape, self._real()) * sigma + median,
+            generator, "x.cauchy_()",
+        )  # fmt: skip
+
+    def log_normal_(
+        self, mean: float = 1, std: float = 2, *, generator: Generator | None = None
+    ) -> Self:
+        """Takes numbers whose logarithms are normally distributed."""
+        return self._draw(
+            lambda key: ops.exp(random.normal(key, self.shape, self._real()) * std + mean),
+            generator, "x.log_normal_()",
+        )  # fmt: skip
+
+    def geometric_(self, p: float, *, generator: Generator | None = None) -> Self:
+        """Takes numbers of trials up to the first success, of a probability."""
+        return self._draw(
+            lambda key: random.geometric(key, p, self.shape), generator, "x.geometric_()"
+        )
+
     def random_(
         self, from_: int = 0, to: int | None = None, *, generator: Generator | None = None
     ) -> Self:

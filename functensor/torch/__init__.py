@@ -53,7 +53,8 @@ NAMESPACES = {"autograd", "func", "linalg", "nn", "optim"}
 # Functions of layers, which are imported when they are first used.
 LATE_NAMES = {
     "layer_functions": (
-        "adaptive_avg_pool1d alpha_dropout avg_pool1d batch_norm bilinear celu celu_ "
+        "adaptive_avg_pool1d adaptive_max_pool1d alpha_dropout "
+        "avg_pool1d batch_norm bilinear celu celu_ "
         "channel_shuffle constant_pad_nd conv1d conv2d conv3d conv_transpose1d "
         "conv_transpose2d conv_transpose3d cosine_similarity dropout dropout_ embedding "
         "feature_alpha_dropout feature_dropout group_norm hardshrink instance_norm "

@@ -34,7 +34,7 @@ from .nn.functional import (
 )
 
 __all__ = [
-    "adaptive_avg_pool1d", "alpha_dropout", "avg_pool1d", "batch_norm",
+    "adaptive_avg_pool1d", "adaptive_max_pool1d", "alpha_dropout", "avg_pool1d", "batch_norm",
     "bilinear", "celu", "celu_", "channel_shuffle", "constant_pad_nd", "conv1d", "conv2d",
     "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "cosine_similarity",
     "dropout", "dropout_", "embedding", "feature_alpha_dropout", "feature_dropout", "group_norm",
@@ -50,6 +50,11 @@ max_pool1d_with_indices = F.max_pool1d_with_indices
 def adaptive_avg_pool1d(input: Any, output_size: Any) -> Any:
     """Returns means over parts of an axis, as many as are wanted."""
     return F.adaptive_avg_pool1d(input, one_of(output_size))
+
+
+def adaptive_max_pool1d(input: Any, output_size: Any) -> Any:
+    """Returns maxima of parts of an axis, as many as are wanted, and where they stand."""
+    return F.adaptive_max_pool1d(input, one_of(output_size), return_indices=True)
 
 
 def one_of(size: Any) -> Any:

@@ -152,3 +152,16 @@ def test_printed_digits_are_set():
         assert "1.234" not in repr(torch.tensor([1.23456]))
         torch.set_printoptions(profile="default")
         assert "1.2346" in repr(torch.tensor([1.23456]))
+
+
+def test_draws_in_place_have_their_laws():
+    torch.manual_seed(0)
+    chances = torch.full((20000,), 0.3)
+    assert abs(chances.bernoulli().mean().item() - 0.3) < 0.02
+    assert abs(torch.zeros(20001).cauchy_(2, 3).median().item() - 2) < 0.15
+    logs = torch.zeros(20000).log_normal_(1, 0.5).log()
+    assert abs(logs.mean().item() - 1) < 0.02
+    assert abs(logs.std().item() - 0.5) < 0.02
+    trials = torch.zeros(20000).geometric_(0.25)
+    assert abs(trials.mean().item() - 4) < 0.1
+    assert trials.min().item() == 1

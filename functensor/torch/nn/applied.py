@@ -189,7 +189,7 @@ def sized_pool(kind: str, n: int) -> Any:
     name = f"adaptive_{kind.lower()}_pool{n}d"
     return layer(
         f"Adaptive{kind}Pool{n}d", getattr(F, name), f"Applies `functional.{name}`.",
-        output_size=REQUIRED,
+        output_size=REQUIRED, **({"return_indices": False} if kind == "Max" else {}),
     )  # fmt: skip
 
 

@@ -9,7 +9,8 @@ from ....tensors.functions.naming import with_words
 from . import activations, windows
 
 __all__ = [
-    "celu_", "elu_", "hardtanh_", "leaky_relu_",
+    "adaptive_max_pool1d_with_indices", "adaptive_max_pool2d_with_indices",
+    "adaptive_max_pool3d_with_indices", "celu_", "elu_", "hardtanh_", "leaky_relu_",
     "max_pool1d_with_indices", "max_pool2d_with_indices", "max_pool3d_with_indices", "relu_",
     "rrelu_", "selu_", "threshold_",
 ]  # fmt: skip
@@ -36,17 +37,20 @@ selu_ = activating(activations.selu)
 threshold_ = activating(activations.threshold)
 
 
-def with_places(n: int) -> Callable[..., Any]:
-    """Returns the maximum pool over n axes that returns indices too."""
-    pool = getattr(windows, f"max_pool{n}d")
+def with_places(pool: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns the maximum pool like another that returns indices too."""
+    name = pool.__name__
 
-    def function(input: Any, kernel_size: Any, *args: Any, **kwargs: Any) -> Any:
-        return pool(input, kernel_size, *args, **{**kwargs, "return_indices": True})
+    def function(input: Any, size: Any, *args: Any, **kwargs: Any) -> Any:
+        return pool(input, size, *args, **{**kwargs, "return_indices": True})
 
-    doc = f"Returns what `max_pool{n}d` does, and where the maxima stand in their images."
-    return with_words(function, f"max_pool{n}d_with_indices", doc)
+    doc = f"Returns what `{name}` does, and where the maxima stand in their images."
+    return with_words(function, f"{name}_with_indices", doc)
 
 
-max_pool1d_with_indices, max_pool2d_with_indices, max_pool3d_with_indices = map(
-    with_places, (1, 2, 3)
-)
+max_pool1d_with_indices = with_places(windows.max_pool1d)
+max_pool2d_with_indices = with_places(windows.max_pool2d)
+max_pool3d_with_indices = with_places(windows.max_pool3d)
+adaptive_max_pool1d_with_indices = with_places(windows.adaptive_max_pool1d)
+adaptive_max_pool2d_with_indices = with_places(windows.adaptive_max_pool2d)
+adaptive_max_pool3d_with_indices = with_places(windows.adaptive_max_pool3d)

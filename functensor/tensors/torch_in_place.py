@@ -209,7 +209,8 @@ class InPlaceFunctions(ShapesInPlace):
 
     def bernoulli(self, p: float | None = None, *, generator: Generator | None = None) -> Any:
         """Returns ones with the probabilities that the tensor holds, or one for all, and zeros."""
-        return self.detach().clone().bernoulli_(self if p is None else p, generator=generator)
+        out: Any = ops.stop_gradient(self)
+        return out.clone().bernoulli_(self if p is None else p, generator=generator)
 
     def cauchy_(
         self, median: float = 0, sigma: float = 1, *, generator: Generator | None = None

@@ -59,7 +59,8 @@ class TorchKinds(TorchNames):
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
         """Says whether the elements lie in memory in the order of their indices."""
-        return isinstance(self._data, Tracer) or bool(self._data.flags.c_contiguous)
+        value: Any = self._data
+        return isinstance(value, Tracer) or bool(value.flags.c_contiguous)
 
     @property
     def layout(self) -> str:

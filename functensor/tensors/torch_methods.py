@@ -306,8 +306,9 @@ class TorchNames(Casts):
 
         ``memory_format`` has no effect: images lie channel by channel.
         """
+        value: Any = self._data
         # A traced value has no memory yet.
-        if isinstance(self._data, Tracer) or self._data.flags.c_contiguous:
+        if isinstance(value, Tracer) or value.flags.c_contiguous:
             return self
         out: Self = tensor_ops.positive(self)
         out._data = out._data.copy("C")

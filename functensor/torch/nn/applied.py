@@ -187,9 +187,10 @@ def avg_pool(n: int) -> Any:
 def sized_pool(kind: str, n: int) -> Any:
     """Returns the class of a pool to a given size."""
     name = f"adaptive_{kind.lower()}_pool{n}d"
+    more: dict[str, Any] = {"return_indices": False} if kind == "Max" else {}
     return layer(
         f"Adaptive{kind}Pool{n}d", getattr(F, name), f"Applies `functional.{name}`.",
-        output_size=REQUIRED, **({"return_indices": False} if kind == "Max" else {}),
+        output_size=REQUIRED, **more,
     )  # fmt: skip
 
 

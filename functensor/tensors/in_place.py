@@ -278,16 +278,18 @@ class InPlace(TorchMemory):
         return self._change(lambda: self.masked_fill(mask, value), "x.masked_fill_()")
 
     def copy_(self, other: ArrayLike) -> Self:
-        """Takes the values of another that broadcasts to the tensor's shape, from any device."""
-        return self._change(
-            lambda: ops.broadcast_to(ops.to_device(other, self.device), self.shape), "x.copy_(y)"
-        )
+        """Takes the values of another that broadcasts to the shape, of any dtype and device."""
+        return self._change(lambda: self._spread(other), "x.copy_(y)")
+
+    def _spread(self, value: ArrayLike) -> Array:
+        """Returns a value in the tensor's shape and dtype, on its device."""
+        here = ops.to_device(value, self.device)
+        same = here.dtype == self.dtype
+        return ops.broadcast_to(here if same else ops.astype(here, self.dtype), self.shape)  # type: ignore[no-any-return]
 
     def fill_(self, value: ArrayLike) -> Self:
         """Sets all elements to a number."""
-        return self._change(
-            lambda: ops.broadcast_to(ops.to_device(value, self.device), self.shape), "x.fill_(y)"
-        )
+        return self._change(lambda: self._spread(value), "x.fill_(y)")
 
     def zero_(self) -> Self:
         """Sets all elements to zero."""

@@ -159,8 +159,10 @@ class Copies(dict[Node, Node]):
 
     def consume(self, line: str) -> None:
         """Has the nodes give up what they saved, for the copies alone."""
-        for node in self:
-            if not isinstance(node, LeafNode) and type(node.saved) is not Consumed:
+        for node, copy in self.items():
+            # A chosen node is not gone through unless the pass comes to what it was computed from.
+            passed = any(parent is not None for parent in copy.parents)
+            if passed and not isinstance(node, LeafNode) and type(node.saved) is not Consumed:
                 node.saved = Consumed(line)
                 node.parents = ()
 

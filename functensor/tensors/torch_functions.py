@@ -7,12 +7,12 @@ from typing import Any, Self
 from ..primitives.core.annotations import ArrayLike
 from ..primitives.core.registry import registry as ops
 from .functions import along_axis, indexing, pointwise, products, reductions, shapes
-from .torch_methods import TorchNames
+from .torch_kinds import TorchKinds
 
 __all__ = ["TorchFunctions"]
 
 
-class TorchFunctions(TorchNames):
+class TorchFunctions(TorchKinds):
     """The methods of `Tensor` that are functions, with the tensor as their first argument."""
 
     __slots__ = ()

@@ -12,8 +12,17 @@ from ..functions.type_variables import P
 from ..primitives.core.registry import registry as ops
 from ..random.generator import Generator, default_generator
 from .default_dtypes import TENSOR_DTYPES
-from .functions import along_axis, indexing, pointwise, products, reductions, shapes
-from .in_place import InPlace
+from .functions import (
+    along_axis,
+    indexing,
+    kinds,
+    placing,
+    pointwise,
+    products,
+    reductions,
+    shapes,
+)
+from .shapes_in_place import ShapesInPlace
 from .tape import TapeTrace
 
 __all__ = ["InPlaceFunctions"]
@@ -31,7 +40,7 @@ def in_place(function: Callable[Concatenate[Any, P], Any]) -> Callable[Concatena
     return method
 
 
-class InPlaceFunctions(InPlace):
+class InPlaceFunctions(ShapesInPlace):
     """The methods of `Tensor` that put a function of it in its place."""
 
     __slots__ = ()
@@ -67,6 +76,8 @@ class InPlaceFunctions(InPlace):
     ceil_ = in_place(pointwise.ceil)
     clamp_max_ = in_place(pointwise.clamp_max)
     clamp_min_ = in_place(pointwise.clamp_min)
+    clip_ = in_place(pointwise.clip)
+    conj_physical_ = in_place(kinds.conj_physical)
     copysign_ = in_place(pointwise.copysign)
     cos_ = in_place(pointwise.cos)
     cosh_ = in_place(pointwise.cosh)
@@ -74,13 +85,16 @@ class InPlaceFunctions(InPlace):
     cumsum_ = in_place(along_axis.cumsum)
     deg2rad_ = in_place(pointwise.deg2rad)
     digamma_ = in_place(pointwise.digamma)
+    divide_ = in_place(pointwise.divide)
     eq_ = in_place(pointwise.eq)
     erf_ = in_place(pointwise.erf)
     erfc_ = in_place(pointwise.erfc)
     erfinv_ = in_place(pointwise.erfinv)
     exp2_ = in_place(pointwise.exp2)
     expm1_ = in_place(pointwise.expm1)
+    fill_diagonal_ = in_place(placing.fill_diagonal)
     fix_ = in_place(pointwise.fix)
+    float_power_ = in_place(pointwise.float_power)
     floor_ = in_place(pointwise.floor)
     floor_divide_ = in_place(pointwise.floor_divide)
     fmod_ = in_place(pointwise.fmod)
@@ -99,6 +113,7 @@ class InPlaceFunctions(InPlace):
     index_copy_ = in_place(indexing.index_copy)
     index_fill_ = in_place(indexing.index_fill)
     index_put_ = in_place(indexing.index_put)
+    index_reduce_ = in_place(placing.index_reduce)
     lcm_ = in_place(pointwise.lcm)
     ldexp_ = in_place(pointwise.ldexp)
     le_ = in_place(pointwise.le)
@@ -117,12 +132,14 @@ class InPlaceFunctions(InPlace):
     logit_ = in_place(pointwise.logit)
     lt_ = in_place(pointwise.lt)
     masked_scatter_ = in_place(indexing.masked_scatter)
+    multiply_ = in_place(pointwise.multiply)
     mvlgamma_ = in_place(pointwise.mvlgamma)
     nan_to_num_ = in_place(pointwise.nan_to_num)
     ne_ = in_place(pointwise.ne)
     negative_ = in_place(pointwise.negative)
     nextafter_ = in_place(pointwise.nextafter)
     not_equal_ = in_place(pointwise.not_equal)
+    put_ = in_place(placing.put)
     rad2deg_ = in_place(pointwise.rad2deg)
     reciprocal_ = in_place(pointwise.reciprocal)
     remainder_ = in_place(pointwise.remainder)
@@ -191,6 +208,35 @@ class InPlaceFunctions(InPlace):
             generator, "x.exponential_()",
         )  # fmt: skip
 
+    def bernoulli(self, p: float | None = None, *, generator: Generator | None = None) -> Any:
+        """Returns ones with the probabilities that the tensor holds, or one for all, and zeros."""
+        out: Any = ops.stop_gradient(self)
+        return out.clone().bernoulli_(self if p is None else p, generator=generator)
+
+    def cauchy_(
+        self, median: float = 0, sigma: float = 1, *, generator: Generator | None = None
+    ) -> Self:
+        """Takes Cauchy-distributed numbers of a median and a scale."""
+        return self._draw(
+            lambda key: random.cauchy(key, self.shape, self._real()) * sigma + median,
+            generator, "x.cauchy_()",
+        )  # fmt: skip
+
+    def log_normal_(
+        self, mean: float = 1, std: float = 2, *, generator: Generator | None = None
+    ) -> Self:
+        """Takes numbers whose logarithms are normally distributed."""
+        return self._draw(
+            lambda key: ops.exp(random.normal(key, self.shape, self._real()) * std + mean),
+            generator, "x.log_normal_()",
+        )  # fmt: skip
+
+    def geometric_(self, p: float, *, generator: Generator | None = None) -> Self:
+        """Takes numbers of trials up to the first success, of a probability."""
+        return self._draw(
+            lambda key: random.geometric(key, p, self.shape), generator, "x.geometric_()"
+        )
+
     def random_(
         self, from_: int = 0, to: int | None = None, *, generator: Generator | None = None
     ) -> Self:
@@ -229,6 +275,12 @@ class InPlaceFunctions(InPlace):
         return self.new_full(given_shape(size), 1, dtype=dtype, requires_grad=requires_grad)
 
     new_empty = new_zeros
+
+    def new(self, *data: Any) -> Any:
+        """Returns a tensor of data, or of a shape given by integers, with this one's dtype."""
+        if not data or all(isinstance(n, int) for n in data):
+            return self.new_zeros(data or (0,))
+        return self.new_tensor(data[0])
 
 
 def given_shape(size: tuple[Any, ...]) -> tuple[int, ...]:

@@ -81,8 +81,11 @@ class TorchMemory(TorchFunctions):
         in_memory = self.home is None
         return bool(self._data.flags.c_contiguous) if in_memory else lies_in_order(self)
 
-    def contiguous(self) -> Self:
-        """Returns a copy whose elements lie in order; the tensor itself where they do so."""
+    def contiguous(self, memory_format: Any = None) -> Self:
+        """Returns a copy whose elements lie in order; the tensor itself where they do so.
+
+        ``memory_format`` has no effect: images lie channel by channel.
+        """
         if self.is_contiguous():
             return self
         out: Self = ops.positive(self)

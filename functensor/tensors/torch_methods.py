@@ -295,10 +295,12 @@ class TorchNames(Casts):
         """Returns the tensor beside itself along axes; with ``axis``, its elements repeated."""
         if axis is not None:
             return tensor_ops.repeat(self, *sizes, axis)
-        times = _given_shape(sizes)
-        if len(times) < self.ndim:
-            raise ValueError(f"repeat: {len(times)} numbers for a tensor of {self.ndim} axes")
-        return tensor_ops.tile(self, times)
+        counts = _given_shape(sizes)
+        if len(counts) < self.ndim:
+            raise RuntimeError(
+                f"repeat({', '.join(map(str, counts))}): a number for each of {self.ndim} axes"
+            )
+        return tensor_ops.tile(self, counts)
 
     def nonzero(self, as_tuple: bool = False, **options: Any) -> Any:
         """Returns a row of indices for every element that is not zero; as a tuple, as in NumPy."""
@@ -317,6 +319,7 @@ class TorchNames(Casts):
         device: str | None = None,
         non_blocking: bool = False,
         copy: bool = False,
+        memory_format: Any = None,
     ) -> Self:
         """Returns the tensor with another dtype or on another device; itself if it is so already.
 
@@ -328,6 +331,7 @@ class TorchNames(Casts):
             non_blocking: of no effect: nothing waits for a copy to a GPU, and one to the CPU is
                 there when the call returns.
             copy: whether to return another tensor in any case.
+            memory_format: of no effect: images lie channel by channel.
 
         Raises:
             BackendUnavailable: the device's backend is not installed.

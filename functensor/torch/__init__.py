@@ -20,16 +20,45 @@ from ..random.generator import (
     seed,
 )
 from ..tensors import enable_grad, is_grad_enabled, no_grad, tensor
-from ..tensors.functions import along_axis, indexing, pointwise, products, reductions, shapes
+from ..tensors.functions import (
+    along_axis,
+    indexing,
+    kinds,
+    placing,
+    pointwise,
+    products,
+    reductions,
+    shapes,
+    solving,
+)
 from ..tensors.functions.along_axis import *
 from ..tensors.functions.indexing import *
+from ..tensors.functions.kinds import *
+from ..tensors.functions.placing import *
 from ..tensors.functions.pointwise import *
 from ..tensors.functions.products import *
 from ..tensors.functions.reductions import *
 from ..tensors.functions.shapes import *
-from . import comparing, creation, random, serialization, settings, tensor_types, types
+from ..tensors.functions.solving import *
+from . import (
+    comparing,
+    control_flow,
+    creation,
+    in_place,
+    memory_formats,
+    numerics,
+    random,
+    serialization,
+    settings,
+    tensor_types,
+    types,
+)
 from .comparing import *
+from .control_flow import *
 from .creation import *
+from .in_place import *
+from .memory_formats import *
+from .numerics import *
 from .random import *
 from .serialization import *
 from .settings import *
@@ -42,9 +71,21 @@ if TYPE_CHECKING:
 
 # Modules within this one that are imported when they are first used.
 NAMESPACES = {"autograd", "backends", "cuda", "func", "linalg", "nn", "optim", "utils"}
-
-# Names by the module that has them, which are imported when they are first used.
-LATE_FUNCTIONS = {"compiling": "compile", "func": "vmap"}
+# Functions that are imported when they are first used, by the module that has them.
+LATE_FUNCTIONS = {
+    "compiling": "compile",
+    "func": "vmap",
+    "layer_functions": (
+        "adaptive_avg_pool1d adaptive_max_pool1d alpha_dropout "
+        "avg_pool1d batch_norm bilinear celu celu_ "
+        "channel_shuffle constant_pad_nd conv1d conv2d conv3d conv_transpose1d "
+        "conv_transpose2d conv_transpose3d cosine_similarity dropout dropout_ embedding "
+        "feature_alpha_dropout feature_dropout group_norm hardshrink instance_norm "
+        "layer_norm max_pool1d max_pool1d_with_indices max_pool2d max_pool3d "
+        "pairwise_distance pdist pixel_shuffle pixel_unshuffle prelu rms_norm rrelu "
+        "rrelu_ selu selu_ threshold threshold_ "
+    ),
+}
 
 __all__ = [
     "Generator", "compile", "default_generator", "enable_grad", "initial_seed", "is_grad_enabled",
@@ -52,16 +93,24 @@ __all__ = [
 ]  # fmt: skip
 __all__ += along_axis.__all__
 __all__ += comparing.__all__
+__all__ += control_flow.__all__
 __all__ += creation.__all__
+__all__ += in_place.__all__
 __all__ += indexing.__all__
+__all__ += kinds.__all__
+__all__ += memory_formats.__all__
+__all__ += numerics.__all__
+__all__ += placing.__all__
 __all__ += pointwise.__all__
 __all__ += products.__all__
 __all__ += random.__all__
 __all__ += serialization.__all__
 __all__ += reductions.__all__
-__all__ += shapes.__all__
 __all__ += settings.__all__
+__all__ += shapes.__all__
+__all__ += solving.__all__
 __all__ += tensor_types.__all__
 __all__ += types.__all__
+__all__ += LATE_FUNCTIONS["layer_functions"].split()
 
 publish(globals(), late=LATE_FUNCTIONS)

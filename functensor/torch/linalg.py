@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from ..faces.publish import publish
 from ..numpy import linalg
+from ..numpy.linalg import LinAlgError
+from ..primitives.core.buffers import beside
 from ..primitives.core.registry import registry as ops
+from ..tensors.functions import solving
 from ..tensors.functions.products import matrix_power, multi_dot
 from ..tensors.functions.shapes import diagonal
+from ..tensors.functions.solving import LU, CholeskyEx, LUFactor
 
 __all__ = [
-    "cholesky", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh", "inv",
-    "lstsq", "matmul", "matrix_exp", "matrix_norm", "matrix_power", "matrix_rank", "multi_dot",
-    "norm", "pinv", "qr", "slogdet", "solve", "svd", "svdvals", "tensorinv", "tensorsolve",
-    "vander", "vecdot", "vector_norm",
+    "LinAlgError", "cholesky", "cholesky_ex", "cond", "cross", "det", "diagonal", "eig", "eigh",
+    "eigvals", "eigvalsh", "inv", "inv_ex", "lstsq", "lu", "lu_factor", "lu_factor_ex", "lu_solve",
+    "matmul", "matrix_exp", "matrix_norm", "matrix_power", "matrix_rank", "multi_dot", "norm",
+    "pinv", "qr", "slogdet", "solve", "solve_ex", "solve_triangular", "svd", "svdvals",
+    "tensorinv", "tensorsolve", "vander", "vecdot", "vector_norm",
 ]  # fmt: skip
 
 
@@ -168,6 +175,111 @@ def vander(x: Any, *, N: int | None = None) -> Any:
     for _ in range(count - 1):
         powers.append(powers[-1] * x[..., None])
     return ops.concatenate(powers, -1)[..., :count]
+
+
+class InvEx(NamedTuple):
+    """An inverse, and 0 where it is one."""
+
+    inverse: Any
+    info: Any
+
+
+class SolveEx(NamedTuple):
+    """A solution, and 0 where it is one."""
+
+    result: Any
+    info: Any
+
+
+class LUFactorEx(NamedTuple):
+    """The factors of matrices in one, the rows that were swapped, and 0 where they are some."""
+
+    LU: Any
+    pivots: Any
+    info: Any
+
+
+def successes(A: Any) -> Any:
+    """Returns a zero for every matrix: what cannot be computed is an error here."""
+    return beside(A, np.zeros(A.shape[:-2], np.int32))
+
+
+def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> CholeskyEx:
+    """Returns the triangular factors of positive-definite matrices, and zeros.
+
+    Raises:
+        LinAlgError: a matrix has none, whatever ``check_errors`` says.
+    """
+    return CholeskyEx(cholesky(A, upper=upper), successes(A))
+
+
+def inv_ex(A: Any, *, check_errors: bool = False) -> InvEx:
+    """Returns the inverses of square matrices, and zeros.
+
+    Raises:
+        LinAlgError: a matrix has none, whatever ``check_errors`` says.
+    """
+    return InvEx(inv(A), successes(A))
+
+
+def solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -> SolveEx:
+    """Returns X of ``A @ X = B``, or of ``X @ A = B``, and zeros.
+
+    Raises:
+        LinAlgError: there is no X, whatever ``check_errors`` says.
+    """
+    return SolveEx(solve(A, B, left=left), successes(A))
+
+
+def solve_triangular(
+    A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False
+) -> Any:
+    """Returns X of ``A @ X = B``, or of ``X @ A = B``, for triangular matrices.
+
+    Args:
+        A: matrices, of which one triangle is read.
+        B: columns, or rows where ``left`` is False.
+        upper: whether the upper triangle is meant.
+        left: whether A stands on the left.
+        unitriangular: whether the diagonal is one, whatever stands there.
+    """
+    if left:
+        return solving.triangular(A, B, not upper, unitriangular)
+    turned = ops.swapaxes(A, -1, -2), ops.swapaxes(B, -1, -2)
+    rows = solving.triangular(*turned, upper, unitriangular)
+    return ops.swapaxes(rows, -1, -2)
+
+
+def lu_factor(A: Any, *, pivot: bool = True) -> LUFactor:
+    """Returns the factors of matrices in one, and the rows that were swapped, counted from 1."""
+    return solving.lu(A, pivot)  # type: ignore[no-any-return]
+
+
+def lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False) -> LUFactorEx:
+    """Returns what `lu_factor` does, and zeros."""
+    return LUFactorEx(*solving.lu(A, pivot, get_infos=True))
+
+
+def lu(A: Any, *, pivot: bool = True) -> LU:
+    """Returns P, L and U of matrices ``P @ L @ U``."""
+    return solving.lu_unpack(*lu_factor(A, pivot=pivot))
+
+
+def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool = False) -> Any:
+    """Returns X of ``A @ X = B``, by the factors of A that `lu_factor` returns.
+
+    Args:
+        LU, pivots: the factors.
+        B: columns, or rows where ``left`` is False.
+        left: whether A stands on the left.
+        adjoint: whether A's conjugate transpose is meant.
+    """
+    if left and not adjoint:
+        return solving.lu_solve(B, LU, pivots)
+    permutation, low, up = solving.lu_unpack(LU, pivots)
+    matrix = ops.matmul(ops.matmul(permutation, low), up)
+    matrix = ops.conj(ops.swapaxes(matrix, -1, -2)) if adjoint else matrix
+    return solve(matrix, B, left=left)
 
 
 publish(globals())

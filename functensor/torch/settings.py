@@ -1,9 +1,11 @@
-"""PyTorch's functions that set how it computes: devices, threads, precision, order of sums."""
+"""PyTorch's functions that set how it computes: devices, threads, precision, printing."""
 
 from __future__ import annotations
 
 import builtins
 from typing import Any
+
+import numpy as np
 
 from ..backends import protocol
 from ..backends.config import config
@@ -14,7 +16,7 @@ from ..tensors.device_names import device as device_of_name
 __all__ = [
     "are_deterministic_algorithms_enabled", "get_default_device", "get_float32_matmul_precision",
     "get_num_threads", "set_default_device", "set_float32_matmul_precision", "set_num_threads",
-    "use_deterministic_algorithms",
+    "set_printoptions", "use_deterministic_algorithms",
 ]  # fmt: skip
 
 # PyTorch's words for the precision of products, and ours.
@@ -101,3 +103,31 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
 def are_deterministic_algorithms_enabled() -> bool:
     """Says whether results on a GPU are the same bits in every run."""
     return config.deterministic
+
+
+def set_printoptions(
+    precision: builtins.int | None = None, threshold: builtins.int | None = None,
+    edgeitems: builtins.int | None = None, linewidth: builtins.int | None = None,
+    profile: str | None = None, sci_mode: bool | None = None,
+) -> None:  # fmt: skip
+    """Sets how arrays and tensors are printed, those of NumPy too.
+
+    Args:
+        precision: digits behind the point.
+        threshold: how many elements are printed before the middle is left out.
+        edgeitems: how many are printed at each end then.
+        linewidth: the number of characters in a line.
+        profile: ``"default"``, ``"short"`` or ``"full"``, for all that is not given.
+        sci_mode: False for no exponents.
+    """
+    profiles = {
+        None: {}, "default": {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 80},
+        "short": {"precision": 2, "threshold": 1000, "edgeitems": 2, "linewidth": 80},
+        "full": {"precision": 4, "threshold": 2**62, "edgeitems": 3, "linewidth": 80},
+    }  # fmt: skip
+    given = {
+        "precision": precision, "threshold": threshold, "edgeitems": edgeitems,
+        "linewidth": linewidth, "suppress": None if sci_mode is None else not sci_mode,
+    }  # fmt: skip
+    chosen = {name: value for name, value in given.items() if value is not None}
+    np.set_printoptions(**{**profiles[profile], **chosen})  # type: ignore[arg-type]

@@ -129,7 +129,7 @@ def outcomes(module, expression, derive=True):
     """
     names = values(module)
     leaves = [x.requires_grad_() for key, x in names.items() if key in "fgmnpqcdsz"]
-    found = flat(eval(expression, dict(names)))
+    found = [x for x in flat(eval(expression, dict(names))) if x is not None]
     results = [array(x) for x in found]
     if not derive:
         return results, []

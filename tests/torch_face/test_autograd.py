@@ -337,3 +337,15 @@ def test_anomalies_are_found_while_the_search_goes_on():
         (x.sqrt() * 0).backward()
     torch.autograd.set_detect_anomaly(False)
     (x.sqrt() * 0).backward()
+
+
+def test_a_gradient_by_a_result_leaves_what_that_was_computed_from():
+    x = torch.tensor(2.0, requires_grad=True)
+    y = x * x
+    z = y * y
+    (g,) = torch.autograd.grad(z, y)
+    assert g.item() == 8
+    y.backward()
+    assert x.grad.item() == 4
+    with pytest.raises(ft.errors.BackwardError, match="a second time"):
+        z.backward()

@@ -16,8 +16,8 @@ from ..default_dtypes import TENSOR_DTYPES
 from ..tape import TAPE
 
 __all__ = [
-    "as_floats", "as_tensor_result", "binary", "floating", "on_host", "scipy_special", "unary",
-    "with_numpy_names", "with_words",
+    "as_floats", "as_tensor_result", "binary", "floating", "on_host", "on_numbers",
+    "scipy_special", "unary", "with_numpy_names", "with_words",
 ]  # fmt: skip
 
 
@@ -80,6 +80,24 @@ def unary(name: str, doc: str, primitive: str | None = None) -> Callable[[Any], 
 
     def function(input: Any) -> Any:
         return getattr(ops, key)(input)
+
+    return with_words(function, name, f"Returns {doc}, element by element.")
+
+
+def on_numbers(
+    name: str, doc: str, primitive: str | None = None, counted: bool = False
+) -> Callable[[Any], Any]:
+    """Returns the function of one tensor that a primitive computes, but not of booleans.
+
+    Booleans are taken as numbers; the result is int64 where they are ``counted``, else boolean.
+    """
+    key = primitive or name
+
+    def function(input: Any) -> Any:
+        if input.dtype.kind != "b":
+            return getattr(ops, key)(input)
+        found = getattr(ops, key)(ops.astype(input, np.dtype(np.int64)))
+        return found if counted else ops.astype(found, np.dtype(np.bool_))
 
     return with_words(function, name, f"Returns {doc}, element by element.")
 

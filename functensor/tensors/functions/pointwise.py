@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...primitives.core.registry import registry as ops
-from .naming import binary, floating, scipy_special, unary
+from .naming import binary, floating, on_numbers, scipy_special, unary
 
 __all__ = [
     "Frexp",
@@ -183,16 +183,16 @@ positive = unary("positive", "the elements")
 rad2deg = floating("rad2deg", "radians as degrees")
 real = unary("real", "real parts")
 relu = unary("relu", "the elements, zero for negative ones")
-sgn = unary("sgn", "signs; of complex numbers those of absolute value one", "sign")
+sgn = on_numbers("sgn", "signs; of complex numbers those of absolute value one", "sign")
 sigmoid = floating("sigmoid", "the logistic function")
-sign = unary("sign", "signs: -1, 0 or 1")
+sign = on_numbers("sign", "signs: -1, 0 or 1")
 signbit = unary("signbit", "whether elements are negative; so is -0.0")
 reciprocal = floating("reciprocal", "one divided by the elements")
 sin = floating("sin", "sines")
 sinc = floating("sinc", "sin(pi x) / (pi x), one at zero")
 sinh = floating("sinh", "hyperbolic sines")
 sqrt = floating("sqrt", "square roots")
-square = unary("square", "squares")
+square = on_numbers("square", "squares", counted=True)
 tan = floating("tan", "tangents")
 tanh = floating("tanh", "hyperbolic tangents")
 
@@ -230,6 +230,13 @@ def round(input: Any, *, decimals: int = 0) -> Any:
     [0.0, 2.0, 2.0]
     """
     return input if input.dtype.kind in "iu" and decimals >= 0 else ops.round(input, decimals)
+
+
+def ldexp(input: Any, other: Any) -> Any:
+    """Returns the elements times powers of two, whose exponents may be fractions."""
+    if getattr(other, "dtype", np.dtype(np.int64)).kind in "iu":
+        return ops.ldexp(input, other)
+    return input * ops.exp2(other)
 
 
 def frac(input: Any) -> Any:
@@ -289,7 +296,6 @@ gt = greater = binary("gt", "whether elements are greater", "greater")
 heaviside = binary("heaviside", "0 for negative elements, 1 for positive, other for zero")
 hypot = binary("hypot", "square roots of sums of squares")
 lcm = binary("lcm", "least common multiples")
-ldexp = binary("ldexp", "the elements times powers of two")
 le = less_equal = binary("le", "whether elements are less or equal", "less_equal")
 logaddexp = binary("logaddexp", "logarithms of sums of exponentials")
 logaddexp2 = binary("logaddexp2", "base-two logarithms of sums of powers of two")

@@ -13,8 +13,8 @@ from ...primitives.core.registry import registry as ops
 __all__ = [
     "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "cdist", "chain_matmul", "cholesky",
     "cross", "det", "dot", "einsum", "ger", "inner", "inverse", "kron",
-    "logdet", "matmul", "matrix_power", "mm", "mv", "outer", "pinverse", "qr", "slogdet", "svd",
-    "tensordot", "trace", "vdot",
+    "logdet", "matmul", "matrix_power", "mm", "mv", "outer", "pinverse", "qr", "slogdet", "spmm",
+    "svd", "tensordot", "trace", "vdot",
 ]  # fmt: skip
 
 
@@ -42,6 +42,9 @@ def mm(input: Any, mat2: Any) -> Any:
     """Returns the product of two matrices."""
     check_axes("mm", input, mat2, 2, 2)
     return ops.matmul(input, mat2)
+
+
+spmm = mm
 
 
 def bmm(input: Any, mat2: Any) -> Any:
@@ -148,7 +151,13 @@ def cross(input: Any, other: Any, dim: int | None = None) -> Any:
 
 
 def trace(input: Any) -> Any:
-    """Returns the sum of a matrix's diagonal."""
+    """Returns the sum of a matrix's diagonal.
+
+    Raises:
+        RuntimeError: the tensor is no matrix.
+    """
+    if input.ndim != 2:
+        raise RuntimeError(f"trace: a matrix, not the shape {tuple(input.shape)}")
     return ops.trace(input)
 
 
@@ -165,8 +174,15 @@ def multi_dot(tensors: Sequence[Any]) -> Any:
 
 
 def cdist(x1: Any, x2: Any, p: float = 2.0) -> Any:
-    """Returns the distances of order ``p`` between all rows of two matrices."""
+    """Returns the distances of order ``p`` between all rows of two matrices.
+
+    Raises:
+        RuntimeError: a tensor has no rows.
+    """
     from .reductions import norm
+
+    if x1.ndim < 2 or x2.ndim < 2:
+        raise RuntimeError(f"cdist: matrices, not the shapes {x1.shape} and {x2.shape}")
 
     return norm(ops.expand_dims(x1, -2) - ops.expand_dims(x2, -3), p, -1)
 

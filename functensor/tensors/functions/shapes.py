@@ -253,6 +253,8 @@ def block_diag(*tensors: Any) -> Any:
 
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Array, ...]:
     """Returns the coordinates of a grid: each vector, repeated along the axes of the others."""
+    if not tensors:
+        raise RuntimeError("meshgrid: there is one tensor at least")
     return tuple(ops.meshgrid(*as_one_list(tensors), indexing=indexing))
 
 
@@ -460,11 +462,19 @@ def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> A
     return ops.moveaxis(out, (-2, -1), (dim1, dim2))
 
 
+def check_is_matrix(name: str, input: Any) -> None:
+    """Raises a ``RuntimeError`` for what has fewer than two axes."""
+    if input.ndim < 2:
+        raise RuntimeError(f"{name}: matrices, not the shape {tuple(input.shape)}")
+
+
 def tril(input: Any, diagonal: int = 0) -> Any:
     """Returns matrices with zeros above a diagonal."""
+    check_is_matrix("tril", input)
     return ops.tril(input, diagonal)
 
 
 def triu(input: Any, diagonal: int = 0) -> Any:
     """Returns matrices with zeros below a diagonal."""
+    check_is_matrix("triu", input)
     return ops.triu(input, diagonal)

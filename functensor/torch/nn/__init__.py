@@ -12,11 +12,21 @@
 from __future__ import annotations
 
 from ...faces.publish import publish
-from . import applied, containers, convolution, layers, normalization, recurrent, transformer
+from . import (
+    applied,
+    containers,
+    convolution,
+    layers,
+    lazy,
+    normalization,
+    recurrent,
+    transformer,
+)
 from .applied import *
 from .containers import *
 from .convolution import *
 from .layers import *
+from .lazy import *
 from .module import Module
 from .normalization import *
 from .parameter import Buffer, Parameter
@@ -31,6 +41,7 @@ __all__ += applied.__all__
 __all__ += containers.__all__
 __all__ += convolution.__all__
 __all__ += layers.__all__
+__all__ += lazy.__all__
 __all__ += normalization.__all__
 __all__ += recurrent.__all__
 __all__ += transformer.__all__

@@ -13,11 +13,11 @@ __all__ = [
     "CELU", "ELU", "GELU", "GLU", "SELU", "AdaptiveAvgPool1d", "AdaptiveAvgPool2d",
     "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d", "AdaptiveMaxPool3d",
     "AlphaDropout", "AvgPool1d", "AvgPool2d", "AvgPool3d", "BCELoss", "BCEWithLogitsLoss",
-    "ChannelShuffle", "CircularPad1d", "CircularPad2d", "CircularPad3d", "ConstantPad1d",
+    "CTCLoss", "ChannelShuffle", "CircularPad1d", "CircularPad2d", "CircularPad3d", "ConstantPad1d",
     "ConstantPad2d", "ConstantPad3d", "CosineEmbeddingLoss", "CosineSimilarity",
     "CrossEntropyLoss", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout",
     "Fold", "GaussianNLLLoss", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh",
-    "HingeEmbeddingLoss", "HuberLoss", "KLDivLoss", "L1Loss", "LPPool1d", "LPPool2d",
+    "HingeEmbeddingLoss", "HuberLoss", "KLDivLoss", "L1Loss", "LPPool1d", "LPPool2d", "LPPool3d",
     "LeakyReLU", "LocalResponseNorm", "LogSigmoid", "LogSoftmax", "MSELoss",
     "MarginRankingLoss", "MaxPool1d", "MaxPool2d", "MaxPool3d", "MaxUnpool1d", "MaxUnpool2d",
     "MaxUnpool3d", "Mish", "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss",
@@ -187,9 +187,10 @@ def avg_pool(n: int) -> Any:
 def sized_pool(kind: str, n: int) -> Any:
     """Returns the class of a pool to a given size."""
     name = f"adaptive_{kind.lower()}_pool{n}d"
+    more: dict[str, Any] = {"return_indices": False} if kind == "Max" else {}
     return layer(
         f"Adaptive{kind}Pool{n}d", getattr(F, name), f"Applies `functional.{name}`.",
-        output_size=REQUIRED,
+        output_size=REQUIRED, **more,
     )  # fmt: skip
 
 
@@ -212,6 +213,10 @@ LPPool1d = layer(
 )  # fmt: skip
 LPPool2d = layer(
     "LPPool2d", F.lp_pool2d, "Applies `functional.lp_pool2d`.",
+    norm_type=REQUIRED, kernel_size=REQUIRED, stride=None, ceil_mode=False,
+)  # fmt: skip
+LPPool3d = layer(
+    "LPPool3d", F.lp_pool3d, "Applies `functional.lp_pool3d`.",
     norm_type=REQUIRED, kernel_size=REQUIRED, stride=None, ceil_mode=False,
 )  # fmt: skip
 
@@ -327,6 +332,7 @@ CrossEntropyLoss = loss(
     "CrossEntropyLoss", F.cross_entropy, weight=None, size_average=None, ignore_index=-100,
     reduce=None, reduction="mean", label_smoothing=0.0,
 )  # fmt: skip
+CTCLoss = loss("CTCLoss", F.ctc_loss, blank=0, reduction="mean", zero_infinity=False)
 BCELoss = loss("BCELoss", F.binary_cross_entropy, **WEIGHTED)
 BCEWithLogitsLoss = loss(
     "BCEWithLogitsLoss", F.binary_cross_entropy_with_logits, **WEIGHTED, pos_weight=None

@@ -8,7 +8,9 @@ from typing import Any, Self
 from .module import Module
 from .parameter import Parameter
 
-__all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
+__all__ = [
+    "DataParallel", "ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential",
+]  # fmt: skip
 
 
 class Numbered(Module):
@@ -253,3 +255,29 @@ class ParameterDict(Module):
     def items(self) -> Any:
         """Returns names and parameters."""
         return self._parameters.items()
+
+
+class DataParallel(Module):
+    """Holds a module that is to run on several devices; here it runs on its own.
+
+    Args:
+        module: the module.
+        device_ids: numbers of GPUs, one at most.
+        output_device: has no effect.
+        dim: has no effect: the batch is not divided.
+
+    Raises:
+        ValueError: there are several numbers.
+    """
+
+    def __init__(
+        self, module: Module, device_ids: Any = None, output_device: Any = None, dim: int = 0
+    ) -> None:
+        super().__init__()
+        if device_ids is not None and len(device_ids) > 1:
+            raise ValueError(f"DataParallel: one device, not {list(device_ids)}")
+        self.module, self.dim = module, dim
+
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        """Returns what the module gives."""
+        return self.module(*inputs, **kwargs)

@@ -369,6 +369,10 @@ class Module:
 
         return self._converted(convert)
 
+    def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
+        """Moves parameters and buffers to a device, as `to` does; values stay."""
+        return self.to(device)
+
     def _cast(self, dtype: Any) -> Self:
         return self._converted(lambda x: x.to(dtype_named(dtype)) if x.dtype.kind in "fV" else x)
 

@@ -7,10 +7,12 @@ from typing import Any
 
 from ...primitives.core.registry import registry as ops
 from ...primitives.nn.recurrent import gru, lstm
+from ...tensors.functions.naming import on_host
 from ..creation import empty
 from . import functional as F
 from . import init
 from .module import Module
+from .packed import PackedSequence, run_packed
 from .parameter import Parameter
 
 __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNCell"]
@@ -51,6 +53,13 @@ STEPS_OF_KIND = {
     "LSTM": lstm_steps, "GRU": gru_steps, "tanh": plain_steps(ops.tanh),
     "relu": plain_steps(ops.relu),
 }  # fmt: skip
+
+
+def one_step(steps: Any) -> Any:
+    """Returns the function of one step, (batch, rows) of all gates, from that of several."""
+    return lambda row, state, weight, bias: steps(row.unsqueeze(0), state, weight, bias)[1]
+
+
 GATES = {"LSTM": 4, "GRU": 3, "tanh": 1, "relu": 1}
 
 
@@ -114,6 +123,8 @@ class Recurrent(Module):
 
     def _run(self, input: Any, states: Any) -> Any:
         """Returns the results, and the last states, a tuple of tensors."""
+        if isinstance(input, PackedSequence):
+            return self._run_packed(input, states)
         if input.ndim not in (2, 3) or input.shape[-1] != self.input_size:
             raise ValueError(
                 f"{type(self).__name__}: an input has 2 or 3 axes, the last of length "
@@ -141,13 +152,34 @@ class Recurrent(Module):
             return x.squeeze(1), tuple([e.squeeze(1) for e in ends])
         return x.transpose(0, 1) if self.batch_first else x, ends
 
-    def _direction(self, x: Any, state: Any, suffix: str) -> Any:
-        """Returns the results of one direction of a layer, and its last state."""
+    def _run_packed(self, packed: PackedSequence, states: Any) -> Any:
+        """Returns packed results, and the last states, of packed sequences."""
+        if states is None:
+            first = on_host(packed.batch_sizes)[0].item()
+            count = self.num_layers * (1 + self.bidirectional)
+            state = packed.data.new_zeros(count, first, self.hidden_size)
+            states = (state, state) if self.mode == "LSTM" else (state,)
+        step = one_step(STEPS_OF_KIND[self.mode])
+        layers = [
+            [(step, *self._weights(suffix), suffix.endswith("reverse")) for suffix in names]
+            for names in map(self._suffixes, range(self.num_layers))
+        ]
+        return run_packed(
+            packed, states, layers, lambda x: F.dropout(x, self.dropout, self.training)
+        )
+
+    def _weights(self, suffix: str) -> tuple[list[Any], list[Any]]:
+        """Returns the weights and the biases of one direction of a layer."""
         weights = [getattr(self, f"{name}_{suffix}") for name in ("weight_ih", "weight_hh")]
         biases = [
             getattr(self, f"{name}_{suffix}") if self.bias else None
             for name in ("bias_ih", "bias_hh")
         ]
+        return weights, biases
+
+    def _direction(self, x: Any, state: Any, suffix: str) -> Any:
+        """Returns the results of one direction of a layer, and its last state."""
+        weights, biases = self._weights(suffix)
         # All inputs meet their weights in one product.
         from_inputs = F.linear(x, weights[0], biases[0])
         steps = STEPS_OF_KIND[self.mode]

@@ -9,21 +9,27 @@
 from __future__ import annotations
 
 from ....faces.publish import publish
-from . import activations, layers, losses, normalization, windows
+from . import activations, ctc, in_place, layers, losses, normalization, sampling, windows
 from . import dropout as dropping
 from .activations import *
+from .ctc import *
 from .dropout import *
+from .in_place import *
 from .layers import *
 from .losses import *
 from .normalization import *
+from .sampling import *
 from .windows import *
 
 __all__: list[str] = []
 __all__ += activations.__all__
+__all__ += ctc.__all__
 __all__ += dropping.__all__
+__all__ += in_place.__all__
 __all__ += layers.__all__
 __all__ += losses.__all__
 __all__ += normalization.__all__
+__all__ += sampling.__all__
 __all__ += windows.__all__
 
 publish(globals())

@@ -15,8 +15,8 @@ from .layers import Sizes, spatial, with_batch
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
-    "adaptive_max_pool2d", "adaptive_max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d",
-    "fold", "interpolate", "lp_pool1d", "lp_pool2d", "max_pool1d", "max_pool2d", "max_pool3d",
+    "adaptive_max_pool2d", "adaptive_max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "fold",
+    "interpolate", "lp_pool1d", "lp_pool2d", "lp_pool3d", "max_pool1d", "max_pool2d", "max_pool3d",
     "max_unpool1d", "max_unpool2d", "max_unpool3d", "pad", "unfold", "upsample",
 ]  # fmt: skip
 
@@ -191,6 +191,13 @@ def lp_pool2d(
     return lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 2)
 
 
+def lp_pool3d(
+    input: Any, norm_type: float, kernel_size: Sizes, stride: Any = None, ceil_mode: bool = False
+) -> Any:
+    """Returns the norms of windows over three spatial axes."""
+    return lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 3)
+
+
 def parts(length: int, count: int) -> list[tuple[int, int]]:
     """Returns where each of some parts of an axis begins and ends; they may overlap."""
     return [(i * length // count, -(-(i + 1) * length // count)) for i in range(count)]
@@ -201,8 +208,7 @@ def adaptive(n: int, reduce: str) -> Callable[..., Any]:
     name = f"adaptive_{'avg' if reduce == 'mean' else 'max'}_pool{n}d"
 
     def function(input: Any, output_size: Any) -> Any:
-        given = (output_size,) * n if not isinstance(output_size, Sequence) else output_size
-        x = input
+        x, given = input, one_for_each(output_size, n)
         for axis, wanted in zip(range(-n, 0), given):
             length = x.shape[axis]
             count = length if wanted is None else wanted
@@ -225,9 +231,47 @@ def adaptive(n: int, reduce: str) -> Callable[..., Any]:
 adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = (
     adaptive(n, "mean") for n in (1, 2, 3)
 )
-adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = (
-    adaptive(n, "max") for n in (1, 2, 3)
-)
+
+def adaptive_maxima(n: int) -> Callable[..., Any]:
+    """Returns the maximum pool over n axes to a given size."""
+    values_alone = adaptive(n, "max")
+
+    def function(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+        if return_indices:
+            return chosen_in_parts(input, one_for_each(output_size, n))
+        return values_alone(input, output_size)
+
+    return with_words(function, values_alone.__name__, values_alone.__doc__ or "")
+
+
+def one_for_each(sizes: Any, n: int) -> Sequence[Any]:
+    """Returns a size for each of n axes, None for one that stays."""
+    return sizes if isinstance(sizes, Sequence) else (sizes,) * n
+
+
+def chosen_in_parts(x: Any, sizes: Sequence[Any]) -> tuple[Any, Any]:
+    """Returns the maxima of parts of images, and where each stands in its image."""
+    n = len(sizes)
+    first = x.ndim - n
+    lengths = x.shape[first:]
+    windows, places = x, np.arange(prod(lengths)).reshape(lengths)
+    for i, (length, size) in enumerate(zip(lengths, sizes)):
+        ends = np.array(parts(length, length if size is None else size))
+        # Parts of fewer elements have their last one several times.
+        longest = (ends[:, 1] - ends[:, 0]).max()
+        index = np.minimum(ends[:, :1] + np.arange(longest), ends[:, 1:] - 1)
+        axis = first + i
+        windows = ops.moveaxis(ops.take(windows, index, axis), axis + 1, axis + n)
+        places = np.moveaxis(np.take(places, index, i), i + 1, i + n)
+    counts = windows.shape[first : first + n]
+    windows = ops.reshape(windows, (*windows.shape[: first + n], -1))
+    best = ops.argmax(windows, -1, keepdims=True)
+    wide = ops.broadcast_to(beside(x, places.reshape(*counts, -1)), windows.shape)
+    found = [ops.take_along_axis(each, best, -1) for each in (windows, wide)]
+    return ops.squeeze(found[0], -1), ops.squeeze(found[1], -1)
+
+
+adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = map(adaptive_maxima, (1, 2, 3))
 
 
 def unpooling(n: int) -> Callable[..., Any]:

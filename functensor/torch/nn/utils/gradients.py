@@ -1,4 +1,4 @@
-"""Functions over parameters and gradients: ``torch.nn.utils``."""
+"""Functions over parameters and gradients."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from math import prod
 
 import numpy as np
 
-from ...faces.publish import publish
-from ...primitives.core.registry import registry as ops
-from ...tensors import Tensor, gradient_of, no_grad
+from ....primitives.core.registry import registry as ops
+from ....tensors import Tensor, gradient_of, no_grad
 
 __all__ = [
-    "clip_grad_norm_", "clip_grad_value_", "get_total_norm", "parameters_to_vector",
-    "vector_to_parameters",
+    "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm",
+    "parameters_to_vector", "vector_to_parameters",
 ]  # fmt: skip
 
 
@@ -27,7 +26,7 @@ def present_gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
 def get_total_norm(
     tensors: Tensor | Iterable[Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False
 ) -> Tensor:
-    """Returns the norm of all elements of some tensors.
+    """Returns the norm of all elements of some tensors; no gradient goes through it.
 
     Raises:
         RuntimeError: it is not finite, and that is an error.
@@ -36,11 +35,12 @@ def get_total_norm(
     if not several:
         return Tensor(0.0)
     order = float(norm_type)
-    if order == float("inf"):
-        total = ops.max(ops.stack([ops.max(ops.abs(x)) for x in several]))
-    else:
-        powers = [ops.sum(ops.abs(x) ** order) for x in several]
-        total = ops.sum(ops.stack(powers)) ** (1 / order)
+    with no_grad():
+        if order == float("inf"):
+            total = ops.max(ops.stack([ops.max(ops.abs(x)) for x in several]))
+        else:
+            powers = [ops.sum(ops.abs(x) ** order) for x in several]
+            total = ops.sum(ops.stack(powers)) ** (1 / order)
     if error_if_nonfinite and not np.isfinite(total.item()):
         raise RuntimeError(f"the total norm of present_gradients is {total.item()}")
     return total  # type: ignore[no-any-return]
@@ -74,10 +74,24 @@ def clip_grad_norm_(
     found = present_gradients(parameters)
     with no_grad():
         total = get_total_norm([g.detach() for g in found], norm_type, error_if_nonfinite)
-        factor = ops.minimum(max_norm / (total + 1e-6), 1.0)
-        for g in found:
-            g.mul_(factor)
+    scale_down(found, max_norm, total)
     return total
+
+
+def scale_down(gradients: list[Tensor], max_norm: float, total: Tensor) -> None:
+    """Scales gradients in place by what brings their norm to at most ``max_norm``."""
+    with no_grad():
+        factor = ops.minimum(max_norm / (total + 1e-6), 1.0)
+        for g in gradients:
+            g.mul_(factor)
+
+
+def clip_grads_with_norm_(
+    parameters: Tensor | Iterable[Tensor], max_norm: float, total_norm: Tensor,
+    foreach: bool | None = None,
+) -> None:  # fmt: skip
+    """Scales gradients in place by a norm that is known; see `clip_grad_norm_`."""
+    scale_down(present_gradients(parameters), max_norm, total_norm)
 
 
 def clip_grad_value_(
@@ -101,6 +115,3 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
         count = prod(x.shape)
         x.copy_value(ops.reshape(vec.detach()[start : start + count], x.shape))
         start += count
-
-
-publish(globals())

@@ -1,0 +1,146 @@
+"""Methods of tensors that PyTorch has beside its functions: kinds, casts, and parts put in."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Self
+
+import numpy as np
+
+from ..primitives.core.array import Tracer
+from ..primitives.core.registry import registry as ops
+from .functions import kinds, placing, solving
+from .tape import LeafNode, receiver_of
+from .torch_methods import TorchNames
+
+__all__ = ["TorchKinds"]
+
+
+class TorchKinds(TorchNames):
+    """The methods of `Tensor` that tell what it is, and those that put a part into it."""
+
+    __slots__ = ()
+
+    node: Any
+
+    as_strided_scatter = placing.as_strided_scatter
+    diagonal_scatter = placing.diagonal_scatter
+    index_reduce = placing.index_reduce
+    narrow_copy = placing.narrow_copy
+    nonzero_static = placing.nonzero_static
+    put = placing.put
+    select_scatter = placing.select_scatter
+    slice_scatter = placing.slice_scatter
+    sum_to_size = placing.sum_to_size
+    unsafe_chunk = placing.unsafe_chunk
+    unsafe_split = placing.unsafe_split
+    unsafe_split_with_sizes = placing.unsafe_split_with_sizes
+
+    conj_physical = kinds.conj_physical
+    get_device = kinds.get_device
+    is_conj = kinds.is_conj
+    is_inference = kinds.is_inference
+    is_neg = kinds.is_neg
+    is_same_size = kinds.is_same_size
+    is_signed = kinds.is_signed
+    resolve_conj = kinds.resolve_conj
+    resolve_neg = kinds.resolve_neg
+
+    def is_nonzero(self) -> bool:
+        """Says whether the only element is not zero."""
+        return bool(self.item() != 0)
+
+    def ndimension(self) -> int:
+        """Returns the number of axes."""
+        return self.ndim
+
+    def element_size(self) -> int:
+        """Returns the number of bytes of an element."""
+        return int(self.dtype.itemsize)
+
+    def is_contiguous(self, memory_format: Any = None) -> bool:
+        """Says whether the elements lie in memory in the order of their indices."""
+        value: Any = self._data
+        return isinstance(value, Tracer) or bool(value.flags.c_contiguous)
+
+    @property
+    def layout(self) -> str:
+        """The layout of memory: ``torch.strided``."""
+        return "strided"
+
+    @property
+    def retains_grad(self) -> bool:
+        """True of a result whose ``grad`` is kept, as `retain_grad` asks for."""
+        if self.node is None or isinstance(self.node, LeafNode):
+            return False
+        receiver = receiver_of(self.node)
+        return bool(receiver is not None and receiver.keeps)
+
+    def pin_memory(self) -> Self:
+        """Returns the tensor: there is no memory that only a GPU needs."""
+        return self
+
+    def to_dense(self) -> Self:
+        """Returns the tensor, which is dense."""
+        return self
+
+    is_meta: Final = False
+    is_mkldnn: Final = False
+    is_mps: Final = False
+    is_nested: Final = False
+    is_quantized: Final = False
+    is_sparse: Final = False
+    is_sparse_csr: Final = False
+    is_xla: Final = False
+    is_xpu: Final = False
+
+    @property
+    def is_cpu(self) -> bool:
+        """True if the tensor is on the CPU."""
+        return not self.is_cuda
+
+    @property
+    def H(self) -> Self:
+        """The conjugate transpose of a matrix."""
+        if self.ndim not in (0, 2):
+            raise RuntimeError(f"H of a tensor of {self.ndim} axes; mH swaps the last two")
+        return kinds.conj_physical(ops.transpose(self))  # type: ignore[no-any-return]
+
+    @property
+    def mH(self) -> Self:
+        """The conjugate transposes of matrices."""
+        return kinds.conj_physical(ops.swapaxes(self, -1, -2))  # type: ignore[no-any-return]
+
+    # -- linear systems
+
+    cholesky_inverse = solving.cholesky_inverse
+    cholesky_solve = solving.cholesky_solve
+    lu = solving.lu
+    lu_solve = solving.lu_solve
+    matrix_exp = solving.matrix_exp
+    triangular_solve = solving.triangular_solve
+
+    # -- casts
+
+    def short(self) -> Self:
+        """Returns the elements as int16; the tensor itself where they are."""
+        return self.to(np.dtype(np.int16))
+
+    def char(self) -> Self:
+        """Returns the elements as int8; the tensor itself where they are."""
+        return self.to(np.dtype(np.int8))
+
+    def byte(self) -> Self:
+        """Returns the elements as uint8; the tensor itself where they are."""
+        return self.to(np.dtype(np.uint8))
+
+    def cfloat(self) -> Self:
+        """Returns the elements as complex64; the tensor itself where they are."""
+        return self.to(np.dtype(np.complex64))
+
+    def cdouble(self) -> Self:
+        """Returns the elements as complex128; the tensor itself where they are."""
+        return self.to(np.dtype(np.complex128))
+
+    def bfloat16(self) -> Self:
+        """Returns the elements as bfloat16; the tensor itself where they are."""
+        return self.to("bfloat16")

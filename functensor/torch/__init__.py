@@ -32,7 +32,9 @@ from .random import *
 from .types import *
 
 # Modules within this one that are imported when they are first used.
-NAMESPACES = {"autograd", "fft", "func", "linalg", "nn", "optim", "special"}
+NAMESPACES = {
+    "autograd", "distributions", "fft", "func", "linalg", "nn", "optim", "special",
+}  # fmt: skip
 
 __all__ = [
     "Generator", "Tensor", "default_generator", "enable_grad", "initial_seed", "is_grad_enabled",

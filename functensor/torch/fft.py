@@ -52,7 +52,7 @@ def along_one(name: str, what: str, result: str) -> Callable[..., Tensor]:
     return with_words(function, name, doc)
 
 
-def over_axes(
+def fourier_over_axes(
     input: Tensor, s: Sequence[int] | None, dim: int | Sequence[int] | None, name: str, norm: Any
 ) -> Tensor:
     """Returns the transform of this name over several axes, by default the last ones or all."""
@@ -72,12 +72,12 @@ def over_several(name: str, what: str, result: str) -> tuple[Callable[..., Tenso
     def transformed(input: Tensor, s: Any, dim: Any, norm: str | None) -> Tensor:
         x = as_floats(input)
         if hermitian is None:
-            return over_axes(x, s, dim, f"{name}n", norm)
+            return fourier_over_axes(x, s, dim, f"{name}n", norm)
         if norm not in OPPOSITE_NORM:
             raise RuntimeError(f'{name}: norm is "backward", "ortho" or "forward", not {norm!r}')
         if name == "hfft":
-            return over_axes(ops.conj(x), s, dim, hermitian, OPPOSITE_NORM[norm])
-        return ops.conj(over_axes(x, s, dim, hermitian, OPPOSITE_NORM[norm]))  # type: ignore[no-any-return]
+            return fourier_over_axes(ops.conj(x), s, dim, hermitian, OPPOSITE_NORM[norm])
+        return ops.conj(fourier_over_axes(x, s, dim, hermitian, OPPOSITE_NORM[norm]))  # type: ignore[no-any-return]
 
     def of_two(
         input: Tensor,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from ...scipy import special
 from ...tensors import Tensor, no_grad
 from ..creation import eye, full_like
 from . import constraints
-from .constraints import Constraint
+from .constraints import Constraint, unchanging
 from .counts import only_one
 from .distribution import Distribution, draw_with, together
 
@@ -26,10 +26,10 @@ __all__ = [
 class Categories(Distribution):
     """A distribution of categories, whose weights lie along the last axis."""
 
-    arg_constraints: ClassVar[dict[str, Constraint]] = {
+    arg_constraints = unchanging({
         "probs": constraints.simplex,
         "logits": constraints.real_vector,
-    }
+    })
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Categories(Distribution):
         else:
             self._check_axes("logits", logits)
             self.logits = logits - ops.logsumexp(logits, axis=-1, keepdims=True)
-        shape = (logits if probs is None else self.probs).shape
+        shape = (self.probs if logits is None else self.logits).shape
         self._num_events = shape[-1]
         super().__init__(shape[:-1], self._shape_of_events(), validate_args)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from ...faces.publish import publish
@@ -17,6 +19,11 @@ __all__ = [
 
 # A sum of probabilities may differ from 1 by so much.
 SUM_TOLERANCE = 1e-6
+
+
+def unchanging(sets: dict[str, Constraint]) -> Mapping[str, Constraint]:
+    """Returns the sets of parameters, by their names, as a mapping that stays as it is."""
+    return MappingProxyType(sets)
 
 
 class Constraint:

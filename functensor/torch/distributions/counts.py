@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from ...scipy import special
 from ...tensors import Tensor, no_grad
 from ...tensors.functions.naming import on_host
 from . import constraints
-from .constraints import Constraint
+from .constraints import Constraint, unchanging
 from .distribution import Distribution, ExponentialFamily, Parameter, draw_with, together
 
 __all__ = ["Bernoulli", "Binomial", "Geometric", "NegativeBinomial", "Poisson", "only_one"]
@@ -31,10 +31,10 @@ def only_one(name: str, probs: Any, logits: Any) -> None:
 class Trials(Distribution):
     """A distribution of trials, whose probability of success is given as such or as a logit."""
 
-    arg_constraints: ClassVar[dict[str, Constraint]] = {
+    arg_constraints = unchanging({
         "probs": constraints.unit_interval,
         "logits": constraints.real,
-    }
+    })
     support: Any = constraints.nonnegative_integer
 
     def _take(self, probs: Any, logits: Any, *others: Any) -> tuple[Any, ...]:
@@ -135,10 +135,10 @@ class Binomial(Trials):
         probs, logits, validate_args: as for `Bernoulli`.
     """
 
-    arg_constraints: ClassVar = {
+    arg_constraints = unchanging({
         "total_count": constraints.nonnegative_integer,
         **Trials.arg_constraints,
-    }
+    })
     has_enumerate_support = True
 
     def __init__(
@@ -261,11 +261,11 @@ class NegativeBinomial(Trials):
         probs, logits, validate_args: as for `Bernoulli`, of a success.
     """
 
-    arg_constraints: ClassVar = {
+    arg_constraints = unchanging({
         "total_count": constraints.nonnegative,
         "probs": constraints.half_open_interval(0, 1),
         "logits": constraints.real,
-    }
+    })
 
     def __init__(
         self,
@@ -317,7 +317,7 @@ class Poisson(ExponentialFamily):
         validate_args: whether parameters and values are checked.
     """
 
-    arg_constraints: ClassVar = {"rate": constraints.nonnegative}
+    arg_constraints = unchanging({"rate": constraints.nonnegative})
     support = constraints.nonnegative_integer
 
     def __init__(self, rate: Parameter, validate_args: bool | None = None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from typing import Any, ClassVar
 
@@ -15,7 +15,7 @@ from ...tensors import Tensor, no_grad
 from ...tensors.functions.naming import as_tensor_result, on_host
 from ..creation import FLOAT, made
 from ..random import drawn
-from .constraints import Constraint, Dependent
+from .constraints import Constraint, Dependent, unchanging
 
 __all__ = ["Distribution", "ExponentialFamily", "draw_with", "noise", "sum_last", "together"]
 
@@ -56,7 +56,7 @@ class Distribution:
         validate_args: whether parameters and values are checked; by default they are.
     """
 
-    arg_constraints: ClassVar[dict[str, Constraint]] = {}
+    arg_constraints: ClassVar[Mapping[str, Constraint]] = unchanging({})
     support: Any = None
     has_rsample = False
     has_enumerate_support = False

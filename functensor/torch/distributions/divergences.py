@@ -100,7 +100,7 @@ def _gumbels(p: Gumbel, q: Gumbel) -> Any:
 
 
 @register_kl(Exponential, Exponential)
-def _exponentials(p: Exponential, q: Exponential) -> Any:
+def _exponential_laws(p: Exponential, q: Exponential) -> Any:
     ratio = q.rate / p.rate
     return ratio - 1 - ops.log(ratio)
 

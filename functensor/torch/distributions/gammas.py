@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf, nan
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -14,12 +14,13 @@ from ...primitives.core.registry import registry as ops
 from ...scipy import special, stats
 from ...tensors import Tensor
 from . import constraints
+from .constraints import unchanging
 from .distribution import ExponentialFamily, Parameter, draw_with, together
 from .real_line import OfLaw
 
 __all__ = ["Beta", "Chi2", "Dirichlet", "Gamma", "InverseGamma"]
 
-POSITIVE = constraints.positive
+ABOVE_ZERO = constraints.positive
 
 
 class Gamma(OfLaw, ExponentialFamily):
@@ -36,7 +37,7 @@ class Gamma(OfLaw, ExponentialFamily):
     [1.0, 1.5]
     """
 
-    arg_constraints: ClassVar = {"concentration": POSITIVE, "rate": POSITIVE}
+    arg_constraints = unchanging({"concentration": ABOVE_ZERO, "rate": ABOVE_ZERO})
     support: Any = constraints.nonnegative
     has_rsample = True
     _law = stats.gamma
@@ -84,7 +85,7 @@ class Chi2(Gamma):
         validate_args: whether parameters and values are checked.
     """
 
-    arg_constraints: ClassVar = {"df": POSITIVE}
+    arg_constraints = unchanging({"df": ABOVE_ZERO})
 
     def __init__(self, df: Parameter, validate_args: bool | None = None) -> None:
         (self.df,) = together(df)
@@ -99,7 +100,7 @@ class InverseGamma(OfLaw):
         validate_args: whether parameters and values are checked.
     """
 
-    arg_constraints: ClassVar = {"concentration": POSITIVE, "rate": POSITIVE}
+    arg_constraints = unchanging({"concentration": ABOVE_ZERO, "rate": ABOVE_ZERO})
     support = constraints.positive
     has_rsample = True
     _law = stats.invgamma
@@ -150,7 +151,7 @@ class Beta(OfLaw, ExponentialFamily):
         validate_args: whether parameters and values are checked.
     """
 
-    arg_constraints: ClassVar = {"concentration1": POSITIVE, "concentration0": POSITIVE}
+    arg_constraints = unchanging({"concentration1": ABOVE_ZERO, "concentration0": ABOVE_ZERO})
     support = constraints.unit_interval
     has_rsample = True
     _law = stats.beta
@@ -180,13 +181,12 @@ class Beta(OfLaw, ExponentialFamily):
 
     @property
     def mode(self) -> Any:
-        """The value of greatest density, one end where both are infinite, NaN for equal ones."""
+        """The value of greatest density, 1 where both ends have an infinite one."""
         a, b = self.concentration1, self.concentration0
         above, below = ops.maximum(a - 1, 0), ops.maximum(b - 1, 0)
-        ends = ops.astype(a >= b, a.dtype)
         flat = above + below == 0
         inner = ops.where(flat, nan, above / ops.where(flat, 1.0, above + below))
-        return ops.where((a < 1) & (b < 1), ends, inner)
+        return ops.where((a < 1) & (b < 1), 1.0, inner)
 
     @property
     def variance(self) -> Any:
@@ -209,7 +209,7 @@ class Dirichlet(ExponentialFamily):
         validate_args: whether parameters and values are checked.
     """
 
-    arg_constraints: ClassVar = {"concentration": constraints.independent(POSITIVE, 1)}
+    arg_constraints = unchanging({"concentration": constraints.independent(ABOVE_ZERO, 1)})
     support = constraints.simplex
     has_rsample = True
 
@@ -242,14 +242,14 @@ class Dirichlet(ExponentialFamily):
 
     @property
     def mode(self) -> Any:
-        """The vector of greatest density; the greatest corner where all are infinite."""
+        """The vector of greatest density; the first corner where all are infinite."""
         a = self.concentration
         above = ops.maximum(a - 1, 0)
-        corners = ops.argmax(a, axis=-1, keepdims=True) == beside(a, np.arange(a.shape[-1]))
+        corner = beside(a, np.eye(a.shape[-1])[0].astype(a.dtype))
         total = ops.sum(above, axis=-1, keepdims=True)
         inner = ops.where(total == 0, nan, above / ops.where(total == 0, 1.0, total))
         low = ops.all(a < 1, axis=-1, keepdims=True)
-        return ops.where(low, ops.astype(corners, a.dtype), inner)
+        return ops.where(low, corner, inner)
 
     @property
     def variance(self) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import log, pi
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from ...primitives.core.registry import registry as ops
 from ...scipy.linalg import solve_triangular
 from ...tensors import Tensor
 from . import constraints
+from .constraints import unchanging
 from .distribution import Distribution, noise
 
 __all__ = ["MultivariateNormal"]
@@ -35,12 +36,12 @@ class MultivariateNormal(Distribution):
     (2,)
     """
 
-    arg_constraints: ClassVar = {
+    arg_constraints = unchanging({
         "loc": constraints.real_vector,
         "covariance_matrix": constraints.positive_definite,
         "precision_matrix": constraints.positive_definite,
         "scale_tril": constraints.lower_cholesky,
-    }
+    })
     support = constraints.real_vector
     has_rsample = True
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf, log, pi
-from typing import Any, ClassVar
+from typing import Any
 
 from ... import random
 from ...primitives.core.registry import registry as ops
 from ...scipy import special, stats
 from ..random import rand
 from . import constraints
-from .constraints import Constraint
+from .constraints import Constraint, unchanging
 from .distribution import Parameter, noise, together
 from .real_line import EULERS_CONSTANT, OfLaw
 
@@ -27,7 +27,7 @@ class Pareto(OfLaw):
         validate_args: whether parameters and values are checked.
     """
 
-    arg_constraints: ClassVar = {"alpha": constraints.positive, "scale": constraints.positive}
+    arg_constraints = unchanging({"alpha": constraints.positive, "scale": constraints.positive})
     has_rsample = True
     _law = stats.pareto
 
@@ -87,10 +87,10 @@ class Weibull(OfLaw):
         validate_args: whether parameters and values are checked.
     """
 
-    arg_constraints: ClassVar = {
+    arg_constraints = unchanging({
         "scale": constraints.positive,
         "concentration": constraints.positive,
-    }
+    })
     support = constraints.positive
     has_rsample = True
     _law = stats.weibull_min
@@ -143,7 +143,7 @@ class VonMises(OfLaw):
         validate_args: whether parameters and values are checked.
     """
 
-    arg_constraints: ClassVar = {"loc": constraints.real, "concentration": constraints.positive}
+    arg_constraints = unchanging({"loc": constraints.real, "concentration": constraints.positive})
     support = constraints.real
     _law = stats.vonmises
 

@@ -12,7 +12,7 @@ from ...scipy import special, stats
 from ...tensors import Tensor
 from ..creation import full_like
 from . import constraints
-from .constraints import Constraint
+from .constraints import Constraint, unchanging
 from .distribution import Distribution, ExponentialFamily, Parameter, draw_with, noise, together
 
 __all__ = [
@@ -51,10 +51,10 @@ class OfLaw(Distribution):
         return self._law.ppf(value, **self._of_law())
 
 
-class Placed(OfLaw):
+class LocationScale(OfLaw):
     """A distribution whose values are drawn with location 0 and scale 1, and then moved."""
 
-    arg_constraints = PLACED_PARAMETERS
+    arg_constraints = unchanging(PLACED_PARAMETERS)
     support: Any = constraints.real
     has_rsample = True
     _standard: ClassVar[Any]
@@ -81,7 +81,7 @@ class Placed(OfLaw):
         return self.loc
 
 
-class Normal(Placed, ExponentialFamily):
+class Normal(LocationScale, ExponentialFamily):
     """The normal distribution.
 
     Args:
@@ -112,7 +112,7 @@ class Normal(Placed, ExponentialFamily):
         return 0.5 + 0.5 * log(2 * pi) + ops.log(self.scale)
 
 
-class Laplace(Placed):
+class Laplace(LocationScale):
     """The Laplace distribution, of density exp(-abs(x - loc) / scale) / (2 scale).
 
     Args:
@@ -131,7 +131,7 @@ class Laplace(Placed):
         return 1 + ops.log(2 * self.scale)
 
 
-class Cauchy(Placed):
+class Cauchy(LocationScale):
     """The Cauchy distribution, which has no mean.
 
     Args:
@@ -157,7 +157,7 @@ class Cauchy(Placed):
         return log(4 * pi) + ops.log(self.scale)
 
 
-class Gumbel(Placed):
+class Gumbel(LocationScale):
     """Gumbel's distribution of the greatest of many numbers.
 
     Args:
@@ -181,7 +181,7 @@ class Gumbel(Placed):
         return ops.log(self.scale) + (1 + EULERS_CONSTANT)
 
 
-class LogNormal(Placed):
+class LogNormal(LocationScale):
     """The distribution of the exponentials of normal numbers.
 
     Args:
@@ -220,7 +220,7 @@ class LogNormal(Placed):
         return 0.5 + 0.5 * log(2 * pi) + ops.log(self.scale) + self.loc
 
 
-class StudentT(Placed):
+class StudentT(LocationScale):
     """Student's t distribution.
 
     Args:
@@ -229,7 +229,7 @@ class StudentT(Placed):
         validate_args: whether parameters and values are checked.
     """
 
-    arg_constraints: ClassVar = {"df": constraints.positive, **PLACED_PARAMETERS}
+    arg_constraints = unchanging({"df": constraints.positive, **PLACED_PARAMETERS})
     _law = stats.t
 
     def __init__(
@@ -280,7 +280,7 @@ class Uniform(OfLaw):
         validate_args: whether parameters and values are checked.
     """
 
-    arg_constraints: ClassVar = {"low": constraints.dependent, "high": constraints.dependent}
+    arg_constraints = unchanging({"low": constraints.dependent, "high": constraints.dependent})
     has_rsample = True
     _law = stats.uniform
 
@@ -332,7 +332,7 @@ class Uniform(OfLaw):
 class Scaled(OfLaw):
     """A distribution of numbers from 0 up, drawn with scale 1."""
 
-    arg_constraints: ClassVar = {"scale": constraints.positive}
+    arg_constraints = unchanging({"scale": constraints.positive})
     support: Any = constraints.nonnegative
     has_rsample = True
     _standard: ClassVar[Any]
@@ -427,7 +427,7 @@ class Exponential(OfLaw, ExponentialFamily):
         validate_args: whether parameters and values are checked.
     """
 
-    arg_constraints: ClassVar = {"rate": constraints.positive}
+    arg_constraints = unchanging({"rate": constraints.positive})
     support = constraints.nonnegative
     has_rsample = True
     _law = stats.expon

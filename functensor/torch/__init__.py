@@ -70,7 +70,10 @@ if TYPE_CHECKING:
     from .func import vmap
 
 # Modules within this one that are imported when they are first used.
-NAMESPACES = {"autograd", "backends", "cuda", "func", "linalg", "nn", "optim", "utils"}
+NAMESPACES = {
+    "autograd", "backends", "cuda", "distributions", "fft", "func", "linalg", "nn", "optim",
+    "special", "utils",
+}  # fmt: skip
 # Functions that are imported when they are first used, by the module that has them.
 LATE_FUNCTIONS = {
     "compiling": "compile",

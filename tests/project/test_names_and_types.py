@@ -37,9 +37,11 @@ FACES = (
     "scipy.spatial.distance", "scipy.special", "scipy.stats", "random", "nn", "nn.init", "optim",
     "sparse", "tree", "hooks", "control", "testing", "extend", "errors", "checkpoint_policies",
     "torch", "torch.autograd", "torch.autograd.functional", "torch.autograd.graph", "torch.func",
-    "torch.linalg", "torch.nn", "torch.nn.functional", "torch.nn.init", "torch.nn.utils",
-    "torch.optim", "torch.optim.lr_scheduler", "torch.utils",
-    "torch.utils.data", "data", "datasets",
+    "torch.distributions", "torch.distributions.constraints", "torch.distributions.transforms",
+    "torch.fft", "torch.linalg", "torch.nn", "torch.nn.functional", "torch.nn.init",
+    "torch.nn.utils", "torch.optim", "torch.optim.lr_scheduler", "torch.special", "torch.utils",
+    "torch.utils.data", "data", "datasets", "torch.backends", "torch.cuda", "training",
+    "testing.strategies",
 )  # fmt: skip
 
 Sources = dict[str, ast.Module]

@@ -80,11 +80,16 @@ if __name__ == "__main__":
 
     sys.path.insert(0, str(Path(__file__).parents[1]))
     from torch_face.expressions import EXPRESSIONS, outcomes
+    from torch_face.laws import LAWS
     from torch_face.layers import LAYERS, layer_outcomes
     from torch_face.name_expressions import NAME_EXPRESSIONS
+    from torch_face.namespaces import FOURIER, SPECIAL
     from torch_face.optimizers import OPTIMIZERS, optimizer_outcomes
 
     save("expressions", pytorchs(torch, EXPRESSIONS, outcomes), torch.__version__)
     save("name_expressions", pytorchs(torch, NAME_EXPRESSIONS, outcomes), torch.__version__)
     save("optimizers", pytorchs(torch, OPTIMIZERS, optimizer_outcomes), torch.__version__)
     save("layers", pytorchs(torch, LAYERS, layer_outcomes), torch.__version__)
+    save("fourier", pytorchs(torch, FOURIER, outcomes), torch.__version__)
+    save("special", pytorchs(torch, SPECIAL, outcomes), torch.__version__)
+    save("laws", pytorchs(torch, LAWS, outcomes), torch.__version__)

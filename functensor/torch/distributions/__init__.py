@@ -1,0 +1,59 @@
+"""PyTorch's names of probability distributions, over `functensor.random` and `scipy.stats`.
+
+>>> import functensor.torch as torch
+>>> from functensor.torch.distributions import Normal
+>>> loc = torch.tensor(1.0, requires_grad=True)
+>>> Normal(loc, 2.0).rsample((3,)).sum().backward()
+>>> loc.grad.item()
+3.0
+"""
+
+from __future__ import annotations
+
+from ...faces.publish import publish
+from . import (
+    categories,
+    composed,
+    constraints,
+    divergences,
+    gammas,
+    multivariate,
+    powers,
+    transforms,
+)
+from .categories import *
+from .composed import *
+from .counts import Bernoulli, Binomial, Geometric, NegativeBinomial, Poisson
+from .distribution import Distribution, ExponentialFamily
+from .divergences import *
+from .gammas import *
+from .multivariate import *
+from .powers import *
+from .real_line import (
+    Cauchy,
+    Exponential,
+    Gumbel,
+    HalfCauchy,
+    HalfNormal,
+    Laplace,
+    LogNormal,
+    Normal,
+    StudentT,
+    Uniform,
+)
+from .transforms import *
+
+__all__ = [
+    "Bernoulli", "Binomial", "Cauchy", "Distribution", "Exponential", "ExponentialFamily",
+    "Geometric", "Gumbel", "HalfCauchy", "HalfNormal", "Laplace", "LogNormal", "NegativeBinomial",
+    "Normal", "Poisson", "StudentT", "Uniform", "constraints", "transforms",
+]  # fmt: skip
+__all__ += categories.__all__
+__all__ += composed.__all__
+__all__ += divergences.__all__
+__all__ += gammas.__all__
+__all__ += multivariate.__all__
+__all__ += powers.__all__
+__all__ += transforms.__all__
+
+publish(globals())

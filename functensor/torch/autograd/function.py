@@ -265,17 +265,15 @@ class RulePull(FunctionPull):
 def saved_tensor(
     kept: tuple[Any, Node | None, int | None], outputs: dict[int, Node] | None
 ) -> Tensor:
-    """Returns a saved tensor, with its node in the graph where the pass is recorded.
+    """Returns a saved tensor, with its node in the graph, which results have where it is recorded.
 
     Args:
         kept: its buffer, its node, and its number among the results, whose nodes came later.
         outputs: the nodes of the results.
     """
     buffer, node, place = kept
-    if outputs is None:
-        node = None
-    elif place is not None:
-        node = outputs.get(place)
+    if place is not None:
+        node = None if outputs is None else outputs.get(place)
     return TAPE.wrap(buffer, node)  # type: ignore[no-any-return]
 
 

@@ -22,6 +22,5 @@ class Product(torch.autograd.Function):
 def test_a_rule_differentiates_by_saved_arguments():
     x = torch.tensor(2.0, requires_grad=True)
     w = torch.tensor(3.0, requires_grad=True)
-    y = x * 5
-    Product.apply(y, w).backward()
-    assert (x.grad.item(), w.grad.item()) == (15.0, 10.0)
+    Product.apply(x, w).backward()
+    assert (x.grad.item(), w.grad.item()) == (3.0, 2.0)

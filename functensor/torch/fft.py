@@ -11,8 +11,9 @@ from ..faces.publish import publish
 from ..numpy import fft as numpys
 from ..primitives.core.registry import registry as ops
 from ..tensors import Tensor
+from ..tensors.default_dtypes import TENSOR_DTYPES
 from ..tensors.functions.naming import as_floats, with_words
-from .creation import FLOAT, made
+from .creation import made
 
 __all__ = [
     "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "hfft2", "hfftn", "ifft", "ifft2",
@@ -143,7 +144,7 @@ def fftfreq(
     >>> torch.fft.fftfreq(4).tolist()
     [0.0, 0.25, -0.5, -0.25]
     """
-    return made(np.fft.fftfreq(n, d), dtype, device, requires_grad, FLOAT)
+    return made(np.fft.fftfreq(n, d), dtype, device, requires_grad, TENSOR_DTYPES["f"])
 
 
 def rfftfreq(
@@ -161,7 +162,7 @@ def rfftfreq(
     >>> torch.fft.rfftfreq(4).tolist()
     [0.0, 0.25, 0.5]
     """
-    return made(np.fft.rfftfreq(n, d), dtype, device, requires_grad, FLOAT)
+    return made(np.fft.rfftfreq(n, d), dtype, device, requires_grad, TENSOR_DTYPES["f"])
 
 
 def fftshift(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:

@@ -15,6 +15,7 @@ from ..faces.publish import publish
 from ..primitives.core.registry import registry as ops
 from ..scipy import special as functions
 from ..tensors import Tensor
+from ..tensors.default_dtypes import TENSOR_DTYPES
 from ..tensors.functions.along_axis import log_softmax, softmax
 from ..tensors.functions.naming import as_floats, on_host, scipy_special, with_words
 from ..tensors.functions.pointwise import (
@@ -38,7 +39,6 @@ from ..tensors.functions.pointwise import lgamma as gammaln
 from ..tensors.functions.pointwise import mvlgamma as multigammaln
 from ..tensors.functions.pointwise import sigmoid as expit
 from ..tensors.functions.reductions import logsumexp
-from .creation import FLOAT
 
 __all__ = [
     "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "chebyshev_polynomial_t",
@@ -110,7 +110,8 @@ def polynomial(
 
     def function(input: Tensor | float, n: Tensor | int) -> Tensor:
         degrees = np.asarray(on_host(n) if isinstance(n, Tensor) else n)
-        x = as_floats(input if isinstance(input, Tensor) else ops.full_like(n, input, FLOAT))
+        given = isinstance(input, Tensor)
+        x = as_floats(input if given else ops.full_like(n, input, TENSOR_DTYPES["f"]))
         before, now = ops.ones_like(x), first(x)
         out = ops.where(ops.equal(n, 0), before, ops.where(ops.equal(n, 1), now, 0 * x))
         for k in range(1, int(degrees.max(initial=0))):

@@ -12,8 +12,9 @@ from ...primitives.core.errors import ConcretizationError, TracerConversionError
 from ...primitives.core.registry import registry as ops
 from ...random.generator import default_generator
 from ...tensors import Tensor, no_grad
+from ...tensors.default_dtypes import TENSOR_DTYPES
 from ...tensors.functions.naming import as_tensor_result, on_host
-from ..creation import FLOAT, made
+from ..creation import made
 from ..random import drawn
 from .constraints import Constraint, Dependent, unchanging
 
@@ -25,7 +26,7 @@ Parameter = Tensor | float
 def together(*values: Any) -> tuple[Any, ...]:
     """Returns tensors and numbers as tensors of one shape; numbers have the tensors' dtype."""
     tensors = [x for x in values if isinstance(x, Tensor)]
-    dtype = next((x.dtype for x in tensors if x.dtype.kind in "fV"), FLOAT)
+    dtype = next((x.dtype for x in tensors if x.dtype.kind in "fV"), TENSOR_DTYPES["f"])
     device = tensors[0].device if tensors else None
     found = [x if isinstance(x, Tensor) else made(x, dtype, device, False) for x in values]
     shape = np.broadcast_shapes(*[x.shape for x in found])

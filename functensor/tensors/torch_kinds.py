@@ -6,7 +6,6 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from ..primitives.core.array import Tracer
 from ..primitives.core.registry import registry as ops
 from .functions import kinds, placing, solving
 from .tape import LeafNode, receiver_of
@@ -56,11 +55,6 @@ class TorchKinds(TorchNames):
     def element_size(self) -> int:
         """Returns the number of bytes of an element."""
         return int(self.dtype.itemsize)
-
-    def is_contiguous(self, memory_format: Any = None) -> bool:
-        """Says whether the elements lie in memory in the order of their indices."""
-        value: Any = self._data
-        return isinstance(value, Tracer) or bool(value.flags.c_contiguous)
 
     @property
     def layout(self) -> str:

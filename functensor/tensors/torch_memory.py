@@ -76,7 +76,7 @@ class TorchMemory(TorchFunctions):
             )
         return tuple([prod(self.shape[i + 1 :]) for i in range(self.ndim)])
 
-    def is_contiguous(self) -> bool:
+    def is_contiguous(self, memory_format: Any = None) -> bool:
         """Says whether the elements lie in memory in their order, without gaps."""
         in_memory = self.home is None
         return bool(self._data.flags.c_contiguous) if in_memory else lies_in_order(self)
@@ -92,29 +92,3 @@ class TorchMemory(TorchFunctions):
         if self.home is None:
             out._data = out._data.copy("C")
         return out
-
-    def element_size(self) -> int:
-        """Returns the bytes of an element."""
-        return self.dtype.itemsize
-
-    def get_device(self) -> int:
-        """Returns the number of the tensor's GPU, -1 on the CPU."""
-        _, _, number = self.device.partition(":")
-        return int(number) if number else -1
-
-    @property
-    def is_cpu(self) -> bool:
-        """True if the tensor is on the CPU."""
-        return str(self.device) == "cpu"
-
-    def ndimension(self) -> int:
-        """Returns the number of axes."""
-        return self.ndim
-
-    def pin_memory(self) -> Self:
-        """Returns the tensor: copies to a GPU go through pinned memory anyway."""
-        return self
-
-    def is_signed(self) -> bool:
-        """Says whether the elements may be negative."""
-        return self.dtype.kind not in "ub"

@@ -22,7 +22,7 @@ from ..primitives.core.errors import failure
 __all__ = ["END", "in_this_thread", "in_threads"]
 
 # The result of a job where there is nothing left.
-END = object()
+END_OF_BATCHES = object()
 
 Step = Callable[[Any], Any]
 
@@ -31,7 +31,7 @@ def in_this_thread(jobs: Iterator[Any], take: Step, work: Step) -> Iterator[Any]
     """Yields the results of jobs, each done when it is asked for."""
     for job in jobs:
         taken = take(job)
-        if taken is END:
+        if taken is END_OF_BATCHES:
             return
         yield work(taken)
 
@@ -51,7 +51,7 @@ def in_threads(
 
     Args:
         jobs: the jobs; they are gone through in the caller's thread.
-        take: makes of a job what the work needs, or `END`.
+        take: makes of a job what the work needs, or `END_OF_BATCHES`.
         work: does it.
         threads: how many threads there are, until the jobs end or nobody asks for results.
         depth: how many results there are ahead of the one that is asked for.
@@ -84,8 +84,8 @@ def in_threads(
             raise error
         while True:
             while len(waiting) < depth:
-                job = next(jobs, END)
-                if job is END:
+                job = next(jobs, END_OF_BATCHES)
+                if job is END_OF_BATCHES:
                     break
                 result: SimpleQueue[Any] = SimpleQueue()
                 tasks.put((job, result))
@@ -102,7 +102,7 @@ def in_threads(
                 ) from None
             if not done:
                 raise value.pop()
-            if value[0] is END:
+            if value[0] is END_OF_BATCHES:
                 break
             # Nothing here keeps the batch alive.
             yield value.pop()
@@ -164,7 +164,7 @@ def serve_one(
             result.put((False, error))
             return True
     try:
-        done = (True, taken if taken is END else work(taken))
+        done = (True, taken if taken is END_OF_BATCHES else work(taken))
     except BaseException as error:
         done = (False, error)
     result.put(done)

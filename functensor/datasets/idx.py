@@ -32,8 +32,8 @@ GZIP_MAGIC = b"\x1f\x8b"
 # A byte of deflated data stands for at most so many bytes.
 MOST_INFLATED = 1032
 # So many bytes are read at a time, so that memory grows with what is really there.
-CHUNK = 1 << 20
-MOST_AXES = 32
+READ_AT_ONCE = 1 << 20
+MOST_IDX_AXES = 32
 LONGEST_AXIS = 2**32 - 1
 IDX_FIX = "fetch or write the file anew; the format is that of write_idx"
 
@@ -92,8 +92,8 @@ def idx_numbers(path: Path, file: Readable, size: int) -> np.ndarray[Any, Any]:
     if len(start) < 4 or start[:2] != b"\0\0" or start[2] not in IDX_DTYPES:
         raise bad_file(path, f"begins with {start!r}, and not as an IDX file")
     dtype, ndim = IDX_DTYPES[start[2]], start[3]
-    if ndim > MOST_AXES:
-        raise bad_file(path, f"a header of {ndim} axes; arrays have at most {MOST_AXES}")
+    if ndim > MOST_IDX_AXES:
+        raise bad_file(path, f"a header of {ndim} axes; arrays have at most {MOST_IDX_AXES}")
     lengths = file.read(4 * ndim)
     if len(lengths) < 4 * ndim:
         raise bad_file(path, f"ends within its header of {ndim} axes")
@@ -104,7 +104,7 @@ def idx_numbers(path: Path, file: Readable, size: int) -> np.ndarray[Any, Any]:
         raise bad_file(path, f"{promised}, in a file that cannot have more than {size:,}")
     data = bytearray()
     while len(data) < wanted:
-        part = file.read(min(CHUNK, wanted - len(data)))
+        part = file.read(min(READ_AT_ONCE, wanted - len(data)))
         if not part:
             raise bad_file(path, f"{promised}, of which {len(data):,} are there")
         data += part

@@ -201,10 +201,10 @@ def radam(
         unbiased = rate / (1 - b1**t)
         degrees = longest - 2 * t * b2**t / (1 - b2**t)
         known = degrees > FEWEST_DEGREES
-        safe = one_of(known, degrees, FEWEST_DEGREES + 1.0)
+        safe = chosen_number(known, degrees, FEWEST_DEGREES + 1.0)
         share = (safe - 4) * (safe - 2) * longest / ((longest - 4) * (longest - 2) * safe)
-        divided = one_of(known, unbiased * (share * (1 - b2**t)) ** 0.5, 0.0)
-        plain = one_of(known, 0.0, unbiased)
+        divided = chosen_number(known, unbiased * (share * (1 - b2**t)) ** 0.5, 0.0)
+        plain = chosen_number(known, 0.0, unbiased)
         return divided, plain, eps, 1 - rate * weight_decay, b1, b2, 1 - b1, 1 - b2
 
     def rule(
@@ -220,7 +220,7 @@ def radam(
     return elementwise("radam", AdamState, (_zeros, _real_zeros), coefficients, rule)
 
 
-def one_of(condition: Any, x: Scalar, y: Scalar) -> Scalar:
+def chosen_number(condition: Any, x: Scalar, y: Scalar) -> Scalar:
     """Returns the first of two numbers where a condition holds, which may be traced."""
     if isinstance(condition, bool | np.bool_):
         return x if condition else y

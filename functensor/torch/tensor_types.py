@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..backends.dtypes import named
 from ..backends.errors.public_functions import entry
 from ..primitives.core.errors import failure
 from ..tensors import Tensor as AnyTensor
@@ -17,8 +18,8 @@ from ..tensors.tensor_kinds import TensorKind, every_tensor
 from .creation import empty
 
 __all__ = [
-    "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor", "HalfTensor",
-    "IntTensor", "LongTensor", "ShortTensor", "Size", "Tensor",
+    "BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor",
+    "HalfTensor", "IntTensor", "LongTensor", "ShortTensor", "Size", "Tensor",
 ]  # fmt: skip
 
 
@@ -41,11 +42,11 @@ class Size(tuple[int, ...]):
         return f"torch.Size({list(self)})"
 
 
-def maker_of_kind(name: str, dtype: np.dtype[Any] | None) -> Callable[..., AnyTensor]:
+def maker_of_kind(name: str, dtype: str | None) -> Callable[..., AnyTensor]:
     """Returns the constructor of tensors of a dtype, by default that of Python's floats."""
 
     def made(*data: Any, device: Any = None) -> AnyTensor:
-        wanted = TENSOR_DTYPES["f"] if dtype is None else dtype
+        wanted = TENSOR_DTYPES["f"] if dtype is None else named(dtype)
         place = None if device is None else str(device)
         if all(isinstance(size, builtins.int | np.integer) for size in data):
             zeros: AnyTensor = empty(data or (0,), dtype=wanted, device=place)
@@ -61,11 +62,10 @@ def maker_of_kind(name: str, dtype: np.dtype[Any] | None) -> Callable[..., AnyTe
     return entry(made, f"functensor.torch.{name}")  # type: ignore[no-any-return]
 
 
-def kind_of_dtype(name: str, dtype: Any) -> Any:
+def kind_of_dtype(name: str, dtype: str) -> Any:
     """Returns the class of tensors of a dtype."""
-    wanted = np.dtype(dtype)
     doc = (
-        f"Tensors of {wanted}: made of numbers, or of the lengths of axes, and zeros then.\n\n"
+        f"Tensors of {dtype}: made of numbers, or of the lengths of axes, and zeros then.\n\n"
         "Args:\n    data: a sequence of numbers, an array, or lengths of axes.\n"
         "    device: the default device by default."
     )
@@ -73,8 +73,8 @@ def kind_of_dtype(name: str, dtype: Any) -> Any:
         "__doc__": doc,
         "__slots__": (),
         "__module__": __name__,
-        "_made": staticmethod(maker_of_kind(name, wanted)),
-        "_includes": staticmethod(lambda x: x.dtype == wanted and x.device.type == "cpu"),
+        "_made": staticmethod(maker_of_kind(name, dtype)),
+        "_includes": staticmethod(lambda x: x.dtype.name == dtype and x.device.type == "cpu"),
     }
     return TensorKind(name, (AnyTensor,), members)
 
@@ -103,12 +103,13 @@ else:
         _includes = staticmethod(every_tensor)
 
 
-BoolTensor = kind_of_dtype("BoolTensor", np.bool_)
-ByteTensor = kind_of_dtype("ByteTensor", np.uint8)
-CharTensor = kind_of_dtype("CharTensor", np.int8)
-ShortTensor = kind_of_dtype("ShortTensor", np.int16)
-IntTensor = kind_of_dtype("IntTensor", np.int32)
-LongTensor = kind_of_dtype("LongTensor", np.int64)
-HalfTensor = kind_of_dtype("HalfTensor", np.float16)
-FloatTensor = kind_of_dtype("FloatTensor", np.float32)
-DoubleTensor = kind_of_dtype("DoubleTensor", np.float64)
+BFloat16Tensor = kind_of_dtype("BFloat16Tensor", "bfloat16")
+BoolTensor = kind_of_dtype("BoolTensor", "bool")
+ByteTensor = kind_of_dtype("ByteTensor", "uint8")
+CharTensor = kind_of_dtype("CharTensor", "int8")
+ShortTensor = kind_of_dtype("ShortTensor", "int16")
+IntTensor = kind_of_dtype("IntTensor", "int32")
+LongTensor = kind_of_dtype("LongTensor", "int64")
+HalfTensor = kind_of_dtype("HalfTensor", "float16")
+FloatTensor = kind_of_dtype("FloatTensor", "float32")
+DoubleTensor = kind_of_dtype("DoubleTensor", "float64")

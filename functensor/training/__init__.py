@@ -1,4 +1,4 @@
-"""What training loops show: progress, curves of losses, and grids of images.
+"""Helps of training loops: progress, curves of losses, and grids of images.
 
 >>> import functensor as ft
 >>> for step in ft.training.progress(range(3), desc="fit"):

@@ -21,7 +21,7 @@ FLOORS["backends"] = "functensor.backends"
 ONE_BACKEND = "functensor.backends.cpu", "functensor.backends.cuda"
 PYTHON_FOLDERS = [*FLOORS, "tests", "examples", "benchmarks", "docs", ".ci"]
 # Namespaces of one file.
-FACES = {"checkpoint_policies", "errors", "extend", "testing"}
+FACES = {"checkpoint_policies", "errors", "extend"}
 # The house itself, what tests share, and calls of all public functions.
 # A folder named torch would hide PyTorch itself from the tests.
 FOLDERS_OF_TESTS = {"project", "support", "public_functions", "torch_face"}

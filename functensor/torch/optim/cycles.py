@@ -13,7 +13,7 @@ from .schedules import LRScheduler
 __all__ = ["CyclicLR", "OneCycleLR"]
 
 
-def one_for_each(name: str, values: Any, count: int) -> list[float]:
+def one_for_each_group(name: str, values: Any, count: int) -> list[float]:
     """Returns a number for each group, of one for all or of one for each.
 
     Raises:
@@ -76,7 +76,7 @@ class OneCycleLR(LRScheduler):
         total = (epochs or 0) * (steps_per_epoch or 0) if total_steps is None else total_steps
         self.total_steps, self.anneal_strategy = total, anneal_strategy
         count = len(optimizer.param_groups)
-        self.max_lrs = one_for_each("OneCycleLR: max_lr", max_lr, count)
+        self.max_lrs = one_for_each_group("OneCycleLR: max_lr", max_lr, count)
         self.starts = [rate / div_factor for rate in self.max_lrs]
         self.ends = [rate / final_div_factor for rate in self.starts]
         turn = pct_start * total - 1
@@ -90,8 +90,8 @@ class OneCycleLR(LRScheduler):
         self.cycles_momentum = cycle_momentum
         if cycle_momentum:
             check_momentum("OneCycleLR", optimizer)
-            self.low = one_for_each("OneCycleLR: base_momentum", base_momentum, count)
-            self.high = one_for_each("OneCycleLR: max_momentum", max_momentum, count)
+            self.low = one_for_each_group("OneCycleLR: base_momentum", base_momentum, count)
+            self.high = one_for_each_group("OneCycleLR: max_momentum", max_momentum, count)
         for group, start in zip(optimizer.param_groups, self.starts):
             group["initial_lr"] = start
         super().__init__(optimizer, last_epoch)
@@ -158,15 +158,15 @@ class CyclicLR(LRScheduler):
         given = (scale_fn, scale_mode) if scale_fn is not None else ways[mode]
         self.scale_fn, self.scale_mode = given
         count = len(optimizer.param_groups)
-        self.max_lrs = one_for_each("CyclicLR: max_lr", max_lr, count)
+        self.max_lrs = one_for_each_group("CyclicLR: max_lr", max_lr, count)
         self.up = float(step_size_up)
         self.length = self.up + (step_size_up if step_size_down is None else step_size_down)
         self.cycles_momentum = cycle_momentum
         if cycle_momentum:
             check_momentum("CyclicLR", optimizer)
-            self.low = one_for_each("CyclicLR: base_momentum", base_momentum, count)
-            self.high = one_for_each("CyclicLR: max_momentum", max_momentum, count)
-        bases = one_for_each("CyclicLR: base_lr", base_lr, count)
+            self.low = one_for_each_group("CyclicLR: base_momentum", base_momentum, count)
+            self.high = one_for_each_group("CyclicLR: max_momentum", max_momentum, count)
+        bases = one_for_each_group("CyclicLR: base_lr", base_lr, count)
         for group, base in zip(optimizer.param_groups, bases):
             group["initial_lr"] = base
         super().__init__(optimizer, last_epoch)

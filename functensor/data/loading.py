@@ -17,7 +17,7 @@ from ..backends.logs import log_debug
 from ..primitives.core.errors import failure
 from .dataset import IterableDataset, gathering
 from .key_sources import key_of_words, words_of_key
-from .prefetching import END, in_this_thread, in_threads
+from .prefetching import END_OF_BATCHES, in_this_thread, in_threads
 from .samplers import BatchSampler, KeyedSampler, SequentialSampler
 
 __all__ = ["Loading", "refused", "sampling"]
@@ -232,8 +232,8 @@ class Loading:
         take = Reader(self, skipped) if reads else unchanged
         results = self._results(enumerate(jobs, skipped), take, reads)
         while True:
-            found = [next(results, END)]
-            if found[0] is END:
+            found = [next(results, END_OF_BATCHES)]
+            if found[0] is END_OF_BATCHES:
                 break
             if self._iteration is iteration:
                 self._handed += 1
@@ -298,7 +298,7 @@ class Reader:
             error.add_note(f"in batch {number} of the DataLoader, which reads its dataset")
             raise
         if not examples or (self._drop_last and len(examples) < size):
-            return END
+            return END_OF_BATCHES
         return number, examples
 
 

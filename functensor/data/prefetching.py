@@ -19,7 +19,7 @@ from typing import Any
 from ..backends.restoring import in_turn
 from ..primitives.core.errors import failure
 
-__all__ = ["END", "in_this_thread", "in_threads"]
+__all__ = ["END_OF_BATCHES", "in_this_thread", "in_threads"]
 
 # The result of a job where there is nothing left.
 END_OF_BATCHES = object()

@@ -76,7 +76,7 @@ def train(steps: int, seed: int = 0) -> list[float]:
     schedule = StepLR(optimizer, step_size=EPOCH, gamma=0.7)
     losses = []
     for _ in range(steps):
-        left, right, target = pairs(rng, pictures, labels.numpy())
+        left, right, target = pairs(rng, pictures, labels.cpu().numpy())
         optimizer.zero_grad()
         loss = criterion(model(left, right), target)
         loss.backward()

@@ -100,7 +100,8 @@ def _quarters(x: Any, parts: int) -> list[Any]:
 
 def _lstm(xp: ArrayModule, x: Buffer, h: Buffer, c: Buffer, weight: Buffer) -> Buffer:
     width = h.shape[-1]
-    out = xp.empty((*x.shape[:-1], 2 * width), np.result_type(x, h, c, weight))
+    dtype = result_type(*[v.dtype for v in (x, h, c, weight)])
+    out = xp.empty((*x.shape[:-1], 2 * width), dtype)
     turned = xp.swapaxes(weight, -1, -2)
     for t in range(x.shape[-3]):
         gates = xp.matmul(h, turned)
@@ -220,7 +221,8 @@ lstm = Primitive(
 
 def _gru(xp: ArrayModule, x: Buffer, h: Buffer, weight: Buffer, bias: Buffer) -> Buffer:
     width = h.shape[-1]
-    out = xp.empty((*x.shape[:-1], width), np.result_type(x, h, weight, bias))
+    dtype = result_type(*[v.dtype for v in (x, h, weight, bias)])
+    out = xp.empty((*x.shape[:-1], width), dtype)
     turned, bias = xp.swapaxes(weight, -1, -2), bias[..., None, :]
     for t in range(x.shape[-3]):
         own, inner = _step(x, t), xp.matmul(h, turned)

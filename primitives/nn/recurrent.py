@@ -15,11 +15,12 @@ import numpy as np
 from ...backends.annotations import ArrayModule, Buffer, Shape
 from ..core.annotations import operations as ops
 from ..core.array import Array
+from ..core.buffers import beside
 from ..core.derivative_rules import shape_of
 from ..core.errors import misfit
 from ..core.families import batch_filled
 from ..core.primitive import Primitive
-from ..core.shape_dtype import ShapeDtype, result_type
+from ..core.shape_dtype import ShapeDtype, result_type, shape_dtype
 from ..core.test_samples import Sample
 from .activations import sigmoid
 
@@ -57,6 +58,11 @@ def _inferred(gates: int, outputs: int) -> Callable[..., ShapeDtype]:
     return infer
 
 
+def _zeros_of(x: Any) -> Any:
+    """Returns zeros of an array's shape and dtype, where that is."""
+    return beside(x, np.zeros(shape_of(x), shape_dtype(x).dtype))
+
+
 def _step(x: Any, t: int) -> Any:
     """Returns the part of a step."""
     return x[..., t, :, :]
@@ -64,7 +70,7 @@ def _step(x: Any, t: int) -> Any:
 
 def _all_steps(parts: Sequence[Any], like: Any) -> Array:
     """Returns the parts of all steps as one array; of none as one without steps, like another."""
-    out: Array = ops.stack(list(parts), -3) if parts else ops.zeros_like(like)
+    out: Array = ops.stack(list(parts), -3) if parts else _zeros_of(like)
     return out
 
 
@@ -155,7 +161,7 @@ def _lstm_pullback(g: Array, ans: Array, xs: Sequence[Array]) -> list[Array]:
     x, h, c, weight = xs
     steps = shape_of(x)[-3]
     if not steps:
-        return [ops.zeros_like(v) for v in xs]
+        return [_zeros_of(v) for v in xs]
     known = LstmSteps(ans, x, h, c, weight)
     g_h, g_c = _quarters(g, 2)
     pulled: list[Any] = []
@@ -277,7 +283,7 @@ def _gru_pullback(g: Array, ans: Array, xs: Sequence[Array]) -> list[Array]:
     x, h, weight, bias = xs
     steps = shape_of(x)[-3]
     if not steps:
-        return [ops.zeros_like(v) for v in xs]
+        return [_zeros_of(v) for v in xs]
     known = GruSteps(ans, x, h, weight, bias)
     pulled: list[Any] = []
     by_h: Any = None

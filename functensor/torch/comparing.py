@@ -5,13 +5,14 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
+from ..primitives.core.array import Array
 from ..primitives.core.registry import registry as ops
 
 __all__ = ["allclose", "equal"]
 
 
 def allclose(
-    input: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+    input: Array, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> builtins.bool:
     """Says whether all elements differ by at most ``atol + rtol * abs(other)``."""
     return builtins.bool(ops.all(ops.isclose(input, other, rtol, atol, equal_nan)))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.annotations import DTypeLike
 from ..backends.dtypes import named as dtype_named
 from ..primitives.core.array import Array
 from ..tensors import Tensor
@@ -36,7 +37,8 @@ def constant_maker(name: str, value: float, doc: str) -> Any:
     """Returns `zeros` or `ones`."""
 
     def function(
-        *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False
+        *size: Any, dtype: DTypeLike | None = None, device: str | None = None,
+        requires_grad: bool = False
     ) -> Tensor:
         values = np.full(sizes_of(size), value, TENSOR_DTYPES["f"])
         return made(values, dtype, device, requires_grad)
@@ -61,8 +63,8 @@ def full(
     size: Sequence[int],
     fill_value: Any,
     *,
-    dtype: Any = None,
-    device: Any = None,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """Returns a tensor of one number.
@@ -80,7 +82,8 @@ def constant_like(name: str, value: float, doc: str) -> Any:
     """Returns `zeros_like` or `ones_like`."""
 
     def function(
-        input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+        input: Array, *, dtype: DTypeLike | None = None, device: str | None = None,
+        requires_grad: bool = False
     ) -> Tensor:
         return full_like(input, value, dtype=dtype, device=device, requires_grad=requires_grad)
 
@@ -90,11 +93,11 @@ def constant_like(name: str, value: float, doc: str) -> Any:
 
 
 def full_like(
-    input: Any,
+    input: Array,
     fill_value: Any,
     *,
-    dtype: Any = None,
-    device: Any = None,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """Returns a tensor of one number, of the shape, dtype and device of another."""
@@ -118,8 +121,8 @@ def arange(
     end: Any = None,
     step: Any = 1,
     *,
-    dtype: Any = None,
-    device: Any = None,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """Returns the numbers from ``start`` to before ``end``; of one number, from 0.
@@ -138,8 +141,8 @@ def linspace(
     end: float,
     steps: int,
     *,
-    dtype: Any = None,
-    device: Any = None,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """Returns numbers at equal distances, both ends among them."""
@@ -152,8 +155,8 @@ def logspace(
     steps: int,
     base: float = 10.0,
     *,
-    dtype: Any = None,
-    device: Any = None,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """Returns powers of a base whose exponents stand at equal distances."""
@@ -165,15 +168,15 @@ def eye(
     n: int,
     m: int | None = None,
     *,
-    dtype: Any = None,
-    device: Any = None,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """Returns a matrix with ones on its diagonal."""
     return made(np.eye(n, m), dtype, device, requires_grad, TENSOR_DTYPES["f"])
 
 
-def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
+def as_tensor(data: Any, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
     """Returns data as a tensor; a tensor that fits as it is."""
     wanted = None if dtype is None else dtype_named(dtype)
     where = None if device is None else str(device)
@@ -183,7 +186,8 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
 
 
 def asarray(
-    obj: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    obj: Any, *, dtype: DTypeLike | None = None, device: str | None = None,
+    requires_grad: bool = False
 ) -> Tensor:
     """Returns data as a tensor; see `as_tensor`."""
     out = as_tensor(obj, dtype, device)
@@ -196,7 +200,8 @@ def from_numpy(ndarray: np.ndarray[Any, Any]) -> Tensor:
 
 
 def scalar_tensor(
-    s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    s: Any, *, dtype: DTypeLike | None = None, device: str | None = None,
+    requires_grad: bool = False
 ) -> Tensor:
     """Returns a tensor of one number."""
     return made(s, dtype, device, requires_grad, TENSOR_DTYPES["f"])
@@ -213,14 +218,16 @@ def tri_places(places: Any, dtype: Any, device: Any) -> Tensor:
 
 
 def tril_indices(
-    row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None
+    row: int, col: int, offset: int = 0, *, dtype: DTypeLike | None = None,
+    device: str | None = None
 ) -> Tensor:
     """Returns the rows and columns of a matrix's places on and below a diagonal."""
     return tri_places(np.tril_indices(row, offset, col), dtype, device)
 
 
 def triu_indices(
-    row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None
+    row: int, col: int, offset: int = 0, *, dtype: DTypeLike | None = None,
+    device: str | None = None
 ) -> Tensor:
     """Returns the rows and columns of a matrix's places on and above a diagonal."""
     return tri_places(np.triu_indices(row, offset, col), dtype, device)

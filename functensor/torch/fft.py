@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.annotations import DTypeLike
 from ..faces.publish import publish
 from ..numpy import fft as numpys
 from ..primitives.core.registry import registry as ops
@@ -126,7 +127,8 @@ ihfft2, ihfftn = over_several("ihfft", TO_HALF, COMPLEX)
 
 
 def fftfreq(
-    n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    n: int, d: float = 1.0, *, dtype: DTypeLike | None = None, device: str | None = None,
+    requires_grad: bool = False
 ) -> Tensor:
     """Returns the frequencies of the elements of `fft`, in cycles per unit of the spacing.
 
@@ -148,7 +150,8 @@ def fftfreq(
 
 
 def rfftfreq(
-    n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    n: int, d: float = 1.0, *, dtype: DTypeLike | None = None, device: str | None = None,
+    requires_grad: bool = False
 ) -> Tensor:
     """Returns the frequencies of the elements of `rfft`, none of them negative.
 

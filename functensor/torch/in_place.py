@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..primitives.core.array import Array
 from ..tensors.functions.naming import with_words
 
 __all__ = [
@@ -76,7 +77,7 @@ __all__ = [
 def changing(name: str) -> Callable[..., Any]:
     """Returns the function that calls a method of its first argument."""
 
-    def function(input: Any, *args: Any, **kwargs: Any) -> Any:
+    def function(input: Array, *args: Any, **kwargs: Any) -> Any:
         return getattr(input, name)(*args, **kwargs)
 
     doc = f"Puts the result of `{name[:-1]}` in the place of a tensor, which it returns."

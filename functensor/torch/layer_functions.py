@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..primitives.core.array import Array
 from .nn import functional as F
 from .nn.functional import (
     avg_pool1d,
@@ -47,12 +48,12 @@ celu_, rrelu_, selu_, threshold_ = F.celu_, F.rrelu_, F.selu_, F.threshold_
 max_pool1d_with_indices = F.max_pool1d_with_indices
 
 
-def adaptive_avg_pool1d(input: Any, output_size: Any) -> Any:
+def adaptive_avg_pool1d(input: Array, output_size: Any) -> Any:
     """Returns means over parts of an axis, as many as are wanted."""
     return F.adaptive_avg_pool1d(input, one_of(output_size))
 
 
-def adaptive_max_pool1d(input: Any, output_size: Any) -> Any:
+def adaptive_max_pool1d(input: Array, output_size: Any) -> Any:
     """Returns maxima of parts of an axis, as many as are wanted, and where they stand."""
     return F.adaptive_max_pool1d(input, one_of(output_size), return_indices=True)
 
@@ -62,27 +63,27 @@ def one_of(size: Any) -> Any:
     return size[0] if isinstance(size, Sequence) else size
 
 
-def dropout(input: Any, p: float, train: bool) -> Any:
+def dropout(input: Array, p: float, train: bool) -> Any:
     """Returns elements, some set to zero at random where ``train`` is true."""
     return F.dropout(input, p, train)
 
 
-def dropout_(input: Any, p: float, train: bool) -> Any:
+def dropout_(input: Array, p: float, train: bool) -> Any:
     """Puts the result of `dropout` in the place of a tensor."""
     return F.dropout(input, p, train, True)
 
 
-def alpha_dropout(input: Any, p: float, train: bool) -> Any:
+def alpha_dropout(input: Array, p: float, train: bool) -> Any:
     """Returns elements, some set to the least that `selu` returns, at random."""
     return F.alpha_dropout(input, p, train)
 
 
-def feature_dropout(input: Any, p: float, train: bool) -> Any:
+def feature_dropout(input: Array, p: float, train: bool) -> Any:
     """Returns channels, some set to zero at random."""
     return F.dropout2d(input, p, train)
 
 
-def feature_alpha_dropout(input: Any, p: float, train: bool) -> Any:
+def feature_alpha_dropout(input: Array, p: float, train: bool) -> Any:
     """Returns channels, some set to the least that `selu` returns, at random."""
     return F.feature_alpha_dropout(input, p, train)
 
@@ -99,7 +100,7 @@ def embedding(
 
 
 def batch_norm(
-    input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool,
+    input: Array, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool,
     momentum: float, eps: float, cudnn_enabled: bool,
 ) -> Any:  # fmt: skip
     """Returns channels of mean 0 and variance 1 over a batch, times a weight, plus a bias."""
@@ -109,7 +110,7 @@ def batch_norm(
 
 
 def instance_norm(
-    input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any,
+    input: Array, weight: Any, bias: Any, running_mean: Any, running_var: Any,
     use_input_stats: bool, momentum: float, eps: float, cudnn_enabled: bool,
 ) -> Any:  # fmt: skip
     """Returns channels of mean 0 and variance 1 over each image, times a weight, plus a bias."""
@@ -119,7 +120,7 @@ def instance_norm(
 
 
 def group_norm(
-    input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5,
+    input: Array, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5,
     cudnn_enabled: bool = True,
 ) -> Any:  # fmt: skip
     """Returns groups of channels of mean 0 and variance 1, times a weight, plus a bias."""
@@ -127,13 +128,13 @@ def group_norm(
 
 
 def layer_norm(
-    input: Any, normalized_shape: Sequence[int], weight: Any = None, bias: Any = None,
+    input: Array, normalized_shape: Sequence[int], weight: Any = None, bias: Any = None,
     eps: float = 1e-5, cudnn_enable: bool = True,
 ) -> Any:  # fmt: skip
     """Returns x of mean 0 and variance 1 over its last axes, times a weight, plus a bias."""
     return F.layer_norm(input, normalized_shape, weight, bias, eps)
 
 
-def constant_pad_nd(input: Any, pad: Sequence[int], value: float = 0) -> Any:
+def constant_pad_nd(input: Array, pad: Sequence[int], value: float = 0) -> Any:
     """Returns the tensor with a number around it; lengths are given from the last axis on."""
     return F.pad(input, pad, "constant", value)

@@ -10,6 +10,7 @@ import numpy as np
 from ..faces.publish import publish
 from ..numpy import linalg
 from ..numpy.linalg import LinAlgError
+from ..primitives.core.array import Array
 from ..primitives.core.buffers import beside
 from ..primitives.core.registry import registry as ops
 from ..tensors.functions import solving
@@ -142,12 +143,12 @@ def norm(
     return matrix_norm(A, ord, (-2, -1) if dim is None else dim, keepdim)
 
 
-def matmul(input: Any, other: Any) -> Any:
+def matmul(input: Array, other: Any) -> Any:
     """Returns matrix products, broadcast over axes before the last two."""
     return ops.matmul(input, other)
 
 
-def cross(input: Any, other: Any, *, dim: int = -1) -> Any:
+def cross(input: Array, other: Any, *, dim: int = -1) -> Any:
     """Returns cross products of vectors along an axis."""
     return ops.cross(input, other, axis=dim)
 

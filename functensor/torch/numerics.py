@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..backends.annotations import DTypeLike
 from ..backends.dtypes import named as dtype_named
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import beside
@@ -41,13 +42,13 @@ class HistogramDD(NamedTuple):
     bin_edges: Any
 
 
-def fill(input: Any, value: Any) -> Any:
+def fill(input: Array, value: Any) -> Any:
     """Returns a tensor of one number, of the shape and dtype of another."""
     wide = ops.broadcast_to(ops.to_device(value, input.device), input.shape)
     return as_tensor_result(ops.astype(wide, input.dtype))
 
 
-def rsub(input: Any, other: Any, *, alpha: float = 1) -> Any:
+def rsub(input: Array, other: Any, *, alpha: float = 1) -> Any:
     """Returns ``other - alpha * input``."""
     return other - (input if alpha == 1 else alpha * input)
 
@@ -118,7 +119,7 @@ def slopes(x: Any, axis: int, spacing: Any, edge_order: int) -> Any:
 
 
 def gradient(
-    input: Any, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1
+    input: Array, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1
 ) -> tuple[Array, ...]:
     """Returns the slopes of values along axes, by differences of second order.
 
@@ -144,7 +145,7 @@ def gradient(
 
 
 def histogram(
-    input: Any, bins: Any, *, range: Sequence[float] | None = None, weight: Any = None,
+    input: Array, bins: Any, *, range: Sequence[float] | None = None, weight: Any = None,
     density: bool = False,
 ) -> Histogram:  # fmt: skip
     """Returns how many elements lie in intervals, and the edges of these.
@@ -166,7 +167,7 @@ def histogram(
 
 
 def histogramdd(
-    input: Any, bins: Any, *, range: Sequence[float] | None = None, weight: Any = None,
+    input: Array, bins: Any, *, range: Sequence[float] | None = None, weight: Any = None,
     density: bool = False,
 ) -> HistogramDD:  # fmt: skip
     """Returns how many rows lie in boxes, and the edges of these along each axis.
@@ -193,14 +194,14 @@ def histogramdd(
 # -- norms
 
 
-def frobenius_norm(input: Any, dim: Any = (), keepdim: bool = False) -> Any:
+def frobenius_norm(input: Array, dim: Any = (), keepdim: bool = False) -> Any:
     """Returns the square root of the sum of squares over axes, by default over all."""
     axes = (dim,) if isinstance(dim, int) else tuple(dim)
     squares = ops.abs(input) ** 2
     return ops.sqrt(ops.sum(squares, axes or None, keepdims=keepdim))
 
 
-def nuclear_norm(input: Any, dim: Sequence[int] = (-2, -1), keepdim: bool = False) -> Any:
+def nuclear_norm(input: Array, dim: Sequence[int] = (-2, -1), keepdim: bool = False) -> Any:
     """Returns the sums of the singular values of matrices."""
     from .linalg import matrix_norm
 
@@ -222,8 +223,8 @@ def window(name: str, formula: Callable[..., Any], what: str, **options: float) 
     """Returns the function that makes a window: a period, or with an end like its beginning."""
 
     def function(
-        window_length: int, periodic: bool = True, *args: float, dtype: Any = None,
-        device: Any = None, requires_grad: bool = False, **more: float,
+        window_length: int, periodic: bool = True, *args: float, dtype: DTypeLike | None = None,
+        device: str | None = None, requires_grad: bool = False, **more: float,
     ) -> Tensor:  # fmt: skip
         given = {**options, **dict(zip(options, args)), **more}
         wanted = TENSOR_DTYPES["f"] if dtype is None else dtype_named(dtype)

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from .. import random
+from ..backends.annotations import DTypeLike
 from ..backends.dtypes import named as dtype_named
+from ..primitives.core.array import Array
 from ..primitives.core.registry import registry as ops
 from ..random.generator import Generator, default_generator
 from ..tensors import Tensor
@@ -43,8 +45,8 @@ def drawing(name: str, draw: Callable[..., Any], what: str) -> Callable[..., Ten
     def function(
         *size: Any,
         generator: Generator | None = None,
-        dtype: Any = None,
-        device: Any = None,
+        dtype: DTypeLike | None = None,
+        device: str | None = None,
         requires_grad: bool = False,
     ) -> Tensor:
         shape = sizes_of(size)
@@ -57,7 +59,8 @@ def drawing_alike(draw: Callable[..., Tensor], what: str) -> Callable[..., Tenso
     """Returns `rand_like` or `randn_like`."""
 
     def function(
-        input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+        input: Array, *, dtype: DTypeLike | None = None, device: str | None = None,
+        requires_grad: bool = False
     ) -> Tensor:
         wanted, where = dtype or input.dtype, device or input.device
         return draw(input.shape, dtype=wanted, device=where, requires_grad=requires_grad)
@@ -80,7 +83,7 @@ def randint(
     *,
     generator: Generator | None = None,
     dtype: Any = np.int64,
-    device: Any = None,
+    device: str | None = None,
 ) -> Tensor:
     """Returns integers drawn evenly from ``low``, by default 0, to before ``high``.
 
@@ -98,14 +101,16 @@ def randint(
     return moved
 
 
-def randint_like(input: Any, low: int, high: int | None = None, *, dtype: Any = None) -> Tensor:
+def randint_like(
+    input: Array, low: int, high: int | None = None, *, dtype: DTypeLike | None = None
+) -> Tensor:
     """Returns integers as `randint`, of the shape, dtype and device of a tensor."""
     low, high = (0, low) if high is None else (low, high)
     return randint(low, high, input.shape, dtype=dtype or input.dtype, device=input.device)
 
 
 def randperm(
-    n: int, *, generator: Generator | None = None, dtype: Any = np.int64, device: Any = None
+    n: int, *, generator: Generator | None = None, dtype: Any = np.int64, device: str | None = None
 ) -> Tensor:
     """Returns the numbers from 0 to n - 1 in random order."""
     return drawn(lambda key, dt: random.permutation(key, n), generator, dtype, device)
@@ -113,7 +118,7 @@ def randperm(
 
 def normal(
     mean: Any, std: Any = 1.0, size: Sequence[int] | None = None, *,
-    generator: Generator | None = None, dtype: Any = None, device: Any = None,
+    generator: Generator | None = None, dtype: DTypeLike | None = None, device: str | None = None,
 ) -> Tensor:  # fmt: skip
     """Returns normally distributed numbers.
 

@@ -45,7 +45,7 @@ class Size(tuple[int, ...]):
 def maker_of_kind(name: str, dtype: str | None) -> Callable[..., AnyTensor]:
     """Returns the constructor of tensors of a dtype, by default that of Python's floats."""
 
-    def made(*data: Any, device: Any = None) -> AnyTensor:
+    def made(*data: Any, device: str | None = None) -> AnyTensor:
         wanted = TENSOR_DTYPES["f"] if dtype is None else named(dtype)
         place = None if device is None else str(device)
         if all(isinstance(size, builtins.int | np.integer) for size in data):

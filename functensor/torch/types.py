@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import named
+from ..primitives.core.array import Array
 from ..tensors import GradMode
 from ..tensors.default_dtypes import TENSOR_DTYPES, set_default_dtype
 from ..tensors.device_names import device
@@ -88,17 +89,17 @@ def inference_mode(mode: Any = True) -> GradMode:
     return GradMode(mode is False)
 
 
-def is_floating_point(input: Any) -> Any:
+def is_floating_point(input: Array) -> Any:
     """Says whether a tensor's elements are floats."""
     return input.dtype.kind in "fV"
 
 
-def is_complex(input: Any) -> Any:
+def is_complex(input: Array) -> Any:
     """Says whether a tensor's elements are complex numbers."""
     return input.dtype.kind == "c"
 
 
-def is_nonzero(input: Any) -> Any:
+def is_nonzero(input: Array) -> Any:
     """Says whether a tensor's only element is not zero."""
     return input.item() != 0
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.annotations import DTypeLike
+from ...primitives.core.array import Array
 from ...primitives.core.buffers import beside
 from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import canonical_axis
@@ -19,7 +21,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def softmax(input: Any, dim: int, dtype: Any = None) -> Any:
+def softmax(input: Array, dim: int, dtype: DTypeLike | None = None) -> Any:
     """Returns exponentials divided by their sum along an axis.
 
     >>> import functensor.torch as torch
@@ -30,7 +32,7 @@ def softmax(input: Any, dim: int, dtype: Any = None) -> Any:
     return ops.softmax(x, axis=dim)
 
 
-def log_softmax(input: Any, dim: int, dtype: Any = None) -> Any:
+def log_softmax(input: Array, dim: int, dtype: DTypeLike | None = None) -> Any:
     """Returns the logarithm of `softmax`."""
     x = input if dtype is None else ops.astype(input, np.dtype(dtype))
     return ops.log_softmax(x, axis=dim)
@@ -39,7 +41,7 @@ def log_softmax(input: Any, dim: int, dtype: Any = None) -> Any:
 def cumulative(name: str, what: str) -> Callable[..., Any]:
     """Returns `cumsum` or `cumprod`."""
 
-    def function(input: Any, dim: int, *, dtype: Any = None) -> Any:
+    def function(input: Array, dim: int, *, dtype: DTypeLike | None = None) -> Any:
         x = ops.reshape(input, -1) if not input.shape else input
         out = getattr(ops, name)(x, dim, total_dtype(x, dtype))
         return out if input.shape else ops.reshape(out, ())
@@ -51,7 +53,7 @@ cumsum = cumulative("cumsum", "sums")
 cumprod = cumulative("cumprod", "products")
 
 
-def logcumsumexp(input: Any, dim: int) -> Any:
+def logcumsumexp(input: Array, dim: int) -> Any:
     """Returns logarithms of sums of exponentials of the elements up to each along an axis."""
     if not input.shape and dim in (0, -1):
         return input
@@ -73,7 +75,7 @@ def best_so_far(x: Any, dim: int, combine: str) -> Any:
 def running(name: str, word: str, combine: str) -> Callable[..., Any]:
     """Returns `cummax` or `cummin`."""
 
-    def function(input: Any, dim: int) -> ValuesIndices:
+    def function(input: Array, dim: int) -> ValuesIndices:
         if not input.shape:
             return ValuesIndices(input, ops.astype(ops.zeros_like(input), np.dtype(np.int64)))
         axis = canonical_axis(dim, input.ndim)
@@ -94,7 +96,7 @@ cummax = running("cummax", "greatest", "maximum")
 cummin = running("cummin", "smallest", "minimum")
 
 
-def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
+def diff(input: Array, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
     """Returns differences of neighbours along an axis, taken n times."""
     ends = {k: v for k, v in (("prepend", prepend), ("append", append)) if v is not None}
     return ops.diff(input, n, dim, **ends)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...primitives.core.array import Array
 from ...primitives.core.buffers import beside, wrap
 from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import canonical_axis
@@ -37,7 +38,7 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     return out
 
 
-def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
+def nonzero(input: Array, *, as_tuple: bool = False) -> Any:
     """Returns a row of indices for every element but zeros; ``as_tuple`` a vector for each axis."""
     vector = input if input.ndim else ops.reshape(input, -1)
     found = list(map(as_tensor_result, ops.nonzero(vector)))
@@ -47,7 +48,7 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     return rows if input.ndim else rows[:, :0]
 
 
-def argwhere(input: Any) -> Any:
+def argwhere(input: Array) -> Any:
     """Returns a row of indices for every element that is not zero."""
     return nonzero(input)
 
@@ -62,7 +63,7 @@ def isin(
 # -- at places
 
 
-def grid_places(input: Any, dim: int, index: Any) -> tuple[Any, ...]:
+def grid_places(input: Array, dim: int, index: Any) -> tuple[Any, ...]:
     """Returns the places of an index along an axis: itself there, and grids for the others."""
     check_places("index", index)
     axis = canonical_axis(dim, max(input.ndim, 1))
@@ -70,7 +71,7 @@ def grid_places(input: Any, dim: int, index: Any) -> tuple[Any, ...]:
     return tuple([index if i == axis else grid for i, grid in enumerate(grids)])
 
 
-def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> Any:
+def gather(input: Array, dim: int, index: Any, *, sparse_grad: bool = False) -> Any:
     """Returns elements along an axis, by an own index for every place on the others.
 
     Args:
@@ -87,38 +88,38 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> An
     return ops.index(input, grid_places(input, dim, index))
 
 
-def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
+def take_along_dim(input: Array, indices: Any, dim: int | None = None) -> Any:
     """Returns elements along an axis by own indices, both broadcast along the others."""
     if dim is None:
         return ops.take(ops.reshape(input, -1), ops.reshape(indices, -1), 0)
     return ops.take_along_axis(input, indices, dim)
 
 
-def take(input: Any, index: Any) -> Any:
+def take(input: Array, index: Any) -> Any:
     """Returns elements by their numbers in a row."""
     return ops.take(ops.reshape(input, -1), index, 0)
 
 
-def index_select(input: Any, dim: int, index: Any) -> Any:
+def index_select(input: Array, dim: int, index: Any) -> Any:
     """Returns the slices at some indices of an axis."""
     check_places("index_select", index)
     return ops.take(input, ops.reshape(index, -1), dim)
 
 
-def masked_select(input: Any, mask: Any) -> Any:
+def masked_select(input: Array, mask: Any) -> Any:
     """Returns a vector of the elements where a mask is true."""
     check_mask("masked_select", mask)
     shape = np.broadcast_shapes(input.shape, mask.shape)
     return ops.broadcast_to(input, shape)[ops.broadcast_to(mask, shape)]
 
 
-def masked_fill(input: Any, mask: Any, value: Any) -> Any:
+def masked_fill(input: Array, mask: Any, value: Any) -> Any:
     """Returns the elements, a value in place of those where a mask is true."""
     check_mask("masked_fill", mask)
     return ops.where(mask, as_elements(value, input), input)
 
 
-def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
+def masked_scatter(input: Array, mask: Any, source: Any) -> Any:
     """Returns the elements, those of another in order in place of those where a mask is true."""
     check_mask("masked_scatter", mask)
     shape = np.broadcast_shapes(input.shape, mask.shape)
@@ -129,34 +130,34 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
     return ops.where(wide, values, input)
 
 
-def as_elements(value: Any, input: Any) -> Any:
+def as_elements(value: Any, input: Array) -> Any:
     """Returns what is to stand among a tensor's elements, in its dtype."""
     dtype = getattr(value, "dtype", None)
     return value if dtype is None or dtype == input.dtype else ops.astype(value, input.dtype)
 
 
-def along(input: Any, dim: int, index: Any) -> tuple[Any, ...]:
+def along(input: Array, dim: int, index: Any) -> tuple[Any, ...]:
     """Returns the key of slices at some indices of an axis."""
     check_places("index", index)
     return (*(slice(None),) * canonical_axis(dim, input.ndim), index)
 
 
-def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: float = 1) -> Any:
+def index_add(input: Array, dim: int, index: Any, source: Any, *, alpha: float = 1) -> Any:
     """Returns the tensor with slices added at some indices of an axis."""
     return ops.index_add(input, along(input, dim, index), source if alpha == 1 else alpha * source)
 
 
-def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
+def index_copy(input: Array, dim: int, index: Any, source: Any) -> Any:
     """Returns the tensor with slices put at some indices of an axis."""
     return ops.index_set(input, along(input, dim, index), source)
 
 
-def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
+def index_fill(input: Array, dim: int, index: Any, value: Any) -> Any:
     """Returns the tensor with a number put at some indices of an axis."""
     return ops.index_set(input, along(input, dim, index), as_elements(value, input))
 
 
-def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
+def index_put(input: Array, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
     """Returns the tensor with values put, or added, where some indices say."""
     key = tuple([slice(None) if i is None else i for i in indices])
     return (ops.index_add if accumulate else ops.index_set)(input, key, values)
@@ -172,7 +173,7 @@ def part_for(src: Any, index: Any) -> Any:
 REDUCTIONS = {"add": "index_add", "multiply": "index_multiply"}
 
 
-def scatter(input: Any, dim: int, index: Any, src: Any, *, reduce: str | None = None) -> Any:
+def scatter(input: Array, dim: int, index: Any, src: Any, *, reduce: str | None = None) -> Any:
     """Returns the tensor with elements of a source put along an axis, each at an own index.
 
     Args:
@@ -188,7 +189,7 @@ def scatter(input: Any, dim: int, index: Any, src: Any, *, reduce: str | None = 
     return put(input, grid_places(input, dim, index), as_elements(part_for(src, index), input))
 
 
-def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
+def scatter_add(input: Array, dim: int, index: Any, src: Any) -> Any:
     """Returns the tensor with elements of a source added along an axis, each at an own index."""
     return ops.index_add(input, grid_places(input, dim, index), part_for(src, index))
 
@@ -199,7 +200,7 @@ COMBINED = {
 }  # fmt: skip
 
 
-def neutral_extreme(input: Any, reduce: str) -> float:
+def neutral_extreme(input: Array, reduce: str) -> float:
     """Returns the number below all others of a tensor's dtype, or for "amin" that above."""
     if input.dtype.kind == "f":
         return -np.inf if reduce == "amax" else np.inf
@@ -208,7 +209,7 @@ def neutral_extreme(input: Any, reduce: str) -> float:
 
 
 def scatter_reduce(
-    input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True
+    input: Array, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True
 ) -> Any:
     """Returns the tensor with elements of a source combined along an axis, each at an own index.
 
@@ -239,7 +240,7 @@ def scatter_reduce(
 
 
 def sort(
-    input: Any, dim: int = -1, descending: bool = False, stable: bool = False
+    input: Array, dim: int = -1, descending: bool = False, stable: bool = False
 ) -> ValuesIndices:
     """Returns the elements in order along an axis, and where each was before.
 
@@ -255,18 +256,18 @@ def sort(
     return ValuesIndices(ops.reshape(values, ()), ops.reshape(order, ()))
 
 
-def argsort(input: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
+def argsort(input: Array, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
     """Returns the indices that put the elements in order along an axis."""
     return sort(input, dim, descending, stable).indices
 
 
-def msort(input: Any) -> Any:
+def msort(input: Array) -> Any:
     """Returns the elements in order along the first axis."""
     return sort(input, 0).values
 
 
 def topk(
-    input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
+    input: Array, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> ValuesIndices:
     """Returns the k greatest elements along an axis, the greatest first, and their indices.
 
@@ -289,7 +290,7 @@ def topk(
 
 def searchsorted(
     sorted_sequence: Any,
-    input: Any,
+    input: Array,
     *,
     out_int32: bool = False,
     right: bool = False,
@@ -308,13 +309,15 @@ def searchsorted(
     return as_tensor_result(out)
 
 
-def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
+def bucketize(
+    input: Array, boundaries: Any, *, out_int32: bool = False, right: bool = False
+) -> Any:
     """Returns the numbers of the intervals between sorted boundaries in which elements lie."""
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
 
 
 def unique(
-    input: Any,
+    input: Array,
     sorted: bool = True,
     return_inverse: bool = False,
     return_counts: bool = False,
@@ -331,13 +334,13 @@ def unique(
     return tuple(out)
 
 
-def counts_beside(input: Any, counts: Any) -> Any:
+def counts_beside(input: Array, counts: Any) -> Any:
     """Returns integers as a tensor on the device of another."""
     return as_tensor_result(wrap(beside(input, counts)))
 
 
 def unique_consecutive(
-    input: Any, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+    input: Array, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
     """Returns the elements without those that are equal to the one before."""
     x, axis = (ops.reshape(input, -1), 0) if dim is None else (input, dim)

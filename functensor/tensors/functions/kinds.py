@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...primitives.core.array import Array
 from ...primitives.core.registry import registry as ops
 
 __all__ = [
@@ -12,47 +13,47 @@ __all__ = [
 ]  # fmt: skip
 
 
-def is_signed(input: Any) -> bool:
+def is_signed(input: Array) -> bool:
     """Says whether the dtype has negative numbers."""
     return input.dtype.kind not in "ub"
 
 
-def is_same_size(input: Any, other: Any) -> bool:
+def is_same_size(input: Array, other: Any) -> bool:
     """Says whether two tensors have one shape."""
     return tuple(input.shape) == tuple(other.shape)
 
 
-def is_conj(input: Any) -> bool:
+def is_conj(input: Array) -> bool:
     """Says whether a tensor is still to be conjugated: never, here it is done at once."""
     return False
 
 
-def is_neg(input: Any) -> bool:
+def is_neg(input: Array) -> bool:
     """Says whether a tensor's sign is still to be changed: never, here it is done at once."""
     return False
 
 
-def is_inference(input: Any) -> bool:
+def is_inference(input: Array) -> bool:
     """Says whether a tensor may take no part in recording: none is like that."""
     return False
 
 
-def get_device(input: Any) -> int:
+def get_device(input: Array) -> int:
     """Returns the number of the GPU on which a tensor is, or -1 on the CPU."""
     number = str(input.device).partition(":")[2]
     return int(number) if number else -1
 
 
-def resolve_conj(input: Any) -> Any:
+def resolve_conj(input: Array) -> Any:
     """Returns the tensor, which is conjugated already."""
     return input
 
 
-def resolve_neg(input: Any) -> Any:
+def resolve_neg(input: Array) -> Any:
     """Returns the tensor, whose sign is changed already."""
     return input
 
 
-def conj_physical(input: Any) -> Any:
+def conj_physical(input: Array) -> Any:
     """Returns the conjugates; a real tensor as it is."""
     return ops.conj(input) if input.dtype.kind == "c" else input

@@ -78,7 +78,7 @@ def unary(name: str, doc: str, primitive: str | None = None) -> Callable[[Any], 
     """Returns the function of one tensor that a primitive computes, or a function made of some."""
     key = primitive or name
 
-    def function(input: Any) -> Any:
+    def function(input: Array) -> Any:
         return getattr(ops, key)(input)
 
     return with_words(function, name, f"Returns {doc}, element by element.")
@@ -93,7 +93,7 @@ def on_numbers(
     """
     key = primitive or name
 
-    def function(input: Any) -> Any:
+    def function(input: Array) -> Any:
         if input.dtype.kind != "b":
             return getattr(ops, key)(input)
         found = getattr(ops, key)(ops.astype(input, np.dtype(np.int64)))
@@ -105,7 +105,7 @@ def on_numbers(
 def floating(name: str, doc: str) -> Callable[[Any], Any]:
     """Returns the function of one tensor that a primitive computes in floats."""
 
-    def function(input: Any) -> Any:
+    def function(input: Array) -> Any:
         return getattr(ops, name)(as_floats(input))
 
     return with_words(function, name, f"Returns {doc}, element by element.")
@@ -115,7 +115,7 @@ def binary(name: str, doc: str, primitive: str | None = None) -> Callable[[Any, 
     """Returns the function of two tensors, or a tensor and a number, that a primitive computes."""
     key = primitive or name
 
-    def function(input: Any, other: Any) -> Any:
+    def function(input: Array, other: Any) -> Any:
         return getattr(ops, key)(input, other)
 
     return with_words(function, name, f"Returns {doc}, element by element.")
@@ -125,7 +125,7 @@ def scipy_special(name: str, doc: str, function: str | None = None) -> Callable[
     """Returns a function of one tensor by its name in ``functensor.scipy.special``."""
     key = function or name
 
-    def computed(input: Any) -> Any:
+    def computed(input: Array) -> Any:
         from ...scipy import special as functions
 
         return getattr(functions, key)(as_floats(input))

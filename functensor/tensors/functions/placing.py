@@ -27,7 +27,7 @@ def check_part(name: str, part: tuple[int, ...], src: Any) -> None:
         raise RuntimeError(f"{name}: src has the shape {tuple(src.shape)}, and its place {part}")
 
 
-def select_scatter(input: Any, src: Any, dim: int, index: int) -> Any:
+def select_scatter(input: Array, src: Any, dim: int, index: int) -> Any:
     """Returns the tensor with another at one place of an axis.
 
     Raises:
@@ -43,7 +43,7 @@ def select_scatter(input: Any, src: Any, dim: int, index: int) -> Any:
 
 
 def slice_scatter(
-    input: Any, src: Any, dim: int = 0, start: int | None = None, end: int | None = None,
+    input: Array, src: Any, dim: int = 0, start: int | None = None, end: int | None = None,
     step: int = 1,
 ) -> Any:  # fmt: skip
     """Returns the tensor with another in a slice of an axis.
@@ -58,12 +58,12 @@ def slice_scatter(
     return ops.index_set(input, along(input, dim, cut), as_elements(src, input))
 
 
-def places_in_a_row(input: Any) -> np.ndarray[Any, Any]:
+def places_in_a_row(input: Array) -> np.ndarray[Any, Any]:
     """Returns the number of every element in a row, in the tensor's shape."""
     return np.arange(input.size).reshape(input.shape)
 
 
-def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+def diagonal_scatter(input: Array, src: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     """Returns the tensor with another on a diagonal of two axes.
 
     Raises:
@@ -74,14 +74,14 @@ def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2:
     return with_elements(input, places, src)
 
 
-def with_elements(input: Any, places: np.ndarray[Any, Any], src: Any) -> Any:
+def with_elements(input: Array, places: np.ndarray[Any, Any], src: Any) -> Any:
     """Returns the tensor with another's elements at places in a row."""
     flat = ops.index_set(ops.reshape(input, -1), places, as_elements(src, input))
     return ops.reshape(flat, input.shape)
 
 
 def as_strided_scatter(
-    input: Any, src: Any, size: Sequence[int], stride: Sequence[int], storage_offset: int = 0
+    input: Array, src: Any, size: Sequence[int], stride: Sequence[int], storage_offset: int = 0
 ) -> Any:
     """Returns the tensor with another at places by their distances in a row.
 
@@ -96,7 +96,7 @@ def as_strided_scatter(
     return with_elements(input, places, src)
 
 
-def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
+def put(input: Array, index: Any, source: Any, accumulate: bool = False) -> Any:
     """Returns the tensor with elements put, or added, at their numbers in a row."""
     change = ops.index_add if accumulate else ops.index_set
     flat = change(ops.reshape(input, -1), index, ops.reshape(source, index.shape))
@@ -104,7 +104,7 @@ def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
 
 
 def index_reduce(
-    input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True
+    input: Array, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True
 ) -> Any:
     """Returns the tensor with slices combined at some indices of an axis.
 
@@ -142,7 +142,7 @@ def unravel_index(indices: Any, shape: int | Sequence[int]) -> tuple[Array, ...]
     return tuple(reversed(found))
 
 
-def nonzero_static(input: Any, *, size: int, fill_value: int = -1) -> Any:
+def nonzero_static(input: Array, *, size: int, fill_value: int = -1) -> Any:
     """Returns a row of indices for the first elements that are not zero.
 
     Args:
@@ -156,7 +156,7 @@ def nonzero_static(input: Any, *, size: int, fill_value: int = -1) -> Any:
     return ops.stack(list(map(as_tensor_result, found)), 1)
 
 
-def narrow_copy(input: Any, dim: int, start: int, length: int) -> Any:
+def narrow_copy(input: Array, dim: int, start: int, length: int) -> Any:
     """Returns a part of an axis, as a copy."""
     return ops.positive(narrow(input, dim, start, length))
 
@@ -193,7 +193,7 @@ def fill_diagonal(input: Any, fill_value: float, wrap: bool = False) -> Any:
     return with_elements(input, places, fill_value)
 
 
-def sum_to_size(input: Any, *size: Any) -> Any:
+def sum_to_size(input: Array, *size: Any) -> Any:
     """Returns sums over axes such that a shape is left that broadcasts to the tensor's.
 
     Raises:

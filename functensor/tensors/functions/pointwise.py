@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...primitives.core.array import Array
 from ...primitives.core.registry import registry as ops
 from .naming import binary, floating, on_numbers, scipy_special, unary
 
@@ -204,17 +205,17 @@ lgamma = scipy_special(
 )
 
 
-def ceil(input: Any) -> Any:
+def ceil(input: Array) -> Any:
     """Returns the next integers above; integers as they are."""
     return input if input.dtype.kind in "iu" else ops.ceil(input)
 
 
-def floor(input: Any) -> Any:
+def floor(input: Array) -> Any:
     """Returns the next integers below; integers as they are."""
     return input if input.dtype.kind in "iu" else ops.floor(input)
 
 
-def trunc(input: Any) -> Any:
+def trunc(input: Array) -> Any:
     """Returns the elements rounded towards zero; integers as they are."""
     return input if input.dtype.kind in "iu" else ops.trunc(input)
 
@@ -222,7 +223,7 @@ def trunc(input: Any) -> Any:
 fix = trunc
 
 
-def round(input: Any, *, decimals: int = 0) -> Any:
+def round(input: Array, *, decimals: int = 0) -> Any:
     """Returns the elements rounded to decimals; halves go to the even neighbour.
 
     >>> import functensor.torch as torch
@@ -232,44 +233,44 @@ def round(input: Any, *, decimals: int = 0) -> Any:
     return input if input.dtype.kind in "iu" and decimals >= 0 else ops.round(input, decimals)
 
 
-def ldexp(input: Any, other: Any) -> Any:
+def ldexp(input: Array, other: Any) -> Any:
     """Returns the elements times powers of two, whose exponents may be fractions."""
     if getattr(other, "dtype", np.dtype(np.int64)).kind in "iu":
         return ops.ldexp(input, other)
     return input * ops.exp2(other)
 
 
-def frac(input: Any) -> Any:
+def frac(input: Array) -> Any:
     """Returns what elements have behind the point, with their sign."""
     return input - trunc(input)
 
 
-def rsqrt(input: Any) -> Any:
+def rsqrt(input: Array) -> Any:
     """Returns one divided by square roots."""
     return 1 / ops.sqrt(input)
 
 
-def logit(input: Any, eps: float | None = None) -> Any:
+def logit(input: Array, eps: float | None = None) -> Any:
     """Returns ``log(x / (1 - x))``; with ``eps``, of elements limited to (eps, 1 - eps)."""
     x = input if eps is None else clamp(input, eps, 1 - eps)
     return ops.log(x / (1 - x))
 
 
 def nan_to_num(
-    input: Any, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
+    input: Array, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
 ) -> Any:
     """Returns the elements with numbers in place of NaN (0) and infinities (the largest)."""
     return ops.nan_to_num(input, nan=nan or 0.0, posinf=posinf, neginf=neginf)
 
 
-def polygamma(n: int, input: Any) -> Any:
+def polygamma(n: int, input: Array) -> Any:
     """Returns the n-th derivative of the digamma function, element by element."""
     from ...scipy import special as functions  # which few programs need
 
     return functions.polygamma(n, input)
 
 
-def mvlgamma(input: Any, p: int) -> Any:
+def mvlgamma(input: Array, p: int) -> Any:
     """Returns the logarithm of the gamma function of p by p matrices, element by element."""
     from ...scipy import special as functions  # which few programs need
 
@@ -313,12 +314,12 @@ floor_divide = binary("floor_divide", "quotients rounded down")
 true_divide = binary("true_divide", "quotients", "divide")
 
 
-def add(input: Any, other: Any, *, alpha: float = 1) -> Any:
+def add(input: Array, other: Any, *, alpha: float = 1) -> Any:
     """Returns sums with ``alpha`` times other elements."""
     return ops.add(input, other if alpha == 1 else ops.multiply(alpha, other))
 
 
-def sub(input: Any, other: Any, *, alpha: float = 1) -> Any:
+def sub(input: Array, other: Any, *, alpha: float = 1) -> Any:
     """Returns differences from ``alpha`` times other elements."""
     return ops.subtract(input, other if alpha == 1 else ops.multiply(alpha, other))
 
@@ -326,7 +327,7 @@ def sub(input: Any, other: Any, *, alpha: float = 1) -> Any:
 subtract = sub
 
 
-def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
+def div(input: Array, other: Any, *, rounding_mode: str | None = None) -> Any:
     """Returns quotients.
 
     Args:
@@ -355,7 +356,7 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
 divide = div
 
 
-def pow(input: Any, exponent: Any) -> Any:
+def pow(input: Array, exponent: Any) -> Any:
     """Returns powers.
 
     Raises:
@@ -370,21 +371,21 @@ def pow(input: Any, exponent: Any) -> Any:
     return ops.power(input, exponent)
 
 
-def xlogy(input: Any, other: Any) -> Any:
+def xlogy(input: Array, other: Any) -> Any:
     """Returns ``input * log(other)``, zero where ``input`` is."""
     from ...scipy import special as functions  # which few programs need
 
     return functions.xlogy(input, other)
 
 
-def igamma(input: Any, other: Any) -> Any:
+def igamma(input: Array, other: Any) -> Any:
     """Returns the lower incomplete gamma function of orders and limits, divided by the whole."""
     from ...scipy import special as functions  # which few programs need
 
     return functions.gammainc(input, other)
 
 
-def igammac(input: Any, other: Any) -> Any:
+def igammac(input: Array, other: Any) -> Any:
     """Returns the upper incomplete gamma function of orders and limits, divided by the whole."""
     from ...scipy import special as functions  # which few programs need
 
@@ -392,7 +393,7 @@ def igammac(input: Any, other: Any) -> Any:
 
 
 def isclose(
-    input: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+    input: Array, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Any:
     """Returns whether elements differ by at most ``atol + rtol * abs(other)``."""
     return ops.isclose(input, other, rtol, atol, equal_nan)
@@ -405,7 +406,7 @@ class Frexp(NamedTuple):
     exponent: Any
 
 
-def frexp(input: Any) -> Frexp:
+def frexp(input: Array) -> Frexp:
     """Returns the mantissas and exponents of the elements, which are mantissa * 2 ** exponent."""
     return Frexp(*ops.frexp(input))
 
@@ -413,24 +414,24 @@ def frexp(input: Any) -> Frexp:
 # -- functions of three
 
 
-def lerp(input: Any, end: Any, weight: Any) -> Any:
+def lerp(input: Array, end: Any, weight: Any) -> Any:
     """Returns ``input + weight * (end - input)``, element by element."""
     return input + weight * (end - input)
 
 
-def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: float = 1) -> Any:
+def addcmul(input: Array, tensor1: Any, tensor2: Any, *, value: float = 1) -> Any:
     """Returns ``input + value * tensor1 * tensor2``, element by element."""
     product = tensor1 * tensor2
     return input + (product if value == 1 else value * product)
 
 
-def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: float = 1) -> Any:
+def addcdiv(input: Array, tensor1: Any, tensor2: Any, *, value: float = 1) -> Any:
     """Returns ``input + value * tensor1 / tensor2``, element by element."""
     quotient = tensor1 / tensor2
     return input + (quotient if value == 1 else value * quotient)
 
 
-def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
+def clamp(input: Array, min: Any = None, max: Any = None) -> Any:
     """Returns the elements limited to an interval.
 
     Args:
@@ -454,12 +455,12 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
 clip = clamp
 
 
-def clamp_min(input: Any, min: Any) -> Any:
+def clamp_min(input: Array, min: Any) -> Any:
     """Returns the elements, none below a limit."""
     return clamp(input, min=min)
 
 
-def clamp_max(input: Any, max: Any) -> Any:
+def clamp_max(input: Array, max: Any) -> Any:
     """Returns the elements, none above a limit."""
     return clamp(input, max=max)
 
@@ -477,11 +478,11 @@ def polar(abs: Any, angle: Any) -> Any:
     return complex(abs * ops.cos(angle), abs * ops.sin(angle))
 
 
-def view_as_real(input: Any) -> Any:
+def view_as_real(input: Array) -> Any:
     """Returns real and imaginary parts on a last axis; a copy, through which nothing is written."""
     return ops.stack([ops.real(input), ops.imag(input)], -1)
 
 
-def view_as_complex(input: Any) -> Any:
+def view_as_complex(input: Array) -> Any:
     """Returns complex numbers of a last axis of length two; a copy."""
     return complex(input[..., 0], input[..., 1])

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...primitives.core.array import Array
 from ...primitives.core.errors import ShapeError, failure
 from ...primitives.core.registry import registry as ops
 
@@ -18,7 +19,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def check_axes(name: str, input: Any, mat2: Any, first: int, second: int) -> None:
+def check_axes(name: str, input: Array, mat2: Any, first: int, second: int) -> None:
     """Checks the numbers of axes of two operands.
 
     Raises:
@@ -33,12 +34,12 @@ def check_axes(name: str, input: Any, mat2: Any, first: int, second: int) -> Non
         )
 
 
-def matmul(input: Any, other: Any) -> Any:
+def matmul(input: Array, other: Any) -> Any:
     """Returns matrix products, broadcast over axes before the last two."""
     return ops.matmul(input, other)
 
 
-def mm(input: Any, mat2: Any) -> Any:
+def mm(input: Array, mat2: Any) -> Any:
     """Returns the product of two matrices."""
     check_axes("mm", input, mat2, 2, 2)
     return ops.matmul(input, mat2)
@@ -47,7 +48,7 @@ def mm(input: Any, mat2: Any) -> Any:
 spmm = mm
 
 
-def bmm(input: Any, mat2: Any) -> Any:
+def bmm(input: Array, mat2: Any) -> Any:
     """Returns the products of two rows of matrices."""
     check_axes("bmm", input, mat2, 3, 3)
     if input.shape[0] != mat2.shape[0]:
@@ -55,29 +56,29 @@ def bmm(input: Any, mat2: Any) -> Any:
     return ops.matmul(input, mat2)
 
 
-def mv(input: Any, vec: Any) -> Any:
+def mv(input: Array, vec: Any) -> Any:
     """Returns the product of a matrix and a vector."""
     check_axes("mv", input, vec, 2, 1)
     return ops.matmul(input, vec)
 
 
-def dot(input: Any, tensor: Any) -> Any:
+def dot(input: Array, tensor: Any) -> Any:
     """Returns the inner product of two vectors."""
     check_axes("dot", input, tensor, 1, 1)
     return ops.matmul(input, tensor)
 
 
-def vdot(input: Any, other: Any) -> Any:
+def vdot(input: Array, other: Any) -> Any:
     """Returns the inner product of two vectors, the first conjugated."""
     return ops.vdot(input, other)
 
 
-def inner(input: Any, other: Any) -> Any:
+def inner(input: Array, other: Any) -> Any:
     """Returns the sums of products over the last axes of both."""
     return ops.inner(input, other)
 
 
-def outer(input: Any, vec2: Any) -> Any:
+def outer(input: Array, vec2: Any) -> Any:
     """Returns the matrix of products of two vectors' elements."""
     check_axes("outer", input, vec2, 1, 1)
     return input[:, None] * vec2
@@ -91,33 +92,33 @@ def scaled(x: Any, factor: float) -> Any:
     return x if factor == 1 else factor * x
 
 
-def scaled_sum(input: Any, product: Any, beta: float, alpha: float) -> Any:
+def scaled_sum(input: Array, product: Any, beta: float, alpha: float) -> Any:
     """Returns ``beta * input + alpha * product``; nothing of the input where beta is 0."""
     product = scaled(product, alpha)
     return product if beta == 0 else scaled(input, beta) + product
 
 
-def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+def addmm(input: Array, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """Returns ``beta * input + alpha * (mat1 @ mat2)``."""
     return scaled_sum(input, mm(mat1, mat2), beta, alpha)
 
 
-def addmv(input: Any, mat: Any, vec: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+def addmv(input: Array, mat: Any, vec: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """Returns ``beta * input + alpha * (mat @ vec)``."""
     return scaled_sum(input, mv(mat, vec), beta, alpha)
 
 
-def addr(input: Any, vec1: Any, vec2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+def addr(input: Array, vec1: Any, vec2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """Returns ``beta * input + alpha * outer(vec1, vec2)``."""
     return scaled_sum(input, outer(vec1, vec2), beta, alpha)
 
 
-def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+def baddbmm(input: Array, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """Returns ``beta * input + alpha * (batch1 @ batch2)`` for rows of matrices."""
     return scaled_sum(input, bmm(batch1, batch2), beta, alpha)
 
 
-def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+def addbmm(input: Array, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """Returns ``beta * input`` and ``alpha`` times the sum of the products of matrices."""
     return scaled_sum(input, ops.sum(bmm(batch1, batch2), 0), beta, alpha)
 
@@ -138,19 +139,19 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
     return ops.tensordot(a, b, dims if isinstance(dims, int) else tuple([tuple(d) for d in dims]))
 
 
-def kron(input: Any, other: Any) -> Any:
+def kron(input: Array, other: Any) -> Any:
     """Returns the Kronecker product."""
     return ops.kron(input, other)
 
 
-def cross(input: Any, other: Any, dim: int | None = None) -> Any:
+def cross(input: Array, other: Any, dim: int | None = None) -> Any:
     """Returns cross products of vectors along an axis; by default the first of length 3."""
     shape = np.broadcast_shapes(input.shape, other.shape)
     axis = shape.index(3) if dim is None else dim
     return ops.cross(input, other, axis=axis)
 
 
-def trace(input: Any) -> Any:
+def trace(input: Array) -> Any:
     """Returns the sum of a matrix's diagonal.
 
     Raises:
@@ -187,62 +188,62 @@ def cdist(x1: Any, x2: Any, p: float = 2.0) -> Any:
     return norm(ops.expand_dims(x1, -2) - ops.expand_dims(x2, -3), p, -1)
 
 
-def matrix_power(input: Any, n: int) -> Any:
+def matrix_power(input: Array, n: int) -> Any:
     """Returns the n-th powers of square matrices."""
     from ...numpy import linalg
 
     return linalg.matrix_power(input, n)
 
 
-def inverse(input: Any) -> Any:
+def inverse(input: Array) -> Any:
     """Returns the inverses of square matrices."""
     from ...numpy import linalg
 
     return linalg.inv(input)
 
 
-def pinverse(input: Any, rcond: float = 1e-15) -> Any:
+def pinverse(input: Array, rcond: float = 1e-15) -> Any:
     """Returns pseudo-inverses; singular values below ``rcond`` times the largest count as zero."""
     from ...numpy import linalg
 
     return linalg.pinv(input, rcond)
 
 
-def det(input: Any) -> Any:
+def det(input: Array) -> Any:
     """Returns the determinants of square matrices."""
     from ...numpy import linalg
 
     return linalg.det(input)
 
 
-def slogdet(input: Any) -> Any:
+def slogdet(input: Array) -> Any:
     """Returns the signs and the logarithms of absolute values of determinants."""
     from ...numpy import linalg
 
     return linalg.slogdet(input)
 
 
-def logdet(input: Any) -> Any:
+def logdet(input: Array) -> Any:
     """Returns the logarithms of determinants; NaN of negative ones."""
     sign, size = slogdet(input)
     return ops.where(ops.less(sign, 0), np.asarray(np.nan, input.dtype), size)
 
 
-def cholesky(input: Any, upper: bool = False) -> Any:
+def cholesky(input: Array, upper: bool = False) -> Any:
     """Returns the triangular factors of positive-definite matrices."""
     from ...numpy import linalg
 
     return linalg.cholesky(input, upper=upper)
 
 
-def qr(input: Any, some: bool = True) -> Any:
+def qr(input: Array, some: bool = True) -> Any:
     """Returns the orthogonal and triangular factors of matrices."""
     from ...numpy import linalg
 
     return linalg.qr(input, "reduced" if some else "complete")
 
 
-def svd(input: Any, some: bool = True, compute_uv: bool = True) -> Any:
+def svd(input: Array, some: bool = True, compute_uv: bool = True) -> Any:
     """Returns U, S and V of matrices ``U @ diag(S) @ V.mH``."""
     from ...numpy import linalg
 

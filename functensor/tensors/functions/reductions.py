@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...backends.annotations import DTypeLike
 from ...primitives.core.array import Array
 from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import canonical_axis
@@ -70,7 +71,7 @@ class AMinMax(NamedTuple):
     max: Any
 
 
-def axes_of(input: Any, dim: Dim) -> Any:
+def axes_of(input: Array, dim: Dim) -> Any:
     """Returns axes as NumPy's functions take them; an empty list, as in PyTorch, for all.
 
     A number has an axis 0, as in PyTorch, which is also the last.
@@ -86,14 +87,16 @@ def axes_of(input: Any, dim: Dim) -> Any:
 def total(name: str, what: str) -> Callable[..., Any]:
     """Returns the function that reduces by one of NumPy's, which may take a dtype."""
 
-    def function(input: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    def function(
+        input: Array, dim: Dim = None, keepdim: bool = False, *, dtype: DTypeLike | None = None
+    ) -> Any:
         axes = axes_of(input, dim)
         return getattr(ops, name)(input, axes, total_dtype(input, dtype), keepdims=keepdim)
 
     return with_words(function, name, f"Returns {what} over axes, by default over all.")
 
 
-def total_dtype(input: Any, dtype: Any) -> Any:
+def total_dtype(input: Array, dtype: Any) -> Any:
     """Returns the dtype of a sum that was asked for; of unsigned integers int64, as in PyTorch."""
     if dtype is None:
         return np.dtype(np.int64) if input.dtype.kind == "u" else None
@@ -105,7 +108,9 @@ prod = total("prod", "products")
 nansum = total("nansum", "sums of what is not NaN")
 
 
-def mean(input: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+def mean(
+    input: Array, dim: Dim = None, keepdim: bool = False, *, dtype: DTypeLike | None = None
+) -> Any:
     """Returns means over axes, by default over all.
 
     Raises:
@@ -117,7 +122,9 @@ def mean(input: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = Non
     return ops.mean(input, axes_of(input, dim), wanted, keepdims=keepdim)
 
 
-def nanmean(input: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+def nanmean(
+    input: Array, dim: Dim = None, keepdim: bool = False, *, dtype: DTypeLike | None = None
+) -> Any:
     """Returns means of what is not NaN."""
     wanted = None if dtype is None else np.dtype(dtype)
     return ops.nanmean(input, axes_of(input, dim), wanted, keepdims=keepdim)
@@ -126,7 +133,7 @@ def nanmean(input: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = 
 def over_axes(name: str, what: str) -> Callable[..., Any]:
     """Returns the function that reduces by one of NumPy's, over axes."""
 
-    def function(input: Any, dim: Dim = None, keepdim: bool = False) -> Any:
+    def function(input: Array, dim: Dim = None, keepdim: bool = False) -> Any:
         return getattr(ops, name)(input, axes_of(input, dim), keepdims=keepdim)
 
     return with_words(function, name, f"Returns {what} over axes, by default over all.")
@@ -141,7 +148,7 @@ argmin = over_axes("argmin", "where the first smallest element stands")
 def spread_evenly(chosen: str) -> Callable[..., Any]:
     """Returns `amax` or `amin`: maxima by their values, ties sharing the gradient evenly."""
 
-    def function(input: Any, dim: Dim = (), keepdim: bool = False) -> Any:
+    def function(input: Array, dim: Dim = (), keepdim: bool = False) -> Any:
         return getattr(ops, chosen)(input, axes_of(input, dim), keepdims=keepdim)
 
     word = "greatest" if chosen == "max" else "smallest"
@@ -154,7 +161,7 @@ amax = spread_evenly("max")
 amin = spread_evenly("min")
 
 
-def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> AMinMax:
+def aminmax(input: Array, *, dim: int | None = None, keepdim: bool = False) -> AMinMax:
     """Returns the smallest and the greatest elements over an axis, by default over all."""
     axes = () if dim is None else dim
     return AMinMax(amin(input, axes, keepdim), amax(input, axes, keepdim))
@@ -163,7 +170,7 @@ def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> AMi
 def value_or_pair(name: str, word: str, pairs: str) -> Callable[..., Any]:
     """Returns PyTorch's `max` or `min`, which do three things by their arguments."""
 
-    def function(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
+    def function(input: Array, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
         if other is not None or hasattr(dim, "dtype"):
             return getattr(ops, pairs)(input, dim if other is None else other)
         if dim is None:
@@ -179,7 +186,7 @@ def value_or_pair(name: str, word: str, pairs: str) -> Callable[..., Any]:
     )
 
 
-def at_places(input: Any, places: Any, dim: int, keepdim: bool) -> ValuesIndices:
+def at_places(input: Array, places: Any, dim: int, keepdim: bool) -> ValuesIndices:
     """Returns the elements that stand at one place each along an axis, and the places."""
     if not input.shape:
         return ValuesIndices(input, places)
@@ -194,12 +201,12 @@ max = value_or_pair("max", "greatest", "maximum")
 min = value_or_pair("min", "smallest", "minimum")
 
 
-def logsumexp(input: Any, dim: Dim, keepdim: bool = False) -> Any:
+def logsumexp(input: Array, dim: Dim, keepdim: bool = False) -> Any:
     """Returns the logarithm of sums of exponentials over axes."""
     return ops.logsumexp(as_floats(input), axes_of(input, dim), keepdims=keepdim)
 
 
-def count_nonzero(input: Any, dim: Dim = None) -> Any:
+def count_nonzero(input: Array, dim: Dim = None) -> Any:
     """Returns how many elements are not zero."""
     return ops.sum(ops.not_equal(input, 0), axes_of(input, dim))
 
@@ -207,7 +214,7 @@ def count_nonzero(input: Any, dim: Dim = None) -> Any:
 # -- moments
 
 
-def corrected(input: Any, dim: Any, unbiased: Any, correction: Any) -> tuple[Any, float]:
+def corrected(input: Array, dim: Any, unbiased: Any, correction: Any) -> tuple[Any, float]:
     """Returns the axes, and what is taken off the number of elements.
 
     PyTorch takes ``std(x, False)`` for one without correction.
@@ -223,7 +230,7 @@ def spread_function(name: str, what: str) -> Callable[..., Any]:
     """Returns `var` or `std`."""
 
     def function(
-        input: Any,
+        input: Array,
         dim: Any = None,
         unbiased: bool | None = None,
         keepdim: bool = False,
@@ -249,7 +256,7 @@ def spread_and_mean(spread: Callable[..., Any], what: str) -> Callable[..., Any]
     """Returns `std_mean` or `var_mean`."""
 
     def function(
-        input: Any,
+        input: Array,
         dim: Any = None,
         unbiased: bool | None = None,
         keepdim: bool = False,
@@ -268,11 +275,11 @@ var_mean = spread_and_mean(var, "variances")
 
 
 def norm(
-    input: Any,
+    input: Array,
     p: float | str | None = "fro",
     dim: Dim = None,
     keepdim: bool = False,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
 ) -> Any:
     """Returns vector norms of order ``p`` over axes, by default over all.
 
@@ -289,25 +296,25 @@ def norm(
     return linalg.vector_norm(x, axis=axes_of(input, dim), ord=order, keepdims=keepdim)
 
 
-def dist(input: Any, other: Any, p: float = 2) -> Any:
+def dist(input: Array, other: Any, p: float = 2) -> Any:
     """Returns the norm of order ``p`` of a difference."""
     return norm(input - other, p)
 
 
-def renorm(input: Any, p: float, dim: int, maxnorm: float) -> Any:
+def renorm(input: Array, p: float, dim: int, maxnorm: float) -> Any:
     """Returns the slices along an axis, none of a norm above a limit."""
     axes = tuple([i for i in range(input.ndim) if i != canonical_axis(dim, input.ndim)])
     lengths = norm(input, p, axes, keepdim=True)
     return ops.where(ops.greater(lengths, maxnorm), input * (maxnorm / (lengths + 1e-7)), input)
 
 
-def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
+def cov(input: Array, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
     """Returns the covariance matrix of variables, the rows, over observations, the columns."""
     found = ops.cov(input, ddof=correction, fweights=fweights, aweights=aweights)
     return ops.astype(found, as_floats(input).dtype)
 
 
-def corrcoef(input: Any) -> Any:
+def corrcoef(input: Array) -> Any:
     """Returns the matrix of correlations of variables, the rows."""
     return ops.astype(ops.corrcoef(input), as_floats(input).dtype)
 
@@ -315,7 +322,7 @@ def corrcoef(input: Any) -> Any:
 # -- by order
 
 
-def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+def median(input: Array, dim: int | None = None, keepdim: bool = False) -> Any:
     """Returns the lower of the middle elements; along ``dim`` a pair of values and indices.
 
     >>> import functensor.torch as torch
@@ -334,14 +341,14 @@ def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     return kthvalue(input, k, dim, keepdim)
 
 
-def shared_evenly(input: Any, chosen: Any) -> Any:
+def shared_evenly(input: Array, chosen: Any) -> Any:
     """Returns 0, whose gradient goes in equal parts to the elements that equal a chosen one."""
     ties = ops.logical_and(ops.equal(input, chosen), ops.isfinite(input))
     kept = ops.where(ties, input, 0)
     return ops.sum(kept - ops.stop_gradient(kept)) / ops.maximum(ops.sum(ties), 1)
 
 
-def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+def nanmedian(input: Array, dim: int | None = None, keepdim: bool = False) -> Any:
     """Returns the median of what is not NaN; along ``dim`` a pair of values and indices."""
     if not input.shape and dim is not None:
         return ValuesIndices(input, ops.astype(ops.zeros_like(input), np.dtype(np.int64)))
@@ -354,7 +361,7 @@ def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     return found.values if dim is None else found
 
 
-def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
+def kthvalue(input: Array, k: int, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     """Returns the k-th smallest elements along an axis, counted from 1, and their indices."""
     if not input.shape:
         return ValuesIndices(input, ops.astype(ops.zeros_like(input), np.dtype(np.int64)))
@@ -365,7 +372,7 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Values
     return at_places(input, ops.take(order, k - 1, dim), dim, keepdim)
 
 
-def mode(input: Any, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
+def mode(input: Array, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     """Returns the most frequent elements along an axis, and where one of each stands.
 
     Of several the smallest is taken.
@@ -386,7 +393,7 @@ def mode(input: Any, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
 
 
 def quantile(
-    input: Any,
+    input: Array,
     q: Any,
     dim: int | None = None,
     keepdim: bool = False,
@@ -406,7 +413,7 @@ def quantile(
 
 
 def nanquantile(
-    input: Any,
+    input: Array,
     q: Any,
     dim: int | None = None,
     keepdim: bool = False,
@@ -420,12 +427,12 @@ def nanquantile(
 # -- counts
 
 
-def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
+def bincount(input: Array, weights: Any = None, minlength: int = 0) -> Any:
     """Returns how often each integer is there, or the sums of its weights."""
     return ops.bincount(input, weights, minlength)
 
 
-def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
+def histc(input: Array, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     """Returns how many elements fall into each of equal bins from ``min`` to ``max``.
 
     Elements outside are left out. Equal limits stand for those of the elements.

@@ -28,7 +28,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def numel(input: Any) -> int:
+def numel(input: Array) -> int:
     """Returns the number of elements."""
     return int(input.size)
 
@@ -46,17 +46,17 @@ def detach(input: Any) -> Any:
 # -- axes
 
 
-def reshape(input: Any, shape: Sequence[int]) -> Any:
+def reshape(input: Array, shape: Sequence[int]) -> Any:
     """Returns the elements in another shape; a view where it can be one."""
     return input.reshape(tuple(shape))
 
 
-def reshape_as(input: Any, other: Any) -> Any:
+def reshape_as(input: Array, other: Any) -> Any:
     """Returns the elements in the shape of another tensor."""
     return input.reshape(other.shape)
 
 
-def view_as(input: Any, other: Any) -> Any:
+def view_as(input: Array, other: Any) -> Any:
     """Returns a view in the shape of another tensor."""
     return input.view(other.shape)
 
@@ -66,7 +66,7 @@ def expand_as(input: Any, other: Any) -> Any:
     return input.expand(other.shape)
 
 
-def ravel(input: Any) -> Any:
+def ravel(input: Array) -> Any:
     """Returns the elements in a row."""
     return input.reshape(-1)
 
@@ -76,13 +76,13 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     return input.flatten(start_dim, end_dim)
 
 
-def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Any:
+def unflatten(input: Array, dim: int, sizes: Sequence[int]) -> Any:
     """Returns the tensor with an axis split into several, of which one length may be -1."""
     axis = canonical_axis(dim, input.ndim)
     return input.reshape((*input.shape[:axis], *sizes, *input.shape[axis + 1 :]))
 
 
-def squeeze(input: Any, dim: Any = None) -> Any:
+def squeeze(input: Array, dim: Any = None) -> Any:
     """Returns the tensor without axes of length 1; a longer ``dim`` stays."""
     return input.squeeze(dim)
 
@@ -92,7 +92,7 @@ def unsqueeze(input: Any, dim: int) -> Any:
     return input.unsqueeze(dim)
 
 
-def transpose(input: Any, dim0: int, dim1: int) -> Any:
+def transpose(input: Array, dim0: int, dim1: int) -> Any:
     """Returns the tensor with two axes swapped."""
     return input.transpose(dim0, dim1)
 
@@ -105,7 +105,7 @@ def t(input: Any) -> Any:
     return input.t()
 
 
-def adjoint(input: Any) -> Any:
+def adjoint(input: Array) -> Any:
     """Returns the conjugate transpose of matrices."""
     swapped = input.transpose(-2, -1)
     return ops.conj(swapped) if input.dtype.kind == "c" else swapped
@@ -265,7 +265,7 @@ def cartesian_prod(*tensors: Any) -> Any:
     return ops.stack([ops.reshape(x, -1) for x in meshgrid(*tensors)], 1)
 
 
-def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
+def combinations(input: Array, r: int = 2, with_replacement: bool = False) -> Any:
     """Returns a row for every choice of r elements of a vector."""
     choose = combinations_with_replacement if with_replacement else combined
     places = np.array(list(choose(range(input.shape[0]), r)), np.int64).reshape(-1, r)
@@ -275,7 +275,7 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
 # -- apart
 
 
-def narrow(input: Any, dim: int, start: int, length: int) -> Any:
+def narrow(input: Array, dim: int, start: int, length: int) -> Any:
     """Returns a view of a part of an axis."""
     axis = canonical_axis(dim, input.ndim)
     size = input.shape[axis]
@@ -285,7 +285,7 @@ def narrow(input: Any, dim: int, start: int, length: int) -> Any:
     return input[(*(slice(None),) * axis, slice(begin, begin + length))]
 
 
-def select(input: Any, dim: int, index: int) -> Any:
+def select(input: Array, dim: int, index: int) -> Any:
     """Returns a view of one place of an axis."""
     return input[(*(slice(None),) * canonical_axis(dim, input.ndim), index)]
 
@@ -323,12 +323,12 @@ def split(
     return tuple([narrow(tensor, dim, a, n) for a, n in zip(starts, sizes)])
 
 
-def split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> tuple[Array, ...]:
+def split_with_sizes(input: Array, split_sizes: Sequence[int], dim: int = 0) -> tuple[Array, ...]:
     """Returns views of the pieces of an axis, of given lengths."""
     return split(input, list(split_sizes), dim)
 
 
-def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Array, ...]:
+def chunk(input: Array, chunks: int, dim: int = 0) -> tuple[Array, ...]:
     """Returns views of at most so many pieces of an axis, all of one length but the last."""
     if chunks <= 0:
         raise RuntimeError(f"chunk: there is one piece at least, not {chunks}")
@@ -339,7 +339,7 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Array, ...]:
 
 
 def tensor_split(
-    input: Any, indices_or_sections: int | Sequence[int], dim: int = 0
+    input: Array, indices_or_sections: int | Sequence[int], dim: int = 0
 ) -> tuple[Array, ...]:
     """Returns views of pieces of an axis, of nearly one length, or between given places."""
     length = input.shape[dim]
@@ -352,27 +352,27 @@ def tensor_split(
     return tuple([narrow(input, dim, a, max(b - a, 0)) for a, b in pairwise(ends)])
 
 
-def hsplit(input: Any, indices_or_sections: int | Sequence[int]) -> tuple[Array, ...]:
+def hsplit(input: Array, indices_or_sections: int | Sequence[int]) -> tuple[Array, ...]:
     """Returns views of pieces of the second axis; of a vector's only one."""
     return tensor_split(input, indices_or_sections, 0 if input.ndim == 1 else 1)
 
 
-def vsplit(input: Any, indices_or_sections: int | Sequence[int]) -> tuple[Array, ...]:
+def vsplit(input: Array, indices_or_sections: int | Sequence[int]) -> tuple[Array, ...]:
     """Returns views of pieces of the first axis."""
     return tensor_split(input, indices_or_sections, 0)
 
 
-def dsplit(input: Any, indices_or_sections: int | Sequence[int]) -> tuple[Array, ...]:
+def dsplit(input: Array, indices_or_sections: int | Sequence[int]) -> tuple[Array, ...]:
     """Returns views of pieces of the third axis."""
     return tensor_split(input, indices_or_sections, 2)
 
 
-def unbind(input: Any, dim: int = 0) -> tuple[Array, ...]:
+def unbind(input: Array, dim: int = 0) -> tuple[Array, ...]:
     """Returns views of all places of an axis."""
     return tuple([select(input, dim, i) for i in range(input.shape[dim])])
 
 
-def unfold(input: Any, dimension: int, size: int, step: int) -> Any:
+def unfold(input: Array, dimension: int, size: int, step: int) -> Any:
     """Returns windows over an axis, as a last axis; a copy, through which nothing is written."""
     axis = canonical_axis(dimension, input.ndim)
     count = (input.shape[axis] - size) // step + 1
@@ -381,7 +381,7 @@ def unfold(input: Any, dimension: int, size: int, step: int) -> Any:
 
 
 def as_strided(
-    input: Any, size: Sequence[int], stride: Sequence[int], storage_offset: int = 0
+    input: Array, size: Sequence[int], stride: Sequence[int], storage_offset: int = 0
 ) -> Any:
     """Returns elements by their distances in memory; a copy, through which nothing is written."""
     places = np.asarray(storage_offset)
@@ -394,42 +394,42 @@ def as_strided(
 # -- in another order
 
 
-def tile(input: Any, dims: Sequence[int]) -> Any:
+def tile(input: Array, dims: Sequence[int]) -> Any:
     """Returns the tensor beside itself along axes."""
     return ops.tile(input, tuple(dims))
 
 
 def repeat_interleave(
-    input: Any, repeats: Any, dim: int | None = None, *, output_size: int | None = None
+    input: Array, repeats: Any, dim: int | None = None, *, output_size: int | None = None
 ) -> Any:
     """Returns every element repeated, along an axis or, by default, in a row."""
     counts = repeats if isinstance(repeats, int) else on_host(repeats)
     return ops.repeat(input, counts, dim)
 
 
-def roll(input: Any, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Any:
+def roll(input: Array, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Any:
     """Returns the elements moved along axes, those that leave an end coming in at the other."""
     places = shifts if isinstance(shifts, int) else tuple(shifts)
     axes = dims if dims is None or isinstance(dims, int) else tuple(dims)
     return ops.roll(input, places, axes)
 
 
-def flip(input: Any, *dims: Any) -> Any:
+def flip(input: Array, *dims: Any) -> Any:
     """Returns the elements in reverse order along axes; a copy."""
     return ops.flip(input, tuple(as_one_list(dims)))
 
 
-def fliplr(input: Any) -> Any:
+def fliplr(input: Array) -> Any:
     """Returns the elements with their columns in reverse order."""
     return ops.flip(input, 1)
 
 
-def flipud(input: Any) -> Any:
+def flipud(input: Array) -> Any:
     """Returns the elements with their rows in reverse order."""
     return ops.flip(input, 0)
 
 
-def rot90(input: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Any:
+def rot90(input: Array, k: int = 1, dims: Sequence[int] = (0, 1)) -> Any:
     """Returns the elements turned by k right angles in the plane of two axes."""
     return ops.rot90(input, k, tuple(dims))
 
@@ -442,17 +442,17 @@ def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     return input.diagonal(offset, dim1, dim2)
 
 
-def diag(input: Any, diagonal: int = 0) -> Any:
+def diag(input: Array, diagonal: int = 0) -> Any:
     """Returns the diagonal of a matrix, or a matrix with a vector as its diagonal."""
     return ops.diag(input, diagonal)
 
 
-def diagflat(input: Any, offset: int = 0) -> Any:
+def diagflat(input: Array, offset: int = 0) -> Any:
     """Returns a matrix with all elements as its diagonal."""
     return ops.diagflat(input, offset)
 
 
-def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
+def diag_embed(input: Array, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
     """Returns matrices with the last axis as their diagonals."""
     size = input.shape[-1] + abs(offset)
     places = np.arange(input.shape[-1])
@@ -462,19 +462,19 @@ def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> A
     return ops.moveaxis(out, (-2, -1), (dim1, dim2))
 
 
-def check_is_matrix(name: str, input: Any) -> None:
+def check_is_matrix(name: str, input: Array) -> None:
     """Raises a ``RuntimeError`` for what has fewer than two axes."""
     if input.ndim < 2:
         raise RuntimeError(f"{name}: matrices, not the shape {tuple(input.shape)}")
 
 
-def tril(input: Any, diagonal: int = 0) -> Any:
+def tril(input: Array, diagonal: int = 0) -> Any:
     """Returns matrices with zeros above a diagonal."""
     check_is_matrix("tril", input)
     return ops.tril(input, diagonal)
 
 
-def triu(input: Any, diagonal: int = 0) -> Any:
+def triu(input: Array, diagonal: int = 0) -> Any:
     """Returns matrices with zeros below a diagonal."""
     check_is_matrix("triu", input)
     return ops.triu(input, diagonal)

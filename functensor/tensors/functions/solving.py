@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...numpy import linalg
+from ...primitives.core.array import Array
 from ...primitives.core.buffers import beside
 from ...primitives.core.registry import registry as ops
 
@@ -60,7 +61,7 @@ def triangular(A: Any, B: Any, lower: bool, unit: bool = False) -> Any:
     return factors.solve_triangular(wide, columns, lower=lower, unit_diagonal=unit)
 
 
-def matrix_exp(input: Any) -> Any:
+def matrix_exp(input: Array) -> Any:
     """Returns the exponentials of square matrices."""
     return linalg.expm(input)
 

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from ...primitives.core.array import Array
 from . import functional as F
 from .module import Module
 
@@ -227,7 +228,7 @@ LPPool3d = layer(
 def padded(kind: str, n: int, mode: str, **more: Any) -> Any:
     """Returns the class of a module that pads n axes."""
 
-    def function(input: Any, padding: Any, value: float = 0.0) -> Any:
+    def function(input: Array, padding: Any, value: float = 0.0) -> Any:
         around = (padding,) * (2 * n) if isinstance(padding, int) else padding
         return F.pad(input, around, mode, value)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
+from ...primitives.core.array import Array
 from .module import Module
 from .parameter import Parameter
 
@@ -93,7 +94,7 @@ class Sequential(Numbered):
         else:
             self.extend(args)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Array) -> Any:
         """Returns the result of the last module."""
         for module in self._modules.values():
             input = module(input)

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from math import prod, sqrt
 from typing import Any
 
+from ...backends.annotations import DTypeLike
+from ...primitives.core.array import Array
 from . import functional as F
 from . import init
 from .functional.layers import Sizes, spatial
@@ -46,7 +48,7 @@ class Convolving(Module):
     def __init__(
         self, in_channels: int, out_channels: int, kernel_size: Sizes, stride: Sizes = 1,
         padding: Sizes | str = 0, dilation: Sizes = 1, groups: int = 1, bias: bool = True,
-        padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
+        padding_mode: str = "zeros", device: str | None = None, dtype: DTypeLike | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         if in_channels % groups or out_channels % groups:
@@ -76,7 +78,7 @@ class Convolving(Module):
             fan = prod(self.weight.shape[1:])
             init.uniform_(self.bias, -1 / sqrt(fan), 1 / sqrt(fan))
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Array) -> Any:
         """Returns the result for images of shape (batch, in_channels, ...)."""
         padding = self.padding
         if self.padding_mode != "zeros":
@@ -86,7 +88,7 @@ class Convolving(Module):
             input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups
         )
 
-    def _padded(self, input: Any) -> Any:
+    def _padded(self, input: Array) -> Any:
         """Returns images with what stands around them."""
         around: list[int] = []
         for i in reversed(range(self.axes)):
@@ -143,7 +145,8 @@ class Transposed(Convolving):
     def __init__(
         self, in_channels: int, out_channels: int, kernel_size: Sizes, stride: Sizes = 1,
         padding: Sizes = 0, output_padding: Sizes = 0, groups: int = 1, bias: bool = True,
-        dilation: Sizes = 1, padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
+        dilation: Sizes = 1, padding_mode: str = "zeros", device: str | None = None,
+        dtype: DTypeLike | None = None,
     ) -> None:  # fmt: skip
         if padding_mode != "zeros":
             raise ValueError(f"{type(self).__name__}: padding_mode is 'zeros'")
@@ -153,7 +156,7 @@ class Transposed(Convolving):
         )  # fmt: skip
         self.output_padding = spatial(output_padding, self.axes)
 
-    def forward(self, input: Any, output_size: Sequence[int] | None = None) -> Any:
+    def forward(self, input: Array, output_size: Sequence[int] | None = None) -> Any:
         """Returns the result for images; their size may be asked for where several fit."""
         more = self.output_padding
         if output_size is not None:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from math import sqrt
 from typing import Any
 
+from ...backends.annotations import DTypeLike
+from ...primitives.core.array import Array
 from ...tensors import Tensor
 from ..creation import empty, ones
 from . import functional as F
@@ -25,7 +27,7 @@ __all__ = [
 ]
 
 
-def parameter(*shape: int, device: Any = None, dtype: Any = None) -> Parameter:
+def parameter(*shape: int, device: str | None = None, dtype: DTypeLike | None = None) -> Parameter:
     """Returns a parameter that is still to be filled."""
     return Parameter(empty(shape, device=device, dtype=dtype))
 
@@ -36,7 +38,7 @@ class Identity(Module):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Array) -> Any:
         """Returns the input."""
         return input
 
@@ -97,8 +99,8 @@ class Linear(Module):
     """
 
     def __init__(
-        self, in_features: int, out_features: int, bias: bool = True, device: Any = None,
-        dtype: Any = None,
+        self, in_features: int, out_features: int, bias: bool = True, device: str | None = None,
+        dtype: DTypeLike | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         self.in_features, self.out_features = in_features, out_features
@@ -114,7 +116,7 @@ class Linear(Module):
             bound = 1 / sqrt(self.in_features) if self.in_features else 0
             init.uniform_(self.bias, -bound, bound)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Array) -> Any:
         """Returns the result for an input of shape (..., in_features)."""
         return F.linear(input, self.weight, self.bias)
 
@@ -137,7 +139,7 @@ class Bilinear(Module):
 
     def __init__(
         self, in1_features: int, in2_features: int, out_features: int, bias: bool = True,
-        device: Any = None, dtype: Any = None,
+        device: str | None = None, dtype: DTypeLike | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         shape = (out_features, in1_features, in2_features)
@@ -173,7 +175,7 @@ class Embedding(Module):
     def __init__(
         self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None,
         max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,
-        sparse: bool = False, device: Any = None, dtype: Any = None,
+        sparse: bool = False, device: str | None = None, dtype: DTypeLike | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         if max_norm is not None or scale_grad_by_freq:
@@ -204,7 +206,7 @@ class Embedding(Module):
         out.weight.requires_grad_(not freeze)
         return out
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Array) -> Any:
         """Returns the rows of some numbers."""
         return F.embedding(input, self.weight, self.padding_idx)
 
@@ -223,15 +225,16 @@ class EmbeddingBag(Module):
     """
 
     def __init__(
-        self, num_embeddings: int, embedding_dim: int, mode: str = "mean", device: Any = None,
-        dtype: Any = None,
+        self, num_embeddings: int, embedding_dim: int, mode: str = "mean",
+        device: str | None = None,
+        dtype: DTypeLike | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         self.num_embeddings, self.embedding_dim, self.mode = num_embeddings, embedding_dim, mode
         self.weight = parameter(num_embeddings, embedding_dim, device=device, dtype=dtype)
         init.normal_(self.weight)
 
-    def forward(self, input: Any, offsets: Any = None, per_sample_weights: Any = None) -> Any:
+    def forward(self, input: Array, offsets: Any = None, per_sample_weights: Any = None) -> Any:
         """Returns a row for every bag."""
         return F.embedding_bag(input, self.weight, offsets, self.mode, per_sample_weights)
 
@@ -250,13 +253,14 @@ class PReLU(Module):
     """
 
     def __init__(
-        self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None
+        self, num_parameters: int = 1, init: float = 0.25, device: str | None = None,
+        dtype: DTypeLike | None = None
     ) -> None:
         super().__init__()
         self.num_parameters = num_parameters
         self.weight = Parameter(ones(num_parameters, device=device, dtype=dtype) * init)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Array) -> Any:
         """Returns the elements, negative ones times their slope."""
         return F.prelu(input, self.weight)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...primitives.core.array import Array
 from .convolution import (
     Conv1d,
     Conv2d,
@@ -44,7 +45,7 @@ def lazily(base: Any, axis: int) -> Any:
         Module.__init__(self)
         object.__setattr__(self, "_waiting", (args, kwargs))
 
-    def forward(self: Any, input: Any, *more: Any) -> Any:
+    def forward(self: Any, input: Array, *more: Any) -> Any:
         if self._waiting is not None:
             args, kwargs = self._waiting
             made = base(input.shape[axis], *args, **kwargs)

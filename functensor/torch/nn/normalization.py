@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.annotations import DTypeLike
+from ...primitives.core.array import Array
 from ...tensors import Tensor
 from ..creation import ones, zeros
 from . import functional as F
@@ -36,8 +38,8 @@ class Tracked(Module):
 
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1,
-        affine: bool = True, track_running_stats: bool = True, device: Any = None,
-        dtype: Any = None,
+        affine: bool = True, track_running_stats: bool = True, device: str | None = None,
+        dtype: DTypeLike | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
@@ -124,8 +126,8 @@ class InstanceNorm(Tracked):
 
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1,
-        affine: bool = False, track_running_stats: bool = False, device: Any = None,
-        dtype: Any = None,
+        affine: bool = False, track_running_stats: bool = False, device: str | None = None,
+        dtype: DTypeLike | None = None,
     ) -> None:  # fmt: skip
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
 
@@ -172,7 +174,7 @@ class LayerNorm(Module):
 
     def __init__(
         self, normalized_shape: Sizes, eps: float = 1e-5, elementwise_affine: bool = True,
-        bias: bool = True, device: Any = None, dtype: Any = None,
+        bias: bool = True, device: str | None = None, dtype: DTypeLike | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         self.normalized_shape, self.eps = spatial(normalized_shape, 1), eps
@@ -183,7 +185,7 @@ class LayerNorm(Module):
         has_bias = elementwise_affine and bias
         self.register_parameter("bias", Parameter(zeros(shape, **made)) if has_bias else None)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Array) -> Any:
         """Returns the normalised input."""
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
@@ -205,14 +207,14 @@ class RMSNorm(Module):
 
     def __init__(
         self, normalized_shape: Sizes, eps: float | None = None, elementwise_affine: bool = True,
-        device: Any = None, dtype: Any = None,
+        device: str | None = None, dtype: DTypeLike | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         self.normalized_shape, self.eps = spatial(normalized_shape, 1), eps
         weight = ones(self.normalized_shape, device=device, dtype=dtype)
         self.register_parameter("weight", Parameter(weight) if elementwise_affine else None)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Array) -> Any:
         """Returns the normalised input."""
         return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
 
@@ -233,7 +235,7 @@ class GroupNorm(Module):
 
     def __init__(
         self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True,
-        device: Any = None, dtype: Any = None,
+        device: str | None = None, dtype: DTypeLike | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         if num_channels % num_groups:
@@ -243,7 +245,7 @@ class GroupNorm(Module):
             value = Parameter(make(num_channels, device=device, dtype=dtype)) if affine else None
             self.register_parameter(name, value)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Array) -> Any:
         """Returns the normalised input, of shape (batch, channels, ...)."""
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from math import sqrt
 from typing import Any
 
+from ...backends.annotations import DTypeLike
+from ...primitives.core.array import Array
 from ...primitives.core.registry import registry as ops
 from ...primitives.nn.recurrent import gru, lstm
 from ...tensors.functions.naming import on_host
@@ -81,7 +83,7 @@ class Recurrent(Module):
     def __init__(
         self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
         batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
-        device: Any = None, dtype: Any = None,
+        device: str | None = None, dtype: DTypeLike | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
@@ -208,7 +210,7 @@ class RNN(Recurrent):
     def __init__(
         self, input_size: int, hidden_size: int, num_layers: int = 1, nonlinearity: str = "tanh",
         bias: bool = True, batch_first: bool = False, dropout: float = 0.0,
-        bidirectional: bool = False, device: Any = None, dtype: Any = None,
+        bidirectional: bool = False, device: str | None = None, dtype: DTypeLike | None = None,
     ) -> None:  # fmt: skip
         if nonlinearity not in ("tanh", "relu"):
             raise ValueError(f"RNN: nonlinearity is 'tanh' or 'relu', not {nonlinearity!r}")
@@ -219,7 +221,7 @@ class RNN(Recurrent):
         )  # fmt: skip
         self.nonlinearity = nonlinearity
 
-    def forward(self, input: Any, hx: Any = None) -> Any:
+    def forward(self, input: Array, hx: Any = None) -> Any:
         """Returns the results of the last layer, and the last states of all."""
         out, (h,) = self._run(input, None if hx is None else (hx,))
         return out, h
@@ -230,7 +232,7 @@ class GRU(Recurrent):
 
     mode = "GRU"
 
-    def forward(self, input: Any, hx: Any = None) -> Any:
+    def forward(self, input: Array, hx: Any = None) -> Any:
         """Returns the results of the last layer, and the last states of all."""
         out, (h,) = self._run(input, None if hx is None else (hx,))
         return out, h
@@ -247,7 +249,7 @@ class LSTM(Recurrent):
 
     mode = "LSTM"
 
-    def forward(self, input: Any, hx: Any = None) -> Any:
+    def forward(self, input: Array, hx: Any = None) -> Any:
         """Returns the results of the last layer, and the last states (h, c) of all."""
         return self._run(input, hx)
 
@@ -264,8 +266,8 @@ class SingleStep(Module):
     mode = ""
 
     def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None,
-        dtype: Any = None,
+        self, input_size: int, hidden_size: int, bias: bool = True, device: str | None = None,
+        dtype: DTypeLike | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
@@ -305,12 +307,12 @@ class RNNCell(SingleStep):
 
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh",
-        device: Any = None, dtype: Any = None,
+        device: str | None = None, dtype: DTypeLike | None = None,
     ) -> None:  # fmt: skip
         object.__setattr__(self, "mode", nonlinearity)
         super().__init__(input_size, hidden_size, bias, device, dtype)
 
-    def forward(self, input: Any, hx: Any = None) -> Any:
+    def forward(self, input: Array, hx: Any = None) -> Any:
         """Returns the next state."""
         return self._step(input, None if hx is None else (hx,))[0]
 
@@ -320,7 +322,7 @@ class GRUCell(SingleStep):
 
     mode = "GRU"
 
-    def forward(self, input: Any, hx: Any = None) -> Any:
+    def forward(self, input: Array, hx: Any = None) -> Any:
         """Returns the next state."""
         return self._step(input, None if hx is None else (hx,))[0]
 
@@ -330,6 +332,6 @@ class LSTMCell(SingleStep):
 
     mode = "LSTM"
 
-    def forward(self, input: Any, hx: Any = None) -> Any:
+    def forward(self, input: Array, hx: Any = None) -> Any:
         """Returns the next state (h, c)."""
         return self._step(input, hx)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.annotations import DTypeLike
 from ...primitives.core.buffers import beside
 from ...primitives.core.registry import registry as ops
 from ...tensors import Tensor
@@ -51,7 +52,8 @@ class MultiheadAttention(Module):
     def __init__(
         self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True,
         add_bias_kv: bool = False, add_zero_attn: bool = False, kdim: int | None = None,
-        vdim: int | None = None, batch_first: bool = False, device: Any = None, dtype: Any = None,
+        vdim: int | None = None, batch_first: bool = False, device: str | None = None,
+        dtype: DTypeLike | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         if add_bias_kv or add_zero_attn:
@@ -184,8 +186,9 @@ class TransformerLayer(Module):
     def __init__(
         self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
         activation: str | Callable[..., Any] = "relu", layer_norm_eps: float = 1e-5,
-        batch_first: bool = False, norm_first: bool = False, bias: bool = True, device: Any = None,
-        dtype: Any = None,
+        batch_first: bool = False, norm_first: bool = False, bias: bool = True,
+        device: str | None = None,
+        dtype: DTypeLike | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         made: dict[str, Any] = {"device": device, "dtype": dtype}
@@ -341,8 +344,9 @@ class Transformer(Module):
         num_decoder_layers: int = 6, dim_feedforward: int = 2048, dropout: float = 0.1,
         activation: str | Callable[..., Any] = "relu", custom_encoder: Module | None = None,
         custom_decoder: Module | None = None, layer_norm_eps: float = 1e-5,
-        batch_first: bool = False, norm_first: bool = False, bias: bool = True, device: Any = None,
-        dtype: Any = None,
+        batch_first: bool = False, norm_first: bool = False, bias: bool = True,
+        device: str | None = None,
+        dtype: DTypeLike | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         options = (
@@ -377,7 +381,9 @@ class Transformer(Module):
         )
 
     @staticmethod
-    def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
+    def generate_square_subsequent_mask(
+        sz: int, device: str | None = None, dtype: DTypeLike | None = None
+    ) -> Tensor:
         """Returns a matrix with minus infinity above the diagonal, and zeros."""
         values = np.triu(np.full((sz, sz), -np.inf), 1)
         return Tensor(values, False, dtype or TENSOR_DTYPES["f"], device)

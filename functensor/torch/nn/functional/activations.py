@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 
 from .... import random
+from ....backends.annotations import DTypeLike
 from ....nn import activations as pure
+from ....primitives.core.array import Array
 from ....primitives.core.registry import registry as ops
 from ....random.generator import default_generator
 from ....tensors.functions.along_axis import log_softmax, softmax
@@ -26,7 +28,7 @@ def relu(input: Any, inplace: bool = False) -> Any:
     return input.relu_() if inplace else ops.relu(input)
 
 
-def elu(input: Any, alpha: float = 1.0) -> Any:
+def elu(input: Array, alpha: float = 1.0) -> Any:
     """Returns x where it is positive, ``alpha * (exp(x) - 1)`` elsewhere."""
     return ops.elu(input) if alpha == 1 else ops.where(input > 0, input, alpha * negative(input))
 
@@ -36,17 +38,17 @@ def negative(x: Any) -> Any:
     return ops.expm1(ops.minimum(x, 0))
 
 
-def celu(input: Any, alpha: float = 1.0) -> Any:
+def celu(input: Array, alpha: float = 1.0) -> Any:
     """Returns x where it is positive, ``alpha * (exp(x / alpha) - 1)`` elsewhere."""
     return pure.celu(input, alpha)
 
 
-def selu(input: Any) -> Any:
+def selu(input: Array) -> Any:
     """Returns the self-normalising `elu` (Klambauer et al., 2017)."""
     return pure.selu(input)
 
 
-def gelu(input: Any, approximate: str = "none") -> Any:
+def gelu(input: Array, approximate: str = "none") -> Any:
     """Returns x times the normal distribution's function of x.
 
     Args:
@@ -62,29 +64,29 @@ def gelu(input: Any, approximate: str = "none") -> Any:
     return ops.gelu(input, approximate == "tanh")
 
 
-def silu(input: Any) -> Any:
+def silu(input: Array) -> Any:
     """Returns ``x * sigmoid(x)``."""
     return ops.silu(input)
 
 
-def mish(input: Any) -> Any:
+def mish(input: Array) -> Any:
     """Returns ``x * tanh(softplus(x))``."""
     return pure.mish(input)
 
 
-def leaky_relu(input: Any, negative_slope: float = 0.01) -> Any:
+def leaky_relu(input: Array, negative_slope: float = 0.01) -> Any:
     """Returns x where it is positive, and a small multiple of it elsewhere."""
     return ops.where(input > 0, input, negative_slope * input)
 
 
-def prelu(input: Any, weight: Any) -> Any:
+def prelu(input: Array, weight: Any) -> Any:
     """Returns x where it is positive, and x times the weight of its channel elsewhere."""
     if weight.ndim and weight.shape[0] != 1:
         weight = ops.reshape(weight, (-1, *(1,) * (input.ndim - 2)))
     return ops.where(input > 0, input, weight * input)
 
 
-def rrelu(input: Any, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> Any:
+def rrelu(input: Array, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> Any:
     """Returns x where it is positive; elsewhere times a number drawn, or the mean, of slopes."""
     if not training:
         return leaky_relu(input, (lower + upper) / 2)
@@ -92,78 +94,78 @@ def rrelu(input: Any, lower: float = 1 / 8, upper: float = 1 / 3, training: bool
     return ops.where(input > 0, input, ops.to_device(slopes, input.device) * input)
 
 
-def relu6(input: Any) -> Any:
+def relu6(input: Array) -> Any:
     """Returns the elements limited to [0, 6]; no gradient at its ends."""
     return hardtanh(input, 0.0, 6.0)
 
 
-def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
+def hardtanh(input: Array, min_val: float = -1.0, max_val: float = 1.0) -> Any:
     """Returns the elements limited to an interval; no gradient at its ends."""
     inside = ops.logical_and(input > min_val, input < max_val)
     return ops.where(inside, input, ops.stop_gradient(clamp(input, min_val, max_val)))
 
 
-def hardsigmoid(input: Any) -> Any:
+def hardsigmoid(input: Array) -> Any:
     """Returns ``x / 6 + 1/2``, limited to [0, 1]."""
     return hardtanh(input + 3, 0, 6) / 6
 
 
-def hardswish(input: Any) -> Any:
+def hardswish(input: Array) -> Any:
     """Returns ``x * hardsigmoid(x)``."""
     inner = ops.where(input >= 3, input, input * (input + 3) / 6)
     return ops.where(input <= -3, 0, inner)
 
 
-def hardshrink(input: Any, lambd: float = 0.5) -> Any:
+def hardshrink(input: Array, lambd: float = 0.5) -> Any:
     """Returns the elements, zero for those of at most an absolute value."""
     return ops.where(ops.abs(input) <= lambd, 0, input)
 
 
-def softshrink(input: Any, lambd: float = 0.5) -> Any:
+def softshrink(input: Array, lambd: float = 0.5) -> Any:
     """Returns the elements moved towards zero by an amount, at most to zero."""
     return ops.where(
         input > lambd, input - lambd, ops.where(input < -lambd, input + lambd, input * 0)
     )
 
 
-def tanhshrink(input: Any) -> Any:
+def tanhshrink(input: Array) -> Any:
     """Returns ``x - tanh(x)``."""
     return input - ops.tanh(input)
 
 
-def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
+def softplus(input: Array, beta: float = 1.0, threshold: float = 20.0) -> Any:
     """Returns ``log(1 + exp(beta * x)) / beta``; x itself where ``beta * x`` is above a limit."""
     scaled = input if beta == 1 else beta * input
     smooth = ops.softplus(scaled)
     return ops.where(scaled > threshold, input, smooth if beta == 1 else smooth / beta)
 
 
-def softsign(input: Any) -> Any:
+def softsign(input: Array) -> Any:
     """Returns ``x / (1 + abs(x))``."""
     return ops.soft_sign(input)
 
 
-def logsigmoid(input: Any) -> Any:
+def logsigmoid(input: Array) -> Any:
     """Returns the logarithm of the logistic function."""
     return -ops.softplus(-input)
 
 
-def threshold(input: Any, threshold: float, value: float) -> Any:
+def threshold(input: Array, threshold: float, value: float) -> Any:
     """Returns the elements above a limit, and a number for the others."""
     return ops.where(input > threshold, input, value)
 
 
-def glu(input: Any, dim: int = -1) -> Any:
+def glu(input: Array, dim: int = -1) -> Any:
     """Returns the first half of an axis times the logistic function of the second."""
     return pure.glu(input, dim)
 
 
-def softmin(input: Any, dim: int, dtype: Any = None) -> Any:
+def softmin(input: Array, dim: int, dtype: DTypeLike | None = None) -> Any:
     """Returns the `softmax` of the elements with the other sign."""
     return softmax(-input, dim, dtype)
 
 
-def gumbel_softmax(input: Any, tau: float = 1, hard: bool = False, dim: int = -1) -> Any:
+def gumbel_softmax(input: Array, tau: float = 1, hard: bool = False, dim: int = -1) -> Any:
     """Returns a softmax of perturbed logits: a sample that has a gradient (Jang et al., 2016).
 
     Args:

@@ -7,6 +7,7 @@ from typing import Any
 
 from .... import random
 from ....nn import layers as pure
+from ....primitives.core.array import Array
 from ....primitives.core.registry import registry as ops
 from ....random.generator import default_generator
 from ....tensors.functions.naming import with_words
@@ -16,7 +17,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+def dropout(input: Array, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """Returns x with elements set to zero at random, and the others scaled up for it.
 
     Args:
@@ -45,7 +46,7 @@ def check_probability(p: float) -> None:
 def whole_channels(n: int) -> Callable[..., Any]:
     """Returns the dropout of whole channels of images with n spatial axes."""
 
-    def function(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    def function(input: Array, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
         check_probability(p)
         if not training or p == 0:
             return input
@@ -61,13 +62,15 @@ def whole_channels(n: int) -> Callable[..., Any]:
 dropout1d, dropout2d, dropout3d = map(whole_channels, (1, 2, 3))
 
 
-def mask_of(input: Any, shape: tuple[int, ...], p: float) -> Any:
+def mask_of(input: Array, shape: tuple[int, ...], p: float) -> Any:
     """Returns ones with the probability 1 - p, and zeros, in a tensor's dtype."""
     kept = random.bernoulli(default_generator.next_key(), 1 - p, shape)
     return ops.to_device(ops.astype(kept, input.dtype), input.device)
 
 
-def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
+def alpha_dropout(
+    input: Array, p: float = 0.5, training: bool = False, inplace: bool = False
+) -> Any:
     """Returns x with elements dropped so that mean and variance stay, for `selu`."""
     check_probability(p)
     if not training or p == 0:
@@ -76,7 +79,7 @@ def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: b
 
 
 def feature_alpha_dropout(
-    input: Any, p: float = 0.5, training: bool = False, inplace: bool = False
+    input: Array, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Any:
     """Returns x with whole channels dropped as in `alpha_dropout`."""
     check_probability(p)
@@ -86,7 +89,7 @@ def feature_alpha_dropout(
     return dropped_to_negative(input, mask_of(input, shape, p), p)
 
 
-def dropped_to_negative(input: Any, kept: Any, p: float) -> Any:
+def dropped_to_negative(input: Array, kept: Any, p: float) -> Any:
     """Returns x with what is dropped at the lower end of `selu`, then of the old moments."""
     low = -1.7580993408473766
     a = (1 - p + low * low * p * (1 - p)) ** -0.5 if p < 1 else 0.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ....primitives.core.array import Array
 from ....tensors.functions.naming import with_words
 from . import activations, windows
 
@@ -41,7 +42,7 @@ def with_places(pool: Callable[..., Any]) -> Callable[..., Any]:
     """Returns the maximum pool like another that returns indices too."""
     name = pool.__name__
 
-    def function(input: Any, size: Any, *args: Any, **kwargs: Any) -> Any:
+    def function(input: Array, size: Any, *args: Any, **kwargs: Any) -> Any:
         return pool(input, size, *args, **{**kwargs, "return_indices": True})
 
     doc = f"Returns what `{name}` does, and where the maxima stand in their images."

@@ -9,6 +9,7 @@ import numpy as np
 
 from ....nn import layers as pure
 from ....nn.attention import scaled_dot_product_attention as attention
+from ....primitives.core.array import Array
 from ....primitives.core.buffers import beside
 from ....primitives.core.errors import ShapeError, failure
 from ....primitives.core.registry import registry as ops
@@ -27,7 +28,7 @@ __all__ = [
 Sizes = int | Sequence[int]
 
 
-def linear(input: Any, weight: Any, bias: Any = None) -> Any:
+def linear(input: Array, weight: Any, bias: Any = None) -> Any:
     """Returns ``input @ weight.T + bias``.
 
     Args:
@@ -61,7 +62,7 @@ def spatial(sizes: Sizes, n: int) -> tuple[int, ...]:
     return (sizes,) * n if isinstance(sizes, int) else tuple(sizes)
 
 
-def with_batch(name: str, input: Any, n: int) -> tuple[Any, bool]:
+def with_batch(name: str, input: Array, n: int) -> tuple[Any, bool]:
     """Returns images with an axis of examples in front, and whether it was added.
 
     Raises:
@@ -83,7 +84,7 @@ def convolution(n: int) -> Callable[..., Any]:
     name = f"conv{n}d"
 
     def function(
-        input: Any,
+        input: Array,
         weight: Any,
         bias: Any = None,
         stride: Sizes = 1,
@@ -121,7 +122,7 @@ def transposed(n: int) -> Callable[..., Any]:
     name = f"conv_transpose{n}d"
 
     def function(
-        input: Any,
+        input: Array,
         weight: Any,
         bias: Any = None,
         stride: Sizes = 1,
@@ -160,7 +161,7 @@ conv_transpose1d, conv_transpose2d, conv_transpose3d = map(transposed, (1, 2, 3)
 
 
 def embedding(
-    input: Any,
+    input: Array,
     weight: Any,
     padding_idx: int | None = None,
     max_norm: float | None = None,
@@ -192,7 +193,7 @@ def embedding(
 
 
 def embedding_bag(
-    input: Any,
+    input: Array,
     weight: Any,
     offsets: Any = None,
     mode: str = "mean",
@@ -265,7 +266,7 @@ def pairwise_distance(
     return norm(x1 - x2 + eps, p, -1, keepdim)
 
 
-def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
+def pixel_shuffle(input: Array, upscale_factor: int) -> Any:
     """Returns images r times as high and wide, with r**2 times fewer channels."""
     r = upscale_factor
     *batch, channels, height, width = input.shape
@@ -275,7 +276,7 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
     return ops.reshape(x, (*batch, channels // r**2, height * r, width * r))
 
 
-def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
+def pixel_unshuffle(input: Array, downscale_factor: int) -> Any:
     """Returns images r times less high and wide, with r**2 times more channels."""
     r = downscale_factor
     *batch, channels, height, width = input.shape
@@ -285,7 +286,7 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
     return ops.reshape(x, (*batch, channels * r**2, height // r, width // r))
 
 
-def channel_shuffle(input: Any, groups: int) -> Any:
+def channel_shuffle(input: Array, groups: int) -> Any:
     """Returns channels taken from each group in turn."""
     batch, channels, *rest = input.shape
     x = ops.reshape(input, (batch, groups, channels // groups, *rest))

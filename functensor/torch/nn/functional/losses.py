@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ....primitives.core.array import Array
 from ....primitives.core.buffers import beside
 from ....primitives.core.registry import registry as ops
 from ....tensors.functions.indexing import gather
@@ -40,7 +41,7 @@ def summarised(values: Any, reduction: str) -> Any:
     return values
 
 
-def check_alike(name: str, input: Any, target: Any) -> None:
+def check_alike(name: str, input: Array, target: Any) -> None:
     """Warns of a target of another shape, which is seldom meant, as PyTorch does."""
     if input.shape != target.shape:
         warnings.warn(
@@ -54,7 +55,7 @@ def check_alike(name: str, input: Any, target: Any) -> None:
 # -- distances
 
 
-def mse_loss(input: Any, target: Any, reduction: str = "mean", weight: Any = None) -> Any:
+def mse_loss(input: Array, target: Any, reduction: str = "mean", weight: Any = None) -> Any:
     """Returns squared differences, by default their mean.
 
     >>> import functensor.torch as torch
@@ -66,14 +67,14 @@ def mse_loss(input: Any, target: Any, reduction: str = "mean", weight: Any = Non
     return summarised(squares if weight is None else squares * weight, reduction)
 
 
-def l1_loss(input: Any, target: Any, reduction: str = "mean", weight: Any = None) -> Any:
+def l1_loss(input: Array, target: Any, reduction: str = "mean", weight: Any = None) -> Any:
     """Returns absolute differences, by default their mean."""
     check_alike("l1_loss", input, target)
     sizes = ops.abs(input - target)
     return summarised(sizes if weight is None else sizes * weight, reduction)
 
 
-def smooth_l1_loss(input: Any, target: Any, reduction: str = "mean", beta: float = 1.0) -> Any:
+def smooth_l1_loss(input: Array, target: Any, reduction: str = "mean", beta: float = 1.0) -> Any:
     """Returns absolute differences less half of ``beta``; smaller ones squared, over 2 beta."""
     if beta == 0:
         return l1_loss(input, target, reduction)
@@ -85,7 +86,7 @@ def smooth_l1_loss(input: Any, target: Any, reduction: str = "mean", beta: float
 
 
 def huber_loss(
-    input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None
+    input: Array, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None
 ) -> Any:
     """Returns half of squared differences; above ``delta`` in proportion to them."""
     check_alike("huber_loss", input, target)
@@ -103,7 +104,7 @@ def with_classes_last(x: Any) -> Any:
 
 
 def nll_loss(
-    input: Any,
+    input: Array,
     target: Any,
     weight: Any = None,
     ignore_index: int = -100,
@@ -147,7 +148,7 @@ def check_classes(rows: Any, classes: Any) -> None:
 
 
 def cross_entropy(
-    input: Any,
+    input: Array,
     target: Any,
     weight: Any = None,
     ignore_index: int = -100,
@@ -201,7 +202,7 @@ def log_shares(rows: Any, weight: Any) -> Any:
 
 
 def soft_cross_entropy(
-    input: Any, target: Any, weight: Any, reduction: str, smoothing: float
+    input: Array, target: Any, weight: Any, reduction: str, smoothing: float
 ) -> Any:
     """Returns the cross entropy of scores and probabilities of all classes."""
     rows, wanted = with_classes_last(input), with_classes_last(target)
@@ -221,7 +222,7 @@ def limited_log(x: Any) -> Any:
 
 
 def binary_cross_entropy(
-    input: Any, target: Any, weight: Any = None, reduction: str = "mean"
+    input: Array, target: Any, weight: Any = None, reduction: str = "mean"
 ) -> Any:
     """Returns the cross entropy of probabilities of yes and targets from 0 to 1."""
     if input.shape != target.shape:
@@ -236,7 +237,7 @@ def binary_cross_entropy(
 
 
 def binary_cross_entropy_with_logits(
-    input: Any,
+    input: Array,
     target: Any,
     weight: Any = None,
     reduction: str = "mean",
@@ -261,7 +262,7 @@ def binary_cross_entropy_with_logits(
     return summarised(loss if weight is None else loss * weight, reduction)
 
 
-def kl_div(input: Any, target: Any, reduction: str = "mean", log_target: bool = False) -> Any:
+def kl_div(input: Array, target: Any, reduction: str = "mean", log_target: bool = False) -> Any:
     """Returns ``target * (log(target) - input)``, where ``input`` is a logarithm already.
 
     ``reduction="batchmean"`` is the sum divided by the number of examples.
@@ -278,7 +279,7 @@ def kl_div(input: Any, target: Any, reduction: str = "mean", log_target: bool = 
 
 
 def poisson_nll_loss(
-    input: Any,
+    input: Array,
     target: Any,
     log_input: bool = True,
     full: bool = False,
@@ -295,7 +296,7 @@ def poisson_nll_loss(
 
 
 def gaussian_nll_loss(
-    input: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6,
+    input: Array, target: Any, var: Any, full: bool = False, eps: float = 1e-6,
     reduction: str = "mean",
 ) -> Any:  # fmt: skip
     """Returns minus the logarithm of the normal density of targets, but for a constant."""
@@ -311,7 +312,7 @@ def gaussian_nll_loss(
 
 
 def hinge_embedding_loss(
-    input: Any, target: Any, margin: float = 1.0, reduction: str = "mean"
+    input: Array, target: Any, margin: float = 1.0, reduction: str = "mean"
 ) -> Any:
     """Returns distances where targets are 1, and what they lack of a margin where they are -1."""
     loss = ops.where(ops.equal(target, 1), input, ops.maximum(margin - input, 0))
@@ -334,13 +335,13 @@ def cosine_embedding_loss(
     return summarised(loss, reduction)
 
 
-def soft_margin_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
+def soft_margin_loss(input: Array, target: Any, reduction: str = "mean") -> Any:
     """Returns ``log(1 + exp(-target * input))`` for targets 1 and -1."""
     return summarised(ops.softplus(-target * input), reduction)
 
 
 def multilabel_soft_margin_loss(
-    input: Any, target: Any, weight: Any = None, reduction: str = "mean"
+    input: Array, target: Any, weight: Any = None, reduction: str = "mean"
 ) -> Any:
     """Returns the mean over classes of binary cross entropies of scores."""
     loss = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
@@ -348,7 +349,7 @@ def multilabel_soft_margin_loss(
 
 
 def multi_margin_loss(
-    input: Any, target: Any, p: int = 1, margin: float = 1.0, weight: Any = None,
+    input: Array, target: Any, p: int = 1, margin: float = 1.0, weight: Any = None,
     reduction: str = "mean",
 ) -> Any:  # fmt: skip
     """Returns by how much scores are not a margin below that of the right class."""
@@ -361,7 +362,7 @@ def multi_margin_loss(
     return summarised(ops.sum(ops.where(others, over, 0), -1) / input.shape[-1], reduction)
 
 
-def multilabel_margin_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
+def multilabel_margin_loss(input: Array, target: Any, reduction: str = "mean") -> Any:
     """Returns by how much scores of wrong classes are not 1 below those of the right ones.
 
     Targets are rows of right classes, which end at the first -1.

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ....nn import layers as pure
+from ....primitives.core.array import Array
 from ....primitives.core.errors import ShapeError, failure
 from ....primitives.core.registry import registry as ops
 from ....tensors.functions.reductions import norm
@@ -20,7 +21,7 @@ __all__ = [
 
 
 def layer_norm(
-    input: Any,
+    input: Array,
     normalized_shape: Sequence[int],
     weight: Any = None,
     bias: Any = None,
@@ -32,7 +33,7 @@ def layer_norm(
 
 
 def rms_norm(
-    input: Any, normalized_shape: Sequence[int], weight: Any = None, eps: float | None = None
+    input: Array, normalized_shape: Sequence[int], weight: Any = None, eps: float | None = None
 ) -> Any:
     """Returns x of mean square 1 over its last axes, times a weight."""
     axes = last_axes("rms_norm", input, normalized_shape)
@@ -40,7 +41,7 @@ def rms_norm(
     return pure.rms_norm(input, weight, least, axes)
 
 
-def last_axes(name: str, input: Any, shape: Sequence[int]) -> tuple[int, ...]:
+def last_axes(name: str, input: Array, shape: Sequence[int]) -> tuple[int, ...]:
     """Returns the axes of a shape at the end of another.
 
     Raises:
@@ -57,7 +58,7 @@ def last_axes(name: str, input: Any, shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def group_norm(
-    input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
+    input: Array, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
 ) -> Any:
     """Returns x of mean 0 and variance 1 over groups of channels, times a weight, plus a bias."""
     return pure.group_norm(input, num_groups, weight, bias, eps)
@@ -102,7 +103,7 @@ def batch_norm(
 
 
 def instance_norm(
-    input: Any,
+    input: Array,
     running_mean: Any = None,
     running_var: Any = None,
     weight: Any = None,
@@ -129,7 +130,7 @@ def instance_norm(
 
 
 def local_response_norm(
-    input: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+    input: Array, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
 ) -> Any:
     """Returns x divided by a power of the sum of squares of neighbouring channels."""
     squares = ops.pad(
@@ -140,6 +141,6 @@ def local_response_norm(
     return input / (k + alpha / size * total) ** beta
 
 
-def normalize(input: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Any:
+def normalize(input: Array, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Any:
     """Returns x divided by its norm along an axis."""
     return input / ops.maximum(norm(input, p, dim, keepdim=True), eps)

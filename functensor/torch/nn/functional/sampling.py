@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ....primitives.core.array import Array
 from ....primitives.core.buffers import beside
 from ....primitives.core.registry import registry as ops
 from ....tensors.functions.reductions import norm
@@ -16,7 +17,7 @@ from ....tensors.functions.reductions import norm
 __all__ = ["affine_grid", "grid_sample", "pdist"]
 
 
-def pdist(input: Any, p: float = 2.0) -> Any:
+def pdist(input: Array, p: float = 2.0) -> Any:
     """Returns the distances of order ``p`` between all pairs of different rows of a matrix.
 
     >>> import functensor.torch as torch
@@ -109,7 +110,7 @@ def cubic_weights(t: Any) -> list[Any]:
 
 
 def grid_sample(
-    input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros",
+    input: Array, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros",
     align_corners: bool | None = None,
 ) -> Any:  # fmt: skip
     """Returns images at coordinates.

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ....primitives.core.array import Array
 from ....primitives.core.buffers import beside
 from ....primitives.core.registry import registry as ops
 from ....tensors.functions.naming import with_words
@@ -46,7 +47,7 @@ def max_pooling(n: int) -> Callable[..., Any]:
     name = f"max_pool{n}d"
 
     def function(
-        input: Any,
+        input: Array,
         kernel_size: Sizes,
         stride: Sizes | None = None,
         padding: Sizes = 0,
@@ -129,7 +130,7 @@ def mean_pooling(n: int) -> Callable[..., Any]:
     name = f"avg_pool{n}d"
 
     def function(
-        input: Any,
+        input: Array,
         kernel_size: Sizes,
         stride: Sizes | None = None,
         padding: Sizes = 0,
@@ -170,7 +171,9 @@ def mean_pooling(n: int) -> Callable[..., Any]:
 avg_pool1d, avg_pool2d, avg_pool3d = map(mean_pooling, (1, 2, 3))
 
 
-def lp_pool(input: Any, p: float, kernel_size: Sizes, stride: Any, ceil_mode: bool, n: int) -> Any:
+def lp_pool(
+    input: Array, p: float, kernel_size: Sizes, stride: Any, ceil_mode: bool, n: int
+) -> Any:
     """Returns the norms of order p of windows over n axes."""
     average = (avg_pool1d, avg_pool2d, avg_pool3d)[n - 1]
     powers = average(ops.abs(input) ** p, kernel_size, stride, 0, ceil_mode)
@@ -178,21 +181,21 @@ def lp_pool(input: Any, p: float, kernel_size: Sizes, stride: Any, ceil_mode: bo
 
 
 def lp_pool1d(
-    input: Any, norm_type: float, kernel_size: Sizes, stride: Any = None, ceil_mode: bool = False
+    input: Array, norm_type: float, kernel_size: Sizes, stride: Any = None, ceil_mode: bool = False
 ) -> Any:
     """Returns the norms of windows over one spatial axis."""
     return lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 1)
 
 
 def lp_pool2d(
-    input: Any, norm_type: float, kernel_size: Sizes, stride: Any = None, ceil_mode: bool = False
+    input: Array, norm_type: float, kernel_size: Sizes, stride: Any = None, ceil_mode: bool = False
 ) -> Any:
     """Returns the norms of windows over two spatial axes."""
     return lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 2)
 
 
 def lp_pool3d(
-    input: Any, norm_type: float, kernel_size: Sizes, stride: Any = None, ceil_mode: bool = False
+    input: Array, norm_type: float, kernel_size: Sizes, stride: Any = None, ceil_mode: bool = False
 ) -> Any:
     """Returns the norms of windows over three spatial axes."""
     return lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 3)
@@ -207,7 +210,7 @@ def adaptive(n: int, reduce: str) -> Callable[..., Any]:
     """Returns the pool over n axes to a given size."""
     name = f"adaptive_{'avg' if reduce == 'mean' else 'max'}_pool{n}d"
 
-    def function(input: Any, output_size: Any) -> Any:
+    def function(input: Array, output_size: Any) -> Any:
         x, given = input, one_for_each(output_size, n)
         for axis, wanted in zip(range(-n, 0), given):
             length = x.shape[axis]
@@ -236,7 +239,7 @@ def adaptive_maxima(n: int) -> Callable[..., Any]:
     """Returns the maximum pool over n axes to a given size."""
     values_alone = adaptive(n, "max")
 
-    def function(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+    def function(input: Array, output_size: Any, return_indices: bool = False) -> Any:
         if return_indices:
             return chosen_in_parts(input, one_for_each(output_size, n))
         return values_alone(input, output_size)
@@ -278,7 +281,7 @@ def unpooling(n: int) -> Callable[..., Any]:
     """Returns what puts maxima back to where they stood, over n axes."""
 
     def function(
-        input: Any,
+        input: Array,
         indices: Any,
         kernel_size: Sizes,
         stride: Sizes | None = None,
@@ -310,7 +313,7 @@ max_unpool1d, max_unpool2d, max_unpool3d = map(unpooling, (1, 2, 3))
 
 
 def unfold(
-    input: Any, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1
+    input: Array, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1
 ) -> Any:
     """Returns the windows of images, each as a column: of shape (batch, elements, windows)."""
     x, single = with_batch("unfold", input, 2)
@@ -324,7 +327,7 @@ def unfold(
 
 
 def fold(
-    input: Any,
+    input: Array,
     output_size: Sizes,
     kernel_size: Sizes,
     dilation: Sizes = 1,
@@ -354,7 +357,9 @@ def fold(
 MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
 
-def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Any:
+def pad(
+    input: Array, pad: Sequence[int], mode: str = "constant", value: float | None = None
+) -> Any:
     """Returns a tensor with more places around its last axes, or fewer.
 
     Args:
@@ -385,7 +390,7 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | N
 
 
 def interpolate(
-    input: Any,
+    input: Array,
     size: Any = None,
     scale_factor: Any = None,
     mode: str = "nearest",
@@ -487,7 +492,7 @@ WEIGHTS: dict[str, Callable[..., tuple[Any, Any]]] = {
 
 
 def upsample(
-    input: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
+    input: Array, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
     align_corners: bool | None = None,
 ) -> Any:  # fmt: skip
     """Returns images of another size; an older name of `interpolate`."""

@@ -39,14 +39,27 @@ from .algorithms import (
 from .mean_squares import AdadeltaState, RmspropState, adadelta, rmsprop
 from .optimizer import Optimizer
 from .other_losses import maximized, with_weight_decay
+from .schedules import (
+    constant_rate,
+    cosine_decay,
+    exponential_decay,
+    one_cycle,
+    piecewise_rate,
+    polynomial_decay,
+    step_decay,
+    warm_up,
+    warm_up_cosine,
+)
 from .stateful import SGD, Adagrad, Adam, AdamW, Lion, MomentumSGD, StatefulOptimizer
 
 __all__ = [
     "SGD", "AdadeltaState", "Adagrad", "AdagradState", "Adam", "AdamState", "AdamW", "AdamaxState",
     "AmsgradState", "Lion", "LionState", "MomentumSGD", "MomentumState", "NadamState", "Optimizer",
     "RmspropState", "SgdState", "StatefulOptimizer",
-    "adadelta", "adagrad", "adam", "adamax", "adamw", "amsgrad", "lion", "maximized", "momentum",
-    "nadam", "radam", "rmsprop", "sgd", "with_weight_decay",
+    "adadelta", "adagrad", "adam", "adamax", "adamw", "amsgrad", "constant_rate", "cosine_decay",
+    "exponential_decay", "lion", "maximized", "momentum", "nadam", "one_cycle", "piecewise_rate",
+    "polynomial_decay", "radam", "rmsprop", "sgd", "step_decay", "warm_up", "warm_up_cosine",
+    "with_weight_decay",
 ]  # fmt: skip
 
 publish(globals())

@@ -21,7 +21,7 @@ from ..primitives.core.shape_dtype import INEXACT, REAL, finfo, result_type, sha
 from ..primitives.core.trace import slot
 from ..transforms.grad import differentiated
 from ..tree import containers as tree
-from .argument_order import ArgumentOrder
+from .argument_order import ArgumentOrder, wrong_state
 
 __all__ = ["Optimizer", "Rate", "elementwise", "rate_at"]
 
@@ -254,12 +254,7 @@ def elementwise(
     def updating(change: Change | None) -> UpdateFunction[State]:
         def update(params: Tree, state: State, grads: Tree) -> tuple[Tree, State]:
             if type(state) is not wanted:
-                raise failure(
-                    TypeError,
-                    f"{name}: the state is {article(type(state).__name__)}, "
-                    f"not {article(wanted.__name__)}",
-                    fix="state = opt.init(params) is the first one, and update returns the next",
-                )
+                raise wrong_state(name, state, wanted)
             leaves, treedef = tree.flatten(params)
             columns = [_column(name, params, treedef, t) for t in (grads, *state[2:])]
             step = _python_scalar(state.step)
@@ -449,9 +444,9 @@ def _column(name: str, params: Any, treedef: tree.TreeDef, other: Any) -> list[V
     return leaves
 
 
-def article(word: str) -> str:
-    """Returns a word with its indefinite article."""
-    return f"{'an' if word[0] in 'AEIOUaeiou' else 'a'} {word}"
+def is_inexact(x: Value) -> bool:
+    """Says whether a leaf is of floats or complex numbers, so that updates change it."""
+    return shape_dtype(x).dtype.kind in INEXACT
 
 
 def _path(params: Any, index: int) -> str:

@@ -213,6 +213,7 @@ def elementwise(
     rule: UpdateRule,
     *,
     kernel: str = "",
+    by_primitives: bool = False,
 ) -> Optimizer[State]:
     """Returns the optimizer that updates every parameter by itself, element by element.
 
@@ -228,6 +229,7 @@ def elementwise(
             ``xp`` computes, each function writing into its last argument if it can; ``out`` has a
             place for the new parameter, scratch until then, and one for each slot.
         kernel: the rule's name among a backend's updates, where it is not the algorithm's.
+        by_primitives: whether the rule needs more than arithmetic; then it always takes arrays.
     """
 
     order = ArgumentOrder()
@@ -278,6 +280,7 @@ def elementwise(
                 columns[1] = changed
                 held[1] = [x._data if type(x) is Array else x for x in changed]
             known = slot.trace is None and not any(isinstance(c, Array) for c in numbers)
+            known = known and not by_primitives
             made = _together(kernel or name, held, numbers) if known else None
             if not made:
                 rows = zip(*columns, strict=True)

@@ -96,7 +96,7 @@ def exponential_decay(
         times = at_least(step - begin, 0) / steps
         if staircase:
             times = math.floor(times) if is_number(times) else ops.floor(times)
-        now = rate * factor**times
+        now: Scalar = rate * factor**times
         if end is None:
             return now
         # The end is below the beginning where the rate falls.
@@ -134,7 +134,8 @@ def polynomial_decay(
 
     def schedule(step: Any) -> Scalar:
         left = 1 - between(step - begin, steps) / steps
-        return (rate - end) * left**power + end
+        now: Scalar = (rate - end) * left**power + end
+        return now
 
     return schedule
 
@@ -168,7 +169,8 @@ def cosine_decay(
 
     def schedule(step: Any) -> Scalar:
         wave = half_wave(between(step, steps) / steps)
-        return rate * ((1 - end_factor) * wave**power + end_factor)
+        now: Scalar = rate * ((1 - end_factor) * wave**power + end_factor)
+        return now
 
     return schedule
 

@@ -1,8 +1,8 @@
-"""Optimizers and their wrappers go 100 steps as Optax's."""
+"""Optimizers and their wrappers go 100 steps as Optax's or PyTorch's."""
 
 import numpy
 import pytest
-from optim.optax_table import KEPT, LINES, RECORD, gradients, optimizer_of, start
+from optim.equal_steps import KEPT, LINES, RECORD, gradients, optimizer_of, start
 
 import functensor as ft
 from functensor import optim
@@ -12,7 +12,7 @@ with numpy.load(RECORD) as file:
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_100_steps_are_optaxs(line):
+def test_100_steps_are_theirs(line):
     optimizer = optimizer_of(line.split(" | ")[0], optim)
     params = start()
     state = optimizer.init(params)
@@ -22,5 +22,9 @@ def test_100_steps_are_optaxs(line):
         params, state = optimizer.update(params, state, grads)
         if step in KEPT:
             rows.append(numpy.concatenate([numpy.ravel(x) for x in ft.tree.leaves(params)]))
-    numpy.testing.assert_allclose(rows, RECORDED[line], rtol=1e-9, atol=1e-11)
+    # Optax has the weights of Adafactor's means and the rates of schedules in single precision,
+    # PyTorch the product of NAdam's momenta.
+    single = line.startswith(("adafactor", "nadam")) or "warm_up" in line
+    tolerance = 1e-6 if single else 1e-9
+    numpy.testing.assert_allclose(rows, RECORDED[line], rtol=tolerance, atol=tolerance / 100)
     assert int(state.step) == 100

@@ -114,7 +114,7 @@ def lbfgs(lr: Rate = 1.0, memory: int = 10, max_evaluations: int = 25) -> Optimi
         n, dtype = shape_dtype(x).shape[0], shape_dtype(x).dtype
         rows = [wrap(np.zeros(shape, dtype)) for shape in ((memory, n), (memory, n), (memory,))]
         loss = unknown_loss(wrap(np.zeros((), dtype)))
-        return LbfgsState(wrap(np.int64(0)), loss, *rows, wrap(np.int64(0)))
+        return LbfgsState(wrap(np.int64(0)), loss, rows[0], rows[1], rows[2], wrap(np.int64(0)))
 
     def update(params: Any, state: Any, grads: Any) -> Any:
         raise failure(
@@ -132,7 +132,7 @@ def lbfgs(lr: Rate = 1.0, memory: int = 10, max_evaluations: int = 25) -> Optimi
             x, unpacked = packed(params)
             dtype = shape_dtype(x).dtype
 
-            def evaluated(at: Value) -> tuple[Array, Value, Any]:
+            def evaluated(at: Value) -> tuple[Array, Any, Any]:
                 value, grads = value_and_grad(unpacked(at), *batch, **kwargs)
                 value, aux = value if has_aux else (value, None)
                 matching = tree.map(lambda p, g: g if is_inexact(p) else p, params, grads)
@@ -171,7 +171,7 @@ def lbfgs(lr: Rate = 1.0, memory: int = 10, max_evaluations: int = 25) -> Optimi
                     ops.where(better, new, found.value),
                     ops.where(better, gradient, found.gradient),
                     ops.logical_and(fell, ops.logical_not(steep)),
-                    ops.add(found.count, 1),
+                    ops.add(found.tries, 1),
                 )
 
             zero = ops.multiply(first, 0)
@@ -181,14 +181,14 @@ def lbfgs(lr: Rate = 1.0, memory: int = 10, max_evaluations: int = 25) -> Optimi
             )  # fmt: skip
             end = while_loop(
                 lambda found: ops.logical_and(
-                    ops.logical_not(found.done), ops.less(found.count, max_evaluations)
+                    ops.logical_not(found.done), ops.less(found.tries, max_evaluations)
                 ),
                 probe,
                 begin,
             )
             move = ops.multiply(direction, end.at)
             after = remembered(state, move, ops.subtract(end.gradient, g))
-            evaluations = ops.add(state.evaluations, ops.add(end.count, 1))
+            evaluations = ops.add(state.evaluations, ops.add(end.tries, 1))
             result = LbfgsState(counted(state.step), value, *after, evaluations)
             params = unpacked(ops.add(x, move))
             return (params, result, aux) if has_aux else (params, result)
@@ -208,7 +208,7 @@ class Search(NamedTuple):
     value: Array
     gradient: Array
     done: Array
-    count: Array
+    tries: Array
 
 
 def packed(params: Any) -> tuple[Array, Callable[[Any], Any]]:

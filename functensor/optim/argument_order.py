@@ -15,7 +15,7 @@ from ..programs.staged_tracers import StagedTracer
 from ..transforms.taken_gradients import TakenGradients, taken_gradients
 from ..tree import containers as tree
 
-__all__ = ["ArgumentOrder", "article", "in_order", "wrong_state"]
+__all__ = ["ArgumentOrder", "article", "checking_order", "wrong_state"]
 
 
 class ArgumentOrder:
@@ -120,7 +120,7 @@ def is_gradient(x: Any) -> bool:
     return isinstance(x, StagedTracer) and x.variable in x.owner.gradients
 
 
-def in_order(
+def checking_order(
     name: str,
     init: Callable[..., Any],
     update: Callable[..., Any],

@@ -13,8 +13,8 @@ from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.shape_dtype import finfo, shape_dtype
 from ..tree import containers as tree
-from .argument_order import in_order
-from .optimizer import Optimizer, Scalar, State, is_inexact
+from .argument_order import checking_order
+from .optimizer import Optimizer, Scalar, State, Tree, is_updated
 from .other_losses import with_gradients
 
 __all__ = ["chained", "clipped_by_global_norm", "clipped_by_norm", "clipped_by_value"]
@@ -63,11 +63,11 @@ def clipped_by_norm(optimizer: Optimizer[State], limit: Scalar) -> Optimizer[Sta
     [Array([-0.3, -0.4], dtype=float64, device='cpu'), Array([-0.25], dtype=float64, device='cpu')]
     """
     _check_limit("clipped_by_norm", limit)
-    return with_gradients(optimizer, lambda p, g: shortened(g, sum_of_squares(g), limit))
+    return with_gradients(optimizer, lambda p, g: clipped_to_norm(g, sum_of_squares(g), limit))
 
 
 def clipped_by_global_norm(optimizer: Optimizer[State], limit: Scalar) -> Optimizer[State]:
-    """Returns an optimizer to which all gradients come shortened by the same factor.
+    """Returns an optimizer to which all gradients come clipped_to_norm by the same factor.
 
     The factor makes the root of the sum of all squares no greater than the limit.
 
@@ -92,16 +92,20 @@ def clipped_by_global_norm(optimizer: Optimizer[State], limit: Scalar) -> Optimi
     """
     _check_limit("clipped_by_global_norm", limit)
 
-    def update(params: Any, state: State, grads: Any) -> tuple[Any, State]:
-        squares = [sum_of_squares(g) for g in tree.leaves(grads) if is_inexact(g)]
+    def update(params: Tree, state: State, grads: Tree) -> tuple[Tree, State]:
+        squares = [sum_of_squares(g) for g in tree.leaves(grads) if is_updated(g)]
         if squares:
             total = squares[0]
             for square in squares[1:]:
                 total = ops.add(total, square)
-            grads = tree.map(lambda g: shortened(g, total, limit) if is_inexact(g) else g, grads)
+
+            def clipped(g: Value) -> Value:
+                return clipped_to_norm(g, total, limit) if is_updated(g) else g
+
+            grads = tree.map(clipped, grads)
         return optimizer.update(params, state, grads)
 
-    return Optimizer(optimizer.name, *in_order(optimizer.name, optimizer.init, update))
+    return Optimizer(optimizer.name, *checking_order(optimizer.name, optimizer.init, update))
 
 
 def chained(*parts: Any) -> Optimizer[Any]:
@@ -149,7 +153,7 @@ def sum_of_squares(g: Value) -> Array:
     return out
 
 
-def shortened(g: Value, total: Array, limit: Scalar) -> Array:
+def clipped_to_norm(g: Value, total: Array, limit: Scalar) -> Array:
     """Returns a gradient times what brings the root of a sum of squares to a limit, at most 1."""
     norm = ops.sqrt(total)
     within = norm <= limit

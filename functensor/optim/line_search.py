@@ -18,7 +18,7 @@ from ..primitives.core.shape_dtype import result_type, shape_dtype
 from ..transforms.grad import differentiated
 from ..tree import containers as tree
 from .argument_order import wrong_state
-from .optimizer import Optimizer, Rate, is_inexact, rate_at
+from .optimizer import Optimizer, Rate, is_updated, rate_at
 from .wrapped_states import counted, unknown_loss
 
 __all__ = ["LbfgsState", "lbfgs"]
@@ -109,7 +109,7 @@ def lbfgs(lr: Rate = 1.0, memory: int = 10, max_evaluations: int = 25) -> Optimi
     if isinstance(lr, int | float) and lr <= 0:
         raise ValueError(f"lbfgs: lr is {lr}, it must be positive")
 
-    def init(params: Any) -> LbfgsState:
+    def init(params: object) -> LbfgsState:
         x, _ = packed(params)
         n, dtype = shape_dtype(x).shape[0], shape_dtype(x).dtype
         rows = [wrap(np.zeros(shape, dtype)) for shape in ((memory, n), (memory, n), (memory,))]
@@ -135,11 +135,11 @@ def lbfgs(lr: Rate = 1.0, memory: int = 10, max_evaluations: int = 25) -> Optimi
             def evaluated(at: Value) -> tuple[Array, Any, Any]:
                 value, grads = value_and_grad(unpacked(at), *batch, **kwargs)
                 value, aux = value if has_aux else (value, None)
-                matching = tree.map(lambda p, g: g if is_inexact(p) else p, params, grads)
+                matching = tree.map(lambda p, g: g if is_updated(p) else p, params, grads)
                 return ops.astype(value, dtype), packed(matching)[0], aux
 
             value, g, aux = evaluated(x)
-            direction = ops.negative(product(state, g))
+            direction = ops.negative(times_inverse(state, g))
             # Rounding may spoil what is remembered: then it goes straight down.
             falls = ops.less(inner(direction, g), 0)
             direction = ops.where(falls, direction, ops.negative(g))
@@ -187,7 +187,7 @@ def lbfgs(lr: Rate = 1.0, memory: int = 10, max_evaluations: int = 25) -> Optimi
                 begin,
             )
             move = ops.multiply(direction, end.at)
-            after = remembered(state, move, ops.subtract(end.gradient, g))
+            after = with_move(state, move, ops.subtract(end.gradient, g))
             evaluations = ops.add(state.evaluations, ops.add(end.tries, 1))
             result = LbfgsState(counted(state.step), value, *after, evaluations)
             params = unpacked(ops.add(x, move))
@@ -214,7 +214,7 @@ class Search(NamedTuple):
 def packed(params: Any) -> tuple[Array, Callable[[Any], Any]]:
     """Returns all floats of a tree in one vector, and a function that makes the tree of it."""
     leaves, treedef = tree.flatten(params)
-    places = [i for i, x in enumerate(leaves) if is_inexact(x)]
+    places = [i for i, x in enumerate(leaves) if is_updated(x)]
     kinds = [shape_dtype(leaves[i]) for i in places]
     if not places or any(kind.dtype.kind == "c" for kind in kinds):
         raise failure(
@@ -242,7 +242,7 @@ def inner(x: Value, y: Value) -> Array:
     return out
 
 
-def product(state: LbfgsState, g: Value) -> Any:
+def times_inverse(state: LbfgsState, g: Value) -> Any:
     """Returns the remembered inverse of the second derivative times a vector, by two loops."""
     count = shape_dtype(state.inverses).shape[0]
     weights: list[Any] = [None] * count
@@ -260,7 +260,7 @@ def product(state: LbfgsState, g: Value) -> Any:
     return g
 
 
-def remembered(state: LbfgsState, move: Value, change: Value) -> tuple[Any, Any, Any]:
+def with_move(state: LbfgsState, move: Value, change: Value) -> tuple[Any, Any, Any]:
     """Returns what is remembered after a move; one without curvature is left out."""
     bend = inner(move, change)
     known = ops.greater(bend, 0)

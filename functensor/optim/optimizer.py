@@ -447,7 +447,7 @@ def _column(name: str, params: Any, treedef: tree.TreeDef, other: Any) -> list[V
     return leaves
 
 
-def is_inexact(x: Value) -> bool:
+def is_updated(x: Value) -> bool:
     """Says whether a leaf is of floats or complex numbers, so that updates change it."""
     return shape_dtype(x).dtype.kind in INEXACT
 

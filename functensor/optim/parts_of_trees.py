@@ -11,8 +11,8 @@ from ..backends.errors.public_functions import check_function
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import wrap
 from ..tree import containers as tree
-from .argument_order import article, in_order
-from .optimizer import Optimizer, _column
+from .argument_order import article, checking_order
+from .optimizer import Optimizer, Tree, _column
 from .wrapped_states import counted, unknown_loss
 
 __all__ = ["PartitionedState", "frozen", "masked", "partitioned"]
@@ -116,7 +116,7 @@ def _by_labels(
     if labels is None:
         check_function(name, labels, "mask" if name != "partitioned" else "labels")
 
-    def places(params: Any) -> dict[str, list[int]]:
+    def places(params: object) -> dict[str, list[int]]:
         """Returns the numbers of the leaves of every optimizer."""
         with_path = tree.leaves_with_path(params)
         if callable(labels):
@@ -138,7 +138,7 @@ def _by_labels(
                 )
         return found
 
-    def init(params: Any) -> PartitionedState:
+    def init(params: object) -> PartitionedState:
         leaves = tree.leaves(params)
         parts = {}
         for label, members in places(params).items():
@@ -148,8 +148,8 @@ def _by_labels(
         return PartitionedState(wrap(np.int64(0)), loss, parts)
 
     def update(
-        params: Any, state: PartitionedState, grads: Any
-    ) -> tuple[Any, PartitionedState]:
+        params: Tree, state: PartitionedState, grads: Tree
+    ) -> tuple[Tree, PartitionedState]:
         leaves, treedef = tree.flatten(params)
         gradients = _column(name, params, treedef, grads)
         after, parts = list(leaves), {}
@@ -161,7 +161,7 @@ def _by_labels(
                 after[i] = x
         return treedef.unflatten(after), PartitionedState(counted(state.step), state.loss, parts)
 
-    return Optimizer(name, *in_order(name, init, update, PartitionedState))
+    return Optimizer(name, *checking_order(name, init, update, PartitionedState))
 
 
 def _known(optimizers: Mapping[str, Optimizer[Any] | None], label: str) -> Optimizer[Any]:

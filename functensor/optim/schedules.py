@@ -17,9 +17,9 @@ __all__ = [
 ]  # fmt: skip
 
 # A function of how many updates were made before.
-Schedule: TypeAlias = Callable[[Any], Scalar]
+Schedule: TypeAlias = Callable[[Scalar], Scalar]
 # How a schedule goes from one value to the next.
-WAYS = ("constant", "linear", "cosine")
+WAYS_BETWEEN = ("constant", "linear", "cosine")
 
 
 def constant_rate(rate: Scalar) -> Schedule:
@@ -92,15 +92,15 @@ def exponential_decay(
     """
     _check_steps("exponential_decay", steps=steps)
 
-    def schedule(step: Any) -> Scalar:
-        times = at_least(step - begin, 0) / steps
+    def schedule(step: Scalar) -> Scalar:
+        times = no_less(step - begin, 0) / steps
         if staircase:
             times = math.floor(times) if is_number(times) else ops.floor(times)
         now: Scalar = rate * factor**times
         if end is None:
             return now
         # The end is below the beginning where the rate falls.
-        return chosen(factor < 1, at_least(now, end), at_most(now, end))
+        return chosen(factor < 1, no_less(now, end), no_greater(now, end))
 
     return schedule
 
@@ -132,7 +132,7 @@ def polynomial_decay(
     """
     _check_steps("polynomial_decay", steps=steps)
 
-    def schedule(step: Any) -> Scalar:
+    def schedule(step: Scalar) -> Scalar:
         left = 1 - between(step - begin, steps) / steps
         now: Scalar = (rate - end) * left**power + end
         return now
@@ -167,7 +167,7 @@ def cosine_decay(
     """
     _check_steps("cosine_decay", steps=steps)
 
-    def schedule(step: Any) -> Scalar:
+    def schedule(step: Scalar) -> Scalar:
         wave = half_wave(between(step, steps) / steps)
         now: Scalar = rate * ((1 - end_factor) * wave**power + end_factor)
         return now
@@ -196,10 +196,10 @@ def warm_up(steps: int, then: Rate, start: Scalar = 0.0) -> Schedule:
     """
     _check_steps("warm_up", steps=steps)
 
-    def schedule(step: Any) -> Scalar:
+    def schedule(step: Scalar) -> Scalar:
         top = rate_at(then, 0)
         rise = start + (top - start) * (between(step, steps) / steps)
-        return chosen(step < steps, rise, rate_at(then, at_least(step - steps, 0)))
+        return chosen(step < steps, rise, rate_at(then, no_less(step - steps, 0)))
 
     return schedule
 
@@ -298,13 +298,13 @@ def piecewise_rate(
     >>> rate(3), rate(4), rate(8)
     (1.0, 0.5, 0.25)
     """
-    if way not in WAYS:
-        raise ValueError(f"piecewise_rate: way is {way!r}; it is one of {', '.join(WAYS)}")
+    if way not in WAYS_BETWEEN:
+        raise ValueError(f"piecewise_rate: way is {way!r}; it is one of {', '.join(WAYS_BETWEEN)}")
     for at in factors:
         _check_steps("piecewise_rate", factors=at)
     places = sorted(factors)
 
-    def schedule(step: Any) -> Scalar:
+    def schedule(step: Scalar) -> Scalar:
         now, before = rate, 0
         value: Scalar = rate
         for place in places:
@@ -321,7 +321,7 @@ def piecewise_rate(
     return schedule
 
 
-def is_number(x: Any) -> bool:
+def is_number(x: object) -> bool:
     """Says whether a value is a number of Python's or NumPy's, not an array."""
     return isinstance(x, bool | int | float | np.generic)
 
@@ -334,22 +334,22 @@ def chosen(condition: Any, x: Scalar, y: Scalar) -> Scalar:
     return out
 
 
-def at_least(x: Any, low: Any) -> Any:
+def no_less(x: Scalar, low: Scalar) -> Scalar:
     """Returns the greater of two numbers."""
     return chosen(x < low, low, x)
 
 
-def at_most(x: Any, high: Any) -> Any:
+def no_greater(x: Scalar, high: Scalar) -> Scalar:
     """Returns the smaller of two numbers."""
     return chosen(x > high, high, x)
 
 
-def between(step: Any, steps: int) -> Any:
+def between(step: Scalar, steps: int) -> Scalar:
     """Returns a step that is not before the beginning and not after the end."""
-    return at_most(at_least(step, 0), steps)
+    return no_greater(no_less(step, 0), steps)
 
 
-def half_wave(share: Any) -> Any:
+def half_wave(share: Scalar) -> Scalar:
     """Returns half a wave of the cosine, from 1 to 0, at a share of it."""
     return 0.5 * (1 + (math.cos(math.pi * share) if is_number(share) else ops.cos(math.pi * share)))
 

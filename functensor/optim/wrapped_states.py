@@ -18,8 +18,8 @@ from ..primitives.core.array import Array, Tracer
 from ..primitives.core.buffers import wrap
 from ..primitives.core.shape_dtype import result_type, shape_dtype
 from ..tree import containers as tree
-from .argument_order import in_order
-from .optimizer import Optimizer, Scalar, _column, _python_scalar, is_inexact
+from .argument_order import checking_order
+from .optimizer import Optimizer, Scalar, Tree, _column, _python_scalar, is_updated
 
 __all__ = [
     "AccumulatedState", "AveragedState", "FiniteState", "LookaheadState", "accumulated",
@@ -92,18 +92,18 @@ def accumulated(optimizer: Optimizer[Any], every: int) -> Optimizer[AccumulatedS
     """
     _check_every("accumulated", every)
 
-    def init(params: Any) -> AccumulatedState:
+    def init(params: object) -> AccumulatedState:
         inner = optimizer.init(params)
         return AccumulatedState(
             wrap(np.int64(0)), unknown_loss(inner.loss), inner, tree.map(wide_zeros, params)
         )
 
-    def update(params: Any, state: AccumulatedState, grads: Any) -> tuple[Any, AccumulatedState]:
+    def update(params: Tree, state: AccumulatedState, grads: Tree) -> tuple[Tree, AccumulatedState]:
         _column("accumulated", params, tree.structure(params), grads)
-        total = tree.map(_summed, state.total, grads)
+        total = tree.map(_with_gradient, state.total, grads)
 
         def at_the_end(params: Any, inner: Any, total: Any) -> Any:
-            mean = tree.map(lambda x: ops.multiply(x, 1 / every) if is_inexact(x) else x, total)
+            mean = tree.map(lambda x: ops.multiply(x, 1 / every) if is_updated(x) else x, total)
             after, inner = optimizer.update(params, inner, mean)
             return after, inner, tree.map(lambda x: full_like(x, 0), total)
 
@@ -115,7 +115,7 @@ def accumulated(optimizer: Optimizer[Any], every: int) -> Optimizer[AccumulatedS
         params, inner, total = either(full, at_the_end, between, params, state.inner, total)
         return params, AccumulatedState(counted(state.step), state.loss, inner, total)
 
-    return Optimizer("accumulated", *in_order("accumulated", init, update, AccumulatedState))
+    return Optimizer("accumulated", *checking_order("accumulated", init, update, AccumulatedState))
 
 
 def lookahead(
@@ -147,13 +147,13 @@ def lookahead(
     """
     _check_every("lookahead", every)
 
-    def init(params: Any) -> LookaheadState:
+    def init(params: object) -> LookaheadState:
         inner = optimizer.init(params)
         return LookaheadState(
             wrap(np.int64(0)), unknown_loss(inner.loss), inner, tree.map(ops.copy, params)
         )
 
-    def update(params: Any, state: LookaheadState, grads: Any) -> tuple[Any, LookaheadState]:
+    def update(params: Tree, state: LookaheadState, grads: Tree) -> tuple[Tree, LookaheadState]:
         params, inner = optimizer.update(params, state.inner, grads)
 
         def back(params: Any, slow: Any) -> Any:
@@ -165,7 +165,7 @@ def lookahead(
         params, slow = either(full, back, lambda params, slow: (params, slow), params, state.slow)
         return params, LookaheadState(counted(state.step), state.loss, inner, slow)
 
-    return Optimizer("lookahead", *in_order("lookahead", init, update, LookaheadState))
+    return Optimizer("lookahead", *checking_order("lookahead", init, update, LookaheadState))
 
 
 def with_average(optimizer: Optimizer[Any], decay: Scalar = 0.999) -> Optimizer[AveragedState]:
@@ -196,18 +196,18 @@ def with_average(optimizer: Optimizer[Any], decay: Scalar = 0.999) -> Optimizer[
     if isinstance(decay, int | float) and not 0 <= decay < 1:
         raise ValueError(f"with_average: decay is {decay}: it must not be negative and below 1")
 
-    def init(params: Any) -> AveragedState:
+    def init(params: object) -> AveragedState:
         inner = optimizer.init(params)
         return AveragedState(
             wrap(np.int64(0)), unknown_loss(inner.loss), inner, tree.map(ops.copy, params)
         )
 
-    def update(params: Any, state: AveragedState, grads: Any) -> tuple[Any, AveragedState]:
+    def update(params: Tree, state: AveragedState, grads: Tree) -> tuple[Tree, AveragedState]:
         params, inner = optimizer.update(params, state.inner, grads)
         average = tree.map(lambda x, p: toward(x, p, 1 - decay), state.average, params)
         return params, AveragedState(counted(state.step), state.loss, inner, average)
 
-    return Optimizer("with_average", *in_order("with_average", init, update, AveragedState))
+    return Optimizer("with_average", *checking_order("with_average", init, update, AveragedState))
 
 
 def apply_if_finite(
@@ -236,15 +236,15 @@ def apply_if_finite(
     if max_skipped is not None and max_skipped < 0:
         raise ValueError(f"apply_if_finite: max_skipped is {max_skipped}, it is not negative")
 
-    def init(params: Any) -> FiniteState:
+    def init(params: object) -> FiniteState:
         inner = optimizer.init(params)
         counts = [wrap(np.int64(0)) for _ in range(3)]
         return FiniteState(counts[0], unknown_loss(inner.loss), inner, counts[1], counts[2])
 
-    def update(params: Any, state: FiniteState, grads: Any) -> tuple[Any, FiniteState]:
+    def update(params: Tree, state: FiniteState, grads: Tree) -> tuple[Tree, FiniteState]:
         finite: Any = ops.equal(0, 0)
         for g in tree.leaves(grads):
-            if is_inexact(g):
+            if is_updated(g):
                 finite = ops.logical_and(finite, ops.all(ops.isfinite(g)))
         bad = ops.astype(ops.logical_not(finite), np.int64)
         skipped = ops.multiply(ops.add(state.skipped, 1), bad)
@@ -259,7 +259,8 @@ def apply_if_finite(
         ever = ops.add(state.skipped_ever, bad)
         return params, FiniteState(counted(state.step), state.loss, inner, skipped, ever)
 
-    return Optimizer("apply_if_finite", *in_order("apply_if_finite", init, update, FiniteState))
+    checked = checking_order("apply_if_finite", init, update, FiniteState)
+    return Optimizer("apply_if_finite", *checked)
 
 
 def either(condition: Any, yes: Any, no: Any, *operands: Any) -> Any:
@@ -284,12 +285,12 @@ def unknown_loss(*losses: Array) -> Array:
 def wide_zeros(p: Value) -> Value:
     """Returns zeros of a parameter's shape, at least in single precision."""
     dtype = shape_dtype(p).dtype
-    return full_like(p, 0, np.float32 if is_inexact(p) and dtype.itemsize == 2 else dtype)
+    return full_like(p, 0, np.float32 if is_updated(p) and dtype.itemsize == 2 else dtype)
 
 
 def toward(x: Value, p: Value, share: Scalar) -> Value:
     """Returns what lies between two values, by a share of the second one."""
-    if not is_inexact(x):
+    if not is_updated(x):
         return p
     dtype = shape_dtype(x).dtype
     wide = ops.astype(x, np.float32) if dtype.itemsize == 2 else x
@@ -297,8 +298,8 @@ def toward(x: Value, p: Value, share: Scalar) -> Value:
     return moved if moved.dtype == dtype else ops.astype(moved, dtype)
 
 
-def _summed(total: Value, g: Value) -> Value:
-    if not is_inexact(total):
+def _with_gradient(total: Value, g: Value) -> Value:
+    if not is_updated(total):
         return total
     out: Array = ops.add(total, g)
     dtype = shape_dtype(total).dtype

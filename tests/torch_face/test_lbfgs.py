@@ -52,7 +52,8 @@ def test_a_loss_without_a_value_is_no_fall():
         return loss
 
     optimizer.step(closure)
-    assert x.item() == pytest.approx(2, abs=1e-5)
+    # The step ends where the loss, flat at its minimum, changes by less than 1e-9.
+    assert x.item() == pytest.approx(2, abs=1e-4)
 
 
 @pytest.mark.parametrize("name", ["plain", "searching"])

@@ -208,7 +208,7 @@ class LBFGS(Optimizer):
 
     @property
     def state(self) -> dict[Tensor, dict[str, Any]]:
-        """What is remembered, under the first parameter."""
+        """The memory of moves, under the first parameter."""
         return {self._tensors()[0]: dict(self._memory)} if self._memory else {}
 
     def state_dict(self) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..backends.errors.public_functions import guarded
 from ..control import while_loop
+from ..numpy.zeros_ones import full_like
 from ..primitives.core.annotations import Value
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
@@ -18,7 +19,7 @@ from ..primitives.core.shape_dtype import result_type, shape_dtype
 from ..transforms.grad import differentiated
 from ..tree import containers as tree
 from .argument_order import wrong_state
-from .optimizer import Optimizer, Rate, is_updated, rate_at
+from .optimizer import Optimizer, Rate, _python_scalar, is_updated, rate_at
 from .wrapped_states import counted, unknown_loss
 
 __all__ = ["LbfgsState", "lbfgs"]
@@ -112,7 +113,7 @@ def lbfgs(lr: Rate = 1.0, memory: int = 10, max_evaluations: int = 25) -> Optimi
     def init(params: object) -> LbfgsState:
         x, _ = packed(params)
         n, dtype = shape_dtype(x).shape[0], shape_dtype(x).dtype
-        rows = [wrap(np.zeros(shape, dtype)) for shape in ((memory, n), (memory, n), (memory,))]
+        rows = [full_like(x, 0, shape=shape) for shape in ((memory, n), (memory, n), (memory,))]
         loss = unknown_loss(wrap(np.zeros((), dtype)))
         return LbfgsState(wrap(np.int64(0)), loss, rows[0], rows[1], rows[2], wrap(np.int64(0)))
 
@@ -144,12 +145,13 @@ def lbfgs(lr: Rate = 1.0, memory: int = 10, max_evaluations: int = 25) -> Optimi
             falls = ops.less(inner(direction, g), 0)
             direction = ops.where(falls, direction, ops.negative(g))
             slope = inner(direction, g)
+            rate = rate_at(lr, _python_scalar(state.step))
             first = ops.where(
                 ops.greater(state.inverses[-1], 0),
                 1.0,
                 ops.minimum(1.0, ops.divide(1.0, ops.add(ops.sum(ops.absolute(g)), 1e-30))),
             )
-            first = ops.astype(ops.multiply(first, rate_at(lr, state.step)), dtype)
+            first = ops.astype(ops.multiply(first, rate), dtype)
 
             def probe(found: Search) -> Search:
                 at, low, high = found.following, found.low, found.high
@@ -177,7 +179,7 @@ def lbfgs(lr: Rate = 1.0, memory: int = 10, max_evaluations: int = 25) -> Optimi
             zero = ops.multiply(first, 0)
             begin = Search(
                 first, zero, ops.add(zero, np.inf), zero, value, g,
-                ops.equal(slope, 0), ops.astype(zero, np.int64),
+                ops.equal(slope, 0), wrap(np.int64(0)),
             )  # fmt: skip
             end = while_loop(
                 lambda found: ops.logical_and(

@@ -238,14 +238,18 @@ def apply_if_finite(
 
     def init(params: object) -> FiniteState:
         inner = optimizer.init(params)
-        counts = [wrap(np.int64(0)) for _ in range(3)]
-        return FiniteState(counts[0], unknown_loss(inner.loss), inner, counts[1], counts[2])
+        floats = [x for x in tree.leaves(params) if is_updated(x)]
+        # The counts of what is left out are where gradients are, so that no update waits for a GPU.
+        zeros = [wrap(np.int64(0)) for _ in range(3)]
+        if floats:
+            zeros[1:] = [full_like(floats[0], 0, np.int64, shape=()) for _ in range(2)]
+        return FiniteState(zeros[0], unknown_loss(inner.loss), inner, zeros[1], zeros[2])
 
     def update(params: Tree, state: FiniteState, grads: Tree) -> tuple[Tree, FiniteState]:
-        finite: Any = ops.equal(0, 0)
-        for g in tree.leaves(grads):
-            if is_updated(g):
-                finite = ops.logical_and(finite, ops.all(ops.isfinite(g)))
+        checks = [ops.all(ops.isfinite(g)) for g in tree.leaves(grads) if is_updated(g)]
+        finite: Array = checks[0] if checks else ops.equal(state.skipped, state.skipped)
+        for check in checks[1:]:
+            finite = ops.logical_and(finite, check)
         bad = ops.astype(ops.logical_not(finite), np.int64)
         skipped = ops.multiply(ops.add(state.skipped, 1), bad)
         made = finite

@@ -176,6 +176,28 @@ def test_states_of_parts_hold_their_parameters_alone():
     close(treedef.unflatten(leaves), state, 0)
 
 
+STATEFUL = ["value", "norm", "accumulated", "lookahead", "with_average", "if_finite", "decay"]
+
+
+@pytest.mark.parametrize("wrapper", STATEFUL)
+def test_wrapped_optimizers_of_tensors(wrapper):
+    tensors = [ft.Tensor(numpy.array(x), requires_grad=True) for x in ([1.0, -2.0], [[3.0]])]
+    arrays = [np.array(x.data) for x in tensors]
+    stateful = optim.StatefulOptimizer(tensors, 0.1, lambda lr: WRAPPERS[wrapper](optim.adam(lr)))
+    pure = WRAPPERS[wrapper](optim.adam(0.1))
+    states = [pure.init(x) for x in arrays]
+    for _ in range(4):
+        stateful.zero_grad()
+        sum((x * x * x).sum() for x in tensors).backward()
+        stateful.step()
+        for i, x in enumerate(arrays):
+            arrays[i], states[i] = pure.update(x, states[i], 3 * x * x)
+    for x, y in zip(tensors, arrays, strict=True):
+        numpy.testing.assert_allclose(x.data, y, rtol=1e-12)
+    again = optim.StatefulOptimizer(tensors, 0.1, lambda lr: WRAPPERS[wrapper](optim.adam(lr)))
+    again.load_state_dict(stateful.state_dict())
+
+
 def test_wrong_uses_are_explained():
     with pytest.raises(ValueError, match="limit is -1, it is not negative"):
         optim.clipped_by_norm(optim.sgd(0.1), -1)

@@ -35,6 +35,10 @@ TABLE = {
     "lookahead": (lambda lr: optim.lookahead(optim.adam(lr)), 0.1, 400, 0.02),
 }
 each = pytest.mark.parametrize("name", TABLE)
+# In the short form those that have no other test of where they come to.
+some = pytest.mark.parametrize(
+    "name", sized(["adam", "lamb", "adafactor", "lbfgs", "accumulated"], list(TABLE))
+)
 
 
 def start(dtype="float64"):
@@ -74,7 +78,7 @@ def close(tree, other, rtol=1e-9):
 
 
 @pytest.mark.long
-@each
+@some
 @pytest.mark.parametrize("dtype", sized(["float64"], ["float64", "float32", "bfloat16"]))
 def test_a_parabola(name, dtype):
     make, rate, steps, _ = TABLE[name]
@@ -87,7 +91,7 @@ def test_a_parabola(name, dtype):
 
 
 @pytest.mark.long
-@each
+@some
 def test_rosenbrocks_valley(name):
     make, _, _, rate = TABLE[name]
     steps = sized(300, 5000) if name != "lbfgs" else 40
@@ -98,7 +102,8 @@ def test_rosenbrocks_valley(name):
     assert state.loss.dtype == "float64"
 
 
-@each
+@pytest.mark.long
+@some
 def test_jit_a_batch_of_rates_and_a_stored_state(name):
     make, rate, _, _ = TABLE[name]
     params, state = eagerly(make(rate), parabola, start(), 5)
@@ -116,7 +121,8 @@ def test_jit_a_batch_of_rates_and_a_stored_state(name):
         )
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.long
+@pytest.mark.parametrize("dtype", sized(["bfloat16"], ["float32", "bfloat16"]))
 @each
 def test_dtypes(name, dtype):
     make, rate, _, _ = TABLE[name]

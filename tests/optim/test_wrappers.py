@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy
 import pytest
-from support.long_forms import only_long
+from support.long_forms import only_long, sized
 
 import functensor as ft
 import functensor.numpy as np
@@ -87,7 +87,8 @@ def test_all_wrappers_of_all_algorithms(wrapper, algorithm):
     check(wrapper, algorithm)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+@pytest.mark.long
+@pytest.mark.parametrize("dtype", sized(["bfloat16"], ["float16", "bfloat16", "float32"]))
 @pytest.mark.parametrize("wrapper", WRAPPERS)
 def test_dtypes_of_parameters_stay(wrapper, dtype):
     optimizer = WRAPPERS[wrapper](optim.adam(0.01))

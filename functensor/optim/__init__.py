@@ -36,17 +36,47 @@ from .algorithms import (
     momentum,
     sgd,
 )
+from .clipping import chained, clipped_by_global_norm, clipped_by_norm, clipped_by_value
+from .line_search import LbfgsState, lbfgs
 from .mean_squares import AdadeltaState, RmspropState, adadelta, rmsprop
 from .optimizer import Optimizer
 from .other_losses import maximized, with_weight_decay
+from .parts_of_trees import PartitionedState, frozen, masked, partitioned
+from .scaled_steps import AdafactorState, adafactor, lamb
+from .schedules import (
+    constant_rate,
+    cosine_decay,
+    exponential_decay,
+    one_cycle,
+    piecewise_rate,
+    polynomial_decay,
+    step_decay,
+    warm_up,
+    warm_up_cosine,
+)
 from .stateful import SGD, Adagrad, Adam, AdamW, Lion, MomentumSGD, StatefulOptimizer
+from .wrapped_states import (
+    AccumulatedState,
+    AveragedState,
+    FiniteState,
+    LookaheadState,
+    accumulated,
+    apply_if_finite,
+    lookahead,
+    with_average,
+)
 
 __all__ = [
-    "SGD", "AdadeltaState", "Adagrad", "AdagradState", "Adam", "AdamState", "AdamW", "AdamaxState",
-    "AmsgradState", "Lion", "LionState", "MomentumSGD", "MomentumState", "NadamState", "Optimizer",
-    "RmspropState", "SgdState", "StatefulOptimizer",
-    "adadelta", "adagrad", "adam", "adamax", "adamw", "amsgrad", "lion", "maximized", "momentum",
-    "nadam", "radam", "rmsprop", "sgd", "with_weight_decay",
+    "SGD", "AccumulatedState", "AdadeltaState", "AdafactorState", "Adagrad", "AdagradState",
+    "Adam", "AdamState", "AdamW", "AdamaxState", "AmsgradState", "AveragedState", "FiniteState",
+    "LbfgsState", "Lion", "LionState", "LookaheadState", "MomentumSGD", "MomentumState",
+    "NadamState", "Optimizer", "PartitionedState", "RmspropState", "SgdState",
+    "StatefulOptimizer", "accumulated", "adadelta", "adafactor", "adagrad", "adam", "adamax",
+    "adamw", "amsgrad", "apply_if_finite", "chained", "clipped_by_global_norm",
+    "clipped_by_norm", "clipped_by_value", "constant_rate", "cosine_decay", "exponential_decay",
+    "frozen", "lamb", "lbfgs", "lion", "lookahead", "masked", "maximized", "momentum", "nadam",
+    "one_cycle", "partitioned", "piecewise_rate", "polynomial_decay", "radam", "rmsprop", "sgd",
+    "step_decay", "warm_up", "warm_up_cosine", "with_average", "with_weight_decay",
 ]  # fmt: skip
 
 publish(globals())

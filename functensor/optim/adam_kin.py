@@ -255,7 +255,7 @@ def nadam(
     >>> x = np.array([1.0])
     >>> x, state = opt.update(x, opt.init(x), np.array([2.0]))
     >>> np.round(x, 4)
-    Array([0.8392], dtype=float64, device='cpu')
+    Array([0.8944], dtype=float64, device='cpu')
     """
     _check_ranges("nadam", lr=lr, eps=eps, weight_decay=weight_decay, b1=b1, b2=b2)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -10,11 +10,12 @@ import numpy as np
 
 from ..primitives.core.annotations import Value
 from ..primitives.core.array import Array, Tracer
-from ..primitives.core.errors import user_line
+from ..primitives.core.errors import failure, user_line
 from ..programs.staged_tracers import StagedTracer
 from ..transforms.taken_gradients import TakenGradients, taken_gradients
+from ..tree import containers as tree
 
-__all__ = ["ArgumentOrder"]
+__all__ = ["ArgumentOrder", "article", "checking_order", "wrong_state"]
 
 
 class ArgumentOrder:
@@ -52,6 +53,30 @@ class ArgumentOrder:
     def _is_begun(self, x: Any) -> bool:
         return self._begun.get(id(x)) is x
 
+    def checked_init(self, init: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Returns an optimizer's ``init`` that remembers the parameters."""
+
+        def begun(params: Any) -> Any:
+            self.begin(tree.leaves(params))
+            return init(params)
+
+        return begun
+
+    def checked_update(
+        self, name: str, update: Callable[[Any, Any, Any], Any]
+    ) -> Callable[[Any, Any, Any], Any]:
+        """Returns an optimizer's ``update`` that checks its arguments first."""
+
+        def ordered(params: Any, state: Any, grads: Any) -> Any:
+            step = getattr(state, "step", 0)
+            known = step if isinstance(step, Tracer) else int(step)
+            self.check(name, known, tree.leaves(params), tree.leaves(grads))
+            after = update(params, state, grads)
+            self.made(tree.leaves(after[0]))
+            return after
+
+        return ordered
+
     def check(
         self, name: str, step: float | Array, params: Sequence[Value], grads: Sequence[Value]
     ) -> None:
@@ -60,7 +85,7 @@ class ArgumentOrder:
         Raises:
             ValueError: the gradients come first.
         """
-        if not params:
+        if not params or not grads:
             return
         first = params[0]
         if is_gradient(first):
@@ -93,3 +118,34 @@ class ArgumentOrder:
 def is_gradient(x: Any) -> bool:
     """Says whether a traced value is what ``grad`` returned while a program was staged."""
     return isinstance(x, StagedTracer) and x.variable in x.owner.gradients
+
+
+def checking_order(
+    name: str,
+    init: Callable[..., Any],
+    update: Callable[..., Any],
+    state_type: Any = None,
+) -> tuple[Any, Any]:
+    """Returns an optimizer's functions, which check the order of arguments and the state."""
+    order = ArgumentOrder()
+
+    def checked(params: Any, state: Any, grads: Any) -> Any:
+        if state_type is not None and type(state) is not state_type:
+            raise wrong_state(name, state, state_type)
+        return update(params, state, grads)
+
+    return order.checked_init(init), order.checked_update(name, checked)
+
+
+def wrong_state(name: str, state: Any, wanted: Any) -> TypeError:
+    """Returns the error for a state that is another optimizer's, or none."""
+    return failure(
+        TypeError,
+        f"{name}: the state is {article(type(state).__name__)}, not {article(wanted.__name__)}",
+        fix="state = opt.init(params) is the first one, and update returns the next",
+    )
+
+
+def article(word: str) -> str:
+    """Returns a word with its indefinite article."""
+    return f"{'an' if word[0] in 'AEIOUaeiou' else 'a'} {word}"

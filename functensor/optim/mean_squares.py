@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from ..primitives.core.annotations import Value
 from ..primitives.core.array import Array
+from ..primitives.core.shape_dtype import shape_dtype
 from .algorithms import ResultPlaces, Scalars, Slots, _check_ranges, _real_zeros, _zeros
 from .optimizer import Arithmetic, Optimizer, Rate, Scalar, elementwise, rate_at
 
@@ -130,9 +131,11 @@ def adadelta(
         before = xp.sqrt(xp.add(slots[1], floor, scratch), scratch)
         # The width needs memory of its own: the others are taken.
         own = xp.add(square, floor, None)
-        width = xp.sqrt(own, own)
+        # A sum without axes is a number, which has no memory to write into.
+        place = own if shape_dtype(own).shape else None
+        width = xp.sqrt(own, place)
         d = xp.multiply(xp.divide(before, width, scratch), g, scratch)
-        fresh = xp.multiply(xp.square_abs(d, own), rest, own)
+        fresh = xp.multiply(xp.square_abs(d, place), rest, place)
         moved = xp.add(xp.multiply(slots[1], kept, new_moved), fresh, new_moved)
         return xp.subtract(p, xp.multiply(d, rate, scratch), scratch), square, moved
 

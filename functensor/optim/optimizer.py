@@ -21,7 +21,7 @@ from ..primitives.core.shape_dtype import INEXACT, REAL, finfo, result_type, sha
 from ..primitives.core.trace import slot
 from ..transforms.grad import differentiated
 from ..tree import containers as tree
-from .argument_order import ArgumentOrder
+from .argument_order import ArgumentOrder, wrong_state
 
 __all__ = ["Optimizer", "Rate", "elementwise", "rate_at"]
 
@@ -213,6 +213,7 @@ def elementwise(
     rule: UpdateRule,
     *,
     kernel: str = "",
+    by_primitives: bool = False,
 ) -> Optimizer[State]:
     """Returns the optimizer that updates every parameter by itself, element by element.
 
@@ -228,6 +229,7 @@ def elementwise(
             ``xp`` computes, each function writing into its last argument if it can; ``out`` has a
             place for the new parameter, scratch until then, and one for each slot.
         kernel: the rule's name among a backend's updates, where it is not the algorithm's.
+        by_primitives: whether the rule needs more than arithmetic; then it always takes arrays.
     """
 
     order = ArgumentOrder()
@@ -254,12 +256,7 @@ def elementwise(
     def updating(change: Change | None) -> UpdateFunction[State]:
         def update(params: Tree, state: State, grads: Tree) -> tuple[Tree, State]:
             if type(state) is not wanted:
-                raise failure(
-                    TypeError,
-                    f"{name}: the state is {article(type(state).__name__)}, "
-                    f"not {article(wanted.__name__)}",
-                    fix="state = opt.init(params) is the first one, and update returns the next",
-                )
+                raise wrong_state(name, state, wanted)
             leaves, treedef = tree.flatten(params)
             columns = [_column(name, params, treedef, t) for t in (grads, *state[2:])]
             step = _python_scalar(state.step)
@@ -283,6 +280,7 @@ def elementwise(
                 columns[1] = changed
                 held[1] = [x._data if type(x) is Array else x for x in changed]
             known = slot.trace is None and not any(isinstance(c, Array) for c in numbers)
+            known = known and not by_primitives
             made = _together(kernel or name, held, numbers) if known else None
             if not made:
                 rows = zip(*columns, strict=True)
@@ -449,9 +447,9 @@ def _column(name: str, params: Any, treedef: tree.TreeDef, other: Any) -> list[V
     return leaves
 
 
-def article(word: str) -> str:
-    """Returns a word with its indefinite article."""
-    return f"{'an' if word[0] in 'AEIOUaeiou' else 'a'} {word}"
+def is_updated(x: Value) -> bool:
+    """Says whether a leaf is of floats or complex numbers, so that updates change it."""
+    return shape_dtype(x).dtype.kind in INEXACT
 
 
 def _path(params: Any, index: int) -> str:

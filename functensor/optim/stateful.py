@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ..primitives.core.array import Array
 from ..primitives.core.buffers import wrap
 from ..primitives.core.errors import GradientInputError, MissingGradientError, failure
 from ..primitives.core.shape_dtype import INEXACT, shape_dtype
@@ -88,6 +89,13 @@ class StatefulOptimizer:
         """Updates some of the tensors, whose states are at the same step."""
         states = [self._states[i] for i in places]
         make = type(states[0])
+        if not all(isinstance(slot, Array) for slot in states[0][2:]):
+            # A state that holds another one is of one parameter, and cannot be put together.
+            for i, state, gradient in zip(places, states, gradients, strict=True):
+                value = wrap(self.params[i]._data)
+                value, self._states[i] = self._pure.update(value, state, gradient)
+                self.params[i].take_value(value)
+            return
         slots = [list(column) for column in zip(*[s[2:] for s in states], strict=True)]
         values = [wrap(self.params[i]._data) for i in places]
         values, state = self._pure.update(

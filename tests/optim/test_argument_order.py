@@ -54,14 +54,28 @@ OPTIMIZERS = [
     name
     for name in optim.__all__
     if not isinstance(getattr(optim, name), type)
+    and name not in (*optim.schedules.__all__, "lbfgs")
 ]
+WRAPPERS = {
+    "accumulated": lambda o: optim.accumulated(o, 2),
+    "apply_if_finite": optim.apply_if_finite,
+    "chained": optim.chained,
+    "clipped_by_global_norm": lambda o: optim.clipped_by_global_norm(o, 1.0),
+    "clipped_by_norm": lambda o: optim.clipped_by_norm(o, 1.0),
+    "clipped_by_value": lambda o: optim.clipped_by_value(o, 1.0),
+    "frozen": lambda o: optim.frozen(o, {"w": False, "b": True}),
+    "lookahead": optim.lookahead,
+    "masked": lambda o: optim.masked(o, True),
+    "maximized": optim.maximized,
+    "partitioned": lambda o: optim.partitioned({"x": o, "y": None}, {"w": "x", "b": "y"}),
+    "with_average": optim.with_average,
+    "with_weight_decay": lambda o: optim.with_weight_decay(o, 0.1),
+}
 
 
 def made(name):
-    if name == "maximized":
-        return optim.maximized(optim.adam(0.1))
-    if name == "with_weight_decay":
-        return optim.with_weight_decay(optim.sgd(0.1), 0.1)
+    if name in WRAPPERS:
+        return WRAPPERS[name](optim.adam(0.1))
     return getattr(optim, name)(0.1)
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from ...faces.publish import publish
 from . import algorithms
 from .algorithms import *
+from .lbfgs import LBFGS
 from .optimizer import Optimizer
 
 # Modules within this one that are imported when they are first used.
 NAMESPACES = {"lr_scheduler"}
 
-__all__ = ["Optimizer"]
+__all__ = ["LBFGS", "Optimizer"]
 __all__ += algorithms.__all__
 
 publish(globals())

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ... import optim as pure
+from ...primitives.core.errors import failure
 from .optimizer import Optimizer
 
 __all__ = [
@@ -28,6 +29,19 @@ def decoupled(make: Callable[[float], Any], group: dict[str, Any]) -> Any:
     return pure.maximized(made) if group["maximize"] else made
 
 
+def refuse_differentiable(optimizer: Optimizer, differentiable: bool) -> None:
+    """Refuses steps that gradients would go through, which these optimizers do not make."""
+    if differentiable:
+        name = type(optimizer).__name__
+        raise failure(
+            NotImplementedError,
+            f"{name}: differentiable=True is not here, since step() is not recorded",
+            fix="functensor.grad goes through params, state = opt.update(params, state, grads) "
+            "of an optimizer of functensor.optim",
+            number=None,
+        )
+
+
 class SGD(Optimizer):
     """Gradient descent, with momentum.
 
@@ -39,7 +53,8 @@ class SGD(Optimizer):
         weight_decay: how much of a parameter is added to its gradient.
         nesterov: look ahead.
         maximize: go upwards.
-        foreach, differentiable, fused: no effect.
+        foreach, fused: no effect.
+        differentiable: must be False.
 
     >>> import functensor.torch as torch
     >>> x = torch.tensor([4.0], requires_grad=True)
@@ -57,6 +72,7 @@ class SGD(Optimizer):
     ) -> None:  # fmt: skip
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("SGD: nesterov=True takes a momentum and no dampening")
+        refuse_differentiable(self, differentiable)
         super().__init__(params, {
             "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
             "nesterov": nesterov, "maximize": maximize,
@@ -81,7 +97,8 @@ class Adam(Optimizer):
         amsgrad: whether to divide by the largest mean of squares so far.
         maximize: go upwards.
         decoupled_weight_decay: let weights decay by themselves, as `AdamW`.
-        foreach, capturable, differentiable, fused: no effect.
+        foreach, capturable, fused: no effect.
+        differentiable: must be False.
     """
 
     def __init__(
@@ -91,6 +108,7 @@ class Adam(Optimizer):
         capturable: bool = False, differentiable: bool = False, fused: bool | None = None,
         decoupled_weight_decay: bool = False,
     ) -> None:  # fmt: skip
+        refuse_differentiable(self, differentiable)
         super().__init__(params, {
             "lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay,
             "amsgrad": amsgrad, "maximize": maximize,
@@ -119,7 +137,8 @@ class AdamW(Adam):
         weight_decay: how fast weights decay, for each unit of the learning rate.
         amsgrad: whether to divide by the largest mean of squares so far.
         maximize: go upwards.
-        foreach, capturable, differentiable, fused: no effect.
+        foreach, capturable, fused: no effect.
+        differentiable: must be False.
     """
 
     def __init__(
@@ -130,7 +149,7 @@ class AdamW(Adam):
     ) -> None:  # fmt: skip
         super().__init__(
             params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize,
-            decoupled_weight_decay=True,
+            decoupled_weight_decay=True, differentiable=differentiable,
         )  # fmt: skip
 
 
@@ -146,7 +165,8 @@ class NAdam(Optimizer):
         momentum_decay: how fast the momentum grows.
         decoupled_weight_decay: let weights decay by themselves.
         maximize: go upwards.
-        foreach, capturable, differentiable: no effect.
+        foreach, capturable: no effect.
+        differentiable: must be False.
     """
 
     def __init__(
@@ -156,6 +176,7 @@ class NAdam(Optimizer):
         foreach: bool | None = None, maximize: bool = False, capturable: bool = False,
         differentiable: bool = False,
     ) -> None:  # fmt: skip
+        refuse_differentiable(self, differentiable)
         super().__init__(params, {
             "lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay,
             "momentum_decay": momentum_decay, "decoupled_weight_decay": decoupled_weight_decay,
@@ -178,7 +199,8 @@ class RAdam(Optimizer):
         weight_decay: how much of a parameter is added to its gradient.
         decoupled_weight_decay: let weights decay by themselves.
         maximize: go upwards.
-        foreach, capturable, differentiable: no effect.
+        foreach, capturable: no effect.
+        differentiable: must be False.
     """
 
     def __init__(
@@ -187,6 +209,7 @@ class RAdam(Optimizer):
         decoupled_weight_decay: bool = False, *, foreach: bool | None = None,
         maximize: bool = False, capturable: bool = False, differentiable: bool = False,
     ) -> None:  # fmt: skip
+        refuse_differentiable(self, differentiable)
         super().__init__(params, {
             "lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay,
             "decoupled_weight_decay": decoupled_weight_decay, "maximize": maximize,
@@ -207,7 +230,8 @@ class Adamax(Optimizer):
         eps: a number added to sizes.
         weight_decay: how much of a parameter is added to its gradient.
         maximize: go upwards.
-        foreach, capturable, differentiable: no effect.
+        foreach, capturable: no effect.
+        differentiable: must be False.
     """
 
     def __init__(
@@ -216,6 +240,7 @@ class Adamax(Optimizer):
         foreach: bool | None = None, *, maximize: bool = False, differentiable: bool = False,
         capturable: bool = False,
     ) -> None:  # fmt: skip
+        refuse_differentiable(self, differentiable)
         super().__init__(params, {
             "lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay,
             "maximize": maximize,
@@ -238,7 +263,8 @@ class RMSprop(Optimizer):
         momentum: how much of the last step is left.
         centered: whether the square of the mean of gradients is taken off.
         maximize: go upwards.
-        capturable, foreach, differentiable: no effect.
+        capturable, foreach: no effect.
+        differentiable: must be False.
     """
 
     def __init__(
@@ -247,6 +273,7 @@ class RMSprop(Optimizer):
         capturable: bool = False, foreach: bool | None = None, maximize: bool = False,
         differentiable: bool = False,
     ) -> None:  # fmt: skip
+        refuse_differentiable(self, differentiable)
         super().__init__(params, {
             "lr": lr, "alpha": alpha, "eps": eps, "weight_decay": weight_decay,
             "momentum": momentum, "centered": centered, "maximize": maximize,
@@ -268,7 +295,8 @@ class Adagrad(Optimizer):
         initial_accumulator_value: the sums of squares at the beginning.
         eps: a number added to the denominator.
         maximize: go upwards.
-        foreach, differentiable, fused: no effect.
+        foreach, fused: no effect.
+        differentiable: must be False.
     """
 
     def __init__(
@@ -277,6 +305,7 @@ class Adagrad(Optimizer):
         foreach: bool | None = None, *, maximize: bool = False, differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:  # fmt: skip
+        refuse_differentiable(self, differentiable)
         super().__init__(params, {
             "lr": lr, "lr_decay": lr_decay, "weight_decay": weight_decay, "eps": eps,
             "initial_accumulator_value": initial_accumulator_value, "maximize": maximize,
@@ -302,7 +331,8 @@ class Adadelta(Optimizer):
         eps: a number added to them.
         weight_decay: how much of a parameter is added to its gradient.
         maximize: go upwards.
-        foreach, capturable, differentiable: no effect.
+        foreach, capturable: no effect.
+        differentiable: must be False.
     """
 
     def __init__(
@@ -310,6 +340,7 @@ class Adadelta(Optimizer):
         weight_decay: float = 0, foreach: bool | None = None, *, capturable: bool = False,
         maximize: bool = False, differentiable: bool = False,
     ) -> None:  # fmt: skip
+        refuse_differentiable(self, differentiable)
         super().__init__(params, {
             "lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
         })  # fmt: skip

@@ -1,0 +1,297 @@
+"""L-BFGS by PyTorch's name, which computes the loss anew by a closure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from ... import optim as pure
+from ...optim.line_search import inner, packed
+from ...primitives.core.annotations import operations as ops
+from ...primitives.core.array import Array
+from ...primitives.core.buffers import wrap
+from ...primitives.core.errors import failure
+from ...tensors import Tensor, enable_grad, gradient_of
+from ...tensors.tape import turned
+from .optimizer import Optimizer
+
+__all__ = ["LBFGS"]
+
+# A pair whose inner product is not above this is not remembered.
+LEAST_CURVATURE = 1e-10
+# The conditions of Wolfe: what part of the promised fall a step brings, and of the slope it leaves.
+FALL, SLOPE = 1e-4, 0.9
+# How often a line search computes the loss at most.
+LINE_TRIES = 25
+
+
+class Point(NamedTuple):
+    """A point on a line: how far it is, the loss, the gradient, and the slope along the line."""
+
+    t: float
+    loss: float
+    gradient: Any
+    slope: float
+
+
+class LBFGS(Optimizer):
+    """L-BFGS (Nocedal, 1980): each step computes the loss several times, by a closure.
+
+    Args:
+        params: tensors, in one group.
+        lr: how long steps are; with a line search the first one that is tried.
+        max_iter: how many moves a step makes at most.
+        max_eval: how often a step computes the loss at most; by default 1.25 ``max_iter``.
+        tolerance_grad: a step ends where no element of the gradient is greater.
+        tolerance_change: a step ends where neither a parameter nor the loss changes by more.
+        history_size: how many moves are remembered.
+        line_search_fn: ``"strong_wolfe"``, or None for moves of the length lr.
+
+    >>> import functensor.torch as torch
+    >>> x = torch.tensor([-1.2, 1.0], requires_grad=True)
+    >>> optimizer = torch.optim.LBFGS([x], line_search_fn="strong_wolfe")
+    >>> def closure():
+    ...     optimizer.zero_grad()
+    ...     loss = (1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2
+    ...     loss.backward()
+    ...     return loss
+    >>> for _ in range(3):
+    ...     first = optimizer.step(closure)
+    >>> [round(v, 3) for v in x.tolist()]
+    [1.0, 1.0]
+    """
+
+    def __init__(
+        self, params: Iterable[Any], lr: float = 1, max_iter: int = 20,
+        max_eval: int | None = None, tolerance_grad: float = 1e-7,
+        tolerance_change: float = 1e-9, history_size: int = 100,
+        line_search_fn: str | None = None,
+    ) -> None:  # fmt: skip
+        if line_search_fn not in (None, "strong_wolfe"):
+            raise ValueError(
+                f"LBFGS: line_search_fn is {line_search_fn!r}; it is 'strong_wolfe' or None"
+            )
+        most = max_iter * 5 // 4 if max_eval is None else max_eval
+        super().__init__(params, {
+            "lr": lr, "max_iter": max_iter, "max_eval": most, "tolerance_grad": tolerance_grad,
+            "tolerance_change": tolerance_change, "history_size": history_size,
+            "line_search_fn": line_search_fn,
+        })  # fmt: skip
+        if len(self.param_groups) > 1:
+            raise ValueError("LBFGS: it takes one group of parameters")
+        # By PyTorch's names, so that states can be exchanged.
+        self._memory: dict[str, Any] = {}
+
+    def _pure(self, group: dict[str, Any], rate: Any) -> Any:
+        return pure.sgd(rate)
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Makes up to ``max_iter`` moves.
+
+        Args:
+            closure: clears the gradients, computes the loss, calls its ``backward``, returns it.
+
+        Returns:
+            What the closure returned at first.
+
+        Raises:
+            TypeError: there is no closure.
+        """
+        if closure is None:
+            raise failure(
+                TypeError,
+                "LBFGS.step() was given no closure: it computes the loss several times",
+                fix="optimizer.step(closure), where closure clears gradients and returns the loss",
+                number=None,
+            )
+        group = self.param_groups[0]
+        first, memory = self._evaluated(closure), self._memory
+        now = Point(0.0, float(first), self._gradient(), 0.0)
+        memory["func_evals"] = memory.get("func_evals", 0) + 1
+        evaluations = 1
+        if largest(now.gradient) <= group["tolerance_grad"]:
+            return first
+        for move in range(1, group["max_iter"] + 1):
+            memory["n_iter"] = memory.get("n_iter", 0) + 1
+            direction = self._direction(now.gradient, group["history_size"])
+            beginning = memory["n_iter"] == 1
+            t = float(group["lr"])
+            if beginning:
+                t *= min(1.0, 1.0 / float(ops.sum(ops.absolute(now.gradient))))
+            before = now._replace(slope=float(inner(now.gradient, direction)), t=0.0)
+            memory |= {"d": direction, "prev_flat_grad": now.gradient, "prev_loss": now.loss}
+            if before.slope > -group["tolerance_change"]:
+                memory["t"] = t
+                break
+            tries = 0
+            x, unpacked = self._position()
+
+            def put(t: float, x: Any = x, unpacked: Any = unpacked, d: Any = direction) -> None:
+                for p, value in zip(self._tensors(), unpacked(ops.add(x, ops.multiply(d, t)))):
+                    p.take_value(value)
+
+            if group["line_search_fn"] is not None:
+
+                def evaluate(t: float, put: Any = put, d: Any = direction) -> Point:
+                    put(t)
+                    loss = float(self._evaluated(closure))
+                    gradient = self._gradient()
+                    return Point(t, loss, gradient, float(inner(gradient, d)))
+
+                reach = largest(direction)
+                now, tries = line_minimum(evaluate, t, before, group["tolerance_change"] / reach)
+                t = now.t
+                put(t)
+            else:
+                put(t)
+                # The gradient after the last move would not be used.
+                if move < group["max_iter"]:
+                    now = Point(t, float(self._evaluated(closure)), self._gradient(), 0.0)
+                    tries = 1
+            memory["t"] = t
+            memory["func_evals"] += tries
+            evaluations += tries
+            if (
+                evaluations >= group["max_eval"]
+                or largest(now.gradient) <= group["tolerance_grad"]
+                or largest(ops.multiply(direction, t)) <= group["tolerance_change"]
+                or abs(now.loss - before.loss) < group["tolerance_change"]
+            ):
+                break
+        return first
+
+    def _direction(self, gradient: Any, size: int) -> Any:
+        """Remembers the last move, and returns the next direction."""
+        memory = self._memory
+        if memory["n_iter"] == 1:
+            memory |= {"old_dirs": [], "old_stps": [], "ro": [], "H_diag": 1.0}
+            return ops.negative(gradient)
+        change = ops.subtract(gradient, memory["prev_flat_grad"])
+        move = ops.multiply(memory["d"], memory["t"])
+        bend = float(inner(change, move))
+        changes, moves, inverses = memory["old_dirs"], memory["old_stps"], memory["ro"]
+        if bend > LEAST_CURVATURE:
+            for row, x in ((changes, change), (moves, move), (inverses, 1.0 / bend)):
+                row.append(x)
+                del row[:-size]
+            memory["H_diag"] = bend / float(inner(change, change))
+        weights = [0.0] * len(moves)
+        d = ops.negative(gradient)
+        for i in reversed(range(len(moves))):
+            weights[i] = inverses[i] * float(inner(moves[i], d))
+            d = ops.subtract(d, ops.multiply(changes[i], weights[i]))
+        d = ops.multiply(d, memory["H_diag"])
+        for i, weight in enumerate(weights):
+            rest = weight - inverses[i] * float(inner(changes[i], d))
+            d = ops.add(d, ops.multiply(moves[i], rest))
+        return d
+
+    def _tensors(self) -> list[Tensor]:
+        return self._workers[0].params
+
+    def _position(self) -> tuple[Any, Callable[[Any], Any]]:
+        return packed([wrap(p._data) for p in self._tensors()])
+
+    def _gradient(self) -> Any:
+        """Returns all gradients as one vector, with zeros where there is none."""
+        found: list[Any] = []
+        for p in self._tensors():
+            gradient = gradient_of(p)
+            value = wrap(p._data)
+            none = gradient is None
+            found.append(ops.multiply(value, 0) if none else wrap(turned(gradient._data)))
+        return packed(found)[0]
+
+    def _evaluated(self, closure: Callable[[], Any]) -> Any:
+        with enable_grad():
+            return closure()
+
+    @property
+    def state(self) -> dict[Tensor, dict[str, Any]]:
+        """The memory of moves, under the first parameter."""
+        return {self._tensors()[0]: dict(self._memory)} if self._memory else {}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the options and what is remembered, by PyTorch's names."""
+        group = {**self.param_groups[0], "params": list(range(len(self._tensors())))}
+        saved = {name: changed_leaves(x, Array, Tensor) for name, x in self._memory.items()}
+        return {"state": {0: saved} if saved else {}, "param_groups": [group]}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Goes on from what `state_dict` returned.
+
+        Raises:
+            ValueError: it belongs to another number of parameters; nothing is changed.
+        """
+        groups = state_dict["param_groups"]
+        sizes = [len(group["params"]) for group in groups]
+        if sizes != [len(self._tensors())]:
+            raise ValueError(
+                f"load_state_dict: groups of {sizes} parameters, not of {[len(self._tensors())]}"
+            )
+        saved = state_dict["state"].get(0, {})
+        self._memory = {
+            name: changed_leaves(x, Tensor, lambda t: wrap(t._data)) for name, x in saved.items()
+        }
+        self.param_groups[0].update({k: v for k, v in groups[0].items() if k != "params"})
+
+
+def changed_leaves(x: Any, kind: type, change: Callable[[Any], Any]) -> Any:
+    """Returns a value, or a list of values, with those of a class changed."""
+    if isinstance(x, list):
+        return [changed_leaves(y, kind, change) for y in x]
+    return change(x) if isinstance(x, kind) else x
+
+
+def largest(x: Any) -> float:
+    """Returns the largest absolute value in a vector."""
+    return float(ops.max(ops.absolute(x)))
+
+
+def line_minimum(
+    evaluate: Callable[[float], Point], t: float, start: Point, least: float
+) -> tuple[Point, int]:
+    """Returns a point that fulfils the strong conditions of Wolfe, and how many were tried.
+
+    J. Nocedal and S. Wright, "Numerical optimization", 2006, algorithms 3.5 and 3.6. Where the
+    conditions cannot be met it is the lowest point found.
+    """
+    low, high = start, None
+    for tries in range(1, LINE_TRIES + 1):
+        now = evaluate(t)
+        # A loss that is not a number is no fall.
+        fell = now.loss <= start.loss + FALL * now.t * start.slope
+        if not fell or (now.loss >= low.loss and low is not start):
+            high = now
+        elif abs(now.slope) <= -SLOPE * start.slope:
+            return now, tries
+        else:
+            # The minimum is on the side of the lowest point to which the slope there points.
+            if high is None:
+                high = low if now.slope >= 0 else None
+            elif now.slope * (high.t - low.t) >= 0:
+                high = low
+            low = now
+        if high is not None and abs(high.t - low.t) < least:
+            break
+        if high is None:
+            t = min(max(cubic_minimum(low, start, 2 * low.t), 1.1 * low.t), 10 * low.t)
+        else:
+            width = high.t - low.t
+            share = (cubic_minimum(low, high, (low.t + high.t) / 2) - low.t) / width
+            t = low.t + min(max(share, 0.1), 0.9) * width
+    return low, tries
+
+
+def cubic_minimum(a: Point, b: Point, otherwise: float) -> float:
+    """Returns the minimum of the cubic through two points with their slopes, if it has one."""
+    if a.t == b.t:
+        return otherwise
+    mean = a.slope + b.slope - 3 * (a.loss - b.loss) / (a.t - b.t)
+    square = mean * mean - a.slope * b.slope
+    if not 0 <= square < float("inf"):
+        return otherwise
+    root = square**0.5 if b.t > a.t else -(square**0.5)
+    below = b.slope - a.slope + 2 * root
+    found = b.t - (b.t - a.t) * (b.slope + root - mean) / below if below else otherwise
+    return found if abs(found) < float("inf") else otherwise

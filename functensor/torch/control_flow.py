@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..backends.errors.public_functions import check_function
+
 __all__ = ["cond", "convolution", "while_loop"]
 
 
@@ -15,6 +17,8 @@ def cond(
     """Returns what one of two functions gives, as a boolean says; see `functensor.cond`."""
     from ..control import cond as choose
 
+    check_function("cond", true_fn, "true_fn")
+    check_function("cond", false_fn, "false_fn")
     return choose(pred, true_fn, false_fn, *operands)
 
 
@@ -24,6 +28,8 @@ def while_loop(
     """Returns carried values, changed as long as a function of them is true."""
     from ..control import while_loop as loop
 
+    check_function("while_loop", cond_fn, "cond_fn")
+    check_function("while_loop", body_fn, "body_fn")
     return loop(
         lambda carry: cond_fn(*carry), lambda carry: tuple(body_fn(*carry)), tuple(carried_inputs)
     )

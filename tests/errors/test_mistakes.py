@@ -343,7 +343,7 @@ def test_a_sort_of_tensors_is_pytorchs():
 
 @pytest.mark.parametrize(
     ("call", "fix"),
-    [(lambda x: x.fill(1.0), "x[...] = value"), (lambda x: x.put(0, 1.0), "x[i] = values")],
+    [(lambda x: x.fill(1.0), "x[...] = value")],
 )
 def test_what_tensors_lack_of_numpys_methods_does_not_call_them_immutable(call, fix):
     with pytest.raises(ft.errors.ImmutableArrayError) as info:

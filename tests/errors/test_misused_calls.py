@@ -54,6 +54,8 @@ def of_namespaces():
                 continue
             if inspect.isfunction(value) and not value.__module__.startswith("functensor"):
                 continue  # NumPy's own, such as printoptions
+            if name == "identity_transform":
+                continue  # an object, whose messages have the name of its class
             yield f"{module}.{name}", value
 
 

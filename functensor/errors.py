@@ -19,6 +19,7 @@ from pathlib import Path
 from .backends.optional_modules import MissingExtraError
 from .control.carry_types import BodyTypeError
 from .custom.kernel_op import NoKernel
+from .datasets.fetching import MissingFilesError
 from .faces.publish import publish
 from .files.file_errors import FileError, TreeMismatchError
 from .jitting.retraces import RetraceError, RetraceWarning, StaleProgramError
@@ -54,11 +55,11 @@ __all__ = [
     "AxisSizeError", "BackendUnavailable", "BackwardError", "BodyTypeError", "ConcretizationError",
     "DeviceError", "DonatedArrayError", "EscapedTracerError", "FileError", "GradientInputError",
     "ImmutableArrayError", "KeyReuseWarning", "MatrixShapeError", "MissingExtraError",
-    "MissingGradientError", "MissingGradientWarning", "MissingRuleError", "NoKernel",
-    "NonFiniteError", "NonScalarOutputError", "OperandError", "ProgramError", "ReplayError",
-    "RetraceError", "RetraceWarning", "RuleResultError", "ShapeError", "StagingWarning",
-    "StaleProgramError", "StaticArgumentError", "TracerConversionError", "TreeMismatchError",
-    "UnusedUpdateWarning", "explain",
+    "MissingFilesError", "MissingGradientError", "MissingGradientWarning", "MissingRuleError",
+    "NoKernel", "NonFiniteError", "NonScalarOutputError", "OperandError", "ProgramError",
+    "ReplayError", "RetraceError", "RetraceWarning", "RuleResultError", "ShapeError",
+    "StagingWarning", "StaleProgramError", "StaticArgumentError", "TracerConversionError",
+    "TreeMismatchError", "UnusedUpdateWarning", "explain",
 ]  # fmt: skip
 
 # The text is beside this module where it is installed, and in docs where it is not.

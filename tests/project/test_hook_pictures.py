@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.long_forms import only_long
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -15,6 +16,8 @@ def output(*arguments, folder=None):
     return subprocess.run(script, capture_output=True, text=True, check=True, cwd=folder).stdout
 
 
+@only_long
+@pytest.mark.long
 def test_the_script_draws_all_pictures_of_the_pages(tmp_path):
     pytest.importorskip("matplotlib")
     image = pytest.importorskip("PIL.Image")

@@ -4,6 +4,9 @@ import re
 import sys
 from pathlib import Path
 
+import pytest
+from support.long_forms import only_long
+
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "docs"))
 
@@ -12,10 +15,14 @@ import house_map  # noqa: E402 - the pages are no package that is installed
 NAMED = re.compile(r"`((?:backends|primitives|functensor|tests|docs|examples)/[\w./]+)`")
 
 
+@only_long
+@pytest.mark.long
 def test_the_picture_is_what_the_script_draws():
     assert house_map.PICTURE.read_text() == house_map.picture(), "run python docs/house_map.py"
 
 
+@only_long
+@pytest.mark.long
 def test_every_folder_stands_above_what_it_imports():
     heights = {name: h for floor in house_map.levels().values() for name, h in floor.items()}
     for name, targets in house_map.folders().items():
@@ -25,6 +32,8 @@ def test_every_folder_stands_above_what_it_imports():
             assert (below, heights[other]) < (own, heights[name]), (name, other)
 
 
+@only_long
+@pytest.mark.long
 def test_a_planted_import_moves_a_folder_up(monkeypatch):
     graph = house_map.folders()
     before = house_map.levels()["backends"]["backends.arrays"]

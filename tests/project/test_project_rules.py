@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
+from support.long_forms import only_long
 
 ROOT = Path(__file__).resolve().parents[2]
 FLOORS = {"functensor": "functensor", "primitives": "functensor.primitives"}
@@ -181,6 +182,8 @@ def test_no_circle_of_modules_imports_within_functions_among_them():
     assert cycle(import_graph(house(), at_import=False)) == []
 
 
+@only_long
+@pytest.mark.long
 def test_no_circle_of_folders():
     graph = import_graph(house(), at_import=False)
     # A floor's own package names what stands on it.

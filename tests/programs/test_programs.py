@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy
 import pytest
+from support.long_forms import with_slow
 
 PROGRAMS = Path(__file__).resolve().parents[2] / "examples" / "programs"
 
@@ -68,7 +69,9 @@ def test_program(name):
     assert reached(results), results
 
 
-@pytest.mark.parametrize("name", sorted(GOALS.keys() - OURS_ALONE))
+@pytest.mark.parametrize(
+    "name", with_slow(sorted(GOALS.keys() - OURS_ALONE), {"fluid_simulation", "kalman_filter"})
+)
 def test_autograd_gives_the_same(name):
     steps = FEW_STEPS.get(name, 5)
     with warnings.catch_warnings():

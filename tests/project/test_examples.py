@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.long_forms import only_long
+from support.long_forms import only_long, with_slow
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -122,11 +122,15 @@ def run(name, folder, steps=None, options=()):
     return done.stdout
 
 
+# These train networks of some size.
+SLOW = {"feature_visualisation", "gradient_clipping_hook", "sparse_activations", "tensor_digits"}
+
+
 def test_every_example_is_tested():
     assert {path.stem for path in EXAMPLES.glob("*.py")} == PRINTED.keys() | HELPERS
 
 
-@pytest.mark.parametrize("name", PRINTED)
+@pytest.mark.parametrize("name", with_slow(PRINTED, SLOW))
 def test_example(name, tmp_path):
     if name in NEEDED:
         pytest.importorskip(NEEDED[name])

@@ -178,6 +178,8 @@ def wrong_arrows(name: str, targets: Iterable[str]) -> list[str]:
     )
 
 
+@only_long
+@pytest.mark.long
 def test_no_circle_of_modules_imports_within_functions_among_them():
     assert cycle(import_graph(house(), at_import=False)) == []
 

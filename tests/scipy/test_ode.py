@@ -3,6 +3,7 @@
 import numpy
 import pytest
 import scipy.integrate
+from support.long_forms import only_long
 
 import functensor as ft
 import functensor.numpy as np
@@ -141,6 +142,8 @@ def test_func_may_branch_on_values():
         assert_allclose(derivative(-0.7), -1.5 * numpy.exp(1.05), rtol=1e-8)
 
 
+@only_long
+@pytest.mark.long
 def test_vmap_is_the_loop():
     states = numpy.stack([STATE, 1.3 * STATE, 0.5 * STATE])
     rates = numpy.stack([RATES, 1.1 * RATES, 0.9 * RATES])
@@ -240,6 +243,8 @@ def test_tensors():
     assert_allclose(p.grad.numpy(), -numpy.exp([-1.0, -2.0]).astype("float32"), rtol=1e-5)
 
 
+@only_long
+@pytest.mark.long
 def test_complex_states():
     def turn(w):
         return odeint(lambda y, t: 1j * w * y, 1 + 0j, TIMES, **TIGHT)

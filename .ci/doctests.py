@@ -12,14 +12,14 @@ import types
 import warnings
 from collections.abc import Iterator
 
-# What needs CuPy to be imported, and some of it a GPU too.
-NEEDS_CUPY = "functensor.backends.cuda."
+# What needs CuPy to be imported, and some of it a GPU too; and what is for pytest alone.
+NEEDS_MORE = ("functensor.backends.cuda.", "functensor.testing.pytest_plugin")
 
 
 def modules() -> Iterator[types.ModuleType]:
     """Imports and yields every module; an editable install maps the lower floors by a finder.
 
-    What needs CuPy is left out where there is none, and that is said.
+    What needs CuPy or pytest is left out where there is none, and that is said.
     """
     names = {"functensor", "functensor.backends", "functensor.primitives"}
     for package in sorted(names):
@@ -29,7 +29,7 @@ def modules() -> Iterator[types.ModuleType]:
         try:
             yield importlib.import_module(name)
         except ImportError as error:
-            if not name.startswith(NEEDS_CUPY):
+            if not name.startswith(NEEDS_MORE):
                 raise
             print(f"left out {name}: {str(error).splitlines()[0]}")
 

@@ -16,8 +16,12 @@ ROOT = Path(__file__).resolve().parents[2]
 RUNNER = ROOT / "tests" / "support" / "values_of_an_example.py"
 # They have what several examples need, and print nothing themselves; the backend is for PyTorch.
 HELPERS = {"backend", "cart_pole", "common", "digits"}
+# Of the scripts for PyTorch these have all kinds of layers, gradients of gradients and own rules.
+OF_PYTORCH = {"char_rnn", "dcgan", "min_gpt", "neural_ode", "wgan_gp"}
 EXAMPLES = sorted(
-    path for path in (ROOT / "examples").rglob("*.py") if path.stem not in HELPERS
+    path
+    for path in (ROOT / "examples").rglob("*.py")
+    if path.stem not in HELPERS and (path.parent.name != "torch" or path.stem in OF_PYTORCH)
 )
 # The quick ones.
 SHORT = {"linear_regression", "newton", "per_example_gradients", "springs"}

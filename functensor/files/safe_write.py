@@ -8,9 +8,12 @@ ends with its process, tells it from one that is still written.
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
+import re
 import secrets
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO
@@ -24,6 +27,8 @@ else:
 
 # Windows would write line ends of its own.
 BINARY_MODE: int = getattr(os, "O_BINARY", 0)
+# How the name of a temporary file ends, so that no file of the user's is taken for one.
+TEMPORARY = re.compile(r"\.[0-9a-f]{16}\.tmp")
 
 __all__ = ["remove_left_over", "synchronize_folder", "write_whole"]
 
@@ -34,18 +39,22 @@ def write_whole(
     """Puts a new file in the place of an old one, or leaves the old one as it is.
 
     Args:
-        path: where the file is to be.
+        path: where the file is to be; one that is there keeps its permissions.
         write: writes all of it to the open file that it is given, which is another one.
         check: raises if the file at a path is not as it should be.
 
     Raises:
-        OSError: the folder does not exist, or the disk is full.
+        OSError: the folder does not exist, the disk is full, or a device, a pipe or a folder is
+            at the path.
     """
     path = Path(os.path.realpath(path))
+    permissions = _permissions(path)
     remove_left_over(path.parent, f".{glob.escape(path.name)}.*.tmp")
     temporary, number = _new_file(path)
     try:
         try:
+            if permissions is not None:
+                os.chmod(temporary, permissions)
             with open(number, "wb", closefd=False) as file:
                 write(file)
             os.fsync(number)
@@ -61,6 +70,22 @@ def write_whole(
         temporary.unlink(missing_ok=True)
         raise
     synchronize_folder(path.parent)
+
+
+def _permissions(path: Path) -> int | None:
+    """Returns the permissions of a file; None if there is none.
+
+    Raises:
+        OSError: something else is there, which a file must not take the place of.
+    """
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return None
+    if stat.S_ISREG(mode):
+        return stat.S_IMODE(mode)
+    number = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
+    raise OSError(number, "a folder, a device or a pipe, and no file, is there", str(path))
 
 
 def _new_file(path: Path) -> tuple[Path, int]:
@@ -90,6 +115,8 @@ def remove_left_over(folder: Path, pattern: str) -> None:
     if not HAS_LOCKS:
         return
     for path in folder.glob(pattern):
+        if not TEMPORARY.fullmatch(path.name[-21:]):
+            continue
         try:
             number = os.open(path, os.O_RDWR)
         except OSError:  # another writer has removed it, or it is another user's

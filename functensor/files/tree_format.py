@@ -183,7 +183,8 @@ class TreeWriter:
                 f"a dictionary with a key of type {type(key).__qualname__}",
                 "keys are text, numbers, None, or tuples of them",
             )
-        return self._leaf(key, path, "")
+        # NumPy's float64 is a float too, and would be stored as an array.
+        return self._leaf(float(key) if isinstance(key, float) else key, path, "")
 
     def _leaf(self, x: Any, path: Steps, name: str) -> JsonNode:
         """Returns the node of a leaf; `UNKNOWN` if it is none that files hold as it is."""
@@ -194,7 +195,9 @@ class TreeWriter:
         if isinstance(x, np.generic):
             return self._elements("scalar", np.asarray(x), path, name)
         if isinstance(x, int):
-            return int(x) if x in SMALL_INTEGERS else {"int": hex(x)}
+            # A range looks at all its numbers for an integer of a subclass.
+            number = int(x)
+            return number if number in SMALL_INTEGERS else {"int": hex(number)}
         if isinstance(x, float):
             return float(x) if math.isfinite(x) else {"float": float(x).hex()}
         if isinstance(x, complex):
@@ -204,6 +207,11 @@ class TreeWriter:
         if isinstance(x, KeyStream):
             key, position = x.__getstate__()
             return {"keys": [self._leaf(key, path, name), position]}
+        if isinstance(x, np.ma.MaskedArray):
+            raise not_saved(
+                text_of_path(path), "a masked array, whose mask files do not hold",
+                '{"data": x.data, "mask": np.ma.getmaskarray(x)}',
+            )  # fmt: skip
         if isinstance(x, np.ndarray):
             return self._elements("numpy", x, path, name)
         if isinstance(x, Tensor):

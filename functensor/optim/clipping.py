@@ -11,6 +11,7 @@ from ..backends.errors.public_functions import check_function
 from ..primitives.core.annotations import Value
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
+from ..primitives.core.errors import GradientInputError, describe, failure
 from ..primitives.core.shape_dtype import finfo, shape_dtype
 from ..tree import containers as tree
 from .argument_order import checking_order
@@ -25,13 +26,14 @@ def clipped_by_value(optimizer: Optimizer[State], limit: Scalar) -> Optimizer[St
 
     Args:
         optimizer: a pure optimizer.
-        limit: the largest absolute value of a real element.
+        limit: the largest absolute value of an element.
 
     Returns:
         An `Optimizer` with the same state.
 
     Raises:
         ValueError: the limit is negative.
+        GradientInputError: a gradient that an update is given is complex.
 
     >>> import functensor as ft, functensor.numpy as np
     >>> opt = ft.optim.clipped_by_value(ft.optim.sgd(1.0), 0.5)
@@ -40,7 +42,17 @@ def clipped_by_value(optimizer: Optimizer[State], limit: Scalar) -> Optimizer[St
     Array([-0.5 ,  0.5 , -0.25], dtype=float64, device='cpu')
     """
     _check_limit("clipped_by_value", limit)
-    return with_gradients(optimizer, lambda p, g: ops.clip(g, -limit, limit))
+
+    def clipped(p: Any, g: Any) -> Any:
+        if shape_dtype(g).dtype.kind == "c":
+            raise failure(
+                GradientInputError,
+                f"clipped_by_value: a gradient is {describe(g)}, and complex numbers have no order",
+                fix="clipped_by_norm or clipped_by_global_norm, which keep the phase",
+            )
+        return ops.clip(g, -limit, limit)
+
+    return with_gradients(optimizer, clipped)
 
 
 def clipped_by_norm(optimizer: Optimizer[State], limit: Scalar) -> Optimizer[State]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..primitives.core.registry import registry as ops
+from ..primitives.core.shape_dtype import shape_dtype
 from ..tree import containers as tree
 from .optimizer import Optimizer, Scalar, State, made_of
 
@@ -37,7 +38,9 @@ def with_weight_decay(optimizer: Optimizer[State], weight_decay: Scalar) -> Opti
         raise ValueError(f"with_weight_decay: weight_decay is {weight_decay}, it is not negative")
 
     def decayed(p: Any, g: Any) -> Any:
-        return ops.add(g, ops.multiply(p, weight_decay))
+        # Of complex parameters, gradients are the conjugates of the steepest ascent.
+        towards = ops.conj(p) if shape_dtype(p).dtype.kind == "c" else p
+        return ops.add(g, ops.multiply(towards, weight_decay))
 
     return with_gradients(optimizer, decayed)
 

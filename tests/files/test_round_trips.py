@@ -6,6 +6,7 @@ import sys
 from collections import OrderedDict, defaultdict, namedtuple
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from enum import IntEnum
 
 import numpy
 import pytest
@@ -25,6 +26,11 @@ DTYPES = (
     "bfloat16", "float32", "float64", "complex64", "complex128",
 )  # fmt: skip
 Point = namedtuple("Point", "x y")
+
+
+class Level(IntEnum):
+    LOW = 2**60
+    HIGH = 2**70
 
 
 @dataclass
@@ -281,6 +287,43 @@ def test_a_file_has_the_rights_that_new_files_have(tmp_path):
     (tmp_path / "other").touch()
     ft.save(tmp_path / "tree.safetensors", 1)
     assert (tmp_path / "tree.safetensors").stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
+def test_a_new_file_has_the_rights_of_the_old_one(tmp_path):
+    path = tmp_path / "tree.safetensors"
+    ft.save(path, [1])
+    path.chmod(0o600)
+    ft.save(path, [2])
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_no_file_takes_the_place_of_a_pipe_or_a_folder(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path in (pipe, tmp_path):
+        with pytest.raises(OSError, match="a folder, a device or a pipe"):
+            ft.save(path, [1])
+    assert pipe.is_fifo()
+    assert os.listdir(tmp_path) == ["pipe"]
+
+
+def test_only_files_of_stopped_writers_are_removed(tmp_path):
+    mine = tmp_path / ".tree.safetensors.mine.tmp"
+    left = tmp_path / f".tree.safetensors.{'0a' * 8}.tmp"
+    for path in (mine, left):
+        path.touch()
+    ft.save(tmp_path / "tree.safetensors", [1])
+    assert mine.exists()
+    assert left.exists() == (os.name == "nt")
+
+
+def test_numbers_and_keys_of_subclasses(path):
+    # The ranges of Python would count up to an integer of a subclass: for centuries.
+    tree = {numpy.float64(0.5): Level.LOW, "many": Level.HIGH}
+    ft.save(path, tree)
+    assert ft.load(path) == {0.5: 2**60, "many": 2**70}
+    assert ft.load(path, tree) == tree
 
 
 def test_a_link_stays_a_link(tmp_path):

@@ -8,7 +8,7 @@ from support.long_forms import only_long, sized
 
 import functensor as ft
 import functensor.numpy as np
-from functensor import optim
+from functensor import optim, torch
 
 WRAPPERS = {
     "value": lambda o: optim.clipped_by_value(o, 0.5),
@@ -138,6 +138,24 @@ def test_norms_after_clipping():
             assert numpy.linalg.norm(found) == pytest.approx(2.0)
     zeros = ft.tree.map(np.zeros_like, params)
     close(optimizer.update(params, optimizer.init(params), zeros)[0], params, 0)
+
+
+def test_weights_of_complex_parameters_decay_towards_zero():
+    x, g = np.array([1.0 + 2.0j]), np.array([0.0j])
+    optimizer = optim.with_weight_decay(optim.sgd(0.1), 0.5)
+    close(optimizer.update(x, optimizer.init(x), g)[0], 0.95 * x)
+    parameter = torch.nn.Parameter(torch.tensor([1.0 + 2.0j]))
+    parameter.grad = torch.tensor([0.5j])
+    torch.optim.SGD([parameter], lr=0.1, weight_decay=0.5).step()
+    # As PyTorch has it.
+    assert parameter.tolist() == [pytest.approx(0.95 + 1.85j)]
+
+
+def test_complex_gradients_have_no_bounds():
+    optimizer = optim.clipped_by_value(optim.sgd(0.1), 0.5)
+    x = np.array([1.0 + 2.0j])
+    with pytest.raises(ft.errors.GradientInputError, match="complex numbers have no order"):
+        optimizer.update(x, optimizer.init(x), x)
 
 
 def test_lookahead_by_hand():

@@ -134,6 +134,22 @@ def test_a_plateau_lowers_the_rate():
     assert rates == [1, 1, 1, 0.5, 0.5, 0.5, 0.5]
 
 
+def test_a_plateau_of_groups_that_begins_with_nan():
+    optimizer = torch.optim.SGD([{"params": [leaf()]}, {"params": [leaf()]}], lr=1.0)
+    plateau = torch.optim.lr_scheduler.ReduceLROnPlateau
+    schedule = plateau(optimizer, patience=1, factor=0.5, min_lr=[0.75, 0.0])
+    for loss in (float("nan"), 3.0, 2.0, 1.0):
+        schedule.step(loss)
+    assert schedule.get_last_lr() == [1, 1]
+    for loss in (1.0, 1.0):
+        schedule.step(loss)
+    assert schedule.get_last_lr() == [0.75, 0.5]
+    with pytest.raises(ValueError, match="min_lr has 1 rates for 2 groups"):
+        plateau(optimizer, min_lr=[0.1])
+    with pytest.raises(ValueError, match="it must be below 1"):
+        plateau(optimizer, factor=1.0)
+
+
 @pytest.mark.parametrize(
     "make",
     [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from math import cos, pi
+from math import cos, isnan, pi
 from typing import Any
 
 from .optimizer import Optimizer
@@ -345,18 +345,29 @@ class ReduceLROnPlateau:
         threshold: by how much the figure has to improve.
         threshold_mode: ``"rel"`` for a part of the best, ``"abs"`` for an amount.
         cooldown: for how many steps nothing is counted after a change.
-        min_lr: the least rate.
+        min_lr: the least rate, or a list of those of all groups.
         eps: the least change.
+
+    Raises:
+        ValueError: a word is none of those, the factor is 1 or more, or ``min_lr`` has another
+            length than there are groups.
     """
 
     def __init__(
         self, optimizer: Optimizer, mode: str = "min", factor: float = 0.1, patience: int = 10,
         threshold: float = 1e-4, threshold_mode: str = "rel", cooldown: int = 0,
-        min_lr: float = 0.0, eps: float = 1e-8,
+        min_lr: float | Sequence[float] = 0.0, eps: float = 1e-8,
     ) -> None:  # fmt: skip
         if mode not in ("min", "max") or threshold_mode not in ("rel", "abs"):
             raise ValueError(
                 "ReduceLROnPlateau: mode is 'min' or 'max', threshold_mode 'rel' or 'abs'"
+            )
+        if factor >= 1:
+            raise ValueError(f"ReduceLROnPlateau: factor is {factor}, it must be below 1")
+        groups = len(optimizer.param_groups)
+        if isinstance(min_lr, Sequence) and len(min_lr) != groups:
+            raise ValueError(
+                f"ReduceLROnPlateau: min_lr has {len(min_lr)} rates for {groups} groups"
             )
         self.optimizer, self.mode, self.factor, self.patience = optimizer, mode, factor, patience
         self.threshold, self.threshold_mode, self.cooldown = threshold, threshold_mode, cooldown
@@ -367,7 +378,7 @@ class ReduceLROnPlateau:
     def _is_better(self, value: float) -> bool:
         """Says whether a figure has improved."""
         if self.best is None:
-            return True
+            return not isnan(value)
         sign = 1 if self.mode == "max" else -1
         margin = abs(self.best) * self.threshold if self.threshold_mode == "rel" else self.threshold
         return sign * (value - self.best) > margin
@@ -383,8 +394,9 @@ class ReduceLROnPlateau:
             self.cooldown_counter -= 1
             self.num_bad_epochs = 0
         if self.num_bad_epochs > self.patience:
-            for group in self.optimizer.param_groups:
-                new = max(group["lr"] * self.factor, self.min_lr)
+            for i, group in enumerate(self.optimizer.param_groups):
+                least = self.min_lr[i] if isinstance(self.min_lr, Sequence) else self.min_lr
+                new = max(group["lr"] * self.factor, least)
                 if group["lr"] - new > self.eps:
                     group["lr"] = new
             self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0

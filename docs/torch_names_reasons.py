@@ -74,7 +74,7 @@ REASONS = [
      r"|argument)"), LEGACY),
     (r"torch\.nn\.Module\.(T_dest|call_super|dump_patches|register_backward_hook)", LEGACY),
     (r"torch\.nn\.utils\.(convert_|fuse_|clip_grad_norm$|stateless|skip_init)", LEGACY),
-    ((r"torch\.(bfloat16|load|save|vmap|Tensor\.(stride|type)|distributions\.Cat"
+    ((r"torch\.(load|save|vmap|Tensor\.(stride|type)|distributions\.Cat"
      r"|utils\.data\.)"), "not written yet"),
     (r"torch\.(func|special|linalg|fft)\.(debug_unwrap|rearrange|functionalize|common_notes|Tensor)",
      LEGACY),

@@ -9,8 +9,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ..backends.dtypes import named
 from ..faces.publish import publish
 from ..random.generator import (
     Generator,
@@ -69,6 +70,8 @@ if TYPE_CHECKING:
     from .compiling import compile
     from .func import vmap
 
+    bfloat16: types.dtype[Any]
+
 # Modules within this one that are imported when they are first used.
 NAMESPACES = {
     "autograd", "backends", "cuda", "distributions", "fft", "func", "linalg", "nn", "optim",
@@ -116,4 +119,5 @@ __all__ += tensor_types.__all__
 __all__ += types.__all__
 __all__ += LATE_FUNCTIONS["layer_functions"].split()
 
-publish(globals(), late=LATE_FUNCTIONS)
+# NumPy has no bfloat16: its package is imported when it is asked for.
+publish(globals(), late=LATE_FUNCTIONS, made={"bfloat16": lambda: named("bfloat16")})

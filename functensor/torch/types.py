@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.dtypes import named
+from ..backends.dtypes import finfo, named
 from ..primitives.core.array import Array
 from ..tensors import GradMode
 from ..tensors.default_dtypes import TENSOR_DTYPES, set_default_dtype
@@ -24,7 +24,7 @@ __all__ = [
 ]  # fmt: skip
 
 dtype = np.dtype
-finfo, iinfo = np.finfo, np.iinfo
+iinfo = np.iinfo
 newaxis = None
 strided = "strided"
 
@@ -40,12 +40,6 @@ float32 = float = np.dtype(np.float32)
 float64 = double = np.dtype(np.float64)
 complex64 = cfloat = np.dtype(np.complex64)
 complex128 = cdouble = np.dtype(np.complex128)
-
-
-def __getattr__(name: str) -> Any:
-    if name == "bfloat16":
-        return named("bfloat16")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def get_default_dtype() -> np.dtype[Any]:

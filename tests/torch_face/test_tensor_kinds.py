@@ -158,3 +158,13 @@ def test_names_of_gpus():
     del x, y
     cuda.empty_cache()
     cuda.set_device(0)
+
+
+def test_bfloat16_is_a_dtype_by_its_name():
+    x = torch.ones(2, dtype=torch.bfloat16, requires_grad=True)
+    assert x.dtype == torch.bfloat16 == x.detach().float().to(torch.bfloat16).dtype
+    assert isinstance(x.detach(), torch.BFloat16Tensor)
+    (x * x).sum().backward()
+    assert (x.grad.dtype, x.grad.float().tolist()) == (torch.bfloat16, [2, 2])
+    assert torch.promote_types(torch.bfloat16, torch.float32) == torch.float32
+    assert torch.finfo(torch.bfloat16).eps == 2**-7

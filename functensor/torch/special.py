@@ -100,7 +100,10 @@ zeta = of_two_numbers("zeta", "the sum of 1 / (k + other)**input over k from 0 o
 
 def spherical_bessel_j0(input: Tensor) -> Any:
     """Returns sin(x) / x, one at zero, element by element."""
-    return ops.sinc(as_floats(input) / np.pi)
+    x = as_floats(input)
+    # The sine of infinity is NaN.
+    endless = ops.isinf(x)
+    return ops.where(endless, 0.0, ops.sinc(ops.where(endless, 0.0, x) / np.pi))
 
 
 def polynomial(

@@ -35,6 +35,13 @@ def test_gradients_at_ties_and_limits(case):
     assert gradient(f, values) == wanted
 
 
+def test_the_spherical_bessel_function_ends_at_zero():
+    f = torch.special.spherical_bessel_j0
+    assert f(torch.tensor([INF, -INF, 0.0])).tolist() == [0, 0, 1]
+    assert f(torch.tensor([1.0], dtype=torch.float16)).dtype == torch.float16
+    assert gradient(f, [INF, -INF, 0.0]) == [0, 0, 0]
+
+
 def test_cross_entropy_of_probabilities_zero_and_one():
     right = torch.tensor([0.0, 1.0, 1.0])
     found = gradient(lambda x: F.binary_cross_entropy(x, right), [0.0, 1.0, 0.5])

@@ -57,9 +57,18 @@ class StatefulOptimizer:
             raise ValueError(f"{type(self).__name__} was given a parameter twice")
         self.lr = lr
         make(lr)  # checks its range
+        self._make = make
         self._pure = make(lambda step: rate_at(self.lr, step))
         # One state for each, so that a parameter without a gradient is left out altogether.
         self._states = [self._pure.init(wrap(p._data)) for p in self.params]
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The pure optimizer reads the rate of this object; a copy has its own.
+        return {name: value for name, value in vars(self).items() if name != "_pure"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._pure = self._make(lambda step: rate_at(self.lr, step))
 
     def step(self) -> None:
         """Updates every tensor that has a gradient.

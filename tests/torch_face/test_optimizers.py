@@ -1,5 +1,7 @@
 """Optimizers and schedules by PyTorch's names go step by step as PyTorch's."""
 
+import copy
+
 import numpy
 import pytest
 from torch_face.optimizers import OPTIMIZERS, optimizer_outcomes
@@ -258,3 +260,23 @@ def test_schedules_go_on_where_they_were():
     schedule.step()
     other.step()
     assert schedule.get_last_lr() == other.get_last_lr() == [pytest.approx(0.9**5 * 0.5)]
+
+
+@pytest.mark.parametrize("make", [torch.optim.SGD, torch.optim.Adam, ft.optim.MomentumSGD])
+def test_a_copied_optimizer_has_its_own_rate(make):
+    x = leaf()
+    optimizer = make([x], lr=0.5)
+    copied = copy.deepcopy(optimizer)
+    groups = getattr(copied, "param_groups", None)
+    (y,) = groups[0]["params"] if groups else copied.params
+    x.grad, y.grad = torch.ones_like(x), torch.ones_like(y)
+    if groups:
+        groups[0]["lr"] = 0.25
+    else:
+        copied.lr = 0.25
+    before = y.detach().clone()
+    copied.step()
+    assert torch.allclose(before - y.detach(), torch.full_like(y, 0.25))
+    assert torch.equal(x.detach(), before)
+    optimizer.step()
+    assert torch.allclose(before - x.detach(), torch.full_like(x, 0.5))

@@ -85,10 +85,29 @@ class Optimizer:
                 f"{', '.join(self.defaults)}"
             )
         group = {**self.defaults, **param_group, "params": own}
-        worker = StatefulOptimizer(own, group["lr"], lambda rate: self._pure(group, rate))
+        worker = self._worker(group)
         self.param_groups.append(group)
         self._workers.append(worker)
         self._made.append(options_of(group))
+
+    def _worker(self, group: dict[str, Any]) -> StatefulOptimizer:
+        """Returns what updates a group's parameters."""
+        own, rate = group["params"], group["lr"]
+        return StatefulOptimizer(own, rate, lambda rate: self._pure(group, rate))
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Workers read this object's groups; a copy has its own.
+        kept = {k: v for k, v in vars(self).items() if k not in ("_workers", "_made")}
+        return {"kept": kept, "states": [worker._states for worker in self._workers]}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state["kept"])
+        self._workers = [self._worker(group) for group in self.param_groups]
+        self._made = [options_of(group) for group in self.param_groups]
+        for worker, states in zip(self._workers, state["states"], strict=True):
+            worker._states = [
+                of_kind(new, old) for new, old in zip(worker._states, states, strict=True)
+            ]
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Updates every parameter that has a gradient.

@@ -144,7 +144,12 @@ class RandomSampler(KeyedSampler):
         self.data_source = data_source
         self.replacement = replacement
         self._number = None if num_samples is None else checked_size("num_samples", num_samples)
-        checked_size("num_samples", self.num_samples)
+        if not len(data_source):
+            raise failure(
+                ValueError,
+                "RandomSampler: the dataset has no examples to draw",
+                fix="shuffle=False, which gives no batches; or a dataset with examples",
+            )
 
     @property
     def num_samples(self) -> int:

@@ -447,3 +447,11 @@ def test_batches_are_copied_on_the_stream_of_their_user():
             loader = DataLoader(TensorDataset(rows), 100, threads=2, device="cuda")
             total = sum(float(batch.sum()) for (batch,) in loader)
             assert total == rows.sum()
+
+
+def test_an_empty_set_in_a_random_order_is_named():
+    for options in ({"key": 0}, {"key": 0, "threads": 2}):
+        with pytest.raises(ValueError, match="the dataset has no examples to draw"):
+            ft.data.DataLoader([], 2, shuffle=True, **options)
+    with pytest.raises(ValueError, match="the dataset has no examples to draw"):
+        ft.data.RandomSampler([], replacement=True, num_samples=3)

@@ -20,6 +20,8 @@ class PeerEntry:
 PEERS: dict[str, PeerEntry] = {
     "functensor": PeerEntry("benchmarks.peers.functensor_peer", "EAGER", "functensor"),
     "functensor-jit": PeerEntry("benchmarks.peers.functensor_peer", "JIT", "functensor"),
+    "functensor-tensor": PeerEntry("benchmarks.peers.tensor_peer", "EAGER", "functensor"),
+    "functensor-tensor-jit": PeerEntry("benchmarks.peers.tensor_peer", "JIT", "functensor"),
     "torch": PeerEntry("benchmarks.peers.torch_peer", "EAGER", "torch"),
     "torch-compile": PeerEntry("benchmarks.peers.torch_peer", "COMPILED", "torch"),
     "jax-eager": PeerEntry("benchmarks.peers.jax_peer", "EAGER", "jax"),

@@ -7,6 +7,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import functensor as ft
+import functensor.torch as torch
+from benchmarks.case import tree_map
+from benchmarks.data import LEARNING_RATE
 from benchmarks.peers.functional import identity
 
 REPLACED = {
@@ -34,4 +38,28 @@ def with_our_imports() -> Any:
     return module
 
 
-EAGER = with_our_imports().TorchPeer(identity)
+SOURCE = with_our_imports()
+
+
+class Training(SOURCE.Training):  # type: ignore[misc, name-defined]
+    """A step of training, whose optimizer begins anew by another of its kind."""
+
+    def reset(self) -> None:
+        """Go back to the initial parameters and the optimizer's first state."""
+        with torch.no_grad():
+            tree_map(lambda leaf, initial: leaf.copy_(initial), self._params, self._initial)
+        self._optimizer = torch.optim.Adam(self._params.values(), lr=LEARNING_RATE)
+        self._update = self._compile(self._optimizer.step)
+
+
+class TensorPeer(SOURCE.TorchPeer):  # type: ignore[misc, name-defined]
+    """functensor's tensors on the CPU."""
+
+    def version(self) -> str:
+        """The installed version."""
+        return ft.__version__
+
+
+SOURCE.Training = Training
+EAGER = TensorPeer(identity)
+JIT = TensorPeer(torch.compile)

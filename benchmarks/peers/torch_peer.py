@@ -132,6 +132,7 @@ class Training:
     """Backward into `.grad` and a step of `torch.optim.Adam`."""
 
     def __init__(self, problem: Problem, compile: Function) -> None:
+        self._compile = compile
         self._loss = compile(LOSSES[problem.family])
         self._initial = tensors(problem.params)
         self._params = tree_map(lambda leaf: leaf.clone().requires_grad_(), self._initial)

@@ -22,6 +22,7 @@ from ..primitives.core.numpy_protocols import conversion_error
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.trace import RAW, slot, under
 from .grad_mode import mode
+from .strides import as_strided, unfold
 from .tape import LeafNode, receiver_of
 from .torch_memory import TorchMemory
 from .views import changed, fall_behind, is_basic, is_there, part, taken, viewing, within
@@ -141,6 +142,9 @@ class InPlace(TorchMemory):
             result = ops.astype(result, self.dtype)
         if isinstance(result, InPlace) and result.owner is not self.owner:
             raise conversion_error(result, what)
+        if self.node is not None and mode.enabled and getattr(result, "node", None) is None:
+            # What was there before has no part in the gradient: it is zero, and not missing.
+            result = ops.index_set(self, ..., result)
         if slot.trace is not None and slot.trace is not RAW:
             # Neither transformations nor hooks see what becomes of views.
             with under(self.home):
@@ -233,6 +237,8 @@ class InPlace(TorchMemory):
     t = viewing(TorchMemory.t)
     unsqueeze = viewing(TorchMemory.unsqueeze)
     squeeze = viewing(TorchMemory.squeeze)
+    unfold = unfold
+    as_strided = as_strided
 
     # -- operators and methods
 

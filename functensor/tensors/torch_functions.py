@@ -219,7 +219,6 @@ class TorchFunctions(TorchKinds):
     # -- shapes
 
     adjoint = shapes.adjoint
-    as_strided = shapes.as_strided
     broadcast_to = shapes.broadcast_to
     chunk = shapes.chunk
     diag = shapes.diag
@@ -247,7 +246,6 @@ class TorchFunctions(TorchKinds):
     triu = shapes.triu
     unbind = shapes.unbind
     unflatten = shapes.unflatten
-    unfold = shapes.unfold
     view_as = shapes.view_as
     vsplit = shapes.vsplit
 

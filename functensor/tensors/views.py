@@ -17,6 +17,7 @@ from weakref import ref
 
 import numpy as np
 
+from ..backends.devices import to_host
 from ..backends.errors.words import WRAPPER_CODES
 from ..primitives.core.buffers import beside, to_buffer, wrap
 from ..primitives.core.errors import BackwardError, failure
@@ -124,7 +125,7 @@ def taken(
 
 
 def viewing(
-    method: Callable[..., Any], recorded: bool = True, copies: bool = False
+    method: Callable[..., Any], recorded: bool = True, copies: bool = False, windows: bool = False
 ) -> Callable[..., Any]:
     """Returns a method of tensors whose results are views.
 
@@ -132,6 +133,7 @@ def viewing(
         method: returns a tensor with the elements of another, each once unless it broadcasts.
         recorded: whether gradients flow between the view and its base.
         copies: whether the method may copy; a copy is no view.
+        windows: whether elements may lie in the view several times.
     """
 
     def view(self: Any, *args: Any, **options: Any) -> Any:
@@ -148,10 +150,26 @@ def viewing(
             out = method(self, *args, **options)
         if copies and not _shares_memory(out, self):
             return out
-        return taken(self, out, seen, lambda x: method(x, *args, **options), recorded=recorded)
+
+        def take(x: Any) -> Any:
+            return method(x, *args, **options)
+
+        return taken(self, out, seen, Windows(take) if windows else take, recorded=recorded)
 
     WRAPPER_CODES.add(view.__code__)
     return update_wrapper(view, method)
+
+
+class Windows:
+    """Takes a view in which elements may lie several times, as overlapping windows do."""
+
+    __slots__ = ("take",)
+
+    def __init__(self, take: Callable[[Any], Any]) -> None:
+        self.take = take
+
+    def __call__(self, x: Any) -> Any:
+        return self.take(x)
 
 
 class Part:
@@ -303,7 +321,10 @@ def _base_with_view(source: Any, view: Any, value: Any, what: str) -> Any:
         return take.put(base, value)
     size = base.numel()
     places = places_of(base, take, np.arange(size))
-    if view.numel() > size:
+    repeats = view.numel() > size
+    if type(take) is Windows and not repeats:
+        repeats = len(np.unique(to_host(places._data))) < view.numel()
+    if repeats:
         raise failure(
             BackwardError,
             f"{what}: {view.name()} has some elements of the tensor that it is a view of "

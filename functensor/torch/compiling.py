@@ -16,6 +16,7 @@ from ..tensors import no_grad
 from ..tree import containers as tree
 from .func import functional_call
 from .nn.module import Module
+from .optim.optimizer import Optimizer
 
 __all__ = ["CompiledFunction", "CompiledModule", "compile"]
 
@@ -115,7 +116,8 @@ def compile(
     require grad are to be among them.
 
     Args:
-        model: a function, or a module; without it a decorator is returned.
+        model: a function, or a module; without it a decorator is returned. The step of an
+            optimizer runs as it is: its update is one pass over each parameter without a plan.
         fullgraph, dynamic, backend, mode, options: of no effect: there is one way, which takes a
             whole function or refuses it, and makes a plan for each set of shapes.
         disable: whether to return ``model`` as it is.
@@ -137,4 +139,7 @@ def compile(
     if isinstance(model, Module):
         return CompiledModule(model)
     check_function("compile", model, "model")
+    if isinstance(getattr(model, "__self__", None), Optimizer):
+        # A step writes to parameters, and is fused already.
+        return model
     return CompiledFunction(model)

@@ -168,7 +168,10 @@ def test_many_places_are_not_all_listed(path):
         (print, "['a'][0] is of type builtin_function_or_method, which files do not hold"),
         (numpy.array(["x"]), "['a'][0] is an array of <U1, which files do not hold"),
         (numpy.ones(2, "longdouble"), "['a'][0] is an array of float128, which files do not hold"),
-        (numpy.ma.array([1.0], mask=[1]), "['a'][0] is a masked array, whose mask files do"),
+        (
+            numpy.ma.array([1.0], mask=[1]),
+            "['a'][0] is a masked array, whose mask files do not hold",
+        ),
         ({b"k": 1}, "['a'][0] is a dictionary with a key of type bytes"),
     ],
 )

@@ -12,7 +12,7 @@ from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import canonical_axis
 from .indexing import COMBINED, along, as_elements, neutral_extreme
 from .naming import as_tensor_result
-from .shapes import diagonal, narrow
+from .shapes import diagonal, narrow, places_by_strides
 
 __all__ = [
     "as_strided_scatter", "diagonal_scatter", "index_reduce", "narrow_copy", "nonzero_static",
@@ -89,10 +89,7 @@ def as_strided_scatter(
         RuntimeError: the other has not the shape ``size``.
     """
     check_part("as_strided_scatter", tuple(size), src)
-    places = np.asarray(storage_offset)
-    for axis, (length, distance) in enumerate(zip(size, stride, strict=True)):
-        after = (1,) * (len(size) - axis - 1)
-        places = places + (np.arange(length) * distance).reshape(-1, *after)
+    places = places_by_strides(size, stride, storage_offset)
     return with_elements(input, places, src)
 
 

@@ -372,23 +372,42 @@ def unbind(input: Array, dim: int = 0) -> tuple[Array, ...]:
     return tuple([select(input, dim, i) for i in range(input.shape[dim])])
 
 
-def unfold(input: Array, dimension: int, size: int, step: int) -> Any:
-    """Returns windows over an axis, as a last axis; a copy, through which nothing is written."""
-    axis = canonical_axis(dimension, input.ndim)
-    count = (input.shape[axis] - size) // step + 1
-    places = np.arange(count)[:, None] * step + np.arange(size)
-    return ops.moveaxis(ops.take(input, places, axis), axis + 1, -1)
+def unfold(input: Any, dimension: int, size: int, step: int) -> Any:
+    """Returns windows over an axis, as a last axis; a view.
+
+    Raises:
+        RuntimeError: the window is longer than the axis, or the step is not positive.
+    """
+    return input.unfold(dimension, size, step)
+
+
+def places_by_strides(size: Sequence[int], stride: Sequence[int], start: int) -> Any:
+    """Returns the places of elements that lie at distances along each axis."""
+    places = np.asarray(start)
+    for length, distance in zip(size, stride, strict=True):
+        places = places[..., None] + np.arange(length) * distance
+    return places
 
 
 def as_strided(
-    input: Array, size: Sequence[int], stride: Sequence[int], storage_offset: int = 0
+    input: Any, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Any:
-    """Returns elements by their distances in memory; a copy, through which nothing is written."""
-    places = np.asarray(storage_offset)
-    for axis, (length, distance) in enumerate(zip(size, stride, strict=True)):
-        after = (1,) * (len(size) - axis - 1)
-        places = places + (np.arange(length) * distance).reshape(-1, *after)
-    return ops.take(ops.reshape(input, -1), places, 0)
+    """Returns elements by their distances in memory; a view.
+
+    Args:
+        input: a tensor; the distances are in the memory of the tensor that it is a view of.
+        size: the shape.
+        stride: the distance of neighbours along each axis, in elements.
+        storage_offset: the place of the first element; by default that of ``input``.
+
+    Raises:
+        RuntimeError: an element would lie outside of the memory.
+
+    >>> import functensor.torch as torch
+    >>> torch.as_strided(torch.arange(4), (3, 2), (1, 1)).tolist()
+    [[0, 1], [1, 2], [2, 3]]
+    """
+    return input.as_strided(size, stride, storage_offset)
 
 
 # -- in another order

@@ -1,0 +1,155 @@
+"""Windows and distances in memory: views that overlap, and what is written to them."""
+
+import numpy
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.lib.stride_tricks import as_strided
+
+import functensor as ft
+
+# Views of an array of two axes, for NumPy's arrays and for tensors alike.
+FIRST_VIEWS = {
+    "itself": lambda x: x,
+    "transposed": lambda x: x.T,
+    "part": lambda x: x[1:, ::2],
+    "row": lambda x: x[2],
+    "column": lambda x: x[:, 1],
+}
+
+
+def array():
+    return numpy.arange(24.0).reshape(4, 6)
+
+
+def windows(x, axis, size, step):
+    """Returns a writable view of windows over an axis of an array."""
+    axis %= x.ndim
+    count = (x.shape[axis] - size) // step + 1
+    shape = (*x.shape[:axis], count, *x.shape[axis + 1 :], size)
+    strides = list(x.strides)
+    strides[axis] *= step
+    return as_strided(x, shape, (*strides, x.strides[axis]))
+
+
+def repeats(view):
+    """Says whether elements lie in a view several times."""
+    places = windows_of_places(view)
+    return len(set(places)) < len(places)
+
+
+def windows_of_places(view):
+    """Returns the addresses of a view's elements."""
+    grids = numpy.indices(view.shape).reshape(view.ndim, -1)
+    return (numpy.array(view.strides) @ grids).tolist() if view.ndim else [0]
+
+
+def check_written(base, tensor, view, taken):
+    """Checks that a write to a view is seen by the base and by itself, or refused."""
+    numpy.testing.assert_array_equal(taken.numpy(), view)
+    if repeats(view):
+        with pytest.raises(ft.errors.BackwardError, match="several times"):
+            taken.mul_(2.0)
+        return
+    taken.mul_(2.0)
+    view *= 2.0
+    taken[...] += 0.5
+    view[...] += 0.5
+    numpy.testing.assert_array_equal(taken.numpy(), view)
+    numpy.testing.assert_array_equal(tensor.numpy(), base)
+    tensor[1] = -1.0
+    base[1] = -1.0
+    numpy.testing.assert_array_equal(taken.numpy(), view)
+
+
+@given(st.data())
+def test_windows_are_views(data):
+    first = FIRST_VIEWS[data.draw(st.sampled_from(sorted(FIRST_VIEWS)))]
+    base = array()
+    tensor = ft.Tensor(base)
+    inner = first(base)
+    axis = data.draw(st.integers(-inner.ndim, inner.ndim - 1))
+    size = data.draw(st.integers(1, inner.shape[axis]))
+    step = data.draw(st.integers(1, 3))
+    taken = first(tensor).unfold(axis, size, step)
+    check_written(base, tensor, windows(inner, axis, size, step), taken)
+
+
+@given(st.data())
+def test_distances_are_in_the_memory_behind_all_views(data):
+    first = FIRST_VIEWS[data.draw(st.sampled_from(sorted(FIRST_VIEWS)))]
+    base = array()
+    tensor = ft.Tensor(base)
+    inner = first(base)
+    size = data.draw(st.tuples(st.integers(1, 3), st.integers(1, 3)))
+    stride = data.draw(st.tuples(st.integers(0, 5), st.integers(0, 3)))
+    reach = sum((n - 1) * s for n, s in zip(size, stride))
+    own = (inner.ctypes.data - base.ctypes.data) // 8
+    start = data.draw(st.none() | st.integers(0, 23 - reach))
+    place = own if start is None else start
+    if place + reach > 23:
+        with pytest.raises(RuntimeError, match="of a memory of 24"):
+            first(tensor).as_strided(size, stride, start)
+        return
+    view = as_strided(base.reshape(-1)[place:], size, [8 * s for s in stride])
+    check_written(base, tensor, view, first(tensor).as_strided(size, stride, start))
+
+
+@pytest.mark.parametrize("way", ["unfold", "as_strided"])
+def test_gradients_through_windows_that_are_written_to(way):
+    x = ft.tensor(numpy.arange(6.0), requires_grad=True)
+    y = x * 1.0
+    view = y.unfold(0, 2, 2) if way == "unfold" else y.as_strided((3, 2), (2, 1))
+    view[1] = 5.0
+    view.mul_(3.0)
+    (y * y).sum().backward()
+    numpy.testing.assert_array_equal(x.grad, [0.0, 18.0, 0.0, 0.0, 72.0, 90.0])
+
+
+def test_overlapping_windows_add_their_gradients():
+    x = ft.tensor(numpy.arange(5.0), requires_grad=True)
+    x.unfold(0, 3, 1).sum().backward()
+    numpy.testing.assert_array_equal(x.grad, [1.0, 2.0, 3.0, 2.0, 1.0])
+
+
+def test_a_reshaped_view_of_windows_that_overlap_is_a_copy():
+    x = ft.tensor(numpy.arange(4.0))
+    copy = x.unfold(0, 2, 1).reshape(-1)
+    copy[0] = 9.0
+    assert x.tolist() == [0.0, 1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize("transform", [ft.jit, lambda f: ft.vmap(f, 1, -1)])
+def test_windows_within_transformations(transform):
+    def written(x):
+        y = x.clone()
+        y.unfold(0, 2, 2)[0] = 7.0
+        y.as_strided((2,), (3,))[1] = 8.0
+        return y.unfold(0, 3, 1).sum(1)
+
+    x = ft.tensor(numpy.arange(12.0).reshape(6, 2))
+    if transform is ft.jit:
+        x = x[:, 0].clone()
+    want = [written(column).tolist() for column in x.reshape(6, -1).T]
+    found = transform(written)(x).reshape(4, -1).T
+    assert found.tolist() == want
+
+
+def test_windows_that_do_not_fit_are_refused():
+    x = ft.tensor(numpy.arange(4.0))
+    with pytest.raises(RuntimeError, match="windows of 5 at steps of 1 over an axis of 4"):
+        x.unfold(0, 5, 1)
+    with pytest.raises(RuntimeError, match="elements 3 to 4 of a memory of 4"):
+        x.as_strided((2,), (1,), 3)
+    with pytest.raises(RuntimeError, match="without a first place"):
+        x[4:].as_strided((2,), (1,))
+    with pytest.raises(NotImplementedError, match="real or imaginary"):
+        ft.tensor(numpy.ones(2, complex)).real.as_strided((1,), (1,))
+
+
+@pytest.mark.gpu
+def test_windows_on_a_gpu():
+    x = ft.tensor(numpy.arange(6.0), device="cuda")
+    x.unfold(0, 2, 3).mul_(2.0)
+    x.as_strided((2,), (3,), 2)[1] = -1.0
+    assert x.tolist() == [0.0, 2.0, 2.0, 6.0, 8.0, -1.0]

@@ -13,10 +13,11 @@ from ..primitives.core.errors import failure
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import canonical_axis
 from ..primitives.core.trace import under
+from .functions.naming import as_tensor_result
 from .functions.shapes import places_by_strides
 from .grad_mode import GradMode, mode
 from .tape import TAPE
-from .views import Part, viewing
+from .views import Recast, viewing
 
 __all__ = ["as_strided", "unfold"]
 
@@ -26,7 +27,7 @@ def has_strides(buffer: Any) -> bool:
     return not isinstance(buffer, Tracer) and hasattr(buffer, "strides") and bool(buffer.size)
 
 
-def laid_out(
+def over_memory(
     x: Any, compute: Callable[[], Any], memory: Any, shape: Sequence[int], strides: Sequence[int]
 ) -> Any:
     """Returns a tensor that lies in memory that is there; its node is that of what is computed.
@@ -51,7 +52,7 @@ def laid_out(
 # -- windows
 
 
-def windows_over(x: Any, dimension: int, size: int, step: int) -> Any:
+def unfolded(x: Any, dimension: int, size: int, step: int) -> Any:
     """Returns windows over an axis, as a last axis; see `torch.Tensor.unfold`."""
     if x.ndim == 0:
         x = ops.reshape(x, 1)
@@ -75,16 +76,16 @@ def windows_over(x: Any, dimension: int, size: int, step: int) -> Any:
     shape = (*x.shape[:axis], count, *x.shape[axis + 1 :], size)
     steps = x._data.strides
     strides = (*steps[:axis], steps[axis] * step, *steps[axis + 1 :], steps[axis])
-    return laid_out(x, compute, x._data, shape, strides)
+    return over_memory(x, compute, x._data, shape, strides)
 
 
-unfold = viewing(windows_over, windows=True)
+unfold = viewing(unfolded, windows=True)
 
 
 # -- distances
 
 
-def memory_order(x: Any) -> tuple[int, ...]:
+def axes_in_memory(x: Any) -> tuple[int, ...]:
     """Returns the axes of a tensor as they lie in memory, the outermost first."""
     axes = tuple(range(x.ndim))
     if not has_strides(x._data) or any(stride < 0 for stride in x._data.strides):
@@ -105,7 +106,7 @@ def by_distances(
         return compute()
     row = x._data.transpose(order).reshape(-1)
     strides = [distance * x.dtype.itemsize for distance in stride]
-    return laid_out(x, compute, row[start:], size, strides)
+    return over_memory(x, compute, row[start:], size, strides)
 
 
 view_by_distances = viewing(by_distances, windows=True)
@@ -132,24 +133,40 @@ def first_place(x: Any, sources: Sequence[Any], root: Any, order: tuple[int, ...
 
 
 def as_strided(
-    self: Any, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
+    input: Any, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Any:
-    """Returns elements by their distances in memory, a view; see `torch.as_strided`."""
-    root, sources = self, []
+    """Returns elements by their distances in memory; a view.
+
+    Args:
+        input: a tensor; the distances are in the memory of the tensor that it is a view of.
+        size: the shape.
+        stride: the distance of neighbours along each axis, in elements.
+        storage_offset: the place of the first element; by default that of ``input``.
+
+    Raises:
+        RuntimeError: an element would lie outside of the memory.
+        NotImplementedError: ``input`` is a view of parts of complex numbers.
+
+    >>> import functensor.torch as torch
+    >>> torch.as_strided(torch.arange(4), (3, 2), (1, 1)).tolist()
+    [[0, 1], [1, 2], [2, 3]]
+    """
+    x = as_tensor_result(input)
+    root, sources = x, []
     while (source := getattr(root, "_source", None)) is not None:
         sources.append(source)
         root = source[0]
-    if any(type(source[1]) is Part for source in sources):
+    if any(isinstance(source[1], Recast) for source in sources):
         raise failure(
             NotImplementedError,
-            "as_strided: a real or imaginary part lies between the elements of the other",
-            fix="x.real.clone().as_strided(size, stride)",
+            "as_strided: a view of parts of complex numbers lies between their other parts",
+            fix="x.clone().as_strided(size, stride)",
             number=None,
         )
-    order = memory_order(root)
+    order = axes_in_memory(root)
     start = storage_offset
     if start is None:
-        start = first_place(self, sources, root, order)
+        start = first_place(x, sources, root, order)
     places = places_by_strides(size, stride, start)
     if places.size and not (places.min() >= 0 and places.max() < root.numel()):
         raise failure(
@@ -159,6 +176,8 @@ def as_strided(
             number=None,
         )
     recorded = all(source[3] for source in sources)
+    if not isinstance(root, TAPE.tracer):
+        return by_distances(root, tuple(size), tuple(stride), start, order)
     view = view_by_distances if recorded else view_without_graph
     with GradMode(mode.enabled and recorded):
         return view(root, tuple(size), tuple(stride), start, order)

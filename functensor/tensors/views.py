@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from ..primitives.core.array import Tracer
 
 __all__ = [
-    "catch_up", "changed", "fall_behind", "is_basic", "is_there", "lies_in_order", "part", "taken",
-    "viewing", "within",
+    "Recast", "catch_up", "changed", "fall_behind", "is_basic", "is_there", "lies_in_order", "part",
+    "recast", "taken", "viewing", "within",
 ]  # fmt: skip
 
 # Threads may take the first view of one tensor at the same time.
@@ -154,13 +154,13 @@ def viewing(
         def take(x: Any) -> Any:
             return method(x, *args, **options)
 
-        return taken(self, out, seen, Windows(take) if windows else take, recorded=recorded)
+        return taken(self, out, seen, Overlapping(take) if windows else take, recorded=recorded)
 
     WRAPPER_CODES.add(view.__code__)
     return update_wrapper(view, method)
 
 
-class Windows:
+class Overlapping:
     """Takes a view in which elements may lie several times, as overlapping windows do."""
 
     __slots__ = ("take",)
@@ -172,7 +172,21 @@ class Windows:
         return self.take(x)
 
 
-class Part:
+class Recast:
+    """Takes a view whose elements are not elements of its base, but what these are made of."""
+
+    __slots__ = ()
+
+    def __call__(self, x: Tracer) -> Any:
+        """Returns the view of a tensor."""
+        raise NotImplementedError
+
+    def put(self, x: Any, value: Any) -> Any:
+        """Returns the value of a tensor whose view has another value."""
+        raise NotImplementedError
+
+
+class Part(Recast):
     """Takes the real or the imaginary parts of complex numbers, and puts others in their place."""
 
     __slots__ = ("name",)
@@ -206,11 +220,18 @@ def part(name: str) -> Callable[[Any], Any]:
     def method(self: Any) -> Any:
         if self.dtype.kind != "c":
             return self if name == "real" else take(self)
-        seen = self._data
-        with under(self.home) if within(self) else nullcontext():
-            return taken(self, take(self), seen, take)
+        return recast(self, take)
 
     return method
+
+
+def recast(x: Any, take: Recast) -> Any:
+    """Returns a view whose elements are what those of a tensor are made of."""
+    if not isinstance(x, TAPE.tracer):
+        return take(x)
+    seen = x._data
+    with under(x.home) if within(x) else nullcontext():
+        return taken(x, take(x), seen, take)
 
 
 def within(x: Any) -> bool:
@@ -269,7 +290,7 @@ def lies_in_order(x: Any) -> bool:
     with under(None):
         y = TAPE.wrap(np.empty(x.shape, bool), None)
         for _, take, key, *_ in reversed(taken):
-            if type(take) is Part:
+            if isinstance(take, Recast):
                 return False
             y = y[key] if take is None else take(y)
     return bool(y._data.flags.c_contiguous)
@@ -317,12 +338,12 @@ def _base_with_view(source: Any, view: Any, value: Any, what: str) -> Any:
     base, take, key, *_ = source
     if take is None:
         return ops.index_set(base, key, value)
-    if type(take) is Part:
+    if isinstance(take, Recast):
         return take.put(base, value)
     size = base.numel()
     places = places_of(base, take, np.arange(size))
     repeats = view.numel() > size
-    if type(take) is Windows and not repeats:
+    if type(take) is Overlapping and not repeats:
         repeats = len(np.unique(to_host(places._data))) < view.numel()
     if repeats:
         raise failure(

@@ -20,7 +20,7 @@ from ..random.generator import (
     manual_seed,
     seed,
 )
-from ..tensors import enable_grad, is_grad_enabled, no_grad, tensor
+from ..tensors import enable_grad, is_grad_enabled, no_grad, pairs, tensor
 from ..tensors.functions import (
     along_axis,
     indexing,
@@ -41,6 +41,8 @@ from ..tensors.functions.products import *
 from ..tensors.functions.reductions import *
 from ..tensors.functions.shapes import *
 from ..tensors.functions.solving import *
+from ..tensors.pairs import *
+from ..tensors.strides import as_strided
 from . import (
     comparing,
     control_flow,
@@ -94,8 +96,8 @@ LATE_FUNCTIONS = {
 }
 
 __all__ = [
-    "Generator", "compile", "default_generator", "enable_grad", "initial_seed", "is_grad_enabled",
-    "manual_seed", "no_grad", "seed", "tensor", "vmap",
+    "Generator", "as_strided", "compile", "default_generator", "enable_grad", "initial_seed",
+    "is_grad_enabled", "manual_seed", "no_grad", "seed", "tensor", "vmap",
 ]  # fmt: skip
 __all__ += along_axis.__all__
 __all__ += comparing.__all__
@@ -106,6 +108,7 @@ __all__ += indexing.__all__
 __all__ += kinds.__all__
 __all__ += memory_formats.__all__
 __all__ += numerics.__all__
+__all__ += pairs.__all__
 __all__ += placing.__all__
 __all__ += pointwise.__all__
 __all__ += products.__all__

@@ -149,6 +149,13 @@ def _labels(term: str) -> Labels:
     return (*head, Ellipsis, *tail) if dots else tuple(term)
 
 
+@lru_cache(maxsize=1024)
+def _terms_in(text: str) -> tuple[tuple[Labels, ...], Labels | None]:
+    """Returns the terms of operands in ``ij,jk->ik``, and that of the output if there is one."""
+    given, arrow, named = text.replace(" ", "").partition("->")
+    return tuple(map(_labels, given.split(","))), _labels(named) if arrow else None
+
+
 def _einsum_arguments(
     *args: Any,
     out: None = None,
@@ -159,12 +166,11 @@ def _einsum_arguments(
 ) -> Prepared:
     # The order is optimised whatever `optimize` says, as that costs little and is remembered.
     refuse_out("einsum", out)
-    output: Labels | None = None
+    inputs: tuple[Labels, ...]
+    output: Labels | None
     if args and isinstance(args[0], str):
         text, *operands = args
-        given, arrow, named = text.replace(" ", "").partition("->")
-        inputs: tuple[Labels, ...] = tuple(map(_labels, given.split(",")))
-        output = _labels(named) if arrow else None
+        inputs, output = _terms_in(text)
     else:
         operands = list(args[: len(args) // 2 * 2 : 2])
         inputs = tuple(map(tuple, args[1::2]))

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from numpy.lib.stride_tricks import as_strided
 
 import functensor as ft
+import functensor.torch as torch
 
 # Views of an array of two axes, for NumPy's arrays and for tensors alike.
 FIRST_VIEWS = {
@@ -143,7 +144,7 @@ def test_windows_that_do_not_fit_are_refused():
         x.as_strided((2,), (1,), 3)
     with pytest.raises(RuntimeError, match="without a first place"):
         x[4:].as_strided((2,), (1,))
-    with pytest.raises(NotImplementedError, match="real or imaginary"):
+    with pytest.raises(NotImplementedError, match="parts of complex numbers"):
         ft.tensor(numpy.ones(2, complex)).real.as_strided((1,), (1,))
 
 
@@ -153,3 +154,29 @@ def test_windows_on_a_gpu():
     x.unfold(0, 2, 3).mul_(2.0)
     x.as_strided((2,), (3,), 2)[1] = -1.0
     assert x.tolist() == [0.0, 2.0, 2.0, 6.0, 8.0, -1.0]
+
+
+def test_writes_through_pairs_of_complex_numbers():
+    leaf = ft.tensor(numpy.array([1 + 2j, 3 - 1j]), requires_grad=True)
+    z = leaf * 1.0
+    torch.view_as_real(z)[0, 1] = 5.0
+    torch.view_as_real(z)[1].mul_(2.0)
+    assert z.tolist() == [1 + 5j, 6 - 2j]
+    (z * z.conj()).real.sum().backward()
+    numpy.testing.assert_allclose(leaf.grad, [2.0, 24.0 - 8.0j])
+
+
+def test_writes_through_complex_numbers_of_pairs():
+    pairs = ft.tensor(numpy.array([[1.0, 2.0], [3.0, 4.0]]), requires_grad=True)
+    x = pairs * 1.0
+    torch.view_as_complex(x).mul_(1j)
+    assert x.tolist() == [[-2.0, 1.0], [-4.0, 3.0]]
+    (x * x).sum().backward()
+    numpy.testing.assert_allclose(pairs.grad, [[2.0, 4.0], [6.0, 8.0]])
+
+
+def test_views_of_pairs_are_of_complex_numbers_and_of_pairs():
+    with pytest.raises(RuntimeError, match="is not complex"):
+        torch.view_as_real(ft.tensor([1.0]))
+    with pytest.raises(RuntimeError, match="no pairs of floats"):
+        torch.view_as_complex(ft.tensor([1.0, 2.0, 3.0]))

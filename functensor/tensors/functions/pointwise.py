@@ -142,8 +142,6 @@ __all__ = [
     "tanh",
     "true_divide",
     "trunc",
-    "view_as_complex",
-    "view_as_real",
     "xlogy",
 ]  # fmt: skip
 
@@ -476,13 +474,3 @@ def complex(real: Any, imag: Any) -> Any:
 def polar(abs: Any, angle: Any) -> Any:
     """Returns complex numbers of absolute values and angles in radians."""
     return complex(abs * ops.cos(angle), abs * ops.sin(angle))
-
-
-def view_as_real(input: Array) -> Any:
-    """Returns real and imaginary parts on a last axis; a copy, through which nothing is written."""
-    return ops.stack([ops.real(input), ops.imag(input)], -1)
-
-
-def view_as_complex(input: Array) -> Any:
-    """Returns complex numbers of a last axis of length two; a copy."""
-    return complex(input[..., 0], input[..., 1])

@@ -16,7 +16,7 @@ from ...primitives.core.shape_dtype import INEXACT, canonical_axis, result_type
 from .naming import on_host
 
 __all__ = [
-    "adjoint", "as_strided", "atleast_1d", "atleast_2d", "atleast_3d", "block_diag",
+    "adjoint", "atleast_1d", "atleast_2d", "atleast_3d", "block_diag",
     "broadcast_shapes", "broadcast_tensors", "broadcast_to", "cartesian_prod", "cat", "chunk",
     "clone", "column_stack", "combinations", "concat", "concatenate", "detach", "diag",
     "diag_embed", "diagflat", "diagonal", "dsplit", "dstack", "expand_as", "flatten", "flip",
@@ -24,7 +24,7 @@ __all__ = [
     "permute", "ravel", "repeat_interleave", "reshape", "reshape_as", "roll", "rot90",
     "row_stack", "select", "split", "split_with_sizes", "squeeze", "stack", "swapaxes",
     "swapdims", "t", "tensor_split", "tile", "transpose", "tril", "triu", "unbind", "unflatten",
-    "unfold", "unsqueeze", "view_as", "vsplit", "vstack",
+    "unsqueeze", "view_as", "vsplit", "vstack",
 ]  # fmt: skip
 
 
@@ -372,42 +372,12 @@ def unbind(input: Array, dim: int = 0) -> tuple[Array, ...]:
     return tuple([select(input, dim, i) for i in range(input.shape[dim])])
 
 
-def unfold(input: Any, dimension: int, size: int, step: int) -> Any:
-    """Returns windows over an axis, as a last axis; a view.
-
-    Raises:
-        RuntimeError: the window is longer than the axis, or the step is not positive.
-    """
-    return input.unfold(dimension, size, step)
-
-
 def places_by_strides(size: Sequence[int], stride: Sequence[int], start: int) -> Any:
     """Returns the places of elements that lie at distances along each axis."""
     places = np.asarray(start)
     for length, distance in zip(size, stride, strict=True):
         places = places[..., None] + np.arange(length) * distance
     return places
-
-
-def as_strided(
-    input: Any, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
-) -> Any:
-    """Returns elements by their distances in memory; a view.
-
-    Args:
-        input: a tensor; the distances are in the memory of the tensor that it is a view of.
-        size: the shape.
-        stride: the distance of neighbours along each axis, in elements.
-        storage_offset: the place of the first element; by default that of ``input``.
-
-    Raises:
-        RuntimeError: an element would lie outside of the memory.
-
-    >>> import functensor.torch as torch
-    >>> torch.as_strided(torch.arange(4), (3, 2), (1, 1)).tolist()
-    [[0, 1], [1, 2], [2, 3]]
-    """
-    return input.as_strided(size, stride, storage_offset)
 
 
 # -- in another order

@@ -380,7 +380,8 @@ class ReduceLROnPlateau:
         if self.best is None:
             return not isnan(value)
         sign = 1 if self.mode == "max" else -1
-        margin = abs(self.best) * self.threshold if self.threshold_mode == "rel" else self.threshold
+        # A part of a negative figure is negative, as in PyTorch.
+        margin = self.best * self.threshold if self.threshold_mode == "rel" else self.threshold
         return sign * (value - self.best) > margin
 
     def step(self, metrics: Any) -> None:

@@ -60,7 +60,19 @@ class StatefulOptimizer:
         self._make = make
         self._pure = make(lambda step: rate_at(self.lr, step))
         # One state for each, so that a parameter without a gradient is left out altogether.
-        self._states = [self._pure.init(wrap(p._data)) for p in self.params]
+        self._states = [self._pure.init(self.value_of(p)) for p in self.params]
+
+    def value_of(self, p: Tensor) -> Array:
+        """Returns the array that is updated for a tensor."""
+        return wrap(p._data)
+
+    def slope_of(self, gradient: Tensor) -> Array:
+        """Returns a gradient as the array's update takes it."""
+        return wrap(turned(gradient._data))
+
+    def put(self, p: Tensor, value: Array) -> None:
+        """Gives a tensor its new value."""
+        p.take_value(value)
 
     def __getstate__(self) -> dict[str, Any]:
         # The pure optimizer reads the rate of this object; a copy has its own.
@@ -81,8 +93,8 @@ class StatefulOptimizer:
         for i, p in enumerate(self.params):
             gradient = gradient_of(p)
             if gradient is not None:
-                cotangent = wrap(turned(gradient._data))
-                groups.setdefault(int(self._states[i].step), []).append((i, cotangent))
+                slope = self.slope_of(gradient)
+                groups.setdefault(int(self._states[i].step), []).append((i, slope))
         for members in groups.values():
             self._update([i for i, _ in members], [g for _, g in members])
         if not groups:
@@ -101,17 +113,17 @@ class StatefulOptimizer:
         if not all(isinstance(slot, Array) for slot in states[0][2:]):
             # A state that holds another one is of one parameter, and cannot be put together.
             for i, state, gradient in zip(places, states, gradients, strict=True):
-                value = wrap(self.params[i]._data)
+                value = self.value_of(self.params[i])
                 value, self._states[i] = self._pure.update(value, state, gradient)
-                self.params[i].take_value(value)
+                self.put(self.params[i], value)
             return
         slots = [list(column) for column in zip(*[s[2:] for s in states], strict=True)]
-        values = [wrap(self.params[i]._data) for i in places]
+        values = [self.value_of(self.params[i]) for i in places]
         values, state = self._pure.update(
             values, make(states[0].step, states[0].loss, *slots), gradients
         )
         for n, i in enumerate(places):
-            self.params[i].take_value(values[n])
+            self.put(self.params[i], values[n])
             own = [column[n] for column in state[2:]]
             self._states[i] = make(state.step, self._states[i].loss, *own)
 

@@ -37,7 +37,7 @@ class Joined(Recast):
         return ops.stack([ops.real(value), ops.imag(value)], -1)
 
 
-PAIRS, JOINED = Pairs(), Joined()
+AS_PAIRS, AS_NUMBERS = Pairs(), Joined()
 
 
 def view_as_real(input: Any) -> Any:
@@ -59,7 +59,7 @@ def view_as_real(input: Any) -> Any:
             fix="torch.complex(x, torch.zeros_like(x)) makes complex numbers",
             number=None,
         )
-    return recast(as_tensor_result(input), PAIRS)
+    return recast(as_tensor_result(input), AS_PAIRS)
 
 
 def view_as_complex(input: Any) -> Any:
@@ -79,4 +79,4 @@ def view_as_complex(input: Any) -> Any:
             fix="torch.stack([real, imag], -1) makes pairs",
             number=None,
         )
-    return recast(as_tensor_result(input), JOINED)
+    return recast(as_tensor_result(input), AS_NUMBERS)

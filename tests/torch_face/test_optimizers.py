@@ -22,6 +22,13 @@ def furthest(found, wanted):
 def test_all_are_recorded():
     assert set(OPTIMIZERS) == set(RECORDED)
 
+# Each with options that add to its state or to its gradients.
+OF_COMPLEX_NUMBERS = {
+    "SGD": {"momentum": 0.5, "weight_decay": 0.1}, "Adam": {"amsgrad": True, "weight_decay": 0.1},
+    "AdamW": {}, "RMSprop": {"centered": True, "momentum": 0.5}, "Adagrad": {}, "Adadelta": {},
+    "Adamax": {}, "NAdam": {}, "RAdam": {},
+}  # fmt: skip
+
 
 @pytest.mark.parametrize("line", OPTIMIZERS)
 def test_steps_are_pytorchs(line):
@@ -280,3 +287,27 @@ def test_a_copied_optimizer_has_its_own_rate(make):
     assert torch.equal(x.detach(), before)
     optimizer.step()
     assert torch.allclose(before - x.detach(), torch.full_like(x, 0.5))
+
+
+@pytest.mark.parametrize("name", OF_COMPLEX_NUMBERS)
+def test_complex_parameters_are_pairs_of_real_ones(name):
+    start = numpy.array([[1.0 - 2.0j, 0.5j], [-0.3 + 0.1j, 2.0 + 0.0j]])
+
+    def trained(as_complex):
+        x = torch.tensor(start)
+        p = (x if as_complex else torch.view_as_real(x)).clone().requires_grad_()
+        optimizer = getattr(torch.optim, name)([p], lr=0.05, **OF_COMPLEX_NUMBERS[name])
+        for step in range(6):
+            if step == 3:
+                state = optimizer.state_dict()
+                optimizer = getattr(torch.optim, name)([p], lr=0.05, **OF_COMPLEX_NUMBERS[name])
+                optimizer.load_state_dict(state)
+            optimizer.zero_grad()
+            z = p if as_complex else torch.view_as_complex(p)
+            ((z - 1j) * (z - 1j).conj() * (1 + 0.2 * z.real**2)).real.sum().backward()
+            optimizer.step()
+        moments = [x for key, x in optimizer.state[p].items() if key != "step" and x.shape]
+        assert all(x.shape == p.shape and x.dtype == p.dtype for x in moments)
+        return (torch.view_as_real(p) if as_complex else p).detach().numpy()
+
+    numpy.testing.assert_array_equal(trained(True), trained(False))

@@ -10,9 +10,11 @@ import numpy as np
 
 from ...backends.devices import on_device
 from ...optim.stateful import StatefulOptimizer
+from ...primitives.core.array import Array
 from ...primitives.core.buffers import to_buffer, wrap
 from ...primitives.core.errors import MissingGradientWarning, message
 from ...tensors import Tensor, enable_grad, gradient_of, missing_reason
+from ...tensors.pairs import AS_NUMBERS, AS_PAIRS
 
 __all__ = ["Optimizer"]
 
@@ -28,6 +30,31 @@ SLOT_NAMES = {
     "RmspropState": ("square_avg", "grad_avg", "momentum_buffer"),
     "SgdState": (),
 }
+
+
+class PairwiseOptimizer(StatefulOptimizer):
+    """Updates complex tensors as pairs of real numbers, each by itself, as PyTorch does."""
+
+    def value_of(self, p: Tensor) -> Array:
+        return paired(wrap(p._data))
+
+    def slope_of(self, gradient: Tensor) -> Array:
+        # A tensor's gradient goes upwards in both parts.
+        return paired(wrap(gradient._data))
+
+    def put(self, p: Tensor, value: Array) -> None:
+        p.take_value(unpaired(value, p))
+
+
+def paired(x: Array) -> Array:
+    """Returns complex numbers as pairs of real ones, and others as they are."""
+    return AS_PAIRS(x) if x.dtype.kind == "c" else x
+
+
+def unpaired(x: Array, p: Tensor) -> Array:
+    """Returns what is of a complex tensor's pairs as complex numbers, and others as they are."""
+    of_pairs = p.dtype.kind == "c" and x.shape == (*p.shape, 2)
+    return AS_NUMBERS(x) if of_pairs else x
 
 
 class Optimizer:
@@ -93,7 +120,7 @@ class Optimizer:
     def _worker(self, group: dict[str, Any]) -> StatefulOptimizer:
         """Returns what updates a group's parameters."""
         own, rate = group["params"], group["lr"]
-        return StatefulOptimizer(own, rate, lambda rate: self._pure(group, rate))
+        return PairwiseOptimizer(own, rate, lambda rate: self._pure(group, rate))
 
     def __getstate__(self) -> dict[str, Any]:
         # Workers read this object's groups; a copy has its own.
@@ -132,7 +159,7 @@ class Optimizer:
             if self._made[i] != options_of(group):
                 worker._pure = self._pure(group, lambda step, group=group: group["lr"])
                 worker._states = [
-                    of_kind(worker._pure.init(wrap(p._data)), state)
+                    of_kind(worker._pure.init(worker.value_of(p)), state)
                     for p, state in zip(worker.params, worker._states, strict=True)
                 ]
                 self._made[i] = options_of(group)
@@ -157,7 +184,7 @@ class Optimizer:
     def state(self) -> dict[Tensor, dict[str, Any]]:
         """The state of every parameter that was updated, as arrays, which cannot be written to."""
         return {
-            p: named_slots(state)
+            p: named_slots(state, p)
             for worker in self._workers
             for p, state in zip(worker.params, worker._states)
             if int(state.step)
@@ -168,15 +195,19 @@ class Optimizer:
 
         Names are PyTorch's: ``{"state": {0: {"step": ..., "exp_avg": ...}}, "param_groups": ...}``.
         """
-        states = [state for worker in self._workers for state in worker._states]
+        states = [
+            (p, state)
+            for worker in self._workers
+            for p, state in zip(worker.params, worker._states, strict=True)
+        ]
         groups, start = [], 0
         for group in self.param_groups:
             numbers = list(range(start, start + len(group["params"])))
             groups.append({**group, "params": numbers})
             start += len(numbers)
         saved = {
-            i: {name: Tensor(x) for name, x in named_slots(state).items()}
-            for i, state in enumerate(states)
+            i: {name: Tensor(x) for name, x in named_slots(state, p).items()}
+            for i, (p, state) in enumerate(states)
             if int(state.step)
         }
         return {"state": saved, "param_groups": groups}
@@ -195,7 +226,7 @@ class Optimizer:
         saved = state_dict["state"]
         loaded = [
             [
-                with_slots(worker._pure.init(wrap(p._data)), saved.get(i, {}), i)
+                with_slots(worker._pure.init(worker.value_of(p)), saved.get(i, {}), i)
                 for p, i in zip(worker.params, group["params"], strict=True)
             ]
             for worker, group in zip(self._workers, groups)
@@ -223,10 +254,11 @@ def of_kind(start: Any, state: Any) -> Any:
     return state if type(state) is type(start) else start._replace(step=state.step)
 
 
-def named_slots(state: Any) -> dict[str, Any]:
-    """Returns the parts of a pure optimizer's state by PyTorch's names."""
+def named_slots(state: Any, p: Tensor) -> dict[str, Any]:
+    """Returns the parts of a pure optimizer's state of a parameter by PyTorch's names."""
     names = SLOT_NAMES[type(state).__name__]
-    return {"step": wrap(np.float32(state.step)), **dict(zip(names, state[2:], strict=True))}
+    slots = [unpaired(x, p) for x in state[2:]]
+    return {"step": wrap(np.float32(state.step)), **dict(zip(names, slots, strict=True))}
 
 
 def with_slots(state: Any, saved: dict[str, Any], number: int) -> Any:
@@ -237,7 +269,9 @@ def with_slots(state: Any, saved: dict[str, Any], number: int) -> Any:
     """
     kind = type(state).__name__
     names = SLOT_NAMES[kind]
-    given = {name: to_buffer(x) for name, x in saved.items() if x is not None}
+    given = {
+        name: to_buffer(paired(wrap(to_buffer(x)))) for name, x in saved.items() if x is not None
+    }
     for name in given.keys() - {"step", *names}:
         raise ValueError(f"load_state_dict: parameter {number} has no {name!r}, it has {names}")
     slots = []

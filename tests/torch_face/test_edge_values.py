@@ -138,3 +138,17 @@ def test_relu_in_place():
     x = torch.tensor([-1.0, 2.0])
     assert F.relu(x, inplace=True) is x
     assert x.tolist() == [0, 2]
+
+
+def test_the_last_offset_of_bags_may_be_their_end():
+    table = torch.tensor([[1.0], [2.0], [4.0]])
+    numbers, starts = torch.tensor([0, 1, 2, 2]), torch.tensor([0, 1, 3])
+    bags = torch.nn.functional.embedding_bag(numbers, table, starts, include_last_offset=True)
+    assert bags.tolist() == [[1.0], [3.0]]
+
+
+def test_gradients_of_rows_are_divided_by_how_often_they_are_taken():
+    table = torch.ones(3, 1, requires_grad=True)
+    numbers = torch.tensor([0, 1, 1, 1])
+    torch.nn.functional.embedding(numbers, table, scale_grad_by_freq=True).sum().backward()
+    assert table.grad.tolist() == [[1.0], [1.0], [0.0]]

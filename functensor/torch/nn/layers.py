@@ -163,12 +163,21 @@ class Bilinear(Module):
 # -- tables and slopes
 
 
+def zero_row(table: Parameter, row: int | None) -> None:
+    """Fills a row of a table with zeros, if there is one to be filled."""
+    if row is not None:
+        values = table.detach().clone()
+        values[row] = 0
+        init.refilled(table, values)
+
+
 class Embedding(Module):
     """Gives the rows of a table.
 
     Args:
         num_embeddings, embedding_dim: how many rows there are, and how long they are.
         padding_idx: a row that is zero at the beginning and has no gradient.
+        max_norm, norm_type, scale_grad_by_freq, sparse: as `functional.embedding` takes them.
         device, dtype: of the table.
     """
 
@@ -178,22 +187,16 @@ class Embedding(Module):
         sparse: bool = False, device: str | None = None, dtype: DTypeLike | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        if max_norm is not None or scale_grad_by_freq:
-            raise NotImplementedError(
-                "Embedding: max_norm and scale_grad_by_freq are not supported"
-            )
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
-        self.padding_idx = padding_idx
+        self.padding_idx, self.max_norm, self.norm_type = padding_idx, max_norm, norm_type
+        self.scale_grad_by_freq = scale_grad_by_freq
         self.weight = parameter(num_embeddings, embedding_dim, device=device, dtype=dtype)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Draws the table anew."""
         init.normal_(self.weight)
-        if self.padding_idx is not None:
-            values = self.weight.detach().clone()
-            values[self.padding_idx] = 0
-            init.refilled(self.weight, values)
+        zero_row(self.weight, self.padding_idx)
 
     @classmethod
     def from_pretrained(
@@ -208,7 +211,10 @@ class Embedding(Module):
 
     def forward(self, input: Array) -> Any:
         """Returns the rows of some numbers."""
-        return F.embedding(input, self.weight, self.padding_idx)
+        return F.embedding(
+            input, self.weight, self.padding_idx, self.max_norm, self.norm_type,
+            self.scale_grad_by_freq,
+        )  # fmt: skip
 
     def extra_repr(self) -> str:
         """Returns the options."""
@@ -220,23 +226,35 @@ class EmbeddingBag(Module):
 
     Args:
         num_embeddings, embedding_dim: how many rows there are, and how long they are.
-        mode: ``"sum"``, ``"mean"`` or ``"max"``.
+        max_norm, norm_type, scale_grad_by_freq, mode, sparse, include_last_offset, padding_idx: as
+            `functional.embedding_bag` takes them.
         device, dtype: of the table.
     """
 
     def __init__(
-        self, num_embeddings: int, embedding_dim: int, mode: str = "mean",
-        device: str | None = None,
-        dtype: DTypeLike | None = None,
+        self, num_embeddings: int, embedding_dim: int, max_norm: float | None = None,
+        norm_type: float = 2.0, scale_grad_by_freq: bool = False, mode: str = "mean",
+        sparse: bool = False, _weight: Tensor | None = None, include_last_offset: bool = False,
+        padding_idx: int | None = None, device: str | None = None, dtype: DTypeLike | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         self.num_embeddings, self.embedding_dim, self.mode = num_embeddings, embedding_dim, mode
+        self.max_norm, self.norm_type, self.padding_idx = max_norm, norm_type, padding_idx
+        self.scale_grad_by_freq = scale_grad_by_freq
+        self.include_last_offset = include_last_offset
         self.weight = parameter(num_embeddings, embedding_dim, device=device, dtype=dtype)
-        init.normal_(self.weight)
+        if _weight is None:
+            init.normal_(self.weight)
+            zero_row(self.weight, padding_idx)
+        else:
+            init.refilled(self.weight, _weight.detach())
 
     def forward(self, input: Array, offsets: Any = None, per_sample_weights: Any = None) -> Any:
         """Returns a row for every bag."""
-        return F.embedding_bag(input, self.weight, offsets, self.mode, per_sample_weights)
+        return F.embedding_bag(
+            input, self.weight, offsets, self.max_norm, self.norm_type, self.scale_grad_by_freq,
+            self.mode, False, per_sample_weights, self.include_last_offset, self.padding_idx,
+        )  # fmt: skip
 
     def extra_repr(self) -> str:
         """Returns the options."""

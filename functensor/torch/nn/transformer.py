@@ -37,6 +37,8 @@ class MultiheadAttention(Module):
         num_heads: how many heads there are.
         dropout: the probability of a weight to be dropped.
         bias: whether there are biases.
+        add_bias_kv: whether there is one more key and value, which are trained.
+        add_zero_attn: whether there is one more key and value of zeros.
         kdim, vdim: the lengths of keys and values; by default as queries.
         batch_first: whether inputs are (batch, places, features), not (places, batch, features).
         device, dtype: of the parameters.
@@ -56,14 +58,10 @@ class MultiheadAttention(Module):
         dtype: DTypeLike | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        if add_bias_kv or add_zero_attn:
-            raise NotImplementedError(
-                "MultiheadAttention: add_bias_kv and add_zero_attn are not supported"
-            )
         if embed_dim % num_heads:
             raise ValueError(f"MultiheadAttention: {embed_dim} features in {num_heads} heads")
         self.embed_dim, self.num_heads, self.dropout = embed_dim, num_heads, dropout
-        self.batch_first = batch_first
+        self.batch_first, self.add_zero_attn = batch_first, add_zero_attn
         self.kdim = embed_dim if kdim is None else kdim
         self.vdim = embed_dim if vdim is None else vdim
         alike = self.kdim == self.vdim == embed_dim
@@ -77,9 +75,14 @@ class MultiheadAttention(Module):
         self.register_parameter("v_proj_weight", weight(not alike, embed_dim, self.vdim))
         self.register_parameter("in_proj_bias", weight(bias, 3 * embed_dim))
         self.out_proj = Linear(embed_dim, embed_dim, bias, device, dtype)
+        self.register_parameter("bias_k", weight(add_bias_kv, 1, 1, embed_dim))
+        self.register_parameter("bias_v", weight(add_bias_kv, 1, 1, embed_dim))
         for x in (self.in_proj_weight, self.q_proj_weight, self.k_proj_weight, self.v_proj_weight):
             if x is not None:
                 init.xavier_uniform_(x)
+        for x in (self.bias_k, self.bias_v):
+            if x is not None:
+                init.xavier_normal_(x)
         if bias:
             init.zeros_(self.in_proj_bias)
             init.zeros_(self.out_proj.bias)
@@ -110,6 +113,11 @@ class MultiheadAttention(Module):
              for v in (query, key, value)]  # fmt: skip
         q, k, v = [self._heads(each, i) for i, each in enumerate(x)]
         mask = self._mask(q, attn_mask, key_padding_mask, single)
+        more = (self.bias_k is not None) + self.add_zero_attn
+        if more:
+            k, v = self._longer(k, self.bias_k), self._longer(v, self.bias_v)
+            if mask is not None:
+                mask = ops.pad(mask, [(0, 0)] * (mask.ndim - 1) + [(0, more)])
         weights = None
         if need_weights:
             scores = ops.matmul(q, ops.swapaxes(k, -1, -2)) * (q.shape[-1] ** -0.5)
@@ -138,6 +146,17 @@ class MultiheadAttention(Module):
         y = F.linear(x, weight, bias)
         y = ops.reshape(y, (*y.shape[:2], self.num_heads, self.embed_dim // self.num_heads))
         return ops.swapaxes(y, 1, 2)
+
+    def _longer(self, x: Any, bias: Any) -> Any:
+        """Returns keys or values with those that every example has beside its own."""
+        batch, heads, _, width = x.shape
+        parts = [x]
+        if bias is not None:
+            shape = (batch, heads, 1, width)
+            parts.append(ops.broadcast_to(ops.reshape(bias, (1, heads, 1, width)), shape))
+        if self.add_zero_attn:
+            parts.append(beside(x, np.zeros((batch, heads, 1, width), x.dtype)))
+        return ops.concatenate(parts, 2)
 
     def _mask(self, q: Any, attn_mask: Any, padding: Any, single: bool) -> Any:
         """Returns numbers that are added to scores, or None."""

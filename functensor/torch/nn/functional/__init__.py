@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from ....faces.publish import publish
-from . import activations, ctc, in_place, layers, losses, normalization, sampling, windows
+from . import activations, ctc, in_place, layers, losses, normalization, sampling, tables, windows
 from . import dropout as dropping
 from .activations import *
 from .ctc import *
@@ -19,6 +19,7 @@ from .layers import *
 from .losses import *
 from .normalization import *
 from .sampling import *
+from .tables import *
 from .windows import *
 
 __all__: list[str] = []
@@ -30,6 +31,7 @@ __all__ += layers.__all__
 __all__ += losses.__all__
 __all__ += normalization.__all__
 __all__ += sampling.__all__
+__all__ += tables.__all__
 __all__ += windows.__all__
 
 publish(globals())

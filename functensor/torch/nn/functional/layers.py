@@ -13,16 +13,15 @@ from ....primitives.core.array import Array
 from ....primitives.core.buffers import beside
 from ....primitives.core.errors import ShapeError, failure
 from ....primitives.core.registry import registry as ops
-from ....tensors.functions.looked_at import check_between, check_places
+from ....tensors.functions.looked_at import check_between
 from ....tensors.functions.naming import with_words
 from ....tensors.functions.reductions import norm
 from .dropout import dropout
 
 __all__ = [
     "bilinear", "channel_shuffle", "conv1d", "conv2d", "conv3d", "conv_transpose1d",
-    "conv_transpose2d", "conv_transpose3d", "cosine_similarity", "embedding", "embedding_bag",
-    "linear", "one_hot", "pairwise_distance", "pixel_shuffle", "pixel_unshuffle",
-    "scaled_dot_product_attention",
+    "conv_transpose2d", "conv_transpose3d", "cosine_similarity", "linear", "one_hot",
+    "pairwise_distance", "pixel_shuffle", "pixel_unshuffle", "scaled_dot_product_attention",
 ]  # fmt: skip
 
 Sizes = int | Sequence[int]
@@ -158,79 +157,6 @@ conv_transpose1d, conv_transpose2d, conv_transpose3d = map(transposed, (1, 2, 3)
 
 
 # -- tables
-
-
-def embedding(
-    input: Array,
-    weight: Any,
-    padding_idx: int | None = None,
-    max_norm: float | None = None,
-    norm_type: float = 2.0,
-    scale_grad_by_freq: bool = False,
-    sparse: bool = False,
-) -> Any:
-    """Returns the rows of a table.
-
-    Args:
-        input: integers, the rows' numbers.
-        weight: the table, of shape (rows, width).
-        padding_idx: a row that has no gradient.
-        max_norm, norm_type, scale_grad_by_freq: not supported.
-        sparse: has no effect: gradients are dense.
-
-    Raises:
-        IndexError: there is no such row.
-        NotImplementedError: ``max_norm`` or ``scale_grad_by_freq`` is given.
-    """
-    if max_norm is not None or scale_grad_by_freq:
-        raise NotImplementedError("embedding: max_norm and scale_grad_by_freq are not supported")
-    check_places("embedding", input)
-    out = pure.embedding(weight, input)
-    if padding_idx is None:
-        return out
-    row = padding_idx % weight.shape[0]
-    return ops.where(ops.expand_dims(ops.equal(input, row), -1), ops.stop_gradient(out), out)
-
-
-def embedding_bag(
-    input: Array,
-    weight: Any,
-    offsets: Any = None,
-    mode: str = "mean",
-    per_sample_weights: Any = None,
-) -> Any:
-    """Returns the sums, means or maxima of bags of rows of a table.
-
-    Args:
-        input: the rows' numbers: a matrix with a bag in every row, or a vector.
-        weight: the table, of shape (rows, width).
-        offsets: where in the vector each bag begins.
-        mode: ``"sum"``, ``"mean"`` or ``"max"``.
-        per_sample_weights: a number for each row that is taken, with ``mode="sum"``.
-    """
-    check_places("embedding_bag", input)
-    rows = pure.embedding(weight, input)
-    if per_sample_weights is not None:
-        if mode != "sum":
-            raise ValueError("embedding_bag: per_sample_weights go with mode='sum'")
-        rows = rows * ops.expand_dims(per_sample_weights, -1)
-    if input.ndim == 2:
-        reduce = {"sum": ops.sum, "mean": ops.mean, "max": ops.max}[mode]
-        return reduce(rows, 1)
-    if offsets is None:
-        raise ValueError("embedding_bag: a vector of numbers needs offsets")
-    bags = offsets.shape[0]
-    number = ops.searchsorted(offsets, beside(input, np.arange(input.shape[0])), "right") - 1
-    empty = beside(weight, np.zeros((bags, weight.shape[1]), weight.dtype))
-    if mode == "max":
-        low = beside(weight, np.full((bags, weight.shape[1]), -np.inf, weight.dtype))
-        found = ops.index_max(low, number, rows)
-        return ops.where(ops.isfinite(found), found, empty)
-    total = ops.index_add(empty, number, rows)
-    if mode == "sum":
-        return total
-    ones = beside(weight, np.zeros((bags, 1), weight.dtype))
-    return total / ops.maximum(ops.index_add(ones, number, 1.0), 1)
 
 
 def one_hot(tensor: Any, num_classes: int = -1) -> Any:

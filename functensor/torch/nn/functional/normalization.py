@@ -60,7 +60,13 @@ def last_axes(name: str, input: Array, shape: Sequence[int]) -> tuple[int, ...]:
 def group_norm(
     input: Array, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
 ) -> Any:
-    """Returns x of mean 0 and variance 1 over groups of channels, times a weight, plus a bias."""
+    """Returns x of mean 0 and variance 1 over groups of channels, times a weight, plus a bias.
+
+    Raises:
+        ValueError: a group of the whole batch is one element.
+    """
+    if input.size == num_groups and input.ndim > 1:
+        raise ValueError(f"group_norm: a group of {tuple(input.shape)} is one element")
     return pure.group_norm(input, num_groups, weight, bias, eps)
 
 

@@ -2,6 +2,9 @@
 
 Each entry takes a source of random numbers, and returns the text that makes a module and what it is
 called with. `F` makes an array of floats, `P` one of probabilities, `I` one of integers.
+
+Nothing is normalised over two numbers alone: the results are 1 and -1 whatever these are, and the
+gradient, which is zero but for rounding, has no digits.
 """
 
 import numpy
@@ -74,7 +77,7 @@ def normalisation(d, name, n):
 
 
 def layer_norm(d, name):
-    shape = tuple(d.n(2, 5) for _ in range(d.n(1, 2)))
+    shape = tuple(d.n(3, 5) for _ in range(d.n(1, 2)))
     options = {"eps": d.one(1e-5, 1e-3), "elementwise_affine": d.flag()}
     if name == "LayerNorm":
         options["bias"] = d.flag()
@@ -85,7 +88,10 @@ def layer_norm(d, name):
 def group_norm(d):
     groups = d.n(1, 3)
     channels = groups * d.n(1, 3)
-    x = d.F(d.n(1, 3), channels, *[d.n(2, 4) for _ in range(d.n(0, 2))])
+    places = [d.n(2, 4) for _ in range(d.n(0, 2))]
+    if channels // groups * numpy.prod(places) == 2:
+        places.append(3)
+    x = d.F(d.n(1, 3), channels, *places)
     return f"nn.GroupNorm({groups}, {channels}, affine={d.flag()})", [x]
 
 
@@ -187,7 +193,7 @@ def attention(d):
 
 def transformer(d, part):
     heads = d.n(1, 2)
-    width = heads * d.n(1, 3)
+    width = heads * d.n(3, 4)
     options = {"dim_feedforward": d.n(2, 5), "dropout": 0.0, "activation": d.one("relu", "gelu"),
                "batch_first": d.flag(), "norm_first": d.flag(), "bias": d.flag()}  # fmt: skip
     batch = d.n(1, 3)

@@ -144,7 +144,7 @@ def as_strided(
         storage_offset: the place of the first element; by default that of ``input``.
 
     Raises:
-        RuntimeError: an element would lie outside of the memory.
+        RuntimeError: an element would lie outside of the memory, or a distance is negative.
         NotImplementedError: ``input`` is a view of parts of complex numbers.
 
     >>> import functensor.torch as torch
@@ -167,12 +167,14 @@ def as_strided(
     start = storage_offset
     if start is None:
         start = first_place(x, sources, root, order)
-    places = places_by_strides(size, stride, start)
-    if places.size and not (places.min() >= 0 and places.max() < root.numel()):
+    last = start + sum([(n - 1) * distance for n, distance in zip(size, stride, strict=True)])
+    fits = not all(size) or (start >= 0 and last < root.numel())
+    if min(stride, default=0) < 0 or not fits:
         raise failure(
             RuntimeError,
-            f"as_strided: elements {places.min()} to {places.max()} of a memory of {root.numel()}",
-            fix="size, stride and storage_offset that stay within the memory",
+            f"as_strided: elements {start} to {last} of a memory of {root.numel()}, at distances "
+            f"{tuple(stride)}",
+            fix="distances that are not negative, and a size that stays within the memory",
             number=None,
         )
     recorded = all(source[3] for source in sources)

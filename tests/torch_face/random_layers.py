@@ -67,11 +67,11 @@ def convolution(d, n, transposed=False):
 def normalisation(d, name, n):
     channels = d.n(1, 4)
     options = {"eps": d.one(1e-5, 1e-3), "momentum": d.one(0.1, 0.4), "affine": d.flag(),
-               "track_running_stats": d.flag()}  # fmt: skip
+               "track_running_stats": d.flag(), "bias": d.flag()}  # fmt: skip
     if n == 1 and name == "BatchNorm" and d.flag():
-        x = d.F(d.n(2, 5), channels)
+        x = d.F(d.n(3, 5), channels)
     else:
-        x = d.F(d.n(2, 4), channels, *[d.n(2, 5) for _ in range(n)])
+        x = d.F(d.n(2, 4), channels, *[d.n(3 if n == 1 else 2, 5) for _ in range(n)])
     mode = d.one("", "", ".eval()")
     return f"nn.{name}{n}d({channels}, {words(**options)}){mode}", [x * 2 + 1]
 
@@ -92,7 +92,7 @@ def group_norm(d):
     if channels // groups * numpy.prod(places) == 2:
         places.append(3)
     x = d.F(d.n(1, 3), channels, *places)
-    return f"nn.GroupNorm({groups}, {channels}, affine={d.flag()})", [x]
+    return f"nn.GroupNorm({groups}, {channels}, affine={d.flag()}, bias={d.flag()})", [x]
 
 
 def embedding(d):
@@ -139,7 +139,9 @@ def adaptive(d, kind, n):
 def lp_pool(d, n):
     x = d.F(d.n(1, 2), 2, *[d.n(4, 7) for _ in range(n)])
     power, kernel = d.one(2, 3), d.n(1, 3)
-    x = abs(x) + numpy.float32(0.1)
+    if power == 3:
+        # The root of a negative sum is NaN in both, that of one near zero has no digits.
+        x = abs(x) + numpy.float32(0.1)
     return f"nn.LPPool{n}d({power}, {kernel}, {d.n(1, 3)}, ceil_mode={d.flag()})", [x]
 
 

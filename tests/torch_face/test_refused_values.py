@@ -1,5 +1,7 @@
 """Values that PyTorch refuses, on the CPU: each raises, and says which one."""
 
+import math
+
 import pytest
 
 import functensor as ft
@@ -53,3 +55,32 @@ def test_values_that_are_not_known_are_not_looked_at():
     assert found.tolist() == [[2], [0]]
     picked = ft.vmap(lambda i: torch.gather(table, 0, i.view(1)))(torch.tensor([1, 2]))
     assert picked.tolist() == [[1], [2]]
+
+
+def row(*shape):
+    return torch.arange(float(math.prod(shape))).reshape(shape)
+
+
+@pytest.mark.parametrize(
+    ("error", "call"),
+    [
+        (ValueError, lambda: F.interpolate(row(1, 1, 4), 8, mode="nearest", align_corners=True)),
+        (ValueError, lambda: F.interpolate(row(1, 1, 4), 8, mode="area", align_corners=False)),
+        (NotImplementedError, lambda: F.interpolate(row(1, 1, 4), 8, mode="bilinear")),
+        (NotImplementedError, lambda: F.interpolate(row(1, 1, 4, 4), 8, mode="trilinear")),
+        (ValueError, lambda: F.multi_margin_loss(row(2, 3), torch.tensor([0, 1]), p=3)),
+        (ValueError, lambda: F.gaussian_nll_loss(row(2), row(2), -row(2))),
+        (ValueError, lambda: torch.nn.RNNCell(2, 2, nonlinearity="GRU")),
+        (RuntimeError, lambda: row(4).as_strided((2,), (-1,), 3)),
+    ],
+)
+def test_layers_refuse_what_pytorch_refuses(error, call):
+    with pytest.raises(error):
+        call()
+
+
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+def test_the_root_of_a_negative_sum_is_no_number():
+    pooled = F.lp_pool1d(torch.tensor([[-2.0, 1.0, 2.0, 1.0]]), 3.0, 2)
+    assert math.isnan(pooled[0, 0].item())
+    assert pooled[0, 1].item() == pytest.approx(9 ** (1 / 3))

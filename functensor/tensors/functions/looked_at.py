@@ -8,7 +8,7 @@ import numpy as np
 
 from ...primitives.core.array import Array, Tracer
 
-__all__ = ["all_differ", "check_between", "check_mask", "check_places"]
+__all__ = ["all_differ", "check_between", "check_mask", "check_not_negative", "check_places"]
 
 
 def _values_at_hand(x: Any) -> Any:
@@ -42,6 +42,13 @@ def check_between(name: str, x: Any, low: float, high: float, error: type[Except
     if not (low <= least and most <= high and np.isfinite(most)):
         bounds = f"at least {low}, and finite" if high == np.inf else f"from {low} to {high}"
         raise error(f"{name} is {bounds}, not from {least} to {most}")
+
+
+def check_not_negative(name: str, x: Any) -> None:
+    """Raises a ``ValueError`` for negative numbers; infinities and NaN are none."""
+    values = _values_at_hand(x)
+    if values is not None and (values < 0).any():
+        raise ValueError(f"{name} is not negative, but has {values.min()}")
 
 
 def check_mask(name: str, mask: Any) -> None:

@@ -22,6 +22,14 @@ __all__ = [
 ]  # fmt: skip
 
 
+def register_scale_and_shift(
+    module: Module, channels: int, affine: bool, bias: bool, made: dict[str, Any]
+) -> None:
+    """Gives a module a weight of ones and a bias of zeros, or None in the place of each."""
+    for name, make, there in (("weight", ones, affine), ("bias", zeros, affine and bias)):
+        module.register_parameter(name, Parameter(make(channels, **made)) if there else None)
+
+
 class Tracked(Module):
     """The base of normalisations with running statistics.
 
@@ -29,9 +37,10 @@ class Tracked(Module):
         num_features: the number of channels.
         eps: what is added to the variance.
         momentum: how much of a batch goes into the running statistics; None for their plain mean.
-        affine: whether there are a weight and a bias.
+        affine: whether there are a weight and, unless it is left out, a bias.
         track_running_stats: whether there are running statistics.
         device, dtype: of the parameters.
+        bias: whether the bias is there.
     """
 
     axes: tuple[int, ...] = ()
@@ -39,14 +48,13 @@ class Tracked(Module):
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1,
         affine: bool = True, track_running_stats: bool = True, device: str | None = None,
-        dtype: DTypeLike | None = None,
+        dtype: DTypeLike | None = None, *, bias: bool = True,
     ) -> None:  # fmt: skip
         super().__init__()
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
         made = {"device": device, "dtype": dtype}
-        for name, make in (("weight", ones), ("bias", zeros)):
-            self.register_parameter(name, Parameter(make(num_features, **made)) if affine else None)
+        register_scale_and_shift(self, num_features, affine, bias, made)
         tracked = track_running_stats
         self.register_buffer("running_mean", zeros(num_features, **made) if tracked else None)
         self.register_buffer("running_var", ones(num_features, **made) if tracked else None)
@@ -65,6 +73,7 @@ class Tracked(Module):
         self.reset_running_stats()
         if self.affine:
             init.ones_(self.weight)
+        if self.bias is not None:
             init.zeros_(self.bias)
 
     def _checked(self, input: Tensor) -> None:
@@ -127,9 +136,11 @@ class InstanceNorm(Tracked):
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1,
         affine: bool = False, track_running_stats: bool = False, device: str | None = None,
-        dtype: DTypeLike | None = None,
+        dtype: DTypeLike | None = None, *, bias: bool = True,
     ) -> None:  # fmt: skip
-        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+        super().__init__(
+            num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
+        )
 
     def forward(self, input: Any) -> Any:
         """Returns the normalised input; without batch where it has an axis less."""
@@ -229,21 +240,20 @@ class GroupNorm(Module):
     Args:
         num_groups, num_channels: how many there are; channels are a multiple of groups.
         eps: what is added to the variance.
-        affine: whether there are a weight and a bias.
+        affine: whether there are a weight and, unless it is left out, a bias.
         device, dtype: of the parameters.
+        bias: whether the bias is there.
     """
 
     def __init__(
         self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True,
-        device: str | None = None, dtype: DTypeLike | None = None,
+        device: str | None = None, dtype: DTypeLike | None = None, *, bias: bool = True,
     ) -> None:  # fmt: skip
         super().__init__()
         if num_channels % num_groups:
             raise ValueError(f"GroupNorm: {num_channels} channels in {num_groups} groups")
         self.num_groups, self.num_channels, self.eps = num_groups, num_channels, eps
-        for name, make in (("weight", ones), ("bias", zeros)):
-            value = Parameter(make(num_channels, device=device, dtype=dtype)) if affine else None
-            self.register_parameter(name, value)
+        register_scale_and_shift(self, num_channels, affine, bias, {"device": device, "dtype": dtype})
 
     def forward(self, input: Array) -> Any:
         """Returns the normalised input, of shape (batch, channels, ...)."""

@@ -200,6 +200,17 @@ class Recurrent(Module):
         return ", ".join(shown)
 
 
+def checked_nonlinearity(layer: str, name: str) -> str:
+    """Returns the name of a function that simple recurrent layers have.
+
+    Raises:
+        ValueError: they have none of that name.
+    """
+    if name not in ("tanh", "relu"):
+        raise ValueError(f"{layer}: nonlinearity is 'tanh' or 'relu', not {name!r}")
+    return name
+
+
 class RNN(Recurrent):
     """Elman's network: ``h = tanh(W x + b + V h + c)``; see `Recurrent` for the arguments.
 
@@ -212,9 +223,7 @@ class RNN(Recurrent):
         bias: bool = True, batch_first: bool = False, dropout: float = 0.0,
         bidirectional: bool = False, device: str | None = None, dtype: DTypeLike | None = None,
     ) -> None:  # fmt: skip
-        if nonlinearity not in ("tanh", "relu"):
-            raise ValueError(f"RNN: nonlinearity is 'tanh' or 'relu', not {nonlinearity!r}")
-        object.__setattr__(self, "mode", nonlinearity)
+        object.__setattr__(self, "mode", checked_nonlinearity("RNN", nonlinearity))
         super().__init__(
             input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional,
             device, dtype,
@@ -309,7 +318,7 @@ class RNNCell(SingleStep):
         self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh",
         device: str | None = None, dtype: DTypeLike | None = None,
     ) -> None:  # fmt: skip
-        object.__setattr__(self, "mode", nonlinearity)
+        object.__setattr__(self, "mode", checked_nonlinearity("RNNCell", nonlinearity))
         super().__init__(input_size, hidden_size, bias, device, dtype)
 
     def forward(self, input: Array, hx: Any = None) -> Any:

@@ -9,7 +9,18 @@
 from __future__ import annotations
 
 from ....faces.publish import publish
-from . import activations, ctc, in_place, layers, losses, normalization, sampling, tables, windows
+from . import (
+    activations,
+    ctc,
+    in_place,
+    layers,
+    losses,
+    normalization,
+    resizing,
+    sampling,
+    tables,
+    windows,
+)
 from . import dropout as dropping
 from .activations import *
 from .ctc import *
@@ -18,6 +29,7 @@ from .in_place import *
 from .layers import *
 from .losses import *
 from .normalization import *
+from .resizing import *
 from .sampling import *
 from .tables import *
 from .windows import *
@@ -30,6 +42,7 @@ __all__ += in_place.__all__
 __all__ += layers.__all__
 __all__ += losses.__all__
 __all__ += normalization.__all__
+__all__ += resizing.__all__
 __all__ += sampling.__all__
 __all__ += tables.__all__
 __all__ += windows.__all__

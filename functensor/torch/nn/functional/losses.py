@@ -12,7 +12,7 @@ from ....primitives.core.array import Array
 from ....primitives.core.buffers import beside
 from ....primitives.core.registry import registry as ops
 from ....tensors.functions.indexing import gather
-from ....tensors.functions.looked_at import all_differ, check_between
+from ....tensors.functions.looked_at import all_differ, check_between, check_not_negative
 from ....tensors.functions.pointwise import clamp
 from .activations import logsigmoid
 from .layers import cosine_similarity, pairwise_distance
@@ -299,7 +299,12 @@ def gaussian_nll_loss(
     input: Array, target: Any, var: Any, full: bool = False, eps: float = 1e-6,
     reduction: str = "mean",
 ) -> Any:  # fmt: skip
-    """Returns minus the logarithm of the normal density of targets, but for a constant."""
+    """Returns minus the logarithm of the normal density of targets, but for a constant.
+
+    Raises:
+        ValueError: a variance is negative.
+    """
+    check_not_negative("gaussian_nll_loss: var", var)
     if hasattr(var, "ndim") and var.ndim == input.ndim - 1:
         var = ops.expand_dims(var, -1)
     # The limit is no function of the variance, as in PyTorch.
@@ -352,7 +357,13 @@ def multi_margin_loss(
     input: Array, target: Any, p: int = 1, margin: float = 1.0, weight: Any = None,
     reduction: str = "mean",
 ) -> Any:  # fmt: skip
-    """Returns by how much scores are not a margin below that of the right class."""
+    """Returns by how much scores are not a margin below that of the right class.
+
+    Raises:
+        ValueError: ``p``, the power of that, is neither 1 nor 2.
+    """
+    if p not in (1, 2):
+        raise ValueError(f"multi_margin_loss: p is 1 or 2, not {p}")
     right = gather(input, -1, ops.expand_dims(target, -1))
     over = ops.maximum(margin - right + input, 0) ** p
     if weight is not None:

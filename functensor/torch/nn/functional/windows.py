@@ -1,4 +1,4 @@
-"""PyTorch's functions of windows and of places in images: pools, padding, other sizes."""
+"""PyTorch's functions of windows and of places in images: pools, and padding."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from .layers import Sizes, spatial, with_batch
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
     "adaptive_max_pool2d", "adaptive_max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "fold",
-    "interpolate", "lp_pool1d", "lp_pool2d", "lp_pool3d", "max_pool1d", "max_pool2d", "max_pool3d",
-    "max_unpool1d", "max_unpool2d", "max_unpool3d", "pad", "unfold", "upsample",
+    "lp_pool1d", "lp_pool2d", "lp_pool3d", "max_pool1d", "max_pool2d", "max_pool3d",
+    "max_unpool1d", "max_unpool2d", "max_unpool3d", "pad", "unfold",
 ]  # fmt: skip
 
 
@@ -174,30 +174,30 @@ avg_pool1d, avg_pool2d, avg_pool3d = map(mean_pooling, (1, 2, 3))
 def lp_pool(
     input: Array, p: float, kernel_size: Sizes, stride: Any, ceil_mode: bool, n: int
 ) -> Any:
-    """Returns the norms of order p of windows over n axes."""
+    """Returns the p-th roots of sums of p-th powers of windows over n axes."""
     average = (avg_pool1d, avg_pool2d, avg_pool3d)[n - 1]
-    powers = average(ops.abs(input) ** p, kernel_size, stride, 0, ceil_mode)
+    powers = average(input**p, kernel_size, stride, 0, ceil_mode)
     return (powers * prod(spatial(kernel_size, n))) ** (1 / p)
 
 
 def lp_pool1d(
     input: Array, norm_type: float, kernel_size: Sizes, stride: Any = None, ceil_mode: bool = False
 ) -> Any:
-    """Returns the norms of windows over one spatial axis."""
+    """Returns p-th roots of sums of p-th powers over one spatial axis; of negative sums NaN."""
     return lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 1)
 
 
 def lp_pool2d(
     input: Array, norm_type: float, kernel_size: Sizes, stride: Any = None, ceil_mode: bool = False
 ) -> Any:
-    """Returns the norms of windows over two spatial axes."""
+    """Returns p-th roots of sums of p-th powers over two spatial axes; of negative sums NaN."""
     return lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 2)
 
 
 def lp_pool3d(
     input: Array, norm_type: float, kernel_size: Sizes, stride: Any = None, ceil_mode: bool = False
 ) -> Any:
-    """Returns the norms of windows over three spatial axes."""
+    """Returns p-th roots of sums of p-th powers over three spatial axes; of negative sums NaN."""
     return lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 3)
 
 
@@ -352,7 +352,7 @@ def fold(
     return out[0] if single else out
 
 
-# -- sizes
+# -- padding
 
 MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
@@ -387,113 +387,3 @@ def pad(
         return x
     given = {"constant_values": value or 0} if mode == "constant" else {}
     return ops.pad(x, more, mode=MODES[mode], **given)
-
-
-def interpolate(
-    input: Array,
-    size: Any = None,
-    scale_factor: Any = None,
-    mode: str = "nearest",
-    align_corners: bool | None = None,
-    recompute_scale_factor: bool | None = None,
-    antialias: bool = False,
-) -> Any:
-    """Returns images of another size.
-
-    Args:
-        input: of shape (batch, channels, ...).
-        size: the spatial lengths.
-        scale_factor: by how much they grow, where there is no size.
-        mode: ``"nearest"``, ``"nearest-exact"``, ``"linear"``, ``"bilinear"``, ``"trilinear"``,
-            ``"bicubic"`` or ``"area"``.
-        align_corners: whether the outermost elements of both are at the same places.
-        recompute_scale_factor: whether distances follow from the lengths, not from the factor.
-        antialias: not supported.
-
-    Raises:
-        ValueError: there is no such mode, or not just one of ``size`` and ``scale_factor``.
-    """
-    n = input.ndim - 2
-    if (size is None) == (scale_factor is None):
-        raise ValueError("interpolate: give size or scale_factor, and one of them")
-    if antialias:
-        raise NotImplementedError("interpolate: antialias=True is not supported")
-    lengths = input.shape[2:]
-    factors: Any = None
-    if size is None:
-        factors = (scale_factor,) * n if not isinstance(scale_factor, Sequence) else scale_factor
-        wanted = [int(np.floor(m * f)) for m, f in zip(lengths, factors)]
-    else:
-        wanted = [size] * n if isinstance(size, int) else list(size)
-    if recompute_scale_factor:
-        factors = None
-    if mode == "area":
-        return (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)[n - 1](input, wanted)
-    if mode not in WEIGHTS:
-        raise ValueError(
-            f"interpolate: mode is 'area' or one of {', '.join(WEIGHTS)}, not {mode!r}"
-        )
-    x = input
-    for i, (old, new) in enumerate(zip(lengths, wanted)):
-        step = old / new if factors is None else 1 / factors[i]
-        places, weights = WEIGHTS[mode](old, new, step, bool(align_corners))
-        picked = ops.take(x, beside(x, places), 2 + i)
-        if weights is None:
-            x = picked
-            continue
-        shape = (*weights.shape, *(1,) * (n - 1 - i))
-        x = ops.sum(picked * beside(x, weights.astype(x.dtype).reshape(shape)), 3 + i)
-    return x
-
-
-def source_places(old: int, new: int, step: float, corners: bool) -> np.ndarray[Any, Any]:
-    """Returns where the elements of the new axis lie on the old one."""
-    if corners:
-        return np.arange(new) * ((old - 1) / (new - 1) if new > 1 else 0.0)
-    return (np.arange(new) + 0.5) * step - 0.5
-
-
-def nearest_places(old: int, new: int, step: float, corners: bool) -> tuple[Any, None]:
-    """Returns the elements that PyTorch takes for the nearest."""
-    return np.minimum(np.floor(np.arange(new) * step).astype(np.int64), old - 1), None
-
-
-def nearest_exact(old: int, new: int, step: float, corners: bool) -> tuple[Any, None]:
-    """Returns the nearest elements."""
-    places = np.floor((np.arange(new) + 0.5) * step).astype(np.int64)
-    return np.minimum(places, old - 1), None
-
-
-def straight(old: int, new: int, step: float, corners: bool) -> tuple[Any, Any]:
-    """Returns the two neighbours of each place, and their weights."""
-    at = np.maximum(source_places(old, new, step, corners), 0)
-    low = np.minimum(np.floor(at).astype(np.int64), old - 1)
-    high = np.minimum(low + 1, old - 1)
-    part = np.clip(at - low, 0, 1)
-    return np.stack([low, high], -1), np.stack([1 - part, part], -1)
-
-
-def cubic(old: int, new: int, step: float, corners: bool) -> tuple[Any, Any]:
-    """Returns the four neighbours of each place, and their weights (Keys, 1981; a = -3/4)."""
-    at = source_places(old, new, step, corners)
-    low = np.floor(at).astype(np.int64)
-    a = -0.75
-    away = np.abs((at - low)[:, None] - np.arange(-1, 3))
-    near = ((a + 2) * away - (a + 3)) * away**2 + 1
-    far = ((away - 5) * away + 8) * away * a - 4 * a
-    places = np.clip(low[:, None] + np.arange(-1, 3), 0, old - 1)
-    return places, np.where(away <= 1, near, far)
-
-
-WEIGHTS: dict[str, Callable[..., tuple[Any, Any]]] = {
-    "nearest": nearest_places, "nearest-exact": nearest_exact, "linear": straight,
-    "bilinear": straight, "trilinear": straight, "bicubic": cubic,
-}  # fmt: skip
-
-
-def upsample(
-    input: Array, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
-    align_corners: bool | None = None,
-) -> Any:  # fmt: skip
-    """Returns images of another size; an older name of `interpolate`."""
-    return interpolate(input, size, scale_factor, mode, align_corners)

@@ -253,7 +253,8 @@ class GroupNorm(Module):
         if num_channels % num_groups:
             raise ValueError(f"GroupNorm: {num_channels} channels in {num_groups} groups")
         self.num_groups, self.num_channels, self.eps = num_groups, num_channels, eps
-        register_scale_and_shift(self, num_channels, affine, bias, {"device": device, "dtype": dtype})
+        made = {"device": device, "dtype": dtype}
+        register_scale_and_shift(self, num_channels, affine, bias, made)
 
     def forward(self, input: Array) -> Any:
         """Returns the normalised input, of shape (batch, channels, ...)."""

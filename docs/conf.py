@@ -8,12 +8,22 @@ project_copyright = "the functensor developers, Apache License 2.0"
 version = release = installed_version("functensor")
 
 extensions = [
-    "myst_parser",
+    "myst_nb",
+    "sphinx_copybutton",
+    "sphinx_design",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
-    "sphinx.ext.viewcode",
 ]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "jupyter_execute"]
+myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+# Tutorials are pages whose cells run while the site is built; a cell that raises is an error.
+nb_execution_mode = "force"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 120
+# Prompts and outputs are not copied with the code of a session.
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
 html_theme = "furo"
 html_title = f"functensor {release}"
 

@@ -381,13 +381,30 @@ class Tensor(InPlaceFunctions):
 
     # -- conversion
 
-    def numpy(self) -> np.ndarray[Any, Any]:
-        """Returns the values as a read-only NumPy array, without a copy.
+    def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
+        """Returns a NumPy array in whose memory the tensor lies: a write to one is seen by both.
+
+        ``numpy.asarray(x)`` is a read-only view of the values that the tensor has now.
+
+        Args:
+            force: of a tensor that requires grad or is on a GPU, return a copy of its values.
 
         Raises:
+            DeviceError: the tensor is on a GPU.
             TracerConversionError: the tensor requires grad.
+
+        >>> import functensor as ft
+        >>> x = ft.Tensor([1.0, 2.0])
+        >>> a = x.numpy()
+        >>> a[0] = 5
+        >>> x
+        Tensor([5., 2.], dtype=float32)
         """
-        return self.__array__()  # type: ignore[no-any-return]
+        from .shared_memory import array_over  # which needs this module
+
+        plain = self.detach().cpu() if force else self
+        plain.__array__()
+        return array_over(plain)  # type: ignore[no-any-return]
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Any:
         if self.node is not None:

@@ -13,9 +13,9 @@ from .tensor import Tensor, tensor
 from .tensor_kinds import CpuTensor, CudaTensor
 
 __all__ = [
-    "CpuTensor", "CudaTensor", "GradMode", "InMemory", "Late", "Tensor", "TracedTensor", "enable_grad",
-    "gradient_of", "is_grad_enabled", "missing_reason", "no_grad", "run_backward", "tensor",
-    "tensor_over",
+    "CpuTensor", "CudaTensor", "GradMode", "InMemory", "Late", "Tensor", "TracedTensor",
+    "enable_grad", "gradient_of", "is_grad_enabled", "missing_reason", "no_grad", "run_backward",
+    "tensor", "tensor_over",
 ]  # fmt: skip
 
 # Tensors have all their methods, whichever name is asked for first.

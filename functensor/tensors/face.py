@@ -86,8 +86,10 @@ class TracedTensor(Tensor):
     def _copy(self) -> Tensor:
         return ops.positive(self)  # type: ignore[no-any-return]
 
-    def numpy(self) -> Any:
+    def numpy(self, *, force: bool = False) -> Any:
         """Returns the values as a NumPy array, as far as they are known.
+
+        ``force`` has no effect: a traced value has no graph that could be left out.
 
         Raises:
             TracerConversionError: they are not.

@@ -42,10 +42,10 @@ def same_bits(x: Any, y: Any) -> bool:
     x, y = np.asarray(x), np.asarray(y)
     word = WORDS.get(x.itemsize)
     if word is not None:
-        return np.array_equal(x.view(word), y.view(word))
+        return bool(np.array_equal(x.view(word), y.view(word)))
     if x.dtype.kind == "c":
         return same_bits(x.real, y.real) and same_bits(x.imag, y.imag)
-    return x.tobytes() == y.tobytes()
+    return bool(x.tobytes() == y.tobytes())
 
 
 def address(array: Any) -> int:
@@ -107,7 +107,7 @@ class Memory:
     def is_shared(self) -> bool:
         """Says whether others may still write to the memory."""
         if self.block is not None:
-            return any([array() is not None for array in self.given])
+            return any(array() is not None for array in self.given)
         base = self.held[0].base
         if references_in(self.held, 0) >= ALONE or not (base is None or type(base) is np.ndarray):
             return True
@@ -145,7 +145,7 @@ class InMemory:
 
     # What the tensor lies in, and the array over its own elements, None where these are all; None
     # in place of both once sharing has ended, for threads that are still at it.
-    _memory: tuple[Memory, Any] | None
+    _memory: Any
 
     @property
     def _data(self) -> Any:
@@ -194,7 +194,7 @@ class InMemory:
     def _part(self, key: Any) -> Any:
         """Returns the view at a key; None where there is none."""
         keys = key if type(key) is tuple else (key,)
-        if not any([part is ... for part in keys]):
+        if not any(part is ... for part in keys):
             # Then the view of one element is an array too.
             keys = (*keys, ...)
         try:
@@ -264,13 +264,14 @@ def _alone(x: Any) -> Tensor:
     return out
 
 
-def kind_of(x: InMemory) -> type[Tensor]:
+def kind_of(x: Any) -> type[Tensor]:
     """Returns the class that a tensor has when it lies in memory of its own."""
-    return type(x).__bases__[1]
+    kind: Any = type(x).__bases__[1]
+    return kind  # type: ignore[no-any-return]
 
 
 @cache
-def kind_in_memory(kind: type[Tensor]) -> type[Tensor]:
+def kind_in_memory(kind: Any) -> Any:
     """Returns the class that tensors of a class have while others may write to their memory."""
     names = {"__slots__": (), "__module__": kind.__module__, "__qualname__": kind.__qualname__}
     return type(kind)(kind.__name__, (InMemory, kind), names)
@@ -285,7 +286,8 @@ def lie_in(x: Any, memory: Memory, part: Any = None) -> None:
         part: the array over the tensor's elements; None where these are all.
     """
     x._memory = (memory, part)
-    x.__class__ = kind_in_memory(type(x))
+    kind: Any = type(x)
+    x.__class__ = kind_in_memory(kind)
 
 
 def root_of(x: Any) -> Any:
@@ -310,10 +312,10 @@ def end_sharing(x: Any) -> None:
     with locked(root):
         if x._memory is None or x._memory[0].is_shared():
             return
-        left = [root]
+        left: list[Any] = [root]
         while left:
             tensor = left.pop()
-            if isinstance(tensor, InMemory):
+            if isinstance(tensor, TAPE.in_memory):
                 elements = elements_of(tensor)
                 if not same_bits(BUFFER.__get__(tensor), elements):
                     BUFFER.__set__(tensor, elements.copy("K")[()])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -474,6 +475,7 @@ wrap_methods(
 TapeTrace.tracer = Tensor
 TapeTrace.level = LEVEL
 entrance.classes = (Tensor,)
+entrance.made = partial(TapeTrace.wrap, TAPE, node=None)
 
 detached = viewing(lambda x: x.without_graph(), recorded=False)
 

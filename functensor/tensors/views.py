@@ -121,15 +121,18 @@ def taken(
         # Another thread wrote to the base before this view stood among those that fall behind.
         with views.lock:
             _take_anew(view, view.node)
-    elif type(base) is not TAPE.tracer and isinstance(base, TAPE.in_memory):
-        if not base.take_in(view):
-            raise failure(
-                RuntimeError,
-                f"a view of shape {view.shape} of {base.name()}: its elements do not lie in that "
-                "order in the array that it shares memory with",
-                fix="x.reshape(...), which copies, or x.contiguous().view(...)",
-                number=None,
-            )
+    elif (
+        type(base) is not TAPE.tracer
+        and isinstance(base, TAPE.in_memory)
+        and not base.take_in(view)
+    ):
+        raise failure(
+            RuntimeError,
+            f"a view of shape {view.shape} of {base.name()}: its elements do not lie in that "
+            "order in the array that it shares memory with",
+            fix="x.reshape(...), which copies, or x.contiguous().view(...)",
+            number=None,
+        )
     return view
 
 

@@ -221,7 +221,7 @@ def from_numpy(ndarray: np.ndarray[Any, Any]) -> Tensor:
     >>> x = torch.from_numpy(a)
     >>> a[0] = 5
     >>> x
-    tensor([5., 0.], dtype=torch.float64)
+    Tensor([5., 0.], dtype=float64)
     """
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(

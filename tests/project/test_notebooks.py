@@ -93,6 +93,6 @@ def test_sphinx_puts_a_link_under_the_title(notebooks, tmp_path):
     subprocess.run([*build, str(tmp_path / "site")], check=True)
     for page in ("quickstart", "tutorials/vmap"):
         text = (tmp_path / "site" / f"{page}.html").read_text()
-        assert "This page as a notebook" in text
+        assert f"/{notebooks.file_of(page)}\"" in text
     offered = (tmp_path / "site" / "_downloads").rglob("*.ipynb")
     assert sorted(path.name for path in offered) == ["quickstart.ipynb", "vmap.ipynb"]

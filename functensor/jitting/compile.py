@@ -9,6 +9,7 @@ from ..backends import Loop
 from ..backends import get as get_backend
 from ..backends.devices import to_host
 from ..backends.finiteness import is_finite
+from ..backends.notebook_cells import with_cells_named
 from ..backends.restoring import reporting
 from ..passes.fusion import fusion
 from ..passes.pipeline import optimized
@@ -180,7 +181,7 @@ class Lowered:
         plan = self._compiled.plan
         if plan is None:
             return "# on a GPU, the optimized program is run operation by operation\n"
-        return plan.source  # type: ignore[no-any-return]
+        return with_cells_named(plan.source)
 
     def cost(self) -> Cost:
         """Returns the operations, bytes and peak memory of the optimized program."""

@@ -10,6 +10,7 @@ import numpy as np
 from .. import tree
 from ..backends.config import config
 from ..backends.frames import RUNNING_AGAIN
+from ..backends.notebook_cells import with_cells_named
 from ..primitives.core.array import Array, Tracer
 from ..primitives.core.buffers import WEAK_TYPES, own_array, to_buffer
 from ..primitives.core.errors import describe
@@ -244,7 +245,7 @@ class Program:
         >>> "  # " in program.show(lines=True), program.show() == str(program)
         (True, True)
         """
-        return printed(self, lines)
+        return with_cells_named(printed(self, lines))
 
     def __str__(self) -> str:
         return self.show()

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sized
 from time import monotonic
 from typing import Any, TextIO
 
+from ..backends.notebook_cells import in_notebook
 from ..backends.optional_modules import extra
 
 __all__ = ["Progress", "progress"]
@@ -88,6 +89,8 @@ def progress(
     values = range(iterable) if isinstance(iterable, int) else iterable
     if total is None and isinstance(values, Sized):
         total = len(values)
+    if quiet is None and in_notebook():
+        quiet = False
     bars = extra("tqdm.auto", "progress")
     bar = bars.tqdm(desc=desc, total=total, disable=quiet, mininterval=interval, file=file)
     return Progress(values, bar, interval)

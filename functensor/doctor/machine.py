@@ -17,7 +17,7 @@ from .finding import PRESENT, WRONG, Finding
 
 __all__ = ["machine", "version_of_functensor"]
 
-PACKAGE = Path(__file__).resolve().parent.parent
+PACKAGE = Path(os.path.abspath(__file__)).parent.parent
 # Variables that change what is installed or computed.
 VARIABLES = ("CUDA_PATH", "CUDA_VISIBLE_DEVICES", "NVIDIA_TF32_OVERRIDE", "PYTHONPATH")
 PREFIXES = ("CUPY_", "FUNCTENSOR_", "MKL_NUM", "OMP_NUM", "OPENBLAS_NUM")
@@ -79,7 +79,7 @@ def shadow() -> Path | None:
     here = os.getcwd()
     others = [entry for entry in sys.path if entry and os.path.abspath(entry) != here]
     wanted, found = place_of(found_package(others)), place_of(found_package([here, *others]))
-    if found is None or found == (wanted or PACKAGE):
+    if found is None or found == (wanted or PACKAGE.resolve()):
         return None
     return found
 

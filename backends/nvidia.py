@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from .cuda.driver import NEWEST_CUDA, OLDEST_CUDA, driver_number
@@ -73,7 +74,7 @@ def toolkit_folder() -> str:
     from cupy.cuda import get_cuda_path
 
     folder = get_cuda_path()
-    if folder is None:
+    if folder is None or not Path(folder).is_dir():
         return f"cuda-toolkit {version('cuda-toolkit')}, in Python packages"
     return str(folder)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 __all__ = ["ABSENT", "PRESENT", "WRONG", "Finding", "first_line"]
 
 # The states: it is there; it is not, and need not be; it does not fit or does not work.
 PRESENT, ABSENT, WRONG = "yes", "no", "WRONG"
+# The characters of an error that are shown.
+LONGEST = 200
 
 
 class Finding(NamedTuple):
@@ -34,5 +36,6 @@ def first_line(error: BaseException) -> str:
     >>> first_line(ValueError("two\\nlines")), first_line(KeyError())
     ('ValueError: two', 'KeyError')
     """
-    lines: list[Any] = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"

@@ -235,7 +235,7 @@ def nvidia() -> Iterator[Finding]:
     faults = list(faults_of_packages(names, driver))
     # A fault explains what an import raises.
     yield from faults or [said]
-    if installed_version("ml_dtypes") is None:
+    if driver.cuda is not None and installed_version("ml_dtypes") is None:
         what = "ml_dtypes is not installed, and bfloat16 on a GPU needs it"
         yield Finding("NVIDIA", "bfloat16", WRONG, what, bare_command("ml_dtypes"))
     if cupy is None:

@@ -52,13 +52,23 @@ def probe(name: str) -> Finding:
         detail = DETAILS[name]() if name in DETAILS else ""
     # Packages raise whatever they like.
     except Exception as error:
-        return Finding("packages", name, WRONG, f"{found}: {first_line(error)}", again(name))
+        what = f"{found} cannot be imported: {first_line(error)}"
+        return Finding("packages", name, WRONG, what, mended(name, error))
     imported = str(getattr(module, "__version__", found))
     shown = found or imported
     if found and name in ("numpy", "scipy") and imported != found:
         what = f"{imported} is imported, and its metadata says {found}"
         return Finding("packages", name, WRONG, what, again(name))
     return Finding("packages", name, PRESENT, ", ".join(filter(None, [shown, detail])))
+
+
+def mended(name: str, error: Exception) -> str:
+    """Returns pip's command for a package that raises an error when it is imported."""
+    missing = getattr(error, "name", None) if isinstance(error, ModuleNotFoundError) else None
+    if missing and missing.partition(".")[0] != module_of(name):
+        # Of a package that is there, pip brings what it needs and lacks.
+        return f"pip install '{requirement_of(name) or name}'"
+    return again(name)
 
 
 def again(name: str) -> str:

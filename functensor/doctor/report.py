@@ -62,6 +62,11 @@ def quoted(text: str) -> str:
     return json.dumps(printable, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
+def key(text: str) -> str:
+    """Returns a key of TOML, without quotes where it needs none."""
+    return text if re.fullmatch(r"[A-Za-z0-9_-]+", text) else quoted(text)
+
+
 def pasted_block(findings: Sequence[Finding]) -> Iterator[str]:
     """Yields the lines of a block of TOML for a report, as Markdown shows it.
 
@@ -71,7 +76,7 @@ def pasted_block(findings: Sequence[Finding]) -> Iterator[str]:
     yield "```toml"
     sections = list(dict.fromkeys(finding.section for finding in findings))
     for section in sections:
-        yield f"[{quoted(section)}]"
+        yield f"[{key(section)}]"
         own = [finding for finding in findings if finding.section == section]
         for name in dict.fromkeys(finding.name for finding in own):
             texts = [
@@ -79,7 +84,7 @@ def pasted_block(findings: Sequence[Finding]) -> Iterator[str]:
                 for f in own
                 if f.name == name
             ]
-            yield f"{quoted(name)} = {quoted('; '.join(texts))}"
+            yield f"{key(name)} = {quoted('; '.join(texts))}"
     for finding in faults(findings):
         yield "[[mend]]"
         yield f"part = {quoted(finding.name)}"

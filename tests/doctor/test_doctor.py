@@ -91,6 +91,7 @@ def test_packages_that_are_old_or_broken(env):
     env.plant("matplotlib", "3.9", module="matplotlib", source="raise OSError('no\\nfont')")
     env.plant("tqdm", "4.66", module="tqdm", source="import os; os.abort()")
     env.plant("safetensors", "0.5", module="safetensors", source="print('noise', end='')")
+    env.plant("pooch", "1.9", module="pooch", source="import absent")
     env.plant("mpi4py", "4.0", module="mpi4py", source="class rc: pass")
     env.plant("nameless", "1", metadata="broken")
     elsewhere = env.folder / "here" / "functensor"
@@ -101,14 +102,18 @@ def test_packages_that_are_old_or_broken(env):
         "scipy": "pip install 'scipy>=1.12'",
         "matplotlib": "pip install --force-reinstall --no-deps 'matplotlib>=3.8'",
         "tqdm": "pip install --force-reinstall --no-deps 'tqdm>=4.60'",
+        "pooch": "pip install 'pooch>=1.8'",
         "mpi4py": "pip install --force-reinstall --no-deps 'mpi4py'",
         "working directory": "mv functensor my_functensor",
     }
     found = what(done)
     assert found["scipy"] == "scipy 1.5.4 is too old: 1.12 is needed"
-    assert found["matplotlib"] == "3.9: OSError: no"
+    assert found["matplotlib"] == "3.9 cannot be imported: OSError: no"
     assert found["tqdm"] == "the process was ended by SIGABRT"
-    assert found["mpi4py"] == "4.0: ModuleNotFoundError: No module named 'mpi4py.MPI'"
+    assert found["mpi4py"] == (
+        "4.0 cannot be imported: ModuleNotFoundError: No module named 'mpi4py.MPI'"
+    )
+    assert found["pooch"] == "1.9 cannot be imported: ModuleNotFoundError: No module named 'absent'"
     assert str(elsewhere) in found["working directory"]
     # One that is tried after the process ended.
     assert block(done.stdout)["packages"]["safetensors"] == "0.5"
@@ -168,9 +173,7 @@ def test_cupy_without_a_driver(env):
     env.plant("cupy-cuda13x", "14.1.0", module="cupy", source=source)
     env.plant("nvidia-cudnn-frontend", "1.20")
     done = env.run("doctor")
-    assert mends(done) == {
-        "cupy": "pip uninstall -y cupy-cuda13x", "bfloat16": "pip install 'ml_dtypes>=0.5'"
-    }  # fmt: skip
+    assert mends(done) == {"cupy": "pip uninstall -y cupy-cuda13x"}
     assert what(done)["cupy"] == (
         "cupy-cuda13x 14.1.0 is installed, but no NVIDIA driver was found"
     )
@@ -220,7 +223,7 @@ def test_cupy_that_does_not_fit(env, planted, cuda, wrong, command):
     (env.site / "cupy" / "__init__.py").write_text("raise ImportError('libcublas.so.13')")
     env.plant_program("nvidia-smi", SMI.format(cuda))
     done = env.run("doctor")
-    assert mends(done)["cupy"] == command
+    assert mends(done) == {"cupy": command, "bfloat16": "pip install 'ml_dtypes>=0.5'"}
     assert what(done)["cupy"] == wrong
     assert block(done.stdout)["NVIDIA"]["driver"] == f"550.54.14, for CUDA up to {cuda}"
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Sized
+from importlib.util import find_spec
 from time import monotonic
 from typing import Any, TextIO
 
@@ -54,6 +56,13 @@ class Progress:
         self._bar.close()
 
 
+def is_in_notebook() -> bool:
+    """Says whether the program runs in a kernel of Jupyter."""
+    ipython: Any = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return getattr(shell, "kernel", None) is not None
+
+
 def progress(
     iterable: Iterable[Any] | int,
     *,
@@ -88,6 +97,12 @@ def progress(
     values = range(iterable) if isinstance(iterable, int) else iterable
     if total is None and isinstance(values, Sized):
         total = len(values)
-    bars = extra("tqdm.auto", "progress")
+    notebook = is_in_notebook()
+    # Without widgets tqdm.auto warns, and gives bars of text as tqdm does.
+    plain = notebook and find_spec("ipywidgets") is None
+    bars = extra("tqdm" if plain else "tqdm.auto", "progress")
+    if quiet is None and file is None and notebook:
+        # tqdm would be quiet, as the streams of a notebook are no terminal.
+        quiet = False
     bar = bars.tqdm(desc=desc, total=total, disable=quiet, mininterval=interval, file=file)
     return Progress(values, bar, interval)

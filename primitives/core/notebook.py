@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ...backends.devices import to_host
-
-if TYPE_CHECKING:
-    from .array import Array
 
 __all__ = ["html_of"]
 
@@ -23,7 +20,7 @@ CELL = "text-align: left; padding: 0.1em 0.8em; border: 1px solid; background: t
 ELEMENTS = "color: inherit; background: transparent; margin: 0.3em 0 0 0"
 
 
-def html_of(x: Array, more: Mapping[str, object] | None = None) -> str | None:
+def html_of(x: Any, more: Mapping[str, object] | None = None) -> str | None:
     """Returns an array as HTML; None where its text says it better.
 
     That is an array without axes, and one that was donated and has no elements any more.

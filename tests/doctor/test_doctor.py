@@ -249,6 +249,41 @@ def test_a_broken_cupy_and_hidden_gpus(env):
     assert "CUDA_VISIBLE_DEVICES=-1" in block(done.stdout)["machine"]["environment"]
 
 
+# A module cupy that finds a GPU, and cannot compute anything.
+IDLE_GPU = CUPY.replace(
+    'raise CUDARuntimeError("cudaErrorInsufficientDriver: too old")', "return 1"
+).replace(
+    "class cuda: runtime = runtime",
+    "    def getDeviceProperties(number):\n"
+    "        return dict(name=b'Tesla V100', major=7, minor=0, totalGlobalMem=2**34)\n"
+    "class cuda: runtime = runtime",
+)
+
+
+@on_no_driver
+def test_a_gpu_that_is_too_old_and_computes_nothing(env):
+    source = IDLE_GPU.format(version="14.1.0", cuda=13000)
+    env.plant("cupy-cuda13x", "14.1.0", module="cupy", source=source)
+    env.plant("ml_dtypes", "0.5", module="ml_dtypes")
+    env.plant("nvidia-cudnn-frontend", "1.20")
+    env.plant_program("nvidia-smi", SMI.format("13.0"))
+    done = env.run("doctor")
+    found = mends(done)
+    assert found["cuda:0"] == "pip uninstall -y cupy-cuda13x && pip install 'functensor[cuda12]'"
+    assert what(done)["cuda:0"] == (
+        "Tesla V100, 16 GiB, compute capability 7.0: CUDA 13 compiles nothing for it"
+    )
+    assert found["cudnn"] == "pip install nvidia-cudnn-cu13"
+    for name in ("kernel", "product", "gradient"):
+        assert found[f"cuda:0 {name}"] == "pip install 'cupy-cuda13x[ctk]'"
+        assert "Error: " in what(done)[f"cuda:0 {name}"]
+    source = IDLE_GPU.format(version="14.1.0", cuda=12090).replace("major=7", "major=9")
+    (env.site / "cupy" / "__init__.py").write_text(source)
+    done = env.run("doctor")
+    shown = block(done.stdout)["NVIDIA"]["cuda:0"]
+    assert shown == "Tesla V100, 16 GiB, compute capability 9.0"
+
+
 @pytest.mark.gpu
 def test_on_a_gpu():
     done = subprocess.run(

@@ -26,4 +26,4 @@ def program_html(program: Program) -> str:
     if svg is None:
         return f"<pre>{escape(str(drawing))}</pre>"
     # What stands in front of the element is for files.
-    return f"<div>{svg[svg.index('<svg') :]}</div>"
+    return f'<div style="overflow-x: auto">{svg[svg.index("<svg") :]}</div>'

@@ -37,11 +37,12 @@ def html_of(x: Any, more: Mapping[str, object] | None = None) -> str | None:
     if hasattr(type(buffer), "shown") or not x.shape:
         return None
     elements = np.asarray(to_host(buffer))
-    cells = {"shape": x.shape, "dtype": x.dtype, "device": x.device, **(more or {})}
+    cells: dict[str, object] = {"type": type(x).__name__, "shape": x.shape, "dtype": x.dtype}
+    cells |= {"device": x.device, **(more or {})}
     if str(x.device) == "cpu" and 1 < x.size <= MOST_SUMMARISED:
         cells.update(summary(elements))
-    names = "".join(cell("th", name) for name in [type(x).__name__, *cells])
-    values = "".join(cell("td", value) for value in ["", *cells.values()])
+    names = "".join(cell("th", name) for name in cells)
+    values = "".join(cell("td", value) for value in cells.values())
     text = escape(np.array2string(elements, separator=", "))
     return (
         f'<table style="{TABLE}"><tr>{names}</tr><tr>{values}</tr></table>'

@@ -86,6 +86,34 @@ def test_options(env):
     assert wrong.stderr.splitlines()[-1].startswith("functensor: error: ")
 
 
+def test_a_command_without_its_package(env):
+    (env.site / "functensor").rename(env.folder / "away")
+    done = env.run("doctor")
+    assert (done.returncode, done.stderr) == (1, "")
+    told = f"functensor is not installed for {env.python}: pip install functensor\n"
+    assert done.stdout == told
+
+
+@pytest.mark.parametrize(
+    ("planted", "named"),
+    [
+        ("functensor/notes.txt", "functensor"),
+        ("functensor/__init__.py", "functensor/__init__.py"),
+        ("functensor.py", "functensor.py"),
+    ],
+)
+def test_a_command_that_finds_another_package(env, planted, named):
+    (env.site / "functensor").rename(env.folder / "away")
+    (env.folder / "path" / "functensor").mkdir(parents=True)
+    (env.folder / "path" / planted).touch()
+    if planted == "functensor.py":
+        (env.folder / "path" / "functensor").rmdir()
+    done = env.run("doctor", PYTHONPATH=str(env.folder / "path"))
+    assert (done.returncode, done.stderr) == (1, "")
+    other = env.folder / "path" / named
+    assert done.stdout.startswith(f"{other} is imported in place of functensor: rename it")
+
+
 def test_packages_that_are_old_or_broken(env):
     env.plant("scipy", "1.5.4", module="scipy", source="__version__ = '1.5.4'")
     env.plant("matplotlib", "3.9", module="matplotlib", source="raise OSError('no\\nfont')")

@@ -4,7 +4,9 @@ import importlib.util
 import shutil
 
 import pytest
+from support.long_forms import only_long
 
+pytestmark = [only_long, pytest.mark.long]
 nbclient = pytest.importorskip("nbclient")
 nbformat = pytest.importorskip("nbformat")
 pytest.importorskip("ipykernel")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -74,9 +74,12 @@ def toolkit_folder() -> str:
     from cupy.cuda import get_cuda_path
 
     folder = get_cuda_path()
-    if folder is None or not Path(folder).is_dir():
+    if folder is not None and Path(folder).is_dir():
+        return str(folder)
+    try:
         return f"cuda-toolkit {version('cuda-toolkit')}, in Python packages"
-    return str(folder)
+    except PackageNotFoundError:
+        raise ImportError("no folder has it, and no package cuda-toolkit is installed") from None
 
 
 def cudnn_versions() -> str:

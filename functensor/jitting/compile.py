@@ -187,5 +187,9 @@ class Lowered:
         """Returns the operations, bytes and peak memory of the optimized program."""
         return cost_of(self.optimized)
 
+    def _repr_html_(self) -> str | None:
+        # Its own optimized program may lack outputs that are arguments.
+        return compiled(self.program).program._repr_html_()
+
     def __repr__(self) -> str:
         return f"<lowered {self.program.name}: {len(self.program.equations)} equations>"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -251,6 +251,11 @@ class Program:
         return self.show()
 
     __repr__ = __str__
+    # Draws a program for notebooks; the package, which knows the drawing, puts it here.
+    html: ClassVar[Callable[[Program], str | None]] = staticmethod(lambda program: None)
+
+    def _repr_html_(self) -> str | None:
+        return type(self).html(self)
 
 
 RUNNING_AGAIN.add(Program._run.__code__)

@@ -44,6 +44,7 @@ class TracedTensor(Tensor):
     __repr__ = Tracer.__repr__
     __str__ = Tracer.__str__
     __format__ = Tracer.__format__
+    _repr_html_ = Tracer._repr_html_
 
     @property
     def device(self) -> device:

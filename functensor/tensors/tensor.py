@@ -465,6 +465,11 @@ class Tensor(InPlaceFunctions):
     def __str__(self) -> str:
         return str(to_host(self._data))
 
+    def _repr_html_(self) -> str | None:
+        from ..primitives.core.notebook import html_of
+
+        return html_of(self, {"requires_grad": True} if self.requires_grad else None)
+
     def __format__(self, spec: str) -> str:
         return format(to_host(self._data)[()], spec) if spec else str(self)
 

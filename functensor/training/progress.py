@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sized
+from importlib.util import find_spec
 from time import monotonic
 from typing import Any, TextIO
 
@@ -89,8 +90,12 @@ def progress(
     values = range(iterable) if isinstance(iterable, int) else iterable
     if total is None and isinstance(values, Sized):
         total = len(values)
-    if quiet is None and in_notebook():
+    notebook = in_notebook()
+    # Without widgets tqdm.auto warns, and gives bars of text as tqdm does.
+    plain = notebook and find_spec("ipywidgets") is None
+    bars = extra("tqdm" if plain else "tqdm.auto", "progress")
+    if quiet is None and file is None and notebook:
+        # tqdm would be quiet, as the streams of a notebook are no terminal.
         quiet = False
-    bars = extra("tqdm.auto", "progress")
     bar = bars.tqdm(desc=desc, total=total, disable=quiet, mininterval=interval, file=file)
     return Progress(values, bar, interval)

@@ -329,9 +329,11 @@ def end_sharing(x: Any) -> None:
 def array_over(x: Any) -> Any:
     """Returns a NumPy array in whose memory a tensor lies from then on.
 
-    Args:
-        x: a tensor on the CPU that was computed without a graph.
+    Raises:
+        DeviceError: the tensor is on a GPU.
+        TracerConversionError: it requires grad, or is traced.
     """
+    x.__array__()
     root = root_of(x)
     if not x.size or root.home is not None:
         return np.array(x._data)

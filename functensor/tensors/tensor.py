@@ -29,7 +29,6 @@ from ..primitives.core.errors import (
     MissingGradientWarning,
     TracerConversionError,
     failure,
-    message,
 )
 from ..primitives.core.numpy_protocols import conversion_error
 from ..primitives.core.registry import registry as ops
@@ -43,7 +42,7 @@ from .copies import added_to, of_class, with_state
 from .device_names import device, named_device
 from .grad_mode import enable_grad, is_grad_enabled, no_grad
 from .level import LEVEL
-from .missing_gradients import missing_reason
+from .missing_gradients import missing_grad, missing_reason
 from .tape import TAPE, LeafNode, TapeTrace, receiver_of
 from .tensor_hooks import hook_after_gradient, hook_on_gradient, hook_on_operations, remove_hook
 from .torch_in_place import InPlaceFunctions
@@ -226,7 +225,7 @@ class Tensor(InPlaceFunctions):
         """
         receiver = None if self.node is None else receiver_of(self.node)
         if receiver is None or not receiver.keeps or receiver.missed():
-            warnings.warn(self._missing("was read"), MissingGradientWarning, stacklevel=2)
+            warnings.warn(missing_grad(self, "was read"), MissingGradientWarning, stacklevel=2)
             return None
         return receiver.grad  # type: ignore[no-any-return]
 
@@ -235,7 +234,7 @@ class Tensor(InPlaceFunctions):
         receiver = None if self.node is None else receiver_of(self.node)
         if receiver is None or not receiver.keeps:
             if value is not None:
-                raise MissingGradientError(self._missing("was set"))
+                raise MissingGradientError(missing_grad(self, "was set"))
         elif value is None:
             receiver.clear()
         else:
@@ -244,17 +243,6 @@ class Tensor(InPlaceFunctions):
                 buffer = to_buffer(cotangent_of(self._data, given, "gradient", "a tensor"))
             same = isinstance(value, Tensor) and buffer is given
             receiver.grad = value if same else TAPE.wrap(buffer, None)
-
-    def _missing(self, what: str) -> str:
-        return message(
-            f".grad of {self.name()} {what}, but it is None: {missing_reason(self)}",
-            fix="Tensor(data, requires_grad=True)"
-            if self.node is None
-            else "compute the loss from it, outside of no_grad()"
-            if self.is_leaf
-            else "x.retain_grad() before backward()",
-            number=13,
-        )
 
     def retain_grad(self) -> None:
         """Lets ``backward`` set ``grad`` although the tensor is no leaf.
@@ -403,9 +391,7 @@ class Tensor(InPlaceFunctions):
         """
         from .shared_memory import array_over  # which needs this module
 
-        plain = self.detach().cpu() if force else self
-        plain.__array__()
-        return array_over(plain)  # type: ignore[no-any-return]
+        return array_over(self.detach().cpu() if force else self)  # type: ignore[no-any-return]
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Any:
         if self.node is not None:

@@ -94,7 +94,7 @@ def progress(
     # Without widgets tqdm.auto warns, and gives bars of text as tqdm does.
     plain = notebook and find_spec("ipywidgets") is None
     bars = extra("tqdm" if plain else "tqdm.auto", "progress")
-    if quiet is None and file is None and notebook:
+    if quiet is None and notebook:
         # tqdm would be quiet, as the streams of a notebook are no terminal.
         quiet = False
     bar = bars.tqdm(desc=desc, total=total, disable=quiet, mininterval=interval, file=file)

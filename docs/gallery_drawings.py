@@ -73,7 +73,7 @@ def with_options(function, *words):
 def show_images(figure, images, rows, columns, titles=None, colours=None, **options):
     """Draws images side by side."""
     grid = figure.subplots(rows, columns, squeeze=False).flat
-    options = {"cmap": "gray_r", **options}
+    options = {"cmap": "gray_r", "interpolation": "nearest", **options}
     for number, (axes, image) in enumerate(zip(grid, images, strict=False)):
         axes.imshow(numpy.asarray(image), **options)
         axes.set_axis_off()
@@ -107,7 +107,7 @@ def draw_train_digits(example, figure):
     end = learnt(example, 4)
     read, labels = numpy.asarray(end.predicted), numpy.asarray(end.test_labels)
     # Mistakes first, then the others.
-    order = numpy.argsort(read == labels, kind="stable")[2:26]
+    order = numpy.argsort(read == labels, kind="stable")[:24]
     colours = ["black" if read[i] == labels[i] else "red" for i in order]
     images = [end.test_images[int(i), 0] for i in order]
     show_images(figure, images, 3, 8, [str(read[i]) for i in order], colours)
@@ -206,8 +206,8 @@ def draw_find_a_nan(example, figure):
     sizes = [float(np.linalg.norm(layer["w"])) for layer in mended["layers"]]
     bad = [not numpy.isfinite(float(np.sum(layer["w"]))) for layer in found["layers"]]
     axes.bar(places, sizes, color=[RED if is_bad else BLUE for is_bad in bad])
-    axes.set(xlabel="layer", ylabel="norm of the gradient")
-    axes.set_title("red: NaN before the line was found", color=RED)
+    axes.set(xlabel="layer", ylabel="norm of the gradient", xticks=places[::2])
+    axes.set_title("red: layers whose gradient was NaN", color=RED)
 
 
 @drawing("gradient_clipping_hook")

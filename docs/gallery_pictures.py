@@ -1,8 +1,8 @@
 """Draws the pictures of gallery.md, each of what an example computes.
 
-Run ``python docs/gallery_pictures.py`` where ``functensor[examples,scipy]`` is installed. With names
-behind it, as in ``programs/drum torch/vae``, it draws these alone. All take some minutes. The picture
-of ``backend`` needs PyTorch too. `gallery_drawings.py` says what is drawn.
+Run ``python docs/gallery_pictures.py`` where ``functensor[examples,scipy]`` is installed. All take
+some minutes; with names behind it, as in ``programs/drum torch/vae``, it draws these alone. The
+picture of ``backend`` needs PyTorch too. `gallery_drawings.py` says what is drawn.
 """
 
 import argparse
@@ -35,6 +35,7 @@ STYLE = {
 }
 WIDTH, HEIGHT = 320, 200
 DOTS_PER_INCH = 100
+LARGEST = 25_000  # bytes of a picture
 # Bars of progress would stand between the names of the pictures.
 os.environ["TQDM_DISABLE"] = "1"
 
@@ -54,10 +55,15 @@ def load(name):
 
 
 def save(figure, path):
-    """Writes a figure in 48 colours, which take a third of the bytes of all colours."""
+    """Writes a figure in 128 colours, or in fewer if the file would be too large."""
     whole = BytesIO()
     figure.savefig(whole, dpi=DOTS_PER_INCH)
-    Image.open(whole).convert("RGB").quantize(48).save(path, optimize=True)
+    picture = Image.open(whole).convert("RGB")
+    for colours in (128, 64, 32, 16):
+        picture.quantize(colours).save(path, optimize=True)
+        if path.stat().st_size <= LARGEST:
+            return
+    raise ValueError(f"{path.name} has more than {LARGEST} bytes in 16 colours")
 
 
 def draw(name, folder):

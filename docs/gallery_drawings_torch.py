@@ -43,7 +43,7 @@ def draw_dcgan(example, figure):
 @drawing("torch/wgan_gp")
 def draw_wgan_gp(example, figure):
     end = names_in(example.train, 60)
-    show_curve(figure, [-critic for critic, _ in end.losses], "step", "distance seen", log=False)
+    show_curve(figure, [-c for c, _ in end.losses], "step", "minus the critic's loss", log=False)
 
 
 @drawing("torch/siamese")

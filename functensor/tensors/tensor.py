@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -381,13 +382,30 @@ class Tensor(InPlaceFunctions):
 
     # -- conversion
 
-    def numpy(self) -> np.ndarray[Any, Any]:
-        """Returns the values as a read-only NumPy array, without a copy.
+    def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
+        """Returns a NumPy array in whose memory the tensor lies: a write to one is seen by both.
+
+        ``numpy.asarray(x)`` is a read-only view of the values that the tensor has now.
+
+        Args:
+            force: of a tensor that requires grad or is on a GPU, return a copy of its values.
 
         Raises:
+            DeviceError: the tensor is on a GPU.
             TracerConversionError: the tensor requires grad.
+
+        >>> import functensor as ft
+        >>> x = ft.Tensor([1.0, 2.0])
+        >>> a = x.numpy()
+        >>> a[0] = 5
+        >>> x
+        Tensor([5., 2.], dtype=float32)
         """
-        return self.__array__()  # type: ignore[no-any-return]
+        from .shared_memory import array_over  # which needs this module
+
+        plain = self.detach().cpu() if force else self
+        plain.__array__()
+        return array_over(plain)  # type: ignore[no-any-return]
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Any:
         if self.node is not None:
@@ -447,6 +465,11 @@ class Tensor(InPlaceFunctions):
     def __str__(self) -> str:
         return str(to_host(self._data))
 
+    def _repr_html_(self) -> str | None:
+        from ..primitives.core.notebook import html_of
+
+        return html_of(self, {"requires_grad": True} if self.requires_grad else None)
+
     def __format__(self, spec: str) -> str:
         return format(to_host(self._data)[()], spec) if spec else str(self)
 
@@ -457,6 +480,7 @@ wrap_methods(
 TapeTrace.tracer = Tensor
 TapeTrace.level = LEVEL
 entrance.classes = (Tensor,)
+entrance.made = partial(TapeTrace.wrap, TAPE, node=None)
 
 detached = viewing(lambda x: x.without_graph(), recorded=False)
 

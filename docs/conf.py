@@ -1,6 +1,11 @@
 """Sphinx's configuration: Markdown pages, Google style docstrings, a warning is an error in CI."""
 
+import sys
 from importlib.metadata import version as installed_version
+from pathlib import Path
+
+# Extensions of this site's own lie beside this file.
+sys.path.insert(0, str(Path(__file__).parent))
 
 project = "functensor"
 author = "the functensor developers"
@@ -13,6 +18,7 @@ extensions = [
     "sphinx_design",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
+    "notebooks",
 ]
 exclude_patterns = ["_build", "jupyter_execute"]
 myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"]
@@ -21,6 +27,7 @@ myst_heading_anchors = 3
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 120
+nb_merge_streams = True
 # Prompts and outputs are not copied with the code of a session.
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True

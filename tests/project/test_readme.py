@@ -4,6 +4,8 @@ import contextlib
 import io
 import linecache
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,9 +52,27 @@ ERRORS = {number: blocks(text, "python") for number, text in SECTIONS.items()}
 
 
 def test_readme_example_prints_what_it_says():
-    (source,), (printed,) = blocks(README, "python"), blocks(README, "text")
-    assert execute(source, "readme") == printed
-    assert len([line for line in source.splitlines() if line.strip()]) <= 10
+    shown = list(zip(blocks(README, "python"), blocks(README, "text"), strict=True))
+    assert len(shown) == 2
+    for source, printed in shown:
+        assert execute(source, "readme") == printed
+        assert len([line for line in source.splitlines() if line.strip()]) <= 10
+
+
+def test_readme_leads_to_files_that_are_there():
+    for target in re.findall(r"\]\(([^)#]+)\)", README):
+        assert (ROOT / target).exists(), target
+
+
+def test_readme_picture_is_what_its_script_draws(tmp_path):
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("sklearn")
+    script = [sys.executable, str(ROOT / "docs" / "readme_picture.py"), str(tmp_path)]
+    out = subprocess.run([*script, "--steps", "30"], capture_output=True, text=True, check=True)
+    assert out.stdout.endswith("% after 30 steps\n")
+    head = [(folder / "digits.png").read_bytes()[16:24] for folder in (tmp_path, ROOT / "docs")]
+    # The width and the height.
+    assert head[0] == head[1]
 
 
 @pytest.mark.parametrize("mark", ["example", "test"])

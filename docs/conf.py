@@ -37,3 +37,5 @@ html_title = f"functensor {release}"
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True
+# Docstrings of distributions have this section.
+napoleon_custom_sections = [("Parameters of every function", "params_style")]

@@ -34,13 +34,13 @@ PAGES = Path(__file__).parent / "reference"
 BLOCK = re.compile(r"^```\{reference\} +(\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # These classes have so many members that blocks of their own list them.
 SPREAD = ("functensor.Array", "functensor.Tensor")
-# Members that the machinery of traces and tapes asks for.
+# Members that the machinery of traces, tapes and layers asks for.
 OF_THE_MACHINERY = {
-    *("concrete", "copy_value", "dependence", "home", "is_known", "lazy", "mutable", "node"),
-    *("origin", "owner", "remove_hook", "take_value", "under", "value", "without_graph"),
+    *("concrete", "copy_value", "dependence", "function", "home", "is_known", "lazy", "mutable"),
+    *("node", "origin", "owner", "remove_hook", "take_value", "under", "value", "without_graph"),
 }
-# Values that are equal, and no names of one thing.
-PLAIN_VALUES = (bool, int, float, str, tuple, dict, type(None))
+# Values of these classes may be the same object without being one thing.
+PLAIN_VALUES = (bool, int, float, str, tuple, dict, type(None), property)
 
 
 class Block(NamedTuple):
@@ -116,23 +116,23 @@ def is_shown(kind: type, name: str) -> bool:
 def member_names(owner: str) -> list[str]:
     """Returns the members of a class that a reader of its entry looks for.
 
-    Those of a public base stand there; those of a base that is not public stand here.
+    What a public base has stands there; what a base has that is not public stands here.
     """
     kind = object_of(owner)
     names = [name for name in dir(kind) if is_shown(kind, name)]
     if owner in SPREAD:
         flags = {x: getattr(kind, x) for x in dir(kind) if x.startswith("is_")}
         return sorted({*names, *(x for x, value in flags.items() if value is False)})
-    public = {id(x) for x in public_classes()} - {id(kind)}
-    bases = [base for base in kind.__mro__ if id(base) not in public]
-    return [name for name in names if any(name in vars(base) for base in bases)]
+    public = public_classes()
+    theirs = {name for base in kind.__mro__[1:] if base in public for name in dir(base)}
+    return [name for name in names if name not in theirs]
 
 
 @cache
-def public_classes() -> list[type]:
+def public_classes() -> set[type]:
     """Returns the classes of all public modules."""
     values = [getattr(m, x) for n, m in namespaces().items() for x in module_names(n)]
-    return [value for value in values if isinstance(value, type)]
+    return {value for value in values if isinstance(value, type)}
 
 
 def object_of(owner: str) -> Any:
@@ -152,14 +152,15 @@ def names_of(owner: str) -> list[str]:
 def value_of(owner: str, name: str) -> Any:
     """Returns what a module has by a name; of a class, its attribute as it is defined."""
     holder = object_of(owner)
-    return inspect.getattr_static(holder, name) if inspect.isclass(holder) else getattr(holder, name)
+    find = inspect.getattr_static if inspect.isclass(holder) else getattr
+    return find(holder, name)
 
 
 @cache
 def identity(owner: str, name: str) -> Any:
     """Returns the same for two names that are names of one object."""
     value = value_of(owner, name)
-    if isinstance(value, PLAIN_VALUES) or isinstance(value, property):
+    if isinstance(value, PLAIN_VALUES):
         return owner, name
     # Members of two classes stand in both; functions have wrappers of their own in every module.
     within = owner if inspect.isclass(object_of(owner)) else ""
@@ -183,11 +184,11 @@ class Plan:
     """
 
     def __init__(self, pages: dict[str, str]) -> None:
+        owners = [*namespaces(), *SPREAD]
         blocks = [block for page in sorted(pages) for block in blocks_of(page, pages[page])]
         self.entries: dict[Block, list[Entry]] = {block: [] for block in blocks}
-        self.unknown: list[str] = []
+        self.unknown = [block.owner for block in blocks if block.owner not in owners]
         self.twice: list[str] = []
-        owners = [*namespaces(), *SPREAD]
         aliases: dict[Any, list[str]] = {}
         for owner in owners:
             for name in names_of(owner):
@@ -196,10 +197,7 @@ class Plan:
         # Names that are spelt out go before patterns, and patterns before blocks without words.
         for degree in range(3):
             for block in blocks:
-                if block.owner not in owners:
-                    self.unknown.append(block.owner)
-                    continue
-                known = names_of(block.owner)
+                known = names_of(block.owner) if block.owner in owners else []
                 for word in block.words or ("*",):
                     if degree != (0 if word in known else 1 if block.words else 2):
                         continue

@@ -63,8 +63,8 @@ def signature_text(value: Any, bound: bool = False) -> str:
 
 def is_numpys(value: Any) -> bool:
     """Says whether an object is NumPy's own, whose documentation is NumPy's too."""
-    kind = value if isinstance(value, type) else type(value)
-    return kind.__module__.partition(".")[0] == "numpy"
+    known = value if isinstance(value, type) or inspect.isfunction(value) else type(value)
+    return known.__module__.partition(".")[0] == "numpy"
 
 
 def text_of(value: Any) -> str:
@@ -109,7 +109,8 @@ class Writer:
         value, full = entry.value, f"{entry.owner}.{entry.name}"
         if block.owner in SPREAD:
             name = f"{block.owner.rpartition('.')[2]}.{entry.name}"
-            yield from self.member(name, value, [x.rpartition(".")[2] for x in entry.aliases], block)
+            others = [alias.rpartition(".")[2] for alias in entry.aliases]
+            yield from self.member(name, value, others, block)
             return
         kind = "data"
         if isinstance(value, type):
@@ -173,7 +174,9 @@ class Writer:
 
     def converted(self, doc: str, what: str, name: str, value: Any = None) -> list[str]:
         """Returns the lines of a docstring in Google's style as reStructuredText."""
-        return GoogleDocstring(doc, self.config, None, what, name, value).lines()
+        lines = GoogleDocstring(doc, self.config, None, what, name, value).lines()
+        # napoleon gives what an exception is raised for as one line with line breaks in it.
+        return [line.replace("\n", " ") for line in lines]
 
 
 def indented(lines: Iterator[str] | list[str]) -> Iterator[str]:

@@ -21,6 +21,8 @@ extensions = [
 ]
 # In docstrings, `sin` is the name of an object.
 default_role = "py:obj"
+# The contents of a page list names without the module, which is the same for all.
+toc_object_entries_show_parents = "hide"
 exclude_patterns = ["_build", "jupyter_execute"]
 myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3

@@ -28,11 +28,13 @@ EVERY = f"{MODES}, vmap, jit"
 ANYWHERE = "within every transformation"
 OVER_ALL = "over and within every other transformation"
 EAGER = "outside of transformations"
+TAPE = "backward, and functensor's transformations"
+CONSTANT = "no derivative, since it is zero or undefined"
 # The answer for a namespace is that of the longest name here with which its own begins.
 NAMESPACES = {
     "functensor": OVER_ALL,
     "functensor.Array": EVERY,
-    "functensor.Tensor": "backward, and functensor's transformations",
+    "functensor.Tensor": TAPE,
     "functensor.backends": EAGER,
     "functensor.checkpoint_policies": "checkpoint, and what it stands within",
     "functensor.control": EVERY,
@@ -46,7 +48,7 @@ NAMESPACES = {
     "functensor.optim": f"pure functions are called {ANYWHERE}",
     "functensor.random": "vmap over keys, jit",
     "functensor.scipy": EVERY,
-    "functensor.sparse": "of functions that staging understands",
+    "functensor.sparse": "functions that jit can stage",
     "functensor.testing": EAGER,
     "functensor.torch": "backward, functensor.torch.func and torch.compile",
     "functensor.torch.cuda": EAGER,
@@ -55,12 +57,23 @@ NAMESPACES = {
     "functensor.training": EAGER,
     "functensor.tree": f"{ANYWHERE}, on traced values too",
 }
-# Functions of `functensor` itself that are no transformations.
+# Names whose answer is not that of their namespace.
 ALONE = {
-    **dict.fromkeys(("save", "load", "read_metadata", "Checkpoints"), EAGER),
-    **dict.fromkeys(("draw", "features", "devices", "print_saved_residuals"), EAGER),
-    **dict.fromkeys(("tensor", "CpuTensor", "CudaTensor"), "backward"),
-    **dict.fromkeys(("set_default_device", "default_device", "config"), ANYWHERE),
+    f"functensor.{name}": words
+    for words, names in {
+        EAGER: "save load read_metadata Checkpoints draw features devices print_saved_residuals "
+        "saved_residuals",
+        TAPE: "tensor Tensor CpuTensor CudaTensor no_grad enable_grad is_grad_enabled optim.SGD "
+        "optim.Adagrad optim.Adam optim.AdamW optim.Lion optim.MomentumSGD "
+        "optim.StatefulOptimizer",
+        ANYWHERE: "Program ShapeDtype checkpoint_name config default_device disable_jit "
+        "named_scope optimization_barrier scope set_default_device stop_gradient tag value",
+        EVERY: "Array associative_scan cond fori_loop scan switch to_device while_loop",
+        f"within vmap with axis_name=; {EVERY}": "all_gather axis_index axis_size pmax pmean pmin "
+        "ppermute psum psum_scatter",
+        f"vmap, jit; {CONSTANT}": "nn.one_hot",
+    }.items()
+    for name in names.split()
 }
 
 
@@ -88,7 +101,7 @@ def in_words(cells: list[str]) -> str:
     value, vjp, _, vmap, staged = cells
     if value == "plain":
         return f"{ANYWHERE}; it makes or describes arrays"
-    first = MODES if vjp == support_table.YES else "no derivative, since it is zero or undefined"
+    first = MODES if vjp == support_table.YES else CONSTANT
     if staged == support_table.NO:
         return f"{first}; not vmap and jit, since it looks at values"
     # Both columns say the same: the shape of a result decides them.
@@ -108,7 +121,7 @@ def support_of(owner: str, name: str, value: Any) -> str:
     cells = columns(owner, name, value)
     if cells is not None:
         return f"{in_words(cells)}. {devices}."
-    words = ALONE.get(name) if owner == "functensor" else None
+    words = ALONE.get(f"{owner}.{name}")
     if words is None:
         longest = max((x for x in NAMESPACES if f"{owner}.".startswith(f"{x}.")), key=len)
         words = NAMESPACES[longest]

@@ -119,3 +119,11 @@ def test_every_name_has_a_line_of_support():
 def test_names_that_gpus_lack_are_public():
     public = {name.rpartition(".")[2] for name in reference_support.rows()}
     assert public >= reference_support.ON_THE_CPU
+
+
+def test_names_with_an_answer_of_their_own_are_public():
+    found = entries()
+    known = {*found, *(alias for entry in found.values() for alias in entry.aliases)}
+    assert known >= {*reference_support.ALONE}
+    owners = {*reference_names.namespaces(), *reference_names.SPREAD}
+    assert owners >= {*reference_support.NAMESPACES}

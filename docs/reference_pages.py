@@ -139,7 +139,8 @@ class Writer:
             yield from self.converted(text_of(value), kind, full, value)
             yield ""
         elif kind == "data":
-            yield f"The value ``{value!r}``." if len(repr(value)) < 60 else "A table, as NumPy's."
+            short = len(repr(value)) < 60
+            yield f"The value ``{value!r}``." if short else f"The same as ``numpy.{entry.name}``."
             yield ""
         others = [x for x in entry.aliases if x not in own]
         if others:

@@ -127,3 +127,53 @@ def test_names_with_an_answer_of_their_own_are_public():
     assert known >= {*reference_support.ALONE}
     owners = {*reference_names.namespaces(), *reference_names.SPREAD}
     assert owners >= {*reference_support.NAMESPACES}
+
+
+# The text of an entry
+
+
+@pytest.fixture(scope="module")
+def written():
+    """Returns a function that gives the lines of the block which shows a name."""
+    pages = pytest.importorskip("reference_pages", reason="Sphinx is not installed")
+    napoleon = pytest.importorskip("sphinx.ext.napoleon")
+    writer = pages.Writer(napoleon.Config())
+
+    def lines_of(owner, name):
+        for block, found in reference_names.plan().entries.items():
+            if block.owner == owner and name in [entry.name for entry in found]:
+                return [*writer.block(block)]
+        raise LookupError(name)
+
+    return lines_of
+
+
+def test_an_entry_has_signature_arguments_example_and_support(written):
+    lines = written("functensor.numpy", "sin")
+    start = lines.index(".. py:function:: sin(x, /, ...)")
+    text = lines[start : lines.index(".. py:function:: cos(x, /, ...)")]
+    assert text[2] == "   Returns the sine of angles in radians."
+    assert "   :param x: an array of any shape, or a number." in text
+    assert "   >>> np.sin(0.0).tolist()" in text
+    assert "   :Supports: derivatives in both modes, vmap, jit. CPU, CUDA." in text
+
+
+def test_other_names_stand_beside(written):
+    lines = written("functensor.numpy", "absolute")
+    assert lines[lines.index(".. py:function:: absolute(x, /, ...)") + 1].split() == ["abs"]
+    assert "   :Also: ``functensor.scipy.special.cbrt``" in written("functensor.numpy", "cbrt")
+    (elsewhere,) = (x for x in written("functensor.scipy.special", "ndtr") if "other pages" in x)
+    assert ":py:obj:`cbrt <functensor.numpy.cbrt>`" in elsewhere
+
+
+def test_members_have_their_signatures(written):
+    assert ".. py:method:: Tensor.add_(other, *, alpha=1)" in written("functensor.Tensor", "add_")
+    assert ".. py:property:: Tensor.grad" in written("functensor.Tensor", "grad")
+    optimizer = written("functensor.optim", "Optimizer")
+    assert "   .. py:method:: minimize(loss, *, has_aux=False)" in optimizer
+
+
+def test_values_and_classes_of_numpy_are_told_as_such(written):
+    lines = written("functensor.numpy", "float32")
+    assert "   NumPy's own ``numpy.float32``." in lines
+    assert lines[lines.index(".. py:data:: pi") + 2] == "   The value ``3.141592653589793``."

@@ -175,6 +175,8 @@ class Writer:
 
     def converted(self, doc: str, what: str, name: str, value: Any = None) -> list[str]:
         """Returns the lines of a docstring in Google's style as reStructuredText."""
+        # What stands before the colon in a text of data would be taken for a type.
+        what = "object" if what in ("attribute", "data", "property") else what
         lines = GoogleDocstring(doc, self.config, None, what, name, value).lines()
         # napoleon gives what an exception is raised for as one line with line breaks in it.
         return [line.replace("\n", " ") for line in lines]

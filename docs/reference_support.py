@@ -19,15 +19,21 @@ SECTION = re.compile(r"^## (functensor\S*)\n(.*?)(?=^## |\Z)", re.MULTILINE | re
 ROW = re.compile(r"^\| `(\S+)` \|(.*)\|$", re.MULTILINE)
 DEVICES = "CPU, CUDA"
 # The section "What differs" of gpu.md lists them; errors show the way to the CPU and back.
-ON_THE_CPU = {
-    *("fractional_matrix_power", "logm", "solve_continuous_lyapunov", "solve_lyapunov"),
-    *("solve_sylvester", "sqrtm", "wofz"),
+OTHER_DEVICES = {
+    name: words
+    for words, names in {
+        "CPU": "fractional_matrix_power logm solve_continuous_lyapunov solve_lyapunov "
+        "solve_sylvester sqrtm wofz",
+        "CPU, CUDA for real numbers": "erf erfc erfcx erfi ndtr",
+        "CPU, CUDA for orders that are integers": "jn jv yn yv",
+    }.items()
+    for name in names.split()
 }
 MODES = "derivatives in both modes"
 EVERY = f"{MODES}, vmap, jit"
-ANYWHERE = "within every transformation"
-OVER_ALL = "over and within every other transformation"
-EAGER = "outside of transformations"
+ANYWHERE = "calls within every transformation"
+OVER_ALL = "every other transformation, around it and within it"
+EAGER = "no transformation; it is called outside of them"
 TAPE = "backward, and functensor's transformations"
 CONSTANT = "no derivative, since it is zero or undefined"
 # The answer for a namespace is that of the longest name here with which its own begins.
@@ -36,16 +42,16 @@ NAMESPACES = {
     "functensor.Array": EVERY,
     "functensor.Tensor": TAPE,
     "functensor.backends": EAGER,
-    "functensor.checkpoint_policies": "checkpoint, and what it stands within",
+    "functensor.checkpoint_policies": "checkpoint under every transformation",
     "functensor.control": EVERY,
     "functensor.data": EAGER,
     "functensor.datasets": EAGER,
-    "functensor.extend": f"makes primitives, which have {EVERY}",
-    "functensor.hooks": "sees the operations of every transformation",
+    "functensor.extend": f"{EVERY}, of the primitives that it makes",
+    "functensor.hooks": "every transformation, whose operations it sees",
     "functensor.nn": EVERY,
     "functensor.nn.init": "vmap over keys, jit",
     "functensor.numpy": ANYWHERE,
-    "functensor.optim": f"pure functions are called {ANYWHERE}",
+    "functensor.optim": ANYWHERE,
     "functensor.random": "vmap over keys, jit",
     "functensor.scipy": EVERY,
     "functensor.sparse": "functions that jit can stage",
@@ -69,8 +75,8 @@ ALONE = {
         ANYWHERE: "Program ShapeDtype checkpoint_name config default_device disable_jit "
         "named_scope optimization_barrier scope set_default_device stop_gradient tag value",
         EVERY: "Array associative_scan cond fori_loop scan switch to_device while_loop",
-        f"within vmap with axis_name=; {EVERY}": "all_gather axis_index axis_size pmax pmean pmin "
-        "ppermute psum psum_scatter",
+        f"vmap with axis_name=, within which it is called; {EVERY}": "all_gather axis_index "
+        "axis_size pmax pmean pmin ppermute psum psum_scatter",
         f"vmap, jit; {CONSTANT}": "nn.one_hot",
     }.items()
     for name in names.split()
@@ -117,7 +123,7 @@ def support_of(owner: str, name: str, value: Any) -> str:
         name: the name.
         value: the object.
     """
-    devices = "CPU" if name in ON_THE_CPU else DEVICES
+    devices = OTHER_DEVICES.get(name, DEVICES)
     cells = columns(owner, name, value)
     if cells is not None:
         return f"{in_words(cells)}. {devices}."

@@ -12,6 +12,8 @@ import types
 import warnings
 from collections.abc import Iterator
 
+from functensor.primitives.core.primitive import Primitive
+
 # What needs CuPy to be imported, and some of it a GPU too; and what is for pytest alone.
 NEEDS_MORE = ("functensor.backends.cuda.", "functensor.testing.pytest_plugin")
 
@@ -46,10 +48,14 @@ def documented_instances(module: types.ModuleType, seen: set[int]) -> Iterator[t
             yield name, value
 
 
+def named(module: types.ModuleType, name: str) -> object:
+    """Returns what a module has, by the name of a test of it, or of a part of it."""
+    return vars(module).get(name.removeprefix(f"{module.__name__}.").partition(".")[0])
+
+
 def is_anothers(module: types.ModuleType, name: str) -> bool:
     """Says whether a name of a module is a wrapped function of another one, which has the test."""
-    value = vars(module).get(name.removeprefix(f"{module.__name__}.").partition(".")[0])
-    wrapped = getattr(value, "__wrapped__", None)
+    wrapped = getattr(named(module, name), "__wrapped__", None)
     return wrapped is not None and wrapped.__module__ != module.__name__
 
 
@@ -60,7 +66,11 @@ def main() -> int:
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
     seen: set[int] = set()
     for module in modules():
-        tests = finder.find(module, module.__name__)
+        tests = [
+            test
+            for test in finder.find(module, module.__name__)
+            if not isinstance(named(module, test.name), Primitive)
+        ]
         for name, value in documented_instances(module, seen):
             tests += finder.find(value, f"{module.__name__}.{name}", module, vars(module).copy())
         for test in tests:

@@ -4,7 +4,7 @@ import sys
 from importlib.metadata import version as installed_version
 from pathlib import Path
 
-# Extensions of this site's own lie beside this file.
+# Extensions of the site's own lie beside this file.
 sys.path.insert(0, str(Path(__file__).parent))
 
 project = "functensor"
@@ -16,10 +16,14 @@ extensions = [
     "myst_nb",
     "sphinx_copybutton",
     "sphinx_design",
-    "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "notebooks",
+    "reference_pages",
 ]
+# In docstrings, `sin` is the name of an object.
+default_role = "py:obj"
+# The contents of a page list names without the module, which is the same for all.
+toc_object_entries_show_parents = "hide"
 exclude_patterns = ["_build", "jupyter_execute"]
 myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
@@ -34,18 +38,8 @@ copybutton_prompt_is_regexp = True
 html_theme = "furo"
 html_title = f"functensor {release}"
 
-autodoc_default_options = {"members": True, "member-order": "groupwise"}
-autodoc_typehints = "none"
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True
-
-
-def leave_out_numpys_own(app, what, name, member, skip, options):
-    """Leaves out what functensor.numpy passes on from NumPy, whose pages refer to NumPy's own."""
-    return True if getattr(member, "__module__", "").split(".")[0] == "numpy" else None
-
-
-def setup(app):
-    """Connects the above to Sphinx."""
-    app.connect("autodoc-skip-member", leave_out_numpys_own)
+# Docstrings of distributions have this section.
+napoleon_custom_sections = [("Parameters of every function", "params_style")]

@@ -40,6 +40,7 @@ def publish_name(namespace: dict[str, Any], name: str) -> Any:
         first = value.public.rpartition(".")[0]
         if not first or (first == module and name == value.name):
             value.public = f"{module}.{name}"
+            value.__module__ = module
     elif type(value) is FunctionType and is_defined_here(value):
         plain = value.__wrapped__ if is_entry(value) else value  # type: ignore[attr-defined]
         forms = namespace.setdefault("_forms", {})

@@ -51,7 +51,7 @@ from .ufunc_options import (
 
 if TYPE_CHECKING:
     from inspect import Signature
-    from typing import Concatenate, TypeAlias
+    from typing import Concatenate, Self, TypeAlias
 
     from .annotations import FunctionOfArray, FunctionOfArrays, P, Prepare
 
@@ -319,7 +319,16 @@ class Primitive(PrimitiveLike):
         import inspect  # costs milliseconds
 
         # `prepare` returns operands and parameters, which are no result.
-        return inspect.signature(self.prepare or self.form).replace(return_annotation="Array")
+        known = inspect.signature(self.prepare or self.form).replace(return_annotation="Array")
+        if self.prepare is not None or not self.arity:
+            return known
+        from .ufunc_signature import UfuncSignature  # of `inspect`
+
+        return UfuncSignature([*known.parameters.values()], return_annotation="Array")
+
+    def __get__(self, instance: object | None, owner: type | None = None) -> Self:
+        """Stays itself in a class; what has this method is a routine to ``help`` and Sphinx."""
+        return self
 
     def __repr__(self) -> str:
         return f"<primitive {self.name}>"

@@ -1,0 +1,185 @@
+"""The reference: every public name has one place on its pages, and a text there."""
+
+import inspect
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "docs"))
+
+import reference_names
+import reference_support
+
+PAGES = {path.stem: path.read_text() for path in sorted(reference_names.PAGES.glob("*.md"))}
+HELP = "docs/reference_names.py says how the pages of docs/reference name what they show"
+BLOCK = "```{{reference}} {}\n{}\n```\n"
+
+
+def entries():
+    """Returns all entries by their full names."""
+    found = [entry for block in reference_names.plan().entries.values() for entry in block]
+    return {f"{entry.owner}.{entry.name}": entry for entry in found}
+
+
+def test_every_public_name_has_a_place():
+    assert reference_names.plan().missing == [], HELP
+
+
+def test_every_place_has_a_name():
+    assert reference_names.plan().unknown == [], HELP
+
+
+def test_no_name_stands_twice():
+    assert reference_names.plan().twice == [], HELP
+    placed = [entry for found in reference_names.plan().entries.values() for entry in found]
+    stands = [f"{entry.owner}.{entry.name}" for entry in placed]
+    others = [alias for entry in placed for alias in entry.aliases]
+    assert len({*stands, *others}) == len(stands) + len(others)
+
+
+def test_primitives_members_and_every_namespace_are_there():
+    found = entries()
+    for name in (
+        *("numpy.sin", "numpy.einsum", "nn.relu", "nn.init.zeros", "scipy.stats.norm"),
+        *("scipy.special.digamma", "Tensor.backward", "Tensor.add_", "Array.at"),
+    ):
+        assert f"functensor.{name}" in found
+    assert found["functensor.numpy.absolute"].aliases == ["functensor.numpy.abs"]
+    owners = {name.rpartition(".")[0] for name in found}
+    owners |= {x.rpartition(".")[0] for entry in found.values() for x in entry.aliases}
+    for namespace in reference_names.namespaces():
+        assert namespace in owners or not reference_names.module_names(namespace)
+
+
+def test_what_is_functensors_own_has_a_docstring():
+    for full, entry in entries().items():
+        own = inspect.isroutine(entry.value) or isinstance(entry.value, type | property)
+        if own and not isinstance(entry.value, bool):
+            assert (inspect.getdoc(entry.value) or "").strip(), full
+
+
+def test_pages_are_in_the_table_of_contents():
+    listed = re.findall(r"^(\w+)$", PAGES["index"], re.MULTILINE)
+    assert sorted(listed) == sorted(set(PAGES) - {"index"})
+
+
+# Faults are found.
+
+
+def planned(*blocks):
+    """Returns the plan of one page with these blocks, of pairs of owners and words."""
+    return reference_names.Plan({"page": "".join(BLOCK.format(*block) for block in blocks)})
+
+
+def test_a_name_without_a_place_is_found():
+    left_out = planned(("functensor.tree", "[a-lo-z]*"), ("functensor.numpy", "")).missing
+    assert {"functensor.tree.map", "functensor.nn.relu"} <= set(left_out)
+    assert "functensor.tree.flatten" not in left_out
+    assert "functensor.numpy.sin" not in left_out
+
+
+def test_a_place_without_a_name_is_found():
+    plan = planned(("functensor.tree", "map mapp zz*"), ("functensor.trees", ""))
+    assert plan.unknown == ["functensor.trees", "functensor.tree: mapp", "functensor.tree: zz*"]
+
+
+def test_a_name_at_two_places_is_found():
+    plan = planned(("functensor.numpy", "abs sin"), ("functensor.numpy", "absolute"))
+    assert plan.twice == ["functensor.numpy.absolute"]
+    assert plan.entries[next(iter(plan.entries))][0].aliases == ["functensor.numpy.absolute"]
+
+
+# The line of what is supported
+
+
+@pytest.mark.parametrize(
+    ("full", "words"),
+    [
+        ("numpy.sin", "derivatives in both modes, vmap, jit. CPU, CUDA."),
+        ("numpy.floor", "vmap, jit; no derivative, since it is zero or undefined. CPU, CUDA."),
+        (
+            "numpy.zeros",
+            "calls within every transformation; it makes or describes arrays. CPU, CUDA.",
+        ),
+        ("scipy.linalg.sqrtm", "derivatives in both modes, vmap, jit. CPU."),
+        ("scipy.special.erfi", "derivatives in both modes, vmap, jit. CPU, CUDA for real numbers."),
+        ("nn.softmax", "derivatives in both modes, vmap, jit. CPU, CUDA."),
+        ("tree.map", "calls within every transformation, on traced values too. CPU, CUDA."),
+    ],
+)
+def test_support(full, words):
+    owner, _, name = f"functensor.{full}".rpartition(".")
+    value = reference_names.value_of(owner, name)
+    assert reference_support.support_of(owner, name, value) == words
+
+
+def test_every_name_has_a_line_of_support():
+    for entry in entries().values():
+        assert reference_support.support_of(entry.owner, entry.name, entry.value).endswith(".")
+
+
+def test_names_that_gpus_lack_in_part_are_public():
+    public = {name.rpartition(".")[2] for name in reference_support.rows()}
+    assert public >= {*reference_support.OTHER_DEVICES}
+
+
+def test_names_with_an_answer_of_their_own_are_public():
+    found = entries()
+    known = {*found, *(alias for entry in found.values() for alias in entry.aliases)}
+    assert known >= {*reference_support.ALONE}
+    owners = {*reference_names.namespaces(), *reference_names.SPREAD}
+    assert owners >= {*reference_support.NAMESPACES}
+
+
+# The text of an entry
+
+
+@pytest.fixture(scope="module")
+def written():
+    """Returns a function that gives the lines of the block which shows a name."""
+    pages = pytest.importorskip("reference_pages", reason="Sphinx is not installed")
+    napoleon = pytest.importorskip("sphinx.ext.napoleon")
+    writer = pages.Writer(napoleon.Config())
+
+    def lines_of(owner, name):
+        for block, found in reference_names.plan().entries.items():
+            if block.owner == owner and name in [entry.name for entry in found]:
+                return [*writer.block(block)]
+        raise LookupError(name)
+
+    return lines_of
+
+
+def test_an_entry_has_signature_arguments_example_and_support(written):
+    lines = written("functensor.numpy", "sin")
+    start = lines.index(".. py:function:: sin(x, /, ...)")
+    text = lines[start : lines.index(".. py:function:: cos(x, /, ...)")]
+    assert text[2] == "   Returns the sine of angles in radians."
+    assert "   :param x: an array of any shape, or a number." in text
+    assert "   >>> np.sin(0.0).tolist()" in text
+    assert "   :Supports: derivatives in both modes, vmap, jit. CPU, CUDA." in text
+
+
+def test_other_names_stand_beside(written):
+    lines = written("functensor.numpy", "absolute")
+    assert lines[lines.index(".. py:function:: absolute(x, /, ...)") + 1].split() == ["abs"]
+    assert "   :Also: ``functensor.scipy.special.cbrt``" in written("functensor.numpy", "cbrt")
+    (elsewhere,) = (x for x in written("functensor.scipy.special", "ndtr") if "other pages" in x)
+    assert ":py:obj:`cbrt <functensor.numpy.cbrt>`" in elsewhere
+
+
+def test_members_have_their_signatures(written):
+    assert ".. py:method:: Tensor.add_(other, *, alpha=1)" in written("functensor.Tensor", "add_")
+    assert ".. py:property:: Tensor.grad" in written("functensor.Tensor", "grad")
+    # A colon in the text of a property begins no type.
+    assert not [line for line in written("functensor.Array", "at") if ":type" in line]
+    optimizer = written("functensor.optim", "Optimizer")
+    assert "   .. py:method:: minimize(loss, *, has_aux=False)" in optimizer
+
+
+def test_values_and_classes_of_numpy_are_told_as_such(written):
+    lines = written("functensor.numpy", "float32")
+    assert "   NumPy's own ``numpy.float32``." in lines
+    assert lines[lines.index(".. py:data:: pi") + 2] == "   The value ``3.141592653589793``."

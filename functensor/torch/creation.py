@@ -133,6 +133,8 @@ def arange(
     """
     if end is None:
         start, end = 0, start
+    if step == 0 or (end - start) * step < 0:
+        raise RuntimeError(f"arange: no steps of {step} lead from {start} to {end}")
     return made(range_of(start, end, step), dtype, device, requires_grad)
 
 

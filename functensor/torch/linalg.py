@@ -14,8 +14,8 @@ from ..primitives.core.array import Array
 from ..primitives.core.buffers import beside
 from ..primitives.core.registry import registry as ops
 from ..tensors.functions import solving
-from ..tensors.functions.products import matrix_power, multi_dot
-from ..tensors.functions.shapes import diagonal
+from ..tensors.functions.naming import as_tensor_result
+from ..tensors.functions.products import check_is_space, matrix_power, multi_dot
 from ..tensors.functions.solving import LU, CholeskyEx, LUFactor
 
 __all__ = [
@@ -102,7 +102,7 @@ def eigvalsh(A: Any, UPLO: str = "L") -> Any:
 
 def matrix_rank(A: Any, *, tol: Any = None, rtol: Any = None, hermitian: bool = False) -> Any:
     """Returns how many singular values are not negligible."""
-    return linalg.matrix_rank(A, tol, hermitian, rtol=rtol)
+    return as_tensor_result(linalg.matrix_rank(A, tol, hermitian, rtol=rtol))
 
 
 def matrix_exp(A: Any) -> Any:
@@ -143,6 +143,11 @@ def norm(
     return matrix_norm(A, ord, (-2, -1) if dim is None else dim, keepdim)
 
 
+def diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
+    """Returns views of diagonals of two axes, by default of matrices, as a last axis."""
+    return A.diagonal(offset, dim1, dim2)
+
+
 def matmul(input: Array, other: Any) -> Any:
     """Returns matrix products, broadcast over axes before the last two."""
     return ops.matmul(input, other)
@@ -150,6 +155,7 @@ def matmul(input: Array, other: Any) -> Any:
 
 def cross(input: Array, other: Any, *, dim: int = -1) -> Any:
     """Returns cross products of vectors along an axis."""
+    check_is_space("cross", input, other, dim)
     return ops.cross(input, other, axis=dim)
 
 

@@ -101,6 +101,8 @@ def relu6(input: Array) -> Any:
 
 def hardtanh(input: Array, min_val: float = -1.0, max_val: float = 1.0) -> Any:
     """Returns the elements limited to an interval; no gradient at its ends."""
+    if input.dtype.kind in "iu":
+        min_val, max_val = int(min_val), int(max_val)
     inside = ops.logical_and(input > min_val, input < max_val)
     return ops.where(inside, input, ops.stop_gradient(clamp(input, min_val, max_val)))
 

@@ -22,6 +22,7 @@ from ..primitives.core.numpy_protocols import conversion_error
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.trace import RAW, slot, under
 from .functions import pointwise
+from .functions.indexing import as_elements
 from .functions.looked_at import check_divisor, with_masks
 from .grad_mode import mode
 from .strides import as_strided, unfold
@@ -206,6 +207,7 @@ class InPlace(TorchMemory):
     def __setitem__(self, key: Any, value: Any) -> None:
         try:
             key = key if is_basic(key) else with_masks(key)
+            value = as_elements(value, self) if type(value) is float else value
             # After x[key] += y the view has written its elements already.
             if not is_there(self, key, value):
                 self._change(lambda: ops.index_set(self, key, value), "x[...] = value")

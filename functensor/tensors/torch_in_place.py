@@ -21,7 +21,6 @@ from .functions import (
     pointwise,
     products,
     reductions,
-    shapes,
 )
 from .shapes_in_place import ShapesInPlace
 from .tape import TapeTrace

@@ -11,6 +11,7 @@ from ..backends.annotations import DTypeLike
 from ..backends.dtypes import named as dtype_named
 from ..primitives.core.array import Array
 from ..tensors import Tensor
+from ..tensors.buffers import check_holds
 from ..tensors.default_dtypes import TENSOR_DTYPES
 
 __all__ = [
@@ -74,7 +75,10 @@ def full(
     Tensor([3, 3], dtype=int64)
     """
     number = fill_value.item() if isinstance(fill_value, Array) else fill_value
-    default = TENSOR_DTYPES["f"] if isinstance(number, float) else None
+    kind = "f" if isinstance(number, float) else "c" if isinstance(number, complex) else ""
+    default = TENSOR_DTYPES.get(kind)
+    if dtype is not None:
+        check_holds(np.asarray(number), dtype_named(dtype))
     return made(np.full(tuple(size), number), dtype, device, requires_grad, default)
 
 
@@ -101,7 +105,10 @@ def full_like(
     requires_grad: bool = False,
 ) -> Tensor:
     """Returns a tensor of one number, of the shape, dtype and device of another."""
-    values = np.full(input.shape, fill_value, input.dtype if dtype is None else dtype_named(dtype))
+    wanted = input.dtype if dtype is None else dtype_named(dtype)
+    if not isinstance(fill_value, Array):
+        check_holds(np.asarray(fill_value), wanted)
+    values = np.full(input.shape, fill_value, wanted)
     return made(values, None, input.device if device is None else device, requires_grad)
 
 

@@ -11,6 +11,7 @@ from ...primitives.core.array import Array
 from ...primitives.core.buffers import beside, wrap
 from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import canonical_axis
+from ..buffers import check_holds
 from ..default_dtypes import TENSOR_DTYPES
 from .looked_at import check_mask, check_places
 from .naming import as_tensor_result, first_places, on_host
@@ -114,6 +115,8 @@ def take(input: Array, index: Any) -> Any:
 def index_select(input: Array, dim: int, index: Any) -> Any:
     """Returns the slices at some indices of an axis."""
     check_places("index_select", index)
+    if index.ndim > 1:
+        raise IndexError(f"index_select: a vector of indices, not the shape {tuple(index.shape)}")
     return ops.take(input, ops.reshape(index, -1), dim)
 
 
@@ -148,12 +151,10 @@ def as_elements(value: Any, input: Array) -> Any:
         RuntimeError: an integer's place cannot hold a number.
     """
     dtype = getattr(value, "dtype", None)
-    if type(value) is float and input.dtype.kind in "iub":
+    if type(value) in (int, float) and input.dtype.kind in "iub":
         if input.dtype.kind == "b":
             return bool(value)
-        limits = np.iinfo(input.dtype)
-        if not limits.min <= value <= limits.max:
-            raise RuntimeError(f"{value} is no number of {input.dtype}")
+        check_holds(np.asarray(value), input.dtype)
         return int(value)
     return value if dtype is None or dtype == input.dtype else ops.astype(value, input.dtype)
 
@@ -164,8 +165,14 @@ def along(input: Array, dim: int, index: Any) -> tuple[Any, ...]:
     return (*(slice(None),) * canonical_axis(dim, input.ndim), index)
 
 
-def check_slices(name: str, dim: int, index: Any, source: Any) -> None:
+def check_slices(name: str, input: Array, dim: int, index: Any, source: Any) -> None:
     """Raises a ``RuntimeError`` where there is not one slice for every index."""
+    part = list(input.shape)
+    if part:
+        part[dim] = source.shape[dim] if source.ndim == len(part) else -1
+    if source.ndim and tuple(part) != tuple(source.shape):
+        shapes = f"{tuple(source.shape)} for a tensor of shape {tuple(input.shape)}"
+        raise RuntimeError(f"{name}: slices of shape {shapes}")
     count = source.shape[dim] if source.ndim else 1
     if index.ndim > 1 or index.size != count:
         shape = tuple(index.shape)
@@ -174,13 +181,13 @@ def check_slices(name: str, dim: int, index: Any, source: Any) -> None:
 
 def index_add(input: Array, dim: int, index: Any, source: Any, *, alpha: float = 1) -> Any:
     """Returns the tensor with slices added at some indices of an axis."""
-    check_slices("index_add", dim, index, source)
+    check_slices("index_add", input, dim, index, source)
     return ops.index_add(input, along(input, dim, index), source if alpha == 1 else alpha * source)
 
 
 def index_copy(input: Array, dim: int, index: Any, source: Any) -> Any:
     """Returns the tensor with slices put at some indices of an axis."""
-    check_slices("index_copy", dim, index, source)
+    check_slices("index_copy", input, dim, index, source)
     return ops.index_set(input, along(input, dim, index), source)
 
 
@@ -199,7 +206,9 @@ def index_put(input: Array, indices: Sequence[Any], values: Any, accumulate: boo
 
 def part_for(src: Any, index: Any) -> Any:
     """Returns the part of a source that an index of its shape or a smaller one speaks of."""
-    if not hasattr(src, "shape") or not src.shape or src.shape == index.shape:
+    if getattr(src, "shape", index.shape) == index.shape:
+        return src
+    if not hasattr(src, "shape") or (not src.shape and index.size == 1):
         return src
     if src.ndim != max(index.ndim, 1) or any(n > m for n, m in zip(index.shape, src.shape)):
         raise RuntimeError(
@@ -283,10 +292,11 @@ def scatter_reduce(
     out = getattr(ops, name)(start, key, source)
     if reduce != "mean":
         return out
+    whole = input.dtype.kind in "iu"
     ones = ops.astype(ops.zeros_like(input), np.dtype(np.int64))
     counts = ops.index_add(ones + 1 if include_self else ones, key, 1)
     counts = ops.maximum(counts, 1)
-    return out // counts if input.dtype.kind in "iu" else out / counts
+    return ops.astype(out // counts, input.dtype) if whole else out / counts
 
 
 # -- order

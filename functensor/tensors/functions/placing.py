@@ -11,7 +11,7 @@ from ...primitives.core.array import Array
 from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import canonical_axis
 from .diagonals import diagonal
-from .indexing import COMBINED, along, as_elements, neutral_extreme
+from .indexing import COMBINED, along, as_elements, check_slices, neutral_extreme
 from .naming import as_tensor_result, copied
 from .shapes import narrow, places_by_strides
 
@@ -116,6 +116,7 @@ def index_reduce(
     """
     if reduce not in COMBINED or reduce == "sum":
         raise ValueError(f"index_reduce: reduce is prod, mean, amax or amin, not {reduce!r}")
+    check_slices("index_reduce", input, dim, index, source)
     key = along(input, dim, index)
     name, neutral = COMBINED[reduce]
     start = input
@@ -127,7 +128,8 @@ def index_reduce(
         return out
     ones = ops.astype(ops.zeros_like(input), np.dtype(np.int64))
     counts = ops.maximum(ops.index_add(ones + 1 if include_self else ones, key, 1), 1)
-    return out // counts if input.dtype.kind in "iu" else out / counts
+    whole = input.dtype.kind in "iu"
+    return ops.astype(out // counts, input.dtype) if whole else out / counts
 
 
 def unravel_index(indices: Any, shape: int | Sequence[int]) -> tuple[Array, ...]:

@@ -201,6 +201,10 @@ def cdist(x1: Any, x2: Any, p: float = 2.0) -> Any:
     if x1.ndim < 2 or x2.ndim < 2:
         raise RuntimeError(f"cdist: matrices, not the shapes {x1.shape} and {x2.shape}")
 
+    if x1.shape[-1] != x2.shape[-1]:
+        raise RuntimeError(f"cdist: rows of one length, not {x1.shape[-1]} and {x2.shape[-1]}")
+    if p < 0:
+        raise RuntimeError(f"cdist: p is at least 0, not {p}")
     return norm(ops.expand_dims(x1, -2) - ops.expand_dims(x2, -3), p, -1)
 
 

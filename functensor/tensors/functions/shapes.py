@@ -78,6 +78,9 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
 def unflatten(input: Array, dim: int, sizes: Sequence[int]) -> Any:
     """Returns the tensor with an axis split into several, of which one length may be -1."""
     axis = canonical_axis(dim, input.ndim)
+    if -1 not in sizes and prod(sizes) != input.shape[axis]:
+        given = tuple(sizes)
+        raise RuntimeError(f"unflatten: {given} for an axis of length {input.shape[axis]}")
     known = prod([size for size in sizes if size != -1])
     if known and not input.size:
         # Of no elements a length that is left out follows from the axis.

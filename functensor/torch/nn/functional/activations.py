@@ -144,7 +144,7 @@ def softplus(input: Array, beta: float = 1.0, threshold: float = 20.0) -> Any:
 
 def softsign(input: Array) -> Any:
     """Returns ``x / (1 + abs(x))``."""
-    return ops.soft_sign(input)
+    return input / (1 + ops.abs(input)) if input.dtype.kind == "c" else ops.soft_sign(input)
 
 
 def logsigmoid(input: Array) -> Any:

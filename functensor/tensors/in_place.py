@@ -21,6 +21,7 @@ from ..primitives.core.errors import BackwardError, OperandError, ShapeError, fa
 from ..primitives.core.numpy_protocols import conversion_error
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.trace import RAW, slot, under
+from .buffers import check_holds
 from .functions import pointwise
 from .functions.indexing import as_elements
 from .functions.looked_at import check_divisor, with_masks
@@ -308,6 +309,8 @@ class InPlace(TorchMemory):
 
     def fill_(self, value: ArrayLike) -> Self:
         """Sets all elements to a number."""
+        if type(value) in (int, float):
+            check_holds(np.asarray(value), self.dtype)
         return self._change(lambda: self._spread(value), "x.fill_(y)")
 
     def zero_(self) -> Self:

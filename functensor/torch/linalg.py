@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..backends.annotations import DTypeLike
+from ..backends.dtypes import named
 from ..faces.publish import publish
 from ..numpy import linalg
 from ..numpy.linalg import LinAlgError
@@ -116,24 +118,42 @@ def cond(A: Any, p: Any = None) -> Any:
 
 
 def vector_norm(
-    x: Any, ord: float = 2, dim: int | Sequence[int] | None = None, keepdim: bool = False
+    x: Any,
+    ord: float = 2,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: DTypeLike | None = None,
 ) -> Any:
     """Returns the norms of vectors over axes, by default over all."""
+    x = x if dtype is None else ops.astype(x, named(dtype))
     axes = tuple(dim) if isinstance(dim, Sequence) else dim
     return linalg.vector_norm(x, axis=axes, ord=ord, keepdims=keepdim)
 
 
 def matrix_norm(
-    A: Any, ord: Any = "fro", dim: Sequence[int] = (-2, -1), keepdim: bool = False
+    A: Any,
+    ord: Any = "fro",
+    dim: Sequence[int] = (-2, -1),
+    keepdim: bool = False,
+    *,
+    dtype: DTypeLike | None = None,
 ) -> Any:
     """Returns the norms of matrices: "fro", "nuc", 1, 2, inf and their negatives."""
+    A = A if dtype is None else ops.astype(A, named(dtype))
     return linalg.norm(A, ord, tuple(dim), keepdim)
 
 
 def norm(
-    A: Any, ord: Any = None, dim: int | Sequence[int] | None = None, keepdim: bool = False
+    A: Any,
+    ord: Any = None,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: DTypeLike | None = None,
 ) -> Any:
     """Returns norms of vectors, or of matrices where ``ord`` or ``dim`` asks for them."""
+    A = A if dtype is None else ops.astype(A, named(dtype))
     if ord is None:
         return vector_norm(A, 2, dim, keepdim)
     if isinstance(dim, int) or (dim is None and A.ndim == 1):
@@ -176,6 +196,7 @@ def tensorsolve(A: Any, B: Any, dims: Sequence[int] | None = None) -> Any:
 
 def vander(x: Any, *, N: int | None = None) -> Any:
     """Returns the matrix of powers of a vector's elements, from the zeroth on."""
+    x = ops.astype(x, np.dtype(np.int64)) if x.dtype.kind in "iub" else x
     count = x.shape[-1] if N is None else N
     ones = x[..., None] ** 0
     powers = [ones]

@@ -15,6 +15,7 @@ from ..primitives.core.buffers import beside, wrap
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import canonical_axis
 from ..tensors import Tensor
+from ..tensors.buffers import check_holds
 from ..tensors.default_dtypes import TENSOR_DTYPES
 from ..tensors.functions.naming import as_floats, as_tensor_result, on_host, with_words
 from ..tensors.functions.shapes import narrow
@@ -44,6 +45,8 @@ class HistogramDD(NamedTuple):
 
 def fill(input: Array, value: Any) -> Any:
     """Returns a tensor of one number, of the shape and dtype of another."""
+    if not isinstance(value, Array):
+        check_holds(np.asarray(value), input.dtype)
     wide = ops.broadcast_to(ops.to_device(value, input.device), input.shape)
     return as_tensor_result(ops.astype(wide, input.dtype))
 

@@ -169,7 +169,7 @@ def mvlgamma(input: Array, p: int) -> Any:
     """Returns the logarithm of the gamma function of p by p matrices, element by element."""
     from ...scipy import special as functions  # which few programs need
 
-    return functions.multigammaln(as_floats(input), p)
+    return in_halves(functions.multigammaln(as_floats(input), p), input)
 
 
 # -- functions of two

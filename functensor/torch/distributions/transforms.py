@@ -66,8 +66,11 @@ class Transform:
     def __eq__(self, other: object) -> bool:
         if self is other or type(self) is not type(other):
             return self is other
-        mine, others = self._made_of(), other._made_of()  # type: ignore[attr-defined]
-        return mine is not None and len(mine) == len(others) and all(map(alike, mine, others))
+        assert isinstance(other, Transform)
+        mine, others = self._made_of(), other._made_of()
+        if mine is None or others is None:
+            return False
+        return len(mine) == len(others) and all(map(alike, mine, others))
 
     def __hash__(self) -> int:
         return hash(type(self))

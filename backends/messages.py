@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .frames import place
+from .notebook_cells import with_cells_named
 
 __all__ = ["MISSING", "Running", "message"]
 
@@ -48,4 +49,4 @@ def message(
     lines.append(f"  fix: {fix}")
     if number is not None:
         lines.append(f"  see {EXPLAINED} {number}")
-    return "\n".join(lines)
+    return with_cells_named("\n".join(lines))

@@ -82,6 +82,10 @@ config.checks["check_buffers"] = lambda: import_module(
     ".checks.written_buffers", __name__
 ).checking_buffers()
 config.checks["check_finite"] = lambda: import_module(".hooks.finite", __name__).checking_finite()
+# A picture is there once a notebook asks for it.
+Program.html = staticmethod(
+    lambda program: import_module(".drawing.notebook", __name__).program_html(program)
+)
 
 # Namespaces, and names by the module that has them, that are imported when they are first used.
 NAMESPACES = {

@@ -10,21 +10,27 @@ from typing import Any
 from ..messages import message
 from ..protocol import BackendUnavailable
 
-__all__ = ["driver_version", "imported"]
+__all__ = ["NEWEST_CUDA", "OLDEST_CUDA", "driver_number", "driver_version", "imported"]
 
 # The oldest and the newest major version of CUDA that there is an extra for.
 OLDEST_CUDA, NEWEST_CUDA = 12, 13
 
 
-def driver_version() -> int | None:
-    """Returns the major version of CUDA that the machine's driver supports, None without one."""
+def driver_number() -> int | None:
+    """Returns the version of CUDA that the machine's driver supports, 12080 for 12.8, or None."""
     name = ctypes.util.find_library("cuda") or "libcuda.so.1"
     try:
         driver = ctypes.CDLL(name)
     except OSError:
         return None
     version = ctypes.c_int()
-    return version.value // 1000 if driver.cuDriverGetVersion(ctypes.byref(version)) == 0 else None
+    return version.value if driver.cuDriverGetVersion(ctypes.byref(version)) == 0 else None
+
+
+def driver_version() -> int | None:
+    """Returns the major version of CUDA that the machine's driver supports, None without one."""
+    number = driver_number()
+    return None if number is None else number // 1000
 
 
 def distribution_of_cupy() -> str:

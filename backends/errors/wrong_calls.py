@@ -16,6 +16,7 @@ import numpy as np
 
 from ..frames import module_of, place
 from ..messages import MISSING, message
+from ..notebook_cells import with_cells_named
 from .asked_values import name_the_asking
 from .right_code import right_code
 from .tracebacks import tidy, wholly_ours
@@ -279,9 +280,9 @@ def describe_call(
         own = getattr(error, "own_words", error._msg)  # type: ignore[attr-defined]
         error.own_words = own  # type: ignore[attr-defined]
         error._msg = f"{called}: {own}" if own else called  # type: ignore[attr-defined]
-        error.add_note(f"  at {place()}")
+        error.add_note(with_cells_named(f"  at {place()}"))
     else:
-        error.add_note(f"  in {called}\n  at {place()}")
+        error.add_note(with_cells_named(f"  in {called}\n  at {place()}"))
     given = arguments_of(form, args[bound:], kwargs)
     # The method's object and the called function may hold functions of the user's.
     remedied(error, name, form, {**given, "self": args[:bound], "function": function})

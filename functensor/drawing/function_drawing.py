@@ -19,7 +19,7 @@ from .drawing import Drawing
 from .folding import deepest, drawn_nodes, folded
 from .program_diagram import program_diagram
 
-__all__ = ["draw"]
+__all__ = ["argument_names", "draw", "drawing_of"]
 
 MOST_NODES = 300
 
@@ -80,15 +80,22 @@ def draw(
 
     def drawn(*args: Any, **kwargs: Any) -> Drawing:
         program = program_of(fun, optimized, args, kwargs)
-        whole = program_diagram(program, argument_names(fun, program), result_names(program))
-        chosen = depth
-        if chosen is None:
-            chosen = deepest(whole.box)
-            while chosen and drawn_nodes(whole.box, chosen) > limit:
-                chosen -= 1
-        return Drawing(folded(whole, chosen), limit)
+        return drawing_of(program, argument_names(program, fun), depth, limit)
 
     return guarded(drawn, f"draw({function_name(fun)})")
+
+
+def drawing_of(
+    program: Program, inputs: list[str], depth: int | None = None, limit: int = MOST_NODES
+) -> Drawing:
+    """Returns the drawing of a program, by the names of its inputs."""
+    whole = program_diagram(program, inputs, result_names(program))
+    chosen = depth
+    if chosen is None:
+        chosen = deepest(whole.box)
+        while chosen and drawn_nodes(whole.box, chosen) > limit:
+            chosen -= 1
+    return Drawing(folded(whole, chosen), limit)
 
 
 def check_whole(option: str, given: Any, least: int) -> None:
@@ -125,12 +132,17 @@ def staged(fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any])
     return trace.program(inputs, outputs, in_tree, out_tree)
 
 
-def argument_names(fun: Callable[..., Any], program: Program) -> list[str]:
-    """Returns what the leaves of the arguments are called: ``params['w']``."""
+def argument_names(program: Program, fun: Callable[..., Any] | None = None) -> list[str]:
+    """Returns what the leaves of the arguments are called: ``params['w']``; ``args[0]['w']``.
+
+    The latter is for a program whose function is not known.
+    """
+    if program.in_tree is None:
+        return [f"args[{number}]" for number in range(len(program.inputs))]
     count = program.in_tree.num_leaves
     paths, _ = tree.flatten_with_path(program.in_tree.unflatten(range(count)))
     try:
-        parameters = list(inspect.signature(fun).parameters.values())
+        parameters = list(inspect.signature(fun).parameters.values()) if fun else []
     except (TypeError, ValueError):
         parameters = []
     named = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
@@ -148,5 +160,9 @@ def argument_names(fun: Callable[..., Any], program: Program) -> list[str]:
 
 def result_names(program: Program) -> list[str]:
     """Returns what the leaves of the result are called: ``output['loss']``."""
+    known = program.out_tree
+    # Optimized programs may lack outputs that are arguments, and bodies of loops have no tree.
+    if known is None or known.num_leaves != len(program.outputs):
+        return [f"output[{number}]" for number in range(len(program.outputs))]
     paths, _ = tree.flatten_with_path(program.out_tree.unflatten(range(len(program.outputs))))
     return [f"output{tree.keystr(path)}" for path, _ in paths]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..backends.notebook_cells import with_cells_named
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import owned, wrap
 from ..primitives.core.errors import RuleResultError, describe, failure, function_line
@@ -57,7 +58,8 @@ def blame(error: Exception, hook: Hook, method: str, op: Operation) -> None:
     if isinstance(error, hook.raises):
         return
     name = hook_name(hook, method)
-    error.add_note(f"in {method} of the hook {name} on {shown(op)}, at {op.line}")
+    note = f"in {method} of the hook {name} on {shown(op)}, at {op.line}"
+    error.add_note(with_cells_named(note))
 
 
 def wrong_result(hook: Hook, method: str, op: Operation, what: str, fix: str) -> RuleResultError:

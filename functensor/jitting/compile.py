@@ -9,6 +9,7 @@ from ..backends import Loop
 from ..backends import get as get_backend
 from ..backends.devices import to_host
 from ..backends.finiteness import is_finite
+from ..backends.notebook_cells import with_cells_named
 from ..backends.restoring import reporting
 from ..passes.fusion import fusion
 from ..passes.pipeline import optimized
@@ -180,11 +181,15 @@ class Lowered:
         plan = self._compiled.plan
         if plan is None:
             return "# on a GPU, the optimized program is run operation by operation\n"
-        return plan.source  # type: ignore[no-any-return]
+        return with_cells_named(plan.source)
 
     def cost(self) -> Cost:
         """Returns the operations, bytes and peak memory of the optimized program."""
         return cost_of(self.optimized)
+
+    def _repr_html_(self) -> str | None:
+        # Its own optimized program may lack outputs that are arguments.
+        return compiled(self.program).program._repr_html_()
 
     def __repr__(self) -> str:
         return f"<lowered {self.program.name}: {len(self.program.equations)} equations>"

@@ -18,11 +18,12 @@ from ..primitives.core.array import Array
 from ..primitives.core.buffers import DEVICE_TYPES, WEAK_TYPES, owned, wrap
 from ..primitives.core.python_numbers import BASES
 from ..transforms.taken_gradients import taken_gradients
+from ..transforms.tensor_entrance import entrance
 from ..tree import containers as tree
 from ..tree.containers import is_named
 from .signature import exact
 
-__all__ = ["LARGEST_TRACED_INTEGER", "UNLIKE", "Guard", "guard", "guard_source"]
+__all__ = ["LARGEST_TRACED_INTEGER", "UNLIKE", "Guard", "guard", "guard_source", "unguarded"]
 
 # Integers are traced from minus this less 1 up to this.
 LARGEST_TRACED_INTEGER = 2**63 - 1
@@ -66,6 +67,7 @@ class _Writer:
         alike: the variables of leaves, by the condition that a leaf ``x`` is not of their kind.
         dicts: the variables of dicts with all keys of their examples, and how many these are.
         outs: the variables that hold the computed leaves.
+        tensors: whether a leaf is a tensor, so that the results are.
     """
 
     def __init__(self) -> None:
@@ -77,6 +79,7 @@ class _Writer:
         self._dtypes: dict[Any, str] = {}
         self.outs: list[str] = []
         self.dicts: list[tuple[str, int]] = []
+        self.tensors = False
         self._owned: dict[int, str] = {}
         self._locals: set[str] = set()
 
@@ -110,6 +113,9 @@ class _Writer:
         kind = type(value)
         if kind is Array or kind is ndarray or (kind in WEAK_TYPES and kind not in BASES):
             self.leaf(name, value)
+        elif kind in entrance.classes:
+            self.leaf(name, value)
+            self.tensors = True
         elif value is None:
             self.require(f"{name} is None")
         elif kind is dict:
@@ -166,7 +172,10 @@ class _Writer:
         kind = type(value)
         buffer = name
         other = f"type(x) is not {kind.__name__}"
-        if kind is Array:
+        if kind in entrance.classes:
+            # Derivatives by tensors with a graph are recorded, which is no guard's work.
+            other = f"type(x) is not {self.bind(kind, 'class')} or x.node is not None"
+        if kind is Array or kind in entrance.classes:
             buffer = f"{name}._data"
             other += f" or (x := x._data).shape != {value.shape}"
         elif kind is ndarray:
@@ -205,11 +214,15 @@ class _Writer:
         given = f"[{', '.join(self.leaves)}], buffers"
         # A buffer that a variable holds too is not given away.
         self.lines += ["x = None", f"{as_tuple(outs)} = {self.bind(run, 'run')}({given})"]
-        self.outs = outs
+        self.outs = [f"tensor({out}._data)" for out in outs] if self.tensors else outs
 
     def passed(self, i: int) -> str:
         """Returns the variable of a leaf of the arguments that the result has too."""
         name = self.leaves[i]
+        if self.tensors:
+            if self.buffers[i] == name:
+                raise _Unguarded
+            return f"tensor({self.buffers[i]})"
         if self.buffers[i] != name:
             return name
         if i not in self._owned:
@@ -288,6 +301,7 @@ def guard(
     if len(passed) + tree.structure((args, kwargs)).num_leaves > MOST_GUARDED_LEAVES:
         return unguarded
     writer = _Writer()
+    writer.names["tensor"] = entrance.made
     names = [writer.local(f"a{i}") for i in range(len(args))]
     try:
         for i, (name, value) in enumerate(zip(names, args, strict=True)):
@@ -305,7 +319,7 @@ def guard(
         outs = iter(writer.outs)
         leaves = [next(outs) if i is None else writer.passed(i) for i in passed]
         result = writer.result(treedef, leaves)
-        if gradient is not None:
+        if gradient is not None and not writer.tensors:
             at, of = writer.leaves[gradient[0]], leaves[gradient[1]]
             writer.lines.append(f"if taken_gradients.watched: taken_gradients.note({at}, {of})")
         text = [

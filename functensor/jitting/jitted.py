@@ -231,7 +231,7 @@ class Jitted(Generic[P, R]):
             types = {*map(type, leaves)}
             if ShapeDtype not in types:
                 self._last = entry
-                traced = any(issubclass(kind, Tracer) for kind in types)
+                traced = any(issubclass(kind, Tracer) for kind in types.difference(classes))
                 # The first call may be the only one, and makes no guard.
                 if known is not None and entry.guard is None and not traced:
                     entry.guarded(args, kwargs, signature.static_places(len(args)))

@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 from .. import tree
 from ..backends.errors.warnings import warn_user
 from ..backends.logs import log_debug
+from ..backends.notebook_cells import with_cells_named
 from ..backends.restoring import listed
 from ..functions.alike import code_of
 from ..primitives.core.errors import RuleResultError, function_line, message, user_line
@@ -152,7 +153,8 @@ class History:
         if not self.count:
             return f"{name} was not called yet"
         times = "once" if self.count == 1 else f"{self.count} times"
-        return "\n".join([f"{name} was staged {times}:", *(f"  {r}" for r in self.reasons)])
+        lines = [f"{name} was staged {times}:", *(f"  {r}" for r in self.reasons)]
+        return with_cells_named("\n".join(lines))
 
 
 def _warn(what: str, fix: str) -> None:

@@ -12,8 +12,9 @@ from ..primitives.core.buffers import owned, wrap
 from ..primitives.core.registry import registry as ops
 from ..programs.program import Program, Variable, argument_type
 from ..transforms.taken_gradients import taken_gradients
+from ..transforms.tensor_entrance import entrance
 from .compile import Compiled, compiled
-from .guard import Guard, guard
+from .guard import Guard, guard, unguarded
 
 __all__ = ["StagedEntry", "strong_result"]
 
@@ -60,6 +61,9 @@ class StagedEntry:
         self, args: Sequence[Any], kwargs: dict[str, Any], static: Sequence[int | str]
     ) -> None:
         """Makes the guard for calls like one."""
+        if self.compiled.donated and entrance.has_tensors((args, kwargs)):
+            self.guard = unguarded
+            return
         run = self.compiled.on_buffers if self._computes else None
         out_tree = self.program.out_tree
         self.guard = guard(args, kwargs, static, run, out_tree, self._passed, self.gradient)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
 from .. import tree
 from ..backends.config import config
 from ..backends.frames import RUNNING_AGAIN
+from ..backends.notebook_cells import with_cells_named
 from ..primitives.core.array import Array, Tracer
 from ..primitives.core.buffers import WEAK_TYPES, own_array, to_buffer
 from ..primitives.core.errors import describe
@@ -244,12 +245,17 @@ class Program:
         >>> "  # " in program.show(lines=True), program.show() == str(program)
         (True, True)
         """
-        return printed(self, lines)
+        return with_cells_named(printed(self, lines))
 
     def __str__(self) -> str:
         return self.show()
 
     __repr__ = __str__
+    # Draws a program for notebooks; the package, which knows the drawing, puts it here.
+    html: ClassVar[Callable[[Program], str | None]] = staticmethod(lambda program: None)
+
+    def _repr_html_(self) -> str | None:
+        return type(self).html(self)
 
 
 RUNNING_AGAIN.add(Program._run.__code__)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
+from ..backends.notebook_cells import with_cells_named
 from ..primitives.core.array import Array, Tracer
 from ..primitives.core.errors import function_name
 from ..primitives.core.primitive import Primitive
@@ -160,7 +161,8 @@ def applied(equation: Equation, operands: Sequence[Any], trace: Trace) -> Sequen
             # The line that asks for the value is not the one that computes it.
             notes = getattr(error, "__notes__", [])
             error.__notes__ = [note for note in notes if not note.startswith("  in ")]
-            error.add_note(f"in {equation.primitive.name} of {name}, at {equation.line}")
+            note = f"in {equation.primitive.name} of {name}, at {equation.line}"
+            error.add_note(with_cells_named(note))
         raise
 
 

@@ -8,12 +8,14 @@ from .grad_mode import GradMode, enable_grad, is_grad_enabled, no_grad
 from .graphs import run_backward
 from .late import Late
 from .missing_gradients import gradient_of, missing_reason
+from .shared_memory import InMemory, tensor_over
 from .tensor import Tensor, tensor
 from .tensor_kinds import CpuTensor, CudaTensor
 
 __all__ = [
-    "CpuTensor", "CudaTensor", "GradMode", "Late", "Tensor", "TracedTensor", "enable_grad",
-    "gradient_of", "is_grad_enabled", "missing_reason", "no_grad", "run_backward", "tensor",
+    "CpuTensor", "CudaTensor", "GradMode", "InMemory", "Late", "Tensor", "TracedTensor",
+    "enable_grad", "gradient_of", "is_grad_enabled", "missing_reason", "no_grad", "run_backward",
+    "tensor", "tensor_over",
 ]  # fmt: skip
 
 # Tensors have all their methods, whichever name is asked for first.

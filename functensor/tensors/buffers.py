@@ -10,8 +10,9 @@ from ..backends.devices import device_of, on_device, placement
 from ..backends.dtypes import named
 from ..primitives.core.array import Array, Tracer
 from ..primitives.core.buffers import to_buffer
-from ..primitives.core.errors import failure
+from ..primitives.core.errors import OperandError, failure
 from ..primitives.core.numpy_protocols import conversion_error
+from ..primitives.core.shape_dtype import is_number_dtype
 from .default_dtypes import TENSOR_DTYPES
 
 if TYPE_CHECKING:
@@ -27,6 +28,9 @@ def tensor_buffer(data: ArrayLike, dtype: DTypeLike | None) -> Buffer:
     Args:
         data: an array, a tensor, or numbers in nested lists, which go to the default device.
         dtype: the dtype that it is to have; None keeps that of arrays.
+
+    Raises:
+        OperandError: the data are no numbers.
     """
     if isinstance(data, Tracer) and not data.owner.standing:
         raise conversion_error(data, "Tensor(...)")
@@ -38,8 +42,8 @@ def tensor_buffer(data: ArrayLike, dtype: DTypeLike | None) -> Buffer:
         buffer = to_buffer(data)
         if device_of(buffer) == "cpu":
             buffer = np.array(buffer)
-        if buffer.dtype.kind == "O":
-            raise OverflowError(f"a tensor of {data!r}: integers are below 2 ** 63")
+            if not is_number_dtype(buffer.dtype):
+                raise OperandError(f"tensors hold numbers, not dtype {buffer.dtype}: {data!r:.60}")
         if dtype is not None and device_of(buffer) == "cpu" and _is_plain(data):
             check_holds(buffer, dtype)
         elif dtype is None and _is_plain(data):

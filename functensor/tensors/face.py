@@ -45,6 +45,7 @@ class TracedTensor(Tensor):
     __repr__ = Tracer.__repr__
     __str__ = Tracer.__str__
     __format__ = Tracer.__format__
+    _repr_html_ = Tracer._repr_html_
 
     @property
     def device(self) -> device:
@@ -87,8 +88,10 @@ class TracedTensor(Tensor):
     def _copy(self) -> Tensor:
         return copied(self)  # type: ignore[no-any-return]
 
-    def numpy(self) -> Any:
+    def numpy(self, *, force: bool = False) -> Any:
         """Returns the values as a NumPy array, as far as they are known.
+
+        ``force`` has no effect: a traced value has no graph that could be left out.
 
         Raises:
             TracerConversionError: they are not.

@@ -93,9 +93,10 @@ def _diagonal_view(self: InPlace, *args: Any, **options: Any) -> Any:
 class InPlace(TorchMemory):
     """The methods of `Tensor` that change it, and how they are counted."""
 
-    __slots__ = ("_changes", "_hooks", "_id", "_source", "_views", "node")
+    __slots__ = ("_changes", "_hooks", "_id", "_memory", "_source", "_views", "node")
 
     _changes: int
+    _memory: Any
     _hooks: dict[int, Any]
     _source: Any
     _views: Any

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..primitives.core.errors import message
 from .tape import LeafNode, receiver_of
 
-__all__ = ["gradient_of", "missing_reason"]
+__all__ = ["gradient_of", "missing_grad", "missing_reason"]
 
 
 def gradient_of(x: Any) -> Any:
@@ -24,3 +25,14 @@ def missing_reason(x: Any) -> str:
         "no backward() has reached it since its gradient was last cleared: there is no path to it "
         "from the loss, or backward() was not called"
     )
+
+
+def missing_grad(x: Any, what: str) -> str:
+    """Returns the message for a tensor whose ``grad`` is None where it was read or set."""
+    fix = "x.retain_grad() before backward()"
+    if x.node is None:
+        fix = "Tensor(data, requires_grad=True)"
+    elif x.is_leaf:
+        fix = "compute the loss from it, outside of no_grad()"
+    reason = missing_reason(x)
+    return message(f".grad of {x.name()} {what}, but it is None: {reason}", fix=fix, number=13)

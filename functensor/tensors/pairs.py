@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ..primitives.core.errors import failure
 from ..primitives.core.registry import registry as ops
 from .functions.naming import as_tensor_result
@@ -24,6 +26,9 @@ class Pairs(Recast):
     def put(self, x: Any, value: Any) -> Any:
         return complex_of(value[..., 0], value[..., 1])
 
+    def of_array(self, x: Any) -> Any:
+        return x[..., None].view(x.real.dtype)
+
 
 class Joined(Recast):
     """Takes pairs on a last axis as complex numbers."""
@@ -35,6 +40,9 @@ class Joined(Recast):
 
     def put(self, x: Any, value: Any) -> Any:
         return ops.stack([ops.real(value), ops.imag(value)], -1)
+
+    def of_array(self, x: Any) -> Any:
+        return x.view(np.result_type(x.dtype, np.complex64))[..., 0]
 
 
 AS_PAIRS, AS_NUMBERS = Pairs(), Joined()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -28,7 +29,6 @@ from ..primitives.core.errors import (
     MissingGradientWarning,
     TracerConversionError,
     failure,
-    message,
 )
 from ..primitives.core.numpy_protocols import conversion_error
 from ..primitives.core.shape_dtype import INEXACT
@@ -42,7 +42,7 @@ from .device_names import device, named_device
 from .functions.naming import copied
 from .grad_mode import enable_grad, is_grad_enabled, no_grad
 from .level import LEVEL
-from .missing_gradients import missing_reason
+from .missing_gradients import missing_grad, missing_reason
 from .tape import TAPE, LeafNode, TapeTrace, receiver_of
 from .tensor_hooks import hook_after_gradient, hook_on_gradient, hook_on_operations, remove_hook
 from .torch_in_place import InPlaceFunctions
@@ -225,7 +225,7 @@ class Tensor(InPlaceFunctions):
         """
         receiver = None if self.node is None else receiver_of(self.node)
         if receiver is None or not receiver.keeps or receiver.missed():
-            warnings.warn(self._missing("was read"), MissingGradientWarning, stacklevel=2)
+            warnings.warn(missing_grad(self, "was read"), MissingGradientWarning, stacklevel=2)
             return None
         return receiver.grad  # type: ignore[no-any-return]
 
@@ -234,7 +234,7 @@ class Tensor(InPlaceFunctions):
         receiver = None if self.node is None else receiver_of(self.node)
         if receiver is None or not receiver.keeps:
             if value is not None:
-                raise MissingGradientError(self._missing("was set"))
+                raise MissingGradientError(missing_grad(self, "was set"))
         elif value is None:
             receiver.clear()
         else:
@@ -243,17 +243,6 @@ class Tensor(InPlaceFunctions):
                 buffer = to_buffer(cotangent_of(self._data, given, "gradient", "a tensor"))
             same = isinstance(value, Tensor) and buffer is given
             receiver.grad = value if same else TAPE.wrap(buffer, None)
-
-    def _missing(self, what: str) -> str:
-        return message(
-            f".grad of {self.name()} {what}, but it is None: {missing_reason(self)}",
-            fix="Tensor(data, requires_grad=True)"
-            if self.node is None
-            else "compute the loss from it, outside of no_grad()"
-            if self.is_leaf
-            else "x.retain_grad() before backward()",
-            number=13,
-        )
 
     def retain_grad(self) -> None:
         """Lets ``backward`` set ``grad`` although the tensor is no leaf.
@@ -381,13 +370,28 @@ class Tensor(InPlaceFunctions):
 
     # -- conversion
 
-    def numpy(self) -> np.ndarray[Any, Any]:
-        """Returns the values as a read-only NumPy array, without a copy.
+    def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
+        """Returns a NumPy array in whose memory the tensor lies: a write to one is seen by both.
+
+        ``numpy.asarray(x)`` is a read-only view of the values that the tensor has now.
+
+        Args:
+            force: of a tensor that requires grad or is on a GPU, return a copy of its values.
 
         Raises:
+            DeviceError: the tensor is on a GPU.
             TracerConversionError: the tensor requires grad.
+
+        >>> import functensor as ft
+        >>> x = ft.Tensor([1.0, 2.0])
+        >>> a = x.numpy()
+        >>> a[0] = 5
+        >>> x
+        Tensor([5., 2.], dtype=float32)
         """
-        return self.__array__()  # type: ignore[no-any-return]
+        from .shared_memory import array_over  # which needs this module
+
+        return array_over(self.detach().cpu() if force else self)  # type: ignore[no-any-return]
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Any:
         if self.node is not None:
@@ -447,6 +451,11 @@ class Tensor(InPlaceFunctions):
     def __str__(self) -> str:
         return str(to_host(self._data))
 
+    def _repr_html_(self) -> str | None:
+        from ..primitives.core.notebook import html_of
+
+        return html_of(self, {"requires_grad": True} if self.requires_grad else None)
+
     def __format__(self, spec: str) -> str:
         return format(to_host(self._data)[()], spec) if spec else str(self)
 
@@ -457,6 +466,7 @@ wrap_methods(
 TapeTrace.tracer = Tensor
 TapeTrace.level = LEVEL
 entrance.classes = (Tensor,)
+entrance.made = partial(TapeTrace.wrap, TAPE, node=None)
 
 detached = viewing(lambda x: x.without_graph(), recorded=False)
 

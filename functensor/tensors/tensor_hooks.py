@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, Self
 from weakref import ref
 
+from ..backends.notebook_cells import with_cells_named
 from ..hooks.faults import look_at_replacement
 from ..hooks.handle import Handle
 from ..hooks.hook import Hook
@@ -100,7 +101,7 @@ def hook_on_gradient(x: Any, hook: Callable[[Any], Any], receiver: Any) -> Gradi
             try:
                 result = hook(g if recorded else TAPE.wrap(g, None))
             except Exception as error:
-                error.add_note(f"in {named}, at {user_line()}")
+                error.add_note(with_cells_named(f"in {named}, at {user_line()}"))
                 raise
             if result is None:
                 return g
@@ -136,7 +137,7 @@ def hook_after_gradient(x: Any, hook: Callable[[Any], Any], receiver: Any) -> Gr
             try:
                 hook(leaf)
             except Exception as error:
-                error.add_note(f"in {named}, at {user_line()}")
+                error.add_note(with_cells_named(f"in {named}, at {user_line()}"))
                 raise
 
     return GradientHandle(receiver.after, hook, own_hooks(x), on_end)._begin()

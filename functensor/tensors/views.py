@@ -121,6 +121,18 @@ def taken(
         # Another thread wrote to the base before this view stood among those that fall behind.
         with views.lock:
             _take_anew(view, view.node)
+    elif (
+        type(base) is not TAPE.tracer
+        and isinstance(base, TAPE.in_memory)
+        and not base.take_in(view)
+    ):
+        raise failure(
+            RuntimeError,
+            f"a view of shape {view.shape} of {base.name()}: its elements do not lie in that "
+            "order in the array that it shares memory with",
+            fix="x.reshape(...), which copies, or x.contiguous().view(...)",
+            number=None,
+        )
     return view
 
 
@@ -148,12 +160,12 @@ def viewing(
                 out = method(self, *args, **options)
         else:
             out = method(self, *args, **options)
-        if copies and not _shares_memory(out, self):
-            return out
 
         def take(x: Any) -> Any:
             return method(x, *args, **options)
 
+        if copies and not _shares_memory(out, self, take):
+            return out
         return taken(self, out, seen, Overlapping(take) if windows else take, recorded=recorded)
 
     WRAPPER_CODES.add(view.__code__)
@@ -185,6 +197,10 @@ class Recast:
         """Returns the value of a tensor whose view has another value."""
         raise NotImplementedError
 
+    def of_array(self, x: Any) -> Any:
+        """Returns the view of a NumPy array."""
+        raise NotImplementedError
+
 
 class Part(Recast):
     """Takes the real or the imaginary parts of complex numbers, and puts others in their place."""
@@ -196,6 +212,10 @@ class Part(Recast):
 
     def __call__(self, x: Tracer) -> Any:
         return getattr(ops, self.name)(x)
+
+    def of_array(self, x: Any) -> Any:
+        """Returns the parts of a NumPy array."""
+        return getattr(x, self.name)
 
     def put(self, x: Any, value: Any) -> Any:
         """Returns complex numbers with other parts."""
@@ -258,7 +278,7 @@ def _frozen(argument: Any) -> Any:
     return tuple(argument.tolist()) if is_row else argument
 
 
-def _shares_memory(view: Any, base: Any) -> bool:
+def _shares_memory(view: Any, base: Any, take: Callable[[Any], Any]) -> bool:
     """Says whether a result lies in a tensor's memory: what had to be copied is no view."""
     if not isinstance(view, TAPE.tracer):
         return False
@@ -268,6 +288,8 @@ def _shares_memory(view: Any, base: Any) -> bool:
         if tensor.numel() > source[0].numel():
             return False
         tensor = source[0]
+    if isinstance(base, TAPE.in_memory):
+        return bool(base.has_view(take))
     # One element lies in order however it is shaped; what has no axes is no array of NumPy's.
     if view._data.size == 1:
         return True
@@ -416,3 +438,5 @@ def _take_anew(view: Any, node: Any) -> None:
     if type(view) is TAPE.late:
         view.__class__ = TAPE.tracer
     base._views.append(ref(view))
+    if isinstance(base, TAPE.in_memory) and not isinstance(view, TAPE.in_memory):
+        base.take_in(view)

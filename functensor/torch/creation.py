@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..backends.annotations import DTypeLike
+from ..backends.devices import placement
 from ..backends.dtypes import named as dtype_named
 from ..primitives.core.array import Array
-from ..tensors import Tensor
+from ..tensors import Tensor, tensor_over
 from ..tensors.buffers import check_holds
 from ..tensors.default_dtypes import TENSOR_DTYPES
 
@@ -186,26 +187,57 @@ def eye(
 
 
 def as_tensor(data: Any, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
-    """Returns data as a tensor; a tensor that fits as it is."""
+    """Returns data as a tensor: one that fits as it is, one in the memory of an array that fits."""
     wanted = None if dtype is None else dtype_named(dtype)
     where = None if device is None else str(device)
     if isinstance(data, Tensor):
         return data.to(dtype=wanted, device=where)
+    fits = isinstance(data, np.ndarray) and wanted in (None, data.dtype)
+    if fits and (placement.device if where is None else where) == "cpu":
+        return tensor_over(data)
     return Tensor(data, False, wanted, where)
 
 
 def asarray(
     obj: Any, *, dtype: DTypeLike | None = None, device: str | None = None,
-    requires_grad: bool = False
+    copy: bool | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """Returns data as a tensor; see `as_tensor`."""
+    """Returns data as a tensor; see `as_tensor`.
+
+    Args:
+        obj: a tensor, an array, or numbers in nested lists.
+        dtype, device: what the tensor is to have.
+        copy: True for memory of its own.
+        requires_grad: whether ``backward`` adds to its ``grad``.
+    """
     out = as_tensor(obj, dtype, device)
+    if copy:
+        out = out.clone()
     return out.requires_grad_() if requires_grad else out
 
 
 def from_numpy(ndarray: np.ndarray[Any, Any]) -> Tensor:
-    """Returns a tensor of an array's values and dtype; a copy, unlike PyTorch's."""
-    return Tensor(np.asarray(ndarray))
+    """Returns a tensor in the memory of an array: a write to one is seen by both.
+
+    An array that is read-only is copied.
+
+    Raises:
+        TypeError: it is no array of NumPy.
+
+    >>> import numpy
+    >>> import functensor.torch as torch
+    >>> a = numpy.zeros(2)
+    >>> x = torch.from_numpy(a)
+    >>> a[0] = 5
+    >>> x
+    Tensor([5., 0.], dtype=float64)
+    """
+    if not isinstance(ndarray, np.ndarray):
+        raise TypeError(
+            f"from_numpy: an array of NumPy is wanted, not {type(ndarray).__name__}; "
+            "torch.tensor(data) takes lists and numbers"
+        )
+    return tensor_over(ndarray)
 
 
 def scalar_tensor(

@@ -14,7 +14,7 @@ from ..primitives.core.array import Array
 from ..primitives.core.buffers import beside, wrap
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import canonical_axis
-from ..tensors import Tensor
+from ..tensors import Tensor, tensor_over
 from ..tensors.buffers import check_holds
 from ..tensors.default_dtypes import TENSOR_DTYPES
 from ..tensors.functions.naming import as_floats, as_tensor_result, on_host, with_words
@@ -280,11 +280,11 @@ def can_cast(from_: Any, to: Any) -> bool:
 def frombuffer(
     buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False
 ) -> Tensor:
-    """Returns a vector of the numbers that lie in bytes; a copy."""
-    values = np.frombuffer(buffer, dtype_named(dtype), count, offset)
-    return made(values.copy(), None, None, requires_grad)
+    """Returns a vector of the numbers that lie in bytes; a copy where the bytes are read-only."""
+    out = tensor_over(np.frombuffer(buffer, dtype_named(dtype), count, offset))
+    return out.requires_grad_() if requires_grad else out
 
 
 def from_dlpack(ext_tensor: Any) -> Tensor:
-    """Returns a tensor of the elements of another library's array; a copy."""
-    return made(np.array(np.from_dlpack(ext_tensor)), None, None, False)
+    """Returns a tensor in the memory of another library's array; a copy of what is read-only."""
+    return tensor_over(np.from_dlpack(ext_tensor))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sized
+from importlib.util import find_spec
 from time import monotonic
 from typing import Any, TextIO
 
+from ..backends.notebook_cells import in_notebook
 from ..backends.optional_modules import extra
 
 __all__ = ["Progress", "progress"]
@@ -88,6 +90,12 @@ def progress(
     values = range(iterable) if isinstance(iterable, int) else iterable
     if total is None and isinstance(values, Sized):
         total = len(values)
-    bars = extra("tqdm.auto", "progress")
+    notebook = in_notebook()
+    # Without widgets tqdm.auto warns, and gives bars of text as tqdm does.
+    plain = notebook and find_spec("ipywidgets") is None
+    bars = extra("tqdm" if plain else "tqdm.auto", "progress")
+    if quiet is None and notebook:
+        # tqdm would be quiet, as the streams of a notebook are no terminal.
+        quiet = False
     bar = bars.tqdm(desc=desc, total=total, disable=quiet, mininterval=interval, file=file)
     return Progress(values, bar, interval)

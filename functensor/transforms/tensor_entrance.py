@@ -26,26 +26,29 @@ class Entrance:
         lift: ``lift(fun, args, kwargs)`` calls a function on tensors as if these were traced.
         admitting: ``admitting(call, *args)`` calls what stages a function for tensors.
         faced: makes functions of traced values those of tensors.
+        made: makes a tensor of a buffer.
     """
 
-    __slots__ = ("admitting", "classes", "faced", "lift")
+    __slots__ = ("admitting", "classes", "faced", "lift", "made")
 
     def __init__(self) -> None:
         self.classes: Any = ()
         self.lift: Any = None
         self.admitting: Any = None
         self.faced: Any = None
+        self.made: Any = None
 
     def is_met(self, values: Any) -> bool:
         """Says whether a tree holds tensors that no transformation has let in."""
         trace = slot.trace
         while trace is not None:
             if trace is RAW or not trace.interceptor:
-                return trace is RAW and trace is not slot.trace and self._holds(values)
+                return trace is RAW and trace is not slot.trace and self.has_tensors(values)
             trace = trace.parent
-        return self._holds(values)
+        return self.has_tensors(values)
 
-    def _holds(self, values: Any) -> bool:
+    def has_tensors(self, values: Any) -> bool:
+        """Says whether a tree holds tensors."""
         kind = type(values)
         if kind in LEAVES:
             return False
@@ -61,7 +64,7 @@ class Entrance:
             # Most are arrays, which need no call.
             if type(item) in LEAVES:
                 continue
-            if self._holds(item):
+            if self.has_tensors(item):
                 return True
         return False
 

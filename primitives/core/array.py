@@ -262,6 +262,8 @@ class Array(Shaped, Operators, Methods, NumpyProtocols, ForeignNames):
         body = np.array2string(np.asarray(to_host(self._data)), separator=", ", prefix="Array(")
         if 0 in self.shape:
             body = f"[], shape={self.shape}"
+        elif is_shortened(self):
+            body += f", shape={self.shape}"
         return f"Array({body}, dtype={self.dtype}, device={self.device!r})"
 
     def __str__(self) -> str:
@@ -269,6 +271,12 @@ class Array(Shaped, Operators, Methods, NumpyProtocols, ForeignNames):
 
     def __format__(self, spec: str) -> str:
         return format(to_host(concrete(self, "format()"))[()], spec) if spec else str(self)
+
+    def _repr_html_(self) -> str | None:
+        # Few programs run in a notebook.
+        from .notebook import html_of
+
+        return html_of(self)
 
 
 class Tracer(Array):
@@ -344,10 +352,22 @@ class Tracer(Array):
 
     __str__ = __repr__
 
+    def _repr_html_(self) -> str | None:
+        return None
+
     def __format__(self, spec: str) -> str:
         if not (spec and self.concrete):
             return repr(self)
         return format(to_host(concrete(self, "format()"))[()], spec)
+
+
+def is_shortened(x: Array) -> bool:
+    """Says whether an array's text leaves elements out and has its shape in their place.
+
+    NumPy's texts have it since 2.2.
+    """
+    options: Any = np.get_printoptions()
+    return x.size > options["threshold"] and options["legacy"] in (False, "2.2")
 
 
 def unknown_behind(x: Any) -> Tracer | None:

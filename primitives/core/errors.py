@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from ...backends import BackendUnavailable, DeviceError
 from ...backends.frames import is_users, module_of, user_line
 from ...backends.messages import message
+from ...backends.notebook_cells import with_cells_named
 from .bytecode import closed_over
 
 __all__ = [
@@ -230,7 +231,7 @@ def note_rule(error: Exception, name: str) -> None:
         if is_users(module_of(level.tb_frame)):
             line = f"{level.tb_frame.f_code.co_filename}:{level.tb_lineno}"
         level = level.tb_next
-    error.add_note(f"{RULE_NOTE} {name!r}, at {line}")
+    error.add_note(with_cells_named(f"{RULE_NOTE} {name!r}, at {line}"))
 
 
 def no_option(name: str, option: str, known: Sequence[str]) -> TypeError:

@@ -52,9 +52,11 @@ def test_data_is_copied_but_never_twice():
     source[0] = 5
     assert made.tolist() == [0, 0]
     array = np.zeros(2)
-    assert numpy.shares_memory(ft.Tensor(array).numpy(), numpy.asarray(array))
+    assert numpy.shares_memory(numpy.asarray(ft.Tensor(array)), numpy.asarray(array))
     with pytest.raises(ValueError, match="read-only"):
-        made.numpy()[0] = 1
+        numpy.asarray(made)[0] = 1
+    ft.Tensor(array).numpy()[0] = 1
+    assert array.tolist() == [0, 0]
 
 
 def test_constructors():

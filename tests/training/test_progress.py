@@ -2,6 +2,7 @@
 
 import io
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -48,6 +49,17 @@ def test_it_is_quiet_where_there_is_no_terminal():
     loud = io.StringIO()
     list(training.progress(range(3), file=loud, quiet=False))
     assert "3/3" in loud.getvalue()
+
+
+def test_a_notebook_is_no_terminal_but_shows_it(monkeypatch):
+    shell = SimpleNamespace(kernel=object())
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    out = io.StringIO()
+    list(training.progress(range(3), file=out))
+    assert "3/3" in out.getvalue()
+    quiet = io.StringIO()
+    list(training.progress(range(3), file=quiet, quiet=True))
+    assert quiet.getvalue() == ""
 
 
 class Unread:

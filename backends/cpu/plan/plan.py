@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...notebook_cells import with_cells_named
 from ...restoring import silently
 from .codegen.legend import legend
 from .writer import Straight
@@ -117,7 +118,8 @@ class CpuPlan:
                 origin = self._origins[trace.tb_lineno - 1]
                 if origin is not None and origin.line and has_note(origin.primitive):
                     name = origin.primitive.name
-                    error.add_note(f"in {name} of {self.name}, at {origin.line}")
+                    note = f"in {name} of {self.name}, at {origin.line}"
+                    error.add_note(with_cells_named(note))
             trace = trace.tb_next
 
     def __repr__(self) -> str:

@@ -85,11 +85,23 @@ MEMORY = "a word without an effect: images lie channel by channel"
 EXAMINED = "what cannot be computed is an error; `info` is 0"
 ONE_DTYPE = "a function that makes tensors, no class"
 KEPT = "an error where views share the memory: `x = x.squeeze()` and so on"
+INFERENCE = "False of every tensor: `inference_mode` is `no_grad`"
+AT_ONCE = "False of every tensor: conjugates are computed at once"
 UNMADE = "no parameters before the first call, and the class stays"
 
 # How names that are here differ from PyTorch's.
 DIFFERENT: dict[str, str] = {
     "torch.set_printoptions": "sets NumPy's own options too",
+    "torch.device": "a string, and printed as one",
+    "torch.Generator": "its `device` is a string",
+    "torch.default_generator": "its `device` is a string",
+    "torch.linalg.LinAlgError": "NumPy's, which is a `ValueError`",
+    "torch.is_inference": INFERENCE,
+    "torch.Tensor.is_inference": INFERENCE,
+    "torch.is_conj": AT_ONCE,
+    "torch.Tensor.is_conj": AT_ONCE,
+    "torch.is_neg": AT_ONCE,
+    "torch.Tensor.is_neg": AT_ONCE,
     "torch.Tensor.pin_memory": "the tensor itself: no memory is locked",
     "torch.Tensor.name": "a method, which returns what messages call the tensor",
     "torch.Tensor.resize": "NumPy's",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..backends.annotations import Buffer, DTypeLike
     from ..primitives.core.annotations import ArrayLike
 
-__all__ = ["check_is_bool", "is_dtype", "tensor_buffer"]
+__all__ = ["check_holds", "check_is_bool", "is_dtype", "tensor_buffer"]
 
 
 def tensor_buffer(data: ArrayLike, dtype: DTypeLike | None) -> Buffer:
@@ -44,11 +44,28 @@ def tensor_buffer(data: ArrayLike, dtype: DTypeLike | None) -> Buffer:
             buffer = np.array(buffer)
             if not is_number_dtype(buffer.dtype):
                 raise OperandError(f"tensors hold numbers, not dtype {buffer.dtype}: {data!r:.60}")
-        if dtype is None and _is_plain(data):
+        if dtype is not None and device_of(buffer) == "cpu" and _is_plain(data):
+            check_holds(buffer, dtype)
+        elif dtype is None and _is_plain(data):
             dtype = TENSOR_DTYPES.get(buffer.dtype.kind)
         if placement.device != "cpu":
             buffer = on_device(buffer, placement.device)
     return buffer if dtype is None else buffer.astype(dtype, copy=False)
+
+
+def check_holds(values: Any, dtype: DTypeLike) -> None:
+    """Raises a ``RuntimeError`` where a dtype of integers is too small for numbers.
+
+    Negative numbers may come round to the largest of unsigned ones, as in PyTorch.
+    """
+    wanted = np.dtype(dtype)
+    if wanted.kind not in "iu" or values.dtype.kind not in "iuf" or not values.size:
+        return
+    limits = np.iinfo(wanted)
+    low = int(limits.min) or -int(limits.max)
+    least, most = values.min(), values.max()
+    if not (low <= least and most <= limits.max):
+        raise RuntimeError(f"numbers from {least} to {most}, which {wanted} does not hold")
 
 
 def _is_plain(data: Any) -> bool:

@@ -9,7 +9,10 @@ from ..backends.dtypes import named
 
 __all__ = ["TENSOR_DTYPES", "set_default_dtype"]
 
-COMPLEX_OF = {"float16": "complex64", "float32": "complex64", "float64": "complex128"}
+COMPLEX_OF = {
+    "bfloat16": "complex64", "float16": "complex64", "float32": "complex64",
+    "float64": "complex128",
+}  # fmt: skip
 
 # For the whole process, by the kinds of dtypes.
 TENSOR_DTYPES = {"f": np.dtype(np.float32), "c": np.dtype(np.complex64)}
@@ -22,7 +25,7 @@ def set_default_dtype(d: DTypeLike) -> None:
     that were jitted before keep theirs.
 
     Args:
-        d: float16, float32 or float64.
+        d: bfloat16, float16, float32 or float64.
 
     Raises:
         TypeError: it is another dtype.
@@ -33,7 +36,7 @@ def set_default_dtype(d: DTypeLike) -> None:
     (dtype('float64'), dtype('float64'))
     >>> torch.set_default_dtype(torch.float32)
     """
-    name = named(d).name
-    if name not in COMPLEX_OF:
-        raise TypeError(f"set_default_dtype takes float16, float32 or float64, not {name}")
-    TENSOR_DTYPES.update(f=np.dtype(name), c=np.dtype(COMPLEX_OF[name]))
+    dtype = named(d)
+    if dtype.name not in COMPLEX_OF:
+        raise TypeError(f"set_default_dtype takes {', '.join(COMPLEX_OF)}, not {dtype.name}")
+    TENSOR_DTYPES.update(f=dtype, c=np.dtype(COMPLEX_OF[dtype.name]))

@@ -24,8 +24,9 @@ from ..primitives.core.trace import Trace, base_trace, new, run
 from ..programs.program import argument_type
 from ..transforms.tensor_entrance import entrance
 from .device_names import device, named_device
+from .functions.naming import copied
 from .grad_mode import mode
-from .tape import TapeTrace, without_widening
+from .tape import TapeTrace, may_be_too_wide, without_widening
 from .tensor import Tensor
 
 __all__ = ["TracedTensor"]
@@ -85,7 +86,7 @@ class TracedTensor(Tensor):
         return self
 
     def _copy(self) -> Tensor:
-        return ops.positive(self)  # type: ignore[no-any-return]
+        return copied(self)  # type: ignore[no-any-return]
 
     def numpy(self, *, force: bool = False) -> Any:
         """Returns the values as a NumPy array, as far as they are known.
@@ -163,7 +164,7 @@ class FaceTrace(Trace):
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         values, met = self.unwrap(args)
         ans = self.below(primitive, values, params)
-        if met and primitive.broadcasts and ans.dtype.char in "dDle":
+        if met and primitive.broadcasts and may_be_too_wide(ans.dtype.char, values):
             narrow = without_widening(primitive, values, ans.dtype, self.cast)
             if narrow is not None:
                 ans = self.below(primitive, narrow, params)

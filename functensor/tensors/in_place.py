@@ -21,6 +21,10 @@ from ..primitives.core.errors import BackwardError, OperandError, ShapeError, fa
 from ..primitives.core.numpy_protocols import conversion_error
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.trace import RAW, slot, under
+from .buffers import check_holds
+from .functions import pointwise
+from .functions.indexing import as_elements
+from .functions.looked_at import check_divisor, with_masks
 from .grad_mode import mode
 from .strides import as_strided, unfold
 from .tape import LeafNode, receiver_of
@@ -46,11 +50,16 @@ def _changing_method(call: str, name: str) -> Callable[[Any, Any], Any]:
     return method
 
 
-def _operator(symbol: str, name: str) -> Callable[[Any, Any], Any]:
-    """Returns the operator of a method, which leaves foreign operands to their own class."""
+def _operator(symbol: str, name: str, whole: bool = False) -> Callable[[Any, Any], Any]:
+    """Returns the operator of a method, which leaves foreign operands to their own class.
+
+    A ``whole`` one divides no integers by zero.
+    """
     method = _changing_method(symbol, name)
 
     def operator(self: InPlace, other: Any) -> Any:
+        if whole:
+            check_divisor(name, self, other)
         try:
             return method(self, other)
         except OperandError:
@@ -135,7 +144,8 @@ class InPlace(TorchMemory):
                 fix="x = x + y makes a new tensor",
             )
         if result.dtype != self.dtype:
-            if not np.can_cast(result.dtype, self.dtype, "same_kind"):
+            whole = result.dtype.kind in "iu" and self.dtype.kind in "iu"
+            if not (whole or np.can_cast(result.dtype, self.dtype, "same_kind")):
                 raise TypeError(
                     f"{what}: the result is {result.dtype}, which {self.name()} cannot hold; "
                     "x = x + y makes a new tensor"
@@ -198,6 +208,8 @@ class InPlace(TorchMemory):
 
     def __setitem__(self, key: Any, value: Any) -> None:
         try:
+            key = key if is_basic(key) else with_masks(key)
+            value = as_elements(value, self) if type(value) is float else value
             # After x[key] += y the view has written its elements already.
             if not is_there(self, key, value):
                 self._change(lambda: ops.index_set(self, key, value), "x[...] = value")
@@ -209,7 +221,7 @@ class InPlace(TorchMemory):
 
     def __getitem__(self, key: Any) -> Any:
         if not is_basic(key):
-            return super().__getitem__(key)
+            return super().__getitem__(with_masks(key))
         seen = self._data
         if within(self):
             with under(self.home):
@@ -247,11 +259,13 @@ class InPlace(TorchMemory):
     __isub__ = _operator("x -= y", "subtract")
     __imul__ = _operator("x *= y", "multiply")
     __itruediv__ = _operator("x /= y", "divide")
-    __ifloordiv__ = _operator("x //= y", "floor_divide")
-    __imod__ = _operator("x %= y", "remainder")
+    __ifloordiv__ = _operator("x //= y", "floor_divide", whole=True)
+    __imod__ = _operator("x %= y", "remainder", whole=True)
     __ipow__ = _operator("x **= y", "power")
     __iand__ = _operator("x &= y", "bitwise_and")
     __ior__ = _operator("x |= y", "bitwise_or")
+    __ilshift__ = _operator("x <<= y", "bitwise_left_shift")
+    __irshift__ = _operator("x >>= y", "bitwise_right_shift")
     __ixor__ = _operator("x ^= y", "bitwise_xor")
 
     mul_ = _changing_method("x.mul_(y)", "multiply")
@@ -278,7 +292,7 @@ class InPlace(TorchMemory):
 
     def clamp_(self, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Self:
         """Limits the elements to an interval."""
-        return self._change(lambda: self.clip(min, max), "x.clamp_()")
+        return self._change(lambda: pointwise.clamp(self, min, max), "x.clamp_()")
 
     def masked_fill_(self, mask: ArrayLike, value: ArrayLike) -> Self:
         """Puts a value wherever a mask is true."""
@@ -296,6 +310,8 @@ class InPlace(TorchMemory):
 
     def fill_(self, value: ArrayLike) -> Self:
         """Sets all elements to a number."""
+        if type(value) in (int, float):
+            check_holds(np.asarray(value), self.dtype)
         return self._change(lambda: self._spread(value), "x.fill_(y)")
 
     def zero_(self) -> Self:

@@ -260,6 +260,15 @@ def without_widening(
     return [*values[:conditions], *map(narrowed, values[conditions:])]
 
 
+def may_be_too_wide(char: str, values: Sequence[Any]) -> bool:
+    """Says whether PyTorch may have a narrower dtype for a result than NumPy."""
+    if char == "f" and len(values) > 1:
+        # Numbers of Python have no size. A generator would take twice the time.
+        sizes = [getattr(v, "itemsize", 4) for v in values]
+        return 2 in sizes
+    return char in "dDle"
+
+
 class TapeTrace(ReverseTrace):
     """Processes primitives that meet a tensor, whenever no transformation runs.
 
@@ -312,7 +321,7 @@ class TapeTrace(ReverseTrace):
             ans, kept = RAW.process_ahead(primitive, values, params)
         else:
             ans = kept = RAW.process(primitive, values, params)
-        if ans.dtype.char in "dDle" and primitive.broadcasts:
+        if primitive.broadcasts and may_be_too_wide(ans.dtype.char, values):
             narrow = without_widening(primitive, values, ans.dtype)
             if narrow is not None:
                 values = narrow

@@ -31,7 +31,6 @@ from ..primitives.core.errors import (
     failure,
 )
 from ..primitives.core.numpy_protocols import conversion_error
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import INEXACT
 from ..primitives.core.trace import base_trace, new, slot
 from ..traces.reverse import maker_of
@@ -40,6 +39,7 @@ from ..transforms.tensor_entrance import entrance
 from .buffers import check_is_bool, tensor_buffer
 from .copies import added_to, of_class, with_state
 from .device_names import device, named_device
+from .functions.naming import copied
 from .grad_mode import enable_grad, is_grad_enabled, no_grad
 from .level import LEVEL
 from .missing_gradients import missing_grad, missing_reason
@@ -366,7 +366,7 @@ class Tensor(InPlaceFunctions):
 
     def clone(self) -> Tensor:
         """Returns a copy, through which gradients flow back."""
-        return ops.positive(self)  # type: ignore[no-any-return]
+        return copied(self)  # type: ignore[no-any-return]
 
     # -- conversion
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.array import Array
 from ..primitives.core.registry import registry as ops
-from .functions import along_axis, indexing, pointwise, products, reductions, shapes
+from .functions import along_axis, diagonals, indexing, pointwise, products, reductions, shapes
 from .torch_kinds import TorchKinds
 
 __all__ = ["TorchFunctions"]
@@ -22,6 +24,11 @@ class TorchFunctions(TorchKinds):
     abs = pointwise.abs
     add = pointwise.add
     clamp = pointwise.clamp
+
+    def clip(self, min: Any = None, max: Any = None, **numpys: Any) -> Any:
+        """Returns the elements limited to an interval; NumPy's words of `clip` are taken too."""
+        return ops.clip(self, min, max, **numpys) if numpys else pointwise.clamp(self, min, max)
+
     cos = pointwise.cos
     cosh = pointwise.cosh
     eq = pointwise.eq
@@ -201,7 +208,9 @@ class TorchFunctions(TorchKinds):
         self, dim: int | None = None, *, axis: int | None = None, dtype: Any = None
     ) -> Self:
         """Returns the cumulative product."""
-        return ops.cumprod(self, axis if dim is None else dim, dtype)  # type: ignore[no-any-return]
+        if axis is not None or dim is None:
+            return ops.cumprod(self, axis if dim is None else dim, dtype)  # type: ignore[no-any-return]
+        return along_axis.cumprod(self, dim, dtype=dtype)  # type: ignore[no-any-return]
 
     def argsort(  # type: ignore[override]
         self,
@@ -219,11 +228,15 @@ class TorchFunctions(TorchKinds):
     # -- shapes
 
     adjoint = shapes.adjoint
-    broadcast_to = shapes.broadcast_to
+
+    def broadcast_to(self, *size: Any) -> Any:
+        """Returns the elements repeated to a shape; a view."""
+        return self.expand(*size)
+
     chunk = shapes.chunk
-    diag = shapes.diag
-    diag_embed = shapes.diag_embed
-    diagflat = shapes.diagflat
+    diag = diagonals.diag
+    diag_embed = diagonals.diag_embed
+    diagflat = diagonals.diagflat
     dsplit = shapes.dsplit
     expand_as = shapes.expand_as
     flip = shapes.flip
@@ -238,12 +251,16 @@ class TorchFunctions(TorchKinds):
     roll = shapes.roll
     rot90 = shapes.rot90
     select = shapes.select
-    split = shapes.split
+
+    def split(self, split_size: int | Sequence[int], dim: int = 0) -> tuple[Array, ...]:
+        """Returns views of the pieces of an axis; `split` of a tensor."""
+        return shapes.split(self, split_size, dim)
+
     split_with_sizes = shapes.split_with_sizes
     swapdims = shapes.swapdims
     tensor_split = shapes.tensor_split
-    tril = shapes.tril
-    triu = shapes.triu
+    tril = diagonals.tril
+    triu = diagonals.triu
     unbind = shapes.unbind
     unflatten = shapes.unflatten
     view_as = shapes.view_as
@@ -282,6 +299,12 @@ class TorchFunctions(TorchKinds):
         return ops.where(condition, self, other)
 
     # -- products
+
+    def trace(self, *numpys: Any, **named: Any) -> Any:
+        """Returns the sum of a matrix's diagonal; with arguments NumPy's `trace`."""
+        if numpys or named:
+            return ops.trace(self, *numpys, **named)
+        return products.trace(self)
 
     addbmm = products.addbmm
     addmm = products.addmm

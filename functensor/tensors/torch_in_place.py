@@ -14,13 +14,13 @@ from ..random.generator import Generator, default_generator
 from .default_dtypes import TENSOR_DTYPES
 from .functions import (
     along_axis,
+    diagonals,
     indexing,
     kinds,
     placing,
     pointwise,
     products,
     reductions,
-    shapes,
 )
 from .shapes_in_place import ShapesInPlace
 from .tape import TapeTrace
@@ -157,8 +157,8 @@ class InPlaceFunctions(ShapesInPlace):
     square_ = in_place(pointwise.square)
     subtract_ = in_place(pointwise.subtract)
     tan_ = in_place(pointwise.tan)
-    tril_ = in_place(shapes.tril)
-    triu_ = in_place(shapes.triu)
+    tril_ = in_place(diagonals.tril)
+    triu_ = in_place(diagonals.triu)
     true_divide_ = in_place(pointwise.true_divide)
     trunc_ = in_place(pointwise.trunc)
     xlogy_ = in_place(pointwise.xlogy)

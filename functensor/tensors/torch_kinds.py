@@ -6,12 +6,29 @@ from typing import Any, Final, Self
 
 import numpy as np
 
+from ..primitives.core.operators import binary_operator
 from ..primitives.core.registry import registry as ops
 from .functions import kinds, placing, solving
+from .functions.looked_at import check_divisor
 from .tape import LeafNode, receiver_of
 from .torch_methods import TorchNames
 
 __all__ = ["TorchKinds"]
+
+
+def whole_operators(name: str) -> tuple[Any, Any]:
+    """Returns an operator that divides no integers by zero, and its reflection."""
+    plain, turned = binary_operator(name)
+
+    def operator(self: Any, other: Any) -> Any:
+        check_divisor(name, self, other)
+        return plain(self, other)
+
+    def reflected(self: Any, other: Any) -> Any:
+        check_divisor(name, other, self)
+        return turned(self, other)
+
+    return operator, reflected
 
 
 class TorchKinds(TorchNames):
@@ -20,6 +37,10 @@ class TorchKinds(TorchNames):
     __slots__ = ()
 
     node: Any
+
+    # Integers divided by zero are an error, as in PyTorch, where the values are known.
+    __floordiv__, __rfloordiv__ = whole_operators("floor_divide")
+    __mod__, __rmod__ = whole_operators("remainder")
 
     as_strided_scatter = placing.as_strided_scatter
     diagonal_scatter = placing.diagonal_scatter

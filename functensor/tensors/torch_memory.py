@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from ..backends.dtypes import named
 from ..primitives.core.errors import failure
-from ..primitives.core.registry import registry as ops
+from .functions.naming import copied
 from .torch_functions import TorchFunctions
 from .views import lies_in_order
 
@@ -88,7 +88,7 @@ class TorchMemory(TorchFunctions):
         """
         if self.is_contiguous():
             return self
-        out: Self = ops.positive(self)
+        out: Self = copied(self)
         if self.home is None:
             out._data = out._data.copy("C")
         return out

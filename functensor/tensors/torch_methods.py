@@ -7,6 +7,7 @@ PyTorch's meaning, ``axis`` for NumPy's, and a position counts as PyTorch's.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast
 
 import numpy as np
@@ -17,8 +18,8 @@ from ..primitives.core.array import Array, Tracer
 from ..primitives.core.registry import registry
 from ..primitives.core.shape_dtype import canonical_axis
 from .buffers import is_dtype
-from .functions import reductions
-from .functions.naming import as_tensor_result
+from .functions import along_axis, reductions
+from .functions.naming import as_tensor_result, copied
 from .functions.reductions import at_places
 
 if TYPE_CHECKING:
@@ -111,13 +112,20 @@ def _reduction(name: str, what: str, indexed: bool = False) -> Callable[..., Any
         *,
         axis: Axis = None,
         keepdims: bool = False,
+        other: Any = None,
     ) -> Any:
+        if other is not None:
+            if not indexed or dim is not None:
+                raise TypeError(f"{name}() takes either axes or another tensor")
+            dim = other
         if indexed and isinstance(dim, Array):
             return getattr(tensor_ops, f"{name}imum")(self, dim)
         stay = keepdim or keepdims
         if indexed and dim is not None and axis is None:
             places = getattr(tensor_ops, f"arg{name}")(self, reductions.axes_of(self, dim))
             return at_places(self, places, dim, stay)
+        if axis is None and not indexed:
+            return getattr(reductions, name)(self, dim, stay)
         axes = reductions.axes_of(self, dim) if axis is None else _axis(dim, axis)
         return getattr(tensor_ops, name)(self, axes, keepdims=stay)
 
@@ -185,10 +193,11 @@ class TorchNames(Casts):
         """Says whether another has the same shape and all the same elements."""
         return self.shape == np.shape(other) and bool(tensor_ops.all(tensor_ops.equal(self, other)))
 
-    def allclose(self, other: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8) -> bool:
+    def allclose(
+        self, other: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+    ) -> bool:
         """Says whether all elements differ by at most ``atol + rtol * abs(other)``."""
-        close = tensor_ops.abs(self - other) <= atol + rtol * tensor_ops.abs(other)
-        return bool(tensor_ops.all(tensor_ops.logical_or(close, tensor_ops.equal(self, other))))
+        return bool(tensor_ops.all(tensor_ops.isclose(self, other, rtol, atol, equal_nan)))
 
     # -- along axes
 
@@ -199,26 +208,36 @@ class TorchNames(Casts):
     all: Callable[..., Self] = _reduction("all", "whether all elements are true")
     argmax: Callable[..., Self] = _reduction("argmax", "the index of the first maximum")
     argmin: Callable[..., Self] = _reduction("argmin", "the index of the first minimum")
-    logsumexp: Callable[..., Self] = _reduction(
-        "logsumexp", "the logarithm of the sum of exponentials"
-    )
+
+    def logsumexp(
+        self, dim: Any = None, keepdim: bool = False, *, axis: Axis = None, keepdims: bool = False
+    ) -> Self:
+        """Returns the logarithm of the sum of exponentials, over axes."""
+        found: Self = reductions.logsumexp(self, _axis(dim, axis), keepdim or keepdims)
+        return found
+
     var: Callable[..., Self] = _spread_method("var", "the variance")
     std: Callable[..., Self] = _spread_method("std", "the standard deviation")
 
     max: Callable[..., Any] = _reduction("max", "the maximum", indexed=True)
     min: Callable[..., Any] = _reduction("min", "the minimum", indexed=True)
 
-    def cumsum(self, dim: Axis = None, *, axis: Axis = None) -> Self:  # type: ignore[override]
+    def cumsum(  # type: ignore[override]
+        self, dim: Any = None, *, dtype: DTypeLike | None = None, axis: Any = None
+    ) -> Self:
         """Returns the cumulative sum."""
-        return tensor_ops.cumsum(self, _axis(dim, axis))
+        along = _axis(dim, axis)
+        if along is None:
+            return tensor_ops.cumsum(self, along, dtype)
+        return along_axis.cumsum(self, along, dtype=dtype)  # type: ignore[no-any-return]
 
-    def softmax(self, dim: int = -1) -> Self:
+    def softmax(self, dim: int = -1, dtype: DTypeLike | None = None) -> Self:
         """Returns the exponentials divided by their sum along an axis."""
-        return tensor_ops.softmax(self, axis=dim)
+        return along_axis.softmax(self, dim, dtype)  # type: ignore[no-any-return]
 
-    def log_softmax(self, dim: int = -1) -> Self:
+    def log_softmax(self, dim: int = -1, dtype: DTypeLike | None = None) -> Self:
         """Returns the logarithm of `softmax`."""
-        return tensor_ops.log_softmax(self, axis=dim)
+        return along_axis.log_softmax(self, dim, dtype)  # type: ignore[no-any-return]
 
     # -- shape
 
@@ -245,17 +264,25 @@ class TorchNames(Casts):
     def expand(self, *sizes: int | Sequence[int]) -> Self:
         """Returns the elements repeated along axes of length 1; -1 keeps a length."""
         wanted = _given_shape(sizes)
+        if -1 in wanted[: max(len(wanted) - self.ndim, 0)]:
+            raise RuntimeError(f"expand{wanted}: -1 keeps the length of an axis, and this is new")
         own = (1,) * (len(wanted) - self.ndim) + self.shape
         return tensor_ops.broadcast_to(
             self, tuple(o if w == -1 else w for w, o in zip(wanted, own))
         )
 
-    def permute(self, *dims: int | Sequence[int]) -> Self:
+    def permute(self, *places: Any, dims: Sequence[int] | None = None) -> Self:
         """Returns the tensor with its axes in another order."""
-        return tensor_ops.transpose(self, _given_shape(dims))
+        order = _given_shape(places) if dims is None else tuple(dims)
+        if len(order) != self.ndim:
+            raise RuntimeError(f"permute{tuple(order)}: an order of {self.ndim} axes")
+        return tensor_ops.transpose(self, order)
 
-    def transpose(self, *axes: int | Sequence[int] | None) -> Any:
+    def transpose(
+        self, *axes: int | Sequence[int] | None, dim0: int | None = None, dim1: int | None = None
+    ) -> Any:
         """Returns the tensor with two axes swapped; of other numbers of axes, in their order."""
+        axes += tuple([dim for dim in (dim0, dim1) if dim is not None])
         if len(axes) == 2:
             return tensor_ops.swapaxes(self, *axes)
         return super().transpose(*axes)
@@ -289,7 +316,10 @@ class TorchNames(Casts):
         if not self.ndim:
             return tensor_ops.reshape(self, -1)
         first, last = canonical_axis(start_dim, self.ndim), canonical_axis(end_dim, self.ndim)
-        return tensor_ops.reshape(self, (*self.shape[:first], -1, *self.shape[last + 1 :]))
+        if first > last:
+            raise RuntimeError(f"flatten: axis {first} comes after axis {last}")
+        length = prod(self.shape[first : last + 1])
+        return tensor_ops.reshape(self, (*self.shape[:first], length, *self.shape[last + 1 :]))
 
     def repeat(self, *sizes: int | Sequence[int], axis: int | None = None) -> Self:  # type: ignore[override]
         """Returns the tensor beside itself along axes; with ``axis``, its elements repeated."""
@@ -351,7 +381,7 @@ class TorchNames(Casts):
         if device is not None and resolved(device)[1] != self.device:
             moved = tensor_ops.to_device(moved, device)
         return (
-            tensor_ops.positive(self) if (copy or True in switches[1:]) and moved is self else moved
+            copied(self) if (copy or True in switches[1:]) and moved is self else moved
         )
 
     def cuda(self, device: int | str | None = None, non_blocking: bool = False) -> Self:

@@ -23,6 +23,7 @@ from ..random.generator import (
 from ..tensors import enable_grad, is_grad_enabled, no_grad, pairs, tensor
 from ..tensors.functions import (
     along_axis,
+    diagonals,
     indexing,
     kinds,
     placing,
@@ -33,6 +34,7 @@ from ..tensors.functions import (
     solving,
 )
 from ..tensors.functions.along_axis import *
+from ..tensors.functions.diagonals import *
 from ..tensors.functions.indexing import *
 from ..tensors.functions.kinds import *
 from ..tensors.functions.placing import *
@@ -103,6 +105,7 @@ __all__ += along_axis.__all__
 __all__ += comparing.__all__
 __all__ += control_flow.__all__
 __all__ += creation.__all__
+__all__ += diagonals.__all__
 __all__ += in_place.__all__
 __all__ += indexing.__all__
 __all__ += kinds.__all__

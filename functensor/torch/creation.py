@@ -12,6 +12,7 @@ from ..backends.devices import placement
 from ..backends.dtypes import named as dtype_named
 from ..primitives.core.array import Array
 from ..tensors import Tensor, tensor_over
+from ..tensors.buffers import check_holds
 from ..tensors.default_dtypes import TENSOR_DTYPES
 
 __all__ = [
@@ -75,7 +76,10 @@ def full(
     Tensor([3, 3], dtype=int64)
     """
     number = fill_value.item() if isinstance(fill_value, Array) else fill_value
-    default = TENSOR_DTYPES["f"] if isinstance(number, float) else None
+    kind = "f" if isinstance(number, float) else "c" if isinstance(number, complex) else ""
+    default = TENSOR_DTYPES.get(kind)
+    if dtype is not None:
+        check_holds(np.asarray(number), dtype_named(dtype))
     return made(np.full(tuple(size), number), dtype, device, requires_grad, default)
 
 
@@ -102,7 +106,10 @@ def full_like(
     requires_grad: bool = False,
 ) -> Tensor:
     """Returns a tensor of one number, of the shape, dtype and device of another."""
-    values = np.full(input.shape, fill_value, input.dtype if dtype is None else dtype_named(dtype))
+    wanted = input.dtype if dtype is None else dtype_named(dtype)
+    if not isinstance(fill_value, Array):
+        check_holds(np.asarray(fill_value), wanted)
+    values = np.full(input.shape, fill_value, wanted)
     return made(values, None, input.device if device is None else device, requires_grad)
 
 
@@ -134,6 +141,8 @@ def arange(
     """
     if end is None:
         start, end = 0, start
+    if step == 0 or (end - start) * step < 0:
+        raise RuntimeError(f"arange: no steps of {step} lead from {start} to {end}")
     return made(range_of(start, end, step), dtype, device, requires_grad)
 
 

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..backends.annotations import DTypeLike
+from ..backends.dtypes import named
 from ..faces.publish import publish
 from ..numpy import linalg
 from ..numpy.linalg import LinAlgError
@@ -14,8 +16,8 @@ from ..primitives.core.array import Array
 from ..primitives.core.buffers import beside
 from ..primitives.core.registry import registry as ops
 from ..tensors.functions import solving
-from ..tensors.functions.products import matrix_power, multi_dot
-from ..tensors.functions.shapes import diagonal
+from ..tensors.functions.naming import as_tensor_result
+from ..tensors.functions.products import check_is_space, matrix_power, multi_dot
 from ..tensors.functions.solving import LU, CholeskyEx, LUFactor
 
 __all__ = [
@@ -102,7 +104,7 @@ def eigvalsh(A: Any, UPLO: str = "L") -> Any:
 
 def matrix_rank(A: Any, *, tol: Any = None, rtol: Any = None, hermitian: bool = False) -> Any:
     """Returns how many singular values are not negligible."""
-    return linalg.matrix_rank(A, tol, hermitian, rtol=rtol)
+    return as_tensor_result(linalg.matrix_rank(A, tol, hermitian, rtol=rtol))
 
 
 def matrix_exp(A: Any) -> Any:
@@ -116,24 +118,42 @@ def cond(A: Any, p: Any = None) -> Any:
 
 
 def vector_norm(
-    x: Any, ord: float = 2, dim: int | Sequence[int] | None = None, keepdim: bool = False
+    x: Any,
+    ord: float = 2,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: DTypeLike | None = None,
 ) -> Any:
     """Returns the norms of vectors over axes, by default over all."""
+    x = x if dtype is None else ops.astype(x, named(dtype))
     axes = tuple(dim) if isinstance(dim, Sequence) else dim
     return linalg.vector_norm(x, axis=axes, ord=ord, keepdims=keepdim)
 
 
 def matrix_norm(
-    A: Any, ord: Any = "fro", dim: Sequence[int] = (-2, -1), keepdim: bool = False
+    A: Any,
+    ord: Any = "fro",
+    dim: Sequence[int] = (-2, -1),
+    keepdim: bool = False,
+    *,
+    dtype: DTypeLike | None = None,
 ) -> Any:
     """Returns the norms of matrices: "fro", "nuc", 1, 2, inf and their negatives."""
+    A = A if dtype is None else ops.astype(A, named(dtype))
     return linalg.norm(A, ord, tuple(dim), keepdim)
 
 
 def norm(
-    A: Any, ord: Any = None, dim: int | Sequence[int] | None = None, keepdim: bool = False
+    A: Any,
+    ord: Any = None,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: DTypeLike | None = None,
 ) -> Any:
     """Returns norms of vectors, or of matrices where ``ord`` or ``dim`` asks for them."""
+    A = A if dtype is None else ops.astype(A, named(dtype))
     if ord is None:
         return vector_norm(A, 2, dim, keepdim)
     if isinstance(dim, int) or (dim is None and A.ndim == 1):
@@ -143,6 +163,11 @@ def norm(
     return matrix_norm(A, ord, (-2, -1) if dim is None else dim, keepdim)
 
 
+def diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
+    """Returns views of diagonals of two axes, by default of matrices, as a last axis."""
+    return A.diagonal(offset, dim1, dim2)
+
+
 def matmul(input: Array, other: Any) -> Any:
     """Returns matrix products, broadcast over axes before the last two."""
     return ops.matmul(input, other)
@@ -150,6 +175,7 @@ def matmul(input: Array, other: Any) -> Any:
 
 def cross(input: Array, other: Any, *, dim: int = -1) -> Any:
     """Returns cross products of vectors along an axis."""
+    check_is_space("cross", input, other, dim)
     return ops.cross(input, other, axis=dim)
 
 
@@ -170,6 +196,7 @@ def tensorsolve(A: Any, B: Any, dims: Sequence[int] | None = None) -> Any:
 
 def vander(x: Any, *, N: int | None = None) -> Any:
     """Returns the matrix of powers of a vector's elements, from the zeroth on."""
+    x = ops.astype(x, np.dtype(np.int64)) if x.dtype.kind in "iub" else x
     count = x.shape[-1] if N is None else N
     ones = x[..., None] ** 0
     powers = [ones]

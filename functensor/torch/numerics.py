@@ -11,12 +11,13 @@ import numpy as np
 from ..backends.annotations import DTypeLike
 from ..backends.dtypes import named as dtype_named
 from ..primitives.core.array import Array
-from ..primitives.core.buffers import beside
+from ..primitives.core.buffers import beside, wrap
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import canonical_axis
 from ..tensors import Tensor, tensor_over
+from ..tensors.buffers import check_holds
 from ..tensors.default_dtypes import TENSOR_DTYPES
-from ..tensors.functions.naming import as_tensor_result, on_host, with_words
+from ..tensors.functions.naming import as_floats, as_tensor_result, on_host, with_words
 from ..tensors.functions.shapes import narrow
 from .creation import made
 
@@ -44,6 +45,8 @@ class HistogramDD(NamedTuple):
 
 def fill(input: Array, value: Any) -> Any:
     """Returns a tensor of one number, of the shape and dtype of another."""
+    if not isinstance(value, Array):
+        check_holds(np.asarray(value), input.dtype)
     wide = ops.broadcast_to(ops.to_device(value, input.device), input.shape)
     return as_tensor_result(ops.astype(wide, input.dtype))
 
@@ -57,10 +60,11 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     """Returns the matrix of powers of a vector's elements, the highest first by default."""
     if x.ndim != 1:
         raise RuntimeError(f"vander: a vector, not the shape {tuple(x.shape)}")
+    x = ops.astype(x, np.dtype(np.int64)) if x.dtype.kind in "iub" else x
     count = x.shape[0] if N is None else N
     powers = [x**i for i in range(count)]
     if not count:
-        return beside(x, np.zeros((x.shape[0], 0), x.dtype))
+        return as_tensor_result(wrap(beside(x, np.zeros((x.shape[0], 0), x.dtype))))
     return ops.stack(powers if increasing else powers[::-1], 1)
 
 
@@ -136,6 +140,7 @@ def gradient(
     >>> torch.gradient(torch.tensor([1.0, 4.0, 9.0]))[0].tolist()
     [3.0, 4.0, 5.0]
     """
+    input = as_floats(input)
     axes = range(input.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
     axes = [canonical_axis(axis, input.ndim) for axis in axes]
     each = spacing if isinstance(spacing, tuple | list) else [spacing] * len(axes)

@@ -9,7 +9,9 @@ import numpy as np
 
 from ..backends.dtypes import finfo, named
 from ..primitives.core.array import Array
-from ..tensors import GradMode
+from ..primitives.core.shape_dtype import INEXACT
+from ..primitives.core.shape_dtype import result_type as dtype_of_both
+from ..tensors import GradMode, tensor
 from ..tensors.default_dtypes import TENSOR_DTYPES, set_default_dtype
 from ..tensors.device_names import device
 from ..tensors.grad_mode import mode as grad_mode
@@ -101,13 +103,15 @@ def is_nonzero(input: Array) -> Any:
 def promote_types(type1: Any, type2: Any) -> np.dtype[Any]:
     """Returns the dtype of a sum of tensors of two dtypes."""
     a, b = named(type1), named(type2)
-    if a.kind in "fc" and b.kind in "iub":
+    if a.kind in INEXACT and b.kind in "iub":
         return a
-    if b.kind in "fc" and a.kind in "iub":
+    if b.kind in INEXACT and a.kind in "iub":
         return b
-    return np.promote_types(a, b)
+    return dtype_of_both(a, b)
 
 
 def result_type(tensor1: Any, tensor2: Any) -> np.dtype[Any]:
-    """Returns the dtype of a sum of two tensors, or of a tensor and a number."""
+    """Returns the dtype of a sum of two tensors, of a tensor and a number, or of two numbers."""
+    if not (hasattr(tensor1, "dtype") or hasattr(tensor2, "dtype")):
+        return promote_types(tensor(tensor1).dtype, tensor(tensor2).dtype)
     return (tensor1 + tensor2).dtype  # type: ignore[no-any-return]

@@ -62,8 +62,13 @@ def differences(ours, theirs):
         if what == "result" and len(mine) != len(others):
             yield f"{len(mine)} results, not {len(others)}"
         for a, b in zip(mine, others):
-            if (a.shape, a.dtype) != (b.shape, b.dtype):
+            texts = a.dtype.kind == b.dtype.kind == "U"
+            if a.shape != b.shape or (a.dtype != b.dtype and not texts):
                 yield f"{what} {a.dtype}{a.shape}, not {b.dtype}{b.shape}"
+                continue
+            if texts:
+                if a.tolist() != b.tolist():
+                    yield f"{what} {a.tolist()}, not {b.tolist()}"
                 continue
             tolerance = 2e-3 if b.dtype == np.float16 else 2e-5
             if what == "gradient":
@@ -80,6 +85,7 @@ if __name__ == "__main__":
 
     sys.path.insert(0, str(Path(__file__).parents[1]))
     from torch_face.expressions import EXPRESSIONS, outcomes
+    from torch_face.further_expressions import FURTHER
     from torch_face.laws import LAWS
     from torch_face.layers import LAYERS, layer_outcomes
     from torch_face.name_expressions import NAME_EXPRESSIONS
@@ -88,6 +94,7 @@ if __name__ == "__main__":
 
     save("expressions", pytorchs(torch, EXPRESSIONS, outcomes), torch.__version__)
     save("name_expressions", pytorchs(torch, NAME_EXPRESSIONS, outcomes), torch.__version__)
+    save("further_expressions", pytorchs(torch, FURTHER, outcomes), torch.__version__)
     save("optimizers", pytorchs(torch, OPTIMIZERS, optimizer_outcomes), torch.__version__)
     save("layers", pytorchs(torch, LAYERS, layer_outcomes), torch.__version__)
     save("fourier", pytorchs(torch, FOURIER, outcomes), torch.__version__)

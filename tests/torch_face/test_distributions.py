@@ -149,3 +149,61 @@ def test_a_users_divergence_counts_for_subclasses():
     found = laws.kl_divergence(Mine(1.0, 1.0), laws.Cauchy(2.0, 1.0))
     assert found.item() == 3
     assert repr(laws.Normal(torch.zeros(2), 1.0)) == "Normal(loc: (2,), scale: (2,))"
+
+
+def test_draws_of_low_rank_have_their_covariance():
+    torch.manual_seed(3)
+    loc = torch.tensor([1.0, -1.0, 0.5], requires_grad=True)
+    factor = torch.tensor([[1.0], [0.5], [-1.0]], requires_grad=True)
+    diagonal = torch.tensor([0.5, 1.0, 0.2], requires_grad=True)
+    law = torch.distributions.LowRankMultivariateNormal(loc, factor, diagonal)
+    values = law.rsample((40_000,))
+    found = np.cov(values.detach().numpy().T)
+    np.testing.assert_allclose(found, law.covariance_matrix.detach().numpy(), atol=0.05)
+    (values**2).sum(-1).mean().backward()
+    # The mean of the squares is loc ** 2 + factor ** 2 + diagonal.
+    np.testing.assert_allclose(loc.grad.numpy(), 2 * loc.detach().numpy(), atol=0.05)
+    np.testing.assert_allclose(factor.grad.numpy(), 2 * factor.detach().numpy(), atol=0.1)
+    np.testing.assert_allclose(diagonal.grad.numpy(), 1, atol=0.05)
+
+
+def test_draws_of_logistic_normals_are_probabilities():
+    law = torch.distributions.LogisticNormal(torch.tensor([0.5, -1.0]), torch.tensor([1.0, 2.0]))
+    values = law.rsample((5,))
+    assert values.shape == (5, 3)
+    np.testing.assert_allclose(values.sum(-1).numpy(), 1, rtol=1e-6)
+    numbers = torch.distributions.StickBreakingTransform().inv(law.sample((40_000,))).numpy()
+    np.testing.assert_allclose(numbers.mean(0), [0.5, -1], atol=0.05)
+    np.testing.assert_allclose(numbers.std(0), [1, 2], atol=0.05)
+
+
+def test_divergences_of_what_is_transformed_otherwise_are_not_known():
+    law = torch.distributions
+    base = law.Normal(0.0, 1.0)
+    twice, thrice = (law.TransformedDistribution(base, law.AffineTransform(0.0, n)) for n in (2, 3))
+    with pytest.raises(NotImplementedError, match="transformed in the same way"):
+        law.kl_divergence(twice, thrice)
+    assert law.kl_divergence(twice, twice).item() == 0
+
+
+def test_transforms_of_parts_refuse_other_lengths():
+    law = torch.distributions
+    with pytest.raises(ValueError, match="2 transforms for an axis of length 3"):
+        law.StackTransform([law.ExpTransform(), law.ExpTransform()])(torch.ones(3))
+    with pytest.raises(ValueError, match=r"pieces of \[1, 1\] for an axis of length 3"):
+        law.CatTransform([law.ExpTransform(), law.ExpTransform()])(torch.ones(3))
+    with pytest.raises(ValueError, match="1 lengths for 2 transforms"):
+        law.CatTransform([law.ExpTransform(), law.ExpTransform()], lengths=[2])
+    with pytest.raises(ValueError, match="takes transforms, one at least"):
+        law.StackTransform([])
+
+
+def test_a_low_rank_law_refuses_other_shapes():
+    with pytest.raises(ValueError, match="a factor with as many rows"):
+        torch.distributions.LowRankMultivariateNormal(
+            torch.zeros(2), torch.ones(3, 1), torch.ones(2)
+        )
+    with pytest.raises(ValueError, match="a diagonal of length 2"):
+        torch.distributions.LowRankMultivariateNormal(
+            torch.zeros(2), torch.ones(2, 1), torch.ones(3)
+        )

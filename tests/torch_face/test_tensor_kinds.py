@@ -102,7 +102,7 @@ def test_types_by_pytorchs_names():
 
 
 def test_the_default_dtype_may_be_set():
-    with pytest.raises(TypeError, match="takes float16, float32 or float64, not int64"):
+    with pytest.raises(TypeError, match="takes bfloat16, float16, float32, float64, not int64"):
         torch.set_default_dtype(torch.int64)
     torch.set_default_dtype(torch.float64)
     try:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from . import along_axis, indexing, pointwise, products, reductions, shapes
+from . import along_axis, diagonals, indexing, pointwise, products, reductions, shapes
 from .naming import with_numpy_names
 
-for module in (along_axis, indexing, pointwise, products, reductions, shapes):
+for module in (along_axis, diagonals, indexing, pointwise, products, reductions, shapes):
     with_numpy_names(vars(module))

@@ -12,8 +12,9 @@ from ...primitives.core.array import Array
 from ...primitives.core.buffers import beside
 from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import canonical_axis
-from .naming import with_words
+from .naming import first_places, with_words
 from .reductions import ValuesIndices, total_dtype
+from .shapes import of_one_dtype
 
 __all__ = [
     "cummax", "cummin", "cumprod", "cumsum", "diff", "log_softmax", "logcumsumexp", "softmax",
@@ -77,7 +78,7 @@ def running(name: str, word: str, combine: str) -> Callable[..., Any]:
 
     def function(input: Array, dim: int) -> ValuesIndices:
         if not input.shape:
-            return ValuesIndices(input, ops.astype(ops.zeros_like(input), np.dtype(np.int64)))
+            return ValuesIndices(input, first_places(input))
         axis = canonical_axis(dim, input.ndim)
         best = best_so_far(input, dim, combine)
         shape = tuple([-1 if i == axis else 1 for i in range(input.ndim)])
@@ -98,8 +99,9 @@ cummin = running("cummin", "smallest", "minimum")
 
 def diff(input: Array, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
     """Returns differences of neighbours along an axis, taken n times."""
-    ends = {k: v for k, v in (("prepend", prepend), ("append", append)) if v is not None}
-    return ops.diff(input, n, dim, **ends)
+    parts = [x for x in (prepend, input, append) if x is not None]
+    whole = ops.concatenate(of_one_dtype(parts), dim) if len(parts) > 1 else input
+    return ops.diff(whole, n, dim)
 
 
 def trapezoid(y: Any, x: Any = None, *, dx: float = 1.0, dim: int = -1) -> Any:

@@ -11,9 +11,10 @@ from ...primitives.core.array import Array
 from ...primitives.core.buffers import beside, wrap
 from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import canonical_axis
+from ..buffers import check_holds
 from ..default_dtypes import TENSOR_DTYPES
 from .looked_at import check_mask, check_places
-from .naming import as_tensor_result, on_host
+from .naming import as_tensor_result, first_places, on_host
 from .reductions import ValuesIndices
 
 __all__ = [
@@ -67,6 +68,17 @@ def grid_places(input: Array, dim: int, index: Any) -> tuple[Any, ...]:
     """Returns the places of an index along an axis: itself there, and grids for the others."""
     check_places("index", index)
     axis = canonical_axis(dim, max(input.ndim, 1))
+    if max(index.ndim, 1) != max(input.ndim, 1) and index.size:
+        raise RuntimeError(
+            f"an index of {input.ndim} axes, as many as the tensor's, not {index.ndim}"
+        )
+    for i, (wanted, length) in enumerate(zip(index.shape, input.shape)):
+        if i != axis and wanted > length:
+            raise RuntimeError(
+                f"an index of the length {wanted} along axis {i}, where the tensor's is {length}"
+            )
+    if not index.ndim and input.ndim:
+        return (index,)
     grids = np.ogrid[tuple([slice(n) for n in index.shape])]
     return tuple([index if i == axis else grid for i, grid in enumerate(grids)])
 
@@ -103,6 +115,8 @@ def take(input: Array, index: Any) -> Any:
 def index_select(input: Array, dim: int, index: Any) -> Any:
     """Returns the slices at some indices of an axis."""
     check_places("index_select", index)
+    if index.ndim > 1:
+        raise IndexError(f"index_select: a vector of indices, not the shape {tuple(index.shape)}")
     return ops.take(input, ops.reshape(index, -1), dim)
 
 
@@ -131,8 +145,17 @@ def masked_scatter(input: Array, mask: Any, source: Any) -> Any:
 
 
 def as_elements(value: Any, input: Array) -> Any:
-    """Returns what is to stand among a tensor's elements, in its dtype."""
+    """Returns what is to stand among a tensor's elements, in its dtype.
+
+    Raises:
+        RuntimeError: an integer's place cannot hold a number.
+    """
     dtype = getattr(value, "dtype", None)
+    if type(value) in (int, float) and input.dtype.kind in "iub":
+        if input.dtype.kind == "b":
+            return bool(value)
+        check_holds(np.asarray(value), input.dtype)
+        return int(value)
     return value if dtype is None or dtype == input.dtype else ops.astype(value, input.dtype)
 
 
@@ -142,19 +165,37 @@ def along(input: Array, dim: int, index: Any) -> tuple[Any, ...]:
     return (*(slice(None),) * canonical_axis(dim, input.ndim), index)
 
 
+def check_slices(name: str, input: Array, dim: int, index: Any, source: Any) -> None:
+    """Raises a ``RuntimeError`` where there is not one slice for every index."""
+    part = list(input.shape)
+    if part:
+        part[dim] = source.shape[dim] if source.ndim == len(part) else -1
+    if source.ndim and tuple(part) != tuple(source.shape):
+        shapes = f"{tuple(source.shape)} for a tensor of shape {tuple(input.shape)}"
+        raise RuntimeError(f"{name}: slices of shape {shapes}")
+    count = source.shape[dim] if source.ndim else 1
+    if index.ndim > 1 or index.size != count:
+        shape = tuple(index.shape)
+        raise RuntimeError(f"{name}: a vector of {count} indices, as many as slices, not {shape}")
+
+
 def index_add(input: Array, dim: int, index: Any, source: Any, *, alpha: float = 1) -> Any:
     """Returns the tensor with slices added at some indices of an axis."""
+    check_slices("index_add", input, dim, index, source)
     return ops.index_add(input, along(input, dim, index), source if alpha == 1 else alpha * source)
 
 
 def index_copy(input: Array, dim: int, index: Any, source: Any) -> Any:
     """Returns the tensor with slices put at some indices of an axis."""
+    check_slices("index_copy", input, dim, index, source)
     return ops.index_set(input, along(input, dim, index), source)
 
 
 def index_fill(input: Array, dim: int, index: Any, value: Any) -> Any:
     """Returns the tensor with a number put at some indices of an axis."""
-    return ops.index_set(input, along(input, dim, index), as_elements(value, input))
+    # Negative indices count from the end here, as in PyTorch, and nowhere else.
+    key = (*(slice(None),) * canonical_axis(dim, input.ndim), index)
+    return ops.index_set(input, key, as_elements(value, input))
 
 
 def index_put(input: Array, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
@@ -165,15 +206,32 @@ def index_put(input: Array, indices: Sequence[Any], values: Any, accumulate: boo
 
 def part_for(src: Any, index: Any) -> Any:
     """Returns the part of a source that an index of its shape or a smaller one speaks of."""
-    if not hasattr(src, "shape") or not src.shape or src.shape == index.shape:
+    if getattr(src, "shape", index.shape) == index.shape:
         return src
+    if not hasattr(src, "shape") or (not src.shape and index.size == 1):
+        return src
+    if src.ndim != max(index.ndim, 1) or any(n > m for n, m in zip(index.shape, src.shape)):
+        raise RuntimeError(
+            f"an index of shape {tuple(index.shape)} for elements of shape {tuple(src.shape)}, "
+            "which is smaller"
+        )
+    if not index.ndim:
+        return src[0]
     return src[tuple([slice(n) for n in index.shape])]
 
 
 REDUCTIONS = {"add": "index_add", "multiply": "index_multiply"}
 
 
-def scatter(input: Array, dim: int, index: Any, src: Any, *, reduce: str | None = None) -> Any:
+def scatter(
+    input: Array,
+    dim: int,
+    index: Any,
+    src: Any = None,
+    *,
+    value: Any = None,
+    reduce: str | None = None,
+) -> Any:
     """Returns the tensor with elements of a source put along an axis, each at an own index.
 
     Args:
@@ -181,10 +239,14 @@ def scatter(input: Array, dim: int, index: Any, src: Any, *, reduce: str | None 
         dim: the axis.
         index: integers, with as many axes as ``input``.
         src: a tensor at least as large as ``index``, or a number.
+        value: another name of ``src`` for a number.
         reduce: ``"add"`` or ``"multiply"`` to combine with what is there.
     """
     if reduce is not None and reduce not in REDUCTIONS:
         raise ValueError(f"scatter: reduce is None, 'add' or 'multiply', not {reduce!r}")
+    if (src is None) == (value is None):
+        raise TypeError("scatter: give src or value")
+    src = value if src is None else src
     put = ops.index_set if reduce is None else getattr(ops, REDUCTIONS[reduce])
     return put(input, grid_places(input, dim, index), as_elements(part_for(src, index), input))
 
@@ -230,10 +292,11 @@ def scatter_reduce(
     out = getattr(ops, name)(start, key, source)
     if reduce != "mean":
         return out
+    whole = input.dtype.kind in "iu"
     ones = ops.astype(ops.zeros_like(input), np.dtype(np.int64))
     counts = ops.index_add(ones + 1 if include_self else ones, key, 1)
     counts = ops.maximum(counts, 1)
-    return out // counts if input.dtype.kind in "iu" else out / counts
+    return ops.astype(out // counts, input.dtype) if whole else out / counts
 
 
 # -- order
@@ -278,11 +341,11 @@ def topk(
         largest: whether the greatest are meant; else the smallest, and the smallest first.
         sorted: has no effect: they are in order.
     """
-    if not input.ndim:
-        return ValuesIndices(input, ops.astype(ops.zeros_like(input), np.dtype(np.int64)))
-    if not 0 <= k <= input.shape[dim]:
-        length = input.shape[dim]
+    length = input.shape[dim] if input.ndim else 1
+    if not 0 <= k <= length:
         raise RuntimeError(f"topk: k is at most {length}, the length of axis {dim}, not {k}")
+    if not input.ndim:
+        return ValuesIndices(input, first_places(input))
     order = ops.argsort(input, dim, stable=True, descending=largest)
     first = order[along(input, dim, slice(k))]
     return ValuesIndices(ops.take_along_axis(input, first, dim), first)

@@ -7,8 +7,15 @@ from typing import Any
 import numpy as np
 
 from ...primitives.core.array import Array, Tracer
+from ...primitives.core.registry import registry as ops
 
-__all__ = ["all_differ", "check_between", "check_mask", "check_not_negative", "check_places"]
+__all__ = [
+    "all_differ", "check_between", "check_divisor", "check_mask", "check_not_negative",
+    "check_places", "with_masks",
+]  # fmt: skip
+
+# What has no dtype of its own, and is no integer.
+NO_INTEGER = np.dtype(np.float64)
 
 
 def _values_at_hand(x: Any) -> Any:
@@ -44,6 +51,15 @@ def check_between(name: str, x: Any, low: float, high: float, error: type[Except
         raise error(f"{name} is {bounds}, not from {least} to {most}")
 
 
+def check_divisor(name: str, x: Any, y: Any) -> None:
+    """Raises a ``RuntimeError`` where integers are divided by zero."""
+    if not all(isinstance(a, int) or getattr(a, "dtype", NO_INTEGER).kind in "iub" for a in (x, y)):
+        return
+    values = y if isinstance(y, int) else _values_at_hand(y)
+    if values is not None and not np.all(values):
+        raise RuntimeError(f"{name}: integers divided by zero; x.float() has infinities")
+
+
 def check_not_negative(name: str, x: Any) -> None:
     """Raises a ``ValueError`` for negative numbers; infinities and NaN are none."""
     values = _values_at_hand(x)
@@ -56,3 +72,11 @@ def check_mask(name: str, mask: Any) -> None:
     dtype = getattr(mask, "dtype", None)
     if dtype is not None and dtype.kind != "b":
         raise RuntimeError(f"{name}: a mask is of booleans, not {dtype}; mask.bool() makes one")
+
+
+def with_masks(key: Any) -> Any:
+    """Returns an index in which tensors of uint8 are masks, as in PyTorch."""
+    if type(key) is tuple:
+        return tuple([with_masks(part) for part in key])
+    masks = isinstance(key, Array) and key.dtype == np.uint8 and key.shape
+    return ops.not_equal(key, 0) if masks else key

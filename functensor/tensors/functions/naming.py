@@ -16,14 +16,24 @@ from ..default_dtypes import TENSOR_DTYPES
 from ..tape import TAPE
 
 __all__ = [
-    "as_floats", "as_tensor_result", "binary", "floating", "on_host", "on_numbers",
-    "scipy_special", "unary", "with_numpy_names", "with_words",
+    "as_floats", "as_tensor_result", "binary", "copied", "first_places", "floating", "on_host",
+    "on_numbers", "scipy_special", "unary", "with_numpy_names", "with_words",
 ]  # fmt: skip
 
 
 def as_tensor_result(x: Any) -> Any:
     """Returns what functions of plain arrays give, as a tensor."""
     return TAPE.wrap(x._data, None) if type(x) is Array else x
+
+
+def copied(x: Any) -> Any:
+    """Returns a copy, through which gradients flow back."""
+    return ops.copy(x) if x.dtype.kind == "b" else ops.positive(x)
+
+
+def first_places(x: Any) -> Any:
+    """Returns a tensor of zeros, int64, of the shape and on the device of another."""
+    return as_tensor_result(ops.zeros_like(x, dtype=np.dtype(np.int64)))
 
 
 def on_host(x: Any) -> np.ndarray[Any, Any]:
@@ -128,6 +138,9 @@ def scipy_special(name: str, doc: str, function: str | None = None) -> Callable[
     def computed(input: Array) -> Any:
         from ...scipy import special as functions
 
-        return getattr(functions, key)(as_floats(input))
+        x = as_floats(input)
+        found = getattr(functions, key)(x)
+        # SciPy computes halves in single or double precision.
+        return found if found.dtype == x.dtype else ops.astype(found, x.dtype)
 
     return with_words(computed, name, f"Returns {doc}, element by element.")

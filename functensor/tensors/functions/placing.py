@@ -10,9 +10,10 @@ import numpy as np
 from ...primitives.core.array import Array
 from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import canonical_axis
-from .indexing import COMBINED, along, as_elements, neutral_extreme
-from .naming import as_tensor_result
-from .shapes import diagonal, narrow, places_by_strides
+from .diagonals import diagonal
+from .indexing import COMBINED, along, as_elements, check_slices, neutral_extreme
+from .naming import as_tensor_result, copied
+from .shapes import narrow, places_by_strides
 
 __all__ = [
     "as_strided_scatter", "diagonal_scatter", "index_reduce", "narrow_copy", "nonzero_static",
@@ -115,6 +116,7 @@ def index_reduce(
     """
     if reduce not in COMBINED or reduce == "sum":
         raise ValueError(f"index_reduce: reduce is prod, mean, amax or amin, not {reduce!r}")
+    check_slices("index_reduce", input, dim, index, source)
     key = along(input, dim, index)
     name, neutral = COMBINED[reduce]
     start = input
@@ -126,7 +128,8 @@ def index_reduce(
         return out
     ones = ops.astype(ops.zeros_like(input), np.dtype(np.int64))
     counts = ops.maximum(ops.index_add(ones + 1 if include_self else ones, key, 1), 1)
-    return out // counts if input.dtype.kind in "iu" else out / counts
+    whole = input.dtype.kind in "iu"
+    return ops.astype(out // counts, input.dtype) if whole else out / counts
 
 
 def unravel_index(indices: Any, shape: int | Sequence[int]) -> tuple[Array, ...]:
@@ -155,7 +158,7 @@ def nonzero_static(input: Array, *, size: int, fill_value: int = -1) -> Any:
 
 def narrow_copy(input: Array, dim: int, start: int, length: int) -> Any:
     """Returns a part of an axis, as a copy."""
-    return ops.positive(narrow(input, dim, start, length))
+    return copied(narrow(input, dim, start, length))
 
 
 def unsafe_split(tensor: Any, split_size: int, dim: int = 0) -> tuple[Array, ...]:
@@ -203,5 +206,5 @@ def sum_to_size(input: Array, *size: Any) -> Any:
         raise RuntimeError(f"sum_to_size: {wanted} does not broadcast to {input.shape}")
     axes = [*range(ahead)]
     axes += [i + ahead for i, w in enumerate(wanted) if w == 1 and input.shape[i + ahead] != 1]
-    out = ops.sum(input, tuple(axes)) if axes else ops.positive(input)
+    out = ops.sum(input, tuple(axes)) if axes else copied(input)
     return ops.reshape(out, wanted)

@@ -2,147 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...primitives.core.array import Array
 from ...primitives.core.registry import registry as ops
-from .naming import binary, floating, on_numbers, scipy_special, unary
+from ...primitives.core.shape_dtype import result_type
+from .looked_at import check_divisor
+from .naming import (
+    as_floats,
+    binary,
+    floating,
+    on_numbers,
+    scipy_special,
+    unary,
+    with_words,
+)
 
 __all__ = [
-    "Frexp",
-    "abs",
-    "absolute",
-    "acos",
-    "acosh",
-    "add",
-    "addcdiv",
-    "addcmul",
-    "angle",
-    "arccos",
-    "arccosh",
-    "arcsin",
-    "arcsinh",
-    "arctan",
-    "arctan2",
-    "arctanh",
-    "asin",
-    "asinh",
-    "atan",
-    "atan2",
-    "atanh",
-    "bitwise_and",
-    "bitwise_left_shift",
-    "bitwise_not",
-    "bitwise_or",
-    "bitwise_right_shift",
-    "bitwise_xor",
-    "ceil",
-    "clamp",
-    "clamp_max",
-    "clamp_min",
-    "clip",
-    "complex",
-    "conj",
-    "copysign",
-    "cos",
-    "cosh",
-    "deg2rad",
-    "digamma",
-    "div",
-    "divide",
-    "eq",
-    "erf",
-    "erfc",
-    "erfinv",
-    "exp",
-    "exp2",
-    "expm1",
-    "fix",
-    "float_power",
-    "floor",
-    "floor_divide",
-    "fmax",
-    "fmin",
-    "fmod",
-    "frac",
-    "frexp",
-    "gcd",
-    "ge",
-    "greater",
-    "greater_equal",
-    "gt",
-    "heaviside",
-    "hypot",
-    "i0",
-    "igamma",
-    "igammac",
-    "imag",
-    "isclose",
-    "isfinite",
-    "isinf",
-    "isnan",
-    "isneginf",
-    "isposinf",
-    "isreal",
-    "lcm",
-    "ldexp",
-    "le",
-    "lerp",
-    "less",
-    "less_equal",
-    "lgamma",
-    "log",
-    "log1p",
-    "log2",
-    "log10",
-    "logaddexp",
-    "logaddexp2",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "logical_xor",
-    "logit",
-    "lt",
-    "maximum",
-    "minimum",
-    "mul",
-    "multiply",
-    "mvlgamma",
-    "nan_to_num",
-    "ne",
-    "neg",
-    "negative",
-    "nextafter",
-    "not_equal",
-    "polar",
-    "polygamma",
-    "positive",
-    "pow",
-    "rad2deg",
-    "real",
-    "reciprocal",
-    "relu",
-    "remainder",
-    "round",
-    "rsqrt",
-    "sgn",
-    "sigmoid",
-    "sign",
-    "signbit",
-    "sin",
-    "sinc",
-    "sinh",
-    "sqrt",
-    "square",
-    "sub",
-    "subtract",
-    "tan",
-    "tanh",
-    "true_divide",
-    "trunc",
-    "xlogy",
+    "Frexp", "abs", "absolute", "acos", "acosh", "add", "addcdiv", "addcmul", "angle",
+    "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "asin", "asinh",
+    "atan", "atan2", "atanh", "bitwise_and", "bitwise_left_shift", "bitwise_not",
+    "bitwise_or", "bitwise_right_shift", "bitwise_xor", "ceil", "clamp", "clamp_max",
+    "clamp_min", "clip", "complex", "conj", "copysign", "cos", "cosh", "deg2rad", "digamma",
+    "div", "divide", "eq", "erf", "erfc", "erfinv", "exp", "exp2", "expm1", "fix",
+    "float_power", "floor", "floor_divide", "fmax", "fmin", "fmod", "frac", "frexp", "gcd",
+    "ge", "greater", "greater_equal", "gt", "heaviside", "hypot", "i0", "igamma", "igammac",
+    "imag", "isclose", "isfinite", "isinf", "isnan", "isneginf", "isposinf", "isreal", "lcm",
+    "ldexp", "le", "lerp", "less", "less_equal", "lgamma", "log", "log1p", "log2", "log10",
+    "logaddexp", "logaddexp2", "logical_and", "logical_not", "logical_or", "logical_xor",
+    "logit", "lt", "maximum", "minimum", "mul", "multiply", "mvlgamma", "nan_to_num", "ne",
+    "neg", "negative", "nextafter", "not_equal", "polar", "polygamma", "positive", "pow",
+    "rad2deg", "real", "reciprocal", "relu", "remainder", "round", "rsqrt", "sgn", "sigmoid",
+    "sign", "signbit", "sin", "sinc", "sinh", "sqrt", "square", "sub", "subtract", "tan",
+    "tanh", "true_divide", "trunc", "xlogy",
 ]  # fmt: skip
 
 # -- functions of one tensor
@@ -233,9 +128,10 @@ def round(input: Array, *, decimals: int = 0) -> Any:
 
 def ldexp(input: Array, other: Any) -> Any:
     """Returns the elements times powers of two, whose exponents may be fractions."""
-    if getattr(other, "dtype", np.dtype(np.int64)).kind in "iu":
-        return ops.ldexp(input, other)
-    return input * ops.exp2(other)
+    x = as_floats(input)
+    if x.dtype.kind == "f" and getattr(other, "dtype", np.dtype(np.int64)).kind in "iu":
+        return ops.ldexp(x, other)
+    return x * ops.exp2(other)
 
 
 def frac(input: Array) -> Any:
@@ -250,7 +146,8 @@ def rsqrt(input: Array) -> Any:
 
 def logit(input: Array, eps: float | None = None) -> Any:
     """Returns ``log(x / (1 - x))``; with ``eps``, of elements limited to (eps, 1 - eps)."""
-    x = input if eps is None else clamp(input, eps, 1 - eps)
+    x = as_floats(input)
+    x = x if eps is None else clamp(x, eps, 1 - eps)
     return ops.log(x / (1 - x))
 
 
@@ -272,7 +169,7 @@ def mvlgamma(input: Array, p: int) -> Any:
     """Returns the logarithm of the gamma function of p by p matrices, element by element."""
     from ...scipy import special as functions  # which few programs need
 
-    return functions.multigammaln(input, p)
+    return in_halves(functions.multigammaln(as_floats(input), p), input)
 
 
 # -- functions of two
@@ -288,11 +185,9 @@ eq = binary("eq", "whether elements are equal", "equal")
 float_power = binary("float_power", "powers, in double precision")
 fmax = binary("fmax", "the greater elements; of NaN and a number the number")
 fmin = binary("fmin", "the smaller elements; of NaN and a number the number")
-fmod = binary("fmod", "remainders with the sign of the dividend")
 gcd = binary("gcd", "greatest common divisors")
 ge = greater_equal = binary("ge", "whether elements are greater or equal", "greater_equal")
 gt = greater = binary("gt", "whether elements are greater", "greater")
-heaviside = binary("heaviside", "0 for negative elements, 1 for positive, other for zero")
 hypot = binary("hypot", "square roots of sums of squares")
 lcm = binary("lcm", "least common multiples")
 le = less_equal = binary("le", "whether elements are less or equal", "less_equal")
@@ -307,9 +202,29 @@ minimum = binary("minimum", "the smaller elements")
 mul = multiply = binary("mul", "products", "multiply")
 ne = not_equal = binary("ne", "whether elements are different", "not_equal")
 nextafter = binary("nextafter", "the next numbers towards others")
-remainder = binary("remainder", "remainders with the sign of the divisor")
-floor_divide = binary("floor_divide", "quotients rounded down")
 true_divide = binary("true_divide", "quotients", "divide")
+
+
+def whole_quotient(name: str, doc: str) -> Callable[[Any, Any], Any]:
+    """Returns the function that a primitive computes, which divides no integers by zero."""
+
+    def function(input: Array, other: Any) -> Any:
+        check_divisor(name, input, other)
+        return getattr(ops, name)(input, other)
+
+    return with_words(function, name, f"Returns {doc}, element by element.")
+
+
+floor_divide = whole_quotient("floor_divide", "quotients rounded down")
+fmod = whole_quotient("fmod", "remainders with the sign of the dividend")
+remainder = whole_quotient("remainder", "remainders with the sign of the divisor")
+
+
+def heaviside(input: Array, values: Any) -> Any:
+    """Returns 0 for negative elements, 1 for positive ones, other values for zero."""
+    found = ops.heaviside(input, values)
+    wanted = result_type(input.dtype, getattr(values, "dtype", input.dtype))
+    return found if found.dtype == wanted else ops.astype(found, wanted)
 
 
 def add(input: Array, other: Any, *, alpha: float = 1) -> Any:
@@ -341,6 +256,7 @@ def div(input: Array, other: Any, *, rounding_mode: str | None = None) -> Any:
     """
     if rounding_mode is None:
         return ops.divide(input, other)
+    check_divisor("div", input, other)
     if rounding_mode == "floor":
         return ops.floor_divide(input, other)
     if rounding_mode != "trunc":
@@ -373,21 +289,28 @@ def xlogy(input: Array, other: Any) -> Any:
     """Returns ``input * log(other)``, zero where ``input`` is."""
     from ...scipy import special as functions  # which few programs need
 
-    return functions.xlogy(input, other)
+    return in_halves(functions.xlogy(input, other), input, other)
+
+
+def in_halves(found: Any, *operands: Any) -> Any:
+    """Returns a result in half precision where all operands are."""
+    dtypes = {x.dtype for x in operands if hasattr(x, "dtype")}
+    half = np.dtype(np.float16)
+    return ops.astype(found, half) if dtypes == {half} else found
 
 
 def igamma(input: Array, other: Any) -> Any:
     """Returns the lower incomplete gamma function of orders and limits, divided by the whole."""
     from ...scipy import special as functions  # which few programs need
 
-    return functions.gammainc(input, other)
+    return in_halves(functions.gammainc(input, other), input, other)
 
 
 def igammac(input: Array, other: Any) -> Any:
     """Returns the upper incomplete gamma function of orders and limits, divided by the whole."""
     from ...scipy import special as functions  # which few programs need
 
-    return functions.gammaincc(input, other)
+    return in_halves(functions.gammaincc(input, other), input, other)
 
 
 def isclose(
@@ -446,11 +369,20 @@ def clamp(input: Array, min: Any = None, max: Any = None) -> Any:
     if min is None and max is None:
         raise ValueError("clamp: give min, max or both")
     # A limit that is met has no part in the gradient, as in PyTorch.
-    out = input if min is None else ops.where(ops.less(input, min), min, input)
-    return out if max is None else ops.where(ops.greater(out, max), max, out)
+    out = input if min is None else ops.where(beyond(ops.less, input, min), min, input)
+    return out if max is None else ops.where(beyond(ops.greater, out, max), max, out)
 
 
 clip = clamp
+
+
+def beyond(compare: Any, x: Any, limit: Any) -> Any:
+    """Returns whether elements are beyond a limit; beyond NaN all are."""
+    dtype = getattr(limit, "dtype", None)
+    if dtype is None:
+        return compare(x, limit) if limit == limit else ops.equal(x, x) | True
+    outside = compare(x, limit)
+    return outside if dtype.kind in "iub" else ops.logical_or(outside, ops.isnan(limit))
 
 
 def clamp_min(input: Array, min: Any) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 from ...primitives.core.array import Array
 from ...primitives.core.errors import ShapeError, failure
 from ...primitives.core.registry import registry as ops
+from .naming import as_tensor_result
 
 __all__ = [
     "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "cdist", "chain_matmul", "cholesky",
@@ -70,6 +71,7 @@ def dot(input: Array, tensor: Any) -> Any:
 
 def vdot(input: Array, other: Any) -> Any:
     """Returns the inner product of two vectors, the first conjugated."""
+    check_axes("vdot", input, other, 1, 1)
     return ops.vdot(input, other)
 
 
@@ -94,6 +96,11 @@ def scaled(x: Any, factor: float) -> Any:
 
 def scaled_sum(input: Array, product: Any, beta: float, alpha: float) -> Any:
     """Returns ``beta * input + alpha * product``; nothing of the input where beta is 0."""
+    if np.broadcast_shapes(input.shape, product.shape) != tuple(product.shape):
+        raise ShapeError(
+            f"a tensor of shape {tuple(input.shape)} is not spread over a product of shape "
+            f"{tuple(product.shape)}"
+        )
     product = scaled(product, alpha)
     return product if beta == 0 else scaled(input, beta) + product
 
@@ -120,7 +127,8 @@ def baddbmm(input: Array, batch1: Any, batch2: Any, *, beta: float = 1, alpha: f
 
 def addbmm(input: Array, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """Returns ``beta * input`` and ``alpha`` times the sum of the products of matrices."""
-    return scaled_sum(input, ops.sum(bmm(batch1, batch2), 0), beta, alpha)
+    products = bmm(batch1, batch2)
+    return scaled_sum(input, ops.sum(products, 0, products.dtype), beta, alpha)
 
 
 def einsum(equation: str, *operands: Any) -> Any:
@@ -148,7 +156,15 @@ def cross(input: Array, other: Any, dim: int | None = None) -> Any:
     """Returns cross products of vectors along an axis; by default the first of length 3."""
     shape = np.broadcast_shapes(input.shape, other.shape)
     axis = shape.index(3) if dim is None else dim
+    check_is_space("cross", input, other, axis)
     return ops.cross(input, other, axis=axis)
+
+
+def check_is_space(name: str, x: Any, y: Any, dim: int) -> None:
+    """Raises a ``RuntimeError`` for vectors that have not three coordinates."""
+    if (x.shape[dim], y.shape[dim]) != (3, 3):
+        lengths = f"{x.shape[dim]} and {y.shape[dim]}"
+        raise RuntimeError(f"{name}: axis {dim} of both tensors has length 3, not {lengths}")
 
 
 def trace(input: Array) -> Any:
@@ -159,7 +175,7 @@ def trace(input: Array) -> Any:
     """
     if input.ndim != 2:
         raise RuntimeError(f"trace: a matrix, not the shape {tuple(input.shape)}")
-    return ops.trace(input)
+    return ops.trace(input, dtype=np.dtype(np.int64) if input.dtype.kind in "iub" else None)
 
 
 def chain_matmul(*matrices: Any) -> Any:
@@ -185,6 +201,10 @@ def cdist(x1: Any, x2: Any, p: float = 2.0) -> Any:
     if x1.ndim < 2 or x2.ndim < 2:
         raise RuntimeError(f"cdist: matrices, not the shapes {x1.shape} and {x2.shape}")
 
+    if x1.shape[-1] != x2.shape[-1]:
+        raise RuntimeError(f"cdist: rows of one length, not {x1.shape[-1]} and {x2.shape[-1]}")
+    if p < 0:
+        raise RuntimeError(f"cdist: p is at least 0, not {p}")
     return norm(ops.expand_dims(x1, -2) - ops.expand_dims(x2, -3), p, -1)
 
 
@@ -192,7 +212,7 @@ def matrix_power(input: Array, n: int) -> Any:
     """Returns the n-th powers of square matrices."""
     from ...numpy import linalg
 
-    return linalg.matrix_power(input, n)
+    return as_tensor_result(linalg.matrix_power(input, n))
 
 
 def inverse(input: Array) -> Any:
@@ -226,6 +246,8 @@ def slogdet(input: Array) -> Any:
 def logdet(input: Array) -> Any:
     """Returns the logarithms of determinants; NaN of negative ones."""
     sign, size = slogdet(input)
+    if input.dtype.kind == "c":
+        return ops.log(sign) + size
     return ops.where(ops.less(sign, 0), np.asarray(np.nan, input.dtype), size)
 
 

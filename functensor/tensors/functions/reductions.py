@@ -11,7 +11,7 @@ from ...backends.annotations import DTypeLike
 from ...primitives.core.array import Array
 from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import canonical_axis
-from .naming import as_floats, with_words
+from .naming import as_floats, as_tensor_result, first_places, with_words
 
 __all__ = [
     "AMinMax",
@@ -134,7 +134,9 @@ def over_axes(name: str, what: str) -> Callable[..., Any]:
     """Returns the function that reduces by one of NumPy's, over axes."""
 
     def function(input: Array, dim: Dim = None, keepdim: bool = False) -> Any:
-        return getattr(ops, name)(input, axes_of(input, dim), keepdims=keepdim)
+        found = getattr(ops, name)(input, axes_of(input, dim), keepdims=keepdim)
+        small = input.dtype == np.uint8 and found.dtype.kind == "b"
+        return ops.astype(found, input.dtype) if small else found
 
     return with_words(function, name, f"Returns {what} over axes, by default over all.")
 
@@ -203,6 +205,8 @@ min = value_or_pair("min", "smallest", "minimum")
 
 def logsumexp(input: Array, dim: Dim, keepdim: bool = False) -> Any:
     """Returns the logarithm of sums of exponentials over axes."""
+    if dim is None and input.ndim > 1:
+        dim = tuple(range(input.ndim))
     return ops.logsumexp(as_floats(input), axes_of(input, dim), keepdims=keepdim)
 
 
@@ -303,6 +307,9 @@ def dist(input: Array, other: Any, p: float = 2) -> Any:
 
 def renorm(input: Array, p: float, dim: int, maxnorm: float) -> Any:
     """Returns the slices along an axis, none of a norm above a limit."""
+    if input.ndim < 2 or p <= 0 or maxnorm < 0:
+        given = f"{input.ndim}, {p} and {maxnorm}"
+        raise RuntimeError(f"renorm: two axes at least, p > 0 and maxnorm >= 0, not {given}")
     axes = tuple([i for i in range(input.ndim) if i != canonical_axis(dim, input.ndim)])
     lengths = norm(input, p, axes, keepdim=True)
     return ops.where(ops.greater(lengths, maxnorm), input * (maxnorm / (lengths + 1e-7)), input)
@@ -351,7 +358,7 @@ def shared_evenly(input: Array, chosen: Any) -> Any:
 def nanmedian(input: Array, dim: int | None = None, keepdim: bool = False) -> Any:
     """Returns the median of what is not NaN; along ``dim`` a pair of values and indices."""
     if not input.shape and dim is not None:
-        return ValuesIndices(input, ops.astype(ops.zeros_like(input), np.dtype(np.int64)))
+        return ValuesIndices(input, first_places(input))
     x, axis = (ops.reshape(input, -1), 0) if dim is None else (input, dim)
     order = ops.argsort(x, axis, stable=True)
     present = ops.sum(ops.logical_not(ops.isnan(x)), axis, keepdims=True)
@@ -363,11 +370,11 @@ def nanmedian(input: Array, dim: int | None = None, keepdim: bool = False) -> An
 
 def kthvalue(input: Array, k: int, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     """Returns the k-th smallest elements along an axis, counted from 1, and their indices."""
-    if not input.shape:
-        return ValuesIndices(input, ops.astype(ops.zeros_like(input), np.dtype(np.int64)))
-    length = input.shape[dim]
+    length = input.shape[dim] if input.shape else 1
     if not 1 <= k <= length:
         raise ValueError(f"kthvalue: k is from 1 to {length}, the length of axis {dim}, not {k}")
+    if not input.shape:
+        return ValuesIndices(input, first_places(input))
     order = ops.argsort(input, dim, stable=True)
     return at_places(input, ops.take(order, k - 1, dim), dim, keepdim)
 
@@ -378,7 +385,7 @@ def mode(input: Array, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     Of several the smallest is taken.
     """
     if not input.shape:
-        return ValuesIndices(input, ops.astype(ops.zeros_like(input), np.dtype(np.int64)))
+        return ValuesIndices(input, first_places(input))
     rows = ops.moveaxis(input, dim, -1)
     equal = ops.equal(ops.expand_dims(rows, -1), ops.expand_dims(rows, -2))
     counts = ops.moveaxis(ops.sum(equal, -1), -1, dim)
@@ -390,6 +397,12 @@ def mode(input: Array, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     last = first + ops.max(counts, dim, keepdims=True) - 1
     places = ops.squeeze(ops.take_along_axis(order, last, dim), dim)
     return at_places(input, places, dim, keepdim)
+
+
+def check_is_some(name: str, input: Array) -> None:
+    """Raises a ``RuntimeError`` for a tensor without elements."""
+    if not input.size:
+        raise RuntimeError(f"{name}: a tensor without elements, of shape {tuple(input.shape)}")
 
 
 def quantile(
@@ -409,6 +422,7 @@ def quantile(
         keepdim: whether the axis stays, of length 1.
         interpolation: ``"linear"``, ``"lower"``, ``"higher"``, ``"midpoint"`` or ``"nearest"``.
     """
+    check_is_some("quantile", input)
     return ops.quantile(input, q, axes_of(input, dim), method=interpolation, keepdims=keepdim)
 
 
@@ -421,6 +435,7 @@ def nanquantile(
     interpolation: str = "linear",
 ) -> Any:
     """Returns quantiles of what is not NaN; arguments as for `quantile`."""
+    check_is_some("nanquantile", input)
     return ops.nanquantile(input, q, axes_of(input, dim), method=interpolation, keepdims=keepdim)
 
 
@@ -429,7 +444,9 @@ def nanquantile(
 
 def bincount(input: Array, weights: Any = None, minlength: int = 0) -> Any:
     """Returns how often each integer is there, or the sums of its weights."""
-    return ops.bincount(input, weights, minlength)
+    if weights is not None and weights.dtype.kind in "iubfV" and weights.dtype != np.float32:
+        weights = ops.astype(weights, np.dtype(np.float64))
+    return as_tensor_result(ops.bincount(input, weights, minlength))
 
 
 def histc(input: Array, bins: int = 100, min: float = 0, max: float = 0) -> Any:
@@ -438,6 +455,8 @@ def histc(input: Array, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     Elements outside are left out. Equal limits stand for those of the elements.
     """
     x = ops.reshape(input, -1)
+    if bins < 1 or not min <= max or not np.isfinite([min, max]).all():
+        raise RuntimeError(f"histc: {bins} bins from {min} to {max}")
     low, high = (min, max) if min != max else (ops.min(x).item(), ops.max(x).item())
     low, high = (low - 1, high + 1) if low == high else (low, high)
     places = ops.astype(ops.floor((x - low) * (bins / (high - low))), np.dtype(np.int64))

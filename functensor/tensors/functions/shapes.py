@@ -5,26 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations as combined
 from itertools import combinations_with_replacement, pairwise
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from ...primitives.core.array import Array
-from ...primitives.core.buffers import beside
 from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import INEXACT, canonical_axis, result_type
 from .naming import on_host
 
 __all__ = [
-    "adjoint", "atleast_1d", "atleast_2d", "atleast_3d", "block_diag",
-    "broadcast_shapes", "broadcast_tensors", "broadcast_to", "cartesian_prod", "cat", "chunk",
-    "clone", "column_stack", "combinations", "concat", "concatenate", "detach", "diag",
-    "diag_embed", "diagflat", "diagonal", "dsplit", "dstack", "expand_as", "flatten", "flip",
-    "fliplr", "flipud", "hsplit", "hstack", "meshgrid", "moveaxis", "movedim", "narrow", "numel",
-    "permute", "ravel", "repeat_interleave", "reshape", "reshape_as", "roll", "rot90",
-    "row_stack", "select", "split", "split_with_sizes", "squeeze", "stack", "swapaxes",
-    "swapdims", "t", "tensor_split", "tile", "transpose", "tril", "triu", "unbind", "unflatten",
-    "unsqueeze", "view_as", "vsplit", "vstack",
+    "adjoint", "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes",
+    "broadcast_tensors", "broadcast_to", "cartesian_prod", "cat", "chunk", "clone",
+    "column_stack", "combinations", "concat", "concatenate", "detach", "dsplit", "dstack",
+    "expand_as", "flatten", "flip", "fliplr", "flipud", "hsplit", "hstack", "meshgrid",
+    "moveaxis", "movedim", "narrow", "numel", "permute", "ravel", "repeat_interleave",
+    "reshape", "reshape_as", "roll", "rot90", "row_stack", "select", "split",
+    "split_with_sizes", "squeeze", "stack", "swapaxes", "swapdims", "t", "tensor_split",
+    "tile", "transpose", "unbind", "unflatten", "unsqueeze", "view_as", "vsplit", "vstack",
 ]  # fmt: skip
 
 
@@ -79,6 +78,13 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
 def unflatten(input: Array, dim: int, sizes: Sequence[int]) -> Any:
     """Returns the tensor with an axis split into several, of which one length may be -1."""
     axis = canonical_axis(dim, input.ndim)
+    if -1 not in sizes and prod(sizes) != input.shape[axis]:
+        given = tuple(sizes)
+        raise RuntimeError(f"unflatten: {given} for an axis of length {input.shape[axis]}")
+    known = prod([size for size in sizes if size != -1])
+    if known and not input.size:
+        # Of no elements a length that is left out follows from the axis.
+        sizes = [input.shape[axis] // known if size == -1 else size for size in sizes]
     return input.reshape((*input.shape[:axis], *sizes, *input.shape[axis + 1 :]))
 
 
@@ -125,6 +131,8 @@ def movedim(input: Any, source: int | Sequence[int], destination: int | Sequence
         raise ValueError(f"movedim: {len(olds)} axes for {len(news)} places")
     places = dict(zip([canonical_axis(a, n) for a in news], [canonical_axis(a, n) for a in olds]))
     rest = iter([axis for axis in range(n) if axis not in places.values()])
+    if not len(places) == len(set(places.values())) == len(olds):
+        raise RuntimeError(f"movedim: an axis is named twice: {source} to {destination}")
     return input.permute(tuple([places[i] if i in places else next(rest) for i in range(n)]))
 
 
@@ -194,8 +202,9 @@ def cat(tensors: Sequence[Any], dim: int = 0) -> Any:
     [0.0, 0.0, 1.0]
     """
     # PyTorch leaves out empty vectors, whatever the others are.
-    some = [x for x in tensors if x.shape != (0,)] or list(tensors)[:1]
-    return ops.concatenate(of_one_dtype(some), dim)
+    alike = of_one_dtype(tensors)
+    some = [x for x in alike if x.shape != (0,)] or alike[:1]
+    return ops.concatenate(some, dim)
 
 
 def of_one_dtype(tensors: Sequence[Any]) -> list[Any]:
@@ -218,12 +227,12 @@ def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
 
 def hstack(tensors: Sequence[Any]) -> Any:
     """Returns tensors one behind the other along the second axis; vectors along the first."""
-    return ops.hstack(list(tensors))
+    return ops.hstack(of_one_dtype(tensors))
 
 
 def vstack(tensors: Sequence[Any]) -> Any:
     """Returns tensors one below the other; vectors are rows."""
-    return ops.vstack(list(tensors))
+    return ops.vstack(of_one_dtype(tensors))
 
 
 row_stack = vstack
@@ -231,17 +240,17 @@ row_stack = vstack
 
 def dstack(tensors: Sequence[Any]) -> Any:
     """Returns tensors one behind the other along the third axis."""
-    return ops.dstack(list(tensors))
+    return ops.dstack(of_one_dtype(tensors))
 
 
 def column_stack(tensors: Sequence[Any]) -> Any:
     """Returns vectors as the columns of a matrix, beside matrices."""
-    return ops.column_stack(list(tensors))
+    return ops.column_stack(of_one_dtype(tensors))
 
 
 def block_diag(*tensors: Any) -> Any:
     """Returns matrices along the diagonal of one, which is zero elsewhere."""
-    some = [atleast(2, [x]) for x in as_one_list(tensors)]
+    some = of_one_dtype([atleast(2, [x]) for x in as_one_list(tensors)])
     width = sum(x.shape[1] for x in some)
     rows, left = [], 0
     for x in some:
@@ -255,11 +264,17 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Array, ...]:
     """Returns the coordinates of a grid: each vector, repeated along the axes of the others."""
     if not tensors:
         raise RuntimeError("meshgrid: there is one tensor at least")
+    for x in as_one_list(tensors):
+        if x.ndim > 1:
+            raise RuntimeError(f"meshgrid: vectors, not the shape {tuple(x.shape)}")
     return tuple(ops.meshgrid(*as_one_list(tensors), indexing=indexing))
 
 
 def cartesian_prod(*tensors: Any) -> Any:
     """Returns a row for every choice of one element from each vector."""
+    for x in tensors:
+        if x.ndim != 1:
+            raise RuntimeError(f"cartesian_prod: vectors, not the shape {tuple(x.shape)}")
     if len(tensors) == 1:
         return tensors[0]
     return ops.stack([ops.reshape(x, -1) for x in meshgrid(*tensors)], 1)
@@ -267,6 +282,8 @@ def cartesian_prod(*tensors: Any) -> Any:
 
 def combinations(input: Array, r: int = 2, with_replacement: bool = False) -> Any:
     """Returns a row for every choice of r elements of a vector."""
+    if input.ndim != 1:
+        raise RuntimeError(f"combinations: a vector, not the shape {tuple(input.shape)}")
     choose = combinations_with_replacement if with_replacement else combined
     places = np.array(list(choose(range(input.shape[0]), r)), np.int64).reshape(-1, r)
     return ops.take(input, places, 0)
@@ -339,32 +356,53 @@ def chunk(input: Array, chunks: int, dim: int = 0) -> tuple[Array, ...]:
 
 
 def tensor_split(
-    input: Array, indices_or_sections: int | Sequence[int], dim: int = 0
+    input: Array,
+    indices_or_sections: Any = None,
+    dim: int = 0,
+    *,
+    sections: int | None = None,
+    indices: Sequence[int] | None = None,
 ) -> tuple[Array, ...]:
     """Returns views of pieces of an axis, of nearly one length, or between given places."""
+    given = [x for x in (indices_or_sections, sections, indices) if x is not None]
+    if len(given) != 1:
+        raise TypeError("tensor_split: give the number of pieces, or the places between them")
+    pieces = on_host(given[0]).tolist() if isinstance(given[0], Array) else given[0]
     length = input.shape[dim]
-    if isinstance(indices_or_sections, int):
-        n = indices_or_sections
+    if isinstance(pieces, int):
+        n = pieces
+        if n < 1:
+            raise RuntimeError(f"tensor_split: there is one piece at least, not {n}")
         sizes = [length // n + (i < length % n) for i in range(n)]
         return split(input, sizes, dim)
-    inner = [min(max(i + length if i < 0 else i, 0), length) for i in indices_or_sections]
+    inner = [min(max(i + length if i < 0 else i, 0), length) for i in pieces]
     ends = [0, *inner, length]
     return tuple([narrow(input, dim, a, max(b - a, 0)) for a, b in pairwise(ends)])
 
 
+def even_split(name: str, input: Array, pieces: Any, dim: int, axes: int) -> tuple[Array, ...]:
+    """Returns views of pieces of an axis, of one length, or between given places."""
+    if input.ndim < axes:
+        raise RuntimeError(f"{name}: a tensor of {axes} axes at least, not {input.ndim}")
+    if isinstance(pieces, int) and (pieces < 1 or input.shape[dim] % pieces):
+        length = input.shape[dim]
+        raise RuntimeError(f"{name}: {pieces} pieces of one length, of an axis of length {length}")
+    return tensor_split(input, pieces, dim)
+
+
 def hsplit(input: Array, indices_or_sections: int | Sequence[int]) -> tuple[Array, ...]:
     """Returns views of pieces of the second axis; of a vector's only one."""
-    return tensor_split(input, indices_or_sections, 0 if input.ndim == 1 else 1)
+    return even_split("hsplit", input, indices_or_sections, 0 if input.ndim == 1 else 1, 1)
 
 
 def vsplit(input: Array, indices_or_sections: int | Sequence[int]) -> tuple[Array, ...]:
     """Returns views of pieces of the first axis."""
-    return tensor_split(input, indices_or_sections, 0)
+    return even_split("vsplit", input, indices_or_sections, 0, 2)
 
 
 def dsplit(input: Array, indices_or_sections: int | Sequence[int]) -> tuple[Array, ...]:
     """Returns views of pieces of the third axis."""
-    return tensor_split(input, indices_or_sections, 2)
+    return even_split("dsplit", input, indices_or_sections, 2, 3)
 
 
 def unbind(input: Array, dim: int = 0) -> tuple[Array, ...]:
@@ -393,19 +431,27 @@ def repeat_interleave(
 ) -> Any:
     """Returns every element repeated, along an axis or, by default, in a row."""
     counts = repeats if isinstance(repeats, int) else on_host(repeats)
-    return ops.repeat(input, counts, dim)
+    found = ops.repeat(input, counts, dim)
+    length = found.shape[0 if dim is None else dim]
+    if output_size not in (None, length):
+        raise RuntimeError(f"repeat_interleave: {length} elements, not {output_size}")
+    return found
 
 
 def roll(input: Array, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Any:
     """Returns the elements moved along axes, those that leave an end coming in at the other."""
     places = shifts if isinstance(shifts, int) else tuple(shifts)
     axes = dims if dims is None or isinstance(dims, int) else tuple(dims)
+    count = 1 if isinstance(places, int) else len(places)
+    if count != (1 if axes is None or isinstance(axes, int) else len(axes)):
+        raise RuntimeError(f"roll: {count} distances {shifts} for the axes {dims}")
     return ops.roll(input, places, axes)
 
 
-def flip(input: Array, *dims: Any) -> Any:
+def flip(input: Any, *places: Any, dims: Sequence[int] | None = None) -> Any:
     """Returns the elements in reverse order along axes; a copy."""
-    return ops.flip(input, tuple(as_one_list(dims)))
+    axes = tuple(as_one_list(places) if dims is None else dims)
+    return input.clone() if not axes else ops.flip(input, axes)
 
 
 def fliplr(input: Array) -> Any:
@@ -421,49 +467,3 @@ def flipud(input: Array) -> Any:
 def rot90(input: Array, k: int = 1, dims: Sequence[int] = (0, 1)) -> Any:
     """Returns the elements turned by k right angles in the plane of two axes."""
     return ops.rot90(input, k, tuple(dims))
-
-
-# -- diagonals
-
-
-def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
-    """Returns a view of a diagonal of two axes, as a last axis."""
-    return input.diagonal(offset, dim1, dim2)
-
-
-def diag(input: Array, diagonal: int = 0) -> Any:
-    """Returns the diagonal of a matrix, or a matrix with a vector as its diagonal."""
-    return ops.diag(input, diagonal)
-
-
-def diagflat(input: Array, offset: int = 0) -> Any:
-    """Returns a matrix with all elements as its diagonal."""
-    return ops.diagflat(input, offset)
-
-
-def diag_embed(input: Array, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
-    """Returns matrices with the last axis as their diagonals."""
-    size = input.shape[-1] + abs(offset)
-    places = np.arange(input.shape[-1])
-    rows, columns = places + max(-offset, 0), places + max(offset, 0)
-    zeros = beside(input, np.zeros((*input.shape[:-1], size, size), input.dtype))
-    out = ops.index_set(zeros, (..., rows, columns), input)
-    return ops.moveaxis(out, (-2, -1), (dim1, dim2))
-
-
-def check_is_matrix(name: str, input: Array) -> None:
-    """Raises a ``RuntimeError`` for what has fewer than two axes."""
-    if input.ndim < 2:
-        raise RuntimeError(f"{name}: matrices, not the shape {tuple(input.shape)}")
-
-
-def tril(input: Array, diagonal: int = 0) -> Any:
-    """Returns matrices with zeros above a diagonal."""
-    check_is_matrix("tril", input)
-    return ops.tril(input, diagonal)
-
-
-def triu(input: Array, diagonal: int = 0) -> Any:
-    """Returns matrices with zeros below a diagonal."""
-    check_is_matrix("triu", input)
-    return ops.triu(input, diagonal)

@@ -17,7 +17,10 @@ from . import (
     constraints,
     divergences,
     gammas,
+    logistic_normal,
+    low_rank,
     multivariate,
+    parts,
     powers,
     transforms,
 )
@@ -27,7 +30,10 @@ from .counts import Bernoulli, Binomial, Geometric, NegativeBinomial, Poisson
 from .distribution import Distribution, ExponentialFamily
 from .divergences import *
 from .gammas import *
+from .logistic_normal import *
+from .low_rank import *
 from .multivariate import *
+from .parts import *
 from .powers import *
 from .real_line import (
     Cauchy,
@@ -52,7 +58,10 @@ __all__ += categories.__all__
 __all__ += composed.__all__
 __all__ += divergences.__all__
 __all__ += gammas.__all__
+__all__ += logistic_normal.__all__
+__all__ += low_rank.__all__
 __all__ += multivariate.__all__
+__all__ += parts.__all__
 __all__ += powers.__all__
 __all__ += transforms.__all__
 

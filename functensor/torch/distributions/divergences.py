@@ -14,6 +14,7 @@ from .composed import Independent, TransformedDistribution
 from .counts import Bernoulli, Binomial, Geometric, Poisson
 from .distribution import Distribution, sum_last
 from .gammas import Beta, Dirichlet, Gamma
+from .low_rank import LowRankMultivariateNormal
 from .multivariate import MultivariateNormal
 from .real_line import Exponential, Gumbel, HalfNormal, Laplace, LogNormal, Normal, Uniform
 
@@ -217,6 +218,16 @@ def _independents(p: Independent, q: Independent) -> Any:
 
 @register_kl(TransformedDistribution, TransformedDistribution)
 def _transformed(p: TransformedDistribution, q: TransformedDistribution) -> Any:
-    if [type(t) for t in p.transforms] != [type(t) for t in q.transforms]:
+    if p.transforms != q.transforms or p.event_shape != q.event_shape:
         raise NotImplementedError("kl_divergence: both are transformed in the same way")
-    return sum_last(kl_divergence(p.base_dist, q.base_dist), 0)
+    return kl_divergence(p.base_dist, q.base_dist)
+
+
+@register_kl(LowRankMultivariateNormal, LowRankMultivariateNormal)
+@register_kl(LowRankMultivariateNormal, MultivariateNormal)
+@register_kl(MultivariateNormal, LowRankMultivariateNormal)
+def _low_rank_normals(p: Any, q: Any) -> Any:
+    first, second = [
+        MultivariateNormal(x.loc, scale_tril=x.scale_tril, validate_args=False) for x in (p, q)
+    ]
+    return _multivariate_normals(first, second)

@@ -9,9 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...faces.publish import publish
+from ...primitives.core.errors import ConcretizationError, TracerConversionError
 from ...primitives.core.registry import registry as ops
 from ...scipy import special
 from ...tensors import Tensor
+from ...tensors.functions.naming import on_host
 from . import constraints
 from .constraints import Constraint
 from .distribution import sum_last, together
@@ -57,6 +59,22 @@ class Transform:
         """1 for an increasing function of numbers, -1 for a decreasing one."""
         return 1
 
+    def _made_of(self) -> tuple[Any, ...] | None:
+        """Returns what decides on the function; None where only itself is known to equal it."""
+        return None
+
+    def __eq__(self, other: object) -> bool:
+        if self is other or type(self) is not type(other):
+            return self is other
+        assert isinstance(other, Transform)
+        mine, others = self._made_of(), other._made_of()
+        if mine is None or others is None:
+            return False
+        return len(mine) == len(others) and all(map(alike, mine, others))
+
+    def __hash__(self) -> int:
+        return hash(type(self))
+
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Any:
         """Returns the logarithm of the absolute value of the derivative's determinant.
 
@@ -78,6 +96,18 @@ class Transform:
         return f"{type(self).__name__}()"
 
 
+def alike(a: Any, b: Any) -> bool:
+    """Says whether two transforms, numbers or tensors are equal, as far as that is known."""
+    if a is b or isinstance(a, Transform):
+        return a is b or bool(a == b)
+    a, b = together(a)[0], together(b)[0]
+    try:
+        return a.shape == b.shape and bool(np.array_equal(on_host(a), on_host(b)))
+    except (ConcretizationError, TracerConversionError):
+        # The values are not known while a program is staged.
+        return False
+
+
 class Inverse(Transform):
     """The inverse of a transform."""
 
@@ -85,6 +115,9 @@ class Inverse(Transform):
         super().__init__()
         self._of = inverted
         self.domain, self.codomain = inverted.codomain, inverted.domain
+
+    def _made_of(self) -> tuple[Any, ...]:
+        return (self._of,)
 
     def _call(self, x: Any) -> Any:
         return self._of._inverse(x)
@@ -127,6 +160,9 @@ class ExpTransform(Transform):
 
     codomain = constraints.positive
 
+    def _made_of(self) -> tuple[Any, ...]:
+        return ()
+
     def _call(self, x: Any) -> Any:
         return ops.exp(x)
 
@@ -157,6 +193,9 @@ class PowerTransform(Transform):
         """The exponent's sign."""
         return ops.sign(self.exponent)
 
+    def _made_of(self) -> tuple[Any, ...]:
+        return (self.exponent,)
+
     def _call(self, x: Any) -> Any:
         return x**self.exponent
 
@@ -176,6 +215,9 @@ class SigmoidTransform(Transform):
     """
 
     codomain = constraints.unit_interval
+
+    def _made_of(self) -> tuple[Any, ...]:
+        return ()
 
     def _call(self, x: Any) -> Any:
         info = np.finfo(x.dtype)
@@ -200,6 +242,9 @@ class SoftplusTransform(Transform):
 
     codomain = constraints.positive
 
+    def _made_of(self) -> tuple[Any, ...]:
+        return ()
+
     def _call(self, x: Any) -> Any:
         return special.softplus(x)
 
@@ -219,6 +264,9 @@ class TanhTransform(Transform):
     """
 
     codomain = constraints.interval(-1, 1)
+
+    def _made_of(self) -> tuple[Any, ...]:
+        return ()
 
     def _call(self, x: Any) -> Any:
         return ops.tanh(x)
@@ -240,6 +288,9 @@ class AbsTransform(Transform):
 
     codomain = constraints.positive
     bijective = False
+
+    def _made_of(self) -> tuple[Any, ...]:
+        return ()
 
     def _call(self, x: Any) -> Any:
         return ops.abs(x)
@@ -273,6 +324,9 @@ class AffineTransform(Transform):
         """The scale's sign."""
         return ops.sign(*together(self.scale))
 
+    def _made_of(self) -> tuple[Any, ...]:
+        return (self.loc, self.scale, self.event_dim)
+
     def _call(self, x: Any) -> Any:
         return self.loc + self.scale * x
 
@@ -296,6 +350,9 @@ class SoftmaxTransform(Transform):
     domain, codomain = constraints.real_vector, constraints.simplex
     bijective = False
 
+    def _made_of(self) -> tuple[Any, ...]:
+        return ()
+
     def _call(self, x: Any) -> Any:
         return ops.softmax(x, axis=-1)
 
@@ -314,6 +371,9 @@ class StickBreakingTransform(Transform):
 
     def _offset(self, x: Any) -> Any:
         return ops.log(ops.cumsum(ops.ones_like(x), -1)[..., ::-1])
+
+    def _made_of(self) -> tuple[Any, ...]:
+        return ()
 
     def _call(self, x: Any) -> Any:
         z = ops.sigmoid(x - self._offset(x))
@@ -359,6 +419,9 @@ class IndependentTransform(Transform):
         self.domain = constraints.independent(base_transform.domain, count)
         self.codomain = constraints.independent(base_transform.codomain, count)
 
+    def _made_of(self) -> tuple[Any, ...]:
+        return (self.base_transform, self.reinterpreted_batch_ndims)
+
     def _call(self, x: Any) -> Any:
         return self.base_transform._call(x)
 
@@ -384,6 +447,9 @@ class ComposeTransform(Transform):
         self.parts = list(parts)
         if self.parts:
             self.domain, self.codomain = self.parts[0].domain, self.parts[-1].codomain
+
+    def _made_of(self) -> tuple[Any, ...]:
+        return tuple(self.parts)
 
     def _call(self, x: Any) -> Any:
         for part in self.parts:

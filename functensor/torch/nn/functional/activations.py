@@ -101,6 +101,8 @@ def relu6(input: Array) -> Any:
 
 def hardtanh(input: Array, min_val: float = -1.0, max_val: float = 1.0) -> Any:
     """Returns the elements limited to an interval; no gradient at its ends."""
+    if input.dtype.kind in "iu":
+        min_val, max_val = int(min_val), int(max_val)
     inside = ops.logical_and(input > min_val, input < max_val)
     return ops.where(inside, input, ops.stop_gradient(clamp(input, min_val, max_val)))
 
@@ -142,7 +144,7 @@ def softplus(input: Array, beta: float = 1.0, threshold: float = 20.0) -> Any:
 
 def softsign(input: Array) -> Any:
     """Returns ``x / (1 + abs(x))``."""
-    return ops.soft_sign(input)
+    return input / (1 + ops.abs(input)) if input.dtype.kind == "c" else ops.soft_sign(input)
 
 
 def logsigmoid(input: Array) -> Any:

@@ -181,6 +181,8 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Any:
 
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     """Returns the cosines of the angles between vectors along an axis."""
+    shape = np.broadcast_shapes(x1.shape, x2.shape)
+    x1, x2 = ops.broadcast_to(x1, shape), ops.broadcast_to(x2, shape)
     squares = ops.sum(x1 * x1, dim) * ops.sum(x2 * x2, dim)
     return ops.sum(x1 * x2, dim) / ops.sqrt(ops.maximum(squares, eps * eps))
 

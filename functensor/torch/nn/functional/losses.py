@@ -171,7 +171,7 @@ def cross_entropy(
     >>> round(torch.nn.functional.cross_entropy(scores, torch.tensor([0])).item(), 4)
     0.1269
     """
-    if target.dtype.kind == "f":
+    if target.dtype.kind in "fV":
         return soft_cross_entropy(input, target, weight, reduction, label_smoothing)
     from ....nn.losses import softmax_cross_entropy
 
@@ -320,7 +320,9 @@ def hinge_embedding_loss(
     input: Array, target: Any, margin: float = 1.0, reduction: str = "mean"
 ) -> Any:
     """Returns distances where targets are 1, and what they lack of a margin where they are -1."""
-    loss = ops.where(ops.equal(target, 1), input, ops.maximum(margin - input, 0))
+    # Targets that are neither are in both parts, as in PyTorch.
+    lacking = ops.where(ops.equal(target, 1), 0, ops.maximum(margin - input, 0))
+    loss = ops.where(ops.equal(target, -1), 0, input) + lacking
     return summarised(loss, reduction)
 
 
@@ -328,6 +330,9 @@ def margin_ranking_loss(
     input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: str = "mean"
 ) -> Any:
     """Returns by how much the first is not above the second, or below where targets are -1."""
+    if not input1.ndim == input2.ndim == target.ndim:
+        shapes = f"{tuple(input1.shape)}, {tuple(input2.shape)} and {tuple(target.shape)}"
+        raise RuntimeError(f"margin_ranking_loss: as many axes in each, not {shapes}")
     return summarised(clamp(-target * (input1 - input2) + margin, min=0), reduction)
 
 

@@ -121,6 +121,9 @@ def instance_norm(
     """Returns x of mean 0 and variance 1 for every channel of every example; see `batch_norm`."""
     shape = (-1, *(1,) * (input.ndim - 2))
     if use_input_stats:
+        if prod(input.shape[2:]) == 1:
+            whole = tuple(input.shape)
+            raise ValueError(f"instance_norm: more than one place of each channel, not {whole}")
         axes = tuple(range(2, input.ndim))
         mean, var = ops.mean(input, axes, keepdims=True), ops.var(input, axes, keepdims=True)
         if running_mean is not None:

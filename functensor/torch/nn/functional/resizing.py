@@ -46,6 +46,8 @@ def interpolate(
         NotImplementedError: the mode is for another number of axes.
     """
     n = input.ndim - 2
+    if not 1 <= n <= 3:
+        raise NotImplementedError(f"interpolate: tensors of 3, 4 or 5 axes, not {input.ndim}")
     if n != SPATIAL_AXES.get(mode, n):
         raise NotImplementedError(
             f"interpolate: mode={mode!r} is for {SPATIAL_AXES[mode] + 2} axes, not {input.ndim}"
@@ -63,6 +65,8 @@ def interpolate(
         wanted = [int(np.floor(m * f)) for m, f in zip(lengths, factors)]
     else:
         wanted = [size] * n if isinstance(size, int) else list(size)
+    if min(wanted) < 1:
+        raise RuntimeError(f"interpolate: lengths are at least 1, not {wanted}")
     if recompute_scale_factor:
         factors = None
     if mode == "area":

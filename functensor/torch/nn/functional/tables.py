@@ -49,6 +49,8 @@ def embedding(
     >>> torch.nn.functional.embedding(torch.tensor([0, 1]), table, max_norm=1.0).tolist()
     [[0.6000000238418579, 0.800000011920929], [0.5, 0.0]]
     """
+    if weight.ndim != 2:
+        raise RuntimeError(f"embedding: the table has two axes, not the shape {weight.shape}")
     check_places("embedding", input)
     shorten(input, weight, max_norm, norm_type)
     rows = rows_taken(input, weight, scale_grad_by_freq)

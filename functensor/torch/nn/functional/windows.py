@@ -377,6 +377,8 @@ def pad(
         raise ValueError(f"pad: mode is one of {', '.join(MODES)}, not {mode!r}")
     if len(pad) % 2 or len(pad) > 2 * input.ndim:
         raise ValueError(f"pad: {len(pad)} numbers for {input.ndim} axes, two for each of the last")
+    if mode != "constant" and value:
+        raise ValueError(f"pad: mode={mode!r} takes no value")
     pairs = [(0, 0)] * input.ndim
     for i in range(len(pad) // 2):
         pairs[-1 - i] = (int(pad[2 * i]), int(pad[2 * i + 1]))
@@ -385,5 +387,9 @@ def pad(
     more = [(max(a, 0), max(b, 0)) for a, b in pairs]
     if not any(a or b for a, b in more):
         return x
+    most = {"reflect": 1, "circular": 0}.get(mode)
+    for n, pair in zip(input.shape, pairs if most is not None else ()):
+        if max(pair) > n - (most or 0):
+            raise RuntimeError(f"pad: {pair} places by {mode} around an axis of length {n}")
     given = {"constant_values": value or 0} if mode == "constant" else {}
     return ops.pad(x, more, mode=MODES[mode], **given)

@@ -1,0 +1,63 @@
+"""Which of PyTorch's names stand in recorded expressions, layers and optimizers."""
+import re
+from pathlib import Path
+
+from torch_face.expressions import EXPRESSIONS
+from torch_face.further_expressions import FURTHER
+from torch_face.laws import LAWS
+from torch_face.layers import LAYERS
+from torch_face.name_expressions import NAME_EXPRESSIONS
+from torch_face.namespaces import FOURIER, SPECIAL
+from torch_face.optimizers import OPTIMIZERS
+
+__all__ = ["ELSEWHERE", "uncovered"]
+
+HERE = Path(__file__).parent
+WORDS = " ".join([*EXPRESSIONS, *NAME_EXPRESSIONS, *FURTHER, *LAWS, *FOURIER, *SPECIAL])
+FULL = set(re.findall(r"torch(?:\.\w+)+", WORDS))
+# What stands behind the point of anything but a module.
+METHODS = set(re.findall(r"\.([A-Za-z]\w*)", re.sub(r"torch(?:\.\w+)+", "T", WORDS)))
+OF_MODULES = set(re.findall(r"\.([A-Za-z]\w*)", " ".join(x for x in FURTHER if "torch.nn." in x)))
+OF_LAYERS = set(re.findall(r"\w+", " ".join(LAYERS)))
+OF_LAYERS |= set(re.findall(r"\w+", (HERE / "random_layers.py").read_text()))
+OF_OPTIMIZERS = set(re.findall(r"\w+", " ".join(OPTIMIZERS)))
+OTHERS = {
+    "torch.Tensor": METHODS, "torch.nn.Module": OF_MODULES, "torch.nn": OF_LAYERS,
+    "torch.nn.functional": OF_LAYERS, "torch.nn.init": OF_LAYERS, "torch.nn.utils": OF_LAYERS,
+    "torch.nn.utils.rnn": OF_LAYERS, "torch.optim": OF_OPTIMIZERS,
+    "torch.optim.lr_scheduler": OF_OPTIMIZERS,
+}  # fmt: skip
+
+# Names that no expression has, by the reason and the namespace, with the files of tests that have
+# them.
+ELSEWHERE: dict[str, dict[str, tuple[str, ...]]] = {
+    "PyTorch's own compiles, which takes a compiler of C++": {
+        "torch": ("compile test_compiling.py", "cond test_sequences_and_lazy.py",
+                  "while_loop test_sequences_and_lazy.py"),
+    },
+    "its result is a file": {
+        "torch": ("save test_serialization.py", "load test_serialization.py"),
+    },
+    "it takes a GPU": {
+        "torch.Tensor": ("cuda ../tensors/test_tensor_on_gpu.py",),
+        "torch.nn.Module": ("cuda ../tensors/test_tensor_on_gpu.py",),
+    },
+    "a class whose children are called": {
+        "torch.fft": ("Tensor test_modules.py",),
+        "torch.distributions": ("register_kl test_distributions.py",),
+    },
+    "a module, whose names have rows of their own": {
+        "torch.nn.utils": ("rnn test_sequences_and_lazy.py",),
+        "torch.optim": ("lr_scheduler test_optimizers.py",),
+    },
+    "it is about many steps, or about what fails": {
+        "torch.optim": ("LBFGS test_lbfgs.py",),
+        "torch.autograd": ("detect_anomaly test_autograd.py",),
+    },
+}  # fmt: skip
+
+
+def uncovered(path: str, names: list[str]) -> list[str]:
+    """Returns the names of a namespace that stand in no recorded expression."""
+    others = OTHERS.get(path, set())
+    return [name for name in names if f"{path}.{name}" not in FULL and name not in others]

@@ -128,10 +128,10 @@ def round(input: Array, *, decimals: int = 0) -> Any:
 
 def ldexp(input: Array, other: Any) -> Any:
     """Returns the elements times powers of two, whose exponents may be fractions."""
+    if getattr(other, "dtype", np.dtype(np.int64)).kind not in "iu":
+        return input * ops.exp2(other)
     x = as_floats(input)
-    if x.dtype.kind == "f" and getattr(other, "dtype", np.dtype(np.int64)).kind in "iu":
-        return ops.ldexp(x, other)
-    return x * ops.exp2(other)
+    return ops.ldexp(x, other) if x.dtype.kind == "f" else x * ops.exp2(other)
 
 
 def frac(input: Array) -> Any:

@@ -229,12 +229,12 @@ def heaviside(input: Array, values: Any) -> Any:
 
 def add(input: Array, other: Any, *, alpha: float = 1) -> Any:
     """Returns sums with ``alpha`` times other elements."""
-    return ops.add(input, other if alpha == 1 else ops.multiply(alpha, other))
+    return ops.add(input, other if alpha == 1 else alpha * other)
 
 
 def sub(input: Array, other: Any, *, alpha: float = 1) -> Any:
     """Returns differences from ``alpha`` times other elements."""
-    return ops.subtract(input, other if alpha == 1 else ops.multiply(alpha, other))
+    return ops.subtract(input, other if alpha == 1 else alpha * other)
 
 
 subtract = sub

@@ -239,6 +239,10 @@ def without_widening(
             # Floats beside complex numbers decide on their precision.
             known = [d for d in dtypes if KIND_ORDER[d.kind] >= min(most, 2)]
             some = known
+            if dtypes is met[1] and most == 3 and any(KIND_ORDER[d.kind] == 2 for d in met[0]):
+                # A complex tensor without axes is as precise as the floats beside it.
+                doubles = any(d.char == "d" for d in met[0])
+                some = [np.dtype(np.complex128 if doubles else np.complex64)]
             if dtypes is met[2]:
                 some = [TENSOR_DTYPES.get(ORDERED_KINDS[most], known[0])]
             if dtypes is met[2] and met[0] + met[1] and most == 3:
@@ -263,9 +267,11 @@ def without_widening(
 def may_be_too_wide(char: str, values: Sequence[Any]) -> bool:
     """Says whether PyTorch may have a narrower dtype for a result than NumPy."""
     if char == "f" and len(values) > 1:
-        # Numbers of Python have no size. A generator would take twice the time.
-        sizes = [getattr(v, "itemsize", 4) for v in values]
-        return 2 in sizes
+        # Numbers of Python have no size.
+        for v in values:  # noqa: SIM110  # a generator takes twice the time
+            if getattr(v, "itemsize", 4) == 2:
+                return True
+        return False
     return char in "dDle"
 
 

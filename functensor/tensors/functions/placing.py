@@ -13,6 +13,7 @@ from ...primitives.core.shape_dtype import canonical_axis
 from .diagonals import diagonal
 from .indexing import COMBINED, along, as_elements, check_slices, neutral_extreme
 from .naming import as_tensor_result, copied
+from .reductions import total_dtype
 from .shapes import narrow, places_by_strides
 
 __all__ = [
@@ -206,5 +207,5 @@ def sum_to_size(input: Array, *size: Any) -> Any:
         raise RuntimeError(f"sum_to_size: {wanted} does not broadcast to {input.shape}")
     axes = [*range(ahead)]
     axes += [i + ahead for i, w in enumerate(wanted) if w == 1 and input.shape[i + ahead] != 1]
-    out = ops.sum(input, tuple(axes)) if axes else copied(input)
+    out = ops.sum(input, tuple(axes), total_dtype(input, None)) if axes else copied(input)
     return ops.reshape(out, wanted)

@@ -128,10 +128,10 @@ def round(input: Array, *, decimals: int = 0) -> Any:
 
 def ldexp(input: Array, other: Any) -> Any:
     """Returns the elements times powers of two, whose exponents may be fractions."""
+    if getattr(other, "dtype", np.dtype(np.int64)).kind not in "iu":
+        return input * ops.exp2(other)
     x = as_floats(input)
-    if x.dtype.kind == "f" and getattr(other, "dtype", np.dtype(np.int64)).kind in "iu":
-        return ops.ldexp(x, other)
-    return x * ops.exp2(other)
+    return ops.ldexp(x, other) if x.dtype.kind == "f" else x * ops.exp2(other)
 
 
 def frac(input: Array) -> Any:
@@ -229,12 +229,12 @@ def heaviside(input: Array, values: Any) -> Any:
 
 def add(input: Array, other: Any, *, alpha: float = 1) -> Any:
     """Returns sums with ``alpha`` times other elements."""
-    return ops.add(input, other if alpha == 1 else ops.multiply(alpha, other))
+    return ops.add(input, other if alpha == 1 else alpha * other)
 
 
 def sub(input: Array, other: Any, *, alpha: float = 1) -> Any:
     """Returns differences from ``alpha`` times other elements."""
-    return ops.subtract(input, other if alpha == 1 else ops.multiply(alpha, other))
+    return ops.subtract(input, other if alpha == 1 else alpha * other)
 
 
 subtract = sub

@@ -36,6 +36,8 @@ nb_merge_streams = True
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 html_theme = "furo"
+# One page of all names would be too large.
+html_split_index = True
 html_title = f"functensor {release}"
 
 napoleon_google_docstring = True

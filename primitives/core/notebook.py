@@ -1,4 +1,4 @@
-"""How notebooks show an array: a short table of what it is, above its elements."""
+"""How notebooks show a large array: a short table of what it is, above some of its elements."""
 
 from __future__ import annotations
 
@@ -23,29 +23,30 @@ ELEMENTS = "color: inherit; background: transparent; margin: 0.3em 0 0 0"
 def html_of(x: Any, more: Mapping[str, object] | None = None) -> str | None:
     """Returns an array as HTML; None where its text says it better.
 
-    That is an array without axes, and one that was donated and has no elements any more.
+    That is an array whose text has all elements, and one that was donated and has none any more.
 
     Args:
         x: an array or a tensor whose values are known.
         more: what else to say of it, by names.
 
     >>> import functensor.numpy as np
-    >>> html_of(np.array([1.0, 3.0])).count("<td")
-    7
+    >>> html_of(np.ones((50, 50))).count("<td"), html_of(np.ones(2))
+    (7, None)
     """
     buffer: Any = x._data
-    if hasattr(type(buffer), "shown") or not x.shape:
+    if hasattr(type(buffer), "shown") or x.size <= np.get_printoptions()["threshold"]:
         return None
     elements = np.asarray(to_host(buffer))
     cells: dict[str, object] = {"type": type(x).__name__, "shape": x.shape, "dtype": x.dtype}
     cells |= {"device": x.device, **(more or {})}
-    if str(x.device) == "cpu" and 1 < x.size <= MOST_SUMMARISED:
+    if str(x.device) == "cpu" and x.size <= MOST_SUMMARISED:
         cells.update(summary(elements))
     names = "".join(cell("th", name) for name in cells)
     values = "".join(cell("td", value) for value in cells.values())
     text = escape(np.array2string(elements, separator=", "))
     return (
-        f'<table style="{TABLE}"><tr>{names}</tr><tr>{values}</tr></table>'
+        f'<div style="overflow-x: auto"><table style="{TABLE}">'
+        f"<tr>{names}</tr><tr>{values}</tr></table></div>"
         f'<pre style="{ELEMENTS}">{text}</pre>'
     )
 

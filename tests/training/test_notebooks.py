@@ -13,8 +13,9 @@ pytest.importorskip("ipykernel")
 
 CELLS = {
     "array": "import functensor as ft, functensor.numpy as np\nx = np.array([1.0, 2.0]); x",
+    "large": "np.ones((50, 50))",
     "scalar": "x.sum()",
-    "tensor": "ft.Tensor([1.0, 2.0], requires_grad=True)",
+    "tensor": "ft.Tensor(np.ones((50, 50)), requires_grad=True)",
     "program": "ft.make_program(lambda x: np.sum(np.sin(x)))(x)",
     "traced": "ft.grad(lambda x: (display(x), np.sum(x))[1])(x)",
     "bar": "for i in (bar := ft.training.progress(range(5), desc='fit', interval=0.0)):\n"
@@ -40,8 +41,8 @@ def data(outputs):
 def test_arrays_and_tensors(notebook):
     _, outputs = notebook
     shown = data(outputs["array"])
-    assert shown["text/plain"] == "Array([1., 2.], dtype=float64, device='cpu')"
-    assert shown["text/html"].startswith("<table")
+    assert shown == {"text/plain": "Array([1., 2.], dtype=float64, device='cpu')"}
+    assert "<table" in data(outputs["large"])["text/html"]
     assert data(outputs["scalar"]) == {"text/plain": "Array(3., dtype=float64, device='cpu')"}
     assert "requires_grad" in data(outputs["tensor"])["text/html"]
 
@@ -57,7 +58,7 @@ def test_traced_values(notebook):
     first, second = notebook[1]["traced"]
     assert first["data"].keys() == {"text/plain"}
     assert first["data"]["text/plain"].startswith("ReverseTracer<float64[2] under grad(")
-    assert "text/html" in second["data"]
+    assert second["data"].keys() == {"text/plain"}
 
 
 def test_a_bar(notebook):

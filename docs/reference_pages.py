@@ -202,16 +202,23 @@ def replace_blocks(app: Sphinx, page: str, source: list[str]) -> None:
     source[0] = BLOCK.sub(written, source[0])
 
 
+def full_names(short: str) -> list[str]:
+    """Returns the names that a name in a docstring or on a page may stand for.
+
+    >>> full_names("np.sin")
+    ['functensor.np.sin', 'functensor.numpy.sin']
+    """
+    first, _, rest = short.partition(".")
+    module = PREFIXES.get(first)
+    return [f"functensor.{short}", *([f"{module}.{rest}"] if module and rest else [])]
+
+
 def resolve_short_names(app: Sphinx, env: Any, node: Any, content: Any) -> Any:
     """Links names that docstrings write as programs do: ``np.sin``, ``hooks.Hook``."""
     if node.get("refdomain") != "py":
         return None
-    first, _, rest = node["reftarget"].partition(".")
-    tried = [f"functensor.{node['reftarget']}"]
-    if rest and first in PREFIXES:
-        tried.append(f"{PREFIXES[first]}.{rest}")
     domain = env.get_domain("py")
-    for name in tried:
+    for name in full_names(node["reftarget"]):
         if name in domain.objects or name in domain.modules:
             return domain.resolve_xref(
                 env, node["refdoc"], app.builder, "obj", name, node, content

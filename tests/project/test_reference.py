@@ -183,3 +183,9 @@ def test_values_and_classes_of_numpy_are_told_as_such(written):
     lines = written("functensor.numpy", "float32")
     assert "   NumPy's own ``numpy.float32``." in lines
     assert lines[lines.index(".. py:data:: pi") + 2] == "   The value ``3.141592653589793``."
+
+
+@pytest.mark.parametrize("short", ["np.sin", "nn.relu", "ft.grad", "hooks.Hook", "Tensor.backward"])
+def test_short_names_lead_to_entries(short):
+    pages = pytest.importorskip("reference_pages", reason="Sphinx is not installed")
+    assert {*pages.full_names(short)} & {*entries()}

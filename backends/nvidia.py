@@ -1,4 +1,4 @@
-"""What is known of NVIDIA's driver, GPUs and libraries, where the backend of CuPy may not load."""
+"""Facts of NVIDIA's driver, GPUs and libraries, for where the backend of CuPy may not load."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 from .cuda.driver import NEWEST_CUDA, OLDEST_CUDA, driver_number
 
 __all__ = [
-    "NEWEST_CUDA", "OLDEST_CUDA", "Gpu", "driver_number", "gpus", "library_versions", "shown_cuda",
+    "NEWEST_CUDA", "OLDEST_CUDA", "GpuFacts", "driver_number", "gpus", "library_versions",
+    "shown_cuda",
 ]  # fmt: skip
 
 
-class Gpu(NamedTuple):
+class GpuFacts(NamedTuple):
     """A GPU that CuPy finds.
 
     Attributes:
@@ -37,7 +38,7 @@ def shown_cuda(number: int) -> str:
     return f"{number // 1000}.{number % 1000 // 10}"
 
 
-def gpus(cupy: Any) -> list[Gpu]:
+def gpus(cupy: Any) -> list[GpuFacts]:
     """Returns the GPUs that CuPy finds.
 
     Raises:
@@ -48,7 +49,7 @@ def gpus(cupy: Any) -> list[Gpu]:
     for number in range(runtime.getDeviceCount()):
         facts = runtime.getDeviceProperties(number)
         capability = 10 * facts["major"] + facts["minor"]
-        found.append(Gpu(facts["name"].decode(), capability, facts["totalGlobalMem"]))
+        found.append(GpuFacts(facts["name"].decode(), capability, facts["totalGlobalMem"]))
     return found
 
 
@@ -89,7 +90,7 @@ def cudnn_versions() -> str:
     return cudnn.describe()
 
 
-LIBRARIES: dict[str, Callable[[], str]] = {
+SHARED_LIBRARIES: dict[str, Callable[[], str]] = {
     "nvrtc": nvrtc_version, "toolkit": toolkit_folder, "nccl": nccl_version,
     "cudnn": cudnn_versions,
 }  # fmt: skip
@@ -104,4 +105,4 @@ def library_versions(name: str) -> str:
     Raises:
         Exception: it is not there, or does not work.
     """
-    return LIBRARIES[name]()
+    return SHARED_LIBRARIES[name]()

@@ -28,14 +28,14 @@ def devices() -> Iterator[Finding]:
     )
 
 
-def nvidia() -> Iterator[Finding]:
+def of_nvidia() -> Iterator[Finding]:
     """Yields what is known of NVIDIA's driver, CuPy and GPUs, with the trials there."""
     yield from examined("nvidia", section="NVIDIA", name="functensor", seconds=SECONDS_ON_GPU)
 
 
 PARTS: dict[str, Callable[[], Iterator[Finding]]] = {
     "machine": machine, "needed": needed_packages, "packages": imports, "extras": extra_packages,
-    "devices": devices, "NVIDIA": nvidia,
+    "devices": devices, "NVIDIA": of_nvidia,
 }  # fmt: skip
 
 

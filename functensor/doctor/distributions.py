@@ -8,8 +8,15 @@ from importlib.metadata import PackageNotFoundError, distributions, requires, ve
 from typing import Any, NamedTuple
 
 __all__ = [
-    "Requirement", "canonical", "command_for", "cupy_distributions", "extras", "installed_version",
-    "is_too_old", "required", "requirement_of",
+    "Requirement",
+    "command_for",
+    "cupy_distributions",
+    "extras",
+    "installed_version",
+    "is_too_old",
+    "normal_name",
+    "required",
+    "requirement_of",
 ]  # fmt: skip
 
 PATTERN = re.compile(r"\s*([\w.-]+)\s*(?:\[([^\]]*)\])?\s*\(?([^;)]*)\)?\s*(?:;(.*))?", re.DOTALL)
@@ -41,10 +48,10 @@ class Requirement(NamedTuple):
         return f">={self.least}" if self.least else ""
 
 
-def canonical(name: str) -> str:
+def normal_name(name: str) -> str:
     """Returns the one spelling of a distribution's name.
 
-    >>> canonical("ML_dtypes")
+    >>> normal_name("ML_dtypes")
     'ml-dtypes'
     """
     return re.sub(r"[-_.]+", "-", name).lower()
@@ -80,7 +87,7 @@ def extras() -> dict[str, list[Requirement]]:
 
     def of(extra: str, above: tuple[str, ...] = ()) -> Iterable[Requirement]:
         for requirement in every:
-            if requirement.extra == extra and canonical(requirement.name) != "functensor":
+            if requirement.extra == extra and normal_name(requirement.name) != "functensor":
                 yield requirement
             elif requirement.extra == extra:
                 for other in map(str.strip, requirement.parts.split(",")):
@@ -94,7 +101,7 @@ def requirement_of(name: str) -> Requirement | None:
     """Returns what functensor or an extra for users requires of a distribution; None if nothing."""
     candidates = [r for r in required() if not r.extra]
     candidates += [r for group in extras().values() for r in group]
-    return next((r for r in candidates if canonical(r.name) == canonical(name)), None)
+    return next((r for r in candidates if normal_name(r.name) == normal_name(name)), None)
 
 
 def command_for(name: str) -> str:
@@ -147,7 +154,7 @@ def cupy_distributions() -> list[str]:
     for distribution in distributions():
         # One whose metadata is broken has no name.
         metadata: Any = distribution.metadata
-        name = canonical((metadata or {}).get("Name") or "")
+        name = normal_name((metadata or {}).get("Name") or "")
         if re.fullmatch(r"cupy|cupy-(cuda|rocm).*", name):
             found.add(name)
     return sorted(found)

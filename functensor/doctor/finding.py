@@ -13,7 +13,7 @@ LONGEST = 200
 
 
 class Finding(NamedTuple):
-    """What is known of one part.
+    """The facts of one part.
 
     Attributes:
         section: the part's heading in the report.

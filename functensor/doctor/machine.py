@@ -17,15 +17,15 @@ from .finding import PRESENT, WRONG, Finding
 
 __all__ = ["machine", "version_of_functensor"]
 
-PACKAGE = Path(os.path.abspath(__file__)).parent.parent
+OWN_FOLDER = Path(os.path.abspath(__file__)).parent.parent
 # Variables that change what is installed or computed.
 VARIABLES = ("CUDA_PATH", "CUDA_VISIBLE_DEVICES", "NVIDIA_TF32_OVERRIDE", "PYTHONPATH")
-PREFIXES = ("CUPY_", "FUNCTENSOR_", "MKL_NUM", "OMP_NUM", "OPENBLAS_NUM")
+BEGINNINGS = ("CUPY_", "FUNCTENSOR_", "MKL_NUM", "OMP_NUM", "OPENBLAS_NUM")
 
 
 def version_of_functensor() -> str:
     """Returns functensor's version, which is read and not imported."""
-    for node in ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8")).body:
+    for node in ast.parse((OWN_FOLDER / "__init__.py").read_text(encoding="utf-8")).body:
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__version__":
             return str(ast.literal_eval(node.value))
     return "of an unknown version"
@@ -64,7 +64,7 @@ def found_package(path: Sequence[str]) -> ModuleSpec | None:
     return None
 
 
-def place_of(spec: ModuleSpec | None) -> Path | None:
+def folder_of(spec: ModuleSpec | None) -> Path | None:
     """Returns the folder or the file that a package is imported from."""
     if spec is None:
         return None
@@ -78,8 +78,8 @@ def shadow() -> Path | None:
     """Returns the folder or file here that programs would import in functensor's place, or None."""
     here = os.getcwd()
     others = [entry for entry in sys.path if entry and os.path.abspath(entry) != here]
-    wanted, found = place_of(found_package(others)), place_of(found_package([here, *others]))
-    if found is None or found == (wanted or PACKAGE.resolve()):
+    wanted, found = folder_of(found_package(others)), folder_of(found_package([here, *others]))
+    if found is None or found == (wanted or OWN_FOLDER.resolve()):
         return None
     return found
 
@@ -91,18 +91,19 @@ def machine() -> Iterator[Finding]:
     yield Finding("machine", "python", PRESENT, python)
     yield Finding("machine", "platform", PRESENT, platform.platform())
     yield Finding("machine", "processor", PRESENT, processor())
-    own = f"{version_of_functensor()}, {PACKAGE}"
+    own = f"{version_of_functensor()}, {OWN_FOLDER}"
     yield Finding("machine", "functensor", PRESENT, own)
     variables = [
         f"{key}={os.environ[key]}"
         for key in sorted(os.environ)
-        if key in VARIABLES or key.startswith(PREFIXES)
+        if key in VARIABLES or key.startswith(BEGINNINGS)
     ]
     yield Finding("machine", "environment", PRESENT, ", ".join(variables) or "no variable is set")
     other = shadow()
     if other is not None:
         kind = "folder" if other.is_dir() else "file"
-        what = f"programs here import the {kind} {other} in place of functensor, which is {PACKAGE}"
+        what = f"programs here import the {kind} {other} in place of functensor, "
+        what += f"which is {OWN_FOLDER}"
         # A checkout that is installed from where it lies is not to be moved.
         leave = (other / "pyproject.toml").exists()
         command = "cd .." if leave else f"mv {shlex.quote(other.name)} my_{shlex.quote(other.name)}"

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from .children import examined
 from .distributions import (
     Requirement,
-    canonical,
     command_for,
     extras,
     installed_version,
     is_too_old,
+    normal_name,
     required,
 )
 from .finding import ABSENT, PRESENT, WRONG, Finding
@@ -21,7 +21,7 @@ from .probes import TRYING, again
 __all__ = ["extra_packages", "imports", "needed_packages"]
 
 # What programs around functensor use, beside the extras.
-OTHERS = ("mpi4py", "llvmlite")
+UNNAMED = ("mpi4py", "llvmlite")
 # Imported where the GPU is looked at, since they load NVIDIA's libraries.
 OF_NVIDIA = ("cupy", "nvidia-")
 SECONDS = 120.0
@@ -29,7 +29,7 @@ ENDED = "the process"
 NOT_INSTALLED = "it is not installed"
 
 
-def is_there(name: str) -> bool:
+def is_installed(name: str) -> bool:
     """Says whether a distribution is installed."""
     return installed_version(name) is not None
 
@@ -42,7 +42,7 @@ def too_old(section: str, name: str, requirement: Requirement, found: str) -> Fi
 
 def needed_packages() -> Iterator[Finding]:
     """Yields the packages without which functensor cannot be imported, if they do not fit."""
-    if not is_there("functensor"):
+    if not is_installed("functensor"):
         what = "it has no metadata, so that its extras are not known"
         yield Finding("packages", "functensor", WRONG, what, "pip install functensor")
     for requirement in (r for r in required() if not r.extra):
@@ -83,8 +83,8 @@ def imports() -> Iterator[Finding]:
     """Yields what came of importing every package that is installed."""
     every = [r.name for r in required() if not r.extra]
     every += [r.name for group in extras().values() for r in group]
-    names = {canonical(name): name for name in [*every, *OTHERS]}.values()
-    left = [name for name in names if not name.startswith(OF_NVIDIA) and is_there(name)]
+    names = {normal_name(name): name for name in [*every, *UNNAMED]}.values()
+    left = [name for name in names if not name.startswith(OF_NVIDIA) and is_installed(name)]
     while left:
         # A package that ends the process is named, and the rest is tried in another one.
         trying = left[0]
@@ -98,6 +98,6 @@ def imports() -> Iterator[Finding]:
             else:
                 yield finding
         left = left[left.index(trying) + 1 :]
-    for name in OTHERS:
-        if not is_there(name):
+    for name in UNNAMED:
+        if not is_installed(name):
             yield Finding("packages", name, ABSENT, NOT_INSTALLED, command_for(name))

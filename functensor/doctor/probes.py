@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any
 
-from .distributions import canonical, installed_version, requirement_of
+from .distributions import installed_version, normal_name, requirement_of
 from .finding import PRESENT, WRONG, Finding, first_line
 
 __all__ = ["MODULES", "probes"]
@@ -21,9 +21,9 @@ MODULES = {
 TRYING = "is tried"
 
 
-def module_of(name: str) -> str:
+def module_name(name: str) -> str:
     """Returns the name of a distribution's module."""
-    return MODULES.get(canonical(name), name.replace("-", "_"))
+    return MODULES.get(normal_name(name), name.replace("-", "_"))
 
 
 def of_mpi() -> str:
@@ -48,7 +48,7 @@ def probe(name: str) -> Finding:
     """Returns whether an installed package can be imported, and the version that was."""
     found = installed_version(name)
     try:
-        module = import_module(module_of(name))
+        module = import_module(module_name(name))
         detail = DETAILS[name]() if name in DETAILS else ""
     # Packages raise whatever they like.
     except Exception as error:
@@ -65,7 +65,7 @@ def probe(name: str) -> Finding:
 def mended(name: str, error: Exception) -> str:
     """Returns pip's command for a package that raises an error when it is imported."""
     missing = getattr(error, "name", None) if isinstance(error, ModuleNotFoundError) else None
-    if missing and missing.partition(".")[0] != module_of(name):
+    if missing and missing.partition(".")[0] != module_name(name):
         # Of a package that is there, pip brings what it needs and lacks.
         return f"pip install '{requirement_of(name) or name}'"
     return again(name)

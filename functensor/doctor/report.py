@@ -52,10 +52,10 @@ def without_home(text: str) -> str:
     return text if home == "/" else re.sub(rf"{re.escape(home)}(?![\w-])", "~", text)
 
 
-def quoted(text: str) -> str:
+def toml_text(text: str) -> str:
     """Returns a string of TOML.
 
-    >>> quoted('a "b"')
+    >>> toml_text('a "b"')
     '"a \\\\"b\\\\""'
     """
     printable = without_home(text).encode("utf-8", "replace").decode("utf-8")
@@ -64,7 +64,7 @@ def quoted(text: str) -> str:
 
 def key(text: str) -> str:
     """Returns a key of TOML, without quotes where it needs none."""
-    return text if re.fullmatch(r"[A-Za-z0-9_-]+", text) else quoted(text)
+    return text if re.fullmatch(r"[A-Za-z0-9_-]+", text) else toml_text(text)
 
 
 def pasted_block(findings: Sequence[Finding]) -> Iterator[str]:
@@ -84,10 +84,10 @@ def pasted_block(findings: Sequence[Finding]) -> Iterator[str]:
                 for f in own
                 if f.name == name
             ]
-            yield f"{key(name)} = {quoted('; '.join(texts))}"
+            yield f"{key(name)} = {toml_text('; '.join(texts))}"
     for finding in faults(findings):
         yield "[[mend]]"
-        yield f"part = {quoted(finding.name)}"
-        yield f"what = {quoted(finding.what)}"
-        yield f"command = {quoted(finding.command)}"
+        yield f"part = {toml_text(finding.name)}"
+        yield f"what = {toml_text(finding.what)}"
+        yield f"command = {toml_text(finding.command)}"
     yield "```"

@@ -78,10 +78,10 @@ def trials_of_numbers() -> list[Trial]:
     return [kernel, product, gradient]
 
 
-def milliseconds(seconds: float) -> str:
+def in_milliseconds(seconds: float) -> str:
     """Returns a time as text.
 
-    >>> milliseconds(0.0123456)
+    >>> in_milliseconds(0.0123456)
     '12.3 ms'
     """
     return f"{1000 * seconds:.3g} ms"
@@ -97,7 +97,8 @@ def tried(trial: Trial, device: str) -> tuple[str, str]:
         # Waits for the device.
         got = np.asarray(to_device(result, "cpu"))
         times.append(perf_counter() - start)
-    shown = f"{trial.what}: first {milliseconds(times[0])}, then {milliseconds(min(times[1:]))}"
+    first, then = in_milliseconds(times[0]), in_milliseconds(min(times[1:]))
+    shown = f"{trial.what}: first {first}, then {then}"
     if result.device != device:
         return WRONG, f"{shown}; the result is on {result.device}"
     if got.shape != trial.wanted.shape:

@@ -1,4 +1,4 @@
-"""How notebooks show a program: its picture, or the aligned text without Graphviz."""
+"""HTML of a program for notebooks: its picture, or the aligned text without Graphviz."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ def rearranged(x: Any, buffer: Any) -> Any:
 
 
 class InMemory:
-    """What the class of a tensor gets while the tensor lies in memory that others may write to."""
+    """The class of a tensor has this base while others may write to the tensor's memory."""
 
     __slots__ = ()
 
@@ -251,13 +251,13 @@ class InMemory:
     # What a copy is made of lies in memory of its own.
 
     def _copy(self) -> Tensor:
-        return _alone(self)._copy()
+        return _by_itself(self)._copy()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _alone(self).__reduce__()
+        return _by_itself(self).__reduce__()
 
 
-def _alone(x: Any) -> Tensor:
+def _by_itself(x: Any) -> Tensor:
     """Returns a tensor of the class that one in shared memory had, with its value and node."""
     out: Tensor = new(kind_of(x))
     out._data, out.node = x._data, x.node
@@ -375,3 +375,4 @@ def tensor_over(array: Any) -> Tensor:
 
 
 TapeTrace.in_memory = InMemory
+TapeTrace.array_over = staticmethod(array_over)

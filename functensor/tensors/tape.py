@@ -287,10 +287,11 @@ class TapeTrace(ReverseTrace):
     # Higher modules put these here: the class of tensors, that of views that are behind their
     # base, that of tensors in memory that others may write to, the level on which transformations
     # of tensors stand, and the class of those on which functions compute with tensors within them;
-    # and what runs a pass for `Tensor.backward`.
+    # and what runs a pass for `Tensor.backward`, and what `Tensor.numpy` calls.
     tracer: Any = Tracer
     late: Any = None
     in_memory: Any = None
+    array_over: Any = None
     level: Any = None
     face: Any = None
     run_backward: Any = None

@@ -389,9 +389,8 @@ class Tensor(InPlaceFunctions):
         >>> x
         Tensor([5., 2.], dtype=float32)
         """
-        from .shared_memory import array_over  # which needs this module
-
-        return array_over(self.detach().cpu() if force else self)  # type: ignore[no-any-return]
+        plain = self.detach().cpu() if force else self
+        return TAPE.array_over(plain)  # type: ignore[no-any-return]
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Any:
         if self.node is not None:

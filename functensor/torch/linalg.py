@@ -29,32 +29,32 @@ __all__ = [
 ]  # fmt: skip
 
 
-def cholesky(A: Any, *, upper: bool = False) -> Any:
+def cholesky(A: Array, *, upper: bool = False) -> Any:
     """Returns the triangular factors of positive-definite matrices."""
     return linalg.cholesky(A, upper=upper)
 
 
-def det(A: Any) -> Any:
+def det(A: Array) -> Any:
     """Returns the determinants of square matrices."""
     return linalg.det(A)
 
 
-def slogdet(A: Any) -> Any:
+def slogdet(A: Array) -> Any:
     """Returns the signs of determinants, and the logarithms of their absolute values."""
     return linalg.slogdet(A)
 
 
-def inv(A: Any) -> Any:
+def inv(A: Array) -> Any:
     """Returns the inverses of square matrices."""
     return linalg.inv(A)
 
 
-def pinv(A: Any, *, rtol: float | None = None, hermitian: bool = False) -> Any:
+def pinv(A: Array, *, rtol: float | None = None, hermitian: bool = False) -> Any:
     """Returns pseudo-inverses; singular values below ``rtol`` times the largest count as zero."""
     return linalg.pinv(A, rtol=rtol, hermitian=hermitian)
 
 
-def solve(A: Any, B: Any, *, left: bool = True) -> Any:
+def solve(A: Array, B: Array, *, left: bool = True) -> Any:
     """Returns X of ``A @ X = B``, or of ``X @ A = B``; B is a vector, or has columns."""
     vector = B.ndim == 1 or B.shape == A.shape[:-1]
     if not left:
@@ -62,63 +62,63 @@ def solve(A: Any, B: Any, *, left: bool = True) -> Any:
     return linalg.solve(A, B[..., None])[..., 0] if vector else linalg.solve(A, B)
 
 
-def lstsq(A: Any, B: Any) -> Any:
+def lstsq(A: Array, B: Array) -> Any:
     """Returns the solution of least squares, residuals, rank and singular values."""
     return linalg.lstsq(A, B)
 
 
-def qr(A: Any, mode: str = "reduced") -> Any:
+def qr(A: Array, mode: str = "reduced") -> Any:
     """Returns orthogonal and triangular factors: "reduced", "complete" or "r"."""
     return linalg.qr(A, mode)
 
 
-def svd(A: Any, full_matrices: bool = True) -> Any:
+def svd(A: Array, full_matrices: bool = True) -> Any:
     """Returns U, S and Vh of matrices ``U @ diag(S) @ Vh``."""
     return linalg.svd(A, full_matrices=full_matrices)
 
 
-def svdvals(A: Any) -> Any:
+def svdvals(A: Array) -> Any:
     """Returns singular values, the largest first."""
     return linalg.svdvals(A)
 
 
-def eig(A: Any) -> Any:
+def eig(A: Array) -> Any:
     """Returns eigenvalues and eigenvectors of square matrices, as complex numbers."""
     return linalg.eig(A)
 
 
-def eigvals(A: Any) -> Any:
+def eigvals(A: Array) -> Any:
     """Returns eigenvalues of square matrices, as complex numbers."""
     return linalg.eigvals(A)
 
 
-def eigh(A: Any, UPLO: str = "L") -> Any:
+def eigh(A: Array, UPLO: str = "L") -> Any:
     """Returns eigenvalues, in order, and eigenvectors of symmetric or Hermitian matrices."""
     return linalg.eigh(A, UPLO)
 
 
-def eigvalsh(A: Any, UPLO: str = "L") -> Any:
+def eigvalsh(A: Array, UPLO: str = "L") -> Any:
     """Returns eigenvalues of symmetric or Hermitian matrices, in order."""
     return linalg.eigvalsh(A, UPLO)
 
 
-def matrix_rank(A: Any, *, tol: Any = None, rtol: Any = None, hermitian: bool = False) -> Any:
+def matrix_rank(A: Array, *, tol: Any = None, rtol: Any = None, hermitian: bool = False) -> Any:
     """Returns how many singular values are not negligible."""
     return as_tensor_result(linalg.matrix_rank(A, tol, hermitian, rtol=rtol))
 
 
-def matrix_exp(A: Any) -> Any:
+def matrix_exp(A: Array) -> Any:
     """Returns the exponentials of square matrices."""
     return linalg.expm(A)
 
 
-def cond(A: Any, p: Any = None) -> Any:
+def cond(A: Array, p: Any = None) -> Any:
     """Returns condition numbers, by default by singular values."""
     return linalg.cond(A, p)
 
 
 def vector_norm(
-    x: Any,
+    x: Array,
     ord: float = 2,
     dim: int | Sequence[int] | None = None,
     keepdim: bool = False,
@@ -132,7 +132,7 @@ def vector_norm(
 
 
 def matrix_norm(
-    A: Any,
+    A: Array,
     ord: Any = "fro",
     dim: Sequence[int] = (-2, -1),
     keepdim: bool = False,
@@ -145,7 +145,7 @@ def matrix_norm(
 
 
 def norm(
-    A: Any,
+    A: Array,
     ord: Any = None,
     dim: int | Sequence[int] | None = None,
     keepdim: bool = False,
@@ -163,38 +163,38 @@ def norm(
     return matrix_norm(A, ord, (-2, -1) if dim is None else dim, keepdim)
 
 
-def diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
+def diagonal(A: Array, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
     """Returns views of diagonals of two axes, by default of matrices, as a last axis."""
     return A.diagonal(offset, dim1, dim2)
 
 
-def matmul(input: Array, other: Any) -> Any:
+def matmul(input: Array, other: Array) -> Any:
     """Returns matrix products, broadcast over axes before the last two."""
     return ops.matmul(input, other)
 
 
-def cross(input: Array, other: Any, *, dim: int = -1) -> Any:
+def cross(input: Array, other: Array, *, dim: int = -1) -> Any:
     """Returns cross products of vectors along an axis."""
     check_is_space("cross", input, other, dim)
     return ops.cross(input, other, axis=dim)
 
 
-def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
+def vecdot(x: Array, y: Array, *, dim: int = -1) -> Any:
     """Returns inner products along an axis, the first conjugated."""
     return ops.vecdot(x, y, axis=dim)
 
 
-def tensorinv(A: Any, ind: int = 2) -> Any:
+def tensorinv(A: Array, ind: int = 2) -> Any:
     """Returns the inverse of ``tensordot(A, x, ind)``."""
     return linalg.tensorinv(A, ind)
 
 
-def tensorsolve(A: Any, B: Any, dims: Sequence[int] | None = None) -> Any:
+def tensorsolve(A: Array, B: Array, dims: Sequence[int] | None = None) -> Any:
     """Returns X of ``tensordot(A, X, X.ndim) = B``."""
     return linalg.tensorsolve(A, B, None if dims is None else tuple(dims))
 
 
-def vander(x: Any, *, N: int | None = None) -> Any:
+def vander(x: Array, *, N: int | None = None) -> Any:
     """Returns the matrix of powers of a vector's elements, from the zeroth on."""
     x = ops.astype(x, np.dtype(np.int64)) if x.dtype.kind in "iub" else x
     count = x.shape[-1] if N is None else N
@@ -227,12 +227,12 @@ class LUFactorEx(NamedTuple):
     info: Any
 
 
-def successes(A: Any) -> Any:
+def successes(A: Array) -> Any:
     """Returns a zero for every matrix: what cannot be computed is an error here."""
     return beside(A, np.zeros(A.shape[:-2], np.int32))
 
 
-def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> CholeskyEx:
+def cholesky_ex(A: Array, *, upper: bool = False, check_errors: bool = False) -> CholeskyEx:
     """Returns the triangular factors of positive-definite matrices, and zeros.
 
     Raises:
@@ -241,7 +241,7 @@ def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> C
     return CholeskyEx(cholesky(A, upper=upper), successes(A))
 
 
-def inv_ex(A: Any, *, check_errors: bool = False) -> InvEx:
+def inv_ex(A: Array, *, check_errors: bool = False) -> InvEx:
     """Returns the inverses of square matrices, and zeros.
 
     Raises:
@@ -250,7 +250,7 @@ def inv_ex(A: Any, *, check_errors: bool = False) -> InvEx:
     return InvEx(inv(A), successes(A))
 
 
-def solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -> SolveEx:
+def solve_ex(A: Array, B: Array, *, left: bool = True, check_errors: bool = False) -> SolveEx:
     """Returns X of ``A @ X = B``, or of ``X @ A = B``, and zeros.
 
     Raises:
@@ -260,7 +260,7 @@ def solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -
 
 
 def solve_triangular(
-    A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False
+    A: Array, B: Array, *, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Any:
     """Returns X of ``A @ X = B``, or of ``X @ A = B``, for triangular matrices.
 
@@ -278,22 +278,22 @@ def solve_triangular(
     return ops.swapaxes(rows, -1, -2)
 
 
-def lu_factor(A: Any, *, pivot: bool = True) -> LUFactor:
+def lu_factor(A: Array, *, pivot: bool = True) -> LUFactor:
     """Returns the factors of matrices in one, and the rows that were swapped, counted from 1."""
     return solving.lu(A, pivot)  # type: ignore[no-any-return]
 
 
-def lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False) -> LUFactorEx:
+def lu_factor_ex(A: Array, *, pivot: bool = True, check_errors: bool = False) -> LUFactorEx:
     """Returns what `lu_factor` does, and zeros."""
     return LUFactorEx(*solving.lu(A, pivot, get_infos=True))
 
 
-def lu(A: Any, *, pivot: bool = True) -> LU:
+def lu(A: Array, *, pivot: bool = True) -> LU:
     """Returns P, L and U of matrices ``P @ L @ U``."""
     return solving.lu_unpack(*lu_factor(A, pivot=pivot))
 
 
-def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool = False) -> Any:
+def lu_solve(LU: Any, pivots: Any, B: Array, *, left: bool = True, adjoint: bool = False) -> Any:
     """Returns X of ``A @ X = B``, by the factors of A that `lu_factor` returns.
 
     Args:

@@ -1,4 +1,4 @@
-"""How notebooks show a large array: a short table of what it is, above some of its elements."""
+"""HTML of a large array for notebooks: a short table of facts, above some of its elements."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_SUMMARISED = 1_000_000
 # Colours are those of the page, whether it is light or dark.
 TABLE = "border-collapse: collapse; color: inherit; background: transparent; margin: 0"
 CELL = "text-align: left; padding: 0.1em 0.8em; border: 1px solid; background: transparent"
-ELEMENTS = "color: inherit; background: transparent; margin: 0.3em 0 0 0"
+TEXT_STYLE = "color: inherit; background: transparent; margin: 0.3em 0 0 0"
 
 
 def html_of(x: Any, more: Mapping[str, object] | None = None) -> str | None:
@@ -40,23 +40,23 @@ def html_of(x: Any, more: Mapping[str, object] | None = None) -> str | None:
     cells: dict[str, object] = {"type": type(x).__name__, "shape": x.shape, "dtype": x.dtype}
     cells |= {"device": x.device, **(more or {})}
     if str(x.device) == "cpu" and x.size <= MOST_SUMMARISED:
-        cells.update(summary(elements))
-    names = "".join(cell("th", name) for name in cells)
-    values = "".join(cell("td", value) for value in cells.values())
+        cells.update(facts_of(elements))
+    names = "".join(table_cell("th", name) for name in cells)
+    values = "".join(table_cell("td", value) for value in cells.values())
     text = escape(np.array2string(elements, separator=", "))
     return (
         f'<div style="overflow-x: auto"><table style="{TABLE}">'
         f"<tr>{names}</tr><tr>{values}</tr></table></div>"
-        f'<pre style="{ELEMENTS}">{text}</pre>'
+        f'<pre style="{TEXT_STYLE}">{text}</pre>'
     )
 
 
-def cell(tag: str, value: object) -> str:
+def table_cell(tag: str, value: object) -> str:
     """Returns a cell of a table."""
     return f'<{tag} style="{CELL}">{escape(str(value))}</{tag}>'
 
 
-def summary(elements: np.ndarray) -> Iterator[tuple[str, str]]:
+def facts_of(elements: np.ndarray) -> Iterator[tuple[str, str]]:
     """Yields the least, the greatest and the mean of real numbers; how many booleans are true."""
     if elements.dtype.kind == "b":
         yield "true", f"{np.count_nonzero(elements)} of {elements.size}"

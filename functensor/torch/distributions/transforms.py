@@ -43,10 +43,10 @@ class Transform:
         """Returns the function's value."""
         return self._call(x)
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Tensor) -> Any:
         raise NotImplementedError(f"{type(self).__name__} has no _call")
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Tensor) -> Any:
         raise NotImplementedError(f"{type(self).__name__} has no inverse")
 
     @property
@@ -119,10 +119,10 @@ class Inverse(Transform):
     def _made_of(self) -> tuple[Any, ...]:
         return (self._of,)
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Tensor) -> Any:
         return self._of._inverse(x)
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Tensor) -> Any:
         return self._of._call(y)
 
     @property
@@ -163,13 +163,13 @@ class ExpTransform(Transform):
     def _made_of(self) -> tuple[Any, ...]:
         return ()
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Tensor) -> Any:
         return ops.exp(x)
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Tensor) -> Any:
         return ops.log(y)
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Any:
         """Returns the logarithm of the derivative."""
         return x
 
@@ -196,13 +196,13 @@ class PowerTransform(Transform):
     def _made_of(self) -> tuple[Any, ...]:
         return (self.exponent,)
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Tensor) -> Any:
         return x**self.exponent
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Tensor) -> Any:
         return y ** (1 / self.exponent)
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Any:
         """Returns the logarithm of the derivative's absolute value."""
         return ops.log(ops.abs(self.exponent * y / x))
 
@@ -219,16 +219,16 @@ class SigmoidTransform(Transform):
     def _made_of(self) -> tuple[Any, ...]:
         return ()
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Tensor) -> Any:
         info = np.finfo(x.dtype)
         return ops.clip(ops.sigmoid(x), info.tiny, 1 - info.eps)
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Tensor) -> Any:
         info = np.finfo(y.dtype)
         y = ops.clip(y, info.tiny, 1 - info.eps)
         return ops.log(y) - ops.log1p(-y)
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Any:
         """Returns the logarithm of the derivative."""
         return special.log_expit(x) + special.log_expit(-x)
 
@@ -245,13 +245,13 @@ class SoftplusTransform(Transform):
     def _made_of(self) -> tuple[Any, ...]:
         return ()
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Tensor) -> Any:
         return special.softplus(x)
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Tensor) -> Any:
         return ops.log(-ops.expm1(-y)) + y
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Any:
         """Returns the logarithm of the derivative."""
         return special.log_expit(x)
 
@@ -268,13 +268,13 @@ class TanhTransform(Transform):
     def _made_of(self) -> tuple[Any, ...]:
         return ()
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Tensor) -> Any:
         return ops.tanh(x)
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Tensor) -> Any:
         return ops.arctanh(y)
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Any:
         """Returns the logarithm of the derivative."""
         return 2 * (log(2) - x + special.log_expit(2 * x))
 
@@ -292,10 +292,10 @@ class AbsTransform(Transform):
     def _made_of(self) -> tuple[Any, ...]:
         return ()
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Tensor) -> Any:
         return ops.abs(x)
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Tensor) -> Any:
         return y
 
 
@@ -327,13 +327,13 @@ class AffineTransform(Transform):
     def _made_of(self) -> tuple[Any, ...]:
         return (self.loc, self.scale, self.event_dim)
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Tensor) -> Any:
         return self.loc + self.scale * x
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Tensor) -> Any:
         return (y - self.loc) / self.scale
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Any:
         """Returns the logarithm of the derivative's absolute value."""
         (scale,) = together(self.scale)
         found = ops.astype(ops.log(ops.abs(scale)), x.dtype)
@@ -353,10 +353,10 @@ class SoftmaxTransform(Transform):
     def _made_of(self) -> tuple[Any, ...]:
         return ()
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Tensor) -> Any:
         return ops.softmax(x, axis=-1)
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Tensor) -> Any:
         return ops.log(y)
 
 
@@ -369,24 +369,24 @@ class StickBreakingTransform(Transform):
 
     domain, codomain = constraints.real_vector, constraints.simplex
 
-    def _offset(self, x: Any) -> Any:
+    def _offset(self, x: Tensor) -> Any:
         return ops.log(ops.cumsum(ops.ones_like(x), -1)[..., ::-1])
 
     def _made_of(self) -> tuple[Any, ...]:
         return ()
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Tensor) -> Any:
         z = ops.sigmoid(x - self._offset(x))
         rest = ops.cumprod(1 - z, -1)
         ones = ops.ones_like(x[..., :1])
         return ops.concatenate([z, ones], -1) * ops.concatenate([ones, rest], -1)
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Tensor) -> Any:
         head = y[..., :-1]
         rest = ops.maximum(1 - ops.cumsum(head, -1), np.finfo(y.dtype).tiny)
         return ops.log(head) - ops.log(rest) + self._offset(head)
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Any:
         """Returns the logarithm of the derivative's determinant."""
         x = x - self._offset(x)
         return ops.sum(special.log_expit(x) - x + ops.log(y[..., :-1]), axis=-1)
@@ -422,13 +422,13 @@ class IndependentTransform(Transform):
     def _made_of(self) -> tuple[Any, ...]:
         return (self.base_transform, self.reinterpreted_batch_ndims)
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Tensor) -> Any:
         return self.base_transform._call(x)
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Tensor) -> Any:
         return self.base_transform._inverse(y)
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Any:
         """Returns the sum of the transform's over the axes."""
         found = self.base_transform.log_abs_det_jacobian(x, y)
         return sum_last(found, self.reinterpreted_batch_ndims)
@@ -451,12 +451,12 @@ class ComposeTransform(Transform):
     def _made_of(self) -> tuple[Any, ...]:
         return tuple(self.parts)
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Tensor) -> Any:
         for part in self.parts:
             x = part._call(x)
         return x
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Tensor) -> Any:
         for part in reversed(self.parts):
             y = part._inverse(y)
         return y
@@ -469,7 +469,7 @@ class ComposeTransform(Transform):
             product = product * part.sign
         return product
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Any:
         """Returns the sum of the transforms'."""
         dims = [max(part.domain.event_dim, part.codomain.event_dim) for part in self.parts]
         most, total = max(dims, default=0), ops.zeros_like(x) if not dims else 0

@@ -41,7 +41,7 @@ def summarised(values: Any, reduction: str) -> Any:
     return values
 
 
-def check_alike(name: str, input: Array, target: Any) -> None:
+def check_alike(name: str, input: Array, target: Array) -> None:
     """Warns of a target of another shape, which is seldom meant, as PyTorch does."""
     if input.shape != target.shape:
         warnings.warn(
@@ -55,7 +55,7 @@ def check_alike(name: str, input: Array, target: Any) -> None:
 # -- distances
 
 
-def mse_loss(input: Array, target: Any, reduction: str = "mean", weight: Any = None) -> Any:
+def mse_loss(input: Array, target: Array, reduction: str = "mean", weight: Any = None) -> Any:
     """Returns squared differences, by default their mean.
 
     >>> import functensor.torch as torch
@@ -67,14 +67,14 @@ def mse_loss(input: Array, target: Any, reduction: str = "mean", weight: Any = N
     return summarised(squares if weight is None else squares * weight, reduction)
 
 
-def l1_loss(input: Array, target: Any, reduction: str = "mean", weight: Any = None) -> Any:
+def l1_loss(input: Array, target: Array, reduction: str = "mean", weight: Any = None) -> Any:
     """Returns absolute differences, by default their mean."""
     check_alike("l1_loss", input, target)
     sizes = ops.abs(input - target)
     return summarised(sizes if weight is None else sizes * weight, reduction)
 
 
-def smooth_l1_loss(input: Array, target: Any, reduction: str = "mean", beta: float = 1.0) -> Any:
+def smooth_l1_loss(input: Array, target: Array, reduction: str = "mean", beta: float = 1.0) -> Any:
     """Returns absolute differences less half of ``beta``; smaller ones squared, over 2 beta."""
     if beta == 0:
         return l1_loss(input, target, reduction)
@@ -86,7 +86,7 @@ def smooth_l1_loss(input: Array, target: Any, reduction: str = "mean", beta: flo
 
 
 def huber_loss(
-    input: Array, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None
+    input: Array, target: Array, reduction: str = "mean", delta: float = 1.0, weight: Any = None
 ) -> Any:
     """Returns half of squared differences; above ``delta`` in proportion to them."""
     check_alike("huber_loss", input, target)
@@ -98,14 +98,14 @@ def huber_loss(
 # -- classes
 
 
-def with_classes_last(x: Any) -> Any:
+def with_classes_last(x: Array) -> Any:
     """Returns scores of shape (batch, classes, ...) with their classes as the last axis."""
     return ops.moveaxis(x, 1, -1) if x.ndim > 2 else x
 
 
 def nll_loss(
     input: Array,
-    target: Any,
+    target: Array,
     weight: Any = None,
     ignore_index: int = -100,
     reduction: str = "mean",
@@ -149,7 +149,7 @@ def check_classes(rows: Any, classes: Any) -> None:
 
 def cross_entropy(
     input: Array,
-    target: Any,
+    target: Array,
     weight: Any = None,
     ignore_index: int = -100,
     reduction: str = "mean",
@@ -202,7 +202,7 @@ def log_shares(rows: Any, weight: Any) -> Any:
 
 
 def soft_cross_entropy(
-    input: Array, target: Any, weight: Any, reduction: str, smoothing: float
+    input: Array, target: Array, weight: Any, reduction: str, smoothing: float
 ) -> Any:
     """Returns the cross entropy of scores and probabilities of all classes."""
     rows, wanted = with_classes_last(input), with_classes_last(target)
@@ -214,7 +214,7 @@ def soft_cross_entropy(
     return summarised(loss, reduction)
 
 
-def limited_log(x: Any) -> Any:
+def limited_log(x: Array) -> Any:
     """Returns logarithms, -100 of zero; the slope there is 1e12, as in PyTorch."""
     positive = ops.not_equal(x, 0)
     logs = ops.maximum(ops.log(ops.where(positive, x, 1)), -100)
@@ -222,7 +222,7 @@ def limited_log(x: Any) -> Any:
 
 
 def binary_cross_entropy(
-    input: Array, target: Any, weight: Any = None, reduction: str = "mean"
+    input: Array, target: Array, weight: Any = None, reduction: str = "mean"
 ) -> Any:
     """Returns the cross entropy of probabilities of yes and targets from 0 to 1."""
     if input.shape != target.shape:
@@ -238,7 +238,7 @@ def binary_cross_entropy(
 
 def binary_cross_entropy_with_logits(
     input: Array,
-    target: Any,
+    target: Array,
     weight: Any = None,
     reduction: str = "mean",
     pos_weight: Any = None,
@@ -262,7 +262,7 @@ def binary_cross_entropy_with_logits(
     return summarised(loss if weight is None else loss * weight, reduction)
 
 
-def kl_div(input: Array, target: Any, reduction: str = "mean", log_target: bool = False) -> Any:
+def kl_div(input: Array, target: Array, reduction: str = "mean", log_target: bool = False) -> Any:
     """Returns ``target * (log(target) - input)``, where ``input`` is a logarithm already.
 
     ``reduction="batchmean"`` is the sum divided by the number of examples.
@@ -280,7 +280,7 @@ def kl_div(input: Array, target: Any, reduction: str = "mean", log_target: bool 
 
 def poisson_nll_loss(
     input: Array,
-    target: Any,
+    target: Array,
     log_input: bool = True,
     full: bool = False,
     eps: float = 1e-8,
@@ -296,7 +296,7 @@ def poisson_nll_loss(
 
 
 def gaussian_nll_loss(
-    input: Array, target: Any, var: Any, full: bool = False, eps: float = 1e-6,
+    input: Array, target: Array, var: Any, full: bool = False, eps: float = 1e-6,
     reduction: str = "mean",
 ) -> Any:  # fmt: skip
     """Returns minus the logarithm of the normal density of targets, but for a constant.
@@ -317,7 +317,7 @@ def gaussian_nll_loss(
 
 
 def hinge_embedding_loss(
-    input: Array, target: Any, margin: float = 1.0, reduction: str = "mean"
+    input: Array, target: Array, margin: float = 1.0, reduction: str = "mean"
 ) -> Any:
     """Returns distances where targets are 1, and what they lack of a margin where they are -1."""
     # Targets that are neither are in both parts, as in PyTorch.
@@ -327,7 +327,7 @@ def hinge_embedding_loss(
 
 
 def margin_ranking_loss(
-    input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: str = "mean"
+    input1: Any, input2: Any, target: Array, margin: float = 0.0, reduction: str = "mean"
 ) -> Any:
     """Returns by how much the first is not above the second, or below where targets are -1."""
     if not input1.ndim == input2.ndim == target.ndim:
@@ -337,7 +337,7 @@ def margin_ranking_loss(
 
 
 def cosine_embedding_loss(
-    input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: str = "mean"
+    input1: Any, input2: Any, target: Array, margin: float = 0.0, reduction: str = "mean"
 ) -> Any:
     """Returns 1 less cosines where targets are 1, and what is above a margin where they are -1."""
     cosine = cosine_similarity(input1, input2, -1, 1e-12**0.5)
@@ -345,13 +345,13 @@ def cosine_embedding_loss(
     return summarised(loss, reduction)
 
 
-def soft_margin_loss(input: Array, target: Any, reduction: str = "mean") -> Any:
+def soft_margin_loss(input: Array, target: Array, reduction: str = "mean") -> Any:
     """Returns ``log(1 + exp(-target * input))`` for targets 1 and -1."""
     return summarised(ops.softplus(-target * input), reduction)
 
 
 def multilabel_soft_margin_loss(
-    input: Array, target: Any, weight: Any = None, reduction: str = "mean"
+    input: Array, target: Array, weight: Any = None, reduction: str = "mean"
 ) -> Any:
     """Returns the mean over classes of binary cross entropies of scores."""
     loss = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
@@ -359,7 +359,7 @@ def multilabel_soft_margin_loss(
 
 
 def multi_margin_loss(
-    input: Array, target: Any, p: int = 1, margin: float = 1.0, weight: Any = None,
+    input: Array, target: Array, p: int = 1, margin: float = 1.0, weight: Any = None,
     reduction: str = "mean",
 ) -> Any:  # fmt: skip
     """Returns by how much scores are not a margin below that of the right class.
@@ -378,7 +378,7 @@ def multi_margin_loss(
     return summarised(ops.sum(ops.where(others, over, 0), -1) / input.shape[-1], reduction)
 
 
-def multilabel_margin_loss(input: Array, target: Any, reduction: str = "mean") -> Any:
+def multilabel_margin_loss(input: Array, target: Array, reduction: str = "mean") -> Any:
     """Returns by how much scores of wrong classes are not 1 below those of the right ones.
 
     Targets are rows of right classes, which end at the first -1.
@@ -408,7 +408,7 @@ def triplet_margin_loss(
 ) -> Any:
     """Returns by how much positives are not a margin nearer to anchors than negatives."""
 
-    def distance(x: Any, y: Any) -> Any:
+    def distance(x: Array, y: Array) -> Any:
         return pairwise_distance(x, y, p, eps)
 
     return triplet_margin_with_distance_loss(

@@ -92,6 +92,7 @@ UNMADE = "no parameters before the first call, and the class stays"
 # How names that are here differ from PyTorch's.
 DIFFERENT: dict[str, str] = {
     "torch.set_printoptions": "sets NumPy's own options too",
+    "torch.from_numpy": "copies to the default device where that is a GPU, and read-only arrays",
     "torch.device": "a string, and printed as one",
     "torch.Generator": "its `device` is a string",
     "torch.default_generator": "its `device` is a string",

@@ -219,7 +219,8 @@ def asarray(
 def from_numpy(ndarray: np.ndarray[Any, Any]) -> Tensor:
     """Returns a tensor in the memory of an array: a write to one is seen by both.
 
-    An array that is read-only is copied.
+    An array that is read-only is copied; so is every array, to the default device, where that is a
+    GPU.
 
     Raises:
         TypeError: it is no array of NumPy.
@@ -237,7 +238,7 @@ def from_numpy(ndarray: np.ndarray[Any, Any]) -> Tensor:
             f"from_numpy: an array of NumPy is wanted, not {type(ndarray).__name__}; "
             "torch.tensor(data) takes lists and numbers"
         )
-    return tensor_over(ndarray)
+    return tensor_over(ndarray) if placement.device == "cpu" else Tensor(ndarray)
 
 
 def scalar_tensor(

@@ -9,8 +9,6 @@ this ends when nobody else holds the array any more.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
 from functools import cache
 from typing import Any
 from weakref import ref
@@ -297,19 +295,19 @@ def root_of(x: Any) -> Any:
     return x
 
 
-@contextmanager
-def locked(root: Any) -> Iterator[None]:
-    """Holds off other threads from a tensor that memory is shared with, and from its views."""
+def lock_of(root: Any) -> Any:
+    """Returns the lock of a tensor's views, which is taken before `changing_kind`.
+
+    Writes to views take it before they read. Without views it is `changing_kind` itself.
+    """
     views = getattr(root, "_views", None)
-    # In this order, as writes to views take the first lock before they read.
-    with nullcontext() if views is None else views.lock, changing_kind:
-        yield
+    return changing_kind if views is None else views.lock
 
 
 def end_sharing(x: Any) -> None:
     """Lets a tensor and its views lie in their own memory again, as nobody else can write."""
     root = root_of(x)
-    with locked(root):
+    with lock_of(root), changing_kind:
         if x._memory is None or x._memory[0].is_shared():
             return
         left: list[Any] = [root]
@@ -337,7 +335,7 @@ def array_over(x: Any) -> Any:
     root = root_of(x)
     if not x.size or root.home is not None:
         return np.array(x._data)
-    with locked(root):
+    with lock_of(root), changing_kind:
         if isinstance(root, InMemory) and root._memory is not None:
             shown = root._memory[0].give(elements_of(root))
         else:

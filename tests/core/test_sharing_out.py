@@ -62,7 +62,6 @@ HANDED = {
     "numpy.asarray(dtype)": lambda x: numpy.asarray(x, "float64"),
     "numpy.require": lambda x: numpy.require(x, None, "C"),
     "from_dlpack": lambda x: numpy.from_dlpack(x, copy=False),
-    "Tensor.numpy": lambda x: ft.Tensor(x, dtype="float64").numpy(),
     "numpy.asarray of a tensor": lambda x: numpy.asarray(ft.Tensor(x)),
 }
 

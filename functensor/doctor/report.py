@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from .finding import PRESENT, WRONG, Finding
 
@@ -48,8 +48,9 @@ def verdict(findings: Sequence[Finding]) -> Iterator[str]:
 
 def without_home(text: str) -> str:
     """Returns a text in which the user's home folder is ``~``, to be shown to others."""
-    home = str(Path.home())
-    return text if home == "/" else re.sub(rf"{re.escape(home)}(?![\w-])", "~", text)
+    # A user without an entry has none.
+    home = os.path.expanduser("~")
+    return text if home in ("~", "/") else re.sub(rf"{re.escape(home)}(?![\w-])", "~", text)
 
 
 def toml_text(text: str) -> str:

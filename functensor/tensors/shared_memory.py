@@ -8,7 +8,6 @@ this ends when nobody else holds the array any more.
 
 from __future__ import annotations
 
-import threading
 from functools import cache
 from typing import Any
 from weakref import ref
@@ -23,12 +22,9 @@ from ..primitives.core.trace import RAW, new, slot, under
 from .grad_mode import GradMode, mode
 from .tape import TAPE, TapeTrace
 from .tensor import Tensor
-from .views import Recast, fall_behind, is_basic, places_of, views_of
+from .views import Overlapping, Recast, fall_behind, is_basic, places_of, views_of
 
 __all__ = ["InMemory", "array_over", "tensor_over"]
-
-# Threads may share the memory of one tensor, and stop sharing it, at the same time.
-changing_kind = threading.RLock()
 
 # Where every tensor has its buffer.
 BUFFER: Any = Array.__dict__["_data"]
@@ -60,7 +56,7 @@ def strided(array: Any, places: Any) -> Any:
     Returns:
         The view; None where the places lie at no regular distances in memory.
     """
-    at = np.unravel_index(places, array.shape)
+    at = np.unravel_index(places, array.shape) if array.ndim else ()
     bytes_at = sum([i * step for i, step in zip(at, array.strides)], np.zeros(places.shape, int))
     steps, regular = [], bytes_at.flat[0]
     for axis, length in enumerate(places.shape):
@@ -107,7 +103,10 @@ class Memory:
         if self.block is not None:
             return any(array() is not None for array in self.given)
         base = self.held[0].base
-        if references_in(self.held, 0) >= ALONE or not (base is None or type(base) is np.ndarray):
+        if references_in(self.held, 0) >= ALONE:
+            return True
+        if base is not None and (type(base) is not np.ndarray or base.base is not None):
+            # What holds the memory is no array that could be counted.
             return True
         # The array, this frame and the list refer to the base.
         return base is not None and references_in([base], 0) > ALONE + 1
@@ -115,7 +114,7 @@ class Memory:
 
 def elements_of(x: Any) -> Any:
     """Returns the array over the elements of a tensor in shared memory."""
-    lying = x._memory
+    lying = getattr(x, "_memory", None)
     if lying is None:
         return np.asarray(BUFFER.__get__(x))
     memory, part = lying
@@ -145,6 +144,10 @@ class InMemory:
     # in place of both once sharing has ended, for threads that are still at it.
     _memory: Any
 
+    def __new__(cls, *args: Any, **options: Any) -> Any:
+        # A new tensor of the class of this one lies in its own memory.
+        return cls.__bases__[1](*args, **options)
+
     @property
     def _data(self) -> Any:
         if self._memory is not None and not self._memory[0].is_shared():
@@ -152,8 +155,9 @@ class InMemory:
         try:
             buffer, elements = BUFFER.__get__(self), elements_of(self)
         except AttributeError:
-            # Sharing has ended, and the tensor is a view that is behind its base.
-            return self._data
+            # Sharing has ended meanwhile, and the tensor is a view that is behind its base.
+            with lock_of(root_of(self)):
+                return self._data
         if not same_bits(buffer, elements):
             buffer = elements.copy("K")[()]
             BUFFER.__set__(self, buffer)
@@ -162,6 +166,11 @@ class InMemory:
     @_data.setter
     def _data(self, buffer: Any) -> None:
         elements = elements_of(self)
+        if buffer.dtype != elements.dtype:
+            # Memory holds numbers of one kind: a module that was cast lies elsewhere.
+            end_sharing(self, at_once=True)
+            self._data = buffer
+            return
         if buffer.shape != elements.shape:
             elements = rearranged(self, buffer)
         if not same_bits(buffer, elements):
@@ -182,14 +191,34 @@ class InMemory:
 
     def __getitem__(self, key: Any) -> Any:
         quiet = slot.trace is None or slot.trace is RAW
-        if quiet and self.node is None:  # type: ignore[attr-defined]
+        lying = self._memory
+        if quiet and self.node is None and lying is not None:  # type: ignore[attr-defined]
             # Nothing is kept for a backward pass, so that only what is asked for is read.
-            out = self._part(key) if is_basic(key) else self._picked(key)
+            out = self._part(key, lying[0]) if is_basic(key) else self._picked(key)
             if out is not None:
                 return out
         return super().__getitem__(key)  # type: ignore[misc]
 
-    def _part(self, key: Any) -> Any:
+    def _put(self, result: Any, what: str) -> Any:
+        """Takes a value; where nothing is recorded, no more than the tensor's elements is written.
+
+        Others may write to other elements of the same memory meanwhile.
+        """
+        tensor: Any = self
+        alone = getattr(result, "node", None) is None and tensor.home is None
+        while alone and tensor is not None:
+            source = getattr(tensor, "_source", None)
+            tensor, alone = (
+                (None, tensor.node is None)
+                if source is None
+                else (source[0], tensor.node is None and type(source[1]) is not Overlapping)
+            )
+        steps = zip(self.shape, elements_of(self).strides)
+        if alone and not any(step == 0 and length > 1 for length, step in steps):
+            return self._settle(result)  # type: ignore[attr-defined]
+        return super()._put(result, what)  # type: ignore[misc]
+
+    def _part(self, key: Any, memory: Memory) -> Any:
         """Returns the view at a key; None where there is none."""
         keys = key if type(key) is tuple else (key,)
         if not any(part is ... for part in keys):
@@ -205,7 +234,7 @@ class InMemory:
         views.append(ref(view))
         if len(views) > views.most:
             views.drop()
-        lie_in(view, self._memory[0], part)
+        lie_in(view, memory, part)
         return view
 
     def _picked(self, key: Any) -> Any:
@@ -235,8 +264,9 @@ class InMemory:
         if part.size and not fits:
             places = places_of(whole, take or (lambda x: ops.index(x, key)), np.arange(whole.size))
             part = strided(elements, places._data.reshape(part.shape))
-        if part is not None:
-            lie_in(view, self._memory[0], part)
+        lying = self._memory
+        if part is not None and lying is not None:
+            lie_in(view, lying[0], part)
         return part is not None
 
     def _strides(self) -> tuple[int, ...]:
@@ -296,19 +326,20 @@ def root_of(x: Any) -> Any:
 
 
 def lock_of(root: Any) -> Any:
-    """Returns the lock of a tensor's views, which is taken before `changing_kind`.
+    """Returns the lock by which a tensor and its views are written, and change their class."""
+    return views_of(root).lock
 
-    Writes to views take it before they read. Without views it is `changing_kind` itself.
+
+def end_sharing(x: Any, at_once: bool = False) -> None:
+    """Lets a tensor and its views lie in their own memory again, as nobody else can write.
+
+    Args:
+        x: the tensor.
+        at_once: do so although others can write.
     """
-    views = getattr(root, "_views", None)
-    return changing_kind if views is None else views.lock
-
-
-def end_sharing(x: Any) -> None:
-    """Lets a tensor and its views lie in their own memory again, as nobody else can write."""
     root = root_of(x)
-    with lock_of(root), changing_kind:
-        if x._memory is None or x._memory[0].is_shared():
+    with lock_of(root):
+        if x._memory is None or (x._memory[0].is_shared() and not at_once):
             return
         left: list[Any] = [root]
         while left:
@@ -320,8 +351,7 @@ def end_sharing(x: Any) -> None:
                 tensor._memory = None
                 tensor.__class__ = kind_of(tensor)
             left += [view for r in getattr(tensor, "_views", ()) if (view := r()) is not None]
-        if hasattr(root, "_views"):
-            fall_behind(root)
+        fall_behind(root)
 
 
 def array_over(x: Any) -> Any:
@@ -335,7 +365,7 @@ def array_over(x: Any) -> Any:
     root = root_of(x)
     if not x.size or root.home is not None:
         return np.array(x._data)
-    with lock_of(root), changing_kind:
+    with lock_of(root):
         if isinstance(root, InMemory) and root._memory is not None:
             shown = root._memory[0].give(elements_of(root))
         else:
@@ -350,8 +380,7 @@ def array_over(x: Any) -> Any:
             lie_in(root, memory)
         if root is x:
             return shown
-        if hasattr(root, "_views"):
-            fall_behind(root)
+        fall_behind(root)
         # A view that is behind comes into the memory of its base when it is read.
         x._data  # noqa: B018
         return x._memory[0].give(elements_of(x)) if isinstance(x, InMemory) else np.array(x._data)

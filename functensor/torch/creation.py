@@ -192,7 +192,7 @@ def as_tensor(data: Any, dtype: DTypeLike | None = None, device: str | None = No
     where = None if device is None else str(device)
     if isinstance(data, Tensor):
         return data.to(dtype=wanted, device=where)
-    fits = isinstance(data, np.ndarray) and wanted in (None, data.dtype)
+    fits = isinstance(data, np.ndarray) and (wanted is None or wanted == data.dtype)
     if fits and (placement.device if where is None else where) == "cpu":
         return tensor_over(data)
     return Tensor(data, False, wanted, where)

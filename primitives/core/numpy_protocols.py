@@ -128,7 +128,7 @@ class NumpyProtocols(ArrayAttributes):
                 if not is_tracer(cast):
                     return cast.__array__(copy=copy)
             raise error
-        if copy is False and dtype not in (None, self._data.dtype):
+        if copy is False and dtype is not None and np.dtype(dtype) != self._data.dtype:
             raise ValueError(f"a dtype of {dtype} asks for a copy, which copy=False forbids")
         if self.device != "cpu":
             raise failure(

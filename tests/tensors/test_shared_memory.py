@@ -3,6 +3,7 @@
 import copy
 import gc
 import pickle
+import sys
 import threading
 
 import numpy
@@ -325,3 +326,100 @@ def test_threads_share_and_stop_sharing():
     for thread in threads:
         thread.join()
     assert not errors
+
+
+def test_memory_behind_several_arrays_is_shared():
+    x = torch.ones(3)
+    torch.from_numpy(x.numpy()[1:]).mul_(4)
+    assert x.tolist() == [1.0, 4.0, 4.0]
+    block = bytearray(16)
+    y = torch.from_numpy(numpy.frombuffer(block).reshape(1, 2))
+    y.fill_(1)
+    assert numpy.frombuffer(block).tolist() == [1.0, 1.0]
+
+
+def test_as_tensor_of_another_dtype_is_a_copy():
+    array = numpy.arange(3)
+    for make in (torch.as_tensor, torch.asarray):
+        x = make(array, dtype=torch.float64)
+        assert x.dtype == torch.float64
+        array[0] = 9
+        assert x.tolist() == [0.0, 1.0, 2.0]
+        array[0] = 0
+
+
+def test_a_module_that_is_cast_lies_elsewhere():
+    layer = torch.nn.Linear(2, 1)
+    weight = layer.weight.detach().numpy()
+    layer.double()
+    assert layer.weight.dtype == layer.bias.dtype == torch.float64
+    weight[...] = 5
+    assert layer.weight.tolist() != [[5.0, 5.0]]
+    assert type(layer.weight) is torch.nn.Parameter
+
+
+def test_a_state_is_assigned_to_a_module_whose_memory_is_shared():
+    layer, other = torch.nn.Linear(2, 1), torch.nn.Linear(2, 1)
+    weight = layer.weight.detach().numpy()
+    layer.load_state_dict(other.state_dict(), assign=True)
+    assert layer.weight.tolist() == other.weight.tolist()
+    assert weight.shape == (1, 2)
+
+
+def test_one_number_is_expanded():
+    x = torch.tensor(3.0)
+    shown = x.numpy()
+    many = x.expand(2)
+    shown[()] = 5.0
+    assert many.tolist() == [5.0, 5.0]
+    first = torch.from_numpy(numpy.zeros(3))[0]
+    assert first.expand(2).tolist() == [0.0, 0.0]
+
+
+def test_a_write_to_a_view_writes_no_other_element():
+    array = numpy.zeros(20)
+    x = torch.from_numpy(array)
+    part = x[10:]
+    stop = []
+
+    def work():
+        while not stop:
+            array[:10] += 1
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    for _ in range(300):
+        part.add_(1)
+    stop.append(True)
+    thread.join()
+    assert array[10:].tolist() == [300.0] * 10
+    assert len(set(array[:10].tolist())) == 1
+    with pytest.raises(ft.errors.BackwardError, match="several times"):
+        x.expand(2, 20).add_(1)
+
+
+def test_threads_write_to_parts_of_one_tensor():
+    array = numpy.zeros(20)
+    x = torch.from_numpy(array)
+    errors = []
+
+    def work(start):
+        try:
+            for _ in range(200):
+                x[start : start + 5].add_(1)
+                x.sum()
+        except Exception as error:
+            errors.append(error)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        threads = [threading.Thread(target=work, args=(5 * i,)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert not errors
+    assert array.tolist() == [200.0] * 20

@@ -10,6 +10,7 @@ from torch_face.recorded import load, pytorchs
 import functensor as ft
 import functensor.numpy as np
 import functensor.torch as torch
+from functensor.tensors import gradient_of
 
 VERSION, RECORDED = load("optimizers")
 
@@ -311,3 +312,13 @@ def test_complex_parameters_are_pairs_of_real_ones(name):
         return (torch.view_as_real(p) if as_complex else p).detach().numpy()
 
     numpy.testing.assert_array_equal(trained(True), trained(False))
+
+
+def test_gradients_are_set_to_zeros():
+    p = torch.nn.Parameter(torch.ones(2))
+    optimizer = torch.optim.SGD([p], lr=0.1)
+    p.sum().backward()
+    optimizer.zero_grad(set_to_none=False)
+    assert p.grad.tolist() == [0.0, 0.0]
+    optimizer.zero_grad()
+    assert gradient_of(p) is None

@@ -57,6 +57,11 @@ def unpaired(x: Array, p: Tensor) -> Array:
     return AS_NUMBERS(x) if of_pairs else x
 
 
+def zeros_beside(x: Tensor) -> Tensor:
+    """Returns zeros of the shape and dtype of a tensor, on its device."""
+    return Tensor(wrap(on_device(np.zeros(x.shape, x.dtype), x.device)))
+
+
 class Optimizer:
     """Updates parameters by their gradients; pure optimizers of `functensor.optim` compute.
 
@@ -174,11 +179,12 @@ class Optimizer:
         return loss
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Clears the gradients; ``set_to_none`` has no effect: they are None afterwards."""
+        """Sets the gradients to None, or to zeros where ``set_to_none`` is False."""
         for worker in self._workers:
             for p in worker.params:
                 if p.requires_grad:
-                    p.grad = None
+                    kept = None if set_to_none else gradient_of(p)
+                    p.grad = None if kept is None else zeros_beside(kept)
 
     @property
     def state(self) -> dict[Tensor, dict[str, Any]]:

@@ -97,8 +97,10 @@ def test_the_script_draws_a_picture(tmp_path):
 
 @only_long
 @pytest.mark.long
-def test_the_script_draws_all_pictures(tmp_path):
+def test_the_script_draws_pictures_of_all_kinds(tmp_path):
     pytest.importorskip("matplotlib")
-    out = draw(tmp_path)
+    # Every example runs in a test of its own; drawing them all takes minutes.
+    names = ["backend", "find_a_nan", "programs/kalman_filter", "programs/drum", "torch/neural_ode"]
+    out = draw(tmp_path, *names)
     left_out = {"backend"} if "backend.png is left out" in out else set()
-    assert {path.stem for path in tmp_path.iterdir()} == set(cards()) - left_out
+    assert {path.stem for path in tmp_path.iterdir()} == set(map(picture_of, names)) - left_out

@@ -1,5 +1,6 @@
 """Sphinx's configuration: Markdown pages, Google style docstrings, a warning is an error in CI."""
 
+import os
 import sys
 from importlib.metadata import version as installed_version
 from pathlib import Path
@@ -29,6 +30,8 @@ myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"
 myst_heading_anchors = 3
 # Tutorials are pages whose cells run while the site is built; a cell that raises is an error.
 nb_execution_mode = "force"
+# A backend that was chosen for scripts would keep pictures out of the pages.
+os.environ.pop("MPLBACKEND", None)
 nb_execution_raise_on_error = True
 nb_execution_timeout = 120
 nb_merge_streams = True

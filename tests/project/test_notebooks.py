@@ -59,7 +59,9 @@ def test_files_are_written(notebooks, tmp_path):
 @only_long
 @pytest.mark.long
 @pytest.mark.parametrize("page", PAGES)
-def test_notebooks_run(notebooks, page, tmp_path):
+def test_notebooks_run(notebooks, page, tmp_path, monkeypatch):
+    # A backend that was chosen for scripts would keep pictures out of notebooks.
+    monkeypatch.delenv("MPLBACKEND", raising=False)
     nbclient = pytest.importorskip("nbclient")
     pytest.importorskip("ipykernel")
     pytest.importorskip("matplotlib")

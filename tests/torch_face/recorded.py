@@ -5,11 +5,12 @@ So they are compared where PyTorch is not installed too.
 
 import io
 import json
+import warnings
 from pathlib import Path
 
 import numpy as np
 
-__all__ = ["differences", "load", "pytorchs", "save"]
+__all__ = ["differences", "load", "pytorchs", "save", "unlike", "unlike_the_record"]
 
 
 def pytorchs(torch, expressions, outcomes):
@@ -100,3 +101,24 @@ if __name__ == "__main__":
     save("fourier", pytorchs(torch, FOURIER, outcomes), torch.__version__)
     save("special", pytorchs(torch, SPECIAL, outcomes), torch.__version__)
     save("laws", pytorchs(torch, LAWS, outcomes), torch.__version__)
+
+
+def unlike(torch, texts, recorded, outcomes):
+    """Returns lines of what expressions give here and what was recorded, where these differ."""
+    bad = []
+    for text in texts:
+        theirs = recorded[text]
+        try:
+            found = list(differences(outcomes(torch, text, bool(theirs[1])), theirs))
+        except Exception as error:
+            found = [f"{type(error).__name__}: {error}"]
+        bad += [f"{text}: {each}" for each in found]
+    return bad
+
+
+def unlike_the_record(there, texts, recorded, outcomes):
+    """Returns the expressions that PyTorch itself gives another outcome than was recorded."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = pytorchs(there, texts, outcomes)
+    return [text for text in texts if list(differences(found[text], recorded[text]))]

@@ -3,7 +3,7 @@
 import pytest
 from torch_face.expressions import outcomes
 from torch_face.namespaces import FOURIER, SPECIAL
-from torch_face.recorded import differences, load
+from torch_face.recorded import load, unlike
 
 import functensor.torch as torch
 
@@ -17,12 +17,5 @@ pytestmark = [
 def test_namespaces_are_pytorchs(name, expressions):
     _, recorded = load(name)
     assert set(recorded) == set(expressions)
-    bad = []
-    for text in expressions:
-        theirs = recorded[text]
-        try:
-            found = list(differences(outcomes(torch, text, bool(theirs[1])), theirs))
-        except Exception as error:
-            found = [f"{type(error).__name__}: {error}"]
-        bad += [f"{text}: {each}" for each in found]
+    bad = unlike(torch, expressions, recorded, outcomes)
     assert not bad, "\n".join(bad)

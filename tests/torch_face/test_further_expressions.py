@@ -1,14 +1,13 @@
 """Names that no other record has, and odd arguments, give what they do in PyTorch."""
 
 import re
-import warnings
 from pathlib import Path
 
 import pytest
 from torch_face.covered_names import ELSEWHERE
 from torch_face.expressions import outcomes
 from torch_face.further_expressions import FURTHER
-from torch_face.recorded import differences, load, pytorchs
+from torch_face.recorded import load, unlike, unlike_the_record
 
 import functensor.torch as torch
 
@@ -28,14 +27,7 @@ def test_there_are_enough_of_them():
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_further_expressions_are_pytorchs(part):
-    bad = []
-    for text in FURTHER[part::PARTS]:
-        theirs = RECORDED[text]
-        try:
-            found = list(differences(outcomes(torch, text, bool(theirs[1])), theirs))
-        except Exception as error:
-            found = [f"{type(error).__name__}: {error}"]
-        bad += [f"{text}: {each}" for each in found]
+    bad = unlike(torch, FURTHER[part::PARTS], RECORDED, outcomes)
     assert not bad, "\n".join(bad)
 
 
@@ -56,8 +48,5 @@ def test_names_that_are_tested_elsewhere_are_there():
 
 def test_the_further_record_is_pytorchs():
     there = pytest.importorskip("torch")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found = pytorchs(there, FURTHER, outcomes)
-    bad = [text for text in FURTHER if list(differences(found[text], RECORDED[text]))]
+    bad = unlike_the_record(there, FURTHER, RECORDED, outcomes)
     assert not bad, f"recorded with PyTorch {VERSION}"

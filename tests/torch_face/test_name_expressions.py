@@ -1,12 +1,10 @@
 """Calls of PyTorch's names give what they do in PyTorch: all dtypes, empty tensors, errors."""
 
-import warnings
-
 import pytest
 from support.long_forms import LONG
 from torch_face.expressions import array, flat, outcomes, values
 from torch_face.name_expressions import BOTH_FAIL, NAME_EXPRESSIONS, NAMES_DIFFER
-from torch_face.recorded import differences, load, pytorchs
+from torch_face.recorded import differences, load, unlike, unlike_the_record
 
 import functensor as ft
 import functensor.torch as torch
@@ -33,16 +31,8 @@ def test_there_are_enough_of_them():
 @pytest.mark.long
 @pytest.mark.parametrize("part", range(PARTS))
 def test_names_give_what_they_do_in_pytorch(part):
-    bad = []
-    for text in NAME_EXPRESSIONS[part :: PARTS * STEP]:
-        if text in NAMES_DIFFER:
-            continue
-        theirs = RECORDED[text]
-        try:
-            found = list(differences(outcomes(torch, text, bool(theirs[1])), theirs))
-        except Exception as error:
-            found = [f"{type(error).__name__}: {error}"]
-        bad += [f"{text}: {each}" for each in found]
+    texts = [text for text in NAME_EXPRESSIONS[part :: PARTS * STEP] if text not in NAMES_DIFFER]
+    bad = unlike(torch, texts, RECORDED, outcomes)
     assert not bad, "\n".join(bad)
 
 
@@ -94,9 +84,6 @@ def test_calls_that_are_errors_in_pytorch_are_errors():
 
 def test_the_record_of_names_is_pytorchs():
     there = pytest.importorskip("torch")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found = pytorchs(there, NAME_EXPRESSIONS, outcomes)
-    bad = [text for text in NAME_EXPRESSIONS if list(differences(found[text], RECORDED[text]))]
+    bad = unlike_the_record(there, NAME_EXPRESSIONS, RECORDED, outcomes)
     assert not bad, f"recorded with PyTorch {VERSION}"
     assert [text for text in BOTH_FAIL if not fails(there, text)] == []

@@ -18,7 +18,9 @@ from ..creation import made
 from ..random import drawn
 from .constraints import Constraint, Dependent, unchanging
 
-__all__ = ["Distribution", "ExponentialFamily", "draw_with", "noise", "sum_last", "together"]
+__all__ = [
+    "Centred", "Distribution", "ExponentialFamily", "draw_with", "noise", "sum_last", "together",
+]  # fmt: skip
 
 Parameter = Tensor | float
 
@@ -211,3 +213,19 @@ class Distribution:
 
 class ExponentialFamily(Distribution):
     """A distribution whose density is the exponential of a product of parameters and statistics."""
+
+
+class Centred:
+    """The part of a law that is symmetric about ``loc``, where its density is greatest."""
+
+    loc: Any
+
+    @property
+    def mean(self) -> Any:
+        """The mean; of angles the mean direction."""
+        return self.loc
+
+    @property
+    def mode(self) -> Any:
+        """The value of greatest density."""
+        return self.loc

@@ -14,12 +14,12 @@ from ...primitives.core.registry import registry as ops
 from ...tensors import Tensor
 from . import constraints
 from .constraints import unchanging
-from .distribution import Distribution, noise
+from .distribution import Centred, Distribution, noise
 
 __all__ = ["LowRankMultivariateNormal"]
 
 
-class LowRankMultivariateNormal(Distribution):
+class LowRankMultivariateNormal(Centred, Distribution):
     """The normal distribution of vectors with the covariance ``W @ W.mT + diag(d)``.
 
     Densities take the inverse of a matrix of the rank of W, by Woodbury's formula.
@@ -119,16 +119,6 @@ class LowRankMultivariateNormal(Distribution):
         """Returns the entropy, in nats."""
         size = self._event_shape[0]
         return 0.5 * (size * (1 + log(2 * pi)) + self._log_det(self._capacitance_factor()))
-
-    @property
-    def mean(self) -> Any:
-        """The mean."""
-        return self.loc
-
-    @property
-    def mode(self) -> Any:
-        """The value of greatest density."""
-        return self.loc
 
     @property
     def variance(self) -> Any:

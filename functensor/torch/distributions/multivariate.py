@@ -16,12 +16,12 @@ from ...scipy.linalg import solve_triangular
 from ...tensors import Tensor
 from . import constraints
 from .constraints import unchanging
-from .distribution import Distribution, noise
+from .distribution import Centred, Distribution, noise
 
 __all__ = ["MultivariateNormal"]
 
 
-class MultivariateNormal(Distribution):
+class MultivariateNormal(Centred, Distribution):
     """The normal distribution of vectors.
 
     Args:
@@ -116,16 +116,6 @@ class MultivariateNormal(Distribution):
     def entropy(self) -> Any:
         """Returns the entropy, in nats."""
         return 0.5 * self._event_shape[0] * (1 + log(2 * pi)) + self._log_root_det()
-
-    @property
-    def mean(self) -> Any:
-        """The mean."""
-        return self.loc
-
-    @property
-    def mode(self) -> Any:
-        """The value of greatest density."""
-        return self.loc
 
     @property
     def variance(self) -> Any:

@@ -12,7 +12,7 @@ from ...scipy import special, stats
 from ..random import rand
 from . import constraints
 from .constraints import Constraint, unchanging
-from .distribution import Parameter, noise, together
+from .distribution import Centred, Parameter, noise, together
 from .real_line import EULERS_CONSTANT, OfLaw
 
 __all__ = ["Pareto", "VonMises", "Weibull"]
@@ -134,7 +134,7 @@ class Weibull(OfLaw):
         return EULERS_CONSTANT * (1 - 1 / c) + ops.log(self.scale / c) + 1
 
 
-class VonMises(OfLaw):
+class VonMises(Centred, OfLaw):
     """The von Mises distribution of angles, of density proportional to exp(k cos(x - loc)).
 
     Args:
@@ -183,16 +183,6 @@ class VonMises(OfLaw):
             missing = missing & ~kept
         turned: Any = (angles + loc + pi) % (2 * pi) - pi
         return turned.to(self.loc.dtype)
-
-    @property
-    def mean(self) -> Any:
-        """The mean direction."""
-        return self.loc
-
-    @property
-    def mode(self) -> Any:
-        """The value of greatest density."""
-        return self.loc
 
     @property
     def variance(self) -> Any:

@@ -13,7 +13,15 @@ from ...tensors import Tensor
 from ..creation import full_like
 from . import constraints
 from .constraints import Constraint, unchanging
-from .distribution import Distribution, ExponentialFamily, Parameter, draw_with, noise, together
+from .distribution import (
+    Centred,
+    Distribution,
+    ExponentialFamily,
+    Parameter,
+    draw_with,
+    noise,
+    together,
+)
 
 __all__ = [
     "Cauchy", "Exponential", "Gumbel", "HalfCauchy", "HalfNormal", "Laplace", "LogNormal",
@@ -51,7 +59,7 @@ class OfLaw(Distribution):
         return self._law.ppf(value, **self._of_law())
 
 
-class LocationScale(OfLaw):
+class LocationScale(Centred, OfLaw):
     """A distribution whose values are drawn with location 0 and scale 1, and then moved."""
 
     arg_constraints = unchanging(PLACED_PARAMETERS)
@@ -69,16 +77,6 @@ class LocationScale(OfLaw):
         """Returns values, through which derivatives flow to the parameters."""
         standard = noise(type(self)._standard, self.loc, self._extended_shape(sample_shape))
         return self.loc + self.scale * standard
-
-    @property
-    def mean(self) -> Any:
-        """The mean."""
-        return self.loc
-
-    @property
-    def mode(self) -> Any:
-        """The value of greatest density."""
-        return self.loc
 
 
 class Normal(LocationScale, ExponentialFamily):

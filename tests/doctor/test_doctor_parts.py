@@ -85,7 +85,7 @@ def test_lines_and_the_verdict():
 
 def test_a_process_that_takes_too_long():
     (found,) = children.examined("trials", "cpu", section="s", name="n", seconds=0.0)
-    assert found == Finding("s", "n", WRONG, "it did not end within 0.0 seconds")
+    assert found == Finding("s", "n", WRONG, "it did not end within 0 seconds")
 
 
 def test_causes_in_one_line():

@@ -1,0 +1,228 @@
+"""What a kernel computes, before there are loops: numbers at the points of a grid, made of others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from .operations import FUNCTIONS, result_dtype
+
+__all__ = ["Axes", "Graph", "Node", "Term", "bits", "cast", "function", "select"]
+
+# The numbers of the grid's axes that a node has: it is the same at all places of the others.
+Axes: TypeAlias = frozenset[int]
+EVERYWHERE: Axes = frozenset()
+
+
+class Node:
+    """A number at each point of some axes of the grid.
+
+    Nodes have Python's operators. Equal nodes of a graph are made once.
+
+    Attributes:
+        graph: the graph that it is of.
+        operation: an operation or a function; ``constant``, ``input`` or ``fold``; ``library`` for
+            a function of the C library where a mask is true.
+        operands: the nodes that it is made of.
+        dtype: its dtype.
+        axes: the axes that it has.
+        detail: the constant; the number of the input; the operation of a fold; the name of the
+            library's function.
+    """
+
+    __slots__ = ("axes", "detail", "dtype", "graph", "number", "operands", "operation")
+
+    def __init__(
+        self,
+        graph: Graph,
+        operation: str,
+        operands: tuple[Node, ...],
+        dtype: np.dtype[Any],
+        axes: Axes,
+        detail: Any = None,
+    ) -> None:
+        self.graph = graph
+        self.operation = operation
+        self.operands = operands
+        self.dtype = dtype
+        self.axes = axes
+        self.detail = detail
+        self.number = len(graph.nodes)
+
+    def __add__(self, other: Term) -> Node:
+        return self.graph.op("add", self, other)
+
+    def __radd__(self, other: Term) -> Node:
+        return self.graph.op("add", other, self)
+
+    def __sub__(self, other: Term) -> Node:
+        return self.graph.op("subtract", self, other)
+
+    def __rsub__(self, other: Term) -> Node:
+        return self.graph.op("subtract", other, self)
+
+    def __mul__(self, other: Term) -> Node:
+        return self.graph.op("multiply", self, other)
+
+    def __rmul__(self, other: Term) -> Node:
+        return self.graph.op("multiply", other, self)
+
+    def __truediv__(self, other: Term) -> Node:
+        return self.graph.op("divide", self, other)
+
+    def __rtruediv__(self, other: Term) -> Node:
+        return self.graph.op("divide", other, self)
+
+    def __and__(self, other: Term) -> Node:
+        return self.graph.op("bitwise_and", self, other)
+
+    def __or__(self, other: Term) -> Node:
+        return self.graph.op("bitwise_or", self, other)
+
+    def __xor__(self, other: Term) -> Node:
+        return self.graph.op("bitwise_xor", self, other)
+
+    def __lshift__(self, other: Term) -> Node:
+        return self.graph.op("left_shift", self, other)
+
+    def __rshift__(self, other: Term) -> Node:
+        return self.graph.op("right_shift", self, other)
+
+    def __invert__(self) -> Node:
+        return self.graph.op("invert", self)
+
+    def __neg__(self) -> Node:
+        return self.graph.op("negative", self)
+
+    def __abs__(self) -> Node:
+        return self.graph.op("absolute", self)
+
+    def __lt__(self, other: Term) -> Node:
+        return self.graph.op("less", self, other)
+
+    def __le__(self, other: Term) -> Node:
+        return self.graph.op("less_equal", self, other)
+
+    def __gt__(self, other: Term) -> Node:
+        return self.graph.op("greater", self, other)
+
+    def __ge__(self, other: Term) -> Node:
+        return self.graph.op("greater_equal", self, other)
+
+    def equals(self, other: Term) -> Node:
+        """Returns where it is equal to another; ``==`` compares nodes themselves."""
+        return self.graph.op("equal", self, other)
+
+    def differs(self, other: Term) -> Node:
+        """Returns where it is not equal to another."""
+        return self.graph.op("not_equal", self, other)
+
+    def __repr__(self) -> str:
+        return f"<{self.operation} {self.dtype} over {sorted(self.axes)}>"
+
+
+# A Python number takes the dtype of the node beside it.
+Term: TypeAlias = "Node | float | np.generic"
+
+
+class Graph:
+    """Nodes over one grid.
+
+    Attributes:
+        lengths: the lengths of the grid's axes.
+        nodes: all nodes, operands before what is made of them.
+    """
+
+    def __init__(self, lengths: Sequence[int] = ()) -> None:
+        self.lengths = tuple(lengths)
+        self.nodes: list[Node] = []
+        self._known: dict[Any, Node] = {}
+
+    def _made(
+        self,
+        operation: str,
+        operands: tuple[Node, ...],
+        dtype: np.dtype[Any],
+        axes: Axes,
+        detail: Any = None,
+        key: Any = None,
+    ) -> Node:
+        known = operation, operands, dtype, axes, detail if key is None else key
+        found = self._known.get(known)
+        if found is None:
+            found = self._known[known] = Node(self, operation, operands, dtype, axes, detail)
+            self.nodes.append(found)
+        return found
+
+    def constant(self, number: Any, dtype: Any) -> Node:
+        """Returns a number of a dtype."""
+        dtype = np.dtype(dtype)
+        value = np.asarray(number, dtype)[()]
+        return self._made("constant", (), dtype, EVERYWHERE, value, value.tobytes())
+
+    def input(self, number: int, dtype: Any, axes: Iterable[int] = ()) -> Node:
+        """Returns the element of an input at each point."""
+        return self._made("input", (), np.dtype(dtype), frozenset(axes), number)
+
+    def op(self, operation: str, *operands: Term) -> Node:
+        """Returns an operation of nodes; numbers take the dtype of the nodes beside them."""
+        nodes = self._as_nodes(operands, 1 if operation == "select" else 0)
+        dtype = result_dtype(operation, [x.dtype for x in nodes])
+        return self._made(operation, nodes, dtype, joint_axes(nodes))
+
+    def _as_nodes(self, operands: Sequence[Term], first: int) -> tuple[Node, ...]:
+        dtype = next((x.dtype for x in operands[first:] if isinstance(x, Node)), None)
+        return tuple([x if isinstance(x, Node) else self.constant(x, dtype) for x in operands])
+
+    def fma(self, x: Term, y: Term, z: Term) -> Node:
+        """Returns ``x * y + z`` of floats, rounded once."""
+        return self.op("fma", x, y, z)
+
+    def converted(self, operation: str, x: Node, dtype: Any) -> Node:
+        """Returns ``cast``, the same number, or ``bits``, the same bits, in another dtype."""
+        dtype = np.dtype(dtype)
+        return x if x.dtype == dtype else self._made(operation, (x,), dtype, x.axes)
+
+    def library(self, name: str, where: Node, otherwise: Node, *operands: Node) -> Node:
+        """Returns a function of the C library where a mask is true: for rare, hard numbers."""
+        nodes = where, otherwise, *operands
+        return self._made("library", nodes, otherwise.dtype, joint_axes(nodes), name)
+
+    def fold(self, operation: str, x: Node, axes: Iterable[int]) -> Node:
+        """Returns the fold of a node over axes that it has, by ``add``, ``maximum`` and so on."""
+        gone = frozenset(axes)
+        return self._made("fold", (x,), x.dtype, x.axes - gone, operation, (operation, gone))
+
+
+def joint_axes(nodes: Iterable[Node]) -> Axes:
+    """Returns the axes that any of some nodes has."""
+    return EVERYWHERE.union(*[x.axes for x in nodes])
+
+
+def select(condition: Node, x: Term, y: Term) -> Node:
+    """Returns one number where a condition is true, and another elsewhere."""
+    return condition.graph.op("select", condition, x, y)
+
+
+def cast(x: Node, dtype: Any) -> Node:
+    """Returns the same number in another dtype."""
+    return x.graph.converted("cast", x, dtype)
+
+
+def bits(x: Node, dtype: Any) -> Node:
+    """Returns the same bits as another dtype of that size."""
+    return x.graph.converted("bits", x, dtype)
+
+
+def function(name: str) -> Callable[..., Node]:
+    """Returns an operation of nodes as a function: ``sqrt = function("sqrt")``."""
+
+    def applied(x: Term, *others: Term) -> Node:
+        graph = next(node.graph for node in (x, *others) if isinstance(node, Node))
+        return graph.op(name, x, *others)
+
+    applied.__name__ = applied.__qualname__ = name
+    applied.__doc__ = f"Returns ``{name}`` of nodes{' of floats' if name in FUNCTIONS else ''}."
+    return applied

@@ -1,0 +1,268 @@
+"""Kernels: loops over the axes of a grid, with loads, stores, arithmetic and folds, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from ..annotations import DType, Shape
+
+__all__ = [
+    *("Axis", "Buffer", "Fold", "For", "Index", "Kernel", "Let", "Load", "NUMBER", "Operand"),
+    *("STEPS_BETWEEN_FLUSHES", "Statement", "Store", "Update", "Value", "fold_identity", "walk"),
+]
+
+# A fold that adds has a running sum for each lane. After so many steps those sums go to totals of
+# their own, so that rounding errors grow with the root of the length at most.
+STEPS_BETWEEN_FLUSHES = 64
+
+
+class Axis:
+    """A loop's variable: it counts from 0 to its extent, or over the rows of a block.
+
+    Attributes:
+        name: its name, for people.
+        extent: the number of its places.
+        block: whether a run takes some of the places, from ``low`` to ``high``.
+    """
+
+    __slots__ = ("block", "extent", "name")
+
+    def __init__(self, name: str, extent: int, block: bool = False) -> None:
+        self.name = name
+        self.extent = extent
+        self.block = block
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+# The number of the block that runs: parts of folds over all blocks lie side by side.
+NUMBER = Axis("number", 1 << 62)
+
+
+class Index:
+    """The place of an element in a buffer: the sum of axes times strides, and a beginning.
+
+    Strides count elements, in the buffer's memory in C order.
+    """
+
+    __slots__ = ("begin", "terms")
+
+    def __init__(self, terms: Sequence[tuple[Axis, int]] = (), begin: int = 0) -> None:
+        self.terms = tuple([(axis, stride) for axis, stride in terms if stride])
+        self.begin = begin
+
+    def stride(self, axis: Axis) -> int:
+        """Returns how many elements a step along an axis goes over."""
+        return sum(stride for other, stride in self.terms if other is axis)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Index)
+            and self.begin == other.begin
+            and sorted(self._keys()) == sorted(other._keys())
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.begin, frozenset(self._keys())))
+
+    def _keys(self) -> list[tuple[int, int]]:
+        return [(id(axis), stride) for axis, stride in self.terms]
+
+    def __repr__(self) -> str:
+        parts = [f"{axis}" if stride == 1 else f"{stride} {axis}" for axis, stride in self.terms]
+        if self.begin or not parts:
+            parts.append(str(self.begin))
+        return " + ".join(parts)
+
+
+class Buffer:
+    """Memory that a kernel reads or writes, in C order.
+
+    Attributes:
+        name: its name, for people.
+        dtype: the dtype of its elements.
+        shape: its lengths. That of parts begins with the number of blocks, which only a run knows.
+        role: ``in``; ``out``; ``part`` for folds over all blocks, whose first axis is the number of
+            the block; ``scratch`` for memory of the kernel's own.
+    """
+
+    __slots__ = ("dtype", "name", "role", "shape")
+
+    def __init__(self, name: str, dtype: DType, shape: Shape, role: str) -> None:
+        self.name = name
+        self.dtype = dtype
+        self.shape = shape
+        self.role = role
+
+    def __repr__(self) -> str:
+        return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
+class Value:
+    """A number at one point of the loops around it.
+
+    Attributes:
+        dtype: its dtype.
+    """
+
+    __slots__ = ("dtype",)
+
+    def __init__(self, dtype: DType) -> None:
+        self.dtype = dtype
+
+
+# What arithmetic takes: values, and NumPy's scalars as constants.
+Operand: TypeAlias = "Value | np.generic"
+
+
+class Let:
+    """``value = operation(*operands)``, by the operations of ``operations.py``."""
+
+    __slots__ = ("operands", "operation", "value")
+
+    def __init__(self, value: Value, operation: str, operands: Sequence[Operand]) -> None:
+        self.value = value
+        self.operation = operation
+        self.operands = tuple(operands)
+
+
+class Load:
+    """``value = buffer[index]``."""
+
+    __slots__ = ("buffer", "index", "value")
+
+    def __init__(self, value: Value, buffer: Buffer, index: Index) -> None:
+        self.value = value
+        self.buffer = buffer
+        self.index = index
+
+
+class Store:
+    """``buffer[index] = operand``."""
+
+    __slots__ = ("buffer", "index", "operand")
+
+    def __init__(self, buffer: Buffer, index: Index, operand: Operand) -> None:
+        self.buffer = buffer
+        self.index = index
+        self.operand = operand
+
+
+class Update:
+    """``buffer[index] = operation(buffer[index], operand)``."""
+
+    __slots__ = ("buffer", "index", "operand", "operation")
+
+    def __init__(self, buffer: Buffer, index: Index, operation: str, operand: Operand) -> None:
+        self.buffer = buffer
+        self.index = index
+        self.operation = operation
+        self.operand = operand
+
+
+class Fold:
+    """The fold of a loop: ``value`` is that of ``operand`` at all places of the loop.
+
+    Lane number ``i`` of a loop with ``n`` lanes takes the places ``i``, ``i + n``, ``i + 2 n`` and
+    so on, in order. Of more than 64 of them it adds sums of 64 at a time. The second half of the
+    lanes is then folded into the first half, until one is left.
+
+    Attributes:
+        value: what is known behind the loop.
+        operation: ``add``, ``multiply``, ``maximum`` or ``minimum``.
+        operand: what is folded, known within the loop.
+    """
+
+    __slots__ = ("operand", "operation", "value")
+
+    def __init__(self, value: Value, operation: str, operand: Operand) -> None:
+        self.value = value
+        self.operation = operation
+        self.operand = operand
+
+
+class For:
+    """A loop over an axis.
+
+    Attributes:
+        axis: its variable.
+        lanes: how many neighbouring places are computed at a time; 1 for a loop of single places.
+        body: what is done at each place.
+        folds: what is folded over all places.
+    """
+
+    __slots__ = ("axis", "body", "folds", "lanes")
+
+    def __init__(
+        self, axis: Axis, body: Sequence[Statement], folds: Sequence[Fold] = (), lanes: int = 1
+    ) -> None:
+        self.axis = axis
+        self.lanes = lanes
+        self.body = tuple(body)
+        self.folds = tuple(folds)
+
+    @property
+    def flushes(self) -> bool:
+        """Says whether sums of lanes go to totals now and then."""
+        return self.axis.extent > STEPS_BETWEEN_FLUSHES * self.lanes
+
+
+Statement: TypeAlias = "For | Let | Load | Store | Update"
+
+
+class Kernel:
+    """A kernel: ``kernel(number, low, high)`` computes the rows of a block.
+
+    Attributes:
+        name: its name.
+        buffers: the memory that it is given, in order: inputs, then results.
+        scratch: memory of its own, for what is needed again within a block.
+        body: its statements.
+    """
+
+    __slots__ = ("body", "buffers", "name", "scratch")
+
+    def __init__(
+        self,
+        name: str,
+        buffers: Sequence[Buffer],
+        scratch: Sequence[Buffer],
+        body: Sequence[Statement],
+    ) -> None:
+        self.name = name
+        self.buffers = tuple(buffers)
+        self.scratch = tuple(scratch)
+        self.body = tuple(body)
+
+    def __str__(self) -> str:
+        from .printed import printed
+
+        return printed(self)
+
+
+def walk(body: Sequence[Statement]) -> Iterator[Statement]:
+    """Yields all statements, those of loops behind the loop itself."""
+    for statement in body:
+        yield statement
+        if isinstance(statement, For):
+            yield from walk(statement.body)
+
+
+def fold_identity(operation: str, dtype: DType) -> Any:
+    """Returns the number that a fold begins with.
+
+    Sums begin with -0.0, which changes no number that is added to it.
+    """
+    if operation == "add":
+        return dtype.type(-0.0 if dtype.kind == "f" else 0)
+    if operation == "multiply":
+        return dtype.type(1)
+    if dtype.kind == "f":
+        return dtype.type(-np.inf if operation == "maximum" else np.inf)
+    limits = np.iinfo(dtype)
+    return dtype.type(limits.min if operation == "maximum" else limits.max)

@@ -1,0 +1,1 @@
+"""Machine code for kernels: LLVM prints, compiles and keeps it."""

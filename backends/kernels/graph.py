@@ -1,4 +1,4 @@
-"""What a kernel computes, before there are loops: numbers at the points of a grid, made of others."""
+"""What a kernel computes, before there are loops: numbers at points of a grid, made of others."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ class Node:
 
     Attributes:
         graph: the graph that it is of.
-        operation: an operation or a function; ``constant``, ``input`` or ``fold``; ``library`` for
-            a function of the C library where a mask is true.
+        operation: an operation or a function; ``constant``, ``input``, ``place`` or ``fold``;
+            ``spread`` for the same along more axes; ``library`` for a function of the C library
+            where a mask is true.
         operands: the nodes that it is made of.
         dtype: its dtype.
         axes: the axes that it has.
-        detail: the constant; the number of the input; the operation of a fold; the name of the
-            library's function.
+        detail: the constant; the number of the input or of the axis; the operation of a fold; the
+            name of the library's function.
     """
 
     __slots__ = ("axes", "detail", "dtype", "graph", "number", "operands", "operation")
@@ -189,6 +190,14 @@ class Graph:
         """Returns a function of the C library where a mask is true: for rare, hard numbers."""
         nodes = where, otherwise, *operands
         return self._made("library", nodes, otherwise.dtype, joint_axes(nodes), name)
+
+    def place(self, axis: int) -> Node:
+        """Returns the number of each place along an axis, of 32 bits."""
+        return self._made("place", (), np.dtype(np.int32), frozenset([axis]), axis)
+
+    def spread(self, x: Node, axes: Axes) -> Node:
+        """Returns a node as one that has more axes; along them it is the same."""
+        return self._made("spread", (x,), x.dtype, axes)
 
     def fold(self, operation: str, x: Node, axes: Iterable[int]) -> Node:
         """Returns the fold of a node over axes that it has, by ``add``, ``maximum`` and so on."""

@@ -11,7 +11,19 @@ if TYPE_CHECKING:
     from ..annotations import DType, Shape
 
 __all__ = [
-    *("Axis", "Buffer", "Fold", "For", "Index", "Kernel", "Let", "Load", "NUMBER", "Operand"),
+    *(
+        "Axis",
+        "Buffer",
+        "Fold",
+        "For",
+        "Index",
+        "Kernel",
+        "Let",
+        "Load",
+        "NUMBER",
+        "Operand",
+        "Place",
+    ),
     *("STEPS_BETWEEN_FLUSHES", "Statement", "Store", "Update", "Value", "fold_identity", "walk"),
 ]
 
@@ -142,6 +154,16 @@ class Load:
         self.index = index
 
 
+class Place:
+    """``value = axis``: the number of the place along an axis, a whole number of 32 bits."""
+
+    __slots__ = ("axis", "value")
+
+    def __init__(self, value: Value, axis: Axis) -> None:
+        self.value = value
+        self.axis = axis
+
+
 class Store:
     """``buffer[index] = operand``."""
 
@@ -212,7 +234,7 @@ class For:
         return self.axis.extent > STEPS_BETWEEN_FLUSHES * self.lanes
 
 
-Statement: TypeAlias = "For | Let | Load | Store | Update"
+Statement: TypeAlias = "For | Let | Load | Place | Store | Update"
 
 
 class Kernel:

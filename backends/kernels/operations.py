@@ -1,6 +1,7 @@
 """The operations of kernels: what each takes, and what it means in NumPy.
 
-All operands of an operation have one dtype, but for ``select``, ``cast`` and ``bits``. Comparisons give booleans.
+All operands of an operation have one dtype, but for ``select``, ``cast`` and ``bits``. Comparisons
+give booleans.
 """
 
 from __future__ import annotations
@@ -12,9 +13,7 @@ import numpy as np
 
 __all__ = ["COMPARISONS", "FUNCTIONS", "OPERATIONS", "result_dtype"]
 
-COMPARISONS = frozenset(
-    {"equal", "greater", "greater_equal", "less", "less_equal", "not_equal"}
-)
+COMPARISONS = frozenset({"equal", "greater", "greater_equal", "less", "less_equal", "not_equal"})
 # Operations that every processor has, as NumPy's functions. ``fma`` rounds once: ``interpret.py``
 # has it, and ``cast`` and ``bits``, which take a dtype.
 OPERATIONS: dict[str, Callable[..., Any]] = {
@@ -57,7 +56,7 @@ FUNCTIONS = frozenset(
 
 
 def result_dtype(operation: str, dtypes: list[np.dtype[Any]]) -> np.dtype[Any]:
-    """Returns the dtype of an operation's result; not for ``cast`` and ``bits``, which say theirs."""
+    """Returns the dtype of a result; not for ``cast`` and ``bits``, which say theirs."""
     if operation in COMPARISONS:
         return np.dtype(bool)
     return dtypes[1] if operation == "select" else dtypes[0]

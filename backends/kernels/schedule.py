@@ -1,0 +1,494 @@
+"""From what a kernel computes to its loops.
+
+The first axes of the grid are loops around everything: rows. Within a row come stages. A fold over
+axes of the row is known when its stage ends, and what needs it belongs to a later stage. Numbers of
+an earlier stage are computed again where that is cheap, and kept in scratch memory where it is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import prod
+from typing import NamedTuple
+
+from .graph import Axes, Graph, Node
+from .kernel import (
+    NUMBER,
+    Axis,
+    Buffer,
+    Fold,
+    For,
+    Index,
+    Kernel,
+    Let,
+    Load,
+    Operand,
+    Place,
+    Statement,
+    Store,
+    Update,
+    Value,
+    fold_identity,
+)
+from .operations import FUNCTIONS
+
+__all__ = ["Result", "scheduled"]
+
+# The bytes that lanes take: two registers of AVX2, one of AVX-512.
+LANE_BYTES = 64
+# The effort of operations, in that of an addition; what takes at most so much is computed again.
+FUNCTION_EFFORT, SLOW_EFFORT, MOST_EFFORT_AGAIN = 20, 5, 8
+LEAVES = frozenset({"constant", "fold", "input", "place"})
+SLOW = frozenset({"divide", "sqrt"})
+AXIS_NAMES = "ijklmnopqrstuvwxyz"
+
+
+class Result(NamedTuple):
+    """What a kernel writes.
+
+    Attributes:
+        node: its element at each point; a fold over the first axis for a part of each block.
+        axes: the axes that it has, at least those of the node.
+    """
+
+    node: Node
+    axes: Axes
+
+    @property
+    def late(self) -> bool:
+        """Says whether it is complete only after all blocks: each makes a part."""
+        return self.node.operation == "fold" and 0 in gone(self.node)
+
+
+def gone(fold: Node) -> Axes:
+    """Returns the axes that a fold goes over."""
+    return fold.operands[0].axes - fold.axes
+
+
+def scheduled(name: str, graph: Graph, inputs: Sequence[Node], results: Sequence[Result]) -> Kernel:
+    """Returns the kernel of a graph.
+
+    Args:
+        name: its name.
+        graph: the nodes, and the grid.
+        inputs: the inputs, in order; each lies in memory in the order of its axes.
+        results: what is written, in order.
+    """
+    schedule = Schedule(graph, inputs, results)
+    buffers = [*schedule.inputs.values(), *schedule.outputs]
+    body = schedule.body()
+    return Kernel(name, buffers, schedule.scratch, body)
+
+
+class Scope:
+    """The statements of a loop's body, and what is known in it.
+
+    Attributes:
+        axes: the axes of the loops around it, the outermost first.
+    """
+
+    def __init__(self, outer: Scope | None = None, axis: int = -1) -> None:
+        self.outer = outer
+        self.axes: tuple[int, ...] = () if outer is None else (*outer.axes, axis)
+        self.statements: list[Statement] = []
+        self.values: dict[Node, Value] = {}
+
+    def find(self, node: Node) -> Value | None:
+        """Returns the value of a node, if it is known here."""
+        scope: Scope | None = self
+        while scope is not None:
+            if node in scope.values:
+                return scope.values[node]
+            scope = scope.outer
+        return None
+
+    def home(self, axes: Axes) -> Scope:
+        """Returns the outermost scope that has some axes."""
+        scope = self
+        while scope.outer is not None and axes <= set(scope.outer.axes):
+            scope = scope.outer
+        return scope
+
+
+class Sink(NamedTuple):
+    """What has to be done at all places of some axes: a store, or a fold.
+
+    Attributes:
+        node: what is stored, or the fold.
+        axes: the axes of the loops around it.
+        buffer: where it goes; None for a fold that is needed in the same scope alone.
+        over: the axes of a fold.
+    """
+
+    node: Node
+    axes: tuple[int, ...]
+    buffer: Buffer | None
+    over: Axes = frozenset()
+
+
+class Schedule:
+    """Makes the loops of a graph.
+
+    Attributes:
+        axes: the loops' variables.
+        inputs: for every input its buffer.
+        outputs: the buffers of results.
+        scratch: the memory of its own.
+    """
+
+    def __init__(self, graph: Graph, inputs: Sequence[Node], results: Sequence[Result]) -> None:
+        self.graph = graph
+        self.results = results
+        self.axes = [
+            Axis(AXIS_NAMES[number], length, block=number == 0)
+            for number, length in enumerate(graph.lengths)
+        ]
+        self.inputs = {
+            x: Buffer(f"in_{number}", x.dtype, self._shape(x.axes), "in")
+            for number, x in enumerate(inputs)
+        }
+        self.outputs = [self._output(*pair) for pair in enumerate(results)]
+        self.scratch: list[Buffer] = []
+        # The nodes that lie in scratch memory.
+        self._kept: dict[Node, Buffer] = {}
+        self._needed = needed_nodes([result.node for result in results])
+        self._folds = [x for x in self._needed if x.operation == "fold"]
+        self._rows = self._number_of_rows()
+        self._stage: dict[Node, int] = {}
+        for x in self._needed:
+            self._stage[x] = self._stage_of(x)
+        self._sinks = self._all_sinks()
+
+    # -- what there is
+
+    def _shape(self, axes: Iterable[int]) -> tuple[int, ...]:
+        return tuple([self.graph.lengths[a] for a in sorted(axes)])
+
+    def _output(self, number: int, result: Result) -> Buffer:
+        shape = self._shape(result.axes)
+        if result.late:
+            return Buffer(f"part_{number}", result.node.dtype, (NUMBER.extent, *shape), "part")
+        return Buffer(f"out_{number}", result.node.dtype, shape, "out")
+
+    def _index(self, buffer: Buffer, axes: Iterable[int]) -> Index:
+        """Returns the place of an element in a buffer that has some axes, in order."""
+        loops = [self.axes[a] for a in sorted(axes)]
+        if buffer.role == "part":
+            loops.insert(0, NUMBER)
+        strides = [prod(buffer.shape[i + 1 :]) for i in range(len(loops))]
+        return Index(list(zip(loops, strides, strict=True)))
+
+    def _number_of_rows(self) -> int:
+        """Returns how many of the first axes are loops around everything."""
+        count = max(len(self.axes) - 1, 0)
+        for fold in self._folds:
+            count = min([count, *gone(fold) - {0}, *missing(fold.operands[0].axes)])
+        for result in self.results:
+            if not result.late:
+                count = min([count, *missing(result.axes)])
+        return count
+
+    # -- stages
+
+    def _stage_of(self, node: Node) -> int:
+        stage = 0
+        for x in node.operands:
+            behind = x.operation == "fold"
+            if x.operation not in LEAVES and node.operation != "fold":
+                # It cannot be computed within the loops of the node, which have others outside.
+                last = max(x.axes, default=-1)
+                apart = any(self._rows <= a < last for a in node.axes - x.axes)
+                behind = apart and effort(x) > MOST_EFFORT_AGAIN
+            stage = max(stage, self._stage[x] + behind)
+        return stage
+
+    def _all_sinks(self) -> dict[int, list[Sink]]:
+        """Returns what has to be done in each stage.
+
+        What is needed in a later stage than its own is computed again if it is cheap.
+        """
+        sinks: dict[int, list[Sink]] = {}
+        stages: dict[Node, set[int]] = {}
+        for result, buffer in zip(self.results, self.outputs, strict=True):
+            if result.late:
+                operand = result.node.operands[0]
+                sink = Sink(result.node, tuple(sorted(operand.axes)), buffer, gone(result.node))
+                stage = self._stage[operand]
+                stages.setdefault(operand, set()).add(stage)
+            else:
+                sink = Sink(result.node, tuple(sorted(result.axes)), buffer)
+                stage = self._stage[result.node] + (result.node.operation == "fold")
+                stages.setdefault(result.node, set()).add(stage)
+            sinks.setdefault(stage, []).append(sink)
+        for node in reversed(self._needed):
+            wanted = stages.get(node, set())
+            if not wanted:
+                continue  # a fold over all blocks
+            own = self._stage[node]
+            if node.operation == "fold":
+                sinks.setdefault(own, []).append(self._fold_sink(node))
+                wanted = {own}
+            elif wanted != {own} and self._is_kept(node):
+                sinks.setdefault(own, []).append(self._kept_sink(node, self._rows))
+                wanted = {own}
+            for x in node.operands:
+                stages.setdefault(x, set()).update(wanted)
+        return sinks
+
+    def _is_kept(self, node: Node) -> bool:
+        rows = set(range(self._rows))
+        return bool(node.axes - rows) and effort(node) > MOST_EFFORT_AGAIN
+
+    def _kept_sink(self, node: Node, rows: int) -> Sink:
+        """Returns the store of a node into scratch memory, within the loops of some rows."""
+        inner = [a for a in sorted(node.axes) if a >= self._rows]
+        return Sink(node, (*range(rows), *inner), self._scratch_for(node))
+
+    def _fold_sink(self, fold: Node) -> Sink:
+        axes = tuple(sorted(fold.operands[0].axes))
+        rows = set(range(self._rows))
+        buffer = self._scratch_for(fold) if fold.axes - rows else None
+        return Sink(fold, axes, buffer, gone(fold))
+
+    def _scratch_for(self, node: Node) -> Buffer:
+        """Returns memory for the numbers of a row."""
+        shape = self._shape(a for a in node.axes if a >= self._rows)
+        buffer = Buffer(f"kept_{len(self.scratch)}", node.dtype, shape, "scratch")
+        self.scratch.append(buffer)
+        self._kept[node] = buffer
+        return buffer
+
+    # -- loops
+
+    def body(self) -> list[Statement]:
+        """Returns the statements of the kernel."""
+        top = Scope()
+        for stage in self._sinks.values():
+            for sink in stage:
+                if sink.buffer is not None and sink.buffer.role == "part":
+                    if leftover(sink):
+                        self._cleared(sink, top, sink.node.axes)
+        self._once(top)
+        rising = self._row(top, 0)
+        assert not rising, "a fold over no axis"
+        return top.statements
+
+    def _once(self, top: Scope) -> None:
+        """Computes what is the same for all rows, and dear, before them."""
+        for node in self._needed:
+            if node.operation in LEAVES or node in self._kept:
+                continue
+            if min(node.axes, default=0) < self._rows:
+                continue
+            shared = any(node in x.operands and x.axes != node.axes for x in self._needed)
+            if shared and effort(node) > MOST_EFFORT_AGAIN:
+                sink = self._kept_sink(node, 0)
+                self._nest(top, sink.axes, [sink])
+
+    def _row(self, scope: Scope, level: int) -> list[tuple[Sink, Operand]]:
+        """Writes the loops of the first axes from one on, and what is in them.
+
+        Returns what the loop around it folds.
+        """
+        rising = []
+        if level < self._rows:
+            for sink in self._sinks.get(0, ()):
+                if sink.axes == tuple(range(level)):
+                    rising += self._sunk(sink, scope)
+            inner = Scope(scope, level)
+            return rising + self._loop(scope, level, inner, self._row(inner, level + 1))
+        for stage in sorted(self._sinks):
+            rising += self._run(scope, self._sinks[stage])
+        return rising
+
+    def _run(self, scope: Scope, sinks: Sequence[Sink]) -> list[tuple[Sink, Operand]]:
+        """Writes the loops of a stage, as few as possible."""
+        rising = []
+        rest = [s for s in sinks if len(s.axes) >= self._rows]
+        for sink in rest:
+            if sink.buffer is not None and sink.buffer.role == "scratch" and leftover(sink):
+                inner = frozenset(a for a in sink.node.axes if a >= self._rows)
+                self._cleared(sink, scope, inner)
+        while rest:
+            longest = max([s.axes for s in rest], key=len)
+            group = [s for s in rest if s.axes == longest[: len(s.axes)]]
+            rest = [s for s in rest if s not in group]
+            rising += self._nest(scope, longest[len(scope.axes) :], group)
+        return rising
+
+    def _nest(
+        self, scope: Scope, axes: Sequence[int], sinks: Sequence[Sink]
+    ) -> list[tuple[Sink, Operand]]:
+        """Writes loops over axes; returns what the loop around them folds."""
+        rising = []
+        for sink in sinks:
+            if len(sink.axes) == len(scope.axes):
+                rising += self._sunk(sink, scope)
+        deeper = [s for s in sinks if len(s.axes) > len(scope.axes)]
+        if deeper:
+            inner = Scope(scope, axes[0])
+            rising += self._loop(scope, axes[0], inner, self._nest(inner, axes[1:], deeper))
+        return rising
+
+    def _loop(
+        self, scope: Scope, axis: int, inner: Scope, rising: Sequence[tuple[Sink, Operand]]
+    ) -> list[tuple[Sink, Operand]]:
+        """Adds a loop, with its folds; returns what the loop around it folds."""
+        folds = []
+        higher = []
+        known: dict[tuple[str, int], Fold] = {}
+        for sink, operand in rising:
+            operation = sink.node.detail
+            fold = known.get((operation, id(operand)))
+            if fold is None:
+                fold = Fold(Value(sink.node.dtype), operation, operand)
+                known[operation, id(operand)] = fold
+                folds.append(fold)
+            higher.append((sink, fold.value))
+        lanes = self._lanes(axis, inner.statements)
+        scope.statements.append(For(self.axes[axis], inner.statements, folds, lanes))
+        return [pair for sink, value in higher for pair in self._risen(sink, value, scope)]
+
+    def _lanes(self, axis: int, body: Sequence[Statement]) -> int:
+        """Returns the lanes of a loop: 1 if there are loops within."""
+        if any(isinstance(s, For) for s in body):
+            return 1
+        sizes = [s.value.dtype.itemsize for s in body if isinstance(s, Let | Load)]
+        most = LANE_BYTES // max([4, *sizes])
+        extent = self.graph.lengths[axis]
+        return int(min(most, 1 << max(extent - 1, 0).bit_length()))
+
+    def _sunk(self, sink: Sink, scope: Scope) -> list[tuple[Sink, Operand]]:
+        """Writes a store, or returns what is folded."""
+        if sink.node.operation == "fold" and sink.over:
+            value = self._value(sink.node.operands[0], scope)
+            return self._risen(sink, value, scope)
+        assert sink.buffer is not None
+        self._stored(sink.buffer, sink.axes, self._value(sink.node, scope), scope)
+        return []
+
+    def _stored(self, buffer: Buffer, axes: Iterable[int], value: Operand, scope: Scope) -> None:
+        if buffer.role == "scratch":
+            axes = [a for a in axes if a >= self._rows]
+        scope.statements.append(Store(buffer, self._index(buffer, axes), value))
+
+    def _risen(self, sink: Sink, value: Operand, scope: Scope) -> list[tuple[Sink, Operand]]:
+        """Takes a fold further that is complete within a scope, but for the loops around it."""
+        if scope.axes and scope.axes[-1] in sink.over:
+            return [(sink, value)]
+        if leftover(sink):
+            assert sink.buffer is not None
+            axes = sink.node.axes
+            if sink.buffer.role == "scratch":
+                axes = frozenset(a for a in axes if a >= self._rows)
+            index = self._index(sink.buffer, axes)
+            scope.statements.append(Update(sink.buffer, index, sink.node.detail, value))
+        elif sink.buffer is not None:
+            self._stored(sink.buffer, sink.node.axes, value, scope)
+        elif isinstance(value, Value):
+            scope.values[sink.node] = value
+        return []
+
+    def _cleared(self, sink: Sink, scope: Scope, axes: Axes) -> None:
+        """Fills memory that is updated with what the fold begins with."""
+        assert sink.buffer is not None
+        statement: Statement = Store(
+            sink.buffer,
+            self._index(sink.buffer, axes),
+            fold_identity(sink.node.detail, sink.node.dtype),
+        )
+        for axis in sorted(axes, reverse=True):
+            statement = For(self.axes[axis], [statement], (), self._lanes(axis, [statement]))
+        scope.statements.append(statement)
+
+    # -- values
+
+    def _value(self, node: Node, scope: Scope) -> Operand:
+        """Returns the value of a node, written where no loop is around it that it does not need."""
+        if node.operation == "constant":
+            return node.detail  # type: ignore[no-any-return]
+        if node.operation == "spread":
+            return self._value(node.operands[0], scope)
+        found = scope.find(node)
+        if found is not None:
+            return found
+        home = scope.home(node.axes)
+        kept = self._kept.get(node)
+        value = Value(node.dtype)
+        if node.operation == "input":
+            buffer = self.inputs[node]
+            home.statements.append(Load(value, buffer, self._index(buffer, node.axes)))
+        elif node.operation == "place":
+            home.statements.append(Place(value, self.axes[node.detail]))
+        elif kept is not None and self._is_written(kept, home):
+            axes = [a for a in node.axes if a >= self._rows]
+            home.statements.append(Load(value, kept, self._index(kept, axes)))
+        else:
+            assert node.operation != "fold", "a fold is needed before its stage"
+            operands = [self._value(x, home) for x in node.operands]
+            operation = node.operation
+            if operation == "library":
+                operation = f"library_{node.detail}"
+            home.statements.append(Let(value, operation, operands))
+        home.values[node] = value
+        return value
+
+    def _is_written(self, buffer: Buffer, scope: Scope) -> bool:
+        """Says whether scratch memory was filled before, by loops that have ended."""
+        current: Scope | None = scope
+        while current is not None:
+            for statement in current.statements:
+                if isinstance(statement, For) and writes(statement, buffer):
+                    return True
+            current = current.outer
+        return False
+
+
+def missing(axes: Iterable[int]) -> list[int]:
+    """Returns the axes before the last one of some that are not among them."""
+    there = set(axes)
+    return [a for a in range(max(there, default=0)) if a not in there]
+
+
+def leftover(sink: Sink) -> bool:
+    """Says whether a fold leaves axes that lie within those that it goes over."""
+    return any(a > min(sink.over, default=len(sink.axes) + 64) for a in sink.node.axes)
+
+
+def writes(loop: For, buffer: Buffer) -> bool:
+    """Says whether a loop writes into a buffer."""
+    for statement in loop.body:
+        if isinstance(statement, For):
+            if writes(statement, buffer):
+                return True
+        elif isinstance(statement, Store | Update) and statement.buffer is buffer:
+            return True
+    return False
+
+
+def needed_nodes(results: Iterable[Node]) -> list[Node]:
+    """Returns all nodes that results need, operands first."""
+    seen: set[Node] = set()
+    stack = list(results)
+    while stack:
+        node = stack.pop()
+        if node not in seen:
+            seen.add(node)
+            stack += node.operands
+    return sorted(seen, key=lambda node: node.number)
+
+
+def effort(node: Node) -> int:
+    """Returns the effort of computing a node from what lies in memory, and from folds."""
+    total, stack = 0, [node]
+    while stack and total <= MOST_EFFORT_AGAIN:
+        x = stack.pop()
+        if x.operation in ("constant", "fold", "place", "spread"):
+            stack += () if x.operation != "spread" else x.operands
+            continue
+        if x.operation in FUNCTIONS or x.operation == "library":
+            total += FUNCTION_EFFORT
+        else:
+            total += SLOW_EFFORT if x.operation in SLOW else 1
+        stack += x.operands
+    return total

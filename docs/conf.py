@@ -4,6 +4,7 @@ import os
 import sys
 from importlib.metadata import version as installed_version
 from pathlib import Path
+from typing import Any
 
 # Extensions of the site's own lie beside this file.
 sys.path.insert(0, str(Path(__file__).parent))
@@ -39,8 +40,9 @@ nb_merge_streams = True
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 html_theme = "furo"
-# One page of all names would be too large.
+# One page of all names would be too large: a page for each letter.
 html_split_index = True
+templates_path = ["templates"]
 html_title = f"functensor {release}"
 
 napoleon_google_docstring = True
@@ -48,3 +50,14 @@ napoleon_numpy_docstring = False
 napoleon_use_ivar = True
 # Docstrings of distributions have this section.
 napoleon_custom_sections = [("Parameters of every function", "params_style")]
+
+
+def remove_large_index(app: Any, exception: Exception | None) -> None:
+    """Removes the page of all names that Sphinx writes beside those of the letters."""
+    if app.builder.name == "html":
+        (Path(app.outdir) / "genindex-all.html").unlink(missing_ok=True)
+
+
+def setup(app: Any) -> None:
+    """Connects the above to Sphinx."""
+    app.connect("build-finished", remove_large_index)

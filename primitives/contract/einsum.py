@@ -157,7 +157,9 @@ def _terms_in(text: str) -> tuple[tuple[Labels, ...], Labels | None]:
 
 
 def _einsum_arguments(
-    *args: Any,
+    subscripts: Any,
+    /,
+    *operands: Any,
     out: None = None,
     dtype: DTypeLike | None = None,
     order: str = "K",
@@ -168,28 +170,30 @@ def _einsum_arguments(
     refuse_out("einsum", out)
     inputs: tuple[Labels, ...]
     output: Labels | None
-    if args and isinstance(args[0], str):
-        text, *operands = args
-        inputs, output = _terms_in(text)
+    if isinstance(subscripts, str):
+        given = operands
+        inputs, output = _terms_in(subscripts)
     else:
-        operands = list(args[: len(args) // 2 * 2 : 2])
-        inputs = tuple(map(tuple, args[1::2]))
-        output = tuple(args[-1]) if len(args) % 2 else None
-    if len(inputs) != len(operands) or not operands:
+        # Operands and the indices of their axes take turns.
+        turns = (subscripts, *operands)
+        given = turns[: len(turns) // 2 * 2 : 2]
+        inputs = tuple(map(tuple, turns[1::2]))
+        output = tuple(turns[-1]) if len(turns) % 2 else None
+    if len(inputs) != len(given) or not given:
         raise _refuse(
-            f"{len(inputs)} terms for {len(operands)} operands",
+            f"{len(inputs)} terms for {len(given)} operands",
             "einsum('ij,jk->ik', x, y): one term for each operand, separated by commas",
         )
-    operands = operands_together("einsum", *operands)
+    arrays = operands_together("einsum", *given)
     if dtype is not None:
-        operands = [ops.astype(x, dtype) for x in operands]
-    spelled, squeezed = canonical(inputs, output, tuple(shape_of(x) for x in operands))
+        arrays = [ops.astype(x, dtype) for x in arrays]
+    spelled, squeezed = canonical(inputs, output, tuple(shape_of(x) for x in arrays))
     for i, axes in enumerate(squeezed):
         if axes:
-            shape = shape_of(operands[i])
+            shape = shape_of(arrays[i])
             kept = tuple(n for axis, n in enumerate(shape) if axis not in axes)
-            operands[i] = ops.reshape(operands[i], kept)
-    return tuple(operands), {"subscripts": spelled}
+            arrays[i] = ops.reshape(arrays[i], kept)
+    return tuple(arrays), {"subscripts": spelled}
 
 
 # -- rules
@@ -272,24 +276,45 @@ einsum = of_operands(
         Sample((), (2, 3), subscripts=",ij->ji"), Sample((2, 0), (0, 3), subscripts="ij,jk->ik"),
         Sample((0, 2), (2, 3), (3,), subscripts="ij,jk,k->i"),
     ],
-    doc="""Sums of products over the axes that letters name: ``einsum("ij,jk->ik", x, y)``.
+    doc="""Returns sums of products over the axes that letters name.
+
+    ``einsum("ij,jk->ik", x, y)`` is the matrix product, whose element (i, k) is the sum over j of
+    x[i, j] * y[j, k]: axes that share a letter go together, and a letter that the output lacks is
+    summed over. ``ii->i`` takes a diagonal, ``ij->ji`` transposes, ``i,j->ij`` multiplies each
+    with each, and ``...ij,...jk->...ik`` multiplies stacks of matrices.
 
     Args:
-        subscripts: a term for each operand, one letter an axis, ``...`` for axes without a name;
-            after ``->`` the axes of the output, without which they are those that occur once, in
-            alphabetical order. NumPy's other form, ``einsum(x, [0, 1], y, [1, 2], [0, 2])``, too.
-        operands: any number of arrays.
+        subscripts: a term for each operand, separated by commas: one letter for each axis,
+            ``...`` for axes without a name, which broadcast. After ``->`` stand the axes of the
+            output. Without ``->`` these are the axes of ``...``, then the letters that occur once,
+            in alphabetical order. In NumPy's other form operands and lists of integers take turns,
+            ``einsum(x, [0, 1], y, [1, 2], [0, 2])``; the last list is the output's.
+        operands: one array or more, of shapes that the terms fit. Axes of one letter have one
+            length; an axis of length 1 broadcasts.
+        out: None; arrays are immutable.
+        dtype: the dtype to which operands are converted first; by default they are promoted.
+        order, casting: for programs written for NumPy; they change nothing.
+        optimize: the same. The order in which more than two operands are multiplied is always
+            chosen for the fewest operations, once for each notation and shapes; `np.einsum_path`
+            shows it.
 
     Returns:
-        An array of the promoted dtype with the axes that the output names.
+        An array of the operands' promoted dtype with the axes that the output names.
 
     Raises:
         ShapeError: axes of one letter have different lengths, or terms and operands do not match.
 
+    Products of matrices and of stacks of them run in the BLAS. On a GPU float32 is multiplied as
+    ``ft.config.matmul_precision`` says.
+
     >>> import functensor.numpy as np
-    >>> np.einsum("ij,jk->ik", np.ones((2, 3)), np.ones((3, 2)))
-    Array([[3., 3.],
-           [3., 3.]], dtype=float64, device='cpu')
+    >>> x, y = np.arange(6.0).reshape(2, 3), np.ones((3, 2))
+    >>> np.einsum("ij,jk->ik", x, y).tolist()
+    [[3.0, 3.0], [12.0, 12.0]]
+    >>> np.einsum("ij->j", x).tolist()
+    [3.0, 5.0, 7.0]
+    >>> np.einsum("ij,jk,k->i", x, y, np.ones(2)).shape
+    (2,)
 
     The order of contraction is opt_einsum's: Smith and Gray, Journal of Open Source Software 3
     (2018), 753, doi:10.21105/joss.00753.

@@ -152,7 +152,11 @@ matmul = of_operands(
         Sample((1, 5, 3), (2, 3, 4)), Sample((2, 17, 1), (2, 1, 16)), Sample((2, 0), (0, 3)),
         Sample((0, 2, 3), (3, 4)), Sample((0, 2, 3), (0, 3, 4)),
     ],
-    doc="""Matrix product: ``x @ y``; leading axes broadcast, an operand with one axis is a vector.
+    doc="""Returns the matrix product ``x @ y``, over stacks of matrices too.
+
+    Element (..., i, j) is the sum over l of x[..., i, l] * y[..., l, j]. Axes before the last two
+    broadcast. An operand of one axis is a vector: a row on the left, a column on the right, whose
+    other axis the result lacks.
 
     Args:
         x: an array of shape (..., n, k) or (k,).
@@ -164,9 +168,13 @@ matmul = of_operands(
     Raises:
         ShapeError: an operand is a scalar, the summed axes differ, or others do not broadcast.
 
+    On a GPU float32 is multiplied as ``ft.config.matmul_precision`` says.
+
     >>> import functensor.numpy as np
-    >>> np.matmul(np.ones((2, 3)), np.ones(3))
-    Array([3., 3.], dtype=float64, device='cpu')
+    >>> np.matmul([[1.0, 2.0], [3.0, 4.0]], [1.0, 10.0]).tolist()
+    [21.0, 43.0]
+    >>> np.matmul(np.ones((5, 2, 3)), np.ones((3, 4))).shape
+    (5, 2, 4)
     """,
 )
 
@@ -179,8 +187,13 @@ matmul = of_operands(
 def dot(a: ArrayLike, b: ArrayLike, out: object = None) -> Array:
     """Returns the product of two arrays over the last axis of a and the last but one of b.
 
+    Of vectors it is their inner product, of matrices the matrix product. Of stacks it multiplies
+    each matrix of a with each of b: element (..., i, ..., j) is the sum over l of
+    a[..., i, l] * b[..., l, j]. `np.matmul` multiplies stacks in pairs.
+
     Args:
-        a, b: arrays; a scalar multiplies, a vector's only axis is summed.
+        a: an array of shape (..., n, k) or (k,), or a scalar, which multiplies.
+        b: an array of shape (..., k, m) or (k,), or a scalar, which multiplies.
         out: None; arrays are immutable.
 
     Returns:
@@ -190,8 +203,10 @@ def dot(a: ArrayLike, b: ArrayLike, out: object = None) -> Array:
         ShapeError: the summed axes differ in length.
 
     >>> import functensor.numpy as np
-    >>> np.dot(np.ones(3), np.ones(3))
-    Array(3., dtype=float64, device='cpu')
+    >>> np.dot([1.0, 2.0], [3.0, 4.0]).tolist()
+    11.0
+    >>> np.dot(np.ones((5, 2, 3)), np.ones((7, 3, 4))).shape
+    (5, 2, 7, 4)
     """
     if out is not None:
         refuse_out("dot", out)
@@ -208,20 +223,26 @@ def dot(a: ArrayLike, b: ArrayLike, out: object = None) -> Array:
 def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[ShapeLike] = 2) -> Array:
     """Returns the product of two arrays summed over several axes of each.
 
+    With ``axes=1`` element (..., i, j, ...) is the sum over l of a[..., i, l] * b[l, j, ...].
+
     Args:
-        a, b: arrays.
-        axes: how many last axes of a and first axes of b to sum over, or a pair of an axis or axes
-            of a and an axis or axes of b.
+        a, b: arrays of any shapes whose summed axes have the same lengths.
+        axes: a number n, for the last n axes of a and the first n of b, in order; 0 multiplies
+            each element with each. Or a pair: an axis or axes of a, and those of b that belong to
+            them, in the same order.
 
     Returns:
-        An array with the remaining axes of a, then those of b.
+        An array with the remaining axes of a, then those of b, of the promoted dtype.
 
     Raises:
         ShapeError: axes that belong together differ in number or length.
 
     >>> import functensor.numpy as np
-    >>> np.tensordot(np.ones((2, 3)), np.ones((4, 3)), axes=(1, 1)).shape
-    (2, 4)
+    >>> a, b = np.ones((2, 3, 4)), np.ones((4, 3, 5))
+    >>> np.tensordot(a, b, axes=([1, 2], [1, 0])).shape
+    (2, 5)
+    >>> np.tensordot(a, b, axes=1).shape
+    (2, 3, 3, 5)
     """
     a, b = operands_together("tensordot", a, b)
     shapes = shape_of(a), shape_of(b)

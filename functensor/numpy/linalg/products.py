@@ -72,8 +72,9 @@ def tensordot(
     """Returns the product of two arrays summed over several axes of each.
 
     Args:
-        x1, x2: arrays.
-        axes: how many last axes of x1 and first axes of x2, or a pair of axes of each.
+        x1, x2: arrays of any shapes whose summed axes have the same lengths.
+        axes: a number n, for the last n axes of x1 and the first n of x2, or a pair: an axis or
+            axes of x1, and those of x2 that belong to them.
 
     Returns:
         An array with the remaining axes of x1, then those of x2.

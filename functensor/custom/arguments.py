@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from functools import update_wrapper
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from ..functions.alike import Unlike, code_of, likeness
@@ -28,6 +28,9 @@ from ..primitives.core.trace import base_trace
 from ..programs.staging import eval_shape
 from ..tree import containers as tree
 from .call import CustomCall, replaced
+
+if TYPE_CHECKING:
+    from typing import Self
 
 __all__ = ["CallArguments", "RuleBearer"]
 
@@ -199,6 +202,10 @@ class RuleBearer:
     def _is_like(self) -> Callable[[Any], bool]:
         """Returns the function, by which `likeness` compares this object with others."""
         return self._fun
+
+    def __get__(self, instance: object | None, owner: type | None = None) -> Self:
+        """Stays itself in a class; what has this method is a routine to ``help``."""
+        return self
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         named: dict[str, Any] = {}

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import tree
-from ..backends.errors.public_functions import check_function, guarded
+from ..backends.errors.public_functions import check_function
+from ..functions.wrapping import transformed
 from ..jitting.compile import compiled
 from ..jitting.jitted import Jitted, jit
-from ..primitives.core.errors import function_name
 from ..primitives.core.trace import base_trace
 from ..programs.program import Program
 from ..programs.staging import StagingTrace, staged_inputs, staged_run
@@ -82,7 +82,7 @@ def draw(
         program = program_of(fun, optimized, args, kwargs)
         return drawing_of(program, argument_names(program, fun), depth, limit)
 
-    return guarded(drawn, f"draw({function_name(fun)})")
+    return transformed(drawn, fun, draw, fun, optimized=optimized, depth=depth, limit=limit)
 
 
 def drawing_of(

@@ -48,7 +48,9 @@ class CountHook(Hook):
     not count. Neither does the tangent of an operation, nor, with ``on_replay=False``, the
     arithmetic of the way back through a checkpoint. A function with a rule of its own counts as one
     operation, of its largest operand or result, each way. Operations that are staged without being
-    run are not counted.
+    run are not counted. The second run of a checkpoint counts in full, whatever its policy: hooks
+    are shown the whole function again, saved values too. What is left of it after a policy is in
+    `jit(grad(f)).cost()`.
 
     >>> import functensor as ft, functensor.numpy as np
     >>> counter = ft.hooks.CountHook()

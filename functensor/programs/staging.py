@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from numpy import array_equal, ndarray
 
 from ..backends.devices import placement
-from ..backends.errors.public_functions import check_function, guarded
 from ..functions.argument_names import argument_name, positional_names
+from ..functions.wrapping import transformed
 from ..primitives.core.annotations import Number, Value
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array, Tracer, unknown_behind
@@ -439,7 +439,6 @@ def make_program(fun: Callable[..., Any]) -> Callable[..., Program]:
         d: float64[] = sum(c, axis=(0,), keepdims=False)
         return d
     """
-    check_function("make_program", fun)
 
     def staged(*args: Any, **kwargs: Any) -> Program:
         trace = StagingTrace(base_trace(), "make_program", fun)
@@ -448,7 +447,7 @@ def make_program(fun: Callable[..., Any]) -> Callable[..., Program]:
         outputs, out_tree = tree.flatten(out)
         return trace.program(inputs, outputs, in_tree, out_tree)
 
-    return guarded(staged, f"make_program({function_name(fun)})")
+    return transformed(staged, fun, make_program, fun)
 
 
 def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

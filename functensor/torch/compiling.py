@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import update_wrapper
+from types import MethodType
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,9 @@ class CompiledFunction:
             return fun(*args, **kwargs)
 
         self._run = jit(drawing_from(with_arguments, self._note), static_argnames=("form",))
+
+    def __get__(self, instance: object | None, owner: type | None = None) -> Any:
+        return self if instance is None else MethodType(self, instance)
 
     def _note(self) -> None:
         self._draws = True

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..faces.publish import publish
+from ..functions.wrapping import transformed
 from ..primitives.core.registry import registry as ops
 from ..random.generator import sharing_draws
 from ..tensors.tape import turned
@@ -120,7 +121,7 @@ def grad(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False) -> C
         found, value = both(*args, **kwargs)
         return (found, value[1]) if has_aux else found
 
-    return gradient
+    return transformed(gradient, func, grad, func, argnums, has_aux)
 
 
 def grad_and_value(
@@ -133,7 +134,7 @@ def grad_and_value(
         value, found = both(*args, **kwargs)
         return map_tree(turned, found), value
 
-    return gradient_first
+    return transformed(gradient_first, func, grad_and_value, func, argnums, has_aux)
 
 
 def vmap(

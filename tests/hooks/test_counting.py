@@ -170,6 +170,29 @@ def test_a_checkpoint_counts_its_second_run():
     assert rest["matmul", "backward"] == wanted["matmul", "backward"]._replace(flops=0)
 
 
+def test_a_policy_changes_the_cost_but_not_the_count():
+    saved = ft.checkpoint_policies.save_only_these_names("first")
+    x, weights = np.ones((20, 30)), np.ones((30, 30))
+
+    def two_products(w):
+        return np.sum(np.sin(ft.checkpoint_name(x @ w, "first") @ w))
+
+    whole, selective = CountHook(), CountHook()
+    plain, chosen = (
+        ft.value_and_grad(ft.checkpoint(two_products, policy=p)) for p in (None, saved)
+    )
+    with use(whole):
+        plain(weights)
+    with use(selective):
+        chosen(weights)
+    assert selective.flops == whole.flops
+    assert selective.counts["matmul", "replay"] == 2
+    costs = [ft.jit(f).lower(weights).cost().flops for f in (plain, chosen)]
+    # The first product is not computed again; some elementwise work is instead.
+    product = 2 * 20 * 30 * 30
+    assert 0.95 * product < costs[0] - costs[1] <= product
+
+
 def test_operations_that_are_no_more_leave_no_trace():
     hook = CountHook()
     with use(hook):

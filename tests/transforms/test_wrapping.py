@@ -3,12 +3,14 @@
 import copy
 import inspect
 import pickle
+import pydoc
 
 import numpy as np
 import pytest
 
 import functensor as ft
 import functensor.numpy as fnp
+import functensor.torch as torch
 from functensor import tree
 from functensor.testing import assert_allclose
 
@@ -84,6 +86,32 @@ def test_it_is_a_function_by_all_its_marks():
     assert copy.copy(call) is copy.deepcopy(call) is call
     assert hash(call) == hash(call)
     assert call != ft.value_and_grad(energy)
+
+
+WRAPPERS = [
+    *(ft.jit, ft.grad, ft.value_and_grad, ft.vmap, ft.checkpoint, ft.jacfwd, ft.jacrev, ft.hessian),
+    *(ft.custom_vjp, ft.custom_jvp, ft.custom_gradient, ft.make_program, ft.draw, ft.no_grad()),
+    *(torch.compile, torch.func.grad, torch.func.grad_and_value, torch.func.vmap),
+]
+
+
+@pytest.mark.parametrize("wrap", WRAPPERS, ids=lambda wrap: getattr(wrap, "__name__", "no_grad"))
+def test_help_shows_the_signature_and_the_text_of_the_function(wrap):
+    wrapped = wrap(energy)
+    assert inspect.signature(wrapped) == inspect.signature(energy)
+    shown = pydoc.plain(pydoc.render_doc(wrapped))
+    assert "\nenergy(x, scale=2.0)\n    Returns a number.\n" in shown
+
+
+def test_a_compiled_function_is_a_method_in_a_class():
+    class Scaled:
+        factor = 3.0
+
+        @torch.compile
+        def product(self, x):
+            return self.factor * x
+
+    assert Scaled().product(torch.tensor([2.0])).tolist() == [6.0]
 
 
 def test_it_is_a_method_in_a_class():

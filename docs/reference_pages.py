@@ -22,6 +22,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from reference_names import BLOCK, SPREAD, Block, Entry, member_names, namespaces, plan
 from reference_support import support_of
 
+from functensor.primitives.core import test_samples
+
 __all__ = ["setup"]
 
 INDENT = "   "
@@ -32,12 +34,41 @@ PREFIXES = {
     "random": "functensor.random", "torch": "functensor.torch", "linalg": "functensor.numpy.linalg",
 }  # fmt: skip
 
+# Defaults that have a name alone.
+CONSTANTS = {id(value): name for name, value in vars(test_samples).items() if name.isupper()}
 
-class Dots:
-    """A default value that is shown as dots: its own text says nothing to a reader."""
+
+class Shown:
+    """A default value whose own text would say where it lies, not what it is.
+
+    Args:
+        text: what a reader sees.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
 
     def __repr__(self) -> str:
-        return "..."
+        return self.text
+
+
+def default_shown(value: Any) -> Any:
+    """Returns a default value, or what a reader sees in its place.
+
+    >>> import numpy
+    >>> [default_shown(x) for x in (0.5, float, numpy.float64, len)]
+    [0.5, float, np.float64, len]
+    """
+    if value is inspect.Parameter.empty or "<" not in repr(value):
+        return value
+    if isinstance(value, type) or inspect.isroutine(value):
+        if value.__name__ == "<lambda>":
+            return Shown("...")
+        return Shown(f"{'np.' if is_numpys(value) else ''}{value.__name__}")
+    if type(value) is object or is_numpys(value):
+        # It stands for an argument that was not given.
+        return Shown("<not given>")
+    return Shown(CONSTANTS.get(id(value), "..."))
 
 
 def signature_text(value: Any, bound: bool = False) -> str:
@@ -54,7 +85,7 @@ def signature_text(value: Any, bound: bool = False) -> str:
     parameters = [
         x.replace(
             annotation=x.empty,
-            default=Dots() if "<" in repr(x.default) and x.default is not x.empty else x.default,
+            default=default_shown(x.default),
         )
         for x in known.parameters.values()
     ]

@@ -68,7 +68,7 @@ ALONE = {
     f"functensor.{name}": words
     for words, names in {
         EAGER: "save load read_metadata Checkpoints draw features devices print_saved_residuals "
-        "saved_residuals",
+        "saved_residuals random.check_reuse random.warn_on_reuse",
         TAPE: "tensor Tensor CpuTensor CudaTensor no_grad enable_grad is_grad_enabled optim.SGD "
         "optim.Adagrad optim.Adam optim.AdamW optim.Lion optim.MomentumSGD "
         "optim.StatefulOptimizer",
@@ -78,6 +78,30 @@ ALONE = {
         f"vmap with axis_name=, within which it is called; {EVERY}": "all_gather axis_index "
         "axis_size pmax pmean pmin ppermute psum psum_scatter",
         f"vmap, jit; {CONSTANT}": "nn.one_hot",
+        f"{MODES} by its parameters, vmap, jit": "random.uniform random.truncated_normal "
+        "random.multivariate_normal random.beta random.chisquare random.dirichlet random.f "
+        "random.gamma random.loggamma random.lognormal random.pareto random.rayleigh random.t "
+        "random.triangular random.weibull_min",
+        "vmap over keys and parameters, jit; no derivative by parameters": "random.bernoulli "
+        "random.binomial random.categorical random.geometric random.multinomial random.poisson "
+        "random.randint",
+        f"{MODES} by the numbers to choose from, vmap, jit": "random.choice random.permutation",
+        f"{MODES} by rates, parameters and gradients, vmap, jit": "optim.sgd optim.momentum "
+        "optim.adam optim.adamw optim.adamax optim.amsgrad optim.nadam optim.radam optim.adagrad "
+        "optim.adadelta optim.adafactor optim.rmsprop optim.lamb optim.lion",
+        f"{MODES}, vmap, jit; within jit forward mode alone": "optim.lbfgs",
+        "what the optimizers support that it is given": "optim.accumulated optim.apply_if_finite "
+        "optim.chained optim.clipped_by_global_norm optim.clipped_by_norm optim.clipped_by_value "
+        "optim.frozen optim.lookahead optim.masked optim.maximized optim.partitioned "
+        "optim.with_average optim.with_weight_decay",
+        f"{MODES} by rates, vmap and jit over steps": "optim.constant_rate optim.cosine_decay "
+        "optim.exponential_decay optim.one_cycle optim.piecewise_rate optim.polynomial_decay "
+        "optim.step_decay optim.warm_up optim.warm_up_cosine",
+        "every transformation, as a tree of arrays": "optim.AccumulatedState optim.AdadeltaState "
+        "optim.AdafactorState optim.AdagradState optim.AdamState optim.AdamaxState "
+        "optim.AmsgradState optim.AveragedState optim.FiniteState optim.LbfgsState "
+        "optim.LionState optim.LookaheadState optim.MomentumState optim.NadamState "
+        "optim.PartitionedState optim.RmspropState optim.SgdState",
     }.items()
     for name in names.split()
 }

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 
 from .finding import WRONG, Finding, first_line
+from .machine import working_directory
 
 __all__ = ["examined", "report_to_parent"]
 
@@ -58,8 +59,10 @@ def examined(
     command = [sys.executable, "-P", "-c", program, *arguments]
     try:
         environment = {**os.environ, "PYTHONIOENCODING": "utf-8"}
+        # Packages are not to be blamed for a working directory that was deleted.
+        cwd = os.sep if working_directory() is None else None
         done = subprocess.run(
-            command, capture_output=True, timeout=seconds, env=environment, check=False
+            command, capture_output=True, timeout=seconds, env=environment, check=False, cwd=cwd
         )
         output, errors, code = done.stdout, done.stderr, done.returncode
         cause = cause_of(code, errors.decode(errors="replace")) if code else ""

@@ -86,9 +86,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     try:
         return doctor()
-    except BrokenPipeError:
-        # Whoever reads has enough, as `head`; the interpreter is not to write there at its end.
+    except OSError as error:
+        # The interpreter is not to write there at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Whoever reads a pipe has enough, as `head`; a full disk is told.
+        if not isinstance(error, BrokenPipeError):
+            print(f"functensor: the report cannot be written: {error.strerror}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from .finding import PRESENT, WRONG, Finding
 
-__all__ = ["machine", "version_of_functensor"]
+__all__ = ["machine", "version_of_functensor", "working_directory"]
 
 OWN_FOLDER = Path(os.path.abspath(__file__)).parent.parent
 # Variables that change what is installed or computed.
@@ -74,9 +74,15 @@ def folder_of(spec: ModuleSpec | None) -> Path | None:
     return Path(next(iter(spec.submodule_search_locations or ["."]))).resolve()
 
 
-def shadow() -> Path | None:
+def working_directory() -> str | None:
+    """Returns the folder in which the process runs; None where it was deleted."""
+    with suppress(FileNotFoundError):
+        return os.getcwd()
+    return None
+
+
+def shadow(here: str) -> Path | None:
     """Returns the folder or file here that programs would import in functensor's place, or None."""
-    here = os.getcwd()
     others = [entry for entry in sys.path if entry and os.path.abspath(entry) != here]
     wanted, found = folder_of(found_package(others)), folder_of(found_package([here, *others]))
     if found is None or found == (wanted or OWN_FOLDER.resolve()):
@@ -99,7 +105,12 @@ def machine() -> Iterator[Finding]:
         if key in VARIABLES or key.startswith(BEGINNINGS)
     ]
     yield Finding("machine", "environment", PRESENT, ", ".join(variables) or "no variable is set")
-    other = shadow()
+    here = working_directory()
+    if here is None:
+        what = "it was deleted, and packages that ask for it cannot be imported"
+        yield Finding("machine", "working directory", WRONG, what, "cd")
+        return
+    other = shadow(here)
     if other is not None:
         kind = "folder" if other.is_dir() else "file"
         what = f"programs here import the {kind} {other} in place of functensor, "

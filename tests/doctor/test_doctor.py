@@ -114,6 +114,51 @@ def test_a_command_that_finds_another_package(env, planted, named):
     assert done.stdout.startswith(f"{other} is imported in place of functensor: rename it")
 
 
+@pytest.mark.parametrize("planted", ["functensor/__init__.py", "functensor.py"])
+def test_another_package_on_the_path_is_named(env, planted):
+    other = env.folder / "path" / planted
+    other.parent.mkdir(parents=True)
+    other.touch()
+    # As the program that pip installs, whose own folder has no packages.
+    program = "import functensor_command; raise SystemExit(functensor_command.main())"
+    done = subprocess.run(
+        [str(env.python), "-P", "-c", program, "doctor"],
+        capture_output=True, text=True, cwd=env.folder,
+        env={**os.environ, "PYTHONPATH": str(env.folder / "path")},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout.startswith(f"{other} is imported in place of functensor: rename it")
+
+
+def test_an_empty_folder_of_the_name_on_the_path_is_no_package(env):
+    (env.folder / "path" / "functensor").mkdir(parents=True)
+    assert mends(env.run("doctor", PYTHONPATH=str(env.folder / "path"))) == {}
+
+
+def test_a_working_directory_that_was_deleted(env):
+    gone = env.folder / "gone"
+    gone.mkdir()
+    program = "import os, sys; os.rmdir(os.getcwd()); os.execv(sys.argv[1], sys.argv[1:])"
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(env.python), "-m", "functensor", "doctor"],
+        capture_output=True, text=True, cwd=gone,
+    )  # fmt: skip
+    assert mends(done) == {"working directory": "cd"}
+    assert what(done)["working directory"].startswith("it was deleted")
+    assert done.stderr == ""
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no full device")
+def test_a_report_that_cannot_be_written(env):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [str(env.python), "-m", "functensor", "doctor"],
+            stdout=full, stderr=subprocess.PIPE, text=True, cwd=env.folder,
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr == "functensor: the report cannot be written: No space left on device\n"
+
+
 def test_packages_that_are_old_or_broken(env):
     env.plant("scipy", "1.5.4", module="scipy", source="__version__ = '1.5.4'")
     env.plant("matplotlib", "3.9", module="matplotlib", source="raise OSError('no\\nfont')")

@@ -19,6 +19,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx.ext.napoleon",
+    "cell_numbers",
     "notebooks",
     "reference_pages",
 ]
@@ -43,6 +44,7 @@ html_theme = "furo"
 # One page of all names would be too large: a page for each letter.
 html_split_index = True
 templates_path = ["templates"]
+html_static_path = ["static"]
 html_title = f"functensor {release}"
 
 napoleon_google_docstring = True

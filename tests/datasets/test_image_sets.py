@@ -90,16 +90,25 @@ def test_without_pooch(tmp_path, monkeypatch):
 
 
 def test_without_scikit_learn(monkeypatch):
-    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    monkeypatch.setitem(sys.modules, "sklearn", None)
     with pytest.raises(ft.errors.MissingExtraError, match=r"pip install 'functensor\[examples\]'"):
         digits()
+
+
+def test_digits_are_read_without_an_import_of_scikit_learn(monkeypatch):
+    pytest.importorskip("sklearn")
+    monkeypatch.delitem(sys.modules, "sklearn.datasets", raising=False)
+    digits()
+    assert "sklearn.datasets" not in sys.modules
 
 
 @only_long
 @pytest.mark.long
 def test_digits_are_there():
-    pytest.importorskip("sklearn")
+    known = pytest.importorskip("sklearn.datasets").load_digits()
     images, labels = digits()
+    assert (images == known.images).all()
+    assert (labels == known.target).all()
     assert (images.shape, images.dtype, labels.dtype) == ((1797, 8, 8), "float64", "int64")
     assert (images.min(), images.max()) == (0, 16)
     assert set(labels.tolist()) == set(range(10))

@@ -293,9 +293,9 @@ einsum = of_operands(
             length; an axis of length 1 broadcasts.
         out: None; arrays are immutable.
         dtype: the dtype to which operands are converted first; by default they are promoted.
-        order, casting: for programs written for NumPy; they change nothing.
-        optimize: the same. The order in which more than two operands are multiplied is always
-            chosen for the fewest operations, once for each notation and shapes; `np.einsum_path`
+        order, casting: accepted for programs written for NumPy, without an effect.
+        optimize: accepted, without an effect. The order in which more than two operands are
+            multiplied is always optimised, once for each notation and shapes; `np.einsum_path`
             shows it.
 
     Returns:

@@ -89,11 +89,12 @@ class Drawn(Sample):
         operands, params: as a sample has.
     """
 
-    __slots__ = ("source",)
+    __slots__ = ("known", "source")
 
     def __init__(self, source, *operands, **params):
         super().__init__(*operands, **params)
         self.source = source
+        self.known = {}
 
 
 def operands_of(primitive, sample, dtype="d", batch=None):
@@ -107,10 +108,14 @@ def operands_of(primitive, sample, dtype="d", batch=None):
     shapes = [op.shape for op in sample.operands]
     if batch is not None:
         shapes = [(*extra, *shape) for extra, shape in zip(batch, shapes, strict=True)]
-    rng = getattr(sample, "source", None)
-    if rng is None:
+    domains = [op.domain for op in sample.operands]
+    if not isinstance(sample, Drawn):
         rng = np.random.default_rng(seed_of(primitive.name, shapes, dtype))
-    return draw([op.domain for op in sample.operands], shapes, DTYPES[dtype], rng)
+        return draw(domains, shapes, DTYPES[dtype], rng)
+    key = tuple(shapes), dtype
+    if key not in sample.known:
+        sample.known[key] = draw(domains, shapes, DTYPES[dtype], sample.source)
+    return [x.copy() for x in sample.known[key]]
 
 
 def applied(primitive, sample):

@@ -21,7 +21,7 @@ settings.register_profile(
     "functensor",
     deadline=None,
     derandomize=False,
-    max_examples=sized(10, 40),
+    max_examples=sized(6, 25),
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("functensor")

@@ -73,18 +73,16 @@ def run_checks(primitive, sample, *names):
         cases.SAMPLE_CHECKS[name](primitive, sample)
 
 
-def is_special(name):
-    """Says whether a primitive is a special function, whose values and references are slow."""
-    return registry[name].module.startswith("functensor.primitives.special.")
+SPECIAL = [p.name for p in registry if cases.is_special(p)]
 
 
-@pytest.mark.parametrize("name", [x for x in of_family("elementwise") if not is_special(x)])
+@pytest.mark.parametrize("name", [x for x in of_family("elementwise") if x not in SPECIAL])
 @given(data=st.data())
 def test_elementwise(name, data):
     check_elementwise(registry[name], data)
 
 
-@pytest.mark.parametrize("name", [x for x in of_family("elementwise") if is_special(x)])
+@pytest.mark.parametrize("name", SPECIAL)
 @settings(max_examples=sized(3, 10))
 @given(data=st.data())
 def test_special(name, data):

@@ -77,7 +77,7 @@ def check_gradients(call, operands, name):
 def test_primitive(name):
     primitive = registry[name]
     double = "d" if "d" in primitive.dtypes else primitive.dtypes[0]
-    for sample in primitive.samples:
+    for sample in cases.samples_of(primitive):
         call = cases.applied(primitive, sample)
         for dtype in primitive.dtypes:
             operands = cases.operands_of(primitive, sample, dtype)

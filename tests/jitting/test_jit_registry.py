@@ -1,8 +1,8 @@
 """Every primitive and public function does the same jitted as eagerly, in values and derivatives.
 
 Eager results are checked elsewhere, against NumPy and differences. Here a jitted call is compared
-with one that is not. ``FUNCTENSOR_LONG_TESTS=1`` puts all of them through
-all of those checks too, with every call jitted.
+with one that is not. ``FUNCTENSOR_LONG_TESTS=1`` puts them through all of those checks too, with
+every call jitted.
 """
 
 import weakref
@@ -119,7 +119,7 @@ def check_weak(call, operands):
 def test_primitive(name):
     primitive = registry[name]
     double = "d" if "d" in primitive.dtypes else primitive.dtypes[0]
-    for i, sample in enumerate(primitive.samples):
+    for i, sample in enumerate(cases.few_samples(primitive)):
         call = cases.applied(primitive, sample)
         jitted = ft.jit(call)
         for dtype in primitive.dtypes:
@@ -146,7 +146,8 @@ def test_public_function(case):
     operands = case.values(case.dtypes[-1])
     jitted = ft.jit(lambda *xs: leaves_of(case.ours(*xs)))
     assert_allclose(jitted(*operands), leaves_of(case.ours(*operands)))
-    if case.smooth:
+    # Of a function's further cases a third is differentiated here.
+    if case.smooth and case.index % 3 == 0:
         call, values = cases.by_inexact(lambda *xs: inexact_leaves(case.ours(*xs)), operands)
         check_call(call, values, 1)
 

@@ -8,9 +8,11 @@ rules get them.
 
 import importlib
 import zlib
+from functools import cache
 from itertools import product
 
 import numpy as np
+from support.long_forms import LONG
 from support.run_on_device import placed, settled
 
 import functensor as ft
@@ -37,6 +39,40 @@ def reference_of(primitive):
         module, _, name = reference.rpartition(".")
         return getattr(importlib.import_module(module), name)
     return reference
+
+
+def is_special(primitive):
+    """Says whether a primitive is a special function of elements, whose values are slow."""
+    special = primitive.module.startswith("functensor.primitives.special.")
+    return special and primitive.family == "elementwise"
+
+
+def samples_of(primitive):
+    """Returns a primitive's samples; in the short form of the tests fewer of special functions."""
+    return primitive.samples if LONG or not is_special(primitive) else few_samples(primitive)
+
+
+@cache
+def few_samples(primitive):
+    """Returns a primitive's samples, without those elementwise ones of which others say the same.
+
+    Elementwise primitives are declared with all ways in which shapes broadcast, once more for every
+    choice of parameters. One code broadcasts for all of them. One way stays for each choice, another
+    one for each primitive. With the first choice operands without axes, and without elements, stay.
+    """
+    if primitive.family != "elementwise":
+        return primitive.samples
+    choices = []
+    for sample in primitive.samples:
+        if not choices or choices[-1][0].params != sample.params:
+            choices.append([])
+        choices[-1].append(sample)
+    kept = []
+    for number, (scalar, full, empty, *broadcast) in enumerate(choices):
+        kept += [full] if number else [scalar, full, empty]
+        if broadcast:
+            kept.append(broadcast[(seed_of(primitive.name) + number) % len(broadcast)])
+    return kept
 
 
 def seed_of(*parts):
@@ -457,8 +493,8 @@ SAMPLE_CHECKS = {
 
 
 def run_check(check, primitive):
-    """Puts all samples of a primitive through a check; an error says which sample it was."""
-    for i, sample in enumerate(primitive.samples):
+    """Puts samples of a primitive through a check; an error says which sample it was."""
+    for i, sample in enumerate(samples_of(primitive)):
         try:
             check(primitive, sample)
         except Exception as error:

@@ -26,6 +26,9 @@ settings.register_profile(
 )
 settings.load_profile("functensor")
 
+# One of these is in the text of each module that has a test marked ``long``.
+SAYS_LONG = ("mark.long", "with_slow", "thinned", "hypothesis")
+
 # Modules of shared checks show the values of a failed assertion as the tests do.
 pytest.register_assert_rewrite("error_cases", "registry_cases")
 
@@ -62,6 +65,14 @@ def is_left_out(item):
     return not LONG and only_long.mark in item.iter_markers("skipif")
 
 
+def pytest_ignore_collect(collection_path, config):
+    """Passes over modules without tests of long forms where only those are asked for."""
+    if config.option.markexpr != "long" or collection_path.suffix != ".py":
+        return None
+    text = collection_path.read_text(encoding="utf-8")
+    return None if any(word in text for word in SAYS_LONG) else True
+
+
 def pytest_collection_finish():
     """Exempts the collected tests from garbage collection, which many tests ask for."""
     gc.collect()
@@ -78,9 +89,19 @@ def missing_gpu():
     return ""
 
 
-def pytest_runtest_setup():
+class Running:
+    """What this process runs."""
+
+    path = None
+
+
+def pytest_runtest_setup(item):
     """Begins a program of its own, which jits no function as often as all tests together."""
     History.anew.clear()
+    if item.path != Running.path:
+        # What other modules left behind is no garbage, but takes time in every collection.
+        Running.path = item.path
+        pytest_collection_finish()
 
 
 @pytest.hookimpl(tryfirst=True)

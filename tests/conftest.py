@@ -21,7 +21,7 @@ settings.register_profile(
     "functensor",
     deadline=None,
     derandomize=False,
-    max_examples=sized(6, 25),
+    max_examples=sized(6, 15),
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("functensor")

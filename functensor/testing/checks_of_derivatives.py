@@ -374,7 +374,7 @@ def _host(x: ArrayLike) -> Buffer:
     """Returns an array's values in NumPy's hands, to read."""
     if type(x) is Array:
         x = x._data
-    # Checks ask for values so often that the way through `__array__` would be a third of their time.
+    # Checks ask for values so often that the way through `__array__` is a third of their time.
     return x if type(x) is np.ndarray else np.asarray(ops.to_device(x, "cpu"))
 
 

@@ -83,7 +83,7 @@ def test_elementwise(name, data):
 
 
 @pytest.mark.parametrize("name", SPECIAL)
-@settings(max_examples=sized(3, 10))
+@settings(max_examples=sized(3, 6))
 @given(data=st.data())
 def test_special(name, data):
     check_elementwise(registry[name], data)

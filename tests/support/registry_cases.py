@@ -57,8 +57,9 @@ def few_samples(primitive):
     """Returns a primitive's samples, without those elementwise ones of which others say the same.
 
     Elementwise primitives are declared with all ways in which shapes broadcast, once more for every
-    choice of parameters. One code broadcasts for all of them. One way stays for each choice, another
-    one for each primitive. With the first choice operands without axes, and without elements, stay.
+    choice of parameters. One code broadcasts for all of them. One way stays for each choice, and
+    the next primitive has another one. With the first choice operands without axes, and without
+    elements, stay.
     """
     if primitive.family != "elementwise":
         return primitive.samples
@@ -493,9 +494,9 @@ SAMPLE_CHECKS = {
 }
 
 
-def run_check(check, primitive):
+def run_check(check, primitive, samples=samples_of):
     """Puts samples of a primitive through a check; an error says which sample it was."""
-    for i, sample in enumerate(samples_of(primitive)):
+    for i, sample in enumerate(samples(primitive)):
         try:
             check(primitive, sample)
         except Exception as error:

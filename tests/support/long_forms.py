@@ -34,7 +34,8 @@ def further(case):
     """Returns a case that only the long form has."""
     if isinstance(case, type(pytest.param())):
         return case._replace(marks=(*case.marks, pytest.mark.long))
-    return pytest.param(case, marks=pytest.mark.long)
+    values = case if isinstance(case, tuple) else (case,)
+    return pytest.param(*values, marks=pytest.mark.long)
 
 
 def sized(short, long):

@@ -12,6 +12,7 @@ import support.registry_cases as cases
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from support.fewer_samples import is_special
 from support.long_forms import sized
 
 from functensor import scipy
@@ -73,7 +74,7 @@ def run_checks(primitive, sample, *names):
         cases.SAMPLE_CHECKS[name](primitive, sample)
 
 
-SPECIAL = [p.name for p in registry if cases.is_special(p)]
+SPECIAL = [p.name for p in registry if is_special(p)]
 
 
 @pytest.mark.parametrize("name", [x for x in of_family("elementwise") if x not in SPECIAL])

@@ -8,10 +8,10 @@ rules get them.
 
 import importlib
 import zlib
-from functools import cache
 from itertools import product
 
 import numpy as np
+from support.fewer_samples import few_samples
 from support.long_forms import LONG
 from support.run_on_device import placed, settled
 
@@ -41,40 +41,9 @@ def reference_of(primitive):
     return reference
 
 
-def is_special(primitive):
-    """Says whether a primitive is a special function of elements, whose values are slow."""
-    special = primitive.module.startswith("functensor.primitives.special.")
-    return special and primitive.family == "elementwise"
-
-
 def samples_of(primitive):
     """Returns a primitive's samples; in the short form of the tests fewer of some."""
     return primitive.samples if LONG else few_samples(primitive)
-
-
-@cache
-def few_samples(primitive):
-    """Returns a primitive's samples, without those elementwise ones of which others say the same.
-
-    Elementwise primitives are declared with all ways in which shapes broadcast, once more for every
-    choice of parameters. One code broadcasts for all of them. One way stays for each choice, and
-    the next primitive has another one. With the first choice operands without axes, and without
-    elements, stay.
-    """
-    if primitive.family != "elementwise":
-        return primitive.samples
-    choices = []
-    for sample in primitive.samples:
-        if not choices or choices[-1][0].params != sample.params:
-            choices.append([])
-        choices[-1].append(sample)
-    if min(map(len, choices), default=0) < 4:
-        return primitive.samples
-    kept = []
-    for number, (scalar, full, empty, *broadcast) in enumerate(choices):
-        kept += [full] if number else [scalar, full, empty]
-        kept.append(broadcast[(seed_of(primitive.name) + number) % len(broadcast)])
-    return kept
 
 
 def seed_of(*parts):

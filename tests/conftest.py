@@ -9,8 +9,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("FUNCTENSOR_CHECK_PROGRAMS", "1")
 
 import pytest
+from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, settings
-from support.long_forms import sized
+from support.long_forms import LONG, only_long, sized
 
 from functensor.backends import BackendUnavailable
 from functensor.backends import get as get_backend
@@ -20,20 +21,56 @@ settings.register_profile(
     "functensor",
     deadline=None,
     derandomize=False,
-    max_examples=sized(10, 40),
+    max_examples=sized(6, 15),
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("functensor")
+
+# One of these is in the text of each module that has a test marked ``long``.
+SAYS_LONG = ("mark.long", "with_slow", "thinned", "hypothesis")
 
 # Modules of shared checks show the values of a failed assertion as the tests do.
 pytest.register_assert_rewrite("error_cases", "registry_cases")
 
 
-def pytest_collection_modifyitems(items):
-    """Marks what Hypothesis draws, of which a long run has more examples."""
+def pytest_report_header():
+    """Says which tests are left out, and why."""
+    lines = []
+    if missing_gpu():
+        lines.append(f"tests marked gpu are left out: {missing_gpu()}")
+    if not LONG:
+        lines.append("tests of the long form alone are left out: FUNCTENSOR_LONG_TESTS=1 runs them")
+    return lines
+
+
+def pytest_collection_modifyitems(config, items):
+    """Marks what Hypothesis draws, of which a long run has more examples, and leaves tests out.
+
+    Thousands of tests that would only be skipped take time, so that they do not stay.
+    """
+    kept, left_out = [], []
     for item in items:
         if getattr(item.obj, "is_hypothesis_test", False):
             item.add_marker("long")
+        gone = is_left_out(item)
+        (left_out if gone else kept).append(item)
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = kept
+
+
+def is_left_out(item):
+    """Says whether a test cannot run here: for lack of a GPU, or as its long form is its only."""
+    if missing_gpu() and item.get_closest_marker("gpu") is not None:
+        return True
+    return not LONG and only_long.mark in item.iter_markers("skipif")
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Passes over modules without tests of long forms where only those are asked for."""
+    if config.option.markexpr != "long" or collection_path.suffix != ".py":
+        return None
+    text = collection_path.read_text(encoding="utf-8")
+    return None if any(word in text for word in SAYS_LONG) else True
 
 
 def pytest_collection_finish():
@@ -52,12 +89,35 @@ def missing_gpu():
     return ""
 
 
+class Running:
+    """What this process runs."""
+
+    path = None
+
+
 def pytest_runtest_setup(item):
-    """Skips what needs a GPU where there is none, and says why."""
-    # A test is a program of its own, which jits no function as often as all tests together.
+    """Begins a program of its own, which jits no function as often as all tests together."""
     History.anew.clear()
-    if item.get_closest_marker("gpu") is not None and missing_gpu():
-        pytest.skip(missing_gpu())
+    if item.path != Running.path:
+        # What other modules left behind is no garbage, but takes time in every collection.
+        Running.path = item.path
+        pytest_collection_finish()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item, nextitem):
+    """Runs a test as pytest does; a process of several sends those reports alone that say much.
+
+    Sending the reports of a test takes longer than many a test. Left out are set-ups and
+    tear-downs that passed at once.
+    """
+    if not hasattr(item.config, "workerinput"):
+        return None
+    for report in runtestprotocol(item, log=False, nextitem=nextitem):
+        if report.when == "call" or not report.passed or report.duration > 0.005:
+            report.keywords = {}
+            item.ihook.pytest_runtest_logreport(report=report)
+    return True
 
 
 @pytest.fixture

@@ -61,7 +61,7 @@ class Equation:
         scope: the ``named_scope`` that it was called in, ``"block/attention"``; empty outside.
     """
 
-    __slots__ = ("line", "operands", "outputs", "params", "primitive", "scope")
+    __slots__ = ("is_checked", "line", "operands", "outputs", "params", "primitive", "scope")
 
     def __init__(
         self,
@@ -78,6 +78,7 @@ class Equation:
         self.outputs = tuple(outputs)
         self.line = line
         self.scope = scope
+        self.is_checked = False
 
     def apply(self, values: Sequence[Any]) -> Sequence[Any]:
         """Computes the outputs, at whatever level the slot is."""
@@ -153,7 +154,7 @@ class Program:
         self._primitives: frozenset[Any] | None = None
         self._uses: dict[Variable, int] | None = None
         if config.check_programs:
-            check(self)
+            check(self, anew=False)
 
     def with_equations(
         self, equations: Sequence[Equation], outputs: Sequence[Any] | None = None
@@ -355,10 +356,15 @@ class ProgramError(ValueError):
     """A program is not well formed: a pass that made it has a fault."""
 
 
-def check(program: Program) -> None:
+def check(program: Program, anew: bool = True) -> None:
     """Checks that every variable is defined once and before it is used, with its type and device.
 
     The programs that calls run are checked too, and what a call proves of itself.
+
+    Args:
+        program: the program.
+        anew: whether to look also at equations that another program's check found right. Passes
+            leave most of them as they are.
 
     Raises:
         ProgramError: an equation breaks that; the message names it.
@@ -370,21 +376,27 @@ def check(program: Program) -> None:
         where = f"{program.name}: equation {number}, {equation.primitive.name},"
         if not defined.issuperset(used(equation.operands)):
             raise ProgramError(f"{where} uses an undefined variable")
-        _check_types(equation, where)
-        _check_devices(equation, where)
-        try:
-            what = f"{where} runs what is not well formed:"
-            for inner in bodies(equation.primitive):
-                check(inner)
-            what = where
-            equation.primitive.prove()
-        except ProgramError as error:
-            raise ProgramError(f"{what} {error}") from None
+        if anew or not equation.is_checked:
+            _check_equation(equation, where, anew)
+            equation.is_checked = True
         if not defined.isdisjoint(equation.outputs):
             raise ProgramError(f"{where} defines a variable again")
         defined.update(equation.outputs)
     if not defined.issuperset(used(program.outputs)):
         raise ProgramError(f"{program.name}: an output is undefined")
+
+
+def _check_equation(equation: Equation, where: str, anew: bool) -> None:
+    _check_types(equation, where)
+    _check_devices(equation, where)
+    try:
+        what = f"{where} runs what is not well formed:"
+        for inner in bodies(equation.primitive):
+            check(inner, anew)
+        what = where
+        equation.primitive.prove()
+    except ProgramError as error:
+        raise ProgramError(f"{what} {error}") from None
 
 
 def bodies(primitive: PrimitiveLike) -> Sequence[Program]:

@@ -11,6 +11,7 @@ from .. import tree
 from ..backends.restoring import errstate
 from ..primitives.core.annotations import ArrayLike
 from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Array
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import beside, wrap
 from ..primitives.core.errors import function_line
@@ -370,8 +371,11 @@ class _Check(NamedTuple):
 
 
 def _host(x: ArrayLike) -> Buffer:
-    """Returns an array's values in NumPy's hands."""
-    return np.asarray(ops.to_device(x, "cpu"))
+    """Returns an array's values in NumPy's hands, to read."""
+    if type(x) is Array:
+        x = x._data
+    # Checks ask for values so often that the way through `__array__` is a third of their time.
+    return x if type(x) is np.ndarray else np.asarray(ops.to_device(x, "cpu"))
 
 
 def _in_double_precision(x: ArrayLike) -> Any:
@@ -427,6 +431,8 @@ def _compare(
 ) -> None:
     """Compares two arrays element by element: integers and booleans exactly."""
     a, b = _host(got), _host(wanted)
+    if np.array_equal(a, b):
+        return
     if b.dtype.kind not in INEXACT:
         atol = rtol = 0.0
     wrong = ~np.isclose(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan)

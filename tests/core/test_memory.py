@@ -16,7 +16,7 @@ from functensor.primitives.core.registry import registry as ops
 from functensor.traces.reverse import Node, ReverseTracer
 
 pytestmark = pytest.mark.long
-LENGTH = sized(50_000, 1_000_000)
+LENGTH = sized(20_000, 100_000)
 
 
 def chain(x, length):

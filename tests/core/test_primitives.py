@@ -12,6 +12,7 @@ import support.registry_cases as cases
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from support.fewer_samples import is_special
 from support.long_forms import sized
 
 from functensor import scipy
@@ -73,19 +74,17 @@ def run_checks(primitive, sample, *names):
         cases.SAMPLE_CHECKS[name](primitive, sample)
 
 
-def is_special(name):
-    """Says whether a primitive is a special function, whose values and references are slow."""
-    return registry[name].module.startswith("functensor.primitives.special.")
+SPECIAL = [p.name for p in registry if is_special(p)]
 
 
-@pytest.mark.parametrize("name", [x for x in of_family("elementwise") if not is_special(x)])
+@pytest.mark.parametrize("name", [x for x in of_family("elementwise") if x not in SPECIAL])
 @given(data=st.data())
 def test_elementwise(name, data):
     check_elementwise(registry[name], data)
 
 
-@pytest.mark.parametrize("name", [x for x in of_family("elementwise") if is_special(x)])
-@settings(max_examples=sized(3, 10))
+@pytest.mark.parametrize("name", SPECIAL)
+@settings(max_examples=sized(3, 6))
 @given(data=st.data())
 def test_special(name, data):
     check_elementwise(registry[name], data)

@@ -1,7 +1,7 @@
 """Random programs over arrays of equal lengths give jitted what they give eagerly.
 
 Limits of size are lowered for them, so that all that plans do with large arrays is done with small
-ones. By default 20 programs are drawn for each test, with ``FUNCTENSOR_LONG_TESTS=1`` 500, and 40
+ones. By default 20 programs are drawn for each test, with ``FUNCTENSOR_LONG_TESTS=1`` 150, and 40
 over arrays above all limits.
 """
 
@@ -18,7 +18,7 @@ import functensor.numpy as fnp
 from functensor import nn
 
 pytestmark = pytest.mark.filterwarnings("ignore::functensor.jitting.retraces.RetraceWarning")
-PROGRAMS = settings(max_examples=sized(20, 500))
+PROGRAMS = settings(max_examples=sized(20, 150))
 TOLERANCES = {"float64": 1e-9, "float32": 2e-3}
 
 UNARY = [

@@ -8,7 +8,7 @@ import tomllib
 
 import pytest
 from support.environments import Environment
-from support.long_forms import only_long
+from support.long_forms import only_long, thinned
 
 from functensor import __version__
 from functensor.backends.nvidia import driver_number
@@ -272,7 +272,7 @@ def test_the_real_cupy_without_a_driver():
 @on_no_driver
 @pytest.mark.parametrize(
     ("planted", "cuda", "wrong", "command"),
-    [
+    thinned([
         (
             {"cupy-cuda13x": "14.1.0"}, "12.4",
             "cupy-cuda13x 14.1.0 is for CUDA 13, and the driver supports 12.4",
@@ -287,7 +287,7 @@ def test_the_real_cupy_without_a_driver():
             {"cupy-cuda11x": "13.6.0"}, "12.4", "cupy-cuda11x 13.6.0 is older than 14",
             "pip uninstall -y cupy-cuda11x && pip install 'functensor[cuda12]'",
         ),
-    ],
+    ], every=3),
 )  # fmt: skip
 def test_cupy_that_does_not_fit(env, planted, cuda, wrong, command):
     for name, version in planted.items():

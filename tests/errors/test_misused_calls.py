@@ -154,11 +154,10 @@ def plain(function):
 
 # The objects of all public names, of base classes' methods too.
 PLAIN = {name: plain(function) for name, function in CALLABLES}
+SUBJECTS = dict.fromkeys(type(f.__self__) for _, f in CALLABLES if inspect.ismethod(f))
 PLAIN |= {
     f"{kind.__name__}.{name}": plain(value)
-    for _, function in CALLABLES
-    if inspect.ismethod(function)
-    for kind in type(function.__self__).__mro__
+    for kind in dict.fromkeys(kind for subject in SUBJECTS for kind in subject.__mro__)
     for name, value in vars(kind).items()
     if inspect.isfunction(value)
 }

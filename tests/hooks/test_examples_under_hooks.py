@@ -24,7 +24,7 @@ EXAMPLES = sorted(
     if path.stem not in HELPERS and (path.parent.name != "torch" or path.stem in OF_PYTORCH)
 )
 # The quick ones.
-SHORT = {"linear_regression", "newton", "per_example_gradients", "springs"}
+SHORT = {"linear_regression", "newton"}
 
 
 def values(path, hook, folder):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import support.registry_cases as cases
 from core.test_primitives import PRIMITIVES
+from support.long_forms import sized
 
 import functensor as ft
 from functensor.hooks import CountHook, HistogramHook, MemoryHook, PrintHook, TimerHook, use
@@ -73,11 +74,12 @@ def check_gradients(call, operands, name):
 
 
 @pytest.mark.filterwarnings("ignore::functensor.programs.staging_warnings.StagingWarning")
+@pytest.mark.long
 @pytest.mark.parametrize("name", PRIMITIVES)
 def test_primitive(name):
     primitive = registry[name]
     double = "d" if "d" in primitive.dtypes else primitive.dtypes[0]
-    for sample in primitive.samples:
+    for sample in cases.few_samples(primitive)[: sized(short=2, long=100)]:
         call = cases.applied(primitive, sample)
         for dtype in primitive.dtypes:
             operands = cases.operands_of(primitive, sample, dtype)

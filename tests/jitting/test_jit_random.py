@@ -1,6 +1,6 @@
 """Programs that Hypothesis composes give jitted what they give eagerly, under transformations too.
 
-By default some dozens of programs are drawn each run; with ``FUNCTENSOR_LONG_TESTS=1``, 500.
+By default some dozens of programs are drawn each run; with ``FUNCTENSOR_LONG_TESTS=1``, 150.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ import functensor.numpy as fnp
 from functensor import nn
 
 pytestmark = pytest.mark.filterwarnings("ignore::functensor.jitting.retraces.RetraceWarning")
-PROGRAMS = settings(max_examples=sized(30, 500))
+PROGRAMS = settings(max_examples=sized(30, 150))
 
 SHAPES = [(), (3,), (1, 3), (4, 3), (3, 3), (2, 4, 3), (2, 1, 3)]
 # By dtype, how far results may be off, relative to the largest: functions with slopes of a few.

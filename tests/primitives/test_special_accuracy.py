@@ -5,7 +5,7 @@ which no more than the argument's own rounding can be known, it is relative to t
 the value and of its change with the argument, ``x f'(x)``: those are marked as ``zeros``. Of an
 inverse function, the reference is the function itself, and the error is that of x.
 
-The long run, ``FUNCTENSOR_LONG_TESTS=1``, has 1,000 points for each function.
+The long run, ``FUNCTENSOR_LONG_TESTS=1``, has 300 points for each function.
 """
 
 import math
@@ -21,7 +21,7 @@ from functensor.primitives.core.registry import registry
 from functensor.scipy import special
 
 pytestmark = pytest.mark.long
-POINTS = sized(40, 1000)
+POINTS = sized(40, 300)
 LIMIT = 1e-12
 DIGITS = 40
 # Relative to an argument, for slopes of references.

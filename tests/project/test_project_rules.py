@@ -83,16 +83,19 @@ def is_type_checking(test: ast.expr) -> bool:
 
 def statements(tree: ast.AST, *, at_import: bool) -> Iterator[ast.AST]:
     """Walks over a module's nodes; over those that run at import alone, if so asked."""
+    if not at_import:
+        yield from ast.walk(tree)
+        return
     for node in ast.iter_child_nodes(tree):
-        if at_import and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             continue
-        if at_import and isinstance(node, ast.If) and is_type_checking(node.test):
+        if isinstance(node, ast.If) and is_type_checking(node.test):
             for other in node.orelse:
                 yield other
                 yield from statements(other, at_import=True)
             continue
         yield node
-        yield from statements(node, at_import=at_import)
+        yield from statements(node, at_import=True)
 
 
 def imports(

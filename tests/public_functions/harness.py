@@ -140,8 +140,9 @@ def check_value(case):
             np.testing.assert_array_equal(x, copy, "an operand was written to")
 
 
-def check_derivatives(case):
+def check_derivatives(case, most_orders=2):
     """Both modes are right, to the case's order, with the operands' dtypes."""
+    order = min(case.order, most_orders)
     for dtype in sorted(set(case.dtypes) & set("dD")):
         call, operands = by_inexact(
             lambda *xs: inexact_leaves(case.ours(*xs)), case.values(dtype)
@@ -149,7 +150,7 @@ def check_derivatives(case):
         if not case.smooth:
             check_flat(call, operands)
             continue
-        check_grads(call, operands, order=case.order, rtol=case.grad_rtol or RTOL[dtype])
+        check_grads(call, operands, order=order, rtol=case.grad_rtol or RTOL[dtype])
     if "f" in case.dtypes and case.smooth:
         call, operands = by_inexact(lambda *xs: inexact_leaves(case.ours(*xs)), case.values("f"))
         outs, pull = ft.vjp(call, *operands)

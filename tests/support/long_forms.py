@@ -19,6 +19,25 @@ def with_slow(names, slow):
     return [pytest.param(name, marks=marks) if name in slow else name for name in names]
 
 
+def thinned(cases, every, start=0):
+    """Returns one in so many cases for ``parametrize``; in the long form the others as well.
+
+    Only those others are marked ``long``, as every run of the short form has the first ones.
+    """
+    cases = list(cases)
+    if not LONG:
+        return cases[start::every]
+    return [case if i % every == start else further(case) for i, case in enumerate(cases)]
+
+
+def further(case):
+    """Returns a case that only the long form has."""
+    if isinstance(case, type(pytest.param())):
+        return case._replace(marks=(*case.marks, pytest.mark.long))
+    values = case if isinstance(case, tuple) else (case,)
+    return pytest.param(*values, marks=pytest.mark.long)
+
+
 def sized(short, long):
     """Returns the first of two sizes, and the second where tests run in full."""
     return long if LONG else short

@@ -11,6 +11,8 @@ import zlib
 from itertools import product
 
 import numpy as np
+from support.fewer_samples import few_samples
+from support.long_forms import LONG
 from support.run_on_device import placed, settled
 
 import functensor as ft
@@ -37,6 +39,11 @@ def reference_of(primitive):
         module, _, name = reference.rpartition(".")
         return getattr(importlib.import_module(module), name)
     return reference
+
+
+def samples_of(primitive):
+    """Returns a primitive's samples; in the short form of the tests fewer of some."""
+    return primitive.samples if LONG else few_samples(primitive)
 
 
 def seed_of(*parts):
@@ -89,11 +96,12 @@ class Drawn(Sample):
         operands, params: as a sample has.
     """
 
-    __slots__ = ("source",)
+    __slots__ = ("known", "source")
 
     def __init__(self, source, *operands, **params):
         super().__init__(*operands, **params)
         self.source = source
+        self.known = {}
 
 
 def operands_of(primitive, sample, dtype="d", batch=None):
@@ -107,10 +115,14 @@ def operands_of(primitive, sample, dtype="d", batch=None):
     shapes = [op.shape for op in sample.operands]
     if batch is not None:
         shapes = [(*extra, *shape) for extra, shape in zip(batch, shapes, strict=True)]
-    rng = getattr(sample, "source", None)
-    if rng is None:
+    domains = [op.domain for op in sample.operands]
+    if not isinstance(sample, Drawn):
         rng = np.random.default_rng(seed_of(primitive.name, shapes, dtype))
-    return draw([op.domain for op in sample.operands], shapes, DTYPES[dtype], rng)
+        return draw(domains, shapes, DTYPES[dtype], rng)
+    key = tuple(shapes), dtype
+    if key not in sample.known:
+        sample.known[key] = draw(domains, shapes, DTYPES[dtype], sample.source)
+    return [x.copy() for x in sample.known[key]]
 
 
 def applied(primitive, sample):
@@ -451,9 +463,9 @@ SAMPLE_CHECKS = {
 }
 
 
-def run_check(check, primitive):
-    """Puts all samples of a primitive through a check; an error says which sample it was."""
-    for i, sample in enumerate(primitive.samples):
+def run_check(check, primitive, samples=samples_of):
+    """Puts samples of a primitive through a check; an error says which sample it was."""
+    for i, sample in enumerate(samples(primitive)):
         try:
             check(primitive, sample)
         except Exception as error:

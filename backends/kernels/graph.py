@@ -1,4 +1,4 @@
-"""What a kernel computes, before there are loops: numbers at points of a grid, made of others."""
+"""Graphs of kernels before there are loops: numbers at points of a grid, made of others."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from .operations import FUNCTIONS, result_dtype
+from .operations import KERNEL_FUNCTIONS, result_dtype
 
-__all__ = ["Axes", "Graph", "Node", "Term", "bits", "cast", "function", "select"]
+__all__ = ["Expr", "ExprGraph", "GridAxes", "Term", "bits", "cast", "function", "select"]
 
 # The numbers of the grid's axes that a node has: it is the same at all places of the others.
-Axes: TypeAlias = frozenset[int]
-EVERYWHERE: Axes = frozenset()
+GridAxes: TypeAlias = frozenset[int]
+EVERYWHERE: GridAxes = frozenset()
 
 
-class Node:
+class Expr:
     """A number at each point of some axes of the grid.
 
     Nodes have Python's operators. Equal nodes of a graph are made once.
@@ -37,11 +37,11 @@ class Node:
 
     def __init__(
         self,
-        graph: Graph,
+        graph: ExprGraph,
         operation: str,
-        operands: tuple[Node, ...],
+        operands: tuple[Expr, ...],
         dtype: np.dtype[Any],
-        axes: Axes,
+        axes: GridAxes,
         detail: Any = None,
     ) -> None:
         self.graph = graph
@@ -52,71 +52,71 @@ class Node:
         self.detail = detail
         self.number = len(graph.nodes)
 
-    def __add__(self, other: Term) -> Node:
+    def __add__(self, other: Term) -> Expr:
         return self.graph.op("add", self, other)
 
-    def __radd__(self, other: Term) -> Node:
+    def __radd__(self, other: Term) -> Expr:
         return self.graph.op("add", other, self)
 
-    def __sub__(self, other: Term) -> Node:
+    def __sub__(self, other: Term) -> Expr:
         return self.graph.op("subtract", self, other)
 
-    def __rsub__(self, other: Term) -> Node:
+    def __rsub__(self, other: Term) -> Expr:
         return self.graph.op("subtract", other, self)
 
-    def __mul__(self, other: Term) -> Node:
+    def __mul__(self, other: Term) -> Expr:
         return self.graph.op("multiply", self, other)
 
-    def __rmul__(self, other: Term) -> Node:
+    def __rmul__(self, other: Term) -> Expr:
         return self.graph.op("multiply", other, self)
 
-    def __truediv__(self, other: Term) -> Node:
+    def __truediv__(self, other: Term) -> Expr:
         return self.graph.op("divide", self, other)
 
-    def __rtruediv__(self, other: Term) -> Node:
+    def __rtruediv__(self, other: Term) -> Expr:
         return self.graph.op("divide", other, self)
 
-    def __and__(self, other: Term) -> Node:
+    def __and__(self, other: Term) -> Expr:
         return self.graph.op("bitwise_and", self, other)
 
-    def __or__(self, other: Term) -> Node:
+    def __or__(self, other: Term) -> Expr:
         return self.graph.op("bitwise_or", self, other)
 
-    def __xor__(self, other: Term) -> Node:
+    def __xor__(self, other: Term) -> Expr:
         return self.graph.op("bitwise_xor", self, other)
 
-    def __lshift__(self, other: Term) -> Node:
+    def __lshift__(self, other: Term) -> Expr:
         return self.graph.op("left_shift", self, other)
 
-    def __rshift__(self, other: Term) -> Node:
+    def __rshift__(self, other: Term) -> Expr:
         return self.graph.op("right_shift", self, other)
 
-    def __invert__(self) -> Node:
+    def __invert__(self) -> Expr:
         return self.graph.op("invert", self)
 
-    def __neg__(self) -> Node:
+    def __neg__(self) -> Expr:
         return self.graph.op("negative", self)
 
-    def __abs__(self) -> Node:
+    def __abs__(self) -> Expr:
         return self.graph.op("absolute", self)
 
-    def __lt__(self, other: Term) -> Node:
+    def __lt__(self, other: Term) -> Expr:
         return self.graph.op("less", self, other)
 
-    def __le__(self, other: Term) -> Node:
+    def __le__(self, other: Term) -> Expr:
         return self.graph.op("less_equal", self, other)
 
-    def __gt__(self, other: Term) -> Node:
+    def __gt__(self, other: Term) -> Expr:
         return self.graph.op("greater", self, other)
 
-    def __ge__(self, other: Term) -> Node:
+    def __ge__(self, other: Term) -> Expr:
         return self.graph.op("greater_equal", self, other)
 
-    def equals(self, other: Term) -> Node:
+    def equals(self, other: Term) -> Expr:
         """Returns where it is equal to another; ``==`` compares nodes themselves."""
         return self.graph.op("equal", self, other)
 
-    def differs(self, other: Term) -> Node:
+    def differs(self, other: Term) -> Expr:
         """Returns where it is not equal to another."""
         return self.graph.op("not_equal", self, other)
 
@@ -125,10 +125,10 @@ class Node:
 
 
 # A Python number takes the dtype of the node beside it.
-Term: TypeAlias = "Node | float | np.generic"
+Term: TypeAlias = "Expr | float | np.generic"
 
 
-class Graph:
+class ExprGraph:
     """Nodes over one grid.
 
     Attributes:
@@ -138,100 +138,102 @@ class Graph:
 
     def __init__(self, lengths: Sequence[int] = ()) -> None:
         self.lengths = tuple(lengths)
-        self.nodes: list[Node] = []
-        self._known: dict[Any, Node] = {}
+        self.nodes: list[Expr] = []
+        self._known: dict[Any, Expr] = {}
 
     def _made(
         self,
         operation: str,
-        operands: tuple[Node, ...],
+        operands: tuple[Expr, ...],
         dtype: np.dtype[Any],
-        axes: Axes,
+        axes: GridAxes,
         detail: Any = None,
         key: Any = None,
-    ) -> Node:
+    ) -> Expr:
         known = operation, operands, dtype, axes, detail if key is None else key
         found = self._known.get(known)
         if found is None:
-            found = self._known[known] = Node(self, operation, operands, dtype, axes, detail)
+            found = self._known[known] = Expr(self, operation, operands, dtype, axes, detail)
             self.nodes.append(found)
         return found
 
-    def constant(self, number: Any, dtype: Any) -> Node:
+    def constant(self, number: Any, dtype: Any) -> Expr:
         """Returns a number of a dtype."""
         dtype = np.dtype(dtype)
         value = np.asarray(number, dtype)[()]
         return self._made("constant", (), dtype, EVERYWHERE, value, value.tobytes())
 
-    def input(self, number: int, dtype: Any, axes: Iterable[int] = ()) -> Node:
+    def input(self, number: int, dtype: Any, axes: Iterable[int] = ()) -> Expr:
         """Returns the element of an input at each point."""
         return self._made("input", (), np.dtype(dtype), frozenset(axes), number)
 
-    def op(self, operation: str, *operands: Term) -> Node:
+    def op(self, operation: str, *operands: Term) -> Expr:
         """Returns an operation of nodes; numbers take the dtype of the nodes beside them."""
         nodes = self._as_nodes(operands, 1 if operation == "select" else 0)
         dtype = result_dtype(operation, [x.dtype for x in nodes])
         return self._made(operation, nodes, dtype, joint_axes(nodes))
 
-    def _as_nodes(self, operands: Sequence[Term], first: int) -> tuple[Node, ...]:
-        dtype = next((x.dtype for x in operands[first:] if isinstance(x, Node)), None)
-        return tuple([x if isinstance(x, Node) else self.constant(x, dtype) for x in operands])
+    def _as_nodes(self, operands: Sequence[Term], first: int) -> tuple[Expr, ...]:
+        dtype = next((x.dtype for x in operands[first:] if isinstance(x, Expr)), None)
+        return tuple([x if isinstance(x, Expr) else self.constant(x, dtype) for x in operands])
 
-    def fma(self, x: Term, y: Term, z: Term) -> Node:
+    def fma(self, x: Term, y: Term, z: Term) -> Expr:
         """Returns ``x * y + z`` of floats, rounded once."""
         return self.op("fma", x, y, z)
 
-    def converted(self, operation: str, x: Node, dtype: Any) -> Node:
+    def converted(self, operation: str, x: Expr, dtype: Any) -> Expr:
         """Returns ``cast``, the same number, or ``bits``, the same bits, in another dtype."""
         dtype = np.dtype(dtype)
         return x if x.dtype == dtype else self._made(operation, (x,), dtype, x.axes)
 
-    def library(self, name: str, where: Node, otherwise: Node, *operands: Node) -> Node:
+    def library(self, name: str, where: Expr, otherwise: Expr, *operands: Expr) -> Expr:
         """Returns a function of the C library where a mask is true: for rare, hard numbers."""
         nodes = where, otherwise, *operands
         return self._made("library", nodes, otherwise.dtype, joint_axes(nodes), name)
 
-    def place(self, axis: int) -> Node:
+    def place(self, axis: int) -> Expr:
         """Returns the number of each place along an axis, of 32 bits."""
         return self._made("place", (), np.dtype(np.int32), frozenset([axis]), axis)
 
-    def spread(self, x: Node, axes: Axes) -> Node:
+    def spread(self, x: Expr, axes: GridAxes) -> Expr:
         """Returns a node as one that has more axes; along them it is the same."""
         return self._made("spread", (x,), x.dtype, axes)
 
-    def fold(self, operation: str, x: Node, axes: Iterable[int]) -> Node:
+    def fold(self, operation: str, x: Expr, axes: Iterable[int]) -> Expr:
         """Returns the fold of a node over axes that it has, by ``add``, ``maximum`` and so on."""
         gone = frozenset(axes)
         return self._made("fold", (x,), x.dtype, x.axes - gone, operation, (operation, gone))
 
 
-def joint_axes(nodes: Iterable[Node]) -> Axes:
+def joint_axes(nodes: Iterable[Expr]) -> GridAxes:
     """Returns the axes that any of some nodes has."""
     return EVERYWHERE.union(*[x.axes for x in nodes])
 
 
-def select(condition: Node, x: Term, y: Term) -> Node:
+def select(condition: Expr, x: Term, y: Term) -> Expr:
     """Returns one number where a condition is true, and another elsewhere."""
     return condition.graph.op("select", condition, x, y)
 
 
-def cast(x: Node, dtype: Any) -> Node:
+def cast(x: Expr, dtype: Any) -> Expr:
     """Returns the same number in another dtype."""
     return x.graph.converted("cast", x, dtype)
 
 
-def bits(x: Node, dtype: Any) -> Node:
+def bits(x: Expr, dtype: Any) -> Expr:
     """Returns the same bits as another dtype of that size."""
     return x.graph.converted("bits", x, dtype)
 
 
-def function(name: str) -> Callable[..., Node]:
+def function(name: str) -> Callable[..., Expr]:
     """Returns an operation of nodes as a function: ``sqrt = function("sqrt")``."""
 
-    def applied(x: Term, *others: Term) -> Node:
-        graph = next(node.graph for node in (x, *others) if isinstance(node, Node))
+    def applied(x: Term, *others: Term) -> Expr:
+        graph = next(node.graph for node in (x, *others) if isinstance(node, Expr))
         return graph.op(name, x, *others)
 
     applied.__name__ = applied.__qualname__ = name
-    applied.__doc__ = f"Returns ``{name}`` of nodes{' of floats' if name in FUNCTIONS else ''}."
+    applied.__doc__ = (
+        f"Returns ``{name}`` of nodes{' of floats' if name in KERNEL_FUNCTIONS else ''}."
+    )
     return applied

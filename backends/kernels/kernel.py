@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     *(
-        "Axis",
+        "LoopAxis",
         "Buffer",
         "Fold",
         "For",
         "Index",
-        "Kernel",
+        "LoopKernel",
         "Let",
         "Load",
         "NUMBER",
@@ -32,7 +32,7 @@ __all__ = [
 STEPS_BETWEEN_FLUSHES = 64
 
 
-class Axis:
+class LoopAxis:
     """A loop's variable: it counts from 0 to its extent, or over the rows of a block.
 
     Attributes:
@@ -53,7 +53,7 @@ class Axis:
 
 
 # The number of the block that runs: parts of folds over all blocks lie side by side.
-NUMBER = Axis("number", 1 << 62)
+BLOCK_NUMBER = LoopAxis("number", 1 << 62)
 
 
 class Index:
@@ -64,11 +64,11 @@ class Index:
 
     __slots__ = ("begin", "terms")
 
-    def __init__(self, terms: Sequence[tuple[Axis, int]] = (), begin: int = 0) -> None:
+    def __init__(self, terms: Sequence[tuple[LoopAxis, int]] = (), begin: int = 0) -> None:
         self.terms = tuple([(axis, stride) for axis, stride in terms if stride])
         self.begin = begin
 
-    def stride(self, axis: Axis) -> int:
+    def stride(self, axis: LoopAxis) -> int:
         """Returns how many elements a step along an axis goes over."""
         return sum(stride for other, stride in self.terms if other is axis)
 
@@ -115,7 +115,7 @@ class Buffer:
         return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]"
 
 
-class Value:
+class LoopValue:
     """A number at one point of the loops around it.
 
     Attributes:
@@ -129,7 +129,7 @@ class Value:
 
 
 # What arithmetic takes: values, and NumPy's scalars as constants.
-Operand: TypeAlias = "Value | np.generic"
+Operand: TypeAlias = "LoopValue | np.generic"
 
 
 class Let:
@@ -137,7 +137,7 @@ class Let:
 
     __slots__ = ("operands", "operation", "value")
 
-    def __init__(self, value: Value, operation: str, operands: Sequence[Operand]) -> None:
+    def __init__(self, value: LoopValue, operation: str, operands: Sequence[Operand]) -> None:
         self.value = value
         self.operation = operation
         self.operands = tuple(operands)
@@ -148,18 +148,18 @@ class Load:
 
     __slots__ = ("buffer", "index", "value")
 
-    def __init__(self, value: Value, buffer: Buffer, index: Index) -> None:
+    def __init__(self, value: LoopValue, buffer: Buffer, index: Index) -> None:
         self.value = value
         self.buffer = buffer
         self.index = index
 
 
-class Place:
+class PlaceOf:
     """``value = axis``: the number of the place along an axis, a whole number of 32 bits."""
 
     __slots__ = ("axis", "value")
 
-    def __init__(self, value: Value, axis: Axis) -> None:
+    def __init__(self, value: LoopValue, axis: LoopAxis) -> None:
         self.value = value
         self.axis = axis
 
@@ -175,7 +175,7 @@ class Store:
         self.operand = operand
 
 
-class Update:
+class UpdateOf:
     """``buffer[index] = operation(buffer[index], operand)``."""
 
     __slots__ = ("buffer", "index", "operand", "operation")
@@ -202,7 +202,7 @@ class Fold:
 
     __slots__ = ("operand", "operation", "value")
 
-    def __init__(self, value: Value, operation: str, operand: Operand) -> None:
+    def __init__(self, value: LoopValue, operation: str, operand: Operand) -> None:
         self.value = value
         self.operation = operation
         self.operand = operand
@@ -221,7 +221,7 @@ class For:
     __slots__ = ("axis", "body", "folds", "lanes")
 
     def __init__(
-        self, axis: Axis, body: Sequence[Statement], folds: Sequence[Fold] = (), lanes: int = 1
+        self, axis: LoopAxis, body: Sequence[Statement], folds: Sequence[Fold] = (), lanes: int = 1
     ) -> None:
         self.axis = axis
         self.lanes = lanes
@@ -234,10 +234,10 @@ class For:
         return self.axis.extent > STEPS_BETWEEN_FLUSHES * self.lanes
 
 
-Statement: TypeAlias = "For | Let | Load | Place | Store | Update"
+Statement: TypeAlias = "For | Let | Load | PlaceOf | Store | UpdateOf"
 
 
-class Kernel:
+class LoopKernel:
     """A kernel: ``kernel(number, low, high)`` computes the rows of a block.
 
     Attributes:
@@ -261,18 +261,13 @@ class Kernel:
         self.scratch = tuple(scratch)
         self.body = tuple(body)
 
-    def __str__(self) -> str:
-        from .printed import printed
 
-        return printed(self)
-
-
-def walk(body: Sequence[Statement]) -> Iterator[Statement]:
+def all_statements(body: Sequence[Statement]) -> Iterator[Statement]:
     """Yields all statements, those of loops behind the loop itself."""
     for statement in body:
         yield statement
         if isinstance(statement, For):
-            yield from walk(statement.body)
+            yield from all_statements(statement.body)
 
 
 def fold_identity(operation: str, dtype: DType) -> Any:
@@ -280,11 +275,15 @@ def fold_identity(operation: str, dtype: DType) -> Any:
 
     Sums begin with -0.0, which changes no number that is added to it.
     """
+    # The kind of bfloat16 is that of raw memory.
+    is_float = dtype.kind in "fV"
     if operation == "add":
-        return dtype.type(-0.0 if dtype.kind == "f" else 0)
+        return dtype.type(-0.0 if is_float else 0)
     if operation == "multiply":
         return dtype.type(1)
-    if dtype.kind == "f":
+    if is_float:
         return dtype.type(-np.inf if operation == "maximum" else np.inf)
+    if dtype.kind == "b":
+        return dtype.type(operation == "minimum")
     limits = np.iinfo(dtype)
     return dtype.type(limits.min if operation == "maximum" else limits.max)

@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["COMPARISONS", "FUNCTIONS", "OPERATIONS", "result_dtype"]
+__all__ = ["KERNEL_COMPARISONS", "KERNEL_FUNCTIONS", "KERNEL_OPERATIONS", "result_dtype"]
 
-COMPARISONS = frozenset({"equal", "greater", "greater_equal", "less", "less_equal", "not_equal"})
+KERNEL_COMPARISONS = frozenset(
+    {"equal", "greater", "greater_equal", "less", "less_equal", "not_equal"}
+)
 # Operations that every processor has, as NumPy's functions. ``fma`` rounds once: ``interpret.py``
 # has it, and ``cast`` and ``bits``, which take a dtype.
-OPERATIONS: dict[str, Callable[..., Any]] = {
+KERNEL_OPERATIONS: dict[str, Callable[..., Any]] = {
     "absolute": np.absolute,
     "add": np.add,
     "bitwise_and": np.bitwise_and,
@@ -46,7 +48,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "trunc": np.trunc,
 }
 # Functions of float32 and float64 that processors lack: ``functions/`` writes them in operations.
-FUNCTIONS = frozenset(
+KERNEL_FUNCTIONS = frozenset(
     {
         "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "cbrt", "cos",
         "cosh", "erf", "erfc", "exp", "exp2", "expm1", "log", "log10", "log1p", "log2", "power",
@@ -57,6 +59,6 @@ FUNCTIONS = frozenset(
 
 def result_dtype(operation: str, dtypes: list[np.dtype[Any]]) -> np.dtype[Any]:
     """Returns the dtype of a result; not for ``cast`` and ``bits``, which say theirs."""
-    if operation in COMPARISONS:
+    if operation in KERNEL_COMPARISONS:
         return np.dtype(bool)
     return dtypes[1] if operation == "select" else dtypes[0]

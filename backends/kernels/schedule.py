@@ -11,48 +11,55 @@ from collections.abc import Iterable, Sequence
 from math import prod
 from typing import NamedTuple
 
-from .graph import Axes, Graph, Node
+from .efforts import (
+    LEAF_OPERATIONS,
+    MOST_EFFORT_AGAIN,
+    effort,
+    gone,
+    missing,
+    needed_nodes,
+    unspread,
+)
+from .graph import Expr, ExprGraph, GridAxes
 from .kernel import (
-    NUMBER,
-    Axis,
+    BLOCK_NUMBER,
     Buffer,
     Fold,
     For,
     Index,
-    Kernel,
     Let,
     Load,
+    LoopAxis,
+    LoopKernel,
+    LoopValue,
     Operand,
-    Place,
+    PlaceOf,
     Statement,
     Store,
-    Update,
-    Value,
+    UpdateOf,
     fold_identity,
 )
-from .operations import FUNCTIONS
+from .scopes import Scope, Sink, leftover, writes
 
-__all__ = ["Result", "scheduled"]
+__all__ = ["Written", "scheduled"]
 
 # The bytes that lanes take: two registers of AVX2, one of AVX-512.
 LANE_BYTES = 64
-# The effort of operations, in that of an addition; what takes at most so much is computed again.
-FUNCTION_EFFORT, SLOW_EFFORT, MOST_EFFORT_AGAIN = 20, 5, 8
-LEAVES = frozenset({"constant", "fold", "input", "place"})
-SLOW = frozenset({"divide", "sqrt"})
 AXIS_NAMES = "ijklmnopqrstuvwxyz"
 
 
-class Result(NamedTuple):
-    """What a kernel writes.
+class Written(NamedTuple):
+    """A result of a kernel.
 
     Attributes:
         node: its element at each point; a fold over the first axis for a part of each block.
         axes: the axes that it has, at least those of the node.
+        divisor: what a fold over the first axis is divided by in the end, for a mean.
     """
 
-    node: Node
-    axes: Axes
+    node: Expr
+    axes: GridAxes
+    divisor: int = 1
 
     @property
     def late(self) -> bool:
@@ -60,12 +67,13 @@ class Result(NamedTuple):
         return self.node.operation == "fold" and 0 in gone(self.node)
 
 
-def gone(fold: Node) -> Axes:
-    """Returns the axes that a fold goes over."""
-    return fold.operands[0].axes - fold.axes
-
-
-def scheduled(name: str, graph: Graph, inputs: Sequence[Node], results: Sequence[Result]) -> Kernel:
+def scheduled(
+    name: str,
+    graph: ExprGraph,
+    inputs: Sequence[Expr],
+    results: Sequence[Written],
+    whole: bool = False,
+) -> LoopKernel:
     """Returns the kernel of a graph.
 
     Args:
@@ -73,60 +81,16 @@ def scheduled(name: str, graph: Graph, inputs: Sequence[Node], results: Sequence
         graph: the nodes, and the grid.
         inputs: the inputs, in order; each lies in memory in the order of its axes.
         results: what is written, in order.
+        whole: whether one run computes all rows. Folds over the first axis are complete then, and
+            divided by what a result says; else each run leaves a part of them.
     """
-    schedule = Schedule(graph, inputs, results)
+    schedule = LoopSchedule(graph, inputs, results, whole)
     buffers = [*schedule.inputs.values(), *schedule.outputs]
     body = schedule.body()
-    return Kernel(name, buffers, schedule.scratch, body)
+    return LoopKernel(name, buffers, schedule.scratch, body)
 
 
-class Scope:
-    """The statements of a loop's body, and what is known in it.
-
-    Attributes:
-        axes: the axes of the loops around it, the outermost first.
-    """
-
-    def __init__(self, outer: Scope | None = None, axis: int = -1) -> None:
-        self.outer = outer
-        self.axes: tuple[int, ...] = () if outer is None else (*outer.axes, axis)
-        self.statements: list[Statement] = []
-        self.values: dict[Node, Value] = {}
-
-    def find(self, node: Node) -> Value | None:
-        """Returns the value of a node, if it is known here."""
-        scope: Scope | None = self
-        while scope is not None:
-            if node in scope.values:
-                return scope.values[node]
-            scope = scope.outer
-        return None
-
-    def home(self, axes: Axes) -> Scope:
-        """Returns the outermost scope that has some axes."""
-        scope = self
-        while scope.outer is not None and axes <= set(scope.outer.axes):
-            scope = scope.outer
-        return scope
-
-
-class Sink(NamedTuple):
-    """What has to be done at all places of some axes: a store, or a fold.
-
-    Attributes:
-        node: what is stored, or the fold.
-        axes: the axes of the loops around it.
-        buffer: where it goes; None for a fold that is needed in the same scope alone.
-        over: the axes of a fold.
-    """
-
-    node: Node
-    axes: tuple[int, ...]
-    buffer: Buffer | None
-    over: Axes = frozenset()
-
-
-class Schedule:
+class LoopSchedule:
     """Makes the loops of a graph.
 
     Attributes:
@@ -136,11 +100,14 @@ class Schedule:
         scratch: the memory of its own.
     """
 
-    def __init__(self, graph: Graph, inputs: Sequence[Node], results: Sequence[Result]) -> None:
+    def __init__(
+        self, graph: ExprGraph, inputs: Sequence[Expr], results: Sequence[Written], whole: bool
+    ) -> None:
         self.graph = graph
         self.results = results
+        self.whole = whole
         self.axes = [
-            Axis(AXIS_NAMES[number], length, block=number == 0)
+            LoopAxis(AXIS_NAMES[number], length, block=number == 0 and not whole)
             for number, length in enumerate(graph.lengths)
         ]
         self.inputs = {
@@ -150,11 +117,11 @@ class Schedule:
         self.outputs = [self._output(*pair) for pair in enumerate(results)]
         self.scratch: list[Buffer] = []
         # The nodes that lie in scratch memory.
-        self._kept: dict[Node, Buffer] = {}
+        self._kept: dict[Expr, Buffer] = {}
         self._needed = needed_nodes([result.node for result in results])
         self._folds = [x for x in self._needed if x.operation == "fold"]
         self._rows = self._number_of_rows()
-        self._stage: dict[Node, int] = {}
+        self._stage: dict[Expr, int] = {}
         for x in self._needed:
             self._stage[x] = self._stage_of(x)
         self._sinks = self._all_sinks()
@@ -164,17 +131,19 @@ class Schedule:
     def _shape(self, axes: Iterable[int]) -> tuple[int, ...]:
         return tuple([self.graph.lengths[a] for a in sorted(axes)])
 
-    def _output(self, number: int, result: Result) -> Buffer:
+    def _output(self, number: int, result: Written) -> Buffer:
         shape = self._shape(result.axes)
-        if result.late:
-            return Buffer(f"part_{number}", result.node.dtype, (NUMBER.extent, *shape), "part")
+        if result.late and not self.whole:
+            return Buffer(
+                f"part_{number}", result.node.dtype, (BLOCK_NUMBER.extent, *shape), "part"
+            )
         return Buffer(f"out_{number}", result.node.dtype, shape, "out")
 
     def _index(self, buffer: Buffer, axes: Iterable[int]) -> Index:
         """Returns the place of an element in a buffer that has some axes, in order."""
         loops = [self.axes[a] for a in sorted(axes)]
         if buffer.role == "part":
-            loops.insert(0, NUMBER)
+            loops.insert(0, BLOCK_NUMBER)
         strides = [prod(buffer.shape[i + 1 :]) for i in range(len(loops))]
         return Index(list(zip(loops, strides, strict=True)))
 
@@ -190,11 +159,11 @@ class Schedule:
 
     # -- stages
 
-    def _stage_of(self, node: Node) -> int:
+    def _stage_of(self, node: Expr) -> int:
         stage = 0
         for x in node.operands:
             behind = x.operation == "fold"
-            if x.operation not in LEAVES and node.operation != "fold":
+            if x.operation not in LEAF_OPERATIONS and node.operation != "fold":
                 # It cannot be computed within the loops of the node, which have others outside.
                 last = max(x.axes, default=-1)
                 apart = any(self._rows <= a < last for a in node.axes - x.axes)
@@ -208,12 +177,12 @@ class Schedule:
         What is needed in a later stage than its own is computed again if it is cheap.
         """
         sinks: dict[int, list[Sink]] = {}
-        stages: dict[Node, set[int]] = {}
+        stages: dict[Expr, set[int]] = {}
         for result, buffer in zip(self.results, self.outputs, strict=True):
             if result.late:
                 operand = result.node.operands[0]
                 sink = Sink(result.node, tuple(sorted(operand.axes)), buffer, gone(result.node))
-                stage = self._stage[operand]
+                stage = self._stage[result.node]
                 stages.setdefault(operand, set()).add(stage)
             else:
                 sink = Sink(result.node, tuple(sorted(result.axes)), buffer)
@@ -235,22 +204,22 @@ class Schedule:
                 stages.setdefault(x, set()).update(wanted)
         return sinks
 
-    def _is_kept(self, node: Node) -> bool:
+    def _is_kept(self, node: Expr) -> bool:
         rows = set(range(self._rows))
         return bool(node.axes - rows) and effort(node) > MOST_EFFORT_AGAIN
 
-    def _kept_sink(self, node: Node, rows: int) -> Sink:
+    def _kept_sink(self, node: Expr, rows: int) -> Sink:
         """Returns the store of a node into scratch memory, within the loops of some rows."""
         inner = [a for a in sorted(node.axes) if a >= self._rows]
         return Sink(node, (*range(rows), *inner), self._scratch_for(node))
 
-    def _fold_sink(self, fold: Node) -> Sink:
+    def _fold_sink(self, fold: Expr) -> Sink:
         axes = tuple(sorted(fold.operands[0].axes))
         rows = set(range(self._rows))
         buffer = self._scratch_for(fold) if fold.axes - rows else None
         return Sink(fold, axes, buffer, gone(fold))
 
-    def _scratch_for(self, node: Node) -> Buffer:
+    def _scratch_for(self, node: Expr) -> Buffer:
         """Returns memory for the numbers of a row."""
         shape = self._shape(a for a in node.axes if a >= self._rows)
         buffer = Buffer(f"kept_{len(self.scratch)}", node.dtype, shape, "scratch")
@@ -263,25 +232,50 @@ class Schedule:
     def body(self) -> list[Statement]:
         """Returns the statements of the kernel."""
         top = Scope()
-        for stage in self._sinks.values():
-            for sink in stage:
-                if sink.buffer is not None and sink.buffer.role == "part":
-                    if leftover(sink):
-                        self._cleared(sink, top, sink.node.axes)
+        late = [s for stage in self._sinks.values() for s in stage if s.over and 0 in s.over]
+        for sink in late:
+            if leftover(sink):
+                self._cleared(sink, top, sink.node.axes)
         self._once(top)
         rising = self._row(top, 0)
         assert not rising, "a fold over no axis"
+        for sink in late:
+            if leftover(sink) and self._divisor(sink) != 1:
+                self._divided(sink, top)
         return top.statements
 
+    def _divisor(self, sink: Sink) -> int:
+        """Returns what a complete fold is divided by."""
+        if not self.whole:
+            return 1
+        places = [b is sink.buffer for b in self.outputs]
+        return self.results[places.index(True)].divisor
+
+    def _divided(self, sink: Sink, scope: Scope) -> None:
+        """Divides a fold that lies in memory."""
+        assert sink.buffer is not None
+        index = self._index(sink.buffer, sink.node.axes)
+        dtype = sink.node.dtype
+        old, new = LoopValue(dtype), LoopValue(dtype)
+        body: list[Statement] = [
+            Load(old, sink.buffer, index),
+            Let(new, "divide", [old, dtype.type(self._divisor(sink))]),
+            Store(sink.buffer, index, new),
+        ]
+        for axis in sorted(sink.node.axes, reverse=True):
+            body = [For(self.axes[axis], body, (), self._lanes(axis, body))]
+        scope.statements += body
+
     def _once(self, top: Scope) -> None:
-        """Computes what is the same for all rows, and dear, before them."""
+        """Computes what is the same for all rows, and dear, before them; not what needs folds."""
+        shared = {x for y in self._needed for x in y.operands if x.axes != y.axes}
+        behind: set[Expr] = set()
         for node in self._needed:
-            if node.operation in LEAVES or node in self._kept:
+            if node.operation == "fold" or not behind.isdisjoint(node.operands):
+                behind.add(node)
+            elif node.operation in LEAF_OPERATIONS or node in self._kept or node not in shared:
                 continue
-            if min(node.axes, default=0) < self._rows:
-                continue
-            shared = any(node in x.operands and x.axes != node.axes for x in self._needed)
-            if shared and effort(node) > MOST_EFFORT_AGAIN:
+            elif min(node.axes, default=0) >= self._rows and effort(node) > MOST_EFFORT_AGAIN:
                 sink = self._kept_sink(node, 0)
                 self._nest(top, sink.axes, [sink])
 
@@ -341,7 +335,7 @@ class Schedule:
             operation = sink.node.detail
             fold = known.get((operation, id(operand)))
             if fold is None:
-                fold = Fold(Value(sink.node.dtype), operation, operand)
+                fold = Fold(LoopValue(sink.node.dtype), operation, operand)
                 known[operation, id(operand)] = fold
                 folds.append(fold)
             higher.append((sink, fold.value))
@@ -382,14 +376,18 @@ class Schedule:
             if sink.buffer.role == "scratch":
                 axes = frozenset(a for a in axes if a >= self._rows)
             index = self._index(sink.buffer, axes)
-            scope.statements.append(Update(sink.buffer, index, sink.node.detail, value))
+            scope.statements.append(UpdateOf(sink.buffer, index, sink.node.detail, value))
         elif sink.buffer is not None:
+            if 0 in sink.over and self._divisor(sink) != 1:
+                total, value = value, LoopValue(sink.node.dtype)
+                divisor = sink.node.dtype.type(self._divisor(sink))
+                scope.statements.append(Let(value, "divide", [total, divisor]))
             self._stored(sink.buffer, sink.node.axes, value, scope)
-        elif isinstance(value, Value):
+        elif isinstance(value, LoopValue):
             scope.values[sink.node] = value
         return []
 
-    def _cleared(self, sink: Sink, scope: Scope, axes: Axes) -> None:
+    def _cleared(self, sink: Sink, scope: Scope, axes: GridAxes) -> None:
         """Fills memory that is updated with what the fold begins with."""
         assert sink.buffer is not None
         statement: Statement = Store(
@@ -403,33 +401,49 @@ class Schedule:
 
     # -- values
 
-    def _value(self, node: Node, scope: Scope) -> Operand:
+    def _value(self, node: Expr, scope: Scope) -> Operand:
         """Returns the value of a node, written where no loop is around it that it does not need."""
+        pending = [(unspread(node), scope)]
+        while True:
+            node, scope = pending[-1]
+            found = self._known(node, scope)
+            if found is None:
+                home = scope.home(node.axes)
+                operands = [unspread(x) for x in node.operands]
+                values = [self._known(x, home) for x in operands]
+                if None in values:
+                    pending += [(x, home) for x, v in zip(operands, values) if v is None]
+                    continue
+                found = home.values[node] = LoopValue(node.dtype)
+                operation = node.operation
+                if operation == "library":
+                    operation = f"library_{node.detail}"
+                home.statements.append(Let(found, operation, values))  # type: ignore[arg-type]
+            pending.pop()
+            if not pending:
+                return found
+
+    def _known(self, node: Expr, scope: Scope) -> Operand | None:
+        """Returns the value of a node that was computed before, or lies in memory; or None."""
         if node.operation == "constant":
             return node.detail  # type: ignore[no-any-return]
-        if node.operation == "spread":
-            return self._value(node.operands[0], scope)
         found = scope.find(node)
         if found is not None:
             return found
         home = scope.home(node.axes)
         kept = self._kept.get(node)
-        value = Value(node.dtype)
+        value = LoopValue(node.dtype)
         if node.operation == "input":
             buffer = self.inputs[node]
             home.statements.append(Load(value, buffer, self._index(buffer, node.axes)))
         elif node.operation == "place":
-            home.statements.append(Place(value, self.axes[node.detail]))
+            home.statements.append(PlaceOf(value, self.axes[node.detail]))
         elif kept is not None and self._is_written(kept, home):
             axes = [a for a in node.axes if a >= self._rows]
             home.statements.append(Load(value, kept, self._index(kept, axes)))
         else:
             assert node.operation != "fold", "a fold is needed before its stage"
-            operands = [self._value(x, home) for x in node.operands]
-            operation = node.operation
-            if operation == "library":
-                operation = f"library_{node.detail}"
-            home.statements.append(Let(value, operation, operands))
+            return None
         home.values[node] = value
         return value
 
@@ -442,53 +456,3 @@ class Schedule:
                     return True
             current = current.outer
         return False
-
-
-def missing(axes: Iterable[int]) -> list[int]:
-    """Returns the axes before the last one of some that are not among them."""
-    there = set(axes)
-    return [a for a in range(max(there, default=0)) if a not in there]
-
-
-def leftover(sink: Sink) -> bool:
-    """Says whether a fold leaves axes that lie within those that it goes over."""
-    return any(a > min(sink.over, default=len(sink.axes) + 64) for a in sink.node.axes)
-
-
-def writes(loop: For, buffer: Buffer) -> bool:
-    """Says whether a loop writes into a buffer."""
-    for statement in loop.body:
-        if isinstance(statement, For):
-            if writes(statement, buffer):
-                return True
-        elif isinstance(statement, Store | Update) and statement.buffer is buffer:
-            return True
-    return False
-
-
-def needed_nodes(results: Iterable[Node]) -> list[Node]:
-    """Returns all nodes that results need, operands first."""
-    seen: set[Node] = set()
-    stack = list(results)
-    while stack:
-        node = stack.pop()
-        if node not in seen:
-            seen.add(node)
-            stack += node.operands
-    return sorted(seen, key=lambda node: node.number)
-
-
-def effort(node: Node) -> int:
-    """Returns the effort of computing a node from what lies in memory, and from folds."""
-    total, stack = 0, [node]
-    while stack and total <= MOST_EFFORT_AGAIN:
-        x = stack.pop()
-        if x.operation in ("constant", "fold", "place", "spread"):
-            stack += () if x.operation != "spread" else x.operands
-            continue
-        if x.operation in FUNCTIONS or x.operation == "library":
-            total += FUNCTION_EFFORT
-        else:
-            total += SLOW_EFFORT if x.operation in SLOW else 1
-        stack += x.operands
-    return total

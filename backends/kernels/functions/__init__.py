@@ -1,0 +1,8 @@
+"""Functions that processors lack, as formulas of operations that they have.
+
+Printers of kernels for processors write a function by its graph.
+"""
+
+from .formulas import FORMULAS, expanded
+
+__all__ = ["FORMULAS", "expanded"]

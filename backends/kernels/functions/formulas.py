@@ -1,0 +1,77 @@
+"""The table of formulas, and their graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..graph import ExprGraph
+from .error_function import erf, erfc
+from .exponential import exp, exp2, expm1
+from .hyperbolic import cosh, sinh, tanh
+from .inverse_hyperbolic import arccosh, arcsinh, arctanh
+from .inverse_trigonometric import arccos, arcsin, arctan, arctan2
+from .logarithm import log, log1p, log2, log10
+from .power import cbrt, power
+from .trigonometric import cos, sin, tan
+
+if TYPE_CHECKING:
+    from ..graph import Expr
+
+__all__ = ["FORMULAS", "expanded"]
+
+FORMULAS: dict[str, Callable[..., Expr]] = {
+    "arccos": arccos,
+    "arccosh": arccosh,
+    "arcsin": arcsin,
+    "arcsinh": arcsinh,
+    "arctan": arctan,
+    "arctan2": arctan2,
+    "arctanh": arctanh,
+    "cbrt": cbrt,
+    "cos": cos,
+    "cosh": cosh,
+    "erf": erf,
+    "erfc": erfc,
+    "exp": exp,
+    "exp2": exp2,
+    "expm1": expm1,
+    "log": log,
+    "log10": log10,
+    "log1p": log1p,
+    "log2": log2,
+    "power": power,
+    "sin": sin,
+    "sinh": sinh,
+    "tan": tan,
+    "tanh": tanh,
+}
+OF_TWO = frozenset({"arctan2", "power"})
+
+
+def expanded(name: str, dtype: np.dtype[Any]) -> tuple[ExprGraph, Expr]:
+    """Returns a function as a graph of operations that processors have.
+
+    Args:
+        name: one of ``operations.FUNCTIONS``.
+        dtype: float32 or float64.
+
+    Returns:
+        A graph whose inputs 0 and 1 are the operands, and the node of the result.
+
+    >>> import numpy as np
+    >>> graph, result = expanded("exp", np.dtype(np.float32))
+    >>> result.dtype
+    dtype('float32')
+    """
+    return _expanded(name, np.dtype(dtype))
+
+
+@cache
+def _expanded(name: str, dtype: np.dtype[Any]) -> tuple[ExprGraph, Expr]:
+    graph = ExprGraph()
+    operands = [graph.input(number, dtype) for number in range(2 if name in OF_TWO else 1)]
+    return graph, FORMULAS[name](*operands)

@@ -1,0 +1,65 @@
+"""LLVM IR for tests of native code, and programs that run in processes of their own."""
+
+import ctypes
+import os
+import subprocess
+import sys
+
+import numpy as np
+
+from functensor.backends.native.machine import why_not
+
+LOOP = """
+declare float @sinf(float)
+define void @kernel(i64 %number, i64 %low, i64 %high, ptr %scratch, ptr %buffers) {{
+  %in = load ptr, ptr %buffers
+  %second = getelementptr ptr, ptr %buffers, i64 1
+  %out = load ptr, ptr %second
+  br label %head
+head:
+  %i = phi i64 [%low, %0], [%next, %body]
+  %goes = icmp slt i64 %i, %high
+  br i1 %goes, label %body, label %end
+body:
+  %from = getelementptr float, ptr %in, i64 %i
+  %to = getelementptr float, ptr %out, i64 %i
+  %x = load float, ptr %from
+  %y = call float @sinf(float %x)
+  %z = fmul float %y, {factor}
+  store float %z, ptr %to
+  %next = add i64 %i, 1
+  br label %head
+end:
+  ret void
+}}
+"""
+LoopKernel = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 3, ctypes.c_void_p, ctypes.c_void_p)
+
+
+def loop(factor):
+    """Returns IR of a kernel: the sine of a buffer of float32 times a factor into another."""
+    return LOOP.format(factor=f"0x{np.float64(np.float32(factor)).view(np.uint64):016X}")
+
+
+def assert_loops(code, factor):
+    """Asserts that machine code computes what ``loop`` says."""
+    x = np.linspace(-3, 3, 41, dtype="float32")
+    out = np.full_like(x, 7)
+    buffers = (ctypes.c_void_p * 2)(x.ctypes.data, out.ctypes.data)
+    LoopKernel(code.address("kernel"))(0, 1, 40, None, buffers)
+    wanted = np.sin(x.astype("float64")) * factor
+    np.testing.assert_allclose(out[1:40], wanted[1:40], rtol=1e-6)
+    assert (out[[0, 40]] == 7).all()
+
+
+def run_python(source, cwd=os.sep, timeout=120, **environment):
+    """Returns what a script printed in a process of its own, which has to end well."""
+    done = subprocess.run(
+        [sys.executable, "-c", source], capture_output=True, text=True, cwd=cwd, timeout=timeout,
+        env={**os.environ, **environment}, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, ""), done
+    return done.stdout
+
+
+missing = why_not()

@@ -1,0 +1,197 @@
+"""Random graphs of kernels, and what NumPy computes for them directly."""
+
+from math import erf, erfc
+
+import numpy as np
+from hypothesis import strategies as st
+
+from functensor.backends.kernels.arithmetic import computed
+from functensor.backends.kernels.graph import ExprGraph, cast, select
+from functensor.backends.kernels.operations import KERNEL_FUNCTIONS
+from functensor.backends.kernels.schedule import Written
+
+__all__ = ["evaluated", "float_graphs", "integer_graphs", "is_exact", "shown"]
+
+# Lengths that cross the lanes of every dtype, and 64 steps of them.
+LONG = (9, 17, 33, 130, 600, 1100)
+INTEGER_OPERATIONS = (
+    *("add", "bitwise_and", "bitwise_or", "bitwise_xor", "maximum", "minimum", "multiply"),
+    "subtract",
+)
+FLOAT_OPERATIONS = ("add", "maximum", "minimum", "multiply", "subtract")
+KERNEL_COMPARISONS = ("equal", "greater", "greater_equal", "less", "less_equal", "not_equal")
+# Functions that do not grow: the first ones of negative numbers, the last one of positive ones.
+FUNCTIONS_OF_ONE = "exp", "expm1", "arcsinh", "arctan", "erf", "sin", "tanh", "log1p"
+FOLDS = ("add", "maximum", "minimum", "multiply")
+
+
+@st.composite
+def grids(draw):
+    lengths = draw(st.lists(st.integers(1, 5), min_size=1, max_size=4))
+    if draw(st.booleans()):
+        lengths[draw(st.integers(0, len(lengths) - 1))] = draw(st.sampled_from(LONG))
+    return lengths
+
+
+class Drawn:
+    """A graph that is being drawn.
+
+    Attributes:
+        nodes: nodes of the dtype, known in each block.
+        late: folds over all blocks.
+    """
+
+    def __init__(self, draw, dtype):
+        self.draw = draw
+        self.graph = ExprGraph(draw(grids()))
+        self.dtype = np.dtype(dtype)
+        self.everywhere = frozenset(range(len(self.graph.lengths)))
+        axes = st.sets(st.sampled_from(sorted(self.everywhere)))
+        wanted = draw(st.lists(axes, min_size=1, max_size=4))
+        self.inputs = [self.graph.input(n, self.dtype, x) for n, x in enumerate(wanted)]
+        self.nodes = list(self.inputs)
+        self.late = []
+
+    def node(self):
+        return self.draw(st.sampled_from(self.nodes))
+
+    def condition(self, nodes):
+        x, y = self.draw(st.sampled_from(nodes)), self.draw(st.sampled_from(nodes))
+        return self.graph.op(self.draw(st.sampled_from(KERNEL_COMPARISONS)), x, y)
+
+    def fold(self, operations):
+        x = self.node()
+        gone = self.draw(st.sets(st.sampled_from(sorted(self.everywhere)), min_size=1))
+        if not gone <= x.axes:
+            x = self.graph.spread(x, x.axes | gone)
+        fold = self.graph.fold(self.draw(st.sampled_from(operations)), x, gone)
+        (self.late if 0 in gone else self.nodes).append(fold)
+
+    def results(self):
+        results = []
+        for node in self.draw(st.lists(st.sampled_from(self.nodes), min_size=1, max_size=3)):
+            more = self.draw(st.sets(st.sampled_from(sorted(self.everywhere))))
+            results.append(Written(node, node.axes | more | {0}))
+        for node in dict.fromkeys(self.late):
+            mean = node.dtype.kind == "f" and self.draw(st.booleans())
+            results.append(Written(node, node.axes, 7 if mean else 1))
+        return results
+
+
+@st.composite
+def integer_graphs(draw):
+    """Graphs of whole numbers, which wrap around: folds are exact in every order.
+
+    Returns the graph, its inputs and its results.
+    """
+    made = Drawn(draw, draw(st.sampled_from(["int16", "int32", "int64", "uint8"])))
+    kinds = ["operation"] * 4 + ["fold"] * 3 + ["select", "place", "constant"]
+    for kind in draw(st.lists(st.sampled_from(kinds), max_size=10)):
+        if kind == "fold":
+            made.fold(FOLDS)
+        elif kind == "select":
+            made.nodes.append(select(made.condition(made.nodes), made.node(), made.node()))
+        elif kind == "place":
+            place = made.graph.place(draw(st.sampled_from(sorted(made.everywhere))))
+            made.nodes.append(cast(place, made.dtype))
+        elif kind == "constant":
+            made.nodes.append(made.graph.constant(draw(st.integers(0, 9)), made.dtype))
+        else:
+            operation = draw(st.sampled_from(INTEGER_OPERATIONS))
+            made.nodes.append(made.graph.op(operation, made.node(), made.node()))
+    return made.graph, made.inputs, made.results()
+
+
+@st.composite
+def float_graphs(draw):
+    """Graphs of floats whose numbers stay small, and do not jump where they are rounded.
+
+    Returns the graph, its inputs and its results.
+    """
+    made = Drawn(draw, draw(st.sampled_from(["float32", "float64"])))
+    kinds = ["operation"] * 4 + ["fold"] * 3 + ["function"] * 3 + ["select", "fma", "divide"]
+    for kind in draw(st.lists(st.sampled_from(kinds), max_size=10)):
+        x = made.node()
+        if kind == "fold":
+            made.fold(("add", "maximum", "minimum"))
+        elif kind == "select":
+            made.nodes.append(select(made.condition(made.inputs), x, made.node()))
+        elif kind == "fma":
+            made.nodes.append(made.graph.fma(x, made.node(), made.node()))
+        elif kind == "divide":
+            made.nodes.append(made.node() / made.graph.op("sqrt", x * x + 1))
+        elif kind == "function":
+            name = draw(st.sampled_from(FUNCTIONS_OF_ONE))
+            below = {"exp": -abs(x), "expm1": -abs(x), "log1p": abs(x)}.get(name, x)
+            made.nodes.append(made.graph.op(name, below))
+        else:
+            operation = draw(st.sampled_from(FLOAT_OPERATIONS))
+            made.nodes.append(made.graph.op(operation, x, made.node()))
+    return made.graph, made.inputs, made.results()
+
+
+def shown(results):
+    """Returns the nodes of results as text, for failures."""
+    names = {}
+    lines = []
+    for node in needed(results):
+        operands = [names[x] for x in node.operands]
+        names[node] = f"n{len(names)}"
+        detail = "" if node.detail is None else f" {node.detail}"
+        what = f"{node.operation}{detail}({', '.join(operands)})"
+        lines.append(f"{names[node]}: {node.dtype} over {sorted(node.axes)} = {what}")
+    lines += [f"{names[result.node]} is stored over {sorted(result.axes)}" for result in results]
+    return "\n".join(lines)
+
+
+def needed(results):
+    """Returns all nodes that results need, operands first."""
+    seen = set()
+    stack = [result.node for result in results]
+    while stack:
+        node = stack.pop()
+        if node not in seen:
+            seen.add(node)
+            stack += node.operands
+    return sorted(seen, key=lambda node: node.number)
+
+
+def is_exact(results):
+    """Says whether all numbers are the same in each order of computation."""
+    return not any(
+        node.operation in KERNEL_FUNCTIONS
+        or (node.operation == "fold" and node.detail == "add" and node.dtype.kind == "f")
+        for node in needed(results)
+    )
+
+
+def evaluated(graph, results, arrays):
+    """Returns for every needed node its array over the grid: of length 1 along axes it lacks."""
+    known = {}
+    for node in needed(results):
+        known[node] = _evaluated(graph, node, [known[x] for x in node.operands], arrays)
+    return known
+
+
+def _evaluated(graph, node, operands, arrays):
+    shape = [n if axis in node.axes else 1 for axis, n in enumerate(graph.lengths)]
+    if node.operation == "constant":
+        return np.full(shape, node.detail)
+    if node.operation == "input":
+        return arrays[node.detail].reshape(shape)
+    if node.operation == "place":
+        return np.arange(graph.lengths[node.detail], dtype=np.int32).reshape(shape)
+    if node.operation == "spread":
+        return np.broadcast_to(operands[0], shape)
+    if node.operation == "fold":
+        gone = tuple(node.operands[0].axes - node.axes)
+        fold = getattr(np, node.detail).reduce
+        how = {} if node.detail in ("maximum", "minimum") else {"dtype": node.dtype}
+        return fold(operands[0], axis=gone, keepdims=True, **how)
+    if node.operation in ("erf", "erfc"):
+        return np.vectorize({"erf": erf, "erfc": erfc}[node.operation], "d")(*operands).astype(
+            node.dtype
+        )
+    if node.operation in KERNEL_FUNCTIONS:
+        return getattr(np, node.operation)(*operands)
+    return computed(node.operation, operands, node.dtype, node.detail)

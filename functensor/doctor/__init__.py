@@ -2,5 +2,5 @@
 
 The modules that the command runs import nothing but the standard library, so that it also works
 where functensor itself cannot be imported. What needs functensor or other packages runs in other
-processes: `probes`, `nvidia` and `trials`.
+processes: `probes`, `native`, `nvidia` and `trials`.
 """

@@ -22,10 +22,10 @@ SECONDS_OF_TRIALS, SECONDS_ON_GPU = 120.0, 540.0
 
 
 def devices() -> Iterator[Finding]:
-    """Yields whether functensor is imported, and what the trials gave on the CPU."""
-    yield from examined(
-        "trials", "cpu", section="devices", name="functensor", seconds=SECONDS_OF_TRIALS
-    )
+    """Yields whether functensor is imported, and what trials gave on the CPU."""
+    seconds = SECONDS_OF_TRIALS
+    yield from examined("trials", "cpu", section="devices", name="functensor", seconds=seconds)
+    yield from examined("native", section="devices", name="cpu native", seconds=seconds)
 
 
 def of_nvidia() -> Iterator[Finding]:

@@ -21,7 +21,7 @@ from .probes import TRYING, again
 __all__ = ["extra_packages", "imports", "needed_packages"]
 
 # What programs around functensor use, beside the extras.
-UNNAMED = ("mpi4py", "llvmlite")
+UNNAMED = ("mpi4py",)
 # Imported where the GPU is looked at, since they load NVIDIA's libraries.
 OF_NVIDIA = ("cupy", "nvidia-")
 SECONDS = 120.0

@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -69,11 +70,41 @@ def test_all_is_right(env):
     assert found["packages"]["mpi4py"] == "no: it is not installed"
     assert found["extras"]["scipy"] == "no: without scipy>=1.12"
     assert "[pip install 'functensor[scipy]']" in done.stdout
+    assert found["extras"]["native"] == "no: without llvmlite>=0.45"
+    assert found["devices"]["cpu native"] == "no: llvmlite is not installed"
     assert {"test", "docs", "bench", "dev"}.isdisjoint(found["extras"])
     for name in ("kernel", "product", "gradient"):
         assert found["devices"][f"cpu {name}"].endswith(" ms; the numbers are right")
     assert found["NVIDIA"]["cupy"] == "no: CuPy is not installed"
     assert "threads" in found["devices"]["functensor"]
+
+
+def test_machine_code_is_tried(env, tmp_path):
+    pytest.importorskip("llvmlite")
+    env.link("llvmlite")
+    done = env.run("doctor", FUNCTENSOR_CACHE_DIR=str(tmp_path / "objects"))
+    assert mends(done) == {}
+    found = block(done.stdout)
+    assert found["extras"]["native"].startswith("llvmlite ")
+    what = found["devices"]["cpu native"]
+    assert re.match(r"LLVM \d+\.\d+\.\d+, (AVX-512|AVX2|NEON) of \S+, called as built-in", what)
+    assert what.endswith("the numbers are right")
+    assert found["devices"]["cpu native objects"] == str(tmp_path / "objects")
+    done = env.run("doctor", FUNCTENSOR_NATIVE="0")
+    assert mends(done) == {}
+    what = block(done.stdout)["devices"]["cpu native"]
+    assert what == "no: FUNCTENSOR_NATIVE=0 turns native code off"
+    assert "[unset FUNCTENSOR_NATIVE]" in done.stdout
+
+
+def test_llvmlite_without_its_library(env):
+    env.plant("llvmlite", "0.50.0", module="llvmlite")
+    done = env.run("doctor")
+    command = "pip install --force-reinstall --no-deps"
+    assert mends(done) == {
+        "llvmlite": f"{command} 'llvmlite>=0.45'", "cpu native": f"{command} llvmlite"
+    }  # fmt: skip
+    assert what(done)["cpu native"].startswith("NativeUnavailable: llvmlite cannot be used: Mod")
 
 
 def test_options(env):

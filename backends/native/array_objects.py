@@ -1,0 +1,31 @@
+"""The places in array objects where NumPy holds the address of elements, for machine code."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+
+import numpy as np
+
+__all__ = ["CONTIGUOUS_AND_ALIGNED", "DATA_OFFSET", "FLAGS_OFFSET", "is_known"]
+
+# The address of the elements stands behind the head of a Python object; flags stand behind six more
+# words.
+DATA_OFFSET = object.__basicsize__
+FLAGS_OFFSET = DATA_OFFSET + 6 * 8
+CONTIGUOUS_AND_ALIGNED = 0x1 | 0x100
+
+
+@cache
+def is_known() -> bool:
+    """Says whether array objects of this NumPy hold both where they are looked for."""
+    whole = np.arange(12.0).reshape(3, 4)
+    samples = [whole, whole.T, whole[1:, 1], np.zeros(()), np.zeros((0, 3)), whole[::-1]]
+    odd = np.zeros(17, np.uint8)[1:].view(np.float64)
+    for x in (*samples, odd):
+        data = ctypes.c_void_p.from_address(id(x) + DATA_OFFSET).value
+        flags = ctypes.c_int32.from_address(id(x) + FLAGS_OFFSET).value
+        wanted = (0x1 if x.flags.c_contiguous else 0) | (0x100 if x.flags.aligned else 0)
+        if data != x.__array_interface__["data"][0] or flags & CONTIGUOUS_AND_ALIGNED != wanted:
+            return False
+    return True

@@ -1,0 +1,433 @@
+"""Machine code of LLVM IR: what the processor can do, and functions that are compiled for it.
+
+LLVM comes with llvmlite, which is imported when the first text is compiled. An object file is made
+of the text, or taken from the cache on the disk, and linked into the process by LLVM's ORC JIT.
+Unlike MCJIT, which numba uses, ORC raises an error where a symbol is missing, and does not end the
+process. It needs a third of the time, and its memory lies together, as arm64's short jumps need.
+
+A thread holds a lock whenever it is within LLVM, one step of the work at a time. A fork waits for
+the end of the step, so that the child finds LLVM in order. So does the end of the process, which
+takes LLVM's library down.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import platform
+import re
+import sys
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .blas import numpy_blas
+from .c_library import c_functions, load_library
+from .object_cache import FORMAT, ObjectCache, user_cache
+
+__all__ = [
+    *("COMMAND", "Code", "InstructionSet", "NativeUnavailable", "NotCompiled", "compiles_here"),
+    *("machine_code", "instruction_set", "llvm_version", "object_text", "why_not"),
+]
+
+COMMAND = "pip install 'functensor[native]'"
+X86, ARM = ("x86_64", "amd64"), ("arm64", "aarch64")
+# What LLVM calls the parts of x86-64-v3 and of AVX-512 that printed kernels need.
+AVX2 = ("avx2", "fma", "f16c")
+AVX512 = ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
+# LLVM keeps a record of every library that it linked, for as long as the JIT lives, and looks for
+# names among them one by one. A JIT whose code is no longer used goes away with its records.
+LINKED_BY_ONE_JIT = 64
+# The longest step of LLVM's work that the end of the process waits for, in seconds.
+LONGEST_STEP = 10.0
+# How often and how long a thread waits before a step, so that others come first; in seconds.
+ROUNDS, WAIT_ROUND = 100, 0.001
+C_LIBRARY = "c"
+LLVM_LIBRARY = "libllvmlite.dylib" if sys.platform == "darwin" else "libllvmlite.so"
+DECLARED = re.compile(r"^declare [^@\n]*@((?!llvm\.)[\w.$]+)\(", re.MULTILINE)
+
+
+class NativeUnavailable(ImportError):
+    """Kernels cannot be compiled here; the message says why."""
+
+
+class NotCompiled(Exception):
+    """LLVM does not take a text, or lacks a function that it calls."""
+
+
+class InstructionSet(NamedTuple):
+    """The abilities of the processor.
+
+    Attributes:
+        name: ``AVX-512``, ``AVX2`` or ``NEON``.
+        vector_bytes: the size of a vector register.
+        processor: LLVM's name of the processor.
+        features: LLVM's list of all features, those that it lacks with a minus.
+        triple: LLVM's name of the platform.
+    """
+
+    name: str
+    vector_bytes: int
+    processor: str
+    features: str
+    triple: str
+
+
+class Code:
+    """Compiled functions; their machine code is freed when this object dies.
+
+    Attributes:
+        bytes: the size of the object file.
+        from_disk: whether it was compiled by an earlier process, or earlier by this one.
+    """
+
+    __slots__ = ("__weakref__", "_addresses", "bytes", "from_disk")
+
+    def __init__(self, addresses: dict[str, int], size: int, from_disk: bool) -> None:
+        self._addresses = addresses
+        self.bytes = size
+        self.from_disk = from_disk
+
+    def address(self, name: str) -> int:
+        """Returns the address of a function, which is valid for as long as this object lives."""
+        return self._addresses[name]
+
+
+def why_not() -> str:
+    """Returns why kernels cannot be compiled here; an empty string where they can.
+
+    llvmlite is looked for, and not imported. What came of importing it is known afterwards.
+
+    >>> isinstance(why_not(), str)
+    True
+    """
+    if os.environ.get("FUNCTENSOR_NATIVE", "").strip() == "0":
+        return "FUNCTENSOR_NATIVE=0 turns native code off"
+    if sys.maxsize < 2**32 or platform.machine().lower() not in (*X86, *ARM):
+        return f"there is native code for x86-64 and arm64, and this is {platform.machine()}"
+    if find_spec("llvmlite") is None:
+        return f"llvmlite is not installed: {COMMAND}"
+    return _llvm_loaded[0] if _llvm_loaded and isinstance(_llvm_loaded[0], str) else ""
+
+
+def compiles_here() -> bool:
+    """Says whether kernels can be compiled here, as far as it is known."""
+    return not why_not()
+
+
+def instruction_set() -> InstructionSet:
+    """Returns what the processor can do.
+
+    Raises:
+        NativeUnavailable: kernels cannot be compiled here.
+    """
+    return _llvm().machine
+
+
+def llvm_version() -> str:
+    """Returns the version of LLVM.
+
+    Raises:
+        NativeUnavailable: kernels cannot be compiled here.
+    """
+    return _llvm().version
+
+
+def machine_code(text: str, names: Sequence[str], cache: ObjectCache | None = None) -> Code:
+    """Returns functions of a text of LLVM IR as machine code.
+
+    Arithmetic stays as it is written: LLVM does not reassociate it, nor contract a product and a
+    sum. The functions may call those of the C library, such as ``sinf``. Any thread may call this.
+
+    Args:
+        text: a module of LLVM IR without a triple and a data layout.
+        names: the functions that are asked for.
+        cache: where objects are kept; by default the folder of this user.
+
+    Raises:
+        NativeUnavailable: kernels cannot be compiled here.
+        NotCompiled: the text is wrong, or calls a function that is not there.
+    """
+    llvm = _llvm()
+    cache = user_cache() if cache is None else cache
+    key = llvm.key(text)
+    image = cache.get(key)
+    if image is not None:
+        # Another system may have had the same processor, and a C library with more functions.
+        with suppress(NotCompiled):
+            return llvm.linked(image, names, from_disk=True)
+    image = llvm.image(text)
+    try:
+        code = llvm.linked(image, names, from_disk=False)
+    except NotCompiled as error:
+        missing = [name for name in DECLARED.findall(text) if name not in c_functions()]
+        what = f"; not in the C library: {', '.join(missing)}" if missing else ""
+        raise NotCompiled(f"{error}{what}") from None
+    cache.put(key, image)
+    return code
+
+
+def object_text(text: str) -> str:
+    """Returns a text of LLVM IR as assembly of this processor, for people.
+
+    Raises:
+        NativeUnavailable: kernels cannot be compiled here.
+        NotCompiled: the text is wrong.
+    """
+    return str(_llvm().translated(text, "emit_assembly"))
+
+
+class Llvm:
+    """LLVM, set up for this processor.
+
+    Attributes:
+        machine: what the processor can do.
+        version: LLVM's version.
+    """
+
+    def __init__(self) -> None:
+        llvmlite = find_spec("llvmlite")
+        for folder in (llvmlite and llvmlite.submodule_search_locations) or ():
+            # 13 ms, in which other threads of Python would stand still.
+            load_library(Path(folder, "binding", LLVM_LIBRARY))
+        self._llvm: Any = import_module("llvmlite.binding")
+        self._llvm.initialize_native_target()
+        self._llvm.initialize_native_asmprinter()
+        self._llvm.check_jit_execution()
+        self.version = ".".join(map(str, self._llvm.llvm_version_info))
+        target = self._llvm.Target.from_default_triple()
+        try:
+            features = self._llvm.get_host_cpu_features()
+        except RuntimeError:  # the system does not tell
+            features = self._llvm.FeatureMap()
+        self.machine = known_set(
+            self._llvm.get_host_cpu_name(), features, features.flatten(), target.triple
+        )
+        self._target = target.create_target_machine(
+            cpu=self.machine.processor,
+            features=self.machine.features,
+            opt=2,
+            reloc="pic",
+            # Windows has no loader of llvmlite's that puts code and constants close together.
+            codemodel="jitdefault" if sys.platform == "win32" else "small",
+        )
+        self._layout = str(self._target.target_data)
+        versions = FORMAT, import_module("llvmlite").__version__, self.version
+        self._key = "\n".join(map(str, (*versions, *self.machine)))
+        self._jit: Any = None
+        self._linked = 0
+
+    def key(self, text: str) -> str:
+        """Returns the name of a text's object, which no other text, machine or version has."""
+        from hashlib import sha256  # 10 ms, where OpenSSL is loaded for it
+
+        return sha256(f"{self._key}\n{text}".encode()).hexdigest()
+
+    def image(self, text: str) -> bytes:
+        """Returns the object file of a text."""
+        return bytes(self.translated(text, "emit_object"))
+
+    def translated(self, text: str, emit: str) -> Any:
+        """Returns what a method of the target machine gives for a text, once it is optimised."""
+        # The last step takes the module out of the list, so that it dies within LLVM.
+        modules = [in_step(self._parsed, text)]
+        in_step(self._optimise, modules)
+        return in_step(self._emitted, emit, modules)
+
+    def _parsed(self, text: str) -> Any:
+        # Each text has a context of its own, whose types and constants are freed with it.
+        module = self._llvm.parse_assembly(text, self._llvm.create_context())
+        module.triple = self.machine.triple
+        module.data_layout = self._layout
+        module.verify()
+        return module
+
+    def _optimise(self, modules: list[Any]) -> None:
+        options = self._llvm.create_pipeline_tuning_options(speed_level=2)
+        # The text has vectors where they pay, and asks for a loop to be unrolled by
+        # ``llvm.loop.unroll.count``. Left to itself LLVM takes twice as long.
+        options.loop_vectorization = options.slp_vectorization = False
+        options.loop_interleaving = options.loop_unrolling = False
+        builder = self._llvm.create_pass_builder(self._target, options)
+        passes = builder.getModulePassManager()
+        try:
+            passes.run(modules[0], builder)
+        finally:
+            self._free(passes)
+
+    def _free(self, passes: Any) -> None:
+        # llvmlite's class of passes inherits the method of another base, which frees nothing: 73 kB
+        # for each text. What the builder leaves, 1.5 kB, has no function that frees it.
+        bases = self._llvm.newpassmanagers.NewPassManager, self._llvm.ffi.ObjectRef
+        if type(passes)._dispose is bases[1]._dispose:
+            bases[0]._dispose(passes)
+            passes.detach()
+        else:
+            passes.close()
+
+    def _emitted(self, emit: str, modules: list[Any]) -> Any:
+        return getattr(self._target, emit)(modules.pop())
+
+    def linked(self, image: bytes, names: Sequence[str], *, from_disk: bool) -> Code:
+        """Returns the functions of an object file, as code of this process."""
+        tracker = in_step(self._link, image, names)
+        addresses = {name: tracker[name] for name in names}
+        code = Code(addresses, len(image), from_disk)
+        # The last reference to the tracker would free it at once, and wait for others to do so.
+        weakref.finalize(code, retire, tracker).atexit = False
+        return code
+
+    def _link(self, image: bytes, names: Sequence[str]) -> Any:
+        if self._linked % LINKED_BY_ONE_JIT == 0:
+            self._jit = self._llvm.create_lljit_compiler(
+                self._target, use_jit_link=sys.platform != "win32", suppress_errors=True
+            )
+            functions = self._llvm.JITLibraryBuilder()
+            blas = numpy_blas()
+            for name, address in (c_functions() | (blas.addresses if blas else {})).items():
+                functions.import_symbol(name, address)
+            self._jit.c_library = functions.link(self._jit, C_LIBRARY)
+        self._linked += 1
+        library = self._llvm.JITLibraryBuilder().add_object_img(image).add_jit_library(C_LIBRARY)
+        for name in names:
+            library.export_symbol(name)
+        return library.link(self._jit, str(self._linked))
+
+
+def known_set(processor: str, features: dict[str, bool], text: str, triple: str) -> InstructionSet:
+    """Returns the instruction set of a processor.
+
+    Raises:
+        NativeUnavailable: kernels are not made for it.
+    """
+    if platform.machine().lower() in ARM:
+        return InstructionSet("NEON", 16, processor, text, triple)
+    if not all(features.get(name) for name in AVX2):
+        raise NativeUnavailable(f"native code needs AVX2, which the processor ({processor}) lacks")
+    if all(features.get(name) for name in AVX512):
+        return InstructionSet("AVX-512", 64, processor, text, triple)
+    return InstructionSet("AVX2", 32, processor, text, triple)
+
+
+# Steps within LLVM
+
+
+class Inside:
+    """The state of LLVM.
+
+    Attributes:
+        step: whether a thread is within it.
+        wanted: whether a fork or the end of the process waits for it.
+    """
+
+    step = False
+    wanted = False
+
+
+_llvm_lock = threading.RLock()
+# Trackers of code that nobody uses any more.
+_retired: deque[Any] = deque()
+# LLVM, or why it cannot be used, once it was loaded.
+_llvm_loaded: list[Llvm | str] = []
+
+
+def in_step(step: Callable[..., Any], *args: Any) -> Any:
+    """Returns what a step within LLVM gives; no other thread is there meanwhile.
+
+    Raises:
+        NotCompiled: LLVM has raised an error.
+    """
+    raised = ""
+    give_way()
+    with _llvm_lock:
+        Inside.step = True
+        try:
+            return step(*args)
+        # What the traceback holds is freed here, too, which llvmlite does by a lock of its own.
+        except RuntimeError as error:
+            raised = str(error)
+        finally:
+            Inside.step = False
+            free_retired()
+    raise NotCompiled(raised)
+
+
+def give_way() -> None:
+    """Lets a fork or the end of the process come first.
+
+    A thread that goes from step to step takes the lock again before any other one has woken up.
+    """
+    for _ in range(ROUNDS):
+        if not Inside.wanted:
+            break
+        time.sleep(WAIT_ROUND)
+
+
+def stay_out(timeout: float = -1) -> None:
+    """Waits until nobody is within LLVM, and lets nobody in."""
+    Inside.wanted = True
+    _llvm_lock.acquire(timeout=timeout)
+
+
+def let_in() -> None:
+    """Lets others in again."""
+    Inside.wanted = False
+    _llvm_lock.release()
+
+
+def retire(tracker: Any) -> None:
+    """Frees code that nobody uses any more: now, or when the thread within LLVM has ended its step.
+
+    It is called wherever an object dies, and is not to wait there.
+    """
+    _retired.append(tracker)
+    del tracker
+    free_retired()
+
+
+def free_retired() -> None:
+    """Frees retired code, unless another thread is within LLVM, which then does it itself."""
+    if _retired and not Inside.step:
+        with _llvm_lock, suppress(IndexError):
+            while True:
+                # What cannot be freed stays where it is.
+                with suppress(RuntimeError):
+                    _retired.pop().close()
+
+
+def _llvm() -> Llvm:
+    """Returns LLVM, which is loaded once."""
+    if why := why_not():
+        raise NativeUnavailable(why)
+    with _llvm_lock:
+        if not _llvm_loaded:
+            _llvm_loaded.append(load_llvm())
+    found = _llvm_loaded[0]
+    if isinstance(found, str):
+        raise NativeUnavailable(found)
+    return found
+
+
+def load_llvm() -> Llvm | str:
+    """Returns LLVM, or why it cannot be used."""
+    try:
+        found = Llvm()
+    except NativeUnavailable as error:
+        return str(error)
+    # A broken library raises whatever it likes.
+    except Exception as error:
+        return f"llvmlite cannot be used: {type(error).__name__}: {error}"
+    # It lets nobody in again. llvmlite's own function, which is older, comes behind this one.
+    atexit.register(stay_out, LONGEST_STEP)
+    return found
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=stay_out, after_in_parent=let_in, after_in_child=let_in)

@@ -1,0 +1,389 @@
+"""Prints kernels as LLVM's text.
+
+A loop with lanes becomes a loop over vectors, and one masked step for the places that are left. All
+that it computes is a vector; what loops around it computed is spread over the lanes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..kernels.kernel import (
+    BLOCK_NUMBER,
+    Buffer,
+    For,
+    Index,
+    Let,
+    Load,
+    LoopAxis,
+    LoopKernel,
+    LoopValue,
+    Operand,
+    PlaceOf,
+    Statement,
+    Store,
+)
+from ..kernels.operations import KERNEL_FUNCTIONS
+from .function_printer import FunctionPrinter
+from .instructions import Lines, constant, memory_type, shown_type
+from .running_folds import RunningFold
+
+if TYPE_CHECKING:
+    from ..annotations import DType
+
+__all__ = ["SCRATCH_ALIGNMENT", "Module", "Printer", "printed_module", "scratch_bytes"]
+
+SCRATCH_ALIGNMENT = 64
+# Functions that are called at more places stay functions, which compile sooner.
+MOST_INLINED_CALLS = 12
+SIGNATURE = "i64 %number, i64 %low, i64 %high, ptr %scratch, ptr %buffers"
+
+
+def scratch_bytes(kernel: LoopKernel) -> int:
+    """Returns how much memory of its own a kernel needs."""
+    return sum(map(_aligned_bytes, kernel.scratch))
+
+
+def _aligned_bytes(buffer: Buffer) -> int:
+    size = prod(buffer.shape) * buffer.dtype.itemsize
+    return -(-size // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
+
+
+def printed_module(kernels: Sequence[LoopKernel]) -> str:
+    """Returns the text of a module with a function for each kernel, of its name.
+
+    A function takes the number of the block, its first row and the one behind its last, the
+    memory of its own, and an array of pointers to its buffers.
+    """
+    module = Module()
+    texts = [Printer(kernel, module).text() for kernel in kernels]
+    return module.text(*texts)
+
+
+class Module:
+    """The parts that kernels of a module share.
+
+    Attributes:
+        declared: the declarations of what is called, by the names.
+        functions: the texts of functions, by the names.
+    """
+
+    def __init__(self) -> None:
+        self.declared: dict[str, str] = {}
+        self.functions: dict[str, str] = {}
+        self._kernels: dict[str, str] = {}
+        # How often functions are called.
+        self.calls: Counter[str] = Counter()
+
+    def kernel(self, kernel: LoopKernel) -> str:
+        """Returns the name of a kernel's function; equal kernels are one."""
+        body = Printer(kernel, self).text().partition("(")[2]
+        name = self._kernels.get(body)
+        if name is None:
+            name = self._kernels[body] = f"kernel_{len(self._kernels)}"
+            body = body.replace(") {", ") noinline {", 1)
+            self.functions[name] = f"define internal void @{name}({body}"
+        return name
+
+    def text(self, *functions: str) -> str:
+        """Returns the text of the module, with some functions more."""
+        own = [
+            text.replace(" alwaysinline {", " noinline {", 1)
+            if self.calls[name] > MOST_INLINED_CALLS
+            else text
+            for name, text in self.functions.items()
+        ]
+        return "\n".join([*self.declared.values(), *own, *functions, ""])
+
+
+class Mask:
+    """The lanes of a step that count.
+
+    Attributes:
+        name: the vector of booleans.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+class Printer:
+    """Prints a kernel."""
+
+    def __init__(self, kernel: LoopKernel, module: Module) -> None:
+        self.kernel = kernel
+        self.module = module
+        self.lines = Lines()
+        self._pointers: dict[Buffer, str] = {}
+        # The name and the width of each value, and of what was spread in the current loop.
+        self._values: dict[LoopValue, tuple[str, int]] = {}
+        self._spread: dict[tuple[LoopValue, int], str] = {}
+        self._places: dict[LoopAxis, str] = {BLOCK_NUMBER: "%number"}
+        # The axis of the loop with lanes, its width and its mask.
+        self._axis: LoopAxis | None = None
+        self._width = 1
+        self._mask: Mask | None = None
+
+    def text(self) -> str:
+        """Returns the text of the function."""
+        lines = self.lines
+        lines.begin("entry")
+        for number, buffer in enumerate(self.kernel.buffers):
+            place = lines.let(f"getelementptr ptr, ptr %buffers, i64 {number}")
+            self._pointers[buffer] = lines.let(f"load ptr, ptr {place}")
+        offset = 0
+        for buffer in self.kernel.scratch:
+            self._pointers[buffer] = lines.let(f"getelementptr i8, ptr %scratch, i64 {offset}")
+            offset += _aligned_bytes(buffer)
+        self._statements(self.kernel.body)
+        lines.add("ret void")
+        self.module.declared.update(lines.declared)
+        head = f"define void @{self.kernel.name}({SIGNATURE}) {{"
+        return "\n".join([head, *lines.text, "}"])
+
+    # -- statements
+
+    def _statements(self, body: Sequence[Statement]) -> None:
+        for statement in body:
+            if isinstance(statement, For):
+                self._loop(statement)
+            elif isinstance(statement, Let):
+                self._values[statement.value] = self._let(statement), self._width
+            elif isinstance(statement, PlaceOf):
+                self._values[statement.value] = self._place(statement.axis), self._width
+            elif isinstance(statement, Load):
+                found = self._load(statement.buffer, statement.index)
+                self._values[statement.value] = found, self._width
+            elif isinstance(statement, Store):
+                self._store(statement.buffer, statement.index, self._operand(statement.operand))
+            else:
+                dtype = statement.buffer.dtype
+                old = self._load(statement.buffer, statement.index)
+                given = [old, self._operand(statement.operand)]
+                new = self.lines.operation(statement.operation, dtype, given, dtype, self._width)
+                self._store(statement.buffer, statement.index, new)
+
+    def _place(self, axis: LoopAxis) -> str:
+        """Returns the numbers of the places of all lanes."""
+        place = self.lines.let(f"trunc i64 {self._places[axis]} to i32")
+        if self._width == 1:
+            return place
+        every = self.lines.spread(place, np.dtype(np.int32), self._width)
+        if axis is not self._axis:
+            return every
+        steps = ", ".join(f"i32 {i}" for i in range(self._width))
+        return self.lines.let(f"add <{self._width} x i32> {every}, <{steps}>")
+
+    def _operand(self, operand: Operand) -> str:
+        """Returns the name of an operand with as many lanes as the loop has."""
+        if not isinstance(operand, LoopValue):
+            return constant(operand, self._width)
+        name, width = self._values[operand]
+        if width == self._width:
+            return name
+        key = operand, self._width
+        if key not in self._spread:
+            self._spread[key] = self.lines.spread(name, operand.dtype, self._width)
+        return self._spread[key]
+
+    def _let(self, statement: Let) -> str:
+        operands = [self._operand(x) for x in statement.operands]
+        taken = operand_dtype_of(statement.operands[1 if statement.operation == "select" else 0])
+        dtype = statement.value.dtype
+        if statement.operation in KERNEL_FUNCTIONS:
+            name = self._function(statement.operation, dtype, self._width)
+            kind = self.lines.type(dtype, self._width)
+            shown = ", ".join(f"{kind} {x}" for x in operands)
+            return self.lines.let(f"call {kind} @{name}({shown})")
+        return self.lines.operation(statement.operation, dtype, operands, taken, self._width)
+
+    def _function(self, name: str, dtype: DType, width: int) -> str:
+        """Returns the name of a function of some lanes, which the module then has."""
+        own = f"{name}_{dtype.name}_{width}"
+        self.module.calls[own] += 1
+        if own not in self.module.functions:
+            printer = FunctionPrinter(own, name, dtype, width)
+            self.module.functions[own] = printer.text()
+            self.module.declared.update(printer.lines.declared)
+        return own
+
+    # -- memory
+
+    def _address(self, buffer: Buffer, index: Index) -> str:
+        lines = self.lines
+        total = str(index.begin)
+        for axis, stride in index.terms:
+            place = self._places[axis]
+            if stride != 1:
+                place = lines.let(f"mul i64 {place}, {stride}")
+            total = place if total == "0" else lines.let(f"add i64 {total}, {place}")
+        kind = memory_type(buffer.dtype)
+        return lines.let(f"getelementptr {kind}, ptr {self._pointers[buffer]}, i64 {total}")
+
+    def _lane_addresses(self, buffer: Buffer, address: str, stride: int) -> str:
+        """Returns the addresses of lanes that are no neighbours."""
+        lines, width = self.lines, self._width
+        steps = ", ".join(f"i64 {stride * i}" for i in range(width))
+        kind = memory_type(buffer.dtype)
+        return lines.let(f"getelementptr {kind}, ptr {address}, <{width} x i64> <{steps}>")
+
+    def _load(self, buffer: Buffer, index: Index) -> str:
+        lines, width = self.lines, self._width
+        address = self._address(buffer, index)
+        element = memory_type(buffer.dtype)
+        kind = shown_type(element, width)
+        stride = 1 if self._axis is None else index.stride(self._axis)
+        size = buffer.dtype.itemsize
+        if stride == 0:
+            one = lines.let(f"load {element}, ptr {address}, align {size}")
+            found = self._copied(one, buffer.dtype)
+        elif width > 1 and (stride != 1 or self._mask is not None):
+            given = [("i32", str(size)), (shown_type("i1", width), self._shown_mask())]
+            given.append((kind, ones(element, width)))
+            if stride == 1:
+                pointer, name, end = address, "load", "p0"
+            else:
+                pointer = self._lane_addresses(buffer, address, stride)
+                name, end = "gather", f"v{width}p0"
+            shape = overloaded(element, width)
+            first = shown_type("ptr", width if stride != 1 else 1)
+            call = f"llvm.masked.{name}.{shape}.{end}"
+            found = lines.call(call, kind, [(first, pointer), *given])
+        else:
+            found = lines.let(f"load {kind}, ptr {address}, align {size}")
+        if buffer.dtype.kind == "b":
+            zero = "0" if width == 1 else "zeroinitializer"
+            found = lines.let(f"icmp ne {kind} {found}, {zero}")
+        return found
+
+    def _copied(self, one: str, dtype: DType) -> str:
+        """Returns an element of memory in all lanes."""
+        element, width = memory_type(dtype), self._width
+        kind = shown_type(element, width)
+        first = self.lines.let(f"insertelement {kind} poison, {element} {one}, i32 0")
+        places = f"<{width} x i32> zeroinitializer"
+        return self.lines.let(f"shufflevector {kind} {first}, {kind} poison, {places}")
+
+    def _shown_mask(self) -> str:
+        return f"splat ({'i1 true'})" if self._mask is None else self._mask.name
+
+    def _store(self, buffer: Buffer, index: Index, value: str) -> None:
+        lines, width = self.lines, self._width
+        address = self._address(buffer, index)
+        element = memory_type(buffer.dtype)
+        kind = shown_type(element, width)
+        if buffer.dtype.kind == "b":
+            value = lines.let(f"zext {shown_type('i1', width)} {value} to {kind}")
+        stride = 1 if self._axis is None else index.stride(self._axis)
+        size = buffer.dtype.itemsize
+        if width > 1 and (stride != 1 or self._mask is not None):
+            mask = ("i32", str(size)), (shown_type("i1", width), self._shown_mask())
+            if stride == 1:
+                call, first = f"llvm.masked.store.{overloaded(element, width)}.p0", "ptr"
+            else:
+                address = self._lane_addresses(buffer, address, stride)
+                call = f"llvm.masked.scatter.{overloaded(element, width)}.v{width}p0"
+                first = shown_type("ptr", width)
+            lines.call(call, "void", [(kind, value), (first, address), *mask])
+        else:
+            lines.add(f"store {kind} {value}, ptr {address}, align {size}")
+
+    # -- loops
+
+    def _loop(self, loop: For) -> None:
+        low, high = ("%low", "%high") if loop.axis.block else ("0", str(loop.axis.extent))
+        folds = [RunningFold(fold, loop, self.lines) for fold in loop.folds]
+        if loop.lanes == 1:
+            self._turns(loop, low, high, folds)
+        else:
+            whole = self._whole_end(loop, low, high)
+            self._axis, self._width = loop.axis, loop.lanes
+            if whole != low:
+                self._turns(loop, low, whole, folds)
+            if whole != high:
+                self._rest(loop, whole, high, folds)
+            self._axis, self._width, self._mask = None, 1, None
+        for fold in folds:
+            self._values[fold.fold.value] = fold.result(), 1
+
+    def _whole_end(self, loop: For, low: str, high: str) -> str:
+        """Returns where the last full step of a loop ends."""
+        if not loop.axis.block:
+            return str(loop.axis.extent // loop.lanes * loop.lanes)
+        length = self.lines.let(f"sub i64 {high}, {low}")
+        whole = self.lines.let(f"and i64 {length}, {-loop.lanes}")
+        return self.lines.let(f"add i64 {low}, {whole}")
+
+    def _turns(self, loop: For, low: str, high: str, folds: Sequence[RunningFold]) -> None:
+        """Writes the loop over full steps; the test is at its head, for blocks may be empty."""
+        lines = self.lines
+        before, head = lines.block, lines.label("head")
+        body, behind = lines.label("body"), lines.label("behind")
+        lines.add(f"br label %{head}")
+        lines.begin(head)
+        place, following = lines.name(), lines.name()
+        phis = len(lines.text)
+        for fold in folds:
+            fold.enter()
+        more = lines.let(f"icmp slt i64 {place}, {high}")
+        lines.add(f"br i1 {more}, label %{body}, label %{behind}")
+        lines.begin(body)
+        self._places[loop.axis] = place
+        self._spread = {}
+        self._statements(loop.body)
+        for fold in folds:
+            fold.take(self._operand(fold.fold.operand))
+        lines.add(f"{following} = add i64 {place}, {loop.lanes}")
+        end = lines.block
+        lines.add(f"br label %{head}")
+        written = [
+            f"  {place} = phi i64 [ {low}, %{before} ], [ {following}, %{end} ]",
+            *[line for fold in folds for line in fold.phis(before, end)],
+        ]
+        lines.text[phis:phis] = written
+        lines.begin(behind)
+        self._spread = {}
+
+    def _rest(self, loop: For, low: str, high: str, folds: Sequence[RunningFold]) -> None:
+        """Writes the last step, in which some lanes are idle."""
+        lines, width = self.lines, loop.lanes
+        left = lines.let(f"sub i64 {high}, {low}")
+        left = lines.let(f"trunc i64 {left} to i32")
+        every = lines.spread(left, np.dtype(np.int32), width)
+        steps = ", ".join(f"i32 {i}" for i in range(width))
+        mask = lines.let(f"icmp ult <{width} x i32> <{steps}>, {every}")
+        self._mask = Mask(mask)
+        self._places[loop.axis] = low
+        self._spread = {}
+        self._statements(loop.body)
+        for fold in folds:
+            kind = lines.type(fold.dtype, width)
+            operand = self._operand(fold.fold.operand)
+            none = constant(fold.identity, width)
+            shown = f"{shown_type('i1', width)} {mask}, {kind} {operand}, {kind} {none}"
+            fold.enter_rest(lines.let(f"select {shown}"))
+        self._mask = None
+        self._spread = {}
+
+
+def operand_dtype_of(operand: Any) -> DType:
+    """Returns the dtype of a value or a constant."""
+    return operand.dtype  # type: ignore[no-any-return]
+
+
+def ones(element: str, width: int) -> str:
+    """Returns what idle lanes load: 1, which divides everything."""
+    texts = {"half": "0xH3C00", "bfloat": "0xR3F80"}
+    text = texts.get(element, "1.0" if element in ("float", "double") else "1")
+    return f"splat ({element} {text})" if width > 1 else text
+
+
+def overloaded(element: str, width: int) -> str:
+    """Returns the part of a name that says the type of a vector."""
+    short = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
+    return f"v{width}{short.get(element, element)}"

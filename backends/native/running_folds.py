@@ -1,0 +1,76 @@
+"""The running values of a fold in a loop of LLVM's text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..kernels.kernel import STEPS_BETWEEN_FLUSHES, Fold, For, fold_identity
+from .instructions import Lines, constant
+
+if TYPE_CHECKING:
+    from ..annotations import DType
+
+__all__ = ["RunningFold"]
+
+
+class RunningFold:
+    """The running values of a fold."""
+
+    def __init__(self, fold: Fold, loop: For, lines: Lines) -> None:
+        self.fold = fold
+        self.lines = lines
+        self.width = loop.lanes
+        self.dtype: DType = fold.value.dtype
+        self.flushes = loop.flushes and fold.operation == "add"
+        self.identity = fold_identity(fold.operation, self.dtype)
+        self.sums = self.totals = constant(self.identity, self.width)
+        self.steps = "0"
+        self._phis: list[tuple[str, str, str, str]] = []
+
+    def _apply(self, x: str, y: str) -> str:
+        return self.lines.operation(self.fold.operation, self.dtype, [x, y], self.dtype, self.width)
+
+    def enter(self) -> None:
+        """Enters the loop: what runs gets names."""
+        kind = self.lines.type(self.dtype, self.width)
+        self._phis = [(kind, self.sums, self.lines.name(), "")]
+        if self.flushes:
+            self._phis.append((kind, self.totals, self.lines.name(), ""))
+            self._phis.append(("i64", self.steps, self.lines.name(), ""))
+        self.sums = self._phis[0][2]
+        if self.flushes:
+            self.totals, self.steps = self._phis[1][2], self._phis[2][2]
+
+    def take(self, operand: str) -> None:
+        """Takes the operand of a step."""
+        new = [self._apply(self.sums, operand)]
+        if self.flushes:
+            lines = self.lines
+            kind = lines.type(self.dtype, self.width)
+            steps = lines.let(f"add i64 {self.steps}, 1")
+            due = lines.let(f"and i64 {steps}, {STEPS_BETWEEN_FLUSHES - 1}")
+            due = lines.let(f"icmp eq i64 {due}, 0")
+            total = self._apply(self.totals, new[0])
+            total = lines.let(f"select i1 {due}, {kind} {total}, {kind} {self.totals}")
+            none = constant(self.identity, self.width)
+            new[0] = lines.let(f"select i1 {due}, {kind} {none}, {kind} {new[0]}")
+            new += [total, steps]
+        self._phis = [
+            (kind, old, name, made) for (kind, old, name, _), made in zip(self._phis, new)
+        ]
+
+    def phis(self, before: str, end: str) -> list[str]:
+        """Returns the lines at the head of the loop."""
+        return [
+            f"  {name} = phi {kind} [ {old}, %{before} ], [ {made}, %{end} ]"
+            for kind, old, name, made in self._phis
+        ]
+
+    def enter_rest(self, operand: str) -> None:
+        """Takes the operand of the last step."""
+        self.sums = self._apply(self.sums, operand)
+
+    def result(self) -> str:
+        """Returns the fold of all lanes."""
+        found = self._apply(self.totals, self.sums) if self.flushes else self.sums
+        return self.lines.folded(found, self.fold.operation, self.dtype, self.width)

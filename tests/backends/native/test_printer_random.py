@@ -1,0 +1,84 @@
+"""Machine code of random kernels: the same bits as the interpreter's, functions included."""
+
+import ctypes
+
+import numpy as np
+import pytest
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+from support.long_forms import sized
+from support.native import LoopKernel, missing
+from support.random_graphs import float_graphs, integer_graphs, shown
+
+from functensor.backends.kernels.accesses import buffer_elements
+from functensor.backends.kernels.interpret import interpret
+from functensor.backends.kernels.printed import kernel_text
+from functensor.backends.kernels.schedule import scheduled
+from functensor.backends.native.machine import machine_code
+from functensor.backends.native.object_cache import ObjectCache
+from functensor.backends.native.printer import SCRATCH_ALIGNMENT, printed_module, scratch_bytes
+
+NOTHING = ObjectCache(None)
+pytestmark = pytest.mark.skipif(bool(missing), reason=missing)
+
+
+def arrays_of(kernel, inputs, blocks):
+    """The memory of a kernel's buffers: the inputs, and results that hold a number already."""
+    results = kernel.buffers[len(inputs) :]
+    counts = [(blocks if x.role == "part" else 1) * buffer_elements(x) for x in results]
+    return [*inputs, *[np.full(n, 77, x.dtype) for n, x in zip(counts, results)]]
+
+
+def run_compiled(kernel, arrays, blocks):
+    """Runs machine code of a kernel; its own memory begins with NaN."""
+    code = machine_code(printed_module([kernel]), [kernel.name], NOTHING)
+    function = LoopKernel(code.address(kernel.name))
+    buffers = (ctypes.c_void_p * len(arrays))(*[x.ctypes.data for x in arrays])
+    scratch = np.full(scratch_bytes(kernel) + SCRATCH_ALIGNMENT, 255, np.uint8)
+    begin = scratch.ctypes.data + -scratch.ctypes.data % SCRATCH_ALIGNMENT
+    for number, low, high in blocks:
+        function(number, low, high, begin, buffers)
+
+
+def assert_equal(drawn, inputs, count):
+    """Asserts that machine code and the interpreter write the same bits; any NaN equals another."""
+    graph, nodes, results = drawn
+    note(f"a grid {graph.lengths}\n{shown(results)}")
+    kernel = scheduled("drawn", graph, nodes, results, whole=not count)
+    note(kernel_text(kernel))
+    rows = graph.lengths[0]
+    size = -(-rows // max(count, 1))
+    blocks = [(number, i, min(i + size, rows)) for number, i in enumerate(range(0, rows, size))]
+    wanted = arrays_of(kernel, inputs, len(blocks))
+    found = arrays_of(kernel, inputs, len(blocks))
+    for block in blocks:
+        interpret(kernel, wanted, *block, by_formulas=True)
+    run_compiled(kernel, found, blocks)
+    for right, array in zip(wanted, found):
+        np.testing.assert_array_equal(array, right)
+        np.testing.assert_array_equal(np.signbit(array[right == 0]), np.signbit(right[right == 0]))
+
+
+def input_size(graph, x):
+    return int(np.prod([graph.lengths[axis] for axis in x.axes], dtype=int))
+
+
+@settings(max_examples=sized(10, 100))
+@given(integer_graphs(), st.integers(0, 3), st.integers(0, 99))
+def test_whole_numbers(drawn, count, seed):
+    graph, nodes, _ = drawn
+    rng = np.random.default_rng(seed)
+    inputs = [rng.integers(0, 120, input_size(graph, x)).astype(x.dtype) for x in nodes]
+    assert_equal(drawn, inputs, count)
+
+
+@settings(max_examples=sized(10, 100))
+@given(float_graphs(), st.integers(0, 3), st.integers(0, 99), st.floats(0.1, 1e3))
+def test_floats(drawn, count, seed, scale):
+    graph, nodes, _ = drawn
+    rng = np.random.default_rng(seed)
+    inputs = [rng.normal(0, scale, input_size(graph, x)).astype(x.dtype) for x in nodes]
+    for x in inputs:
+        special = rng.choice([0.0, -0.0, np.inf, -np.inf, np.nan], x.size)
+        x[:] = np.where(rng.uniform(size=x.size) < 0.05, special, x)
+    assert_equal(drawn, inputs, count)

@@ -75,7 +75,8 @@ class Config(threading.local):
         matmul_precision: ``"highest"`` multiplies float32 matrices in float32; ``"tf32"`` allows
             the GPU's matrix units to round operands to TF32, with 10 bits of mantissa.
         deterministic: whether the GPU adds up values in an order that does not change from run
-            to run, which scatters and some gradients pay for with time.
+            to run, which scatters and some gradients pay for with time, and whether a jitted
+            function on the CPU keeps the plan of its first call.
         numerics: the choices that results depend on, as one value to compare.
         check_buffers: whether a NumPy array that an operation has read, and that is written to
             before the way back reads it again, raises ``BackwardError``, which names the operation
@@ -108,7 +109,7 @@ class Config(threading.local):
         PRECISIONS,
     )
     deterministic: bool = _choice(
-        "deterministic", "Says whether results on a GPU are the same bits in every run."
+        "deterministic", "Says whether results are the same bits in every run."
     )
     check_buffers: bool = _choice(
         "check_buffers",

@@ -226,7 +226,13 @@ class Backend(Protocol):
 
         return implementation
 
-    def plan(self, program: Any, donated: Sequence[int] = (), watched: bool = False) -> Plan:
+    def plan(
+        self,
+        program: Any,
+        donated: Sequence[int] = (),
+        watched: bool = False,
+        native: bool = False,
+    ) -> Plan:
         """Returns the plan of a program.
 
         Args:
@@ -234,8 +240,13 @@ class Backend(Protocol):
             donated: the numbers of inputs whose memory results may take.
             watched: whether it reports where NaN or infinity is made, to the function that its
                 caller has given NumPy for overflow and invalid values.
+            native: whether its regions become machine code, which takes a while.
         """
         raise without_plans(self.name)
+
+    def is_native(self, equation: Any) -> bool:
+        """Says whether machine code computes an equation that can be a part of a region."""
+        return False
 
     def load_plans(self) -> None:
         """Imports what plans are made with, so that the first one does not wait for it."""
@@ -296,8 +307,11 @@ def without_plans(name: str) -> NotImplementedError:
 def on_several_devices(backend: Backend, buffers: tuple[Any, ...]) -> DeviceError:
     """Returns the error for operands on several devices."""
     places = [
-        "cpu" if isinstance(b, np.ndarray) and b.ndim else
-        backend.device_of(b) if type(b) is backend.buffer_type else ""
+        "cpu"
+        if isinstance(b, np.ndarray) and b.ndim
+        else backend.device_of(b)
+        if type(b) is backend.buffer_type
+        else ""
         for b in buffers
     ]
     return DeviceError(

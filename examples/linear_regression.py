@@ -1,6 +1,6 @@
 """Fits a line in three variables: a loss, an optimizer, and a step that is a pure function.
 
-    python examples/linear_regression.py
+python examples/linear_regression.py
 """
 
 import os

@@ -1,6 +1,6 @@
 """Finds the minimum of Rosenbrock's function by Newton's method, with exact second derivatives.
 
-    python examples/newton.py
+python examples/newton.py
 """
 
 import os

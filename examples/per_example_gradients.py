@@ -1,6 +1,6 @@
 """Finds wrong labels: the gradient of every single example, all at once, by vmap of grad.
 
-    python examples/per_example_gradients.py
+python examples/per_example_gradients.py
 """
 
 import os

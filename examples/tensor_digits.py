@@ -1,7 +1,7 @@
 """Learns to read handwritten digits with tensors: backward() and step(), as in PyTorch.
 
-    python examples/tensor_digits.py
-    python examples/tensor_digits.py --device cuda
+python examples/tensor_digits.py
+python examples/tensor_digits.py --device cuda
 """
 
 import digits

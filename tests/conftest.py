@@ -1,4 +1,4 @@
-"""Settings of all tests: one BLAS thread, and Hypothesis without a time limit or a fixed seed."""
+"""Settings of all tests: one BLAS thread, no objects on the disk, Hypothesis without a limit."""
 
 import gc
 import os
@@ -7,6 +7,8 @@ from functools import cache
 # Before NumPy and SciPy load their libraries: several test processes share the cores.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("FUNCTENSOR_CHECK_PROGRAMS", "1")
+# Nothing is left in the user's folders, and nothing comes from there.
+os.environ.setdefault("FUNCTENSOR_CACHE_DIR", "")
 
 import pytest
 from _pytest.runner import runtestprotocol

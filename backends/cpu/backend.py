@@ -30,7 +30,7 @@ from . import (
 
 if TYPE_CHECKING:
     from ..annotations import Buffer
-    from .plan.annotations import ProgramLike
+    from .plan.annotations import EquationLike, ProgramLike
 
 __all__ = ["NumpyBackend", "numpy_backend"]
 
@@ -126,12 +126,25 @@ class NumpyBackend(protocol.Backend):
         return function
 
     def plan(
-        self, program: ProgramLike, donated: Sequence[int] = (), watched: bool = False
+        self,
+        program: ProgramLike,
+        donated: Sequence[int] = (),
+        watched: bool = False,
+        native: bool = False,
     ) -> Any:
-        """Returns what runs a program on raw buffers, as generated Python."""
+        """Returns what runs a program on raw buffers, as generated Python.
+
+        ``native`` says whether its regions become machine code, which takes a while.
+        """
         from .plan import cpu_plan  # only compiled functions need it
 
-        return cpu_plan(program, donated, self.kernels, watched)
+        return cpu_plan(program, donated, self.kernels, watched, native)
+
+    def is_native(self, equation: EquationLike) -> bool:
+        """Says whether machine code computes an equation that can be a part of a region."""
+        from .plan.native.region_graph import is_native  # only where machine code is made
+
+        return is_native(equation)
 
     def load_plans(self) -> None:
         """Imports what plans are made with, so that the first one does not wait for it."""

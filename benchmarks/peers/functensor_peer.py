@@ -82,5 +82,21 @@ def library(compile: Function, donating: Function | None, stages: Function | Non
     )
 
 
+class Compiled:
+    """A jitted function whose first call waits until machine code is there, as JAX's does."""
+
+    def __init__(self, function: Function, **options: Any) -> None:
+        self._jitted = ft.jit(function, **options)
+        self._call: Function = self._first
+
+    def _first(self, *args: Any) -> Any:
+        self._jitted.compile(*args)
+        self._call = self._jitted
+        return self._jitted(*args)
+
+    def __call__(self, *args: Any) -> Any:
+        return self._call(*args)
+
+
 EAGER = library(identity, None, None)
-JIT = library(ft.jit, functools.partial(ft.jit, donate_argnums=(0, 1)), stages)
+JIT = library(Compiled, functools.partial(Compiled, donate_argnums=(0, 1)), stages)

@@ -1,6 +1,6 @@
 """A Bayesian neural network sampled by Hamiltonian Monte Carlo.
 
-    python examples/programs/bayesian_network_hmc.py
+python examples/programs/bayesian_network_hmc.py
 """
 
 import os

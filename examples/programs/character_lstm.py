@@ -1,6 +1,6 @@
 """An LSTM that learns to continue a text, character by character, trained by Adam.
 
-    python examples/programs/character_lstm.py
+python examples/programs/character_lstm.py
 """
 
 import os

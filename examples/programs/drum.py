@@ -1,6 +1,6 @@
 """A drum whose skin is weighted so that its overtones are in harmony: eigenvalues are optimised.
 
-    python examples/programs/drum.py
+python examples/programs/drum.py
 """
 
 import os

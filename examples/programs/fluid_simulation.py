@@ -1,6 +1,6 @@
 """A fluid whose initial velocities are optimised through time, so that its smoke forms a picture.
 
-    python examples/programs/fluid_simulation.py
+python examples/programs/fluid_simulation.py
 """
 
 import os

@@ -1,6 +1,6 @@
 """A mixture of Gaussians with full covariances, fitted by gradients of its likelihood.
 
-    python examples/programs/gaussian_mixture.py
+python examples/programs/gaussian_mixture.py
 """
 
 import os

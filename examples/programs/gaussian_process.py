@@ -1,6 +1,6 @@
 """Regression by a Gaussian process whose scales are fitted to the data by L-BFGS.
 
-    python examples/programs/gaussian_process.py
+python examples/programs/gaussian_process.py
 """
 
 import os

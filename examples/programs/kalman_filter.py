@@ -1,6 +1,6 @@
 """The noise of a moving target, found by the likelihood that a Kalman filter computes.
 
-    python examples/programs/kalman_filter.py
+python examples/programs/kalman_filter.py
 """
 
 import os

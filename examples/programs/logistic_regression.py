@@ -1,6 +1,6 @@
 """Logistic regression by Newton's method, with gradients and Hessians that nobody wrote down.
 
-    python examples/programs/logistic_regression.py
+python examples/programs/logistic_regression.py
 """
 
 import os

@@ -1,6 +1,6 @@
 """The rates of predators and prey, fitted to noisy counts through the solution of their equations.
 
-    python examples/programs/ode_fit.py
+python examples/programs/ode_fit.py
 """
 
 import os

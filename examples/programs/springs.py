@@ -1,6 +1,6 @@
 """A chain of 10,000 springs comes to rest by Newton's method with a sparse Hessian.
 
-    python examples/programs/springs.py
+python examples/programs/springs.py
 """
 
 import os

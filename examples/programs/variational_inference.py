@@ -1,6 +1,6 @@
 """Variational inference by reparameterisation: a Gaussian fitted to a density known up to a factor.
 
-    python examples/programs/variational_inference.py
+python examples/programs/variational_inference.py
 """
 
 import os

@@ -1,6 +1,6 @@
 """A lens found by gradients of Maxwell's equations, solved on a grid with a dense complex matrix.
 
-    python examples/programs/wave_inverse_design.py
+python examples/programs/wave_inverse_design.py
 """
 
 import os

@@ -1,6 +1,6 @@
 """Learns to balance a pole with an actor, and a critic that foretells what it will earn.
 
-    python examples/torch/actor_critic.py
+python examples/torch/actor_critic.py
 """
 
 import numpy as np

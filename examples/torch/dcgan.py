@@ -1,6 +1,6 @@
 """Draws digits with two convolutional networks that compete: a DCGAN.
 
-    python examples/torch/dcgan.py
+python examples/torch/dcgan.py
 """
 
 import common

@@ -1,6 +1,6 @@
 """Reads digits with a convolutional network: the first script of PyTorch's examples.
 
-    python examples/torch/mnist.py
+python examples/torch/mnist.py
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
 """Learns to balance a pole by trying: REINFORCE, the plain policy gradient.
 
-    python examples/torch/reinforce.py
+python examples/torch/reinforce.py
 """
 
 import numpy as np

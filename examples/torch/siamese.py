@@ -1,6 +1,6 @@
 """Learns whether two pictures show the same digit: one network looks at both.
 
-    python examples/torch/siamese.py
+python examples/torch/siamese.py
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
 """Learns to make pictures from twenty numbers: a variational autoencoder of linear layers.
 
-    python examples/torch/vae.py
+python examples/torch/vae.py
 """
 
 import numpy as np

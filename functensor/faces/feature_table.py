@@ -65,6 +65,7 @@ PACKAGED_FEATURES = {
     "scipy": ("scipy", ("scipy",), "scipy"),
     "draw": ("graphviz", ("graphviz",), "draw"),
     "plot": ("matplotlib", ("matplotlib",), "plot"),
+    "native": ("llvmlite", ("llvmlite",), "native"),
 }
 
 
@@ -107,9 +108,9 @@ def features() -> FeatureTable:
 
     Returns:
         A mapping by the names ``cuda``, ``cudnn``, ``bfloat16``, ``serialization``, ``mnist``,
-        ``scipy``, ``draw``, ``plot``, ``blas`` and ``debug logs``. Each value is true where the
-        part is there, and has ``what``, its packages and versions, and ``command``, which brings
-        it. The mapping prints as a table.
+        ``scipy``, ``draw``, ``plot``, ``native``, ``blas`` and ``debug logs``. Each value is true
+        where the part is there, and has ``what``, its packages and versions, and ``command``,
+        which brings it. The mapping prints as a table.
 
     >>> import functensor as ft
     >>> table = ft.features()

@@ -21,6 +21,7 @@ from ..primitives.core.donation import claimed, restored
 from ..primitives.core.trace import under
 from ..programs.costs import Cost, cost_of
 from ..programs.program import Program, Variable
+from .tiers import Tiers
 
 __all__ = ["Compiled", "Lowered", "compiled", "plan_of_loop", "prepared_program"]
 
@@ -42,9 +43,22 @@ class Compiled:
         program: the same, optimized.
         plan: the backend's plan, which takes and returns buffers; None where the program is
             run operation by operation, on a GPU.
+        run: the same, or a quicker one of the same results.
+        tiers: what decides which; None where there is no plan.
     """
 
-    __slots__ = ("_watched", "_weak", "donated", "name", "plan", "program", "returned")
+    __slots__ = (
+        "__weakref__",
+        "_watched",
+        "_weak",
+        "donated",
+        "name",
+        "plan",
+        "program",
+        "returned",
+        "run",
+        "tiers",
+    )
 
     def __init__(
         self, program: Program, donated: Sequence[int] = (), returned: Sequence[int] = ()
@@ -52,9 +66,12 @@ class Compiled:
         self.name = program.name
         self.program = optimized(program)
         self.plan: Any = None
+        self.run: Any = None
+        self.tiers: Tiers | None = None
         if is_planned(self.program):
             self.program = fusion(self.program)
             self.plan = get_backend("numpy").plan(self.program, tuple(donated))
+            self.run = self.tiers = Tiers(self, program, donated)
         self.donated = tuple(donated) if self.plan is not None else ()
         self.returned = tuple(returned) if self.donated else ()
         self._watched: Any = None
@@ -71,6 +88,16 @@ class Compiled:
             if type(buffers[i]) is not weak:
                 buffers[i] = weak(buffers[i])
         return buffers
+
+    def compile(self) -> None:
+        """Compiles machine code, and takes it for the next call; returns when it is there."""
+        if self.tiers is not None:
+            self.tiers.finish()
+
+    def how_it_runs(self) -> list[str]:
+        """Returns a line of words that say which plan runs, once that is decided."""
+        note = "" if self.tiers is None else self.tiers.note
+        return [f"  the last of these runs {note}"] if note else []
 
     def watched(self) -> Any:
         """Returns a plan of the same program that reports where NaN or infinity is made.
@@ -97,7 +124,7 @@ class Compiled:
             claimed(values[i], buffers, i, f"jit of {self.name}")
         for i in self.returned:
             restored(values[i], buffers[i])
-        return [wrap(out) for out in self.plan(buffers)]
+        return [wrap(out) for out in self.run(buffers)]
 
 
 def constants_of_bodies(program: Program, inside: bool = False) -> Iterator[Any]:

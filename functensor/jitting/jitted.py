@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable
 from contextlib import AbstractContextManager, suppress
 from functools import partial, update_wrapper
 from types import MethodType
-from typing import TYPE_CHECKING, Any, Generic, overload
-from weakref import WeakSet
+from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
 from numpy import ndarray
 
@@ -49,6 +47,7 @@ from ..tree import containers as tree
 from .compile import Lowered
 from .guard import UNLIKE
 from .leaf_kind import leaf_kind
+from .living import clear_all, jitted_functions
 from .program_call import ProgramCall
 from .reported_run import Told, alarms, reported_run
 from .retraces import History, StaleProgramError
@@ -318,8 +317,28 @@ class Jitted(Generic[P, R]):
         entry, _ = self._entry(args, kwargs)
         return Lowered(entry.program, entry.compiled)
 
+    def compile(self, *args: Any, **kwargs: Any) -> Self:
+        """Compiles the function for arguments like these, and waits for it; nothing is computed.
+
+        Without it the first calls run over NumPy, and machine code takes over when it is ready, if
+        it is quicker.
+
+        Args:
+            args, kwargs: arguments of the function: arrays, or ``ShapeDtype`` in their place.
+
+        Returns:
+            The function itself.
+
+        >>> import functensor as ft, functensor.numpy as np
+        >>> f = ft.jit(lambda x: np.sum(x * x))
+        >>> print(f.compile(ft.ShapeDtype((3,), "float64"))(np.ones(3)))
+        3.0
+        """
+        self._entry(args, kwargs)[0].compiled.compile()
+        return self
+
     def explain(self) -> str:
-        """Returns how often the function was staged, and why each time.
+        """Returns how often the function was staged, why each time, and how the last kind runs.
 
         >>> import functensor as ft, functensor.numpy as np
         >>> double = ft.jit(lambda x: 2 * x)
@@ -327,7 +346,8 @@ class Jitted(Generic[P, R]):
         >>> print(double.explain().split(": ")[-1])
         argument 0 was float64[3], and is float64[4]
         """
-        return str(self._history)
+        how = [] if self._last is None else self._last.compiled.how_it_runs()
+        return "\n".join([str(self._history), *how])
 
     def cost(self) -> Cost:
         """Returns the operations, bytes and peak memory of the program that the last call ran.
@@ -393,26 +413,8 @@ class Jitted(Generic[P, R]):
         return f"<jit of {function_name(self._fun)}>"
 
 
-wrap_methods(Jitted, "jit(f)", ("lower", "explain", "cost", "assert_no_retrace", "clear_cache"))
-
-# All jitted functions, for a child process.
-jitted_functions: WeakSet[Jitted[..., Any]] = WeakSet()
-
-
-def clear_all() -> None:
-    """Has all jitted functions forget their programs."""
-    for function in list(jitted_functions):
-        function.clear_cache()
-
-
-def renew_locks() -> None:
-    """Gives jitted functions new locks: threads that held the old ones do not exist in a child."""
-    for function in list(jitted_functions):
-        function._lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=renew_locks)
+METHODS = "lower", "compile", "explain", "cost", "assert_no_retrace", "clear_cache"
+wrap_methods(Jitted, "jit(f)", METHODS)
 
 Numbers = int | Iterable[int] | None
 Names = str | Iterable[str] | None
@@ -466,8 +468,8 @@ def jit(
             their shapes and dtypes are written into their memory.
 
     Returns:
-        A function of the same arguments, with the methods ``lower``, ``explain``, ``cost``,
-        ``assert_no_retrace`` and ``clear_cache``.
+        A function of the same arguments, with the methods ``lower``, ``compile``, ``explain``,
+        ``cost``, ``assert_no_retrace`` and ``clear_cache``.
 
     Raises:
         ConcretizationError: ``fun`` asks for the value of a traced array.

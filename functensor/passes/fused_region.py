@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -150,19 +150,25 @@ def row_place(
 class Kinds(dict[int, str]):
     """The parts that equations can take, by their numbers; each is found when it is asked for."""
 
-    def __init__(self, equations: Sequence[Equation]) -> None:
+    def __init__(
+        self, equations: Sequence[Equation], takes: Callable[[Equation], bool] | None = None
+    ) -> None:
         super().__init__()
         self._equations = equations
+        self._takes = takes
 
     def __missing__(self, i: int) -> str:
-        kind = self[i] = region_kind(self._equations[i])
+        kind = region_kind(self._equations[i], self._takes is not None)
+        if kind and self._takes is not None and not self._takes(self._equations[i]):
+            kind = ""
+        self[i] = kind
         return kind
 
 
-def region_kind(equation: Equation) -> str:
+def region_kind(equation: Equation, every: bool = False) -> str:
     """Says how an equation can take part: by ``element``, as a ``reduction``, along ``rows``, as
     the ``product`` of a tall matrix and a vector, as a ``move`` that only adds or drops axes; empty
-    where it cannot.
+    where it cannot. ``every`` says that each elementwise primitive can, whatever computes it.
     """
     primitive = equation.primitive
     if not isinstance(primitive, Primitive):
@@ -176,8 +182,10 @@ def region_kind(equation: Equation) -> str:
     name = primitive.name
     if primitive.family == "elementwise":
         compute = primitive.compute
-        known = name in ELEMENT_BY_ELEMENT or (
-            type(compute) is str and isinstance(getattr(np, compute, None), np.ufunc)
+        known = (
+            every
+            or name in ELEMENT_BY_ELEMENT
+            or (type(compute) is str and isinstance(getattr(np, compute, None), np.ufunc))
         )
         return "element" if known and out.type.shape else ""
     if name in ("broadcast_to", "reshape"):
@@ -189,7 +197,7 @@ def region_kind(equation: Equation) -> str:
     if types[0].dtype.char not in PRECISE_DTYPES or not types[0].shape:
         return ""
     if name == "matmul":
-        return "product" if _is_tall(types) and types[0].dtype == types[1].dtype else ""
+        return "product" if _is_tall(types, every) and types[0].dtype == types[1].dtype else ""
     if name in REGION_REDUCTIONS or (name in ROW_OPERATIONS and have_equal_lengths(types)):
         if all(types[0].shape[a] == 1 for a in equation.params["axis"]):
             return ""
@@ -202,14 +210,17 @@ def region_kind(equation: Equation) -> str:
     return ""
 
 
-def _is_tall(types: Sequence[Any]) -> bool:
-    """Says whether a product is that of a tall matrix and a vector, from either side."""
+def _is_tall(types: Sequence[Any], cached: bool) -> bool:
+    """Says whether a product is that of a tall matrix and a vector, from either side.
+
+    ``cached`` says whether it may be one that BLAS finds in the cache.
+    """
     shapes = [t.shape for t in types]
     if sorted(map(len, shapes)) != [1, 2]:
         return False
     rows, length = max(shapes, key=len)
     fits = 1 < length <= LONGEST_ROW and rows >= TALL * length
-    return bool(fits and rows * length >= UNCACHED)
+    return bool(fits and (cached or rows * length >= UNCACHED))
 
 
 def have_equal_lengths(types: Sequence[Any]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -33,7 +33,11 @@ FEWEST_SMALLEST_REGIONS_TO_SHARE = 4
 MOST_PARTIAL_ELEMENTS = 8192
 
 
-def fusion(program: Program, smallest: int = SMALLEST_REGION_ELEMENTS) -> Program:
+def fusion(
+    program: Program,
+    smallest: int = SMALLEST_REGION_ELEMENTS,
+    takes: Callable[[Equation], bool] | None = None,
+) -> Program:
     """Returns a program whose elementwise chains are regions.
 
     Equations are put together that go over the same grid of elements, one using what the other
@@ -45,8 +49,9 @@ def fusion(program: Program, smallest: int = SMALLEST_REGION_ELEMENTS) -> Progra
     Args:
         program: any program.
         smallest: how many elements a grid has at least.
+        takes: says whether an equation can be a part of a region; by default all of known kinds.
     """
-    clusters = Clusters(program, smallest)
+    clusters = Clusters(program, smallest, takes)
     regions = clusters.chosen()
     if not regions:
         return program
@@ -77,14 +82,19 @@ class Clusters:
     clusters of one stage never depend on each other.
     """
 
-    def __init__(self, program: Program, smallest: int) -> None:
+    def __init__(
+        self,
+        program: Program,
+        smallest: int,
+        takes: Callable[[Equation], bool] | None = None,
+    ) -> None:
         self.program = program
         self.smallest = smallest
         self.equations = program.equations
         self.of: dict[int, Cluster] = {}
         self.places: dict[int, Place] = {}
         self.makers = {v: i for i, e in enumerate(self.equations) for v in e.outputs}
-        self.kinds = Kinds(self.equations)
+        self.kinds = Kinds(self.equations, takes)
         self._large = {v for v in (*program.inputs, *self.makers) if v.type.size >= smallest}
         self.returned = set(used(program.outputs))
         # Values that are ready at the beginning are not noted.

@@ -29,13 +29,14 @@ PASSES: tuple[Callable[[Program], Program], ...] = (
 MOST_SIMPLIFYING_ROUNDS = 3
 
 
-def optimized(program: Program) -> Program:
+def optimized(program: Program, stacks: bool = True) -> Program:
     """Returns the program that is run: it computes the same with fewer or cheaper equations.
 
     Custom derivative rules are lost, so that it is not to be differentiated.
 
     Args:
         program: what was staged.
+        stacks: whether small elementwise equations are joined to ones of stacked arrays.
 
     >>> import functensor as ft, functensor.numpy as np
     >>> program = ft.make_program(lambda x: np.sin(x) + np.sin(x))(np.ones(2))
@@ -48,7 +49,9 @@ def optimized(program: Program) -> Program:
     program = contraction_paths(dead_code(inlined(program)))
     # Small operations are joined early: a program of thousands of equations has few after that.
     program = joined_products(common_subexpressions(algebra(program)))
-    program = dead_code(stacked_groups(dead_code(program)))
+    program = dead_code(program)
+    if stacks:
+        program = dead_code(stacked_groups(program))
     unchanged = 0
     for improve in PASSES * MOST_SIMPLIFYING_ROUNDS:
         better = improve(program)

@@ -24,8 +24,8 @@ def run(source):
 def test_the_table_tells_packages_and_how_to_get_them(monkeypatch):
     table = ft.features()
     assert [*table] == [
-        "cuda", "cudnn", "bfloat16", "serialization", "mnist", "scipy", "draw", "plot", "blas",
-        "debug logs",
+        "cuda", "cudnn", "bfloat16", "serialization", "mnist", "scipy", "draw", "plot", "native",
+        "blas", "debug logs",
     ]  # fmt: skip
     scipy = pytest.importorskip("scipy")
     assert table["scipy"] == (True, f"scipy {scipy.__version__}", "pip install 'functensor[scipy]'")

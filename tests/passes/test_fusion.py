@@ -57,9 +57,9 @@ def test_small_programs_are_left_alone():
 def test_what_can_be_in_no_region_is_not_looked_at(monkeypatch):
     asked = []
 
-    def kind_of(equation):
+    def kind_of(equation, every):
         asked.append(equation.primitive.name)
-        return kind(equation)
+        return kind(equation, every)
 
     kind = region_kinds.region_kind
     monkeypatch.setattr(region_kinds, "region_kind", kind_of)

@@ -30,7 +30,7 @@ MAX_LINES = 500
 # Some 0.25 microseconds each: about 37 ms in all.
 MAX_IMPORT_LINES = 150_000
 NOT_ON_IMPORT = {"cupy", "hypothesis", "jax", "matplotlib", "pytest", "scipy", "sklearn", "torch"}
-NOT_ON_IMPORT |= {"autograd", "safetensors", "tqdm"}
+NOT_ON_IMPORT |= {"autograd", "llvmlite", "safetensors", "tqdm"}
 TEXT = {"", ".c", ".cfg", ".cu", ".cuh", ".in", ".md", ".py", ".pyi", ".toml", ".txt", ".yaml"}
 TEXT |= {".yml"}
 NOT_OURS = {"__pycache__", "build", "dist", "node_modules", "_build"}

@@ -102,7 +102,7 @@ def is_fresh(equation: EquationLike) -> bool:
     """Says whether an equation's outputs share no memory with its operands, for sure."""
     primitive, params = equation.primitive, equation.params
     name = primitive.name
-    if name in FRESH_PRIMITIVES or primitive.fused:
+    if name in FRESH_PRIMITIVES or primitive.fused or name == "native":
         return True
     if name == "broadcast_to":
         return is_copied(equation)

@@ -59,8 +59,21 @@ class CpuPlan:
         module = compile(written.source.code(), self._file, "exec")
         codes = {c.co_name: c for c in module.co_consts if isinstance(c, CodeType)}
         self._code = codes.pop("plan")
+        self._native: list[Any] = []
+        if written.native_text:
+            from .native.segments import compile_segments
+
+            self._native.append(compile_segments(written.segments, written.native_text))
+            for number, segment in enumerate(written.segments):
+                self._scope[f"native_{number}"] = segment.enter
+        kernels: list[Any] = [run for run in written.regions if run.native]
+        if kernels:
+            from .native.native_run import compile_runs
+
+            self._native.append(compile_runs(kernels))
         for run in written.regions:
-            run.function = FunctionType(codes[run.name], self._scope, run.name)
+            if not run.native:
+                run.function = FunctionType(codes[run.name], self._scope, run.name)
         self._idle: list[Callable[..., list[Any]]] = []
 
     @property
@@ -87,6 +100,10 @@ class CpuPlan:
             raise
         finally:
             self._idle.append(run)
+
+    def forget(self) -> None:
+        """Lets kept memory go, until the plan runs again."""
+        self._idle.clear()
 
     def _instance(self) -> Callable[..., list[Any]]:
         """Returns the function with buffers of its own."""
@@ -137,7 +154,11 @@ def as_told(run: Callable[..., Any], buffers: Sequence[Any]) -> Any:
 
 
 def cpu_plan(
-    program: ProgramLike, donated: Sequence[int], kernels: Kernels, watched: bool = False
+    program: ProgramLike,
+    donated: Sequence[int],
+    kernels: Kernels,
+    watched: bool = False,
+    native: bool = False,
 ) -> CpuPlan:
     """Returns the plan of a program.
 
@@ -146,5 +167,6 @@ def cpu_plan(
         donated: the numbers of inputs whose memory results may take.
         kernels: the backend's own functions.
         watched: whether it reports where NaN or infinity is made.
+        native: whether regions become machine code.
     """
-    return CpuPlan(Straight(program, frozenset(donated), kernels, watched=watched))
+    return CpuPlan(Straight(program, frozenset(donated), kernels, None, watched, native))

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...blas_calls import SHORTEST_BLAS_THREADED_VECTOR
 from ...finiteness import INEXACT_KINDS, has_infinity, has_nan, is_finite
 from ...restoring import reporting, silently
+from .codegen.operands import is_variable
 
 if TYPE_CHECKING:
     from .annotations import EquationLike, VariableType
@@ -25,10 +27,12 @@ if TYPE_CHECKING:
 __all__ = [
     "as_reporting",
     "is_reported",
+    "is_tested",
     "may_make",
     "quietly",
     "quietly_called",
     "report_results",
+    "write_report",
 ]
 
 # Ufuncs that are one instruction of the processor for each number.
@@ -89,10 +93,10 @@ def may_make(equation: EquationLike) -> bool:
     """Says whether an equation may make NaN or infinity, as far as its name and type tell."""
     if equation.primitive.name in HARMLESS:
         return False
-    return any(is_inexact(out.type) for out in equation.outputs)
+    return any(has_inexact_type(out.type) for out in equation.outputs)
 
 
-def is_inexact(known: VariableType) -> bool:
+def has_inexact_type(known: VariableType) -> bool:
     """Says whether values of a type may be NaN or infinite."""
     return known.dtype.kind in INEXACT_KINDS
 
@@ -130,3 +134,29 @@ def as_reporting(work: Callable[[], Any]) -> Callable[[], Any]:
     """Returns a function for other threads that reports to the one to whom this thread reports."""
     report: Any = np.geterrcall()
     return partial(reporting, report, work, ())
+
+
+def is_tested(ufunc: Any, equation: EquationLike) -> bool:
+    """Says whether the results of an equation are tested; regions and bodies test their own.
+
+    Args:
+        ufunc: the ufunc that computes it and the dtypes of its loop, or None.
+        equation: the equation.
+    """
+    if equation.primitive.bodies or not may_make(equation):
+        return False
+    if equation.primitive.name == "index" and len(equation.operands) == 1:
+        return False
+    return ufunc is None or not is_reported(ufunc[0].__name__, ufunc[1])
+
+
+def write_report(writer: Any, number: int, equation: EquationLike) -> None:
+    """Writes the test of an equation's results, if they need one."""
+    if not is_tested(writer.ufuncs[number], equation):
+        return
+    source = writer.source
+    results = "".join(f"{source.names[out]}, " for out in equation.outputs)
+    given = [source.names[x] if is_variable(x) else source.shown(x) for x in equation.operands]
+    source.add(f"{source.bind(report_results)}({', '.join([f'({results})', *given])})", equation)
+    sizes = [out.type.size for out in equation.outputs]
+    writer.shares |= max(sizes) >= SHORTEST_BLAS_THREADED_VECTOR

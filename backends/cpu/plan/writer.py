@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Sequence
 from operator import getitem
 from typing import TYPE_CHECKING, Any
 
-from ...blas_calls import SHORTEST_BLAS_THREADED_VECTOR
 from ...config import config
 from .codegen.called import as_operand, copied_if_shared, ufunc_of
 from .codegen.operands import (
@@ -24,7 +23,7 @@ from .codegen.source import Source
 from .equations import EQUATION_WRITERS, product_beside
 from .liveness import Liveness, Storage, rows_of_joined
 from .memory import Donation, KeptMemory, KeptSlot
-from .watched import is_reported, may_make, quietly, quietly_called, report_results
+from .watched import is_tested, quietly, quietly_called, write_report
 
 if TYPE_CHECKING:
     from ...annotations import Buffer
@@ -58,6 +57,9 @@ class Straight:
         parts: results that lie within another result, for sure.
         spread: variables whose arrays may have strides of zero.
         watched: whether it reports where NaN or infinity is made.
+        native: whether regions become machine code.
+        number: the number of the equation that is being written, or of the first one of a group.
+        ufuncs: for every equation the ufunc that computes it and the dtypes of its loop, or None.
     """
 
     def __init__(
@@ -67,14 +69,23 @@ class Straight:
         kernels: Kernels,
         outer: Straight | None = None,
         watched: bool = False,
+        native: bool = False,
     ) -> None:
-        self.program = program
         self.watched = watched
+        self.native = native
+        # The segments of machine code that were written, and the text of all.
+        self.segments: list[Any] = []
+        self.native_text = ""
+        if native:
+            from .native.segments import segmented
+
+            program, self.native_text = segmented(program)
+        self.program = program
         self.kernels = kernels
         self.source: Source = Source() if outer is None else outer.source.within()
         self.kept: KeptMemory = KeptMemory() if outer is None else outer.kept
-        self._ufuncs = [ufunc_of(equation, kernels) for equation in program.equations]
-        self.rows = rows_of_joined(program, self._ufuncs, LARGEST_KEPT_BYTES)
+        self.ufuncs = [ufunc_of(equation, kernels) for equation in program.equations]
+        self.rows = rows_of_joined(program, self.ufuncs, LARGEST_KEPT_BYTES)
         self.live = self._liveness(donated)
         self.joined = {x for x, _ in self.rows.values()}
         # The names of the kept memory that variables lie in.
@@ -97,17 +108,16 @@ class Straight:
         if regions:
             self._blocks(regions)
         self._begin()
-        # The number of the equation that is being written, or of the first one of a group.
-        self._number = number = 0
+        self.number = number = 0
         while number < len(program.equations):
-            self._number = number
+            self.number = number
             group = self._beside(number) if regions else []
             if group:
                 self._together(number, group)
             else:
                 self._equation(number, program.equations[number])
             number += max(len(group), 1)
-        self._number = number
+        self.number = number
         self._results()
 
     def _begin(self) -> None:
@@ -140,15 +150,26 @@ class Straight:
             name = f"blocks_{i}"
             region, given = equation.primitive, equation.operands
             order = region_order(region, given, orders)
+            run: RegionRun | None = None
+            if self.native:
+                from .native.native_run import native_region
+
+                run = native_region(name, region, given, order)
+            if run is not None:
+                self._enter(number, run)
+                continue
             made = Blockwise(region, given, self.kernels, source, order)
             code = BlockCode(name, made, self.watched)
             if config.check_programs:
                 prove_region(code, region, order)
-            run = (WatchedRun if self.watched else RegionRun)(name, code)
-            self._runs[number] = run
             self.source.take(source)
-            self.regions.append(run)
-            self.shares |= run.most > 1
+            self._enter(number, (WatchedRun if self.watched else RegionRun)(name, code))
+
+    def _enter(self, number: int, run: RegionRun) -> None:
+        """Enters the run of a region's equation."""
+        self._runs[number] = run
+        self.regions.append(run)
+        self.shares |= run.most > 1
 
     # -- groups of equations, shared among threads at once
 
@@ -195,7 +216,7 @@ class Straight:
         self.source.add(f"{', '.join(left)} = {right}", (fused or equations)[0])
         if self.watched:
             for i, equation in enumerate(equations, number):
-                self._report(i, equation)
+                write_report(self, i, equation)
         for i in range(number, number + len(group)):
             self._let_go(i)
 
@@ -205,6 +226,10 @@ class Straight:
         primitive, outputs = equation.primitive, equation.outputs
         name = primitive.name
         write = EQUATION_WRITERS.get(name)
+        if name == "native":
+            from .native.segments import write_segment
+
+            write = write_segment
         right = write(self, equation) if write is not None else None
         if number in self._runs:
             right = self._fused(number)
@@ -219,40 +244,17 @@ class Straight:
             left = f"[{left}]"
         if outputs[0].type.weak and primitive.impl is not None:
             right = f"({right}).item()"
-        if self.watched and self._is_tested(number, equation):
+        if self.watched and is_tested(self.ufuncs[number], equation):
             right = quietly_called(right, self.source.bind(quietly))
         self.source.add(f"{left} = {right}", equation)
         if self.watched:
-            self._report(number, equation)
+            write_report(self, number, equation)
         if name == "broadcast_to" or (
             name in VIEW_PRIMITIVES
             and not self.spread.isdisjoint(filter(is_variable, equation.operands))
         ):
             self.spread.add(outputs[0])
         self._let_go(number)
-
-    # -- where NaN or infinity is made
-
-    def _is_tested(self, number: int, equation: EquationLike) -> bool:
-        """Says whether the results of an equation are tested; regions and bodies test their own."""
-        if equation.primitive.bodies or not may_make(equation):
-            return False
-        if equation.primitive.name == "index" and len(equation.operands) == 1:
-            return False
-        found = self._ufuncs[number]
-        return found is None or not is_reported(found[0].__name__, found[1])
-
-    def _report(self, number: int, equation: EquationLike) -> None:
-        """Writes the test of an equation's results, if they need one."""
-        if not self._is_tested(number, equation):
-            return
-        names = self.source.names
-        results = "".join(f"{names[out]}, " for out in equation.outputs)
-        given = [names[x] if is_variable(x) else self.source.shown(x) for x in equation.operands]
-        name = self.source.bind(report_results)
-        self.source.add(f"{name}({', '.join([f'({results})', *given])})", equation)
-        sizes = [out.type.size for out in equation.outputs]
-        self.shares |= max(sizes) >= SHORTEST_BLAS_THREADED_VECTOR
 
     def _called(self, equation: EquationLike) -> str:
         given = list(map(self.source.shown, equation.operands))
@@ -279,27 +281,48 @@ class Straight:
             used: its operands, and those of other equations that run at the same time.
         """
         equation, run = self.program.equations[number], self._runs[number]
-        taken: dict[int, str] = {}
-        variables = [(i, x) for i, x in enumerate(equation.operands) if is_variable(x)]
-        uses = Counter(s for y in used for s in self.live.of(y))
-        # Donated inputs come first: a parameter becomes the new parameter, not a gradient.
-        for i, x in sorted(variables, key=lambda pair: pair[1] not in self.donation.numbers):
-            if any(uses[s] > 1 for s in self.live.storages[x]):
-                continue
-            for k, out in enumerate(equation.outputs):
-                (own,) = self.live.storages[out]
-                if k not in taken and run.can_take(i, k) and self._can_take(number, x, out, own):
-                    taken[k] = self.source.shown(x)
-                    self._take(x, own)
-                    break
-        for k, out in enumerate(equation.outputs):
-            if k not in taken and not run.outputs[k].reduction:
+        operands, outputs = ([*map(id, xs)] for xs in (equation.operands, equation.outputs))
+
+        def can_take(x: Any, out: VariableLike) -> bool:
+            return run.can_take(operands.index(id(x)), outputs.index(id(out)))
+
+        taken = self.taken_memory(number, can_take, used)
+        for out, output in zip(equation.outputs, run.outputs):
+            if out not in taken and not output.reduction:
                 into = self._given(out)
                 if into:
-                    taken[k] = into
+                    taken[out] = into
         if not taken:
             return ""
-        return f"({''.join(f'{taken.get(k)}, ' for k in range(len(equation.outputs)))})"
+        return f"({''.join(f'{taken.get(out)}, ' for out in equation.outputs)})"
+
+    def taken_memory(
+        self, number: int, can_take: Callable[[Any, VariableLike], bool], used: Sequence[Any]
+    ) -> dict[VariableLike, str]:
+        """Returns for results of an equation the operands whose memory they take.
+
+        Args:
+            number: the number of the equation.
+            can_take: says whether a result may be written where an operand lies.
+            used: its operands, and those of other equations that run at the same time.
+        """
+        equation = self.program.equations[number]
+        taken: dict[VariableLike, str] = {}
+        variables = [x for x in equation.operands if is_variable(x) and x.type.shape]
+        uses = Counter(s for x in used for s in self.live.of(x))
+        # Donated inputs come first: a parameter becomes the new parameter, not a gradient.
+        for x in sorted(variables, key=lambda x: x not in self.donation.numbers):
+            if any(uses[s] > 1 for s in self.live.storages[x]):
+                continue
+            for out in equation.outputs:
+                (own,) = self.live.storages[out]
+                if out in taken or not self._can_take(number, x, out, own):
+                    continue
+                if can_take(x, out):
+                    taken[out] = self.source.shown(x)
+                    self._take(x, own)
+                    break
+        return taken
 
     def _take(self, x: VariableLike, own: Storage) -> None:
         """Enters that a result takes the memory of an operand."""
@@ -310,7 +333,7 @@ class Straight:
             self.overwritten.add(self._inputs[x])
 
     def _ufunc(self, number: int, equation: EquationLike) -> str | None:
-        found = self._ufuncs[number]
+        found = self.ufuncs[number]
         if found is None:
             return None
         (ufunc, loop), (out,) = found, equation.outputs
@@ -364,7 +387,7 @@ class Straight:
         """Returns the name of the donated input that a returned result goes into, or nothing."""
         if not any(s.escapes for s in self.live.storages[out]):
             return ""
-        x = self.donation.take_memory(out, self._number)
+        x = self.donation.take_memory(out, self.number)
         return "" if x is None else str(self.source.names[x])
 
     def row_buffer(self, joined: VariableLike, part: Any) -> str:

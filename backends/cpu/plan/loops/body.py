@@ -81,12 +81,12 @@ class BodyCode(Straight):
                 self.source.add(f"{self.sums[out]} += {self.source.names[out]}", equation)
 
     def _written(self, number: int, equation: EquationLike) -> None:
-        text = number_text(self, equation, self._ufuncs[number])
+        text = number_text(self, equation, self.ufuncs[number])
         if text is None and (self._element(number, equation) or self._grad(equation)):
             self._let_go(number)
             return
         if text is None:
-            found = self._ufuncs[number]
+            found = self.ufuncs[number]
             whole = found is not None and equation.outputs[0].type.shape
             with self._as_numpy(equation.operands, found[1] if found and whole else ()):
                 super()._equation(number, equation)

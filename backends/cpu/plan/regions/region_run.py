@@ -37,7 +37,10 @@ class RegionRun:
     Attributes:
         name: the name of its function in the text.
         function: the compiled loop over blocks.
+        native: whether it runs machine code.
     """
+
+    native = False
 
     def __init__(self, name: str, code: BlockCode) -> None:
         self.can_take = code.can_take

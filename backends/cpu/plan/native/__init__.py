@@ -1,0 +1,1 @@
+"""Regions as kernels: primitives written in operations, and runs of machine code."""

@@ -1,0 +1,266 @@
+"""Primitives as operations of kernels: the formulas of eager mode, term by term.
+
+Results differ from eager ones by the rounding of functions such as ``exp`` alone. Operands of the
+table are floats of the result's dtype.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import isfinite, prod
+from typing import Any
+
+import numpy as np
+
+from ....arrays.nn_formulas import GELU_CUBIC, GELU_LINEAR
+from ....kernels.functions import FORMULAS
+from ....kernels.graph import Expr, cast, function, select
+from ....kernels.operations import KERNEL_COMPARISONS
+from ...activations import LARGEST_STEEP, SMALLEST_GATED
+from ...where_and_extrema import FEWEST_ELEMENTS_BY_BITS, LARGEST_PRODUCT_POWER
+
+__all__ = ["ELEMENT_FORMULAS", "UFUNCS", "limited", "nonzero", "power"]
+
+exp, expm1, log1p, tanh = map(function, ("exp", "expm1", "log1p", "tanh"))
+maximum, minimum, sqrt = map(function, ("maximum", "minimum", "sqrt"))
+
+
+def limited(x: Expr, lowest: Any, highest: Any) -> Expr:
+    """Returns x within limits, as ``ndarray.clip`` of numbers: of two zeros its own."""
+    if lowest != -np.inf:
+        x = select(x < lowest, lowest, x)
+    return select(x > highest, highest, x) if highest != np.inf else x
+
+
+def reciprocal(x: Expr) -> Expr:
+    """Returns ``1 / x``."""
+    return 1.0 / x
+
+
+def sigmoid(x: Expr) -> Expr:
+    """Returns ``1 / (1 + exp(-x))``."""
+    return reciprocal(exp(-x) + 1.0)
+
+
+def relu(x: Expr) -> Expr:
+    """Returns ``max(x, 0)``; for zeros, as in eager mode, 0 of few elements and x of many."""
+    if prod(x.graph.lengths[axis] for axis in x.axes) < FEWEST_ELEMENTS_BY_BITS:
+        return maximum(x, x.graph.constant(0.0, x.dtype))
+    return limited(x, 0.0, np.inf)
+
+
+def relu_grad(x: Expr, y: Expr) -> Expr:
+    """Returns x where y is positive, 0 elsewhere."""
+    return select(y > 0.0, x, 0.0)
+
+
+def gated(x: Expr, rest: Expr) -> Expr:
+    """Returns ``x / rest``, 0 for an x so far below that the rest is infinite."""
+    return limited(x, SMALLEST_GATED[x.dtype.char], np.inf) / rest
+
+
+def silu(x: Expr) -> Expr:
+    """Returns ``x sigmoid(x)``."""
+    return gated(x, exp(-x) + 1.0)
+
+
+def silu_grad(x: Expr, y: Expr) -> Expr:
+    """Returns the derivative of ``silu`` at y in the direction x."""
+    limit = -0.875 * SMALLEST_GATED[x.dtype.char]
+    y = limited(y, -limit, limit)
+    odds = exp(-y)
+    share = reciprocal(odds + 1.0)
+    return share * (odds * share * y + 1.0) * x
+
+
+def softplus(x: Expr) -> Expr:
+    """Returns ``log(1 + exp(x))``."""
+    return relu(x) + log1p(exp(-abs(x)))
+
+
+def softplus_grad(x: Expr, y: Expr) -> Expr:
+    """Returns the derivative of ``softplus`` where its value is y, in the direction x."""
+    return expm1(-y) * -x
+
+
+def gelu(x: Expr, *, approximate: bool) -> Expr:
+    """Returns ``x P(X <= x)`` of a standard normal X, or its approximation by a sigmoid."""
+    if not approximate:
+        raise NotImplementedError
+    return gated(x, exp((x * x * -GELU_CUBIC - GELU_LINEAR) * x) + 1.0)
+
+
+def gelu_unit_grad(x: Expr, *, approximate: bool) -> Expr:
+    """Returns the derivative of ``gelu``."""
+    if not approximate:
+        raise NotImplementedError
+    limit = LARGEST_STEEP[x.dtype.char]
+    x = limited(x, -limit, limit)
+    square = x * x
+    odds = exp((square * -GELU_CUBIC - GELU_LINEAR) * x)
+    share = reciprocal(odds + 1.0)
+    rise = (square * (3.0 * GELU_CUBIC) + GELU_LINEAR) * x * (odds * share)
+    return share * (rise + 1.0)
+
+
+def logistic_loss(x: Expr, y: Expr) -> Expr:
+    """Returns ``log(1 + exp(x)) - x y``."""
+    return relu(x) - x * y + log1p(exp(-abs(x)))
+
+
+def log_ratio(x: Expr, y: Expr) -> Expr:
+    """Returns ``x - y``; -inf where x is, 0 where both are inf."""
+    lower = minimum(x, x.graph.constant(0.0, x.dtype))
+    return select(x.equals(y) & abs(y).equals(np.inf), lower, x - y)
+
+
+def logaddexp(x: Expr, y: Expr) -> Expr:
+    """Returns ``log(exp(x) + exp(y))``."""
+    return log1p(exp(-abs(log_ratio(x, y)))) + maximum(x, y)
+
+
+SIMPLE_POWERS: dict[float, Callable[[Expr], Expr]] = {
+    0.5: sqrt,
+    1.0: lambda x: x,
+    2.0: lambda x: x * x,
+    -1.0: reciprocal,
+}
+
+
+def power(x: Expr, exponent: float) -> Expr | None:
+    """Returns a power that is a product or a root; None for others."""
+    if exponent in SIMPLE_POWERS:
+        return SIMPLE_POWERS[exponent](x)
+    if exponent == 0 or not isfinite(exponent) or exponent != int(exponent):
+        return None
+    rest = abs(int(exponent))
+    if rest > LARGEST_PRODUCT_POWER:
+        return None
+    found: Expr | None = None
+    base = x
+    while rest:
+        if rest & 1:
+            found = base if found is None else found * base
+        rest >>= 1
+        if rest:
+            base = base * base
+    assert found is not None
+    return reciprocal(found) if exponent < 0 else found
+
+
+def exceeds(x: Expr, y: Expr) -> Expr:
+    """Returns 1 where x exceeds y, 0.5 where they are equal, 0 elsewhere."""
+    return select(
+        x > y,
+        x.graph.constant(1.0, x.dtype),
+        select(x.equals(y), x.graph.constant(0.5, x.dtype), 0.0),
+    )
+
+
+ELEMENT_FORMULAS: dict[str, Callable[..., Expr]] = {
+    "gelu": gelu,
+    "gelu_grad": lambda x, y, *, approximate: gelu_unit_grad(y, approximate=approximate) * x,
+    "gelu_unit_grad": gelu_unit_grad,
+    "log_ratio": log_ratio,
+    "logaddexp": logaddexp,
+    "logistic": sigmoid,
+    "logistic_density": lambda x: sigmoid(x) * sigmoid(-x),
+    "logistic_loss": logistic_loss,
+    "one_less_square": lambda x: (1.0 - x) * (x + 1.0),
+    "relu": relu,
+    "relu_biased": lambda x, y: relu(x + y),
+    "relu_grad": relu_grad,
+    "sigmoid": sigmoid,
+    "sigmoid_biased": lambda x, y: sigmoid(x + y),
+    "sigmoid_grad": lambda x, y: (1.0 - y) * y * x,
+    "silu": silu,
+    "silu_grad": silu_grad,
+    "soft_sign": lambda x: x / (abs(x) + 1.0),
+    "softplus": softplus,
+    "softplus_biased": lambda x, y: softplus(x + y),
+    "softplus_grad": softplus_grad,
+    "tanh_biased": lambda x, y: tanh(x + y),
+    "tanh_grad": lambda x, y: (1.0 - y * y) * x,
+}
+
+# -- NumPy's ufuncs, of operands in the dtypes of their loops
+
+
+def nonzero(x: Expr) -> Expr:
+    """Returns where a number is not 0."""
+    return x if x.dtype.kind == "b" else x.differs(0)
+
+
+def _sign(x: Expr) -> Expr:
+    one, zero = (x.graph.constant(n, x.dtype) for n in (1, 0))
+    if x.dtype.kind == "u":
+        return select(x > 0, one, zero)
+    found = select(x > 0, one, select(x < 0, -one, zero))
+    return select(x.differs(x), x, found) if x.dtype.kind == "f" else found
+
+
+def _signed(x: Expr, y: Expr) -> Expr:
+    """Returns x with the sign of y."""
+    whole = np.dtype(f"u{x.dtype.itemsize}")
+    sign = 1 << (8 * x.dtype.itemsize - 1)
+    convert = x.graph.converted
+    both = (convert("bits", x, whole) & (sign - 1)) | (convert("bits", y, whole) & sign)
+    return convert("bits", both, x.dtype)
+
+
+def _signbit(x: Expr) -> Expr:
+    whole = x.graph.converted("bits", x, np.dtype(f"i{x.dtype.itemsize}"))
+    return whole < 0
+
+
+UFUNCS: dict[str, Callable[..., Expr]] = {
+    **{
+        name: function(name)
+        for name in (
+            "add", "bitwise_and", "bitwise_or", "bitwise_xor", "divide", "invert", "maximum",
+            "minimum", "multiply", "negative", "subtract", *KERNEL_COMPARISONS,
+        )
+    },
+    **{name: function(name) for name in ("ceil", "floor", "rint", "sqrt", "trunc")},
+    **{name: function(name) for name in FORMULAS if hasattr(np, name)},
+    "absolute": abs,
+    "conjugate": lambda x: x,
+    "copysign": _signed,
+    "deg2rad": lambda x: x * (np.pi / 180),
+    "fmax": lambda x, y: select(y.differs(y) | (x >= y), x, y),
+    "fmin": lambda x, y: select(y.differs(y) | (x <= y), x, y),
+    "isfinite": lambda x: abs(x) < np.inf,
+    "isinf": lambda x: abs(x).equals(np.inf),
+    "isnan": lambda x: x.differs(x),
+    "logical_and": lambda x, y: nonzero(x) & nonzero(y),
+    "logical_not": lambda x: ~nonzero(x),
+    "logical_or": lambda x, y: nonzero(x) | nonzero(y),
+    "logical_xor": lambda x, y: nonzero(x) ^ nonzero(y),
+    "positive": lambda x: x,
+    "rad2deg": lambda x: x * (180 / np.pi),
+    "reciprocal": reciprocal,
+    "sign": _sign,
+    "signbit": _signbit,
+    "square": lambda x: x * x,
+}  # fmt: skip
+# Ufuncs whose results for integers are no such operation; for floats alone they are taken.
+FLOATS_ALONE = frozenset(
+    {
+        "ceil",
+        "floor",
+        "rint",
+        "trunc",
+        "reciprocal",
+        "signbit",
+        "isfinite",
+        "isinf",
+        "isnan",
+    }
+)
+
+
+def casted(x: Expr, dtype: np.dtype[Any]) -> Expr | None:
+    """Returns ``astype``; None where a processor's own rule would decide the result."""
+    if x.dtype.kind == "f" and dtype.kind in "iu":
+        return None
+    return cast(x, dtype)

@@ -1,0 +1,182 @@
+"""Runs of regions by machine code: they bring arrays to the grid, and share blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ....kernels.efforts import needed_nodes
+from ....kernels.kernel import Load, LoopKernel, Store, all_statements
+from ....kernels.operations import KERNEL_FUNCTIONS
+from ....native.entry import NativeCall, kernel_call
+from ....native.machine import machine_code
+from ....native.printer import printed_module, scratch_bytes
+from ..regions.grid import Blocks
+from ..regions.region_run import RegionRun, block_memory
+from .region_graph import NotNative, RegionGraph
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["NativeRun", "native_region"]
+
+# Efforts count tenths of a nanosecond, about. Threads share what takes longer than their hand-off.
+STREAM_EFFORT, ARITHMETIC_EFFORT, FUNCTION_COST = 4, 0.5, 6
+SMALLEST_EFFORT_TO_SHARE = 2_000_000
+MOST_BLOCKS = 16
+
+
+class NativeRegion:
+    """A region's kernel, and how it lies in the grid.
+
+    Attributes:
+        kernel: the kernel.
+        grid, shapes, outputs: as those of blocks of NumPy's functions.
+        blocks: numbers, beginnings and ends of blocks.
+        memory: the bytes of memory that a thread needs.
+        effort: the work of all blocks.
+        labels: for inputs that are labels, the number of classes.
+    """
+
+    def __init__(self, name: str, graph: RegionGraph) -> None:
+        self.kernel: LoopKernel = graph.kernel(name)
+        self.grid, self.shapes, self.outputs = graph.grid, graph.shapes, graph.outputs
+        self.dtypes = [x.dtype for x in graph.inputs]
+        self.labels = graph.labels
+        self.effort = effort_of(graph)
+        count = min(max(int(self.effort / SMALLEST_EFFORT_TO_SHARE * 4), 1), MOST_BLOCKS)
+        if self.effort < SMALLEST_EFFORT_TO_SHARE:
+            count = 1
+        self.blocks = Blocks(self.grid.rows, min(count, self.grid.rows))
+        self.memory = scratch_bytes(self.kernel)
+        self._taken = in_place_pairs(self.kernel, len(graph.inputs))
+
+    def can_take(self, number: int, out: int) -> bool:
+        """Says whether an output may be written where an input lies."""
+        return (number, out) in self._taken
+
+
+def in_place_pairs(kernel: LoopKernel, inputs: int) -> set[tuple[int, int]]:
+    """Returns the numbers of inputs and outputs that may lie in the same memory.
+
+    All loads of the input come before the store of the output, at the same places.
+    """
+    order = list(all_statements(kernel.body))
+    first: dict[Any, tuple[int, Any]] = {}
+    for number, statement in enumerate(order):
+        if isinstance(statement, Store) and statement.buffer.role == "out":
+            first.setdefault(statement.buffer, (number, statement.index))
+    found = set()
+    for i, given in enumerate(kernel.buffers[:inputs]):
+        loads = [
+            (n, s.index) for n, s in enumerate(order) if isinstance(s, Load) and s.buffer is given
+        ]
+        for k, out in enumerate(kernel.buffers[inputs:]):
+            if out not in first or out.shape != given.shape or out.dtype != given.dtype:
+                continue
+            stored, index = first[out]
+            if all(n < stored and index == place for n, place in loads):
+                found.add((i, k))
+    return found
+
+
+def effort_of(graph: RegionGraph) -> float:
+    """Returns the work of a region's kernel."""
+    lengths = graph.graph.lengths
+    total = 0.0
+    for node in needed_nodes([r.node for r in graph.results]):
+        size = prod(lengths[a] for a in node.axes)
+        if node.operation == "input":
+            total += STREAM_EFFORT * size * node.dtype.itemsize / 4
+        elif node.operation in KERNEL_FUNCTIONS:
+            total += FUNCTION_COST * size * node.dtype.itemsize / 4
+        elif node.operation != "constant":
+            total += ARITHMETIC_EFFORT * size * node.dtype.itemsize / 4
+    for result in graph.results:
+        total += STREAM_EFFORT * prod(lengths[a] for a in result.axes)
+    return total
+
+
+class NativeRun(RegionRun):
+    """Computes the outputs of a region: ``run(*operands)``."""
+
+    native = True
+
+    def __init__(self, name: str, code: NativeRegion) -> None:
+        super().__init__(name, code)  # type: ignore[arg-type]
+        self.kernel = code.kernel
+        self.most = len(code.blocks)
+        self._dtypes = code.dtypes
+        self._labels = code.labels
+        self.enter: NativeCall
+
+    def __call__(self, *operands: Any, into: tuple[Any, ...] = ()) -> list[Any]:
+        if self.most > 1:
+            return super().__call__(*operands, into=into)
+        outs, work = self.begun(operands, into)
+        work()
+        return self.finished(outs)
+
+    def begun(
+        self, operands: Sequence[Any], into: Sequence[Any]
+    ) -> tuple[list[Any], Callable[[], None]]:
+        for number, classes in self._labels.items():
+            check_labels(operands[number], classes)
+        arrays = [
+            np.asarray(x, dtype) if how is None else lying_in_order(x, how[0])
+            for x, how, dtype in zip(operands, self.inputs, self._dtypes)
+        ]
+        outs: list[Any] = []
+        count = len(self.blocks)
+        for i, (output, shape) in enumerate(zip(self.outputs, self.shapes)):
+            if output.reduction:
+                out = part = np.empty((count, *output.rest), output.type.dtype)
+            else:
+                out, part = self._room(output, shape, into[i] if into else None)
+            outs.append(out)
+            arrays.append(part)
+        return outs, partial(self._work, iter(self.blocks), arrays)
+
+    def _work(self, blocks: Iterable[tuple[int, int, int]], arrays: list[Any]) -> None:
+        memory = block_memory.bytes(self.memory) if self.memory else None
+        for number, low, high in blocks:
+            self.enter(number, low, high, memory, *arrays)
+
+
+def lying_in_order(x: Any, axes: Any) -> Any:
+    """Returns an array whose axes are in an order in memory, without a copy if it is so already."""
+    if axes is not None:
+        x = x.transpose(axes)
+    return np.ascontiguousarray(x)
+
+
+def check_labels(labels: Any, classes: int) -> None:
+    """Raises IndexError for a label that is none of the classes."""
+    picks = np.asarray(labels).astype(np.int64, copy=False).reshape(-1)
+    if picks.size and picks.view(np.uint64).max() >= classes:
+        wrong = picks[(picks < 0) | (picks >= classes)][0]
+        raise IndexError(f"label {wrong} is none of the {classes} classes from 0 up")
+
+
+def native_region(name: str, region: Any, given: Sequence[Any], order: Any) -> NativeRun | None:
+    """Returns the run of a region, whose machine code is not there yet.
+
+    None where kernels do not compute it.
+    """
+    try:
+        return NativeRun(name, NativeRegion(name, RegionGraph(region, given, order)))
+    except NotNative:
+        return None
+
+
+def compile_runs(runs: Sequence[NativeRun]) -> Any:
+    """Compiles the kernels of regions, and returns what keeps their code alive."""
+    text = printed_module([run.kernel for run in runs])
+    code = machine_code(text, [run.kernel.name for run in runs])
+    for run in runs:
+        run.enter = kernel_call(code, run.kernel.name, len(run.kernel.buffers))
+    return code

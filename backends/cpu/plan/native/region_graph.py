@@ -1,0 +1,446 @@
+"""The graph of a region: its equations as nodes over the joined axes of its grid."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ....config import config
+from ....kernels.check import check_kernel
+from ....kernels.functions import FORMULAS
+from ....kernels.graph import Expr, ExprGraph, GridAxes, cast, function, select
+from ....kernels.kernel import LoopKernel
+from ....kernels.schedule import Written, scheduled
+from ....restoring import errstate
+from ..codegen.called import ufunc_loop
+from ..codegen.operands import PYTHON_NUMBERS, constant, is_variable
+from ..regions.block_steps import (
+    LAST_AXIS_FUNCTIONS,
+    REDUCTION_UFUNCS,
+    ROW_FUNCTIONS,
+    BlockOutput,
+    reordered_region,
+    transposition,
+)
+from ..regions.grid import Grid
+from .formulas import ELEMENT_FORMULAS, FLOATS_ALONE, UFUNCS, casted, nonzero, power
+
+if TYPE_CHECKING:
+    from ....annotations import DType, Shape
+    from ..annotations import EquationLike, Operand, RegionLike, VariableLike
+
+__all__ = ["NotNative", "RegionGraph", "is_native"]
+
+ROW_FLOATS = "fd"
+# What kernels compute with; 16 bits are computed in 32.
+NATIVE_DTYPES = "efdbBhHiIlLqQ?"
+exp, log, maximum, minimum, sqrt = map(function, ("exp", "log", "maximum", "minimum", "sqrt"))
+
+
+# Functions that are no ufuncs of NumPy's.
+FUNCTIONS_BESIDE_UFUNCS = frozenset({"erf", "erfc"} & FORMULAS.keys())
+
+
+class NotNative(Exception):
+    """An equation that kernels do not compute."""
+
+
+class RegionGraph:
+    """A region as nodes.
+
+    Attributes:
+        grid: the grid, neighbouring axes joined where that is possible.
+        graph: the nodes.
+        inputs: the node of every input.
+        shapes: for every input the permutation of its axes, or None, and its shape in the grid;
+            None for numbers.
+        outputs: how the results are put together.
+        results: the results.
+        labels: for inputs that are labels, the number of classes.
+
+    Raises:
+        NotNative: a kernel cannot compute it.
+    """
+
+    def __init__(
+        self, region: RegionLike, given: Sequence[Operand], order: Sequence[int] | None
+    ) -> None:
+        self.program = region.program
+        lengths, self._raw = reordered_region(region, order)
+        present = [frozenset(a for a in axes if a is not None) for axes in self._raw.values()]
+        for equation in self.program.equations:
+            present += self._apart(equation, len(lengths))
+        self.grid = Grid(lengths, present)
+        self._places = {v: self.grid.groups(place) for v, place in self._raw.items()}
+        self.graph = ExprGraph(self.grid.shape)
+        self.shapes: list[tuple[Any, Shape] | None] = []
+        self.labels: dict[int, int] = {}
+        self._nodes: dict[VariableLike, Expr] = {}
+        self.inputs = [
+            self._input(number, *pair)
+            for number, pair in enumerate(zip(self.program.inputs, given))
+        ]
+        for equation in self.program.equations:
+            (out,) = equation.outputs
+            self._nodes[out] = self._equation(equation)
+        self.outputs = [self._output(out) for out in self.program.outputs]
+        self.results = [
+            Written(self._nodes[out], self._places[out], self._divisors.get(out, 1))
+            for out in self.program.outputs
+        ]
+
+    def kernel(self, name: str, whole: bool = False) -> LoopKernel:
+        """Returns the kernel of the region; ``whole`` says that one run computes all rows."""
+        kernel = scheduled(name, self.graph, self.inputs, self.results, whole)
+        if config.check_programs:
+            check_kernel(kernel)
+        return kernel
+
+    def _apart(self, equation: EquationLike, axes: int) -> list[frozenset[int]]:
+        """Returns the axes that must not be joined, since a fold goes over some alone."""
+        name = equation.primitive.name
+        first = equation.operands[0]
+        if name in REDUCTION_UFUNCS or name in ROW_FUNCTIONS:
+            taken = {self._raw[first][a] for a in equation.params["axis"]}
+        elif name in LAST_AXIS_FUNCTIONS:
+            taken = {self._raw[first][-1]}
+        elif name == "matmul":
+            taken = {1}
+        else:
+            return []
+        return [frozenset(range(axes)) - taken]
+
+    def _input(self, number: int, variable: VariableLike, given: Operand) -> Expr:
+        known = variable.type
+        if known.dtype.char not in NATIVE_DTYPES:
+            raise NotNative(known.dtype)
+        same = not is_variable(given) and not any(getattr(constant(given), "strides", (1,)))
+        groups = frozenset() if same else self._places[variable]
+        node = self.graph.input(number, known.dtype, groups)
+        self._nodes[variable] = node
+        if groups:
+            self.shapes.append((transposition(self._raw[variable]), self.grid.joined(groups)))
+        else:
+            self.shapes.append((None, ()) if known.shape else None)
+        return node
+
+    def _output(self, out: VariableLike) -> BlockOutput:
+        axes, node = transposition(self._raw[out]), self._nodes[out]
+        place = self._places[out]
+        if node.operation == "fold" and 0 not in node.axes:
+            rest = tuple(self.grid.shape[a] for a in sorted(place))
+            divisor = self._divisors.get(out, 1)
+            return BlockOutput(out.type, axes, reduction=node.detail, rest=rest, divisor=divisor)
+        if 0 not in place:
+            raise NotNative("the same for all blocks")
+        return BlockOutput(out.type, axes, place)
+
+    # -- equations
+
+    @property
+    def _divisors(self) -> Mapping[VariableLike, int]:
+        """For means that are complete only after all blocks, by what their sums are divided."""
+        return {
+            e.outputs[0]: prod(e.operands[0].type.shape[a] for a in e.params["axis"])
+            for e in self.program.equations
+            if e.primitive.name == "mean"
+        }
+
+    def _equation(self, equation: EquationLike) -> Expr:
+        name = equation.primitive.name
+        if equation.outputs[0].type.dtype.char not in NATIVE_DTYPES:
+            raise NotNative(name)
+        if name in ("broadcast_to", "reshape"):
+            return self._node(equation.operands[0])
+        if name in REDUCTION_UFUNCS:
+            return self._reduction(equation)
+        if name == "matmul":
+            return self._product(equation)
+        if name in ROW_FUNCTIONS or name in LAST_AXIS_FUNCTIONS:
+            return self._along(equation)
+        return elementwise(
+            self.graph,
+            equation,
+            [self._nodes[x] if is_variable(x) else None for x in equation.operands],
+        )
+
+    def _node(self, x: Operand) -> Expr:
+        return self._nodes[x]  # type: ignore[index]
+
+    def _whole(self, x: Operand) -> Expr:
+        """Returns a node with all the axes that its variable stands for."""
+        node, places = self._node(x), self._places[x]  # type: ignore[index]
+        return node if node.axes == places else self.graph.spread(node, places)
+
+    def _gone(self, equation: EquationLike) -> GridAxes:
+        (source, *_), (out,) = equation.operands, equation.outputs
+        return self._places[source] - self._places[out]
+
+    def _reduction(self, equation: EquationLike) -> Expr:
+        x = self._whole(equation.operands[0])
+        if x.dtype.char not in ROW_FLOATS:
+            raise NotNative(equation.primitive.name)
+        gone = self._gone(equation)
+        fold = self.graph.fold(REDUCTION_UFUNCS[equation.primitive.name], x, gone)
+        if equation.primitive.name != "mean" or 0 in gone:
+            return fold
+        return fold / self._divisors[equation.outputs[0]]
+
+    def _product(self, equation: EquationLike) -> Expr:
+        x, y = (self._node(v) for v in equation.operands)
+        whole = x * y
+        (out,) = equation.outputs
+        return self.graph.fold("add", whole, whole.axes - self._places[out])
+
+    def _along(self, equation: EquationLike) -> Expr:
+        """Returns a function of whole rows."""
+        name, params = equation.primitive.name, dict(equation.params)
+        first = equation.operands[0]
+        dtype = equation.outputs[0].type.dtype
+        last = [len(first.type.shape) - 1] if name in LAST_AXIS_FUNCTIONS else params["axis"]
+        axes = self.grid.groups([self._raw[first][a] for a in last])
+        length = prod(first.type.shape[a] for a in last)
+        rows = GridRows(self.graph, axes, length)
+        if dtype.char not in ROW_FLOATS or name not in ROWS:
+            raise NotNative(name)
+        nodes = [self._node(x) for x in equation.operands]
+        nodes[0] = self._whole(first)
+        if name.startswith("cross_entropy"):
+            self.labels[self.program.inputs.index(equation.operands[-1])] = length
+        elif any(x.dtype != dtype for x in nodes):
+            raise NotNative(name)
+        return ROWS[name](rows, *nodes, **params)
+
+
+class GridRows:
+    """The rows of a grid.
+
+    Attributes:
+        graph: makes nodes.
+        axes: the axes along the rows.
+        length: the number of elements of a row.
+    """
+
+    def __init__(self, graph: ExprGraph, axes: GridAxes, length: int) -> None:
+        self.graph = graph
+        self.axes = axes
+        self.length = length
+
+    def sums(self, x: Expr) -> Expr:
+        """Returns the sums of rows."""
+        return self.graph.fold("add", x, self.axes)
+
+    def means(self, x: Expr) -> Expr:
+        """Returns the means of rows."""
+        return self.sums(x) / self.length
+
+    def highest(self, x: Expr) -> Expr:
+        """Returns the largest elements of rows; 0 where those are infinite."""
+        found = self.graph.fold("maximum", x, self.axes)
+        return select(abs(found) < np.inf, found, 0.0)
+
+    def normal(self, x: Expr, eps: float, center: bool) -> tuple[Expr, Expr]:
+        """Returns normalised rows and their factors."""
+        deviations = x - self.means(x) if center else x
+        scale = 1.0 / sqrt(self.means(deviations * deviations) + eps)
+        return deviations * scale, scale
+
+    def picked(self, x: Expr, labels: Expr) -> Expr:
+        """Returns the elements of rows that labels name."""
+        (axis,) = self.axes
+        there = self.graph.place(axis).equals(cast(labels, np.int32))
+        return self.sums(select(there, x, 0.0))
+
+
+def _softmax(rows: GridRows, x: Expr, *, axis: Any) -> Expr:
+    powers = exp(x - rows.highest(x))
+    return powers / rows.sums(powers)
+
+
+def _log_softmax(rows: GridRows, x: Expr, *, axis: Any) -> Expr:
+    shifted = x - rows.highest(x)
+    return shifted - log(rows.sums(exp(shifted)))
+
+
+def _rows_softmax_grad(rows: GridRows, g: Expr, p: Expr, *, axis: Any) -> Expr:
+    return (g - rows.sums(g * p)) * p
+
+
+def _variances(rows: GridRows, x: Expr, *, axis: Any, keepdims: bool, ddof: float) -> Expr:
+    freedom = rows.length - ddof
+    if freedom <= 0 or 0 in rows.axes:
+        raise NotNative("var")
+    deviations = x - rows.means(x)
+    return rows.sums(deviations * deviations) / freedom
+
+
+def _rows_normalize_grad(rows: GridRows, g: Expr, x: Expr, *, eps: float, center: bool) -> Expr:
+    y, scale = rows.normal(x, eps, center)
+    rest = g - rows.means(g) if center else g
+    return (rest - y * rows.means(g * y)) * scale
+
+
+def _affine_normalize(
+    rows: GridRows, x: Expr, weight: Expr, *bias: Expr, eps: float, center: bool
+) -> Expr:
+    scaled_by_power = rows.normal(x, eps, center)[0] * weight
+    return scaled_by_power + bias[0] if bias else scaled_by_power
+
+
+def _cross_entropy(rows: GridRows, x: Expr, labels: Expr) -> Expr:
+    highest = rows.highest(x)
+    loss = log(rows.sums(exp(x - highest))) + highest - rows.picked(x, labels)
+    return maximum(loss, loss.graph.constant(0.0, loss.dtype))
+
+
+def _cross_entropy_grad(rows: GridRows, x: Expr, loss: Expr, g: Expr, labels: Expr) -> Expr:
+    (axis,) = rows.axes
+    there = rows.graph.place(axis).equals(cast(labels, np.int32))
+    powers = exp(x - (loss + rows.picked(x, labels))) * g
+    return powers - select(there, g, 0.0)
+
+
+ROWS: dict[str, Callable[..., Expr]] = {
+    "affine_normalize": _affine_normalize,
+    "cross_entropy": _cross_entropy,
+    "cross_entropy_grad": _cross_entropy_grad,
+    "log_softmax": _log_softmax,
+    "normalize": lambda rows, x, *, eps, center: rows.normal(x, eps, center)[0],
+    "normalize_grad": _rows_normalize_grad,
+    "softmax": _softmax,
+    "softmax_grad": _rows_softmax_grad,
+    "var": _variances,
+}
+
+
+# -- equations by element
+
+
+def elementwise(graph: ExprGraph, equation: EquationLike, nodes: Sequence[Expr | None]) -> Expr:
+    """Returns the node of an elementwise equation.
+
+    Args:
+        graph: makes nodes.
+        equation: the equation.
+        nodes: the nodes of its operands; None for constants.
+
+    Raises:
+        NotNative: there is none.
+    """
+    primitive, dtype = equation.primitive, equation.outputs[0].type.dtype
+    name, params = primitive.name, equation.params
+    wide = np.dtype(np.float32) if dtype.char == "e" else dtype
+
+    def operand(number: int, wanted: DType) -> Expr:
+        node = nodes[number]
+        if node is None:
+            value = constant(equation.operands[number])
+            if np.ndim(value):
+                raise NotNative(name)
+            with errstate(all="ignore"):
+                return graph.constant(value, wanted)
+        found = casted(node, wanted)
+        if found is None:
+            raise NotNative(name)
+        return found
+
+    count = len(equation.operands)
+    if name == "astype":
+        return operand(0, dtype)
+    if name == "where":
+        condition = nodes[0]
+        if condition is None:
+            raise NotNative(name)
+        return select(nonzero(condition), operand(1, dtype), operand(2, dtype))
+    if name == "clip":
+        x, low, high = (operand(i, dtype) for i in range(count))
+        if dtype.char not in ROW_FLOATS:
+            raise NotNative(name)
+        # NaN of any operand is the result.
+        x = select((x < low) | low.differs(low), low, x)
+        return select((x > high) | high.differs(high), high, x)
+    if name in FUNCTIONS_BESIDE_UFUNCS and dtype.char in ROW_FLOATS:
+        return function(name)(operand(0, dtype))
+    if name in ELEMENT_FORMULAS:
+        if wide.char not in ROW_FLOATS:
+            raise NotNative(name)
+        try:
+            found = ELEMENT_FORMULAS[name](*[operand(i, wide) for i in range(count)], **params)
+        except NotImplementedError:
+            raise NotNative(name) from None
+        return cast(found, dtype)
+    if params or type(primitive.compute) is not str:
+        raise NotNative(name)
+    types = tuple(map(type_or_dtype, equation.operands))
+    loop = ufunc_loop(primitive.compute, types)
+    if loop is None:
+        raise NotNative(name)
+    ufunc, dtypes = loop[0].__name__, loop[1]
+    written = UFUNCS.get(ufunc)
+    kinds = {d.kind for d in dtypes[:-1]}
+    if written is None or any(d.char not in NATIVE_DTYPES for d in dtypes):
+        raise NotNative(name)
+    if kinds != {"f"} and (ufunc in FLOATS_ALONE or (kinds == {"b"} and ufunc == "subtract")):
+        raise NotNative(name)
+    given = [
+        operand(i, np.dtype(np.float32) if d.char == "e" else d) for i, d in enumerate(dtypes[:-1])
+    ]
+    if ufunc == "power":
+        exponent = equation.operands[1]
+        fixed = not is_variable(exponent) and type(constant(exponent)) in (
+            int,
+            float,
+            np.float32,
+            np.float64,
+        )
+        simple = power(given[0], float(constant(exponent))) if fixed else None
+        if simple is not None and kinds == {"f"}:
+            return cast(simple, dtype)
+        if kinds != {"f"}:
+            raise NotNative(name)
+    if any(x.dtype.kind == "b" for x in given) and ufunc in ("divide", "negative", "absolute"):
+        raise NotNative(name)
+    return cast(written(*given), dtype)
+
+
+def type_or_dtype(x: Operand) -> Any:
+    """Returns an operand's dtype, or its Python type if it is weak."""
+    if is_variable(x):
+        return x.type.weak or x.type.dtype
+    value = constant(x)
+    return type(value) if type(value) in PYTHON_NUMBERS else value.dtype
+
+
+def is_native(equation: EquationLike) -> bool:
+    """Says whether kernels compute an equation that can be a part of a region."""
+    name = equation.primitive.name
+    (out,) = equation.outputs
+    dtypes = [operand_dtype(x) for x in (*equation.operands, out)]
+    if any(dtype.char not in NATIVE_DTYPES for dtype in dtypes):
+        return False
+    if name in ("broadcast_to", "reshape"):
+        return True
+    if name in REDUCTION_UFUNCS or name == "matmul":
+        return dtypes[0].char in ROW_FLOATS
+    if name in ROW_FUNCTIONS or name in LAST_AXIS_FUNCTIONS:
+        labels = name.startswith("cross_entropy")
+        same = set(dtypes[: -2 if labels else None]) == {dtypes[0]}
+        return name in ROWS and same and dtypes[0].char in ROW_FLOATS and dtypes[-1] == dtypes[0]
+    graph = ExprGraph()
+    nodes = [
+        graph.input(i, x.type.dtype) if is_variable(x) else None
+        for i, x in enumerate(equation.operands)
+    ]
+    try:
+        elementwise(graph, equation, nodes)
+    except NotNative:
+        return False
+    return True
+
+
+def operand_dtype(x: Operand) -> DType:
+    """Returns the dtype of an operand."""
+    return x.type.dtype if is_variable(x) else np.asarray(constant(x)).dtype

@@ -1,0 +1,436 @@
+"""Segments: neighbouring equations as one native function, with no Python between them.
+
+A segment has regions, products of matrices by the BLAS that NumPy brought, and views, which are
+never run. Its function takes the addresses of array objects, and finds their memory itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ....native.array_objects import CONTIGUOUS_AND_ALIGNED, DATA_OFFSET, FLAGS_OFFSET
+from ....native.blas import Blas
+from ....native.instructions import Lines
+from ....native.printer import Module, scratch_bytes
+from ..codegen.operands import constant, is_variable
+from .native_run import SMALLEST_EFFORT_TO_SHARE, effort_of, in_place_pairs
+from .region_graph import NotNative, RegionGraph, operand_dtype
+
+if TYPE_CHECKING:
+    from ..annotations import EquationLike, Operand, VariableLike
+
+__all__ = ["LayOut", "SegmentCode"]
+
+ALIGNMENT = 64
+# More equations would take long to compile.
+MOST_SEGMENT_EQUATIONS = 600
+# Products of more multiplications are shared among threads, outside of segments.
+LARGEST_PRODUCT = 1 << 23
+# More products of a stack are a loop of NumPy's.
+MOST_PRODUCTS = 64
+WRONG_LAYOUT, WRONG_LABEL = 1, 2
+VIEW_NAMES = frozenset({"index", "reshape", "stop_gradient", "transpose"})
+
+
+class LayOut(NamedTuple):
+    """The place of a value in memory.
+
+    Attributes:
+        owner: the variable, or the constant array, whose memory it is.
+        offset: the number of the first element.
+        shape, strides: the lengths of axes, and their strides in elements.
+    """
+
+    owner: Any
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    def matrix(self, axis: int) -> tuple[bool, int] | None:
+        """Returns whether the last two axes, from one on, are transposed, and the distance of rows.
+
+        None for memory that BLAS does not take.
+        """
+        rows, columns = self.shape[axis:]
+        down, right = self.strides[axis:]
+        if right == 1 or columns == 1:
+            step = down if rows > 1 else max(columns, 1)
+            return (False, step) if step >= columns else None
+        if down == 1 or rows == 1:
+            step = right if columns > 1 else max(rows, 1)
+            return (True, step) if step >= rows else None
+        return None
+
+
+def in_c_order(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Says whether elements lie one behind the other."""
+    expected = 1
+    for length, stride in zip(reversed(shape), reversed(strides)):
+        if length != 1 and stride != expected:
+            return False
+        expected *= length
+    return True
+
+
+def c_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """Returns the strides of an array in C order."""
+    return tuple([prod(shape[i + 1 :]) for i in range(len(shape))])
+
+
+class SegmentStep(NamedTuple):
+    """A call within a segment.
+
+    Attributes:
+        kernel: the kernel; None for a product.
+        given: where its operands and results lie.
+        reads: the number of operands, which come first.
+        labels: for operands that are labels, the number of classes.
+    """
+
+    kernel: Any
+    given: tuple[LayOut, ...]
+    reads: int
+    labels: tuple[tuple[int, int], ...] = ()
+
+
+class SegmentCode:
+    """Collects equations of a segment, and writes its function.
+
+    Attributes:
+        equations: the equations.
+        made: the variables that it makes.
+        arrays: the variables and constants of other places that it reads, in order.
+        effort: the work of its kernels and products, in tenths of a nanosecond.
+        views: the equations of views, by what they make.
+        labels: for labels the number of classes.
+        largest_product: the most multiplications of one product.
+    """
+
+    def __init__(self, blas: Blas | None) -> None:
+        self.blas = blas
+        self.equations: list[EquationLike] = []
+        self.made: set[VariableLike] = set()
+        self.arrays: list[Any] = []
+        self.effort = 0.0
+        self.views: dict[VariableLike, EquationLike] = {}
+        self.labels: dict[Any, int] = {}
+        self.largest_product = 0
+        self._lying: dict[Any, LayOut] = {}
+        self._steps: list[SegmentStep] = []
+
+    @property
+    def works(self) -> bool:
+        """Says whether it computes anything."""
+        return bool(self._steps)
+
+    # -- collecting
+
+    def add(self, equation: EquationLike) -> bool:
+        """Takes an equation in; says whether it could."""
+        if len(self.equations) >= MOST_SEGMENT_EQUATIONS:
+            return False
+        arrays = len(self.arrays)
+        try:
+            self._add(equation)
+        except NotNative:
+            for x in self.arrays[arrays:]:
+                del self._lying[identity_of(x)]
+            del self.arrays[arrays:]
+            return False
+        self.equations.append(equation)
+        self.made.update(equation.outputs)
+        return True
+
+    def _add(self, equation: EquationLike) -> None:
+        name = equation.primitive.name
+        if equation.primitive.fused:
+            self._region(equation)
+        elif name == "matmul":
+            self._product(equation)
+        elif name in VIEW_NAMES:
+            self._view(equation)
+        else:
+            raise NotNative(name)
+
+    def _layout(self, x: Operand) -> LayOut:
+        """Returns where an operand lies; arrays of other places are in C order."""
+        known = self._lying.get(identity_of(x))
+        if known is None:
+            shape = x.type.shape if is_variable(x) else constant(x).shape
+            known = self._lying[identity_of(x)] = LayOut(x, 0, shape, c_strides(shape))
+            self.arrays.append(x)
+        return known
+
+    def _fresh(self, out: VariableLike) -> LayOut:
+        shape = out.type.shape
+        return LayOut(out, 0, shape, c_strides(shape))
+
+    def _region(self, equation: EquationLike) -> None:
+        region = equation.primitive
+        graph = RegionGraph(region, equation.operands, None)
+        effort = effort_of(graph)
+        if effort >= SMALLEST_EFFORT_TO_SHARE:
+            raise NotNative("it is shared")
+        given = []
+        for x, how in zip(equation.operands, graph.shapes):
+            lying = self._layout(x)
+            axes = (how[0] if how else None) or range(len(lying.shape))
+            shape, strides = [lying.shape[a] for a in axes], [lying.strides[a] for a in axes]
+            if not in_c_order(shape, strides):
+                raise NotNative("a view in another order")
+            given.append(lying)
+        outs = []
+        for out, output in zip(equation.outputs, graph.outputs):
+            if output.axes is not None:
+                raise NotNative("a result in another order")
+            outs.append(self._fresh(out))
+        for number in graph.labels:
+            if not in_c_order(given[number].shape, given[number].strides):
+                raise NotNative("labels in another order")
+            if identity_of(given[number].owner) not in map(identity_of, self.arrays):
+                raise NotNative("labels that are computed")
+        kernel = graph.kernel("kernel", whole=True)
+        for number, classes in graph.labels.items():
+            self.labels[identity_of(given[number].owner)] = classes
+        self._lying.update({x.owner: x for x in outs})
+        self._steps.append(
+            SegmentStep(kernel, (*given, *outs), len(given), tuple(graph.labels.items()))
+        )
+        self.effort += effort
+
+    def _product(self, equation: EquationLike) -> None:
+        (out,) = equation.outputs
+        dtypes = [operand_dtype(x) for x in (*equation.operands, out)]
+        shapes = [operand_shape(x) for x in equation.operands]
+        if self.blas is None or dtypes[0].char not in "fd" or set(dtypes) != {dtypes[0]}:
+            raise NotNative("no product of BLAS")
+        if min(map(len, shapes)) < 1 or not out.type.size or 0 in shapes[0]:
+            raise NotNative("no matrices")
+        x, y = (self._layout(v) for v in equation.operands)
+        if len(x.shape) == 1:
+            x = x._replace(shape=(1, *x.shape), strides=(x.shape[0] * x.strides[0], *x.strides))
+        if len(y.shape) == 1:
+            y = y._replace(shape=(*y.shape, 1), strides=(*y.strides, 1))
+        work = prod(x.shape) * y.shape[-1]
+        if work >= LARGEST_PRODUCT or max(len(x.shape), len(y.shape)) > 2:
+            raise NotNative("a large product")
+        if x.matrix(0) is None or y.matrix(0) is None:
+            raise NotNative("strides that BLAS does not take")
+        into = self._fresh(out)
+        self._lying[out] = into
+        self._steps.append(SegmentStep(None, (x, y, into), 2))
+        self.effort += 0.3 * work
+        self.largest_product = max(self.largest_product, work)
+
+    def _view(self, equation: EquationLike) -> None:
+        (out,), params = equation.outputs, equation.params
+        x, *rest = equation.operands
+        if (
+            rest
+            or not is_variable(x)
+            or not operand_shape(x)
+            or not out.type.shape
+            or not out.type.size
+        ):
+            raise NotNative("no view")
+        lying = self._layout(x)
+        name = equation.primitive.name
+        sample = np.lib.stride_tricks.as_strided(
+            np.empty((), np.int8), lying.shape, lying.strides, writeable=False
+        )
+        if name == "reshape":
+            if not in_c_order(lying.shape, lying.strides):
+                raise NotNative("a reshape that copies")
+            offset, strides = lying.offset, c_strides(out.type.shape)
+        elif name == "transpose":
+            offset, strides = lying.offset, tuple(lying.strides[a] for a in params["axes"])
+        elif name == "stop_gradient":
+            offset, strides = lying.offset, lying.strides
+        else:
+            part = sample[params["key"].native]
+            if part.shape != out.type.shape or min(part.strides, default=0) < 0:
+                raise NotNative("no view")
+            begin = part.__array_interface__["data"][0] - sample.__array_interface__["data"][0]
+            offset, strides = lying.offset + begin, part.strides
+        self._lying[out] = LayOut(lying.owner, offset, out.type.shape, strides)
+        self.views[out] = equation
+
+    def can_take(self, x: Any, out: VariableLike) -> bool:
+        """Says whether a result may be written where an array lies that it reads."""
+        number, place = next(
+            (number, place)
+            for number, step in enumerate(self._steps)
+            for place, lying in enumerate(step.given[step.reads :])
+            if lying.owner is out
+        )
+        step = self._steps[number]
+        reads = [i for i, lying in enumerate(step.given) if lying.owner is x]
+        if any(lying.owner is x for s in self._steps[number + 1 :] for lying in s.given):
+            return False
+        if step.kernel is None or any(step.given[i] != self._lying[identity_of(x)] for i in reads):
+            return not reads and step.kernel is None
+        pairs = in_place_pairs(step.kernel, step.reads)
+        return all((i, place) in pairs for i in reads)
+
+    # -- writing
+
+    def owners(self, outputs: Sequence[VariableLike]) -> list[VariableLike]:
+        """Returns the variables whose memory is needed for some of its variables."""
+        found = [self._lying[x].owner for x in outputs]
+        return list(dict.fromkeys([x for x in found if is_variable(x) and x in self.made]))
+
+    def text(self, name: str, module: Module, outputs: Sequence[VariableLike]) -> tuple[str, int]:
+        """Returns the text of its function, and the bytes of memory that it needs.
+
+        The function takes the addresses of the objects of its arrays, of its results, and of an
+        array of bytes. It returns 0 if all went well.
+        """
+        self.lines = lines = Lines()
+        lines.begin("entry")
+        self._pointers: dict[Any, str] = {}
+        objects = []
+        for number, x in enumerate(self.arrays):
+            objects.append(f"%o{number}")
+            self._checked(f"%o{number}", WRONG_LAYOUT)
+            self._pointers[identity_of(x)] = self._data(f"%o{number}")
+        for number, out in enumerate(outputs, len(self.arrays)):
+            objects.append(f"%o{number}")
+            self._checked(f"%o{number}", WRONG_LAYOUT)
+            self._pointers[out] = self._data(f"%o{number}")
+        offsets, total = self._offsets(outputs)
+        objects.append("%memory")
+        if total:
+            memory = self._data("%memory")
+            for x, offset in offsets.items():
+                self._pointers[x] = lines.let(f"getelementptr i8, ptr {memory}, i64 {offset}")
+            self._memory = memory
+        for number, step in enumerate(self._steps):
+            self._call(step, module, offsets.get(number, 0))
+        lines.add("ret i64 0")
+        module.declared.update(lines.declared)
+        head = f"define i64 @{name}({', '.join(f'ptr {o}' for o in objects)}) {{"
+        return "\n".join([head, *lines.text, "}"]), total
+
+    def _data(self, name: str) -> str:
+        place = self.lines.let(f"getelementptr i8, ptr {name}, i64 {DATA_OFFSET}")
+        return self.lines.let(f"load ptr, ptr {place}, align 8")
+
+    def _checked(self, name: str, code: int) -> None:
+        lines = self.lines
+        place = lines.let(f"getelementptr i8, ptr {name}, i64 {FLAGS_OFFSET}")
+        flags = lines.let(f"load i32, ptr {place}, align 4")
+        both = lines.let(f"and i32 {flags}, {CONTIGUOUS_AND_ALIGNED}")
+        fine = lines.let(f"icmp eq i32 {both}, {CONTIGUOUS_AND_ALIGNED}")
+        wrong, behind = lines.label("wrong"), lines.label("right")
+        lines.add(f"br i1 {fine}, label %{behind}, label %{wrong}")
+        lines.begin(wrong)
+        lines.add(f"ret i64 {code}")
+        lines.begin(behind)
+
+    def _offsets(self, outputs: Sequence[VariableLike]) -> tuple[dict[Any, int], int]:
+        """Returns where in memory its own variables lie, and the memory of each step's kernel."""
+        last: dict[Any, int] = {}
+        for number, step in enumerate(self._steps):
+            for x in step.given:
+                last[identity_of(x.owner)] = number
+        offsets: dict[Any, int] = {}
+        free: dict[int, list[int]] = {}
+        total = 0
+        elsewhere = {*map(identity_of, self.arrays), *outputs}
+        for number, step in enumerate(self._steps):
+            sizes: list[tuple[Any, int]] = []
+            for x in step.given:
+                own = identity_of(x.owner)
+                if own not in elsewhere and own not in offsets:
+                    sizes.append((own, x.owner.type.size * x.owner.type.dtype.itemsize))
+            if step.kernel is not None and step.kernel.scratch:
+                sizes.append((number, scratch_bytes(step.kernel)))
+            for own, size in sizes:
+                size = -(-size // ALIGNMENT) * ALIGNMENT
+                if free.get(size):
+                    offsets[own] = free[size].pop()
+                else:
+                    offsets[own] = total
+                    total += size
+            ended = [own for own, end in last.items() if end == number and own in offsets]
+            for own in [*ended, number]:
+                if own in offsets:
+                    size = (
+                        scratch_bytes(step.kernel)
+                        if own is number
+                        else (own.type.size * own.type.dtype.itemsize)
+                    )
+                    free.setdefault(-(-size // ALIGNMENT) * ALIGNMENT, []).append(offsets[own])
+        return offsets, total
+
+    def _pointer(self, x: LayOut) -> str:
+        pointer = self._pointers[identity_of(x.owner)]
+        if not x.offset:
+            return pointer
+        offset = x.offset * operand_dtype(x.owner).itemsize
+        return self.lines.let(f"getelementptr i8, ptr {pointer}, i64 {offset}")
+
+    def _call(self, step: SegmentStep, module: Module, offset: int) -> None:
+        lines = self.lines
+        if step.kernel is None:
+            x, y, out = step.given
+            left, right = x.matrix(0), y.matrix(0)
+            assert self.blas is not None
+            assert left is not None
+            assert right is not None
+            sizes = x.shape[0], y.shape[1], x.shape[1]
+            pointers = [self._pointer(v) for v in step.given]
+            self.blas.call(lines, operand_dtype(out.owner), sizes, pointers, left, right)
+            return
+        for number, classes in step.labels:
+            self._labels(step.given[number], classes)
+        name = module.kernel(step.kernel)
+        count = len(step.given)
+        room = lines.let(f"alloca [{count} x ptr], align 8")
+        for i, x in enumerate(step.given):
+            place = lines.let(f"getelementptr ptr, ptr {room}, i64 {i}")
+            lines.add(f"store ptr {self._pointer(x)}, ptr {place}, align 8")
+        scratch = "null"
+        if step.kernel.scratch:
+            scratch = lines.let(f"getelementptr i8, ptr {self._memory}, i64 {offset}")
+        lines.add(f"call void @{name}(i64 0, i64 0, i64 0, ptr {scratch}, ptr {room})")
+
+    def _labels(self, x: LayOut, classes: int) -> None:
+        """Writes the test of labels: seen as unsigned, negative ones are too large."""
+        lines, dtype = self.lines, operand_dtype(x.owner)
+        kind = f"i{8 * dtype.itemsize}"
+        before, pointer = lines.block, self._pointer(x)
+        head, wrong, behind = map(lines.label, ("head", "wrong", "right"))
+        place, following, found, worst = (lines.name() for _ in range(4))
+        lines.add(f"br label %{head}")
+        lines.begin(head)
+        lines.add(f"{place} = phi i64 [ 0, %{before} ], [ {following}, %{head} ]")
+        lines.add(f"{found} = phi i1 [ false, %{before} ], [ {worst}, %{head} ]")
+        address = lines.let(f"getelementptr {kind}, ptr {pointer}, i64 {place}")
+        label = lines.let(f"load {kind}, ptr {address}, align {dtype.itemsize}")
+        label = lines.let(f"{'sext' if dtype.kind == 'i' else 'zext'} {kind} {label} to i128")
+        large = lines.let(f"icmp uge i128 {label}, {classes}")
+        lines.add(f"{worst} = or i1 {found}, {large}")
+        lines.add(f"{following} = add i64 {place}, 1")
+        more = lines.let(f"icmp slt i64 {following}, {prod(x.shape)}")
+        after = lines.label("behind")
+        lines.add(f"br i1 {more}, label %{head}, label %{after}")
+        lines.begin(after)
+        lines.add(f"br i1 {worst}, label %{wrong}, label %{behind}")
+        lines.begin(wrong)
+        lines.add(f"ret i64 {WRONG_LABEL}")
+        lines.begin(behind)
+
+
+def identity_of(x: Any) -> Any:
+    """Returns what tells a variable or a constant array from others."""
+    return x if is_variable(x) else id(x)
+
+
+def operand_shape(x: Any) -> tuple[int, ...]:
+    """Returns the shape of a variable or a constant."""
+    return tuple(x.type.shape) if is_variable(x) else np.shape(constant(x))

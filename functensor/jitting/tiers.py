@@ -1,0 +1,159 @@
+"""Two tiers: a plan over NumPy runs at once, and one of machine code takes over if it is quicker.
+
+Machine code is compiled in a thread of its own, once a plan has run for a while. Nobody waits for
+it. Its first calls are compared with those of the plan over NumPy, and the quicker one stays.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ..backends import get as get_backend
+from ..backends.config import config
+from ..backends.logs import log_debug
+from ..passes.fusion import fusion
+from ..passes.kernel_forms import kernel_forms
+from ..passes.pipeline import optimized
+
+if TYPE_CHECKING:
+    from ..programs.program import Program
+
+__all__ = ["Tiers", "native_plan"]
+
+# A plan over NumPy runs for so long, in seconds, before machine code is compiled.
+SECONDS_BEFORE_COMPILING = 0.005
+# The calls of each plan whose shortest times are compared.
+COMPARED_CALLS = 8
+# Longer programs would take many seconds to compile.
+MOST_COMPILED_EQUATIONS = 10_000
+# Machine code stays if it takes at most so much of the time of the plan over NumPy.
+MOST_OF_NUMPYS_TIME = 1.0
+
+
+class Runs(Protocol):
+    """A compiled program: its plan over NumPy, and the plan that runs."""
+
+    plan: Any
+    run: Any
+
+
+class Tiers:
+    """Runs a program by its plan over NumPy, and then by the quicker of two plans.
+
+    Attributes:
+        note: which tier runs, and why, for people; empty while that is not decided.
+    """
+
+    def __init__(self, compiled: Runs, program: Program, donated: Sequence[int]) -> None:
+        self._compiled = weakref.ref(compiled)
+        self._program = program
+        self._donated = tuple(donated)
+        self._numpy: Callable[..., Any] = compiled.plan
+        self._native: Any = None
+        self._job: Any = None
+        self._spent = 0.0
+        self._times: tuple[list[float], list[float]] = [], []
+        self.note = ""
+
+    def __call__(self, buffers: Sequence[Any]) -> list[Any]:
+        """Computes the results, and looks whether the other tier is ready."""
+        native = self._native
+        begun = perf_counter()
+        outs = (self._numpy if native is None else native)(buffers)
+        took = perf_counter() - begun
+        self._note(took, native)
+        return outs  # type: ignore[no-any-return]
+
+    def _note(self, took: float, native: Any) -> None:
+        """Notes the time of a call, and decides once there are enough of both plans."""
+        times = self._times[native is not None]
+        if native is None:
+            self._spent += took
+            del times[:-COMPARED_CALLS]
+            times.append(took)
+            waits = self._job is not None and not self._job.dropped
+            if not waits and self._spent >= SECONDS_BEFORE_COMPILING:
+                self.begin()
+            return
+        times.append(took)
+        if len(times) >= COMPARED_CALLS:
+            numpy, other = (min(found, default=0.0) for found in self._times)
+            if other <= MOST_OF_NUMPYS_TIME * numpy:
+                self.settle(native, "as machine code")
+            else:
+                self.settle(self._numpy, "over NumPy, which was quicker than machine code")
+
+    def begin(self) -> None:
+        """Begins to compile in another thread, unless that is not to be."""
+        why = self._refusal()
+        if why:
+            self.settle(self._numpy, f"over NumPy: {why}")
+            return
+        from ..backends.native.background import later_for  # only where machine code is made
+
+        self._job = later_for(self, Tiers.make)
+
+    def finish(self) -> None:
+        """Compiles machine code, unless that is not to be, and decides for it."""
+        compiled = self._compiled()
+        if compiled is None or compiled.run not in (self, compiled.plan):
+            return  # it runs as machine code
+        why = self._refusal()
+        if why:
+            self.settle(self._numpy, f"over NumPy: {why}")
+            return
+        if self._native is None:
+            self.make()
+        native = self._native
+        if native is not None:
+            self.settle(native, "as machine code")
+
+    def _refusal(self) -> str:
+        """Returns why there is to be no machine code; an empty string where it may be."""
+        if config.deterministic:
+            return "with config.deterministic a function keeps the plan of its first call"
+        from ..backends.native.machine import why_not  # only where machine code may be made
+
+        return why_not()
+
+    def make(self) -> None:
+        """Compiles machine code, for the next call to take."""
+        try:
+            plan = native_plan(self._program, self._donated)
+        except Exception as error:
+            log_debug("jit", "%s stays over NumPy: %r", self._program.name, error)
+            self.settle(self._numpy, f"over NumPy: compiling failed with {error!r}")
+            return
+        if plan is None:
+            self.settle(self._numpy, "over NumPy: nothing in it would be machine code")
+        else:
+            self._native = plan
+
+    def settle(self, plan: Callable[..., Any], note: str) -> None:
+        """Decides for one of the plans, and lets the memory of the other go."""
+        self.note = note
+        compiled = self._compiled()
+        if compiled is not None:
+            compiled.run = plan
+            if plan is not compiled.plan:
+                compiled.plan.forget()
+        self._native = None
+
+
+def native_plan(program: Program, donated: Sequence[int]) -> Any:
+    """Returns the plan of a staged program whose elementwise work is machine code; None without.
+
+    Args:
+        program: as it was staged.
+        donated: the numbers of the inputs whose memory results may take.
+    """
+    backend = get_backend("numpy")
+    if len(program.equations) > MOST_COMPILED_EQUATIONS:
+        return None
+    fused = fusion(kernel_forms(optimized(program, stacks=False)), 1, backend.is_native)
+    if not any(equation.primitive.fused for equation in fused.equations):
+        return None
+    return backend.plan(fused, tuple(donated), native=True)

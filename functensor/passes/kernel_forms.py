@@ -1,0 +1,66 @@
+"""Primitives in the forms that kernels fuse: products of columns and rows, and parts of results."""
+
+from __future__ import annotations
+
+from ..programs.program import Equation, Program, type_of
+from .common_subexpressions import common_subexpressions
+from .dead_code import dead_code
+from .rewriter import RewriteRule, Rewritten, Sweep, behind, swept
+
+__all__ = ["kernel_forms"]
+
+
+def kernel_forms(program: Program) -> Program:
+    """Returns a program whose equations are in the forms that kernels fuse with others.
+
+    Args:
+        program: any program; the one itself is returned where nothing changes.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> program = ft.make_program(lambda x: x[:, None] @ x[None])(np.ones(2))
+    >>> print(kernel_forms(program).equations[-1].primitive.name)
+    multiply
+    """
+    better = swept(program, KERNEL_FORMS)
+    return program if better is program else dead_code(common_subexpressions(better))
+
+
+def _outer_product(sweep: Sweep, equation: Equation) -> Rewritten:
+    """A product that sums over one place is elementwise."""
+    x, y = map(type_of, equation.operands)
+    if min(x.ndim, y.ndim) < 2 or x.shape[-1] != 1 or x.weak or y.weak:
+        return None
+    return sweep.add("multiply", equation.operands, {}, equation)
+
+
+@behind("affine_normalize_grad")
+def _part_of_affine_normalize_grad(sweep: Sweep, equation: Equation) -> Rewritten:
+    """The cotangents of rows, of their weight and of their bias are computed by themselves."""
+    made = sweep.maker(equation.operands[0], "affine_normalize_grad")
+    if made is None or len(equation.operands) > 1:
+        return None
+    g, x, weight = made.operands
+    shape = type_of(x).shape
+    if len(type_of(weight).shape) != 1 or {type_of(v).dtype.char for v in made.operands} > {"f"}:
+        return None
+    key = equation.params["key"].native
+    rows = type_of(made.outputs[0]).shape[-2] - 1 - made.params["bias"]
+    normal = {name: made.params[name] for name in ("eps", "center")}
+    over = {"axis": tuple(range(len(shape) - 1)), "keepdims": False, "dtype": None}
+    if len(key) != 3 or key[0] is not Ellipsis or key[2] != slice(None):
+        return None
+    if key[1] == slice(None, rows):
+        scaled = sweep.add("multiply", [g, weight], {}, equation)
+        found = sweep.add("normalize_grad", [scaled, x], normal, equation)
+        return sweep.add("reshape", [found], {"shape": equation.outputs[0].type.shape}, equation)
+    if key[1] not in (rows, rows + 1):
+        return None
+    if key[1] == rows:
+        g = sweep.add("multiply", [g, sweep.add("normalize", [x], normal, equation)], {}, equation)
+    return sweep.add("sum", [g], over, equation)
+
+
+KERNEL_FORMS: dict[str, tuple[RewriteRule, ...]] = {
+    "index": (_part_of_affine_normalize_grad,),
+    "matmul": (_outer_product,),
+}

@@ -1,0 +1,224 @@
+"""Plans of machine code: what they compute, from arrays of every kind."""
+
+import numpy as np
+import pytest
+import support.registry_cases as cases
+from core.test_primitives import PRIMITIVES
+from support.long_forms import only_long
+from support.native import missing
+
+import functensor as ft
+import functensor.numpy as fnp
+from functensor.primitives.core.registry import registry
+from functensor.testing import assert_allclose
+
+pytestmark = [
+    pytest.mark.skipif(bool(missing), reason=missing),
+    pytest.mark.filterwarnings("ignore::functensor.jitting.retraces.RetraceWarning"),
+    pytest.mark.filterwarnings("ignore::functensor.programs.staging_warnings.StagingWarning"),
+]
+
+
+def compiled(call, *args, **options):
+    """Returns a jitted function whose machine code for some arguments is there."""
+    with ft.config.using(check_programs=True):
+        return ft.jit(call, **options).compile(*args)
+
+
+def samples_of(primitive, dtype):
+    """Returns calls of a primitive's samples, and their operands in one list."""
+    calls, operands = [], []
+    for sample in primitive.samples:
+        given = cases.operands_of(primitive, sample, dtype)
+        calls.append((cases.applied(primitive, sample), len(operands), len(given)))
+        operands += given
+
+    def every(*xs):
+        return [call(*xs[begin : begin + count]) for call, begin, count in calls]
+
+    return every, operands
+
+
+def check_primitive(primitive, dtype):
+    every, operands = samples_of(primitive, dtype)
+    jitted = compiled(every, *operands)
+    wanted = every(*operands)
+    assert_allclose(jitted(*operands), wanted)
+    strided = [x if x.ndim == 0 else np.repeat(x, 2, -1).copy("F")[..., ::2] for x in operands]
+    assert_allclose(jitted(*strided), wanted)
+
+
+@pytest.mark.parametrize("name", PRIMITIVES)
+def test_primitive(name):
+    primitive = registry[name]
+    check_primitive(primitive, "f" if "f" in primitive.dtypes else primitive.dtypes[0])
+
+
+@only_long
+@pytest.mark.long
+@pytest.mark.parametrize("name", PRIMITIVES)
+def test_primitive_in_all_dtypes(name):
+    for dtype in registry[name].dtypes:
+        check_primitive(registry[name], dtype)
+
+
+@only_long
+@pytest.mark.long
+@pytest.mark.parametrize("name", PRIMITIVES)
+def test_derivatives_and_batches_of_a_primitive(name):
+    primitive = registry[name]
+    dtype = "d" if "d" in primitive.dtypes else primitive.dtypes[0]
+    for sample in primitive.samples:
+        call = cases.applied(primitive, sample)
+        operands = cases.operands_of(primitive, sample, dtype)
+        if operands:
+            batch = cases.operands_of(primitive, sample, dtype, ((3,),) * len(operands))
+            mapped = ft.vmap(call)
+            assert_allclose(compiled(mapped, *batch)(*batch), mapped(*batch))
+        if not cases.has_derivative(primitive, sample, dtype):
+            continue
+        inner, values = cases.by_inexact(call, operands)
+
+        def both(*xs, inner=inner):
+            out, pull = ft.vjp(inner, *xs)
+            tangents = ft.jvp(inner, xs, tuple(fnp.cos(x.real) for x in xs))[1]
+            return [tangents, *pull(out)]
+
+        assert_allclose(compiled(both, *values)(*values), both(*values))
+
+
+SPECIAL = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-30, -1e30, 0.5]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+def test_special_values_are_those_of_eager_mode(dtype):
+    with np.errstate(all="ignore"):
+        x, y = (np.ravel(v).astype(dtype) for v in np.meshgrid(SPECIAL, SPECIAL))
+
+    def every(x, y):
+        return [
+            *(f(x, y) for f in (fnp.add, fnp.maximum, fnp.minimum, fnp.copysign, fnp.power)),
+            *(f(x, y) for f in (fnp.less, fnp.equal, fnp.fmax, fnp.logical_xor, fnp.divide)),
+            *(f(x) for f in (fnp.exp, fnp.log, fnp.tanh, fnp.sign, fnp.sqrt, fnp.isnan)),
+            *(f(x) for f in (ft.nn.relu, ft.nn.sigmoid, ft.nn.silu, ft.nn.softplus, ft.nn.gelu)),
+            *(fnp.where(x > y, x, y), fnp.clip(x, -0.5, 0.5), abs(x), -x, x**2, x**-3.0),
+        ]
+
+    with np.errstate(all="ignore"):
+        eager = every(x, y)
+    for got, wanted in zip(compiled(every, x, y)(x, y), eager, strict=True):
+        got, wanted = np.asarray(got), np.asarray(wanted)
+        assert got.dtype == wanted.dtype
+        if got.dtype.kind == "f":
+            np.testing.assert_allclose(got, wanted, rtol=3e-3 if dtype == "float16" else 1e-6)
+            either = np.isnan(got) | (got == 0)
+            assert np.array_equal(np.signbit(got)[~either], np.signbit(wanted)[~either])
+        else:
+            assert np.array_equal(got, wanted)
+
+
+def test_signs_of_zeros_are_those_of_eager_mode():
+    x = np.array([0.0, -0.0, 0.0, -0.0])
+    y = np.array([0.0, 0.0, -0.0, -0.0])
+
+    def every(x, y):
+        return [x + y, x * y, fnp.maximum(x, y), fnp.minimum(x, y), ft.nn.relu(x), -x, x - y]
+
+    for got, wanted in zip(compiled(every, x, y)(x, y), every(x, y), strict=True):
+        assert np.array_equal(np.signbit(got), np.signbit(wanted))
+
+
+def test_a_wrong_label_is_an_error_and_loses_nothing():
+    logits = np.linspace(-1, 1, 12).reshape(4, 3).astype(np.float32)
+
+    def mean_loss(logits, labels):
+        return fnp.mean(ft.nn.softmax_cross_entropy(logits, labels))
+
+    labels = np.array([0, 2, 1, 1])
+    jitted = compiled(ft.value_and_grad(mean_loss), logits, labels)
+    wanted = ft.value_and_grad(mean_loss)(logits, labels)
+    for wrong in (3, -1):
+        with pytest.raises(IndexError, match=f"label {wrong} is none of the 3 classes") as error:
+            jitted(logits, np.array([0, 2, wrong, 1]))
+        assert "test_native_code.py" in "".join(error.value.__notes__)
+    assert_allclose(jitted(logits, labels), wanted)
+
+
+@pytest.mark.parametrize("length", [0, 1, 7, 64, 1000])
+def test_lengths_that_fill_no_lanes(length):
+    x = np.linspace(-1, 2, length)
+
+    def f(x):
+        return fnp.sum(fnp.sin(x) * x), x * 2 > 1, fnp.exp(x)
+
+    assert_allclose(compiled(f, x)(x), f(x))
+
+
+def test_operands_that_lie_otherwise():
+    x = np.arange(24.0).reshape(4, 6)
+
+    def f(x, y):
+        z = x @ y.T
+        return fnp.tanh(z).T @ x, fnp.sum(z, axis=0), (z * 2)[1:, ::2]
+
+    jitted = compiled(f, x, x)
+    wanted = f(x, x)
+    for y in (np.asfortranarray(x), np.repeat(x, 2, 1)[:, ::2], x[::-1][::-1]):
+        assert_allclose(jitted(x, y), wanted)
+    wide = np.frombuffer(b"\0" + x.tobytes(), np.uint8)[1:].view(np.float64).reshape(4, 6)
+    assert not wide.flags.aligned
+    assert_allclose(jitted(x, wide), wanted)
+
+
+def test_a_result_in_the_memory_of_a_strided_operand():
+    x = np.arange(12.0).reshape(3, 4) / 7
+
+    def f(x):
+        y = fnp.cumprod(x[:, ::-1], axis=1)[:, ::-1]
+        return fnp.cumsum(y * x + 1.0, axis=0)
+
+    assert_allclose(compiled(f, x)(x), f(x))
+
+
+def test_donated_memory_holds_the_results():
+    def step(params, grads):
+        return [p - 0.1 * g for p, g in zip(params, grads, strict=True)]
+
+    params = [fnp.ones((5, 3)), fnp.ones(7)]
+    grads = [fnp.full((5, 3), 2.0), fnp.full(7, 3.0)]
+    jitted = compiled(step, params, grads, donate_argnums=0)
+    places = [np.asarray(p).ctypes.data for p in params]
+    new = jitted([p + 0 for p in params], grads)
+    assert_allclose(new, step(params, grads))
+    taken = [fnp.asarray(np.ones((5, 3))), fnp.asarray(np.ones(7))]
+    places = [np.asarray(p).ctypes.data for p in taken]
+    assert [np.asarray(p).ctypes.data for p in jitted(taken, grads)] == places
+
+
+def test_a_chain_of_thousands_of_operations():
+    def f(x):
+        for i in range(3000):
+            x = x * 0.999 + (i % 3)
+        return x
+
+    x = np.ones(5)
+    jitted = compiled(f, x)
+    assert_allclose(jitted(x), f(x))
+
+
+def test_numbers_and_arrays_without_axes():
+    def f(x, s):
+        total = fnp.sum(x * s)
+        return total, x / total, s * 2
+
+    x = np.arange(1.0, 6.0)
+    for s in (2.0, np.float64(3.0), np.asarray(4.0)):
+        assert_allclose(compiled(f, x, s)(x, s), f(x, s))
+
+
+def test_sums_are_as_exact_as_those_of_pairs():
+    rng = np.random.default_rng(0)
+    x = rng.random(1 << 18, np.float32)
+    jitted = compiled(lambda x: fnp.sum(x * x), x)
+    wanted = np.sum((x * x).astype(np.float64))
+    assert abs(float(jitted(x)) - wanted) < 1e-6 * wanted

@@ -1,0 +1,167 @@
+"""Machine code takes over from plans over NumPy: when, and when not."""
+
+import gc
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import weakref
+
+import numpy as np
+import pytest
+from support.native import missing
+
+import functensor as ft
+import functensor.numpy as fnp
+from functensor.backends.cpu.plan import CpuPlan
+from functensor.jitting import tiers
+from functensor.testing import assert_allclose
+
+pytestmark = pytest.mark.skipif(bool(missing), reason=missing)
+
+
+def loss(x):
+    return fnp.sum(fnp.tanh(x) * fnp.exp(-x * x) + fnp.log1p(x * x))
+
+
+def last_tiers(jitted):
+    """Returns what decides about the tier of the last kind of arguments."""
+    return jitted._last.compiled.tiers
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    """Lets machine code be compiled from the first call on."""
+    monkeypatch.setattr(tiers, "SECONDS_BEFORE_COMPILING", 0.0)
+
+
+def test_the_first_calls_run_over_numpy_and_later_ones_as_machine_code(at_once, monkeypatch):
+    monkeypatch.setattr(tiers, "MOST_OF_NUMPYS_TIME", float("inf"))
+    x = np.linspace(-3, 3, 1001).astype(np.float32)
+    jitted = ft.jit(ft.value_and_grad(loss))
+    wanted = ft.value_and_grad(loss)(x)
+    jitted(x)
+    decided = last_tiers(jitted)
+    assert decided.note == ""
+    assert decided._job.wait(60)
+    assert jitted.explain().splitlines()[-1].endswith("the first call")
+    for _ in range(tiers.COMPARED_CALLS):
+        assert_allclose(jitted(x), wanted)
+    assert decided.note == "as machine code"
+    assert isinstance(jitted._last.compiled.run, CpuPlan)
+    assert "native" in jitted._last.compiled.run.source
+    assert_allclose(jitted(x), wanted)
+    assert jitted.explain().endswith("the last of these runs as machine code")
+
+
+def test_the_quicker_plan_stays(at_once, monkeypatch):
+    monkeypatch.setattr(tiers, "MOST_OF_NUMPYS_TIME", 0.0)
+    x = np.ones(10)
+    jitted = ft.jit(loss)
+    jitted(x)
+    assert last_tiers(jitted)._job.wait(60)
+    for _ in range(tiers.COMPARED_CALLS):
+        jitted(x)
+    assert last_tiers(jitted).note == "over NumPy, which was quicker than machine code"
+    assert jitted._last.compiled.run is jitted._last.compiled.plan
+
+
+def test_compile_waits_and_runs_nothing():
+    ran = []
+
+    @ft.jit
+    def noted(x):
+        ran.append(x)
+        return fnp.sum(x * x)
+
+    assert noted.compile(ft.ShapeDtype((3,), "float64")) is noted
+    assert len(ran) == 1
+    assert float(noted(np.arange(3.0))) == 5.0
+    assert len(ran) == 1
+    assert noted.explain().endswith("as machine code")
+
+
+def test_a_failed_compilation_leaves_the_plan_over_numpy(at_once, monkeypatch):
+    def broken(program, donated):
+        raise ZeroDivisionError("no code today")
+
+    monkeypatch.setattr(tiers, "native_plan", broken)
+    jitted = ft.jit(loss)
+    first = jitted(np.ones(4))
+    assert last_tiers(jitted)._job.wait(60)
+    assert_allclose(jitted(np.ones(4)), first)
+    assert "compiling failed with ZeroDivisionError('no code today')" in jitted.explain()
+
+
+def test_with_config_deterministic_a_function_keeps_its_tier(at_once):
+    with ft.config.using(deterministic=True):
+        jitted = ft.jit(loss)
+        jitted(np.ones(4))
+        jitted(np.ones(4))
+        assert "keeps the plan of its first call" in jitted.explain()
+        assert last_tiers(jitted)._job is None
+
+
+def test_nothing_is_compiled_where_nothing_would_be_quicker(at_once):
+    jitted = ft.jit(lambda x: fnp.sort(x))
+    jitted(np.ones(4))
+    assert last_tiers(jitted)._job.wait(60)
+    assert "nothing in it would be machine code" in jitted.explain()
+
+
+def test_a_function_that_dies_is_not_compiled(at_once):
+    gate = threading.Event()
+    from functensor.backends.native import background
+
+    blocking = background.later(gate.wait)
+    jitted = ft.jit(lambda x: x * x + 1)
+    jitted(np.ones(3))
+    job, gone = last_tiers(jitted)._job, weakref.ref(last_tiers(jitted))
+    del jitted
+    gc.collect()
+    assert gone() is None
+    gate.set()
+    assert blocking.wait(60)
+    assert job.wait(60)
+    assert job.dropped
+
+
+def test_the_environment_turns_it_off():
+    text = """
+        import numpy as np
+        import functensor as ft
+
+        f = ft.jit(lambda x: x * x + 1)
+        f.compile(np.ones(3))
+        print(f(np.ones(3)).tolist())
+        print(f.explain().splitlines()[-1].strip())
+    """
+    ran = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(text)],
+        env={**os.environ, "FUNCTENSOR_NATIVE": "0"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ran.stdout.splitlines() == [
+        "[2.0, 2.0, 2.0]",
+        "the last of these runs over NumPy: FUNCTENSOR_NATIVE=0 turns native code off",
+    ]
+
+
+def test_threads_share_machine_code():
+    x = np.linspace(0, 1, 257)
+    jitted = ft.jit(ft.grad(loss)).compile(x)
+    wanted = ft.grad(loss)(x)
+    right = []
+
+    def work():
+        right.append(all(np.allclose(jitted(x), wanted) for _ in range(50)))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert right == [True] * 4

@@ -55,7 +55,9 @@ def assert_loops(code, factor):
 def run_python(source, cwd=os.sep, timeout=120, **environment):
     """Returns what a script printed in a process of its own, which has to end well."""
     done = subprocess.run(
-        [sys.executable, "-c", source], capture_output=True, text=True, cwd=cwd, timeout=timeout,
+        # From 3.12 on Python warns where a process with threads forks.
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", source],
+        capture_output=True, text=True, cwd=cwd, timeout=timeout,
         env={**os.environ, **environment}, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, ""), done

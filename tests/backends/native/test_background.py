@@ -153,10 +153,12 @@ print(threading.active_count())
 
 
 def test_ctrl_c_comes_to_the_main_thread():
+    handler = signal.getsignal(signal.SIGINT)
     source = (
         IMPORTS
         + """
 import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
 inside, go = threading.Event(), threading.Event()
 def work():
     inside.set()
@@ -174,7 +176,7 @@ print(job.wait(60), job.error)
     )
     if os.name == "posix":
         assert run_python(source) == "interrupted\nTrue None\n"
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is handler
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")

@@ -157,8 +157,8 @@ def check_broadcast(
     Raises:
         KernelError: it takes others, or the array does not broadcast to the grid so.
 
-    >>> from functensor.backends.kernels.kernel import Axis
-    >>> i, j = Axis("i", 3), Axis("j", 4)
+    >>> from functensor.backends.kernels.kernel import LoopAxis
+    >>> i, j = LoopAxis("i", 3), LoopAxis("j", 4)
     >>> check_broadcast(Index([(j, 1)]), (1, 4), [i, j], (None, 1))
     >>> check_broadcast(Index([(i, 4), (j, 1)]), (1, 4), [i, j], (None, 1))
     Traceback (most recent call last):

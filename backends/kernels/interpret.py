@@ -69,11 +69,11 @@ def interpret(
         ValueError: an array is not that of its buffer.
 
     >>> import numpy as np
-    >>> from functensor.backends.kernels.graph import Graph
-    >>> from functensor.backends.kernels.schedule import Result, scheduled
-    >>> graph = Graph([4])
+    >>> from functensor.backends.kernels.graph import ExprGraph
+    >>> from functensor.backends.kernels.schedule import Written, scheduled
+    >>> graph = ExprGraph([4])
     >>> x = graph.input(0, np.float32, [0])
-    >>> kernel = scheduled("double", graph, [x], [Result(x + x, frozenset([0]))])
+    >>> kernel = scheduled("double", graph, [x], [Written(x + x, frozenset([0]))])
     >>> result = np.zeros(4, np.float32)
     >>> interpret(kernel, [np.arange(4, dtype=np.float32), result])
     >>> result

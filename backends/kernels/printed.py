@@ -96,13 +96,13 @@ def kernel_text(kernel: LoopKernel) -> str:
         loop's body are indented by two spaces.
 
     >>> import numpy as np
-    >>> from functensor.backends.kernels.kernel import Axis, Buffer, For, Index, Kernel, Let, Load
-    >>> from functensor.backends.kernels.kernel import Store, Value
-    >>> i, dtype = Axis("i", 100, block=True), np.dtype(np.float32)
+    >>> from functensor.backends.kernels.kernel import Buffer, For, Index, Let, Load, LoopAxis
+    >>> from functensor.backends.kernels.kernel import LoopKernel, LoopValue, Store
+    >>> i, dtype = LoopAxis("i", 100, block=True), np.dtype(np.float32)
     >>> a, b = Buffer("a", dtype, (100,), "in"), Buffer("b", dtype, (100,), "out")
-    >>> x, y, index = Value(dtype), Value(dtype), Index([(i, 1)])
+    >>> x, y, index = LoopValue(dtype), LoopValue(dtype), Index([(i, 1)])
     >>> body = [Load(x, a, index), Let(y, "sqrt", [x]), Store(b, index, y)]
-    >>> print(printed(Kernel("roots", [a, b], [], [For(i, body, lanes=16)])))
+    >>> print(kernel_text(LoopKernel("roots", [a, b], [], [For(i, body, lanes=16)])))
     kernel roots(in a: float32[100], out b: float32[100])
     for i in block of 100, lanes 16:
       v1 = a[i]

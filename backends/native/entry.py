@@ -204,7 +204,7 @@ def kernel_call(code: Code, name: str, arrays: int, *, keeps_lock: bool = False)
 
 
 def portable_entry(code: Code, name: str, arrays: int, *, keeps_lock: bool = False) -> NativeCall:
-    """Returns what `entry` does, by ctypes and the public attributes of arrays."""
+    """Returns what `kernel_call` does, by ctypes and the public attributes of arrays."""
     call_type = ctypes.PYFUNCTYPE if keeps_lock else ctypes.CFUNCTYPE
     address, i64, pointer = code.address(name), ctypes.c_int64, ctypes.c_void_p
     kernel = call_type(None, i64, i64, i64, pointer, pointer)(address)

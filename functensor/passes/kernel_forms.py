@@ -18,7 +18,7 @@ def kernel_forms(program: Program) -> Program:
 
     >>> import functensor as ft, functensor.numpy as np
     >>> program = ft.make_program(lambda x: x[:, None] @ x[None])(np.ones(2))
-    >>> print(kernel_forms(program).equations[-1].primitive.name)
+    >>> print(kernel_forms(program).equations[-2].primitive.name)
     multiply
     """
     better = swept(program, KERNEL_FORMS)
@@ -26,11 +26,14 @@ def kernel_forms(program: Program) -> Program:
 
 
 def _outer_product(sweep: Sweep, equation: Equation) -> Rewritten:
-    """A product that sums over one place is elementwise."""
+    """A product that sums over one place is elementwise; as all sums, it begins with zero."""
     x, y = map(type_of, equation.operands)
-    if min(x.ndim, y.ndim) < 2 or x.shape[-1] != 1 or x.weak or y.weak:
+    if min(x.ndim, y.ndim) < 2 or x.shape[-1] != 1:
         return None
-    return sweep.add("multiply", equation.operands, {}, equation)
+    if x.dtype.char not in "fd" or y.dtype != x.dtype:
+        return None
+    product = sweep.add("multiply", equation.operands, {}, equation)
+    return sweep.add("add", [product, 0.0], {}, equation)
 
 
 @behind("affine_normalize_grad")

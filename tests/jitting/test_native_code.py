@@ -22,7 +22,9 @@ pytestmark = [
 def compiled(call, *args, **options):
     """Returns a jitted function whose machine code for some arguments is there."""
     with ft.config.using(check_programs=True):
-        return ft.jit(call, **options).compile(*args)
+        jitted = ft.jit(call, **options).compile(*args)
+    assert "failed" not in jitted.explain(), jitted.explain()
+    return jitted
 
 
 def samples_of(primitive, dtype):
@@ -117,15 +119,35 @@ def test_special_values_are_those_of_eager_mode(dtype):
             assert np.array_equal(got, wanted)
 
 
-def test_signs_of_zeros_are_those_of_eager_mode():
-    x = np.array([0.0, -0.0, 0.0, -0.0])
-    y = np.array([0.0, 0.0, -0.0, -0.0])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_signs_of_zeros_are_those_of_eager_mode(dtype):
+    x = np.array([0.0, -0.0, 0.0, -0.0], dtype)
+    y = np.array([0.0, 0.0, -0.0, -0.0], dtype)
 
     def every(x, y):
-        return [x + y, x * y, fnp.maximum(x, y), fnp.minimum(x, y), ft.nn.relu(x), -x, x - y]
+        return [
+            x[:, None] @ y[None],
+            x + y,
+            x * y,
+            fnp.maximum(x, y),
+            fnp.minimum(x, y),
+            ft.nn.relu(x),
+            -x,
+            x - y,
+        ]
 
     for got, wanted in zip(compiled(every, x, y)(x, y), every(x, y), strict=True):
         assert np.array_equal(np.signbit(got), np.signbit(wanted))
+
+
+@pytest.mark.parametrize("dtype", [">f4", ">f8", ">i4", ">f2"])
+def test_bytes_in_the_other_order(dtype):
+    x = np.arange(6).reshape(2, 3).astype(dtype)
+
+    def f(x):
+        return x * 2 + 1, fnp.sum(x, axis=0), x @ x.T
+
+    assert_allclose(compiled(f, x)(x), f(fnp.asarray(x)))
 
 
 def test_a_wrong_label_is_an_error_and_loses_nothing():

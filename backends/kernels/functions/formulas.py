@@ -56,7 +56,7 @@ def expanded(name: str, dtype: np.dtype[Any]) -> tuple[ExprGraph, Expr]:
     """Returns a function as a graph of operations that processors have.
 
     Args:
-        name: one of ``operations.FUNCTIONS``.
+        name: one of ``operations.KERNEL_FUNCTIONS``.
         dtype: float32 or float64.
 
     Returns:

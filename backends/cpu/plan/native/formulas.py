@@ -183,6 +183,12 @@ ELEMENT_FORMULAS: dict[str, Callable[..., Expr]] = {
     "tanh_grad": lambda x, y: (1.0 - y * y) * x,
 }
 
+# Those of float16, of which NumPy's ``maximum`` returns the first of two zeros.
+HALF_FORMULAS: dict[str, Callable[..., Expr]] = {
+    "relu": lambda x: limited(x, 0.0, np.inf),
+    "relu_biased": lambda x, y: limited(x + y, 0.0, np.inf),
+}
+
 # -- NumPy's ufuncs, of operands in the dtypes of their loops
 
 
@@ -243,6 +249,11 @@ UFUNCS: dict[str, Callable[..., Expr]] = {
     "signbit": _signbit,
     "square": lambda x: x * x,
 }  # fmt: skip
+# Those of float16.
+HALF_UFUNCS: dict[str, Callable[..., Expr]] = {
+    "maximum": lambda x, y: select((x >= y) | x.differs(x), x, y),
+    "minimum": lambda x, y: select((x <= y) | x.differs(x), x, y),
+}
 # Ufuncs whose results for integers are no such operation; for floats alone they are taken.
 FLOATS_ALONE = frozenset(
     {

@@ -26,7 +26,16 @@ from ..regions.block_steps import (
     transposition,
 )
 from ..regions.grid import Grid
-from .formulas import ELEMENT_FORMULAS, FLOATS_ALONE, UFUNCS, casted, nonzero, power
+from .formulas import (
+    ELEMENT_FORMULAS,
+    FLOATS_ALONE,
+    HALF_FORMULAS,
+    HALF_UFUNCS,
+    UFUNCS,
+    casted,
+    nonzero,
+    power,
+)
 
 if TYPE_CHECKING:
     from ....annotations import DType, Shape
@@ -115,7 +124,7 @@ class RegionGraph:
 
     def _input(self, number: int, variable: VariableLike, given: Operand) -> Expr:
         known = variable.type
-        if known.dtype.char not in NATIVE_DTYPES:
+        if not is_machine_dtype(known.dtype):
             raise NotNative(known.dtype)
         same = not is_variable(given) and not any(getattr(constant(given), "strides", (1,)))
         groups = frozenset() if same else self._places[variable]
@@ -151,7 +160,7 @@ class RegionGraph:
 
     def _equation(self, equation: EquationLike) -> Expr:
         name = equation.primitive.name
-        if equation.outputs[0].type.dtype.char not in NATIVE_DTYPES:
+        if not is_machine_dtype(equation.outputs[0].type.dtype):
             raise NotNative(name)
         if name in ("broadcast_to", "reshape"):
             return self._node(equation.operands[0])
@@ -364,11 +373,13 @@ def elementwise(graph: ExprGraph, equation: EquationLike, nodes: Sequence[Expr |
         return select((x > high) | high.differs(high), high, x)
     if name in FUNCTIONS_BESIDE_UFUNCS and dtype.char in ROW_FLOATS:
         return function(name)(operand(0, dtype))
-    if name in ELEMENT_FORMULAS:
+    formula = HALF_FORMULAS.get(name) if dtype.char == "e" else None
+    formula = formula or ELEMENT_FORMULAS.get(name)
+    if formula is not None:
         if wide.char not in ROW_FLOATS:
             raise NotNative(name)
         try:
-            found = ELEMENT_FORMULAS[name](*[operand(i, wide) for i in range(count)], **params)
+            found = formula(*[operand(i, wide) for i in range(count)], **params)
         except NotImplementedError:
             raise NotNative(name) from None
         return cast(found, dtype)
@@ -379,7 +390,8 @@ def elementwise(graph: ExprGraph, equation: EquationLike, nodes: Sequence[Expr |
     if loop is None:
         raise NotNative(name)
     ufunc, dtypes = loop[0].__name__, loop[1]
-    written = UFUNCS.get(ufunc)
+    written = HALF_UFUNCS.get(ufunc) if dtypes[0].char == "e" else None
+    written = written or UFUNCS.get(ufunc)
     kinds = {d.kind for d in dtypes[:-1]}
     if written is None or any(d.char not in NATIVE_DTYPES for d in dtypes):
         raise NotNative(name)
@@ -414,12 +426,17 @@ def type_or_dtype(x: Operand) -> Any:
     return type(value) if type(value) in PYTHON_NUMBERS else value.dtype
 
 
+def is_machine_dtype(dtype: DType) -> bool:
+    """Says whether kernels compute with a dtype, its bytes in the machine's order."""
+    return dtype.char in NATIVE_DTYPES and dtype.isnative
+
+
 def is_native(equation: EquationLike) -> bool:
     """Says whether kernels compute an equation that can be a part of a region."""
     name = equation.primitive.name
     (out,) = equation.outputs
     dtypes = [operand_dtype(x) for x in (*equation.operands, out)]
-    if any(dtype.char not in NATIVE_DTYPES for dtype in dtypes):
+    if not all(map(is_machine_dtype, dtypes)):
         return False
     if name in ("broadcast_to", "reshape"):
         return True

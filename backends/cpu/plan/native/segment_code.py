@@ -160,7 +160,9 @@ class SegmentCode:
         """Returns where an operand lies; arrays of other places are in C order."""
         known = self._lying.get(identity_of(x))
         if known is None:
-            shape = x.type.shape if is_variable(x) else constant(x).shape
+            shape, dtype = operand_shape(x), operand_dtype(x)
+            if not dtype.isnative:
+                raise NotNative(dtype)
             known = self._lying[identity_of(x)] = LayOut(x, 0, shape, c_strides(shape))
             self.arrays.append(x)
         return known

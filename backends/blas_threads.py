@@ -10,7 +10,7 @@ import ctypes
 import os
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from itertools import chain, compress
@@ -22,7 +22,7 @@ import numpy as np
 
 from .restoring import Restoring, in_turn
 
-__all__ = ["alone", "blas_name_and_threads", "controlled", "held"]
+__all__ = ["alone", "blas_libraries", "blas_name_and_threads", "controlled", "held"]
 
 # The names of OpenBLAS's functions, with and without the marks of wheels.
 OPENBLAS_NAMES = (
@@ -104,14 +104,17 @@ class Control:
         self.releasing(None)()
 
 
-def find_control() -> Control | None:
-    """Returns the control of NumPy's BLAS; None where it has none that is known."""
+def blas_libraries() -> Iterator[ctypes.CDLL]:
+    """Yields the libraries of BLAS that NumPy's wheel has beside it."""
     folder = Path(np.__file__).parent
     for path in [*folder.parent.glob("numpy.libs/*openblas*"), *folder.glob(".dylibs/*openblas*")]:
-        try:
-            library = ctypes.CDLL(str(path))
-        except OSError:
-            continue
+        with suppress(OSError):
+            yield ctypes.CDLL(str(path))
+
+
+def find_control() -> Control | None:
+    """Returns the control of NumPy's BLAS; None where it has none that is known."""
+    for library in blas_libraries():
         for name in OPENBLAS_NAMES:
             if hasattr(library, name.format("set")) and hasattr(library, name.format("get")):
                 return Control(library, name)

@@ -12,7 +12,7 @@ from .reductions import logsumexp
 if TYPE_CHECKING:
     from ..annotations import Buffer
 
-__all__ = ["cross_entropy", "cross_entropy_grad"]
+__all__ = ["check_labels", "cross_entropy", "cross_entropy_grad"]
 
 
 def _rows_and_labels(x: Buffer, labels: Buffer) -> tuple[Any, tuple[Any, Any]]:
@@ -20,12 +20,18 @@ def _rows_and_labels(x: Buffer, labels: Buffer) -> tuple[Any, tuple[Any, Any]]:
     values = inexact(x)
     classes = values.shape[-1]
     rows = values.reshape(-1, classes)
+    picks = check_labels(labels, classes)
+    return rows, (np.arange(len(picks)), picks)
+
+
+def check_labels(labels: Buffer, classes: int) -> Any:
+    """Returns labels in a row, as whole numbers of 64 bits; IndexError for a wrong one."""
     picks = np.asarray(labels).astype(np.int64, copy=False).reshape(-1)
     # Seen as unsigned, negative labels are too large, so that one pass finds both.
     if picks.size and picks.view(np.uint64).max() >= classes:
         wrong = picks[(picks < 0) | (picks >= classes)][0]
         raise IndexError(f"label {wrong} is none of the {classes} classes from 0 up")
-    return rows, (np.arange(len(picks)), picks)
+    return picks
 
 
 def cross_entropy(x: Buffer, labels: Buffer) -> Buffer:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from ..blas_threads import blas_libraries
 from .instructions import Lines, constant, element_type
 
 if TYPE_CHECKING:
@@ -74,12 +72,7 @@ class Blas:
 @lru_cache(maxsize=1)
 def numpy_blas() -> Blas | None:
     """Returns the BLAS of NumPy's wheel; None where it is not known."""
-    folder = Path(np.__file__).parent
-    for path in [*folder.parent.glob("numpy.libs/*openblas*"), *folder.glob(".dylibs/*openblas*")]:
-        try:
-            library = ctypes.CDLL(str(path))
-        except OSError:
-            continue
+    for library in blas_libraries():
         for name, bits in BLAS_NAMES:
             if hasattr(library, name.format("sgemm")):
                 found = {

@@ -21,6 +21,8 @@ __all__ = [
     "function_of",
     "is_numpy_function",
     "is_ufunc",
+    "operand_type",
+    "ufunc_loop",
     "ufunc_of",
     "unwrapped",
 ]

@@ -15,6 +15,7 @@ from ....kernels.operations import KERNEL_FUNCTIONS
 from ....native.entry import NativeCall, kernel_call
 from ....native.machine import machine_code
 from ....native.printer import printed_module, scratch_bytes
+from ...cross_entropy import check_labels
 from ..regions.grid import Blocks
 from ..regions.region_run import RegionRun, block_memory
 from .region_graph import NotNative, RegionGraph
@@ -130,16 +131,8 @@ class NativeRun(RegionRun):
             np.asarray(x, dtype) if how is None else lying_in_order(x, how[0])
             for x, how, dtype in zip(operands, self.inputs, self._dtypes)
         ]
-        outs: list[Any] = []
-        count = len(self.blocks)
-        for i, (output, shape) in enumerate(zip(self.outputs, self.shapes)):
-            if output.reduction:
-                out = part = np.empty((count, *output.rest), output.type.dtype)
-            else:
-                out, part = self._room(output, shape, into[i] if into else None)
-            outs.append(out)
-            arrays.append(part)
-        return outs, partial(self._work, iter(self.blocks), arrays)
+        outs, parts = self._rooms(into)
+        return outs, partial(self._work, iter(self.blocks), [*arrays, *parts])
 
     def _work(self, blocks: Iterable[tuple[int, int, int]], arrays: list[Any]) -> None:
         memory = block_memory.bytes(self.memory) if self.memory else None
@@ -152,14 +145,6 @@ def lying_in_order(x: Any, axes: Any) -> Any:
     if axes is not None:
         x = x.transpose(axes)
     return np.ascontiguousarray(x)
-
-
-def check_labels(labels: Any, classes: int) -> None:
-    """Raises IndexError for a label that is none of the classes."""
-    picks = np.asarray(labels).astype(np.int64, copy=False).reshape(-1)
-    if picks.size and picks.view(np.uint64).max() >= classes:
-        wrong = picks[(picks < 0) | (picks >= classes)][0]
-        raise IndexError(f"label {wrong} is none of the {classes} classes from 0 up")
 
 
 def native_region(name: str, region: Any, given: Sequence[Any], order: Any) -> NativeRun | None:

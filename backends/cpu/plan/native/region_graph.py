@@ -15,13 +15,14 @@ from ....kernels.graph import Expr, ExprGraph, GridAxes, cast, function, select
 from ....kernels.kernel import LoopKernel
 from ....kernels.schedule import Written, scheduled
 from ....restoring import errstate
-from ..codegen.called import ufunc_loop
-from ..codegen.operands import PYTHON_NUMBERS, constant, is_variable
+from ..codegen.called import operand_type, ufunc_loop
+from ..codegen.operands import constant, is_variable
 from ..regions.block_steps import (
     LAST_AXIS_FUNCTIONS,
     REDUCTION_UFUNCS,
     ROW_FUNCTIONS,
     BlockOutput,
+    axes_apart,
     reordered_region,
     transposition,
 )
@@ -81,7 +82,7 @@ class RegionGraph:
         lengths, self._raw = reordered_region(region, order)
         present = [frozenset(a for a in axes if a is not None) for axes in self._raw.values()]
         for equation in self.program.equations:
-            present += self._apart(equation, len(lengths))
+            present += axes_apart(equation, self._raw, len(lengths))
         self.grid = Grid(lengths, present)
         self._places = {v: self.grid.groups(place) for v, place in self._raw.items()}
         self.graph = ExprGraph(self.grid.shape)
@@ -107,20 +108,6 @@ class RegionGraph:
         if config.check_programs:
             check_kernel(kernel)
         return kernel
-
-    def _apart(self, equation: EquationLike, axes: int) -> list[frozenset[int]]:
-        """Returns the axes that must not be joined, since a fold goes over some alone."""
-        name = equation.primitive.name
-        first = equation.operands[0]
-        if name in REDUCTION_UFUNCS or name in ROW_FUNCTIONS:
-            taken = {self._raw[first][a] for a in equation.params["axis"]}
-        elif name in LAST_AXIS_FUNCTIONS:
-            taken = {self._raw[first][-1]}
-        elif name == "matmul":
-            taken = {1}
-        else:
-            return []
-        return [frozenset(range(axes)) - taken]
 
     def _input(self, number: int, variable: VariableLike, given: Operand) -> Expr:
         known = variable.type
@@ -385,7 +372,7 @@ def elementwise(graph: ExprGraph, equation: EquationLike, nodes: Sequence[Expr |
         return cast(found, dtype)
     if params or type(primitive.compute) is not str:
         raise NotNative(name)
-    types = tuple(map(type_or_dtype, equation.operands))
+    types = tuple(map(operand_type, equation.operands))
     loop = ufunc_loop(primitive.compute, types)
     if loop is None:
         raise NotNative(name)
@@ -416,14 +403,6 @@ def elementwise(graph: ExprGraph, equation: EquationLike, nodes: Sequence[Expr |
     if any(x.dtype.kind == "b" for x in given) and ufunc in ("divide", "negative", "absolute"):
         raise NotNative(name)
     return cast(written(*given), dtype)
-
-
-def type_or_dtype(x: Operand) -> Any:
-    """Returns an operand's dtype, or its Python type if it is weak."""
-    if is_variable(x):
-        return x.type.weak or x.type.dtype
-    value = constant(x)
-    return type(value) if type(value) in PYTHON_NUMBERS else value.dtype
 
 
 def is_machine_dtype(dtype: DType) -> bool:

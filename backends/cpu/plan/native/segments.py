@@ -13,8 +13,8 @@ from ....native.array_objects import is_known
 from ....native.blas import numpy_blas
 from ....native.machine import machine_code
 from ....native.printer import Module
+from ...cross_entropy import check_labels
 from ..codegen.operands import is_variable
-from .native_run import check_labels
 from .segment_code import SegmentCode, identity_of
 
 if TYPE_CHECKING:

@@ -87,7 +87,7 @@ class Blockwise:
         lengths, self._raw = reordered_region(region, order)
         present = [frozenset(a for a in axes if a is not None) for axes in self._raw.values()]
         for equation in self.program.equations:
-            present += self._apart(equation, len(lengths))
+            present += axes_apart(equation, self._raw, len(lengths))
         self.grid = Grid(lengths, present)
         self._places = {v: self.grid.groups(place) for v, place in self._raw.items()}
         self._emit = BlockSteps(self.grid, source)
@@ -101,20 +101,6 @@ class Blockwise:
         self.outputs = [self._output(out) for out in self.program.outputs]
         self._emit.drop_unused([o.value for o in self.outputs if o.value is not None])
         self.steps = self._emit.steps
-
-    def _apart(self, equation: EquationLike, axes: int) -> list[frozenset[int]]:
-        """Returns the axes that must not be joined, since functions get them as arguments."""
-        name = equation.primitive.name
-        first = equation.operands[0]
-        if name in REDUCTION_UFUNCS or name in ROW_FUNCTIONS:
-            taken = {self._raw[first][a] for a in equation.params["axis"]}
-        elif name in LAST_AXIS_FUNCTIONS:
-            taken = {self._raw[first][-1]}
-        elif name == "matmul":
-            taken = {1}
-        else:
-            return []
-        return [frozenset(range(axes)) - taken]
 
     def _input(self, variable: VariableLike, given: Operand) -> BlockValue:
         # One element may be broadcast without a copy.
@@ -317,6 +303,30 @@ class Blockwise:
         form += last_axes_key(behind + (name == "cross_entropy"), None)
         (out,) = equation.outputs
         return self._emit.made(form, operands, out.type.dtype, self._places[out])
+
+
+def axes_apart(
+    equation: EquationLike, places: Mapping[VariableLike, GridPlace], axes: int
+) -> list[frozenset[int]]:
+    """Returns the axes that must not be joined with others, since a function goes over some alone.
+
+    Args:
+        equation: an equation of a region.
+        places: for every variable of the region the axes that it has.
+        axes: the number of the grid's axes.
+    """
+    name = equation.primitive.name
+    first = equation.operands[0]
+    taken: set[int | None]
+    if name in REDUCTION_UFUNCS or name in ROW_FUNCTIONS:
+        taken = {places[first][a] for a in equation.params["axis"]}
+    elif name in LAST_AXIS_FUNCTIONS:
+        taken = {places[first][-1]}
+    elif name == "matmul":
+        taken = {1}
+    else:
+        return []
+    return [frozenset(range(axes)) - taken]
 
 
 def how_tested(step: BlockStep, operands: Sequence[Any]) -> str:

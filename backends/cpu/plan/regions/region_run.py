@@ -71,17 +71,9 @@ class RegionRun:
     ) -> tuple[list[Any], Callable[[], None]]:
         """Returns the memory of the outputs, and what each thread calls to fill it."""
         arrays = [x if how is None else in_grid(x, *how) for x, how in zip(operands, self.inputs)]
-        outs: list[Any] = []
-        count = len(self.blocks)
-        for i, (output, shape) in enumerate(zip(self.outputs, self.shapes)):
-            if output.reduction:
-                out = part = np.empty((count, *output.rest), output.type.dtype)
-            else:
-                out, part = self._room(output, shape, into[i] if into else None)
-            outs.append(out)
-            arrays.append(part)
+        outs, parts = self._rooms(into)
         # Taken from by all threads: what comes next is theirs alone.
-        return outs, partial(self._work, iter(self.blocks), arrays)
+        return outs, partial(self._work, iter(self.blocks), [*arrays, *parts])
 
     def finished(self, outs: list[Any]) -> list[Any]:
         """Returns the outputs, once all blocks are computed."""
@@ -89,6 +81,19 @@ class RegionRun:
             put_together(output, out) if output.reduction else out
             for output, out in zip(self.outputs, outs)
         ]
+
+    def _rooms(self, into: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """Returns the memory for all outputs, and the same as blocks fill it."""
+        outs: list[Any] = []
+        parts: list[Any] = []
+        for i, (output, shape) in enumerate(zip(self.outputs, self.shapes)):
+            if output.reduction:
+                out = part = np.empty((len(self.blocks), *output.rest), output.type.dtype)
+            else:
+                out, part = self._room(output, shape, into[i] if into else None)
+            outs.append(out)
+            parts.append(part)
+        return outs, parts
 
     def _room(self, output: BlockOutput, shape: Shape, into: Any) -> tuple[Any, Any]:
         """Returns the memory for an output, and the same as it lies in the grid."""

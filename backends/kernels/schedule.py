@@ -39,7 +39,7 @@ from .kernel import (
     UpdateOf,
     fold_identity,
 )
-from .scopes import Scope, Sink, leftover, writes
+from .scopes import Scope, Sink, leftover
 
 __all__ = ["Written", "scheduled"]
 
@@ -118,6 +118,8 @@ class LoopSchedule:
         self.scratch: list[Buffer] = []
         # The nodes that lie in scratch memory.
         self._kept: dict[Expr, Buffer] = {}
+        # The memory that loops before have filled.
+        self._written: set[Buffer | None] = set()
         self._needed = needed_nodes([result.node for result in results])
         self._folds = [x for x in self._needed if x.operation == "fold"]
         self._rows = self._number_of_rows()
@@ -278,6 +280,7 @@ class LoopSchedule:
             elif min(node.axes, default=0) >= self._rows and effort(node) > MOST_EFFORT_AGAIN:
                 sink = self._kept_sink(node, 0)
                 self._nest(top, sink.axes, [sink])
+                self._written.add(sink.buffer)
 
     def _row(self, scope: Scope, level: int) -> list[tuple[Sink, Operand]]:
         """Writes the loops of the first axes from one on, and what is in them.
@@ -308,6 +311,7 @@ class LoopSchedule:
             group = [s for s in rest if s.axes == longest[: len(s.axes)]]
             rest = [s for s in rest if s not in group]
             rising += self._nest(scope, longest[len(scope.axes) :], group)
+            self._written.update(sink.buffer for sink in group)
         return rising
 
     def _nest(
@@ -438,7 +442,7 @@ class LoopSchedule:
             home.statements.append(Load(value, buffer, self._index(buffer, node.axes)))
         elif node.operation == "place":
             home.statements.append(PlaceOf(value, self.axes[node.detail]))
-        elif kept is not None and self._is_written(kept, home):
+        elif kept is not None and kept in self._written:
             axes = [a for a in node.axes if a >= self._rows]
             home.statements.append(Load(value, kept, self._index(kept, axes)))
         else:
@@ -446,13 +450,3 @@ class LoopSchedule:
             return None
         home.values[node] = value
         return value
-
-    def _is_written(self, buffer: Buffer, scope: Scope) -> bool:
-        """Says whether scratch memory was filled before, by loops that have ended."""
-        current: Scope | None = scope
-        while current is not None:
-            for statement in current.statements:
-                if isinstance(statement, For) and writes(statement, buffer):
-                    return True
-            current = current.outer
-        return False

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from .graph import Expr, GridAxes
-from .kernel import Buffer, For, LoopValue, Statement, Store, UpdateOf
+from .kernel import Buffer, LoopValue, Statement
 
-__all__ = ["Scope", "Sink", "leftover", "writes"]
+__all__ = ["Scope", "Sink", "leftover"]
 
 
 class Scope:
@@ -59,14 +59,3 @@ class Sink(NamedTuple):
 def leftover(sink: Sink) -> bool:
     """Says whether a fold leaves axes that lie within those that it goes over."""
     return any(a > min(sink.over, default=len(sink.axes) + 64) for a in sink.node.axes)
-
-
-def writes(loop: For, buffer: Buffer) -> bool:
-    """Says whether a loop writes into a buffer."""
-    for statement in loop.body:
-        if isinstance(statement, For):
-            if writes(statement, buffer):
-                return True
-        elif isinstance(statement, Store | UpdateOf) and statement.buffer is buffer:
-            return True
-    return False

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import ctypes
 from functools import cache
+from typing import Any
 
 import numpy as np
 
-__all__ = ["CONTIGUOUS_AND_ALIGNED", "DATA_OFFSET", "FLAGS_OFFSET", "is_known"]
+__all__ = ["CONTIGUOUS_AND_ALIGNED", "FLAGS_OFFSET", "OBJECT_HEADER", "is_known", "word_of"]
 
-# The address of the elements stands behind the head of a Python object; flags stand behind six more
-# words.
-DATA_OFFSET = object.__basicsize__
-FLAGS_OFFSET = DATA_OFFSET + 6 * 8
+# The address of the elements stands behind the header that all objects have: 16 bytes, or 32 in a
+# build of Python without a global lock. Flags stand behind six more words.
+OBJECT_HEADER = object.__basicsize__
+FLAGS_OFFSET = OBJECT_HEADER + 6 * 8
 CONTIGUOUS_AND_ALIGNED = 0x1 | 0x100
 
 
@@ -23,9 +24,14 @@ def is_known() -> bool:
     samples = [whole, whole.T, whole[1:, 1], np.zeros(()), np.zeros((0, 3)), whole[::-1]]
     odd = np.zeros(17, np.uint8)[1:].view(np.float64)
     for x in (*samples, odd):
-        data = ctypes.c_void_p.from_address(id(x) + DATA_OFFSET).value
+        data = word_of(x, OBJECT_HEADER)
         flags = ctypes.c_int32.from_address(id(x) + FLAGS_OFFSET).value
         wanted = (0x1 if x.flags.c_contiguous else 0) | (0x100 if x.flags.aligned else 0)
         if data != x.__array_interface__["data"][0] or flags & CONTIGUOUS_AND_ALIGNED != wanted:
             return False
     return True
+
+
+def word_of(array: Any, offset: int) -> int | None:
+    """Returns a word of an array object."""
+    return ctypes.c_void_p.from_address(id(array) + offset).value

@@ -20,6 +20,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from .array_objects import OBJECT_HEADER, word_of
 from .machine import Code, machine_code
 
 __all__ = ["NativeCall", "kernel_call", "portable_entry"]
@@ -27,8 +28,6 @@ __all__ = ["NativeCall", "kernel_call", "portable_entry"]
 # run(number, low, high, scratch, *arrays)
 NativeCall: TypeAlias = Callable[..., None]
 
-# The bytes of an object's header: 16, or 32 in a build of Python without a global lock.
-OBJECT_HEADER = object.__basicsize__
 WORD = ctypes.sizeof(ctypes.c_void_p)
 # Calls with positional arguments in a C array.
 METH_FASTCALL = 0x80
@@ -276,8 +275,3 @@ def layout_is_known() -> bool:
         and word_of(probe, OBJECT_HEADER - WORD) == id(np.ndarray)
         for probe in probes
     )
-
-
-def word_of(array: Any, offset: int) -> int | None:
-    """Returns a word of an array object."""
-    return ctypes.c_void_p.from_address(id(array) + offset).value

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ....native.array_objects import CONTIGUOUS_AND_ALIGNED, DATA_OFFSET, FLAGS_OFFSET
+from ....native.array_objects import CONTIGUOUS_AND_ALIGNED, FLAGS_OFFSET, OBJECT_HEADER
 from ....native.blas import Blas
 from ....native.instructions import Lines
 from ....native.printer import Module, scratch_bytes
@@ -318,7 +318,7 @@ class SegmentCode:
         return "\n".join([head, *lines.text, "}"]), total
 
     def _data(self, name: str) -> str:
-        place = self.lines.let(f"getelementptr i8, ptr {name}, i64 {DATA_OFFSET}")
+        place = self.lines.let(f"getelementptr i8, ptr {name}, i64 {OBJECT_HEADER}")
         return self.lines.let(f"load ptr, ptr {place}, align 8")
 
     def _checked(self, name: str, code: int) -> None:

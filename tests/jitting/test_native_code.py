@@ -166,6 +166,71 @@ def test_a_wrong_label_is_an_error_and_loses_nothing():
     assert_allclose(jitted(logits, labels), wanted)
 
 
+@pytest.mark.parametrize("rows", [4, 200_000])
+def test_a_wrong_label_is_told_with_the_line_that_reads_it(rows):
+    def mean_loss(weights, inputs, labels):
+        logits = fnp.tanh(inputs @ weights) * 2
+        return fnp.mean(ft.nn.softmax_cross_entropy(logits, labels))
+
+    line = mean_loss.__code__.co_firstlineno + 2
+    weights, inputs = np.ones((3, 5), np.float32), np.ones((rows, 3), np.float32)
+    labels = np.zeros(rows, np.int64)
+    jitted = compiled(ft.value_and_grad(mean_loss), weights, inputs, labels)
+    jitted(weights, inputs, labels)
+    labels[2] = 7
+    with pytest.raises(IndexError, match="label 7 is none of the 5 classes") as error:
+        jitted(weights, inputs, labels)
+    (note,) = [n for n in error.value.__notes__ if "mean_loss, at" in n]
+    assert note.startswith("in cross_entropy of mean_loss, at")
+    assert note.endswith(f"test_native_code.py:{line}")
+
+
+@pytest.mark.parametrize("signed", ["int8", "int16", "int32", "int64"])
+def test_integers_with_and_without_a_sign_compare_as_whole_numbers(signed):
+    x = np.array([0, 1, 2**63, 2**64 - 1] * 3, np.uint64)
+    y = np.array([-1, 1, 7, -5] * 3, signed)
+
+    def every(x, y):
+        compare = (fnp.less, fnp.less_equal, fnp.greater, fnp.greater_equal)
+        pairs = [(x, y), (y, x), (x, -1), (-1, x), (y, 300), (x, 2**64 - 1)]
+        return [f(*pair) for f in (*compare, fnp.equal, fnp.not_equal) for pair in pairs]
+
+    for got, wanted in zip(compiled(every, x, y)(x, y), every(x, y), strict=True):
+        assert np.array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_infinite_rows_are_those_of_eager_mode(dtype):
+    inf = np.inf
+    x = np.array([[inf, 1, 2], [inf, inf, 0], [-inf, -inf, -inf], [-inf, 3, 4], [0, np.nan, 1]])
+    x, labels = x.astype(dtype), np.array([0, 2, 1, 0, 1])
+
+    def every(x):
+        return [
+            ft.nn.softmax(x, axis=-1),
+            ft.nn.log_softmax(x, axis=-1),
+            ft.nn.softmax_cross_entropy(x, labels),
+            ft.nn.logsumexp(x, axis=-1),
+        ]
+
+    with np.errstate(all="ignore"):
+        for got, wanted in zip(compiled(every, x)(x), every(x), strict=True):
+            assert_allclose(got, wanted)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_of_two_zeros_clip_takes_that_of_eager_mode(dtype):
+    x = np.array([0.0, -0.0, 0.0, -0.0, np.nan, 3.0], dtype)
+    limit = np.array([0.0, 0.0, -0.0, -0.0, 1.0, np.nan], dtype)
+
+    def every(x, limit):
+        return [fnp.clip(x, limit, limit), fnp.clip(x, 0.0, 0.0), fnp.clip(x, limit[:1], 1.0)]
+
+    for got, wanted in zip(compiled(every, x, limit)(x, limit), every(x, limit), strict=True):
+        assert_allclose(got, wanted)
+        assert np.array_equal(np.signbit(got), np.signbit(wanted))
+
+
 @pytest.mark.parametrize("length", [0, 1, 7, 64, 1000])
 def test_lengths_that_fill_no_lanes(length):
     x = np.linspace(-1, 2, length)

@@ -11,6 +11,7 @@ from operator import getitem
 from typing import TYPE_CHECKING, Any
 
 from ...config import config
+from ..cross_entropy import check_labels
 from .codegen.called import as_operand, copied_if_shared, ufunc_of
 from .codegen.operands import (
     ARITHMETIC_SIGNS,
@@ -202,6 +203,7 @@ class Straight:
         for i, (equation, run) in enumerate(zip(equations, group, strict=True)):
             operands = [self.source.shown(x) for x in equation.operands]
             if number + i in self._runs:
+                self._check_labels(number + i)
                 into = self._taken(number + i, [x for e in equations for x in e.operands])
                 left.append(f"[{', '.join(map(self.source.name, equation.outputs))}]")
             else:
@@ -266,12 +268,20 @@ class Straight:
 
     def _fused(self, number: int) -> str:
         """Returns the call of a region, into the memory of operands after their last use."""
+        self._check_labels(number)
         operands = self.program.equations[number].operands
         given = [self.source.shown(x) for x in operands]
         into = self._taken(number, operands)
         if into:
             given.append(f"into={into}")
         return f"{self.source.constant(self._runs[number], 'region')}({', '.join(given)})"
+
+    def _check_labels(self, number: int) -> None:
+        """Writes the tests of the labels that a region's machine code reads."""
+        operands = self.program.equations[number].operands
+        for place, classes, reader in self._runs[number].labels:
+            check, labels = self.source.bind(check_labels), self.source.shown(operands[place])
+            self.source.add(f"{check}({labels}, {classes})", reader)
 
     def _taken(self, number: int, used: Sequence[Any]) -> str:
         """Returns the operands whose memory a region's outputs take, as a tuple in text.

@@ -15,11 +15,11 @@ import numpy as np
 from ....arrays.nn_formulas import GELU_CUBIC, GELU_LINEAR
 from ....kernels.functions import FORMULAS
 from ....kernels.graph import Expr, cast, function, select
-from ....kernels.operations import KERNEL_COMPARISONS
+from ....kernels.operations import KERNEL_COMPARISONS, KERNEL_OPERATIONS
 from ...activations import LARGEST_STEEP, SMALLEST_GATED
 from ...where_and_extrema import FEWEST_ELEMENTS_BY_BITS, LARGEST_PRODUCT_POWER
 
-__all__ = ["ELEMENT_FORMULAS", "UFUNCS", "limited", "nonzero", "power"]
+__all__ = ["ELEMENT_FORMULAS", "UFUNCS", "compared", "limited", "nonzero", "power"]
 
 exp, expm1, log1p, tanh = map(function, ("exp", "expm1", "log1p", "tanh"))
 maximum, minimum, sqrt = map(function, ("maximum", "minimum", "sqrt"))
@@ -268,6 +268,15 @@ FLOATS_ALONE = frozenset(
         "isnan",
     }
 )
+
+
+def compared(name: str, x: Expr, y: Expr) -> Expr:
+    """Returns a comparison of integers of which one alone has a sign, as of whole numbers."""
+    signed = x if x.dtype.kind == "i" else y
+    whole = next(v.dtype for v in (x, y) if v.dtype.kind == "u")
+    below = KERNEL_OPERATIONS[name](*(-1, 0) if signed is x else (0, -1))
+    same = x.graph.op(name, cast(x, whole), cast(y, whole))
+    return select(signed < 0, x.graph.constant(below, bool), same)
 
 
 def casted(x: Expr, dtype: np.dtype[Any]) -> Expr | None:

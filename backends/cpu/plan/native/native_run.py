@@ -15,7 +15,6 @@ from ....kernels.operations import KERNEL_FUNCTIONS
 from ....native.entry import NativeCall, kernel_call
 from ....native.machine import machine_code
 from ....native.printer import printed_module, scratch_bytes
-from ...cross_entropy import check_labels
 from ..regions.grid import Blocks
 from ..regions.region_run import RegionRun, block_memory
 from .region_graph import NotNative, RegionGraph
@@ -40,7 +39,7 @@ class NativeRegion:
         blocks: numbers, beginnings and ends of blocks.
         memory: the bytes of memory that a thread needs.
         effort: the work of all blocks.
-        labels: for inputs that are labels, the number of classes.
+        labels: the inputs that are labels, and who reads them.
     """
 
     def __init__(self, name: str, graph: RegionGraph) -> None:
@@ -112,7 +111,7 @@ class NativeRun(RegionRun):
         self.kernel = code.kernel
         self.most = len(code.blocks)
         self._dtypes = code.dtypes
-        self._labels = code.labels
+        self.labels = code.labels
         self.enter: NativeCall
 
     def __call__(self, *operands: Any, into: tuple[Any, ...] = ()) -> list[Any]:
@@ -125,8 +124,6 @@ class NativeRun(RegionRun):
     def begun(
         self, operands: Sequence[Any], into: Sequence[Any]
     ) -> tuple[list[Any], Callable[[], None]]:
-        for number, classes in self._labels.items():
-            check_labels(operands[number], classes)
         arrays = [
             np.asarray(x, dtype) if how is None else lying_in_order(x, how[0])
             for x, how, dtype in zip(operands, self.inputs, self._dtypes)

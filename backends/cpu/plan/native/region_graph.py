@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from ....kernels.check import check_kernel
 from ....kernels.functions import FORMULAS
 from ....kernels.graph import Expr, ExprGraph, GridAxes, cast, function, select
 from ....kernels.kernel import LoopKernel
+from ....kernels.operations import KERNEL_COMPARISONS
 from ....kernels.schedule import Written, scheduled
 from ....restoring import errstate
 from ..codegen.called import operand_type, ufunc_loop
@@ -34,6 +35,7 @@ from .formulas import (
     HALF_UFUNCS,
     UFUNCS,
     casted,
+    compared,
     nonzero,
     power,
 )
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
     from ....annotations import DType, Shape
     from ..annotations import EquationLike, Operand, RegionLike, VariableLike
 
-__all__ = ["NotNative", "RegionGraph", "is_native"]
+__all__ = ["LabelRead", "NotNative", "RegionGraph", "is_native"]
 
 ROW_FLOATS = "fd"
 # What kernels compute with; 16 bits are computed in 32.
@@ -58,6 +60,20 @@ class NotNative(Exception):
     """An equation that kernels do not compute."""
 
 
+class LabelRead(NamedTuple):
+    """Labels that an equation reads: they are tested before it runs.
+
+    Attributes:
+        operand: the number of the operand, or the operand itself.
+        classes: the number of classes.
+        equation: the equation.
+    """
+
+    operand: Any
+    classes: int
+    equation: EquationLike
+
+
 class RegionGraph:
     """A region as nodes.
 
@@ -69,7 +85,7 @@ class RegionGraph:
             None for numbers.
         outputs: how the results are put together.
         results: the results.
-        labels: for inputs that are labels, the number of classes.
+        labels: the inputs that are labels, and who reads them.
 
     Raises:
         NotNative: a kernel cannot compute it.
@@ -87,7 +103,7 @@ class RegionGraph:
         self._places = {v: self.grid.groups(place) for v, place in self._raw.items()}
         self.graph = ExprGraph(self.grid.shape)
         self.shapes: list[tuple[Any, Shape] | None] = []
-        self.labels: dict[int, int] = {}
+        self.labels: list[LabelRead] = []
         self._nodes: dict[VariableLike, Expr] = {}
         self.inputs = [
             self._input(number, *pair)
@@ -205,7 +221,9 @@ class RegionGraph:
         nodes = [self._node(x) for x in equation.operands]
         nodes[0] = self._whole(first)
         if name.startswith("cross_entropy"):
-            self.labels[self.program.inputs.index(equation.operands[-1])] = length
+            number = self.program.inputs.index(equation.operands[-1])
+            if all((number, length) != read[:2] for read in self.labels):
+                self.labels.append(LabelRead(number, length, equation))
         elif any(x.dtype != dtype for x in nodes):
             raise NotNative(name)
         return ROWS[name](rows, *nodes, **params)
@@ -238,6 +256,12 @@ class GridRows:
         found = self.graph.fold("maximum", x, self.axes)
         return select(abs(found) < np.inf, found, 0.0)
 
+    def below_highest(self, x: Expr) -> Expr:
+        """Returns elements less the largest of their row: 0 for infinity, and -inf beside it."""
+        found = self.graph.fold("maximum", x, self.axes)
+        highest = select(found.equals(-np.inf), 0.0, found)
+        return select(x.equals(highest), 0.0, x - highest)
+
     def normal(self, x: Expr, eps: float, center: bool) -> tuple[Expr, Expr]:
         """Returns normalised rows and their factors."""
         deviations = x - self.means(x) if center else x
@@ -252,12 +276,12 @@ class GridRows:
 
 
 def _softmax(rows: GridRows, x: Expr, *, axis: Any) -> Expr:
-    powers = exp(x - rows.highest(x))
+    powers = exp(rows.below_highest(x))
     return powers / rows.sums(powers)
 
 
 def _log_softmax(rows: GridRows, x: Expr, *, axis: Any) -> Expr:
-    shifted = x - rows.highest(x)
+    shifted = rows.below_highest(x)
     return shifted - log(rows.sums(exp(shifted)))
 
 
@@ -336,8 +360,11 @@ def elementwise(graph: ExprGraph, equation: EquationLike, nodes: Sequence[Expr |
             value = constant(equation.operands[number])
             if np.ndim(value):
                 raise NotNative(name)
-            with errstate(all="ignore"):
-                return graph.constant(value, wanted)
+            try:
+                with errstate(all="ignore"):
+                    return graph.constant(value, wanted)
+            except OverflowError:
+                raise NotNative(value) from None
         found = casted(node, wanted)
         if found is None:
             raise NotNative(name)
@@ -356,6 +383,10 @@ def elementwise(graph: ExprGraph, equation: EquationLike, nodes: Sequence[Expr |
         if dtype.char not in ROW_FLOATS:
             raise NotNative(name)
         # NaN of any operand is the result.
+        if graph.lengths and (low.axes | high.axes) & {len(graph.lengths) - 1}:
+            # Of two zeros that of the limit, as NumPy's loop over limits has it.
+            x = select((x > low) | x.differs(x), x, low)
+            return select((x < high) | x.differs(x), x, high)
         x = select((x < low) | low.differs(low), low, x)
         return select((x > high) | high.differs(high), high, x)
     if name in FUNCTIONS_BESIDE_UFUNCS and dtype.char in ROW_FLOATS:
@@ -402,6 +433,8 @@ def elementwise(graph: ExprGraph, equation: EquationLike, nodes: Sequence[Expr |
             raise NotNative(name)
     if any(x.dtype.kind == "b" for x in given) and ufunc in ("divide", "negative", "absolute"):
         raise NotNative(name)
+    if ufunc in KERNEL_COMPARISONS and given[0].dtype != given[1].dtype:
+        return compared(ufunc, *given)
     return cast(written(*given), dtype)
 
 

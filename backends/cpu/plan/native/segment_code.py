@@ -18,7 +18,7 @@ from ....native.instructions import Lines
 from ....native.printer import Module, scratch_bytes
 from ..codegen.operands import constant, is_variable
 from .native_run import SMALLEST_EFFORT_TO_SHARE, effort_of, in_place_pairs
-from .region_graph import NotNative, RegionGraph, operand_dtype
+from .region_graph import LabelRead, NotNative, RegionGraph, operand_dtype
 
 if TYPE_CHECKING:
     from ..annotations import EquationLike, Operand, VariableLike
@@ -88,7 +88,7 @@ class SegmentStep(NamedTuple):
         kernel: the kernel; None for a product.
         given: where its operands and results lie.
         reads: the number of operands, which come first.
-        labels: for operands that are labels, the number of classes.
+        labels: the numbers of operands that are labels, with the number of classes.
     """
 
     kernel: Any
@@ -106,7 +106,7 @@ class SegmentCode:
         arrays: the variables and constants of other places that it reads, in order.
         effort: the work of its kernels and products, in tenths of a nanosecond.
         views: the equations of views, by what they make.
-        labels: for labels the number of classes.
+        labels: the arrays that are labels, and who reads them.
         largest_product: the most multiplications of one product.
     """
 
@@ -117,7 +117,7 @@ class SegmentCode:
         self.arrays: list[Any] = []
         self.effort = 0.0
         self.views: dict[VariableLike, EquationLike] = {}
-        self.labels: dict[Any, int] = {}
+        self.labels: list[LabelRead] = []
         self.largest_product = 0
         self._lying: dict[Any, LayOut] = {}
         self._steps: list[SegmentStep] = []
@@ -190,18 +190,16 @@ class SegmentCode:
             if output.axes is not None:
                 raise NotNative("a result in another order")
             outs.append(self._fresh(out))
-        for number in graph.labels:
+        for number, *_ in graph.labels:
             if not in_c_order(given[number].shape, given[number].strides):
                 raise NotNative("labels in another order")
             if identity_of(given[number].owner) not in map(identity_of, self.arrays):
                 raise NotNative("labels that are computed")
         kernel = graph.kernel("kernel", whole=True)
-        for number, classes in graph.labels.items():
-            self.labels[identity_of(given[number].owner)] = classes
+        self.labels += [x._replace(operand=given[x.operand].owner) for x in graph.labels]
+        labels = tuple([x[:2] for x in graph.labels])
         self._lying.update({x.owner: x for x in outs})
-        self._steps.append(
-            SegmentStep(kernel, (*given, *outs), len(given), tuple(graph.labels.items()))
-        )
+        self._steps.append(SegmentStep(kernel, (*given, *outs), len(given), labels))
         self.effort += effort
 
     def _product(self, equation: EquationLike) -> None:

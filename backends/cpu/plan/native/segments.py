@@ -15,7 +15,7 @@ from ....native.machine import machine_code
 from ....native.printer import Module
 from ...cross_entropy import check_labels
 from ..codegen.operands import is_variable
-from .segment_code import SegmentCode, identity_of
+from .segment_code import SegmentCode
 
 if TYPE_CHECKING:
     from ..annotations import EquationLike, ProgramLike, VariableLike
@@ -56,17 +56,15 @@ class Segment:
         return f"<machine code of {len(self.code.equations)} equations>"
 
     def again(self, *arrays: Any) -> None:
-        """Runs it once more, with its arrays in order; raises for wrong labels.
+        """Runs it once more, with its arrays in order.
 
         Args:
             arrays: as its function takes them: what it reads, its results, and its memory.
         """
         count = len(self.code.arrays)
         given = list(arrays)
-        for i, x in enumerate(self.code.arrays):
+        for i in range(count):
             given[i] = np.require(given[i], requirements=("C", "A"))
-            if identity_of(x) in self.code.labels:
-                check_labels(given[i], self.code.labels[identity_of(x)])
         # A result that takes the memory of an operand may have the operand's strides.
         results = range(count, count + len(self.outputs))
         for i in results:
@@ -247,7 +245,11 @@ def write_segment(writer: Any, equation: Any) -> str:
     addresses = ", ".join(f"{address}({name})" for name in given)
     # BLAS would use threads of its own, and wait for them.
     writer.shares |= segment.code.largest_product >= SMALLEST_BLAS_THREADED_WORK
-    source.add(f"if {enter}({addresses}): {again}({', '.join(given)})", equation)
+    source.add(f"if {enter}({addresses}):", equation)
+    for operand, classes, reader in segment.code.labels:
+        check, labels = source.bind(check_labels), source.shown(operand)
+        source.add(f"    {check}({labels}, {classes})", reader)
+    source.add(f"    {again}({', '.join(given)})", equation)
     for name, made in numbers:
         source.add(f"{name} = {made}[()]", equation)
     return ""

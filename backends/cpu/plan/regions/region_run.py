@@ -23,6 +23,7 @@ from .cost import SMALLEST_SHARED_EFFORT
 
 if TYPE_CHECKING:
     from ....annotations import Axes, Buffer, Shape
+    from ..annotations import EquationLike
     from .block_steps import BlockOutput
 
 __all__ = ["RegionRun", "WatchedRun"]
@@ -38,9 +39,11 @@ class RegionRun:
         name: the name of its function in the text.
         function: the compiled loop over blocks.
         native: whether it runs machine code.
+        labels: the numbers of inputs that are labels, the number of classes, and the equation.
     """
 
     native = False
+    labels: Sequence[tuple[int, int, EquationLike]] = ()
 
     def __init__(self, name: str, code: BlockCode) -> None:
         self.can_take = code.can_take

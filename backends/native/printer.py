@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..kernels.functions import TWINS
 from ..kernels.kernel import (
     BLOCK_NUMBER,
     Buffer,
@@ -149,9 +150,13 @@ class Printer:
     # -- statements
 
     def _statements(self, body: Sequence[Statement]) -> None:
+        twins = twins_of(body)
         for statement in body:
             if isinstance(statement, For):
                 self._loop(statement)
+            elif statement in twins:
+                if twins[statement]:
+                    self._twins(twins[statement])
             elif isinstance(statement, Let):
                 self._values[statement.value] = self._let(statement), self._width
             elif isinstance(statement, PlaceOf):
@@ -191,26 +196,36 @@ class Printer:
             self._spread[key] = self.lines.spread(name, operand.dtype, self._width)
         return self._spread[key]
 
+    def _twins(self, both: Sequence[Let]) -> None:
+        """Writes the call of two functions as one."""
+        (operand,), dtype = both[0].operands, both[0].value.dtype
+        names = [statement.operation for statement in both]
+        name, kind = self._function(names, dtype, self._width)
+        one = self.lines.type(dtype, self._width)
+        found = self.lines.let(f"call {kind} @{name}({one} {self._operand(operand)})")
+        for number, statement in enumerate(both):
+            part = self.lines.let(f"extractvalue {kind} {found}, {number}")
+            self._values[statement.value] = part, self._width
+
     def _let(self, statement: Let) -> str:
         operands = [self._operand(x) for x in statement.operands]
         taken = operand_dtype_of(statement.operands[1 if statement.operation == "select" else 0])
         dtype = statement.value.dtype
         if statement.operation in KERNEL_FUNCTIONS:
-            name = self._function(statement.operation, dtype, self._width)
-            kind = self.lines.type(dtype, self._width)
+            name, kind = self._function([statement.operation], dtype, self._width)
             shown = ", ".join(f"{kind} {x}" for x in operands)
             return self.lines.let(f"call {kind} @{name}({shown})")
         return self.lines.operation(statement.operation, dtype, operands, taken, self._width)
 
-    def _function(self, name: str, dtype: DType, width: int) -> str:
-        """Returns the name of a function of some lanes, which the module then has."""
-        own = f"{name}_{dtype.name}_{width}"
+    def _function(self, names: Sequence[str], dtype: DType, width: int) -> tuple[str, str]:
+        """Returns the name and the type of a function of some lanes, which the module then has."""
+        own = f"{'_and_'.join(names)}_{dtype.name}_{width}"
         self.module.calls[own] += 1
+        printer = FunctionPrinter(own, names, dtype, width)
         if own not in self.module.functions:
-            printer = FunctionPrinter(own, name, dtype, width)
             self.module.functions[own] = printer.text()
             self.module.declared.update(printer.lines.declared)
-        return own
+        return own, printer.kind
 
     # -- memory
 
@@ -369,6 +384,25 @@ class Printer:
             fold.enter_rest(lines.let(f"select {shown}"))
         self._mask = None
         self._spread = {}
+
+
+def twins_of(body: Sequence[Statement]) -> dict[Statement, tuple[Let, ...]]:
+    """Returns the statements that compute both of two functions of the same operand.
+
+    Both are computed where the first of them stands. Nothing is left to do where the second does.
+    """
+    found: dict[tuple[Any, Operand], dict[str, Let]] = {}
+    for statement in body:
+        if isinstance(statement, Let) and statement.operation in TWINS:
+            names, (operand,) = TWINS[statement.operation], statement.operands
+            if isinstance(operand, LoopValue):
+                found.setdefault((names, operand), {})[statement.operation] = statement
+    twins: dict[Statement, tuple[Let, ...]] = {}
+    for (names, _), both in found.items():
+        if len(both) == len(names):
+            first, second = both.values()
+            twins[first], twins[second] = tuple([both[name] for name in names]), ()
+    return twins
 
 
 def operand_dtype_of(operand: Any) -> DType:

@@ -15,6 +15,10 @@ from functensor.backends.kernels.index_proofs import are_apart
 from functensor.backends.kernels.interpret import interpret
 
 native = pytest.mark.skipif(bool(missing), reason=missing)
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::functensor.jitting.retraces.RetraceWarning",
+    "ignore::functensor.programs.staging_warnings.StagingWarning",
+)
 LENGTHS = st.integers(1, 20)
 
 

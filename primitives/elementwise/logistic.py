@@ -43,8 +43,17 @@ logistic_density = unary(
 
 
 def _compute_logistic_loss(xp: ArrayModule, x: Buffer, y: Buffer) -> Any:
+    dtype = getattr(y, "dtype", None)
+    if type(x) in (bool, int, float) and dtype is not None and dtype.kind == "f":
+        # Of a Python number alone softplus would make float64.
+        x = dtype.type(x)
     # The difference of large x and y x is exact before the exponential is added.
     return (xp.maximum(x, 0) - x * y) + ops.softplus.impl(-abs(_as_float(x)))
+
+
+def _logistic_loss_reference(x: Buffer, y: Buffer) -> Any:
+    x = np.asarray(x, np.result_type(x, y))
+    return np.maximum(x, 0) - x * y + np.log1p(np.exp(-np.abs(x)))
 
 
 # A binary cross entropy: -y log(logistic(x)) - (1 - y) log(logistic(-x)).
@@ -53,7 +62,7 @@ logistic_loss = binary(
     lambda g, x, y: g * ((1 - y) * ops.logistic(x) - y * ops.logistic(-x)),
     lambda g, x: -g * x,
     compute=_compute_logistic_loss, domains=(REAL, Domain(0.0, 1.0)),
-    reference=lambda x, y: np.maximum(x, 0) - x * y + np.log1p(np.exp(-np.abs(x))),
+    reference=_logistic_loss_reference,
     doc="Returns ``log(1 + exp(x)) - x * y``: the cross entropy of y under ``logistic(x)``.",
 )
 soft_sign = unary(

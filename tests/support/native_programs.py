@@ -109,7 +109,7 @@ def operands(draw):
     return first, second
 
 
-def numbers_of_steps(most=9):
+def numbers_of_steps(most=14):
     """Returns a strategy of what programs do: numbers that say which values and functions."""
     number = st.integers(0, 2**20 - 1)
     return st.lists(st.tuples(*[number] * 4), min_size=1, max_size=most)
@@ -233,9 +233,11 @@ def chosen(known, numbers):
             return Step(function, (a,), of_elements(function, ulps, how))
         case 3 | 4 | 5:
             function, ulps, how = BINARY[which % len(BINARY)]
+            if function is fnp.power and {x.dtype.kind, known[b].value.dtype.kind} <= set("biu"):
+                return None  # a negative exponent is an error
             return Step(function, (a, b), of_elements(function, ulps, how))
         case 6:
-            return with_number(which, second, a)
+            return with_number(x, which, second, a)
         case 7 | 8:
             return reduced(known, which, a, second)
         case 9 if x.ndim:
@@ -254,9 +256,11 @@ def chosen(known, numbers):
     return None
 
 
-def with_number(which, second, a):
+def with_number(x, which, second, a):
     """Returns a function of an array and a number."""
     function, ulps, how = BINARY[which % len(BINARY)]
+    if function is fnp.power and x.dtype.kind != "f":
+        return None
     number = NUMBERS[second % len(NUMBERS)]
     pole = how.get("pole")
     if second // 64 % 2:

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.drawn_operands import operands
 from support.long_forms import sized
 from support.native import missing
-from support.native_programs import drawn_program, followed, numbers_of_steps, operands
+from support.native_programs import drawn_program, followed, numbers_of_steps
 from support.rounding_bounds import assert_within
 
 import functensor as ft
@@ -43,7 +44,7 @@ def limits(how):
         yield
 
 
-@settings(max_examples=sized(60, 2000))
+@settings(max_examples=sized(50, 2000))
 @given(
     operands(),
     numbers_of_steps(),
@@ -254,7 +255,7 @@ def assert_as_exact(got, eager, wide, what):
     assert off <= 16 * max(condition, 4), f"{what} is {off} units off, the condition is {condition}"
 
 
-@settings(max_examples=sized(20, 500))
+@settings(max_examples=sized(16, 500))
 @given(
     st.lists(st.sampled_from(SMOOTH_SHAPES), min_size=1, max_size=3),
     numbers_of_steps(),

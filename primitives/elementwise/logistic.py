@@ -44,7 +44,7 @@ logistic_density = unary(
 
 def _compute_logistic_loss(xp: ArrayModule, x: Buffer, y: Buffer) -> Any:
     dtype = getattr(y, "dtype", None)
-    if type(x) in (bool, int, float) and dtype is not None and dtype.kind == "f":
+    if not hasattr(x, "dtype") and dtype is not None and dtype.kind == "f":
         # Of a Python number alone softplus would make float64.
         x = dtype.type(x)
     # The difference of large x and y x is exact before the exponential is added.

@@ -176,7 +176,8 @@ def with_number(x, which, second, a):
         return None
     number = NUMBERS[second % len(NUMBERS)]
     pole = how.get("pole")
-    if second // 64 % 2:
+    first = bool(second // 64 % 2)
+    if first:
         how = {**how, "pole": None if pole is None else pole - 1}
 
         def call(x):
@@ -191,7 +192,8 @@ def with_number(x, which, second, a):
 
     def whole(out, *operands):
         found = bound(out, *operands)
-        return unknown_signs(function, out, [*operands, exact(number)], found)
+        given = [exact(number), *operands] if first else [*operands, exact(number)]
+        return unknown_signs(function, out, given, found)
 
     return Step(call, (a,), whole)
 

@@ -11,7 +11,7 @@ LARGEST_OPERAND = 6000
 SPECIALS = [np.nan, np.inf, -np.inf, -0.0, 0.0, 1e-30, 1e30]
 LAYOUTS = [
     *("plain", "plain", "fortran", "reversed", "strided", "swapped", "repeated", "read-only"),
-    *("unaligned", "other bytes"),
+    "unaligned",
 ]
 
 
@@ -42,8 +42,6 @@ def laid_out(x, layout):
     if not x.ndim or not x.size:
         return x
     match layout:
-        case "other bytes":
-            return x.astype(x.dtype.newbyteorder())
         case "fortran":
             return np.asfortranarray(x)
         case "reversed":

@@ -103,7 +103,10 @@ def log_sigmoid(x: ArrayLike) -> Array:
     >>> nn.log_sigmoid([-1e9, 1e9]).tolist()
     [-1000000000.0, -0.0]
     """
-    return ops.negative(ops.softplus(ops.negative(x)))
+    x = asarray(x)
+    # The negative of a number without a sign would wrap around.
+    below = ops.negative(x) if x.dtype.kind in "fc" else ops.multiply(x, -1.0)
+    return ops.negative(ops.softplus(below))
 
 
 @of_array

@@ -220,6 +220,16 @@ def test_slices_of_another_byte_order():
     same(ft.jit(f)(xs.astype(">f8"))[0], f(xs)[0])
 
 
+def test_slices_of_memory_that_is_not_aligned():
+    xs = np.ndarray((5,), buffer=np.zeros(41, np.uint8), offset=1)
+    xs[...] = np.arange(5.0)
+
+    def f(xs):
+        return ft.scan(lambda carry, x: (carry * 0.5 + x, carry - x), 1.0, xs)
+
+    same(ft.jit(f)(xs), f(xs))
+
+
 def test_loops_over_nothing():
     jitted = ft.jit(lambda xs: ft.scan(lambda c, x: (c + x, c), 1.0, xs))
     last, rows = jitted(np.ones(0))

@@ -71,6 +71,20 @@ def test_activation(name):
     assert_allclose(ft.vmap(function)(x), rows, rtol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", ["int8", "int64", "uint8", "uint64", "bool"])
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_activation_of_whole_numbers(name, dtype):
+    # The largest and smallest ones have no negative, or no size, in their own dtype.
+    limits = [0, 1] if dtype == "bool" else [np.iinfo(dtype).min, np.iinfo(dtype).max]
+    x = np.array([*limits, 0, 1, 5, 6], dtype)
+    function = getattr(nn, name)
+    got = function(x)
+    wanted = host(function(x.astype("float64")))
+    # Some give float16 for integers of 8 bits, as NumPy's functions do.
+    rtol = 1e-3 if got.dtype == "float16" else 1e-12
+    np.testing.assert_allclose(host(got).astype("float64"), wanted, rtol=rtol)
+
+
 def test_gelu_takes_both_forms():
     exact = X * special.ndtr(X)
     close(nn.gelu(X, approximate=False), exact)

@@ -234,7 +234,10 @@ class LoopPlan(CpuPlan):
             x = values[i]
             if self._loop.backwards:
                 x = x[::-1]
-            values[i] = memoryview(x) if is_numbers and x.dtype.isnative else x
+            if is_numbers and x.dtype.isnative:
+                # Memory that is not aligned has no Python numbers.
+                x = memoryview(x if x.flags.aligned else x.copy())
+            values[i] = x
         stops = [(i, values[i] + len(steps)) for i in self._counters]
         for i, stop in stops:
             numbers = range(values[i], stop)

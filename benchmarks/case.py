@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 Mode = Literal["grad", "forward"]
-Kind = Literal["gradient", "train", "hessian", "per-example"]
+Kind = Literal["gradient", "train", "hessian", "per-example", "program"]
 NumpyArray = np.ndarray[Any, np.dtype[Any]]
 NumpyTree = NumpyArray | dict[str, NumpyArray]
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.case import Unsupported
+from benchmarks.peers import PEERS
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -38,6 +39,7 @@ def environment(threads: int, *, caches: bool = True) -> dict[str, str]:
     if not caches:
         changed["TORCHINDUCTOR_FORCE_DISABLE_CACHES"] = "1"
         changed["JAX_ENABLE_COMPILATION_CACHE"] = "false"
+        changed["FUNCTENSOR_CACHE_DIR"] = ""
     # As after an installation: modules are not compiled anew in every process.
     kept = {name: x for name, x in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return {**kept, **changed}
@@ -53,7 +55,7 @@ class Client:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL if quiet else None,
-            env=environment(threads, caches=caches),
+            env={**environment(threads, caches=caches), **PEERS[peer].environment},
             cwd=ROOT,
             text=True,
         )

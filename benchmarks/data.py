@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 
 from benchmarks.case import NumpyArray, Problem
+from benchmarks.program_cases import PREFIX, PROGRAMS, program_name
 
 SCALAR_OPS_STEPS = 100
 ATTENTION_HEADS = 4
@@ -155,19 +156,25 @@ WORKLOADS: tuple[str, ...] = tuple(_MAKERS)
 SIZED = ("rnn", "rnn-input")
 """Families that take a length, as in `rnn:1000`; `rnn-input` differentiates the sequence too."""
 
-KNOWN = ", ".join((*WORKLOADS, *(f"{family}:LENGTH" for family in SIZED)))
+KNOWN = ", ".join(
+    (*WORKLOADS, *(f"{family}:LENGTH" for family in SIZED), *(PREFIX + name for name in PROGRAMS))
+)
 
 
 def is_workload(name: str) -> bool:
     """Says whether `problem` knows the name."""
     family, _, size = name.partition(":")
-    return name in _MAKERS or (family in SIZED and size.isdecimal() and int(size) > 0)
+    if name in _MAKERS or program_name(name) is not None:
+        return True
+    return family in SIZED and size.isdecimal() and int(size) > 0
 
 
 def problem(name: str) -> Problem:
     """The data of a workload that is in `KNOWN`."""
     if not is_workload(name):
         raise ValueError(f"unknown workload {name!r}; known: {KNOWN}")
+    if program_name(name) is not None:
+        return Problem(name, "program", {})
     rng = np.random.default_rng(20_26)
     size = name.partition(":")[2]
     return _recurrence(rng, name, int(size)) if size else _MAKERS[name](rng)

@@ -42,6 +42,12 @@ def aligned(lines: Sequence[Sequence[str]]) -> str:
     )
 
 
+def markdown(lines: Sequence[Sequence[str]]) -> str:
+    """A table of Markdown; the first line has the columns' titles."""
+    heading, *rest = [f"| {' | '.join(line)} |" for line in lines]
+    return "\n".join([heading, "|---" * len(lines[0]) + "|", *rest])
+
+
 def status(problems: Sequence[str]) -> int:
     """Prints each problem once; returns the status with which a process ends."""
     print("".join(f"PROBLEM {problem}\n" for problem in dict.fromkeys(problems)), end="")

@@ -84,7 +84,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     plan = QUICK if options.quick else FULL
     plan = Plan(options.rounds or plan.rounds, plan.seconds)
     workloads: list[str] = options.workloads or list(WORKLOADS)
-    peers: list[str] = options.peers or installed(list(PEERS))
+    by_default = [peer for peer, entry in PEERS.items() if entry.by_default]
+    peers: list[str] = options.peers or installed(by_default)
 
     parts: list[tuple[int, list[tuple[str, Mode]]]] = [
         (options.threads, [(workload, options.mode) for workload in workloads])
@@ -119,7 +120,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ratios = f"in brackets: {options.subject}'s time over the peer's"
     print(f"Milliseconds; {ratios}. * with an Adam update.")
     print(", ".join(f"{peer} {version}" for peer, version in versions.items()))
-    missing = [peer for peer in PEERS if peer not in versions]
+    missing = [peer for peer in by_default if peer not in versions]
     if missing:
         print(f"not measured: {', '.join(missing)}")
     if options.json is not None:

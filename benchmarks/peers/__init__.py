@@ -5,21 +5,35 @@ The parent process imports none of them: a worker does, one peer each.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
 class PeerEntry:
-    """A column of the table: where its `benchmarks.case.Peer` is, and which package it needs."""
+    """A column of the table.
+
+    `module` and `attribute` say where its `benchmarks.case.Peer` is, and `package` what it needs.
+    `environment` has variables of its process. Without `by_default` it is measured if it is named.
+    """
 
     module: str
     attribute: str
     package: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+    by_default: bool = True
 
 
 PEERS: dict[str, PeerEntry] = {
     "functensor": PeerEntry("benchmarks.peers.functensor_peer", "EAGER", "functensor"),
     "functensor-jit": PeerEntry("benchmarks.peers.functensor_peer", "JIT", "functensor"),
+    "functensor-jit-numpy": PeerEntry(
+        "benchmarks.peers.functensor_peer",
+        "JIT_NUMPY",
+        "functensor",
+        {"FUNCTENSOR_NATIVE": "0"},
+        by_default=False,
+    ),
     "functensor-tensor": PeerEntry("benchmarks.peers.tensor_peer", "EAGER", "functensor"),
     "functensor-tensor-jit": PeerEntry("benchmarks.peers.tensor_peer", "JIT", "functensor"),
     "torch": PeerEntry("benchmarks.peers.torch_peer", "EAGER", "torch"),

@@ -43,6 +43,19 @@ class Losses(NumpyLosses):
         return logsumexp(rows, axis=-1) - rows[np.arange(columns.size), columns]
 
 
+# Arguments of an equation are a tuple in autograd, as in SciPy.
+IMPORTS = {
+    r"import functensor\.numpy as np": "import autograd.numpy as np",
+    r"import functensor as ft": "import autograd as ft",
+    r"from functensor import sparse": "",
+    r"from functensor import (.*)": r"from autograd import \1",
+    r"from functensor\.scipy\.integrate import odeint": "from autograd.builtins import tuple\n"
+    "from autograd.scipy import integrate\n"
+    "def odeint(f, start, times, *arguments):\n"
+    "    return integrate.odeint(f, start, times, tuple(arguments))",
+    r"from functensor\.scipy\.optimize import minimize": "",
+    r"from functensor\.scipy(.*)": r"from autograd.scipy\1",
+}
 adam_init, adam_update = adam(np, 0)
 PEER = Library(
     package="autograd",
@@ -54,4 +67,5 @@ PEER = Library(
     per_example=None,
     adam_init=adam_init,
     adam_update=adam_update,
+    imports=IMPORTS,
 )

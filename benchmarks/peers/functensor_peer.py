@@ -99,4 +99,6 @@ class Compiled:
 
 
 EAGER = library(identity, None, None)
+# `FUNCTENSOR_NATIVE=0` is in this peer's environment: no machine code is made meanwhile.
+JIT_NUMPY = library(ft.jit, functools.partial(ft.jit, donate_argnums=(0, 1)), stages)
 JIT = library(Compiled, functools.partial(Compiled, donate_argnums=(0, 1)), stages)

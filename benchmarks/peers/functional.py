@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
 
@@ -19,6 +19,7 @@ from benchmarks.case import (
     describe,
     tree_map,
 )
+from benchmarks.program_cases import Program, missing, program_name
 
 Function = Callable[..., Any]
 
@@ -36,7 +37,9 @@ class Library:
     the leading axis of the batch. `adam_update(params, state, grads)` returns new parameters and
     state. `compile` wraps whatever is timed, and `wait` blocks until a result is computed.
     `donating` compiles a function that may overwrite its first two arguments; `stages(f, args)` has
-    the seconds of each part of a first call; `address` is that of an array's elements.
+    the seconds of each part of a first call; `address` is that of an array's elements. `imports`
+    has lines of the programs in `examples/programs`, and what stands there for this peer;
+    `hessian_product(f, x, vector, *batch)` is the Hessian of `f` at `x` times a vector.
     """
 
     package: str
@@ -53,6 +56,8 @@ class Library:
     donating: Callable[[Function], Function] | None = None
     stages: Callable[[Function, tuple[Any, ...]], dict[str, float]] | None = None
     address: Callable[[Any], int] | None = None
+    imports: Mapping[str, str] = field(default_factory=dict)
+    hessian_product: Function | None = None
 
     def version(self) -> str:
         """The installed version."""
@@ -61,8 +66,14 @@ class Library:
     def set_threads(self, threads: int) -> None:
         """Environment variables have done it."""
 
-    def build(self, problem: Problem, mode: Mode) -> Evaluation | Training:
+    def build(self, problem: Problem, mode: Mode) -> Evaluation | Training | Program:
         """The case of a problem."""
+        name = program_name(problem.workload)
+        if name is not None:
+            package = missing(name)
+            if package is not None or mode != "grad":
+                raise Unsupported(package or mode)
+            return Program(self, name)
         if problem.family not in self.losses:
             raise Unsupported(problem.workload)
         if problem.kind == "train" and mode == "grad":

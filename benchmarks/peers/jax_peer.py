@@ -41,6 +41,18 @@ class Losses(NumpyLosses):
         return lax.reduce_window(x, -jnp.inf, lax.max, window, window, "VALID")
 
 
+# Programs compute in float64, which JAX has to be asked for.
+IMPORTS = {
+    r"import functensor\.numpy as np": "import jax\n"
+    'jax.config.update("jax_enable_x64", True)\n'
+    "import jax.numpy as np",
+    r"import functensor as ft": "import jax as ft",
+    r"from functensor import sparse": "",
+    r"from functensor import (.*)": r"from jax import \1",
+    r"from functensor\.scipy\.integrate import odeint": "from jax.experimental.ode import odeint",
+    r"from functensor\.scipy\.optimize import minimize": "",
+    r"from functensor\.scipy(.*)": r"from jax.scipy\1",
+}
 LOSSES = Losses()
 adam_init, adam_update = adam(jnp, jnp.asarray(0))
 
@@ -48,6 +60,11 @@ adam_init, adam_update = adam(jnp, jnp.asarray(0))
 def address(array: Any) -> int:
     """The address of an array's elements."""
     return int(array.unsafe_buffer_pointer())
+
+
+def hessian_product(f: Function, x: Any, vector: Any, *batch: Any) -> Any:
+    """The Hessian of f at x times a vector, forward over reverse."""
+    return jax.jvp(lambda x: jax.grad(f)(x, *batch), (x,), (vector,))[1]
 
 
 def library(compile: Function, donating: Function | None) -> Library:
@@ -66,6 +83,8 @@ def library(compile: Function, donating: Function | None) -> Library:
         donating=donating,
         address=address,
         wait=jax.block_until_ready,
+        imports=IMPORTS,
+        hessian_product=hessian_product,
     )
 
 

@@ -38,11 +38,16 @@ def leapfrog(weights, momentum, slope, size, inputs, targets):
     return weights, momentum, energy, slope
 
 
-def run(steps):
-    random = numpy.random.default_rng(6)
+def data(random):
+    """Where the chain starts, and what the network is to predict."""
     inputs = numpy.linspace(-2, 2, 25)
     targets = numpy.sin(2 * inputs) + NOISE * random.normal(size=25)
-    weights = random.normal(size=3 * WIDTH)
+    return random.normal(size=3 * WIDTH), inputs, targets
+
+
+def run(steps):
+    random = numpy.random.default_rng(6)
+    weights, inputs, targets = data(random)
     energy, slope = value_and_grad(potential)(weights, inputs, targets)
     size, accepted, predictions = 0.01, 0, []
     for i in range(steps):

@@ -56,13 +56,16 @@ def loss(params, inputs, targets):
     return -np.sum(np.mean(log_probabilities(params, inputs) * targets, axis=(0, 1)))
 
 
-def run(steps):
-    random = numpy.random.default_rng(3)
+def data(random):
+    """The first parameters, and windows of the text with the characters that follow."""
     codes = numpy.array([LETTERS.index(c) for c in TEXT])
     starts = numpy.arange(0, 45, 5)
     windows = numpy.eye(len(LETTERS))[codes[starts[None, :] + numpy.arange(31)[:, None]]]
-    inputs, targets = windows[:-1], windows[1:]
-    params = initial(random)
+    return initial(random), windows[:-1], windows[1:]
+
+
+def run(steps):
+    params, inputs, targets = data(numpy.random.default_rng(3))
     first = {name: numpy.zeros_like(value) for name, value in params.items()}
     second = {name: numpy.zeros_like(value) for name, value in params.items()}
     step = value_and_grad(loss)

@@ -35,10 +35,14 @@ def discord(log_weights, tension):
     return np.sum((heard[1:] / heard[0] - HARMONIES) ** 2) + 1e-4 * roughness
 
 
-def run(steps):
-    tension = stiffness()
+def data(random):
+    """The weights at first, and the skin's tension."""
     # Not quite even, since two overtones of an even square are one eigenvalue.
-    start = 0.1 * numpy.random.default_rng(8).normal(size=SIZE * SIZE)
+    return 0.1 * random.normal(size=SIZE * SIZE), stiffness()
+
+
+def run(steps):
+    start, tension = data(numpy.random.default_rng(8))
     found = minimize(
         value_and_grad(discord),
         start,

@@ -57,11 +57,16 @@ def distance(velocities, smoke, target):
     return np.mean((simulate(velocities, smoke) - target) ** 2)
 
 
-def run(steps):
+def data():
+    """A fluid at rest, its smoke, and the picture that the smoke is to form."""
     rows, cols = numpy.meshgrid(numpy.arange(SIZE), numpy.arange(SIZE), indexing="ij")
     smoke = (numpy.abs(rows - 7.5) < 3).astype(float)
     target = ((rows - 7.5) ** 2 + (cols - 7.5) ** 2 < 26).astype(float)
-    start = numpy.zeros(2 * SIZE * SIZE)
+    return numpy.zeros(2 * SIZE * SIZE), smoke, target
+
+
+def run(steps):
+    start, smoke, target = data()
     found = minimize(
         value_and_grad(distance),
         start,

@@ -13,6 +13,7 @@ from functensor import value_and_grad
 from functensor.scipy.special import logsumexp
 
 PARTS, AXES = 3, 2
+CENTRES = numpy.array([[0.0, 3.0], [-3.0, -1.0], [3.0, -1.0]])
 
 
 def unpack(params):
@@ -32,10 +33,9 @@ def negative_log_likelihood(params, points):
     return -np.mean(normalised)
 
 
-def run(steps):
-    random = numpy.random.default_rng(1)
-    centres = numpy.array([[0.0, 3.0], [-3.0, -1.0], [3.0, -1.0]])
-    points = numpy.concatenate([c + 0.5 * random.normal(size=(100, AXES)) for c in centres])
+def data(random):
+    """The first parameters, and points around the centres."""
+    points = numpy.concatenate([c + 0.5 * random.normal(size=(100, AXES)) for c in CENTRES])
     start = numpy.concatenate(
         [
             numpy.zeros(PARTS),
@@ -43,6 +43,11 @@ def run(steps):
             numpy.tile(numpy.eye(AXES).ravel(), PARTS),
         ]
     )
+    return start, points
+
+
+def run(steps):
+    start, points = data(numpy.random.default_rng(1))
     fitted = minimize(
         value_and_grad(negative_log_likelihood),
         start,
@@ -52,7 +57,7 @@ def run(steps):
         options={"maxiter": steps},
     )
     means = numpy.asarray(unpack(fitted.x)[1])
-    distances = numpy.linalg.norm(means[:, None] - centres[None], axis=-1)
+    distances = numpy.linalg.norm(means[:, None] - CENTRES[None], axis=-1)
     return {
         "negative log likelihood": float(fitted.fun),
         "worst distance of a mean": float(distances.min(axis=0).max()),

@@ -36,13 +36,17 @@ def predict(log_scales, x, y, at):
     return np.dot(solved.T, y), np.sqrt(variance)
 
 
-def run(steps):
-    random = numpy.random.default_rng(0)
+def data(random):
+    """The first scales, and noisy observations of a sine."""
     x = numpy.sort(random.uniform(-3, 3, 40))
-    y = numpy.sin(2 * x) + 0.1 * random.normal(size=40)
+    return numpy.zeros(3), x, numpy.sin(2 * x) + 0.1 * random.normal(size=40)
+
+
+def run(steps):
+    start, x, y = data(numpy.random.default_rng(0))
     fitted = minimize(
         value_and_grad(negative_log_likelihood),
-        numpy.zeros(3),
+        start,
         args=(x, y),
         jac=True,
         method="L-BFGS-B",

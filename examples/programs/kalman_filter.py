@@ -34,17 +34,22 @@ def negative_log_likelihood(log_noises, observations):
     return total / len(observations)
 
 
-def run(steps):
-    random = numpy.random.default_rng(7)
+def data(random):
+    """The first noises, and where a target was seen."""
     state, observations = numpy.array([0.0, 1.0]), []
     root = numpy.linalg.cholesky(0.5 * PUSH)
     for _ in range(150):
         state = MOTION @ state + root @ random.normal(size=2)
         observations.append(state[:1] + 0.1 * random.normal(size=1))
+    return numpy.zeros(2), numpy.array(observations)
+
+
+def run(steps):
+    start, observations = data(numpy.random.default_rng(7))
     fitted = minimize(
         value_and_grad(negative_log_likelihood),
-        numpy.zeros(2),
-        args=(numpy.array(observations),),
+        start,
+        args=(observations,),
         jac=True,
         method="BFGS",
         options={"maxiter": steps},

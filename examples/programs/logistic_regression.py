@@ -18,12 +18,16 @@ def loss(weights, inputs, labels):
     return -np.mean(likelihoods) + 1e-3 * np.sum(weights**2)
 
 
-def run(steps):
-    random = numpy.random.default_rng(2)
+def data(random):
+    """The first weights, inputs and their labels."""
     inputs = numpy.concatenate([random.normal(size=(500, 4)), numpy.ones((500, 1))], axis=1)
     true = numpy.array([2.0, -1.0, 0.5, 0.0, 0.3])
     labels = (random.uniform(size=500) < 1 / (1 + numpy.exp(-inputs @ true))).astype(float)
-    weights = numpy.zeros(5)
+    return numpy.zeros(5), inputs, labels
+
+
+def run(steps):
+    weights, inputs, labels = data(numpy.random.default_rng(2))
     slope, curvature = grad(loss), hessian(loss)
     for _ in range(steps):
         matrix = curvature(weights, inputs, labels)

@@ -12,6 +12,8 @@ import functensor.numpy as np
 from functensor.scipy.integrate import odeint
 from functensor.scipy.optimize import minimize
 
+RATES, START = numpy.array([1.0, 0.4, 0.2, 0.6]), numpy.array([4.0, 2.0])
+
 
 def growth(state, time, rates):
     """The equations of Lotka and Volterra."""
@@ -29,20 +31,23 @@ def misfit(log_params, times, counts):
     return np.mean((np.log(solution(log_params, times)) - np.log(counts)) ** 2)
 
 
-def run(steps):
-    rates, start = numpy.array([1.0, 0.4, 0.2, 0.6]), numpy.array([4.0, 2.0])
+def data(random):
+    """A guess, times, and noisy counts at those times."""
     times = numpy.linspace(0.0, 10.0, 21)
-    random = numpy.random.default_rng(5)
-    counts = numpy.asarray(odeint(growth, start, times, rates))
+    counts = numpy.asarray(odeint(growth, START, times, RATES))
     counts = counts * numpy.exp(0.02 * random.normal(size=counts.shape))
-    guess = {"rates": numpy.log(rates) + 0.2, "start": numpy.log(start) - 0.1}
+    return {"rates": numpy.log(RATES) + 0.2, "start": numpy.log(START) - 0.1}, times, counts
+
+
+def run(steps):
+    guess, times, counts = data(numpy.random.default_rng(5))
     fitted = minimize(
         misfit, guess, args=(times, counts), method="L-BFGS-B", options={"maxiter": steps}
     )
     slope = ft.grad(misfit)(fitted.x, times, counts)
     return {
         "misfit": float(fitted.fun),
-        "worst error of a rate": float(np.max(np.abs(np.exp(fitted.x["rates"]) / rates - 1))),
+        "worst error of a rate": float(np.max(np.abs(np.exp(fitted.x["rates"]) / RATES - 1))),
         "gradient": float(np.max(np.abs(slope["rates"]))),
     }
 

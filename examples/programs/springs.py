@@ -19,9 +19,13 @@ def energy(places, load):
     return np.sum(stretched**2 / 2 + stretched**4 / 4) - np.sum(load * places)
 
 
+def data(masses):
+    """Where the masses are at first, and their loads."""
+    return numpy.zeros(masses), numpy.sin(numpy.arange(masses) / masses * 3) / masses
+
+
 def run(steps, masses=10_000):
-    load = numpy.sin(numpy.arange(masses) / masses * 3) / masses
-    places = numpy.zeros(masses)
+    places, load = data(masses)
     pattern = sparse.hessian_pattern(energy)(places, load)
     slope, curvature = ft.grad(energy), sparse.hessian(energy, pattern=pattern)
     for _ in range(steps):

@@ -40,18 +40,22 @@ def negative_brightness(design, empty, source, focus):
     return -(np.real(seen) ** 2 + np.imag(seen) ** 2)
 
 
-def run(steps):
+def data():
+    """A flat design, the waves' matrix without it, their source, and where they should meet."""
     line = second_difference()
     empty = numpy.kron(line, numpy.eye(SIZE)) + numpy.kron(numpy.eye(SIZE), line)
     source, focus = numpy.zeros((SIZE, SIZE)), numpy.zeros((SIZE, SIZE))
     source[RIM + 1, RIM + 2 : SIZE - RIM - 2] = 1.0
     focus[SIZE - RIM - 2, SIZE // 2] = 1.0
-    arguments = (empty, source.ravel().astype(complex), focus.ravel())
-    start = numpy.zeros(24)
+    return numpy.zeros(24), empty, source.ravel().astype(complex), focus.ravel()
+
+
+def run(steps):
+    start, *arguments = data()
     found = minimize(
         value_and_grad(negative_brightness),
         start,
-        args=arguments,
+        args=tuple(arguments),
         jac=True,
         method="L-BFGS-B",
         options={"maxiter": steps},

@@ -118,6 +118,9 @@ class Tiers:
         """Returns why there is to be no machine code; an empty string where it may be."""
         if config.deterministic:
             return "with config.deterministic a function keeps the plan of its first call"
+        count = len(self._program.equations)
+        if count > MOST_COMPILED_EQUATIONS:
+            return f"it has {count:,} equations, and at most {MOST_COMPILED_EQUATIONS:,} compile"
         from ..backends.native.machine import why_not  # only where machine code may be made
 
         return why_not()
@@ -154,8 +157,6 @@ def native_plan(program: Program, donated: Sequence[int]) -> Any:
         donated: the numbers of the inputs whose memory results may take.
     """
     backend = get_backend("numpy")
-    if len(program.equations) > MOST_COMPILED_EQUATIONS:
-        return None
     fused = fusion(kernel_forms(optimized(program, stacks=False)), 1, backend.is_native)
     if not any(equation.primitive.fused for equation in fused.equations):
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..primitives.core.buffers import WEAK_TYPES
+from ..primitives.core.buffers import WEAK_TYPES, wrap
 from ..primitives.core.registry import registry
 from ..primitives.core.shape_dtype import ShapeDtype
 from ..programs.program import Equation, Operand, Program, Variable, type_of, used
@@ -35,7 +35,8 @@ def algebra(program: Program) -> Program:
     * ``where(c, x, y)``: x or y; ``where(condition, x, x)``: x.
     * ``stop_gradient(x)``, ``positive(x)``, ``checkpoint_name``, ``to_device`` of what is there,
       ``conj`` and ``real`` of real numbers: x.
-    * A constant array of one number as an operand of arithmetic: the number.
+    * A constant array of one number as an operand of arithmetic: the number, or an array of it
+      without axes.
     * ``astype`` of the same dtype: x; of what was cast to a wider dtype before: one cast.
     * ``reshape``, ``transpose``, ``broadcast_to`` and ``index`` that change nothing: x; two of a
       kind: one; ``index`` that takes all elements: ``reshape``; ``reshape`` of a reduction that
@@ -79,7 +80,10 @@ def _real_kind(known: ShapeDtype) -> bool:
 
 
 def _scalar_operands(sweep: Sweep, equation: Equation) -> Rewritten:
-    """Replaces constant arrays of one number by it, where that decides no dtype and no shape."""
+    """Replaces constant arrays of one number by it, where that decides no dtype and no shape.
+
+    Where it decides the dtype, an array without axes takes its place.
+    """
     for x in equation.operands:
         if type(x) is not Variable and type(x) not in WEAK_TYPES:
             break
@@ -92,9 +96,14 @@ def _scalar_operands(sweep: Sweep, equation: Equation) -> Rewritten:
         if type(x) is Variable or type(x) in WEAK_TYPES:
             continue
         value = uniform_value(x)
+        if value is None:
+            continue
         strong = [y.type for y in used(equation.operands) if not y.type.weak]
-        if value is not None and (out.shape, value.dtype) in [(y.shape, y.dtype) for y in strong]:
+        if (out.shape, value.dtype) in [(y.shape, y.dtype) for y in strong]:
             operands[i] = value.item()
+            changed = True
+        elif type_of(x).shape and out.shape in [y.shape for y in strong]:
+            operands[i] = wrap(value)
             changed = True
     return equation.with_operands(operands) if changed else None
 

@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..backends.annotations import ArrayModule, Buffer, DType
+from ..backends.annotations import ArrayModule, Buffer
 from ..backends.devices import backend_of, to_host
 from ..backends.errors.public_functions import check_function
 from ..custom.call import CustomCall, InlinedCall, at_face_pair, replaced
 from ..functions.closure import close
+from ..jitting.compile import Compiled
 from ..numpy.arguments import as_inexact
 from ..numpy.creation import asarray
 from ..primitives.core.annotations import ArrayLike, Value, Values
@@ -28,8 +29,7 @@ from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import beside, device_of, exposed, to_buffer, wrap
 from ..primitives.core.errors import ConcretizationError, TracerConversionError
 from ..primitives.core.shape_dtype import REAL, ShapeDtype, result_type, shape_dtype
-from ..primitives.core.trace import RAW, Trace, slot, under
-from ..programs import Program, Variable
+from ..primitives.core.trace import Trace, slot, under
 from ..programs.staging import make_program
 from ..traces.forward import zeros_like
 from ..traces.reverse import is_inexact
@@ -37,6 +37,7 @@ from ..transforms.grad import vjp
 from ..transforms.jvp import jvp
 from ..transforms.vmap import vmap
 from ..tree.containers import TreeDef
+from .ode_plans import as_buffer_function, part_as_dtype, plan_of_equation
 from .runge_kutta import Norm, Options, integrate
 
 __all__ = ["odeint"]
@@ -57,7 +58,12 @@ class OdeCall(CustomCall):
         options: the precision of the solution.
         derived: whether the equation is made by transformations; it is staged then, so that they
             run once and not for every stage of every step.
+
+    Attributes:
+        in_program: whether the call is a part of a program. Its equation is staged too then.
     """
+
+    in_program = False
 
     def __init__(
         self,
@@ -75,6 +81,8 @@ class OdeCall(CustomCall):
         self.derived = derived
         # The types, arguments and function of the equation that was staged last.
         self.latest: tuple[Any, Any, Any] = (None, [], None)
+        # The types for which a plan was made last, and the plan.
+        self.planned: tuple[Any, Compiled | None] = (None, None)
         self.infer = self._infer
 
     def split(self, operands: Values) -> tuple[Values, Any, Values]:
@@ -90,6 +98,7 @@ class OdeCall(CustomCall):
         ]
 
     def _infer(self, *operands: ShapeDtype) -> list[ShapeDtype]:
+        self.in_program = True
         state, times, _ = self.split(list(operands))
         return [
             ShapeDtype((*y.shape[:rank], times.shape[0], *y.shape[rank:]), y.dtype)
@@ -108,24 +117,55 @@ class OdeCall(CustomCall):
         buffers = [to_buffer(y) for y in state]
         placed = next((y for y in buffers if device_of(y) != "cpu"), buffers[0])
         xp: ArrayModule = backend_of(placed).xp
-        func = self._equation(types, times, args)
-
-        def slope(t: float, vector: Buffer) -> Buffer:
-            leaves = [
-                _part_as_dtype(vector[part], known.dtype).reshape(known.shape)[()]
-                for part, known in zip(parts, types)
-            ]
-            slopes = [xp.asarray(out).reshape(-1) for out in func([*leaves, kind(t)])]
-            return slopes[0] if len(slopes) == 1 else xp.concatenate(slopes)
-
         start = xp.concatenate([xp.asarray(y).reshape(-1).astype(dtype) for y in buffers])
+        made = self._compiled(types, parts, start, times, args)
+        if made is not None:
+            _, _, *inputs = made.buffers_of([start, kind(0), *args])
+
+            def slope(t: float, vector: Buffer) -> Buffer:
+                # One plan takes over from another while they run.
+                plan = made.run if self.in_program else made.plan
+                return plan([vector, kind(t), *inputs])[0]  # type: ignore[no-any-return]
+        else:
+            func = self._equation(types, times, args)
+
+            def slope(t: float, vector: Buffer) -> Buffer:
+                leaves = [
+                    part_as_dtype(vector[part], known.dtype).reshape(known.shape)[()]
+                    for part, known in zip(parts, types)
+                ]
+                slopes = [xp.asarray(out).reshape(-1) for out in func([*leaves, kind(t)])]
+                return slopes[0] if len(slopes) == 1 else xp.concatenate(slopes)
+
         norm = Norm([known.shape for known in types], self.ranks)
         solution = integrate(slope, start, _checked_times(times), self.options, norm)
         count, columns = len(solution), [solution[:, part] for part in parts]
         return [
-            wrap(xp.moveaxis(_part_as_dtype(column, y.dtype).reshape(count, *y.shape), 0, rank))
+            wrap(xp.moveaxis(part_as_dtype(column, y.dtype).reshape(count, *y.shape), 0, rank))
             for column, y, rank in zip(columns, types, self.ranks, strict=True)
         ]
+
+    def _compiled(
+        self,
+        types: Sequence[ShapeDtype],
+        parts: Sequence[slice],
+        start: Buffer,
+        times: Array | Buffer,
+        args: Values,
+    ) -> Compiled | None:
+        """Returns the equation as a plan that takes and returns vectors; None where it has none."""
+        if not (self.derived or self.in_program):
+            return None
+        if any(device_of(to_buffer(x)) != "cpu" for x in (start, *args)):
+            return None
+        arg_types = [shape_dtype(arg) for arg in args]
+        key = [*types, times.dtype, *arg_types]
+        known, made = self.planned
+        if known != key:
+            vector, time = ShapeDtype(start.shape, start.dtype), ShapeDtype((), times.dtype)
+            made = plan_of_equation(self.func, types, parts, vector, time, arg_types)
+            self.planned = key, made
+        return made
 
     def _equation(
         self, types: Sequence[ShapeDtype], times: Array | Buffer, args: Values
@@ -147,7 +187,7 @@ class OdeCall(CustomCall):
         if known != types or any(a is not b for a, b in zip(args, before, strict=True)):
             try:
                 program = make_program(func)(list(types), ShapeDtype((), times.dtype))
-                run = _as_buffer_function(program)
+                run = as_buffer_function(program)
             except (ConcretizationError, TracerConversionError):
                 # It branches on values, and is run anew for every stage, which is slower.
                 run = called
@@ -317,47 +357,6 @@ class OdeCall(CustomCall):
         ]
 
 
-def _as_buffer_function(program: Program) -> Callable[[Values], Values]:
-    """Returns a program as a function of plain buffers."""
-    places: dict[Variable, int] = {}
-    memory: Values = []
-
-    def place(x: Variable | Value) -> int:
-        if isinstance(x, Variable):
-            if x not in places:
-                places[x] = len(memory)
-                memory.append(None)
-            return places[x]
-        memory.append(to_buffer(x))
-        return len(memory) - 1
-
-    inputs = [place(x) for x in program.inputs]
-    steps = [
-        (equation.apply, [place(x) for x in equation.operands], [*map(place, equation.outputs)])
-        for equation in program.equations
-    ]
-    outputs = [place(x) for x in program.outputs]
-
-    def run(values: Values) -> Values:
-        env = list(memory)
-        for i, value in zip(inputs, values, strict=True):
-            env[i] = value
-        with under(RAW):
-            for apply, operands, results in steps:
-                for i, out in zip(results, apply([env[i] for i in operands]), strict=True):
-                    env[i] = out
-        return [env[i] for i in outputs]
-
-    return run
-
-
-def _part_as_dtype(part: Buffer, dtype: DType) -> Buffer:
-    """Returns a part of the vector in its own dtype, which beside complex ones may be real."""
-    if part.dtype.kind == "c" and dtype.kind != "c":
-        part = part.real
-    return part.astype(dtype, copy=False)
-
-
 def _time_cotangent(gs: Sequence[Any], slopes: Sequence[Any]) -> Array:
     """Returns the sum of products of cotangents and slopes, which is the cotangent of a time."""
     total = sum(ops.sum(g * s) for g, s in zip(gs, slopes, strict=True))
@@ -406,7 +405,8 @@ def odeint(
 
     Args:
         func: returns the slope, a tree of the structure and shapes of ``y0``, for a state, a time
-            and the arguments. It is called with plain numbers, unless derivatives are taken.
+            and the arguments. It is called with plain numbers, unless derivatives are taken or
+            the call is staged.
         y0: the state at ``t[0]``: a tree of real or complex arrays.
         t: ascending or descending times, of shape (n,).
         params: further arguments of ``func``, trees of arrays, one after another as JAX has them.

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.annotations import ArrayModule, Axis, Buffer, ShapeLike
+from ...backends.annotations import ArrayModule, Axis, Buffer, Shape, ShapeLike
 from ..core.annotations import ArrayLike, Prepared, Value
 from ..core.annotations import operations as ops
 from ..core.array import Array, is_unknown
@@ -305,11 +305,23 @@ def _batch_roll(
     return ops.reshape(primitive.bind((flat,), {**params, "axis": (1,)}), shape)
 
 
+def _roll_buffer(xp: ArrayModule, x: Buffer, *, shift: Shape, axis: Shape | None) -> Buffer:
+    if axis is None:
+        return _roll_buffer(xp, x.reshape(-1), shift=shift[:1], axis=(0,)).reshape(x.shape)
+    if xp is not np or len(axis) != 1 or not x.size:
+        return xp.roll(x, shift, axis)
+    # NumPy's own function takes five times as long for a small array.
+    (i,) = axis
+    cut = x.shape[i] - shift[0] % x.shape[i]
+    before = (slice(None),) * i
+    return np.concatenate((x[(*before, slice(cut, None))], x[(*before, slice(cut))]), i)
+
+
 roll = structural(
     "roll",
     lambda g, *, shift, axis: ops.roll(g, tuple(-s for s in shift), axis),
     kind=Roll,
-    compute=lambda xp, x, *, shift, axis: xp.roll(x, shift[0] if axis is None else shift, axis),
+    compute=_roll_buffer,
     prepare=_roll_arguments,
     shape=lambda x_shape, *, shift, axis: x_shape,
     batch=_batch_roll,

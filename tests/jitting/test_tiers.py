@@ -145,6 +145,15 @@ def test_nothing_is_compiled_where_nothing_would_be_quicker(at_once):
     assert "nothing in it would be machine code" in jitted.explain()
 
 
+def test_long_programs_are_not_compiled(at_once, monkeypatch):
+    monkeypatch.setattr(tiers, "MOST_COMPILED_EQUATIONS", 2)
+    jitted = ft.jit(lambda x: fnp.exp(fnp.sin(fnp.cos(x))))
+    jitted(np.ones(4))
+    assert last_tiers(jitted)._job is None
+    assert "over NumPy: it has 3 equations, and at most 2 compile" in jitted.explain()
+    assert "as machine code" in ft.jit(lambda x: fnp.sin(x) + 1).compile(np.ones(4)).explain()
+
+
 def test_a_function_that_dies_is_not_compiled(at_once):
     gate = threading.Event()
     from functensor.backends.native import background

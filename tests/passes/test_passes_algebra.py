@@ -10,6 +10,7 @@ from functensor.passes.constants import uniform_value
 from functensor.passes.dead_code import dead_code
 from functensor.passes.simplify import algebra
 from functensor.primitives.core.registry import registry as ops
+from functensor.programs.program import Variable
 
 IDENTITIES = [
     (lambda x: x * 1, D),
@@ -144,10 +145,37 @@ def test_numbers_stand_for_constant_arrays_of_one_number():
         "b: float32[3] = multiply(a, 0.10000000149011612)",
         "return b",
     ]
-    # Here the constant makes the shape, or the dtype.
-    for known, constant in ((F, numpy.full((2, 3), 2.0, "float32")), (F, numpy.full(3, 2.0))):
-        program = staged(lambda x, c=constant: x * c, known)
-        assert algebra(program) is program
+    # Here the constant makes the shape.
+    program = staged(lambda x: x * numpy.full((2, 3), 2.0, "float32"), F)
+    assert algebra(program) is program
+
+
+@pytest.mark.parametrize(
+    "fun",
+    [
+        lambda x: x * numpy.full(3, 0.1),
+        lambda x: np.where(x > 0, 0, numpy.full(3, 0.1)),
+        lambda x: np.where(x > 0, numpy.full(3, 0.1), 0),
+        lambda x: np.maximum(numpy.full(3, 0.1), x),
+        lambda x: x > numpy.full(3, 0.1),
+    ],
+)
+def test_arrays_without_axes_stand_for_those_that_make_the_dtype(fun):
+    program = staged(fun, F)
+    less = algebra(program)
+    shapes = {
+        numpy.shape(y)
+        for equation in less.equations
+        for y in equation.operands
+        if not isinstance(y, Variable)
+    }
+    assert shapes == {()}
+    assert algebra(less) is less
+    for x in (numpy.float32([-1, 0.1, 2]), numpy.float32([numpy.nan, -0.0, numpy.inf])):
+        same(program, less, [x])
+        (got,), (wanted,) = ft.jit(lambda x: (fun(x),))(x), (fun(np.asarray(x)),)
+        assert got.dtype == wanted.dtype
+        assert numpy.array_equal(got, wanted, equal_nan=got.dtype.kind == "f")
 
 
 @pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "float64", "complex64"])

@@ -210,6 +210,30 @@ def test_staged_programs_solve():
     assert shape == ft.ShapeDtype((3, 4, 2), "float64")
 
 
+def test_equations_within_staged_functions_are_staged_once():
+    calls = []
+
+    def slope(y, t, p):
+        calls.append(isinstance(t, numpy.floating))
+        return predators(y, t, p)
+
+    def loss(p, scale):
+        return (odeint(slope, scale * STATE, TIMES, p, **TIGHT) ** 2).sum()
+
+    wanted = ft.value_and_grad(loss)(RATES, 1.0)
+    del calls[:]
+    step = ft.jit(ft.value_and_grad(loss))
+    got = step(RATES, 1.0)
+    assert_allclose(got[0], wanted[0], rtol=1e-12)
+    assert_allclose(got[1], wanted[1], rtol=1e-9)
+    assert 0 < len(calls) < 20
+    assert not any(calls)
+    del calls[:]
+    got = step(1.1 * RATES, 1.1)
+    assert not calls
+    assert_allclose(got[1], ft.grad(loss)(1.1 * RATES, 1.1), rtol=1e-9)
+
+
 def test_hooks_see_the_call():
     seen = []
 

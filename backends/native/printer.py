@@ -2,17 +2,22 @@
 
 A loop with lanes becomes a loop over vectors, and one masked step for the places that are left. All
 that it computes is a vector; what loops around it computed is spread over the lanes.
+
+Where lanes take each second element, as those of real parts, a vector of twice the lanes is loaded
+and one half of it taken. The stores of both halves, one behind the other, are one.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..kernels.accesses import buffer_elements
 from ..kernels.kernel import (
     BLOCK_NUMBER,
     Buffer,
@@ -27,6 +32,7 @@ from ..kernels.kernel import (
     PlaceOf,
     Statement,
     Store,
+    UpdateOf,
 )
 from ..kernels.operations import KERNEL_FUNCTIONS
 from .function_printer import FunctionPrinter
@@ -123,6 +129,8 @@ class Printer:
         # The name and the width of each value, and of what was spread in the current loop.
         self._values: dict[LoopValue, tuple[str, int]] = {}
         self._spread: dict[tuple[LoopValue, int], str] = {}
+        # What was loaded of pairs of inputs in the current loop.
+        self._pairs: dict[tuple[Buffer, Index], str] = {}
         self._places: dict[LoopAxis, str] = {BLOCK_NUMBER: "%number"}
         # The axis of the loop with lanes, its width and its mask.
         self._axis: LoopAxis | None = None
@@ -149,7 +157,8 @@ class Printer:
     # -- statements
 
     def _statements(self, body: Sequence[Statement]) -> None:
-        for statement in body:
+        first: Store | UpdateOf | None = None
+        for statement, following in zip_longest(body, body[1:]):
             if isinstance(statement, For):
                 self._loop(statement)
             elif isinstance(statement, Let):
@@ -159,14 +168,21 @@ class Printer:
             elif isinstance(statement, Load):
                 found = self._load(statement.buffer, statement.index)
                 self._values[statement.value] = found, self._width
-            elif isinstance(statement, Store):
-                self._store(statement.buffer, statement.index, self._operand(statement.operand))
+            elif first is not None:
+                self._store_pair(statement, [self._new(first), self._new(statement)])
+                first = None
+            elif self._are_halves(statement, following):
+                first = statement
             else:
-                dtype = statement.buffer.dtype
-                old = self._load(statement.buffer, statement.index)
-                given = [old, self._operand(statement.operand)]
-                new = self.lines.operation(statement.operation, dtype, given, dtype, self._width)
-                self._store(statement.buffer, statement.index, new)
+                self._store(statement.buffer, statement.index, self._new(statement))
+
+    def _new(self, statement: Store | UpdateOf) -> str:
+        """Returns what is stored."""
+        if isinstance(statement, Store):
+            return self._operand(statement.operand)
+        dtype = statement.buffer.dtype
+        given = [self._load(statement.buffer, statement.index), self._operand(statement.operand)]
+        return self.lines.operation(statement.operation, dtype, given, dtype, self._width)
 
     def _place(self, axis: LoopAxis) -> str:
         """Returns the numbers of the places of all lanes."""
@@ -239,7 +255,9 @@ class Printer:
         kind = shown_type(element, width)
         stride = 1 if self._axis is None else index.stride(self._axis)
         size = buffer.dtype.itemsize
-        if stride == 0:
+        if width > 1 and stride == 2 and is_of_pairs(buffer, index):
+            found = self._half(self._load_pairs(buffer, index), buffer, index.begin % 2)
+        elif stride == 0:
             one = lines.let(f"load {element}, ptr {address}, align {size}")
             found = self._copied(one, buffer.dtype)
         elif width > 1 and (stride != 1 or self._mask is not None):
@@ -293,6 +311,76 @@ class Printer:
         else:
             lines.add(f"store {kind} {value}, ptr {address}, align {size}")
 
+    # -- pairs of elements, of which lanes take one each
+
+    def _load_pairs(self, buffer: Buffer, index: Index) -> str:
+        """Returns the pairs of elements that all lanes have, one behind the other."""
+        begin = Index(index.terms, index.begin // 2 * 2)
+        key = buffer, begin
+        if key in self._pairs:
+            return self._pairs[key]
+        lines, width = self.lines, 2 * self._width
+        address, element = self._address(buffer, begin), memory_type(buffer.dtype)
+        kind, size = shown_type(element, width), buffer.dtype.itemsize
+        if self._mask is None:
+            found = lines.let(f"load {kind}, ptr {address}, align {size}")
+        else:
+            given = [("ptr", address), ("i32", str(size))]
+            given += [(shown_type("i1", width), self._pair_mask()), (kind, ones(element, width))]
+            call = f"llvm.masked.load.{overloaded(element, width)}.p0"
+            found = lines.call(call, kind, given)
+        if buffer.role == "in":
+            self._pairs[key] = found
+        return found
+
+    def _half(self, pairs: str, buffer: Buffer, part: int) -> str:
+        """Returns the first or the second elements of pairs."""
+        kind = shown_type(memory_type(buffer.dtype), 2 * self._width)
+        places = range(part, 2 * self._width, 2)
+        return self._shuffled(kind, pairs, "poison", places)
+
+    def _shuffled(self, kind: str, x: str, y: str, places: Iterable[int]) -> str:
+        shown = [f"i32 {i}" for i in places]
+        return self.lines.let(
+            f"shufflevector {kind} {x}, {kind} {y}, <{len(shown)} x i32> <{', '.join(shown)}>"
+        )
+
+    def _pair_mask(self) -> str:
+        kind, width = shown_type("i1", self._width), self._width
+        places = [i // 2 for i in range(2 * width)]
+        return self._shuffled(kind, self._shown_mask(), "poison", places)
+
+    def _are_halves(self, statement: Statement, following: Statement | None) -> bool:
+        """Says whether two statements store the two elements of pairs."""
+        if (
+            self._axis is None
+            or isinstance(statement, For | Let | Load | PlaceOf)
+            or type(following) is not type(statement)
+            or statement.index.stride(self._axis) != 2
+        ):
+            return False
+        second = Index(statement.index.terms, statement.index.begin + 1)
+        return (following.buffer, following.index) == (statement.buffer, second)
+
+    def _store_pair(self, second: Store | UpdateOf, halves: Sequence[str]) -> None:
+        """Stores the two elements of pairs."""
+        lines, width, buffer = self.lines, 2 * self._width, second.buffer
+        address = self._address(buffer, Index(second.index.terms, second.index.begin - 1))
+        element, size = memory_type(buffer.dtype), buffer.dtype.itemsize
+        kind, half = shown_type(element, width), shown_type(element, self._width)
+        if buffer.dtype.kind == "b":
+            mask = shown_type("i1", self._width)
+            halves = [lines.let(f"zext {mask} {x} to {half}") for x in halves]
+        places = [i // 2 + i % 2 * self._width for i in range(width)]
+        first, other = halves
+        value = self._shuffled(half, first, other, places)
+        if self._mask is None:
+            lines.add(f"store {kind} {value}, ptr {address}, align {size}")
+            return
+        given = [(kind, value), ("ptr", address), ("i32", str(size))]
+        given.append((shown_type("i1", width), self._pair_mask()))
+        lines.call(f"llvm.masked.store.{overloaded(element, width)}.p0", "void", given)
+
     # -- loops
 
     def _loop(self, loop: For) -> None:
@@ -334,7 +422,7 @@ class Printer:
         lines.add(f"br i1 {more}, label %{body}, label %{behind}")
         lines.begin(body)
         self._places[loop.axis] = place
-        self._spread = {}
+        self._spread, self._pairs = {}, {}
         self._statements(loop.body)
         for fold in folds:
             fold.take(self._operand(fold.fold.operand))
@@ -347,7 +435,7 @@ class Printer:
         ]
         lines.text[phis:phis] = written
         lines.begin(behind)
-        self._spread = {}
+        self._spread, self._pairs = {}, {}
 
     def _rest(self, loop: For, low: str, high: str, folds: Sequence[RunningFold]) -> None:
         """Writes the last step, in which some lanes are idle."""
@@ -359,7 +447,7 @@ class Printer:
         mask = lines.let(f"icmp ult <{width} x i32> <{steps}>, {every}")
         self._mask = Mask(mask)
         self._places[loop.axis] = low
-        self._spread = {}
+        self._spread, self._pairs = {}, {}
         self._statements(loop.body)
         for fold in folds:
             kind = lines.type(fold.dtype, width)
@@ -368,7 +456,12 @@ class Printer:
             shown = f"{shown_type('i1', width)} {mask}, {kind} {operand}, {kind} {none}"
             fold.enter_rest(lines.let(f"select {shown}"))
         self._mask = None
-        self._spread = {}
+        self._spread, self._pairs = {}, {}
+
+
+def is_of_pairs(buffer: Buffer, index: Index) -> bool:
+    """Says whether the other element of the pair of each element is one of the buffer's, too."""
+    return buffer_elements(buffer) % 2 == 0 and all(stride % 2 == 0 for _, stride in index.terms)
 
 
 def operand_dtype_of(operand: Any) -> DType:

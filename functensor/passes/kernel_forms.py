@@ -1,6 +1,9 @@
-"""Primitives in the forms that kernels fuse: products of columns and rows, and parts of results."""
+"""Primitives in the forms that kernels fuse: products of columns and rows, parts of results, means.
+"""
 
 from __future__ import annotations
+
+from math import prod
 
 from ..programs.program import Equation, Program, type_of
 from .common_subexpressions import common_subexpressions
@@ -63,7 +66,21 @@ def _part_of_affine_normalize_grad(sweep: Sweep, equation: Equation) -> Rewritte
     return sweep.add("sum", [g], over, equation)
 
 
+def _complex_mean(sweep: Sweep, equation: Equation) -> Rewritten:
+    """A mean of complex numbers is a sum, divided by a complex number as eager mode does it."""
+    (x,) = equation.operands
+    known = type_of(x)
+    if known.dtype.kind != "c" or equation.params.get("dtype") is not None:
+        return None
+    count = prod(known.shape[a] for a in equation.params["axis"])
+    if not count:
+        return None
+    total = sweep.add("sum", [x], dict(equation.params), equation)
+    return sweep.add("divide", [total, count], {}, equation)
+
+
 KERNEL_FORMS: dict[str, tuple[RewriteRule, ...]] = {
     "index": (_part_of_affine_normalize_grad,),
     "matmul": (_outer_product,),
+    "mean": (_complex_mean,),
 }

@@ -289,7 +289,8 @@ class LoopSchedule:
 
     def _once(self, top: Scope) -> None:
         """Computes what is the same for all rows, and dear, before them; not what needs folds."""
-        shared = {x for y in self._needed for x in y.operands if x.axes != y.axes}
+        others = [x for x in self._needed if x.operation != "fold"]
+        shared = {x for y in others for x in y.operands if x.axes != y.axes}
         behind: set[Expr] = set()
         for node in self._needed:
             if node.operation == "fold" or not behind.isdisjoint(node.operands):

@@ -8,7 +8,7 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 from support.long_forms import sized
 from support.native import LoopKernel, missing
-from support.random_graphs import float_graphs, integer_graphs, shown
+from support.random_graphs import float_graphs, input_shape, integer_graphs, shown
 
 from functensor.backends.kernels.accesses import buffer_elements
 from functensor.backends.kernels.interpret import interpret
@@ -60,7 +60,7 @@ def assert_equal(drawn, inputs, count):
 
 
 def input_size(graph, x):
-    return int(np.prod([graph.lengths[axis] for axis in x.axes], dtype=int))
+    return int(np.prod(input_shape(graph, x), dtype=int))
 
 
 @settings(max_examples=sized(10, 100))

@@ -26,8 +26,8 @@ __all__ = [
 arctan2, cosh, log1p, real_log, sinh = map(function, ("arctan2", "cosh", "log1p", "log", "sinh"))
 cos, exp, sin, sqrt = map(function, ("cos", "exp", "sin", "sqrt"))
 # Beyond the first number exponentials are taken in steps of the second, so that products with small
-# numbers do not become infinite before. The power of a step lies 0.01 units in the last place at most
-# from a number of the dtype. Beyond the third tanh is 1, and its imaginary part a power.
+# numbers do not become infinite before. The power of a step is close to a number of the dtype: to
+# 0.01 units in the last place. Beyond the third tanh is 1, and its imaginary part a power.
 STEPS = {"f": (80.0, 60.125, 12.0), "d": (700.0, 544.0, 22.0)}
 
 
@@ -188,7 +188,7 @@ def exp_product(x: Expr, *factors: Expr, scale: float = 1.0) -> list[Expr]:
     rest = select(far, select(farther, x - 2 * step, x - step), x)
     powers = exp(rest)
     one = x.graph.constant(1.0, x.dtype)
-    first = select(far, scale * float(np.exp(step)), scale * one)
+    first = select(far, scale * float(np.exp(step)), x.graph.constant(scale, x.dtype))
     second = select(farther, float(np.exp(step)), one)
     return [powers * y * first * second for y in factors]
 

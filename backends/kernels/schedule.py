@@ -255,7 +255,7 @@ class LoopSchedule:
         top = Scope()
         late = [s for stage in self._sinks.values() for s in stage if s.over and 0 in s.over]
         for sink in late:
-            if leftover(sink):
+            if leftover(sink) and not sink.part:
                 self._cleared(sink, top, sink.node.axes)
         self._once(top)
         rising = self._row(top, 0)
@@ -422,16 +422,14 @@ class LoopSchedule:
         return []
 
     def _cleared(self, sink: Sink, scope: Scope, axes: GridAxes) -> None:
-        """Fills memory that is updated with what the fold begins with."""
+        """Fills memory that is updated with what the fold begins with; both parts of elements."""
         assert sink.buffer is not None
-        statement: Statement = Store(
-            sink.buffer,
-            self._index(sink.buffer, axes, sink.part),
-            fold_identity(sink.node.detail, sink.node.dtype),
-        )
+        buffer, first = sink.buffer, fold_identity(sink.node.detail, sink.node.dtype)
+        parts = [None] if sink.part is None else [0, 1]
+        body: list[Statement] = [Store(buffer, self._index(buffer, axes, x), first) for x in parts]
         for axis in sorted(axes, reverse=True):
-            statement = For(self.axes[axis], [statement], (), self._lanes(axis, [statement]))
-        scope.statements.append(statement)
+            body = [For(self.axes[axis], body, (), self._lanes(axis, body))]
+        scope.statements += body
 
     # -- values
 

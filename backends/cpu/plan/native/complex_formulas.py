@@ -16,13 +16,13 @@ from .complex_functions import (
     angle,
     cosine,
     exponential,
+    exponential_less_one,
     hyperbolic_cosine,
     hyperbolic_sine,
     hyperbolic_tangent,
     is_finite,
     is_infinite,
     logarithm,
-    logarithm_plus_one,
     power,
     reciprocal,
     sign,
@@ -68,7 +68,6 @@ COMPLEX_UFUNCS: dict[str, Callable[..., Node]] = {
     "isnan": lambda z: z.real.differs(z.real) | z.imag.differs(z.imag),
     "log": logarithm,
     "log10": lambda z: times(logarithm(z), 1 / log(10.0)),
-    "log1p": logarithm_plus_one,
     "log2": lambda z: times(logarithm(z), 1 / log(2.0)),
     "logical_and": lambda x, y: nonzero_complex(x) & nonzero_complex(y),
     "logical_not": lambda z: ~nonzero_complex(z),
@@ -102,6 +101,7 @@ def tanh_grad(x: ComplexExpr, y: ComplexExpr) -> ComplexExpr:
 
 
 COMPLEX_FORMULAS: dict[str, Callable[..., ComplexExpr]] = {
+    "expm1": exponential_less_one,
     "one_less_square": one_less_square,
     "tanh_biased": lambda x, y: hyperbolic_tangent(x + y),
     "tanh_grad": tanh_grad,

@@ -18,13 +18,13 @@ from .complex_nodes import ComplexExpr
 from .formulas import signed
 
 __all__ = [
-    *("angle", "cosine", "exponential", "hyperbolic_cosine", "hyperbolic_sine"),
-    *("hyperbolic_tangent", "is_finite", "is_infinite", "logarithm", "logarithm_plus_one", "power"),
+    *("angle", "cosine", "exponential", "exponential_less_one", "hyperbolic_cosine"),
+    *("hyperbolic_sine", "hyperbolic_tangent", "is_finite", "is_infinite", "logarithm", "power"),
     *("reciprocal", "sign", "sine", "size", "square", "square_root", "tangent", "times"),
 ]
 
 arctan2, cosh, log1p, real_log, sinh = map(function, ("arctan2", "cosh", "log1p", "log", "sinh"))
-cos, exp, sin, sqrt = map(function, ("cos", "exp", "sin", "sqrt"))
+cos, exp, expm1, sin, sqrt = map(function, ("cos", "exp", "expm1", "sin", "sqrt"))
 # Beyond the first number exponentials are taken in steps of the second, so that products with small
 # numbers do not become infinite before. The power of a step is close to a number of the dtype: to
 # 0.01 units in the last place. Beyond the third tanh is 1, and its imaginary part a power.
@@ -203,6 +203,18 @@ def exponential(z: ComplexExpr) -> ComplexExpr:
     return ComplexExpr(real, select(y.equals(0.0), y, imag))
 
 
+def exponential_less_one(z: ComplexExpr) -> ComplexExpr:
+    """Returns ``exp(z) - 1``, as NumPy does; of infinities and NaN by the exponential itself."""
+    x, y = z.real, z.imag
+    half = sin(y * 0.5)
+    none = x.equals(0.0) & y.equals(0.0)
+    real = select(none, 0.0, expm1(x) * cos(y) - half * half * 2.0)
+    imag = select(none, 0.0, exp(x) * sin(y))
+    finite = is_finite(x) & is_finite(y)
+    whole = exponential(z)
+    return ComplexExpr(select(finite, real, whole.real - 1.0), select(finite, imag, whole.imag))
+
+
 def size_logarithm(z: ComplexExpr) -> Expr:
     """Returns ``log(|z|)``; about 1 by ``x**2 + y**2 - 1``, whose terms are exact."""
     parts, _, inverse = scaled(z)
@@ -235,12 +247,6 @@ def logarithm(z: ComplexExpr) -> ComplexExpr:
 def times(z: ComplexExpr, factor: float) -> ComplexExpr:
     """Returns both parts times a real number."""
     return ComplexExpr(z.real * factor, z.imag * factor)
-
-
-def logarithm_plus_one(z: ComplexExpr) -> ComplexExpr:
-    """Returns ``log(1 + z)``, as NumPy does."""
-    moved = ComplexExpr(z.real + 1.0, z.imag)
-    return ComplexExpr(real_log(size(moved)), angle(moved))
 
 
 # -- hyperbolic and trigonometric functions

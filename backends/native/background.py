@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 __all__ = ["BackgroundJob", "later", "later_for"]
 
-# Of Linux, where a thread has its own: from 0, as others have it, to 19.
+# Of Linux, where a thread has its own: so much more than the process has, up to 19.
 NICENESS = 5
 # Seconds: how long who waits waits at a time, in case that Ctrl-C lost the sign of the end.
 ROUND = 0.1
@@ -153,7 +153,8 @@ def be_nice() -> None:
     if sys.platform == "linux":
         with suppress(OSError):
             thread = threading.get_native_id()
-            os.setpriority(os.PRIO_PROCESS, thread, NICENESS)
+            given = os.getpriority(os.PRIO_PROCESS, thread)
+            os.setpriority(os.PRIO_PROCESS, thread, min(given + NICENESS, 19))
 
 
 worker = Worker()

@@ -1,8 +1,8 @@
-"""The way from Python into a compiled kernel, with NumPy's arrays as operands.
+"""The ways from Python into compiled functions, with NumPy's arrays as operands.
 
 A call by ctypes takes a microsecond, and NumPy takes one more for the address of each array. So
-kernels become built-in functions of CPython, by machine code that reads the addresses itself: 0.1
-microseconds for four arrays. It is made of a short text of LLVM IR, once for all kernels.
+they become built-in functions of CPython, by machine code that reads the addresses itself: 0.1
+microseconds for four arrays. It is made of a short text of LLVM IR, once for all of them.
 
 The text knows two things of others. Both are public in C, and every extension module has them from
 its compiler: the data of an array stand behind the header that all objects have, and its class is
@@ -23,10 +23,12 @@ import numpy as np
 from .array_objects import OBJECT_HEADER, word_of
 from .machine import Code, machine_code
 
-__all__ = ["NativeCall", "kernel_call", "portable_entry"]
+__all__ = ["NativeCall", "ObjectsCall", "kernel_call", "objects_call", "portable_entry"]
 
 # run(number, low, high, scratch, *arrays)
 NativeCall: TypeAlias = Callable[..., None]
+# run(*objects): something true, or None where the function returns 0
+ObjectsCall: TypeAlias = Callable[..., Any]
 
 WORD = ctypes.sizeof(ctypes.c_void_p)
 # Calls with positional arguments in a C array.
@@ -38,8 +40,9 @@ API = (
     *("PyEval_SaveThread", "PyEval_RestoreThread"),
 )
 
-# ``self`` is an array: the kernel's address, the table's, and the number of operands, the scratch
-# among them. The table has the addresses of None, ndarray, TypeError, two messages, and ``API``.
+# ``self`` is an array: the function's address, the table's, and the number of operands, the scratch
+# among them. The table has the addresses of None, ndarray, TypeError, two messages, ``API``, and
+# True.
 ENTRY_TEXT = """
 define internal ptr @word(ptr %from, i64 %number) alwaysinline {{
   %place = getelementptr ptr, ptr %from, i64 %number
@@ -163,7 +166,58 @@ define ptr @keeping(ptr %self, ptr %args, i64 %given) {{
   %result = call ptr @call(ptr %self, ptr %args, i64 %given, i1 true)
   ret ptr %result
 }}
+
+define internal ptr @call_objects(ptr %self, ptr %args, i64 %given, i1 %keeps) alwaysinline {{
+  %own_place = getelementptr i8, ptr %self, i64 {data}
+  %own = load ptr, ptr %own_place
+  %function = call ptr @word(ptr %own, i64 0)
+  %table = call ptr @word(ptr %own, i64 1)
+  %operands_place = getelementptr i64, ptr %own, i64 2
+  %operands = load i64, ptr %operands_place
+  %fits = icmp eq i64 %given, %operands
+  br i1 %fits, label %start, label %wrong_number
+wrong_number:
+  %refused_number = call ptr @refuse(ptr %table, i64 4)
+  ret ptr null
+start:
+  br i1 %keeps, label %locked, label %unlocked
+locked:
+  %soon = call i64 %function(ptr %args)
+  br label %end
+unlocked:
+  %release = call ptr @word(ptr %table, i64 10)
+  %state = call ptr %release()
+  %late = call i64 %function(ptr %args)
+  %acquire = call ptr @word(ptr %table, i64 11)
+  call void %acquire(ptr %state)
+  br label %end
+end:
+  %status = phi i64 [%soon, %locked], [%late, %unlocked]
+  %well = icmp eq i64 %status, 0
+  %number = select i1 %well, i64 0, i64 12
+  %result = call ptr @word(ptr %table, i64 %number)
+  %own_result = call ptr @word(ptr %table, i64 9)
+  call void %own_result(ptr %result)
+  ret ptr %result
+}}
+
+define ptr @objects_releasing(ptr %self, ptr %args, i64 %given) {{
+  %result = call ptr @call_objects(ptr %self, ptr %args, i64 %given, i1 false)
+  ret ptr %result
+}}
+
+define ptr @objects_keeping(ptr %self, ptr %args, i64 %given) {{
+  %result = call ptr @call_objects(ptr %self, ptr %args, i64 %given, i1 true)
+  ret ptr %result
+}}
 """
+# The names of the four, by whether objects are given as they are, and whether the lock is kept.
+ENTRIES = {
+    (False, False): "releasing",
+    (False, True): "keeping",
+    (True, False): "objects_releasing",
+    (True, True): "objects_keeping",
+}
 MESSAGES = (b"a kernel takes NumPy's arrays", b"a kernel is given another number of arrays")
 
 
@@ -199,7 +253,43 @@ def kernel_call(code: Code, name: str, arrays: int, *, keeps_lock: bool = False)
     way = trampoline()
     if way is None:
         return portable_entry(code, name, arrays, keeps_lock=keeps_lock)
-    return way.function(code, name, arrays, keeps_lock)
+    return way.function(code, name, arrays + 1, (False, keeps_lock))
+
+
+def objects_call(code: Code, name: str, objects: int, *, keeps_lock: bool = False) -> ObjectsCall:
+    """Returns a compiled function of objects as a function of Python.
+
+    The function is ``i64 name(ptr objects)``: it gets the addresses of the objects themselves, one
+    behind the other, and checks nothing. The code lives as long as what is returned.
+
+    Args:
+        code: what holds the function.
+        name: its name.
+        objects: how many objects it takes.
+        keeps_lock: whether other threads of Python wait meanwhile.
+
+    Returns:
+        A function that is given the objects. It returns None where the compiled one returns 0,
+        and True elsewhere.
+
+    Raises:
+        NativeUnavailable: it cannot be compiled here.
+    """
+    way = trampoline()
+    if way is not None:
+        return way.function(code, name, objects, (True, keeps_lock))
+    call_type = ctypes.PYFUNCTYPE if keeps_lock else ctypes.CFUNCTYPE
+    function = call_type(ctypes.c_int64, ctypes.c_void_p)(code.address(name))
+    pointers = ctypes.c_void_p * objects
+
+    def run(*given: Any) -> Any:
+        if len(given) != objects:
+            raise TypeError(MESSAGES[1].decode())
+        return True if function(pointers(*map(id, given))) else None
+
+    # The function holds the code.
+    run.code = code  # type: ignore[attr-defined]
+    return run
 
 
 def portable_entry(code: Code, name: str, arrays: int, *, keeps_lock: bool = False) -> NativeCall:
@@ -228,27 +318,29 @@ class Trampoline:
 
     def __init__(self) -> None:
         text = ENTRY_TEXT.format(data=OBJECT_HEADER, class_=OBJECT_HEADER - WORD)
-        self._code = machine_code(text, ["releasing", "keeping"])
+        self._code = machine_code(text, list(ENTRIES.values()))
         python = ctypes.pythonapi
         functions = [ctypes.cast(getattr(python, name), ctypes.c_void_p).value for name in API]
         self._messages = [ctypes.create_string_buffer(text) for text in MESSAGES]
         messages = [ctypes.addressof(text) for text in self._messages]
         objects = [id(None), id(np.ndarray), id(TypeError)]
-        self._table = np.array([*objects, *messages, *functions], np.uintp)
+        self._table = np.array([*objects, *messages, *functions, id(True)], np.uintp)
         self._definitions = {
-            keeps_lock: MethodDefinition(KERNEL_NAME, self._code.address(name), METH_FASTCALL, None)
-            for keeps_lock, name in [(False, "releasing"), (True, "keeping")]
+            entry: MethodDefinition(KERNEL_NAME, self._code.address(name), METH_FASTCALL, None)
+            for entry, name in ENTRIES.items()
         }
         self._new: Any = ctypes.PYFUNCTYPE(
             ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object
         )(("PyCFunction_NewEx", python))
 
-    def function(self, code: Code, name: str, arrays: int, keeps_lock: bool) -> NativeCall:
-        """Returns a kernel as a built-in function, which holds its code."""
-        own = np.array([code.address(name), self._table.ctypes.data, arrays + 1], np.uintp)
-        definition = ctypes.addressof(self._definitions[keeps_lock])
+    def function(
+        self, code: Code, name: str, operands: int, entry: tuple[bool, bool]
+    ) -> Callable[..., Any]:
+        """Returns a compiled function as a built-in one, which holds its code."""
+        own = np.array([code.address(name), self._table.ctypes.data, operands], np.uintp)
+        definition = ctypes.addressof(self._definitions[entry])
         # The function's module, which it holds: what its memory belongs to.
-        function: NativeCall = self._new(definition, own, (code, self))
+        function: Callable[..., Any] = self._new(definition, own, (code, self))
         return function
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..kernels.functions import expanded
+from ..kernels.functions import expanded_together
 from .instructions import Lines, constant, element_type, shown_type
 
 if TYPE_CHECKING:
@@ -16,14 +16,20 @@ __all__ = ["FunctionPrinter"]
 
 
 class FunctionPrinter:
-    """Prints a function of some lanes by its formula."""
+    """Prints a function of some lanes by its formula, or several of the same operands as one.
 
-    def __init__(self, own: str, name: str, dtype: DType, width: int) -> None:
+    Attributes:
+        kind: LLVM's type of what it returns.
+    """
+
+    def __init__(self, own: str, names: Sequence[str], dtype: DType, width: int) -> None:
         self.own = own
         self.dtype = dtype
         self.width = width
         self.lines = Lines()
-        self.graph, self.result = expanded(name, dtype)
+        self.graph, self.results = expanded_together(tuple(names), dtype)
+        one = self.lines.type(dtype, width)
+        self.kind = one if len(names) == 1 else f"{{ {', '.join([one] * len(names))} }}"
 
     def text(self) -> str:
         """Returns the text of the function."""
@@ -44,8 +50,14 @@ class FunctionPrinter:
                 operands = [names[x] for x in node.operands]
                 taken = node.operands[1 if node.operation == "select" else 0].dtype
                 names[node] = lines.operation(node.operation, node.dtype, operands, taken, width)
-        lines.add(f"ret {kind} {names[self.result]}")
-        head = f"define internal {kind} @{self.own}({', '.join(given)}) alwaysinline {{"
+        found = names[self.results[0]]
+        if len(self.results) > 1:
+            found = "poison"
+            for number, result in enumerate(self.results):
+                part = f"{kind} {names[result]}, {number}"
+                found = lines.let(f"insertvalue {self.kind} {found}, {part}")
+        lines.add(f"ret {self.kind} {found}")
+        head = f"define internal {self.kind} @{self.own}({', '.join(given)}) alwaysinline {{"
         return "\n".join([head, *lines.text, "}"])
 
     def _library(self, node: Expr, operands: Sequence[str]) -> str:

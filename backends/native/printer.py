@@ -10,14 +10,14 @@ and one half of it taken. The stores of both halves, one behind the other, are o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import zip_longest
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..kernels.accesses import buffer_elements
+from ..kernels.functions import TWINS
 from ..kernels.kernel import (
     BLOCK_NUMBER,
     Buffer,
@@ -35,8 +35,9 @@ from ..kernels.kernel import (
     UpdateOf,
 )
 from ..kernels.operations import KERNEL_FUNCTIONS
+from .element_pairs import are_halves, half_of_pairs, is_of_pairs, load_pairs, store_pairs
 from .function_printer import FunctionPrinter
-from .instructions import Lines, constant, memory_type, shown_type
+from .instructions import Lines, constant, memory_type, ones, overloaded, shown_type
 from .running_folds import RunningFold
 
 if TYPE_CHECKING:
@@ -157,10 +158,14 @@ class Printer:
     # -- statements
 
     def _statements(self, body: Sequence[Statement]) -> None:
+        twins = twins_of(body)
         first: Store | UpdateOf | None = None
         for statement, following in zip_longest(body, body[1:]):
             if isinstance(statement, For):
                 self._loop(statement)
+            elif statement in twins:
+                if twins[statement]:
+                    self._twins(twins[statement])
             elif isinstance(statement, Let):
                 self._values[statement.value] = self._let(statement), self._width
             elif isinstance(statement, PlaceOf):
@@ -169,9 +174,9 @@ class Printer:
                 found = self._load(statement.buffer, statement.index)
                 self._values[statement.value] = found, self._width
             elif first is not None:
-                self._store_pair(statement, [self._new(first), self._new(statement)])
+                self._store_pairs(first, statement)
                 first = None
-            elif self._are_halves(statement, following):
+            elif are_halves(statement, following, self._axis):
                 first = statement
             else:
                 self._store(statement.buffer, statement.index, self._new(statement))
@@ -207,26 +212,36 @@ class Printer:
             self._spread[key] = self.lines.spread(name, operand.dtype, self._width)
         return self._spread[key]
 
+    def _twins(self, both: Sequence[Let]) -> None:
+        """Writes the call of two functions as one."""
+        (operand,), dtype = both[0].operands, both[0].value.dtype
+        names = [statement.operation for statement in both]
+        name, kind = self._function(names, dtype, self._width)
+        one = self.lines.type(dtype, self._width)
+        found = self.lines.let(f"call {kind} @{name}({one} {self._operand(operand)})")
+        for number, statement in enumerate(both):
+            part = self.lines.let(f"extractvalue {kind} {found}, {number}")
+            self._values[statement.value] = part, self._width
+
     def _let(self, statement: Let) -> str:
         operands = [self._operand(x) for x in statement.operands]
         taken = operand_dtype_of(statement.operands[1 if statement.operation == "select" else 0])
         dtype = statement.value.dtype
         if statement.operation in KERNEL_FUNCTIONS:
-            name = self._function(statement.operation, dtype, self._width)
-            kind = self.lines.type(dtype, self._width)
+            name, kind = self._function([statement.operation], dtype, self._width)
             shown = ", ".join(f"{kind} {x}" for x in operands)
             return self.lines.let(f"call {kind} @{name}({shown})")
         return self.lines.operation(statement.operation, dtype, operands, taken, self._width)
 
-    def _function(self, name: str, dtype: DType, width: int) -> str:
-        """Returns the name of a function of some lanes, which the module then has."""
-        own = f"{name}_{dtype.name}_{width}"
+    def _function(self, names: Sequence[str], dtype: DType, width: int) -> tuple[str, str]:
+        """Returns the name and the type of a function of some lanes, which the module then has."""
+        own = f"{'_and_'.join(names)}_{dtype.name}_{width}"
         self.module.calls[own] += 1
+        printer = FunctionPrinter(own, names, dtype, width)
         if own not in self.module.functions:
-            printer = FunctionPrinter(own, name, dtype, width)
             self.module.functions[own] = printer.text()
             self.module.declared.update(printer.lines.declared)
-        return own
+        return own, printer.kind
 
     # -- memory
 
@@ -256,7 +271,8 @@ class Printer:
         stride = 1 if self._axis is None else index.stride(self._axis)
         size = buffer.dtype.itemsize
         if width > 1 and stride == 2 and is_of_pairs(buffer, index):
-            found = self._half(self._load_pairs(buffer, index), buffer, index.begin % 2)
+            pairs = self._load_pairs(buffer, index)
+            found = half_of_pairs(lines, buffer.dtype, pairs, width, index.begin % 2)
         elif stride == 0:
             one = lines.let(f"load {element}, ptr {address}, align {size}")
             found = self._copied(one, buffer.dtype)
@@ -316,70 +332,21 @@ class Printer:
     def _load_pairs(self, buffer: Buffer, index: Index) -> str:
         """Returns the pairs of elements that all lanes have, one behind the other."""
         begin = Index(index.terms, index.begin // 2 * 2)
-        key = buffer, begin
-        if key in self._pairs:
-            return self._pairs[key]
-        lines, width = self.lines, 2 * self._width
-        address, element = self._address(buffer, begin), memory_type(buffer.dtype)
-        kind, size = shown_type(element, width), buffer.dtype.itemsize
-        if self._mask is None:
-            found = lines.let(f"load {kind}, ptr {address}, align {size}")
-        else:
-            given = [("ptr", address), ("i32", str(size))]
-            given += [(shown_type("i1", width), self._pair_mask()), (kind, ones(element, width))]
-            call = f"llvm.masked.load.{overloaded(element, width)}.p0"
-            found = lines.call(call, kind, given)
-        if buffer.role == "in":
-            self._pairs[key] = found
+        found = self._pairs.get((buffer, begin))
+        if found is None:
+            address = self._address(buffer, begin)
+            mask = None if self._mask is None else self._mask.name
+            found = load_pairs(self.lines, buffer.dtype, address, self._width, mask)
+            if buffer.role == "in":
+                self._pairs[buffer, begin] = found
         return found
 
-    def _half(self, pairs: str, buffer: Buffer, part: int) -> str:
-        """Returns the first or the second elements of pairs."""
-        kind = shown_type(memory_type(buffer.dtype), 2 * self._width)
-        places = range(part, 2 * self._width, 2)
-        return self._shuffled(kind, pairs, "poison", places)
-
-    def _shuffled(self, kind: str, x: str, y: str, places: Iterable[int]) -> str:
-        shown = [f"i32 {i}" for i in places]
-        return self.lines.let(
-            f"shufflevector {kind} {x}, {kind} {y}, <{len(shown)} x i32> <{', '.join(shown)}>"
-        )
-
-    def _pair_mask(self) -> str:
-        kind, width = shown_type("i1", self._width), self._width
-        places = [i // 2 for i in range(2 * width)]
-        return self._shuffled(kind, self._shown_mask(), "poison", places)
-
-    def _are_halves(self, statement: Statement, following: Statement | None) -> bool:
-        """Says whether two statements store the two elements of pairs."""
-        if (
-            self._axis is None
-            or isinstance(statement, For | Let | Load | PlaceOf)
-            or type(following) is not type(statement)
-            or statement.index.stride(self._axis) != 2
-        ):
-            return False
-        second = Index(statement.index.terms, statement.index.begin + 1)
-        return (following.buffer, following.index) == (statement.buffer, second)
-
-    def _store_pair(self, second: Store | UpdateOf, halves: Sequence[str]) -> None:
-        """Stores the two elements of pairs."""
-        lines, width, buffer = self.lines, 2 * self._width, second.buffer
-        address = self._address(buffer, Index(second.index.terms, second.index.begin - 1))
-        element, size = memory_type(buffer.dtype), buffer.dtype.itemsize
-        kind, half = shown_type(element, width), shown_type(element, self._width)
-        if buffer.dtype.kind == "b":
-            mask = shown_type("i1", self._width)
-            halves = [lines.let(f"zext {mask} {x} to {half}") for x in halves]
-        places = [i // 2 + i % 2 * self._width for i in range(width)]
-        first, other = halves
-        value = self._shuffled(half, first, other, places)
-        if self._mask is None:
-            lines.add(f"store {kind} {value}, ptr {address}, align {size}")
-            return
-        given = [(kind, value), ("ptr", address), ("i32", str(size))]
-        given.append((shown_type("i1", width), self._pair_mask()))
-        lines.call(f"llvm.masked.store.{overloaded(element, width)}.p0", "void", given)
+    def _store_pairs(self, first: Store | UpdateOf, second: Store | UpdateOf) -> None:
+        """Writes two statements that store the two elements of pairs."""
+        halves = [self._new(first), self._new(second)]
+        address = self._address(first.buffer, first.index)
+        mask = None if self._mask is None else self._mask.name
+        store_pairs(self.lines, first.buffer.dtype, address, halves, self._width, mask)
 
     # -- loops
 
@@ -459,24 +426,25 @@ class Printer:
         self._spread, self._pairs = {}, {}
 
 
-def is_of_pairs(buffer: Buffer, index: Index) -> bool:
-    """Says whether the other element of the pair of each element is one of the buffer's, too."""
-    return buffer_elements(buffer) % 2 == 0 and all(stride % 2 == 0 for _, stride in index.terms)
+def twins_of(body: Sequence[Statement]) -> dict[Statement, tuple[Let, ...]]:
+    """Returns the statements that compute both of two functions of the same operand.
+
+    Both are computed where the first of them stands. Nothing is left to do where the second does.
+    """
+    found: dict[tuple[Any, Operand], dict[str, Let]] = {}
+    for statement in body:
+        if isinstance(statement, Let) and statement.operation in TWINS:
+            names, (operand,) = TWINS[statement.operation], statement.operands
+            if isinstance(operand, LoopValue):
+                found.setdefault((names, operand), {})[statement.operation] = statement
+    twins: dict[Statement, tuple[Let, ...]] = {}
+    for (names, _), both in found.items():
+        if len(both) == len(names):
+            first, second = both.values()
+            twins[first], twins[second] = tuple([both[name] for name in names]), ()
+    return twins
 
 
 def operand_dtype_of(operand: Any) -> DType:
     """Returns the dtype of a value or a constant."""
     return operand.dtype  # type: ignore[no-any-return]
-
-
-def ones(element: str, width: int) -> str:
-    """Returns what idle lanes load: 1, which divides everything."""
-    texts = {"half": "0xH3C00", "bfloat": "0xR3F80"}
-    text = texts.get(element, "1.0" if element in ("float", "double") else "1")
-    return f"splat ({element} {text})" if width > 1 else text
-
-
-def overloaded(element: str, width: int) -> str:
-    """Returns the part of a name that says the type of a vector."""
-    short = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
-    return f"v{width}{short.get(element, element)}"

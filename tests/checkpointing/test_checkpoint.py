@@ -1,13 +1,12 @@
 """``checkpoint``: the same values and derivatives in every composition, and less memory."""
 
 import functools
-import gc
-import tracemalloc
 from collections import namedtuple
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from support.counted import peak_of
 from support.trees import close
 
 import functensor as ft
@@ -138,16 +137,6 @@ def test_it_is_run_again_in_the_backward_pass_only():
     assert len(runs) == 6
 
 
-def peak(call):
-    gc.collect()
-    tracemalloc.start()
-    try:
-        call()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-
-
 def chain(x):
     for _ in range(8):
         x = fnp.sin(x) * x
@@ -178,7 +167,8 @@ def test_memory_falls(transform, share):
         return x
 
     close(transform(checkpointed)(x), transform(whole)(x), 1e-8)
-    assert peak(lambda: transform(checkpointed)(x)) < share * peak(lambda: transform(whole)(x))
+    most = peak_of(lambda: transform(whole)(x))
+    assert peak_of(lambda: transform(checkpointed)(x)) < share * most
 
 
 def test_trees_other_leaves_keywords_and_methods():

@@ -1,15 +1,14 @@
 """Policies of ``checkpoint``: what is saved, what is computed again, and the same derivatives."""
 
 import functools
-import gc
 import pickle
-import tracemalloc
 from collections import Counter
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.counted import kept_of
 from support.long_forms import sized, thinned
 from support.trees import close
 
@@ -339,15 +338,7 @@ def test_hooks_see_and_change_what_a_policy_saves():
 def kept_by(f, *args):
     """Returns how many bytes are alive between the two passes."""
     ft.vjp(f, *args)[1](1.0)
-    gc.collect()
-    tracemalloc.start()
-    try:
-        _, pull = ft.vjp(f, *args)
-        gc.collect()
-        return tracemalloc.get_traced_memory()[0]
-    finally:
-        del pull
-        tracemalloc.stop()
+    return kept_of(lambda: ft.vjp(f, *args)[1])
 
 
 def test_memory_is_that_of_what_is_saved():

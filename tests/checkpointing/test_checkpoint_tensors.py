@@ -1,10 +1,9 @@
 """``checkpoint`` of functions of tensors, and of streams of keys."""
 
-import gc
-import tracemalloc
 
 import numpy as np
 import pytest
+from support.counted import kept_of
 from support.trees import close
 
 import functensor as ft
@@ -66,15 +65,14 @@ def test_memory_falls():
 
     def kept(f):
         x = ft.tensor(np.linspace(0.1, 1.0, 20_000), requires_grad=True)
-        gc.collect()
-        tracemalloc.start()
-        try:
+
+        def repeated():
+            y = x
             for _ in range(6):
-                x = f(x)
-            gc.collect()
-            return tracemalloc.get_traced_memory()[0] / (8 * 20_000)
-        finally:
-            tracemalloc.stop()
+                y = f(y)
+            return y
+
+        return kept_of(repeated) / (8 * 20_000)
 
     assert kept(chain) > 80
     assert kept(ft.checkpoint(chain)) < 7

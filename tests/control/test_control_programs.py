@@ -1,10 +1,9 @@
 """Control flow within programs: one equation each, with compiled bodies and little memory."""
 
-import gc
-import tracemalloc
 
 import numpy
 import pytest
+from support.counted import peak_of
 
 import functensor as ft
 import functensor.numpy as np
@@ -89,13 +88,8 @@ def test_reverse_mode_computes_what_is_wanted(wanted):
 def peak(fun):
     """Returns the bytes that a call needs at most at one time."""
     fun()
-    gc.collect()
-    tracemalloc.start()
-    try:
-        fun()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    fun()
+    return peak_of(fun)
 
 
 def test_a_loop_needs_the_memory_of_a_step():

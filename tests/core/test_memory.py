@@ -7,6 +7,7 @@ import weakref
 
 import numpy as np
 import pytest
+from support.counted import memory_traced
 from support.long_forms import sized
 
 import functensor as ft
@@ -33,10 +34,8 @@ def alive(*classes):
 @pytest.fixture
 def traced():
     """Measures what is allocated while the test runs."""
-    gc.collect()
-    tracemalloc.start()
-    yield
-    tracemalloc.stop()
+    with memory_traced():
+        yield
 
 
 def test_a_long_chain_differentiates_without_recursion_and_frees_everything():

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy
 import pytest
+from support.counted import memory_traced
 
 import functensor as ft
 import functensor.numpy as np
@@ -167,11 +168,9 @@ def test_memory_of_a_deep_network_falls_to_a_part_of_it(tmp_path):
 
     def peak(run):
         run()
-        gc.collect()
-        tracemalloc.start()
-        gradient = run()
-        most = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
+        with memory_traced():
+            gradient = run()
+            most = tracemalloc.get_traced_memory()[1]
         return most, bits(gradient)
 
     hook = OffloadHook("disk", folder=tmp_path)

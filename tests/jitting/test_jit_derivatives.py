@@ -1,22 +1,12 @@
 """Derivatives of jitted functions: what is kept for the way back, and where lines come from."""
 
-import tracemalloc
 
 import numpy as np
+from support.counted import peak_of
 
 import functensor as ft
 import functensor.numpy as fnp
 from functensor.jitting.program_derivatives import pulled_program
-
-
-def peak(call):
-    """Returns the most bytes that were alive within a call."""
-    tracemalloc.start()
-    try:
-        call()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
 
 
 def test_residuals_that_are_arguments_are_not_copied():
@@ -24,7 +14,7 @@ def test_residuals_that_are_arguments_are_not_copied():
     gradient = ft.grad(ft.jit(lambda w, x: fnp.sum(fnp.tanh(x @ w))), (0, 1))
     gradient(w, x)
     # The gradient by the weights is as large as they are; nothing else is.
-    assert peak(lambda: gradient(w, x)) < 1.5 * w.nbytes
+    assert peak_of(lambda: gradient(w, x)) < 1.5 * w.nbytes
 
 
 def test_residuals_that_are_outputs_are_returned_once():

@@ -3,10 +3,10 @@
 Values and derivatives are compared with the definition by the tests of all primitives.
 """
 
-import tracemalloc
 
 import numpy as np
 import pytest
+from support.counted import peak_of
 
 import functensor as ft
 from functensor import nn
@@ -52,16 +52,9 @@ def test_the_scores_are_never_all_in_memory():
     q, k, v = (x.astype("float32") for x in draw(*[(1, 3000, 8)] * 3))
     scores = 3000 * 3000 * 4
 
-    def peak(function):
-        tracemalloc.start()
-        function()
-        found = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        return found
-
-    assert peak(lambda: nn.attention(q, k, v, causal=True)) < scores / 8
+    assert peak_of(lambda: nn.attention(q, k, v, causal=True)) < scores / 8
     loss = ft.grad(lambda q, k, v: nn.attention(q, k, v).sum(), argnums=(0, 1, 2))
-    assert peak(lambda: loss(q, k, v)) < scores / 4
+    assert peak_of(lambda: loss(q, k, v)) < scores / 4
 
 
 def test_leading_axes_and_dtypes_promote():

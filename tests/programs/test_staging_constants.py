@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy
 import pytest
+from support.counted import memory_traced
 
 import functensor as ft
 import functensor.numpy as np
@@ -58,12 +59,9 @@ def huge(x, side=10**6):
 
 
 def peak(function):
-    tracemalloc.start()
-    try:
+    with memory_traced():
         out = function()
         return out, tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
 
 
 def test_shapes_of_huge_arrays_take_no_memory():

@@ -1,10 +1,9 @@
 """Jacobians and Hessians by every mode and in chunks, and products that need neither."""
 
-import gc
-import tracemalloc
 
 import numpy as np
 import pytest
+from support.counted import peak_of
 from support.trees import close
 
 import functensor as ft
@@ -86,16 +85,6 @@ def test_nothing_to_differentiate(name):
     assert jacobian(lambda x: {"none": None})(X) == {"none": None}
 
 
-def peak(call):
-    gc.collect()
-    tracemalloc.start()
-    try:
-        call()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-
-
 @pytest.mark.parametrize("jacobian", [ft.jacfwd, ft.jacrev])
 def test_chunks_bound_the_memory(jacobian):
     frequencies = np.arange(2000.0).reshape(50, 40) / 100
@@ -107,7 +96,7 @@ def test_chunks_bound_the_memory(jacobian):
         return lambda: jacobian(fun, chunk_size=chunk_size)(np.ones(40))
 
     close(call(3)(), call(None)(), 1e-9)
-    assert peak(call(3)) < 0.4 * peak(call(None))
+    assert peak_of(call(3)) < 0.4 * peak_of(call(None))
 
 
 @pytest.mark.parametrize("size", [0, -1])

@@ -6,7 +6,7 @@ import linecache
 import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from itertools import count
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
@@ -42,12 +42,14 @@ class CpuPlan:
         self._scope = written.source.scope
         self._calls = written.source.calls
         self._overwritten = sorted(written.overwritten)
-        self._run: Callable[..., Any] = as_told if written.watched else silently
-        self._quiet: Callable[[], AbstractContextManager[None]] = nullcontext
+        machine = written.machine
+        quiet = written.watched or (machine is not None and machine.is_machine_code)
+        self._run: Callable[..., Any] = as_told if quiet else silently
+        self._alone: Callable[[], AbstractContextManager[None]] | None = None
         if written.shares:
             from ...blas_threads import alone  # programs on one thread do not need it
 
-            self._quiet = alone
+            self._alone = alone
         self._file = f"<plan {next(plan_numbers)} of {self.name}>"
         linecache.cache[self._file] = (
             len(self._text),
@@ -60,12 +62,8 @@ class CpuPlan:
         codes = {c.co_name: c for c in module.co_consts if isinstance(c, CodeType)}
         self._code = codes.pop("plan")
         self._native: list[Any] = []
-        if written.native_text:
-            from .native.segments import compile_segments
-
-            self._native.append(compile_segments(written.segments, written.native_text))
-            for number, segment in enumerate(written.segments):
-                self._scope[f"native_{number}"] = segment.enter
+        if machine is not None:
+            self._scope.update(machine.compile())
         kernels: list[Any] = [run for run in written.regions if run.native]
         if kernels:
             from .native.native_run import compile_runs
@@ -93,7 +91,9 @@ class CpuPlan:
         if self._overwritten:
             buffers = self._own(buffers)
         try:
-            with self._quiet():
+            if self._alone is None:
+                return self._run(run, buffers)  # type: ignore[no-any-return]
+            with self._alone():
                 return self._run(run, buffers)  # type: ignore[no-any-return]
         except Exception as error:
             self._explain(error)

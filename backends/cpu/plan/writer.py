@@ -11,17 +11,11 @@ from operator import getitem
 from typing import TYPE_CHECKING, Any
 
 from ...config import config
-from ..cross_entropy import check_labels
 from .codegen.called import as_operand, copied_if_shared, ufunc_of
-from .codegen.operands import (
-    ARITHMETIC_SIGNS,
-    COMPARISON_SIGNS,
-    bytes_of,
-    is_native_array,
-    is_variable,
-)
+from .codegen.operands import OPERATOR_SIGNS, bytes_of, is_native_array, is_variable
 from .codegen.source import Source
 from .equations import EQUATION_WRITERS, product_beside
+from .labels import write_label_tests
 from .liveness import Liveness, Storage, rows_of_joined
 from .memory import Donation, KeptMemory, KeptSlot
 from .watched import is_tested, quietly, quietly_called, write_report
@@ -29,6 +23,7 @@ from .watched import is_tested, quietly, quietly_called, write_report
 if TYPE_CHECKING:
     from ...annotations import Buffer
     from .annotations import EquationLike, Kernels, ProgramLike, VariableLike
+    from .native.segments import NativeProgram
     from .regions.region_run import RegionRun
 
 __all__ = ["Straight"]
@@ -40,7 +35,6 @@ LARGEST_KEPT_BYTES = 32768
 SMALLEST_DROPPED_BYTES = 4096
 # NumPy's scalars of these dtypes are computed by Python's operators, many times as fast as ufuncs.
 OPERATOR_DTYPES = "fd"
-OPERATORS = {**ARITHMETIC_SIGNS, "divide": "/", **COMPARISON_SIGNS}
 VIEW_PRIMITIVES = frozenset({"astype", "flip", "index", "reshape", "stop_gradient", "transpose"})
 
 
@@ -59,6 +53,7 @@ class Straight:
         spread: variables whose arrays may have strides of zero.
         watched: whether it reports where NaN or infinity is made.
         native: whether regions become machine code.
+        machine: the program with segments of machine code, where there are any.
         number: the number of the equation that is being written, or of the first one of a group.
         ufuncs: for every equation the ufunc that computes it and the dtypes of its loop, or None.
     """
@@ -74,14 +69,13 @@ class Straight:
     ) -> None:
         self.watched = watched
         self.native = native
-        # The segments of machine code that were written, and the text of all.
-        self.segments: list[Any] = []
-        self.native_text = ""
+        self.machine: NativeProgram | None = None
         if native:
             from .native.segments import segmented
 
-            program, self.native_text = segmented(program)
-        self.program = program
+            self.machine = segmented(program)
+        program = self.machine or program
+        self.program: ProgramLike = program
         self.kernels = kernels
         self.source: Source = Source() if outer is None else outer.source.within()
         self.kept: KeptMemory = KeptMemory() if outer is None else outer.kept
@@ -203,7 +197,7 @@ class Straight:
         for i, (equation, run) in enumerate(zip(equations, group, strict=True)):
             operands = [self.source.shown(x) for x in equation.operands]
             if number + i in self._runs:
-                self._check_labels(number + i)
+                write_label_tests(self.source, self._runs[number + i].labels, operands.__getitem__)
                 into = self._taken(number + i, [x for e in equations for x in e.operands])
                 left.append(f"[{', '.join(map(self.source.name, equation.outputs))}]")
             else:
@@ -268,20 +262,13 @@ class Straight:
 
     def _fused(self, number: int) -> str:
         """Returns the call of a region, into the memory of operands after their last use."""
-        self._check_labels(number)
         operands = self.program.equations[number].operands
         given = [self.source.shown(x) for x in operands]
+        write_label_tests(self.source, self._runs[number].labels, given.__getitem__)
         into = self._taken(number, operands)
         if into:
             given.append(f"into={into}")
         return f"{self.source.constant(self._runs[number], 'region')}({', '.join(given)})"
-
-    def _check_labels(self, number: int) -> None:
-        """Writes the tests of the labels that a region's machine code reads."""
-        operands = self.program.equations[number].operands
-        for place, classes, reader in self._runs[number].labels:
-            check, labels = self.source.bind(check_labels), self.source.shown(operands[place])
-            self.source.add(f"{check}({labels}, {classes})", reader)
 
     def _taken(self, number: int, used: Sequence[Any]) -> str:
         """Returns the operands whose memory a region's outputs take, as a tuple in text.
@@ -359,7 +346,7 @@ class Straight:
 
     def _operator(self, equation: EquationLike) -> str | None:
         """Returns Python's arithmetic of NumPy's scalars. It gives the same bits as ufuncs."""
-        sign = OPERATORS.get(equation.primitive.name)
+        sign = OPERATOR_SIGNS.get(equation.primitive.name)
         strong = [x for x in equation.operands if is_variable(x) and not x.type.weak]
         if (
             sign is None

@@ -3,6 +3,6 @@
 Printers of kernels for processors write a function by its graph.
 """
 
-from .formulas import FORMULAS, expanded
+from .formulas import FORMULAS, TWINS, expanded, expanded_together
 
-__all__ = ["FORMULAS", "expanded"]
+__all__ = ["FORMULAS", "TWINS", "expanded", "expanded_together"]

@@ -21,7 +21,7 @@ from .trigonometric import cos, sin, tan
 if TYPE_CHECKING:
     from ..graph import Expr
 
-__all__ = ["FORMULAS", "expanded"]
+__all__ = ["FORMULAS", "TWINS", "expanded", "expanded_together"]
 
 FORMULAS: dict[str, Callable[..., Expr]] = {
     "arccos": arccos,
@@ -50,6 +50,8 @@ FORMULAS: dict[str, Callable[..., Expr]] = {
     "tanh": tanh,
 }
 OF_TWO = frozenset({"arctan2", "power"})
+# Functions that share most of their work where they have the same operand.
+TWINS = {name: pair for pair in [("sin", "cos"), ("sinh", "cosh")] for name in pair}
 
 
 def expanded(name: str, dtype: np.dtype[Any]) -> tuple[ExprGraph, Expr]:
@@ -67,11 +69,16 @@ def expanded(name: str, dtype: np.dtype[Any]) -> tuple[ExprGraph, Expr]:
     >>> result.dtype
     dtype('float32')
     """
-    return _expanded(name, np.dtype(dtype))
+    graph, (result,) = expanded_together((name,), np.dtype(dtype))
+    return graph, result
 
 
 @cache
-def _expanded(name: str, dtype: np.dtype[Any]) -> tuple[ExprGraph, Expr]:
+def expanded_together(
+    names: tuple[str, ...], dtype: np.dtype[Any]
+) -> tuple[ExprGraph, tuple[Expr, ...]]:
+    """Returns functions of the same operands as one graph, which has once what they share."""
     graph = ExprGraph()
-    operands = [graph.input(number, dtype) for number in range(2 if name in OF_TWO else 1)]
-    return graph, FORMULAS[name](*operands)
+    count = 2 if OF_TWO.issuperset(names) else 1
+    operands = [graph.input(number, dtype) for number in range(count)]
+    return graph, tuple([FORMULAS[name](*operands) for name in names])

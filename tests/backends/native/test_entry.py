@@ -151,6 +151,43 @@ def test_numbers_that_are_too_large():
         told(kernel_call, 1)(0, 2**63, 0, None, np.zeros(4))
 
 
+# Writes the addresses of its objects into the memory of the first, and returns whether the last two
+# are others.
+OBJECTS = """
+define i64 @objects(ptr %objects) {
+  %first = load ptr, ptr %objects
+  %data_place = getelementptr i8, ptr %first, i64 HEADER
+  %data = load ptr, ptr %data_place
+  %second_place = getelementptr ptr, ptr %objects, i64 1
+  %second = load ptr, ptr %second_place
+  %third_place = getelementptr ptr, ptr %objects, i64 2
+  %third = load ptr, ptr %third_place
+  store ptr %second, ptr %data
+  %behind = getelementptr ptr, ptr %data, i64 1
+  store ptr %third, ptr %behind
+  %differ = icmp ne ptr %second, %third
+  %answer = zext i1 %differ to i64
+  ret i64 %answer
+}
+"""
+
+
+@pytest.mark.parametrize("keeps_lock", [False, True])
+def test_functions_of_objects(make, keeps_lock):
+    text = OBJECTS.replace("HEADER", str(entries.OBJECT_HEADER))
+    code = machine_code(text, ["objects"], NOTHING)
+    run = entries.objects_call(code, "objects", 3, keeps_lock=keeps_lock)
+    out, x, y = np.zeros(2, np.uint64), object(), [1]
+    held = sys.getrefcount(x), sys.getrefcount(y)
+    for _ in range(1000):
+        assert run(out, x, y) is True
+    assert out.tolist() == [id(x), id(y)]
+    assert run(out, x, x) is None
+    assert (sys.getrefcount(x), sys.getrefcount(y)) == held
+    with pytest.raises(TypeError, match="another number of arrays"):
+        run(out, x)
+
+
 def test_the_function_holds_the_code_and_nothing_else(make):
     code = machine_code(TOLD.replace("COUNT", "1"), ["told"], NOTHING)
     died = weakref.ref(code)

@@ -11,9 +11,10 @@ from support.native import LoopKernel, missing
 from support.random_graphs import float_graphs, input_shape, integer_graphs, shown
 
 from functensor.backends.kernels.accesses import buffer_elements
+from functensor.backends.kernels.graph import ExprGraph, function
 from functensor.backends.kernels.interpret import interpret
 from functensor.backends.kernels.printed import kernel_text
-from functensor.backends.kernels.schedule import scheduled
+from functensor.backends.kernels.schedule import Written, scheduled
 from functensor.backends.native.machine import machine_code
 from functensor.backends.native.object_cache import ObjectCache
 from functensor.backends.native.printer import SCRATCH_ALIGNMENT, printed_module, scratch_bytes
@@ -82,3 +83,23 @@ def test_floats(drawn, count, seed, scale):
         special = rng.choice([0.0, -0.0, np.inf, -np.inf, np.nan], x.size)
         x[:] = np.where(rng.uniform(size=x.size) < 0.05, special, x)
     assert_equal(drawn, inputs, count)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("names", [("sin", "cos"), ("cosh", "sinh")])
+def test_functions_that_share_their_work_are_called_once(names, dtype):
+    graph = ExprGraph((45,))
+    x = graph.input(0, dtype, [0])
+    first, second = (function(name) for name in names)
+    nodes = [first(x), second(x), first(x + 0.5), second(x + 0.5), first(x * 2.0)]
+    results = [Written(node, node.axes) for node in nodes]
+    kernel = scheduled("twins", graph, [x], results, whole=True)
+    text = printed_module([kernel])
+    # The loop and the masked step have two pairs each.
+    assert text.count(f"call {{ <{kernel.body[0].lanes}") == 4
+    inputs = [np.linspace(-9, 9, 45).astype(dtype)]
+    wanted, found = arrays_of(kernel, inputs, 1), arrays_of(kernel, inputs, 1)
+    interpret(kernel, wanted, 0, 0, 45, by_formulas=True)
+    run_compiled(kernel, found, [(0, 0, 45)])
+    for right, array in zip(wanted, found):
+        np.testing.assert_array_equal(array, right)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ARITHMETIC_SIGNS",
     "COMPARISON_SIGNS",
+    "OPERATOR_SIGNS",
     "PYTHON_NUMBERS",
     "bytes_of",
     "constant",
@@ -32,6 +33,7 @@ COMPARISON_SIGNS = {
     "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=",
     "equal": "==", "not_equal": "!=",
 }  # fmt: skip
+OPERATOR_SIGNS = {**ARITHMETIC_SIGNS, "divide": "/", **COMPARISON_SIGNS}
 # Names in generated code that neither variables nor functions have.
 RESERVED_NAMES = frozenset(
     {"blocks", "high", "keepdims", "low", "memory", "np", "number", "plan", *kwlist}

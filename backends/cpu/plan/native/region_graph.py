@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from ....kernels.schedule import scheduled
 from ....restoring import errstate
 from ..codegen.called import operand_type, ufunc_loop
 from ..codegen.operands import constant, is_variable
+from ..labels import LabelRead
 from ..regions.block_steps import (
     LAST_AXIS_FUNCTIONS,
     REDUCTION_UFUNCS,
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from ....annotations import DType, Shape
     from ..annotations import EquationLike, Operand, RegionLike, VariableLike
 
-__all__ = ["LabelRead", "NotNative", "RegionGraph", "is_native"]
+__all__ = ["NotNative", "RegionGraph", "is_native"]
 
 ROW_FLOATS = "fd"
 # Kernels add up complex numbers, too, part by part.
@@ -62,20 +63,6 @@ FUNCTIONS_BESIDE_UFUNCS = frozenset({"erf", "erfc"} & FORMULAS.keys())
 
 class NotNative(Exception):
     """An equation that kernels do not compute."""
-
-
-class LabelRead(NamedTuple):
-    """Labels that an equation reads: they are tested before it runs.
-
-    Attributes:
-        operand: the number of the operand, or the operand itself.
-        classes: the number of classes.
-        equation: the equation.
-    """
-
-    operand: Any
-    classes: int
-    equation: EquationLike
 
 
 class RegionGraph:

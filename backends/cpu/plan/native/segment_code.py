@@ -17,8 +17,9 @@ from ....native.blas import Blas
 from ....native.instructions import Lines
 from ....native.printer import Module, scratch_bytes
 from ..codegen.operands import constant, is_variable
+from ..labels import LabelRead
 from .native_run import SMALLEST_EFFORT_TO_SHARE, effort_of, in_place_pairs
-from .region_graph import LabelRead, NotNative, RegionGraph, operand_dtype
+from .region_graph import NotNative, RegionGraph, operand_dtype
 
 if TYPE_CHECKING:
     from ..annotations import EquationLike, Operand, VariableLike
@@ -286,25 +287,20 @@ class SegmentCode:
     def text(self, name: str, module: Module, outputs: Sequence[VariableLike]) -> tuple[str, int]:
         """Returns the text of its function, and the bytes of memory that it needs.
 
-        The function takes the addresses of the objects of its arrays, of its results, and of an
-        array of bytes. It returns 0 if all went well.
+        The function takes a pointer to the addresses of objects: of its arrays, of its results, and
+        of an array of bytes. It returns 0 if all went well.
         """
         self.lines = lines = Lines()
         lines.begin("entry")
         self._pointers: dict[Any, str] = {}
-        objects = []
-        for number, x in enumerate(self.arrays):
-            objects.append(f"%o{number}")
-            self._checked(f"%o{number}", WRONG_LAYOUT)
-            self._pointers[identity_of(x)] = self._data(f"%o{number}")
-        for number, out in enumerate(outputs, len(self.arrays)):
-            objects.append(f"%o{number}")
-            self._checked(f"%o{number}", WRONG_LAYOUT)
-            self._pointers[out] = self._data(f"%o{number}")
+        given = [*map(identity_of, self.arrays), *outputs]
+        for number, x in enumerate(given):
+            array = self._object(number)
+            self._checked(array, WRONG_LAYOUT)
+            self._pointers[x] = self._data(array)
         offsets, total = self._offsets(outputs)
-        objects.append("%memory")
         if total:
-            memory = self._data("%memory")
+            memory = self._data(self._object(len(given)))
             for x, offset in offsets.items():
                 self._pointers[x] = lines.let(f"getelementptr i8, ptr {memory}, i64 {offset}")
             self._memory = memory
@@ -312,8 +308,12 @@ class SegmentCode:
             self._call(step, module, offsets.get(number, 0))
         lines.add("ret i64 0")
         module.declared.update(lines.declared)
-        head = f"define i64 @{name}({', '.join(f'ptr {o}' for o in objects)}) {{"
+        head = f"define i64 @{name}(ptr %objects) {{"
         return "\n".join([head, *lines.text, "}"]), total
+
+    def _object(self, number: int) -> str:
+        place = self.lines.let(f"getelementptr ptr, ptr %objects, i64 {number}")
+        return self.lines.let(f"load ptr, ptr {place}, align 8")
 
     def _data(self, name: str) -> str:
         place = self.lines.let(f"getelementptr i8, ptr {name}, i64 {OBJECT_HEADER}")

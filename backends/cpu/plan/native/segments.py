@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,18 +10,18 @@ import numpy as np
 from ....blas_calls import SMALLEST_BLAS_THREADED_WORK
 from ....native.array_objects import is_known
 from ....native.blas import numpy_blas
+from ....native.entry import ObjectsCall, objects_call
 from ....native.machine import machine_code
 from ....native.printer import Module
-from ...cross_entropy import check_labels
 from ..codegen.operands import is_variable
+from ..labels import write_label_tests
 from .segment_code import SegmentCode
 
 if TYPE_CHECKING:
     from ..annotations import EquationLike, ProgramLike, VariableLike
 
 __all__ = [
-    *("NativeProgram", "Segment", "compile_segments", "segmented", "with_segments"),
-    "write_segment",
+    *("NativeProgram", "Segment", "segmented", "with_segments", "write_segment"),
 ]
 
 # Shorter segments, in tenths of a nanosecond, keep the interpreter's lock.
@@ -50,7 +49,7 @@ class Segment:
         self.code = code
         self.outputs = tuple(outputs)
         self.memory = 0
-        self.enter: Callable[..., int]
+        self.enter: ObjectsCall
 
     def __repr__(self) -> str:
         return f"<machine code of {len(self.code.equations)} equations>"
@@ -70,7 +69,7 @@ class Segment:
         for i in results:
             if not (given[i].flags.c_contiguous and given[i].flags.aligned):
                 given[i] = np.empty(given[i].shape, given[i].dtype)
-        if self.enter(*map(id, given)):
+        if self.enter(*given):
             raise RuntimeError(f"machine code refuses {[x.shape for x in given[:count]]}")
         for i in results:
             if given[i] is not arrays[i]:
@@ -78,7 +77,7 @@ class Segment:
 
 
 class NativeEquation:
-    """The equation of a segment, or one of a program as it was."""
+    """The equation of a segment."""
 
     def __init__(self, segment: Segment, line: str) -> None:
         self.primitive = segment
@@ -89,13 +88,51 @@ class NativeEquation:
 
 
 class NativeProgram:
-    """A program with segments."""
+    """A program with segments.
+
+    Attributes:
+        name, inputs, equations, outputs: as those of a program.
+        segments: the segments, in order.
+        text: the text of their functions.
+    """
 
     def __init__(self, program: ProgramLike, equations: Sequence[Any]) -> None:
         self.name = program.name
         self.inputs = program.inputs
         self.equations: Sequence[EquationLike] = tuple(equations)
         self.outputs = program.outputs
+        primitives = [equation.primitive for equation in self.equations]
+        self.segments: list[Segment] = [p for p in primitives if isinstance(p, Segment)]
+        self.text = ""
+
+    @property
+    def is_machine_code(self) -> bool:
+        """Says whether it is segments alone that are given arrays, and no numbers to convert."""
+        return len(self.segments) == len(self.equations) and all(
+            x.type.shape if is_variable(x) else np.ndim(x)
+            for equation in self.equations
+            for x in equation.operands
+        )
+
+    def write(self) -> None:
+        """Writes the text, and enters the memory that each segment needs."""
+        module = Module()
+        texts: list[str] = []
+        for segment in self.segments:
+            name = f"segment_{len(texts)}"
+            text, segment.memory = segment.code.text(name, module, segment.outputs)
+            texts.append(text)
+        self.text = module.text(*texts)
+
+    def compile(self) -> dict[str, ObjectsCall]:
+        """Compiles the text; returns the functions of segments, by the names that plans use."""
+        names = [f"segment_{number}" for number in range(len(self.segments))]
+        code = machine_code(self.text, names)
+        for name, segment in zip(names, self.segments, strict=True):
+            count = len(segment.code.arrays) + len(segment.outputs) + 1
+            keeps_lock = segment.code.effort <= LARGEST_LOCKED_EFFORT
+            segment.enter = objects_call(code, name, count, keeps_lock=keeps_lock)
+        return dict(zip(names, [segment.enter for segment in self.segments]))
 
 
 def with_segments(program: ProgramLike) -> NativeProgram:
@@ -159,33 +196,13 @@ def wanted_views(code: SegmentCode, wanted: Sequence[VariableLike]) -> list[Equa
     return [e for e in code.equations if e.outputs[0] in found]
 
 
-def segmented(program: ProgramLike) -> tuple[ProgramLike, str]:
-    """Returns a program with segments, and the text of their functions; "" without any.
-
-    The memory that each segment needs is entered.
-    """
+def segmented(program: ProgramLike) -> NativeProgram | None:
+    """Returns a program with segments, their text written; None without any."""
     made = with_segments(program)
-    segments = [e.primitive for e in made.equations if isinstance(e.primitive, Segment)]
-    if not segments:
-        return program, ""
-    module = Module()
-    texts = []
-    for number, segment in enumerate(segments):
-        text, segment.memory = segment.code.text(f"segment_{number}", module, segment.outputs)
-        texts.append(text)
-    return made, module.text(*texts)
-
-
-def compile_segments(segments: Sequence[Segment], text: str) -> Any:
-    """Compiles segments from their text, and returns what keeps their code alive."""
-    names = [f"segment_{number}" for number in range(len(segments))]
-    code = machine_code(text, names)
-    for name, segment in zip(names, segments, strict=True):
-        count = len(segment.code.arrays) + len(segment.outputs) + 1
-        locked = segment.code.effort <= LARGEST_LOCKED_EFFORT
-        prototype = ctypes.PYFUNCTYPE if locked else ctypes.CFUNCTYPE
-        segment.enter = prototype(ctypes.c_int64, *[ctypes.c_void_p] * count)(code.address(name))
-    return code
+    if not made.segments:
+        return None
+    made.write()
+    return made
 
 
 class SegmentMemory:
@@ -237,19 +254,15 @@ def write_segment(writer: Any, equation: Any) -> str:
     if segment.memory:
         memory = writer.kept.buffer(writer.kept.slot(segment.memory), SegmentMemory(segment.memory))
     given.append(memory)
-    address = source.bind(id, "address_of")
-    enter = f"native_{len(writer.segments)}"
-    writer.segments.append(segment)
+    enter = f"segment_{writer.machine.segments.index(segment)}"
     source.scope[enter] = None
     again = source.bind(segment.again, f"{enter}_again")
-    addresses = ", ".join(f"{address}({name})" for name in given)
+    arrays = ", ".join(given)
     # BLAS would use threads of its own, and wait for them.
     writer.shares |= segment.code.largest_product >= SMALLEST_BLAS_THREADED_WORK
-    source.add(f"if {enter}({addresses}):", equation)
-    for operand, classes, reader in segment.code.labels:
-        check, labels = source.bind(check_labels), source.shown(operand)
-        source.add(f"    {check}({labels}, {classes})", reader)
-    source.add(f"    {again}({', '.join(given)})", equation)
+    source.add(f"if {enter}({arrays}):", equation)
+    write_label_tests(source, segment.code.labels, source.shown, "    ")
+    source.add(f"    {again}({arrays})", equation)
     for name, made in numbers:
         source.add(f"{name} = {made}[()]", equation)
     return ""

@@ -23,7 +23,7 @@ from .cost import SMALLEST_SHARED_EFFORT
 
 if TYPE_CHECKING:
     from ....annotations import Axes, Buffer, Shape
-    from ..annotations import EquationLike
+    from ..labels import LabelRead
     from .block_steps import BlockOutput
 
 __all__ = ["RegionRun", "WatchedRun"]
@@ -39,11 +39,11 @@ class RegionRun:
         name: the name of its function in the text.
         function: the compiled loop over blocks.
         native: whether it runs machine code.
-        labels: the numbers of inputs that are labels, the number of classes, and the equation.
+        labels: the inputs that are labels, and who reads them.
     """
 
     native = False
-    labels: Sequence[tuple[int, int, EquationLike]] = ()
+    labels: Sequence[LabelRead] = ()
 
     def __init__(self, name: str, code: BlockCode) -> None:
         self.can_take = code.can_take

@@ -179,6 +179,8 @@ def test_functions_are_three_units_in_the_last_place_off_at_most(dtype):
     names = [n for n in FUNCTIONS if n not in ("exp2", "expm1")]
     wide = np.dtype("complex128" if dtype == "complex64" else np.clongdouble)
     limits = np.finfo(dtype)
+    if np.finfo(wide).eps >= limits.eps:
+        pytest.skip("NumPy has no wider complex numbers here")
     jitted = compiled(lambda z: [getattr(fnp, name)(z) for name in names], z)
     for name, found in zip(names, map(np.asarray, jitted(z)), strict=True):
         wanted = getattr(np, name)(z.astype(wide))

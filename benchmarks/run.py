@@ -12,6 +12,7 @@ from pathlib import Path
 if __package__ in (None, ""):
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
+from benchmarks.busy import busy_cores
 from benchmarks.case import Mode
 from benchmarks.client import running
 from benchmarks.data import KNOWN, WORKLOADS, is_workload
@@ -61,6 +62,9 @@ def parser() -> argparse.ArgumentParser:
     )
     options.add_argument("--rounds", type=positive, help=f"default: {FULL.rounds}")
     options.add_argument("--threads", type=positive, default=2, help="default: 2")
+    options.add_argument(
+        "--busy", type=int, default=0, metavar="N", help="cores that other processes keep busy"
+    )
     options.add_argument("--mode", choices=("grad", "forward"), default="grad")
     options.add_argument("--statistic", choices=("median", "minimum"), default="median")
     options.add_argument("--quick", action="store_true", help="few and short rounds")
@@ -97,7 +101,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     versions: dict[str, str] = {}
     problems: list[str] = []
     for threads, wanted in parts:
-        with running(peers, threads, quiet=not options.verbose) as (clients, failures):
+        with (
+            busy_cores(options.busy),
+            running(peers, threads, quiet=not options.verbose) as (clients, failures),
+        ):
             versions |= {peer: client.version for peer, client in clients.items()}
             problems += [f"{peer} does not start: {why}" for peer, why in failures.items()]
             rows = []

@@ -60,7 +60,7 @@ class Elements:
     @property
     def last(self) -> int:
         """The largest of the elements, without the terms of axes that stand still."""
-        return self.begin + sum(stride * (count - 1) for stride, count in self.steps)
+        return last_of(self.begin, self.steps)
 
     def are_different(self) -> bool:
         """Says whether each place takes an element of its own."""
@@ -101,11 +101,7 @@ class Elements:
             return True
         if self.still != others.still:
             return False
-        if self.last < others.begin or others.last < self.begin:
-            return True
-        common = gcd(*[stride for stride, _ in self.steps + others.steps])
-        difference = self.begin - others.begin
-        return difference % common != 0 if common else difference != 0
+        return are_apart(self.begin, self.steps, others.begin, others.steps)
 
     def apart_elsewhere(self, others: Elements, still: Iterable[LoopAxis]) -> bool:
         """Says whether none of the others is among them where any axis stands elsewhere."""
@@ -126,6 +122,33 @@ class Elements:
         if self.begin != others.begin:
             digits.append((abs(self.begin - others.begin), 1))
         return independent(digits)
+
+
+def are_apart(
+    begin: int, steps: Sequence[tuple[int, int]], other: int, others: Sequence[tuple[int, int]]
+) -> bool:
+    """Says whether two sets of elements have none in common; each is a beginning and its steps.
+
+    As of numbers, the first digits have to be equal where what follows them is less than one of
+    them. Then only what follows may differ.
+    """
+    while True:
+        if last_of(begin, steps) < other or last_of(other, others) < begin:
+            return True
+        if not (steps and others and steps[-1][0] == others[-1][0]):
+            break
+        ours, theirs = steps[:-1], others[:-1]
+        reach = max(last_of(begin, ours), last_of(other, theirs)) - min(begin, other)
+        if reach >= steps[-1][0]:
+            break
+        steps, others = ours, theirs
+    common = gcd(*[stride for stride, _ in (*steps, *others)])
+    return (begin - other) % common != 0 if common else begin != other
+
+
+def last_of(begin: int, steps: Iterable[tuple[int, int]]) -> int:
+    """Returns the largest of some elements."""
+    return begin + sum(stride * (count - 1) for stride, count in steps)
 
 
 def independent(digits: Sequence[tuple[int, int]]) -> bool:

@@ -48,6 +48,8 @@ __all__ = ["SCRATCH_ALIGNMENT", "Module", "Printer", "printed_module", "scratch_
 SCRATCH_ALIGNMENT = 64
 # Functions that are called at more places stay functions, which compile sooner.
 MOST_INLINED_CALLS = 12
+# Longer bodies are not written again for the last places of a loop.
+LONGEST_REPEATED_BODY = 24
 SIGNATURE = "i64 %number, i64 %low, i64 %high, ptr %scratch, ptr %buffers"
 
 
@@ -360,7 +362,9 @@ class Printer:
             self._axis, self._width = loop.axis, loop.lanes
             if whole != low:
                 self._turns(loop, low, whole, folds)
-            if whole != high:
+            if has_cheap_rest(loop):
+                self._pieces(loop, int(whole))
+            elif whole != high:
                 self._rest(loop, whole, high, folds)
             self._axis, self._width, self._mask = None, 1, None
         for fold in folds:
@@ -404,6 +408,19 @@ class Printer:
         lines.begin(behind)
         self._spread, self._pairs = {}, {}
 
+    def _pieces(self, loop: For, low: int) -> None:
+        """Writes the last places as steps of fewer and fewer lanes."""
+        width = loop.lanes // 2
+        while width:
+            if (loop.axis.extent - low) & width:
+                self._axis, self._width = (loop.axis if width > 1 else None), width
+                self._places[loop.axis] = str(low)
+                self._spread = {}
+                self._statements(loop.body)
+                low += width
+            width //= 2
+        self._spread = {}
+
     def _rest(self, loop: For, low: str, high: str, folds: Sequence[RunningFold]) -> None:
         """Writes the last step, in which some lanes are idle."""
         lines, width = self.lines, loop.lanes
@@ -424,6 +441,19 @@ class Printer:
             fold.enter_rest(lines.let(f"select {shown}"))
         self._mask = None
         self._spread, self._pairs = {}, {}
+
+
+def has_cheap_rest(loop: For) -> bool:
+    """Says whether the last places are steps of fewer lanes, and not one of which some are idle.
+
+    Processors with AVX2 take many cycles for a store with a mask.
+    """
+    return (
+        not loop.axis.block
+        and not loop.folds
+        and len(loop.body) <= LONGEST_REPEATED_BODY
+        and not any(isinstance(s, Let) and s.operation in KERNEL_FUNCTIONS for s in loop.body)
+    )
 
 
 def twins_of(body: Sequence[Statement]) -> dict[Statement, tuple[Let, ...]]:

@@ -105,7 +105,10 @@ class Tiers:
         if why:
             self.settle(self._numpy, f"over NumPy: {why}")
             return
-        if self._native is None:
+        if self._job is not None:
+            # Another thread compiles it already.
+            self._job.wait()
+        if self._native is None and compiled.run is self:
             self.make()
         native = self._native
         if native is not None:

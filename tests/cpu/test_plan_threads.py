@@ -22,6 +22,7 @@ from functensor.backends import blas_threads
 from functensor.backends import get as get_backend
 from functensor.backends.cpu.plan.regions import block_source, region_run
 from functensor.backends.cpu.plan.threads import pool
+from functensor.backends.cpu.plan.threads.sharing import MeasuredSharing
 from functensor.passes.fusion import fusion
 from functensor.passes.pipeline import optimized
 
@@ -259,8 +260,7 @@ def test_the_environment_says_how_many_threads(variables, wanted, monkeypatch):
 
 def test_small_regions_stay_in_one_thread(monkeypatch):
     calls = []
-    share = "functensor.backends.cpu.plan.regions.region_run.share"
-    monkeypatch.setattr(share, lambda work, n: calls.append(n))
+    monkeypatch.setattr(MeasuredSharing, "__call__", lambda self, work, n: calls.append(n))
     small = np.ones((128, 480), "float32")
     program = fusion(ft.make_program(lambda x: fnp.sin(x) * fnp.cos(x))(small), 1024)
     get_backend("numpy").plan(program)([small])

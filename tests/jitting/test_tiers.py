@@ -14,8 +14,12 @@ from support.native import missing
 
 import functensor as ft
 import functensor.numpy as fnp
+from functensor.backends import get as get_backend
 from functensor.backends.cpu.plan import CpuPlan
+from functensor.backends.cpu.plan.native.segments import segmented
 from functensor.jitting import tiers
+from functensor.passes.fusion import fusion
+from functensor.passes.pipeline import optimized
 from functensor.testing import assert_allclose
 
 pytestmark = pytest.mark.skipif(bool(missing), reason=missing)
@@ -80,6 +84,37 @@ def test_compile_waits_and_runs_nothing():
     assert float(noted(np.arange(3.0))) == 5.0
     assert len(ran) == 1
     assert noted.explain().endswith("as machine code")
+
+
+def test_compile_waits_for_the_thread_and_does_not_do_its_work_again(at_once, monkeypatch):
+    made, plans = [], tiers.native_plan
+
+    def counted(*args):
+        made.append(threading.current_thread().name)
+        return plans(*args)
+
+    monkeypatch.setattr(tiers, "native_plan", counted)
+    x = np.linspace(-3, 3, 1001)
+    jitted = ft.jit(loss)
+    jitted(x)
+    jitted.compile(x)
+    jitted.compile(x)
+    assert made == ["functensor-background"]
+    assert last_tiers(jitted).note == "as machine code"
+
+
+def test_texts_are_the_same_each_time():
+    def step(params, grads):
+        moved = [0.9 * p + g for p, g in zip(params, grads, strict=True)]
+        return moved, [p - 0.1 * m for p, m in zip(params, moved, strict=True)]
+
+    params = [np.ones((3, 4)) for _ in range(5)]
+    texts = set()
+    for _ in range(8):
+        program = ft.make_program(step)(params, params)
+        fused = fusion(optimized(program), 1, get_backend("numpy").is_native)
+        texts.add(segmented(fused).text)
+    assert len(texts) == 1
 
 
 def test_a_failed_compilation_leaves_the_plan_over_numpy(at_once, monkeypatch):

@@ -111,14 +111,17 @@ def _write_matmul(writer: Writer, equation: EquationLike) -> str | None:
     x, y = map(form_of, equation.operands)
     shared = is_shared_product(equation)
     if shared:
-        from .threads.matmul import threaded_matmul  # loads the pool of threads
+        # They load the pool of threads.
+        from .threads.matmul import threaded_matmul
+        from .threads.sharing import MeasuredSharing
     operands = list(map(writer.source.shown, equation.operands))
     if shared and x.ndim > 2 and y.ndim == 2:
         shape = equation.outputs[0].type.shape
         product = writer.source.bind(threaded_matmul)
         rows = f"{operands[0]}.reshape(-1, {x.shape[-1]})"
         writer.shares = True
-        return f"{product}({rows}, {operands[1]}).reshape({shape!r})"
+        sharing = writer.source.constant(MeasuredSharing(), "sharing")
+        return f"{product}({rows}, {operands[1]}, None, {sharing}).reshape({shape!r})"
     by_vector = min(x.ndim, y.ndim) == 1 and x.ndim + y.ndim <= 3
     if not shared and by_vector and max(x.size, y.size) < SHORTEST_BLAS_THREADED_VECTOR:
         # ``dot`` makes the same call of BLAS as ``matmul``, in a third of the time.
@@ -130,10 +133,12 @@ def _write_matmul(writer: Writer, equation: EquationLike) -> str | None:
     if not shared and (x.ndim != 2 or y.ndim != 2 or x.shape[-1] == 1):
         return None
     into = writer.buffer_for(equation.outputs[0])
-    given = ", ".join([*operands, into] if into else operands)
     if shared:
         writer.shares = True
+        sharing = writer.source.constant(MeasuredSharing(), "sharing")
+        given = ", ".join([*operands, into or "None", sharing])
         return f"{writer.source.bind(threaded_matmul)}({given})"
+    given = ", ".join([*operands, into] if into else operands)
     # BLAS would use threads of its own for this size, and wait for them.
     writer.shares |= work_of(x.shape, y.shape) >= SMALLEST_BLAS_THREADED_WORK
     return f"np.matmul({given})"

@@ -191,6 +191,7 @@ class Straight:
     def _together(self, number: int, group: list[Any]) -> None:
         """Writes one line for a group of independent equations."""
         from .threads.pool import run_side_by_side
+        from .threads.sharing import MeasuredSharing
 
         equations = self.program.equations[number : number + len(group)]
         left, calls = [], []
@@ -206,7 +207,8 @@ class Straight:
             name = self.source.constant(run, "region" if number + i in self._runs else "product")
             calls.append(f"({name}, ({', '.join(operands)},), {into or 'None'})")
         self.shares = True
-        right = f"{self.source.bind(run_side_by_side)}({', '.join(calls)})"
+        sharing = self.source.constant(MeasuredSharing(), "sharing")
+        right = f"{self.source.bind(run_side_by_side)}({', '.join([sharing, *calls])})"
         # An error in a block has the block's own line.
         fused = [e for i, e in enumerate(equations, number) if i in self._runs]
         self.source.add(f"{', '.join(left)} = {right}", (fused or equations)[0])

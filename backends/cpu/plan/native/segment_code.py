@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ....config import config
+from ....kernels.check import check_kernel
 from ....native.array_objects import CONTIGUOUS_AND_ALIGNED, FLAGS_OFFSET, OBJECT_HEADER
 from ....native.blas import Blas
 from ....native.instructions import Lines
@@ -20,6 +22,7 @@ from ..codegen.operands import constant, is_variable
 from ..labels import LabelRead
 from .native_run import SMALLEST_EFFORT_TO_SHARE, effort_of, in_place_pairs
 from .region_graph import NotNative, RegionGraph, operand_dtype
+from .small_products import is_small_product, product_kernel
 
 if TYPE_CHECKING:
     from ..annotations import EquationLike, Operand, VariableLike
@@ -31,8 +34,8 @@ ALIGNMENT = 64
 MOST_SEGMENT_EQUATIONS = 600
 # Products of more multiplications are shared among threads, outside of segments.
 LARGEST_PRODUCT = 1 << 23
-# More products of a stack are a loop of NumPy's.
-MOST_PRODUCTS = 64
+# The effort of a product's own loops beside that of its multiplications.
+OWN_PRODUCT_EFFORT = 50
 WRONG_LAYOUT, WRONG_LABEL = 1, 2
 VIEW_NAMES = frozenset({"index", "reshape", "stop_gradient", "transpose"})
 
@@ -75,6 +78,14 @@ def in_c_order(shape: Sequence[int], strides: Sequence[int]) -> bool:
             return False
         expected *= length
     return True
+
+
+def broadcast_strides(
+    shape: Sequence[int], strides: Sequence[int], wanted: Sequence[int]
+) -> list[int]:
+    """Returns the strides of an array as one of another shape, along which it is the same."""
+    given = [0 if n == 1 else stride for n, stride in zip(shape, strides, strict=True)]
+    return [0] * (len(wanted) - len(shape)) + given
 
 
 def c_strides(shape: Sequence[int]) -> tuple[int, ...]:
@@ -207,8 +218,8 @@ class SegmentCode:
         (out,) = equation.outputs
         dtypes = [operand_dtype(x) for x in (*equation.operands, out)]
         shapes = [operand_shape(x) for x in equation.operands]
-        if self.blas is None or dtypes[0].char not in "fd" or set(dtypes) != {dtypes[0]}:
-            raise NotNative("no product of BLAS")
+        if dtypes[0].char not in "fd" or set(dtypes) != {dtypes[0]}:
+            raise NotNative("a product of other dtypes")
         if min(map(len, shapes)) < 1 or not out.type.size or 0 in shapes[0]:
             raise NotNative("no matrices")
         x, y = (self._layout(v) for v in equation.operands)
@@ -216,8 +227,12 @@ class SegmentCode:
             x = x._replace(shape=(1, *x.shape), strides=(x.shape[0] * x.strides[0], *x.strides))
         if len(y.shape) == 1:
             y = y._replace(shape=(*y.shape, 1), strides=(*y.strides, 1))
-        work = prod(x.shape) * y.shape[-1]
-        if work >= LARGEST_PRODUCT or max(len(x.shape), len(y.shape)) > 2:
+        sizes = x.shape[-2], x.shape[-1], y.shape[-1]
+        if is_small_product(*sizes):
+            self._small_product(out, sizes, x, y)
+            return
+        work = prod(sizes)
+        if work >= LARGEST_PRODUCT or max(len(x.shape), len(y.shape)) > 2 or self.blas is None:
             raise NotNative("a large product")
         if x.matrix(0) is None or y.matrix(0) is None:
             raise NotNative("strides that BLAS does not take")
@@ -226,6 +241,23 @@ class SegmentCode:
         self._steps.append(SegmentStep(None, (x, y, into), 2))
         self.effort += 0.3 * work
         self.largest_product = max(self.largest_product, work)
+
+    def _small_product(
+        self, out: VariableLike, sizes: tuple[int, int, int], x: LayOut, y: LayOut
+    ) -> None:
+        """Takes a product in that has a kernel of its own, or a stack of such products."""
+        stack = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+        strides = [
+            tuple(broadcast_strides(v.shape[:-2], v.strides[:-2], stack)) + v.strides[-2:]
+            for v in (x, y)
+        ]
+        into = self._fresh(out)
+        kernel = product_kernel(operand_dtype(out), stack, sizes, *strides)
+        if config.check_programs:
+            check_kernel(kernel)
+        self._lying[out] = into
+        self._steps.append(SegmentStep(kernel, (x, y, into), 2))
+        self.effort += prod(stack) * (prod(sizes) + OWN_PRODUCT_EFFORT)
 
     def _view(self, equation: EquationLike) -> None:
         (out,), params = equation.outputs, equation.params

@@ -176,8 +176,9 @@ def closed(program: ProgramLike, done: Sequence[Any]) -> list[Any]:
         views = wanted_views(item, wanted)
         made = [x for x in wanted if x not in item.views]
         outputs = list(dict.fromkeys([*made, *item.owners(wanted)]))
-        order = {x: i for i, e in enumerate(item.equations) for x in e.outputs}
-        outputs.sort(key=order.__getitem__)
+        # The same in each process, for their text is the name of their code on the disk.
+        made_in_order = [x for e in item.equations for x in e.outputs]
+        outputs.sort(key=made_in_order.index)
         segment = Segment(item, outputs)
         parts.append([NativeEquation(segment, item.equations[0].line), *views])
         needed.update(filter(is_variable, item.arrays))

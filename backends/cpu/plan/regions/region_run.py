@@ -15,7 +15,8 @@ import numpy as np
 
 from ....blas_threads import alone
 from ...parallel import ThreadMemory
-from ..threads.pool import share, threads
+from ..threads.pool import threads
+from ..threads.sharing import MeasuredSharing
 from ..watched import as_reporting, report_results
 from .block_source import BlockCode
 from .broadcast_rows import row_by_row
@@ -57,6 +58,7 @@ class RegionRun:
         self.most = len(code.blocks) if code.effort >= SMALLEST_SHARED_EFFORT else 1
         # The length of rows; 0 if it does not matter.
         self.row = code.grid.shape[-1] if self.most > 1 and len(code.grid.shape) > 1 else 0
+        self.share = MeasuredSharing()
         self.function: Callable[..., None]
 
     def __repr__(self) -> str:
@@ -66,7 +68,7 @@ class RegionRun:
         """Returns the outputs; ``into`` has memory for each, or None."""
         outs, work = self.begun(operands, into)
         with alone():
-            share(work, min(threads.number, self.most))
+            self.share(work, min(threads.number, self.most))
         return self.finished(outs)
 
     def begun(

@@ -26,13 +26,19 @@ __all__ = ["SharedProduct", "threaded_matmul"]
 BLAS_TILE_ROWS, FEWEST_TILES = 16, 2
 
 
-def threaded_matmul(x: Buffer, y: Buffer, out: Buffer | None = None) -> Any:
+def threaded_matmul(
+    x: Buffer,
+    y: Buffer,
+    out: Buffer | None = None,
+    sharing: Callable[[Callable[[], Any], int], None] = share,
+) -> Any:
     """Returns ``x @ y``, in the memory of ``out`` or in new memory.
 
     x is an array (rows, k) or (k,) and y one (k, columns) or (k,), or both are stacks of as many.
 
     Every thread computes one part. BLAS may add up in another order for another shape, so that the
-    last bits may depend on the number of threads. A vector times a matrix is a sum of parts.
+    last bits may depend on the number of threads. A vector times a matrix is a sum of parts. They
+    do not depend on whether ``sharing`` uses that number.
     """
     number = threads.number
     if number < 2 or controlled() is None:
@@ -42,10 +48,10 @@ def threaded_matmul(x: Buffer, y: Buffer, out: Buffer | None = None) -> Any:
     if x.ndim == 1:
         sums = np.empty((number, y.shape[1]), x.dtype)
         parts = [(x[cut], y[cut], part) for cut, part in zip(cuts(len(x), number), sums)]
-        share(partial(multiply_each, iter(parts)), len(parts))
+        sharing(partial(multiply_each, iter(parts)), len(parts))
         return np.add.reduce(sums, axis=0, out=out)
     out, parts = cut_up(x, y, out)
-    share(partial(multiply_each, iter(parts)), len(parts))
+    sharing(partial(multiply_each, iter(parts)), len(parts))
     return out
 
 

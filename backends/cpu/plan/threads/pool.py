@@ -241,12 +241,15 @@ def wait(job: Job, begun: int) -> None:
     job.done.get()
 
 
-def run_side_by_side(*calls: tuple[Any, tuple[Any, ...], Any]) -> list[Any]:
+def run_side_by_side(
+    sharing: Callable[[Callable[[], Any], int], None], *calls: tuple[Any, tuple[Any, ...], Any]
+) -> list[Any]:
     """Returns the results of independent regions and products, shared among threads at once.
 
     A thread that finds nothing left of one goes on with the next. So threads wait only at the end.
 
     Args:
+        sharing: shares work among at most a number of threads, as `share` does.
         calls: for each the run of a region or a product, its operands, and memory for its results.
     """
     begun = [run.begun(operands, into) for run, operands, into in calls]
@@ -256,5 +259,5 @@ def run_side_by_side(*calls: tuple[Any, tuple[Any, ...], Any]) -> list[Any]:
             work()
 
     # Threads that call a BLAS with threads of its own slow each other down.
-    share(work_through, 1 if controlled() is None else threads.number)
+    sharing(work_through, 1 if controlled() is None else threads.number)
     return [run.finished(out) for (run, *_), (out, _) in zip(calls, begun, strict=True)]

@@ -1,0 +1,154 @@
+"""Small products of matrices, and stacks of them, as kernels: BLAS takes longer to begin with one.
+
+Four rows of the result are computed at a time, so that what is loaded of the second factor serves
+all of them. The factors may lie in any order, and a stack of one may be a single matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING
+
+from ....kernels.kernel import (
+    Buffer,
+    For,
+    Index,
+    Let,
+    Load,
+    LoopAxis,
+    LoopKernel,
+    LoopValue,
+    Operand,
+    Statement,
+    Store,
+)
+
+if TYPE_CHECKING:
+    from ....annotations import DType
+
+__all__ = ["is_small_product", "product_kernel"]
+
+# What BLAS does at least as fast: more terms of a sum, or more multiplications in all.
+MOST_TERMS, MOST_MULTIPLICATIONS = 32, 1 << 13
+ROWS_AT_A_TIME = 4
+# Rows that are no multiple of lanes end with steps of fewer lanes, or, of more terms, with one in
+# which some lanes are idle.
+MOST_TERMS_AGAIN = 8
+LANE_BYTES = 64
+
+
+def is_small_product(rows: int, terms: int, columns: int) -> bool:
+    """Says whether a kernel of its own computes a product sooner than BLAS."""
+    return 0 < terms <= MOST_TERMS and rows * terms * columns <= MOST_MULTIPLICATIONS
+
+
+def product_kernel(
+    dtype: DType,
+    stack: Sequence[int],
+    sizes: tuple[int, int, int],
+    x: Sequence[int],
+    y: Sequence[int],
+) -> LoopKernel:
+    """Returns the kernel of ``x @ y``, into memory in C order.
+
+    Args:
+        dtype: the dtype of all.
+        stack: the lengths of the axes before the matrices'.
+        sizes: the rows, the terms of each sum, and the columns.
+        x, y: the strides of the factors, in elements: those of the stack, then the matrix's two.
+    """
+    return SmallProduct(dtype, stack, sizes, x, y).kernel()
+
+
+class SmallProduct:
+    """Writes the loops of a product."""
+
+    def __init__(
+        self,
+        dtype: DType,
+        stack: Sequence[int],
+        sizes: tuple[int, int, int],
+        x: Sequence[int],
+        y: Sequence[int],
+    ) -> None:
+        self.dtype = dtype
+        self.sizes = rows, terms, columns = sizes
+        self.stack = [LoopAxis(f"stack_{i}", length) for i, length in enumerate(stack)]
+        lengths = *stack, rows, columns
+        out = [prod(lengths[i + 1 :]) for i in range(len(lengths))]
+        self.strides = {"x": tuple(x), "y": tuple(y), "out": tuple(out)}
+        self.buffers = {
+            "x": Buffer("x", dtype, (extent((*stack, rows, terms), x),), "in"),
+            "y": Buffer("y", dtype, (extent((*stack, terms, columns), y),), "in"),
+            "out": Buffer("out", dtype, (prod(lengths),), "out"),
+        }
+
+    def kernel(self) -> LoopKernel:
+        """Returns the kernel."""
+        rows, _, _ = self.sizes
+        whole = rows // ROWS_AT_A_TIME
+        body: list[Statement] = []
+        if whole > 1:
+            axis = LoopAxis("rows", whole)
+            body.append(For(axis, self._columns(0, ROWS_AT_A_TIME, axis)))
+        elif whole:
+            body += self._columns(0, ROWS_AT_A_TIME)
+        if rows % ROWS_AT_A_TIME:
+            body += self._columns(whole * ROWS_AT_A_TIME, rows % ROWS_AT_A_TIME)
+        for axis in reversed(self.stack):
+            body = [For(axis, body)]
+        return LoopKernel("product", list(self.buffers.values()), [], body)
+
+    def _index(
+        self, name: str, row: int, column: int, terms: Sequence[tuple[LoopAxis, int]]
+    ) -> Index:
+        """Returns a place in a buffer, given that of one element of the matrix."""
+        strides = self.strides[name]
+        loops = list(zip(self.stack, strides))
+        return Index([*loops, *terms], row * strides[-2] + column * strides[-1])
+
+    def _columns(self, first: int, count: int, axis: LoopAxis | None = None) -> list[Statement]:
+        """Returns loops over the columns of some rows; an axis counts groups of rows."""
+        columns, low, loops = self.sizes[2], 0, []
+        lanes = LANE_BYTES // self.dtype.itemsize
+        again = self.sizes[1] <= MOST_TERMS_AGAIN
+        while low < columns:
+            while lanes > columns - low and (again or lanes >= 2 * (columns - low)):
+                lanes //= 2
+            length = (columns - low) // lanes * lanes if again else columns
+            loops.append(self._some(first, count, axis, low, length, lanes))
+            low += length
+        return loops
+
+    def _some(
+        self, first: int, count: int, axis: LoopAxis | None, low: int, length: int, lanes: int
+    ) -> Statement:
+        """Returns the loop over some columns of some rows."""
+        column = LoopAxis("columns", length)
+        group = [] if axis is None else [(axis, ROWS_AT_A_TIME)]
+
+        def rows_of(name: str) -> list[tuple[LoopAxis, int]]:
+            return [(a, n * self.strides[name][-2]) for a, n in group]
+
+        body: list[Statement] = []
+        sums: list[Operand] = [self.dtype.type(0)] * count
+        for term in range(self.sizes[1]):
+            right = LoopValue(self.dtype)
+            along = [(column, self.strides["y"][-1])]
+            body.append(Load(right, self.buffers["y"], self._index("y", term, low, along)))
+            for row in range(count):
+                left, total = LoopValue(self.dtype), LoopValue(self.dtype)
+                place = self._index("x", first + row, term, rows_of("x"))
+                body.append(Load(left, self.buffers["x"], place))
+                body.append(Let(total, "fma", [left, right, sums[row]]))
+                sums[row] = total
+        for row in range(count):
+            place = self._index("out", first + row, low, [*rows_of("out"), (column, 1)])
+            body.append(Store(self.buffers["out"], place, sums[row]))
+        return For(column, body, (), lanes)
+
+
+def extent(lengths: Sequence[int], strides: Sequence[int]) -> int:
+    """Returns the number of elements from the first to the last of some axes."""
+    return 1 + sum((n - 1) * stride for n, stride in zip(lengths, strides))

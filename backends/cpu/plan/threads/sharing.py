@@ -1,0 +1,81 @@
+"""Sharing that pays for itself: a piece of a plan measures what threads bring, and stops where that
+is nothing.
+
+A hand-off to another thread takes tens of microseconds, and more where other processes want its
+core. So the first calls of a piece run by turns on one thread and on several, and the quicker way
+stays. The question is asked again now and then, for machines become busy and idle. The parts of the
+work are the same either way, and so are the bits of its results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+from .pool import share
+
+__all__ = ["MeasuredSharing"]
+
+# The calls of each way whose times are compared, and how many of the slowest do not count.
+COMPARED_CALLS, SLOWEST_CALLS = 8, 2
+# Sharing stays if it takes at most so much of the time of one thread.
+MOST_OF_ONE_THREADS_TIME = 0.95
+# Work that takes longer on one thread, in seconds, is shared: a hand-off costs little beside it.
+LONG_WORK = 0.005
+# The question is asked again after so many seconds, and after so many times what asking took.
+SECONDS_BETWEEN, TIMES_BETWEEN = 0.25, 50
+
+
+class MeasuredSharing:
+    """Shares the work of one place in a plan among threads where that is quicker.
+
+    Attributes:
+        pays: whether sharing was quicker when it was last measured.
+    """
+
+    __slots__ = ("_next", "_times", "pays")
+
+    def __init__(self) -> None:
+        self.pays = False
+        self._next = 0.0
+        # The times of calls on one thread, and of those on several.
+        self._times: tuple[list[float], list[float]] = [], []
+
+    def __repr__(self) -> str:
+        return f"<sharing that {'pays' if self.pays else 'does not pay'}>"
+
+    def __call__(self, work: Callable[[], Any], number: int) -> None:
+        """Does what `share` does, on one thread or on at most a number of them."""
+        if number < 2:
+            work()
+            return
+        begun = perf_counter()
+        asks = begun >= self._next
+        alone, shared = self._times
+        several = len(shared) < len(alone) if asks else self.pays
+        share(work, number if several else 1)
+        if asks:
+            self._note(several, perf_counter() - begun)
+
+    def _note(self, several: bool, seconds: float) -> None:
+        """Notes the time of a call, and decides once there are enough."""
+        alone, shared = self._times
+        (shared if several else alone).append(seconds)
+        if not several and seconds > LONG_WORK:
+            self._decide(True)
+        elif min(len(alone), len(shared)) >= COMPARED_CALLS:
+            self._decide(score(shared) < MOST_OF_ONE_THREADS_TIME * score(alone))
+
+    def _decide(self, pays: bool) -> None:
+        self.pays = pays
+        alone, shared = self._times
+        wait = max(SECONDS_BETWEEN, TIMES_BETWEEN * (sum(alone) + sum(shared)))
+        self._times = [], []
+        self._next = perf_counter() + wait
+
+
+def score(times: list[float]) -> float:
+    """Returns the mean time of calls but for the slowest."""
+    counted = sorted(times)[:-SLOWEST_CALLS]
+    return sum(counted) / len(counted)

@@ -415,11 +415,11 @@ class Printer:
             if (loop.axis.extent - low) & width:
                 self._axis, self._width = (loop.axis if width > 1 else None), width
                 self._places[loop.axis] = str(low)
-                self._spread = {}
+                self._spread, self._pairs = {}, {}
                 self._statements(loop.body)
                 low += width
             width //= 2
-        self._spread = {}
+        self._spread, self._pairs = {}, {}
 
     def _rest(self, loop: For, low: str, high: str, folds: Sequence[RunningFold]) -> None:
         """Writes the last step, in which some lanes are idle."""

@@ -26,11 +26,11 @@ pytestmark = pytest.mark.skipif(bool(missing), reason=missing)
 F4, B1 = np.dtype(np.float32), np.dtype(bool)
 
 
-def product(length):
+def product(length, whole=False):
     graph = ExprGraph([length])
     (a, b), (c, d) = ([graph.input(n, F4, [0], part) for part in (0, 1)] for n in (0, 1))
     result = Written(a * c - b * d, frozenset([0]), imag=a * d + b * c)
-    return scheduled("product", graph, [a, c], [result])
+    return scheduled("product", graph, [a, c], [result], whole)
 
 
 def test_complex_numbers_are_loaded_and_stored_as_vectors():
@@ -52,6 +52,17 @@ def test_nothing_beside_the_rows_of_a_block_is_written(length):
         interpret(product(length), [*inputs, wanted], 0, length // 3, high)
         run_compiled(product(length), [*inputs, found], [(0, length // 3, high)])
         np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 7, 13, 31, 47])
+def test_last_places_are_steps_of_fewer_lanes(length):
+    rng = np.random.default_rng(length)
+    inputs = [rng.integers(-9, 9, 2 * length).astype(F4) for _ in range(2)]
+    wanted, found = np.full((2, 2 * length), 77, F4)
+    kernel = product(length, whole=True)
+    interpret(kernel, [*inputs, wanted])
+    run_compiled(kernel, [*inputs, found], [(0, 0, 0)])
+    np.testing.assert_array_equal(found, wanted)
 
 
 def strided(dtype, size, begins, lanes=4):

@@ -172,7 +172,7 @@ def closed(program: ProgramLike, done: Sequence[Any]) -> list[Any]:
             parts.append(list(item.equations))
             needed.update(x for e in item.equations for x in e.operands if is_variable(x))
             continue
-        wanted = [x for e in item.equations for x in e.outputs if x in needed]
+        wanted = [x for x in item.made if x in needed]
         views = wanted_views(item, wanted)
         made = [x for x in wanted if x not in item.views]
         outputs = list(dict.fromkeys([*made, *item.owners(wanted)]))

@@ -255,7 +255,8 @@ def times(z: ComplexExpr, factor: float) -> ComplexExpr:
 def hyperbolic(x: Expr, y: Expr) -> tuple[Expr, Expr, Expr, Expr]:
     """Returns ``sinh(x)`` and ``cosh(x)``, each times ``cos(y)`` and ``sin(y)``.
 
-    In this order: sinh cos, cosh sin, cosh cos, sinh sin; unlimited x are as in a product.
+    In this order: sinh cos, cosh sin, cosh cos, sinh sin. A product is infinite only where it lies
+    beyond the largest number, and not where one of its factors does.
     """
     c, s = cos(y), sin(y)
     far = abs(x) > STEPS[x.dtype.char][0]

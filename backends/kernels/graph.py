@@ -29,8 +29,8 @@ class Expr:
         operands: the nodes that it is made of.
         dtype: its dtype.
         axes: the axes that it has.
-        detail: the constant; the number of the input or of the axis; the operation of a fold; the
-            name of the library's function.
+        detail: the constant; the number of the input, with that of the part of its elements, or of
+            the axis; the operation of a fold; the name of the library's function.
     """
 
     __slots__ = ("axes", "detail", "dtype", "graph", "number", "operands", "operation")
@@ -163,9 +163,19 @@ class ExprGraph:
         value = np.asarray(number, dtype)[()]
         return self._made("constant", (), dtype, EVERYWHERE, value, value.tobytes())
 
-    def input(self, number: int, dtype: Any, axes: Iterable[int] = ()) -> Expr:
-        """Returns the element of an input at each point."""
-        return self._made("input", (), np.dtype(dtype), frozenset(axes), number)
+    def input(
+        self, number: int, dtype: Any, axes: Iterable[int] = (), part: int | None = None
+    ) -> Expr:
+        """Returns the element of an input at each point.
+
+        Args:
+            number: the number of the input.
+            dtype: the dtype of the node.
+            axes: the axes that the input has.
+            part: 0 for the real part of complex elements, and 1 for the imaginary part.
+        """
+        detail = number if part is None else (number, part)
+        return self._made("input", (), np.dtype(dtype), frozenset(axes), detail)
 
     def op(self, operation: str, *operands: Term) -> Expr:
         """Returns an operation of nodes; numbers take the dtype of the nodes beside them."""
@@ -203,6 +213,11 @@ class ExprGraph:
         """Returns the fold of a node over axes that it has, by ``add``, ``maximum`` and so on."""
         gone = frozenset(axes)
         return self._made("fold", (x,), x.dtype, x.axes - gone, operation, (operation, gone))
+
+
+def input_place(x: Expr) -> tuple[int, int | None]:
+    """Returns the number of an input, and the part of its elements; None for whole elements."""
+    return x.detail if isinstance(x.detail, tuple) else (x.detail, None)
 
 
 def joint_axes(nodes: Iterable[Expr]) -> GridAxes:

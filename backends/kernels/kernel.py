@@ -271,14 +271,11 @@ def all_statements(body: Sequence[Statement]) -> Iterator[Statement]:
 
 
 def fold_identity(operation: str, dtype: DType) -> Any:
-    """Returns the number that a fold begins with.
-
-    Sums begin with -0.0, which changes no number that is added to it.
-    """
+    """Returns the number that a fold begins with; of sums 0, as in NumPy: none of them is -0.0."""
     # The kind of bfloat16 is that of raw memory.
     is_float = dtype.kind in "fV"
     if operation == "add":
-        return dtype.type(-0.0 if is_float else 0)
+        return dtype.type(0)
     if operation == "multiply":
         return dtype.type(1)
     if is_float:

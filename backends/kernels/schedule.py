@@ -20,7 +20,7 @@ from .efforts import (
     needed_nodes,
     unspread,
 )
-from .graph import Expr, ExprGraph, GridAxes
+from .graph import Expr, ExprGraph, GridAxes, input_place
 from .kernel import (
     BLOCK_NUMBER,
     Buffer,
@@ -45,6 +45,8 @@ __all__ = ["Written", "scheduled"]
 
 # The bytes that lanes take: two registers of AVX2, one of AVX-512.
 LANE_BYTES = 64
+# The last axis of complex elements: the real and the imaginary part.
+PARTS = (2,)
 AXIS_NAMES = "ijklmnopqrstuvwxyz"
 
 
@@ -55,11 +57,19 @@ class Written(NamedTuple):
         node: its element at each point; a fold over the first axis for a part of each block.
         axes: the axes that it has, at least those of the node.
         divisor: what a fold over the first axis is divided by in the end, for a mean.
+        imag: the imaginary part of complex elements, whose real part the node is. Of a fold over
+            the first axis it is such a fold, too, and nothing is divided.
     """
 
     node: Expr
     axes: GridAxes
     divisor: int = 1
+    imag: Expr | None = None
+
+    @property
+    def nodes(self) -> tuple[Expr, ...]:
+        """The parts of its elements."""
+        return (self.node,) if self.imag is None else (self.node, self.imag)
 
     @property
     def late(self) -> bool:
@@ -79,7 +89,8 @@ def scheduled(
     Args:
         name: its name.
         graph: the nodes, and the grid.
-        inputs: the inputs, in order; each lies in memory in the order of its axes.
+        inputs: the inputs, in order, of complex ones the real parts. Each lies in memory in the
+            order of its axes; the two parts of complex elements are a last axis.
         results: what is written, in order.
         whole: whether one run computes all rows. Folds over the first axis are complete then, and
             divided by what a result says; else each run leaves a part of them.
@@ -95,7 +106,7 @@ class LoopSchedule:
 
     Attributes:
         axes: the loops' variables.
-        inputs: for every input its buffer.
+        inputs: the buffers of inputs, by their numbers.
         outputs: the buffers of results.
         scratch: the memory of its own.
     """
@@ -111,7 +122,7 @@ class LoopSchedule:
             for number, length in enumerate(graph.lengths)
         ]
         self.inputs = {
-            x: Buffer(f"in_{number}", x.dtype, self._shape(x.axes), "in")
+            input_place(x)[0]: Buffer(f"in_{number}", x.dtype, self._input_shape(x), "in")
             for number, x in enumerate(inputs)
         }
         self.outputs = [self._output(*pair) for pair in enumerate(results)]
@@ -120,7 +131,7 @@ class LoopSchedule:
         self._kept: dict[Expr, Buffer] = {}
         # The memory that loops before have filled.
         self._written: set[Buffer | None] = set()
-        self._needed = needed_nodes([result.node for result in results])
+        self._needed = needed_nodes([x for result in results for x in result.nodes])
         self._folds = [x for x in self._needed if x.operation == "fold"]
         self._rows = self._number_of_rows()
         self._stage: dict[Expr, int] = {}
@@ -133,21 +144,24 @@ class LoopSchedule:
     def _shape(self, axes: Iterable[int]) -> tuple[int, ...]:
         return tuple([self.graph.lengths[a] for a in sorted(axes)])
 
+    def _input_shape(self, x: Expr) -> tuple[int, ...]:
+        return (*self._shape(x.axes), *PARTS[: input_place(x)[1] is not None])
+
     def _output(self, number: int, result: Written) -> Buffer:
-        shape = self._shape(result.axes)
+        shape = (*self._shape(result.axes), *PARTS[: result.imag is not None])
         if result.late and not self.whole:
             return Buffer(
                 f"part_{number}", result.node.dtype, (BLOCK_NUMBER.extent, *shape), "part"
             )
         return Buffer(f"out_{number}", result.node.dtype, shape, "out")
 
-    def _index(self, buffer: Buffer, axes: Iterable[int]) -> Index:
-        """Returns the place of an element in a buffer that has some axes, in order."""
+    def _index(self, buffer: Buffer, axes: Iterable[int], part: int | None = None) -> Index:
+        """Returns the place of an element, or of a part of it, in a buffer that has some axes."""
         loops = [self.axes[a] for a in sorted(axes)]
         if buffer.role == "part":
             loops.insert(0, BLOCK_NUMBER)
         strides = [prod(buffer.shape[i + 1 :]) for i in range(len(loops))]
-        return Index(list(zip(loops, strides, strict=True)))
+        return Index(list(zip(loops, strides, strict=True)), part or 0)
 
     def _number_of_rows(self) -> int:
         """Returns how many of the first axes are loops around everything."""
@@ -182,15 +196,15 @@ class LoopSchedule:
         stages: dict[Expr, set[int]] = {}
         for result, buffer in zip(self.results, self.outputs, strict=True):
             if result.late:
-                operand = result.node.operands[0]
-                sink = Sink(result.node, tuple(sorted(operand.axes)), buffer, gone(result.node))
-                stage = self._stage[result.node]
-                stages.setdefault(operand, set()).add(stage)
+                new = [self._late_sink(result, *pair, buffer) for pair in enumerate(result.nodes)]
+                stage = max(self._stage[x] for x in result.nodes)
             else:
-                sink = Sink(result.node, tuple(sorted(result.axes)), buffer)
-                stage = self._stage[result.node] + (result.node.operation == "fold")
-                stages.setdefault(result.node, set()).add(stage)
-            sinks.setdefault(stage, []).append(sink)
+                new = [Sink(result.node, tuple(sorted(result.axes)), buffer, imag=result.imag)]
+                stage = max(self._stage[x] + (x.operation == "fold") for x in result.nodes)
+            for sink in new:
+                for x in sink.needed:
+                    stages.setdefault(x, set()).add(stage)
+            sinks.setdefault(stage, []).extend(new)
         for node in reversed(self._needed):
             wanted = stages.get(node, set())
             if not wanted:
@@ -205,6 +219,11 @@ class LoopSchedule:
             for x in node.operands:
                 stages.setdefault(x, set()).update(wanted)
         return sinks
+
+    def _late_sink(self, result: Written, part: int, fold: Expr, buffer: Buffer) -> Sink:
+        """Returns a fold over all blocks, or that of a part of complex elements."""
+        axes = tuple(sorted(fold.operands[0].axes))
+        return Sink(fold, axes, buffer, gone(fold), None if result.imag is None else part)
 
     def _is_kept(self, node: Expr) -> bool:
         rows = set(range(self._rows))
@@ -236,7 +255,7 @@ class LoopSchedule:
         top = Scope()
         late = [s for stage in self._sinks.values() for s in stage if s.over and 0 in s.over]
         for sink in late:
-            if leftover(sink):
+            if leftover(sink) and not sink.part:
                 self._cleared(sink, top, sink.node.axes)
         self._once(top)
         rising = self._row(top, 0)
@@ -256,7 +275,7 @@ class LoopSchedule:
     def _divided(self, sink: Sink, scope: Scope) -> None:
         """Divides a fold that lies in memory."""
         assert sink.buffer is not None
-        index = self._index(sink.buffer, sink.node.axes)
+        index = self._index(sink.buffer, sink.node.axes, sink.part)
         dtype = sink.node.dtype
         old, new = LoopValue(dtype), LoopValue(dtype)
         body: list[Statement] = [
@@ -270,7 +289,8 @@ class LoopSchedule:
 
     def _once(self, top: Scope) -> None:
         """Computes what is the same for all rows, and dear, before them; not what needs folds."""
-        shared = {x for y in self._needed for x in y.operands if x.axes != y.axes}
+        others = [x for x in self._needed if x.operation != "fold"]
+        shared = {x for y in others for x in y.operands if x.axes != y.axes}
         behind: set[Expr] = set()
         for node in self._needed:
             if node.operation == "fold" or not behind.isdisjoint(node.operands):
@@ -319,9 +339,11 @@ class LoopSchedule:
     ) -> list[tuple[Sink, Operand]]:
         """Writes loops over axes; returns what the loop around them folds."""
         rising = []
-        for sink in sinks:
-            if len(sink.axes) == len(scope.axes):
-                rising += self._sunk(sink, scope)
+        ending = [s for s in sinks if len(s.axes) == len(scope.axes)]
+        for x in [x for s in ending if s.part is not None for x in s.needed]:
+            self._value(x, scope)  # so that the two parts are stored one behind the other
+        for sink in ending:
+            rising += self._sunk(sink, scope)
         deeper = [s for s in sinks if len(s.axes) > len(scope.axes)]
         if deeper:
             inner = Scope(scope, axes[0])
@@ -358,17 +380,25 @@ class LoopSchedule:
 
     def _sunk(self, sink: Sink, scope: Scope) -> list[tuple[Sink, Operand]]:
         """Writes a store, or returns what is folded."""
+        values = [self._value(x, scope) for x in sink.needed]
         if sink.node.operation == "fold" and sink.over:
-            value = self._value(sink.node.operands[0], scope)
-            return self._risen(sink, value, scope)
+            return self._risen(sink, values[0], scope)
         assert sink.buffer is not None
-        self._stored(sink.buffer, sink.axes, self._value(sink.node, scope), scope)
+        for part, value in enumerate(values):
+            self._stored(sink.buffer, sink.axes, value, scope, part)
         return []
 
-    def _stored(self, buffer: Buffer, axes: Iterable[int], value: Operand, scope: Scope) -> None:
+    def _stored(
+        self,
+        buffer: Buffer,
+        axes: Iterable[int],
+        value: Operand,
+        scope: Scope,
+        part: int | None = None,
+    ) -> None:
         if buffer.role == "scratch":
             axes = [a for a in axes if a >= self._rows]
-        scope.statements.append(Store(buffer, self._index(buffer, axes), value))
+        scope.statements.append(Store(buffer, self._index(buffer, axes, part), value))
 
     def _risen(self, sink: Sink, value: Operand, scope: Scope) -> list[tuple[Sink, Operand]]:
         """Takes a fold further that is complete within a scope, but for the loops around it."""
@@ -379,29 +409,27 @@ class LoopSchedule:
             axes = sink.node.axes
             if sink.buffer.role == "scratch":
                 axes = frozenset(a for a in axes if a >= self._rows)
-            index = self._index(sink.buffer, axes)
+            index = self._index(sink.buffer, axes, sink.part)
             scope.statements.append(UpdateOf(sink.buffer, index, sink.node.detail, value))
         elif sink.buffer is not None:
             if 0 in sink.over and self._divisor(sink) != 1:
                 total, value = value, LoopValue(sink.node.dtype)
                 divisor = sink.node.dtype.type(self._divisor(sink))
                 scope.statements.append(Let(value, "divide", [total, divisor]))
-            self._stored(sink.buffer, sink.node.axes, value, scope)
+            self._stored(sink.buffer, sink.node.axes, value, scope, sink.part)
         elif isinstance(value, LoopValue):
             scope.values[sink.node] = value
         return []
 
     def _cleared(self, sink: Sink, scope: Scope, axes: GridAxes) -> None:
-        """Fills memory that is updated with what the fold begins with."""
+        """Fills memory that is updated with what the fold begins with; both parts of elements."""
         assert sink.buffer is not None
-        statement: Statement = Store(
-            sink.buffer,
-            self._index(sink.buffer, axes),
-            fold_identity(sink.node.detail, sink.node.dtype),
-        )
+        buffer, first = sink.buffer, fold_identity(sink.node.detail, sink.node.dtype)
+        parts = [None] if sink.part is None else [0, 1]
+        body: list[Statement] = [Store(buffer, self._index(buffer, axes, x), first) for x in parts]
         for axis in sorted(axes, reverse=True):
-            statement = For(self.axes[axis], [statement], (), self._lanes(axis, [statement]))
-        scope.statements.append(statement)
+            body = [For(self.axes[axis], body, (), self._lanes(axis, body))]
+        scope.statements += body
 
     # -- values
 
@@ -438,8 +466,9 @@ class LoopSchedule:
         kept = self._kept.get(node)
         value = LoopValue(node.dtype)
         if node.operation == "input":
-            buffer = self.inputs[node]
-            home.statements.append(Load(value, buffer, self._index(buffer, node.axes)))
+            number, part = input_place(node)
+            buffer = self.inputs[number]
+            home.statements.append(Load(value, buffer, self._index(buffer, node.axes, part)))
         elif node.operation == "place":
             home.statements.append(PlaceOf(value, self.axes[node.detail]))
         elif kept is not None and kept in self._written:

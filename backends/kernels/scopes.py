@@ -48,12 +48,23 @@ class Sink(NamedTuple):
         axes: the axes of the loops around it.
         buffer: where it goes; None for a fold that is needed in the same scope alone.
         over: the axes of a fold.
+        part: the part of elements that it is; None for whole elements.
+        imag: what is stored as the imaginary part, beside the node as the real part.
     """
 
     node: Expr
     axes: tuple[int, ...]
     buffer: Buffer | None
     over: GridAxes = frozenset()
+    part: int | None = None
+    imag: Expr | None = None
+
+    @property
+    def needed(self) -> tuple[Expr, ...]:
+        """What it stores or folds."""
+        if self.over:
+            return self.node.operands
+        return (self.node,) if self.imag is None else (self.node, self.imag)
 
 
 def leftover(sink: Sink) -> bool:

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
     from ..annotations import DType
 
-__all__ = ["Lines", "constant", "element_type", "memory_type", "shown_type"]
+__all__ = [
+    *("Lines", "constant", "element_type", "memory_type", "ones", "overloaded", "shown_type"),
+]
 
 FLOAT_TYPES = {2: "half", 4: "float", 8: "double"}
 FLOAT_COMPARISONS = {
@@ -224,6 +226,19 @@ def comparison(name: str, dtype: DType) -> str:
     word = INTEGER_COMPARISONS[name]
     sign = "" if len(word) == 2 and word in ("eq", "ne") else "s" if dtype.kind == "i" else "u"
     return f"icmp {sign}{word}"
+
+
+def ones(element: str, width: int) -> str:
+    """Returns what idle lanes load: 1, which divides everything."""
+    texts = {"half": "0xH3C00", "bfloat": "0xR3F80"}
+    text = texts.get(element, "1.0" if element in ("float", "double") else "1")
+    return f"splat ({element} {text})" if width > 1 else text
+
+
+def overloaded(element: str, width: int) -> str:
+    """Returns the part of a name that says the type of a vector."""
+    short = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
+    return f"v{width}{short.get(element, element)}"
 
 
 def overload(dtype: DType, width: int) -> str:

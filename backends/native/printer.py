@@ -2,12 +2,16 @@
 
 A loop with lanes becomes a loop over vectors, and one masked step for the places that are left. All
 that it computes is a vector; what loops around it computed is spread over the lanes.
+
+Where lanes take each second element, as those of real parts, a vector of twice the lanes is loaded
+and one half of it taken. The stores of both halves, one behind the other, are one.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import zip_longest
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -28,10 +32,12 @@ from ..kernels.kernel import (
     PlaceOf,
     Statement,
     Store,
+    UpdateOf,
 )
 from ..kernels.operations import KERNEL_FUNCTIONS
+from .element_pairs import are_halves, half_of_pairs, is_of_pairs, load_pairs, store_pairs
 from .function_printer import FunctionPrinter
-from .instructions import Lines, constant, memory_type, shown_type
+from .instructions import Lines, constant, memory_type, ones, overloaded, shown_type
 from .running_folds import RunningFold
 
 if TYPE_CHECKING:
@@ -126,6 +132,8 @@ class Printer:
         # The name and the width of each value, and of what was spread in the current loop.
         self._values: dict[LoopValue, tuple[str, int]] = {}
         self._spread: dict[tuple[LoopValue, int], str] = {}
+        # What was loaded of pairs of inputs in the current loop.
+        self._pairs: dict[tuple[Buffer, Index], str] = {}
         self._places: dict[LoopAxis, str] = {BLOCK_NUMBER: "%number"}
         # The axis of the loop with lanes, its width and its mask.
         self._axis: LoopAxis | None = None
@@ -153,7 +161,8 @@ class Printer:
 
     def _statements(self, body: Sequence[Statement]) -> None:
         twins = twins_of(body)
-        for statement in body:
+        first: Store | UpdateOf | None = None
+        for statement, following in zip_longest(body, body[1:]):
             if isinstance(statement, For):
                 self._loop(statement)
             elif statement in twins:
@@ -166,14 +175,21 @@ class Printer:
             elif isinstance(statement, Load):
                 found = self._load(statement.buffer, statement.index)
                 self._values[statement.value] = found, self._width
-            elif isinstance(statement, Store):
-                self._store(statement.buffer, statement.index, self._operand(statement.operand))
+            elif first is not None:
+                self._store_pairs(first, statement)
+                first = None
+            elif are_halves(statement, following, self._axis):
+                first = statement
             else:
-                dtype = statement.buffer.dtype
-                old = self._load(statement.buffer, statement.index)
-                given = [old, self._operand(statement.operand)]
-                new = self.lines.operation(statement.operation, dtype, given, dtype, self._width)
-                self._store(statement.buffer, statement.index, new)
+                self._store(statement.buffer, statement.index, self._new(statement))
+
+    def _new(self, statement: Store | UpdateOf) -> str:
+        """Returns what is stored."""
+        if isinstance(statement, Store):
+            return self._operand(statement.operand)
+        dtype = statement.buffer.dtype
+        given = [self._load(statement.buffer, statement.index), self._operand(statement.operand)]
+        return self.lines.operation(statement.operation, dtype, given, dtype, self._width)
 
     def _place(self, axis: LoopAxis) -> str:
         """Returns the numbers of the places of all lanes."""
@@ -256,7 +272,10 @@ class Printer:
         kind = shown_type(element, width)
         stride = 1 if self._axis is None else index.stride(self._axis)
         size = buffer.dtype.itemsize
-        if stride == 0:
+        if width > 1 and stride == 2 and is_of_pairs(buffer, index):
+            pairs = self._load_pairs(buffer, index)
+            found = half_of_pairs(lines, buffer.dtype, pairs, width, index.begin % 2)
+        elif stride == 0:
             one = lines.let(f"load {element}, ptr {address}, align {size}")
             found = self._copied(one, buffer.dtype)
         elif width > 1 and (stride != 1 or self._mask is not None):
@@ -310,6 +329,27 @@ class Printer:
         else:
             lines.add(f"store {kind} {value}, ptr {address}, align {size}")
 
+    # -- pairs of elements, of which lanes take one each
+
+    def _load_pairs(self, buffer: Buffer, index: Index) -> str:
+        """Returns the pairs of elements that all lanes have, one behind the other."""
+        begin = Index(index.terms, index.begin // 2 * 2)
+        found = self._pairs.get((buffer, begin))
+        if found is None:
+            address = self._address(buffer, begin)
+            mask = None if self._mask is None else self._mask.name
+            found = load_pairs(self.lines, buffer.dtype, address, self._width, mask)
+            if buffer.role == "in":
+                self._pairs[buffer, begin] = found
+        return found
+
+    def _store_pairs(self, first: Store | UpdateOf, second: Store | UpdateOf) -> None:
+        """Writes two statements that store the two elements of pairs."""
+        halves = [self._new(first), self._new(second)]
+        address = self._address(first.buffer, first.index)
+        mask = None if self._mask is None else self._mask.name
+        store_pairs(self.lines, first.buffer.dtype, address, halves, self._width, mask)
+
     # -- loops
 
     def _loop(self, loop: For) -> None:
@@ -353,7 +393,7 @@ class Printer:
         lines.add(f"br i1 {more}, label %{body}, label %{behind}")
         lines.begin(body)
         self._places[loop.axis] = place
-        self._spread = {}
+        self._spread, self._pairs = {}, {}
         self._statements(loop.body)
         for fold in folds:
             fold.take(self._operand(fold.fold.operand))
@@ -366,7 +406,7 @@ class Printer:
         ]
         lines.text[phis:phis] = written
         lines.begin(behind)
-        self._spread = {}
+        self._spread, self._pairs = {}, {}
 
     def _pieces(self, loop: For, low: int) -> None:
         """Writes the last places as steps of fewer and fewer lanes."""
@@ -375,11 +415,11 @@ class Printer:
             if (loop.axis.extent - low) & width:
                 self._axis, self._width = (loop.axis if width > 1 else None), width
                 self._places[loop.axis] = str(low)
-                self._spread = {}
+                self._spread, self._pairs = {}, {}
                 self._statements(loop.body)
                 low += width
             width //= 2
-        self._spread = {}
+        self._spread, self._pairs = {}, {}
 
     def _rest(self, loop: For, low: str, high: str, folds: Sequence[RunningFold]) -> None:
         """Writes the last step, in which some lanes are idle."""
@@ -391,7 +431,7 @@ class Printer:
         mask = lines.let(f"icmp ult <{width} x i32> <{steps}>, {every}")
         self._mask = Mask(mask)
         self._places[loop.axis] = low
-        self._spread = {}
+        self._spread, self._pairs = {}, {}
         self._statements(loop.body)
         for fold in folds:
             kind = lines.type(fold.dtype, width)
@@ -400,7 +440,7 @@ class Printer:
             shown = f"{shown_type('i1', width)} {mask}, {kind} {operand}, {kind} {none}"
             fold.enter_rest(lines.let(f"select {shown}"))
         self._mask = None
-        self._spread = {}
+        self._spread, self._pairs = {}, {}
 
 
 def has_cheap_rest(loop: For) -> bool:
@@ -438,16 +478,3 @@ def twins_of(body: Sequence[Statement]) -> dict[Statement, tuple[Let, ...]]:
 def operand_dtype_of(operand: Any) -> DType:
     """Returns the dtype of a value or a constant."""
     return operand.dtype  # type: ignore[no-any-return]
-
-
-def ones(element: str, width: int) -> str:
-    """Returns what idle lanes load: 1, which divides everything."""
-    texts = {"half": "0xH3C00", "bfloat": "0xR3F80"}
-    text = texts.get(element, "1.0" if element in ("float", "double") else "1")
-    return f"splat ({element} {text})" if width > 1 else text
-
-
-def overloaded(element: str, width: int) -> str:
-    """Returns the part of a name that says the type of a vector."""
-    short = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
-    return f"v{width}{short.get(element, element)}"

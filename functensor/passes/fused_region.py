@@ -41,6 +41,8 @@ ELEMENT_BY_ELEMENT = frozenset(
 # by itself on what it finds there.
 LONGEST_ROW, TALL, UNCACHED = 1024, 8, 1 << 23
 PRECISE_DTYPES = "fd"
+# Machine code adds up complex numbers, too.
+SUMMED_DTYPES = {"matmul": "fdFD", "sum": "fdFD"}
 NATIVE_DTYPE_KINDS = "fiubc"
 
 
@@ -192,9 +194,10 @@ def region_kind(equation: Equation, every: bool = False) -> str:
         (x,) = types
         added = name == "broadcast_to" or lengths(x.shape) == lengths(out.type.shape)
         return "move" if added and x.shape and type(equation.operands[0]) is Variable else ""
-    if any(t.dtype.char not in PRECISE_DTYPES for t in types if t.dtype.kind != "i"):
+    precise = SUMMED_DTYPES.get(name, PRECISE_DTYPES) if every else PRECISE_DTYPES
+    if any(t.dtype.char not in precise for t in types if t.dtype.kind != "i"):
         return ""
-    if types[0].dtype.char not in PRECISE_DTYPES or not types[0].shape:
+    if types[0].dtype.char not in precise or not types[0].shape:
         return ""
     if name == "matmul":
         return "product" if _is_tall(types, every) and types[0].dtype == types[1].dtype else ""

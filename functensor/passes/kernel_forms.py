@@ -1,8 +1,12 @@
-"""Primitives in the forms that kernels fuse: products of columns and rows, and parts of results."""
+"""Primitives in the forms that kernels fuse: products of columns and rows, parts of results, means.
+"""
 
 from __future__ import annotations
 
-from ..programs.program import Equation, Program, type_of
+from math import prod
+from typing import Any
+
+from ..programs.program import Equation, Operand, Program, Variable, type_of
 from .common_subexpressions import common_subexpressions
 from .dead_code import dead_code
 from .rewriter import RewriteRule, Rewritten, Sweep, behind, swept
@@ -30,7 +34,7 @@ def _outer_product(sweep: Sweep, equation: Equation) -> Rewritten:
     x, y = map(type_of, equation.operands)
     if min(x.ndim, y.ndim) < 2 or x.shape[-1] != 1:
         return None
-    if x.dtype.char not in "fd" or y.dtype != x.dtype:
+    if x.dtype.char not in "fdFD" or y.dtype != x.dtype:
         return None
     product = sweep.add("multiply", equation.operands, {}, equation)
     return sweep.add("add", [product, 0.0], {}, equation)
@@ -63,7 +67,44 @@ def _part_of_affine_normalize_grad(sweep: Sweep, equation: Equation) -> Rewritte
     return sweep.add("sum", [g], over, equation)
 
 
+def _complex_mean(sweep: Sweep, equation: Equation) -> Rewritten:
+    """A mean of complex numbers is a sum, divided by a complex number as eager mode does it."""
+    (x,) = equation.operands
+    known = type_of(x)
+    if known.dtype.kind != "c" or equation.params.get("dtype") is not None:
+        return None
+    count = prod(known.shape[a] for a in equation.params["axis"])
+    if not count:
+        return None
+    return _mean(sweep, x, count, dict(equation.params), equation)
+
+
+def _mean(
+    sweep: Sweep, x: Operand, count: int, params: dict[str, Any], equation: Equation
+) -> Variable:
+    total = sweep.add("sum", [x], params, equation)
+    return sweep.add("divide", [total, count], {}, equation)
+
+
+def _complex_variance(sweep: Sweep, equation: Equation) -> Rewritten:
+    """A variance of complex numbers is a sum of squares of parts, as in eager mode."""
+    (x,), params = equation.operands, equation.params
+    known = type_of(x)
+    count = prod(known.shape[a] for a in params["axis"])
+    if known.dtype.kind != "c" or count <= params["ddof"]:
+        return None
+    over = {"axis": params["axis"], "keepdims": True, "dtype": None}
+    apart = sweep.add("subtract", [x, _mean(sweep, x, count, over, equation)], {}, equation)
+    parts = [sweep.add(name, [apart], {}, equation) for name in ("real", "imag")]
+    squares = [sweep.add("square", [part], {}, equation) for part in parts]
+    over = {**over, "keepdims": params["keepdims"]}
+    total = sweep.add("sum", [sweep.add("add", squares, {}, equation)], over, equation)
+    return sweep.add("divide", [total, count - params["ddof"]], {}, equation)
+
+
 KERNEL_FORMS: dict[str, tuple[RewriteRule, ...]] = {
     "index": (_part_of_affine_normalize_grad,),
     "matmul": (_outer_product,),
+    "mean": (_complex_mean,),
+    "var": (_complex_variance,),
 }

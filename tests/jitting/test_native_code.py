@@ -140,6 +140,20 @@ def test_signs_of_zeros_are_those_of_eager_mode(dtype):
         assert np.array_equal(np.signbit(got), np.signbit(wanted))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+def test_sums_of_negative_zeros_are_those_of_eager_mode(dtype):
+    x = np.full((40, 5, 3), -0.0, dtype)
+    x = np.conj(x) if x.dtype.kind == "c" else x
+
+    def every(x):
+        sums = [fnp.sum(x, axis=axis) for axis in (0, 1, 2, (0, 2), (1, 2), None)]
+        return [*sums, fnp.mean(x, axis=1), x[:, :, 0] @ fnp.ones(5, dtype)]
+
+    for got, wanted in zip(compiled(every, x)(x), every(fnp.asarray(x)), strict=True):
+        for part in (np.real, np.imag):
+            assert np.array_equal(np.signbit(part(got)), np.signbit(part(wanted)))
+
+
 @pytest.mark.parametrize("dtype", [">f4", ">f8", ">i4", ">f2"])
 def test_bytes_in_the_other_order(dtype):
     x = np.arange(6).reshape(2, 3).astype(dtype)

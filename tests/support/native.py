@@ -7,7 +7,9 @@ import sys
 
 import numpy as np
 
-from functensor.backends.native.machine import why_not
+from functensor.backends.native.machine import machine_code, why_not
+from functensor.backends.native.object_cache import ObjectCache
+from functensor.backends.native.printer import SCRATCH_ALIGNMENT, printed_module, scratch_bytes
 
 LOOP = """
 declare float @sinf(float)
@@ -50,6 +52,17 @@ def assert_loops(code, factor):
     wanted = np.sin(x.astype("float64")) * factor
     np.testing.assert_allclose(out[1:40], wanted[1:40], rtol=1e-6)
     assert (out[[0, 40]] == 7).all()
+
+
+def run_compiled(kernel, arrays, blocks):
+    """Runs machine code of a kernel; its own memory begins with NaN."""
+    code = machine_code(printed_module([kernel]), [kernel.name], ObjectCache(None))
+    function = LoopKernel(code.address(kernel.name))
+    buffers = (ctypes.c_void_p * len(arrays))(*[x.ctypes.data for x in arrays])
+    scratch = np.full(scratch_bytes(kernel) + SCRATCH_ALIGNMENT, 255, np.uint8)
+    begin = scratch.ctypes.data + -scratch.ctypes.data % SCRATCH_ALIGNMENT
+    for number, low, high in blocks:
+        function(number, low, high, begin, buffers)
 
 
 def run_python(source, cwd=os.sep, timeout=120, **environment):

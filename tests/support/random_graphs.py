@@ -6,11 +6,11 @@ import numpy as np
 from hypothesis import strategies as st
 
 from functensor.backends.kernels.arithmetic import computed
-from functensor.backends.kernels.graph import ExprGraph, cast, select
+from functensor.backends.kernels.graph import ExprGraph, cast, input_place, select
 from functensor.backends.kernels.operations import KERNEL_FUNCTIONS
 from functensor.backends.kernels.schedule import Written
 
-__all__ = ["evaluated", "float_graphs", "integer_graphs", "is_exact", "shown"]
+__all__ = ["evaluated", "float_graphs", "input_shape", "integer_graphs", "is_exact", "shown"]
 
 # Lengths that cross the lanes of every dtype, and 64 steps of them.
 LONG = (9, 17, 33, 130, 600, 1100)
@@ -37,8 +37,9 @@ class Drawn:
     """A graph that is being drawn.
 
     Attributes:
+        inputs: the inputs; of those whose elements have two parts, the first parts.
         nodes: nodes of the dtype, known in each block.
-        late: folds over all blocks.
+        late: folds over all blocks, alone or in pairs.
     """
 
     def __init__(self, draw, dtype):
@@ -48,9 +49,12 @@ class Drawn:
         self.everywhere = frozenset(range(len(self.graph.lengths)))
         axes = st.sets(st.sampled_from(sorted(self.everywhere)))
         wanted = draw(st.lists(axes, min_size=1, max_size=4))
-        self.inputs = [self.graph.input(n, self.dtype, x) for n, x in enumerate(wanted)]
-        self.nodes = list(self.inputs)
-        self.late = []
+        self.inputs, self.nodes, self.late = [], [], []
+        for number, x in enumerate(wanted):
+            parts = (0, 1) if draw(st.booleans()) else (None,)
+            made = [self.graph.input(number, self.dtype, x, part) for part in parts]
+            self.inputs.append(made[0])
+            self.nodes += made
 
     def node(self):
         return self.draw(st.sampled_from(self.nodes))
@@ -60,21 +64,27 @@ class Drawn:
         return self.graph.op(self.draw(st.sampled_from(KERNEL_COMPARISONS)), x, y)
 
     def fold(self, operations):
-        x = self.node()
+        xs = [self.node() for _ in range(self.draw(st.integers(1, 2)))]
         gone = self.draw(st.sets(st.sampled_from(sorted(self.everywhere)), min_size=1))
-        if not gone <= x.axes:
-            x = self.graph.spread(x, x.axes | gone)
-        fold = self.graph.fold(self.draw(st.sampled_from(operations)), x, gone)
-        (self.late if 0 in gone else self.nodes).append(fold)
+        axes = frozenset(gone).union(*[x.axes for x in xs])
+        xs = [x if x.axes == axes else self.graph.spread(x, axes) for x in xs]
+        operation = self.draw(st.sampled_from(operations))
+        folds = [self.graph.fold(operation, x, gone) for x in xs]
+        if 0 in gone:
+            self.late.append(tuple(folds))
+        else:
+            self.nodes += folds
 
     def results(self):
         results = []
         for node in self.draw(st.lists(st.sampled_from(self.nodes), min_size=1, max_size=3)):
+            imag = self.node() if self.draw(st.booleans()) else None
             more = self.draw(st.sets(st.sampled_from(sorted(self.everywhere))))
-            results.append(Written(node, node.axes | more | {0}))
-        for node in dict.fromkeys(self.late):
-            mean = node.dtype.kind == "f" and self.draw(st.booleans())
-            results.append(Written(node, node.axes, 7 if mean else 1))
+            axes = node.axes | more | {0} | (imag.axes if imag else set())
+            results.append(Written(node, axes, imag=imag))
+        for node, *others in dict.fromkeys(self.late):
+            mean = node.dtype.kind == "f" and not others and self.draw(st.booleans())
+            results.append(Written(node, node.axes, 7 if mean else 1, *others))
         return results
 
 
@@ -130,6 +140,12 @@ def float_graphs(draw):
     return made.graph, made.inputs, made.results()
 
 
+def input_shape(graph, x):
+    """Returns the shape of an input in memory; two parts of its elements are the last axis."""
+    parts = [] if input_place(x)[1] is None else [2]
+    return [graph.lengths[axis] for axis in sorted(x.axes)] + parts
+
+
 def shown(results):
     """Returns the nodes of results as text, for failures."""
     names = {}
@@ -140,14 +156,16 @@ def shown(results):
         detail = "" if node.detail is None else f" {node.detail}"
         what = f"{node.operation}{detail}({', '.join(operands)})"
         lines.append(f"{names[node]}: {node.dtype} over {sorted(node.axes)} = {what}")
-    lines += [f"{names[result.node]} is stored over {sorted(result.axes)}" for result in results]
+    for result in results:
+        stored = " and ".join(names[x] for x in result.nodes)
+        lines.append(f"{stored} is stored over {sorted(result.axes)}")
     return "\n".join(lines)
 
 
 def needed(results):
     """Returns all nodes that results need, operands first."""
     seen = set()
-    stack = [result.node for result in results]
+    stack = [x for result in results for x in result.nodes]
     while stack:
         node = stack.pop()
         if node not in seen:
@@ -178,7 +196,9 @@ def _evaluated(graph, node, operands, arrays):
     if node.operation == "constant":
         return np.full(shape, node.detail)
     if node.operation == "input":
-        return arrays[node.detail].reshape(shape)
+        number, part = input_place(node)
+        whole = arrays[number]
+        return (whole if part is None else whole[..., part]).reshape(shape)
     if node.operation == "place":
         return np.arange(graph.lengths[node.detail], dtype=np.int32).reshape(shape)
     if node.operation == "spread":

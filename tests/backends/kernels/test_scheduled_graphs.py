@@ -3,7 +3,14 @@
 import numpy as np
 from hypothesis import assume, given, note
 from hypothesis import strategies as st
-from support.random_graphs import evaluated, float_graphs, integer_graphs, is_exact, shown
+from support.random_graphs import (
+    evaluated,
+    float_graphs,
+    input_shape,
+    integer_graphs,
+    is_exact,
+    shown,
+)
 
 from functensor.backends.kernels.interpret import interpret
 from functensor.backends.kernels.printed import kernel_text
@@ -17,7 +24,7 @@ def blocks(rows, count):
 
 
 def run(graph, inputs, results, arrays, count):
-    """Runs the kernel of a graph; returns the results over the grid.
+    """Runs the kernel of a graph; returns nodes, their arrays over the grid, and their results.
 
     Args:
         graph: the graph.
@@ -33,6 +40,7 @@ def run(graph, inputs, results, arrays, count):
     found = []
     for result in results:
         shape = [graph.lengths[axis] for axis in sorted(result.axes)]
+        shape += [2] * (result.imag is not None)
         parts = [len(cut)] * bool(result.late and count)
         found.append(np.full(parts + shape, 77, result.node.dtype))
     for block in cut:
@@ -43,12 +51,9 @@ def run(graph, inputs, results, arrays, count):
             array = getattr(np, result.node.detail).reduce(array, axis=0, dtype=array.dtype)
             array = array / array.dtype.type(result.divisor) if result.divisor > 1 else array
         shape = [n if axis in result.axes else 1 for axis, n in enumerate(graph.lengths)]
-        grid.append(array.reshape(shape))
+        both = [array] if result.imag is None else [array[..., 0], array[..., 1]]
+        grid += [(x, part.reshape(shape), result) for x, part in zip(result.nodes, both)]
     return grid
-
-
-def input_shape(graph, x):
-    return [graph.lengths[axis] for axis in sorted(x.axes)]
 
 
 @given(integer_graphs(), st.integers(0, 3), st.integers(0, 99))
@@ -59,8 +64,8 @@ def test_graphs_of_whole_numbers(drawn, count, seed):
     with np.errstate(over="ignore"):
         found = run(graph, inputs, results, arrays, count)
         wanted = evaluated(graph, results, arrays)
-    for result, array in zip(results, found):
-        right = np.broadcast_to(wanted[result.node], array.shape)
+    for node, array, _ in found:
+        right = np.broadcast_to(wanted[node], array.shape)
         np.testing.assert_array_equal(array, right)
 
 
@@ -74,10 +79,10 @@ def test_graphs_of_floats(drawn, count, seed):
     # Products of large numbers would be wrong by as much as they are large.
     assume(largest < 1e4)
     found = run(graph, inputs, results, arrays, count)
-    for result, array in zip(results, found):
-        right = np.broadcast_to(wanted[result.node] / array.dtype.type(result.divisor), array.shape)
+    for node, array, result in found:
+        right = np.broadcast_to(wanted[node] / array.dtype.type(result.divisor), array.shape)
         if is_exact([result]):
-            np.testing.assert_array_equal(array.view(np.uint8), right.copy().view(np.uint8))
+            assert array.tobytes() == right.tobytes()
         else:
             bound = 1000 * np.finfo(array.dtype).eps * largest
             np.testing.assert_allclose(array, right, rtol=0, atol=bound)

@@ -1,25 +1,20 @@
 """Machine code of random kernels: the same bits as the interpreter's, functions included."""
 
-import ctypes
-
 import numpy as np
 import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 from support.long_forms import sized
-from support.native import LoopKernel, missing
-from support.random_graphs import float_graphs, integer_graphs, shown
+from support.native import missing, run_compiled
+from support.random_graphs import float_graphs, input_shape, integer_graphs, shown
 
 from functensor.backends.kernels.accesses import buffer_elements
 from functensor.backends.kernels.graph import ExprGraph, function
 from functensor.backends.kernels.interpret import interpret
 from functensor.backends.kernels.printed import kernel_text
 from functensor.backends.kernels.schedule import Written, scheduled
-from functensor.backends.native.machine import machine_code
-from functensor.backends.native.object_cache import ObjectCache
-from functensor.backends.native.printer import SCRATCH_ALIGNMENT, printed_module, scratch_bytes
+from functensor.backends.native.printer import printed_module
 
-NOTHING = ObjectCache(None)
 pytestmark = pytest.mark.skipif(bool(missing), reason=missing)
 
 
@@ -28,17 +23,6 @@ def arrays_of(kernel, inputs, blocks):
     results = kernel.buffers[len(inputs) :]
     counts = [(blocks if x.role == "part" else 1) * buffer_elements(x) for x in results]
     return [*inputs, *[np.full(n, 77, x.dtype) for n, x in zip(counts, results)]]
-
-
-def run_compiled(kernel, arrays, blocks):
-    """Runs machine code of a kernel; its own memory begins with NaN."""
-    code = machine_code(printed_module([kernel]), [kernel.name], NOTHING)
-    function = LoopKernel(code.address(kernel.name))
-    buffers = (ctypes.c_void_p * len(arrays))(*[x.ctypes.data for x in arrays])
-    scratch = np.full(scratch_bytes(kernel) + SCRATCH_ALIGNMENT, 255, np.uint8)
-    begin = scratch.ctypes.data + -scratch.ctypes.data % SCRATCH_ALIGNMENT
-    for number, low, high in blocks:
-        function(number, low, high, begin, buffers)
 
 
 def assert_equal(drawn, inputs, count):
@@ -61,7 +45,7 @@ def assert_equal(drawn, inputs, count):
 
 
 def input_size(graph, x):
-    return int(np.prod([graph.lengths[axis] for axis in x.axes], dtype=int))
+    return int(np.prod(input_shape(graph, x), dtype=int))
 
 
 @settings(max_examples=sized(10, 100))

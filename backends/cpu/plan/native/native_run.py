@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ....kernels.efforts import needed_nodes
-from ....kernels.kernel import Load, LoopKernel, Store, all_statements
+from ....kernels.kernel import Index, Load, LoopKernel, Store, all_statements
 from ....kernels.operations import KERNEL_FUNCTIONS
 from ....native.entry import NativeCall, kernel_call
 from ....native.machine import machine_code
@@ -63,13 +63,17 @@ class NativeRegion:
 def in_place_pairs(kernel: LoopKernel, inputs: int) -> set[tuple[int, int]]:
     """Returns the numbers of inputs and outputs that may lie in the same memory.
 
-    All loads of the input come before the store of the output, at the same places.
+    All loads of the input come before the store of the output, at the same places. The parts of a
+    complex number are stored one behind the other.
     """
     order = list(all_statements(kernel.body))
-    first: dict[Any, tuple[int, Any]] = {}
+    first: dict[Any, int] = {}
+    places: dict[Any, list[Index]] = {}
     for number, statement in enumerate(order):
         if isinstance(statement, Store) and statement.buffer.role == "out":
-            first.setdefault(statement.buffer, (number, statement.index))
+            first.setdefault(statement.buffer, number)
+            if number <= first[statement.buffer] + 1:
+                places.setdefault(statement.buffer, []).append(statement.index)
     found = set()
     for i, given in enumerate(kernel.buffers[:inputs]):
         loads = [
@@ -78,8 +82,7 @@ def in_place_pairs(kernel: LoopKernel, inputs: int) -> set[tuple[int, int]]:
         for k, out in enumerate(kernel.buffers[inputs:]):
             if out not in first or out.shape != given.shape or out.dtype != given.dtype:
                 continue
-            stored, index = first[out]
-            if all(n < stored and index == place for n, place in loads):
+            if all(n < first[out] and place in places[out] for n, place in loads):
                 found.add((i, k))
     return found
 
@@ -88,7 +91,7 @@ def effort_of(graph: RegionGraph) -> float:
     """Returns the work of a region's kernel."""
     lengths = graph.graph.lengths
     total = 0.0
-    for node in needed_nodes([r.node for r in graph.results]):
+    for node in needed_nodes([x for r in graph.results for x in r.nodes]):
         size = prod(lengths[a] for a in node.axes)
         if node.operation == "input":
             total += STREAM_EFFORT * size * node.dtype.itemsize / 4
@@ -97,7 +100,7 @@ def effort_of(graph: RegionGraph) -> float:
         elif node.operation != "constant":
             total += ARITHMETIC_EFFORT * size * node.dtype.itemsize / 4
     for result in graph.results:
-        total += STREAM_EFFORT * prod(lengths[a] for a in result.axes)
+        total += STREAM_EFFORT * prod(lengths[a] for a in result.axes) * len(result.nodes)
     return total
 
 

@@ -14,7 +14,7 @@ from ....kernels.functions import FORMULAS
 from ....kernels.graph import Expr, ExprGraph, GridAxes, cast, function, select
 from ....kernels.kernel import LoopKernel
 from ....kernels.operations import KERNEL_COMPARISONS
-from ....kernels.schedule import Written, scheduled
+from ....kernels.schedule import scheduled
 from ....restoring import errstate
 from ..codegen.called import operand_type, ufunc_loop
 from ..codegen.operands import constant, is_variable
@@ -29,6 +29,8 @@ from ..regions.block_steps import (
     transposition,
 )
 from ..regions.grid import Grid
+from .complex_formulas import complex_elementwise, is_of_complex_numbers
+from .complex_nodes import Node, fold_node, input_node, leading, spread_node, written
 from .formulas import (
     ELEMENT_FORMULAS,
     FLOATS_ALONE,
@@ -48,8 +50,10 @@ if TYPE_CHECKING:
 __all__ = ["NotNative", "RegionGraph", "is_native"]
 
 ROW_FLOATS = "fd"
-# What kernels compute with; 16 bits are computed in 32.
-NATIVE_DTYPES = "efdbBhHiIlLqQ?"
+# Kernels add up complex numbers, too, part by part.
+SUMMED_DTYPES = {"matmul": "fdFD", "sum": "fdFD"}
+# What kernels compute with; 16 bits are computed in 32, and complex numbers by their parts.
+NATIVE_DTYPES = "efdFDbBhHiIlLqQ?"
 exp, log, maximum, minimum, sqrt = map(function, ("exp", "log", "maximum", "minimum", "sqrt"))
 
 
@@ -91,7 +95,7 @@ class RegionGraph:
         self.graph = ExprGraph(self.grid.shape)
         self.shapes: list[tuple[Any, Shape] | None] = []
         self.labels: list[LabelRead] = []
-        self._nodes: dict[VariableLike, Expr] = {}
+        self._nodes: dict[VariableLike, Any] = {}
         self.inputs = [
             self._input(number, *pair)
             for number, pair in enumerate(zip(self.program.inputs, given))
@@ -101,24 +105,25 @@ class RegionGraph:
             self._nodes[out] = self._equation(equation)
         self.outputs = [self._output(out) for out in self.program.outputs]
         self.results = [
-            Written(self._nodes[out], self._places[out], self._divisors.get(out, 1))
+            written(self._nodes[out], self._places[out], self._divisors.get(out, 1))
             for out in self.program.outputs
         ]
 
     def kernel(self, name: str, whole: bool = False) -> LoopKernel:
         """Returns the kernel of the region; ``whole`` says that one run computes all rows."""
-        kernel = scheduled(name, self.graph, self.inputs, self.results, whole)
+        inputs = [leading(x) for x in self.inputs]
+        kernel = scheduled(name, self.graph, inputs, self.results, whole)
         if config.check_programs:
             check_kernel(kernel)
         return kernel
 
-    def _input(self, number: int, variable: VariableLike, given: Operand) -> Expr:
+    def _input(self, number: int, variable: VariableLike, given: Operand) -> Node:
         known = variable.type
         if not is_machine_dtype(known.dtype):
             raise NotNative(known.dtype)
         same = not is_variable(given) and not any(getattr(constant(given), "strides", (1,)))
         groups = frozenset() if same else self._places[variable]
-        node = self.graph.input(number, known.dtype, groups)
+        node = input_node(self.graph, number, known.dtype, groups)
         self._nodes[variable] = node
         if groups:
             self.shapes.append((transposition(self._raw[variable]), self.grid.joined(groups)))
@@ -127,7 +132,7 @@ class RegionGraph:
         return node
 
     def _output(self, out: VariableLike) -> BlockOutput:
-        axes, node = transposition(self._raw[out]), self._nodes[out]
+        axes, node = transposition(self._raw[out]), leading(self._nodes[out])
         place = self._places[out]
         if node.operation == "fold" and 0 not in node.axes:
             rest = tuple(self.grid.shape[a] for a in sorted(place))
@@ -148,7 +153,7 @@ class RegionGraph:
             if e.primitive.name == "mean"
         }
 
-    def _equation(self, equation: EquationLike) -> Expr:
+    def _equation(self, equation: EquationLike) -> Any:
         name = equation.primitive.name
         if not is_machine_dtype(equation.outputs[0].type.dtype):
             raise NotNative(name)
@@ -166,33 +171,30 @@ class RegionGraph:
             [self._nodes[x] if is_variable(x) else None for x in equation.operands],
         )
 
-    def _node(self, x: Operand) -> Expr:
+    def _node(self, x: Operand) -> Any:
         return self._nodes[x]  # type: ignore[index]
 
-    def _whole(self, x: Operand) -> Expr:
+    def _whole(self, x: Operand) -> Any:
         """Returns a node with all the axes that its variable stands for."""
-        node, places = self._node(x), self._places[x]  # type: ignore[index]
-        return node if node.axes == places else self.graph.spread(node, places)
+        return spread_node(self._node(x), self._places[x])  # type: ignore[index]
 
     def _gone(self, equation: EquationLike) -> GridAxes:
         (source, *_), (out,) = equation.operands, equation.outputs
         return self._places[source] - self._places[out]
 
-    def _reduction(self, equation: EquationLike) -> Expr:
-        x = self._whole(equation.operands[0])
-        if x.dtype.char not in ROW_FLOATS:
-            raise NotNative(equation.primitive.name)
+    def _reduction(self, equation: EquationLike) -> Any:
+        x, name = self._whole(equation.operands[0]), equation.primitive.name
+        if x.dtype.char not in SUMMED_DTYPES.get(name, ROW_FLOATS):
+            raise NotNative(name)
         gone = self._gone(equation)
-        fold = self.graph.fold(REDUCTION_UFUNCS[equation.primitive.name], x, gone)
-        if equation.primitive.name != "mean" or 0 in gone:
-            return fold
-        return fold / self._divisors[equation.outputs[0]]
+        fold = fold_node(REDUCTION_UFUNCS[name], x, gone)
+        return fold if name != "mean" or 0 in gone else fold / self._divisors[equation.outputs[0]]
 
-    def _product(self, equation: EquationLike) -> Expr:
+    def _product(self, equation: EquationLike) -> Any:
         x, y = (self._node(v) for v in equation.operands)
         whole = x * y
         (out,) = equation.outputs
-        return self.graph.fold("add", whole, whole.axes - self._places[out])
+        return fold_node("add", whole, whole.axes - self._places[out])
 
     def _along(self, equation: EquationLike) -> Expr:
         """Returns a function of whole rows."""
@@ -326,7 +328,7 @@ ROWS: dict[str, Callable[..., Expr]] = {
 # -- equations by element
 
 
-def elementwise(graph: ExprGraph, equation: EquationLike, nodes: Sequence[Expr | None]) -> Expr:
+def elementwise(graph: ExprGraph, equation: EquationLike, nodes: Sequence[Any]) -> Node:
     """Returns the node of an elementwise equation.
 
     Args:
@@ -339,6 +341,11 @@ def elementwise(graph: ExprGraph, equation: EquationLike, nodes: Sequence[Expr |
     """
     primitive, dtype = equation.primitive, equation.outputs[0].type.dtype
     name, params = primitive.name, equation.params
+    if is_of_complex_numbers(equation, nodes):
+        made = complex_elementwise(graph, equation, nodes)
+        if made is None:
+            raise NotNative(name)
+        return made
     wide = np.dtype(np.float32) if dtype.char == "e" else dtype
 
     def operand(number: int, wanted: DType) -> Expr:
@@ -440,14 +447,14 @@ def is_native(equation: EquationLike) -> bool:
     if name in ("broadcast_to", "reshape"):
         return True
     if name in REDUCTION_UFUNCS or name == "matmul":
-        return dtypes[0].char in ROW_FLOATS
+        return dtypes[0].char in SUMMED_DTYPES.get(name, ROW_FLOATS)
     if name in ROW_FUNCTIONS or name in LAST_AXIS_FUNCTIONS:
         labels = name.startswith("cross_entropy")
         same = set(dtypes[: -2 if labels else None]) == {dtypes[0]}
         return name in ROWS and same and dtypes[0].char in ROW_FLOATS and dtypes[-1] == dtypes[0]
     graph = ExprGraph()
     nodes = [
-        graph.input(i, x.type.dtype) if is_variable(x) else None
+        input_node(graph, i, x.type.dtype, frozenset()) if is_variable(x) else None
         for i, x in enumerate(equation.operands)
     ]
     try:

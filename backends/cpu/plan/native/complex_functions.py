@@ -1,0 +1,328 @@
+"""Functions of complex numbers as operations of kernels on their parts.
+
+NaN, infinities and the signs of zeros are those of the C library, which NumPy calls: ISO/IEC 9899,
+Annex G.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import log
+from typing import Any
+
+import numpy as np
+
+from ....kernels.graph import Expr, function, select
+from ...where_and_extrema import LARGEST_PRODUCT_POWER
+from .complex_nodes import ComplexExpr
+from .formulas import signed
+
+__all__ = [
+    *("angle", "cosine", "exponential", "exponential_less_one", "hyperbolic_cosine"),
+    *("hyperbolic_sine", "hyperbolic_tangent", "is_finite", "is_infinite", "logarithm", "power"),
+    *("reciprocal", "sign", "sine", "size", "square", "square_root", "tangent", "times"),
+]
+
+arctan2, cosh, log1p, real_log, sinh = map(function, ("arctan2", "cosh", "log1p", "log", "sinh"))
+cos, exp, expm1, sin, sqrt = map(function, ("cos", "exp", "expm1", "sin", "sqrt"))
+# Beyond the first number exponentials are taken in steps of the second, so that products with small
+# numbers do not become infinite before. The power of a step is close to a number of the dtype: to
+# 0.01 units in the last place. Beyond the third tanh is 1, and its imaginary part a power.
+STEPS = {"f": (80.0, 60.125, 12.0), "d": (700.0, 544.0, 22.0)}
+
+
+class Limits:
+    """Limits between which squares neither overflow nor lose digits, and factors to get there.
+
+    Attributes:
+        low, high: the limits of the larger of two numbers.
+        up, down: the factors of lower and of higher numbers, powers of 4.
+    """
+
+    def __init__(self, dtype: Any) -> None:
+        limits = np.finfo(dtype)
+        places, least, most = int(limits.nmant), int(limits.minexp), int(limits.maxexp)
+        lowest = (least + places) // 2 + 1
+        self.low = 2.0**lowest
+        self.high = 2.0 ** (most // 2 - 2)
+        self.up = 4.0 ** ((lowest - least + places + 1) // 2)
+        self.down = 2.0 ** -(most // 2 + 8)
+
+
+LIMITS = {char: Limits(char) for char in "fd"}
+
+
+# -- sizes and angles
+
+
+def scaled(z: ComplexExpr) -> tuple[ComplexExpr, Expr, Expr]:
+    """Returns a number times a power of 4, its larger part and the inverse of the power."""
+    x, y = abs(z.real), abs(z.imag)
+    limits = LIMITS[x.dtype.char]
+    largest = select(x > y, x, y)
+    high, low = largest > limits.high, largest < limits.low
+    one = x.graph.constant(1.0, x.dtype)
+    factor = select(high, limits.down, select(low, limits.up, one))
+    inverse = select(high, 1 / limits.down, select(low, 1 / limits.up, one))
+    return ComplexExpr(x * factor, y * factor), largest, inverse
+
+
+def is_infinite(z: ComplexExpr) -> Expr:
+    """Returns where a part is infinite."""
+    return abs(z.real).equals(np.inf) | abs(z.imag).equals(np.inf)
+
+
+def is_finite(x: Expr) -> Expr:
+    """Returns where a part is finite."""
+    return abs(x) < np.inf
+
+
+def square_of_size(z: ComplexExpr) -> Expr:
+    """Returns ``x**2 + y**2``."""
+    return z.graph.fma(z.real, z.real, z.imag * z.imag)
+
+
+def size(z: ComplexExpr) -> Expr:
+    """Returns ``sqrt(x**2 + y**2)``, and infinity where a part is infinite."""
+    parts, _, inverse = scaled(z)
+    return select(is_infinite(z), np.inf, sqrt(square_of_size(parts)) * inverse)
+
+
+def angle(z: ComplexExpr) -> Expr:
+    """Returns the angle."""
+    return arctan2(z.imag, z.real)
+
+
+def sign(z: ComplexExpr) -> ComplexExpr:
+    """Returns ``z / |z|``, 0 for 0."""
+    length = size(z)
+    x, y = z.real, z.imag
+    one, nothing = (x.graph.constant(n, x.dtype) for n in (1.0, 0.0))
+    x_infinite, y_infinite = (abs(v).equals(np.inf) for v in (x, y))
+    both = x_infinite & y_infinite
+    none = length.equals(0.0)
+
+    def part(v: Expr, infinite: Expr) -> Expr:
+        found = select(length.equals(np.inf), select(infinite, signed(one, v), nothing), v / length)
+        return select(none, 0.0, select(both, np.nan, found))
+
+    return ComplexExpr(part(x, x_infinite), part(y, y_infinite))
+
+
+# -- powers
+
+
+def reciprocal(z: ComplexExpr) -> ComplexExpr:
+    """Returns ``1 / z``, by the larger part."""
+    by_real = abs(z.imag) <= abs(z.real)
+    larger = select(by_real, z.real, z.imag)
+    share = select(by_real, z.imag, z.real) / larger
+    whole = select(by_real, z.imag, z.real) * share + larger
+    one = share.graph.constant(1.0, share.dtype)
+    return ComplexExpr(select(by_real, one, share) / whole, -select(by_real, share, one) / whole)
+
+
+def square(z: ComplexExpr) -> ComplexExpr:
+    """Returns ``z * z``."""
+    return z * z
+
+
+def square_root(z: ComplexExpr) -> ComplexExpr:
+    """Returns the root whose real part is not negative."""
+    parts, largest, _ = scaled(z)
+    x, y = z.real, z.imag
+    limits = LIMITS[x.dtype.char]
+    high, low = largest > limits.high, largest < limits.low
+    one = x.graph.constant(1.0, x.dtype)
+    inverse = select(high, limits.down**-0.5, select(low, limits.up**-0.5, one))
+    length = sqrt(square_of_size(parts))
+    half = sqrt((parts.real + length) * 0.5) * inverse
+    other = abs(y) / (half + half)
+    none = x.equals(0.0) & y.equals(0.0)
+    right = ~(x < 0.0)
+    real = select(none, 0.0, select(right, half, other))
+    imag = select(none, 0.0, select(right, other, half))
+    # A real part that is infinite alone, with a finite other part.
+    endless = abs(x).equals(np.inf)
+    known = is_finite(y)
+    real = select(endless, select(right, np.inf, select(known, 0.0, y)), real)
+    imag = select(endless, select(right, select(known, 0.0, y), np.inf), imag)
+    vertical = abs(y).equals(np.inf)
+    return ComplexExpr(select(vertical, np.inf, real), signed(select(vertical, np.inf, imag), y))
+
+
+SIMPLE_POWERS: dict[float, Callable[[ComplexExpr], ComplexExpr]] = {
+    0.5: square_root,
+    1.0: lambda z: z,
+    2.0: square,
+    -1.0: reciprocal,
+}
+
+
+def power(z: ComplexExpr, exponent: float) -> ComplexExpr | None:
+    """Returns a power that eager mode makes of products; None for others."""
+    if exponent in SIMPLE_POWERS:
+        return SIMPLE_POWERS[exponent](z)
+    rest = abs(exponent)
+    if not 2 < rest <= LARGEST_PRODUCT_POWER or exponent != int(exponent):
+        return None
+    found: ComplexExpr | None = None
+    base, rest = z, int(rest)
+    while rest:
+        if rest & 1:
+            found = base if found is None else found * base
+        rest >>= 1
+        if rest:
+            base = base * base
+    assert found is not None
+    return reciprocal(found) if exponent < 0 else found
+
+
+# -- exponential functions
+
+
+def exp_product(x: Expr, *factors: Expr, scale: float = 1.0) -> list[Expr]:
+    """Returns ``exp(x)`` times each of some factors and a scale, infinite where the product is."""
+    limit, step, _ = STEPS[x.dtype.char]
+    far, farther = x > limit, x > limit + step
+    rest = select(far, select(farther, x - 2 * step, x - step), x)
+    powers = exp(rest)
+    one = x.graph.constant(1.0, x.dtype)
+    first = select(far, scale * float(np.exp(step)), x.graph.constant(scale, x.dtype))
+    second = select(farther, float(np.exp(step)), one)
+    return [powers * y * first * second for y in factors]
+
+
+def exponential(z: ComplexExpr) -> ComplexExpr:
+    """Returns ``exp(x) (cos(y) + i sin(y))``."""
+    x, y = z.real, z.imag
+    real, imag = exp_product(x, cos(y), sin(y))
+    lost = ~is_finite(y)
+    real = select(lost & abs(x).equals(np.inf), select(x > 0.0, x, 0.0), real)
+    imag = select(lost & x.equals(-np.inf), signed(x.graph.constant(0.0, x.dtype), y), imag)
+    return ComplexExpr(real, select(y.equals(0.0), y, imag))
+
+
+def exponential_less_one(z: ComplexExpr) -> ComplexExpr:
+    """Returns ``exp(z) - 1``, as NumPy does; of infinities and NaN by the exponential itself."""
+    x, y = z.real, z.imag
+    half = sin(y * 0.5)
+    none = x.equals(0.0) & y.equals(0.0)
+    real = select(none, 0.0, expm1(x) * cos(y) - half * half * 2.0)
+    imag = select(none, 0.0, exp(x) * sin(y))
+    finite = is_finite(x) & is_finite(y)
+    whole = exponential(z)
+    return ComplexExpr(select(finite, real, whole.real - 1.0), select(finite, imag, whole.imag))
+
+
+def size_logarithm(z: ComplexExpr) -> Expr:
+    """Returns ``log(|z|)``; about 1 by ``x**2 + y**2 - 1``, whose terms are exact."""
+    parts, _, inverse = scaled(z)
+    limits = LIMITS[inverse.dtype.char]
+    fma = z.graph.fma
+    high = select(parts.real > parts.imag, parts.real, parts.imag)
+    low = select(parts.real > parts.imag, parts.imag, parts.real)
+    whole, small = high * high, low * low
+    lost = fma(high, high, -whole) + fma(low, low, -small)
+    less = whole - 1.0
+    lost = lost + (whole - (less + 1.0))
+    total = less + small
+    # The error of the sum: the larger of both is the first, wherever it counts.
+    rest = select(abs(less) > small, (less - total) + small, (small - total) + less)
+    near = log1p(total + (rest + lost)) * 0.5
+    sum_of_squares = fma(high, high, small)
+    nothing = inverse.graph.constant(0.0, inverse.dtype)
+    added = select(inverse < 1.0, -log(limits.up), nothing)
+    added = select(inverse > 1.0, -log(limits.down), added)
+    far = real_log(sum_of_squares) * 0.5 + added
+    close = (sum_of_squares > 0.5) & (sum_of_squares < 2.0) & inverse.equals(1.0)
+    return select(is_infinite(z), np.inf, select(close, near, far))
+
+
+def logarithm(z: ComplexExpr) -> ComplexExpr:
+    """Returns ``log(|z|)`` and the angle."""
+    return ComplexExpr(size_logarithm(z), angle(z))
+
+
+def times(z: ComplexExpr, factor: float) -> ComplexExpr:
+    """Returns both parts times a real number."""
+    return ComplexExpr(z.real * factor, z.imag * factor)
+
+
+# -- hyperbolic and trigonometric functions
+
+
+def hyperbolic(x: Expr, y: Expr) -> tuple[Expr, Expr, Expr, Expr]:
+    """Returns ``sinh(x)`` and ``cosh(x)``, each times ``cos(y)`` and ``sin(y)``.
+
+    In this order: sinh cos, cosh sin, cosh cos, sinh sin. A product is infinite only where it lies
+    beyond the largest number, and not where one of its factors does.
+    """
+    c, s = cos(y), sin(y)
+    far = abs(x) > STEPS[x.dtype.char][0]
+    rising, falling = sinh(x), cosh(x)
+    by_cos, by_sin = exp_product(abs(x), c, s, scale=0.5)
+    back = x < 0.0
+    return (
+        select(far, select(back, -by_cos, by_cos), rising * c),
+        select(far, by_sin, falling * s),
+        select(far, by_cos, falling * c),
+        select(far, select(back, -by_sin, by_sin), rising * s),
+    )
+
+
+def hyperbolic_sine(z: ComplexExpr) -> ComplexExpr:
+    """Returns ``sinh(x) cos(y) + i cosh(x) sin(y)``."""
+    x, y = z.real, z.imag
+    real, imag, *_ = hyperbolic(x, y)
+    lost = ~is_finite(y)
+    real = select(lost & abs(x).equals(np.inf), np.inf, real)
+    return ComplexExpr(select(lost & x.equals(0.0), x, real), select(y.equals(0.0), y, imag))
+
+
+def hyperbolic_cosine(z: ComplexExpr) -> ComplexExpr:
+    """Returns ``cosh(x) cos(y) + i sinh(x) sin(y)``."""
+    x, y = z.real, z.imag
+    *_, real, imag = hyperbolic(x, y)
+    one, nothing = (x.graph.constant(n, x.dtype) for n in (1.0, 0.0))
+    lost = ~is_finite(y)
+    real = select(lost & abs(x).equals(np.inf), np.inf, real)
+    imag = select(lost & x.equals(0.0), nothing, imag)
+    level = select(x.differs(x), y, y * signed(one, x))
+    return ComplexExpr(real, select(y.equals(0.0), level, imag))
+
+
+def sine(z: ComplexExpr) -> ComplexExpr:
+    """Returns ``sin(x) cosh(y) + i cos(x) sinh(y)``."""
+    found = hyperbolic_sine(ComplexExpr(z.imag, z.real))
+    return ComplexExpr(found.imag, found.real)
+
+
+def cosine(z: ComplexExpr) -> ComplexExpr:
+    """Returns ``cos(x) cosh(y) - i sin(x) sinh(y)``."""
+    return hyperbolic_cosine(ComplexExpr(-z.imag, z.real))
+
+
+def tangent(z: ComplexExpr) -> ComplexExpr:
+    """Returns ``sin(z) / cos(z)``."""
+    found = hyperbolic_tangent(ComplexExpr(z.imag, z.real))
+    return ComplexExpr(found.imag, found.real)
+
+
+def hyperbolic_tangent(z: ComplexExpr) -> ComplexExpr:
+    """Returns ``sinh(z) / cosh(z)``."""
+    x, y = z.real, z.imag
+    one, nothing = (x.graph.constant(n, x.dtype) for n in (1.0, 0.0))
+    c, s = cos(y), sin(y)
+    far = abs(x) > STEPS[x.dtype.char][2]
+    rising, falling = sinh(x), cosh(x)
+    whole = x.graph.fma(rising, rising, c * c)
+    real = select(far, signed(one, x), rising * falling / whole)
+    imag = select(far, c * s * 4.0 * exp(abs(x) * -2.0), c * s / whole)
+    lost = ~is_finite(y)
+    endless = abs(x).equals(np.inf)
+    steep = is_finite(y) & (abs(y) > 1.0)
+    imag = select(endless, signed(nothing, select(steep, c * s, y)), imag)
+    real = select(lost & ~endless, select(x.equals(0.0), x, np.nan), real)
+    level = y.equals(0.0) & x.differs(x)
+    return ComplexExpr(select(level, x, real), select(y.equals(0.0), y, imag))

@@ -44,7 +44,7 @@ def limits(how):
         yield
 
 
-@settings(max_examples=sized(50, 2000))
+@settings(max_examples=sized(50, 600))
 @given(
     operands(),
     numbers_of_steps(),
@@ -255,7 +255,7 @@ def assert_as_exact(got, eager, wide, what):
     assert off <= 16 * max(condition, 4), f"{what} is {off} units off, the condition is {condition}"
 
 
-@settings(max_examples=sized(16, 500))
+@settings(max_examples=sized(16, 100))
 @given(
     st.lists(st.sampled_from(SMOOTH_SHAPES), min_size=1, max_size=3),
     numbers_of_steps(),

@@ -92,6 +92,17 @@ def exact(function, operands):
     return high, low, exponents
 
 
+def in_long_double(function, operands):
+    """Returns the same of a function of NumPy's, to 64 bits: a hundred times as fast as mpmath."""
+    with np.errstate(all="ignore"):
+        mantissas, exponents = np.frexp(function(*[x.astype(np.longdouble) for x in operands]))
+    infinite = np.isinf(mantissas)
+    mantissas = np.where(infinite, np.sign(mantissas) / 2, mantissas)
+    exponents = np.where(infinite, FARTHEST, np.clip(exponents, -FARTHEST, FARTHEST))
+    high = mantissas.astype(np.float64)
+    return high, (mantissas - high).astype(np.float64), exponents
+
+
 def errors(found, reference):
     """Returns errors in units of the last place of the exact values.
 

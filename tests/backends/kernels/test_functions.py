@@ -1,6 +1,7 @@
 """The formulas of functions, against mpmath: no error is larger than one unit of the last place.
 
-2,000 points a function and dtype by default, 100,000 with ``FUNCTENSOR_LONG_TESTS=1``.
+2,000 points a function and dtype by default. With ``FUNCTENSOR_LONG_TESTS=1`` the C library's long
+double finds the worst of 100,000, which mpmath then has the last word on.
 """
 
 import mpmath as mp
@@ -12,6 +13,7 @@ from support.function_points import (
     between,
     errors,
     exact,
+    in_long_double,
     mixed,
     near,
     near_multiples_of_half_pi,
@@ -145,6 +147,11 @@ REFERENCES = {
     },
 }  # fmt: skip
 
+# Functions that NumPy has for numbers of 64 bits: their errors are below a thousandth of float64's
+# last place.
+IN_LONG_DOUBLE = REFERENCES.keys() - {"erf", "erfc"} if np.finfo(np.longdouble).nmant >= 63 else ()
+BY_MPMATH = 2000
+
 # Where functions are not real, or infinite: other tests have these numbers.
 INSIDE = {
     "arccos": lambda x: abs(x) <= 1,
@@ -191,6 +198,12 @@ def test_the_error_is_at_most_one_ulp(name, dtype):
     assert len(operands[0]) > POINTS / 3
     found = evaluated(name, operands, dtype)
     assert found.dtype == dtype
+    if name in IN_LONG_DOUBLE and len(found) > BY_MPMATH:
+        # mpmath has the last word on those that seem worst, and on as many others.
+        error = errors(found, in_long_double(getattr(np, name), operands))
+        others = np.random.default_rng(12).choice(len(found), BY_MPMATH // 2)
+        chosen = np.concatenate([np.argsort(error)[-BY_MPMATH // 2 :], others])
+        found, operands = found[chosen], [x[chosen] for x in operands]
     error = errors(found, exact(REFERENCES[name], operands))
     worst = np.argmax(error)
     assert error[worst] <= 1, [float(x[worst]) for x in operands]

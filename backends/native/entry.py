@@ -329,6 +329,10 @@ class Trampoline:
             entry: MethodDefinition(KERNEL_NAME, self._code.address(name), METH_FASTCALL, None)
             for entry, name in ENTRIES.items()
         }
+        # A function reads its definition once more when it dies. At the end of a process that may be
+        # after this object: definitions are never freed.
+        for definition in self._definitions.values():
+            python.Py_IncRef(ctypes.py_object(definition))
         self._new: Any = ctypes.PYFUNCTYPE(
             ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object
         )(("PyCFunction_NewEx", python))

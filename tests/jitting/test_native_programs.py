@@ -1,8 +1,8 @@
 """Programs that Hypothesis draws give as machine code what they give eagerly.
 
 Values are as close as rounding allows, which is followed through every step; derivatives are as
-exact as eager ones. By default few programs are drawn; with ``FUNCTENSOR_LONG_TESTS=1`` 2,000, and
-500 derivatives.
+exact as eager ones. By default few programs are drawn; with ``FUNCTENSOR_LONG_TESTS=1`` 600, and
+100 derivatives.
 """
 
 from contextlib import contextmanager

@@ -188,6 +188,19 @@ def test_functions_of_objects(make, keeps_lock):
         run(out, x)
 
 
+def test_definitions_outlive_what_made_them():
+    way = entries.Trampoline()
+    size = ctypes.sizeof(entries.MethodDefinition)
+    places = [ctypes.addressof(d) for d in way._definitions.values()]
+    before = [ctypes.string_at(place, size) for place in places]
+    way.itself = way
+    del way
+    gc.collect()
+    taken = [bytearray(size) for _ in range(1000)]
+    assert [ctypes.string_at(place, size) for place in places] == before
+    assert len(taken) == 1000
+
+
 def test_the_function_holds_the_code_and_nothing_else(make):
     code = machine_code(TOLD.replace("COUNT", "1"), ["told"], NOTHING)
     died = weakref.ref(code)

@@ -41,12 +41,12 @@ from .kernel import (
 )
 from .scopes import Scope, Sink, leftover
 
-__all__ = ["Written", "scheduled"]
+__all__ = ["LANE_BYTES", "Written", "scheduled"]
 
 # The bytes that lanes take: two registers of AVX2, one of AVX-512.
 LANE_BYTES = 64
 # The last axis of complex elements: the real and the imaginary part.
-PARTS = (2,)
+PARTS_OF_AN_ELEMENT = (2,)
 AXIS_NAMES = "ijklmnopqrstuvwxyz"
 
 
@@ -145,10 +145,10 @@ class LoopSchedule:
         return tuple([self.graph.lengths[a] for a in sorted(axes)])
 
     def _input_shape(self, x: Expr) -> tuple[int, ...]:
-        return (*self._shape(x.axes), *PARTS[: input_place(x)[1] is not None])
+        return (*self._shape(x.axes), *PARTS_OF_AN_ELEMENT[: input_place(x)[1] is not None])
 
     def _output(self, number: int, result: Written) -> Buffer:
-        shape = (*self._shape(result.axes), *PARTS[: result.imag is not None])
+        shape = (*self._shape(result.axes), *PARTS_OF_AN_ELEMENT[: result.imag is not None])
         if result.late and not self.whole:
             return Buffer(
                 f"part_{number}", result.node.dtype, (BLOCK_NUMBER.extent, *shape), "part"

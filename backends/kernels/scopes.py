@@ -61,7 +61,7 @@ class Sink(NamedTuple):
 
     @property
     def needed(self) -> tuple[Expr, ...]:
-        """What it stores or folds."""
+        """The nodes that it stores or folds."""
         if self.over:
             return self.node.operands
         return (self.node,) if self.imag is None else (self.node, self.imag)

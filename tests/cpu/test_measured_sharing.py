@@ -11,8 +11,8 @@ from functensor.backends import get as get_backend
 from functensor.backends.cpu.plan.threads import sharing as module
 from functensor.backends.cpu.plan.threads.pool import threads
 from functensor.backends.cpu.plan.threads.sharing import (
-    COMPARED_CALLS,
     LONG_WORK,
+    MEASURED_CALLS,
     SECONDS_BETWEEN,
     MeasuredSharing,
 )
@@ -58,35 +58,35 @@ def called(sharing, times, number=4):
 def test_the_quicker_way_stays(clock, alone, shared, pays):
     told = clock(alone, shared)
     sharing = MeasuredSharing()
-    called(sharing, 2 * COMPARED_CALLS)
-    assert sorted(told.numbers) == [1] * COMPARED_CALLS + [4] * COMPARED_CALLS
+    called(sharing, 2 * MEASURED_CALLS)
+    assert sorted(told.numbers) == [1] * MEASURED_CALLS + [4] * MEASURED_CALLS
     assert told.numbers[0] == 1
     assert sharing.pays is pays
     called(sharing, 100)
-    assert set(told.numbers[2 * COMPARED_CALLS :]) == {4 if pays else 1}
+    assert set(told.numbers[2 * MEASURED_CALLS :]) == {4 if pays else 1}
 
 
 def test_a_few_slow_calls_do_not_decide(clock):
     slow = iter([5e-3, 4e-3])
     told = clock(1e-4, lambda: next(slow, 6e-5))
     sharing = MeasuredSharing()
-    called(sharing, 2 * COMPARED_CALLS)
+    called(sharing, 2 * MEASURED_CALLS)
     assert sharing.pays
-    assert told.numbers.count(4) == COMPARED_CALLS
+    assert told.numbers.count(4) == MEASURED_CALLS
 
 
 def test_it_is_asked_again(clock):
     told = clock(1e-4, 6e-5)
     sharing = MeasuredSharing()
-    called(sharing, 2 * COMPARED_CALLS)
+    called(sharing, 2 * MEASURED_CALLS)
     assert sharing.pays
     told.shared = 3e-4  # another process wants the cores now
     told.now += SECONDS_BETWEEN
-    called(sharing, 2 * COMPARED_CALLS)
+    called(sharing, 2 * MEASURED_CALLS)
     assert not sharing.pays
     told.shared = 6e-5
     told.now += SECONDS_BETWEEN
-    called(sharing, 2 * COMPARED_CALLS)
+    called(sharing, 2 * MEASURED_CALLS)
     assert sharing.pays
 
 
@@ -113,7 +113,7 @@ def test_an_error_goes_through_and_the_next_call_works():
     for _ in range(3):
         with pytest.raises(ValueError, match="wrong"):
             sharing(fail, 2)
-    called(sharing, 3 * COMPARED_CALLS, number=2)
+    called(sharing, 3 * MEASURED_CALLS, number=2)
 
 
 def test_several_callers_at_once():
@@ -146,6 +146,6 @@ def test_bits_do_not_depend_on_the_way(monkeypatch):
     plan = get_backend("numpy").plan(ft.make_program(f)(x, w))
     first = plan([x, w])
     assert "sharing_" in plan.source
-    for _ in range(2 * COMPARED_CALLS + 2):
+    for _ in range(2 * MEASURED_CALLS + 2):
         for again, wanted in zip(plan([x, w]), first, strict=True):
             np.testing.assert_array_equal(again, wanted)

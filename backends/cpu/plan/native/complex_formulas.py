@@ -14,15 +14,16 @@ from ..codegen.called import operand_type, ufunc_loop
 from ..codegen.operands import constant, is_variable
 from .complex_functions import (
     angle,
+    both_times,
+    complex_logarithm,
     cosine,
     exponential,
     exponential_less_one,
     hyperbolic_cosine,
     hyperbolic_sine,
     hyperbolic_tangent,
-    is_finite,
+    is_finite_part,
     is_infinite,
-    logarithm,
     power,
     reciprocal,
     sign,
@@ -31,9 +32,8 @@ from .complex_functions import (
     square,
     square_root,
     tangent,
-    times,
 )
-from .complex_nodes import ComplexExpr, Node, complex_constant, leading, to_complex
+from .complex_nodes import AnyNode, ComplexExpr, complex_constant, leading, to_complex
 from .formulas import casted, nonzero
 
 if TYPE_CHECKING:
@@ -46,14 +46,14 @@ __all__ = ["complex_elementwise", "is_of_complex_numbers"]
 PART_FUNCTIONS = frozenset({"angle", "conj", "imag", "real"})
 
 
-def nonzero_complex(z: Node) -> Expr:
+def nonzero_complex(z: AnyNode) -> Expr:
     """Returns where a number is not 0."""
     if isinstance(z, ComplexExpr):
         return z.real.differs(0.0) | z.imag.differs(0.0)
     return nonzero(z)
 
 
-COMPLEX_UFUNCS: dict[str, Callable[..., Node]] = {
+COMPLEX_UFUNCS: dict[str, Callable[..., AnyNode]] = {
     "absolute": size,
     "add": lambda x, y: x + y,
     "conjugate": lambda z: ComplexExpr(z.real, -z.imag),
@@ -62,13 +62,13 @@ COMPLEX_UFUNCS: dict[str, Callable[..., Node]] = {
     "divide": lambda x, y: x / y,
     "equal": lambda x, y: x.real.equals(y.real) & x.imag.equals(y.imag),
     "exp": exponential,
-    "exp2": lambda z: exponential(times(z, log(2.0))),
-    "isfinite": lambda z: is_finite(z.real) & is_finite(z.imag),
+    "exp2": lambda z: exponential(both_times(z, log(2.0))),
+    "isfinite": lambda z: is_finite_part(z.real) & is_finite_part(z.imag),
     "isinf": is_infinite,
     "isnan": lambda z: z.real.differs(z.real) | z.imag.differs(z.imag),
-    "log": logarithm,
-    "log10": lambda z: times(logarithm(z), 1 / log(10.0)),
-    "log2": lambda z: times(logarithm(z), 1 / log(2.0)),
+    "log": complex_logarithm,
+    "log10": lambda z: both_times(complex_logarithm(z), 1 / log(10.0)),
+    "log2": lambda z: both_times(complex_logarithm(z), 1 / log(2.0)),
     "logical_and": lambda x, y: nonzero_complex(x) & nonzero_complex(y),
     "logical_not": lambda z: ~nonzero_complex(z),
     "logical_or": lambda x, y: nonzero_complex(x) | nonzero_complex(y),
@@ -111,7 +111,7 @@ COMPLEX_FORMULAS: dict[str, Callable[..., ComplexExpr]] = {
 # -- equations
 
 
-def is_of_complex_numbers(equation: EquationLike, nodes: Sequence[Node | None]) -> bool:
+def is_of_complex_numbers(equation: EquationLike, nodes: Sequence[AnyNode | None]) -> bool:
     """Says whether an elementwise equation takes or makes complex numbers, or parts of numbers."""
     return (
         equation.primitive.name in PART_FUNCTIONS
@@ -121,8 +121,8 @@ def is_of_complex_numbers(equation: EquationLike, nodes: Sequence[Node | None]) 
 
 
 def complex_elementwise(
-    graph: ExprGraph, equation: EquationLike, nodes: Sequence[Node | None]
-) -> Node | None:
+    graph: ExprGraph, equation: EquationLike, nodes: Sequence[AnyNode | None]
+) -> AnyNode | None:
     """Returns the node of an elementwise equation of complex numbers; None where there is none.
 
     Args:
@@ -133,19 +133,19 @@ def complex_elementwise(
     primitive, dtype = equation.primitive, equation.outputs[0].type.dtype
     name = primitive.name
 
-    def operand(number: int, wanted: DType) -> Node | None:
+    def operand(number: int, wanted: DType) -> AnyNode | None:
         node = nodes[number]
         if node is None:
             return converted_constant(graph, equation, number, wanted)
-        return converted(node, wanted)
+        return converted_node(node, wanted)
 
     if name in PART_FUNCTIONS:
         return None if nodes[0] is None else part_function(equation, nodes[0])
     if name == "astype":
         return operand(0, dtype)
     if name == "where":
-        return chosen(nodes[0], operand(1, dtype), operand(2, dtype))
-    formula: Callable[..., Node | None] | None = COMPLEX_FORMULAS.get(name)
+        return chosen_node(nodes[0], operand(1, dtype), operand(2, dtype))
+    formula: Callable[..., AnyNode | None] | None = COMPLEX_FORMULAS.get(name)
     dtypes: Sequence[DType] = (dtype,) * (len(nodes) + 1)
     if formula is None:
         if equation.params or type(primitive.compute) is not str:
@@ -167,7 +167,7 @@ def complex_elementwise(
 
 def converted_constant(
     graph: ExprGraph, equation: EquationLike, number: int, wanted: DType
-) -> Node | None:
+) -> AnyNode | None:
     """Returns an operand that is a number in a dtype; None for an array."""
     value = constant(equation.operands[number])
     if np.ndim(value) or (np.iscomplexobj(value) and wanted.kind != "c"):
@@ -181,7 +181,7 @@ def converted_constant(
         return None
 
 
-def converted(node: Node, wanted: DType) -> Node | None:
+def converted_node(node: AnyNode, wanted: DType) -> AnyNode | None:
     """Returns ``astype``, of complex numbers to real ones the real part."""
     if wanted.kind == "c":
         return to_complex(node, wanted) if wanted.char in "FD" else None
@@ -190,7 +190,7 @@ def converted(node: Node, wanted: DType) -> Node | None:
     return casted(node, wanted)
 
 
-def part_function(equation: EquationLike, node: Node) -> Node | None:
+def part_function(equation: EquationLike, node: AnyNode) -> AnyNode | None:
     """Returns a part, the conjugate or the angle of a number."""
     name, dtype = equation.primitive.name, equation.outputs[0].type.dtype
     if leading(node).dtype.char not in "fd":
@@ -205,7 +205,7 @@ def part_function(equation: EquationLike, node: Node) -> Node | None:
     return cast(found * (180 / np.pi) if equation.params["deg"] else found, dtype)
 
 
-def chosen(condition: Node | None, x: Node | None, y: Node | None) -> Node | None:
+def chosen_node(condition: AnyNode | None, x: AnyNode | None, y: AnyNode | None) -> AnyNode | None:
     """Returns one number where a condition holds, and another elsewhere."""
     if condition is None or x is None or y is None:
         return None
@@ -215,7 +215,7 @@ def chosen(condition: Node | None, x: Node | None, y: Node | None) -> Node | Non
     return select(mask, leading(x), leading(y))
 
 
-def fixed_power(base: Node | None, equation: EquationLike) -> Node | None:
+def fixed_power(base: AnyNode | None, equation: EquationLike) -> AnyNode | None:
     """Returns a power whose exponent is a real number of Python's."""
     exponent = equation.operands[1]
     if not isinstance(base, ComplexExpr) or is_variable(exponent):

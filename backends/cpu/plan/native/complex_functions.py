@@ -15,12 +15,19 @@ import numpy as np
 from ....kernels.graph import Expr, function, select
 from ...where_and_extrema import LARGEST_PRODUCT_POWER
 from .complex_nodes import ComplexExpr
-from .formulas import signed
+from .formulas import with_sign_of
 
 __all__ = [
     *("angle", "cosine", "exponential", "exponential_less_one", "hyperbolic_cosine"),
-    *("hyperbolic_sine", "hyperbolic_tangent", "is_finite", "is_infinite", "logarithm", "power"),
-    *("reciprocal", "sign", "sine", "size", "square", "square_root", "tangent", "times"),
+    *(
+        "hyperbolic_sine",
+        "hyperbolic_tangent",
+        "is_finite_part",
+        "is_infinite",
+        "complex_logarithm",
+        "power",
+    ),
+    *("reciprocal", "sign", "sine", "size", "square", "square_root", "tangent", "both_times"),
 ]
 
 arctan2, cosh, log1p, real_log, sinh = map(function, ("arctan2", "cosh", "log1p", "log", "sinh"))
@@ -28,10 +35,10 @@ cos, exp, expm1, sin, sqrt = map(function, ("cos", "exp", "expm1", "sin", "sqrt"
 # Beyond the first number exponentials are taken in steps of the second, so that products with small
 # numbers do not become infinite before. The power of a step is close to a number of the dtype: to
 # 0.01 units in the last place. Beyond the third tanh is 1, and its imaginary part a power.
-STEPS = {"f": (80.0, 60.125, 12.0), "d": (700.0, 544.0, 22.0)}
+FAR_EXPONENTS = {"f": (80.0, 60.125, 12.0), "d": (700.0, 544.0, 22.0)}
 
 
-class Limits:
+class FloatRange:
     """Limits between which squares neither overflow nor lose digits, and factors to get there.
 
     Attributes:
@@ -49,16 +56,16 @@ class Limits:
         self.down = 2.0 ** -(most // 2 + 8)
 
 
-LIMITS = {char: Limits(char) for char in "fd"}
+FLOAT_RANGES = {char: FloatRange(char) for char in "fd"}
 
 
 # -- sizes and angles
 
 
-def scaled(z: ComplexExpr) -> tuple[ComplexExpr, Expr, Expr]:
+def parts_scaled(z: ComplexExpr) -> tuple[ComplexExpr, Expr, Expr]:
     """Returns a number times a power of 4, its larger part and the inverse of the power."""
     x, y = abs(z.real), abs(z.imag)
-    limits = LIMITS[x.dtype.char]
+    limits = FLOAT_RANGES[x.dtype.char]
     largest = select(x > y, x, y)
     high, low = largest > limits.high, largest < limits.low
     one = x.graph.constant(1.0, x.dtype)
@@ -72,7 +79,7 @@ def is_infinite(z: ComplexExpr) -> Expr:
     return abs(z.real).equals(np.inf) | abs(z.imag).equals(np.inf)
 
 
-def is_finite(x: Expr) -> Expr:
+def is_finite_part(x: Expr) -> Expr:
     """Returns where a part is finite."""
     return abs(x) < np.inf
 
@@ -84,7 +91,7 @@ def square_of_size(z: ComplexExpr) -> Expr:
 
 def size(z: ComplexExpr) -> Expr:
     """Returns ``sqrt(x**2 + y**2)``, and infinity where a part is infinite."""
-    parts, _, inverse = scaled(z)
+    parts, _, inverse = parts_scaled(z)
     return select(is_infinite(z), np.inf, sqrt(square_of_size(parts)) * inverse)
 
 
@@ -103,7 +110,9 @@ def sign(z: ComplexExpr) -> ComplexExpr:
     none = length.equals(0.0)
 
     def part(v: Expr, infinite: Expr) -> Expr:
-        found = select(length.equals(np.inf), select(infinite, signed(one, v), nothing), v / length)
+        found = select(
+            length.equals(np.inf), select(infinite, with_sign_of(one, v), nothing), v / length
+        )
         return select(none, 0.0, select(both, np.nan, found))
 
     return ComplexExpr(part(x, x_infinite), part(y, y_infinite))
@@ -129,9 +138,9 @@ def square(z: ComplexExpr) -> ComplexExpr:
 
 def square_root(z: ComplexExpr) -> ComplexExpr:
     """Returns the root whose real part is not negative."""
-    parts, largest, _ = scaled(z)
+    parts, largest, _ = parts_scaled(z)
     x, y = z.real, z.imag
-    limits = LIMITS[x.dtype.char]
+    limits = FLOAT_RANGES[x.dtype.char]
     high, low = largest > limits.high, largest < limits.low
     one = x.graph.constant(1.0, x.dtype)
     inverse = select(high, limits.down**-0.5, select(low, limits.up**-0.5, one))
@@ -144,14 +153,16 @@ def square_root(z: ComplexExpr) -> ComplexExpr:
     imag = select(none, 0.0, select(right, other, half))
     # A real part that is infinite alone, with a finite other part.
     endless = abs(x).equals(np.inf)
-    known = is_finite(y)
+    known = is_finite_part(y)
     real = select(endless, select(right, np.inf, select(known, 0.0, y)), real)
     imag = select(endless, select(right, select(known, 0.0, y), np.inf), imag)
     vertical = abs(y).equals(np.inf)
-    return ComplexExpr(select(vertical, np.inf, real), signed(select(vertical, np.inf, imag), y))
+    return ComplexExpr(
+        select(vertical, np.inf, real), with_sign_of(select(vertical, np.inf, imag), y)
+    )
 
 
-SIMPLE_POWERS: dict[float, Callable[[ComplexExpr], ComplexExpr]] = {
+COMPLEX_POWERS: dict[float, Callable[[ComplexExpr], ComplexExpr]] = {
     0.5: square_root,
     1.0: lambda z: z,
     2.0: square,
@@ -161,8 +172,8 @@ SIMPLE_POWERS: dict[float, Callable[[ComplexExpr], ComplexExpr]] = {
 
 def power(z: ComplexExpr, exponent: float) -> ComplexExpr | None:
     """Returns a power that eager mode makes of products; None for others."""
-    if exponent in SIMPLE_POWERS:
-        return SIMPLE_POWERS[exponent](z)
+    if exponent in COMPLEX_POWERS:
+        return COMPLEX_POWERS[exponent](z)
     rest = abs(exponent)
     if not 2 < rest <= LARGEST_PRODUCT_POWER or exponent != int(exponent):
         return None
@@ -183,7 +194,7 @@ def power(z: ComplexExpr, exponent: float) -> ComplexExpr | None:
 
 def exp_product(x: Expr, *factors: Expr, scale: float = 1.0) -> list[Expr]:
     """Returns ``exp(x)`` times each of some factors and a scale, infinite where the product is."""
-    limit, step, _ = STEPS[x.dtype.char]
+    limit, step, _ = FAR_EXPONENTS[x.dtype.char]
     far, farther = x > limit, x > limit + step
     rest = select(far, select(farther, x - 2 * step, x - step), x)
     powers = exp(rest)
@@ -197,9 +208,9 @@ def exponential(z: ComplexExpr) -> ComplexExpr:
     """Returns ``exp(x) (cos(y) + i sin(y))``."""
     x, y = z.real, z.imag
     real, imag = exp_product(x, cos(y), sin(y))
-    lost = ~is_finite(y)
+    lost = ~is_finite_part(y)
     real = select(lost & abs(x).equals(np.inf), select(x > 0.0, x, 0.0), real)
-    imag = select(lost & x.equals(-np.inf), signed(x.graph.constant(0.0, x.dtype), y), imag)
+    imag = select(lost & x.equals(-np.inf), with_sign_of(x.graph.constant(0.0, x.dtype), y), imag)
     return ComplexExpr(real, select(y.equals(0.0), y, imag))
 
 
@@ -210,15 +221,15 @@ def exponential_less_one(z: ComplexExpr) -> ComplexExpr:
     none = x.equals(0.0) & y.equals(0.0)
     real = select(none, 0.0, expm1(x) * cos(y) - half * half * 2.0)
     imag = select(none, 0.0, exp(x) * sin(y))
-    finite = is_finite(x) & is_finite(y)
+    finite = is_finite_part(x) & is_finite_part(y)
     whole = exponential(z)
     return ComplexExpr(select(finite, real, whole.real - 1.0), select(finite, imag, whole.imag))
 
 
 def size_logarithm(z: ComplexExpr) -> Expr:
     """Returns ``log(|z|)``; about 1 by ``x**2 + y**2 - 1``, whose terms are exact."""
-    parts, _, inverse = scaled(z)
-    limits = LIMITS[inverse.dtype.char]
+    parts, _, inverse = parts_scaled(z)
+    limits = FLOAT_RANGES[inverse.dtype.char]
     fma = z.graph.fma
     high = select(parts.real > parts.imag, parts.real, parts.imag)
     low = select(parts.real > parts.imag, parts.imag, parts.real)
@@ -239,12 +250,12 @@ def size_logarithm(z: ComplexExpr) -> Expr:
     return select(is_infinite(z), np.inf, select(close, near, far))
 
 
-def logarithm(z: ComplexExpr) -> ComplexExpr:
+def complex_logarithm(z: ComplexExpr) -> ComplexExpr:
     """Returns ``log(|z|)`` and the angle."""
     return ComplexExpr(size_logarithm(z), angle(z))
 
 
-def times(z: ComplexExpr, factor: float) -> ComplexExpr:
+def both_times(z: ComplexExpr, factor: float) -> ComplexExpr:
     """Returns both parts times a real number."""
     return ComplexExpr(z.real * factor, z.imag * factor)
 
@@ -259,7 +270,7 @@ def hyperbolic(x: Expr, y: Expr) -> tuple[Expr, Expr, Expr, Expr]:
     beyond the largest number, and not where one of its factors does.
     """
     c, s = cos(y), sin(y)
-    far = abs(x) > STEPS[x.dtype.char][0]
+    far = abs(x) > FAR_EXPONENTS[x.dtype.char][0]
     rising, falling = sinh(x), cosh(x)
     by_cos, by_sin = exp_product(abs(x), c, s, scale=0.5)
     back = x < 0.0
@@ -275,7 +286,7 @@ def hyperbolic_sine(z: ComplexExpr) -> ComplexExpr:
     """Returns ``sinh(x) cos(y) + i cosh(x) sin(y)``."""
     x, y = z.real, z.imag
     real, imag, *_ = hyperbolic(x, y)
-    lost = ~is_finite(y)
+    lost = ~is_finite_part(y)
     real = select(lost & abs(x).equals(np.inf), np.inf, real)
     return ComplexExpr(select(lost & x.equals(0.0), x, real), select(y.equals(0.0), y, imag))
 
@@ -285,10 +296,10 @@ def hyperbolic_cosine(z: ComplexExpr) -> ComplexExpr:
     x, y = z.real, z.imag
     *_, real, imag = hyperbolic(x, y)
     one, nothing = (x.graph.constant(n, x.dtype) for n in (1.0, 0.0))
-    lost = ~is_finite(y)
+    lost = ~is_finite_part(y)
     real = select(lost & abs(x).equals(np.inf), np.inf, real)
     imag = select(lost & x.equals(0.0), nothing, imag)
-    level = select(x.differs(x), y, y * signed(one, x))
+    level = select(x.differs(x), y, y * with_sign_of(one, x))
     return ComplexExpr(real, select(y.equals(0.0), level, imag))
 
 
@@ -314,15 +325,15 @@ def hyperbolic_tangent(z: ComplexExpr) -> ComplexExpr:
     x, y = z.real, z.imag
     one, nothing = (x.graph.constant(n, x.dtype) for n in (1.0, 0.0))
     c, s = cos(y), sin(y)
-    far = abs(x) > STEPS[x.dtype.char][2]
+    far = abs(x) > FAR_EXPONENTS[x.dtype.char][2]
     rising, falling = sinh(x), cosh(x)
     whole = x.graph.fma(rising, rising, c * c)
-    real = select(far, signed(one, x), rising * falling / whole)
+    real = select(far, with_sign_of(one, x), rising * falling / whole)
     imag = select(far, c * s * 4.0 * exp(abs(x) * -2.0), c * s / whole)
-    lost = ~is_finite(y)
+    lost = ~is_finite_part(y)
     endless = abs(x).equals(np.inf)
-    steep = is_finite(y) & (abs(y) > 1.0)
-    imag = select(endless, signed(nothing, select(steep, c * s, y)), imag)
+    steep = is_finite_part(y) & (abs(y) > 1.0)
+    imag = select(endless, with_sign_of(nothing, select(steep, c * s, y)), imag)
     real = select(lost & ~endless, select(x.equals(0.0), x, np.nan), real)
     level = y.equals(0.0) & x.differs(x)
     return ComplexExpr(select(level, x, real), select(y.equals(0.0), y, imag))

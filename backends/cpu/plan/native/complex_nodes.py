@@ -14,7 +14,15 @@ if TYPE_CHECKING:
     from ....annotations import DType
 
 __all__ = [
-    *("ComplexExpr", "Node", "by_parts", "complex_constant", "fold_node", "input_node", "leading"),
+    *(
+        "ComplexExpr",
+        "AnyNode",
+        "by_parts",
+        "complex_constant",
+        "fold_node",
+        "input_node",
+        "leading",
+    ),
     *("part_dtype", "spread_node", "to_complex", "written"),
 ]
 
@@ -86,7 +94,7 @@ class ComplexExpr:
         )
 
 
-Node: TypeAlias = "Expr | ComplexExpr"
+AnyNode: TypeAlias = "Expr | ComplexExpr"
 
 
 def part_dtype(dtype: DType) -> DType:
@@ -94,19 +102,19 @@ def part_dtype(dtype: DType) -> DType:
     return PART_DTYPES[dtype.char]
 
 
-def leading(node: Node) -> Expr:
+def leading(node: AnyNode) -> Expr:
     """Returns the real part of a complex number, or a real one."""
     return node.real if isinstance(node, ComplexExpr) else node
 
 
-def by_parts(function: Callable[[Expr], Expr], node: Node) -> Any:
+def by_parts(function: Callable[[Expr], Expr], node: AnyNode) -> Any:
     """Returns a function of a node, or of both parts of a complex one."""
     if isinstance(node, ComplexExpr):
         return ComplexExpr(function(node.real), function(node.imag))
     return function(node)
 
 
-def input_node(graph: ExprGraph, number: int, dtype: DType, axes: GridAxes) -> Node:
+def input_node(graph: ExprGraph, number: int, dtype: DType, axes: GridAxes) -> AnyNode:
     """Returns the elements of an input."""
     if dtype.kind != "c":
         return graph.input(number, dtype, axes)
@@ -121,7 +129,7 @@ def complex_constant(graph: ExprGraph, number: Any, dtype: DType) -> ComplexExpr
     return ComplexExpr(graph.constant(value.real, part), graph.constant(value.imag, part))
 
 
-def to_complex(node: Node, dtype: DType) -> ComplexExpr:
+def to_complex(node: AnyNode, dtype: DType) -> ComplexExpr:
     """Returns a number in a complex dtype."""
     part = part_dtype(dtype)
     if isinstance(node, ComplexExpr):
@@ -129,18 +137,18 @@ def to_complex(node: Node, dtype: DType) -> ComplexExpr:
     return ComplexExpr(cast(node, part), node.graph.constant(0.0, part))
 
 
-def spread_node(node: Node, axes: GridAxes) -> Any:
+def spread_node(node: AnyNode, axes: GridAxes) -> Any:
     """Returns a node that has all of some axes."""
     return by_parts(lambda x: x if x.axes == axes else x.graph.spread(x, axes), node)
 
 
-def fold_node(operation: str, node: Node, axes: GridAxes) -> Any:
+def fold_node(operation: str, node: AnyNode, axes: GridAxes) -> Any:
     """Returns the fold of a node over axes."""
     whole = spread_node(node, node.axes | axes)
     return by_parts(lambda x: x.graph.fold(operation, x, axes), whole)
 
 
-def written(node: Node, axes: GridAxes, divisor: int) -> Written:
+def written(node: AnyNode, axes: GridAxes, divisor: int) -> Written:
     """Returns a result of a kernel."""
     if isinstance(node, ComplexExpr):
         return Written(node.real, axes, imag=node.imag)

@@ -19,7 +19,7 @@ from ....kernels.operations import KERNEL_COMPARISONS, KERNEL_OPERATIONS
 from ...activations import LARGEST_STEEP, SMALLEST_GATED
 from ...where_and_extrema import FEWEST_ELEMENTS_BY_BITS, LARGEST_PRODUCT_POWER
 
-__all__ = ["ELEMENT_FORMULAS", "UFUNCS", "compared", "limited", "nonzero", "power", "signed"]
+__all__ = ["ELEMENT_FORMULAS", "UFUNCS", "compared", "limited", "nonzero", "power", "with_sign_of"]
 
 exp, expm1, log1p, tanh = map(function, ("exp", "expm1", "log1p", "tanh"))
 maximum, minimum, sqrt = map(function, ("maximum", "minimum", "sqrt"))
@@ -205,7 +205,7 @@ def _sign(x: Expr) -> Expr:
     return select(x.differs(x), x, found) if x.dtype.kind == "f" else found
 
 
-def signed(x: Expr, y: Expr) -> Expr:
+def with_sign_of(x: Expr, y: Expr) -> Expr:
     """Returns x with the sign of y."""
     whole = np.dtype(f"u{x.dtype.itemsize}")
     sign = 1 << (8 * x.dtype.itemsize - 1)
@@ -231,7 +231,7 @@ UFUNCS: dict[str, Callable[..., Expr]] = {
     **{name: function(name) for name in FORMULAS if hasattr(np, name)},
     "absolute": abs,
     "conjugate": lambda x: x,
-    "copysign": signed,
+    "copysign": with_sign_of,
     "deg2rad": lambda x: x * (np.pi / 180),
     "fmax": lambda x, y: select(y.differs(y) | (x >= y), x, y),
     "fmin": lambda x, y: select(y.differs(y) | (x <= y), x, y),

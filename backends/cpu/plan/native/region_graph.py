@@ -30,7 +30,7 @@ from ..regions.block_steps import (
 )
 from ..regions.grid import Grid
 from .complex_formulas import complex_elementwise, is_of_complex_numbers
-from .complex_nodes import Node, fold_node, input_node, leading, spread_node, written
+from .complex_nodes import AnyNode, fold_node, input_node, leading, spread_node, written
 from .formulas import (
     ELEMENT_FORMULAS,
     FLOATS_ALONE,
@@ -51,7 +51,7 @@ __all__ = ["NotNative", "RegionGraph", "is_native"]
 
 ROW_FLOATS = "fd"
 # Kernels add up complex numbers, too, part by part.
-SUMMED_DTYPES = {"matmul": "fdFD", "sum": "fdFD"}
+FOLDED_DTYPES = {"matmul": "fdFD", "sum": "fdFD"}
 # What kernels compute with; 16 bits are computed in 32, and complex numbers by their parts.
 NATIVE_DTYPES = "efdFDbBhHiIlLqQ?"
 exp, log, maximum, minimum, sqrt = map(function, ("exp", "log", "maximum", "minimum", "sqrt"))
@@ -117,7 +117,7 @@ class RegionGraph:
             check_kernel(kernel)
         return kernel
 
-    def _input(self, number: int, variable: VariableLike, given: Operand) -> Node:
+    def _input(self, number: int, variable: VariableLike, given: Operand) -> AnyNode:
         known = variable.type
         if not is_machine_dtype(known.dtype):
             raise NotNative(known.dtype)
@@ -184,7 +184,7 @@ class RegionGraph:
 
     def _reduction(self, equation: EquationLike) -> Any:
         x, name = self._whole(equation.operands[0]), equation.primitive.name
-        if x.dtype.char not in SUMMED_DTYPES.get(name, ROW_FLOATS):
+        if x.dtype.char not in FOLDED_DTYPES.get(name, ROW_FLOATS):
             raise NotNative(name)
         gone = self._gone(equation)
         fold = fold_node(REDUCTION_UFUNCS[name], x, gone)
@@ -328,7 +328,7 @@ ROWS: dict[str, Callable[..., Expr]] = {
 # -- equations by element
 
 
-def elementwise(graph: ExprGraph, equation: EquationLike, nodes: Sequence[Any]) -> Node:
+def elementwise(graph: ExprGraph, equation: EquationLike, nodes: Sequence[Any]) -> AnyNode:
     """Returns the node of an elementwise equation.
 
     Args:
@@ -447,7 +447,7 @@ def is_native(equation: EquationLike) -> bool:
     if name in ("broadcast_to", "reshape"):
         return True
     if name in REDUCTION_UFUNCS or name == "matmul":
-        return dtypes[0].char in SUMMED_DTYPES.get(name, ROW_FLOATS)
+        return dtypes[0].char in FOLDED_DTYPES.get(name, ROW_FLOATS)
     if name in ROW_FUNCTIONS or name in LAST_AXIS_FUNCTIONS:
         labels = name.startswith("cross_entropy")
         same = set(dtypes[: -2 if labels else None]) == {dtypes[0]}

@@ -23,6 +23,7 @@ from ....kernels.kernel import (
     Statement,
     Store,
 )
+from ....kernels.schedule import LANE_BYTES
 
 if TYPE_CHECKING:
     from ....annotations import DType
@@ -35,7 +36,6 @@ ROWS_AT_A_TIME = 4
 # Rows that are no multiple of lanes end with steps of fewer lanes, or, of more terms, with one in
 # which some lanes are idle.
 MOST_TERMS_AGAIN = 8
-LANE_BYTES = 64
 
 
 def is_small_product(rows: int, terms: int, columns: int) -> bool:

@@ -18,7 +18,7 @@ from .pool import share
 __all__ = ["MeasuredSharing"]
 
 # The calls of each way whose times are compared, and how many of the slowest do not count.
-COMPARED_CALLS, SLOWEST_CALLS = 8, 2
+MEASURED_CALLS, SLOWEST_CALLS = 8, 2
 # Sharing stays if it takes at most so much of the time of one thread.
 MOST_OF_ONE_THREADS_TIME = 0.95
 # Work that takes longer on one thread, in seconds, is shared: a hand-off costs little beside it.
@@ -64,7 +64,7 @@ class MeasuredSharing:
         (shared if several else alone).append(seconds)
         if not several and seconds > LONG_WORK:
             self._decide(True)
-        elif min(len(alone), len(shared)) >= COMPARED_CALLS:
+        elif min(len(alone), len(shared)) >= MEASURED_CALLS:
             self._decide(score(shared) < MOST_OF_ONE_THREADS_TIME * score(alone))
 
     def _decide(self, pays: bool) -> None:

@@ -329,8 +329,8 @@ class Trampoline:
             entry: MethodDefinition(KERNEL_NAME, self._code.address(name), METH_FASTCALL, None)
             for entry, name in ENTRIES.items()
         }
-        # A function reads its definition once more when it dies. At the end of a process this object
-        # may die before it. So definitions are never freed.
+        # A function reads its definition when it dies. At the end of a process this object may die
+        # before it. So definitions are never freed.
         for definition in self._definitions.values():
             python.Py_IncRef(ctypes.py_object(definition))
         self._new: Any = ctypes.PYFUNCTYPE(

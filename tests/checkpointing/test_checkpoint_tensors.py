@@ -1,6 +1,5 @@
 """``checkpoint`` of functions of tensors, and of streams of keys."""
 
-
 import numpy as np
 import pytest
 from support.counted import kept_of

@@ -1,6 +1,5 @@
 """Control flow within programs: one equation each, with compiled bodies and little memory."""
 
-
 import numpy
 import pytest
 from support.counted import peak_of

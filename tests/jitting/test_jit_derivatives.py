@@ -1,6 +1,5 @@
 """Derivatives of jitted functions: what is kept for the way back, and where lines come from."""
 
-
 import numpy as np
 from support.counted import peak_of
 

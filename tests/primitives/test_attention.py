@@ -3,7 +3,6 @@
 Values and derivatives are compared with the definition by the tests of all primitives.
 """
 
-
 import numpy as np
 import pytest
 from support.counted import peak_of

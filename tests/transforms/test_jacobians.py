@@ -1,6 +1,5 @@
 """Jacobians and Hessians by every mode and in chunks, and products that need neither."""
 
-
 import numpy as np
 import pytest
 from support.counted import peak_of

@@ -217,6 +217,13 @@ def test_arrays_out_of_anything():
     assert fnp.real_if_close(close, tol=1e4).dtype == float
 
 
+@pytest.mark.parametrize("dtype", ["float32", ">f8", ">i2", "complex64", "bool"])
+@pytest.mark.parametrize(("shift", "axis"), [(1, 0), (-5, 1), (0, 1), (2, None), ((1, 2), (0, 1))])
+def test_rolled_arrays_keep_their_dtype(dtype, shift, axis):
+    x = np.arange(12).reshape(3, 4).astype(dtype)
+    same(fnp.roll(x, shift, axis), np.roll(x, shift, axis), exact=True)
+
+
 # -- applied functions
 
 

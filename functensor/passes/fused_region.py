@@ -41,8 +41,8 @@ ELEMENT_BY_ELEMENT = frozenset(
 # by itself on what it finds there.
 LONGEST_ROW, TALL, UNCACHED = 1024, 8, 1 << 23
 PRECISE_DTYPES = "fd"
-# Machine code adds up complex numbers, too.
-SUMMED_DTYPES = {"matmul": "fdFD", "sum": "fdFD"}
+# What machine code may reduce; a backend says which functions it has for complex numbers.
+NATIVE_PRECISE_DTYPES = "fdFD"
 NATIVE_DTYPE_KINDS = "fiubc"
 
 
@@ -170,7 +170,8 @@ class Kinds(dict[int, str]):
 def region_kind(equation: Equation, every: bool = False) -> str:
     """Says how an equation can take part: by ``element``, as a ``reduction``, along ``rows``, as
     the ``product`` of a tall matrix and a vector, as a ``move`` that only adds or drops axes; empty
-    where it cannot. ``every`` says that each elementwise primitive can, whatever computes it.
+    where it cannot. ``every`` says that each elementwise primitive can, whatever computes it, and
+    complex numbers can: the backend is asked too.
     """
     primitive = equation.primitive
     if not isinstance(primitive, Primitive):
@@ -194,7 +195,7 @@ def region_kind(equation: Equation, every: bool = False) -> str:
         (x,) = types
         added = name == "broadcast_to" or lengths(x.shape) == lengths(out.type.shape)
         return "move" if added and x.shape and type(equation.operands[0]) is Variable else ""
-    precise = SUMMED_DTYPES.get(name, PRECISE_DTYPES) if every else PRECISE_DTYPES
+    precise = NATIVE_PRECISE_DTYPES if every else PRECISE_DTYPES
     if any(t.dtype.char not in precise for t in types if t.dtype.kind != "i"):
         return ""
     if types[0].dtype.char not in precise or not types[0].shape:

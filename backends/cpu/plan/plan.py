@@ -43,8 +43,9 @@ class CpuPlan:
         self._calls = written.source.calls
         self._overwritten = sorted(written.overwritten)
         machine = written.machine
-        quiet = written.watched or (machine is not None and machine.is_machine_code)
-        self._run: Callable[..., Any] = as_told if quiet else silently
+        # Machine code warns of nothing.
+        may_warn = machine is None or not machine.is_machine_code
+        self._run: Callable[..., Any] = silently if may_warn and not written.watched else as_told
         self._alone: Callable[[], AbstractContextManager[None]] | None = None
         if written.shares:
             from ...blas_threads import alone  # programs on one thread do not need it
@@ -61,14 +62,13 @@ class CpuPlan:
         module = compile(written.source.code(), self._file, "exec")
         codes = {c.co_name: c for c in module.co_consts if isinstance(c, CodeType)}
         self._code = codes.pop("plan")
-        self._native: list[Any] = []
         if machine is not None:
             self._scope.update(machine.compile())
         kernels: list[Any] = [run for run in written.regions if run.native]
         if kernels:
             from .native.native_run import compile_runs
 
-            self._native.append(compile_runs(kernels))
+            compile_runs(kernels)
         for run in written.regions:
             if not run.native:
                 run.function = FunctionType(codes[run.name], self._scope, run.name)

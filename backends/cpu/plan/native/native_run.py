@@ -158,10 +158,9 @@ def native_region(name: str, region: Any, given: Sequence[Any], order: Any) -> N
         return None
 
 
-def compile_runs(runs: Sequence[NativeRun]) -> Any:
-    """Compiles the kernels of regions, and returns what keeps their code alive."""
+def compile_runs(runs: Sequence[NativeRun]) -> None:
+    """Compiles the kernels of regions, which then hold their code."""
     text = printed_module([run.kernel for run in runs])
     code = machine_code(text, [run.kernel.name for run in runs])
     for run in runs:
         run.enter = kernel_call(code, run.kernel.name, len(run.kernel.buffers))
-    return code

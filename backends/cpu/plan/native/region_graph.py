@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 __all__ = ["NotNative", "RegionGraph", "is_native"]
 
 ROW_FLOATS = "fd"
-# Kernels add up complex numbers, too, part by part.
+# The dtypes of reductions that kernels have for complex numbers too: they add up parts.
 FOLDED_DTYPES = {"matmul": "fdFD", "sum": "fdFD"}
 # What kernels compute with; 16 bits are computed in 32, and complex numbers by their parts.
 NATIVE_DTYPES = "efdFDbBhHiIlLqQ?"

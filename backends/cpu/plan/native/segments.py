@@ -107,7 +107,7 @@ class NativeProgram:
 
     @property
     def is_machine_code(self) -> bool:
-        """Says whether it is segments alone that are given arrays, and no numbers to convert."""
+        """Says whether all equations are segments, and all their operands arrays with axes."""
         return len(self.segments) == len(self.equations) and all(
             x.type.shape if is_variable(x) else np.ndim(x)
             for equation in self.equations

@@ -1,4 +1,4 @@
-"""Other processes that want the cores while something is measured."""
+"""Processes that keep cores busy while something is measured, for `--busy`."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from contextlib import contextmanager
 
 __all__ = ["busy_cores"]
 
-COUNTS_FOREVER = "while True: pass"
+ENDLESS_LOOP = "while True: pass"
 
 
 @contextmanager
 def busy_cores(number: int) -> Iterator[None]:
-    """Keeps so many cores busy within it, each by a process that only counts."""
-    processes = [subprocess.Popen([sys.executable, "-c", COUNTS_FOREVER]) for _ in range(number)]
+    """Keeps a number of cores busy within a block, each by a process of its own."""
+    processes = [subprocess.Popen([sys.executable, "-c", ENDLESS_LOOP]) for _ in range(number)]
     try:
         yield
     finally:

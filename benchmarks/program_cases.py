@@ -1,7 +1,7 @@
 """The inner work of the programs in `examples/programs`, at their size, in every peer.
 
 The source is that of the program with the peer's imports, as `tests/programs` runs it with HIPS
-autograd. What a peer lacks is written here with what it has.
+autograd. What a peer lacks is written here by other functions of that peer.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Work = tuple[Function, tuple[Any, ...]]
 FOLDER = Path(__file__).resolve().parent.parent / "examples" / "programs"
 PREFIX = "program:"
 MASSES = 10_000
-# Columns of a matrix with three diagonals share no row with those that are 3 further on.
+# In a matrix with three diagonals, columns whose numbers differ by 3 or more share no row.
 COLOURS = 3
 
 
@@ -36,7 +36,12 @@ def program_name(workload: str) -> str | None:
 
 
 def loaded(name: str, imports: Mapping[str, str]) -> Names:
-    """The names of a program, each of the imports replaced; they are regular expressions."""
+    """Runs a program's source with other imports; returns its names.
+
+    Args:
+        name: the program.
+        imports: regular expressions of whole lines, and what stands there in their place.
+    """
     path = FOLDER / f"{name}.py"
     source = path.read_text(encoding="utf-8")
     for ours, theirs in imports.items():
@@ -85,8 +90,8 @@ def bound(program: Names, library: Any) -> Work:
 def sparse_newton(program: Names, library: Any) -> Work:
     """The slope and the elements of a sparse Hessian, which is a matrix with three diagonals.
 
-    A library without sparse derivatives has the products of the Hessian and three vectors, whose
-    ones are so far from each other that the products have all elements.
+    For a library without sparse derivatives it is the products of the Hessian and three vectors.
+    The ones of a vector are three places apart, so that the products have all elements.
     """
     energy = program["energy"]
     slope = library.grad(energy)
@@ -97,7 +102,7 @@ def sparse_newton(program: Names, library: Any) -> Work:
         curvature = sparse.hessian(energy, pattern=pattern)
         return lambda x, load: (slope(x, load), curvature(x, load).values), (places, load)
     if library.hessian_product is None:
-        raise Unsupported("no sparse derivatives, and no differences with a value before the first")
+        raise Unsupported("no sparse derivatives, and no diff with prepend")
     vectors = [(np.arange(MASSES) % COLOURS == colour).astype(float) for colour in range(COLOURS)]
 
     def both(x: Any, load: Any) -> Any:

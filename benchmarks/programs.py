@@ -19,7 +19,7 @@ from benchmarks.client import WorkerError, ask_once, running
 from benchmarks.measure import Row, measure
 from benchmarks.program_cases import PREFIX, PROGRAMS
 from benchmarks.report import decimal, markdown, mean_ratios, milliseconds, status
-from benchmarks.run import FULL, QUICK, Plan, installed, peer_names, positive
+from benchmarks.run import FULL, QUICK, Plan, installed, not_negative, peer_names, positive
 
 SUBJECT = "functensor-jit"
 PEERS = ("functensor", "functensor-jit-numpy", SUBJECT, "autograd", "jax-jit")
@@ -80,7 +80,9 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--programs", type=program_names, metavar="A,B", help="default: all")
     options.add_argument("--peers", type=peer_names, metavar="A,B", help="default: those installed")
     options.add_argument("--rounds", type=positive, help=f"default: {FULL.rounds}")
-    options.add_argument("--first-calls", type=int, default=1, help="of each; 0: no such table")
+    options.add_argument(
+        "--first-calls", type=not_negative, default=1, help="of each peer; 0 leaves the table out"
+    )
     options.add_argument("--threads", type=positive, default=2, help="default: 2")
     options.add_argument("--quick", action="store_true", help="few and short rounds")
     options.add_argument("--verbose", action="store_true", help="show what the workers print")
@@ -88,7 +90,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print both tables; 1 if a peer fails or results differ."""
+    """Prints both tables; returns 1 if a peer fails or results differ."""
     options = parser().parse_args(arguments)
     plan = QUICK if options.quick else FULL
     plan = Plan(options.rounds or plan.rounds, plan.seconds)

@@ -52,6 +52,14 @@ def positive(text: str) -> int:
     return value
 
 
+def not_negative(text: str) -> int:
+    """A number that is at least 0."""
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError("must be at least 0")
+    return value
+
+
 def parser() -> argparse.ArgumentParser:
     """The command's options."""
     options = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
@@ -63,7 +71,11 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--rounds", type=positive, help=f"default: {FULL.rounds}")
     options.add_argument("--threads", type=positive, default=2, help="default: 2")
     options.add_argument(
-        "--busy", type=int, default=0, metavar="N", help="cores that other processes keep busy"
+        "--busy",
+        type=not_negative,
+        default=0,
+        metavar="N",
+        help="cores that other processes keep busy",
     )
     options.add_argument("--mode", choices=("grad", "forward"), default="grad")
     options.add_argument("--statistic", choices=("median", "minimum"), default="median")

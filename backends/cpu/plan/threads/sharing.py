@@ -1,10 +1,9 @@
-"""Sharing that pays for itself: a piece of a plan measures what threads bring, and stops where that
-is nothing.
+"""Measures, for each piece of a plan's work, whether it is quicker on several threads than on one.
 
 A hand-off to another thread takes tens of microseconds, and more where other processes want its
 core. So the first calls of a piece run by turns on one thread and on several, and the quicker way
-stays. The question is asked again now and then, for machines become busy and idle. The parts of the
-work are the same either way, and so are the bits of its results.
+stays. It is measured again now and then, since other processes begin and end. The work is cut into
+the same parts either way, so that results have the same bits.
 """
 
 from __future__ import annotations
@@ -19,11 +18,12 @@ __all__ = ["MeasuredSharing"]
 
 # The calls of each way whose times are compared, and how many of the slowest do not count.
 MEASURED_CALLS, SLOWEST_CALLS = 8, 2
-# Sharing stays if it takes at most so much of the time of one thread.
+# Work is shared if several threads take less than this part of the time of one thread.
 MOST_OF_ONE_THREADS_TIME = 0.95
 # Work that takes longer on one thread, in seconds, is shared: a hand-off costs little beside it.
 LONG_WORK = 0.005
-# The question is asked again after so many seconds, and after so many times what asking took.
+# Both ways are measured again after so many seconds, or after so many times what measuring took if
+# that is longer.
 SECONDS_BETWEEN, TIMES_BETWEEN = 0.25, 50
 
 

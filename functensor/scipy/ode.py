@@ -98,6 +98,7 @@ class OdeCall(CustomCall):
         ]
 
     def _infer(self, *operands: ShapeDtype) -> list[ShapeDtype]:
+        # Types are asked for where the call is recorded in a program.
         self.in_program = True
         state, times, _ = self.split(list(operands))
         return [
@@ -123,7 +124,7 @@ class OdeCall(CustomCall):
             _, _, *inputs = made.buffers_of([start, kind(0), *args])
 
             def slope(t: float, vector: Buffer) -> Buffer:
-                # One plan takes over from another while they run.
+                # In a program, which may run often, machine code takes over from the plan.
                 plan = made.run if self.in_program else made.plan
                 return plan([vector, kind(t), *inputs])[0]  # type: ignore[no-any-return]
         else:

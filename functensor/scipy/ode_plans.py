@@ -29,12 +29,26 @@ def plan_of_equation(
     time: ShapeDtype,
     args: Sequence[ShapeDtype],
 ) -> Compiled | None:
-    """Returns an equation as a plan; None where it branches on values or runs on a GPU.
+    """Returns an equation as a compiled function of vectors; None where it branches on values.
 
     Args:
         func: takes the leaves of the state, the time, and the arguments; returns slopes.
         types, parts: the types of the leaves, and which parts of a vector they are.
-        vector, time, args: the types of what the plan takes. It returns a vector.
+        vector, time, args: the types of what it takes: a vector with all leaves, the time, and the
+            arguments.
+
+    Returns:
+        What takes these and returns the slopes as a vector. None also where there is no plan, as
+        on a GPU.
+
+    >>> import numpy as np
+    >>> number, pair = ShapeDtype((), "float64"), ShapeDtype((2,), "float64")
+    >>> halves = [slice(0, 1), slice(1, 2)]
+    >>> def spring(y, t, args):
+    ...     return [y[1], -args[0] * y[0]]
+    >>> made = plan_of_equation(spring, [number] * 2, halves, pair, number, [number])
+    >>> made.plan([np.array([1.0, 2.0]), np.float64(0.0), np.float64(3.0)])
+    [array([ 2., -3.])]
     """
 
     def flat(state: Array, t: Array, args: Values) -> Array:
@@ -52,7 +66,13 @@ def plan_of_equation(
 
 
 def as_buffer_function(program: Program) -> Callable[[Values], Values]:
-    """Returns a program as a function of plain buffers."""
+    """Returns a program as a function of plain buffers, which runs it operation by operation.
+
+    >>> import numpy as np
+    >>> double = make_program(lambda x: x * 2)(ShapeDtype((2,), "float64"))
+    >>> as_buffer_function(double)([np.array([1.0, 2.0])])
+    [array([2., 4.])]
+    """
     places: dict[Variable, int] = {}
     memory: Values = []
 
@@ -86,7 +106,12 @@ def as_buffer_function(program: Program) -> Callable[[Values], Values]:
 
 
 def part_as_dtype(part: Any, dtype: DType) -> Any:
-    """Returns a part of the vector in its own dtype, which beside complex ones may be real."""
+    """Returns a part of the vector in its own dtype, which beside complex ones may be real.
+
+    >>> import numpy as np
+    >>> part_as_dtype(np.array([1 + 0j, 2 + 0j]), np.dtype("float64"))
+    array([1., 2.])
+    """
     if part.dtype.kind == "c" and dtype.kind != "c":
         part = part.real
     return part.astype(dtype, copy=False)

@@ -127,10 +127,14 @@ class Elements:
 def are_apart(
     begin: int, steps: Sequence[tuple[int, int]], other: int, others: Sequence[tuple[int, int]]
 ) -> bool:
-    """Says whether two sets of elements have none in common; each is a beginning and its steps.
+    """Says whether two sets of elements are proved to have none in common.
 
-    As of numbers, the first digits have to be equal where what follows them is less than one of
-    them. Then only what follows may differ.
+    Where both have the same largest stride, and all else reaches less far than one such stride,
+    common elements have the same number of these strides, and only the rest is compared.
+
+    Args:
+        begin, other: the smallest element of each set.
+        steps, others: strides, which ascend, and how many places are along each.
     """
     while True:
         if last_of(begin, steps) < other or last_of(other, others) < begin:

@@ -145,10 +145,12 @@ class LoopSchedule:
         return tuple([self.graph.lengths[a] for a in sorted(axes)])
 
     def _input_shape(self, x: Expr) -> tuple[int, ...]:
-        return (*self._shape(x.axes), *PARTS_OF_AN_ELEMENT[: input_place(x)[1] is not None])
+        _, part = input_place(x)
+        return (*self._shape(x.axes), *(() if part is None else PARTS_OF_AN_ELEMENT))
 
     def _output(self, number: int, result: Written) -> Buffer:
-        shape = (*self._shape(result.axes), *PARTS_OF_AN_ELEMENT[: result.imag is not None])
+        parts = () if result.imag is None else PARTS_OF_AN_ELEMENT
+        shape = (*self._shape(result.axes), *parts)
         if result.late and not self.whole:
             return Buffer(
                 f"part_{number}", result.node.dtype, (BLOCK_NUMBER.extent, *shape), "part"
@@ -289,6 +291,7 @@ class LoopSchedule:
 
     def _once(self, top: Scope) -> None:
         """Computes what is the same for all rows, and dear, before them; not what needs folds."""
+        # A fold reads its operand once, though it has fewer axes.
         others = [x for x in self._needed if x.operation != "fold"]
         shared = {x for y in others for x in y.operands if x.axes != y.axes}
         behind: set[Expr] = set()

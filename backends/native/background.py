@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 __all__ = ["BackgroundJob", "later", "later_for"]
 
-# Of Linux, where a thread has its own: so much more than the process has, up to 19.
+# What is added to the niceness of the thread that compiles; threads have their own on Linux.
 NICENESS = 5
 # Seconds: how long who waits waits at a time, in case that Ctrl-C lost the sign of the end.
 ROUND = 0.1

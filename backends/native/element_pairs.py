@@ -1,6 +1,6 @@
-"""Pairs of neighbouring elements in LLVM's text, of which lanes take one each: parts of numbers.
+"""Loads and stores of pairs of neighbouring elements in LLVM's text: both parts of complex numbers.
 
-The pairs of all lanes are one vector of twice the width.
+Each lane takes one pair. The pairs of all lanes are one vector of twice the width.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["are_halves", "half_of_pairs", "is_of_pairs", "load_pairs", "store_pa
 
 
 def is_of_pairs(buffer: Buffer, index: Index) -> bool:
-    """Says whether the other element of the pair of each element is one of the buffer's, too."""
+    """Says whether a buffer has whole pairs, and an index takes one element of each."""
     return buffer_elements(buffer) % 2 == 0 and all(stride % 2 == 0 for _, stride in index.terms)
 
 

@@ -211,13 +211,8 @@ define ptr @objects_keeping(ptr %self, ptr %args, i64 %given) {{
   ret ptr %result
 }}
 """
-# The names of the four, by whether objects are given as they are, and whether the lock is kept.
-ENTRIES = {
-    (False, False): "releasing",
-    (False, True): "keeping",
-    (True, False): "objects_releasing",
-    (True, True): "objects_keeping",
-}
+# What of the text is called from outside: with arrays or objects, without the lock or with it.
+ENTRIES = ("releasing", "keeping", "objects_releasing", "objects_keeping")
 MESSAGES = (b"a kernel takes NumPy's arrays", b"a kernel is given another number of arrays")
 
 
@@ -253,7 +248,7 @@ def kernel_call(code: Code, name: str, arrays: int, *, keeps_lock: bool = False)
     way = trampoline()
     if way is None:
         return portable_entry(code, name, arrays, keeps_lock=keeps_lock)
-    return way.function(code, name, arrays + 1, (False, keeps_lock))
+    return way.function(code, name, arrays + 1, "keeping" if keeps_lock else "releasing")
 
 
 def objects_call(code: Code, name: str, objects: int, *, keeps_lock: bool = False) -> ObjectsCall:
@@ -277,7 +272,8 @@ def objects_call(code: Code, name: str, objects: int, *, keeps_lock: bool = Fals
     """
     way = trampoline()
     if way is not None:
-        return way.function(code, name, objects, (True, keeps_lock))
+        entry = "objects_keeping" if keeps_lock else "objects_releasing"
+        return way.function(code, name, objects, entry)
     call_type = ctypes.PYFUNCTYPE if keeps_lock else ctypes.CFUNCTYPE
     function = call_type(ctypes.c_int64, ctypes.c_void_p)(code.address(name))
     pointers = ctypes.c_void_p * objects
@@ -318,7 +314,7 @@ class Trampoline:
 
     def __init__(self) -> None:
         text = ENTRY_TEXT.format(data=OBJECT_HEADER, class_=OBJECT_HEADER - WORD)
-        self._code = machine_code(text, list(ENTRIES.values()))
+        self._code = machine_code(text, ENTRIES)
         python = ctypes.pythonapi
         functions = [ctypes.cast(getattr(python, name), ctypes.c_void_p).value for name in API]
         self._messages = [ctypes.create_string_buffer(text) for text in MESSAGES]
@@ -326,8 +322,8 @@ class Trampoline:
         objects = [id(None), id(np.ndarray), id(TypeError)]
         self._table = np.array([*objects, *messages, *functions, id(True)], np.uintp)
         self._definitions = {
-            entry: MethodDefinition(KERNEL_NAME, self._code.address(name), METH_FASTCALL, None)
-            for entry, name in ENTRIES.items()
+            entry: MethodDefinition(KERNEL_NAME, self._code.address(entry), METH_FASTCALL, None)
+            for entry in ENTRIES
         }
         # A function reads its definition when it dies. At the end of a process this object may die
         # before it. So definitions are never freed.
@@ -337,10 +333,15 @@ class Trampoline:
             ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object
         )(("PyCFunction_NewEx", python))
 
-    def function(
-        self, code: Code, name: str, operands: int, entry: tuple[bool, bool]
-    ) -> Callable[..., Any]:
-        """Returns a compiled function as a built-in one, which holds its code."""
+    def function(self, code: Code, name: str, operands: int, entry: str) -> Callable[..., Any]:
+        """Returns a compiled function as a built-in one, which holds its code.
+
+        Args:
+            code: what holds the compiled function.
+            name: its name.
+            operands: how many arrays or objects it takes, the scratch among them.
+            entry: which of `ENTRIES` calls it.
+        """
         own = np.array([code.address(name), self._table.ctypes.data, operands], np.uintp)
         definition = ctypes.addressof(self._definitions[entry])
         # The function's module, which it holds: what its memory belongs to.

@@ -181,10 +181,10 @@ class Printer:
             elif are_halves(statement, following, self._axis):
                 first = statement
             else:
-                self._store(statement.buffer, statement.index, self._new(statement))
+                self._store(statement.buffer, statement.index, self._stored(statement))
 
-    def _new(self, statement: Store | UpdateOf) -> str:
-        """Returns what is stored."""
+    def _stored(self, statement: Store | UpdateOf) -> str:
+        """Returns the element that a statement stores."""
         if isinstance(statement, Store):
             return self._operand(statement.operand)
         dtype = statement.buffer.dtype
@@ -345,7 +345,7 @@ class Printer:
 
     def _store_pairs(self, first: Store | UpdateOf, second: Store | UpdateOf) -> None:
         """Writes two statements that store the two elements of pairs."""
-        halves = [self._new(first), self._new(second)]
+        halves = [self._stored(first), self._stored(second)]
         address = self._address(first.buffer, first.index)
         mask = None if self._mask is None else self._mask.name
         store_pairs(self.lines, first.buffer.dtype, address, halves, self._width, mask)
@@ -444,7 +444,7 @@ class Printer:
 
 
 def has_cheap_rest(loop: For) -> bool:
-    """Says whether the last places are steps of fewer lanes, and not one of which some are idle.
+    """Says whether the last places are steps of fewer lanes, and not one step with idle lanes.
 
     Processors with AVX2 take many cycles for a store with a mask.
     """
@@ -459,7 +459,7 @@ def has_cheap_rest(loop: For) -> bool:
 def twins_of(body: Sequence[Statement]) -> dict[Statement, tuple[Let, ...]]:
     """Returns the statements that compute both of two functions of the same operand.
 
-    Both are computed where the first of them stands. Nothing is left to do where the second does.
+    The first of both has the pair, which is computed there, and the second an empty tuple.
     """
     found: dict[tuple[Any, Operand], dict[str, Let]] = {}
     for statement in body:

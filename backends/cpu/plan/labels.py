@@ -1,4 +1,4 @@
-"""Labels that machine code reads: they are tested before it runs, by the line that reads them."""
+"""Tests of labels that machine code reads, with errors that tell the user's line."""
 
 from __future__ import annotations
 

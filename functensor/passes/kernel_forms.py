@@ -1,5 +1,4 @@
-"""Primitives in the forms that kernels fuse: products of columns and rows, parts of results, means.
-"""
+"""Primitives in the forms that kernels fuse: outer products, parts of results, complex means."""
 
 from __future__ import annotations
 
@@ -68,7 +67,7 @@ def _part_of_affine_normalize_grad(sweep: Sweep, equation: Equation) -> Rewritte
 
 
 def _complex_mean(sweep: Sweep, equation: Equation) -> Rewritten:
-    """A mean of complex numbers is a sum, divided by a complex number as eager mode does it."""
+    """A mean of complex numbers is a sum, divided by the complex count as in eager mode."""
     (x,) = equation.operands
     known = type_of(x)
     if known.dtype.kind != "c" or equation.params.get("dtype") is not None:
@@ -94,8 +93,9 @@ def _complex_variance(sweep: Sweep, equation: Equation) -> Rewritten:
     if known.dtype.kind != "c" or count <= params["ddof"]:
         return None
     over = {"axis": params["axis"], "keepdims": True, "dtype": None}
-    apart = sweep.add("subtract", [x, _mean(sweep, x, count, over, equation)], {}, equation)
-    parts = [sweep.add(name, [apart], {}, equation) for name in ("real", "imag")]
+    mean = _mean(sweep, x, count, over, equation)
+    deviations = sweep.add("subtract", [x, mean], {}, equation)
+    parts = [sweep.add(name, [deviations], {}, equation) for name in ("real", "imag")]
     squares = [sweep.add("square", [part], {}, equation) for part in parts]
     over = {**over, "keepdims": params["keepdims"]}
     total = sweep.add("sum", [sweep.add("add", squares, {}, equation)], over, equation)

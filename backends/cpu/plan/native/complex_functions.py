@@ -18,16 +18,10 @@ from .complex_nodes import ComplexExpr
 from .formulas import with_sign_of
 
 __all__ = [
-    *("angle", "cosine", "exponential", "exponential_less_one", "hyperbolic_cosine"),
-    *(
-        "hyperbolic_sine",
-        "hyperbolic_tangent",
-        "is_finite_part",
-        "is_infinite",
-        "complex_logarithm",
-        "power",
-    ),
-    *("reciprocal", "sign", "sine", "size", "square", "square_root", "tangent", "both_times"),
+    *("angle", "both_times", "complex_logarithm", "cosine", "exponential", "exponential_less_one"),
+    *("hyperbolic_cosine", "hyperbolic_sine", "hyperbolic_tangent", "is_finite_part"),
+    *("is_infinite", "power", "reciprocal", "sign", "sine", "size", "square", "square_root"),
+    "tangent",
 ]
 
 arctan2, cosh, log1p, real_log, sinh = map(function, ("arctan2", "cosh", "log1p", "log", "sinh"))
@@ -63,7 +57,7 @@ FLOAT_RANGES = {char: FloatRange(char) for char in "fd"}
 
 
 def parts_scaled(z: ComplexExpr) -> tuple[ComplexExpr, Expr, Expr]:
-    """Returns a number times a power of 4, its larger part and the inverse of the power."""
+    """Returns sizes of parts times a power of 4, the larger size, and the power's inverse."""
     x, y = abs(z.real), abs(z.imag)
     limits = FLOAT_RANGES[x.dtype.char]
     largest = select(x > y, x, y)
@@ -107,13 +101,13 @@ def sign(z: ComplexExpr) -> ComplexExpr:
     one, nothing = (x.graph.constant(n, x.dtype) for n in (1.0, 0.0))
     x_infinite, y_infinite = (abs(v).equals(np.inf) for v in (x, y))
     both = x_infinite & y_infinite
-    none = length.equals(0.0)
+    is_zero = length.equals(0.0)
 
     def part(v: Expr, infinite: Expr) -> Expr:
         found = select(
             length.equals(np.inf), select(infinite, with_sign_of(one, v), nothing), v / length
         )
-        return select(none, 0.0, select(both, np.nan, found))
+        return select(is_zero, 0.0, select(both, np.nan, found))
 
     return ComplexExpr(part(x, x_infinite), part(y, y_infinite))
 
@@ -147,18 +141,17 @@ def square_root(z: ComplexExpr) -> ComplexExpr:
     length = sqrt(square_of_size(parts))
     half = sqrt((parts.real + length) * 0.5) * inverse
     other = abs(y) / (half + half)
-    none = x.equals(0.0) & y.equals(0.0)
+    is_zero = x.equals(0.0) & y.equals(0.0)
     right = ~(x < 0.0)
-    real = select(none, 0.0, select(right, half, other))
-    imag = select(none, 0.0, select(right, other, half))
-    # A real part that is infinite alone, with a finite other part.
-    endless = abs(x).equals(np.inf)
-    known = is_finite_part(y)
-    real = select(endless, select(right, np.inf, select(known, 0.0, y)), real)
-    imag = select(endless, select(right, select(known, 0.0, y), np.inf), imag)
-    vertical = abs(y).equals(np.inf)
+    real = select(is_zero, 0.0, select(right, half, other))
+    imag = select(is_zero, 0.0, select(right, other, half))
+    # Beside the infinite part of a root the other part is 0, or NaN where y is.
+    rest = select(is_finite_part(y), 0.0, y)
+    x_infinite, y_infinite = (abs(v).equals(np.inf) for v in (x, y))
+    real = select(x_infinite, select(right, np.inf, rest), real)
+    imag = select(x_infinite, select(right, rest, np.inf), imag)
     return ComplexExpr(
-        select(vertical, np.inf, real), with_sign_of(select(vertical, np.inf, imag), y)
+        select(y_infinite, np.inf, real), with_sign_of(select(y_infinite, np.inf, imag), y)
     )
 
 
@@ -208,9 +201,10 @@ def exponential(z: ComplexExpr) -> ComplexExpr:
     """Returns ``exp(x) (cos(y) + i sin(y))``."""
     x, y = z.real, z.imag
     real, imag = exp_product(x, cos(y), sin(y))
-    lost = ~is_finite_part(y)
-    real = select(lost & abs(x).equals(np.inf), select(x > 0.0, x, 0.0), real)
-    imag = select(lost & x.equals(-np.inf), with_sign_of(x.graph.constant(0.0, x.dtype), y), imag)
+    not_finite = ~is_finite_part(y)
+    real = select(not_finite & abs(x).equals(np.inf), select(x > 0.0, x, 0.0), real)
+    nothing = x.graph.constant(0.0, x.dtype)
+    imag = select(not_finite & x.equals(-np.inf), with_sign_of(nothing, y), imag)
     return ComplexExpr(real, select(y.equals(0.0), y, imag))
 
 
@@ -218,9 +212,9 @@ def exponential_less_one(z: ComplexExpr) -> ComplexExpr:
     """Returns ``exp(z) - 1``, as NumPy does; of infinities and NaN by the exponential itself."""
     x, y = z.real, z.imag
     half = sin(y * 0.5)
-    none = x.equals(0.0) & y.equals(0.0)
-    real = select(none, 0.0, expm1(x) * cos(y) - half * half * 2.0)
-    imag = select(none, 0.0, exp(x) * sin(y))
+    is_zero = x.equals(0.0) & y.equals(0.0)
+    real = select(is_zero, 0.0, expm1(x) * cos(y) - half * half * 2.0)
+    imag = select(is_zero, 0.0, exp(x) * sin(y))
     finite = is_finite_part(x) & is_finite_part(y)
     whole = exponential(z)
     return ComplexExpr(select(finite, real, whole.real - 1.0), select(finite, imag, whole.imag))
@@ -286,9 +280,9 @@ def hyperbolic_sine(z: ComplexExpr) -> ComplexExpr:
     """Returns ``sinh(x) cos(y) + i cosh(x) sin(y)``."""
     x, y = z.real, z.imag
     real, imag, *_ = hyperbolic(x, y)
-    lost = ~is_finite_part(y)
-    real = select(lost & abs(x).equals(np.inf), np.inf, real)
-    return ComplexExpr(select(lost & x.equals(0.0), x, real), select(y.equals(0.0), y, imag))
+    not_finite = ~is_finite_part(y)
+    real = select(not_finite & abs(x).equals(np.inf), np.inf, real)
+    return ComplexExpr(select(not_finite & x.equals(0.0), x, real), select(y.equals(0.0), y, imag))
 
 
 def hyperbolic_cosine(z: ComplexExpr) -> ComplexExpr:
@@ -296,9 +290,9 @@ def hyperbolic_cosine(z: ComplexExpr) -> ComplexExpr:
     x, y = z.real, z.imag
     *_, real, imag = hyperbolic(x, y)
     one, nothing = (x.graph.constant(n, x.dtype) for n in (1.0, 0.0))
-    lost = ~is_finite_part(y)
-    real = select(lost & abs(x).equals(np.inf), np.inf, real)
-    imag = select(lost & x.equals(0.0), nothing, imag)
+    not_finite = ~is_finite_part(y)
+    real = select(not_finite & abs(x).equals(np.inf), np.inf, real)
+    imag = select(not_finite & x.equals(0.0), nothing, imag)
     level = select(x.differs(x), y, y * with_sign_of(one, x))
     return ComplexExpr(real, select(y.equals(0.0), level, imag))
 
@@ -330,10 +324,10 @@ def hyperbolic_tangent(z: ComplexExpr) -> ComplexExpr:
     whole = x.graph.fma(rising, rising, c * c)
     real = select(far, with_sign_of(one, x), rising * falling / whole)
     imag = select(far, c * s * 4.0 * exp(abs(x) * -2.0), c * s / whole)
-    lost = ~is_finite_part(y)
-    endless = abs(x).equals(np.inf)
+    not_finite = ~is_finite_part(y)
+    x_infinite = abs(x).equals(np.inf)
     steep = is_finite_part(y) & (abs(y) > 1.0)
-    imag = select(endless, with_sign_of(nothing, select(steep, c * s, y)), imag)
-    real = select(lost & ~endless, select(x.equals(0.0), x, np.nan), real)
+    imag = select(x_infinite, with_sign_of(nothing, select(steep, c * s, y)), imag)
+    real = select(not_finite & ~x_infinite, select(x.equals(0.0), x, np.nan), real)
     level = y.equals(0.0) & x.differs(x)
     return ComplexExpr(select(level, x, real), select(y.equals(0.0), y, imag))

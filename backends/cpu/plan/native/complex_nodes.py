@@ -14,16 +14,8 @@ if TYPE_CHECKING:
     from ....annotations import DType
 
 __all__ = [
-    *(
-        "ComplexExpr",
-        "AnyNode",
-        "by_parts",
-        "complex_constant",
-        "fold_node",
-        "input_node",
-        "leading",
-    ),
-    *("part_dtype", "spread_node", "to_complex", "written"),
+    *("AnyNode", "ComplexExpr", "by_parts", "complex_constant", "fold_node", "input_node"),
+    *("leading", "part_dtype", "spread_node", "to_complex", "written"),
 ]
 
 PART_DTYPES: dict[str, DType] = {"F": np.dtype(np.float32), "D": np.dtype(np.float64)}

@@ -33,9 +33,9 @@ __all__ = ["is_small_product", "product_kernel"]
 # What BLAS does at least as fast: more terms of a sum, or more multiplications in all.
 MOST_TERMS, MOST_MULTIPLICATIONS = 32, 1 << 13
 ROWS_AT_A_TIME = 4
-# Rows that are no multiple of lanes end with steps of fewer lanes, or, of more terms, with one in
-# which some lanes are idle.
-MOST_TERMS_AGAIN = 8
+# Rows that are no multiple of lanes end with steps of fewer lanes, each with a text of all terms.
+# Products of more terms end with one step in which some lanes are idle.
+MOST_TERMS_OF_SHORT_STEPS = 8
 
 
 def is_small_product(rows: int, terms: int, columns: int) -> bool:
@@ -112,16 +112,16 @@ class SmallProduct:
         """Returns loops over the columns of some rows; an axis counts groups of rows."""
         columns, low, loops = self.sizes[2], 0, []
         lanes = LANE_BYTES // self.dtype.itemsize
-        again = self.sizes[1] <= MOST_TERMS_AGAIN
+        short_steps = self.sizes[1] <= MOST_TERMS_OF_SHORT_STEPS
         while low < columns:
-            while lanes > columns - low and (again or lanes >= 2 * (columns - low)):
+            while lanes > columns - low and (short_steps or lanes >= 2 * (columns - low)):
                 lanes //= 2
-            length = (columns - low) // lanes * lanes if again else columns
-            loops.append(self._some(first, count, axis, low, length, lanes))
+            length = (columns - low) // lanes * lanes if short_steps else columns
+            loops.append(self._loop(first, count, axis, low, length, lanes))
             low += length
         return loops
 
-    def _some(
+    def _loop(
         self, first: int, count: int, axis: LoopAxis | None, low: int, length: int, lanes: int
     ) -> Statement:
         """Returns the loop over some columns of some rows."""

@@ -21,7 +21,7 @@ from ..passes.pipeline import optimized
 if TYPE_CHECKING:
     from ..programs.program import Program
 
-__all__ = ["Tiers", "native_plan"]
+__all__ = ["Tiers", "native_plan", "native_program"]
 
 # A plan over NumPy runs for so long, in seconds, before machine code is compiled.
 SECONDS_BEFORE_COMPILING = 0.005
@@ -156,8 +156,13 @@ def native_plan(program: Program, donated: Sequence[int]) -> Any:
         program: as it was staged.
         donated: the numbers of the inputs whose memory results may take.
     """
-    backend = get_backend("numpy")
-    fused = fusion(kernel_forms(optimized(program, stacks=False)), 1, backend.is_native)
+    fused = native_program(program)
     if not any(equation.primitive.fused for equation in fused.equations):
         return None
-    return backend.plan(fused, tuple(donated), native=True)
+    return get_backend("numpy").plan(fused, tuple(donated), native=True)
+
+
+def native_program(program: Program) -> Program:
+    """Returns a staged program in the form of which machine code is made: its regions are fused."""
+    forms = kernel_forms(optimized(program, stacks=False))
+    return fusion(forms, 1, get_backend("numpy").is_native)

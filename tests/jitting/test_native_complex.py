@@ -10,7 +10,7 @@ import functensor as ft
 import functensor.numpy as fnp
 from functensor.backends import get as get_backend
 from functensor.backends.cpu.plan.native.segments import with_segments
-from functensor.passes.fusion import fusion
+from functensor.jitting.tiers import native_program
 from functensor.passes.kernel_forms import kernel_forms
 from functensor.passes.pipeline import optimized
 from functensor.primitives.core.registry import registry
@@ -34,8 +34,7 @@ LEFT_TO_NUMPY = {
 
 def fused(call, *args):
     """Returns the program of a function as machine code takes it."""
-    program = kernel_forms(optimized(ft.make_program(call)(*args), stacks=False))
-    return fusion(program, 1, get_backend("numpy").is_native)
+    return native_program(ft.make_program(call)(*args))
 
 
 def compiled(call, *args, **options):

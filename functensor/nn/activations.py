@@ -105,7 +105,7 @@ def log_sigmoid(x: ArrayLike) -> Array:
     """
     x = asarray(x)
     # The negative of a number without a sign would wrap around.
-    below = ops.negative(x) if x.dtype.kind in "fc" else ops.multiply(x, -1.0)
+    below = ops.multiply(x, -1.0) if x.dtype.kind in "bui" else ops.negative(x)
     return ops.negative(ops.softplus(below))
 
 

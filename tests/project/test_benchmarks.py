@@ -39,6 +39,30 @@ def test_a_row_of_programs():
     assert last.endswith("All outcomes agree.\n")
 
 
+@pytest.mark.parametrize("number", [["--first-calls", "-1"], ["--threads", "0"]])
+def test_numbers_out_of_range_are_refused(benchmarks, number, capsys):
+    from benchmarks import programs
+
+    with pytest.raises(SystemExit):
+        programs.parser().parse_args(number)
+    assert f"argument {number[0]}: must be at least" in capsys.readouterr().err
+
+
+def test_cores_are_kept_busy_within_a_block(benchmarks, monkeypatch):
+    from benchmarks import busy
+
+    started, start = [], subprocess.Popen
+
+    def noted(*args, **options):
+        started.append(start(*args, **options))
+        return started[-1]
+
+    monkeypatch.setattr(busy.subprocess, "Popen", noted)
+    with busy.busy_cores(2):
+        assert [process.poll() for process in started] == [None, None]
+    assert None not in [process.poll() for process in started]
+
+
 def test_every_program_has_a_row(benchmarks):
     _, cases = benchmarks
     assert {path.stem for path in cases.FOLDER.glob("*.py")} == cases.PROGRAMS.keys()

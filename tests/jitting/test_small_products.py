@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.long_forms import sized
 from support.native import missing
@@ -11,7 +11,6 @@ import functensor as ft
 import functensor.numpy as fnp
 from functensor.backends.cpu.plan.native.small_products import product_kernel
 from functensor.backends.kernels.check import check_kernel
-from functensor.backends.kernels.index_proofs import are_apart
 from functensor.backends.kernels.interpret import interpret
 
 native = pytest.mark.skipif(bool(missing), reason=missing)
@@ -124,27 +123,3 @@ def test_derivatives_of_mapped_products():
         np.testing.assert_allclose(got, right, rtol=1e-12)
     assert "segment_0(" in jitted._last.compiled.run.source
     assert "matmul" not in jitted._last.compiled.run.source
-
-
-STEPS = st.lists(st.tuples(st.integers(1, 12), st.integers(2, 4)), max_size=3).map(sorted)
-
-
-@settings(max_examples=sized(100, 3000))
-@given(st.integers(0, 20), STEPS, st.integers(0, 20), STEPS)
-@example(0, [(1, 3), (9, 5)], 3, [(1, 3), (9, 5)])
-@example(0, [(2, 3)], 1, [(2, 3)])
-def test_what_is_proved_apart_is_apart(begin, steps, other, others):
-    def elements(begin, steps):
-        found = {begin}
-        for stride, count in steps:
-            found = {x + stride * i for x in found for i in range(count)}
-        return found
-
-    if are_apart(begin, steps, other, others):
-        assert elements(begin, steps).isdisjoint(elements(other, others))
-
-
-def test_rows_of_a_stack_are_proved_apart():
-    assert are_apart(0, [(1, 3), (9, 5)], 3, [(1, 3), (9, 5)])
-    assert are_apart(0, [(1, 2), (12, 2), (24, 9)], 14, [(1, 2), (24, 9)])
-    assert not are_apart(0, [(1, 3), (9, 5)], 2, [(1, 3), (9, 5)])

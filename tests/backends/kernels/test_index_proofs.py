@@ -4,12 +4,12 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.long_forms import sized
 
 from functensor.backends.kernels.errors import KernelError
-from functensor.backends.kernels.index_proofs import Elements, check_broadcast
+from functensor.backends.kernels.index_proofs import Elements, are_apart, check_broadcast
 from functensor.backends.kernels.kernel import Index, LoopAxis
 
 MANY = settings(max_examples=sized(100, 1000))
@@ -159,3 +159,27 @@ def test_messages_about_broadcasting():
     for index in (Index([(i, 1)], 1), Index([(i, 1), (k, 1)])):
         with pytest.raises(KernelError, match=r"those of an array \(3, 1\) at \(0, None\) are"):
             check_broadcast(index, (3, 1), [i, j], (0, None))
+
+
+STEPS = st.lists(st.tuples(st.integers(1, 12), st.integers(2, 4)), max_size=3).map(sorted)
+
+
+@settings(max_examples=sized(100, 3000))
+@given(st.integers(0, 20), STEPS, st.integers(0, 20), STEPS)
+@example(0, [(1, 3), (9, 5)], 3, [(1, 3), (9, 5)])
+@example(0, [(2, 3)], 1, [(2, 3)])
+def test_what_is_proved_apart_is_apart(begin, steps, other, others):
+    def elements(begin, steps):
+        found = {begin}
+        for stride, count in steps:
+            found = {x + stride * i for x in found for i in range(count)}
+        return found
+
+    if are_apart(begin, steps, other, others):
+        assert elements(begin, steps).isdisjoint(elements(other, others))
+
+
+def test_rows_of_a_stack_are_proved_apart():
+    assert are_apart(0, [(1, 3), (9, 5)], 3, [(1, 3), (9, 5)])
+    assert are_apart(0, [(1, 2), (12, 2), (24, 9)], 14, [(1, 2), (24, 9)])
+    assert not are_apart(0, [(1, 3), (9, 5)], 2, [(1, 3), (9, 5)])

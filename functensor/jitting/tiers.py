@@ -118,9 +118,9 @@ class Tiers:
         """Returns why there is to be no machine code; an empty string where it may be."""
         if config.deterministic:
             return "with config.deterministic a function keeps the plan of its first call"
-        count = len(self._program.equations)
-        if count > MOST_COMPILED_EQUATIONS:
-            return f"it has {count:,} equations, and at most {MOST_COMPILED_EQUATIONS:,} compile"
+        count, most = len(self._program.equations), MOST_COMPILED_EQUATIONS
+        if count > most:
+            return f"it has {count:,} equations, and programs of more than {most:,} stay there"
         from ..backends.native.machine import why_not  # only where machine code may be made
 
         return why_not()

@@ -63,8 +63,8 @@ class NativeRegion:
 def in_place_pairs(kernel: LoopKernel, inputs: int) -> set[tuple[int, int]]:
     """Returns the numbers of inputs and outputs that may lie in the same memory.
 
-    All loads of the input come before the store of the output, at the same places. The parts of a
-    complex number are stored one behind the other.
+    All loads of the input come before the first store of the output, at the same places. Complex
+    numbers have two stores, one behind the other.
     """
     order = list(all_statements(kernel.body))
     first: dict[Any, int] = {}

@@ -146,7 +146,8 @@ def test_long_programs_are_not_compiled(at_once, monkeypatch):
     jitted = ft.jit(lambda x: fnp.exp(fnp.sin(fnp.cos(x))))
     jitted(np.ones(4))
     assert last_tiers(jitted)._job is None
-    assert "over NumPy: it has 3 equations, and programs of more than 2 stay there" in jitted.explain()
+    why = "over NumPy: it has 3 equations, and programs of more than 2 stay there"
+    assert why in jitted.explain()
     assert "as machine code" in ft.jit(lambda x: fnp.sin(x) + 1).compile(np.ones(4)).explain()
 
 

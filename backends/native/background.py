@@ -50,6 +50,11 @@ class BackgroundJob:
         self.error: BaseException | None = None
         self.dropped = False
 
+    @property
+    def begun(self) -> bool:
+        """Whether its work has begun, or was dropped."""
+        return self._work is None
+
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until it has ended, so many seconds at most; returns whether it has."""
         end = None if timeout is None else monotonic() + timeout

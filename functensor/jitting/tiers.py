@@ -54,6 +54,8 @@ class Tiers:
         self._numpy: Callable[..., Any] = compiled.plan
         self._native: Any = None
         self._job: Any = None
+        # Whether a thread of the user's compiles, which is not to wait for the jobs of others.
+        self._finishing = False
         self._spent = 0.0
         self._times: tuple[list[float], list[float]] = [], []
         self.note = ""
@@ -94,7 +96,7 @@ class Tiers:
             return
         from ..backends.native.background import later_for  # only where machine code is made
 
-        self._job = later_for(self, Tiers.make)
+        self._job = later_for(self, Tiers.make_in_turn)
 
     def finish(self) -> None:
         """Compiles machine code, unless that is not to be, and decides for it."""
@@ -105,10 +107,11 @@ class Tiers:
         if why:
             self.settle(self._numpy, f"over NumPy: {why}")
             return
-        if self._job is not None:
+        if self._job is not None and self._job.begun:
             # Another thread compiles it already.
             self._job.wait()
         if self._native is None and compiled.run is self:
+            self._finishing = True
             self.make()
         native = self._native
         if native is not None:
@@ -124,6 +127,11 @@ class Tiers:
         from ..backends.native.machine import why_not  # only where machine code may be made
 
         return why_not()
+
+    def make_in_turn(self) -> None:
+        """Compiles machine code, unless another thread does so by `finish`."""
+        if not self._finishing:
+            self.make()
 
     def make(self) -> None:
         """Compiles machine code, for the next call to take."""

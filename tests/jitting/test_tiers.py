@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 import weakref
 
 import numpy as np
@@ -16,6 +17,7 @@ import functensor as ft
 import functensor.numpy as fnp
 from functensor.backends.cpu.plan import CpuPlan
 from functensor.backends.cpu.plan.native.segments import segmented
+from functensor.backends.native.background import later
 from functensor.jitting import tiers
 from functensor.testing import assert_allclose
 
@@ -94,9 +96,33 @@ def test_compile_waits_for_the_thread_and_does_not_do_its_work_again(at_once, mo
     x = np.linspace(-3, 3, 1001)
     jitted = ft.jit(loss)
     jitted(x)
+    while not last_tiers(jitted)._job.begun:
+        time.sleep(0.001)
     jitted.compile(x)
     jitted.compile(x)
     assert made == ["functensor-background"]
+    assert last_tiers(jitted).note == "as machine code"
+
+
+def test_compile_does_not_wait_for_other_programs(at_once, monkeypatch):
+    made, plans, gate = [], tiers.native_plan, threading.Event()
+
+    def counted(*args):
+        made.append(threading.current_thread())
+        return plans(*args)
+
+    monkeypatch.setattr(tiers, "native_plan", counted)
+    before = later(lambda: gate.wait(60))
+    x = np.linspace(-3, 3, 1001)
+    jitted = ft.jit(loss)
+    try:
+        jitted(x)
+        jitted.compile(x)
+        assert not before.done
+    finally:
+        gate.set()
+    assert last_tiers(jitted)._job.wait(60)
+    assert made == [threading.current_thread()]
     assert last_tiers(jitted).note == "as machine code"
 
 

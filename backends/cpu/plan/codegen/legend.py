@@ -80,6 +80,8 @@ def names_line(names: Collection[str], meaning: str) -> list[str]:
 
 def value_text(value: Any) -> str:
     """Returns a constant with its value if it is small, a function by where it is written."""
+    if isinstance(getattr(value, "__module__", ""), tuple):
+        return "machine code"  # The module of such a function is what holds the code.
     wide = unwrapped(value)
     if wide is not value:
         return f"{value_text(wide)}, of 16-bit dtypes in float32"

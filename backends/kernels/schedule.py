@@ -7,7 +7,7 @@ an earlier stage are computed again where that is cheap, and kept in scratch mem
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from typing import NamedTuple
 
@@ -83,6 +83,7 @@ def scheduled(
     inputs: Sequence[Expr],
     results: Sequence[Written],
     whole: bool = False,
+    strides: Mapping[int, Mapping[int, int]] | None = None,
 ) -> LoopKernel:
     """Returns the kernel of a graph.
 
@@ -94,8 +95,9 @@ def scheduled(
         results: what is written, in order.
         whole: whether one run computes all rows. Folds over the first axis are complete then, and
             divided by what a result says; else each run leaves a part of them.
+        strides: for inputs that lie in another order, by their numbers, the strides of their axes.
     """
-    schedule = LoopSchedule(graph, inputs, results, whole)
+    schedule = LoopSchedule(graph, inputs, results, whole, strides or {})
     buffers = [*schedule.inputs.values(), *schedule.outputs]
     body = schedule.body()
     return LoopKernel(name, buffers, schedule.scratch, body)
@@ -112,9 +114,15 @@ class LoopSchedule:
     """
 
     def __init__(
-        self, graph: ExprGraph, inputs: Sequence[Expr], results: Sequence[Written], whole: bool
+        self,
+        graph: ExprGraph,
+        inputs: Sequence[Expr],
+        results: Sequence[Written],
+        whole: bool,
+        strides: Mapping[int, Mapping[int, int]],
     ) -> None:
         self.graph = graph
+        self._strides = strides
         self.results = results
         self.whole = whole
         self.axes = [
@@ -145,7 +153,10 @@ class LoopSchedule:
         return tuple([self.graph.lengths[a] for a in sorted(axes)])
 
     def _input_shape(self, x: Expr) -> tuple[int, ...]:
-        _, part = input_place(x)
+        number, part = input_place(x)
+        if number in self._strides:
+            strides = self._strides[number]
+            return (1 + sum((self.graph.lengths[a] - 1) * strides.get(a, 0) for a in x.axes),)
         return (*self._shape(x.axes), *(() if part is None else PARTS_OF_AN_ELEMENT))
 
     def _output(self, number: int, result: Written) -> Buffer:
@@ -471,7 +482,11 @@ class LoopSchedule:
         if node.operation == "input":
             number, part = input_place(node)
             buffer = self.inputs[number]
-            home.statements.append(Load(value, buffer, self._index(buffer, node.axes, part)))
+            index = self._index(buffer, node.axes, part)
+            if number in self._strides:
+                strides = self._strides[number]
+                index = Index([(self.axes[a], strides.get(a, 0)) for a in sorted(node.axes)])
+            home.statements.append(Load(value, buffer, index))
         elif node.operation == "place":
             home.statements.append(PlaceOf(value, self.axes[node.detail]))
         elif kept is not None and kept in self._written:

@@ -132,14 +132,16 @@ class Worker:
         be_nice()
         while True:
             self._there.get()
-            # All may have been dropped.
+            # One sign may stand for several jobs, where Ctrl-C came before that of one, and for
+            # none, where all were dropped.
             with suppress(IndexError):
-                # A fork finds a job in one of the two at every moment.
-                self.running = self.jobs[0]
-                self.running = self.jobs.popleft()
-                self.running.run()
-                # What belongs to the job is freed before the thread waits for the next one.
-                self.running = None
+                while True:
+                    # A fork finds a job in one of the two at every moment.
+                    self.running = self.jobs[0]
+                    self.running = self.jobs.popleft()
+                    self.running.run()
+                    # What belongs to the job is freed before the thread waits for the next one.
+                    self.running = None
 
     def close(self) -> None:
         """Drops what has not begun, and takes nothing more."""

@@ -9,9 +9,11 @@ from support.native import missing
 
 import functensor as ft
 import functensor.numpy as fnp
+from functensor.backends.cpu.plan.native.segments import Segment
 from functensor.primitives.core.registry import registry
 from functensor.testing import assert_allclose
 
+TOLERANCES = {np.float32: {"rtol": 1e-4, "atol": 1e-5}, np.float64: {}}
 pytestmark = [
     pytest.mark.skipif(bool(missing), reason=missing),
     pytest.mark.filterwarnings("ignore::functensor.jitting.retraces.RetraceWarning"),
@@ -269,6 +271,41 @@ def test_operands_that_lie_otherwise():
     wide = np.frombuffer(b"\0" + x.tobytes(), np.uint8)[1:].view(np.float64).reshape(4, 6)
     assert not wide.flags.aligned
     assert_allclose(jitted(x, wide), wanted)
+
+
+def test_views_of_arrays_are_read_where_they_lie(monkeypatch):
+    def refused(segment, *arrays):
+        raise AssertionError("an array is brought in order")
+
+    monkeypatch.setattr(Segment, "again", refused)
+    x = np.linspace(-2, 2, 4 * 6 * 5).reshape(4, 6, 5)
+
+    def f(x):
+        y = fnp.cumsum(x, axis=1)  # NumPy's
+        turned = y.transpose((2, 0, 1))
+        part = turned[1:, :, ::2]
+        mixed = fnp.tanh(part) * x[:, 1:4, :4].transpose((2, 0, 1))
+        rows = ft.nn.softmax(y.transpose((0, 2, 1)), axis=-1)
+        tail = fnp.cumsum(mixed, axis=0)  # NumPy's, and a view of it in another segment
+        return mixed, rows, fnp.sum(part, axis=1) + 1, tail[..., 1] - part[..., 0], turned
+
+    wanted = f(x)
+    for dtype in (np.float32, np.float64):
+        given = x.astype(dtype)
+        jitted = compiled(f, given)
+        got = jitted(given)
+        assert_allclose(got, tuple(w.astype(dtype) for w in wanted), **TOLERANCES[dtype])
+        assert "segment_1(" in jitted._last.compiled.run.source
+
+
+def test_a_result_does_not_take_the_memory_of_a_view_that_is_read():
+    def f(x):
+        y = fnp.cumsum(x, axis=0)
+        z = y.T * 2 + y
+        return fnp.cumsum(z, axis=0) + z[::-1], y[1:] - y[:-1]
+
+    x = np.linspace(0, 1, 49).reshape(7, 7)
+    assert_allclose(compiled(f, x)(x), f(x))
 
 
 def test_a_result_in_the_memory_of_a_strided_operand():

@@ -139,6 +139,31 @@ def test_the_priority_is_lower_than_that_of_others():
     assert found == [min(here + background.NICENESS, 19)]
 
 
+def test_jobs_do_not_wait_for_one_whose_sign_did_not_come():
+    assert later(int).wait(TIME)
+    code = background.Worker.add.__code__
+    come = []
+
+    def interrupt(frame, event, arg):
+        if frame.f_code is code:
+            if event == "line" and background.worker.jobs:
+                come.append(frame.f_lineno)
+                raise KeyboardInterrupt
+            return interrupt
+        return None
+
+    before = sys.gettrace()
+    sys.settrace(interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            later(int)
+    finally:
+        sys.settrace(before)
+    assert len(come) == 1
+    for _ in range(3):
+        assert later(int).wait(TIME)
+
+
 def test_an_import_starts_no_thread():
     source = (
         IMPORTS

@@ -42,6 +42,7 @@ from .formulas import (
     nonzero,
     power,
 )
+from .layouts import in_grid_order, unjoined
 
 if TYPE_CHECKING:
     from ....annotations import DType, Shape
@@ -77,20 +78,47 @@ class RegionGraph:
         outputs: how the results are put together.
         results: the results.
         labels: the inputs that are labels, and who reads them.
+        strides: for inputs that lie in another order than the grid, by their numbers, the strides
+            of their joined axes.
+
+    Args:
+        region: the region.
+        given: its operands.
+        order: another order of the grid's axes; None for that of the region.
+        lying: the strides of each operand's axes, in elements; None if all are brought in order.
 
     Raises:
         NotNative: a kernel cannot compute it.
     """
 
     def __init__(
-        self, region: RegionLike, given: Sequence[Operand], order: Sequence[int] | None
+        self,
+        region: RegionLike,
+        given: Sequence[Operand],
+        order: Sequence[int] | None,
+        lying: Sequence[Sequence[int]] | None = None,
     ) -> None:
         self.program = region.program
         lengths, self._raw = reordered_region(region, order)
         present = [frozenset(a for a in axes if a is not None) for axes in self._raw.values()]
+        strided: dict[int, dict[int, int]] = {}
+        for number, strides in enumerate(lying or ()):
+            x = self.program.inputs[number]
+            by_axis = {
+                a: n for a, n in zip(self._raw[x], strides) if a is not None and lengths[a] > 1
+            }
+            if not in_grid_order(by_axis, lengths):
+                if x.type.dtype.kind == "c":
+                    raise NotNative("complex numbers in another order")
+                strided[number] = by_axis
+                present += unjoined(by_axis, lengths)
         for equation in self.program.equations:
             present += axes_apart(equation, self._raw, len(lengths))
         self.grid = Grid(lengths, present)
+        self.strides = {
+            number: {self.grid.group[a]: by_axis[a] for a in sorted(by_axis)}
+            for number, by_axis in strided.items()
+        }
         self._places = {v: self.grid.groups(place) for v, place in self._raw.items()}
         self.graph = ExprGraph(self.grid.shape)
         self.shapes: list[tuple[Any, Shape] | None] = []
@@ -112,7 +140,7 @@ class RegionGraph:
     def kernel(self, name: str, whole: bool = False) -> LoopKernel:
         """Returns the kernel of the region; ``whole`` says that one run computes all rows."""
         inputs = [leading(x) for x in self.inputs]
-        kernel = scheduled(name, self.graph, inputs, self.results, whole)
+        kernel = scheduled(name, self.graph, inputs, self.results, whole, self.strides)
         if config.check_programs:
             check_kernel(kernel)
         return kernel

@@ -6,7 +6,7 @@ never run. Its function takes the addresses of array objects, and finds their me
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,6 +20,7 @@ from ....native.instructions import Lines
 from ....native.printer import Module, scratch_bytes
 from ..codegen.operands import constant, is_variable
 from ..labels import LabelRead
+from .layouts import LayOut, broadcast_strides, c_strides, in_c_order
 from .native_run import SMALLEST_EFFORT_TO_SHARE, effort_of, in_place_pairs
 from .region_graph import NotNative, RegionGraph, operand_dtype
 from .small_products import is_small_product, product_kernel
@@ -27,7 +28,7 @@ from .small_products import is_small_product, product_kernel
 if TYPE_CHECKING:
     from ..annotations import EquationLike, Operand, VariableLike
 
-__all__ = ["LayOut", "SegmentCode"]
+__all__ = ["VIEW_NAMES", "SegmentCode"]
 
 ALIGNMENT = 64
 # More equations would take long to compile.
@@ -38,59 +39,6 @@ LARGEST_PRODUCT = 1 << 23
 OWN_PRODUCT_EFFORT = 50
 WRONG_LAYOUT, WRONG_LABEL = 1, 2
 VIEW_NAMES = frozenset({"index", "reshape", "stop_gradient", "transpose"})
-
-
-class LayOut(NamedTuple):
-    """The place of a value in memory.
-
-    Attributes:
-        owner: the variable, or the constant array, whose memory it is.
-        offset: the number of the first element.
-        shape, strides: the lengths of axes, and their strides in elements.
-    """
-
-    owner: Any
-    offset: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-
-    def matrix(self, axis: int) -> tuple[bool, int] | None:
-        """Returns whether the last two axes, from one on, are transposed, and the distance of rows.
-
-        None for memory that BLAS does not take.
-        """
-        rows, columns = self.shape[axis:]
-        down, right = self.strides[axis:]
-        if right == 1 or columns == 1:
-            step = down if rows > 1 else max(columns, 1)
-            return (False, step) if step >= columns else None
-        if down == 1 or rows == 1:
-            step = right if columns > 1 else max(rows, 1)
-            return (True, step) if step >= rows else None
-        return None
-
-
-def in_c_order(shape: Sequence[int], strides: Sequence[int]) -> bool:
-    """Says whether elements lie one behind the other."""
-    expected = 1
-    for length, stride in zip(reversed(shape), reversed(strides)):
-        if length != 1 and stride != expected:
-            return False
-        expected *= length
-    return True
-
-
-def broadcast_strides(
-    shape: Sequence[int], strides: Sequence[int], wanted: Sequence[int]
-) -> list[int]:
-    """Returns the strides of an array as one of another shape, along which it is the same."""
-    given = [0 if n == 1 else stride for n, stride in zip(shape, strides, strict=True)]
-    return [0] * (len(wanted) - len(shape)) + given
-
-
-def c_strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """Returns the strides of an array in C order."""
-    return tuple([prod(shape[i + 1 :]) for i in range(len(shape))])
 
 
 class SegmentStep(NamedTuple):
@@ -122,8 +70,12 @@ class SegmentCode:
         largest_product: the most multiplications of one product.
     """
 
-    def __init__(self, blas: Blas | None) -> None:
+    def __init__(
+        self, blas: Blas | None, earlier: Mapping[VariableLike, EquationLike] | None = None
+    ) -> None:
         self.blas = blas
+        # The equations of views that stand before it.
+        self._earlier = earlier or {}
         self.equations: list[EquationLike] = []
         self.made: set[VariableLike] = set()
         self.arrays: list[Any] = []
@@ -149,13 +101,18 @@ class SegmentCode:
         try:
             self._add(equation)
         except NotNative:
-            for x in self.arrays[arrays:]:
-                del self._lying[identity_of(x)]
-            del self.arrays[arrays:]
+            self._forget(arrays)
             return False
         self.equations.append(equation)
         self.made.update(equation.outputs)
         return True
+
+    def _forget(self, arrays: int) -> None:
+        """Forgets the arrays from a number on, and what lies in them."""
+        gone = {*map(identity_of, self.arrays[arrays:])}
+        del self.arrays[arrays:]
+        for x in [x for x, lying in self._lying.items() if identity_of(lying.owner) in gone]:
+            del self._lying[x]
 
     def _add(self, equation: EquationLike) -> None:
         name = equation.primitive.name
@@ -171,6 +128,12 @@ class SegmentCode:
     def _layout(self, x: Operand) -> LayOut:
         """Returns where an operand lies; arrays of other places are in C order."""
         known = self._lying.get(identity_of(x))
+        if known is None and is_variable(x) and x in self._earlier:
+            arrays = len(self.arrays)
+            try:
+                known = self._lying[x] = self._view_layout(self._earlier[x])
+            except NotNative:
+                self._forget(arrays)
         if known is None:
             shape, dtype = operand_shape(x), operand_dtype(x)
             if not dtype.isnative:
@@ -185,18 +148,11 @@ class SegmentCode:
 
     def _region(self, equation: EquationLike) -> None:
         region = equation.primitive
-        graph = RegionGraph(region, equation.operands, None)
+        given = [self._layout(x) for x in equation.operands]
+        graph = RegionGraph(region, equation.operands, None, [x.strides for x in given])
         effort = effort_of(graph)
         if effort >= SMALLEST_EFFORT_TO_SHARE:
             raise NotNative("it is shared")
-        given = []
-        for x, how in zip(equation.operands, graph.shapes):
-            lying = self._layout(x)
-            axes = (how[0] if how else None) or range(len(lying.shape))
-            shape, strides = [lying.shape[a] for a in axes], [lying.strides[a] for a in axes]
-            if not in_c_order(shape, strides):
-                raise NotNative("a view in another order")
-            given.append(lying)
         outs = []
         for out, output in zip(equation.outputs, graph.outputs):
             if output.axes is not None:
@@ -260,6 +216,12 @@ class SegmentCode:
         self.effort += prod(stack) * (prod(sizes) + OWN_PRODUCT_EFFORT)
 
     def _view(self, equation: EquationLike) -> None:
+        (out,) = equation.outputs
+        self._lying[out] = self._view_layout(equation)
+        self.views[out] = equation
+
+    def _view_layout(self, equation: EquationLike) -> LayOut:
+        """Returns where the result of a view lies."""
         (out,), params = equation.outputs, equation.params
         x, *rest = equation.operands
         if (
@@ -289,8 +251,7 @@ class SegmentCode:
                 raise NotNative("no view")
             begin = part.__array_interface__["data"][0] - sample.__array_interface__["data"][0]
             offset, strides = lying.offset + begin, part.strides
-        self._lying[out] = LayOut(lying.owner, offset, out.type.shape, strides)
-        self.views[out] = equation
+        return LayOut(lying.owner, offset, out.type.shape, strides)
 
     def can_take(self, x: Any, out: VariableLike) -> bool:
         """Says whether a result may be written where an array lies that it reads."""

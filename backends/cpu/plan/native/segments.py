@@ -15,7 +15,7 @@ from ....native.machine import machine_code
 from ....native.printer import Module
 from ..codegen.operands import is_variable
 from ..labels import write_label_tests
-from .segment_code import SegmentCode
+from .segment_code import VIEW_NAMES, SegmentCode
 
 if TYPE_CHECKING:
     from ..annotations import EquationLike, ProgramLike, VariableLike
@@ -144,15 +144,19 @@ def with_segments(program: ProgramLike) -> NativeProgram:
     if not is_known():
         return NativeProgram(program, program.equations)
     blas = numpy_blas()
-    open_code = SegmentCode(blas)
+    views: dict[VariableLike, EquationLike] = {}
+    open_code = SegmentCode(blas, views)
     for equation in program.equations:
         if open_code.add(equation):
             continue
+        if equation.primitive.name in VIEW_NAMES:
+            views[equation.outputs[0]] = equation
         if open_code.made.isdisjoint(filter(is_variable, equation.operands)):
             done.append(equation)
             continue
         done.append(open_code)
-        open_code = SegmentCode(blas)
+        views.update(open_code.views)
+        open_code = SegmentCode(blas, views)
         if not open_code.add(equation):
             done.append(equation)
     done.append(open_code)

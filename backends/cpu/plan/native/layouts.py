@@ -1,0 +1,83 @@
+"""Where values lie in memory: offsets and strides, and the orders that these make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from math import prod
+from typing import Any, NamedTuple
+
+__all__ = [
+    *("LayOut", "broadcast_strides", "c_strides", "in_c_order", "in_grid_order", "unjoined"),
+]
+
+
+class LayOut(NamedTuple):
+    """The place of a value in memory.
+
+    Attributes:
+        owner: the variable, or the constant array, whose memory it is.
+        offset: the number of the first element.
+        shape, strides: the lengths of axes, and their strides in elements.
+    """
+
+    owner: Any
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    def matrix(self, axis: int) -> tuple[bool, int] | None:
+        """Returns whether the last two axes, from one on, are transposed, and the distance of rows.
+
+        None for memory that BLAS does not take.
+        """
+        rows, columns = self.shape[axis:]
+        down, right = self.strides[axis:]
+        if right == 1 or columns == 1:
+            step = down if rows > 1 else max(columns, 1)
+            return (False, step) if step >= columns else None
+        if down == 1 or rows == 1:
+            step = right if columns > 1 else max(rows, 1)
+            return (True, step) if step >= rows else None
+        return None
+
+
+def in_c_order(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Says whether elements lie one behind the other."""
+    expected = 1
+    for length, stride in zip(reversed(shape), reversed(strides)):
+        if length != 1 and stride != expected:
+            return False
+        expected *= length
+    return True
+
+
+def c_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """Returns the strides of an array in C order."""
+    return tuple([prod(shape[i + 1 :]) for i in range(len(shape))])
+
+
+def broadcast_strides(
+    shape: Sequence[int], strides: Sequence[int], wanted: Sequence[int]
+) -> list[int]:
+    """Returns the strides of an array as one of another shape, along which it is the same."""
+    given = [0 if n == 1 else stride for n, stride in zip(shape, strides, strict=True)]
+    return [0] * (len(wanted) - len(shape)) + given
+
+
+def in_grid_order(strides: Mapping[int, int], lengths: Sequence[int]) -> bool:
+    """Says whether elements lie one behind the other, in the order of the grid's axes."""
+    expected = 1
+    for axis in sorted(strides, reverse=True):
+        if strides[axis] != expected:
+            return False
+        expected *= lengths[axis]
+    return True
+
+
+def unjoined(strides: Mapping[int, int], lengths: Sequence[int]) -> Iterator[frozenset[int]]:
+    """Yields sets of axes that keep those apart over which a value has no single stride."""
+    axes = sorted(strides)
+    for before, axis in pairwise(axes):
+        if strides[before] != strides[axis] * lengths[axis]:
+            yield frozenset(range(axis, len(lengths)))

@@ -24,6 +24,7 @@ from ....kernels.kernel import (
     Store,
 )
 from ....kernels.schedule import LANE_BYTES
+from .layouts import c_strides
 
 if TYPE_CHECKING:
     from ....annotations import DType
@@ -76,8 +77,7 @@ class SmallProduct:
         self.sizes = rows, terms, columns = sizes
         self.stack = [LoopAxis(f"stack_{i}", length) for i, length in enumerate(stack)]
         lengths = *stack, rows, columns
-        out = [prod(lengths[i + 1 :]) for i in range(len(lengths))]
-        self.strides = {"x": tuple(x), "y": tuple(y), "out": tuple(out)}
+        self.strides = {"x": tuple(x), "y": tuple(y), "out": c_strides(lengths)}
         self.buffers = {
             "x": Buffer("x", dtype, (extent((*stack, rows, terms), x),), "in"),
             "y": Buffer("y", dtype, (extent((*stack, terms, columns), y),), "in"),

@@ -119,6 +119,22 @@ def test_special_values_are_those_of_eager_mode(dtype):
             assert np.array_equal(got, wanted)
 
 
+def test_numbers_beside_float16_are_rounded_to_it():
+    x = np.array([0, 1e-4, 1, 3, -7, 60_000], "float16")
+
+    def every(x):
+        return [
+            *(x * 1e9, x * 0.1, x / 3e-8, 0.1 - x, x * 3.0005, x**0.1),
+            *((x * 0.1).astype("float32"), x * 0 + fnp.float16(0.1) == 0.1, x < 59_999),
+        ]
+
+    with np.errstate(all="ignore"):
+        jitted = ft.jit(every).compile(x)
+        for found, wanted in zip(jitted(x), every(fnp.asarray(x)), strict=True):
+            np.testing.assert_array_equal(found, wanted)
+    assert "machine code" in jitted.explain()
+
+
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_signs_of_zeros_are_those_of_eager_mode(dtype):
     x = np.array([0.0, -0.0, 0.0, -0.0], dtype)

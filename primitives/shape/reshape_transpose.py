@@ -308,9 +308,10 @@ def _batch_roll(
 def _roll_buffer(xp: ArrayModule, x: Buffer, *, shift: Shape, axis: Shape | None) -> Buffer:
     if axis is None:
         return _roll_buffer(xp, x.reshape(-1), shift=shift[:1], axis=(0,)).reshape(x.shape)
-    if xp is not np or len(axis) != 1 or not x.size:
+    if xp is not np or len(axis) != 1 or not x.size or not x.dtype.isnative:
         return xp.roll(x, shift, axis)
-    # NumPy's own function takes five times as long for a small array.
+    # NumPy's own function takes five times as long for a small array. Joined parts have the
+    # machine's order of bytes.
     (i,) = axis
     cut = x.shape[i] - shift[0] % x.shape[i]
     before = (slice(None),) * i

@@ -180,6 +180,14 @@ def test_bytes_in_the_other_order(dtype):
     assert_allclose(compiled(f, x)(x), f(fnp.asarray(x)))
 
 
+def test_what_is_rolled_keeps_the_order_of_its_bytes():
+    x = np.arange(6.0).reshape(2, 3).astype(np.dtype(float).newbyteorder())
+    for roll in (fnp.roll, ft.jit(lambda x, n, axis: fnp.roll(x, n, axis), static_argnums=(1, 2))):
+        found = np.asarray(roll(x, 1, 1))
+        assert found.dtype == x.dtype
+        np.testing.assert_array_equal(found, np.roll(x, 1, 1))
+
+
 def test_a_wrong_label_is_an_error_and_loses_nothing():
     logits = np.linspace(-1, 1, 12).reshape(4, 3).astype(np.float32)
 

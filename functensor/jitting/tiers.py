@@ -156,7 +156,12 @@ def native_plan(program: Program, donated: Sequence[int]) -> Any:
         program: as it was staged.
         donated: the numbers of the inputs whose memory results may take.
     """
+    from ..backends.native.machine import in_step  # only where machine code is made
+
     backend = get_backend("numpy")
+    # A fork waits for the end of a step. In the child of a fork in the middle of an import nobody
+    # could import the module any more.
+    in_step(backend.load_native_plans)
     fused = fusion(kernel_forms(optimized(program, stacks=False)), 1, backend.is_native)
     if not any(equation.primitive.fused for equation in fused.equations):
         return None

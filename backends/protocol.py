@@ -252,6 +252,10 @@ class Backend(Protocol):
         """Imports what plans are made with, so that the first one does not wait for it."""
         return
 
+    def load_native_plans(self) -> None:
+        """Imports what plans of machine code are made with."""
+        return
+
     def loop(self, program: Any, loop: Loop) -> Any:
         """Returns the plan of a loop.
 

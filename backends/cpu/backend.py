@@ -44,6 +44,12 @@ def _in_parts(x: Buffer, y: Buffer) -> Any:
 blas_calls.IN_PARTS.append(_in_parts)
 
 
+# What plans of machine code are made with, beside what all plans are made with.
+NATIVE_PLANS = (
+    *("native.native_run", "native.region_graph", "native.segments", "regions.axis_order"),
+    *("regions.block_source", "regions.cost", "regions.proofs", "regions.region_run"),
+    *("threads.matmul", "threads.sharing"),
+)
 # The functions of modules that replace NumPy's for the primitives of their names.
 KERNELS: dict[ModuleType, tuple[str, ...]] = {
     activations: ("gelu", "gelu_unit_grad", "sigmoid", "silu", "silu_grad", "softplus"),
@@ -149,6 +155,11 @@ class NumpyBackend(protocol.Backend):
     def load_plans(self) -> None:
         """Imports what plans are made with, so that the first one does not wait for it."""
         import_module(".plan", __package__)
+
+    def load_native_plans(self) -> None:
+        """Imports what plans of machine code are made with."""
+        for name in NATIVE_PLANS:
+            import_module(f".plan.{name}", __package__)
 
     def loop(self, program: ProgramLike, loop: protocol.Loop) -> Any:
         """Returns what runs a program again and again, as one generated function."""

@@ -34,7 +34,7 @@ from .object_cache import FORMAT, ObjectCache, user_cache
 
 __all__ = [
     *("COMMAND", "Code", "InstructionSet", "NativeUnavailable", "NotCompiled", "compiles_here"),
-    *("machine_code", "instruction_set", "llvm_version", "object_text", "why_not"),
+    *("in_step", "instruction_set", "llvm_version", "machine_code", "object_text", "why_not"),
 ]
 
 COMMAND = "pip install 'functensor[native]'"

@@ -164,6 +164,11 @@ def native_plan(program: Program, donated: Sequence[int]) -> Any:
         program: as it was staged.
         donated: the numbers of the inputs whose memory results may take.
     """
+    from ..backends.native.machine import in_step  # only where machine code is made
+
+    # A fork waits for the end of a step. In the child of a fork in the middle of an import nobody
+    # could import the module any more.
+    in_step(get_backend("numpy").load_native_plans)
     fused = native_program(program)
     if not any(equation.primitive.fused for equation in fused.equations):
         return None

@@ -47,8 +47,9 @@ def _compute_logistic_loss(xp: ArrayModule, x: Buffer, y: Buffer) -> Any:
     if not hasattr(x, "dtype") and dtype is not None and dtype.kind == "f":
         # Of a Python number alone softplus would make float64.
         x = dtype.type(x)
+    x = _as_float(x)
     # The difference of large x and y x is exact before the exponential is added.
-    return (xp.maximum(x, 0) - x * y) + ops.softplus.impl(-abs(_as_float(x)))
+    return (xp.maximum(x, 0) - x * y) + ops.softplus.impl(-abs(x))
 
 
 def _logistic_loss_reference(x: Buffer, y: Buffer) -> Any:

@@ -121,6 +121,22 @@ def test_special_values_are_those_of_eager_mode(dtype):
             assert np.array_equal(got, wanted)
 
 
+def test_numbers_beside_float16_are_rounded_to_it():
+    x = np.array([0, 1e-4, 1, 3, -7, 60_000], "float16")
+
+    def every(x):
+        return [
+            *(x * 1e9, x * 0.1, x / 3e-8, 0.1 - x, x * 3.0005, x**0.1),
+            *((x * 0.1).astype("float32"), x * 0 + fnp.float16(0.1) == 0.1, x < 59_999),
+        ]
+
+    with np.errstate(all="ignore"):
+        jitted = ft.jit(every).compile(x)
+        for found, wanted in zip(jitted(x), every(fnp.asarray(x)), strict=True):
+            np.testing.assert_array_equal(found, wanted)
+    assert "machine code" in jitted.explain()
+
+
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_signs_of_zeros_are_those_of_eager_mode(dtype):
     x = np.array([0.0, -0.0, 0.0, -0.0], dtype)
@@ -164,6 +180,14 @@ def test_bytes_in_the_other_order(dtype):
         return x * 2 + 1, fnp.sum(x, axis=0), x @ x.T
 
     assert_allclose(compiled(f, x)(x), f(fnp.asarray(x)))
+
+
+def test_what_is_rolled_keeps_the_order_of_its_bytes():
+    x = np.arange(6.0).reshape(2, 3).astype(np.dtype(float).newbyteorder())
+    for roll in (fnp.roll, ft.jit(lambda x, n, axis: fnp.roll(x, n, axis), static_argnums=(1, 2))):
+        found = np.asarray(roll(x, 1, 1))
+        assert found.dtype == x.dtype
+        np.testing.assert_array_equal(found, np.roll(x, 1, 1))
 
 
 def test_a_wrong_label_is_an_error_and_loses_nothing():

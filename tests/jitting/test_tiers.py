@@ -11,7 +11,7 @@ import weakref
 
 import numpy as np
 import pytest
-from support.native import missing
+from support.native import missing, run_python
 
 import functensor as ft
 import functensor.numpy as fnp
@@ -234,3 +234,35 @@ def test_threads_share_machine_code():
     for thread in threads:
         thread.join()
     assert right == [True] * 4
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_child_compiles_though_a_thread_was_importing():
+    source = """
+import os, signal, sys, threading, time
+import numpy as np
+import functensor as ft
+import functensor.numpy as fnp
+from functensor.jitting import tiers
+tiers.SECONDS_BEFORE_COMPILING = 0.0
+begun = threading.Event()
+class Slowly:
+    def find_spec(self, name, *args):
+        if name.endswith(".native.region_graph"):
+            begun.set()
+            time.sleep(0.5)
+sys.meta_path.insert(0, Slowly())
+x = np.linspace(0, 1, 100)
+f = ft.jit(lambda x: fnp.sin(x) * 2)
+f(x)
+assert begun.wait(60)
+child = os.fork()
+signal.alarm(60)
+f.compile(x)
+assert np.allclose(f(x), np.sin(x) * 2)
+if not child:
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+print(f.explain().splitlines()[-1].strip())
+"""
+    assert run_python(source) == "the last of these runs as machine code\n"

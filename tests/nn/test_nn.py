@@ -11,6 +11,7 @@ from support.frequencies import assert_frequencies
 import functensor as ft
 import functensor.numpy as fnp
 from functensor import nn, random
+from functensor.primitives.core.registry import registry
 from functensor.testing import assert_allclose, check_grads
 
 RNG = np.random.default_rng(11)
@@ -83,6 +84,13 @@ def test_activation_of_whole_numbers(name, dtype):
     # Some give float16 for integers of 8 bits, as NumPy's functions do.
     rtol = 1e-3 if got.dtype == "float16" else 1e-12
     np.testing.assert_allclose(host(got).astype("float64"), wanted, rtol=rtol)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_the_logistic_loss_of_whole_numbers_does_not_wrap_around(dtype):
+    x, y = np.array([2, 100, np.iinfo(dtype).min], dtype), np.array([2, 3, 1], dtype)
+    wanted = np.logaddexp(0, x.astype("float64")) - x.astype("float64") * y
+    np.testing.assert_allclose(host(registry["logistic_loss"](x, y)), wanted, rtol=1e-3)
 
 
 def test_gelu_takes_both_forms():

@@ -374,7 +374,6 @@ def elementwise(graph: ExprGraph, equation: EquationLike, nodes: Sequence[Any]) 
         if made is None:
             raise NotNative(name)
         return made
-    wide = np.dtype(np.float32) if dtype.char == "e" else dtype
 
     def operand(number: int, wanted: DType) -> Expr:
         node = nodes[number]
@@ -391,6 +390,11 @@ def elementwise(graph: ExprGraph, equation: EquationLike, nodes: Sequence[Any]) 
         if found is None:
             raise NotNative(name)
         return found
+
+    def wide_operand(number: int, wanted: DType) -> Expr:
+        """Returns float16 in float32; a number of Python's is rounded to float16 before."""
+        found = operand(number, wanted)
+        return cast(found, np.float32) if wanted.char == "e" else found
 
     count = len(equation.operands)
     if name == "astype":
@@ -416,10 +420,10 @@ def elementwise(graph: ExprGraph, equation: EquationLike, nodes: Sequence[Any]) 
     formula = HALF_FORMULAS.get(name) if dtype.char == "e" else None
     formula = formula or ELEMENT_FORMULAS.get(name)
     if formula is not None:
-        if wide.char not in ROW_FLOATS:
+        if dtype.char not in "efd":
             raise NotNative(name)
         try:
-            found = formula(*[operand(i, wide) for i in range(count)], **params)
+            found = formula(*[wide_operand(i, dtype) for i in range(count)], **params)
         except NotImplementedError:
             raise NotNative(name) from None
         return cast(found, dtype)
@@ -437,9 +441,7 @@ def elementwise(graph: ExprGraph, equation: EquationLike, nodes: Sequence[Any]) 
         raise NotNative(name)
     if kinds != {"f"} and (ufunc in FLOATS_ALONE or (kinds == {"b"} and ufunc == "subtract")):
         raise NotNative(name)
-    given = [
-        operand(i, np.dtype(np.float32) if d.char == "e" else d) for i, d in enumerate(dtypes[:-1])
-    ]
+    given = [wide_operand(i, d) for i, d in enumerate(dtypes[:-1])]
     if ufunc == "power":
         exponent = equation.operands[1]
         fixed = not is_variable(exponent) and type(constant(exponent)) in (

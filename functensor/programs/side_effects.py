@@ -13,8 +13,10 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from time import sleep
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -189,7 +191,7 @@ def check_leaks(fun: Callable[..., Any], trace: Any) -> None:
         EscapedTracerError: one is.
     """
     trace.origins.forget()
-    gc.collect()
+    free_cycles()
     found = [x for x in gc.get_objects() if issubclass(type(x), StagedTracer) and x.owner is trace]
     if found:
         own = reached_ids([e.primitive for e in trace.equations], fun)
@@ -205,6 +207,24 @@ def check_leaks(fun: Callable[..., Any], trace: Any) -> None:
         f"{function_line(fun)}: it was stored in a list, an attribute or a global",
         fix="return the value, and store what a call returns",
     )
+
+
+class Cycle:
+    """An object that holds itself."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def free_cycles() -> None:
+    """Frees what is only held by itself.
+
+    While another thread does so, ``gc.collect`` returns at once, and does nothing.
+    """
+    made_now = ref(Cycle())
+    while made_now() is not None:
+        if not gc.collect():
+            sleep(0.001)
 
 
 def reached_ids(roots: Sequence[Any], fun: Callable[..., Any]) -> set[int]:

@@ -1,9 +1,11 @@
 """Staging tells what it does only once: random numbers, written-out loops, side effects."""
 
+import gc
 import random
 import re
 import threading
 import warnings
+import weakref
 from functools import partial
 
 import numpy
@@ -12,6 +14,7 @@ import pytest
 import functensor as ft
 import functensor.numpy as np
 from functensor.errors import EscapedTracerError, StagingWarning
+from functensor.programs.side_effects import Cycle, free_cycles
 
 X = numpy.array([0.3, -1.2, 2.0])
 GENERATOR = numpy.random.default_rng(0)
@@ -242,3 +245,27 @@ def test_without_the_switch_nothing_is_looked_for():
     SEEN.clear()
     with pytest.raises(ValueError, match=r"config\.check_tracer_leaks is one of True, False"):
         ft.config.check_tracer_leaks = 1
+
+
+def test_cycles_are_freed_while_another_thread_frees_others():
+    begun, go_on = threading.Event(), threading.Event()
+
+    class Slow:
+        def __init__(self):
+            self.itself = self
+
+        def __del__(self):
+            begun.set()
+            go_on.wait(60)
+
+    Slow()
+    thread = threading.Thread(target=gc.collect)
+    thread.start()
+    assert begun.wait(60)
+    made = weakref.ref(Cycle())
+    assert gc.collect() == 0
+    assert made() is not None
+    threading.Timer(0.05, go_on.set).start()
+    free_cycles()
+    assert made() is None
+    thread.join()

@@ -52,7 +52,7 @@ class BackgroundJob:
 
     @property
     def begun(self) -> bool:
-        """Whether its work has begun, or was dropped."""
+        """Says whether its work has begun, or was dropped."""
         return self._work is None
 
     def wait(self, timeout: float | None = None) -> bool:

@@ -1,4 +1,4 @@
-"""Where values lie in memory: offsets and strides, and the orders that these make."""
+"""The places of values in memory: offsets and strides, and the orders that these make."""
 
 from __future__ import annotations
 

@@ -36,8 +36,12 @@ class Control:
     """Sets the threads of BLAS, and sets them back when nobody needs it any more."""
 
     def __init__(self, library: Any, name: str) -> None:
-        self._set: Callable[[int], None] = getattr(library, name.format("set"))
-        self._get: Callable[[], int] = getattr(library, name.format("get"))
+        # They keep Python's lock, so that nobody comes between the calls of `releasing`.
+        number, nothing = ctypes.c_int, None
+        self._set: Callable[[int], None] = ctypes.PYFUNCTYPE(nothing, number)(
+            (name.format("set"), library)
+        )
+        self._get: Callable[[], int] = ctypes.PYFUNCTYPE(number)((name.format("get"), library))
         self._lock = threading.RLock()
         self._holders: set[object] = set()
         # The number of threads that it had before it was held to one.
@@ -73,9 +77,11 @@ class Control:
     def hold(self, holder: object) -> None:
         """Keeps BLAS to one thread until the holder releases it."""
         with self._lock:
+            # Whoever releases it meanwhile takes no lock. He finds this holder, and leaves the
+            # number of threads where it is.
+            self._holders.add(holder)
             if not self._before:
                 self._before.append(self._get())
-            self._holders.add(holder)
             self._set(1)
 
     def releasing(self, holder: object) -> Callable[[], Any]:

@@ -337,3 +337,25 @@ def test_what_is_called_within_a_plan_keeps_what_it_sets_in_its_context():
     for _ in range(3):
         jitted(X)
     assert count.get() == 3
+
+
+@pytest.mark.skipif(blas_threads.controlled() is None, reason="BLAS has no known control")
+def test_threads_that_hold_blas_in_turn_give_its_threads_back():
+    seen, library = set(), blas_threads.controlled()
+    before = library.threads()
+
+    def hold():
+        for _ in range(60_000):
+            with blas_threads.alone():
+                seen.add(library.threads())
+
+    library.number = 2
+    workers = [threading.Thread(target=hold) for _ in range(3)]
+    try:
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        assert (seen, library.threads()) == ({1}, 2)
+    finally:
+        library.number = before

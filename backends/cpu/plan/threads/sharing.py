@@ -22,9 +22,9 @@ MEASURED_CALLS, SLOWEST_CALLS = 8, 2
 MOST_OF_ONE_THREADS_TIME = 0.95
 # Work that takes longer on one thread, in seconds, is shared: a hand-off costs little beside it.
 LONG_WORK = 0.005
-# Both ways are measured again after so many seconds, or after so many times what measuring took if
-# that is longer.
-SECONDS_BETWEEN, TIMES_BETWEEN = 0.25, 50
+# Both ways are measured again after so many seconds, or after so many times what the slower way took
+# more, if that is longer.
+SECONDS_BETWEEN, TIMES_BETWEEN = 0.25, 20
 
 
 class MeasuredSharing:
@@ -70,7 +70,7 @@ class MeasuredSharing:
     def _decide(self, pays: bool) -> None:
         self.pays = pays
         alone, shared = self._times
-        wait = max(SECONDS_BETWEEN, TIMES_BETWEEN * (sum(alone) + sum(shared)))
+        wait = max(SECONDS_BETWEEN, TIMES_BETWEEN * abs(sum(alone) - sum(shared)))
         self._times = [], []
         self._next = perf_counter() + wait
 

@@ -22,8 +22,8 @@ MEASURED_CALLS, SLOWEST_CALLS = 8, 2
 MOST_OF_ONE_THREADS_TIME = 0.95
 # Work that takes longer on one thread, in seconds, is shared: a hand-off costs little beside it.
 LONG_WORK = 0.005
-# Both ways are measured again after so many seconds, or so many times what the slower one took more,
-# if that is longer.
+# Both ways are measured again after so many seconds, or so many times the difference of what they
+# took, if that is longer.
 SECONDS_BETWEEN, TIMES_BETWEEN = 0.25, 20
 
 

@@ -11,6 +11,8 @@ from functensor.backends import get as get_backend
 from functensor.backends.cpu.plan.threads import sharing as module
 from functensor.backends.cpu.plan.threads.pool import threads
 from functensor.backends.cpu.plan.threads.sharing import (
+    CALLS_BETWEEN,
+    FEWEST_CALLS,
     LONG_WORK,
     MEASURED_CALLS,
     SECONDS_BETWEEN,
@@ -59,12 +61,12 @@ def called(sharing, times, number=4):
 def test_the_quicker_way_stays(clock, alone, shared, pays):
     told = clock(alone, shared)
     sharing = MeasuredSharing()
-    called(sharing, 2 * MEASURED_CALLS)
-    assert sorted(told.numbers) == [1] * MEASURED_CALLS + [4] * MEASURED_CALLS
+    called(sharing, 2 * FEWEST_CALLS)
+    assert sorted(told.numbers) == [1] * FEWEST_CALLS + [4] * FEWEST_CALLS
     assert told.numbers[0] == 1
     assert sharing.pays is pays
     called(sharing, 100)
-    assert set(told.numbers[2 * MEASURED_CALLS :]) == {4 if pays else 1}
+    assert set(told.numbers[2 * FEWEST_CALLS :]) == {4 if pays else 1}
 
 
 def test_a_few_slow_calls_do_not_decide(clock):
@@ -83,11 +85,11 @@ def test_it_is_asked_again(clock):
     assert sharing.pays
     told.shared = 3e-4  # another process wants the cores now
     told.now += SECONDS_BETWEEN
-    called(sharing, 2 * MEASURED_CALLS)
+    called(sharing, CALLS_BETWEEN + 2 * FEWEST_CALLS)
     assert not sharing.pays
     told.shared = 6e-5
     told.now += SECONDS_BETWEEN
-    called(sharing, 2 * MEASURED_CALLS)
+    called(sharing, CALLS_BETWEEN + 2 * FEWEST_CALLS)
     assert sharing.pays
 
 

@@ -25,6 +25,10 @@ LONG_WORK = 0.005
 # Both ways are measured again after so many seconds, or so many times the difference of what they
 # took, if that is longer.
 SECONDS_BETWEEN, TIMES_BETWEEN = 0.25, 20
+# So many calls lie between in any case: those of a long program take seconds.
+CALLS_BETWEEN = 400
+# It is decided after so many calls of each way where all of one are quicker than all of the other.
+FEWEST_CALLS = 3
 
 
 class MeasuredSharing:
@@ -34,11 +38,12 @@ class MeasuredSharing:
         pays: whether sharing was quicker when it was last measured.
     """
 
-    __slots__ = ("_next", "_times", "pays")
+    __slots__ = ("_left", "_next", "_times", "pays")
 
     def __init__(self) -> None:
         self.pays = False
         self._next = 0.0
+        self._left = 0
         # The times of calls on one thread, and of those on several.
         self._times: tuple[list[float], list[float]] = [], []
 
@@ -51,7 +56,8 @@ class MeasuredSharing:
             work()
             return
         begun = perf_counter()
-        asks = begun >= self._next
+        self._left -= 1
+        asks = self._left < 0 and begun >= self._next
         alone, shared = self._times
         several = len(shared) < len(alone) if asks else self.pays
         share(work, number if several else 1)
@@ -62,16 +68,21 @@ class MeasuredSharing:
         """Notes the time of a call, and decides once there are enough."""
         alone, shared = self._times
         (shared if several else alone).append(seconds)
-        if not several and seconds > LONG_WORK:
+        most = MOST_OF_ONE_THREADS_TIME
+        enough = len(shared) >= FEWEST_CALLS
+        if (not several and seconds > LONG_WORK) or (enough and max(shared) < most * min(alone)):
             self._decide(True)
+        elif enough and min(shared) > max(alone):
+            self._decide(False)
         elif min(len(alone), len(shared)) >= MEASURED_CALLS:
-            self._decide(score(shared) < MOST_OF_ONE_THREADS_TIME * score(alone))
+            self._decide(score(shared) < most * score(alone))
 
     def _decide(self, pays: bool) -> None:
         self.pays = pays
         alone, shared = self._times
         wait = max(SECONDS_BETWEEN, TIMES_BETWEEN * abs(sum(alone) - sum(shared)))
         self._times = [], []
+        self._left = CALLS_BETWEEN
         self._next = perf_counter() + wait
 
 

@@ -73,6 +73,22 @@ define internal ptr @refuse(ptr %table, i64 %message) noinline {{
   ret ptr null
 }}
 
+define internal i1 @fits(ptr %self, i64 %given, i64 %more) alwaysinline {{
+  %own_place = getelementptr i8, ptr %self, i64 {data}
+  %own = load ptr, ptr %own_place
+  %operands_place = getelementptr i64, ptr %own, i64 2
+  %operands = load i64, ptr %operands_place
+  %wanted = add i64 %operands, %more
+  %same = icmp eq i64 %given, %wanted
+  br i1 %same, label %right, label %wrong
+wrong:
+  %table = call ptr @word(ptr %own, i64 1)
+  %refused = call ptr @refuse(ptr %table, i64 4)
+  ret i1 false
+right:
+  ret i1 true
+}}
+
 define internal ptr @call(ptr %self, ptr %args, i64 %given, i1 %keeps) alwaysinline {{
   %own_place = getelementptr i8, ptr %self, i64 {data}
   %own = load ptr, ptr %own_place
@@ -80,11 +96,9 @@ define internal ptr @call(ptr %self, ptr %args, i64 %given, i1 %keeps) alwaysinl
   %table = call ptr @word(ptr %own, i64 1)
   %operands_place = getelementptr i64, ptr %own, i64 2
   %operands = load i64, ptr %operands_place
-  %wanted = add i64 %operands, 3
-  %fits = icmp eq i64 %given, %wanted
-  br i1 %fits, label %start, label %wrong_number
-wrong_number:
-  %refused_number = call ptr @refuse(ptr %table, i64 4)
+  %fits = call i1 @fits(ptr %self, i64 %given, i64 3)
+  br i1 %fits, label %start, label %refused
+refused:
   ret ptr null
 start:
   %none = call ptr @word(ptr %table, i64 0)
@@ -172,12 +186,9 @@ define internal ptr @call_objects(ptr %self, ptr %args, i64 %given, i1 %keeps) a
   %own = load ptr, ptr %own_place
   %function = call ptr @word(ptr %own, i64 0)
   %table = call ptr @word(ptr %own, i64 1)
-  %operands_place = getelementptr i64, ptr %own, i64 2
-  %operands = load i64, ptr %operands_place
-  %fits = icmp eq i64 %given, %operands
-  br i1 %fits, label %start, label %wrong_number
-wrong_number:
-  %refused_number = call ptr @refuse(ptr %table, i64 4)
+  %fits = call i1 @fits(ptr %self, i64 %given, i64 0)
+  br i1 %fits, label %start, label %refused
+refused:
   ret ptr null
 start:
   br i1 %keeps, label %locked, label %unlocked

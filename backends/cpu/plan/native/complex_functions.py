@@ -15,7 +15,7 @@ import numpy as np
 from ....kernels.graph import Expr, function, select
 from ...where_and_extrema import LARGEST_PRODUCT_POWER
 from .complex_nodes import ComplexExpr
-from .formulas import with_sign_of
+from .formulas import product_of_same, with_sign_of
 
 __all__ = [
     *("angle", "both_times", "complex_logarithm", "cosine", "exponential", "exponential_less_one"),
@@ -170,15 +170,7 @@ def power(z: ComplexExpr, exponent: float) -> ComplexExpr | None:
     rest = abs(exponent)
     if not 2 < rest <= LARGEST_PRODUCT_POWER or exponent != int(exponent):
         return None
-    found: ComplexExpr | None = None
-    base, rest = z, int(rest)
-    while rest:
-        if rest & 1:
-            found = base if found is None else found * base
-        rest >>= 1
-        if rest:
-            base = base * base
-    assert found is not None
+    found = product_of_same(z, int(rest))
     return reciprocal(found) if exponent < 0 else found
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import isfinite, prod
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -19,7 +19,20 @@ from ....kernels.operations import KERNEL_COMPARISONS, KERNEL_OPERATIONS
 from ...activations import LARGEST_STEEP, SMALLEST_GATED
 from ...where_and_extrema import FEWEST_ELEMENTS_BY_BITS, LARGEST_PRODUCT_POWER
 
-__all__ = ["ELEMENT_FORMULAS", "UFUNCS", "compared", "limited", "nonzero", "power", "with_sign_of"]
+__all__ = [
+    *("ELEMENT_FORMULAS", "UFUNCS", "compared", "limited", "nonzero", "power"),
+    *("product_of_same", "with_sign_of"),
+]
+
+
+class Multiplied(Protocol):
+    """A real or a complex node."""
+
+    def __mul__(self, other: Any, /) -> Any:
+        """Returns a product."""
+
+
+Factor = TypeVar("Factor", bound=Multiplied)
 
 exp, expm1, log1p, tanh = map(function, ("exp", "expm1", "log1p", "tanh"))
 maximum, minimum, sqrt = map(function, ("maximum", "minimum", "sqrt"))
@@ -136,16 +149,21 @@ def power(x: Expr, exponent: float) -> Expr | None:
     rest = abs(int(exponent))
     if rest > LARGEST_PRODUCT_POWER:
         return None
-    found: Expr | None = None
-    base = x
-    while rest:
-        if rest & 1:
-            found = base if found is None else found * base
-        rest >>= 1
-        if rest:
-            base = base * base
-    assert found is not None
+    found = product_of_same(x, rest)
     return reciprocal(found) if exponent < 0 else found
+
+
+def product_of_same(x: Factor, count: int) -> Factor:
+    """Returns the product of so many of the same factor, at least one, by repeated squares."""
+    found: Factor | None = None
+    while count:
+        if count & 1:
+            found = x if found is None else found * x
+        count >>= 1
+        if count:
+            x = x * x
+    assert found is not None
+    return found
 
 
 def exceeds(x: Expr, y: Expr) -> Expr:

@@ -113,14 +113,16 @@ class Worker:
         self._there.put(None)
         if self.closed:
             self.drop_all()
-        elif self._thread is None:
+        else:
             self.start()
 
     def start(self) -> None:
-        """Starts the thread, once."""
+        """Starts the thread, where it does not run: Ctrl-C may have come before it did."""
+        if self._thread is not None and self._thread.is_alive():
+            return
         thread = threading.Thread(target=self.work, name="functensor-background", daemon=True)
         with self._lock:
-            if self._thread is None:
+            if self._thread is None or not self._thread.is_alive():
                 self._thread = thread
                 try:
                     thread.start()
@@ -132,6 +134,10 @@ class Worker:
         be_nice()
         while True:
             self._there.get()
+            if self._thread is not threading.current_thread():
+                # It ran later than Ctrl-C let anybody see, and another one has its place.
+                self._there.put(None)
+                return
             # One sign may stand for several jobs, where Ctrl-C came before that of one, and for
             # none, where all were dropped.
             with suppress(IndexError):

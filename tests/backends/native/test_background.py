@@ -7,9 +7,11 @@ import sys
 import threading
 import time
 import weakref
+from functools import partial
 from pathlib import Path
 
 import pytest
+from support.interrupts import ran
 from support.native import missing, run_python
 
 from functensor.backends.native import background
@@ -162,6 +164,21 @@ def test_jobs_do_not_wait_for_one_whose_sign_did_not_come():
     assert len(come) == 1
     for _ in range(3):
         assert later(int).wait(TIME)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="there is no signal to send")
+def test_ctrl_c_before_the_thread_runs_stops_no_later_job():
+    place = 0
+    while True:
+        worker = background.Worker()
+        first, second = background.BackgroundJob(int), background.BackgroundJob(int)
+        if ran(partial(worker.add, first), place):
+            break
+        worker.add(second)
+        assert second.wait(TIME), f"the thread does not run after Ctrl-C at place {place}"
+        place += 1
+    assert place > 10
+    assert first.wait(TIME)
 
 
 def test_an_import_starts_no_thread():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..frames import library, user_frame
 
-__all__ = ["value_fix"]
+__all__ = ["item_fix", "value_fix"]
 
 # By what asks.
 FIXES = {
@@ -27,6 +27,15 @@ def is_at_while() -> bool:
         return False
     line = linecache.getline(frame.f_code.co_filename, frame.f_lineno, frame.f_globals)
     return line.lstrip().startswith(("while ", "while("))
+
+
+def item_fix() -> str:
+    """Returns right code for where an item of an array is assigned to."""
+    through = library()
+    if not through:
+        return "x = x.at[i].set(value)"
+    own = ", or functensor.scipy's function, where there is one" if through == "scipy" else ""
+    return f"call {through} outside of transformed functions, with numpy.asarray(x){own}"
 
 
 def value_fix(wanted: str) -> str:

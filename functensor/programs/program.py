@@ -156,6 +156,11 @@ class Program:
         if config.check_programs:
             check(self, anew=False)
 
+    def __getstate__(self) -> tuple[None, dict[str, Any]]:
+        """Returns what is pickled and copied: plans and other caches are made anew."""
+        caches: dict[str, Any] = {"derived": {}, "_last_uses": None, "_primitives": None, "_uses": None}
+        return None, {name: getattr(self, name) for name in self.__slots__} | caches
+
     def with_equations(
         self, equations: Sequence[Equation], outputs: Sequence[Any] | None = None
     ) -> Program:

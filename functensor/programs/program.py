@@ -158,7 +158,8 @@ class Program:
 
     def __getstate__(self) -> tuple[None, dict[str, Any]]:
         """Returns what is pickled and copied: plans and other caches are made anew."""
-        caches: dict[str, Any] = {"derived": {}, "_last_uses": None, "_primitives": None, "_uses": None}
+        caches: dict[str, Any] = {"derived": {}}
+        caches |= dict.fromkeys(("_last_uses", "_primitives", "_uses"))
         return None, {name: getattr(self, name) for name in self.__slots__} | caches
 
     def with_equations(

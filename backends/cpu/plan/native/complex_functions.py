@@ -201,12 +201,15 @@ def exponential(z: ComplexExpr) -> ComplexExpr:
 
 
 def exponential_less_one(z: ComplexExpr) -> ComplexExpr:
-    """Returns ``exp(z) - 1``, as NumPy does; of infinities and NaN by the exponential itself."""
+    """Returns ``exp(z) - 1``, as NumPy does; of infinities and NaN by the exponential itself.
+
+    Of zeros the real part is +0, as the array API standard has it.
+    """
     x, y = z.real, z.imag
     half = sin(y * 0.5)
     is_zero = x.equals(0.0) & y.equals(0.0)
     real = select(is_zero, 0.0, expm1(x) * cos(y) - half * half * 2.0)
-    imag = select(is_zero, 0.0, exp(x) * sin(y))
+    imag = exp(x) * sin(y)
     finite = is_finite_part(x) & is_finite_part(y)
     whole = exponential(z)
     return ComplexExpr(select(finite, real, whole.real - 1.0), select(finite, imag, whole.imag))

@@ -379,7 +379,7 @@ def stay_out(timeout: float = -1) -> None:
 
 
 def at_end() -> None:
-    """Lets nobody in any more, and frees nothing: llvmlite's modules may go away before code does."""
+    """Lets nobody in any more, and frees nothing: llvmlite's modules may go before code does."""
     stay_out(LONGEST_STEP)
     Inside.ended = True
 

@@ -270,7 +270,8 @@ def test_importing_functensor_is_enough():
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert run.stdout == ""
-    assert run.stderr.splitlines() == [
+    # Python 3.13 shows the line of the command below.
+    assert [line for line in run.stderr.splitlines() if not line.startswith("  ")] == [
         "<string>:3: RuntimeWarning: divide by zero encountered in log",
         "<string>:4: RuntimeWarning: divide by zero encountered in log",
     ]

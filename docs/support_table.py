@@ -17,8 +17,6 @@ from typing import Any
 
 import numpy
 
-import functensor as ft
-
 ROOT = Path(__file__).resolve().parent.parent
 TABLE = ROOT / "docs" / "support.md"
 

@@ -16,7 +16,7 @@ from types import CodeType, FrameType
 
 __all__ = [
     "RUNNING_AGAIN", "calling_module", "frame_at", "is_users", "library", "line_of", "module_of",
-    "place", "user_code", "user_frame", "user_instruction", "user_line",
+    "place", "source_line", "user_code", "user_frame", "user_instruction", "user_line",
 ]  # fmt: skip
 
 # Our package, and packages that stand between a call of the user's and ours without being chosen.
@@ -152,8 +152,6 @@ def user_code() -> str:
 
     Empty where there is no source, or where it is long or on several lines.
     """
-    import linecache  # which only messages need
-
     frame = user_frame()
     if frame is None:
         return ""
@@ -163,5 +161,13 @@ def user_code() -> str:
         return ""
     if end - start > LONGEST_SHOWN_CODE:
         return ""
-    line = linecache.getline(frame.f_code.co_filename, first, frame.f_globals)
-    return line.encode()[start:end].decode(errors="replace").strip()
+    return source_line(frame, first).encode()[start:end].decode(errors="replace").strip()
+
+
+def source_line(frame: FrameType, number: int) -> str:
+    """Returns a line of the source that a frame runs; empty where there is no source."""
+    import linecache  # which only messages need
+
+    file = frame.f_code.co_filename
+    # Python 3.13 keeps the text of `python -c` by the name that all texts have that are executed.
+    return "" if file == "<string>" else linecache.getline(file, number, frame.f_globals)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "check_finite", "cholesky", "cofactors", "cofactors_by_singular_values", "expm", "inverses",
-    "pivots_to_permutation", "pseudo_inverse", "solve", "svd",
+    "pivots_to_permutation", "pseudo_inverse", "singular_values", "solve", "svd",
 ]  # fmt: skip
 
 LinAlgError = np.linalg.LinAlgError
@@ -84,6 +84,15 @@ def svd(xp: ArrayModule, a: Buffer, *, full_matrices: bool) -> Any:
     """Returns singular values and vectors."""
     check_finite(xp, "svd", a)
     return xp.linalg.svd(a, full_matrices=full_matrices)
+
+
+def singular_values(xp: ArrayModule, a: Buffer) -> Any:
+    """Returns singular values alone, for which some versions of LAPACK take infinities and NaN."""
+    try:
+        return xp.linalg.svd(a, compute_uv=False)
+    except LinAlgError:
+        check_finite(xp, "svd", a)
+        raise
 
 
 def pseudo_inverse(xp: ArrayModule, a: Buffer, limit: Buffer) -> Any:

@@ -118,8 +118,9 @@ def power(x: Any, y: Any) -> Any:
         if not isinstance(y, np.floating) or np.result_type(x, y) != x.dtype:
             return np.power(x, y)
         y = float(y)
-    if x.dtype.kind not in "fc" or not 2 < abs(y) <= LARGEST_PRODUCT_POWER or y != int(y):
-        # The operator knows -1, 0, 0.5, 1 and 2.
+    # The operator knows -1, 0, 0.5, 1 and 2.
+    known = -1 <= y <= 2 or not abs(y) <= LARGEST_PRODUCT_POWER or y != int(y)
+    if known or x.dtype.kind not in "fc":
         return x**y
     exponent = abs(int(y))
     base: Any = x

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..frames import library, user_frame
+from ..frames import library, source_line, user_frame
 
-__all__ = ["value_fix"]
+__all__ = ["item_fix", "value_fix"]
 
 # By what asks.
 FIXES = {
@@ -20,13 +20,19 @@ OTHERWISE = "compute with arrays, or pass the number in from outside"
 
 def is_at_while() -> bool:
     """Says whether the user's line is the head of a ``while`` loop."""
-    import linecache  # which only messages need
-
     frame = user_frame()
     if frame is None:
         return False
-    line = linecache.getline(frame.f_code.co_filename, frame.f_lineno, frame.f_globals)
-    return line.lstrip().startswith(("while ", "while("))
+    return source_line(frame, frame.f_lineno).lstrip().startswith(("while ", "while("))
+
+
+def item_fix() -> str:
+    """Returns right code for where an item of an array is assigned to."""
+    through = library()
+    if not through:
+        return "x = x.at[i].set(value)"
+    own = ", or functensor.scipy's function, where there is one" if through == "scipy" else ""
+    return f"call {through} outside of transformed functions, with numpy.asarray(x){own}"
 
 
 def value_fix(wanted: str) -> str:

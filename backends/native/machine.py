@@ -325,10 +325,12 @@ class Inside:
     Attributes:
         step: whether a thread is within it.
         wanted: whether a fork or the end of the process waits for it.
+        ended: whether the process ends, which frees all code by itself.
     """
 
     step = False
     wanted = False
+    ended = False
 
 
 _llvm_lock = threading.RLock()
@@ -376,6 +378,12 @@ def stay_out(timeout: float = -1) -> None:
     _llvm_lock.acquire(timeout=timeout)
 
 
+def at_end() -> None:
+    """Lets nobody in any more, and frees nothing: llvmlite's modules may go before code does."""
+    stay_out(LONGEST_STEP)
+    Inside.ended = True
+
+
 def let_in() -> None:
     """Lets others in again."""
     Inside.wanted = False
@@ -399,7 +407,8 @@ def free_retired() -> None:
             while True:
                 # What cannot be freed stays where it is.
                 with suppress(RuntimeError):
-                    _retired.pop().close()
+                    tracker = _retired.pop()
+                    tracker.detach() if Inside.ended else tracker.close()
 
 
 def _llvm() -> Llvm:
@@ -424,8 +433,15 @@ def load_llvm() -> Llvm | str:
     # A broken library raises whatever it likes.
     except Exception as error:
         return f"llvmlite cannot be used: {type(error).__name__}: {error}"
-    # It lets nobody in again. llvmlite's own function, which is older, comes behind this one.
-    atexit.register(stay_out, LONGEST_STEP)
+    if threading.main_thread().is_alive():
+        # llvmlite's own function, which is older, comes behind this one.
+        atexit.register(at_end)
+    else:
+        # The process ends, and calls no function any more that is registered now. llvmlite's own
+        # keeps its objects from being freed one by one.
+        Inside.ended = True
+        with suppress(AttributeError):
+            import_module("llvmlite.binding.common")._at_shutdown()
     return found
 
 

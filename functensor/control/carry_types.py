@@ -86,22 +86,31 @@ def as_type(x: Value, known: ShapeDtype) -> Any:
 
 
 def public(leaf: ArrayLike) -> Any:
-    """Returns a leaf as a body sees it: an array; Python scalars stay weak, and fit into int64."""
+    """Returns a leaf as a body sees it: an array in the processor's byte order.
+
+    Python scalars stay weak, and fit into int64.
+    """
     if type(leaf) in WEAK_TYPES:
         number = as_python_number(leaf)
         if type(number) is int and not INT64_MIN <= number <= INT64_MAX:
             raise too_large(number)
         return number
-    if isinstance(leaf, Tracer | Array):
-        return leaf
-    return wrap(owned(to_buffer(leaf)))
+    return in_own_order(leaf if isinstance(leaf, Tracer | Array) else wrap(owned(to_buffer(leaf))))
+
+
+def in_own_order(x: Any) -> Any:
+    """Returns an array in the processor's byte order.
+
+    What is computed has this order, and a carry or a branch's result must agree with it.
+    """
+    return x if x.dtype.isnative else cast(x, x.dtype.newbyteorder("="))
 
 
 def returned(x: Value) -> Any:
     """Returns a result as an array, which decides promotions."""
     if isinstance(x, Tracer) and argument_type(x).weak:
         return cast(x, x.dtype)
-    return wrap(owned(as_python_number(x)))
+    return in_own_order(wrap(owned(as_python_number(x))))
 
 
 def leaves_of(what: str, values: Any) -> tuple[Values, Any, list[str]]:

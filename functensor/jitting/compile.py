@@ -18,6 +18,7 @@ from ..primitives.core.annotations import Values
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import WEAK_TYPES, exposed, to_buffer, wrap
 from ..primitives.core.donation import claimed, restored
+from ..primitives.core.errors import failure
 from ..primitives.core.trace import under
 from ..programs.costs import Cost, cost_of
 from ..programs.program import Program, Variable
@@ -40,6 +41,7 @@ class Compiled:
         returned: the numbers of the inputs that are results themselves.
 
     Attributes:
+        staged: the same.
         program: the same, optimized.
         plan: the backend's plan, which takes and returns buffers; None where the program is
             run operation by operation, on a GPU.
@@ -57,6 +59,7 @@ class Compiled:
         "program",
         "returned",
         "run",
+        "staged",
         "tiers",
     )
 
@@ -64,6 +67,7 @@ class Compiled:
         self, program: Program, donated: Sequence[int] = (), returned: Sequence[int] = ()
     ) -> None:
         self.name = program.name
+        self.staged = program
         self.program = optimized(program)
         self.plan: Any = None
         self.run: Any = None
@@ -186,6 +190,9 @@ def compiled(
 class Lowered:
     """A staged function, in all its forms.
 
+    It can be pickled where its program calls no code of Python's, as functions with a custom rule
+    and checkpointed ones are.
+
     Attributes:
         program: as it was staged.
         optimized: the program that the passes made.
@@ -218,5 +225,42 @@ class Lowered:
         # Its own optimized program may lack outputs that are arguments.
         return compiled(self.program).program._repr_html_()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        for call, line in local_calls(self.program):
+            raise failure(
+                TypeError,
+                f"pickle: the program of {self.program.name} calls {call} at {line}, which runs "
+                "code of Python's that is no part of the program",
+                fix="pickle the function, and lower it where it is loaded: jit(f).lower(*args)",
+            )
+        # The code is written anew where it is loaded.
+        found = self._compiled
+        return lowered, (self.program, found.staged, found.donated, found.returned)
+
+    def __copy__(self) -> Lowered:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Lowered:
+        return self
+
     def __repr__(self) -> str:
         return f"<lowered {self.program.name}: {len(self.program.equations)} equations>"
+
+
+def lowered(
+    program: Program, staged: Program, donated: Sequence[int], returned: Sequence[int]
+) -> Lowered:
+    """Returns a staged function, in all its forms, of programs that were pickled."""
+    return Lowered(program, compiled(staged, donated, returned))
+
+
+def local_calls(program: Program) -> Iterator[tuple[str, str]]:
+    """Yields the calls of a program that run functions which no module has, and their lines."""
+    for equation in program.equations:
+        call = equation.primitive
+        # Primitives and loops are found by name, or are made of programs.
+        parts = vars(call).values() if hasattr(call, "functions") else ()
+        if any("<" in getattr(part, "__qualname__", "") for part in parts):
+            yield call.name, equation.line
+        for body in call.bodies:
+            yield from local_calls(body)

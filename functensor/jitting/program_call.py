@@ -93,6 +93,10 @@ class DerivedCall(CustomCall):
     inputs: Sequence[Variable]
     derived: dict[Any, Any]
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Returns what is pickled and copied: rules and calls are derived anew."""
+        return {**vars(self), "derived": {}}
+
     def pushed(self, given: Flags) -> tuple[Flat, Sequence[bool]]:
         """Returns forward mode.
 

@@ -156,6 +156,14 @@ class Program:
         if config.check_programs:
             check(self, anew=False)
 
+    def __getstate__(self) -> tuple[None, dict[str, Any]]:
+        """Returns what is pickled and copied: plans and other caches are made anew."""
+        caches: dict[str, Any] = {"derived": {}}
+        caches |= dict.fromkeys(("_last_uses", "_primitives", "_uses"))
+        # One of an old pickle may lack what has been added since.
+        known = {name: getattr(self, name) for name in self.__slots__ if hasattr(self, name)}
+        return None, known | caches
+
     def with_equations(
         self, equations: Sequence[Equation], outputs: Sequence[Any] | None = None
     ) -> Program:

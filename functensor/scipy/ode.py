@@ -29,7 +29,7 @@ from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import beside, device_of, exposed, to_buffer, wrap
 from ..primitives.core.errors import ConcretizationError, TracerConversionError
 from ..primitives.core.shape_dtype import REAL, ShapeDtype, result_type, shape_dtype
-from ..primitives.core.trace import Trace, slot, under
+from ..primitives.core.trace import Trace, is_staged, slot, under
 from ..programs.staging import make_program
 from ..traces.forward import zeros_like
 from ..traces.reverse import is_inexact
@@ -97,9 +97,12 @@ class OdeCall(CustomCall):
             for y, rank in zip(solution, self.ranks, strict=True)
         ]
 
+    def bind(self, operands: Sequence[Any]) -> Values:
+        """Applies the call at the level of the current trace, which may record it in a program."""
+        self.in_program = self.in_program or is_staged()
+        return super().bind(operands)
+
     def _infer(self, *operands: ShapeDtype) -> list[ShapeDtype]:
-        # Types are asked for where the call is recorded in a program.
-        self.in_program = True
         state, times, _ = self.split(list(operands))
         return [
             ShapeDtype((*y.shape[:rank], times.shape[0], *y.shape[rank:]), y.dtype)
@@ -119,7 +122,7 @@ class OdeCall(CustomCall):
         placed = next((y for y in buffers if device_of(y) != "cpu"), buffers[0])
         xp: ArrayModule = backend_of(placed).xp
         start = xp.concatenate([xp.asarray(y).reshape(-1).astype(dtype) for y in buffers])
-        made = self._compiled(types, parts, start, times, args)
+        made, branches = self._compiled(types, parts, start, times, args)
         if made is not None:
             _, _, *inputs = made.buffers_of([start, kind(0), *args])
 
@@ -128,7 +131,7 @@ class OdeCall(CustomCall):
                 plan = made.run if self.in_program else made.plan
                 return plan([vector, kind(t), *inputs])[0]  # type: ignore[no-any-return]
         else:
-            func = self._equation(types, times, args)
+            func = self._equation(types, times, args, branches)
 
             def slope(t: float, vector: Buffer) -> Buffer:
                 leaves = [
@@ -153,12 +156,15 @@ class OdeCall(CustomCall):
         start: Buffer,
         times: Array | Buffer,
         args: Values,
-    ) -> Compiled | None:
-        """Returns the equation as a plan that takes and returns vectors; None where it has none."""
+    ) -> tuple[Compiled | None, bool]:
+        """Returns the equation as a plan of vectors, and whether it is known to branch on values.
+
+        None in place of the plan where there is none.
+        """
         if not (self.derived or self.in_program):
-            return None
+            return None, False
         if any(device_of(to_buffer(x)) != "cpu" for x in (start, *args)):
-            return None
+            return None, False
         arg_types = [shape_dtype(arg) for arg in args]
         key = [*types, times.dtype, *arg_types]
         known, made = self.planned
@@ -166,12 +172,16 @@ class OdeCall(CustomCall):
             vector, time = ShapeDtype(start.shape, start.dtype), ShapeDtype((), times.dtype)
             made = plan_of_equation(self.func, types, parts, vector, time, arg_types)
             self.planned = key, made
-        return made
+        planned = made is not None and made.plan is not None
+        return made if planned else None, made is None
 
     def _equation(
-        self, types: Sequence[ShapeDtype], times: Array | Buffer, args: Values
+        self, types: Sequence[ShapeDtype], times: Array | Buffer, args: Values, branches: bool
     ) -> Callable[[Values], Values]:
-        """Returns the equation as a function of plain buffers: the state's, and the time."""
+        """Returns the equation as a function of plain buffers: the state's, and the time.
+
+        ``branches`` says that it branches on values, and is run anew for every stage.
+        """
 
         def func(y: Values, t: Array) -> Values:
             return self.func(y, t, args)
@@ -180,7 +190,7 @@ class OdeCall(CustomCall):
             *y, t = map(wrap, values)
             return [to_buffer(out) for out in func(y, t)]
 
-        if not self.derived:
+        if branches or not self.derived:
             return called
         # The backward pass solves all intervals with the same arguments.
         run: Callable[[Values], Values]

@@ -38,8 +38,7 @@ def plan_of_equation(
             arguments.
 
     Returns:
-        What takes these and returns the slopes as a vector. None also where there is no plan, as
-        on a GPU.
+        What takes these and returns the slopes as a vector. Its plan is None on a GPU.
 
     >>> import numpy as np
     >>> number, pair = ShapeDtype((), "float64"), ShapeDtype((2,), "float64")
@@ -60,8 +59,7 @@ def plan_of_equation(
         return slopes[0] if len(slopes) == 1 else ops.concatenate(slopes)
 
     with suppress(ConcretizationError, TracerConversionError):
-        made = compiled(make_program(flat)(vector, time, list(args)))
-        return made if made.plan is not None else None
+        return compiled(make_program(flat)(vector, time, list(args)))
     return None
 
 

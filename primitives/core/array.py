@@ -18,7 +18,7 @@ from ...backends.devices import on_device, to_host
 from ...backends.errors.asked_values import asking
 from ...backends.errors.public_functions import complain
 from ...backends.errors.tracebacks import tidy
-from ...backends.errors.value_fixes import value_fix
+from ...backends.errors.value_fixes import item_fix, value_fix
 from ...backends.errors.words import INDEXED
 from ...backends.frames import calling_module, frame_at, user_code
 from ...backends.messages import Running
@@ -170,7 +170,7 @@ class Array(Shaped, Operators, Methods, NumpyProtocols, ForeignNames):
             raise failure(
                 ImmutableArrayError,
                 f"x[...] = value: an array ({self.describe()}) is immutable",
-                fix="x = x.at[i].set(value)",
+                fix=item_fix(),
             )
         except ImmutableArrayError as error:
             tidy(error)

@@ -23,20 +23,18 @@ from .errors import (
     message,
     no_option,
 )
+from .numpy_protocols import UPDATE_NAMES
 from .registry import registry as ops
 from .shape_dtype import INEXACT
 
 if TYPE_CHECKING:
     from .array_annotations import AnyArray, AnyOperand
 
-__all__ = ["UPDATING_LIBRARY", "At", "result_is_dropped"]
+__all__ = ["At", "result_is_dropped"]
 
 UPDATE_OPTIONS = ("indices_are_sorted", "unique_indices", "mode", "wrap_negative_indices")
 # The largest number of unknown indices that are updated in turn, as any of them may repeat.
 MOST_TURNS = 8
-
-# The module of array_api_extra that updates arrays by index; libraries carry a copy of it.
-UPDATING_LIBRARY = "array_api_extra._lib._at"
 
 ArrayT = TypeVar("ArrayT", bound="AnyArray")
 
@@ -358,7 +356,7 @@ def refuse_dropped(kind: str) -> None:
     """
     frame: FrameType | None = _calling_frame(frame_at(3))
     module = "" if frame is None else module_of(frame)
-    if not module.endswith(UPDATING_LIBRARY):
+    if not module.endswith(UPDATE_NAMES):
         return
     while frame is not None and module_of(frame) == module:
         frame = frame.f_back

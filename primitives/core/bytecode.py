@@ -17,12 +17,14 @@ from types import CellType, CodeType, FrameType, FunctionType
 from typing import Any
 
 __all__ = [
-    "closed_over", "does_nothing", "drops_result", "instruction_at", "is_filled", "reads_after",
-    "runs_operator", "stores_item",
+    "closed_over", "does_nothing", "drops_result", "is_filled", "reads_after", "reads_item",
+    "stores_item",
 ]  # fmt: skip
 
-# The instruction of augmented assignments and of binary operators.
-OPERATOR = dis.opmap["BINARY_OP"]
+# Since Python 3.12 an assignment to a slice with a colon is an instruction of its own.
+STORES = frozenset({"STORE_SUBSCR", "STORE_SLICE"})
+# Python 3.14 writes a subscript as an operator, which its argument names.
+SUBSCRIPT = list(dis.get_instructions(lambda x, i: x[i]))[-2]
 # Attributes that a write to the elements does not change.
 TYPE_ATTRIBUTES = frozenset({"device", "dtype", "ndim", "shape", "size"})
 NOTHING = (lambda g: None).__code__
@@ -34,19 +36,15 @@ def does_nothing(function: Callable[..., Any]) -> bool:
     return code.co_code == NOTHING.co_code and code.co_consts == (None,)
 
 
-def instruction_at(frame: FrameType) -> str:
-    """Returns the name of the instruction that a frame is at."""
-    return dis.opname[frame.f_code.co_code[frame.f_lasti]]
-
-
 def stores_item(frame: FrameType) -> bool:
-    """Says whether a frame is at an assignment to an item, ``buf[i] = x``."""
-    return instruction_at(frame) == "STORE_SUBSCR"
+    """Says whether a frame is at an assignment to an item or a slice, ``buf[i] = x``."""
+    return dis.opname[frame.f_code.co_code[frame.f_lasti]] in STORES
 
 
-def runs_operator(frame: FrameType) -> bool:
-    """Says whether a frame is at an operator such as ``+=``, and not at a call."""
-    return frame.f_code.co_code[frame.f_lasti] == OPERATOR
+def reads_item(frame: FrameType) -> bool:
+    """Says whether a frame is at a subscript that is read, ``buf[i]``."""
+    instruction, argument = frame.f_code.co_code[frame.f_lasti : frame.f_lasti + 2]
+    return instruction == SUBSCRIPT.opcode and argument == (SUBSCRIPT.arg or 0)
 
 
 def drops_result(frame: FrameType) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection
-from types import FrameType, ModuleType
+from types import FrameType, ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from ...backends.annotations import Buffer, DTypeLike
 from ...backends.errors.tracebacks import tidy
 from ...backends.frames import frame_at, is_users, module_of, user_code
-from .bytecode import instruction_at, stores_item
+from .bytecode import reads_item, stores_item
 from .errors import DeviceError, ImmutableArrayError, OperandError, TracerConversionError, failure
 from .handing_out import is_overwriting, sealed
 from .registry import registry as ops
@@ -49,10 +49,11 @@ PLAIN_VALUE_LIBRARIES = ("matplotlib.", "mpl_toolkits.", "pandas.", "scipy.")
 LIBRARIES = ("scipy.", "sklearn.", "array_api_extra.", "array_api_compat.")
 # NumPy's functions that were asked for once, with ours.
 COUNTERPARTS: dict[Any, Callable[..., Any]] = {}
-# The modules of array_api_extra, SciPy and scikit-learn that update arrays by index.
-UPDATE_MODULES = [
-    f"{place}array_api_extra._lib._at" for place in ("", "scipy._lib.", "sklearn.externals.")
-]
+# Ends of the names of array_api_extra's modules that update arrays by index, and the modules: its
+# own ones, and those of the copies in SciPy and scikit-learn. Versions differ in the places.
+UPDATE_NAMES = ("array_api_extra._at", "array_api_extra._lib._at")
+COPIED_INTO = ("", "scipy._external.", "scipy._lib.", "sklearn.externals.")
+UPDATE_MODULES = [place + name for place in COPIED_INTO for name in UPDATE_NAMES]
 
 # The priority of array classes that are more than their numbers and do not know ufuncs.
 PRIORITY = 1000
@@ -280,11 +281,17 @@ def introduce(module: Any) -> None:
 
     The standard has no way to say that arrays are immutable, so that it asks whose they are.
     """
-    if hasattr(module, "knows_functensor") or not hasattr(module, "is_writeable_array"):
+    asks: Any = module
+    if not hasattr(module, "is_writeable_array") and hasattr(module, "_compat"):
+        # It asks by a module's functions, which other modules call too.
+        asks = SimpleNamespace(**vars(module._compat))
+    if hasattr(module, "knows_functensor") or not hasattr(asks, "is_writeable_array"):
         return
-    by_at, writeable = module.is_jax_array, module.is_writeable_array
-    module.is_jax_array = lambda x: isinstance(x, NumpyProtocols) or by_at(x)
-    module.is_writeable_array = lambda x: not isinstance(x, NumpyProtocols) and writeable(x)
+    by_at, writeable = asks.is_jax_array, asks.is_writeable_array
+    asks.is_jax_array = lambda x: isinstance(x, NumpyProtocols) or by_at(x)
+    asks.is_writeable_array = lambda x: not isinstance(x, NumpyProtocols) and writeable(x)
+    if asks is not module:
+        module._compat = asks
     module.knows_functensor = True
 
 
@@ -419,7 +426,7 @@ def conversion_error(tracer: Any, asked_by: str = "") -> Exception:
         f"use functensor.numpy instead of numpy; {plain}ft.extend.numpy_function gives foreign "
         "code a rule"
     )
-    if not asked_by and tracer.dtype.kind in "?biu" and instruction_at(frame) == "BINARY_SUBSCR":
+    if not asked_by and tracer.dtype.kind in "?biu" and reads_item(frame):
         fix = "functensor.numpy.asarray(buf)[i], where buf is the NumPy array that is indexed"
     asked = asked_by or f"{code.co_name} ({code.co_filename.rpartition('/')[2]})"
     if not asked_by and is_users(module_of(frame)):

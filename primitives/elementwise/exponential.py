@@ -38,11 +38,12 @@ def _expm1(xp: ArrayModule, x: Buffer) -> Buffer:
         return xp.expm1(x)
     if not is_complex(x) or (xp.isfinite(x).all() and xp.all(x)):
         return xp.expm1(x)
-    # The array module's complex infinities are NaN, and its zeros negative; those of exp are right.
+    # The array module's complex infinities are NaN; those of exp are right.
     with errstate(invalid="ignore", over="ignore"):
         out = xp.expm1(x)
         out = xp.where(xp.isfinite(x), out, xp.exp(x) - 1)
-    return xp.where(xp.equal(x, 0), xp.abs(out.real) + 1j * out.imag, out).astype(out.dtype)[()]
+        # The array API standard has a real part of +0 of all zeros, where NumPy's takes x's sign.
+        return xp.where(xp.equal(x, 0), x - xp.conj(x), out).astype(out.dtype)[()]
 
 
 expm1 = unary(

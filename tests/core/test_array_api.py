@@ -342,6 +342,34 @@ def test_complex_expm1_is_exp_minus_one_at_infinity():
     assert not np.signbit(np.asarray(fnp.expm1(complex(-0.0, 0.0))).real)
 
 
+COMPLEX_ZEROS = np.array([complex(a, b) for a in (0.0, -0.0) for b in (0.0, -0.0)])
+SIGNED = (
+    *("arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "cos", "cosh", "exp", "log1p"),
+    *("negative", "reciprocal", "sign", "sin", "sinh", "sqrt", "square", "tan", "tanh", "expm1"),
+)
+
+
+def signs(z):
+    """Returns the signs of both parts of the elements."""
+    z = np.asarray(z)
+    return np.stack([np.signbit(z.real), np.signbit(z.imag)])
+
+
+@pytest.mark.filterwarnings("ignore:divide by zero", "ignore:invalid value")
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("name", SIGNED)
+def test_zeros_of_both_signs(name, dtype):
+    z, f = COMPLEX_ZEROS.astype(dtype), getattr(fnp, name)
+    wanted = getattr(np, name)(z)
+    if name == "expm1":
+        # Of -0 NumPy has -0; the standard says +0, and that conjugates give conjugates.
+        wanted.real = 0.0
+    for found in (f(fnp.asarray(z)), ft.jit(f)(z), fnp.stack([f(fnp.asarray(x)) for x in z])):
+        assert found.dtype == dtype
+        np.testing.assert_array_equal(found, wanted)
+        np.testing.assert_array_equal(signs(found), signs(wanted))
+
+
 def test_sorting_downwards_keeps_the_order_of_equal_elements():
     x = np.array([2, 1, 2, 3, 1] * 5)
     order = np.asarray(fnp.argsort(x, descending=True))

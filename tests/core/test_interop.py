@@ -1,5 +1,6 @@
 """Other libraries meet arrays: SciPy, scikit-learn, DLPack, pandas, matplotlib, solvers."""
 
+import importlib
 import os
 import subprocess
 import sys
@@ -13,6 +14,8 @@ import functensor as ft
 import functensor.numpy as fnp
 from functensor.primitives.core.buffers import wrap
 from functensor.primitives.core.errors import TracerConversionError
+from functensor.primitives.core.numpy_protocols import UPDATE_MODULES
+from functensor.testing import check_grads
 
 X = np.array([0.3, 0.6, 0.2])
 
@@ -119,6 +122,28 @@ with sklearn.config_context(array_api_dispatch=True):
 fitted = sklearn.linear_model.Ridge().fit(rows, targets).coef_
 assert type(fitted) is np.ndarray
 """
+
+
+def test_all_copies_of_array_api_extra_update_by_index():
+    pytest.importorskip("sklearn")
+    places = set()
+    for name in UPDATE_MODULES:
+        try:
+            updating = importlib.import_module(name).at
+        except ImportError:
+            continue
+        places.add(name.partition(".")[0])
+
+        def written(x, updating=updating):
+            return updating(updating(x, 0).set(2 * x[1]), np.array([1, 2])).add(x[2], copy=True)
+
+        x = wrap(X)
+        x.__array_namespace__()  # which SciPy asks for in its array API mode alone
+        np.testing.assert_allclose(written(x), [1.2, 0.8, 0.4])
+        np.testing.assert_allclose(ft.jit(written)(x), [1.2, 0.8, 0.4])
+        np.testing.assert_array_equal(x, X)
+        check_grads(written, (x,))
+    assert places >= {"scipy", "sklearn"}
 
 
 @pytest.mark.parametrize(

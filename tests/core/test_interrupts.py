@@ -44,6 +44,13 @@ pytestmark = [
 ]
 
 
+@pytest.fixture(autouse=True, scope="module")
+def imported():
+    """Imports what machine code needs: an interrupt within an import leaves Python's lock taken."""
+    REGION.compile(LARGE)
+    REGION(LARGE)
+
+
 def state():
     """Returns all that is set for a thread, or for the process, and set back."""
     control = blas_threads.controlled()

@@ -83,11 +83,17 @@ def test_what_a_foreign_function_gets_cannot_be_made_writable(make):
 
 S = numpy.asfortranarray(numpy.eye(4) * 5 + numpy.arange(16.0).reshape(4, 4) / 20)
 S = numpy.asfortranarray(S @ S.T)
+Q, R = map(numpy.asfortranarray, numpy.linalg.qr(S))
 # Functions that may write into their operands, with operands.
 OVERWRITING = {
     name: [S, numpy.ones(4), S]
     for name in scipy.linalg.__all__
     if "overwrite_" in str(signature_of(name))
+}
+OVERWRITING |= {
+    "qr_delete": [Q, R, 1],
+    "qr_insert": [Q, R, numpy.ones(4), 1],
+    "qr_update": [Q, R, numpy.ones(4), numpy.ones(4)],
 }
 
 
@@ -96,7 +102,7 @@ OVERWRITING = {
 @pytest.mark.parametrize("by_position", [False, True])
 def test_scipy_overwrites_copies(name, kind, by_position):
     parameters = inspect.signature(getattr(scipy.linalg, name)).parameters
-    arrays = [kind(x) for x in OVERWRITING[name]]
+    arrays = [kind(x) if isinstance(x, numpy.ndarray) else x for x in OVERWRITING[name]]
     known = [numpy.array(x) for x in arrays]
     given = [p for p in parameters.values() if p.default is p.empty]
     flags = [p for p in parameters if p.startswith("overwrite_")]

@@ -4,6 +4,7 @@ import io
 import json
 import re
 import struct
+import sys
 import tracemalloc
 import zlib
 from copy import deepcopy
@@ -21,6 +22,22 @@ REFUSED = (ft.errors.FileError, ft.errors.TreeMismatchError)
 # What Python's own objects of a small file take, and the text of an error; and what its frames
 # take for a tree of as many levels as there may be.
 ALLOWED_BYTES, ALLOWED_FOR_LEVELS = 64 * 1024, 320 * 1024
+
+
+def levels_of_json():
+    """Returns how many lists inside of each other Python reads: 1,000, or 10,000 in others."""
+    levels = 1
+    while levels < 100_000:
+        try:
+            json.loads("[" * levels + "]" * levels)
+        except RecursionError:
+            break
+        levels += 500
+    return levels
+
+
+# The lists of a text that is too deep, as far as they are read.
+ALLOWED_FOR_LEVELS += levels_of_json() * sys.getsizeof([[]])
 
 
 def packed(header, data=b""):

@@ -116,6 +116,7 @@ def dtype_of(x):
     return np.asarray(x).dtype
 
 
+@pytest.mark.filterwarnings("ignore:Bitwise inversion '~' on bool is deprecated")
 @pytest.mark.parametrize("a", WEAK, ids=repr)
 @pytest.mark.parametrize("b", WEAK, ids=repr)
 def test_arithmetic_of_numbers_is_pythons(a, b):

@@ -93,7 +93,7 @@ PARTS = {
     "astype complex128": lambda z: fnp.astype(z * 2, "complex128"),
     "astype complex64": lambda z: fnp.astype(z * 2, "complex64"),
     "numbers": lambda z: 2.5 / (z * 1j + 2) / 3,
-    "powers": lambda z: [z**3, z**-3.0, z**0.5, z**5, z**-1],
+    "powers": lambda z: [z**3, z**-3.0, z**0.5, z**5, z**-1, z**-2],
     "one_less_square": registry["one_less_square"],
 }
 FUNCTIONS = {

@@ -152,7 +152,7 @@ def test_buffers_are_copied_into_arrays():
     memory[0] = 5.0
     assert x.tolist() == [1.0, 2.0]
     with pytest.raises(TypeError, match="numbers"):
-        fnp.asarray(array.array("u", "ab"))
+        fnp.asarray(array.array("w" if "w" in array.typecodes else "u", "ab"))
 
 
 def test_arguments_in_other_forms():
@@ -167,13 +167,19 @@ def test_arguments_in_other_forms():
     np.testing.assert_array_equal(plus(X, 1.0), X + 1)
 
 
-@pytest.mark.filterwarnings("ignore:Arrays of 2-dimensional vectors")
+def cross_product(a, b):
+    """Returns NumPy's product of three components, the third of which is 0 where there are two."""
+    both = a.shape[-1] == b.shape[-1] == 2
+    a, b = (np.insert(x, 2, 0, axis=-1) if x.shape[-1] == 2 else x for x in (a, b))
+    return np.cross(a, b)[..., 2] if both else np.cross(a, b)
+
+
 def test_cross_products_of_two_components():
     u, v = X[:, :2], X[:, 1:4]
     for a, b in ((u, u[::-1]), (u, v), (v, u), (u.T[:, 0], v), (v, v[::-1])):
-        np.testing.assert_allclose(fnp.cross(a, b), np.cross(a, b))
+        np.testing.assert_allclose(fnp.cross(a, b), cross_product(a, b))
         check_grads(fnp.cross, (wrap(a), wrap(b)), order=2)
-    np.testing.assert_allclose(fnp.cross(u.T, u, axisa=0), np.cross(u.T, u, axisa=0))
+    np.testing.assert_allclose(fnp.cross(u.T, u[::-1], axisa=0), cross_product(u, u[::-1]))
     with pytest.raises(ShapeError, match="or two, not shapes"):
         fnp.cross(X, X)
 

@@ -285,7 +285,9 @@ def test_all_names_what_there_is():
 
 
 def test_every_name_means_the_same_in_numpy():
-    beyond = {"erf", "erfc", "in1d", "logsumexp"}
+    beyond = {"erf", "erfc", "logsumexp"}
+    # Versions of NumPy without them are newer than versions with them.
+    beyond |= {name for name in ("in1d", "row_stack") if not hasattr(np, name)}
     results = {"UniqueAllResult", "UniqueCountsResult", "UniqueInverseResult"}
     assert {name for name in fnp.__all__ if not hasattr(np, name)} == beyond | results
 

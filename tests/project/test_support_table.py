@@ -9,6 +9,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "docs"))
 
 import support_table
 
+import functensor as ft
+
 
 def test_table_is_what_the_generator_writes():
     written = support_table.TABLE.read_text()
@@ -29,7 +31,7 @@ def test_a_function_that_no_case_calls_is_found(monkeypatch):
 
 
 def test_a_primitive_without_a_mode_is_found(monkeypatch):
-    sine = support_table.ft.numpy.sin
+    sine = ft.numpy.sin
     monkeypatch.setattr(sine, "jvps", None)
     with pytest.raises(support_table.Missing, match=r"numpy\.sin lacks its jvp"):
         support_table.table()

@@ -142,6 +142,29 @@ def test_func_may_branch_on_values():
         assert_allclose(derivative(-0.7), -1.5 * numpy.exp(1.05), rtol=1e-8)
 
 
+def test_equations_that_branch_are_staged_once():
+    refused = []
+
+    def slope(y, t, p):
+        try:
+            return p * y if t < 0.7 else -p * y
+        except ft.errors.ConcretizationError:
+            refused.append(type(t))
+            raise
+
+    def end(p):
+        return odeint(slope, 1.0, TIMES, p)[-1]
+
+    ft.grad(end)(0.7)
+    # The equation of the way back, for all intervals between times.
+    assert len(TIMES) > 2
+    assert len(refused) == 1
+    # As a part of a program, the equation itself too.
+    refused.clear()
+    ft.jit(ft.grad(end))(0.7)
+    assert len(refused) == 2
+
+
 @only_long
 @pytest.mark.long
 def test_vmap_is_the_loop():

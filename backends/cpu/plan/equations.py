@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .codegen.source import Source
     from .memory import KeptMemory
 
-__all__ = ["EQUATION_WRITERS", "key_part", "product_beside"]
+__all__ = ["EQUATION_WRITERS", "Writer", "key_part", "product_beside"]
 
 # Writing an element of a column times a row takes as long as this many multiplications.
 OUTER_PRODUCT_WORK = 2

@@ -224,11 +224,11 @@ class Straight:
         primitive, outputs = equation.primitive, equation.outputs
         name = primitive.name
         write = EQUATION_WRITERS.get(name)
+        right = write(self, equation) if write is not None else None
         if name == "native":
             from .native.segments import write_segment
 
-            write = write_segment
-        right = write(self, equation) if write is not None else None
+            right = write_segment(self, equation)
         if number in self._runs:
             right = self._fused(number)
         if right is None:

@@ -317,3 +317,24 @@ print("done")
     )
     tests = Path(__file__).parents[2]
     assert run_python(source, PYTHONPATH=str(tests), FUNCTENSOR_CACHE_DIR="") == "done\n"
+
+
+@pytest.mark.skipif(bool(missing), reason=missing)
+@pytest.mark.parametrize("loaded", [True, False], ids=["loaded before", "loaded at the end"])
+def test_a_function_at_the_end_of_the_process_is_compiled_and_freed_in_silence(loaded):
+    source = f"""
+import atexit
+import functensor as ft, functensor.numpy as np
+x = np.ones(10_000)
+f = ft.jit(lambda x: np.exp(x) * np.sin(x) + x)
+@atexit.register
+def late():
+    g = ft.jit(lambda x: np.exp(x) * np.sin(x) - x)
+    for h in (f, g):
+        h.compile(x)
+        h(x)
+        print(h.explain()[-12:])
+if {loaded}:
+    f.compile(x)
+"""
+    assert run_python(source, FUNCTENSOR_CACHE_DIR="") == "machine code\nmachine code\n"

@@ -56,16 +56,16 @@ FLOAT_RANGES = {char: FloatRange(char) for char in "fd"}
 # -- sizes and angles
 
 
-def parts_scaled(z: ComplexExpr) -> tuple[ComplexExpr, Expr, Expr]:
-    """Returns sizes of parts times a power of 4, the larger size, and the power's inverse."""
+def parts_scaled(z: ComplexExpr) -> tuple[ComplexExpr, Expr]:
+    """Returns sizes of parts times a power of 4, and the root of the power's inverse."""
     x, y = abs(z.real), abs(z.imag)
     limits = FLOAT_RANGES[x.dtype.char]
     largest = select(x > y, x, y)
     high, low = largest > limits.high, largest < limits.low
     one = x.graph.constant(1.0, x.dtype)
     factor = select(high, limits.down, select(low, limits.up, one))
-    inverse = select(high, 1 / limits.down, select(low, 1 / limits.up, one))
-    return ComplexExpr(x * factor, y * factor), largest, inverse
+    root = select(high, limits.down**-0.5, select(low, limits.up**-0.5, one))
+    return ComplexExpr(x * factor, y * factor), root
 
 
 def is_infinite(z: ComplexExpr) -> Expr:
@@ -85,8 +85,8 @@ def square_of_size(z: ComplexExpr) -> Expr:
 
 def size(z: ComplexExpr) -> Expr:
     """Returns ``sqrt(x**2 + y**2)``, and infinity where a part is infinite."""
-    parts, _, inverse = parts_scaled(z)
-    return select(is_infinite(z), np.inf, sqrt(square_of_size(parts)) * inverse)
+    parts, root = parts_scaled(z)
+    return select(is_infinite(z), np.inf, sqrt(square_of_size(parts)) * (root * root))
 
 
 def angle(z: ComplexExpr) -> Expr:
@@ -132,14 +132,10 @@ def square(z: ComplexExpr) -> ComplexExpr:
 
 def square_root(z: ComplexExpr) -> ComplexExpr:
     """Returns the root whose real part is not negative."""
-    parts, largest, _ = parts_scaled(z)
+    parts, root = parts_scaled(z)
     x, y = z.real, z.imag
-    limits = FLOAT_RANGES[x.dtype.char]
-    high, low = largest > limits.high, largest < limits.low
-    one = x.graph.constant(1.0, x.dtype)
-    inverse = select(high, limits.down**-0.5, select(low, limits.up**-0.5, one))
     length = sqrt(square_of_size(parts))
-    half = sqrt((parts.real + length) * 0.5) * inverse
+    half = sqrt((parts.real + length) * 0.5) * root
     other = abs(y) / (half + half)
     is_zero = x.equals(0.0) & y.equals(0.0)
     right = ~(x < 0.0)
@@ -168,7 +164,7 @@ def power(z: ComplexExpr, exponent: float) -> ComplexExpr | None:
     if exponent in COMPLEX_POWERS:
         return COMPLEX_POWERS[exponent](z)
     rest = abs(exponent)
-    if not 2 < rest <= LARGEST_PRODUCT_POWER or exponent != int(exponent):
+    if not 2 <= rest <= LARGEST_PRODUCT_POWER or exponent != int(exponent):
         return None
     found = product_of_same(z, int(rest))
     return reciprocal(found) if exponent < 0 else found
@@ -201,12 +197,15 @@ def exponential(z: ComplexExpr) -> ComplexExpr:
 
 
 def exponential_less_one(z: ComplexExpr) -> ComplexExpr:
-    """Returns ``exp(z) - 1``, as NumPy does; of infinities and NaN by the exponential itself."""
+    """Returns ``exp(z) - 1``, as NumPy does; of infinities and NaN by the exponential itself.
+
+    Of zeros the real part is +0, as the array API standard has it.
+    """
     x, y = z.real, z.imag
     half = sin(y * 0.5)
     is_zero = x.equals(0.0) & y.equals(0.0)
     real = select(is_zero, 0.0, expm1(x) * cos(y) - half * half * 2.0)
-    imag = select(is_zero, 0.0, exp(x) * sin(y))
+    imag = exp(x) * sin(y)
     finite = is_finite_part(x) & is_finite_part(y)
     whole = exponential(z)
     return ComplexExpr(select(finite, real, whole.real - 1.0), select(finite, imag, whole.imag))
@@ -214,8 +213,8 @@ def exponential_less_one(z: ComplexExpr) -> ComplexExpr:
 
 def size_logarithm(z: ComplexExpr) -> Expr:
     """Returns ``log(|z|)``; about 1 by ``x**2 + y**2 - 1``, whose terms are exact."""
-    parts, _, inverse = parts_scaled(z)
-    limits = FLOAT_RANGES[inverse.dtype.char]
+    parts, root = parts_scaled(z)
+    limits = FLOAT_RANGES[root.dtype.char]
     fma = z.graph.fma
     high = select(parts.real > parts.imag, parts.real, parts.imag)
     low = select(parts.real > parts.imag, parts.imag, parts.real)
@@ -228,11 +227,11 @@ def size_logarithm(z: ComplexExpr) -> Expr:
     rest = select(abs(less) > small, (less - total) + small, (small - total) + less)
     near = log1p(total + (rest + lost)) * 0.5
     sum_of_squares = fma(high, high, small)
-    nothing = inverse.graph.constant(0.0, inverse.dtype)
-    added = select(inverse < 1.0, -log(limits.up), nothing)
-    added = select(inverse > 1.0, -log(limits.down), added)
+    nothing = root.graph.constant(0.0, root.dtype)
+    added = select(root < 1.0, -log(limits.up), nothing)
+    added = select(root > 1.0, -log(limits.down), added)
     far = real_log(sum_of_squares) * 0.5 + added
-    close = (sum_of_squares > 0.5) & (sum_of_squares < 2.0) & inverse.equals(1.0)
+    close = (sum_of_squares > 0.5) & (sum_of_squares < 2.0) & root.equals(1.0)
     return select(is_infinite(z), np.inf, select(close, near, far))
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from ....native.entry import ObjectsCall, objects_call
 from ....native.machine import machine_code
 from ....native.printer import Module
 from ..codegen.operands import is_variable
+from ..equations import Writer
 from ..labels import write_label_tests
 from .segment_code import VIEW_NAMES, SegmentCode
 
@@ -70,7 +71,11 @@ class Segment:
             if not (given[i].flags.c_contiguous and given[i].flags.aligned):
                 given[i] = np.empty(given[i].shape, given[i].dtype)
         if self.enter(*given):
-            raise RuntimeError(f"machine code refuses {[x.shape for x in given[:count]]}")
+            found = ", ".join(f"{x.dtype}{list(x.shape)}" for x in given[:count])
+            raise RuntimeError(
+                "machine code was called with an array that is not in C order or not aligned, or "
+                f"with a label that is no class: {found}"
+            )
         for i in results:
             if given[i] is not arrays[i]:
                 arrays[i][...] = given[i]
@@ -222,9 +227,22 @@ class SegmentMemory:
         self.shape: tuple[int, ...] = (size,)
 
 
-def write_segment(writer: Any, equation: Any) -> str:
-    """Writes the call of a segment, with room for its results."""
-    segment, source = equation.primitive, writer.source
+class SegmentWriter(Writer, Protocol):
+    """The part of `Straight` that the call of a segment needs; ``writer.py`` documents it."""
+
+    machine: NativeProgram | None
+    number: int
+
+    def taken_memory(
+        self, number: int, can_take: Callable[[Any, VariableLike], bool], used: Sequence[Any]
+    ) -> dict[VariableLike, str]: ...
+
+
+def write_segment(writer: SegmentWriter, equation: EquationLike) -> str:
+    """Writes the call of a segment of the writer's program, with room for its results."""
+    segment: Segment = equation.primitive
+    source = writer.source
+    assert writer.machine is not None
     given: list[str] = []
     for x in equation.operands:
         text = source.shown(x)

@@ -170,12 +170,16 @@ def native_plan(program: Program, donated: Sequence[int]) -> Any:
     # could import the module any more.
     in_step(get_backend("numpy").load_native_plans)
     fused = native_program(program)
-    if not any(equation.primitive.fused for equation in fused.equations):
+    if not any(e.primitive.fused or e.primitive.machine_loop() for e in fused.equations):
         return None
-    return get_backend("numpy").plan(fused, tuple(donated), native=True)
+    plan = get_backend("numpy").plan(fused, tuple(donated), native=True)
+    return plan if plan.has_machine_code else None
 
 
-def native_program(program: Program) -> Program:
-    """Returns a staged program in the form of which machine code is made: its regions are fused."""
+def native_program(program: Program, smallest: int = 1) -> Program:
+    """Returns a staged program in the form of which machine code is made: its regions are fused.
+
+    ``smallest`` says how many elements a region has; with 0 single equations are regions.
+    """
     forms = kernel_forms(optimized(program, stacks=False))
-    return fusion(forms, 1, get_backend("numpy").is_native)
+    return fusion(forms, smallest, get_backend("numpy").is_native)

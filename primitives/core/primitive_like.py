@@ -65,6 +65,10 @@ class PrimitiveLike:
         """Returns the programs of a choice that a plan may write out; None where it may not."""
         return None
 
+    def machine_loop(self) -> Any:
+        """Returns the programs of a loop of which machine code is made; None where it is none."""
+        return None
+
     def replayed(self) -> Any:
         """Returns the same where a backward pass runs it again, with an effect of that."""
         return self

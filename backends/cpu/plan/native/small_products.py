@@ -24,7 +24,7 @@ from ....kernels.kernel import (
     Store,
 )
 from ....kernels.schedule import LANE_BYTES
-from .layouts import c_strides
+from .layouts import c_strides, extent
 
 if TYPE_CHECKING:
     from ....annotations import DType
@@ -147,8 +147,3 @@ class SmallProduct:
             place = self._index("out", first + row, low, [*rows_of("out"), (column, 1)])
             body.append(Store(self.buffers["out"], place, sums[row]))
         return For(column, body, (), lanes)
-
-
-def extent(lengths: Sequence[int], strides: Sequence[int]) -> int:
-    """Returns the number of elements from the first to the last of some axes."""
-    return 1 + sum((n - 1) * stride for n, stride in zip(lengths, strides))

@@ -119,8 +119,8 @@ class WhileCall(ControlCall):
 
     def machine_loop(self) -> LoopPrograms:
         def made() -> LoopPrograms:
-            programs = [native_program(x, smallest=0) for x in (self.body, self.condition)]
-            return LoopPrograms(*programs, Loop(self.carries, tested=True), self.max_steps)
+            body, condition = (native_program(x, smallest=0) for x in (self.body, self.condition))
+            return LoopPrograms(body, condition, Loop(self.carries, tested=True), self.max_steps)
 
         return self.once("machine", made)  # type: ignore[no-any-return]
 

@@ -172,7 +172,7 @@ def native_plan(program: Program, donated: Sequence[int]) -> Any:
     fused = native_program(program)
     if not any(e.primitive.fused or e.primitive.machine_loop() for e in fused.equations):
         return None
-    plan = get_backend("numpy").plan(fused, tuple(donated), native=True)
+    plan: Any = get_backend("numpy").plan(fused, tuple(donated), native=True)
     return plan if plan.has_machine_code else None
 
 

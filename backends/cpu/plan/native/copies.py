@@ -76,8 +76,8 @@ def copied(
 ) -> list[Statement]:
     """Returns the loops that copy a part."""
     axes = [
-        (LoopAxis(f"axis_{i}", length), own, wanted)
-        for i, (length, own, wanted) in enumerate(zip(part.shape, part.strides, strides, strict=True))
+        (LoopAxis(f"axis_{i}", length), part.strides[i], strides[i])
+        for i, length in enumerate(part.shape)
         if length > 1
     ]
     value = LoopValue(given.dtype)

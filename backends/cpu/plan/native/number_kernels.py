@@ -30,18 +30,16 @@ REDUCTIONS_OF_ONE = frozenset({"max", "mean", "min", "sum"})
 
 def is_of_numbers(equation: EquationLike) -> bool:
     """Says whether all values of an equation are single numbers, and a kernel computes them."""
-    variables = [x for x in equation.operands if is_variable(x)]
     if len(equation.outputs) != 1 or equation.primitive.fused:
         return False
-    constants = [constant(x) for x in equation.operands if not is_variable(x)]
-    if any(x.type.size != 1 for x in (*variables, *equation.outputs)) or any(map(np.ndim, constants)):
+    variables = [x for x in equation.operands if is_variable(x)]
+    if any(not is_variable(x) and np.ndim(constant(x)) for x in equation.operands):
         return False
-    if not all(is_machine_dtype(x.type.dtype) for x in (*variables, *equation.outputs)):
-        return False
+    for x in (*variables, *equation.outputs):
+        if x.type.size != 1 or not is_machine_dtype(x.type.dtype):
+            return False
     graph = ExprGraph()
-    nodes = {
-        x: input_node(graph, i, x.type.dtype, frozenset()) for i, x in enumerate(variables)
-    }
+    nodes = {x: input_node(graph, i, x.type.dtype, frozenset()) for i, x in enumerate(variables)}
     try:
         number_node(graph, equation, nodes)
     except NotNative:
@@ -66,7 +64,7 @@ def number_node(
     if name in REDUCTIONS_OF_ONE and is_variable(first):
         if first.type.dtype.char not in "fd" or first.type.dtype != equation.outputs[0].type.dtype:
             raise NotNative(name)
-        found = nodes[first]
+        found = leading(nodes[first])
         return found if name in ("max", "min") else found + 0.0
     return elementwise(graph, equation, [nodes.get(x) for x in equation.operands])
 

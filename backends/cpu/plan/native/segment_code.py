@@ -246,7 +246,9 @@ class SegmentCode:
         elif name == "stop_gradient":
             offset, strides = lying.offset, lying.strides
         else:
-            part = sample[params["key"].native]
+            key = params["key"].native
+            # With an ellipsis a single element is a view, too.
+            part = sample[key if any(k is Ellipsis for k in key) else (*key, ...)]
             if part.shape != out.type.shape or min(part.strides, default=0) < 0:
                 raise NotNative("no view")
             begin = part.__array_interface__["data"][0] - sample.__array_interface__["data"][0]

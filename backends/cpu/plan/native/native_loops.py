@@ -256,7 +256,7 @@ class StepCode(SegmentWithLoops):
         ends: list[LayOut | None] = []
         for x, (known, state) in zip(outputs, places, strict=True):
             found = self._layout(array_of(x, known, known.shape))
-            if state is not None and found == self._fresh(state):
+            if state is not None and self._is_all_of(found, state):
                 ends.append(None)  # it stays as it is
             elif state is not None and identity_of(found.owner) in states:
                 ends.append(self._copied(found))
@@ -269,7 +269,7 @@ class StepCode(SegmentWithLoops):
                 continue
             owner = lying.owner
             read = identity_of(owner) in map(identity_of, self.arrays)
-            free = not read and owner not in self.slots and lying == self._fresh(owner)
+            free = not read and owner not in self.slots and self._is_all_of(lying, owner)
             if free and (state is None or self.can_take(state, owner)):
                 self.slots[owner] = number
             elif read and state is None:
@@ -277,6 +277,10 @@ class StepCode(SegmentWithLoops):
             else:
                 self._late.append((number, lying))
                 self._lasting.add(identity_of(owner))
+
+    def _is_all_of(self, lying: LayOut, x: VariableLike) -> bool:
+        """Says whether a value is all of a variable, in C order."""
+        return lying.owner is x and lying[1:] == self._fresh(x)[1:]
 
     # -- writing
 

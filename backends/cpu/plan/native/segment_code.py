@@ -190,7 +190,7 @@ class SegmentCode:
         if len(y.shape) == 1:
             y = y._replace(shape=(*y.shape, 1), strides=(*y.strides, 1))
         sizes = x.shape[-2], x.shape[-1], y.shape[-1]
-        if is_small_product(*sizes):
+        if is_small_product(*sizes, in_rows=y.strides[-1] == 1):
             self._small_product(out, sizes, x, y)
             return
         work = prod(sizes)

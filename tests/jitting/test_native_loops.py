@@ -244,6 +244,36 @@ def test_nested_loops():
     assert_same(compiled(f, *args)(*args), f(*args))
 
 
+def test_choices_in_a_step():
+    def step(c, x):
+        y = ft.cond(x > 0, lambda c: c * x, lambda c: c, c)
+        places = [lambda c: c + 1, lambda c: c[::-1] * 1, lambda c: fnp.sum(c) * c]
+        z = ft.switch(fnp.astype(x, int), places, y)
+        return z, (y, fnp.astype(x, int))
+
+    args = np.array([1.0, -0.5, 2.0]), np.array([-3.0, -0.5, 0.5, 1.0, 2.0, 9.0])
+
+    def f(c, xs):
+        return ft.scan(step, c, xs)
+
+    # Machine code does not make integers of floats, and finds no number of a branch.
+    assert loops_of(ft.jit(f).compile(*args)) == (0, 1)
+    numbers = args[1].astype(int)
+
+    def g(c, xs, numbers):
+        def step(c, given):
+            x, number = given
+            y = ft.cond(x > 0, lambda c: (c * x, x), lambda c: (c, 0.0), c)
+            branches = [lambda c: c + 1, lambda c: c @ np.eye(3), lambda c: fnp.sum(c) * c]
+            z = ft.switch(number, branches, y[0])
+            return z, (y, ft.cond(number > 1, lambda c: newton(c, 5.0)[0], lambda c: c, x))
+
+        return ft.scan(step, c, (xs, numbers))
+
+    args = *args, numbers
+    assert_same(compiled(g, *args)(*args), g(*args))
+
+
 # -- derivatives and batches
 
 
@@ -277,6 +307,18 @@ def test_batches():
     batch = [np.stack([x, 0.5 * x, -x]) for x in RNN]
     f = ft.vmap(ft.grad(loss, argnums=1))
     assert_same(compiled(f, *batch, loops=2)(*batch), f(*batch))
+
+
+def test_the_way_back_of_a_while_loop():
+    def f(x, wanted):
+        def step(state):
+            x, n = state
+            return x - (x**3 - wanted) / (3 * x * x), n + 1
+
+        return ft.while_loop(lambda s: s[1] < 9, step, (x, 0), max_steps=20)[0]
+
+    g = ft.grad(f, argnums=(0, 1))
+    assert_same(compiled(g, 5.0, 7.0, loops=2)(5.0, 7.0), g(5.0, 7.0))
 
 
 def test_a_batch_of_while_loops():

@@ -3,19 +3,18 @@
 The function of a loop copies the first carries into the memory of their results, where they stay,
 and calls the function of a step again and again. Rows of slices and of stacked results are found by
 the number of the step. A step writes a carry in place where nothing needs the old one any more, and
-copies it there at its end elsewhere. Loops within a step are functions that it calls.
+copies it there at its end elsewhere. Loops and choices within a step are functions that it calls.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ....native.blas import Blas
-from ....native.instructions import Lines
+from ....native.instructions import Lines, memory_type
 from ....native.printer import Module
 from ....native.signals import signal_status
 from ....native.tables import (
@@ -26,311 +25,69 @@ from ....native.tables import (
     go_on_if,
     returned_if_not_0,
 )
-from ..codegen.operands import bytes_of, constant, is_variable
-from .copies import CopiedPart, copy_kernel
-from .layouts import LayOut, broadcast_strides, c_strides, in_c_order
-from .native_run import STREAM_EFFORT
-from .number_kernels import OpenNumbers
-from .region_graph import NotNative, operand_dtype
-from .segment_code import SegmentCode, SegmentStep, identity_of, operand_shape
+from ..codegen.operands import bytes_of, is_variable
+from .region_graph import NotNative
+from .segment_code import identity_of
+from .step_code import (
+    CALL_EFFORT,
+    InnerFunction,
+    InnerType,
+    SegmentWithLoops,
+    StepCode,
+    StepPlace,
+)
 
 if TYPE_CHECKING:
-    from ....annotations import DType, Shape
     from ....protocol import LoopPrograms
-    from ..annotations import EquationLike, Operand, ProgramLike, VariableLike, VariableType
+    from ..annotations import EquationLike, ProgramLike, VariableLike
 
-__all__ = ["SegmentWithLoops", "StepCode", "array_of"]
+__all__ = ["NativeChoice", "NativeLoop", "code_with_loops"]
 
-# Efforts count tenths of a nanosecond. A call of a kernel takes so much beside its work.
-CALL_EFFORT = 50
 # A loop looks for signals, such as Ctrl-C, after so much work, if it has that much.
 EFFORT_BETWEEN_SIGNALS = 20_000_000
 # A loop whose end depends on values is taken for one of so many steps.
 UNKNOWN_STEPS = 1000
-TABLE = "ptr %table, ptr %memory"
-
-
-class InnerType:
-    """The type of a value that no equation makes."""
-
-    weak: type | None = None
-
-    def __init__(self, shape: Shape, dtype: DType) -> None:
-        self.shape = shape
-        self.dtype = dtype
-        self.ndim = len(shape)
-        self.size = prod(shape)
-
-
-class InnerValue:
-    """A copy of a value, for which the program has no variable."""
-
-    device = "cpu"
-    type: Any = None
-
-    def __init__(self, known: InnerType) -> None:
-        self.type = known
-
-
 HOLDS = InnerType((), np.dtype(bool))
 
 
-class StepPlace(NamedTuple):
-    """The place of an output of a step.
-
-    Attributes:
-        known: its type.
-        state: the input whose memory it takes at the end; None for memory of its own.
-    """
-
-    known: VariableType
-    state: VariableLike | None = None
-
-
-def array_of(x: Operand, known: VariableType, shape: Shape) -> Any:
-    """Returns a variable, or a constant as an array of a type and a shape in C order."""
-    if is_variable(x):
-        if x.type.dtype != known.dtype or x.type.shape != shape:
-            raise NotNative("an operand of another type")
-        return x
-    value = np.asarray(constant(x))
-    if value.dtype == known.dtype and value.shape == shape and value.flags.c_contiguous:
-        return value
-    return np.array(np.broadcast_to(value.astype(known.dtype), shape), order="C")
-
-
-class SegmentWithLoops(SegmentCode):
-    """Collects equations of a segment, loops among them."""
-
-    def _other(self, equation: EquationLike) -> None:
-        programs = equation.primitive.machine_loop()
-        if programs is None:
-            raise NotNative(equation.primitive.name)
-        loop = NativeLoop(programs, equation.outputs, self.blas)
-        given = [
-            self._layout(array_of(x, known, shape))
-            for x, (known, shape) in zip(equation.operands, loop.operands, strict=True)
-        ]
-        given += map(self._layout, loop.constants)
-        given = [*map(self._in_order, given)]
-        outs = [self._fresh(out) for out in equation.outputs]
-        self._lying.update({x.owner: x for x in outs})
-        self._steps.append(SegmentStep(loop, (*given, *outs), len(given)))
-        self.effort += loop.effort
-        self.largest_product = max(self.largest_product, loop.largest_product)
-
-    def _in_order(self, x: LayOut) -> LayOut:
-        """Returns where a value lies in C order: where it is, or in a copy."""
-        return x if in_c_order(x.shape, x.strides) else self._copied(x)
-
-    def _copied(self, x: LayOut) -> LayOut:
-        """Returns where a copy of a value lies."""
-        dtype = operand_dtype(x.owner)
-        return self._joined([x], InnerValue(InnerType(x.shape, dtype)), [(x.shape, x.strides, 0)])
-
-    def _joined(
-        self,
-        given: Sequence[LayOut],
-        out: VariableLike,
-        parts: Sequence[tuple[Shape, tuple[int, ...], int]],
-    ) -> LayOut:
-        """Adds the copy of values into a new one; returns where that lies."""
-        into, dtype = self._fresh(out), out.type.dtype
-        kernel = copy_kernel(dtype, out.type.shape, [CopiedPart(*part) for part in parts])
-        self._lying[out] = into
-        self._steps.append(SegmentStep(kernel, (*given, into), len(given)))
-        self.effort += STREAM_EFFORT * out.type.size * dtype.itemsize / 4
-        return into
-
-    def _in_place_pairs(self, step: SegmentStep) -> set[tuple[int, int]]:
-        if isinstance(step.kernel, NativeLoop):
-            return {(i, i) for i in range(step.kernel.carries)}
-        return super()._in_place_pairs(step)
-
-    def _own_bytes(self, step: SegmentStep) -> int:
-        if isinstance(step.kernel, NativeLoop):
-            return step.kernel.memory
-        return super()._own_bytes(step)
-
-    def _call(self, step: SegmentStep, module: Module, offset: int) -> None:
-        if not isinstance(step.kernel, NativeLoop):
-            super()._call(step, module, offset)
-            return
-        lines = self.lines
-        name = step.kernel.function(module)
-        room, memory = self._room(step), self._scratch(step, offset)
-        returned_if_not_0(lines, lines.let(f"call i64 @{name}(ptr {room}, ptr {memory})"))
-
-
-class StepCode(SegmentWithLoops):
-    """The code of a step: a program whose values lie in memory, those without axes too.
-
-    Attributes:
-        arrays: the inputs and the constants that it reads.
-        slots: the results that lie in memory that is given for them, with the numbers of outputs.
+def code_with_loops(
+    blas: Blas | None, earlier: Mapping[VariableLike, EquationLike]
+) -> SegmentWithLoops:
+    """Returns what collects the equations of a segment, loops among them.
 
     Args:
-        program: the program.
         blas: the products of large matrices.
-        places: where its outputs go.
+        earlier: the equations of views that stand before it.
+    """
+    return SegmentWithLoops(blas, loop_function, earlier)
+
+
+def loop_function(equation: EquationLike, blas: Blas | None) -> InnerFunction:
+    """Returns the function of a loop.
 
     Raises:
-        NotNative: an equation is none that machine code has.
+        NotNative: the equation is none, or has an equation that machine code does not have.
     """
-
-    def __init__(
-        self, program: ProgramLike, blas: Blas | None, places: Sequence[StepPlace]
-    ) -> None:
-        super().__init__(blas)
-        self._numbers = OpenNumbers(program)
-        for equation in program.equations:
-            if not all(out.type.size for out in equation.outputs):
-                raise NotNative("an empty array")
-            self._add(equation)
-            if self.labels:
-                raise NotNative("labels within a loop")
-            self.equations.append(equation)
-            self.made.update(equation.outputs)
-        self._close_numbers()
-        self.effort += CALL_EFFORT * len(self._steps)
-        self.slots: dict[Any, int] = {}
-        # The outputs that are copied before and behind all else, and where they lie.
-        self._early: list[tuple[int, LayOut]] = []
-        self._late: list[tuple[int, LayOut]] = []
-        self._end(program.outputs, places)
-
-    # -- collecting
-
-    def _add(self, equation: EquationLike) -> None:
-        if self._numbers.take(equation):
-            return
-        if self._numbers.are_read_by(equation):
-            self._close_numbers()
-        name = equation.primitive.name
-        if name in ("concatenate", "stack"):
-            self._join(equation, name == "stack")
-        elif name == "broadcast_to":
-            self._view(equation)
-        else:
-            super()._add(equation)
-
-    def _close_numbers(self) -> None:
-        """Makes a kernel of the equations of numbers that have been put off."""
-        for numbers in self._numbers.closed():
-            given = [self._layout(x) for x in numbers.inputs]
-            outs = [self._fresh(x) for x in numbers.results]
-            self._lying.update({x.owner: x for x in outs})
-            self._steps.append(SegmentStep(numbers.kernel, (*given, *outs), len(given)))
-            self.effort += numbers.effort
-
-    def _has_view(self, x: Operand, out: VariableLike) -> bool:
-        return True
-
-    def _view_layout(self, equation: EquationLike) -> LayOut:
-        if equation.primitive.name != "broadcast_to":
-            return super()._view_layout(equation)
-        (x,), (out,) = equation.operands, equation.outputs
-        lying = self._layout(array_of(x, out.type, operand_shape(x)))
-        strides = broadcast_strides(lying.shape, lying.strides, out.type.shape)
-        return LayOut(lying.owner, lying.offset, out.type.shape, tuple(strides))
-
-    def _join(self, equation: EquationLike, stack: bool) -> None:
-        """Takes in arrays that are put side by side."""
-        (out,), axis = equation.outputs, equation.params["axis"] % equation.outputs[0].type.ndim
-        given, parts, begin = [], [], 0
-        for x in equation.operands:
-            lying = self._layout(array_of(x, out.type, operand_shape(x)))
-            shape, strides = lying.shape, lying.strides
-            if stack:
-                shape, strides = ((*v[:axis], n, *v[axis:]) for v, n in ((shape, 1), (strides, 0)))
-            given.append(lying)
-            parts.append((shape, strides, begin * c_strides(out.type.shape)[axis]))
-            begin += shape[axis]
-        self._joined(given, out, parts)
-
-    # -- the end of the step
-
-    def _end(self, outputs: Sequence[Any], places: Sequence[StepPlace]) -> None:
-        """Decides how outputs come into the memory that is given for them."""
-        states = {*filter(None, [place.state for place in places])}
-        ends: list[LayOut | None] = []
-        for x, (known, state) in zip(outputs, places, strict=True):
-            found = self._layout(array_of(x, known, known.shape))
-            if state is not None and self._is_all_of(found, state):
-                ends.append(None)  # it stays as it is
-            elif state is not None and identity_of(found.owner) in states:
-                ends.append(self._copied(found))
-            else:
-                ends.append(self._in_order(found))
-        # Rows come first: what is a row and a carry is written into the row, and copied.
-        for number in sorted(range(len(ends)), key=lambda i: places[i].state is not None):
-            lying, state = ends[number], places[number].state
-            if lying is None:
-                continue
-            owner = lying.owner
-            read = identity_of(owner) in map(identity_of, self.arrays)
-            free = not read and owner not in self.slots and self._is_all_of(lying, owner)
-            if free and (state is None or self.can_take(state, owner)):
-                self.slots[owner] = number
-            elif read and state is None:
-                self._early.append((number, lying))
-            else:
-                self._late.append((number, lying))
-                self._lasting.add(identity_of(owner))
-
-    def _is_all_of(self, lying: LayOut, x: VariableLike) -> bool:
-        """Says whether a value is all of a variable, in C order."""
-        return lying.owner is x and lying[1:] == self._fresh(x)[1:]
-
-    # -- writing
-
-    @property
-    def memory(self) -> int:
-        """The bytes of memory that it needs."""
-        return self._offsets([*self.slots])[1]
-
-    @property
-    def has_loops(self) -> bool:
-        """Says whether there are loops in it."""
-        return any(isinstance(step.kernel, NativeLoop) for step in self._steps)
-
-    def function(self, name: str, module: Module) -> None:
-        """Writes its function, of a table of addresses: of arrays, then of places for outputs."""
-        self.lines = lines = Lines()
-        lines.begin("entry")
-        self._pointers = {
-            identity_of(x): element(lines, "%table", number) for number, x in enumerate(self.arrays)
-        }
-        first = len(self.arrays)
-        for number, lying in self._early:
-            self._copy(element(lines, "%table", first + number), lying)
-        for owner, number in self.slots.items():
-            self._pointers[owner] = element(lines, "%table", first + number)
-        self._write_steps(module, [*self.slots], lambda: "%memory")
-        for number, lying in self._late:
-            self._copy(element(lines, "%table", first + number), lying)
-        lines.add("ret i64 0")
-        module.declared.update(lines.declared)
-        # Within a loop, what is inlined may not take memory of the stack behind its first block.
-        how = "noinline" if self.has_loops else "alwaysinline"
-        head = f"define internal i64 @{name}({TABLE}) {how} {{"
-        module.functions[name] = "\n".join([head, *lines.text, "}"])
-
-    def _copy(self, place: str, x: LayOut) -> None:
-        size = prod(x.shape) * operand_dtype(x.owner).itemsize
-        copy_bytes(self.lines, place, self._pointer(x), size)
+    programs = equation.primitive.machine_loop()
+    if programs is None:
+        raise NotNative(equation.primitive.name)
+    return NativeLoop(programs, equation.outputs, blas)
 
 
-class NativeLoop:
+def inner_function(equation: EquationLike, blas: Blas | None) -> InnerFunction:
+    """Returns the function of a loop, or of a choice between branches.
+
+    Raises:
+        NotNative: the equation is neither, or has an equation that machine code does not have.
+    """
+    branches = equation.primitive.machine_branches()
+    if branches is None:
+        return loop_function(equation, blas)
+    return NativeChoice(branches, equation, blas)
+
+
+class NativeLoop(InnerFunction):
     """A loop.
-
-    Attributes:
-        carries: how many of its first operands and results are carries.
-        operands: the types and shapes of its operands.
-        constants: the arrays that it reads beside its operands.
-        effort: its work, in tenths of a nanosecond.
-        largest_product: the most multiplications of one product.
-        memory: the bytes of memory that it needs.
 
     Args:
         programs: its body and its condition.
@@ -347,7 +104,6 @@ class NativeLoop:
         self._programs = programs
         self._outputs = outputs
         loop, body, condition = programs.loop, programs.body, programs.condition
-        self.carries = loop.carries
         first, last = loop.carries + loop.slices, len(body.inputs) - loop.sums
         states = [*body.inputs[: loop.carries], *body.inputs[last:]]
         stacked = outputs[loop.carries : len(outputs) - loop.sums]
@@ -355,8 +111,10 @@ class NativeLoop:
         places[loop.carries : loop.carries] = [
             StepPlace(InnerType(x.type.shape[1:], x.type.dtype)) for x in stacked
         ]
-        self._body = StepCode(body, blas, places)
-        self._tests = [] if condition is None else [StepCode(condition, blas, [StepPlace(HOLDS)])]
+        self._body = StepCode(body, blas, inner_function, places)
+        self._tests: list[StepCode] = []
+        if condition is not None:
+            self._tests.append(StepCode(condition, blas, inner_function, [StepPlace(HOLDS)]))
         own = [] if condition is None else condition.inputs[loop.carries :]
         # For the inputs of both programs the numbers of operands.
         self._numbers = {x: i for i, x in enumerate(body.inputs[:first])}
@@ -370,35 +128,16 @@ class NativeLoop:
             for i, x in enumerate(taken)
         ]
         parts = [self._body, *self._tests]
-        arrays = [x for part in parts for x in part.arrays if not is_variable(x)]
-        self.constants = list({id(x): x for x in arrays}.values())
+        super().__init__(parts)
+        self.in_place = frozenset({(i, i) for i in range(loop.carries)})
         self._step_effort = CALL_EFFORT + sum(part.effort for part in parts)
         self.effort = self._step_effort * (UNKNOWN_STEPS if steps is None else steps)
-        self.largest_product = max(part.largest_product for part in parts)
-        self.memory = max(part.memory for part in parts)
 
-    def function(self, module: Module) -> str:
-        """Writes its function, and returns the name.
-
-        The function takes the addresses of operands, constants and results, and that of its memory.
-        It returns 0, or what tells that a signal has raised an error.
-        """
-        name = f"loop_{len(module.functions)}"
-        module.functions[name] = ""
+    def _write(self, lines: Lines, name: str, module: Module) -> None:
         self._body.function(f"{name}_step", module)
         for code in self._tests:
             code.function(f"{name}_test", module)
-        self._lines = lines = Lines()
-        lines.begin("entry")
-        self._write(name, module)
-        module.declared.update(lines.declared)
-        head = f"define internal i64 @{name}({TABLE}) noinline {{"
-        module.functions[name] = "\n".join([head, *lines.text, "}"])
-        return name
-
-    def _write(self, name: str, module: Module) -> None:
-        """Writes the first carries, and all steps behind them."""
-        lines, programs = self._lines, self._programs
+        programs = self._programs
         loop, inputs = programs.loop, programs.body.inputs
         count = len(self.operands) + len(self.constants)
         given = [element(lines, "%table", i) for i in range(count + len(self._outputs))]
@@ -445,7 +184,7 @@ class NativeLoop:
             place = lines.let(f"sub i64 {(programs.steps or 0) - 1}, {step}")
         table.move(place)
         returned_if_not_0(lines, table.call(f"{name}_step"))
-        self._look_for_signals(step, module)
+        self._look_for_signals(lines, step, module)
         lines.add(f"br label %{behind}")
         lines.begin(behind)
         lines.add(f"{following} = add i64 {step}, 1")
@@ -453,9 +192,9 @@ class NativeLoop:
         lines.begin(end)
         lines.add("ret i64 0")
 
-    def _look_for_signals(self, step: str, module: Module) -> None:
+    def _look_for_signals(self, lines: Lines, step: str, module: Module) -> None:
         """Writes the test for signals after some of the steps, unless the loop is short."""
-        lines, steps = self._lines, self._programs.steps
+        steps = self._programs.steps
         between = 1 << max(int(EFFORT_BETWEEN_SIGNALS / self._step_effort).bit_length() - 1, 0)
         if steps is not None and steps < between:
             return
@@ -467,3 +206,60 @@ class NativeLoop:
         returned_if_not_0(lines, signal_status(lines, module.functions))
         lines.add(f"br label %{behind}")
         lines.begin(behind)
+
+
+class NativeChoice(InnerFunction):
+    """A choice between branches, of which the first operand has the number.
+
+    Args:
+        branches: the programs.
+        choice: the equation.
+        blas: the products of large matrices.
+
+    Raises:
+        NotNative: an equation is none that machine code has.
+    """
+
+    def __init__(
+        self, branches: Sequence[ProgramLike], choice: EquationLike, blas: Blas | None
+    ) -> None:
+        index = choice.operands[0]
+        if not is_variable(index) or index.type.dtype.kind not in "bi":
+            raise NotNative("a choice by another number")
+        types = [x.type for x in branches[0].inputs]
+        for branch in branches[1:]:
+            if any(x.type.dtype != y.dtype for x, y in zip(branch.inputs, types, strict=True)):
+                raise NotNative("branches of other types")
+        places = [StepPlace(out.type) for out in choice.outputs]
+        self._branches = branches
+        self._codes = [StepCode(branch, blas, inner_function, places) for branch in branches]
+        super().__init__(self._codes)
+        self._index = index.type.dtype
+        self.operands = [(index.type, index.type.shape), *((x, x.shape) for x in types)]
+        self._count = len(self.operands) + len(self.constants) + len(choice.outputs)
+        self.effort = CALL_EFFORT + max(code.effort for code in self._codes)
+
+    def _write(self, lines: Lines, name: str, module: Module) -> None:
+        given = [element(lines, "%table", i) for i in range(self._count)]
+        first = len(self.operands)
+        results = given[first + len(self.constants) :]
+        fixed = dict(zip(map(id, self.constants), given[first:]))
+        calls = []
+        for number, (branch, code) in enumerate(zip(self._branches, self._codes, strict=True)):
+            code.function(f"{name}_branch_{number}", module)
+            places = fixed | dict(zip(branch.inputs, given[1:]))
+            known = [places[identity_of(x)] for x in code.arrays]
+            calls.append((lines.label("branch"), Table(lines, [*known, *results], {})))
+        kind = memory_type(self._index)
+        index = lines.let(f"load {kind}, ptr {given[0]}, align {self._index.itemsize}")
+        if kind != "i64":
+            wider = "zext" if self._index.kind == "b" else "sext"
+            index = lines.let(f"{wider} {kind} {index} to i64")
+        low = lines.let(f"icmp slt i64 {index}, 0")
+        index = lines.let(f"select i1 {low}, i64 0, i64 {index}")
+        cases = [f"i64 {i}, label %{label}" for i, (label, _) in enumerate(calls[:-1])]
+        lines.add(f"switch i64 {index}, label %{calls[-1][0]} [ {' '.join(cases)} ]")
+        for number, (label, table) in enumerate(calls):
+            lines.begin(label)
+            status = table.call(f"{name}_branch_{number}")
+            lines.add(f"ret i64 {status}")

@@ -15,7 +15,7 @@ from ....native.machine import machine_code
 from ....native.printer import Module
 from ..codegen.operands import is_variable
 from ..labels import write_label_tests
-from .native_loops import SegmentWithLoops
+from .native_loops import code_with_loops
 from .segment_code import VIEW_NAMES, SegmentCode
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def with_segments(program: ProgramLike) -> NativeProgram:
         return NativeProgram(program, program.equations)
     blas = numpy_blas()
     views: dict[VariableLike, EquationLike] = {}
-    open_code = SegmentWithLoops(blas, views)
+    open_code = code_with_loops(blas, views)
     for equation in program.equations:
         if open_code.add(equation):
             continue
@@ -157,7 +157,7 @@ def with_segments(program: ProgramLike) -> NativeProgram:
             continue
         done.append(open_code)
         views.update(open_code.views)
-        open_code = SegmentWithLoops(blas, views)
+        open_code = code_with_loops(blas, views)
         if not open_code.add(equation):
             done.append(equation)
     done.append(open_code)

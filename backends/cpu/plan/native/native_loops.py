@@ -26,6 +26,7 @@ from ....native.tables import (
     returned_if_not_0,
 )
 from ..codegen.operands import bytes_of, is_variable
+from .element_access import ElementAccess, is_element_access
 from .region_graph import NotNative
 from .segment_code import identity_of
 from .step_code import (
@@ -75,11 +76,13 @@ def loop_function(equation: EquationLike, blas: Blas | None) -> InnerFunction:
 
 
 def inner_function(equation: EquationLike, blas: Blas | None) -> InnerFunction:
-    """Returns the function of a loop, or of a choice between branches.
+    """Returns the function of a loop, of a choice between branches, or of an access to elements.
 
     Raises:
-        NotNative: the equation is neither, or has an equation that machine code does not have.
+        NotNative: the equation is none, or has an equation that machine code does not have.
     """
+    if is_element_access(equation):
+        return ElementAccess(equation)
     branches = equation.primitive.machine_branches()
     if branches is None:
         return loop_function(equation, blas)
@@ -124,7 +127,7 @@ class NativeLoop(InnerFunction):
         steps = programs.steps
         taken = [*body.inputs[:first], *own, *body.inputs[first:last]]
         self.operands = [
-            (x.type, (steps, *x.type.shape) if i in slices else x.type.shape)
+            (x.type, (steps or 0, *x.type.shape) if i in slices else x.type.shape)
             for i, x in enumerate(taken)
         ]
         parts = [self._body, *self._tests]

@@ -68,6 +68,7 @@ class SegmentCode:
         views: the equations of views, by what they make.
         labels: the arrays that are labels, and who reads them.
         largest_product: the most multiplications of one product.
+        checked: the equations that Python runs again where a number of an element is wrong.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class SegmentCode:
         self.effort = 0.0
         self.views: dict[VariableLike, EquationLike] = {}
         self.labels: list[LabelRead] = []
+        self.checked: list[EquationLike] = []
         self.largest_product = 0
         self._lying: dict[Any, LayOut] = {}
         # What is read behind the last step.

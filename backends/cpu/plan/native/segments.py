@@ -55,11 +55,14 @@ class Segment:
     def __repr__(self) -> str:
         return f"<machine code of {len(self.code.equations)} equations>"
 
-    def again(self, *arrays: Any) -> None:
+    def again(self, *arrays: Any) -> bool:
         """Runs it once more, with its arrays in order.
 
         Args:
             arrays: as its function takes them: what it reads, its results, and its memory.
+
+        Returns:
+            Whether it refuses the number of an element.
         """
         count = len(self.code.arrays)
         given = list(arrays)
@@ -71,10 +74,13 @@ class Segment:
             if not (given[i].flags.c_contiguous and given[i].flags.aligned):
                 given[i] = np.empty(given[i].shape, given[i].dtype)
         if self.enter(*given):
+            if self.code.checked:
+                return True
             raise RuntimeError(f"machine code refuses {[x.shape for x in given[:count]]}")
         for i in results:
             if given[i] is not arrays[i]:
                 arrays[i][...] = given[i]
+        return False
 
 
 class NativeEquation:
@@ -268,7 +274,14 @@ def write_segment(writer: Any, equation: Any) -> str:
     writer.shares |= segment.code.largest_product >= SMALLEST_BLAS_THREADED_WORK
     source.add(f"if {enter}({arrays}):", equation)
     write_label_tests(source, segment.code.labels, source.shown, "    ")
-    source.add(f"    {again}({arrays})", equation)
+    if not segment.code.checked:
+        source.add(f"    {again}({arrays})", equation)
+    else:
+        source.add(f"    if {again}({arrays}):", equation)
+        for checked in segment.code.checked:
+            shown = ", ".join(map(source.shown, checked.operands))
+            source.add(f"        {source.function_name(checked)}([{shown}])", checked)
+        source.add("        raise IndexError('a number of an element is out of range')")
     for name, made in numbers:
         source.add(f"{name} = {made}[()]", equation)
     return ""

@@ -87,6 +87,7 @@ class InnerFunction:
         operands: the types and shapes of its operands.
         constants: the arrays that it reads beside its operands.
         in_place: the numbers of operands and results that may share memory.
+        checks: whether it refuses numbers of elements that are not there.
         effort: its work, in tenths of a nanosecond.
         largest_product: the most multiplications of one product.
         memory: the bytes of memory that it needs.
@@ -97,13 +98,15 @@ class InnerFunction:
 
     operands: Sequence[tuple[VariableType, Shape]]
     in_place: frozenset[tuple[int, int]] = frozenset()
+    checks: bool
     effort: float
 
     def __init__(self, parts: Sequence[StepCode]) -> None:
         arrays = [x for part in parts for x in part.arrays if not is_variable(x)]
         self.constants = list({id(x): x for x in arrays}.values())
-        self.largest_product = max(part.largest_product for part in parts)
-        self.memory = max(part.memory for part in parts)
+        self.checks = any(part.checks for part in parts)
+        self.largest_product = max([part.largest_product for part in parts], default=0)
+        self.memory = max([part.memory for part in parts], default=0)
 
     def function(self, module: Module) -> str:
         """Writes its function, and returns the name.
@@ -144,6 +147,8 @@ class SegmentWithLoops(SegmentCode):
 
     def _other(self, equation: EquationLike) -> None:
         inner = self._inner(equation, self.blas)
+        if inner.checks:
+            self._check(equation)
         given = [
             self._layout(array_of(x, known, shape))
             for x, (known, shape) in zip(equation.operands, inner.operands, strict=True)
@@ -155,6 +160,19 @@ class SegmentWithLoops(SegmentCode):
         self._steps.append(SegmentStep(inner, (*given, *outs), len(given)))
         self.effort += inner.effort
         self.largest_product = max(self.largest_product, inner.largest_product)
+
+    def _check(self, equation: EquationLike) -> None:
+        """Enters that Python runs an equation again where its machine code refuses a number.
+
+        So its operands have to be there, and stay as they are.
+        """
+        for x in filter(is_variable, equation.operands):
+            if self._lying.get(x, self._fresh(x)).owner is not x or x in self.made:
+                raise NotNative("operands of this segment")
+            if x not in self._lying:
+                self._lying[x] = self._fresh(x)
+                self.arrays.append(x)
+        self.checked.append(equation)
 
     def _in_order(self, x: LayOut) -> LayOut:
         """Returns where a value lies in C order: where it is, or in a copy."""
@@ -188,6 +206,9 @@ class SegmentWithLoops(SegmentCode):
         if isinstance(step.kernel, InnerFunction):
             return step.kernel.memory
         return super()._own_bytes(step)
+
+    def can_take(self, x: Any, out: VariableLike) -> bool:
+        return not self.checked and super().can_take(x, out)
 
     def _call(self, step: SegmentStep, module: Module, offset: int) -> None:
         if not isinstance(step.kernel, InnerFunction):
@@ -241,7 +262,16 @@ class StepCode(SegmentWithLoops):
         self._late: list[tuple[int, LayOut]] = []
         self._end(program.outputs, places)
 
+    @property
+    def checks(self) -> bool:
+        """Says whether any of its steps refuses numbers of elements."""
+        return any(isinstance(s.kernel, InnerFunction) and s.kernel.checks for s in self._steps)
+
     # -- collecting
+
+    def _check(self, equation: EquationLike) -> None:
+        # The loop around it is run again.
+        return
 
     def _add(self, equation: EquationLike) -> None:
         if self._numbers.take(equation):
@@ -253,6 +283,8 @@ class StepCode(SegmentWithLoops):
             self._join(equation, name == "stack")
         elif name == "broadcast_to":
             self._view(equation)
+        elif name == "index" and len(equation.operands) > 1:
+            self._other(equation)
         else:
             super()._add(equation)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..jitting.compile import prepared_program
 from ..jitting.program_call import Flags, Flat, ProgramCall, Rules, spread
 from ..jitting.program_derivatives import batched_inputs, pulled_program, pushed_program
-from ..jitting.tiers import native_program
+from ..jitting.tiers import native_body
 from ..primitives.core.annotations import Values
 from ..primitives.core.annotations import operations as ops
 from ..programs.program import Program, Variable
@@ -67,7 +67,7 @@ class CondCall(ControlCall):
 
     def machine_branches(self) -> list[Program]:
         def made() -> list[Program]:
-            return [native_program(body, smallest=0) for body in self.bodies]
+            return [native_body(body) for body in self.bodies]
 
         return self.once("machine", made)  # type: ignore[no-any-return]
 

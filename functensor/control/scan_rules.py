@@ -16,7 +16,7 @@ from ..backends.restoring import silently
 from ..jitting.compile import plan_of_loop
 from ..jitting.program_call import Flags, Flat, ProgramCall, Rules, spread
 from ..jitting.program_derivatives import Pulled, batched_inputs, pulled_program, pushed_program
-from ..jitting.tiers import native_program
+from ..jitting.tiers import native_body
 from ..primitives.core.annotations import Values
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.buffers import device_of, exposed
@@ -136,7 +136,7 @@ class ScanCall(ControlCall):
     def machine_loop(self) -> LoopPrograms:
         def made() -> LoopPrograms:
             loop = Loop(self.carries, self.slices, self.sums, backwards=self.backwards)
-            body = native_program(self._with_totals(), smallest=0)
+            body = native_body(self._with_totals())
             return LoopPrograms(body, None, loop, self.length)
 
         return self.once("machine", made)  # type: ignore[no-any-return]

@@ -17,7 +17,7 @@ from ..backends.restoring import silently
 from ..jitting.compile import plan_of_loop
 from ..jitting.program_call import Flags, Flat, ProgramCall, spread
 from ..jitting.program_derivatives import batched_inputs, pushed_program
-from ..jitting.tiers import native_program
+from ..jitting.tiers import native_body
 from ..primitives.core.annotations import Values
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.buffers import exposed
@@ -119,7 +119,7 @@ class WhileCall(ControlCall):
 
     def machine_loop(self) -> LoopPrograms:
         def made() -> LoopPrograms:
-            body, condition = (native_program(x, smallest=0) for x in (self.body, self.condition))
+            body, condition = (native_body(x) for x in (self.body, self.condition))
             return LoopPrograms(body, condition, Loop(self.carries, tested=True), self.max_steps)
 
         return self.once("machine", made)  # type: ignore[no-any-return]

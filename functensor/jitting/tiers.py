@@ -17,11 +17,12 @@ from ..backends.logs import log_debug
 from ..passes.fusion import fusion
 from ..passes.kernel_forms import kernel_forms
 from ..passes.pipeline import optimized
+from ..passes.scatter_updates import scatter_updates
 
 if TYPE_CHECKING:
     from ..programs.program import Program
 
-__all__ = ["Tiers", "native_plan", "native_program"]
+__all__ = ["Tiers", "native_body", "native_plan", "native_program"]
 
 # A plan over NumPy runs for so long, in seconds, before machine code is compiled.
 SECONDS_BEFORE_COMPILING = 0.005
@@ -176,10 +177,13 @@ def native_plan(program: Program, donated: Sequence[int]) -> Any:
     return plan if plan.has_machine_code else None
 
 
-def native_program(program: Program, smallest: int = 1) -> Program:
-    """Returns a staged program in the form of which machine code is made: its regions are fused.
-
-    ``smallest`` says how many elements a region has; with 0 single equations are regions.
-    """
+def native_program(program: Program) -> Program:
+    """Returns a staged program in the form of which machine code is made: its regions are fused."""
     forms = kernel_forms(optimized(program, stacks=False))
-    return fusion(forms, smallest, get_backend("numpy").is_native)
+    return fusion(forms, 1, get_backend("numpy").is_native)
+
+
+def native_body(program: Program) -> Program:
+    """Returns a loop's or a choice's program in that form; single equations are regions, too."""
+    forms = kernel_forms(optimized(program, stacks=False))
+    return fusion(scatter_updates(forms), 0, get_backend("numpy").is_native)

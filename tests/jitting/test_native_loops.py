@@ -244,6 +244,16 @@ def test_nested_loops():
     assert_same(compiled(f, *args)(*args), f(*args))
 
 
+@pytest.mark.parametrize("dtype", ["i1", "u2", "i4", "u8", "i8"])
+def test_clipped_integers(dtype):
+    xs = np.array([[0, 1, 120], [3, 7, 90], [5, 5, 5]], dtype)
+
+    def f(xs):
+        return ft.scan(lambda c, x: (fnp.clip(c + x, 2, x), c), xs[0], xs)
+
+    assert_same(compiled(f, xs)(xs), f(xs))
+
+
 def test_choices_in_a_step():
     def step(c, x):
         y = ft.cond(x > 0, lambda c: c * x, lambda c: c, c)
@@ -349,6 +359,17 @@ RNN = drawn((5,), "f8"), drawn((5, 5), "f8", 1) / 4, drawn((6, 5), "f8", 2)
 def test_gradients():
     f = ft.value_and_grad(loss, argnums=(0, 1, 2))
     assert_same(compiled(f, *RNN, loops=2)(*RNN), f(*RNN))
+
+
+def test_gradients_of_elements():
+    def f(x, w):
+        def step(i, s):
+            return s + fnp.sin(x[i] * w[i, i]) * x[i - 1]
+
+        return ft.fori_loop(0, 5, step, 0.0)
+
+    g, args = ft.grad(f, argnums=(0, 1)), (drawn((5,), "f8"), drawn((5, 5), "f8", 1))
+    assert_same(compiled(g, *args, loops=2)(*args), g(*args))
 
 
 def test_tangents_and_second_derivatives():

@@ -406,7 +406,7 @@ def elementwise(graph: ExprGraph, equation: EquationLike, nodes: Sequence[Any]) 
         return select(nonzero(condition), operand(1, dtype), operand(2, dtype))
     if name == "clip":
         x, low, high = (operand(i, dtype) for i in range(count))
-        if dtype.char not in ROW_FLOATS:
+        if dtype.char not in ROW_FLOATS and dtype.kind not in "iu":
             raise NotNative(name)
         # NaN of any operand is the result.
         if graph.lengths and (low.axes | high.axes) & {len(graph.lengths) - 1}:

@@ -345,12 +345,37 @@ class StepCode(SegmentWithLoops):
             read = identity_of(owner) in map(identity_of, self.arrays)
             free = not read and owner not in self.slots and self._is_all_of(lying, owner)
             if free and (state is None or self.can_take(state, owner)):
-                self.slots[owner] = number
+                lasting = [end.owner for end in ends if end is not None]
+                chain = [owner] if state is None else self._updates(state, owner, lasting)
+                self.slots.update(dict.fromkeys(chain, number))
             elif read and state is None:
                 self._early.append((number, lying))
             else:
                 self._late.append((number, lying))
                 self._lasting.add(identity_of(owner))
+
+    def _updates(
+        self, state: VariableLike, last: VariableLike, lasting: Sequence[Any]
+    ) -> list[VariableLike]:
+        """Returns a value with those that it is made of one by one, all in the memory of a state.
+
+        It is the last value alone where one of these is needed elsewhere.
+        """
+        found = [last]
+        while True:
+            outs = [(step, x.owner) for step in self._steps for x in step.given[step.reads :]]
+            step = next(step for step, out in outs if out is found[-1])
+            if not isinstance(step.kernel, InnerFunction) or step.kernel.in_place != {(0, 0)}:
+                return [last]
+            before = step.given[0].owner
+            if not self.can_take(before, found[-1]):
+                return [last]
+            if before is state:
+                return found
+            known = [*self.arrays, *self.slots, *lasting]
+            if any(x is before for x in known):
+                return [last]
+            found.append(before)
 
     def _is_all_of(self, lying: LayOut, x: VariableLike) -> bool:
         """Says whether a value is all of a variable, in C order."""

@@ -19,13 +19,13 @@ from ..codegen.operands import bytes_of, is_variable
 from .copies import CopiedPart, copy_kernel, sum_kernel
 from .layouts import broadcast_strides, c_strides, in_c_order
 from .native_run import STREAM_EFFORT
-from .region_graph import NotNative
-from .segment_code import WRONG_LABEL
+from .region_graph import NotNative, operand_dtype
+from .segment_code import WRONG_LABEL, operand_shape
 from .step_code import CALL_EFFORT, InnerFunction, InnerType
 
 if TYPE_CHECKING:
     from ....annotations import KeyLike, Shape
-    from ..annotations import EquationLike
+    from ..annotations import EquationLike, VariableType
 
 __all__ = ["ElementAccess", "is_element_access"]
 
@@ -101,14 +101,15 @@ class ElementAccess(InnerFunction):
         x, *rest = equation.operands
         values, places = ([], rest) if self._name == "index" else (rest[:1], rest[1:])
         (out,) = equation.outputs
-        if not is_variable(x) or x.type.dtype != out.type.dtype:
-            raise NotNative("a constant array")
+        known = x.type if is_variable(x) else InnerType(operand_shape(x), operand_dtype(x))
+        if known.dtype != out.type.dtype:
+            raise NotNative("an array of another dtype")
         if any(not is_variable(i) or i.type.shape or i.type.dtype.kind not in "iu" for i in places):
             raise NotNative("indices that are arrays")
-        self._known, self._places = x.type, [i.type for i in places]
-        self._part = part_of(x.type.shape, equation.params["key"])
-        dtype = x.type.dtype
-        self.operands = [(x.type, x.type.shape)]
+        self._known, self._places = known, [i.type for i in places]
+        self._part = part_of(known.shape, equation.params["key"])
+        dtype = known.dtype
+        self.operands: list[tuple[VariableType, Shape]] = [(known, known.shape)]
         if self._name == "index":
             if self._part.shape != out.type.shape:
                 raise NotNative("a part of another shape")
@@ -116,7 +117,7 @@ class ElementAccess(InnerFunction):
             self._kernel = copy_kernel(dtype, self._part.shape, [part])
         else:
             self.in_place = frozenset({(0, 0)})
-            shape = np.shape(values[0]) if not is_variable(values[0]) else values[0].type.shape
+            shape = operand_shape(values[0])
             if not in_c_order(self._part.shape, self._part.strides):
                 raise NotNative("elements that are no neighbours")
             if len(shape) > len(self._part.shape):

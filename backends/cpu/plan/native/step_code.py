@@ -220,6 +220,22 @@ class SegmentWithLoops(SegmentCode):
         returned_if_not_0(lines, lines.let(f"call i64 @{name}(ptr {room}, ptr {memory})"))
 
 
+def reads_first(equations: Sequence[EquationLike]) -> list[EquationLike]:
+    """Returns equations with reads of elements as early as may be.
+
+    An update behind them may be done in place.
+    """
+    ordered: list[EquationLike] = []
+    for equation in equations:
+        place = len(ordered)
+        if equation.primitive.name == "index" and len(equation.operands) > 1:
+            operands = [x for x in equation.operands if is_variable(x)]
+            while place and not any(x in operands for x in ordered[place - 1].outputs):
+                place -= 1
+        ordered.insert(place, equation)
+    return ordered
+
+
 class StepCode(SegmentWithLoops):
     """The code of a step: a program whose values lie in memory, those without axes too.
 
@@ -246,7 +262,7 @@ class StepCode(SegmentWithLoops):
     ) -> None:
         super().__init__(blas, inner)
         self._numbers = OpenNumbers(program)
-        for equation in program.equations:
+        for equation in reads_first(program.equations):
             if not all(out.type.size for out in equation.outputs):
                 raise NotNative("an empty array")
             self._add(equation)

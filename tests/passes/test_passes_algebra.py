@@ -217,7 +217,8 @@ def test_an_element_that_was_just_set():
     assert float(program.run(list(args))[0]) == 6.0
     # Of places that are arrays the last value stays.
     twice = numpy.array([1, 1])
-    program = algebra(staged(lambda x, v, i: x.at[i].set(v)[i], numpy.ones(3), numpy.ones(2), twice))
+    given = numpy.ones(3), numpy.ones(2), twice
+    program = algebra(staged(lambda x, v, i: x.at[i].set(v)[i], *given))
     assert operations(program) == ["index_set", "index"]
     integers = algebra(staged(lambda x, i: x.at[i].set(1.0)[i], numpy.ones(3, "float32"), 1))
     assert operations(dead_code(integers)) == ["astype"]

@@ -28,8 +28,8 @@ __all__ = ["Tiers", "native_body", "native_plan", "native_program"]
 SECONDS_BEFORE_COMPILING = 0.005
 # The calls of each plan whose shortest times are compared.
 COMPARED_CALLS = 8
-# Longer programs would take many seconds to compile.
-MOST_COMPILED_EQUATIONS = 10_000
+# Passes over longer programs would take many seconds.
+MOST_COMPILED_EQUATIONS = 20_000
 # Machine code stays if it takes at most so much of the time of the plan over NumPy.
 MOST_OF_NUMPYS_TIME = 1.0
 

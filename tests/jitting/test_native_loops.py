@@ -10,7 +10,8 @@ from support.native import missing, run_python
 
 import functensor as ft
 import functensor.numpy as fnp
-from functensor.backends.cpu.plan.native import native_loops
+from functensor.backends.cpu.plan.native import native_loops, segments
+from functensor.jitting.tiers import native_program
 
 pytestmark = [
     pytest.mark.skipif(bool(missing), reason=missing),
@@ -580,3 +581,28 @@ f = ft.jit(lambda x: ft.fori_loop(0, 5, lambda i, x: x * 2, x)).compile(np.ones(
 print(f(np.ones(2)).tolist(), "NATIVE=0" in f.explain())
 """
     assert run_python(source, FUNCTENSOR_NATIVE="0") == "[32.0, 32.0] True\n"
+
+
+# -- loops that are written out
+
+
+def test_equal_steps_are_compiled_once():
+    def f(x, a):
+        for _ in range(40):
+            x = fnp.cumsum(fnp.tanh(a @ x) * 0.5 + fnp.cos(x))
+        return x
+
+    x, a = np.ones(4), drawn((4, 4), "f8")
+    jitted = ft.jit(f).compile(x, a)
+    machine = [v for name, v in jitted._last.compiled.run._scope.items() if name.endswith("_again")]
+    assert len(machine) == 40
+    program = native_program(jitted.lower(x, a).program)
+    assert segments.segmented(program).text.count("define i64 @segment_") == 1
+    assert_same(jitted(x, a), f(x, a), 1e-9)
+
+
+def test_a_text_that_is_too_long(monkeypatch):
+    monkeypatch.setattr(segments, "LONGEST_TEXT", 100)
+    jitted = ft.jit(recurrent).compile(*RNN)
+    assert "would take long to compile" in jitted.explain()
+    assert_same(jitted(*RNN), recurrent(*RNN))

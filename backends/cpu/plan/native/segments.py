@@ -11,7 +11,7 @@ from ....blas_calls import SMALLEST_BLAS_THREADED_WORK
 from ....native.array_objects import is_known
 from ....native.blas import numpy_blas
 from ....native.entry import ObjectsCall, objects_call
-from ....native.machine import machine_code
+from ....native.machine import NotCompiled, machine_code
 from ....native.printer import Module
 from ..codegen.operands import is_variable
 from ..labels import write_label_tests
@@ -27,6 +27,8 @@ __all__ = [
 
 # Shorter segments, in tenths of a nanosecond, keep the interpreter's lock.
 LARGEST_LOCKED_EFFORT = 100_000
+# LLVM takes a minute for a longer text, in characters.
+LONGEST_TEXT = 5_000_000
 
 
 class Segment:
@@ -111,6 +113,8 @@ class NativeProgram:
         primitives = [equation.primitive for equation in self.equations]
         self.segments: list[Segment] = [p for p in primitives if isinstance(p, Segment)]
         self.text = ""
+        # The name of each segment's function.
+        self._functions: list[str] = []
 
     @property
     def is_machine_code(self) -> bool:
@@ -124,22 +128,23 @@ class NativeProgram:
     def write(self) -> None:
         """Writes the text, and enters the memory that each segment needs."""
         module = Module()
-        texts: list[str] = []
+        texts: dict[str, str] = {}
         for segment in self.segments:
             name = f"segment_{len(texts)}"
             text, segment.memory = segment.code.text(name, module, segment.outputs)
-            texts.append(text)
-        self.text = module.text(*texts)
+            # Layers of a kind, and steps that are written out, have equal functions.
+            body = text.partition("(")[2]
+            self._functions.append(texts.setdefault(body, name))
+        self.text = module.text(*[f"define i64 @{name}({body}" for body, name in texts.items()])
 
     def compile(self) -> dict[str, ObjectsCall]:
         """Compiles the text; returns the functions of segments, by the names that plans use."""
-        names = [f"segment_{number}" for number in range(len(self.segments))]
-        code = machine_code(self.text, names)
-        for name, segment in zip(names, self.segments, strict=True):
+        code = machine_code(self.text, list(dict.fromkeys(self._functions)))
+        for name, segment in zip(self._functions, self.segments, strict=True):
             count = len(segment.code.arrays) + len(segment.outputs) + 1
             keeps_lock = segment.code.effort <= LARGEST_LOCKED_EFFORT
             segment.enter = objects_call(code, name, count, keeps_lock=keeps_lock)
-        return dict(zip(names, [segment.enter for segment in self.segments]))
+        return {f"segment_{i}": segment.enter for i, segment in enumerate(self.segments)}
 
 
 def with_segments(program: ProgramLike) -> NativeProgram:
@@ -209,11 +214,17 @@ def wanted_views(code: SegmentCode, wanted: Sequence[VariableLike]) -> list[Equa
 
 
 def segmented(program: ProgramLike) -> NativeProgram | None:
-    """Returns a program with segments, their text written; None without any."""
+    """Returns a program with segments, their text written; None without any.
+
+    Raises:
+        NotCompiled: the text would take too long to compile.
+    """
     made = with_segments(program)
     if not made.segments:
         return None
     made.write()
+    if len(made.text) > LONGEST_TEXT:
+        raise NotCompiled(f"a text of {len(made.text):,} characters would take long to compile")
     return made
 
 

@@ -20,7 +20,7 @@ class Table:
 
     def __init__(self, lines: Lines, places: Sequence[str], rows: Mapping[str, int]) -> None:
         self._lines = lines
-        self._name = lines.let(f"alloca [{max(len(places), 1)} x ptr], align 8")
+        self._name = lines.room(max(len(places), 1))
         self._moving: list[tuple[str, str, int]] = []
         for number, place in enumerate(places):
             entry = lines.let(f"getelementptr ptr, ptr {self._name}, i64 {number}")

@@ -94,6 +94,8 @@ class ElementAccess(InnerFunction):
         NotNative: its key, its shapes or its dtypes are others.
     """
 
+    calls = "alwaysinline"
+
     def __init__(self, equation: EquationLike) -> None:
         super().__init__([])
         self.checks = True
@@ -147,7 +149,7 @@ class ElementAccess(InnerFunction):
         arrays = {
             "index": [part, out], "index_set": [*values, part], "index_add": [part, *values, part]
         }[self._name]  # fmt: skip
-        room = lines.let(f"alloca [{len(arrays)} x ptr], align 8")
+        room = lines.room(len(arrays))
         for number, array in enumerate(arrays):
             entry = lines.let(f"getelementptr ptr, ptr {room}, i64 {number}")
             lines.add(f"store ptr {array}, ptr {entry}, align 8")

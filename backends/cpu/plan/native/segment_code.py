@@ -419,7 +419,7 @@ class SegmentCode:
     def _room(self, step: SegmentStep) -> str:
         """Writes the addresses of a step's operands and results, one behind the other."""
         lines = self.lines
-        room = lines.let(f"alloca [{len(step.given)} x ptr], align 8")
+        room = lines.room(len(step.given))
         for i, x in enumerate(step.given):
             place = lines.let(f"getelementptr ptr, ptr {room}, i64 {i}")
             lines.add(f"store ptr {self._pointer(x)}, ptr {place}, align 8")

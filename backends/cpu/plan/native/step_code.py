@@ -88,6 +88,7 @@ class InnerFunction:
         constants: the arrays that it reads beside its operands.
         in_place: the numbers of operands and results that may share memory.
         checks: whether it refuses numbers of elements that are not there.
+        calls: LLVM's word for how it is called.
         effort: its work, in tenths of a nanosecond.
         largest_product: the most multiplications of one product.
         memory: the bytes of memory that it needs.
@@ -99,6 +100,7 @@ class InnerFunction:
     operands: Sequence[tuple[VariableType, Shape]]
     in_place: frozenset[tuple[int, int]] = frozenset()
     checks: bool
+    calls = "noinline"
     effort: float
 
     def __init__(self, parts: Sequence[StepCode]) -> None:
@@ -120,7 +122,7 @@ class InnerFunction:
         lines.begin("entry")
         self._write(lines, name, module)
         module.declared.update(lines.declared)
-        head = f"define internal i64 @{name}({TABLE}) noinline {{"
+        head = f"define internal i64 @{name}({TABLE}) {self.calls} {{"
         module.functions[name] = "\n".join([head, *lines.text, "}"])
         return name
 
@@ -404,11 +406,6 @@ class StepCode(SegmentWithLoops):
         """The bytes of memory that it needs."""
         return self._offsets([*self.slots])[1]
 
-    @property
-    def has_functions(self) -> bool:
-        """Says whether there are loops or choices in it."""
-        return any(isinstance(step.kernel, InnerFunction) for step in self._steps)
-
     def function(self, name: str, module: Module) -> None:
         """Writes its function, of a table of addresses: of arrays, then of places for outputs."""
         self.lines = lines = Lines()
@@ -426,9 +423,7 @@ class StepCode(SegmentWithLoops):
             self._copy(element(lines, "%table", first + number), lying)
         lines.add("ret i64 0")
         module.declared.update(lines.declared)
-        # Within a loop, what is inlined may not take memory of the stack behind its first block.
-        how = "noinline" if self.has_functions else "alwaysinline"
-        head = f"define internal i64 @{name}({TABLE}) {how} {{"
+        head = f"define internal i64 @{name}({TABLE}) alwaysinline {{"
         module.functions[name] = "\n".join([head, *lines.text, "}"])
 
     def _copy(self, place: str, x: LayOut) -> None:

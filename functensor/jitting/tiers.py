@@ -122,7 +122,7 @@ class Tiers:
         """Returns why there is to be no machine code; an empty string where it may be."""
         if config.deterministic:
             return "with config.deterministic a function keeps the plan of its first call"
-        count, most = len(self._program.equations), MOST_COMPILED_EQUATIONS
+        count, most = count_of_equations(self._program), MOST_COMPILED_EQUATIONS
         if count > most:
             return f"it has {count:,} equations, and programs of more than {most:,} stay there"
         from ..backends.native.machine import why_not  # only where machine code may be made
@@ -156,6 +156,13 @@ class Tiers:
             if plan is not compiled.plan:
                 compiled.plan.forget()
         self._native = None
+
+
+def count_of_equations(program: Program) -> int:
+    """Returns how many equations a program has, with those of loops and branches."""
+    equations = program.equations
+    bodies = [body for equation in equations for body in equation.primitive.bodies]
+    return len(equations) + sum(map(count_of_equations, bodies))
 
 
 def native_plan(program: Program, donated: Sequence[int]) -> Any:

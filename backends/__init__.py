@@ -20,6 +20,7 @@ from .protocol import (
     BackendUnavailable,
     DeviceError,
     Loop,
+    LoopPrograms,
     get,
     info,
     register,
@@ -27,6 +28,6 @@ from .protocol import (
 )
 
 __all__ = [
-    "Backend", "BackendUnavailable", "DeviceError", "Loop", "get", "info", "register",
-    "when_registered",
+    "Backend", "BackendUnavailable", "DeviceError", "Loop", "LoopPrograms", "get", "info",
+    "register", "when_registered",
 ]  # fmt: skip

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BACKENDS", "BY_BUFFER", "Arrival", "Backend", "BackendUnavailable", "DeviceError", "Loop",
-    "Plan", "get", "info", "loaded", "no_device", "on_several_devices", "operands_on_one_device",
-    "register", "to_host", "when_registered",
+    "LoopPrograms", "Plan", "get", "info", "loaded", "no_device", "on_several_devices",
+    "operands_on_one_device", "register", "to_host", "when_registered",
 ]  # fmt: skip
 
 
@@ -55,6 +55,24 @@ class Loop:
         self.sums = sums
         self.tested = tested
         self.backwards = backwards
+
+
+class LoopPrograms(NamedTuple):
+    """A loop in the form of which machine code is made.
+
+    Attributes:
+        body: takes carries, slices, values that are the same in every step, and the totals of sums;
+            returns the next carries, what is stacked, and the next totals.
+        condition: takes carries and values of its own, and says if there is another step; None for
+            a loop without a test. Its own values are operands of the loop before those of the body.
+        loop: the meaning of the body's inputs and outputs.
+        steps: how many steps there are, or at most; None where nothing limits that.
+    """
+
+    body: Any
+    condition: Any
+    loop: Loop
+    steps: int | None
 
 
 class Plan(Protocol):

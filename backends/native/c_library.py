@@ -1,4 +1,4 @@
-"""Addresses of the C library's functions, which compiled kernels call."""
+"""Addresses of functions of the C library and of Python, which compiled kernels call."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-__all__ = ["c_functions", "load_library"]
+__all__ = ["c_functions", "load_library", "python_functions"]
 
 # For float64; those for float32 have an f behind the name.
 MATH = (
@@ -26,6 +26,8 @@ COMPILER_SUPPORT = (
     *("__sincosf_stret", "__exp10", "__exp10f", "__extendhfsf2", "__truncdfbf2", "__truncdfhf2"),
     *("__truncsfbf2", "__truncsfhf2", "__gnu_f2h_ieee", "__gnu_h2f_ieee"),
 )
+# What takes the lock of the interpreter, and handles signals.
+PYTHON = ("PyErr_CheckSignals", "PyGILState_Ensure", "PyGILState_Release")
 WINDOWS = ("ucrtbase", "vcruntime140", "ntdll")
 # Beside the process itself, which has the C library and its mathematical functions.
 POSIX = ("libm.so.6", "libgcc_s.so.1")
@@ -58,6 +60,18 @@ def c_functions() -> dict[str, int]:
                     found[name] = address
                     break
     return found
+
+
+@cache
+def python_functions() -> dict[str, int]:
+    """Returns the addresses of functions of CPython, by their names; none of other Pythons."""
+    python = getattr(ctypes, "pythonapi", None)
+    found = {
+        name: ctypes.cast(getattr(python, name), ctypes.c_void_p).value
+        for name in PYTHON
+        if hasattr(python, name)
+    }
+    return {name: address for name, address in found.items() if address}
 
 
 def load_library(path: Path) -> None:

@@ -22,6 +22,7 @@ import numpy as np
 
 from .array_objects import OBJECT_HEADER, word_of
 from .machine import Code, machine_code
+from .signals import INTERRUPTED
 
 __all__ = ["NativeCall", "ObjectsCall", "kernel_call", "objects_call", "portable_entry"]
 
@@ -204,6 +205,11 @@ unlocked:
   br label %end
 end:
   %status = phi i64 [%soon, %locked], [%late, %unlocked]
+  %interrupted = icmp eq i64 %status, {interrupted}
+  br i1 %interrupted, label %raised, label %told
+raised:
+  ret ptr null
+told:
   %well = icmp eq i64 %status, 0
   %number = select i1 %well, i64 0, i64 12
   %result = call ptr @word(ptr %table, i64 %number)
@@ -324,7 +330,8 @@ class Trampoline:
     """Makes built-in functions of kernels."""
 
     def __init__(self) -> None:
-        text = ENTRY_TEXT.format(data=OBJECT_HEADER, class_=OBJECT_HEADER - WORD)
+        places = {"data": OBJECT_HEADER, "class_": OBJECT_HEADER - WORD}
+        text = ENTRY_TEXT.format(**places, interrupted=INTERRUPTED)
         self._code = machine_code(text, ENTRIES)
         python = ctypes.pythonapi
         functions = [ctypes.cast(getattr(python, name), ctypes.c_void_p).value for name in API]

@@ -105,6 +105,15 @@ class Lines:
         self.text.append(f"  {name} = {line}")
         return name
 
+    def room(self, count: int) -> str:
+        """Returns the name of memory for addresses; all of it is taken in the first block.
+
+        Where a function is inlined into a loop, other blocks would take more of it in each step.
+        """
+        name = self.name()
+        self.text.insert(1, f"  {name} = alloca [{count} x ptr], align 8")
+        return name
+
     def begin(self, label: str) -> None:
         """Begins a block."""
         self.text.append(f"{label}:")

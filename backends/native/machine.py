@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .blas import numpy_blas
-from .c_library import c_functions, load_library
+from .c_library import c_functions, load_library, python_functions
 from .object_cache import FORMAT, ObjectCache, user_cache
 
 __all__ = [
@@ -291,7 +291,8 @@ class Llvm:
             )
             functions = self._llvm.JITLibraryBuilder()
             blas = numpy_blas()
-            for name, address in (c_functions() | (blas.addresses if blas else {})).items():
+            known = c_functions() | python_functions() | (blas.addresses if blas else {})
+            for name, address in known.items():
                 functions.import_symbol(name, address)
             self._jit.c_library = functions.link(self._jit, C_LIBRARY)
         self._linked += 1

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..jitting.compile import prepared_program
 from ..jitting.program_call import Flags, Flat, ProgramCall, Rules, spread
 from ..jitting.program_derivatives import batched_inputs, pulled_program, pushed_program
+from ..jitting.tiers import native_body
 from ..primitives.core.annotations import Values
 from ..primitives.core.annotations import operations as ops
 from ..programs.program import Program, Variable
@@ -63,6 +64,12 @@ class CondCall(ControlCall):
             return known if len(known) == len(ready) == max(2, len(ready)) else None
 
         return self.once("branches", made)  # type: ignore[no-any-return]
+
+    def machine_branches(self) -> list[Program]:
+        def made() -> list[Program]:
+            return [native_body(body) for body in self.bodies]
+
+        return self.once("machine", made)  # type: ignore[no-any-return]
 
     def plain(self, operands: Values) -> Values:
         """Does the same by operations, one after the other."""

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..backends import Loop
+from ..backends import Loop, LoopPrograms
 from ..backends.devices import resolved
 from ..backends.restoring import silently
 from ..jitting.compile import plan_of_loop
 from ..jitting.program_call import Flags, Flat, ProgramCall, Rules, spread
 from ..jitting.program_derivatives import Pulled, batched_inputs, pulled_program, pushed_program
+from ..jitting.tiers import native_body
 from ..primitives.core.annotations import Values
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.buffers import device_of, exposed
@@ -26,6 +27,7 @@ from .program_edits import (
     batched_body,
     chained,
     cut,
+    fresh_variables,
     invariant,
     out_tangents,
     program_of,
@@ -130,6 +132,29 @@ class ScanCall(ControlCall):
             return plan_of_loop(self.body, loop)
 
         return self.once("plan", made)
+
+    def machine_loop(self) -> LoopPrograms:
+        def made() -> LoopPrograms:
+            loop = Loop(self.carries, self.slices, self.sums, backwards=self.backwards)
+            body = native_body(self._with_totals())
+            return LoopPrograms(body, None, loop, self.length)
+
+        return self.once("machine", made)  # type: ignore[no-any-return]
+
+    def _with_totals(self) -> Program:
+        """Returns the body with the totals of sums as further inputs, which it adds to."""
+        if not self.sums:
+            return self.body
+        totals = [Variable(type_of(x).strong()) for x in self.body.outputs[self.added :]]
+        inputs = [*fresh_variables(self.body.inputs), *totals]
+
+        def step(values: Values) -> Values:
+            given, before = cut(values, [len(self.body.inputs), self.sums])
+            outs = self.body.run(given)
+            terms = outs[self.added :]
+            return [*outs[: self.added], *map(ops.add, before, terms)]
+
+        return program_of(self.name, inputs, step)
 
     def sources(self) -> dict[str, str]:
         """Returns the text of its plan."""

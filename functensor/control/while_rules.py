@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..backends import Loop
+from ..backends import Loop, LoopPrograms
 from ..backends.restoring import silently
 from ..jitting.compile import plan_of_loop
 from ..jitting.program_call import Flags, Flat, ProgramCall, spread
 from ..jitting.program_derivatives import batched_inputs, pushed_program
+from ..jitting.tiers import native_body
 from ..primitives.core.annotations import Values
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.buffers import exposed
@@ -115,6 +116,13 @@ class WhileCall(ControlCall):
             return plan_of_loop(both, Loop(self.carries, tested=True))
 
         return self.once("plan", made)
+
+    def machine_loop(self) -> LoopPrograms:
+        def made() -> LoopPrograms:
+            body, condition = (native_body(x) for x in (self.body, self.condition))
+            return LoopPrograms(body, condition, Loop(self.carries, tested=True), self.max_steps)
+
+        return self.once("machine", made)  # type: ignore[no-any-return]
 
     def sources(self) -> dict[str, str]:
         """Returns the texts of its plan and of its first test."""

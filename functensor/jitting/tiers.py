@@ -17,18 +17,19 @@ from ..backends.logs import log_debug
 from ..passes.fusion import fusion
 from ..passes.kernel_forms import kernel_forms
 from ..passes.pipeline import optimized
+from ..passes.scatter_updates import scatter_updates
 
 if TYPE_CHECKING:
     from ..programs.program import Program
 
-__all__ = ["Tiers", "native_plan", "native_program"]
+__all__ = ["Tiers", "native_body", "native_plan", "native_program"]
 
 # A plan over NumPy runs for so long, in seconds, before machine code is compiled.
 SECONDS_BEFORE_COMPILING = 0.005
 # The calls of each plan whose shortest times are compared.
 COMPARED_CALLS = 8
-# Longer programs would take many seconds to compile.
-MOST_COMPILED_EQUATIONS = 10_000
+# Passes over longer programs would take many seconds.
+MOST_COMPILED_EQUATIONS = 20_000
 # Machine code stays if it takes at most so much of the time of the plan over NumPy.
 MOST_OF_NUMPYS_TIME = 1.0
 
@@ -121,7 +122,7 @@ class Tiers:
         """Returns why there is to be no machine code; an empty string where it may be."""
         if config.deterministic:
             return "with config.deterministic a function keeps the plan of its first call"
-        count, most = len(self._program.equations), MOST_COMPILED_EQUATIONS
+        count, most = count_of_equations(self._program), MOST_COMPILED_EQUATIONS
         if count > most:
             return f"it has {count:,} equations, and programs of more than {most:,} stay there"
         from ..backends.native.machine import why_not  # only where machine code may be made
@@ -157,6 +158,13 @@ class Tiers:
         self._native = None
 
 
+def count_of_equations(program: Program) -> int:
+    """Returns how many equations a program has, with those of loops and branches."""
+    equations = program.equations
+    bodies = [body for equation in equations for body in equation.primitive.bodies]
+    return len(equations) + sum(map(count_of_equations, bodies))
+
+
 def native_plan(program: Program, donated: Sequence[int]) -> Any:
     """Returns the plan of a staged program whose elementwise work is machine code; None without.
 
@@ -170,12 +178,19 @@ def native_plan(program: Program, donated: Sequence[int]) -> Any:
     # could import the module any more.
     in_step(get_backend("numpy").load_native_plans)
     fused = native_program(program)
-    if not any(equation.primitive.fused for equation in fused.equations):
+    if not any(e.primitive.fused or e.primitive.machine_loop() for e in fused.equations):
         return None
-    return get_backend("numpy").plan(fused, tuple(donated), native=True)
+    plan: Any = get_backend("numpy").plan(fused, tuple(donated), native=True)
+    return plan if plan.has_machine_code else None
 
 
 def native_program(program: Program) -> Program:
     """Returns a staged program in the form of which machine code is made: its regions are fused."""
     forms = kernel_forms(optimized(program, stacks=False))
     return fusion(forms, 1, get_backend("numpy").is_native)
+
+
+def native_body(program: Program) -> Program:
+    """Returns a loop's or a choice's program in that form; single equations are regions, too."""
+    forms = kernel_forms(optimized(program, stacks=False))
+    return fusion(scatter_updates(forms), 0, get_backend("numpy").is_native)

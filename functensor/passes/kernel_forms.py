@@ -1,9 +1,11 @@
-"""Primitives in the forms that kernels fuse: outer products, parts of results, complex means."""
+"""Primitives in the forms that kernels fuse: outer products, parts of results, means."""
 
 from __future__ import annotations
 
 from math import prod
 from typing import Any
+
+import numpy as np
 
 from ..programs.program import Equation, Operand, Program, Variable, type_of
 from .common_subexpressions import common_subexpressions
@@ -102,7 +104,22 @@ def _complex_variance(sweep: Sweep, equation: Equation) -> Rewritten:
     return sweep.add("divide", [total, count - params["ddof"]], {}, equation)
 
 
+def _any_or_all(sweep: Sweep, equation: Equation) -> Rewritten:
+    """Whether any or all elements hold is an extremum of 0 and 1, which kernels have of floats."""
+    (x,), params = equation.operands, dict(equation.params)
+    known = type_of(x)
+    if not prod(known.shape[a] for a in params["axis"]):
+        return None
+    if known.dtype != np.bool_:
+        x = sweep.add("not_equal", [x, 0], {}, equation)
+    numbers = sweep.add("astype", [x], {"dtype": np.dtype(np.float32)}, equation)
+    name = "max" if equation.primitive.name == "any" else "min"
+    return sweep.add("greater", [sweep.add(name, [numbers], params, equation), 0.0], {}, equation)
+
+
 KERNEL_FORMS: dict[str, tuple[RewriteRule, ...]] = {
+    "all": (_any_or_all,),
+    "any": (_any_or_all,),
     "index": (_part_of_affine_normalize_grad,),
     "matmul": (_outer_product,),
     "mean": (_complex_mean,),

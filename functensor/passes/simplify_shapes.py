@@ -164,11 +164,29 @@ def _unbroadcast(sweep: Sweep, equation: Equation) -> Rewritten:
     return equation.with_operands(operands) if changed else None
 
 
+@behind("index_set")
+def _element_just_set(sweep: Sweep, equation: Equation) -> Any:
+    """What was set is found there, where single numbers name the place: no two are the same."""
+    x, *places = equation.operands
+    source = sweep.maker(x, "index_set")
+    if source is None or source.params["key"] != equation.params["key"]:
+        return None
+    _, value, *others = source.operands
+    if any(i is not j or type_of(i).shape for i, j in zip(places, others, strict=True)):
+        return None
+    out = equation.outputs[0].type
+    if type_of(value) == out:
+        return value
+    if type_of(value).shape != out.shape:
+        return None
+    return equation.by(registry["astype"], [value], {"dtype": out.dtype})
+
+
 SHAPE_RULES: dict[str, tuple[RewriteRule, ...]] = {
     "reshape": (_simplify_reshape,),
     "transpose": (_simplify_transpose,),
     "broadcast_to": (_broadcast_to,),
-    "index": (_simplify_index,),
+    "index": (_element_just_set, _simplify_index),
     "concatenate": (_concatenate,),
     ELEMENTWISE: (_unbroadcast,),
     **dict.fromkeys(("max", "min", "sum", "prod"), (_reduce,)),

@@ -65,6 +65,14 @@ class PrimitiveLike:
         """Returns the programs of a choice that a plan may write out; None where it may not."""
         return None
 
+    def machine_loop(self) -> Any:
+        """Returns the programs of a loop of which machine code is made; None where it is none."""
+        return None
+
+    def machine_branches(self) -> Sequence[Any] | None:
+        """Returns the programs of a choice in the form of which machine code is made, or None."""
+        return None
+
     def replayed(self) -> Any:
         """Returns the same where a backward pass runs it again, with an effect of that."""
         return self

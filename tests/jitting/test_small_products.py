@@ -9,7 +9,7 @@ from support.native import missing
 
 import functensor as ft
 import functensor.numpy as fnp
-from functensor.backends.cpu.plan.native.small_products import product_kernel
+from functensor.backends.cpu.plan.native.small_products import is_small_product, product_kernel
 from functensor.backends.kernels.check import check_kernel
 from functensor.backends.kernels.interpret import interpret
 
@@ -64,6 +64,23 @@ def test_kernels_are_proved_and_right(data, dtype, seed):
     out = np.full((*stack, sizes[0], sizes[2]), 7, dtype)
     interpret(kernel, [*given, out.reshape(-1)], 0, 0, 0)
     assert_near(out, x, y)
+
+
+@pytest.mark.parametrize("dtype", "fd")
+@pytest.mark.parametrize("sizes", [(1, 33, 5), (1, 128, 64), (2, 64, 2), (3, 40, 37), (3, 42, 16)])
+def test_few_rows_of_many_terms(sizes, dtype):
+    rows, terms, columns = sizes
+    assert is_small_product(*sizes)
+    assert not is_small_product(*sizes, in_rows=False)
+    rng = np.random.default_rng(0)
+    x, y = (rng.normal(size=s).astype(dtype) for s in ((rows, terms), (terms, columns)))
+    kernel = product_kernel(np.dtype(dtype), (), sizes, (terms, 1), (columns, 1))
+    check_kernel(kernel)
+    out = np.full((rows, columns), 7, dtype)
+    interpret(kernel, [x.ravel(), y.ravel(), out.reshape(-1)], 0, 0, 0)
+    assert_near(out, x, y)
+    if not missing:
+        assert_near(np.asarray(ft.jit(lambda x, y: x @ y * 1).compile(x, y)(x, y)), x, y)
 
 
 @native

@@ -176,6 +176,9 @@ def test_long_programs_are_not_compiled(at_once, monkeypatch):
     assert last_tiers(jitted)._job is None
     why = "over NumPy: it has 3 equations, and programs of more than 2 stay there"
     assert why in jitted.explain()
+    # Bodies of loops count.
+    jitted = ft.jit(lambda x: ft.fori_loop(0, 3, lambda i, x: fnp.exp(fnp.sin(x)), x))
+    assert "it has 4 equations" in jitted.compile(np.ones(4)).explain()
     assert "as machine code" in ft.jit(lambda x: fnp.sin(x) + 1).compile(np.ones(4)).explain()
 
 

@@ -204,3 +204,21 @@ def test_products_are_transposed_before_they_are_computed():
     ]
     x = numpy.arange(6.0).reshape(2, 3)
     same(program, less, [x, x + 1])
+
+
+def test_an_element_that_was_just_set():
+    def f(x, v, i):
+        return x.at[i, 1].set(v)[i, 1] + x.at[i].set(2)[i, 0]
+
+    args = numpy.ones((3, 2)), numpy.float64(4.0), numpy.int64(1)
+    program = dead_code(algebra(staged(f, *args)))
+    # The second is read at another place.
+    assert [name for name in operations(program) if "index" in name] == ["index_set", "index"]
+    assert float(program.run(list(args))[0]) == 6.0
+    # Of places that are arrays the last value stays.
+    twice = numpy.array([1, 1])
+    given = numpy.ones(3), numpy.ones(2), twice
+    program = algebra(staged(lambda x, v, i: x.at[i].set(v)[i], *given))
+    assert operations(program) == ["index_set", "index"]
+    integers = algebra(staged(lambda x, i: x.at[i].set(1.0)[i], numpy.ones(3, "float32"), 1))
+    assert operations(dead_code(integers)) == ["astype"]

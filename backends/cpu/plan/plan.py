@@ -32,6 +32,9 @@ class CpuPlan:
     Several threads may run it at once. Each run takes an instance of the function with kept buffers
     of its own, and puts it back. Results lie in fresh memory or in donated inputs. A plan that
     reports where NaN or infinity is made does so to the function that its caller has given NumPy.
+
+    Attributes:
+        has_machine_code: whether machine code computes a part of it.
     """
 
     def __init__(self, written: Straight) -> None:
@@ -69,6 +72,7 @@ class CpuPlan:
             from .native.native_run import compile_runs
 
             compile_runs(kernels)
+        self.has_machine_code = machine is not None or bool(kernels)
         for run in written.regions:
             if not run.native:
                 run.function = FunctionType(codes[run.name], self._scope, run.name)

@@ -300,7 +300,8 @@ def test_llvm_takes_the_text_for_every_platform(triple, header):
         llvm.initialize_all_targets()
         llvm.initialize_all_asmprinters()
         target = llvm.Target.from_triple(triple).create_target_machine(opt=2)
-        text = entries.ENTRY_TEXT.format(data=header, class_=header - entries.WORD)
+        places = {"data": header, "class_": header - entries.WORD}
+        text = entries.ENTRY_TEXT.format(**places, interrupted=entries.INTERRUPTED)
         module = llvm.parse_assembly(text, llvm.create_context())
         module.triple = triple
         module.verify()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ __all__ = [
     "function_of",
     "is_numpy_function",
     "is_ufunc",
+    "loop_types",
     "operand_type",
     "ufunc_loop",
     "ufunc_of",
@@ -40,6 +41,15 @@ def operand_type(x: Operand) -> type | DType:
         return x.type.weak or x.type.dtype
     value = constant(x)
     return type(value) if type(value) in PYTHON_NUMBERS else value.dtype
+
+
+def loop_types(operands: Sequence[Operand]) -> tuple[type | DType, ...]:
+    """Returns the types of operands by which a loop is chosen; dtypes where all are weak.
+
+    A truth value of Python's is like one of NumPy's, which chooses no loop by the former.
+    """
+    types = [np.dtype(t) if t is bool else t for t in map(operand_type, operands)]
+    return tuple(map(np.dtype, types) if all(type(t) is type for t in types) else types)
 
 
 @lru_cache(maxsize=4096)

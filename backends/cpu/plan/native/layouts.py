@@ -8,7 +8,8 @@ from math import prod
 from typing import Any, NamedTuple
 
 __all__ = [
-    *("LayOut", "broadcast_strides", "c_strides", "in_c_order", "in_grid_order", "unjoined"),
+    *("LayOut", "broadcast_strides", "c_strides", "extent", "in_c_order", "in_grid_order"),
+    "unjoined",
 ]
 
 
@@ -81,3 +82,8 @@ def unjoined(strides: Mapping[int, int], lengths: Sequence[int]) -> Iterator[fro
     for before, axis in pairwise(axes):
         if strides[before] != strides[axis] * lengths[axis]:
             yield frozenset(range(axis, len(lengths)))
+
+
+def extent(lengths: Sequence[int], strides: Sequence[int]) -> int:
+    """Returns the number of elements from the first to the last of some axes."""
+    return 1 + sum((n - 1) * stride for n, stride in zip(lengths, strides))

@@ -16,7 +16,7 @@ from ....kernels.kernel import LoopKernel
 from ....kernels.operations import KERNEL_COMPARISONS
 from ....kernels.schedule import scheduled
 from ....restoring import errstate
-from ..codegen.called import operand_type, ufunc_loop
+from ..codegen.called import loop_types, ufunc_loop
 from ..codegen.operands import constant, is_variable
 from ..labels import LabelRead
 from ..regions.block_steps import (
@@ -406,7 +406,7 @@ def elementwise(graph: ExprGraph, equation: EquationLike, nodes: Sequence[Any]) 
         return select(nonzero(condition), operand(1, dtype), operand(2, dtype))
     if name == "clip":
         x, low, high = (operand(i, dtype) for i in range(count))
-        if dtype.char not in ROW_FLOATS:
+        if dtype.char not in ROW_FLOATS and dtype.kind not in "iu":
             raise NotNative(name)
         # NaN of any operand is the result.
         if graph.lengths and (low.axes | high.axes) & {len(graph.lengths) - 1}:
@@ -429,8 +429,7 @@ def elementwise(graph: ExprGraph, equation: EquationLike, nodes: Sequence[Any]) 
         return cast(found, dtype)
     if params or type(primitive.compute) is not str:
         raise NotNative(name)
-    types = tuple(map(operand_type, equation.operands))
-    loop = ufunc_loop(primitive.compute, types)
+    loop = ufunc_loop(primitive.compute, loop_types(equation.operands))
     if loop is None:
         raise NotNative(name)
     ufunc, dtypes = loop[0].__name__, loop[1]

@@ -6,7 +6,7 @@ never run. Its function takes the addresses of array objects, and finds their me
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -68,6 +68,7 @@ class SegmentCode:
         views: the equations of views, by what they make.
         labels: the arrays that are labels, and who reads them.
         largest_product: the most multiplications of one product.
+        checked: the equations that Python runs again where a number of an element is wrong.
     """
 
     def __init__(
@@ -82,8 +83,11 @@ class SegmentCode:
         self.effort = 0.0
         self.views: dict[VariableLike, EquationLike] = {}
         self.labels: list[LabelRead] = []
+        self.checked: list[EquationLike] = []
         self.largest_product = 0
         self._lying: dict[Any, LayOut] = {}
+        # What is read behind the last step.
+        self._lasting: set[Any] = set()
         self._steps: list[SegmentStep] = []
 
     @property
@@ -123,7 +127,11 @@ class SegmentCode:
         elif name in VIEW_NAMES:
             self._view(equation)
         else:
-            raise NotNative(name)
+            self._other(equation)
+
+    def _other(self, equation: EquationLike) -> None:
+        """Takes an equation of another kind in."""
+        raise NotNative(equation.primitive.name)
 
     def _layout(self, x: Operand) -> LayOut:
         """Returns where an operand lies; arrays of other places are in C order."""
@@ -184,7 +192,7 @@ class SegmentCode:
         if len(y.shape) == 1:
             y = y._replace(shape=(*y.shape, 1), strides=(*y.strides, 1))
         sizes = x.shape[-2], x.shape[-1], y.shape[-1]
-        if is_small_product(*sizes):
+        if is_small_product(*sizes, in_rows=y.strides[-1] == 1):
             self._small_product(out, sizes, x, y)
             return
         work = prod(sizes)
@@ -224,13 +232,7 @@ class SegmentCode:
         """Returns where the result of a view lies."""
         (out,), params = equation.outputs, equation.params
         x, *rest = equation.operands
-        if (
-            rest
-            or not is_variable(x)
-            or not operand_shape(x)
-            or not out.type.shape
-            or not out.type.size
-        ):
+        if rest or not is_variable(x) or not self._has_view(x, out) or not out.type.size:
             raise NotNative("no view")
         lying = self._layout(x)
         name = equation.primitive.name
@@ -246,12 +248,18 @@ class SegmentCode:
         elif name == "stop_gradient":
             offset, strides = lying.offset, lying.strides
         else:
-            part = sample[params["key"].native]
+            key = params["key"].native
+            # With an ellipsis a single element is a view, too.
+            part = sample[key if any(k is Ellipsis for k in key) else (*key, ...)]
             if part.shape != out.type.shape or min(part.strides, default=0) < 0:
                 raise NotNative("no view")
             begin = part.__array_interface__["data"][0] - sample.__array_interface__["data"][0]
             offset, strides = lying.offset + begin, part.strides
         return LayOut(lying.owner, offset, out.type.shape, strides)
+
+    def _has_view(self, x: Operand, out: VariableLike) -> bool:
+        """Says whether arrays of these shapes may share memory: those without axes are numbers."""
+        return bool(operand_shape(x) and out.type.shape)
 
     def can_take(self, x: Any, out: VariableLike) -> bool:
         """Says whether a result may be written where an array lies that it reads."""
@@ -267,8 +275,12 @@ class SegmentCode:
             return False
         if step.kernel is None or any(step.given[i] != self._lying[identity_of(x)] for i in reads):
             return not reads and step.kernel is None
-        pairs = in_place_pairs(step.kernel, step.reads)
+        pairs = self._in_place_pairs(step)
         return all((i, place) in pairs for i in reads)
+
+    def _in_place_pairs(self, step: SegmentStep) -> set[tuple[int, int]]:
+        """Returns the numbers of operands and results of a step that may share memory."""
+        return in_place_pairs(step.kernel, step.reads)
 
     # -- writing
 
@@ -291,18 +303,32 @@ class SegmentCode:
             array = self._object(number)
             self._checked(array, WRONG_LAYOUT)
             self._pointers[x] = self._data(array)
-        offsets, total = self._offsets(outputs)
-        if total:
-            memory = self._data(self._object(len(given)))
-            for x, offset in offsets.items():
-                self._pointers[x] = lines.let(f"getelementptr i8, ptr {memory}, i64 {offset}")
-            self._memory = memory
-        for number, step in enumerate(self._steps):
-            self._call(step, module, offsets.get(number, 0))
+        total = self._write_steps(module, outputs, lambda: self._data(self._object(len(given))))
         lines.add("ret i64 0")
         module.declared.update(lines.declared)
         head = f"define i64 @{name}(ptr %objects) {{"
         return "\n".join([head, *lines.text, "}"]), total
+
+    def _write_steps(
+        self, module: Module, outputs: Sequence[VariableLike], memory: Callable[[], str]
+    ) -> int:
+        """Writes all steps; returns the bytes of memory that they need.
+
+        Args:
+            module: takes their functions.
+            outputs: the variables that lie elsewhere.
+            memory: writes what finds the address of the memory.
+        """
+        lines = self.lines
+        offsets, total = self._offsets(outputs)
+        if total:
+            self._memory = memory()
+            for x, offset in offsets.items():
+                place = f"getelementptr i8, ptr {self._memory}, i64 {offset}"
+                self._pointers[x] = lines.let(place)
+        for number, step in enumerate(self._steps):
+            self._call(step, module, offsets.get(number, 0))
+        return total
 
     def _object(self, number: int) -> str:
         place = self.lines.let(f"getelementptr ptr, ptr %objects, i64 {number}")
@@ -330,6 +356,7 @@ class SegmentCode:
         for number, step in enumerate(self._steps):
             for x in step.given:
                 last[identity_of(x.owner)] = number
+        last.update(dict.fromkeys(self._lasting, len(self._steps)))
         offsets: dict[Any, int] = {}
         free: dict[int, list[int]] = {}
         total = 0
@@ -340,8 +367,8 @@ class SegmentCode:
                 own = identity_of(x.owner)
                 if own not in elsewhere and own not in offsets:
                     sizes.append((own, x.owner.type.size * x.owner.type.dtype.itemsize))
-            if step.kernel is not None and step.kernel.scratch:
-                sizes.append((number, scratch_bytes(step.kernel)))
+            if self._own_bytes(step):
+                sizes.append((number, self._own_bytes(step)))
             for own, size in sizes:
                 size = -(-size // ALIGNMENT) * ALIGNMENT
                 if free.get(size):
@@ -353,12 +380,16 @@ class SegmentCode:
             for own in [*ended, number]:
                 if own in offsets:
                     size = (
-                        scratch_bytes(step.kernel)
+                        self._own_bytes(step)
                         if own is number
                         else (own.type.size * own.type.dtype.itemsize)
                     )
                     free.setdefault(-(-size // ALIGNMENT) * ALIGNMENT, []).append(offsets[own])
         return offsets, total
+
+    def _own_bytes(self, step: SegmentStep) -> int:
+        """Returns the bytes of memory that a step needs for itself."""
+        return 0 if step.kernel is None else scratch_bytes(step.kernel)
 
     def _pointer(self, x: LayOut) -> str:
         pointer = self._pointers[identity_of(x.owner)]
@@ -382,15 +413,23 @@ class SegmentCode:
         for number, classes in step.labels:
             self._labels(step.given[number], classes)
         name = module.kernel(step.kernel)
-        count = len(step.given)
-        room = lines.let(f"alloca [{count} x ptr], align 8")
+        room, scratch = self._room(step), self._scratch(step, offset)
+        lines.add(f"call void @{name}(i64 0, i64 0, i64 0, ptr {scratch}, ptr {room})")
+
+    def _room(self, step: SegmentStep) -> str:
+        """Writes the addresses of a step's operands and results, one behind the other."""
+        lines = self.lines
+        room = lines.room(len(step.given))
         for i, x in enumerate(step.given):
             place = lines.let(f"getelementptr ptr, ptr {room}, i64 {i}")
             lines.add(f"store ptr {self._pointer(x)}, ptr {place}, align 8")
-        scratch = "null"
-        if step.kernel.scratch:
-            scratch = lines.let(f"getelementptr i8, ptr {self._memory}, i64 {offset}")
-        lines.add(f"call void @{name}(i64 0, i64 0, i64 0, ptr {scratch}, ptr {room})")
+        return room
+
+    def _scratch(self, step: SegmentStep, offset: int) -> str:
+        """Writes the address of a step's own memory."""
+        if not self._own_bytes(step):
+            return "null"
+        return self.lines.let(f"getelementptr i8, ptr {self._memory}, i64 {offset}")
 
     def _labels(self, x: LayOut, classes: int) -> None:
         """Writes the test of labels: seen as unsigned, negative ones are too large."""

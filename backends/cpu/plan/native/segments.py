@@ -11,11 +11,12 @@ from ....blas_calls import SMALLEST_BLAS_THREADED_WORK
 from ....native.array_objects import is_known
 from ....native.blas import numpy_blas
 from ....native.entry import ObjectsCall, objects_call
-from ....native.machine import machine_code
+from ....native.machine import NotCompiled, machine_code
 from ....native.printer import Module
 from ..codegen.operands import is_variable
 from ..equations import Writer
 from ..labels import write_label_tests
+from .native_loops import code_with_loops
 from .segment_code import VIEW_NAMES, SegmentCode
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ __all__ = [
 
 # Shorter segments, in tenths of a nanosecond, keep the interpreter's lock.
 LARGEST_LOCKED_EFFORT = 100_000
+# LLVM takes a minute for a longer text, in characters.
+LONGEST_TEXT = 5_000_000
 
 
 class Segment:
@@ -55,11 +58,14 @@ class Segment:
     def __repr__(self) -> str:
         return f"<machine code of {len(self.code.equations)} equations>"
 
-    def again(self, *arrays: Any) -> None:
+    def again(self, *arrays: Any) -> bool:
         """Runs it once more, with its arrays in order.
 
         Args:
             arrays: as its function takes them: what it reads, its results, and its memory.
+
+        Returns:
+            Whether it refuses the number of an element.
         """
         count = len(self.code.arrays)
         given = list(arrays)
@@ -71,6 +77,8 @@ class Segment:
             if not (given[i].flags.c_contiguous and given[i].flags.aligned):
                 given[i] = np.empty(given[i].shape, given[i].dtype)
         if self.enter(*given):
+            if self.code.checked:
+                return True
             found = ", ".join(f"{x.dtype}{list(x.shape)}" for x in given[:count])
             raise RuntimeError(
                 "machine code was called with an array that is not in C order or not aligned, or "
@@ -79,6 +87,7 @@ class Segment:
         for i in results:
             if given[i] is not arrays[i]:
                 arrays[i][...] = given[i]
+        return False
 
 
 class NativeEquation:
@@ -109,6 +118,8 @@ class NativeProgram:
         primitives = [equation.primitive for equation in self.equations]
         self.segments: list[Segment] = [p for p in primitives if isinstance(p, Segment)]
         self.text = ""
+        # The name of each segment's function.
+        self._functions: list[str] = []
 
     @property
     def is_machine_code(self) -> bool:
@@ -122,22 +133,23 @@ class NativeProgram:
     def write(self) -> None:
         """Writes the text, and enters the memory that each segment needs."""
         module = Module()
-        texts: list[str] = []
+        texts: dict[str, str] = {}
         for segment in self.segments:
             name = f"segment_{len(texts)}"
             text, segment.memory = segment.code.text(name, module, segment.outputs)
-            texts.append(text)
-        self.text = module.text(*texts)
+            # Layers of a kind, and steps that are written out, have equal functions.
+            body = text.partition("(")[2]
+            self._functions.append(texts.setdefault(body, name))
+        self.text = module.text(*[f"define i64 @{name}({body}" for body, name in texts.items()])
 
     def compile(self) -> dict[str, ObjectsCall]:
         """Compiles the text; returns the functions of segments, by the names that plans use."""
-        names = [f"segment_{number}" for number in range(len(self.segments))]
-        code = machine_code(self.text, names)
-        for name, segment in zip(names, self.segments, strict=True):
+        code = machine_code(self.text, list(dict.fromkeys(self._functions)))
+        for name, segment in zip(self._functions, self.segments, strict=True):
             count = len(segment.code.arrays) + len(segment.outputs) + 1
             keeps_lock = segment.code.effort <= LARGEST_LOCKED_EFFORT
             segment.enter = objects_call(code, name, count, keeps_lock=keeps_lock)
-        return dict(zip(names, [segment.enter for segment in self.segments]))
+        return {f"segment_{i}": segment.enter for i, segment in enumerate(self.segments)}
 
 
 def with_segments(program: ProgramLike) -> NativeProgram:
@@ -150,7 +162,7 @@ def with_segments(program: ProgramLike) -> NativeProgram:
         return NativeProgram(program, program.equations)
     blas = numpy_blas()
     views: dict[VariableLike, EquationLike] = {}
-    open_code = SegmentCode(blas, views)
+    open_code = code_with_loops(blas, views)
     for equation in program.equations:
         if open_code.add(equation):
             continue
@@ -161,7 +173,7 @@ def with_segments(program: ProgramLike) -> NativeProgram:
             continue
         done.append(open_code)
         views.update(open_code.views)
-        open_code = SegmentCode(blas, views)
+        open_code = code_with_loops(blas, views)
         if not open_code.add(equation):
             done.append(equation)
     done.append(open_code)
@@ -207,11 +219,17 @@ def wanted_views(code: SegmentCode, wanted: Sequence[VariableLike]) -> list[Equa
 
 
 def segmented(program: ProgramLike) -> NativeProgram | None:
-    """Returns a program with segments, their text written; None without any."""
+    """Returns a program with segments, their text written; None without any.
+
+    Raises:
+        NotCompiled: the text would take too long to compile.
+    """
     made = with_segments(program)
     if not made.segments:
         return None
     made.write()
+    if len(made.text) > LONGEST_TEXT:
+        raise NotCompiled(f"a text of {len(made.text):,} characters would take long to compile")
     return made
 
 
@@ -285,7 +303,14 @@ def write_segment(writer: SegmentWriter, equation: EquationLike) -> str:
     writer.shares |= segment.code.largest_product >= SMALLEST_BLAS_THREADED_WORK
     source.add(f"if {enter}({arrays}):", equation)
     write_label_tests(source, segment.code.labels, source.shown, "    ")
-    source.add(f"    {again}({arrays})", equation)
+    if not segment.code.checked:
+        source.add(f"    {again}({arrays})", equation)
+    else:
+        source.add(f"    if {again}({arrays}):", equation)
+        for checked in segment.code.checked:
+            shown = ", ".join(map(source.shown, checked.operands))
+            source.add(f"        {source.function_name(checked)}([{shown}])", checked)
+        source.add("        raise IndexError('a number of an element is out of range')")
     for name, made in numbers:
         source.add(f"{name} = {made}[()]", equation)
     return ""

@@ -24,24 +24,31 @@ from ....kernels.kernel import (
     Store,
 )
 from ....kernels.schedule import LANE_BYTES
-from .layouts import c_strides
+from .layouts import c_strides, extent
 
 if TYPE_CHECKING:
     from ....annotations import DType
 
 __all__ = ["is_small_product", "product_kernel"]
 
-# What BLAS does at least as fast: more terms of a sum, or more multiplications in all.
-MOST_TERMS, MOST_MULTIPLICATIONS = 32, 1 << 13
+# What BLAS does at least as fast: more terms of a sum, or more multiplications in all. For few rows
+# it begins so late that more terms pay, as long as a column of these rows has no more of them.
+MOST_TERMS, MOST_MULTIPLICATIONS, MOST_TERMS_OF_ROWS = 32, 1 << 13, 128
 ROWS_AT_A_TIME = 4
 # Rows that are no multiple of lanes end with steps of fewer lanes, each with a text of all terms.
 # Products of more terms end with one step in which some lanes are idle.
 MOST_TERMS_OF_SHORT_STEPS = 8
 
 
-def is_small_product(rows: int, terms: int, columns: int) -> bool:
-    """Says whether a kernel of its own computes a product sooner than BLAS."""
-    return 0 < terms <= MOST_TERMS and rows * terms * columns <= MOST_MULTIPLICATIONS
+def is_small_product(rows: int, terms: int, columns: int, in_rows: bool = True) -> bool:
+    """Says whether a kernel of its own computes a product sooner than BLAS.
+
+    ``in_rows`` says whether the rows of the second factor lie in memory as rows.
+    """
+    if rows * terms * columns > MOST_MULTIPLICATIONS:
+        return False
+    few_rows = in_rows and columns > 1 and rows * terms <= MOST_TERMS_OF_ROWS
+    return 0 < terms <= MOST_TERMS or few_rows
 
 
 def product_kernel(
@@ -132,7 +139,9 @@ class SmallProduct:
             return [(a, n * self.strides[name][-2]) for a, n in group]
 
         body: list[Statement] = []
-        sums: list[Operand] = [self.dtype.type(0)] * count
+        # A long sum waits for each addition, unless it has several parts.
+        parts = ROWS_AT_A_TIME // count if self.sizes[1] > MOST_TERMS else 1
+        sums: list[list[Operand]] = [[self.dtype.type(0)] * parts for _ in range(count)]
         for term in range(self.sizes[1]):
             right = LoopValue(self.dtype)
             along = [(column, self.strides["y"][-1])]
@@ -141,14 +150,14 @@ class SmallProduct:
                 left, total = LoopValue(self.dtype), LoopValue(self.dtype)
                 place = self._index("x", first + row, term, rows_of("x"))
                 body.append(Load(left, self.buffers["x"], place))
-                body.append(Let(total, "fma", [left, right, sums[row]]))
-                sums[row] = total
+                body.append(Let(total, "fma", [left, right, sums[row][term % parts]]))
+                sums[row][term % parts] = total
         for row in range(count):
+            found, *others = sums[row]
+            for other in others:
+                total = LoopValue(self.dtype)
+                body.append(Let(total, "add", [found, other]))
+                found = total
             place = self._index("out", first + row, low, [*rows_of("out"), (column, 1)])
-            body.append(Store(self.buffers["out"], place, sums[row]))
+            body.append(Store(self.buffers["out"], place, found))
         return For(column, body, (), lanes)
-
-
-def extent(lengths: Sequence[int], strides: Sequence[int]) -> int:
-    """Returns the number of elements from the first to the last of some axes."""
-    return 1 + sum((n - 1) * stride for n, stride in zip(lengths, strides))

@@ -1,0 +1,184 @@
+"""Reads and updates of elements at computed numbers, within loops of machine code.
+
+The numbers are tested as NumPy tests them. A wrong one ends the segment with a status, and the loop
+is run by Python, which raises the error with the user's line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ....native.instructions import Lines, memory_type
+from ....native.printer import Module
+from ....native.tables import copy_bytes, element, returned_if_not_0
+from ..codegen.operands import bytes_of, is_variable
+from .copies import CopiedPart, copy_kernel, sum_kernel
+from .layouts import broadcast_strides, c_strides, in_c_order
+from .native_run import STREAM_EFFORT
+from .region_graph import NotNative, operand_dtype
+from .segment_code import WRONG_LABEL, operand_shape
+from .step_code import CALL_EFFORT, InnerFunction, InnerType
+
+if TYPE_CHECKING:
+    from ....annotations import KeyLike, Shape
+    from ..annotations import EquationLike, VariableType
+
+__all__ = ["ElementAccess", "is_element_access"]
+
+ACCESSES = frozenset({"index", "index_add", "index_set"})
+
+
+def is_element_access(equation: EquationLike) -> bool:
+    """Says whether an equation reads or updates elements at computed numbers."""
+    name = equation.primitive.name
+    return name in ACCESSES and (name != "index" or len(equation.operands) > 1)
+
+
+class Part(NamedTuple):
+    """The part of an array that a key names.
+
+    Attributes:
+        shape, strides: those of the part, in elements.
+        begin: where it begins if all computed numbers are 0.
+        terms: for every computed number the length of its axis, and the stride.
+    """
+
+    shape: Shape
+    strides: tuple[int, ...]
+    begin: int
+    terms: list[tuple[int, int]]
+
+
+def part_of(shape: Shape, key: KeyLike) -> Part:
+    """Returns the part of an array in C order that a key names.
+
+    Raises:
+        NotNative: the key is of another kind.
+    """
+    strides = c_strides(shape)
+    items = list(key.native)
+    axes = sum(item is not None and item is not Ellipsis for item in items)
+    terms, fixed, axis = [], [], 0
+    for item in items:
+        if item is Ellipsis:
+            axis += len(shape) - axes
+        elif type(item) is str:
+            terms.append((shape[axis], strides[axis]))
+        elif item is not None and type(item) not in (int, slice):
+            raise NotNative("a key with an array")
+        fixed.append(0 if type(item) is str else item)
+        axis += item is not None and item is not Ellipsis
+    if Ellipsis not in fixed:
+        fixed.append(Ellipsis)
+    sample = np.lib.stride_tricks.as_strided(
+        np.empty((), np.int8), shape, strides, writeable=False
+    )
+    part = sample[tuple(fixed)]
+    if min(part.strides, default=0) < 0:
+        raise NotNative("a part that goes backwards")
+    begin = part.__array_interface__["data"][0] - sample.__array_interface__["data"][0]
+    return Part(part.shape, part.strides, begin, terms)
+
+
+class ElementAccess(InnerFunction):
+    """A read or an update of elements at numbers.
+
+    Args:
+        equation: the equation.
+
+    Raises:
+        NotNative: its key, its shapes or its dtypes are others.
+    """
+
+    calls = "alwaysinline"
+
+    def __init__(self, equation: EquationLike) -> None:
+        super().__init__([])
+        self.checks = True
+        self._name = equation.primitive.name
+        x, *rest = equation.operands
+        values, places = ([], rest) if self._name == "index" else (rest[:1], rest[1:])
+        (out,) = equation.outputs
+        known = x.type if is_variable(x) else InnerType(operand_shape(x), operand_dtype(x))
+        if known.dtype != out.type.dtype:
+            raise NotNative("an array of another dtype")
+        if any(not is_variable(i) or i.type.shape or i.type.dtype.kind not in "iu" for i in places):
+            raise NotNative("indices that are arrays")
+        self._known, self._places = known, [i.type for i in places]
+        self._part = part_of(known.shape, equation.params["key"])
+        dtype = known.dtype
+        self.operands: list[tuple[VariableType, Shape]] = [(known, known.shape)]
+        if self._name == "index":
+            if self._part.shape != out.type.shape:
+                raise NotNative("a part of another shape")
+            part = CopiedPart(self._part.shape, self._part.strides, 0)
+            self._kernel = copy_kernel(dtype, self._part.shape, [part])
+        else:
+            self.in_place = frozenset({(0, 0)})
+            shape = operand_shape(values[0])
+            if not in_c_order(self._part.shape, self._part.strides):
+                raise NotNative("elements that are no neighbours")
+            if len(shape) > len(self._part.shape):
+                raise NotNative("values of more axes")
+            self.operands.append((InnerType(shape, dtype), shape))
+            strides = tuple(broadcast_strides(shape, c_strides(shape), self._part.shape))
+            if self._name == "index_add" and dtype.char in "?e":
+                raise NotNative("a sum of another dtype")
+            make = copy_kernel if self._name == "index_set" else sum_kernel
+            self._kernel = make(dtype, self._part.shape, [CopiedPart(self._part.shape, strides, 0)])
+        self.operands += [(i, i.shape) for i in self._places]
+        self.effort = CALL_EFFORT + STREAM_EFFORT * prod(self._part.shape) * dtype.itemsize / 4
+
+    def _write(self, lines: Lines, name: str, module: Module) -> None:
+        given = [element(lines, "%table", i) for i in range(len(self.operands) + 1)]
+        x, *values, out = given[0], *given[1 : len(given) - 1 - len(self._places)], given[-1]
+        places = given[len(given) - 1 - len(self._places) : -1]
+        offset = str(self._part.begin)
+        for distance in self._distances(lines, places):
+            offset = lines.let(f"add i64 {offset}, {distance}")
+        size = self._known.dtype.itemsize
+        offset = lines.let(f"mul i64 {offset}, {size}")
+        if self._name != "index":
+            self._copy_once(lines, out, x)
+            x = out
+        part = lines.let(f"getelementptr i8, ptr {x}, i64 {offset}")
+        arrays = {
+            "index": [part, out], "index_set": [*values, part], "index_add": [part, *values, part]
+        }[self._name]  # fmt: skip
+        room = lines.room(len(arrays))
+        for number, array in enumerate(arrays):
+            entry = lines.let(f"getelementptr ptr, ptr {room}, i64 {number}")
+            lines.add(f"store ptr {array}, ptr {entry}, align 8")
+        kernel = module.kernel(self._kernel)
+        lines.add(f"call void @{kernel}(i64 0, i64 0, i64 0, ptr null, ptr {room})")
+        lines.add("ret i64 0")
+
+    def _distances(self, lines: Lines, places: Sequence[str]) -> Iterator[str]:
+        """Writes the tests of computed numbers; yields how many elements each goes over."""
+        for place, known, (length, stride) in zip(places, self._places, self._part.terms):
+            kind = memory_type(known.dtype)
+            number = lines.let(f"load {kind}, ptr {place}, align {known.dtype.itemsize}")
+            if kind != "i64":
+                wider = "sext" if known.dtype.kind == "i" else "zext"
+                number = lines.let(f"{wider} {kind} {number} to i64")
+            if known.dtype.kind == "i":
+                negative = lines.let(f"icmp slt i64 {number}, 0")
+                behind = lines.let(f"add i64 {number}, {length}")
+                number = lines.let(f"select i1 {negative}, i64 {behind}, i64 {number}")
+            large = lines.let(f"icmp uge i64 {number}, {length}")
+            returned_if_not_0(lines, lines.let(f"select i1 {large}, i64 {WRONG_LABEL}, i64 0"))
+            yield lines.let(f"mul i64 {number}, {stride}")
+
+    def _copy_once(self, lines: Lines, out: str, x: str) -> None:
+        """Writes the copy of the array, unless the result has its memory."""
+        same = lines.let(f"icmp eq ptr {out}, {x}")
+        copy, behind = lines.label("copy"), lines.label("behind")
+        lines.add(f"br i1 {same}, label %{behind}, label %{copy}")
+        lines.begin(copy)
+        copy_bytes(lines, out, x, bytes_of(self._known))
+        lines.add(f"br label %{behind}")
+        lines.begin(behind)

@@ -1,0 +1,431 @@
+"""Programs whose values all lie in memory, as functions of machine code: the steps of loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from ....native.blas import Blas
+from ....native.instructions import Lines
+from ....native.printer import Module
+from ....native.tables import copy_bytes, element, returned_if_not_0
+from ..codegen.operands import constant, is_variable
+from .copies import CopiedPart, copy_kernel
+from .layouts import LayOut, broadcast_strides, c_strides, in_c_order
+from .native_run import STREAM_EFFORT
+from .number_kernels import OpenNumbers
+from .region_graph import NotNative, operand_dtype
+from .segment_code import SegmentCode, SegmentStep, identity_of, operand_shape
+
+if TYPE_CHECKING:
+    from ....annotations import DType, Shape
+    from ..annotations import EquationLike, Operand, ProgramLike, VariableLike, VariableType
+
+__all__ = [
+    *("CALL_EFFORT", "InnerFunction", "InnerFunctions", "InnerType", "SegmentWithLoops"),
+    *("StepCode", "StepPlace"),
+]
+
+# Efforts count tenths of a nanosecond. A call of a kernel takes so much beside its work.
+CALL_EFFORT = 50
+TABLE = "ptr %table, ptr %memory"
+
+
+class InnerType:
+    """The type of a value that no equation makes."""
+
+    weak: type | None = None
+
+    def __init__(self, shape: Shape, dtype: DType) -> None:
+        self.shape = shape
+        self.dtype = dtype
+        self.ndim = len(shape)
+        self.size = prod(shape)
+
+
+class InnerValue:
+    """A copy of a value, for which the program has no variable."""
+
+    device = "cpu"
+    type: Any = None
+
+    def __init__(self, known: InnerType) -> None:
+        self.type = known
+
+
+class StepPlace(NamedTuple):
+    """The place of an output of a step.
+
+    Attributes:
+        known: its type.
+        state: the input whose memory it takes at the end; None for memory of its own.
+    """
+
+    known: VariableType
+    state: VariableLike | None = None
+
+
+def array_of(x: Operand, known: VariableType, shape: Shape) -> Any:
+    """Returns a variable, or a constant as an array of a type and a shape in C order."""
+    if is_variable(x):
+        if x.type.dtype != known.dtype or x.type.shape != shape:
+            raise NotNative("an operand of another type")
+        return x
+    value = np.asarray(constant(x))
+    if value.dtype == known.dtype and value.shape == shape and value.flags.c_contiguous:
+        return value
+    return np.array(np.broadcast_to(value.astype(known.dtype), shape), order="C")
+
+
+class InnerFunction:
+    """A function within machine code that an equation with programs of its own becomes.
+
+    Attributes:
+        operands: the types and shapes of its operands.
+        constants: the arrays that it reads beside its operands.
+        in_place: the numbers of operands and results that may share memory.
+        checks: whether it refuses numbers of elements that are not there.
+        calls: LLVM's word for how it is called.
+        effort: its work, in tenths of a nanosecond.
+        largest_product: the most multiplications of one product.
+        memory: the bytes of memory that it needs.
+
+    Args:
+        parts: the code of its programs, which it does not have at the same time.
+    """
+
+    operands: Sequence[tuple[VariableType, Shape]]
+    in_place: frozenset[tuple[int, int]] = frozenset()
+    checks: bool
+    calls = "noinline"
+    effort: float
+
+    def __init__(self, parts: Sequence[StepCode]) -> None:
+        arrays = [x for part in parts for x in part.arrays if not is_variable(x)]
+        self.constants = list({id(x): x for x in arrays}.values())
+        self.checks = any(part.checks for part in parts)
+        self.largest_product = max([part.largest_product for part in parts], default=0)
+        self.memory = max([part.memory for part in parts], default=0)
+
+    def function(self, module: Module) -> str:
+        """Writes its function, and returns the name.
+
+        The function takes the addresses of operands, constants and results, and that of its memory.
+        It returns 0, or what tells that a signal has raised an error.
+        """
+        name = f"inner_{len(module.functions)}"
+        module.functions[name] = ""
+        lines = Lines()
+        lines.begin("entry")
+        self._write(lines, name, module)
+        module.declared.update(lines.declared)
+        head = f"define internal i64 @{name}({TABLE}) {self.calls} {{"
+        module.functions[name] = "\n".join([head, *lines.text, "}"])
+        return name
+
+    def _write(self, lines: Lines, name: str, module: Module) -> None:
+        """Writes the lines of its function, and the functions of its parts."""
+        raise NotImplementedError
+
+
+# Returns the function of an equation; an error where it is none.
+InnerFunctions: TypeAlias = Callable[["EquationLike", "Blas | None"], InnerFunction]
+
+
+class SegmentWithLoops(SegmentCode):
+    """Collects equations of a segment, loops among them."""
+
+    def __init__(
+        self,
+        blas: Blas | None,
+        inner: InnerFunctions,
+        earlier: Mapping[VariableLike, EquationLike] | None = None,
+    ) -> None:
+        super().__init__(blas, earlier)
+        self._inner = inner
+
+    def _other(self, equation: EquationLike) -> None:
+        inner = self._inner(equation, self.blas)
+        if inner.checks:
+            self._check(equation)
+        given = [
+            self._layout(array_of(x, known, shape))
+            for x, (known, shape) in zip(equation.operands, inner.operands, strict=True)
+        ]
+        given += map(self._layout, inner.constants)
+        given = [*map(self._in_order, given)]
+        outs = [self._fresh(out) for out in equation.outputs]
+        self._lying.update({x.owner: x for x in outs})
+        self._steps.append(SegmentStep(inner, (*given, *outs), len(given)))
+        self.effort += inner.effort
+        self.largest_product = max(self.largest_product, inner.largest_product)
+
+    def _check(self, equation: EquationLike) -> None:
+        """Enters that Python runs an equation again where its machine code refuses a number.
+
+        So its operands have to be there, and stay as they are.
+        """
+        for x in filter(is_variable, equation.operands):
+            if self._lying.get(x, self._fresh(x)).owner is not x or x in self.made:
+                raise NotNative("operands of this segment")
+            if x not in self._lying:
+                self._lying[x] = self._fresh(x)
+                self.arrays.append(x)
+        self.checked.append(equation)
+
+    def _in_order(self, x: LayOut) -> LayOut:
+        """Returns where a value lies in C order: where it is, or in a copy."""
+        return x if in_c_order(x.shape, x.strides) else self._copied(x)
+
+    def _copied(self, x: LayOut) -> LayOut:
+        """Returns where a copy of a value lies."""
+        dtype = operand_dtype(x.owner)
+        return self._joined([x], InnerValue(InnerType(x.shape, dtype)), [(x.shape, x.strides, 0)])
+
+    def _joined(
+        self,
+        given: Sequence[LayOut],
+        out: VariableLike,
+        parts: Sequence[tuple[Shape, tuple[int, ...], int]],
+    ) -> LayOut:
+        """Adds the copy of values into a new one; returns where that lies."""
+        into, dtype = self._fresh(out), out.type.dtype
+        kernel = copy_kernel(dtype, out.type.shape, [CopiedPart(*part) for part in parts])
+        self._lying[out] = into
+        self._steps.append(SegmentStep(kernel, (*given, into), len(given)))
+        self.effort += STREAM_EFFORT * out.type.size * dtype.itemsize / 4
+        return into
+
+    def _in_place_pairs(self, step: SegmentStep) -> set[tuple[int, int]]:
+        if isinstance(step.kernel, InnerFunction):
+            return {*step.kernel.in_place}
+        return super()._in_place_pairs(step)
+
+    def _own_bytes(self, step: SegmentStep) -> int:
+        if isinstance(step.kernel, InnerFunction):
+            return step.kernel.memory
+        return super()._own_bytes(step)
+
+    def can_take(self, x: Any, out: VariableLike) -> bool:
+        return not self.checked and super().can_take(x, out)
+
+    def _call(self, step: SegmentStep, module: Module, offset: int) -> None:
+        if not isinstance(step.kernel, InnerFunction):
+            super()._call(step, module, offset)
+            return
+        lines = self.lines
+        name = step.kernel.function(module)
+        room, memory = self._room(step), self._scratch(step, offset)
+        returned_if_not_0(lines, lines.let(f"call i64 @{name}(ptr {room}, ptr {memory})"))
+
+
+def reads_first(equations: Sequence[EquationLike]) -> list[EquationLike]:
+    """Returns equations with reads of elements as early as may be.
+
+    An update behind them may be done in place.
+    """
+    ordered: list[EquationLike] = []
+    for equation in equations:
+        place = len(ordered)
+        if equation.primitive.name == "index" and len(equation.operands) > 1:
+            operands = [x for x in equation.operands if is_variable(x)]
+            while place and not any(x in operands for x in ordered[place - 1].outputs):
+                place -= 1
+        ordered.insert(place, equation)
+    return ordered
+
+
+class StepCode(SegmentWithLoops):
+    """The code of a step: a program whose values lie in memory, those without axes too.
+
+    Attributes:
+        arrays: the inputs and the constants that it reads.
+        slots: the results that lie in memory that is given for them, with the numbers of outputs.
+
+    Args:
+        program: the program.
+        blas: the products of large matrices.
+        inner: returns the functions of loops and choices in it.
+        places: where its outputs go.
+
+    Raises:
+        NotNative: an equation is none that machine code has.
+    """
+
+    def __init__(
+        self,
+        program: ProgramLike,
+        blas: Blas | None,
+        inner: InnerFunctions,
+        places: Sequence[StepPlace],
+    ) -> None:
+        super().__init__(blas, inner)
+        self._numbers = OpenNumbers(program)
+        for equation in reads_first(program.equations):
+            if not all(out.type.size for out in equation.outputs):
+                raise NotNative("an empty array")
+            self._add(equation)
+            if self.labels:
+                raise NotNative("labels within a loop")
+            self.equations.append(equation)
+            self.made.update(equation.outputs)
+        self._close_numbers()
+        self.effort += CALL_EFFORT * len(self._steps)
+        self.slots: dict[Any, int] = {}
+        # The outputs that are copied before and behind all else, and where they lie.
+        self._early: list[tuple[int, LayOut]] = []
+        self._late: list[tuple[int, LayOut]] = []
+        self._end(program.outputs, places)
+
+    @property
+    def checks(self) -> bool:
+        """Says whether any of its steps refuses numbers of elements."""
+        return any(isinstance(s.kernel, InnerFunction) and s.kernel.checks for s in self._steps)
+
+    # -- collecting
+
+    def _check(self, equation: EquationLike) -> None:
+        # The loop around it is run again.
+        return
+
+    def _add(self, equation: EquationLike) -> None:
+        if self._numbers.take(equation):
+            return
+        if self._numbers.are_read_by(equation):
+            self._close_numbers()
+        name = equation.primitive.name
+        if name in ("concatenate", "stack"):
+            self._join(equation, name == "stack")
+        elif name == "broadcast_to":
+            self._view(equation)
+        elif name == "index" and len(equation.operands) > 1:
+            self._other(equation)
+        else:
+            super()._add(equation)
+
+    def _close_numbers(self) -> None:
+        """Makes a kernel of the equations of numbers that have been put off."""
+        for numbers in self._numbers.closed():
+            given = [self._layout(x) for x in numbers.inputs]
+            outs = [self._fresh(x) for x in numbers.results]
+            self._lying.update({x.owner: x for x in outs})
+            self._steps.append(SegmentStep(numbers.kernel, (*given, *outs), len(given)))
+            self.effort += numbers.effort
+
+    def _has_view(self, x: Operand, out: VariableLike) -> bool:
+        return True
+
+    def _view_layout(self, equation: EquationLike) -> LayOut:
+        if equation.primitive.name != "broadcast_to":
+            return super()._view_layout(equation)
+        (x,), (out,) = equation.operands, equation.outputs
+        lying = self._layout(array_of(x, out.type, operand_shape(x)))
+        strides = broadcast_strides(lying.shape, lying.strides, out.type.shape)
+        return LayOut(lying.owner, lying.offset, out.type.shape, tuple(strides))
+
+    def _join(self, equation: EquationLike, stack: bool) -> None:
+        """Takes in arrays that are put side by side."""
+        (out,), axis = equation.outputs, equation.params["axis"] % equation.outputs[0].type.ndim
+        given, parts, begin = [], [], 0
+        for x in equation.operands:
+            lying = self._layout(array_of(x, out.type, operand_shape(x)))
+            shape, strides = lying.shape, lying.strides
+            if stack:
+                shape, strides = ((*v[:axis], n, *v[axis:]) for v, n in ((shape, 1), (strides, 0)))
+            given.append(lying)
+            parts.append((shape, strides, begin * c_strides(out.type.shape)[axis]))
+            begin += shape[axis]
+        self._joined(given, out, parts)
+
+    # -- the end of the step
+
+    def _end(self, outputs: Sequence[Any], places: Sequence[StepPlace]) -> None:
+        """Decides how outputs come into the memory that is given for them."""
+        states = {*filter(None, [place.state for place in places])}
+        ends: list[LayOut | None] = []
+        for x, (known, state) in zip(outputs, places, strict=True):
+            found = self._layout(array_of(x, known, known.shape))
+            if state is not None and self._is_all_of(found, state):
+                ends.append(None)  # it stays as it is
+            elif state is not None and identity_of(found.owner) in states:
+                ends.append(self._copied(found))
+            else:
+                ends.append(self._in_order(found))
+        # Rows come first: what is a row and a carry is written into the row, and copied.
+        for number in sorted(range(len(ends)), key=lambda i: places[i].state is not None):
+            lying, state = ends[number], places[number].state
+            if lying is None:
+                continue
+            owner = lying.owner
+            read = identity_of(owner) in map(identity_of, self.arrays)
+            free = not read and owner not in self.slots and self._is_all_of(lying, owner)
+            if free and (state is None or self.can_take(state, owner)):
+                lasting = [end.owner for end in ends if end is not None]
+                chain = [owner] if state is None else self._updates(state, owner, lasting)
+                self.slots.update(dict.fromkeys(chain, number))
+            elif read and state is None:
+                self._early.append((number, lying))
+            else:
+                self._late.append((number, lying))
+                self._lasting.add(identity_of(owner))
+
+    def _updates(
+        self, state: VariableLike, last: VariableLike, lasting: Sequence[Any]
+    ) -> list[VariableLike]:
+        """Returns a value with those that it is made of one by one, all in the memory of a state.
+
+        It is the last value alone where one of these is needed elsewhere.
+        """
+        found = [last]
+        while True:
+            outs = [(step, x.owner) for step in self._steps for x in step.given[step.reads :]]
+            step = next(step for step, out in outs if out is found[-1])
+            if not isinstance(step.kernel, InnerFunction) or step.kernel.in_place != {(0, 0)}:
+                return [last]
+            before = step.given[0].owner
+            if not self.can_take(before, found[-1]):
+                return [last]
+            if before is state:
+                return found
+            known = [*self.arrays, *self.slots, *lasting]
+            if any(x is before for x in known):
+                return [last]
+            found.append(before)
+
+    def _is_all_of(self, lying: LayOut, x: VariableLike) -> bool:
+        """Says whether a value is all of a variable, in C order."""
+        return lying.owner is x and lying[1:] == self._fresh(x)[1:]
+
+    # -- writing
+
+    @property
+    def memory(self) -> int:
+        """The bytes of memory that it needs."""
+        return self._offsets([*self.slots])[1]
+
+    def function(self, name: str, module: Module) -> None:
+        """Writes its function, of a table of addresses: of arrays, then of places for outputs."""
+        self.lines = lines = Lines()
+        lines.begin("entry")
+        self._pointers = {
+            identity_of(x): element(lines, "%table", number) for number, x in enumerate(self.arrays)
+        }
+        first = len(self.arrays)
+        for number, lying in self._early:
+            self._copy(element(lines, "%table", first + number), lying)
+        for owner, number in self.slots.items():
+            self._pointers[owner] = element(lines, "%table", first + number)
+        self._write_steps(module, [*self.slots], lambda: "%memory")
+        for number, lying in self._late:
+            self._copy(element(lines, "%table", first + number), lying)
+        lines.add("ret i64 0")
+        module.declared.update(lines.declared)
+        head = f"define internal i64 @{name}({TABLE}) alwaysinline {{"
+        module.functions[name] = "\n".join([head, *lines.text, "}"])
+
+    def _copy(self, place: str, x: LayOut) -> None:
+        size = prod(x.shape) * operand_dtype(x.owner).itemsize
+        copy_bytes(self.lines, place, self._pointer(x), size)

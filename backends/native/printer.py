@@ -30,6 +30,7 @@ from ..kernels.kernel import (
     LoopValue,
     Operand,
     PlaceOf,
+    PlaceWithin,
     Statement,
     Store,
     UpdateOf,
@@ -38,6 +39,7 @@ from ..kernels.operations import KERNEL_FUNCTIONS
 from .element_pairs import are_halves, half_of_pairs, is_of_pairs, load_pairs, store_pairs
 from .function_printer import FunctionPrinter
 from .instructions import Lines, constant, memory_type, ones, overloaded, shown_type
+from .places import place_within
 from .running_folds import RunningFold
 
 if TYPE_CHECKING:
@@ -172,6 +174,9 @@ class Printer:
                 self._values[statement.value] = self._let(statement), self._width
             elif isinstance(statement, PlaceOf):
                 self._values[statement.value] = self._place(statement.axis), self._width
+            elif isinstance(statement, PlaceWithin):
+                place = place_within(self.lines, statement, self._operand, self._width)
+                self._values[statement.value] = place, self._width
             elif isinstance(statement, Load):
                 found = self._load(statement.buffer, statement.index)
                 self._values[statement.value] = found, self._width
@@ -255,15 +260,26 @@ class Printer:
             if stride != 1:
                 place = lines.let(f"mul i64 {place}, {stride}")
             total = place if total == "0" else lines.let(f"add i64 {total}, {place}")
+        for value, stride in index.picks:
+            place, width = self._values[value]
+            if width == 1:
+                place = lines.let(f"mul i64 {place}, {stride}")
+                total = lines.let(f"add i64 {total}, {place}")
         kind = memory_type(buffer.dtype)
         return lines.let(f"getelementptr {kind}, ptr {self._pointers[buffer]}, i64 {total}")
 
-    def _lane_addresses(self, buffer: Buffer, address: str, stride: int) -> str:
+    def _lane_addresses(
+        self, buffer: Buffer, address: str, stride: int, picks: Sequence[tuple[LoopValue, int]] = ()
+    ) -> str:
         """Returns the addresses of lanes that are no neighbours."""
         lines, width = self.lines, self._width
-        steps = ", ".join(f"i64 {stride * i}" for i in range(width))
+        many = f"<{width} x i64>"
+        steps = f"<{', '.join(f'i64 {stride * i}' for i in range(width))}>"
+        for value, by in picks:
+            place = lines.let(f"mul {many} {self._values[value][0]}, splat (i64 {by})")
+            steps = lines.let(f"add {many} {steps}, {place}")
         kind = memory_type(buffer.dtype)
-        return lines.let(f"getelementptr {kind}, ptr {address}, <{width} x i64> <{steps}>")
+        return lines.let(f"getelementptr {kind}, ptr {address}, {many} {steps}")
 
     def _load(self, buffer: Buffer, index: Index) -> str:
         lines, width = self.lines, self._width
@@ -272,22 +288,24 @@ class Printer:
         kind = shown_type(element, width)
         stride = 1 if self._axis is None else index.stride(self._axis)
         size = buffer.dtype.itemsize
-        if width > 1 and stride == 2 and is_of_pairs(buffer, index):
+        picks = [(value, by) for value, by in index.picks if self._values[value][1] > 1]
+        if width > 1 and stride == 2 and not index.picks and is_of_pairs(buffer, index):
             pairs = self._load_pairs(buffer, index)
             found = half_of_pairs(lines, buffer.dtype, pairs, width, index.begin % 2)
-        elif stride == 0:
+        elif stride == 0 and not picks:
             one = lines.let(f"load {element}, ptr {address}, align {size}")
             found = self._copied(one, buffer.dtype)
-        elif width > 1 and (stride != 1 or self._mask is not None):
+        elif width > 1 and (stride != 1 or picks or self._mask is not None):
             given = [("i32", str(size)), (shown_type("i1", width), self._shown_mask())]
             given.append((kind, ones(element, width)))
-            if stride == 1:
+            neighbours = stride == 1 and not picks
+            if neighbours:
                 pointer, name, end = address, "load", "p0"
             else:
-                pointer = self._lane_addresses(buffer, address, stride)
+                pointer = self._lane_addresses(buffer, address, stride, picks)
                 name, end = "gather", f"v{width}p0"
             shape = overloaded(element, width)
-            first = shown_type("ptr", width if stride != 1 else 1)
+            first = shown_type("ptr", 1 if neighbours else width)
             call = f"llvm.masked.{name}.{shape}.{end}"
             found = lines.call(call, kind, [(first, pointer), *given])
         else:

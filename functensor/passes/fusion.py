@@ -19,7 +19,9 @@ from .fused_region import (
     operand_place,
     row_place,
 )
-from .region_proofs import Place
+from .gathers import gather_place, index_place, indexed_lengths
+from .index_ranges import IndexRanges, Range
+from .region_proofs import GATHERED_FROM, Place
 from .schedule_parallel import neighbours
 
 __all__ = ["fusion"]
@@ -198,7 +200,9 @@ class Clusters:
                 maker = makers[v] = self.makers.get(v, -1)
                 if maker not in self.of or maker in self._late:
                     return None
-        if not self.kinds[i]:
+        if not self.kinds[i] or (
+            self.kinds[i] == "gather" and not self._is_known(equation, makers)
+        ):
             return None
         found = list(dict.fromkeys([self.of[m] for m in makers.values()]))
         # A grid may be the first axes of another: numbers of rows beside the rows.
@@ -215,12 +219,34 @@ class Clusters:
         self.places[i] = place
         return first
 
+    def _is_known(self, equation: Equation, made: Iterable[Variable]) -> bool:
+        """Says whether a gather can be in the cluster that makes some of its operands.
+
+        The array is complete before. Numbers that may be out of bounds are tested before, too.
+        """
+        (x, *indices), made = equation.operands, set(made)
+        if x in made:
+            return False
+        lengths = indexed_lengths(equation)
+        return all(
+            -length <= low and high < length
+            for v, length in zip(indices, lengths, strict=True)
+            if v in made
+            for low, high in [self.ranges.of(v)]
+        )
+
+    @cached_property
+    def ranges(self) -> IndexRanges:
+        """The ranges of whole numbers."""
+        return IndexRanges(self.equations)
+
     def _begun(self, i: int, equation: Equation, stage: int) -> Cluster | None:
         """Returns a new cluster for an equation, over the grid of its largest value."""
         kind = self.kinds[i]
         if kind in ("", "move"):
             return None
-        largest: Operand = equation.outputs[0] if kind == "element" else _main(equation)
+        made = kind in ("element", "gather")
+        largest: Operand = equation.outputs[0] if made else _main(equation)
         grid = lengths(type_of(largest).shape)
         if not grid or prod(grid) < self.smallest:
             return None
@@ -241,6 +267,8 @@ class Clusters:
         first = equation.operands[0]
         if kind == "element" or equation.primitive.name == "broadcast_to":
             return broadcast_place(shape, grid, known)
+        if kind == "gather":
+            return broadcast_place(shape, grid, gather_place(equation, known))
         if kind == "product":
             return self._product(i, equation, grid, known)
         if type(first) is Variable and first in known:
@@ -296,6 +324,8 @@ class Clusters:
         shape = type_of(equation.operands[n]).shape
         if kind == "element" or equation.primitive.name == "broadcast_to":
             return operand_place(shape, place)
+        if kind == "gather":
+            return index_place(equation, place, n)
         if kind == "product":
             return (0, 1) if len(shape) == 2 else (1,) if place == (0,) else (0,)
         if n == 0:
@@ -404,6 +434,7 @@ def _region(clusters: Clusters, cluster: Cluster, members: list[int]) -> Equatio
     equations = clusters.equations
     places: dict[Variable, Place] = {}
     env: dict[Variable, Variable] = {}
+    ranges: dict[Variable, Range] = {}
     given: dict[tuple[Operand, Place], Variable] = {}
     inputs: list[Variable] = []
     operands: list[Operand] = []
@@ -417,7 +448,8 @@ def _region(clusters: Clusters, cluster: Cluster, members: list[int]) -> Equatio
         key = x if type(x) is Variable else id(x), place
         if key not in given:
             move = clusters.makers.get(x, -1) if type(x) is Variable else -1
-            if move >= 0 and clusters.kinds[move] == "move" and move not in clusters.of:
+            is_move = move >= 0 and clusters.kinds[move] == "move" and move not in clusters.of
+            if is_move and place != GATHERED_FROM:
                 given[key] = moved(equations[move], place)
             else:
                 given[key] = Variable(known, x.device if type(x) is Variable else "cpu")
@@ -447,6 +479,10 @@ def _region(clusters: Clusters, cluster: Cluster, members: list[int]) -> Equatio
             else input_for(x, clusters.operand_place(i, n))
             for n, x in enumerate(equation.operands)
         ]
+        if clusters.kinds[i] == "gather":
+            for index, mine in zip(equation.operands[1:], inner[1:], strict=True):
+                if type(mine) is Variable:
+                    ranges[mine] = clusters.ranges.of(index)
         (old,) = equation.outputs
         out = env[old] = Variable(old.type, old.device)
         places[out] = clusters.places[i]
@@ -458,4 +494,5 @@ def _region(clusters: Clusters, cluster: Cluster, members: list[int]) -> Equatio
     region = Program("fused", inputs, body, [env[v] for v in outs])
     line = equations[members[0]].line
     scope = common_scope(equations[i].scope for i in members)
-    return Equation(Region(region, cluster.grid, places), operands, {}, outs, line, scope)
+    made = Region(region, cluster.grid, places, ranges)
+    return Equation(made, operands, {}, outs, line, scope)

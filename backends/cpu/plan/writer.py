@@ -153,6 +153,8 @@ class Straight:
             if run is not None:
                 self._enter(number, run)
                 continue
+            if any(e.primitive.name in ("index", "roll") for e in region.program.equations):
+                continue  # blocks of NumPy's functions gather nothing: it runs by itself
             made = Blockwise(region, given, self.kernels, source, order)
             code = BlockCode(name, made, self.watched)
             if config.check_programs:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["NativeRun", "native_region"]
 
 # Efforts count tenths of a nanosecond, about. Threads share what takes longer than their hand-off.
-STREAM_EFFORT, ARITHMETIC_EFFORT, FUNCTION_COST = 4, 0.5, 6
+STREAM_EFFORT, ARITHMETIC_EFFORT, FUNCTION_COST, GATHER_EFFORT = 4, 0.5, 6, 10
 SMALLEST_EFFORT_TO_SHARE = 2_000_000
 MOST_BLOCKS = 16
 
@@ -95,6 +95,8 @@ def effort_of(graph: RegionGraph) -> float:
         size = prod(lengths[a] for a in node.axes)
         if node.operation == "input":
             total += STREAM_EFFORT * size * node.dtype.itemsize / 4
+        elif node.operation == "gather":
+            total += GATHER_EFFORT * size
         elif node.operation in KERNEL_FUNCTIONS:
             total += FUNCTION_COST * size * node.dtype.itemsize / 4
         elif node.operation != "constant":

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..kernels.functions import TWINS
 from ..kernels.kernel import (
     BLOCK_NUMBER,
     Buffer,
@@ -39,8 +38,9 @@ from ..kernels.operations import KERNEL_FUNCTIONS
 from .element_pairs import are_halves, half_of_pairs, is_of_pairs, load_pairs, store_pairs
 from .function_printer import FunctionPrinter
 from .instructions import Lines, constant, memory_type, ones, overloaded, shown_type
-from .places import place_within
+from .places import neighbours_or, place_within, run_of_lanes
 from .running_folds import RunningFold
+from .twins import twins_of
 
 if TYPE_CHECKING:
     from ..annotations import DType
@@ -137,6 +137,8 @@ class Printer:
         # What was loaded of pairs of inputs in the current loop.
         self._pairs: dict[tuple[Buffer, Index], str] = {}
         self._places: dict[LoopAxis, str] = {BLOCK_NUMBER: "%number"}
+        # What computes numbers that name places.
+        self._makers: dict[LoopValue, Let | PlaceOf | PlaceWithin] = {}
         # The axis of the loop with lanes, its width and its mask.
         self._axis: LoopAxis | None = None
         self._width = 1
@@ -165,6 +167,8 @@ class Printer:
         twins = twins_of(body)
         first: Store | UpdateOf | None = None
         for statement, following in zip_longest(body, body[1:]):
+            if isinstance(statement, Let | PlaceOf | PlaceWithin):
+                self._makers[statement.value] = statement
             if isinstance(statement, For):
                 self._loop(statement)
             elif statement in twins:
@@ -300,14 +304,26 @@ class Printer:
             given.append((kind, ones(element, width)))
             neighbours = stride == 1 and not picks
             if neighbours:
-                pointer, name, end = address, "load", "p0"
+                name, end = "load", "p0"
             else:
-                pointer = self._lane_addresses(buffer, address, stride, picks)
                 name, end = "gather", f"v{width}p0"
             shape = overloaded(element, width)
             first = shown_type("ptr", 1 if neighbours else width)
             call = f"llvm.masked.{name}.{shape}.{end}"
-            found = lines.call(call, kind, [(first, pointer), *given])
+
+            def apart() -> str:
+                there = address if neighbours else self._lane_addresses(*lanes)
+                return lines.call(call, kind, [(first, there), *given])
+
+            lanes = buffer, address, stride, picks
+            run = None
+            if self._axis is not None and self._mask is None and not stride and len(picks) == 1:
+                run = run_of_lanes(picks[0], self._axis, self._makers, width)
+            if run is None or self._axis is None:
+                found = apart()
+            else:
+                place = self._places[self._axis]
+                found = neighbours_or(apart, lines, address, place, run, buffer.dtype, width)
         else:
             found = lines.let(f"load {kind}, ptr {address}, align {size}")
         if buffer.dtype.kind == "b":
@@ -472,25 +488,6 @@ def has_cheap_rest(loop: For) -> bool:
         and len(loop.body) <= LONGEST_REPEATED_BODY
         and not any(isinstance(s, Let) and s.operation in KERNEL_FUNCTIONS for s in loop.body)
     )
-
-
-def twins_of(body: Sequence[Statement]) -> dict[Statement, tuple[Let, ...]]:
-    """Returns the statements that compute both of two functions of the same operand.
-
-    The first of both has the pair, which is computed there, and the second an empty tuple.
-    """
-    found: dict[tuple[Any, Operand], dict[str, Let]] = {}
-    for statement in body:
-        if isinstance(statement, Let) and statement.operation in TWINS:
-            names, (operand,) = TWINS[statement.operation], statement.operands
-            if isinstance(operand, LoopValue):
-                found.setdefault((names, operand), {})[statement.operation] = statement
-    twins: dict[Statement, tuple[Let, ...]] = {}
-    for (names, _), both in found.items():
-        if len(both) == len(names):
-            first, second = both.values()
-            twins[first], twins[second] = tuple([both[name] for name in names]), ()
-    return twins
 
 
 def operand_dtype_of(operand: Any) -> DType:

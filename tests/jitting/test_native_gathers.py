@@ -13,6 +13,8 @@ import functensor.numpy as fnp
 from functensor import nn
 from functensor.backends.cpu.plan.native import native_run, region_graph, segment_code
 from functensor.backends.cpu.plan.native.formulas import HAS_SMALLEST
+from functensor.backends.native import printer
+from functensor.backends.native.places import run_of_lanes
 from functensor.jitting.tiers import native_program
 
 pytestmark = [
@@ -143,6 +145,25 @@ ROLLS = {
 def test_rolls(call, counted):
     check(call, X)
     assert any(counted)
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "c16", "i1", "i8", "?"])
+def test_rolls_of_long_axes_load_neighbours(dtype, monkeypatch):
+    runs = []
+
+    def noting(*args):
+        runs.append(run_of_lanes(*args))
+        return runs[-1]
+
+    monkeypatch.setattr(printer, "run_of_lanes", noting)
+    x = values_of((3, 263), "f8" if dtype[0] == "c" else dtype, True, 7).astype(dtype)
+
+    def call(x):
+        along = [fnp.roll(x, step, 1) for step in (1, -1, 131, -7, 262)]
+        return [*along, fnp.roll(x[:, :65], 8, 1), fnp.roll(x[0], 5)]
+
+    check(call, x)
+    assert dtype[0] == "c" or any(runs)
 
 
 def test_a_stencil_is_one_kernel(counted):

@@ -21,8 +21,8 @@ from ...activations import LARGEST_STEEP, SMALLEST_GATED
 from ...where_and_extrema import FEWEST_ELEMENTS_BY_BITS, LARGEST_PRODUCT_POWER
 
 __all__ = [
-    *("ELEMENT_FORMULAS", "UFUNCS", "compared", "limited", "nonzero", "power"),
-    *("product_of_same", "with_sign_of"),
+    *("ELEMENT_FORMULAS", "HAS_SMALLEST", "UFUNCS", "compared", "limited", "nonzero", "power"),
+    *("product_of_same", "remainder", "with_sign_of"),
 ]
 
 

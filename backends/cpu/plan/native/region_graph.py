@@ -189,7 +189,7 @@ class RegionGraph:
     def _gathered(self, equation: EquationLike, axes: IndexedAxes) -> AnyNode:
         """Returns gathered elements, and enters tests of indices that may be out of bounds."""
         for x, (axis, length) in zip(equation.operands[1:], axes.indexed):
-            low, high = self._ranges.get(x, (-length, length - 1))
+            low, high = self._ranges.get(x, (-length - 1, length))
             if is_variable(x) and not -length <= low <= high < length:
                 number = self.program.inputs.index(self._moved_from(x))
                 read = LabelRead(number, -length, length, equation, axis)

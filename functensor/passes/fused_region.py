@@ -15,6 +15,7 @@ from ..programs.program import Equation, Program, Variable, type_of
 from .gathers import is_gather
 from .index_ranges import Range
 from .region_proofs import (
+    GATHERING,
     LAST_AXIS_OPERATIONS,
     REGION_REDUCTIONS,
     ROW_OPERATIONS,
@@ -210,7 +211,7 @@ def region_kind(equation: Equation, every: bool = False) -> str:
         (x,) = types
         added = name == "broadcast_to" or lengths(x.shape) == lengths(out.type.shape)
         return "move" if added and x.shape and type(equation.operands[0]) is Variable else ""
-    if name in ("index", "roll"):
+    if name in GATHERING:
         return "gather" if every and out.type.shape and is_gather(equation) else ""
     precise = NATIVE_PRECISE_DTYPES if every else PRECISE_DTYPES
     if any(t.dtype.char not in precise for t in types if t.dtype.kind != "i"):

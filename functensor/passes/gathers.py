@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from ..primitives.core.index_key import ARRAY, Layout
 from ..programs.program import Equation, Variable, type_of
-from .region_proofs import GATHERED_FROM, Place
+from .region_proofs import GATHERED_FROM, GATHERING, Place
 
 __all__ = ["gather_place", "index_place", "indexed_lengths", "is_gather"]
 
@@ -20,12 +20,12 @@ def is_gather(equation: Equation) -> bool:
     x = type_of(equation.operands[0]) if equation.operands else None
     if x is None or not x.shape or not x.size:
         return False
-    return name == "roll" or (name == "index" and bool(equation.params["key"].arrays))
+    return name in GATHERING and (name != "index" or bool(equation.params["key"].arrays))
 
 
 def indexed_lengths(equation: Equation) -> list[int]:
     """Returns the lengths of the axes that the index arrays of a gather are for, in order."""
-    if equation.primitive.name == "roll":
+    if equation.primitive.name != "index":
         return []
     shape, native = type_of(equation.operands[0]).shape, equation.params["key"].native
     taken = sum(item is not None and item is not Ellipsis for item in native)

@@ -17,13 +17,15 @@ from ..primitives.core.index_key import Layout
 from ..programs.program import Equation, Program, ProgramError, Variable, type_of, used
 
 __all__ = [
-    *("GATHERED_FROM", "LAST_AXIS_OPERATIONS", "REGION_REDUCTIONS", "ROW_OPERATIONS", "Place"),
-    "prove_places",
+    *("GATHERED_FROM", "GATHERING", "LAST_AXIS_OPERATIONS", "REGION_REDUCTIONS"),
+    *("ROW_OPERATIONS", "Place", "prove_places"),
 ]
 
 # For every axis of a value the axis of the grid that it is; None for axes of length 1.
 Place = tuple[int | None, ...]
 Strides = tuple[int, ...]
+# Primitives that take elements of their first operand, or of windows of it.
+GATHERING = frozenset({"avg_pool", "index", "max_pool", "max_pool_argmax", "roll"})
 # The place of an array from which elements are gathered: it is no part of the grid.
 GATHERED_FROM: Place = ()
 # The memory of arrays whose strides alone are of interest: no element is ever read.
@@ -122,7 +124,7 @@ def _demands(equation: Equation, strides: Mapping[Variable, Strides]) -> list[An
 
 def is_gathering(equation: Equation) -> bool:
     """Says whether an equation of a region takes elements of its first operand by their places."""
-    return equation.primitive.name in ("index", "roll")
+    return equation.primitive.name in GATHERING
 
 
 def _demands_of_indices(equation: Equation, strides: Mapping[Variable, Strides]) -> list[Any]:

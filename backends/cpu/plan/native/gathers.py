@@ -12,12 +12,16 @@ from ....kernels.graph import Expr, ExprGraph, Gathering
 from .complex_nodes import AnyNode, ComplexExpr, part_dtype
 from .layouts import c_strides, in_c_order, unjoined
 from .not_native import NotNative
+from .windows import POOLS, WindowAxes, is_native_pool
 
 if TYPE_CHECKING:
     from ....annotations import DType, Shape
     from ..annotations import EquationLike
 
-__all__ = ["GatheredFrom", "IndexedAxes", "indexed_axes", "is_native_gather"]
+__all__ = ["GATHERS", "GatheredFrom", "IndexedAxes", "indexed_axes", "is_native_gather"]
+
+# Primitives that take elements of a whole array, which is no part of the grid.
+GATHERS = POOLS | {"index", "roll"}
 
 ARRAY = "array"
 
@@ -118,11 +122,11 @@ def indexed_axes(
     place: Sequence[int | None],
     lengths: Sequence[int],
     source: GatheredFrom,
-) -> IndexedAxes:
+) -> IndexedAxes | WindowAxes:
     """Returns where the elements of a gather lie.
 
     Args:
-        equation: the equation, ``index`` or ``roll``.
+        equation: the equation, one of ``GATHERS``.
         place: the axes of the grid that its result has.
         lengths: the lengths of the grid's axes.
         source: what it takes elements of.
@@ -132,6 +136,8 @@ def indexed_axes(
     """
     if equation.primitive.name == "roll":
         return rolled_axes(equation, place, source)
+    if equation.primitive.name in POOLS:
+        return WindowAxes(equation, source, place)
     slices: dict[int, int] = {}
     indexed: list[tuple[int, int]] = []
     begin = axis = 0
@@ -208,4 +214,6 @@ def rolled_axes(
 
 def is_native_gather(equation: EquationLike) -> bool:
     """Says whether kernels gather the elements that an equation wants."""
+    if equation.primitive.name in POOLS and not is_native_pool(equation):
+        return False
     return all(n < 1 << 31 for n in equation.outputs[0].type.shape)

@@ -17,12 +17,13 @@ from ....native.machine import machine_code
 from ....native.printer import printed_module, scratch_bytes
 from ..regions.grid import Blocks
 from ..regions.region_run import RegionRun, block_memory
+from .gathers import GATHERS
 from .region_graph import NotNative, RegionGraph
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["NativeRun", "native_region"]
+__all__ = ["NativeRun", "gathers", "native_region"]
 
 # Efforts count tenths of a nanosecond, about. Threads share what takes longer than their hand-off.
 STREAM_EFFORT, ARITHMETIC_EFFORT, FUNCTION_COST, GATHER_EFFORT = 4, 0.5, 6, 10
@@ -158,6 +159,11 @@ def native_region(name: str, region: Any, given: Sequence[Any], order: Any) -> N
         return NativeRun(name, NativeRegion(name, RegionGraph(region, given, order)))
     except NotNative:
         return None
+
+
+def gathers(region: Any) -> bool:
+    """Says whether a region takes elements of whole arrays, which blocks of NumPy do not."""
+    return any(equation.primitive.name in GATHERS for equation in region.program.equations)
 
 
 def compile_runs(runs: Sequence[NativeRun]) -> None:

@@ -43,10 +43,11 @@ from .formulas import (
     power,
     remainder,
 )
-from .gathers import GatheredFrom, IndexedAxes, indexed_axes, is_native_gather
+from .gathers import GATHERS, GatheredFrom, IndexedAxes, indexed_axes, is_native_gather
 from .layouts import c_strides, in_grid_order, unjoined
 from .not_native import NotNative
 from .row_functions import ROWS, GridRows
+from .windows import WindowAxes
 
 if TYPE_CHECKING:
     from ....annotations import DType, Shape
@@ -102,10 +103,10 @@ class RegionGraph:
         lengths, self._raw = reordered_region(region, order)
         present = [frozenset(a for a in axes if a is not None) for axes in self._raw.values()]
         self._ranges = region.ranges
-        self._axes_of: dict[int, IndexedAxes] = {}
+        self._axes_of: dict[int, IndexedAxes | WindowAxes] = {}
         self._sources: dict[VariableLike, GatheredFrom] = {}
         for number, equation in enumerate(self.program.equations):
-            if equation.primitive.name in ("index", "roll"):
+            if equation.primitive.name in GATHERS:
                 source = self._source(equation.operands[0], lying)
                 self._sources[equation.operands[0]] = source
                 axes = indexed_axes(equation, self._raw[equation.outputs[0]], lengths, source)
@@ -186,7 +187,7 @@ class RegionGraph:
         strides = c_strides(shape) if lying is None else lying[number]
         return GatheredFrom(number, variable.type.dtype, shape, strides)
 
-    def _gathered(self, equation: EquationLike, axes: IndexedAxes) -> AnyNode:
+    def _gathered(self, equation: EquationLike, axes: IndexedAxes | WindowAxes) -> AnyNode:
         """Returns gathered elements, and enters tests of indices that may be out of bounds."""
         for x, (axis, length) in zip(equation.operands[1:], axes.indexed):
             low, high = self._ranges.get(x, (-length - 1, length))
@@ -427,7 +428,7 @@ def is_native(equation: EquationLike) -> bool:
         return False
     if name in ("broadcast_to", "reshape"):
         return True
-    if name in ("index", "roll"):
+    if name in GATHERS:
         return is_native_gather(equation)
     if name in REDUCTION_UFUNCS or name == "matmul":
         return dtypes[0].char in FOLDED_DTYPES.get(name, ROW_FLOATS)

@@ -200,9 +200,7 @@ class Clusters:
                 maker = makers[v] = self.makers.get(v, -1)
                 if maker not in self.of or maker in self._late:
                     return None
-        if not self.kinds[i] or (
-            self.kinds[i] == "gather" and not self._is_known(equation, makers)
-        ):
+        if not self.kinds[i] or not self._is_known(i, makers):
             return None
         found = list(dict.fromkeys([self.of[m] for m in makers.values()]))
         # A grid may be the first axes of another: numbers of rows beside the rows.
@@ -219,15 +217,15 @@ class Clusters:
         self.places[i] = place
         return first
 
-    def _is_known(self, equation: Equation, made: Iterable[Variable]) -> bool:
+    def _is_known(self, i: int, made: Iterable[Variable]) -> bool:
         """Says whether a gather can be in the cluster that makes some of its operands.
 
         The array is complete before. Numbers that may be out of bounds are tested before, too.
         """
-        (x, *indices), made = equation.operands, set(made)
-        if x in made:
-            return False
-        lengths = indexed_lengths(equation)
+        (x, *indices), made = self.equations[i].operands, set(made)
+        if self.kinds[i] != "gather" or x in made:
+            return self.kinds[i] != "gather"
+        lengths = indexed_lengths(self.equations[i])
         return all(
             -length <= low and high < length
             for v, length in zip(indices, lengths, strict=True)
@@ -364,6 +362,8 @@ class Clusters:
             return
         # Along the last axis a row of numbers lies elsewhere than along the first.
         if any(self.operand_place(u, n) != self.places[i] for u, n in self._uses(variable, users)):
+            return
+        if not all(self._is_known(u, [variable]) for u in users):
             return
         for x in used(self.equations[i].operands):
             if self.inner(x, cluster) and not self._leaves(x, cluster, i):

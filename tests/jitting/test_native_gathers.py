@@ -201,6 +201,19 @@ def test_indices_that_are_computed_are_tested_before():
         jitted(X, np.array([0, 3, -1, -3]))
 
 
+def test_indices_that_need_a_test_stay_outside_of_the_kernel(counted):
+    """What computes them alone could go into the kernel that needs them, but for the test."""
+
+    def call(x, i):
+        return x[i * 2] * 1.5, i + 1
+
+    numbers = np.array([0, 1, -1, 2, 1, 0])
+    jitted = check(call, X[:, 0, 0], numbers)
+    assert 1 in counted
+    with pytest.raises(IndexError, match="index 8 is out of bounds for axis 0 with size 5"):
+        jitted(X[:, 0, 0], numbers * 2 + 4)
+
+
 def test_other_indices_out_of_bounds_are_errors_of_the_user_s_line():
     def call(x, i, j):
         return fnp.sum(x[i, :, j] * 2, axis=0)

@@ -19,7 +19,7 @@ from .fused_region import (
     operand_place,
     row_place,
 )
-from .gathers import gather_place, index_place, indexed_lengths
+from .gathers import gather_place, index_place, indexed_lengths, is_slow_alone
 from .index_ranges import IndexRanges, Range
 from .region_proofs import GATHERED_FROM, Place
 from .schedule_parallel import neighbours
@@ -134,6 +134,8 @@ class Clusters:
         busy = sum(self.kinds[i] != "move" for i in cluster.members)
         if all(self.kinds[i] in ("move", "product") for i in cluster.members):
             return False  # which BLAS does by itself
+        if busy == 1 and any(is_slow_alone(self.equations[i]) for i in cluster.members):
+            return False
         if busy == 1 and any(self._is_outer(i) for i in cluster.members):
             return True
         fewest = FEWEST_SMALLEST_REGIONS_TO_SHARE * self.smallest

@@ -11,7 +11,10 @@ from ..primitives.core.index_key import ARRAY, Layout
 from ..programs.program import Equation, Variable, type_of
 from .region_proofs import GATHERED_FROM, GATHERING, Place
 
-__all__ = ["gather_place", "index_place", "indexed_lengths", "is_gather"]
+__all__ = ["gather_place", "index_place", "indexed_lengths", "is_gather", "is_slow_alone"]
+
+# NumPy gathers more elements by themselves as quickly as a kernel, which tests indices before.
+MOST_SINGLE_ELEMENTS = 1 << 14
 
 
 def is_gather(equation: Equation) -> bool:
@@ -39,6 +42,14 @@ def indexed_lengths(equation: Equation) -> list[int]:
                 lengths.append(shape[axis])
             axis += 1
     return lengths
+
+
+def is_slow_alone(equation: Equation) -> bool:
+    """Says whether an equation gathers many single elements, not rows: NumPy does as well."""
+    if equation.primitive.name != "index" or not is_gather(equation):
+        return False
+    known = equation.outputs[0].type
+    return known.size > MOST_SINGLE_ELEMENTS and index_axes(equation) == (0, len(known.shape))
 
 
 def index_axes(equation: Equation) -> tuple[int, int]:

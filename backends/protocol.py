@@ -266,6 +266,10 @@ class Backend(Protocol):
         """Says whether machine code computes an equation that can be a part of a region."""
         return False
 
+    def native_test(self, program: Any) -> Callable[[Any], bool]:
+        """Returns what says whether machine code computes an equation of a program."""
+        return self.is_native
+
     def load_plans(self) -> None:
         """Imports what plans are made with, so that the first one does not wait for it."""
         return

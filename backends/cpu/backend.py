@@ -153,6 +153,20 @@ class NumpyBackend(protocol.Backend):
 
         return is_native(equation)
 
+    def native_test(self, program: ProgramLike) -> Callable[[EquationLike], bool]:
+        """Returns what says whether machine code computes an equation of a program."""
+        from .plan.native.gathers import GATHERS
+        from .plan.regions.axis_order import memory_orders
+
+        orders = memory_orders(program)
+
+        def test(equation: EquationLike) -> bool:
+            # Kernels gather from memory in C order, to which others would be copied.
+            moved = equation.primitive.name in GATHERS and equation.operands[0] in orders
+            return not moved and self.is_native(equation)
+
+        return test
+
     def load_plans(self) -> None:
         """Imports what plans are made with, so that the first one does not wait for it."""
         import_module(".plan", __package__)

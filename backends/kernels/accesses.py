@@ -12,6 +12,7 @@ from .kernel import (
     BLOCK_NUMBER,
     Buffer,
     For,
+    Index,
     Load,
     LoopAxis,
     LoopKernel,
@@ -94,7 +95,13 @@ class Access:
         return self.position < other.position
 
     def elements(self, still: Iterable[LoopAxis] = ()) -> Elements:
-        """Returns the elements that it takes while some axes stand still."""
+        """Returns the elements that it takes while some axes stand still.
+
+        At places that are picked these may be all.
+        """
+        if self.statement.index.picks:
+            anywhere = LoopAxis("anywhere", buffer_elements(self.statement.buffer))
+            return Elements(Index([(anywhere, 1)]), [anywhere])
         fixed = {BLOCK_NUMBER, *still}
         going = [loop.axis for loop in self.loops if loop.axis not in fixed]
         return Elements(self.statement.index, going)

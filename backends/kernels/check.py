@@ -4,6 +4,7 @@
   behind its loop.
 - Operands have the dtypes that an operation takes.
 - Indexes stay within their buffers. Only an index of a part has the number of the block.
+- Places that are picked by numbers are within an axis. Only inputs are read there.
 - Inputs are read alone. Every element of an output is written once, and never read. Only where one
   run computes all rows a fold may be gathered in an output.
 - Parts, scratch memory and such outputs are written before they are read or updated.
@@ -34,6 +35,7 @@ from .kernel import (
     LoopValue,
     Operand,
     PlaceOf,
+    PlaceWithin,
     Statement,
     Store,
     UpdateOf,
@@ -83,6 +85,8 @@ class _Checker:
         self.complain = complain
         self.buffers = {*kernel.buffers, *kernel.scratch}
         self.computed: set[LoopValue] = set()
+        # The lengths of the axes that places are within.
+        self.within: dict[LoopValue, int] = {}
         self.block: LoopAxis | None = None
         self._check_buffers(kernel)
 
@@ -116,15 +120,19 @@ class _Checker:
                 self._let(statement)
                 self._compute(statement.value, known, statement)
             elif isinstance(statement, Load):
-                self._access(statement, loops)
+                self._access(statement, loops, known)
                 self._has_dtype(statement, statement.buffer, statement.value.dtype)
                 self._compute(statement.value, known, statement)
             elif isinstance(statement, PlaceOf):
                 self._place(statement, loops)
                 self._compute(statement.value, known, statement)
+            elif isinstance(statement, PlaceWithin):
+                self._is_known(statement.operand, known, statement)
+                self._place_within(statement)
+                self._compute(statement.value, known, statement)
             else:
                 self._is_known(statement.operand, known, statement)
-                self._access(statement, loops)
+                self._access(statement, loops, known)
                 self._has_dtype(statement, statement.buffer, statement.operand.dtype)
                 if isinstance(statement, UpdateOf):
                     self._fold(statement, statement.operation, statement.buffer.dtype)
@@ -174,6 +182,16 @@ class _Checker:
         if statement.value.dtype != np.int32:
             self.complain(f"the number of a place is not int32: {statement.value.dtype}", statement)
 
+    def _place_within(self, statement: PlaceWithin) -> None:
+        value, taken = statement.value, statement.operand.dtype
+        if value.dtype != np.int64:
+            self.complain(f"the place is not int64: {value.dtype}", statement)
+        if taken.kind not in "iu":
+            self.complain(f"{taken} names no place", statement)
+        if statement.length < 1:
+            self.complain("an axis without places", statement)
+        self.within[value] = statement.length
+
     # -- values
 
     def _compute(self, value: LoopValue, known: set[LoopValue], statement: Statement) -> None:
@@ -195,14 +213,29 @@ class _Checker:
         problem = kernel_misfit(statement.operation, dtypes, statement.value.dtype)
         if problem:
             self.complain(problem, statement)
+        if statement.operation == "remainder":
+            divisor = statement.operands[1]
+            if isinstance(divisor, LoopValue) or divisor.item() <= 0:
+                self.complain("only a positive constant divides", statement)
 
     # -- memory
 
-    def _access(self, statement: Load | Store | UpdateOf, loops: Sequence[For]) -> None:
+    def _access(
+        self, statement: Load | Store | UpdateOf, loops: Sequence[For], known: set[LoopValue]
+    ) -> None:
         buffer, index = statement.buffer, statement.index
         if buffer not in self.buffers:
             self.complain("it is no buffer of the kernel", statement, buffer)
         first, last = index.begin, index.begin
+        if index.picks and not (isinstance(statement, Load) and buffer.role == "in"):
+            self.complain("only inputs are read at places that are picked", statement, buffer)
+        for value, stride in index.picks:
+            self._is_known(value, known, statement)
+            if value not in self.within:
+                name = self.complain.names.of(value)
+                self.complain(f"{name} is within no axis", statement, buffer)
+            first += min(stride * (self.within[value] - 1), 0)
+            last += max(stride * (self.within[value] - 1), 0)
         around = [loop.axis for loop in loops]
         for axis, stride in index.terms:
             if axis is BLOCK_NUMBER:
@@ -278,6 +311,8 @@ def is_taken(operation: str, dtypes: Sequence[np.dtype[Any]], result: np.dtype[A
         return result in (np.float32, np.float64)
     if operation == "fma":
         return result.kind in FLOAT_KINDS
+    if operation == "remainder":
+        return result.kind in "iu"
     try:
         with errstate(all="ignore"):
             found = KERNEL_OPERATIONS[operation](*[np.ones((), dtype) for dtype in dtypes])

@@ -20,7 +20,7 @@ __all__ = [
 # The effort of operations, in that of an addition; what takes at most so much is computed again.
 FUNCTION_EFFORT, SLOW_EFFORT, MOST_EFFORT_AGAIN = 20, 5, 8
 LEAF_OPERATIONS = frozenset({"constant", "fold", "input", "place"})
-SLOW = frozenset({"divide", "sqrt"})
+SLOW = frozenset({"divide", "gather", "sqrt"})
 
 
 def gone(fold: Expr) -> GridAxes:

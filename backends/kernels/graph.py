@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from .operations import KERNEL_FUNCTIONS, result_dtype
 
-__all__ = ["Expr", "ExprGraph", "GridAxes", "Term", "bits", "cast", "function", "select"]
+__all__ = [
+    *("Expr", "ExprGraph", "Gathering", "GridAxes", "Term", "bits", "cast", "function", "select"),
+]
 
 # The numbers of the grid's axes that a node has: it is the same at all places of the others.
 GridAxes: TypeAlias = frozenset[int]
@@ -24,13 +26,15 @@ class Expr:
     Attributes:
         graph: the graph that it is of.
         operation: an operation or a function; ``constant``, ``input``, ``place`` or ``fold``;
-            ``spread`` for the same along more axes; ``library`` for a function of the C library
-            where a mask is true.
+            ``spread`` for the same along more axes; ``within`` for the place that a number names;
+            ``gather`` for an element of an input at such places, which is a ``source``;
+            ``library`` for a function of the C library where a mask is true.
         operands: the nodes that it is made of.
         dtype: its dtype.
         axes: the axes that it has.
         detail: the constant; the number of the input, with that of the part of its elements, or of
-            the axis; the operation of a fold; the name of the library's function.
+            the axis; the operation of a fold; the length of the axis that places are within; where
+            elements are gathered; the name of the library's function.
     """
 
     __slots__ = ("axes", "detail", "dtype", "graph", "number", "operands", "operation")
@@ -124,6 +128,34 @@ class Expr:
         return f"<{self.operation} {self.dtype} over {sorted(self.axes)}>"
 
 
+class Source(NamedTuple):
+    """An input whose elements are gathered.
+
+    Attributes:
+        number: its number.
+        elements: how many elements its memory has.
+    """
+
+    number: int
+    elements: int
+
+
+class Gathering(NamedTuple):
+    """Where elements of an input are gathered.
+
+    Attributes:
+        number: the number of the input.
+        terms: axes of the grid and their strides in the input, in elements.
+        strides: the stride of each place that is an operand.
+        begin: the first element.
+    """
+
+    number: int
+    terms: tuple[tuple[int, int], ...]
+    strides: tuple[int, ...]
+    begin: int = 0
+
+
 # A Python number takes the dtype of the node beside it.
 Term: TypeAlias = "Expr | float | np.generic"
 
@@ -205,6 +237,20 @@ class ExprGraph:
         """Returns the number of each place along an axis, of 32 bits."""
         return self._made("place", (), np.dtype(np.int32), frozenset([axis]), axis)
 
+    def source(self, number: int, dtype: Any, elements: int) -> Expr:
+        """Returns an input whose elements are gathered."""
+        detail = Source(number, elements)
+        return self._made("source", (), np.dtype(dtype), EVERYWHERE, detail)
+
+    def within(self, x: Expr, length: int) -> Expr:
+        """Returns the places along an axis of some length that whole numbers name."""
+        return self._made("within", (x,), np.dtype(np.int64), x.axes, length)
+
+    def gather(self, dtype: Any, places: Sequence[Expr], where: Gathering) -> Expr:
+        """Returns elements of an input at places that are ``within`` its axes."""
+        axes = joint_axes(places) | {axis for axis, _ in where.terms}
+        return self._made("gather", tuple(places), np.dtype(dtype), axes, where)
+
     def spread(self, x: Expr, axes: GridAxes) -> Expr:
         """Returns a node as one that has more axes; along them it is the same."""
         return self._made("spread", (x,), x.dtype, axes)
@@ -217,6 +263,8 @@ class ExprGraph:
 
 def input_place(x: Expr) -> tuple[int, int | None]:
     """Returns the number of an input, and the part of its elements; None for whole elements."""
+    if x.operation == "source":
+        return x.detail.number, None
     return x.detail if isinstance(x.detail, tuple) else (x.detail, None)
 
 

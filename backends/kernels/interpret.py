@@ -30,6 +30,7 @@ from .kernel import (
     LoopValue,
     Operand,
     PlaceOf,
+    PlaceWithin,
     Statement,
     Store,
     fold_identity,
@@ -134,6 +135,10 @@ class _Run:
                 self.values[statement.value] = np.asarray(self.memory[statement.buffer][element])
             elif isinstance(statement, PlaceOf):
                 self.values[statement.value] = np.asarray(self.places[statement.axis], np.int32)
+            elif isinstance(statement, PlaceWithin):
+                number = self._value(statement.operand).astype(np.int64)
+                number = np.where(number < 0, number + statement.length, number)
+                self.values[statement.value] = np.clip(number, 0, statement.length - 1)
             else:
                 memory, element = self.memory[statement.buffer], self._element(statement.index)
                 number = self._value(statement.operand)
@@ -143,7 +148,8 @@ class _Run:
                 memory[element] = number
 
     def _element(self, index: Index) -> Any:
-        return index.begin + sum(stride * self.places[axis] for axis, stride in index.terms)
+        place = index.begin + sum(stride * self.places[axis] for axis, stride in index.terms)
+        return place + sum(stride * self.values[value] for value, stride in index.picks)
 
     def _value(self, operand: Operand) -> np.ndarray[Any, Any]:
         return self.values[operand] if isinstance(operand, LoopValue) else np.asarray(operand)

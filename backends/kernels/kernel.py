@@ -23,6 +23,7 @@ __all__ = [
         "NUMBER",
         "Operand",
         "Place",
+        "PlaceWithin",
     ),
     *("STEPS_BETWEEN_FLUSHES", "Statement", "Store", "Update", "Value", "fold_identity", "walk"),
 ]
@@ -60,13 +61,25 @@ class Index:
     """The place of an element in a buffer: the sum of axes times strides, and a beginning.
 
     Strides count elements, in the buffer's memory in C order.
+
+    Attributes:
+        terms: axes and their strides.
+        begin: the beginning.
+        picks: values of `PlaceWithin` and their strides, which are added too: places that are
+            known only when the kernel runs.
     """
 
-    __slots__ = ("begin", "terms")
+    __slots__ = ("begin", "picks", "terms")
 
-    def __init__(self, terms: Sequence[tuple[LoopAxis, int]] = (), begin: int = 0) -> None:
+    def __init__(
+        self,
+        terms: Sequence[tuple[LoopAxis, int]] = (),
+        begin: int = 0,
+        picks: Sequence[tuple[LoopValue, int]] = (),
+    ) -> None:
         self.terms = tuple([(axis, stride) for axis, stride in terms if stride])
         self.begin = begin
+        self.picks = tuple([(value, stride) for value, stride in picks if stride])
 
     def stride(self, axis: LoopAxis) -> int:
         """Returns how many elements a step along an axis goes over."""
@@ -83,10 +96,11 @@ class Index:
         return hash((self.begin, frozenset(self._keys())))
 
     def _keys(self) -> list[tuple[int, int]]:
-        return [(id(axis), stride) for axis, stride in self.terms]
+        return [(id(x), stride) for x, stride in (*self.terms, *self.picks)]
 
     def __repr__(self) -> str:
         parts = [f"{axis}" if stride == 1 else f"{stride} {axis}" for axis, stride in self.terms]
+        parts += [f"{stride} value" for _, stride in self.picks]
         if self.begin or not parts:
             parts.append(str(self.begin))
         return " + ".join(parts)
@@ -164,6 +178,20 @@ class PlaceOf:
         self.axis = axis
 
 
+class PlaceWithin:
+    """``value``: the place along an axis of some length that a whole number names, of 64 bits.
+
+    Negative numbers count from the end. Numbers out of bounds name the nearest place.
+    """
+
+    __slots__ = ("length", "operand", "value")
+
+    def __init__(self, value: LoopValue, operand: Operand, length: int) -> None:
+        self.value = value
+        self.operand = operand
+        self.length = length
+
+
 class Store:
     """``buffer[index] = operand``."""
 
@@ -234,7 +262,7 @@ class For:
         return self.axis.extent > STEPS_BETWEEN_FLUSHES * self.lanes
 
 
-Statement: TypeAlias = "For | Let | Load | PlaceOf | Store | UpdateOf"
+Statement: TypeAlias = "For | Let | Load | PlaceOf | PlaceWithin | Store | UpdateOf"
 
 
 class LoopKernel:

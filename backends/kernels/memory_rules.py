@@ -14,6 +14,7 @@ from .kernel import (
     LoopKernel,
     LoopValue,
     Operand,
+    PlaceWithin,
     Statement,
     all_statements,
 )
@@ -178,6 +179,12 @@ def _check_late(kernel: LoopKernel, accesses: Sequence[Access], complain: Compla
 def _spread_late(statement: Statement, late: set[LoopValue]) -> None:
     if isinstance(statement, Let):
         if any(_is_among(x, late) for x in statement.operands):
+            late.add(statement.value)
+    elif isinstance(statement, PlaceWithin):
+        if _is_among(statement.operand, late):
+            late.add(statement.value)
+    elif isinstance(statement, Load):
+        if any(value in late for value, _ in statement.index.picks):
             late.add(statement.value)
     elif isinstance(statement, For):
         for fold in statement.folds:

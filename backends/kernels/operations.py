@@ -40,6 +40,8 @@ KERNEL_OPERATIONS: dict[str, Callable[..., Any]] = {
     "multiply": np.multiply,
     "negative": np.negative,
     "not_equal": np.not_equal,
+    # Of whole numbers, by a positive constant.
+    "remainder": np.remainder,
     "right_shift": np.right_shift,
     "rint": np.rint,
     "select": np.where,

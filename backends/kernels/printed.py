@@ -22,6 +22,7 @@ from .kernel import (
     LoopValue,
     Operand,
     PlaceOf,
+    PlaceWithin,
     Statement,
     Store,
     UpdateOf,
@@ -45,7 +46,7 @@ class KernelNames:
                 self._add(statement.body)
                 for fold in statement.folds:
                     self.of(fold.value)
-            elif isinstance(statement, Let | Load | PlaceOf):
+            elif isinstance(statement, Let | Load | PlaceOf | PlaceWithin):
                 self.of(statement.value)
 
     def of(self, operand: Operand) -> str:
@@ -59,13 +60,16 @@ class KernelNames:
         if isinstance(statement, For):
             return self._loop(statement)
         if isinstance(statement, Load):
-            return f"{self.of(statement.value)} = {_element(statement)}"
+            return f"{self.of(statement.value)} = {self._element(statement)}"
         if isinstance(statement, PlaceOf):
             return f"{self.of(statement.value)} = {statement.axis}"
+        if isinstance(statement, PlaceWithin):
+            number = self.of(statement.operand)
+            return f"{self.of(statement.value)} = {number} within {statement.length}"
         if isinstance(statement, Store):
-            return f"{_element(statement)} = {self.of(statement.operand)}"
+            return f"{self._element(statement)} = {self.of(statement.operand)}"
         if isinstance(statement, UpdateOf):
-            element = _element(statement)
+            element = self._element(statement)
             return f"{element} = {statement.operation}({element}, {self.of(statement.operand)})"
         dtype = f"[{statement.value.dtype}]" if statement.operation in CONVERSIONS else ""
         operands = ", ".join(map(self.of, statement.operands))
@@ -74,6 +78,9 @@ class KernelNames:
     def fold(self, fold: Fold) -> str:
         """Returns a fold as it stands in its loop's line."""
         return f"{self.of(fold.value)} = {fold.operation}({self.of(fold.operand)})"
+
+    def _element(self, statement: Load | Store | UpdateOf) -> str:
+        return f"{statement.buffer.name}[{shown_index(statement.index, self)}]"
 
     def _loop(self, loop: For) -> str:
         axis = loop.axis
@@ -131,11 +138,13 @@ def shown_buffer(buffer: Buffer) -> str:
     return f"{buffer.name}: {buffer.dtype}[{', '.join(lengths)}]"
 
 
-def shown_index(index: Index) -> str:
-    """Returns an index in Python's manner: ``i*128 + j``."""
+def shown_index(index: Index, names: KernelNames | None = None) -> str:
+    """Returns an index in Python's manner: ``i*128 + j``, with the names of values in it."""
     text = ""
-    for axis, stride in index.terms:
-        term = f"{axis}" if abs(stride) == 1 else f"{axis}*{abs(stride)}"
+    names = names or KernelNames()
+    picks = [(names.of(value), stride) for value, stride in index.picks]
+    for name, stride in [*picks, *index.terms]:
+        term = f"{name}" if abs(stride) == 1 else f"{name}*{abs(stride)}"
         text = _joined(text, term, stride < 0)
     if index.begin or not text:
         text = _joined(text, str(abs(index.begin)), index.begin < 0)
@@ -146,10 +155,6 @@ def _joined(text: str, term: str, negative: bool) -> str:
     if not text:
         return f"-{term}" if negative else term
     return f"{text} {'-' if negative else '+'} {term}"
-
-
-def _element(statement: Load | Store | UpdateOf) -> str:
-    return f"{statement.buffer.name}[{shown_index(statement.index)}]"
 
 
 def shown_constant(constant: np.generic) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import prod
-from typing import NamedTuple
+from typing import Any
 
 from .efforts import (
     LEAF_OPERATIONS,
@@ -34,12 +34,14 @@ from .kernel import (
     LoopValue,
     Operand,
     PlaceOf,
+    PlaceWithin,
     Statement,
     Store,
     UpdateOf,
     fold_identity,
 )
 from .scopes import Scope, Sink, leftover
+from .written import Written
 
 __all__ = ["LANE_BYTES", "Written", "scheduled"]
 
@@ -47,34 +49,9 @@ __all__ = ["LANE_BYTES", "Written", "scheduled"]
 LANE_BYTES = 64
 # The last axis of complex elements: the real and the imaginary part.
 PARTS_OF_AN_ELEMENT = (2,)
+# A place that lay in memory would be a number again: what names it is kept.
+NEVER_KEPT = LEAF_OPERATIONS | {"within"}
 AXIS_NAMES = "ijklmnopqrstuvwxyz"
-
-
-class Written(NamedTuple):
-    """A result of a kernel.
-
-    Attributes:
-        node: its element at each point; a fold over the first axis for a part of each block.
-        axes: the axes that it has, at least those of the node.
-        divisor: what a fold over the first axis is divided by in the end, for a mean.
-        imag: the imaginary part of complex elements, whose real part the node is. Of a fold over
-            the first axis it is such a fold, too, and nothing is divided.
-    """
-
-    node: Expr
-    axes: GridAxes
-    divisor: int = 1
-    imag: Expr | None = None
-
-    @property
-    def nodes(self) -> tuple[Expr, ...]:
-        """The parts of its elements."""
-        return (self.node,) if self.imag is None else (self.node, self.imag)
-
-    @property
-    def late(self) -> bool:
-        """Says whether it is complete only after all blocks: each makes a part."""
-        return self.node.operation == "fold" and 0 in gone(self.node)
 
 
 def scheduled(
@@ -91,7 +68,8 @@ def scheduled(
         name: its name.
         graph: the nodes, and the grid.
         inputs: the inputs, in order, of complex ones the real parts. Each lies in memory in the
-            order of its axes; the two parts of complex elements are a last axis.
+            order of its axes; the two parts of complex elements are a last axis. Inputs whose
+            elements are gathered are ``source`` nodes.
         results: what is written, in order.
         whole: whether one run computes all rows. Folds over the first axis are complete then, and
             divided by what a result says; else each run leaves a part of them.
@@ -154,6 +132,8 @@ class LoopSchedule:
 
     def _input_shape(self, x: Expr) -> tuple[int, ...]:
         number, part = input_place(x)
+        if x.operation == "source":
+            return (x.detail.elements,)
         if number in self._strides:
             strides = self._strides[number]
             return (1 + sum((self.graph.lengths[a] - 1) * strides.get(a, 0) for a in x.axes),)
@@ -240,6 +220,8 @@ class LoopSchedule:
 
     def _is_kept(self, node: Expr) -> bool:
         rows = set(range(self._rows))
+        if node.operation in NEVER_KEPT:
+            return False
         return bool(node.axes - rows) and effort(node) > MOST_EFFORT_AGAIN
 
     def _kept_sink(self, node: Expr, rows: int) -> Sink:
@@ -309,7 +291,7 @@ class LoopSchedule:
         for node in self._needed:
             if node.operation == "fold" or not behind.isdisjoint(node.operands):
                 behind.add(node)
-            elif node.operation in LEAF_OPERATIONS or node in self._kept or node not in shared:
+            elif node.operation in NEVER_KEPT or node in self._kept or node not in shared:
                 continue
             elif min(node.axes, default=0) >= self._rows and effort(node) > MOST_EFFORT_AGAIN:
                 sink = self._kept_sink(node, 0)
@@ -387,7 +369,8 @@ class LoopSchedule:
         """Returns the lanes of a loop: 1 if there are loops within."""
         if any(isinstance(s, For) for s in body):
             return 1
-        sizes = [s.value.dtype.itemsize for s in body if isinstance(s, Let | Load)]
+        made = [s for s in body if isinstance(s, Let | Load | PlaceWithin)]
+        sizes = [s.value.dtype.itemsize for s in made]
         most = LANE_BYTES // max([4, *sizes])
         extent = self.graph.lengths[axis]
         return int(min(most, 1 << max(extent - 1, 0).bit_length()))
@@ -461,13 +444,24 @@ class LoopSchedule:
                     pending += [(x, home) for x, v in zip(operands, values) if v is None]
                     continue
                 found = home.values[node] = LoopValue(node.dtype)
-                operation = node.operation
-                if operation == "library":
-                    operation = f"library_{node.detail}"
-                home.statements.append(Let(found, operation, values))  # type: ignore[arg-type]
+                home.statements.append(self._statement(found, node, values))
             pending.pop()
             if not pending:
                 return found
+
+    def _statement(self, value: LoopValue, node: Expr, operands: Sequence[Any]) -> Statement:
+        """Returns what computes the value of a node."""
+        operation = node.operation
+        if operation == "within":
+            return PlaceWithin(value, operands[0], node.detail)
+        if operation == "gather":
+            number, terms, strides, begin = node.detail
+            picks = list(zip(operands, strides, strict=True))
+            index = Index([(self.axes[a], stride) for a, stride in terms], begin, picks)
+            return Load(value, self.inputs[number], index)
+        if operation == "library":
+            operation = f"library_{node.detail}"
+        return Let(value, operation, operands)
 
     def _known(self, node: Expr, scope: Scope) -> Operand | None:
         """Returns the value of a node that was computed before, or lies in memory; or None."""

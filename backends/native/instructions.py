@@ -307,12 +307,25 @@ def _invert(lines: Lines, operands: Sequence[str], dtype: DType, width: int) -> 
     return lines.let(f"xor {lines.type(dtype, width)} {operands[0]}, {constant(ones, width)}")
 
 
+def _remainder(lines: Lines, operands: Sequence[str], dtype: DType, width: int) -> str:
+    """The remainder by a positive constant, which is not negative either."""
+    kind, mask = lines.type(dtype, width), shown_type("i1", width)
+    x, divisor = operands
+    if dtype.kind == "u":
+        return lines.let(f"urem {kind} {x}, {divisor}")
+    rest = lines.let(f"srem {kind} {x}, {divisor}")
+    below = lines.let(f"icmp slt {kind} {rest}, {constant(dtype.type(0), width)}")
+    raised = lines.let(f"add {kind} {rest}, {divisor}")
+    return lines.let(f"select {mask} {below}, {kind} {raised}, {kind} {rest}")
+
+
 FLOAT_OPERATIONS: dict[str, Any] = {
     "maximum": _written_extremum("greater"),
     "minimum": _written_extremum("less"),
     "negative": _negative,
 }
 WHOLE_OPERATIONS: dict[str, Any] = {
+    "remainder": _remainder,
     "absolute": _absolute,
     "invert": _invert,
     "maximum": _written_extremum("greater"),

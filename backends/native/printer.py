@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..kernels.functions import TWINS
 from ..kernels.kernel import (
     BLOCK_NUMBER,
     Buffer,
@@ -30,6 +29,7 @@ from ..kernels.kernel import (
     LoopValue,
     Operand,
     PlaceOf,
+    PlaceWithin,
     Statement,
     Store,
     UpdateOf,
@@ -38,7 +38,9 @@ from ..kernels.operations import KERNEL_FUNCTIONS
 from .element_pairs import are_halves, half_of_pairs, is_of_pairs, load_pairs, store_pairs
 from .function_printer import FunctionPrinter
 from .instructions import Lines, constant, memory_type, ones, overloaded, shown_type
+from .places import neighbours_or, place_within, run_of_lanes
 from .running_folds import RunningFold
+from .twins import twins_of
 
 if TYPE_CHECKING:
     from ..annotations import DType
@@ -135,6 +137,8 @@ class Printer:
         # What was loaded of pairs of inputs in the current loop.
         self._pairs: dict[tuple[Buffer, Index], str] = {}
         self._places: dict[LoopAxis, str] = {BLOCK_NUMBER: "%number"}
+        # What computes numbers that name places.
+        self._makers: dict[LoopValue, Let | PlaceOf | PlaceWithin] = {}
         # The axis of the loop with lanes, its width and its mask.
         self._axis: LoopAxis | None = None
         self._width = 1
@@ -163,6 +167,8 @@ class Printer:
         twins = twins_of(body)
         first: Store | UpdateOf | None = None
         for statement, following in zip_longest(body, body[1:]):
+            if isinstance(statement, Let | PlaceOf | PlaceWithin):
+                self._makers[statement.value] = statement
             if isinstance(statement, For):
                 self._loop(statement)
             elif statement in twins:
@@ -172,6 +178,9 @@ class Printer:
                 self._values[statement.value] = self._let(statement), self._width
             elif isinstance(statement, PlaceOf):
                 self._values[statement.value] = self._place(statement.axis), self._width
+            elif isinstance(statement, PlaceWithin):
+                place = place_within(self.lines, statement, self._operand, self._width)
+                self._values[statement.value] = place, self._width
             elif isinstance(statement, Load):
                 found = self._load(statement.buffer, statement.index)
                 self._values[statement.value] = found, self._width
@@ -255,15 +264,26 @@ class Printer:
             if stride != 1:
                 place = lines.let(f"mul i64 {place}, {stride}")
             total = place if total == "0" else lines.let(f"add i64 {total}, {place}")
+        for value, stride in index.picks:
+            place, width = self._values[value]
+            if width == 1:
+                place = lines.let(f"mul i64 {place}, {stride}")
+                total = lines.let(f"add i64 {total}, {place}")
         kind = memory_type(buffer.dtype)
         return lines.let(f"getelementptr {kind}, ptr {self._pointers[buffer]}, i64 {total}")
 
-    def _lane_addresses(self, buffer: Buffer, address: str, stride: int) -> str:
+    def _lane_addresses(
+        self, buffer: Buffer, address: str, stride: int, picks: Sequence[tuple[LoopValue, int]] = ()
+    ) -> str:
         """Returns the addresses of lanes that are no neighbours."""
         lines, width = self.lines, self._width
-        steps = ", ".join(f"i64 {stride * i}" for i in range(width))
+        many = f"<{width} x i64>"
+        steps = f"<{', '.join(f'i64 {stride * i}' for i in range(width))}>"
+        for value, by in picks:
+            place = lines.let(f"mul {many} {self._values[value][0]}, splat (i64 {by})")
+            steps = lines.let(f"add {many} {steps}, {place}")
         kind = memory_type(buffer.dtype)
-        return lines.let(f"getelementptr {kind}, ptr {address}, <{width} x i64> <{steps}>")
+        return lines.let(f"getelementptr {kind}, ptr {address}, {many} {steps}")
 
     def _load(self, buffer: Buffer, index: Index) -> str:
         lines, width = self.lines, self._width
@@ -272,24 +292,38 @@ class Printer:
         kind = shown_type(element, width)
         stride = 1 if self._axis is None else index.stride(self._axis)
         size = buffer.dtype.itemsize
-        if width > 1 and stride == 2 and is_of_pairs(buffer, index):
+        picks = [(value, by) for value, by in index.picks if self._values[value][1] > 1]
+        if width > 1 and stride == 2 and not index.picks and is_of_pairs(buffer, index):
             pairs = self._load_pairs(buffer, index)
             found = half_of_pairs(lines, buffer.dtype, pairs, width, index.begin % 2)
-        elif stride == 0:
+        elif stride == 0 and not picks:
             one = lines.let(f"load {element}, ptr {address}, align {size}")
             found = self._copied(one, buffer.dtype)
-        elif width > 1 and (stride != 1 or self._mask is not None):
+        elif width > 1 and (stride != 1 or picks or self._mask is not None):
             given = [("i32", str(size)), (shown_type("i1", width), self._shown_mask())]
             given.append((kind, ones(element, width)))
-            if stride == 1:
-                pointer, name, end = address, "load", "p0"
+            neighbours = stride == 1 and not picks
+            if neighbours:
+                name, end = "load", "p0"
             else:
-                pointer = self._lane_addresses(buffer, address, stride)
                 name, end = "gather", f"v{width}p0"
             shape = overloaded(element, width)
-            first = shown_type("ptr", width if stride != 1 else 1)
+            first = shown_type("ptr", 1 if neighbours else width)
             call = f"llvm.masked.{name}.{shape}.{end}"
-            found = lines.call(call, kind, [(first, pointer), *given])
+
+            def apart() -> str:
+                there = address if neighbours else self._lane_addresses(*lanes)
+                return lines.call(call, kind, [(first, there), *given])
+
+            lanes = buffer, address, stride, picks
+            run = None
+            if self._axis is not None and self._mask is None and not stride and len(picks) == 1:
+                run = run_of_lanes(picks[0], self._axis, self._makers, width)
+            if run is None or self._axis is None:
+                found = apart()
+            else:
+                place = self._places[self._axis]
+                found = neighbours_or(apart, lines, address, place, run, buffer.dtype, width)
         else:
             found = lines.let(f"load {kind}, ptr {address}, align {size}")
         if buffer.dtype.kind == "b":
@@ -454,25 +488,6 @@ def has_cheap_rest(loop: For) -> bool:
         and len(loop.body) <= LONGEST_REPEATED_BODY
         and not any(isinstance(s, Let) and s.operation in KERNEL_FUNCTIONS for s in loop.body)
     )
-
-
-def twins_of(body: Sequence[Statement]) -> dict[Statement, tuple[Let, ...]]:
-    """Returns the statements that compute both of two functions of the same operand.
-
-    The first of both has the pair, which is computed there, and the second an empty tuple.
-    """
-    found: dict[tuple[Any, Operand], dict[str, Let]] = {}
-    for statement in body:
-        if isinstance(statement, Let) and statement.operation in TWINS:
-            names, (operand,) = TWINS[statement.operation], statement.operands
-            if isinstance(operand, LoopValue):
-                found.setdefault((names, operand), {})[statement.operation] = statement
-    twins: dict[Statement, tuple[Let, ...]] = {}
-    for (names, _), both in found.items():
-        if len(both) == len(names):
-            first, second = both.values()
-            twins[first], twins[second] = tuple([both[name] for name in names]), ()
-    return twins
 
 
 def operand_dtype_of(operand: Any) -> DType:

@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..primitives.core.buffers import exposed, to_buffer
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.primitive_like import Call
+from ..primitives.core.trace import under
 from ..programs.program import Equation, Program, Variable, type_of
+from .gathers import is_gather
+from .index_ranges import Range
 from .region_proofs import (
+    GATHERING,
     LAST_AXIS_OPERATIONS,
     REGION_REDUCTIONS,
     ROW_OPERATIONS,
@@ -53,24 +58,35 @@ class Region(Call):
         program, bodies: what it computes, and the same alone in a tuple, to be shown.
         grid: the lengths of the grid's axes, none of them 1.
         places: for every variable of the program which axes of the grid it has.
+        ranges: the smallest and the largest number that index arrays can have.
     """
 
-    __slots__ = ("bodies", "grid", "places", "program")
+    __slots__ = ("bodies", "grid", "places", "program", "ranges")
 
     name = "fused"
     fused = True
 
     def __init__(
-        self, program: Program, grid: tuple[int, ...], places: dict[Variable, Place]
+        self,
+        program: Program,
+        grid: tuple[int, ...],
+        places: dict[Variable, Place],
+        ranges: dict[Variable, Range] | None = None,
     ) -> None:
         self.program: Program = program
         self.bodies = (program,)
         self.grid = grid
         self.places = places
+        self.ranges = ranges or {}
 
     def bind(self, operands: Sequence[Any]) -> list[Any]:
         """Computes the outputs equation by equation."""
         return self.program.run(operands)
+
+    def on_buffers(self, buffers: Sequence[Any]) -> list[Any]:
+        """Computes the outputs as buffers of their own, equation by equation."""
+        with under(None):
+            return [np.array(to_buffer(x)) for x in self.program.run(list(map(exposed, buffers)))]
 
     def infer(self, *types: ShapeDtype) -> list[Any]:
         """Returns the outputs' types."""
@@ -169,9 +185,9 @@ class Kinds(dict[int, str]):
 
 def region_kind(equation: Equation, every: bool = False) -> str:
     """Says how an equation can take part: by ``element``, as a ``reduction``, along ``rows``, as
-    the ``product`` of a tall matrix and a vector, as a ``move`` that only adds or drops axes; empty
-    where it cannot. ``every`` says that each elementwise primitive can, whatever computes it, and
-    complex numbers can: the backend is asked too.
+    the ``product`` of a tall matrix and a vector, as a ``move`` that only adds or drops axes, as a
+    ``gather``; empty where it cannot. ``every`` says that each elementwise primitive can, whatever
+    computes it, and gathers and complex numbers can: the backend is asked too.
     """
     primitive = equation.primitive
     if not isinstance(primitive, Primitive):
@@ -195,6 +211,8 @@ def region_kind(equation: Equation, every: bool = False) -> str:
         (x,) = types
         added = name == "broadcast_to" or lengths(x.shape) == lengths(out.type.shape)
         return "move" if added and x.shape and type(equation.operands[0]) is Variable else ""
+    if name in GATHERING:
+        return "gather" if every and out.type.shape and is_gather(equation) else ""
     precise = NATIVE_PRECISE_DTYPES if every else PRECISE_DTYPES
     if any(t.dtype.char not in precise for t in types if t.dtype.kind != "i"):
         return ""

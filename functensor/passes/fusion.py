@@ -19,7 +19,9 @@ from .fused_region import (
     operand_place,
     row_place,
 )
-from .region_proofs import Place
+from .gathers import gather_place, index_place, indexed_lengths, is_slow_alone
+from .index_ranges import IndexRanges, Range
+from .region_proofs import GATHERED_FROM, Place
 from .schedule_parallel import neighbours
 
 __all__ = ["fusion"]
@@ -132,6 +134,8 @@ class Clusters:
         busy = sum(self.kinds[i] != "move" for i in cluster.members)
         if all(self.kinds[i] in ("move", "product") for i in cluster.members):
             return False  # which BLAS does by itself
+        if busy == 1 and any(is_slow_alone(self.equations[i]) for i in cluster.members):
+            return False
         if busy == 1 and any(self._is_outer(i) for i in cluster.members):
             return True
         fewest = FEWEST_SMALLEST_REGIONS_TO_SHARE * self.smallest
@@ -198,7 +202,7 @@ class Clusters:
                 maker = makers[v] = self.makers.get(v, -1)
                 if maker not in self.of or maker in self._late:
                     return None
-        if not self.kinds[i]:
+        if not self.kinds[i] or not self._is_known(i, makers):
             return None
         found = list(dict.fromkeys([self.of[m] for m in makers.values()]))
         # A grid may be the first axes of another: numbers of rows beside the rows.
@@ -215,12 +219,34 @@ class Clusters:
         self.places[i] = place
         return first
 
+    def _is_known(self, i: int, made: Iterable[Variable]) -> bool:
+        """Says whether a gather can be in the cluster that makes some of its operands.
+
+        The array is complete before. Numbers that may be out of bounds are tested before, too.
+        """
+        (x, *indices), made = self.equations[i].operands, set(made)
+        if self.kinds[i] != "gather" or x in made:
+            return self.kinds[i] != "gather"
+        lengths = indexed_lengths(self.equations[i])
+        return all(
+            -length <= low and high < length
+            for v, length in zip(indices, lengths, strict=True)
+            if v in made
+            for low, high in [self.ranges.of(v)]
+        )
+
+    @cached_property
+    def ranges(self) -> IndexRanges:
+        """The ranges of whole numbers."""
+        return IndexRanges(self.equations)
+
     def _begun(self, i: int, equation: Equation, stage: int) -> Cluster | None:
         """Returns a new cluster for an equation, over the grid of its largest value."""
         kind = self.kinds[i]
         if kind in ("", "move"):
             return None
-        largest: Operand = equation.outputs[0] if kind == "element" else _main(equation)
+        made = kind in ("element", "gather")
+        largest: Operand = equation.outputs[0] if made else _main(equation)
         grid = lengths(type_of(largest).shape)
         if not grid or prod(grid) < self.smallest:
             return None
@@ -241,6 +267,8 @@ class Clusters:
         first = equation.operands[0]
         if kind == "element" or equation.primitive.name == "broadcast_to":
             return broadcast_place(shape, grid, known)
+        if kind == "gather":
+            return broadcast_place(shape, grid, gather_place(equation, known))
         if kind == "product":
             return self._product(i, equation, grid, known)
         if type(first) is Variable and first in known:
@@ -296,6 +324,8 @@ class Clusters:
         shape = type_of(equation.operands[n]).shape
         if kind == "element" or equation.primitive.name == "broadcast_to":
             return operand_place(shape, place)
+        if kind == "gather":
+            return index_place(equation, place, n)
         if kind == "product":
             return (0, 1) if len(shape) == 2 else (1,) if place == (0,) else (0,)
         if n == 0:
@@ -334,6 +364,8 @@ class Clusters:
             return
         # Along the last axis a row of numbers lies elsewhere than along the first.
         if any(self.operand_place(u, n) != self.places[i] for u, n in self._uses(variable, users)):
+            return
+        if not all(self._is_known(u, [variable]) for u in users):
             return
         for x in used(self.equations[i].operands):
             if self.inner(x, cluster) and not self._leaves(x, cluster, i):
@@ -404,6 +436,7 @@ def _region(clusters: Clusters, cluster: Cluster, members: list[int]) -> Equatio
     equations = clusters.equations
     places: dict[Variable, Place] = {}
     env: dict[Variable, Variable] = {}
+    ranges: dict[Variable, Range] = {}
     given: dict[tuple[Operand, Place], Variable] = {}
     inputs: list[Variable] = []
     operands: list[Operand] = []
@@ -417,7 +450,8 @@ def _region(clusters: Clusters, cluster: Cluster, members: list[int]) -> Equatio
         key = x if type(x) is Variable else id(x), place
         if key not in given:
             move = clusters.makers.get(x, -1) if type(x) is Variable else -1
-            if move >= 0 and clusters.kinds[move] == "move" and move not in clusters.of:
+            is_move = move >= 0 and clusters.kinds[move] == "move" and move not in clusters.of
+            if is_move and place != GATHERED_FROM:
                 given[key] = moved(equations[move], place)
             else:
                 given[key] = Variable(known, x.device if type(x) is Variable else "cpu")
@@ -447,6 +481,10 @@ def _region(clusters: Clusters, cluster: Cluster, members: list[int]) -> Equatio
             else input_for(x, clusters.operand_place(i, n))
             for n, x in enumerate(equation.operands)
         ]
+        if clusters.kinds[i] == "gather":
+            for index, mine in zip(equation.operands[1:], inner[1:], strict=True):
+                if type(mine) is Variable:
+                    ranges[mine] = clusters.ranges.of(index)
         (old,) = equation.outputs
         out = env[old] = Variable(old.type, old.device)
         places[out] = clusters.places[i]
@@ -458,4 +496,5 @@ def _region(clusters: Clusters, cluster: Cluster, members: list[int]) -> Equatio
     region = Program("fused", inputs, body, [env[v] for v in outs])
     line = equations[members[0]].line
     scope = common_scope(equations[i].scope for i in members)
-    return Equation(Region(region, cluster.grid, places), operands, {}, outs, line, scope)
+    made = Region(region, cluster.grid, places, ranges)
+    return Equation(made, operands, {}, outs, line, scope)

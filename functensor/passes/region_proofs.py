@@ -13,13 +13,21 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from ..programs.program import Equation, Program, ProgramError, Variable, used
+from ..primitives.core.index_key import Layout
+from ..programs.program import Equation, Program, ProgramError, Variable, type_of, used
 
-__all__ = ["LAST_AXIS_OPERATIONS", "REGION_REDUCTIONS", "ROW_OPERATIONS", "Place", "prove_places"]
+__all__ = [
+    *("GATHERED_FROM", "GATHERING", "LAST_AXIS_OPERATIONS", "REGION_REDUCTIONS"),
+    *("ROW_OPERATIONS", "Place", "prove_places"),
+]
 
 # For every axis of a value the axis of the grid that it is; None for axes of length 1.
 Place = tuple[int | None, ...]
 Strides = tuple[int, ...]
+# Primitives that take elements of their first operand, or of windows of it.
+GATHERING = frozenset({"avg_pool", "index", "max_pool", "max_pool_argmax", "roll"})
+# The place of an array from which elements are gathered: it is no part of the grid.
+GATHERED_FROM: Place = ()
 # The memory of arrays whose strides alone are of interest: no element is ever read.
 BYTE = np.zeros((), np.int8)
 REGION_REDUCTIONS = frozenset({"max", "mean", "min", "sum", "var"})
@@ -42,13 +50,21 @@ def prove_places(program: Program, grid: Sequence[int], places: Mapping[Variable
         ProgramError: an equation takes other elements than a place says, or needs what is complete
             only after all blocks.
     """
-    strides = {v: _strides(v, places, grid) for v in program.inputs}
+    gathered = {x for e in program.equations if is_gathering(e) for x in used(e.operands[:1])}
+    if not gathered.issubset(program.inputs):
+        raise ProgramError("elements are gathered from what the region computes")
+    strides: dict[Variable, Strides] = {
+        v: () if v in gathered else _strides(v, places, grid) for v in program.inputs
+    }
     late: set[Variable] = set()
     for equation in program.equations:
         name, (out,) = equation.primitive.name, equation.outputs
         if not late.isdisjoint(used(equation.operands)):
             raise ProgramError(f"{name} needs what is complete only after all blocks")
         strides[out] = _strides(out, places, grid)
+        begin = is_gathering(equation)
+        if not gathered.isdisjoint(used(equation.operands[begin:])):
+            raise ProgramError(f"{name} needs in the grid what elements are gathered from")
         for x, wanted in _demands(equation, strides):
             if strides[x] != wanted:
                 raise ProgramError(
@@ -81,7 +97,10 @@ def _demands(equation: Equation, strides: Mapping[Variable, Strides]) -> list[An
     primitive, params = equation.primitive, equation.params
     name, operands, (out,) = primitive.name, used(equation.operands), equation.outputs
     if primitive.family == "elementwise" or name == "broadcast_to":
-        return [(x, _aligned_strides(x, strides[x], out, strides[out])) for x in operands]
+        whole = strides[out], out.type.shape
+        return [(x, _aligned_strides(x, strides[x], *whole)) for x in operands]
+    if is_gathering(equation):
+        return _demands_of_indices(equation, strides)
     first, *others = operands
     lies = strides[first]
     if name == "reshape":
@@ -103,9 +122,29 @@ def _demands(equation: Equation, strides: Mapping[Variable, Strides]) -> list[An
     raise ProgramError(f"{name} cannot be computed block by block")
 
 
-def _aligned_strides(x: Variable, own: Strides, out: Variable, strides: Strides) -> Strides:
-    """Returns the strides that an operand has if it is broadcast to a result with some strides."""
-    spread = np.broadcast_to(as_strided(BYTE, x.type.shape, own, writeable=False), out.type.shape)
+def is_gathering(equation: Equation) -> bool:
+    """Says whether an equation of a region takes elements of its first operand by their places."""
+    return equation.primitive.name in GATHERING
+
+
+def _demands_of_indices(equation: Equation, strides: Mapping[Variable, Strides]) -> list[Any]:
+    """Returns the strides that index arrays have to have beside the result of a gather."""
+    indices, (out,) = used(equation.operands[1:]), equation.outputs
+    if not indices:
+        return []
+    x, *shapes = [type_of(v).shape for v in equation.operands]
+    layout = Layout(equation.params["key"], x, shapes)
+    if layout.shape != out.type.shape:
+        raise ProgramError(f"index gives {out.type}, not {layout.shape}")
+    own = slice(layout.place, layout.place + len(layout.advanced))
+    return [
+        (v, _aligned_strides(v, strides[v], strides[out][own], layout.advanced)) for v in indices
+    ]
+
+
+def _aligned_strides(x: Variable, own: Strides, strides: Strides, shape: Strides) -> Strides:
+    """Returns the strides of an operand that is broadcast to a shape with some strides."""
+    spread = np.broadcast_to(as_strided(BYTE, x.type.shape, own, writeable=False), shape)
     axes = [wanted if found else 0 for found, wanted in zip(spread.strides, strides)]
     return tuple(axes[len(axes) - len(own) :])
 

@@ -381,7 +381,12 @@ def along(known, which, axis, a, b):
         case 2 | 3 if y.dtype.kind in "iu" and y.ndim and y.size < 300 and x.shape[axis]:
 
             def gathered(x, y):
-                return fnp.take(x, y % x.shape[axis], axis=axis)
+                length = x.shape[axis]
+                if which // 8 % 2:
+                    return fnp.take(x, y % length, axis=axis) if y.ndim > 1 else x[y % len(x)]
+                # Negative indices of dtypes that have them count from the end.
+                limits = (-length, length - 1) if y.dtype.kind == "i" else (0, length - 1)
+                return fnp.take(x, fnp.clip(y, *limits), axis=axis)
 
             def bound(out, x, y):
                 found = bounds.moved(lambda v: gathered(v, y.value), out, x)

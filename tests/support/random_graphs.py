@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from functensor.backends.kernels.arithmetic import computed
-from functensor.backends.kernels.graph import ExprGraph, cast, input_place, select
+from functensor.backends.kernels.graph import ExprGraph, Gathering, cast, input_place, select
 from functensor.backends.kernels.operations import KERNEL_FUNCTIONS
 from functensor.backends.kernels.schedule import Written
 
@@ -59,9 +59,37 @@ class Drawn:
     def node(self):
         return self.draw(st.sampled_from(self.nodes))
 
+    def gathered(self):
+        """Draws an element of a source at places that nodes name, in bounds or not."""
+        lengths = self.draw(st.lists(st.integers(1, 9), min_size=1, max_size=2))
+        axes = self.draw(st.sets(st.sampled_from(sorted(self.everywhere)), max_size=2))
+        strides, extent = [], 1
+        for length in reversed(lengths):
+            strides.insert(0, extent * self.draw(st.integers(1, 2)))
+            extent += (length - 1) * strides[0]
+        terms = []
+        for axis in sorted(axes):
+            terms.append((axis, self.draw(st.integers(0, 3))))
+            extent += (self.graph.lengths[axis] - 1) * terms[-1][1]
+        begin = self.draw(st.integers(0, 2))
+        number = len(self.inputs)
+        self.inputs.append(self.graph.source(number, self.dtype, begin + extent))
+        places = []
+        for length in lengths:
+            x = self.node()
+            if x.dtype.kind == "f":
+                x = self.graph.place(self.draw(st.sampled_from(sorted(self.everywhere))))
+            places.append(self.graph.within(x, length))
+        where = Gathering(number, tuple(terms), tuple(strides), begin)
+        self.nodes.append(self.graph.gather(self.dtype, places, where))
+
     def condition(self, nodes):
         x, y = self.draw(st.sampled_from(nodes)), self.draw(st.sampled_from(nodes))
         return self.graph.op(self.draw(st.sampled_from(KERNEL_COMPARISONS)), x, y)
+
+    def compared(self):
+        """The inputs that lie in the grid."""
+        return [x for x in self.inputs if x.operation == "input"]
 
     def fold(self, operations):
         xs = [self.node() for _ in range(self.draw(st.integers(1, 2)))]
@@ -95,12 +123,18 @@ def integer_graphs(draw):
     Returns the graph, its inputs and its results.
     """
     made = Drawn(draw, draw(st.sampled_from(["int16", "int32", "int64", "uint8"])))
-    kinds = ["operation"] * 4 + ["fold"] * 3 + ["select", "place", "constant"]
+    kinds = ["operation"] * 4 + ["fold"] * 3 + ["gather"] * 2
+    kinds += ["remainder", "select", "place", "constant"]
     for kind in draw(st.lists(st.sampled_from(kinds), max_size=10)):
         if kind == "fold":
             made.fold(FOLDS)
+        elif kind == "gather":
+            made.gathered()
         elif kind == "select":
             made.nodes.append(select(made.condition(made.nodes), made.node(), made.node()))
+        elif kind == "remainder":
+            divisor = draw(st.integers(1, 120))
+            made.nodes.append(made.graph.op("remainder", made.node(), divisor))
         elif kind == "place":
             place = made.graph.place(draw(st.sampled_from(sorted(made.everywhere))))
             made.nodes.append(cast(place, made.dtype))
@@ -119,13 +153,16 @@ def float_graphs(draw):
     Returns the graph, its inputs and its results.
     """
     made = Drawn(draw, draw(st.sampled_from(["float32", "float64"])))
-    kinds = ["operation"] * 4 + ["fold"] * 3 + ["function"] * 3 + ["select", "fma", "divide"]
+    kinds = ["operation"] * 4 + ["fold"] * 3 + ["function"] * 3
+    kinds += ["select", "fma", "divide", "gather"]
     for kind in draw(st.lists(st.sampled_from(kinds), max_size=10)):
         x = made.node()
         if kind == "fold":
             made.fold(("add", "maximum", "minimum"))
+        elif kind == "gather":
+            made.gathered()
         elif kind == "select":
-            made.nodes.append(select(made.condition(made.inputs), x, made.node()))
+            made.nodes.append(select(made.condition(made.compared()), x, made.node()))
         elif kind == "fma":
             made.nodes.append(made.graph.fma(x, made.node(), made.node()))
         elif kind == "divide":
@@ -142,6 +179,8 @@ def float_graphs(draw):
 
 def input_shape(graph, x):
     """Returns the shape of an input in memory; two parts of its elements are the last axis."""
+    if x.operation == "source":
+        return [x.detail.elements]
     parts = [] if input_place(x)[1] is None else [2]
     return [graph.lengths[axis] for axis in sorted(x.axes)] + parts
 
@@ -201,6 +240,17 @@ def _evaluated(graph, node, operands, arrays):
         return (whole if part is None else whole[..., part]).reshape(shape)
     if node.operation == "place":
         return np.arange(graph.lengths[node.detail], dtype=np.int32).reshape(shape)
+    if node.operation == "within":
+        places = np.asarray(operands[0]).astype(np.int64)
+        return np.clip(np.where(places < 0, places + node.detail, places), 0, node.detail - 1)
+    if node.operation == "gather":
+        number, terms, strides, place = node.detail
+        for axis, stride in terms:
+            along = [-1 if a == axis else 1 for a in range(len(graph.lengths))]
+            place = place + stride * np.arange(graph.lengths[axis]).reshape(along)
+        for operand, stride in zip(operands, strides):
+            place = place + stride * operand
+        return np.broadcast_to(arrays[number].reshape(-1)[place], shape)
     if node.operation == "spread":
         return np.broadcast_to(operands[0], shape)
     if node.operation == "fold":

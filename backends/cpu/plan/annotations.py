@@ -91,8 +91,10 @@ class RegionLike(Protocol):
     Attributes:
         grid: the lengths of the grid's axes.
         places: for every variable of the program the axes of the grid that it has.
+        ranges: the smallest and the largest number that index arrays can have.
     """
 
     program: ProgramLike
     grid: Shape
     places: Mapping[VariableLike, GridPlace]
+    ranges: Mapping[VariableLike, tuple[int, int]]

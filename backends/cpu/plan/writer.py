@@ -147,12 +147,14 @@ class Straight:
             order = region_order(region, given, orders)
             run: RegionRun | None = None
             if self.native:
-                from .native.native_run import native_region
+                from .native.native_run import gathers, native_region
 
                 run = native_region(name, region, given, order)
             if run is not None:
                 self._enter(number, run)
                 continue
+            if self.native and gathers(region):
+                continue  # blocks of NumPy's functions gather nothing: it runs by itself
             made = Blockwise(region, given, self.kernels, source, order)
             code = BlockCode(name, made, self.watched)
             if config.check_programs:

@@ -42,6 +42,7 @@ from functensor.backends.kernels.kernel import (
     Load,
     LoopAxis,
     PlaceOf,
+    PlaceWithin,
     Store,
     UpdateOf,
 )
@@ -269,7 +270,68 @@ INDEXES = {
     ),
 }
 
-ALL = {**BUFFERS, **LOOPS, **VALUES, **DTYPES, **INDEXES}
+I8 = np.dtype(np.int64)
+PLACE, NUMBER = value(I8), value(I4)
+NAMED = PlaceOf(NUMBER, COL), PlaceWithin(PLACE, NUMBER, 4)
+REMAINDERS = {
+    "a remainder by a number that is computed": broken(
+        rows(PlaceOf(NUMBER, COL), Let(value(I4), "remainder", [NUMBER, NUMBER])),
+        "`v2 = remainder(v1, v1)`: only a positive constant divides",
+    ),
+    "a remainder by zero": broken(
+        rows(PlaceOf(NUMBER, COL), Let(value(I4), "remainder", [NUMBER, np.int32(0)])),
+        "`v2 = remainder(v1, int32(0))`: only a positive constant divides",
+    ),
+    "a remainder of floats": broken(
+        rows(TWICE, Let(value(), "remainder", [X, ONE])),
+        "`v2 = remainder(v1, float32(1.0))`: remainder does not take float32, float32",
+    ),
+}
+PICKS = {
+    "a place that nothing has named": broken(
+        rows(Load(X, A, Index([], 0, [(PLACE, 1)]))),
+        "`v1 = a[v2]`: v2 is not known here",
+    ),
+    "a number that is no place": broken(
+        rows(PlaceOf(NUMBER, COL), Load(X, A, Index([], 0, [(NUMBER, 1)]))),
+        "buffer a, `v2 = a[v1]`: v1 is within no axis",
+    ),
+    "places beyond the buffer": broken(
+        rows(*NAMED, Load(X, A, Index([(ROW, 4)], 1, [(PLACE, 1)]))),
+        "buffer a, `v3 = a[v2 + i*4 + 1]`: it takes elements 1 to 12 of 12",
+    ),
+    "places before the buffer": broken(
+        rows(*NAMED, Load(X, A, Index([(ROW, 4)], 2, [(PLACE, -1)]))),
+        "buffer a, `v3 = a[-v2 + i*4 + 2]`: it takes elements -1 to 10 of 12",
+    ),
+    "a place of 32 bits": broken(
+        rows(PlaceOf(NUMBER, COL), PlaceWithin(value(I4), NUMBER, 4)),
+        "`v2 = v1 within 4`: the place is not int64: int32",
+    ),
+    "a float that names a place": broken(
+        rows(TWICE, PlaceWithin(PLACE, X, 4)),
+        "`v2 = v1 within 4`: float32 names no place",
+    ),
+    "an axis without places": broken(
+        rows(PlaceOf(NUMBER, COL), PlaceWithin(PLACE, NUMBER, 0)),
+        "`v2 = v1 within 0`: an axis without places",
+    ),
+    "a store where a number says": broken(
+        rows(*NAMED, Store(KEPT, Index([], 0, [(PLACE, 1)]), ONE)),
+        "buffer kept, `kept[v2] = float32(1.0)`: "
+        "only inputs are read at places that are picked",
+    ),
+    "a load of own memory where a number says": broken(
+        kernel(
+            filled(KEPT, COLUMN),
+            For(ROW, [For(COL, [*NAMED, Load(X, KEPT, Index([], 0, [(PLACE, 1)]))])]),
+            STORED,
+        ),
+        "buffer kept, `v3 = kept[v2]`: only inputs are read at places that are picked",
+    ),
+}
+
+ALL = {**BUFFERS, **LOOPS, **VALUES, **DTYPES, **INDEXES, **PICKS, **REMAINDERS}
 
 
 @pytest.mark.parametrize(("wrong", "message"), ALL.values(), ids=ALL)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from functensor.backends.kernels.arithmetic import computed
-from functensor.backends.kernels.check import check_kernel, check_shared
+from functensor.backends.kernels.check import KernelError, check_kernel, check_shared
 from functensor.backends.kernels.interpret import folded_lanes, interpret
 from functensor.backends.kernels.kernel import (
     BLOCK_NUMBER,
@@ -19,6 +19,7 @@ from functensor.backends.kernels.kernel import (
     LoopKernel,
     LoopValue,
     PlaceOf,
+    PlaceWithin,
     Store,
     UpdateOf,
     fold_identity,
@@ -321,3 +322,63 @@ def test_arrays_are_those_of_the_buffers():
 )
 def test_kernels_keep_the_rules(kernel):
     check_kernel(kernel)
+
+
+def gather_kernel(dtype):
+    """Rows of a table by numbers, times a factor of each row."""
+    i, j = LoopAxis("i", 5, block=True), LoopAxis("j", 3)
+    numbers, table = Buffer("n", dtype, (5,), "in"), Buffer("t", F4, (4, 3), "in")
+    out = Buffer("out", F4, (5, 3), "out")
+    number, row = LoopValue(dtype), LoopValue(np.dtype(np.int64))
+    x, y = LoopValue(F4), LoopValue(F4)
+    inner = [
+        Load(x, table, Index([(j, 1)], 0, [(row, 3)])),
+        Let(y, "add", [x, x]),
+        Store(out, Index([(i, 3), (j, 1)]), y),
+    ]
+    body = [Load(number, numbers, Index([(i, 1)])), PlaceWithin(row, number, 4)]
+    return LoopKernel("rows", [numbers, table, out], [], [For(i, [*body, For(j, inner, lanes=4)])])
+
+
+def test_gathers_as_text():
+    assert kernel_text(gather_kernel(np.dtype(np.int16))).splitlines() == [
+        "kernel rows(in n: int16[5], in t: float32[4, 3], out out: float32[5, 3])",
+        "for i in block of 5:",
+        "  v1 = n[i]",
+        "  v2 = v1 within 4",
+        "  for j in 3, lanes 4:",
+        "    v3 = t[v2*3 + j]",
+        "    v4 = add(v3, v3)",
+        "    out[i*3 + j] = v4",
+    ]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8", "uint32", "uint64"])
+def test_numbers_name_places_of_an_axis(dtype):
+    dtype = np.dtype(dtype)
+    numbers = np.array([0, 3, -1, -4, 2]).astype(dtype)
+    if dtype.kind == "u" and dtype.itemsize < 8:
+        numbers = np.array([0, 3, 200, 4, 2]).astype(dtype)  # the nearest place is the last
+    table, out = np.arange(12, dtype="f4").reshape(4, 3), np.zeros((5, 3), "f4")
+    interpret(gather_kernel(dtype), [numbers, table, out])
+    rows = [0, 3, 3, 3 if dtype.kind == "u" and dtype.itemsize < 8 else 0, 2]
+    np.testing.assert_array_equal(out, 2 * table[rows])
+
+
+def test_numbers_out_of_bounds_name_the_nearest_place():
+    numbers = np.array([4, 99, -5, -99, 1])
+    table, out = np.arange(12, dtype="f4").reshape(4, 3), np.zeros((5, 3), "f4")
+    interpret(gather_kernel(numbers.dtype), [numbers, table, out])
+    np.testing.assert_array_equal(out, 2 * table[[3, 3, 0, 0, 1]])
+
+
+def test_what_is_gathered_shares_no_memory():
+    i = LoopAxis("i", 3)
+    a, out = Buffer("a", F4, (3,), "in"), Buffer("out", F4, (3,), "out")
+    number, place, x = LoopValue(np.dtype(np.int32)), LoopValue(np.dtype(np.int64)), LoopValue(F4)
+    body = [PlaceOf(number, i), PlaceWithin(place, number, 3)]
+    body += [Load(x, a, Index([], 0, [(place, 1)])), Store(out, Index([(i, 1)]), x)]
+    kernel = LoopKernel("k", [a, out], [], [For(i, body)])
+    check_kernel(kernel)
+    with pytest.raises(KernelError, match="elements may be overwritten before they are read"):
+        check_shared(kernel, [(a, out)])

@@ -6,6 +6,7 @@ table are floats of the result's dtype.
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable
 from math import isfinite, prod
 from typing import Any, Protocol, TypeVar
@@ -20,8 +21,8 @@ from ...activations import LARGEST_STEEP, SMALLEST_GATED
 from ...where_and_extrema import FEWEST_ELEMENTS_BY_BITS, LARGEST_PRODUCT_POWER
 
 __all__ = [
-    *("ELEMENT_FORMULAS", "UFUNCS", "compared", "limited", "nonzero", "power"),
-    *("product_of_same", "with_sign_of"),
+    *("ELEMENT_FORMULAS", "HAS_SMALLEST", "UFUNCS", "compared", "limited", "nonzero", "power"),
+    *("product_of_same", "remainder", "with_sign_of"),
 ]
 
 
@@ -297,8 +298,28 @@ def compared(name: str, x: Expr, y: Expr) -> Expr:
     return select(signed < 0, x.graph.constant(below, bool), same)
 
 
+HAS_SMALLEST = platform.machine().lower() in ("x86_64", "amd64")
+
+
 def casted(x: Expr, dtype: np.dtype[Any]) -> Expr | None:
-    """Returns ``astype``; None where a processor's own rule would decide the result."""
+    """Returns ``astype``; None where a processor's own rule would decide the result.
+
+    Processors of Intel's kind have one number, the smallest, for all that whole numbers of 32 and
+    of 64 bits cannot be.
+    """
     if x.dtype.kind == "f" and dtype.kind in "iu":
-        return None
+        if not HAS_SMALLEST or x.dtype.char not in "fd" or dtype not in (np.int32, np.int64):
+            return None
+        end = 2.0 ** (8 * dtype.itemsize - 1)
+        inside = (x >= -end) & (x < end)
+        if x.dtype == np.float64 and dtype == np.int32:
+            inside = (x > -end - 1) & (x < end)
+        return select(inside, cast(select(inside, x, 0.0), dtype), np.iinfo(dtype).min)
     return cast(x, dtype)
+
+
+def remainder(x: Expr, divisor: int) -> Expr:
+    """Returns the remainder of whole numbers by a positive constant."""
+    if divisor & (divisor - 1) == 0:
+        return x & (divisor - 1)
+    return x.graph.op("remainder", x, divisor)

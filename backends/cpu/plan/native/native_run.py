@@ -17,15 +17,16 @@ from ....native.machine import machine_code
 from ....native.printer import printed_module, scratch_bytes
 from ..regions.grid import Blocks
 from ..regions.region_run import RegionRun, block_memory
+from .gathers import GATHERS
 from .region_graph import NotNative, RegionGraph
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["NativeRun", "native_region"]
+__all__ = ["NativeRun", "gathers", "native_region"]
 
 # Efforts count tenths of a nanosecond, about. Threads share what takes longer than their hand-off.
-STREAM_EFFORT, ARITHMETIC_EFFORT, FUNCTION_COST = 4, 0.5, 6
+STREAM_EFFORT, ARITHMETIC_EFFORT, FUNCTION_COST, GATHER_EFFORT = 4, 0.5, 6, 10
 SMALLEST_EFFORT_TO_SHARE = 2_000_000
 MOST_BLOCKS = 16
 
@@ -95,6 +96,8 @@ def effort_of(graph: RegionGraph) -> float:
         size = prod(lengths[a] for a in node.axes)
         if node.operation == "input":
             total += STREAM_EFFORT * size * node.dtype.itemsize / 4
+        elif node.operation == "gather":
+            total += GATHER_EFFORT * size
         elif node.operation in KERNEL_FUNCTIONS:
             total += FUNCTION_COST * size * node.dtype.itemsize / 4
         elif node.operation != "constant":
@@ -156,6 +159,11 @@ def native_region(name: str, region: Any, given: Sequence[Any], order: Any) -> N
         return NativeRun(name, NativeRegion(name, RegionGraph(region, given, order)))
     except NotNative:
         return None
+
+
+def gathers(region: Any) -> bool:
+    """Says whether a region takes elements of whole arrays, which blocks of NumPy do not."""
+    return any(equation.primitive.name in GATHERS for equation in region.program.equations)
 
 
 def compile_runs(runs: Sequence[NativeRun]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -41,8 +41,13 @@ from .formulas import (
     compared,
     nonzero,
     power,
+    remainder,
 )
-from .layouts import in_grid_order, unjoined
+from .gathers import GATHERS, GatheredFrom, IndexedAxes, indexed_axes, is_native_gather
+from .layouts import c_strides, in_grid_order, unjoined
+from .not_native import NotNative
+from .row_functions import ROWS, GridRows
+from .windows import WindowAxes
 
 if TYPE_CHECKING:
     from ....annotations import DType, Shape
@@ -55,15 +60,11 @@ ROW_FLOATS = "fd"
 FOLDED_DTYPES = {"matmul": "fdFD", "sum": "fdFD"}
 # What kernels compute with; 16 bits are computed in 32, and complex numbers by their parts.
 NATIVE_DTYPES = "efdFDbBhHiIlLqQ?"
-exp, log, maximum, minimum, sqrt = map(function, ("exp", "log", "maximum", "minimum", "sqrt"))
-
-
 # Functions that are no ufuncs of NumPy's.
 FUNCTIONS_BESIDE_UFUNCS = frozenset({"erf", "erfc"} & FORMULAS.keys())
 
 
-class NotNative(Exception):
-    """An equation that kernels do not compute."""
+maximum, minimum = map(function, ("maximum", "minimum"))
 
 
 class RegionGraph:
@@ -77,7 +78,7 @@ class RegionGraph:
             None for numbers.
         outputs: how the results are put together.
         results: the results.
-        labels: the inputs that are labels, and who reads them.
+        labels: the inputs that are labels or indices, and who reads them.
         strides: for inputs that lie in another order than the grid, by their numbers, the strides
             of their joined axes.
 
@@ -101,9 +102,21 @@ class RegionGraph:
         self.program = region.program
         lengths, self._raw = reordered_region(region, order)
         present = [frozenset(a for a in axes if a is not None) for axes in self._raw.values()]
+        self._ranges = region.ranges
+        self._axes_of: dict[int, IndexedAxes | WindowAxes] = {}
+        self._sources: dict[VariableLike, GatheredFrom] = {}
+        for number, equation in enumerate(self.program.equations):
+            if equation.primitive.name in GATHERS:
+                source = self._source(equation.operands[0], lying)
+                self._sources[equation.operands[0]] = source
+                axes = indexed_axes(equation, self._raw[equation.outputs[0]], lengths, source)
+                self._axes_of[number] = axes
+                present += axes.apart(lengths)
         strided: dict[int, dict[int, int]] = {}
         for number, strides in enumerate(lying or ()):
             x = self.program.inputs[number]
+            if x in self._sources:
+                continue
             by_axis = {
                 a: n for a, n in zip(self._raw[x], strides) if a is not None and lengths[a] > 1
             }
@@ -128,9 +141,13 @@ class RegionGraph:
             self._input(number, *pair)
             for number, pair in enumerate(zip(self.program.inputs, given))
         ]
-        for equation in self.program.equations:
+        for number, equation in enumerate(self.program.equations):
             (out,) = equation.outputs
-            self._nodes[out] = self._equation(equation)
+            indexed = self._axes_of.get(number)
+            if indexed is not None:
+                self._nodes[out] = self._gathered(equation, indexed)
+            else:
+                self._nodes[out] = self._equation(equation)
         self.outputs = [self._output(out) for out in self.program.outputs]
         self.results = [
             written(self._nodes[out], self._places[out], self._divisors.get(out, 1))
@@ -149,6 +166,9 @@ class RegionGraph:
         known = variable.type
         if not is_machine_dtype(known.dtype):
             raise NotNative(known.dtype)
+        if variable in self._sources:
+            self.shapes.append((None, known.shape))
+            return self._sources[variable].node(self.graph)
         same = not is_variable(given) and not any(getattr(constant(given), "strides", (1,)))
         groups = frozenset() if same else self._places[variable]
         node = input_node(self.graph, number, known.dtype, groups)
@@ -158,6 +178,38 @@ class RegionGraph:
         else:
             self.shapes.append((None, ()) if known.shape else None)
         return node
+
+    def _source(
+        self, variable: VariableLike, lying: Sequence[Sequence[int]] | None
+    ) -> GatheredFrom:
+        """Returns where an input lies whose elements are gathered."""
+        number, shape = self.program.inputs.index(variable), variable.type.shape
+        strides = c_strides(shape) if lying is None else lying[number]
+        return GatheredFrom(number, variable.type.dtype, shape, strides)
+
+    def _gathered(self, equation: EquationLike, axes: IndexedAxes | WindowAxes) -> AnyNode:
+        """Returns gathered elements, and enters tests of indices that may be out of bounds."""
+        for x, (axis, length) in zip(equation.operands[1:], axes.indexed):
+            low, high = self._ranges.get(x, (-length - 1, length))
+            if is_variable(x) and not -length <= low <= high < length:
+                number = self.program.inputs.index(self._moved_from(x))
+                read = LabelRead(number, -length, length, equation, axis)
+                if all(read[:3] != other[:3] for other in self.labels):
+                    self.labels.append(read)
+        nodes = [
+            self._nodes[x] if is_variable(x) else self.graph.constant(constant(x), np.int64)
+            for x in equation.operands[1:]
+        ]
+        return axes.node(self.graph, nodes, self.grid.group)
+
+    def _moved_from(self, x: VariableLike) -> VariableLike:
+        """Returns the input whose axes an index array has, some of them added or dropped."""
+        makers = {e.outputs[0]: e for e in self.program.equations}
+        while x in makers:
+            if makers[x].primitive.name not in ("broadcast_to", "reshape"):
+                raise NotNative("indices that are computed")
+            (x,) = makers[x].operands
+        return x
 
     def _output(self, out: VariableLike) -> BlockOutput:
         axes, node = transposition(self._raw[out]), leading(self._nodes[out])
@@ -239,118 +291,11 @@ class RegionGraph:
         nodes[0] = self._whole(first)
         if name.startswith("cross_entropy"):
             number = self.program.inputs.index(equation.operands[-1])
-            if all((number, length) != read[:2] for read in self.labels):
-                self.labels.append(LabelRead(number, length, equation))
+            if all((number, 0, length) != read[:3] for read in self.labels):
+                self.labels.append(LabelRead(number, 0, length, equation))
         elif any(x.dtype != dtype for x in nodes):
             raise NotNative(name)
         return ROWS[name](rows, *nodes, **params)
-
-
-class GridRows:
-    """The rows of a grid.
-
-    Attributes:
-        graph: makes nodes.
-        axes: the axes along the rows.
-        length: the number of elements of a row.
-    """
-
-    def __init__(self, graph: ExprGraph, axes: GridAxes, length: int) -> None:
-        self.graph = graph
-        self.axes = axes
-        self.length = length
-
-    def sums(self, x: Expr) -> Expr:
-        """Returns the sums of rows."""
-        return self.graph.fold("add", x, self.axes)
-
-    def means(self, x: Expr) -> Expr:
-        """Returns the means of rows."""
-        return self.sums(x) / self.length
-
-    def highest(self, x: Expr) -> Expr:
-        """Returns the largest elements of rows; 0 where those are infinite."""
-        found = self.graph.fold("maximum", x, self.axes)
-        return select(abs(found) < np.inf, found, 0.0)
-
-    def below_highest(self, x: Expr) -> Expr:
-        """Returns elements less the largest of their row: 0 for infinity, and -inf beside it."""
-        found = self.graph.fold("maximum", x, self.axes)
-        highest = select(found.equals(-np.inf), 0.0, found)
-        return select(x.equals(highest), 0.0, x - highest)
-
-    def normal(self, x: Expr, eps: float, center: bool) -> tuple[Expr, Expr]:
-        """Returns normalised rows and their factors."""
-        deviations = x - self.means(x) if center else x
-        scale = 1.0 / sqrt(self.means(deviations * deviations) + eps)
-        return deviations * scale, scale
-
-    def picked(self, x: Expr, labels: Expr) -> Expr:
-        """Returns the elements of rows that labels name."""
-        (axis,) = self.axes
-        there = self.graph.place(axis).equals(cast(labels, np.int32))
-        return self.sums(select(there, x, 0.0))
-
-
-def _softmax(rows: GridRows, x: Expr, *, axis: Any) -> Expr:
-    powers = exp(rows.below_highest(x))
-    return powers / rows.sums(powers)
-
-
-def _log_softmax(rows: GridRows, x: Expr, *, axis: Any) -> Expr:
-    shifted = rows.below_highest(x)
-    return shifted - log(rows.sums(exp(shifted)))
-
-
-def _rows_softmax_grad(rows: GridRows, g: Expr, p: Expr, *, axis: Any) -> Expr:
-    return (g - rows.sums(g * p)) * p
-
-
-def _variances(rows: GridRows, x: Expr, *, axis: Any, keepdims: bool, ddof: float) -> Expr:
-    freedom = rows.length - ddof
-    if freedom <= 0 or 0 in rows.axes:
-        raise NotNative("var")
-    deviations = x - rows.means(x)
-    return rows.sums(deviations * deviations) / freedom
-
-
-def _rows_normalize_grad(rows: GridRows, g: Expr, x: Expr, *, eps: float, center: bool) -> Expr:
-    y, scale = rows.normal(x, eps, center)
-    rest = g - rows.means(g) if center else g
-    return (rest - y * rows.means(g * y)) * scale
-
-
-def _affine_normalize(
-    rows: GridRows, x: Expr, weight: Expr, *bias: Expr, eps: float, center: bool
-) -> Expr:
-    scaled_by_power = rows.normal(x, eps, center)[0] * weight
-    return scaled_by_power + bias[0] if bias else scaled_by_power
-
-
-def _cross_entropy(rows: GridRows, x: Expr, labels: Expr) -> Expr:
-    highest = rows.highest(x)
-    loss = log(rows.sums(exp(x - highest))) + highest - rows.picked(x, labels)
-    return maximum(loss, loss.graph.constant(0.0, loss.dtype))
-
-
-def _cross_entropy_grad(rows: GridRows, x: Expr, loss: Expr, g: Expr, labels: Expr) -> Expr:
-    (axis,) = rows.axes
-    there = rows.graph.place(axis).equals(cast(labels, np.int32))
-    powers = exp(x - (loss + rows.picked(x, labels))) * g
-    return powers - select(there, g, 0.0)
-
-
-ROWS: dict[str, Callable[..., Expr]] = {
-    "affine_normalize": _affine_normalize,
-    "cross_entropy": _cross_entropy,
-    "cross_entropy_grad": _cross_entropy_grad,
-    "log_softmax": _log_softmax,
-    "normalize": lambda rows, x, *, eps, center: rows.normal(x, eps, center)[0],
-    "normalize_grad": _rows_normalize_grad,
-    "softmax": _softmax,
-    "softmax_grad": _rows_softmax_grad,
-    "var": _variances,
-}
 
 
 # -- equations by element
@@ -406,7 +351,9 @@ def elementwise(graph: ExprGraph, equation: EquationLike, nodes: Sequence[Any]) 
         return select(nonzero(condition), operand(1, dtype), operand(2, dtype))
     if name == "clip":
         x, low, high = (operand(i, dtype) for i in range(count))
-        if dtype.char not in ROW_FLOATS and dtype.kind not in "iu":
+        if dtype.kind in "iu":
+            return minimum(maximum(x, low), high)
+        if dtype.char not in ROW_FLOATS:
             raise NotNative(name)
         # NaN of any operand is the result.
         if graph.lengths and (low.axes | high.axes) & {len(graph.lengths) - 1}:
@@ -429,6 +376,11 @@ def elementwise(graph: ExprGraph, equation: EquationLike, nodes: Sequence[Any]) 
         return cast(found, dtype)
     if params or type(primitive.compute) is not str:
         raise NotNative(name)
+    if name == "remainder" and dtype.kind in "iu":
+        divisor = equation.operands[1]
+        if is_variable(divisor) or np.ndim(constant(divisor)) or not constant(divisor) > 0:
+            raise NotNative(name)
+        return remainder(operand(0, dtype), int(operand(1, dtype).detail))
     loop = ufunc_loop(primitive.compute, loop_types(equation.operands))
     if loop is None:
         raise NotNative(name)
@@ -475,6 +427,8 @@ def is_native(equation: EquationLike) -> bool:
         return False
     if name in ("broadcast_to", "reshape"):
         return True
+    if name in GATHERS:
+        return is_native_gather(equation)
     if name in REDUCTION_UFUNCS or name == "matmul":
         return dtypes[0].char in FOLDED_DTYPES.get(name, ROW_FLOATS)
     if name in ROW_FUNCTIONS or name in LAST_AXIS_FUNCTIONS:

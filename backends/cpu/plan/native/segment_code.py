@@ -48,13 +48,14 @@ class SegmentStep(NamedTuple):
         kernel: the kernel; None for a product.
         given: where its operands and results lie.
         reads: the number of operands, which come first.
-        labels: the numbers of operands that are labels, with the number of classes.
+        labels: the numbers of operands that are labels or indices, with the smallest number and
+            the one behind the largest.
     """
 
     kernel: Any
     given: tuple[LayOut, ...]
     reads: int
-    labels: tuple[tuple[int, int], ...] = ()
+    labels: tuple[tuple[int, int, int], ...] = ()
 
 
 class SegmentCode:
@@ -66,7 +67,7 @@ class SegmentCode:
         arrays: the variables and constants of other places that it reads, in order.
         effort: the work of its kernels and products, in tenths of a nanosecond.
         views: the equations of views, by what they make.
-        labels: the arrays that are labels, and who reads them.
+        labels: the arrays that are labels or indices, and who reads them.
         largest_product: the most multiplications of one product.
         checked: the equations that Python runs again where a number of an element is wrong.
     """
@@ -173,7 +174,7 @@ class SegmentCode:
                 raise NotNative("labels that are computed")
         kernel = graph.kernel("kernel", whole=True)
         self.labels += [x._replace(operand=given[x.operand].owner) for x in graph.labels]
-        labels = tuple([x[:2] for x in graph.labels])
+        labels = tuple([x[:3] for x in graph.labels])
         self._lying.update({x.owner: x for x in outs})
         self._steps.append(SegmentStep(kernel, (*given, *outs), len(given), labels))
         self.effort += effort
@@ -410,8 +411,8 @@ class SegmentCode:
             pointers = [self._pointer(v) for v in step.given]
             self.blas.call(lines, operand_dtype(out.owner), sizes, pointers, left, right)
             return
-        for number, classes in step.labels:
-            self._labels(step.given[number], classes)
+        for number, low, end in step.labels:
+            self._labels(step.given[number], low, end)
         name = module.kernel(step.kernel)
         room, scratch = self._room(step), self._scratch(step, offset)
         lines.add(f"call void @{name}(i64 0, i64 0, i64 0, ptr {scratch}, ptr {room})")
@@ -431,8 +432,8 @@ class SegmentCode:
             return "null"
         return self.lines.let(f"getelementptr i8, ptr {self._memory}, i64 {offset}")
 
-    def _labels(self, x: LayOut, classes: int) -> None:
-        """Writes the test of labels: seen as unsigned, negative ones are too large."""
+    def _labels(self, x: LayOut, low: int, end: int) -> None:
+        """Writes the test of labels: seen as unsigned, those below the lowest are too large."""
         lines, dtype = self.lines, operand_dtype(x.owner)
         kind = f"i{8 * dtype.itemsize}"
         before, pointer = lines.block, self._pointer(x)
@@ -444,8 +445,12 @@ class SegmentCode:
         lines.add(f"{found} = phi i1 [ false, %{before} ], [ {worst}, %{head} ]")
         address = lines.let(f"getelementptr {kind}, ptr {pointer}, i64 {place}")
         label = lines.let(f"load {kind}, ptr {address}, align {dtype.itemsize}")
-        label = lines.let(f"{'sext' if dtype.kind == 'i' else 'zext'} {kind} {label} to i128")
-        large = lines.let(f"icmp uge i128 {label}, {classes}")
+        # Numbers of 64 bits are places as NumPy takes them, of which the largest are negative.
+        signed = dtype.kind == "i" or dtype.itemsize == 8
+        label = lines.let(f"{'sext' if signed else 'zext'} {kind} {label} to i128")
+        if low:
+            label = lines.let(f"sub i128 {label}, {low}")
+        large = lines.let(f"icmp uge i128 {label}, {end - low}")
         lines.add(f"{worst} = or i1 {found}, {large}")
         lines.add(f"{following} = add i64 {place}, 1")
         more = lines.let(f"icmp slt i64 {following}, {prod(x.shape)}")

@@ -1,0 +1,188 @@
+"""Pooling as nodes: each element of a window is gathered, and all are folded in eager mode's order.
+
+An element of the padding is gathered at the nearest place, and another number chosen instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ....kernels.graph import Expr, ExprGraph, Gathering, function, select
+from ...pooling import lowest
+from ..codegen.operands import is_variable
+from .layouts import unjoined
+
+if TYPE_CHECKING:
+    from ....annotations import DType
+    from ..annotations import EquationLike
+    from .gathers import GatheredFrom
+
+__all__ = ["POOLS", "WindowAxes", "is_native_pool"]
+
+POOLS = frozenset({"avg_pool", "max_pool", "max_pool_argmax"})
+# Kernels of longer windows would be long, too.
+MOST_WINDOW_ELEMENTS = 16
+POOLED_DTYPES = {"avg_pool": "fd", "max_pool": "fdbBhHiIlLqQ?", "max_pool_argmax": "fdbBhHiIlLqQ?"}
+# Of shorter rows too many elements are gathered one by one, beside the padding.
+SHORTEST_PADDED = 128
+# Of more elements that lie further apart than pairs NumPy's copies are quicker.
+MOST_ELEMENTS_APART = 1 << 17
+# Axes before the spatial ones: the batch and the channels.
+AXES_IN_FRONT = 2
+maximum = function("maximum")
+
+
+class Along(NamedTuple):
+    """Where a place of all windows lies along an axis.
+
+    Attributes:
+        terms: the axis of the grid, with its stride.
+        begin: the first element.
+        place: the place, where it may be one of the padding; None elsewhere.
+        stride: the stride of that place.
+        inside: where it is none of the padding; None everywhere.
+    """
+
+    terms: tuple[tuple[int, int], ...] = ()
+    begin: int = 0
+    place: Expr | None = None
+    stride: int = 0
+    inside: Expr | None = None
+
+
+class WindowAxes(NamedTuple):
+    """Where the elements of windows lie.
+
+    Attributes:
+        equation: the equation.
+        source: what it takes elements of.
+        place: the axes of the grid that its result has.
+    """
+
+    equation: EquationLike
+    source: GatheredFrom
+    place: Sequence[int | None]
+
+    @property
+    def indexed(self) -> Sequence[tuple[int, int]]:
+        """The axes that index arrays are for: none."""
+        return ()
+
+    def apart(self, lengths: Sequence[int]) -> Iterator[frozenset[int]]:
+        """Yields sets of the grid's axes that keep apart those without a common stride."""
+        slices: dict[int, int] = {}
+        strides = [1] * AXES_IN_FRONT + list(self.equation.params["windows"].stride)
+        for number, axis in enumerate(self.place):
+            if axis is not None:
+                slices[axis] = strides[number] * self.source.strides[number]
+                if number >= AXES_IN_FRONT:
+                    yield frozenset([axis])
+        yield frozenset(slices)
+        yield from unjoined(slices, lengths)
+
+    def node(self, graph: ExprGraph, indices: Sequence[Expr], groups: Sequence[int]) -> Expr:
+        """Returns the result."""
+        name, windows = self.equation.primitive.name, self.equation.params["windows"]
+        dtype = self.source.dtype
+        front = {
+            groups[axis]: self.source.strides[number]
+            for number, axis in enumerate(self.place[:AXES_IN_FRONT])
+            if axis is not None
+        }
+        along = [
+            [self._along(graph, number, k, groups) for k in range(length)]
+            for number, length in enumerate(windows.window)
+        ]
+        other = lowest(dtype) if name != "avg_pool" else 0
+        elements = [
+            self._element(graph, tuple(front.items()), parts, other) for parts in product(*along)
+        ]
+        if name == "max_pool_argmax":
+            return first_largest(elements, self.equation.outputs[0].type.dtype)
+        folded = folded_windows(name, elements, windows.window)
+        return folded / prod(windows.window) if name == "avg_pool" else folded
+
+    def _along(self, graph: ExprGraph, number: int, k: int, groups: Sequence[int]) -> Along:
+        """Returns where the element number k of all windows lies along a spatial axis."""
+        windows = self.equation.params["windows"]
+        axis = self.place[AXES_IN_FRONT + number]
+        stride = self.source.strides[AXES_IN_FRONT + number]
+        length = self.source.shape[AXES_IN_FRONT + number]
+        count = self.equation.outputs[0].type.shape[AXES_IN_FRONT + number]
+        first, step = k - windows.padding[number][0], windows.stride[number]
+        if first >= 0 and first + (count - 1) * step < length:
+            terms = () if axis is None else ((groups[axis], step * stride),)
+            return Along(terms, first * stride)
+        place = graph.constant(first, np.int32)
+        if axis is not None:
+            place = graph.place(groups[axis])
+            place = (place if step == 1 else place * step) + first
+        inside = (place >= 0) & (place < length)
+        return Along((), 0, graph.within(place, length), stride, inside)
+
+    def _element(
+        self,
+        graph: ExprGraph,
+        front: tuple[tuple[int, int], ...],
+        parts: Sequence[Along],
+        other: Any,
+    ) -> Expr:
+        """Returns an element of each window; of the padding another number."""
+        places = [x.place for x in parts if x.place is not None]
+        where = Gathering(
+            self.source.number,
+            (*front, *[term for x in parts for term in x.terms]),
+            tuple([x.stride for x in parts if x.place is not None]),
+            sum(x.begin for x in parts),
+        )
+        found = graph.gather(self.source.dtype, places, where)
+        inside: Expr | None = None
+        for x in parts:
+            if x.inside is not None:
+                inside = x.inside if inside is None else inside & x.inside
+        return found if inside is None else select(inside, found, other)
+
+
+def first_largest(elements: Sequence[Expr], dtype: DType) -> Expr:
+    """Returns the number of the first element that is larger than all before it, and none after."""
+    best, *others = elements
+    winner = best.graph.constant(0, dtype)
+    for number, x in enumerate(others, 1):
+        winner = select(x > best, best.graph.constant(number, dtype), winner)
+        best = maximum(best, x)
+    return winner
+
+
+def folded_windows(name: str, elements: Sequence[Expr], window: Sequence[int]) -> Expr:
+    """Returns the largest element of windows, or their sum: along one axis after the other."""
+    rest = list(elements)
+    for length in window:
+        behind = len(rest) // length
+        folded = rest[:behind]
+        for k in range(1, length):
+            step = rest[k * behind : (k + 1) * behind]
+            pairs = zip(folded, step, strict=True)
+            folded = [x + y if name == "avg_pool" else maximum(x, y) for x, y in pairs]
+        rest = folded
+    return rest[0]
+
+
+def is_native_pool(equation: EquationLike) -> bool:
+    """Says whether kernels compute a pooling."""
+    name, params = equation.primitive.name, equation.params
+    windows = params["windows"]
+    if name == "avg_pool" and not params["count_include_pad"] and any(map(any, windows.padding)):
+        return False
+    (x,) = equation.operands
+    if not is_variable(x) or x.type.dtype.char not in POOLED_DTYPES[name]:
+        return False
+    if any(windows.padding[-1]) and windows.stride[-1] == 1 and x.type.shape[-1] < SHORTEST_PADDED:
+        return False
+    if windows.stride[-1] > 2 and x.type.size > MOST_ELEMENTS_APART:
+        return False
+    return bool(1 < prod(windows.window) <= MOST_WINDOW_ELEMENTS)

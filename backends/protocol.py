@@ -266,8 +266,8 @@ class Backend(Protocol):
         """Says whether machine code computes an equation that can be a part of a region."""
         return False
 
-    def native_test(self, program: Any) -> Callable[[Any], bool]:
-        """Returns what says whether machine code computes an equation of a program."""
+    def native_test(self, program: Any, of_loop: bool = False) -> Callable[[Any], bool]:
+        """Returns what says whether kernels compute an equation of a program, or of a loop's."""
         return self.is_native
 
     def load_plans(self) -> None:

@@ -153,8 +153,11 @@ class NumpyBackend(protocol.Backend):
 
         return is_native(equation)
 
-    def native_test(self, program: ProgramLike) -> Callable[[EquationLike], bool]:
-        """Returns what says whether machine code computes an equation of a program."""
+    def native_test(
+        self, program: ProgramLike, of_loop: bool = False
+    ) -> Callable[[EquationLike], bool]:
+        """Returns what says whether kernels compute an equation of a program, or of a loop's."""
+        from .plan.native.element_access import has_single_places, is_element_access
         from .plan.native.gathers import GATHERS
         from .plan.regions.axis_order import memory_orders
 
@@ -163,7 +166,9 @@ class NumpyBackend(protocol.Backend):
         def test(equation: EquationLike) -> bool:
             # Kernels gather from memory in C order, to which others would be copied.
             moved = equation.primitive.name in GATHERS and equation.operands[0] in orders
-            return not moved and self.is_native(equation)
+            # Loops test the numbers of single elements themselves.
+            single = of_loop and is_element_access(equation) and has_single_places(equation)
+            return not moved and not single and self.is_native(equation)
 
         return test
 

@@ -193,4 +193,5 @@ def native_program(program: Program) -> Program:
 def native_body(program: Program) -> Program:
     """Returns a loop's or a choice's program in that form; single equations are regions, too."""
     forms = kernel_forms(optimized(program, stacks=False))
-    return fusion(scatter_updates(forms), 0, get_backend("numpy").is_native)
+    updates = scatter_updates(forms)
+    return fusion(updates, 0, get_backend("numpy").native_test(updates, of_loop=True))

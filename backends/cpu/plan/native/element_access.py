@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ....annotations import KeyLike, Shape
     from ..annotations import EquationLike, VariableType
 
-__all__ = ["ElementAccess", "is_element_access"]
+__all__ = ["ElementAccess", "has_single_places", "is_element_access"]
 
 ACCESSES = frozenset({"index", "index_add", "index_set"})
 
@@ -36,6 +36,11 @@ def is_element_access(equation: EquationLike) -> bool:
     """Says whether an equation reads or updates elements at computed numbers."""
     name = equation.primitive.name
     return name in ACCESSES and (name != "index" or len(equation.operands) > 1)
+
+
+def has_single_places(equation: EquationLike) -> bool:
+    """Says whether all computed places of a read are single numbers."""
+    return all(is_variable(i) and not i.type.shape for i in equation.operands[1:])
 
 
 class Part(NamedTuple):

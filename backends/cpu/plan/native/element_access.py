@@ -79,9 +79,7 @@ def part_of(shape: Shape, key: KeyLike) -> Part:
         axis += item is not None and item is not Ellipsis
     if Ellipsis not in fixed:
         fixed.append(Ellipsis)
-    sample = np.lib.stride_tricks.as_strided(
-        np.empty((), np.int8), shape, strides, writeable=False
-    )
+    sample = np.lib.stride_tricks.as_strided(np.empty((), np.int8), shape, strides, writeable=False)
     part = sample[tuple(fixed)]
     if min(part.strides, default=0) < 0:
         raise NotNative("a part that goes backwards")

@@ -190,8 +190,10 @@ class RegionGraph:
     def _gathered(self, equation: EquationLike, axes: IndexedAxes | WindowAxes) -> AnyNode:
         """Returns gathered elements, and enters tests of indices that may be out of bounds."""
         for x, (axis, length) in zip(equation.operands[1:], axes.indexed):
+            if not is_variable(x):
+                continue  # staging has tested it
             low, high = self._ranges.get(x, (-length - 1, length))
-            if is_variable(x) and not -length <= low <= high < length:
+            if not -length <= low <= high < length:
                 number = self.program.inputs.index(self._moved_from(x))
                 read = LabelRead(number, -length, length, equation, axis)
                 if all(read[:3] != other[:3] for other in self.labels):

@@ -4,7 +4,7 @@ import operator
 
 import numpy
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from support.pass_cases import staged
 
@@ -63,6 +63,8 @@ def programs(draw):
 def test_numbers_lie_in_their_ranges(drawn):
     values, arrays = drawn
     program = staged(values, *arrays)
+    # uint64 beside signed integers makes floats, which are no indices.
+    assume(program.outputs[0].type.dtype.kind in "iu")
     with numpy.errstate(all="ignore"):
         found = numpy.asarray(values(*map(np.asarray, arrays)))
     low, high = IndexRanges(program.equations).of(program.outputs[0])

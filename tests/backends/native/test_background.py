@@ -176,9 +176,17 @@ def test_ctrl_c_before_the_thread_runs_stops_no_later_job():
             break
         worker.add(second)
         assert second.wait(TIME), f"the thread does not run after Ctrl-C at place {place}"
+        ended(worker)
         place += 1
     assert place > 10
     assert first.wait(TIME)
+    ended(worker)
+
+
+def ended(worker):
+    """Ends the thread of a worker, as one does whose place another one has."""
+    worker._thread = None
+    worker._there.put(None)
 
 
 def test_an_import_starts_no_thread():

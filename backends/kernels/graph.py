@@ -141,7 +141,7 @@ class Source(NamedTuple):
 
 
 class Gathering(NamedTuple):
-    """Where elements of an input are gathered.
+    """The places of an input at which elements are gathered.
 
     Attributes:
         number: the number of the input.

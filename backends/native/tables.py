@@ -6,7 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from .instructions import Lines
 
-__all__ = ["Table", "clear_bytes", "copy_bytes", "element", "go_on_if", "returned_if_not_0"]
+__all__ = [
+    *("Table", "clear_bytes", "copy_bytes", "element", "go_on_if", "returned_if_not_0"),
+    "returned_unless",
+]
 
 
 class Table:
@@ -57,7 +60,11 @@ def go_on_if(lines: Lines, condition: str, otherwise: str) -> None:
 
 def returned_if_not_0(lines: Lines, status: str) -> None:
     """Writes the return of a status unless it is 0."""
-    fine = lines.let(f"icmp eq i64 {status}, 0")
+    returned_unless(lines, lines.let(f"icmp eq i64 {status}, 0"), status)
+
+
+def returned_unless(lines: Lines, fine: str, status: str | int) -> None:
+    """Writes the return of a status unless a condition holds."""
     stop, behind = lines.label("stop"), lines.label("on")
     lines.add(f"br i1 {fine}, label %{behind}, label %{stop}")
     lines.begin(stop)

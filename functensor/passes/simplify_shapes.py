@@ -166,7 +166,7 @@ def _unbroadcast(sweep: Sweep, equation: Equation) -> Rewritten:
 
 @behind("index_set")
 def _element_just_set(sweep: Sweep, equation: Equation) -> Any:
-    """What was set is found there, where single numbers name the place: no two are the same."""
+    """An element is what was set there, where single numbers name it: no two are the same."""
     x, *places = equation.operands
     source = sweep.maker(x, "index_set")
     if source is None or source.params["key"] != equation.params["key"]:

@@ -54,7 +54,7 @@ class GatheredFrom(NamedTuple):
 
 
 class IndexedAxes(NamedTuple):
-    """Where the elements of a gather lie.
+    """The places of the elements of a gather.
 
     Attributes:
         source: the input.

@@ -1,4 +1,4 @@
-"""What kernels do not compute."""
+"""The error of an equation that kernels do not compute."""
 
 from __future__ import annotations
 

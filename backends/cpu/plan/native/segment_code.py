@@ -18,6 +18,7 @@ from ....native.array_objects import CONTIGUOUS_AND_ALIGNED, FLAGS_OFFSET, OBJEC
 from ....native.blas import Blas
 from ....native.instructions import Lines
 from ....native.printer import Module, scratch_bytes
+from ....native.tables import returned_unless
 from ..codegen.operands import constant, is_variable
 from ..labels import LabelRead
 from .layouts import LayOut, broadcast_strides, c_strides, in_c_order
@@ -345,11 +346,7 @@ class SegmentCode:
         flags = lines.let(f"load i32, ptr {place}, align 4")
         both = lines.let(f"and i32 {flags}, {CONTIGUOUS_AND_ALIGNED}")
         fine = lines.let(f"icmp eq i32 {both}, {CONTIGUOUS_AND_ALIGNED}")
-        wrong, behind = lines.label("wrong"), lines.label("right")
-        lines.add(f"br i1 {fine}, label %{behind}, label %{wrong}")
-        lines.begin(wrong)
-        lines.add(f"ret i64 {code}")
-        lines.begin(behind)
+        returned_unless(lines, fine, code)
 
     def _offsets(self, outputs: Sequence[VariableLike]) -> tuple[dict[Any, int], int]:
         """Returns where in memory its own variables lie, and the memory of each step's kernel."""
@@ -437,7 +434,7 @@ class SegmentCode:
         lines, dtype = self.lines, operand_dtype(x.owner)
         kind = f"i{8 * dtype.itemsize}"
         before, pointer = lines.block, self._pointer(x)
-        head, wrong, behind = map(lines.label, ("head", "wrong", "right"))
+        head, after = lines.label("head"), lines.label("behind")
         place, following, found, worst = (lines.name() for _ in range(4))
         lines.add(f"br label %{head}")
         lines.begin(head)
@@ -454,13 +451,9 @@ class SegmentCode:
         lines.add(f"{worst} = or i1 {found}, {large}")
         lines.add(f"{following} = add i64 {place}, 1")
         more = lines.let(f"icmp slt i64 {following}, {prod(x.shape)}")
-        after = lines.label("behind")
         lines.add(f"br i1 {more}, label %{head}, label %{after}")
         lines.begin(after)
-        lines.add(f"br i1 {worst}, label %{wrong}, label %{behind}")
-        lines.begin(wrong)
-        lines.add(f"ret i64 {WRONG_LABEL}")
-        lines.begin(behind)
+        returned_unless(lines, lines.let(f"xor i1 {worst}, true"), WRONG_LABEL)
 
 
 def identity_of(x: Any) -> Any:

@@ -38,7 +38,7 @@ maximum = function("maximum")
 
 
 class Along(NamedTuple):
-    """Where a place of all windows lies along an axis.
+    """The elements at one place of all windows, along an axis.
 
     Attributes:
         terms: the axis of the grid, with its stride.
@@ -56,7 +56,7 @@ class Along(NamedTuple):
 
 
 class WindowAxes(NamedTuple):
-    """Where the elements of windows lie.
+    """The places of the elements of windows.
 
     Attributes:
         equation: the equation.

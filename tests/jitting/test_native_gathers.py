@@ -87,6 +87,8 @@ KEYS = {
     "the last axis": lambda x, i, j: x[..., i],
     "two axes": lambda x, i, j: x[i, j],
     "two axes apart": lambda x, i, j: x[i, :, i],
+    "an ellipsis without axes between": lambda x, i, j: x[:, i, ..., i],
+    "an ellipsis before an integer": lambda x, i, j: x[::-1, j, ..., -1],
     "a new axis between": lambda x, i, j: x[i, None, j],
     "slices with steps": lambda x, i, j: x[::2, j, ::-1],
     "a new axis in front": lambda x, i, j: x[None, :, j],
@@ -395,6 +397,8 @@ def drawn(draw):
         kind = draw(st.sampled_from(["array", "array", "slice", "int", "whole"]))
         if draw(st.integers(0, 5)) == 5:
             key.append(None)
+        if Ellipsis not in key and draw(st.integers(0, 5)) == 5:
+            key.append(Ellipsis)
         if kind == "array":
             own = [1 if draw(st.booleans()) else n for n in advanced]
             own = own[draw(st.integers(0, len(own))) :]

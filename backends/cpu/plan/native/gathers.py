@@ -168,26 +168,26 @@ def places_of_key(equation: EquationLike) -> list[tuple[Any, int]]:
     x, *indices = equation.operands
     native = equation.params["key"].native
     taken = sum(item is not None and item is not Ellipsis for item in native)
-    whole = [slice(None)] * (len(np.shape(x) if not hasattr(x, "type") else x.type.shape) - taken)
+    whole = [slice(None)] * (len(x.type.shape) - taken)
     parts: list[Any] = []
     for item in native:
         parts += whole if item is Ellipsis else [item]
     if Ellipsis not in native:
         parts += whole
     rank = max(len(v.type.shape) if hasattr(v, "type") else np.ndim(v) for v in indices)
-    together = [number for number, item in enumerate(parts) if type(item) is int or item == ARRAY]
-    split = together[-1] - together[0] >= len(together)
-    first = 0 if split else together[0]
+    together = [n for n, item in enumerate(native) if type(item) is int or item == ARRAY]
+    # An Ellipsis comes between them even if it stands for no axis.
+    placed = together[-1] - together[0] >= len(together)
+    out = rank if placed else 0
     axes: list[int] = []
-    out = rank if first == 0 else 0
-    for number in range(len(parts)):
-        if number in together:
+    for item in parts:
+        if type(item) is int or item == ARRAY:
+            out += 0 if placed else rank
+            placed = True
             axes.append(-1)
-            continue
-        if not split and number == together[-1] + 1 and first:
-            out += rank
-        axes.append(out)
-        out += 1
+        else:
+            axes.append(out)
+            out += 1
     return list(zip(parts, axes, strict=True))
 
 

@@ -286,6 +286,20 @@ def test_rows_and_parts_of_arrays():
     assert loops_of(ft.jit(f).compile(m, places)) == (0, 1)
 
 
+def test_parts_without_elements():
+    nothing = np.zeros((2, 0)), np.zeros(0)
+
+    def f(x, wide, none):
+        def step(i, x):
+            x = fnp.concatenate([wide, x, wide], axis=1) * 2
+            return x.at[i, 0:0].set(7.0).at[-i, 3:].add(none)
+
+        return ft.fori_loop(0, 2, step, x)
+
+    x = drawn((2, 3), "f8")
+    assert_same(compiled(f, x, *nothing)(x, *nothing), f(x, *nothing))
+
+
 def test_a_number_out_of_range():
     def f(x, n):
         y = fnp.sin(x) * 2

@@ -86,4 +86,5 @@ def unjoined(strides: Mapping[int, int], lengths: Sequence[int]) -> Iterator[fro
 
 def extent(lengths: Sequence[int], strides: Sequence[int]) -> int:
     """Returns the number of elements from the first to the last of some axes."""
-    return 1 + sum((n - 1) * stride for n, stride in zip(lengths, strides))
+    last = sum((n - 1) * stride for n, stride in zip(lengths, strides))
+    return 0 if 0 in lengths else 1 + last

@@ -208,17 +208,32 @@ def test_products_are_transposed_before_they_are_computed():
 
 def test_an_element_that_was_just_set():
     def f(x, v, i):
-        return x.at[i, 1].set(v)[i, 1] + x.at[i].set(2)[i, 0]
+        y, z = x.at[i, 1].set(v), x.at[i].set(2)
+        return y[i, 1] + z[i, 0], y, z
 
     args = numpy.ones((3, 2)), numpy.float64(4.0), numpy.int64(1)
     program = dead_code(algebra(staged(f, *args)))
     # The second is read at another place.
-    assert [name for name in operations(program) if "index" in name] == ["index_set", "index"]
+    names = [name for name in operations(program) if "index" in name]
+    assert names == ["index_set", "index_set", "index"]
     assert float(program.run(list(args))[0]) == 6.0
     # Of places that are arrays the last value stays.
     twice = numpy.array([1, 1])
     given = numpy.ones(3), numpy.ones(2), twice
-    program = algebra(staged(lambda x, v, i: x.at[i].set(v)[i], *given))
-    assert operations(program) == ["index_set", "index"]
-    integers = algebra(staged(lambda x, i: x.at[i].set(1.0)[i], numpy.ones(3, "float32"), 1))
+    program = algebra(staged(lambda x, v, i: (x.at[i].set(v)[i], x.at[i].set(v)), *given))
+    assert "index" in operations(program)
+    integers = algebra(staged(lambda x: x.at[1].set(1.0)[1], numpy.ones(3, "float32")))
     assert operations(dead_code(integers)) == ["astype"]
+
+
+def test_an_element_that_was_just_set_out_of_bounds():
+    """Reads take the value that was set, and one operation is left that tests the index."""
+
+    def f(x, v, i):
+        y = x.at[i].set(v)
+        return y[i], y[i] * 2
+
+    jitted = ft.jit(f)
+    assert [float(y) for y in jitted(numpy.ones(3), 4.0, -1)] == [4.0, 8.0]
+    with pytest.raises(IndexError, match="index 3 is out of bounds for axis 0 with size 3"):
+        jitted(numpy.ones(3), 4.0, 3)

@@ -281,6 +281,16 @@ def test_many_single_elements_alone_stay_with_numpy(monkeypatch):
     assert not gathers_left(ft.jit(lambda x, i: x[:, None][i]), x, i[:99])
 
 
+def test_places_of_more_than_32_bits_stay_with_numpy():
+    long = ft.ShapeDtype((2, 1 << 29), "i1"), ft.ShapeDtype((1, 1, 1 << 30, 1), "i1")
+
+    def call(x, y):
+        return fnp.roll(x, 1), fnp.roll(x, 1, 1), nn.max_pool(y, (2, 1))
+
+    equations = native_program(ft.jit(call).lower(*long).program).equations
+    assert [e.primitive.name for e in equations] == ["roll", "fused", "max_pool"]
+
+
 def test_batches():
     def call(x, i):
         return x[i] * 2, fnp.roll(x, 1)

@@ -24,6 +24,9 @@ __all__ = ["GATHERS", "GatheredFrom", "IndexedAxes", "indexed_axes", "is_native_
 GATHERS = POOLS | {"index", "roll"}
 
 ARRAY = "array"
+# Kernels number the places along an axis in 32 bits, those of a window's padding among them. All
+# elements in a row are one axis.
+MOST_PLACES = 1 << 30
 
 
 class GatheredFrom(NamedTuple):
@@ -214,6 +217,10 @@ def rolled_axes(
 
 def is_native_gather(equation: EquationLike) -> bool:
     """Says whether kernels gather the elements that an equation wants."""
-    if equation.primitive.name in POOLS and not is_native_pool(equation):
-        return False
-    return all(n < 1 << 31 for n in equation.outputs[0].type.shape)
+    name, known = equation.primitive.name, equation.outputs[0].type
+    if name in POOLS:
+        known = equation.operands[0].type
+        return is_native_pool(equation) and max(known.shape) < MOST_PLACES
+    if name == "roll" and equation.params["axis"] is None:
+        return known.size < MOST_PLACES
+    return max(known.shape, default=0) < MOST_PLACES

@@ -144,10 +144,12 @@ class Worker:
                 while True:
                     # A fork finds a job in one of the two at every moment.
                     self.running = self.jobs[0]
-                    self.running = self.jobs.popleft()
-                    self.running.run()
+                    job = self.running = self.jobs.popleft()
+                    # Not `running`: a thread that gets this one's place just now sets that, too.
+                    job.run()
                     # What belongs to the job is freed before the thread waits for the next one.
                     self.running = None
+                    del job
 
     def close(self) -> None:
         """Drops what has not begun, and takes nothing more."""

@@ -228,6 +228,20 @@ print(job.wait(60), job.error)
     assert signal.getsignal(signal.SIGINT) is handler
 
 
+def test_a_thread_does_its_own_job_while_another_one_takes_its_place():
+    class Replaced(background.Worker):
+        """A worker whose other thread says at every moment that it runs nothing."""
+
+        running = property(lambda self: None, lambda self, job: None)
+
+    worker = Replaced()
+    jobs = [background.BackgroundJob(int) for _ in range(3)]
+    for job in jobs:
+        worker.add(job)
+    assert jobs[-1].wait(TIME)
+    assert all(job.done and job.error is None and not job.dropped for job in jobs)
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 def test_a_child_starts_anew():
     source = (

@@ -225,8 +225,10 @@ def test_choices_in_a_step():
     def f(c, xs):
         return ft.scan(step, c, xs)
 
-    # Machine code does not make integers of floats, and finds no number of a branch.
-    assert loops_of(ft.jit(f).compile(*args)) == (0, 1)
+    # Machine code has no reversed arrays.
+    jitted = ft.jit(f).compile(*args)
+    assert loops_of(jitted) == (0, 1)
+    assert_same(jitted(*args), f(*args))
     numbers = args[1].astype(int)
 
     def g(c, xs, numbers):
@@ -282,8 +284,10 @@ def test_rows_and_parts_of_arrays():
         return ft.scan(step, m, places)
 
     assert_same(compiled(rows, m, places)(m, places), rows(m, places))
-    # Quotients of integers are no machine code.
-    assert loops_of(ft.jit(f).compile(m, places)) == (0, 1)
+    # Machine code has no quotients of integers.
+    jitted = ft.jit(f).compile(m, places)
+    assert loops_of(jitted) == (0, 1)
+    assert_same(jitted(m, places), f(m, places))
 
 
 def test_parts_without_elements():

@@ -128,7 +128,7 @@ class Expr:
         return f"<{self.operation} {self.dtype} over {sorted(self.axes)}>"
 
 
-class Source(NamedTuple):
+class SourceArray(NamedTuple):
     """An input whose elements are gathered.
 
     Attributes:
@@ -239,7 +239,7 @@ class ExprGraph:
 
     def source(self, number: int, dtype: Any, elements: int) -> Expr:
         """Returns an input whose elements are gathered."""
-        detail = Source(number, elements)
+        detail = SourceArray(number, elements)
         return self._made("source", (), np.dtype(dtype), EVERYWHERE, detail)
 
     def within(self, x: Expr, length: int) -> Expr:

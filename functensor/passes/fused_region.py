@@ -13,7 +13,7 @@ from ..primitives.core.primitive_like import Call
 from ..primitives.core.trace import under
 from ..programs.program import Equation, Program, Variable, type_of
 from .gathers import is_gather
-from .index_ranges import Range
+from .index_ranges import IndexRange
 from .region_proofs import (
     GATHERING,
     LAST_AXIS_OPERATIONS,
@@ -71,7 +71,7 @@ class Region(Call):
         program: Program,
         grid: tuple[int, ...],
         places: dict[Variable, Place],
-        ranges: dict[Variable, Range] | None = None,
+        ranges: dict[Variable, IndexRange] | None = None,
     ) -> None:
         self.program: Program = program
         self.bodies = (program,)

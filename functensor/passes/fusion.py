@@ -20,7 +20,7 @@ from .fused_region import (
     row_place,
 )
 from .gathers import gather_place, index_place, indexed_lengths, is_slow_alone
-from .index_ranges import IndexRanges, Range
+from .index_ranges import IndexRange, IndexRanges
 from .region_proofs import GATHERED_FROM, Place
 from .schedule_parallel import neighbours
 
@@ -436,7 +436,7 @@ def _region(clusters: Clusters, cluster: Cluster, members: list[int]) -> Equatio
     equations = clusters.equations
     places: dict[Variable, Place] = {}
     env: dict[Variable, Variable] = {}
-    ranges: dict[Variable, Range] = {}
+    ranges: dict[Variable, IndexRange] = {}
     given: dict[tuple[Operand, Place], Variable] = {}
     inputs: list[Variable] = []
     operands: list[Operand] = []

@@ -105,7 +105,7 @@ def _complex_variance(sweep: Sweep, equation: Equation) -> Rewritten:
 
 
 def _any_or_all(sweep: Sweep, equation: Equation) -> Rewritten:
-    """Whether any or all elements hold is an extremum of 0 and 1, which kernels have of floats."""
+    """Any and all are extrema of 0 and 1, which kernels have of floats."""
     (x,), params = equation.operands, dict(equation.params)
     known = type_of(x)
     if not prod(known.shape[a] for a in params["axis"]):

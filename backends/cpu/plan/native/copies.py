@@ -57,8 +57,8 @@ def copy_kernel(dtype: DType, shape: Sequence[int], parts: Sequence[CopiedPart])
     buffers, body = [], []
     for number, part in enumerate(parts):
         buffers.append(Buffer(f"in_{number}", dtype, (extent(part.shape, part.strides),), "in"))
-        body += copied(buffers[-1:], [part.strides], part, out, strides)
-    return checked("copy", buffers, out, body)
+        body += writing_loops(buffers[-1:], [part.strides], part, out, strides)
+    return proved("copy", buffers, out, body)
 
 
 def sum_kernel(dtype: DType, shape: Sequence[int], parts: Sequence[CopiedPart]) -> LoopKernel:
@@ -67,8 +67,8 @@ def sum_kernel(dtype: DType, shape: Sequence[int], parts: Sequence[CopiedPart]) 
     out = Buffer("out", dtype, (prod(shape),), "out")
     before = Buffer("in_0", dtype, (prod(shape),), "in")
     given = Buffer("in_1", dtype, (extent(part.shape, part.strides),), "in")
-    body = copied([before, given], [strides, part.strides], part, out, strides)
-    return checked("sum", [before, given], out, body)
+    body = writing_loops([before, given], [strides, part.strides], part, out, strides)
+    return proved("sum", [before, given], out, body)
 
 
 def by_parts_of_elements(
@@ -87,7 +87,7 @@ def by_parts_of_elements(
     return part_dtype(dtype), (*shape, 2), (*(2 * n for n in strides), 1), parts
 
 
-def copied(
+def writing_loops(
     given: Sequence[Buffer],
     lying: Sequence[Sequence[int]],
     part: CopiedPart,
@@ -123,7 +123,7 @@ def copied(
     return body
 
 
-def checked(
+def proved(
     name: str, buffers: Sequence[Buffer], out: Buffer, body: Sequence[Statement]
 ) -> LoopKernel:
     """Returns a kernel, proved where that is asked for."""

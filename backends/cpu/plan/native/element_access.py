@@ -19,9 +19,10 @@ from ..codegen.operands import bytes_of, is_variable
 from .copies import CopiedPart, copy_kernel, sum_kernel
 from .layouts import broadcast_strides, c_strides, in_c_order
 from .native_run import STREAM_EFFORT
+from .number_kernels import CALL_EFFORT
 from .region_graph import NotNative, operand_dtype
 from .segment_code import WRONG_LABEL, operand_shape
-from .step_code import CALL_EFFORT, InnerFunction, InnerType
+from .step_code import InnerFunction, InnerType
 
 if TYPE_CHECKING:
     from ....annotations import KeyLike, Shape
@@ -43,7 +44,7 @@ def has_single_places(equation: EquationLike) -> bool:
     return all(is_variable(i) and not i.type.shape for i in equation.operands[1:])
 
 
-class Part(NamedTuple):
+class PickedPart(NamedTuple):
     """The part of an array that a key names.
 
     Attributes:
@@ -58,7 +59,7 @@ class Part(NamedTuple):
     terms: list[tuple[int, int]]
 
 
-def part_of(shape: Shape, key: KeyLike) -> Part:
+def part_of(shape: Shape, key: KeyLike) -> PickedPart:
     """Returns the part of an array in C order that a key names.
 
     Raises:
@@ -84,7 +85,7 @@ def part_of(shape: Shape, key: KeyLike) -> Part:
     if min(part.strides, default=0) < 0:
         raise NotNative("a part that goes backwards")
     begin = part.__array_interface__["data"][0] - sample.__array_interface__["data"][0]
-    return Part(part.shape, part.strides, begin, terms)
+    return PickedPart(part.shape, part.strides, begin, terms)
 
 
 class ElementAccess(InnerFunction):

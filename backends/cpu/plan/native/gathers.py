@@ -15,45 +15,17 @@ from .not_native import NotNative
 from .windows import POOLS, WindowAxes, is_native_pool
 
 if TYPE_CHECKING:
-    from ....annotations import DType, Shape
+    from ....annotations import DType
     from ..annotations import EquationLike
+    from .gather_source import GatherSource
 
-__all__ = ["GATHERS", "GatheredFrom", "IndexedAxes", "indexed_axes", "is_native_gather"]
+__all__ = ["GATHERS", "IndexedAxes", "indexed_axes", "is_native_gather"]
 
 # Primitives that take elements of a whole array, which is no part of the grid.
 GATHERS = POOLS | {"index", "roll"}
-
-ARRAY = "array"
 # Kernels number the places along an axis in 32 bits, those of a window's padding among them. All
 # elements in a row are one axis.
 MOST_PLACES = 1 << 30
-
-
-class GatheredFrom(NamedTuple):
-    """An input whose elements are gathered.
-
-    Attributes:
-        number: its number.
-        dtype, shape: its own.
-        strides: the strides of its axes, in elements.
-    """
-
-    number: int
-    dtype: DType
-    shape: Shape
-    strides: Sequence[int]
-
-    @property
-    def elements(self) -> int:
-        """The numbers in its memory, from the first element to the last one."""
-        parts = 1 + (self.dtype.kind == "c")
-        steps = zip(self.shape, self.strides, strict=True)
-        return parts * (1 + sum((n - 1) * stride for n, stride in steps))
-
-    def node(self, graph: ExprGraph) -> Expr:
-        """Returns its node."""
-        dtype = part_dtype(self.dtype) if self.dtype.kind == "c" else self.dtype
-        return graph.source(self.number, dtype, self.elements)
 
 
 class IndexedAxes(NamedTuple):
@@ -69,7 +41,7 @@ class IndexedAxes(NamedTuple):
         flat: by how much all elements in a row are rolled; 0 if they are not.
     """
 
-    source: GatheredFrom
+    source: GatherSource
     begin: int
     slices: dict[int, int]
     indexed: Sequence[tuple[int, int]]
@@ -124,7 +96,7 @@ def indexed_axes(
     equation: EquationLike,
     place: Sequence[int | None],
     lengths: Sequence[int],
-    source: GatheredFrom,
+    source: GatherSource,
 ) -> IndexedAxes | WindowAxes:
     """Returns where the elements of a gather lie.
 
@@ -154,10 +126,10 @@ def indexed_axes(
             along = place[out]
             if along is not None:
                 slices[along] = step * stride
-        elif item == ARRAY:
-            indexed.append((axis, length))
-        else:
+        elif type(item) is int:
             begin += (item + length if item < 0 else item) * stride
+        else:
+            indexed.append((axis, length))
         axis += 1
     return IndexedAxes(source, begin, slices, indexed, {})
 
@@ -178,13 +150,14 @@ def places_of_key(equation: EquationLike) -> list[tuple[Any, int]]:
     if Ellipsis not in native:
         parts += whole
     rank = max(len(v.type.shape) if hasattr(v, "type") else np.ndim(v) for v in indices)
-    together = [n for n, item in enumerate(native) if type(item) is int or item == ARRAY]
+    # Index arrays are strings in a key.
+    together = [n for n, item in enumerate(native) if type(item) in (int, str)]
     # An Ellipsis comes between them even if it stands for no axis.
     placed = together[-1] - together[0] >= len(together)
     out = rank if placed else 0
     axes: list[int] = []
     for item in parts:
-        if type(item) is int or item == ARRAY:
+        if type(item) in (int, str):
             out += 0 if placed else rank
             placed = True
             axes.append(-1)
@@ -195,7 +168,7 @@ def places_of_key(equation: EquationLike) -> list[tuple[Any, int]]:
 
 
 def rolled_axes(
-    equation: EquationLike, place: Sequence[int | None], source: GatheredFrom
+    equation: EquationLike, place: Sequence[int | None], source: GatherSource
 ) -> IndexedAxes:
     """Returns where the elements of an array lie that is rolled."""
     shift, axis = equation.params["shift"], equation.params["axis"]

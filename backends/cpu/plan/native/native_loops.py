@@ -27,10 +27,10 @@ from ....native.tables import (
 )
 from ..codegen.operands import bytes_of, is_variable
 from .element_access import ElementAccess, is_element_access
+from .number_kernels import CALL_EFFORT
 from .region_graph import NotNative
 from .segment_code import identity_of
 from .step_code import (
-    CALL_EFFORT,
     InnerFunction,
     InnerType,
     SegmentWithLoops,

@@ -20,10 +20,11 @@ from .region_graph import NotNative, elementwise, is_machine_dtype
 if TYPE_CHECKING:
     from ..annotations import EquationLike, ProgramLike, VariableLike
 
-__all__ = ["NumberEquations", "OpenNumbers", "is_of_numbers"]
+__all__ = ["CALL_EFFORT", "NumberEquations", "OpenNumbers", "is_of_numbers"]
 
-# The effort of a function, and of one of its equations, in tenths of a nanosecond.
-CALL_EFFORT, NUMBER_EFFORT = 50, 20
+# The efforts of a call and of an equation of numbers, in tenths of a nanosecond.
+CALL_EFFORT = 50
+NUMBER_EFFORT = 20
 # Reductions of one number that return it; a sum begins with zero.
 REDUCTIONS_OF_ONE = frozenset({"max", "mean", "min", "sum"})
 

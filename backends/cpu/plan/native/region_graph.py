@@ -43,7 +43,8 @@ from .formulas import (
     power,
     remainder,
 )
-from .gathers import GATHERS, GatheredFrom, IndexedAxes, indexed_axes, is_native_gather
+from .gather_source import GatherSource
+from .gathers import GATHERS, IndexedAxes, indexed_axes, is_native_gather
 from .layouts import c_strides, in_grid_order, unjoined
 from .not_native import NotNative
 from .row_functions import ROWS, GridRows
@@ -104,7 +105,7 @@ class RegionGraph:
         present = [frozenset(a for a in axes if a is not None) for axes in self._raw.values()]
         self._ranges = region.ranges
         self._axes_of: dict[int, IndexedAxes | WindowAxes] = {}
-        self._sources: dict[VariableLike, GatheredFrom] = {}
+        self._sources: dict[VariableLike, GatherSource] = {}
         for number, equation in enumerate(self.program.equations):
             if equation.primitive.name in GATHERS:
                 source = self._source(equation.operands[0], lying)
@@ -181,11 +182,11 @@ class RegionGraph:
 
     def _source(
         self, variable: VariableLike, lying: Sequence[Sequence[int]] | None
-    ) -> GatheredFrom:
+    ) -> GatherSource:
         """Returns where an input lies whose elements are gathered."""
         number, shape = self.program.inputs.index(variable), variable.type.shape
         strides = c_strides(shape) if lying is None else lying[number]
-        return GatheredFrom(number, variable.type.dtype, shape, strides)
+        return GatherSource(number, variable.type.dtype, shape, strides)
 
     def _gathered(self, equation: EquationLike, axes: IndexedAxes | WindowAxes) -> AnyNode:
         """Returns gathered elements, and enters tests of indices that may be out of bounds."""

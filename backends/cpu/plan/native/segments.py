@@ -29,7 +29,7 @@ __all__ = [
 # Shorter segments, in tenths of a nanosecond, keep the interpreter's lock.
 LARGEST_LOCKED_EFFORT = 100_000
 # LLVM takes a minute for a longer text, in characters.
-LONGEST_TEXT = 5_000_000
+LONGEST_CODE = 5_000_000
 
 
 class Segment:
@@ -228,7 +228,7 @@ def segmented(program: ProgramLike) -> NativeProgram | None:
     if not made.segments:
         return None
     made.write()
-    if len(made.text) > LONGEST_TEXT:
+    if len(made.text) > LONGEST_CODE:
         raise NotCompiled(f"a text of {len(made.text):,} characters would take long to compile")
     return made
 

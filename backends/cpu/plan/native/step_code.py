@@ -16,7 +16,7 @@ from ..codegen.operands import constant, is_variable
 from .copies import CopiedPart, copy_kernel
 from .layouts import LayOut, broadcast_strides, c_strides, in_c_order
 from .native_run import STREAM_EFFORT
-from .number_kernels import OpenNumbers
+from .number_kernels import CALL_EFFORT, OpenNumbers
 from .region_graph import NotNative, operand_dtype
 from .segment_code import SegmentCode, SegmentStep, identity_of, operand_shape
 
@@ -25,13 +25,11 @@ if TYPE_CHECKING:
     from ..annotations import EquationLike, Operand, ProgramLike, VariableLike, VariableType
 
 __all__ = [
-    *("CALL_EFFORT", "InnerFunction", "InnerFunctions", "InnerType", "SegmentWithLoops"),
+    *("InnerFunction", "InnerFunctions", "InnerType", "SegmentWithLoops"),
     *("StepCode", "StepPlace"),
 ]
 
-# Efforts count tenths of a nanosecond. A call of a kernel takes so much beside its work.
-CALL_EFFORT = 50
-TABLE = "ptr %table, ptr %memory"
+TABLE_ARGUMENTS = "ptr %table, ptr %memory"
 
 
 class InnerType:
@@ -68,7 +66,7 @@ class StepPlace(NamedTuple):
     state: VariableLike | None = None
 
 
-def array_of(x: Operand, known: VariableType, shape: Shape) -> Any:
+def array_of_type(x: Operand, known: VariableType, shape: Shape) -> Any:
     """Returns a variable, or a constant as an array of a type and a shape in C order."""
     if is_variable(x):
         if x.type.dtype != known.dtype or x.type.shape != shape:
@@ -122,7 +120,7 @@ class InnerFunction:
         lines.begin("entry")
         self._write(lines, name, module)
         module.declared.update(lines.declared)
-        head = f"define internal i64 @{name}({TABLE}) {self.calls} {{"
+        head = f"define internal i64 @{name}({TABLE_ARGUMENTS}) {self.calls} {{"
         module.functions[name] = "\n".join([head, *lines.text, "}"])
         return name
 
@@ -152,7 +150,7 @@ class SegmentWithLoops(SegmentCode):
         if inner.checks:
             self._check(equation)
         given = [
-            self._layout(array_of(x, known, shape))
+            self._layout(array_of_type(x, known, shape))
             for x, (known, shape) in zip(equation.operands, inner.operands, strict=True)
         ]
         given += map(self._layout, inner.constants)
@@ -322,7 +320,7 @@ class StepCode(SegmentWithLoops):
         if equation.primitive.name != "broadcast_to":
             return super()._view_layout(equation)
         (x,), (out,) = equation.operands, equation.outputs
-        lying = self._layout(array_of(x, out.type, operand_shape(x)))
+        lying = self._layout(array_of_type(x, out.type, operand_shape(x)))
         strides = broadcast_strides(lying.shape, lying.strides, out.type.shape)
         return LayOut(lying.owner, lying.offset, out.type.shape, tuple(strides))
 
@@ -331,7 +329,7 @@ class StepCode(SegmentWithLoops):
         (out,), axis = equation.outputs, equation.params["axis"] % equation.outputs[0].type.ndim
         given, parts, begin = [], [], 0
         for x in equation.operands:
-            lying = self._layout(array_of(x, out.type, operand_shape(x)))
+            lying = self._layout(array_of_type(x, out.type, operand_shape(x)))
             shape, strides = lying.shape, lying.strides
             if stack:
                 shape, strides = ((*v[:axis], n, *v[axis:]) for v, n in ((shape, 1), (strides, 0)))
@@ -347,7 +345,7 @@ class StepCode(SegmentWithLoops):
         states = {*filter(None, [place.state for place in places])}
         ends: list[LayOut | None] = []
         for x, (known, state) in zip(outputs, places, strict=True):
-            found = self._layout(array_of(x, known, known.shape))
+            found = self._layout(array_of_type(x, known, known.shape))
             if state is not None and self._is_all_of(found, state):
                 ends.append(None)  # it stays as it is
             elif state is not None and identity_of(found.owner) in states:
@@ -423,7 +421,7 @@ class StepCode(SegmentWithLoops):
             self._copy(element(lines, "%table", first + number), lying)
         lines.add("ret i64 0")
         module.declared.update(lines.declared)
-        head = f"define internal i64 @{name}({TABLE}) alwaysinline {{"
+        head = f"define internal i64 @{name}({TABLE_ARGUMENTS}) alwaysinline {{"
         module.functions[name] = "\n".join([head, *lines.text, "}"])
 
     def _copy(self, place: str, x: LayOut) -> None:

@@ -20,7 +20,7 @@ from .layouts import unjoined
 if TYPE_CHECKING:
     from ....annotations import DType
     from ..annotations import EquationLike
-    from .gathers import GatheredFrom
+    from .gather_source import GatherSource
 
 __all__ = ["POOLS", "WindowAxes", "is_native_pool"]
 
@@ -65,7 +65,7 @@ class WindowAxes(NamedTuple):
     """
 
     equation: EquationLike
-    source: GatheredFrom
+    source: GatherSource
     place: Sequence[int | None]
 
     @property

@@ -219,7 +219,7 @@ def test_equal_steps_are_compiled_once():
 
 
 def test_a_text_that_is_too_long(monkeypatch):
-    monkeypatch.setattr(segments, "LONGEST_TEXT", 100)
+    monkeypatch.setattr(segments, "LONGEST_CODE", 100)
     jitted = ft.jit(recurrent).compile(*RNN)
     assert "would take long to compile" in jitted.explain()
     assert_same(jitted(*RNN), recurrent(*RNN))

@@ -1,7 +1,7 @@
-"""Reads and updates of elements at computed numbers, within loops of machine code.
+"""Reads and updates of elements at computed indices, within loops of machine code.
 
-The numbers are tested as NumPy tests them. A wrong one ends the segment with a status, and the loop
-is run by Python, which raises the error with the user's line.
+An index out of bounds ends the segment with a status. Python then runs the loop again, and raises
+the error with the user's line.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ ACCESSES = frozenset({"index", "index_add", "index_set"})
 
 
 def is_element_access(equation: EquationLike) -> bool:
-    """Says whether an equation reads or updates elements at computed numbers."""
+    """Says whether an equation reads or updates elements at computed indices."""
     name = equation.primitive.name
     return name in ACCESSES and (name != "index" or len(equation.operands) > 1)
 
 
 def has_single_places(equation: EquationLike) -> bool:
-    """Says whether all computed places of a read are single numbers."""
+    """Says whether all indices of a read are single computed numbers."""
     return all(is_variable(i) and not i.type.shape for i in equation.operands[1:])
 
 
@@ -49,8 +49,8 @@ class PickedPart(NamedTuple):
 
     Attributes:
         shape, strides: those of the part, in elements.
-        begin: where it begins if all computed numbers are 0.
-        terms: for every computed number the length of its axis, and the stride.
+        begin: where it begins if all computed indices are 0.
+        terms: for every computed index the length of its axis, and the stride.
     """
 
     shape: Shape
@@ -89,7 +89,7 @@ def part_of(shape: Shape, key: KeyLike) -> PickedPart:
 
 
 class ElementAccess(InnerFunction):
-    """A read or an update of elements at numbers.
+    """A read or an update of elements at computed indices.
 
     Args:
         equation: the equation.
@@ -162,7 +162,7 @@ class ElementAccess(InnerFunction):
         lines.add("ret i64 0")
 
     def _distances(self, lines: Lines, places: Sequence[str]) -> Iterator[str]:
-        """Writes the tests of computed numbers; yields how many elements each goes over."""
+        """Writes the tests of indices; yields how many elements each goes over."""
         for place, known, (length, stride) in zip(places, self._places, self._part.terms):
             kind = memory_type(known.dtype)
             number = lines.let(f"load {kind}, ptr {place}, align {known.dtype.itemsize}")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from .complex_nodes import part_dtype
+from .layouts import extent
 
 if TYPE_CHECKING:
     from ....annotations import DType, Shape
@@ -31,9 +32,7 @@ class GatherSource(NamedTuple):
     @property
     def elements(self) -> int:
         """The numbers in its memory, from the first element to the last one."""
-        parts = 1 + (self.dtype.kind == "c")
-        steps = zip(self.shape, self.strides, strict=True)
-        return parts * (1 + sum((n - 1) * stride for n, stride in steps))
+        return (1 + (self.dtype.kind == "c")) * extent(self.shape, self.strides)
 
     def node(self, graph: ExprGraph) -> Expr:
         """Returns its node."""

@@ -70,7 +70,7 @@ class SegmentCode:
         views: the equations of views, by what they make.
         labels: the arrays that are labels or indices, and who reads them.
         largest_product: the most multiplications of one product.
-        checked: the equations that Python runs again where a number of an element is wrong.
+        checked: the equations that Python runs again where an index is out of bounds.
     """
 
     def __init__(

@@ -65,7 +65,7 @@ class Segment:
             arrays: as its function takes them: what it reads, its results, and its memory.
 
         Returns:
-            Whether it refuses the number of an element.
+            Whether an index of its loops is out of bounds.
         """
         count = len(self.code.arrays)
         given = list(arrays)
@@ -310,7 +310,7 @@ def write_segment(writer: SegmentWriter, equation: EquationLike) -> str:
         for checked in segment.code.checked:
             shown = ", ".join(map(source.shown, checked.operands))
             source.add(f"        {source.function_name(checked)}([{shown}])", checked)
-        source.add("        raise IndexError('a number of an element is out of range')")
+        source.add("        raise IndexError('an index in a loop is out of bounds')")
     for name, made in numbers:
         source.add(f"{name} = {made}[()]", equation)
     return ""

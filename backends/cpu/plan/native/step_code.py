@@ -85,14 +85,14 @@ class InnerFunction:
         operands: the types and shapes of its operands.
         constants: the arrays that it reads beside its operands.
         in_place: the numbers of operands and results that may share memory.
-        checks: whether it refuses numbers of elements that are not there.
+        checks: whether it ends where an index is out of bounds.
         calls: LLVM's word for how it is called.
         effort: its work, in tenths of a nanosecond.
         largest_product: the most multiplications of one product.
         memory: the bytes of memory that it needs.
 
     Args:
-        parts: the code of its programs, which it does not have at the same time.
+        parts: the code of its programs, which run one after the other in the same memory.
     """
 
     operands: Sequence[tuple[VariableType, Shape]]
@@ -112,7 +112,7 @@ class InnerFunction:
         """Writes its function, and returns the name.
 
         The function takes the addresses of operands, constants and results, and that of its memory.
-        It returns 0, or what tells that a signal has raised an error.
+        It returns a status: 0, or why it ended before its work was done.
         """
         name = f"inner_{len(module.functions)}"
         module.functions[name] = ""
@@ -129,7 +129,7 @@ class InnerFunction:
         raise NotImplementedError
 
 
-# Returns the function of an equation; an error where it is none.
+# What returns the function of an equation, and raises NotNative where there is none.
 InnerFunctions: TypeAlias = Callable[["EquationLike", "Blas | None"], InnerFunction]
 
 
@@ -147,14 +147,13 @@ class SegmentWithLoops(SegmentCode):
 
     def _other(self, equation: EquationLike) -> None:
         inner = self._inner(equation, self.blas)
-        if inner.checks:
-            self._check(equation)
-        given = [
-            self._layout(array_of_type(x, known, shape))
+        operands = [
+            array_of_type(x, known, shape)
             for x, (known, shape) in zip(equation.operands, inner.operands, strict=True)
         ]
-        given += map(self._layout, inner.constants)
-        given = [*map(self._in_order, given)]
+        if inner.checks:
+            self._check(equation)
+        given = [self._in_order(self._layout(x)) for x in (*operands, *inner.constants)]
         outs = [self._fresh(out) for out in equation.outputs]
         self._lying.update({x.owner: x for x in outs})
         self._steps.append(SegmentStep(inner, (*given, *outs), len(given)))
@@ -162,9 +161,9 @@ class SegmentWithLoops(SegmentCode):
         self.largest_product = max(self.largest_product, inner.largest_product)
 
     def _check(self, equation: EquationLike) -> None:
-        """Enters that Python runs an equation again where its machine code refuses a number.
+        """Notes that Python runs an equation again where an index in it is out of bounds.
 
-        So its operands have to be there, and stay as they are.
+        For that its operands come from outside of the segment, which does not write into them.
         """
         for x in filter(is_variable, equation.operands):
             if self._lying.get(x, self._fresh(x)).owner is not x or x in self.made:
@@ -221,9 +220,9 @@ class SegmentWithLoops(SegmentCode):
 
 
 def reads_first(equations: Sequence[EquationLike]) -> list[EquationLike]:
-    """Returns equations with reads of elements as early as may be.
+    """Returns equations with each read of elements as early as its operands allow.
 
-    An update behind them may be done in place.
+    An update that follows the last read of an array can be done in place.
     """
     ordered: list[EquationLike] = []
     for equation in equations:
@@ -280,13 +279,13 @@ class StepCode(SegmentWithLoops):
 
     @property
     def checks(self) -> bool:
-        """Says whether any of its steps refuses numbers of elements."""
+        """Says whether it ends where an index is out of bounds."""
         return any(isinstance(s.kernel, InnerFunction) and s.kernel.checks for s in self._steps)
 
     # -- collecting
 
     def _check(self, equation: EquationLike) -> None:
-        # The loop around it is run again.
+        # Python runs all of the loop again, of which it is a part.
         return
 
     def _add(self, equation: EquationLike) -> None:

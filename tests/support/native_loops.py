@@ -12,8 +12,8 @@ def loops_of(jitted):
     plan = jitted._last.compiled.run
     by_python = sum(f"] = {name}([" in plan.source for name in plan._calls)
     segments = [v for name, v in plan._scope.items() if name.endswith("_again")]
-    steps = [step for again in segments for step in again.__self__.code._steps]
-    native = sum(isinstance(step.kernel, native_loops.NativeLoop) for step in steps)
+    calls = [call for again in segments for call in again.__self__.code._calls]
+    native = sum(isinstance(call.kernel, native_loops.NativeLoop) for call in calls)
     return native, by_python
 
 

@@ -42,7 +42,7 @@ WRONG_LAYOUT, WRONG_LABEL = 1, 2
 VIEW_NAMES = frozenset({"index", "reshape", "stop_gradient", "transpose"})
 
 
-class SegmentStep(NamedTuple):
+class SegmentCall(NamedTuple):
     """A call within a segment.
 
     Attributes:
@@ -88,14 +88,14 @@ class SegmentCode:
         self.checked: list[EquationLike] = []
         self.largest_product = 0
         self._lying: dict[Any, LayOut] = {}
-        # What is read behind the last step.
+        # What is read behind the last call.
         self._lasting: set[Any] = set()
-        self._steps: list[SegmentStep] = []
+        self._calls: list[SegmentCall] = []
 
     @property
     def works(self) -> bool:
         """Says whether it computes anything."""
-        return bool(self._steps)
+        return bool(self._calls)
 
     # -- collecting
 
@@ -177,7 +177,7 @@ class SegmentCode:
         self.labels += [x._replace(operand=given[x.operand].owner) for x in graph.labels]
         labels = tuple([x[:3] for x in graph.labels])
         self._lying.update({x.owner: x for x in outs})
-        self._steps.append(SegmentStep(kernel, (*given, *outs), len(given), labels))
+        self._calls.append(SegmentCall(kernel, (*given, *outs), len(given), labels))
         self.effort += effort
 
     def _product(self, equation: EquationLike) -> None:
@@ -204,7 +204,7 @@ class SegmentCode:
             raise NotNative("strides that BLAS does not take")
         into = self._fresh(out)
         self._lying[out] = into
-        self._steps.append(SegmentStep(None, (x, y, into), 2))
+        self._calls.append(SegmentCall(None, (x, y, into), 2))
         self.effort += 0.3 * work
         self.largest_product = max(self.largest_product, work)
 
@@ -222,7 +222,7 @@ class SegmentCode:
         if config.check_programs:
             check_kernel(kernel)
         self._lying[out] = into
-        self._steps.append(SegmentStep(kernel, (x, y, into), 2))
+        self._calls.append(SegmentCall(kernel, (x, y, into), 2))
         self.effort += prod(stack) * (prod(sizes) + OWN_PRODUCT_EFFORT)
 
     def _view(self, equation: EquationLike) -> None:
@@ -267,22 +267,22 @@ class SegmentCode:
         """Says whether a result may be written where an array lies that it reads."""
         number, place = next(
             (number, place)
-            for number, step in enumerate(self._steps)
-            for place, lying in enumerate(step.given[step.reads :])
+            for number, call in enumerate(self._calls)
+            for place, lying in enumerate(call.given[call.reads :])
             if lying.owner is out
         )
-        step = self._steps[number]
-        reads = [i for i, lying in enumerate(step.given) if lying.owner is x]
-        if any(lying.owner is x for s in self._steps[number + 1 :] for lying in s.given):
+        call = self._calls[number]
+        reads = [i for i, lying in enumerate(call.given) if lying.owner is x]
+        if any(lying.owner is x for c in self._calls[number + 1 :] for lying in c.given):
             return False
-        if step.kernel is None or any(step.given[i] != self._lying[identity_of(x)] for i in reads):
-            return not reads and step.kernel is None
-        pairs = self._in_place_pairs(step)
+        if call.kernel is None or any(call.given[i] != self._lying[identity_of(x)] for i in reads):
+            return not reads and call.kernel is None
+        pairs = self._in_place_pairs(call)
         return all((i, place) in pairs for i in reads)
 
-    def _in_place_pairs(self, step: SegmentStep) -> set[tuple[int, int]]:
-        """Returns the numbers of operands and results of a step that may share memory."""
-        return in_place_pairs(step.kernel, step.reads)
+    def _in_place_pairs(self, call: SegmentCall) -> set[tuple[int, int]]:
+        """Returns the numbers of operands and results of a call that may share memory."""
+        return in_place_pairs(call.kernel, call.reads)
 
     # -- writing
 
@@ -305,16 +305,16 @@ class SegmentCode:
             array = self._object(number)
             self._checked(array, WRONG_LAYOUT)
             self._pointers[x] = self._data(array)
-        total = self._write_steps(module, outputs, lambda: self._data(self._object(len(given))))
+        total = self._write_calls(module, outputs, lambda: self._data(self._object(len(given))))
         lines.add("ret i64 0")
         module.declared.update(lines.declared)
         head = f"define i64 @{name}(ptr %objects) {{"
         return "\n".join([head, *lines.text, "}"]), total
 
-    def _write_steps(
+    def _write_calls(
         self, module: Module, outputs: Sequence[VariableLike], memory: Callable[[], str]
     ) -> int:
-        """Writes all steps; returns the bytes of memory that they need.
+        """Writes all calls; returns the bytes of memory that they need.
 
         Args:
             module: takes their functions.
@@ -328,8 +328,8 @@ class SegmentCode:
             for x, offset in offsets.items():
                 place = f"getelementptr i8, ptr {self._memory}, i64 {offset}"
                 self._pointers[x] = lines.let(place)
-        for number, step in enumerate(self._steps):
-            self._call(step, module, offsets.get(number, 0))
+        for number, call in enumerate(self._calls):
+            self._write_call(call, module, offsets.get(number, 0))
         return total
 
     def _object(self, number: int) -> str:
@@ -349,24 +349,24 @@ class SegmentCode:
         returned_unless(lines, fine, code)
 
     def _offsets(self, outputs: Sequence[VariableLike]) -> tuple[dict[Any, int], int]:
-        """Returns where in memory its own variables lie, and the memory of each step's kernel."""
+        """Returns where in memory its own variables lie, and the memory of each call's kernel."""
         last: dict[Any, int] = {}
-        for number, step in enumerate(self._steps):
-            for x in step.given:
+        for number, call in enumerate(self._calls):
+            for x in call.given:
                 last[identity_of(x.owner)] = number
-        last.update(dict.fromkeys(self._lasting, len(self._steps)))
+        last.update(dict.fromkeys(self._lasting, len(self._calls)))
         offsets: dict[Any, int] = {}
         free: dict[int, list[int]] = {}
         total = 0
         elsewhere = {*map(identity_of, self.arrays), *outputs}
-        for number, step in enumerate(self._steps):
+        for number, call in enumerate(self._calls):
             sizes: list[tuple[Any, int]] = []
-            for x in step.given:
+            for x in call.given:
                 own = identity_of(x.owner)
                 if own not in elsewhere and own not in offsets:
                     sizes.append((own, x.owner.type.size * x.owner.type.dtype.itemsize))
-            if self._own_bytes(step):
-                sizes.append((number, self._own_bytes(step)))
+            if self._own_bytes(call):
+                sizes.append((number, self._own_bytes(call)))
             for own, size in sizes:
                 size = -(-size // ALIGNMENT) * ALIGNMENT
                 if free.get(size):
@@ -378,16 +378,16 @@ class SegmentCode:
             for own in [*ended, number]:
                 if own in offsets:
                     size = (
-                        self._own_bytes(step)
+                        self._own_bytes(call)
                         if own is number
                         else (own.type.size * own.type.dtype.itemsize)
                     )
                     free.setdefault(-(-size // ALIGNMENT) * ALIGNMENT, []).append(offsets[own])
         return offsets, total
 
-    def _own_bytes(self, step: SegmentStep) -> int:
-        """Returns the bytes of memory that a step needs for itself."""
-        return 0 if step.kernel is None else scratch_bytes(step.kernel)
+    def _own_bytes(self, call: SegmentCall) -> int:
+        """Returns the bytes of memory that a call needs for itself."""
+        return 0 if call.kernel is None else scratch_bytes(call.kernel)
 
     def _pointer(self, x: LayOut) -> str:
         pointer = self._pointers[identity_of(x.owner)]
@@ -396,36 +396,36 @@ class SegmentCode:
         offset = x.offset * operand_dtype(x.owner).itemsize
         return self.lines.let(f"getelementptr i8, ptr {pointer}, i64 {offset}")
 
-    def _call(self, step: SegmentStep, module: Module, offset: int) -> None:
+    def _write_call(self, call: SegmentCall, module: Module, offset: int) -> None:
         lines = self.lines
-        if step.kernel is None:
-            x, y, out = step.given
+        if call.kernel is None:
+            x, y, out = call.given
             left, right = x.matrix(0), y.matrix(0)
             assert self.blas is not None
             assert left is not None
             assert right is not None
             sizes = x.shape[0], y.shape[1], x.shape[1]
-            pointers = [self._pointer(v) for v in step.given]
+            pointers = [self._pointer(v) for v in call.given]
             self.blas.call(lines, operand_dtype(out.owner), sizes, pointers, left, right)
             return
-        for number, low, end in step.labels:
-            self._labels(step.given[number], low, end)
-        name = module.kernel(step.kernel)
-        room, scratch = self._room(step), self._scratch(step, offset)
+        for number, low, end in call.labels:
+            self._labels(call.given[number], low, end)
+        name = module.kernel(call.kernel)
+        room, scratch = self._room(call), self._scratch(call, offset)
         lines.add(f"call void @{name}(i64 0, i64 0, i64 0, ptr {scratch}, ptr {room})")
 
-    def _room(self, step: SegmentStep) -> str:
-        """Writes the addresses of a step's operands and results, one behind the other."""
+    def _room(self, call: SegmentCall) -> str:
+        """Writes the addresses of a call's operands and results, one behind the other."""
         lines = self.lines
-        room = lines.room(len(step.given))
-        for i, x in enumerate(step.given):
+        room = lines.room(len(call.given))
+        for i, x in enumerate(call.given):
             place = lines.let(f"getelementptr ptr, ptr {room}, i64 {i}")
             lines.add(f"store ptr {self._pointer(x)}, ptr {place}, align 8")
         return room
 
-    def _scratch(self, step: SegmentStep, offset: int) -> str:
-        """Writes the address of a step's own memory."""
-        if not self._own_bytes(step):
+    def _scratch(self, call: SegmentCall, offset: int) -> str:
+        """Writes the address of a call's own memory."""
+        if not self._own_bytes(call):
             return "null"
         return self.lines.let(f"getelementptr i8, ptr {self._memory}, i64 {offset}")
 

@@ -18,7 +18,7 @@ from .layouts import LayOut, broadcast_strides, c_strides, in_c_order
 from .native_run import STREAM_EFFORT
 from .number_kernels import CALL_EFFORT, OpenNumbers
 from .region_graph import NotNative, operand_dtype
-from .segment_code import SegmentCode, SegmentStep, identity_of, operand_shape
+from .segment_code import SegmentCall, SegmentCode, identity_of, operand_shape
 
 if TYPE_CHECKING:
     from ....annotations import DType, Shape
@@ -156,7 +156,7 @@ class SegmentWithLoops(SegmentCode):
         given = [self._in_order(self._layout(x)) for x in (*operands, *inner.constants)]
         outs = [self._fresh(out) for out in equation.outputs]
         self._lying.update({x.owner: x for x in outs})
-        self._steps.append(SegmentStep(inner, (*given, *outs), len(given)))
+        self._calls.append(SegmentCall(inner, (*given, *outs), len(given)))
         self.effort += inner.effort
         self.largest_product = max(self.largest_product, inner.largest_product)
 
@@ -192,30 +192,30 @@ class SegmentWithLoops(SegmentCode):
         into, dtype = self._fresh(out), out.type.dtype
         kernel = copy_kernel(dtype, out.type.shape, [CopiedPart(*part) for part in parts])
         self._lying[out] = into
-        self._steps.append(SegmentStep(kernel, (*given, into), len(given)))
+        self._calls.append(SegmentCall(kernel, (*given, into), len(given)))
         self.effort += STREAM_EFFORT * out.type.size * dtype.itemsize / 4
         return into
 
-    def _in_place_pairs(self, step: SegmentStep) -> set[tuple[int, int]]:
-        if isinstance(step.kernel, InnerFunction):
-            return {*step.kernel.in_place}
-        return super()._in_place_pairs(step)
+    def _in_place_pairs(self, call: SegmentCall) -> set[tuple[int, int]]:
+        if isinstance(call.kernel, InnerFunction):
+            return {*call.kernel.in_place}
+        return super()._in_place_pairs(call)
 
-    def _own_bytes(self, step: SegmentStep) -> int:
-        if isinstance(step.kernel, InnerFunction):
-            return step.kernel.memory
-        return super()._own_bytes(step)
+    def _own_bytes(self, call: SegmentCall) -> int:
+        if isinstance(call.kernel, InnerFunction):
+            return call.kernel.memory
+        return super()._own_bytes(call)
 
     def can_take(self, x: Any, out: VariableLike) -> bool:
         return not self.checked and super().can_take(x, out)
 
-    def _call(self, step: SegmentStep, module: Module, offset: int) -> None:
-        if not isinstance(step.kernel, InnerFunction):
-            super()._call(step, module, offset)
+    def _write_call(self, call: SegmentCall, module: Module, offset: int) -> None:
+        if not isinstance(call.kernel, InnerFunction):
+            super()._write_call(call, module, offset)
             return
         lines = self.lines
-        name = step.kernel.function(module)
-        room, memory = self._room(step), self._scratch(step, offset)
+        name = call.kernel.function(module)
+        room, memory = self._room(call), self._scratch(call, offset)
         returned_if_not_0(lines, lines.let(f"call i64 @{name}(ptr {room}, ptr {memory})"))
 
 
@@ -270,7 +270,7 @@ class StepCode(SegmentWithLoops):
             self.equations.append(equation)
             self.made.update(equation.outputs)
         self._close_numbers()
-        self.effort += CALL_EFFORT * len(self._steps)
+        self.effort += CALL_EFFORT * len(self._calls)
         self.slots: dict[Any, int] = {}
         # The outputs that are copied before and behind all else, and where they lie.
         self._early: list[tuple[int, LayOut]] = []
@@ -280,7 +280,7 @@ class StepCode(SegmentWithLoops):
     @property
     def checks(self) -> bool:
         """Says whether it ends where an index is out of bounds."""
-        return any(isinstance(s.kernel, InnerFunction) and s.kernel.checks for s in self._steps)
+        return any(isinstance(c.kernel, InnerFunction) and c.kernel.checks for c in self._calls)
 
     # -- collecting
 
@@ -309,7 +309,7 @@ class StepCode(SegmentWithLoops):
             given = [self._layout(x) for x in numbers.inputs]
             outs = [self._fresh(x) for x in numbers.results]
             self._lying.update({x.owner: x for x in outs})
-            self._steps.append(SegmentStep(numbers.kernel, (*given, *outs), len(given)))
+            self._calls.append(SegmentCall(numbers.kernel, (*given, *outs), len(given)))
             self.effort += numbers.effort
 
     def _has_view(self, x: Operand, out: VariableLike) -> bool:
@@ -378,11 +378,11 @@ class StepCode(SegmentWithLoops):
         """
         found = [last]
         while True:
-            outs = [(step, x.owner) for step in self._steps for x in step.given[step.reads :]]
-            step = next(step for step, out in outs if out is found[-1])
-            if not isinstance(step.kernel, InnerFunction) or step.kernel.in_place != {(0, 0)}:
+            outs = [(call, x.owner) for call in self._calls for x in call.given[call.reads :]]
+            call = next(call for call, out in outs if out is found[-1])
+            if not isinstance(call.kernel, InnerFunction) or call.kernel.in_place != {(0, 0)}:
                 return [last]
-            before = step.given[0].owner
+            before = call.given[0].owner
             if not self.can_take(before, found[-1]):
                 return [last]
             if before is state:
@@ -415,7 +415,7 @@ class StepCode(SegmentWithLoops):
             self._copy(element(lines, "%table", first + number), lying)
         for owner, number in self.slots.items():
             self._pointers[owner] = element(lines, "%table", first + number)
-        self._write_steps(module, [*self.slots], lambda: "%memory")
+        self._write_calls(module, [*self.slots], lambda: "%memory")
         for number, lying in self._late:
             self._copy(element(lines, "%table", first + number), lying)
         lines.add("ret i64 0")

@@ -12,8 +12,8 @@ from ..primitives.core.primitive import Primitive
 from ..primitives.core.primitive_like import Call
 from ..primitives.core.trace import under
 from ..programs.program import Equation, Program, Variable, type_of
-from .gathers import is_gather
 from .index_ranges import IndexRange
+from .region_gathers import is_gather
 from .region_proofs import (
     GATHERING,
     LAST_AXIS_OPERATIONS,

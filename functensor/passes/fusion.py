@@ -19,8 +19,8 @@ from .fused_region import (
     operand_place,
     row_place,
 )
-from .gathers import gather_place, index_place, indexed_lengths, is_slow_alone
 from .index_ranges import IndexRange, IndexRanges
+from .region_gathers import gather_place, index_place, indexed_lengths, is_slow_alone
 from .region_proofs import GATHERED_FROM, Place
 from .schedule_parallel import neighbours
 

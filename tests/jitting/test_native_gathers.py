@@ -16,7 +16,7 @@ from functensor.backends.cpu.plan.native.formulas import HAS_SMALLEST
 from functensor.backends.native import printer
 from functensor.backends.native.places import run_of_lanes
 from functensor.jitting.tiers import native_program
-from functensor.passes import gathers
+from functensor.passes import region_gathers
 
 pytestmark = [
     pytest.mark.skipif(bool(missing), reason=missing),
@@ -275,7 +275,7 @@ def test_blocks_and_threads(blocks, monkeypatch):
 def test_many_single_elements_alone_stay_with_numpy(monkeypatch):
     x, i = np.arange(50.0), np.arange(-50, 50)
     assert not gathers_left(ft.jit(lambda x, i: x[i]), x, i)
-    monkeypatch.setattr(gathers, "MOST_SINGLE_ELEMENTS", 99)
+    monkeypatch.setattr(region_gathers, "MOST_SINGLE_ELEMENTS", 99)
     assert gathers_left(ft.jit(lambda x, i: x[i]), x, i) == ["index"]
     assert not gathers_left(ft.jit(lambda x, i: x[i] * 2), x, i)
     assert not gathers_left(ft.jit(lambda x, i: x[:, None][i]), x, i[:99])

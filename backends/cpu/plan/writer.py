@@ -147,13 +147,13 @@ class Straight:
             order = region_order(region, given, orders)
             run: RegionRun | None = None
             if self.native:
-                from .native.native_run import gathers, native_region
+                from .native.native_run import has_gathers, native_region
 
                 run = native_region(name, region, given, order)
             if run is not None:
                 self._enter(number, run)
                 continue
-            if self.native and gathers(region):
+            if self.native and has_gathers(region):
                 continue  # blocks of NumPy's functions gather nothing: it runs by itself
             made = Blockwise(region, given, self.kernels, source, order)
             code = BlockCode(name, made, self.watched)

@@ -23,7 +23,7 @@ from .region_graph import NotNative, RegionGraph
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["NativeRun", "gathers", "native_region"]
+__all__ = ["NativeRun", "has_gathers", "native_region"]
 
 # Efforts count tenths of a nanosecond, about. Threads share what takes longer than their hand-off.
 STREAM_EFFORT, ARITHMETIC_EFFORT, FUNCTION_COST, GATHER_EFFORT = 4, 0.5, 6, 10
@@ -161,7 +161,7 @@ def native_region(name: str, region: Any, given: Sequence[Any], order: Any) -> N
         return None
 
 
-def gathers(region: Any) -> bool:
+def has_gathers(region: Any) -> bool:
     """Says whether a region takes elements of whole arrays, which blocks of NumPy do not."""
     return any(equation.primitive.name in GATHERS for equation in region.program.equations)
 

@@ -1,4 +1,4 @@
-"""The places that whole numbers name along an axis, in LLVM's text."""
+"""Places along an axis that whole numbers name, and loads at such places, in LLVM's text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .instructions import Lines, memory_type, shown_type
 if TYPE_CHECKING:
     from ..annotations import DType
 
-__all__ = ["neighbours_or", "place_within", "run_of_lanes"]
+__all__ = ["load_of_run", "place_within", "run_of_lanes"]
 
 # In shorter runs the ends of axes are too many.
 FEWEST_STEPS_OF_RUN = 4
@@ -93,8 +93,8 @@ def run_of_lanes(
     return RunOfLanes(offset, within.length)
 
 
-def neighbours_or(
-    apart: Callable[[], str],
+def load_of_run(
+    gathered: Callable[[], str],
     lines: Lines,
     address: str,
     place: str,
@@ -105,7 +105,7 @@ def neighbours_or(
     """Adds one load of neighbours, or a gather where lanes go beyond the end of the axis.
 
     Args:
-        apart: adds the gather, and returns its result.
+        gathered: adds the gather, and returns its result.
         lines: where it is written.
         address: the address of the element at the beginning of the axis.
         place: the place of the first lane in the loop.
@@ -127,7 +127,7 @@ def neighbours_or(
     together = lines.let(f"load {kind}, ptr {there}, align {dtype.itemsize}")
     lines.add(f"br label %{behind}")
     lines.begin(far)
-    found = apart()
+    found = gathered()
     end = lines.block
     lines.add(f"br label %{behind}")
     lines.begin(behind)

@@ -38,7 +38,7 @@ from ..kernels.operations import KERNEL_FUNCTIONS
 from .element_pairs import are_halves, half_of_pairs, is_of_pairs, load_pairs, store_pairs
 from .function_printer import FunctionPrinter
 from .instructions import Lines, constant, memory_type, ones, overloaded, shown_type
-from .places import neighbours_or, place_within, run_of_lanes
+from .places import load_of_run, place_within, run_of_lanes
 from .running_folds import RunningFold
 from .twins import twins_of
 
@@ -311,7 +311,7 @@ class Printer:
             first = shown_type("ptr", 1 if neighbours else width)
             call = f"llvm.masked.{name}.{shape}.{end}"
 
-            def apart() -> str:
+            def gathered() -> str:
                 there = address if neighbours else self._lane_addresses(*lanes)
                 return lines.call(call, kind, [(first, there), *given])
 
@@ -320,10 +320,10 @@ class Printer:
             if self._axis is not None and self._mask is None and not stride and len(picks) == 1:
                 run = run_of_lanes(picks[0], self._axis, self._makers, width)
             if run is None or self._axis is None:
-                found = apart()
+                found = gathered()
             else:
                 place = self._places[self._axis]
-                found = neighbours_or(apart, lines, address, place, run, buffer.dtype, width)
+                found = load_of_run(gathered, lines, address, place, run, buffer.dtype, width)
         else:
             found = lines.let(f"load {kind}, ptr {address}, align {size}")
         if buffer.dtype.kind == "b":

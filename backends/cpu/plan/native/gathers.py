@@ -48,8 +48,8 @@ class IndexedAxes(NamedTuple):
     rolled: Mapping[int, tuple[int, int, int]]
     flat: int = 0
 
-    def apart(self, lengths: Sequence[int]) -> Iterator[frozenset[int]]:
-        """Yields sets of the grid's axes that keep apart those without a common stride."""
+    def unjoined_axes(self, lengths: Sequence[int]) -> Iterator[frozenset[int]]:
+        """Yields sets of the grid's axes that are not joined with axes outside of their set."""
         yield frozenset(self.slices)
         yield from unjoined(self.slices, lengths)
         for axis in self.rolled:

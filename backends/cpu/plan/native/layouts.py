@@ -77,7 +77,7 @@ def in_grid_order(strides: Mapping[int, int], lengths: Sequence[int]) -> bool:
 
 
 def unjoined(strides: Mapping[int, int], lengths: Sequence[int]) -> Iterator[frozenset[int]]:
-    """Yields sets of axes that keep those apart over which a value has no single stride."""
+    """Yields all axes from one on, for each that no single stride joins with the axis before it."""
     axes = sorted(strides)
     for before, axis in pairwise(axes):
         if strides[before] != strides[axis] * lengths[axis]:

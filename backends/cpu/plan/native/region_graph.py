@@ -112,7 +112,7 @@ class RegionGraph:
                 self._sources[equation.operands[0]] = source
                 axes = indexed_axes(equation, self._raw[equation.outputs[0]], lengths, source)
                 self._axes_of[number] = axes
-                present += axes.apart(lengths)
+                present += axes.unjoined_axes(lengths)
         strided: dict[int, dict[int, int]] = {}
         for number, strides in enumerate(lying or ()):
             x = self.program.inputs[number]

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 __all__ = ["POOLS", "WindowAxes", "is_native_pool"]
 
 POOLS = frozenset({"avg_pool", "max_pool", "max_pool_argmax"})
-# Kernels of longer windows would be long, too.
+# The kernel of a larger window would have a long text.
 MOST_WINDOW_ELEMENTS = 16
 POOLED_DTYPES = {"avg_pool": "fd", "max_pool": "fdbBhHiIlLqQ?", "max_pool_argmax": "fdbBhHiIlLqQ?"}
-# Of shorter rows too many elements are gathered one by one, beside the padding.
+# In shorter rows too many windows reach into the padding: their elements are gathered one by one.
 SHORTEST_PADDED = 128
-# Of more elements that lie further apart than pairs NumPy's copies are quicker.
-MOST_ELEMENTS_APART = 1 << 17
+# NumPy is quicker for more elements with a stride above 2.
+MOST_STRIDED_ELEMENTS = 1 << 17
 # Axes before the spatial ones: the batch and the channels.
 AXES_IN_FRONT = 2
 maximum = function("maximum")
@@ -73,8 +73,8 @@ class WindowAxes(NamedTuple):
         """The axes that index arrays are for: none."""
         return ()
 
-    def apart(self, lengths: Sequence[int]) -> Iterator[frozenset[int]]:
-        """Yields sets of the grid's axes that keep apart those without a common stride."""
+    def unjoined_axes(self, lengths: Sequence[int]) -> Iterator[frozenset[int]]:
+        """Yields sets of the grid's axes that are not joined with axes outside of their set."""
         slices: dict[int, int] = {}
         strides = [1] * AXES_IN_FRONT + list(self.equation.params["windows"].stride)
         for number, axis in enumerate(self.place):
@@ -183,6 +183,6 @@ def is_native_pool(equation: EquationLike) -> bool:
         return False
     if any(windows.padding[-1]) and windows.stride[-1] == 1 and x.type.shape[-1] < SHORTEST_PADDED:
         return False
-    if windows.stride[-1] > 2 and x.type.size > MOST_ELEMENTS_APART:
+    if windows.stride[-1] > 2 and x.type.size > MOST_STRIDED_ELEMENTS:
         return False
     return bool(1 < prod(windows.window) <= MOST_WINDOW_ELEMENTS)

@@ -71,10 +71,10 @@ def interpret(
 
     >>> import numpy as np
     >>> from functensor.backends.kernels.graph import ExprGraph
-    >>> from functensor.backends.kernels.schedule import Written, scheduled
+    >>> from functensor.backends.kernels.schedule import KernelResult, scheduled
     >>> graph = ExprGraph([4])
     >>> x = graph.input(0, np.float32, [0])
-    >>> kernel = scheduled("double", graph, [x], [Written(x + x, frozenset([0]))])
+    >>> kernel = scheduled("double", graph, [x], [KernelResult(x + x, frozenset([0]))])
     >>> result = np.zeros(4, np.float32)
     >>> interpret(kernel, [np.arange(4, dtype=np.float32), result])
     >>> result

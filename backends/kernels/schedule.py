@@ -40,10 +40,10 @@ from .kernel import (
     UpdateOf,
     fold_identity,
 )
+from .kernel_result import KernelResult
 from .scopes import Scope, Sink, leftover
-from .written import Written
 
-__all__ = ["LANE_BYTES", "Written", "scheduled"]
+__all__ = ["LANE_BYTES", "KernelResult", "scheduled"]
 
 # The bytes that lanes take: two registers of AVX2, one of AVX-512.
 LANE_BYTES = 64
@@ -58,7 +58,7 @@ def scheduled(
     name: str,
     graph: ExprGraph,
     inputs: Sequence[Expr],
-    results: Sequence[Written],
+    results: Sequence[KernelResult],
     whole: bool = False,
     strides: Mapping[int, Mapping[int, int]] | None = None,
 ) -> LoopKernel:
@@ -95,7 +95,7 @@ class LoopSchedule:
         self,
         graph: ExprGraph,
         inputs: Sequence[Expr],
-        results: Sequence[Written],
+        results: Sequence[KernelResult],
         whole: bool,
         strides: Mapping[int, Mapping[int, int]],
     ) -> None:
@@ -139,7 +139,7 @@ class LoopSchedule:
             return (1 + sum((self.graph.lengths[a] - 1) * strides.get(a, 0) for a in x.axes),)
         return (*self._shape(x.axes), *(() if part is None else PARTS_OF_AN_ELEMENT))
 
-    def _output(self, number: int, result: Written) -> Buffer:
+    def _output(self, number: int, result: KernelResult) -> Buffer:
         parts = () if result.imag is None else PARTS_OF_AN_ELEMENT
         shape = (*self._shape(result.axes), *parts)
         if result.late and not self.whole:
@@ -213,7 +213,7 @@ class LoopSchedule:
                 stages.setdefault(x, set()).update(wanted)
         return sinks
 
-    def _late_sink(self, result: Written, part: int, fold: Expr, buffer: Buffer) -> Sink:
+    def _late_sink(self, result: KernelResult, part: int, fold: Expr, buffer: Buffer) -> Sink:
         """Returns a fold over all blocks, or that of a part of complex elements."""
         axes = tuple(sorted(fold.operands[0].axes))
         return Sink(fold, axes, buffer, gone(fold), None if result.imag is None else part)

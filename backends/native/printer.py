@@ -38,9 +38,9 @@ from ..kernels.operations import KERNEL_FUNCTIONS
 from .element_pairs import are_halves, half_of_pairs, is_of_pairs, load_pairs, store_pairs
 from .function_printer import FunctionPrinter
 from .instructions import Lines, constant, memory_type, ones, overloaded, shown_type
+from .joint_functions import joint_functions
 from .places import load_of_run, place_within, run_of_lanes
 from .running_folds import RunningFold
-from .twins import twins_of
 
 if TYPE_CHECKING:
     from ..annotations import DType
@@ -164,16 +164,16 @@ class Printer:
     # -- statements
 
     def _statements(self, body: Sequence[Statement]) -> None:
-        twins = twins_of(body)
+        joint = joint_functions(body)
         first: Store | UpdateOf | None = None
         for statement, following in zip_longest(body, body[1:]):
             if isinstance(statement, Let | PlaceOf | PlaceWithin):
                 self._makers[statement.value] = statement
             if isinstance(statement, For):
                 self._loop(statement)
-            elif statement in twins:
-                if twins[statement]:
-                    self._twins(twins[statement])
+            elif statement in joint:
+                if joint[statement]:
+                    self._joint_functions(joint[statement])
             elif isinstance(statement, Let):
                 self._values[statement.value] = self._let(statement), self._width
             elif isinstance(statement, PlaceOf):
@@ -223,7 +223,7 @@ class Printer:
             self._spread[key] = self.lines.spread(name, operand.dtype, self._width)
         return self._spread[key]
 
-    def _twins(self, both: Sequence[Let]) -> None:
+    def _joint_functions(self, both: Sequence[Let]) -> None:
         """Writes the call of two functions as one."""
         (operand,), dtype = both[0].operands, both[0].value.dtype
         names = [statement.operation for statement in both]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from functensor.backends.kernels.arithmetic import computed
 from functensor.backends.kernels.graph import ExprGraph, Gathering, cast, input_place, select
 from functensor.backends.kernels.operations import KERNEL_FUNCTIONS
-from functensor.backends.kernels.schedule import Written
+from functensor.backends.kernels.schedule import KernelResult
 
 __all__ = ["evaluated", "float_graphs", "input_shape", "integer_graphs", "is_exact", "shown"]
 
@@ -109,10 +109,10 @@ class Drawn:
             imag = self.node() if self.draw(st.booleans()) else None
             more = self.draw(st.sets(st.sampled_from(sorted(self.everywhere))))
             axes = node.axes | more | {0} | (imag.axes if imag else set())
-            results.append(Written(node, axes, imag=imag))
+            results.append(KernelResult(node, axes, imag=imag))
         for node, *others in dict.fromkeys(self.late):
             mean = node.dtype.kind == "f" and not others and self.draw(st.booleans())
-            results.append(Written(node, node.axes, 7 if mean else 1, *others))
+            results.append(KernelResult(node, node.axes, 7 if mean else 1, *others))
         return results
 
 

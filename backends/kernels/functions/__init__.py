@@ -3,6 +3,6 @@
 Printers of kernels for processors write a function by its graph.
 """
 
-from .formulas import FORMULAS, TWINS, expanded, expanded_together
+from .formulas import FORMULAS, JOINT_FUNCTIONS, expanded, expanded_together
 
-__all__ = ["FORMULAS", "TWINS", "expanded", "expanded_together"]
+__all__ = ["FORMULAS", "JOINT_FUNCTIONS", "expanded", "expanded_together"]

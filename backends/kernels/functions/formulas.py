@@ -21,7 +21,7 @@ from .trigonometric import cos, sin, tan
 if TYPE_CHECKING:
     from ..graph import Expr
 
-__all__ = ["FORMULAS", "TWINS", "expanded", "expanded_together"]
+__all__ = ["FORMULAS", "JOINT_FUNCTIONS", "expanded", "expanded_together"]
 
 FORMULAS: dict[str, Callable[..., Expr]] = {
     "arccos": arccos,
@@ -51,7 +51,7 @@ FORMULAS: dict[str, Callable[..., Expr]] = {
 }
 OF_TWO = frozenset({"arctan2", "power"})
 # Functions that share most of their work where they have the same operand.
-TWINS = {name: pair for pair in [("sin", "cos"), ("sinh", "cosh")] for name in pair}
+JOINT_FUNCTIONS = {name: pair for pair in [("sin", "cos"), ("sinh", "cosh")] for name in pair}
 
 
 def expanded(name: str, dtype: np.dtype[Any]) -> tuple[ExprGraph, Expr]:

@@ -9,7 +9,7 @@ from functensor.backends.kernels.graph import ExprGraph
 from functensor.backends.kernels.interpret import interpret
 from functensor.backends.kernels.kernel import For, LoopKernel, Store
 from functensor.backends.kernels.printed import kernel_text
-from functensor.backends.kernels.schedule import Written, scheduled
+from functensor.backends.kernels.schedule import KernelResult, scheduled
 
 F4 = np.dtype(np.float32)
 ALL = frozenset([0, 1])
@@ -24,10 +24,10 @@ def product_kernel(whole=False):
     graph = ExprGraph([3, 5])
     a, b = complex_input(graph, 0), complex_input(graph, 1, [1])
     real, imag = a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]
-    results = [Written(real, ALL, imag=imag)]
+    results = [KernelResult(real, ALL, imag=imag)]
     for axis in ALL:
         real_sum, imag_sum = (graph.fold("add", x, [axis]) for x in (real, imag))
-        results.append(Written(real_sum, ALL - {axis}, imag=imag_sum))
+        results.append(KernelResult(real_sum, ALL - {axis}, imag=imag_sum))
     return scheduled("product", graph, [a[0], b[0]], results, whole)
 
 
@@ -95,7 +95,7 @@ def without(body, statement):
 def conjugate_kernel():
     graph = ExprGraph([3, 5])
     real, imag = complex_input(graph, 0)
-    return scheduled("k", graph, [real], [Written(real, ALL, imag=-imag)])
+    return scheduled("k", graph, [real], [KernelResult(real, ALL, imag=-imag)])
 
 
 @pytest.mark.parametrize("part", [0, 1])
@@ -125,8 +125,8 @@ def test_results_have_no_memory_of_operands_whose_parts_come_later():
     graph = ExprGraph([5])
     (real, imag), (other, _) = complex_input(graph, 0, [0]), complex_input(graph, 1, [0])
     results = [
-        Written(real, frozenset([0]), imag=real),
-        Written(other * imag, frozenset([0]), imag=other),
+        KernelResult(real, frozenset([0]), imag=real),
+        KernelResult(other * imag, frozenset([0]), imag=other),
     ]
     kernel = scheduled("k", graph, [real, other], results, whole=True)
     assert (0, 0) not in in_place_pairs(kernel, 2)

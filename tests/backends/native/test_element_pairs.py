@@ -19,7 +19,7 @@ from functensor.backends.kernels.kernel import (
     LoopValue,
     Store,
 )
-from functensor.backends.kernels.schedule import Written, scheduled
+from functensor.backends.kernels.schedule import KernelResult, scheduled
 from functensor.backends.native.printer import printed_module
 
 pytestmark = pytest.mark.skipif(bool(missing), reason=missing)
@@ -29,7 +29,7 @@ F4, B1 = np.dtype(np.float32), np.dtype(bool)
 def product(length, whole=False):
     graph = ExprGraph([length])
     (a, b), (c, d) = ([graph.input(n, F4, [0], part) for part in (0, 1)] for n in (0, 1))
-    result = Written(a * c - b * d, frozenset([0]), imag=a * d + b * c)
+    result = KernelResult(a * c - b * d, frozenset([0]), imag=a * d + b * c)
     return scheduled("product", graph, [a, c], [result], whole)
 
 

@@ -12,7 +12,7 @@ from functensor.backends.kernels.accesses import buffer_elements
 from functensor.backends.kernels.graph import ExprGraph, function
 from functensor.backends.kernels.interpret import interpret
 from functensor.backends.kernels.printed import kernel_text
-from functensor.backends.kernels.schedule import Written, scheduled
+from functensor.backends.kernels.schedule import KernelResult, scheduled
 from functensor.backends.native.printer import printed_module
 
 pytestmark = pytest.mark.skipif(bool(missing), reason=missing)
@@ -76,7 +76,7 @@ def test_functions_that_share_their_work_are_called_once(names, dtype):
     x = graph.input(0, dtype, [0])
     first, second = (function(name) for name in names)
     nodes = [first(x), second(x), first(x + 0.5), second(x + 0.5), first(x * 2.0)]
-    results = [Written(node, node.axes) for node in nodes]
+    results = [KernelResult(node, node.axes) for node in nodes]
     kernel = scheduled("twins", graph, [x], results, whole=True)
     text = printed_module([kernel])
     # The loop and the masked step have two pairs each.

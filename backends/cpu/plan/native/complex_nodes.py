@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from ....kernels.graph import Expr, ExprGraph, GridAxes, cast, joint_axes, select
-from ....kernels.schedule import Written
+from ....kernels.schedule import KernelResult
 
 if TYPE_CHECKING:
     from ....annotations import DType
 
 __all__ = [
     *("AnyNode", "ComplexExpr", "by_parts", "complex_constant", "fold_node", "input_node"),
-    *("leading", "part_dtype", "spread_node", "to_complex", "written"),
+    *("kernel_result", "leading", "part_dtype", "spread_node", "to_complex"),
 ]
 
 PART_DTYPES: dict[str, DType] = {"F": np.dtype(np.float32), "D": np.dtype(np.float64)}
@@ -140,8 +140,8 @@ def fold_node(operation: str, node: AnyNode, axes: GridAxes) -> Any:
     return by_parts(lambda x: x.graph.fold(operation, x, axes), whole)
 
 
-def written(node: AnyNode, axes: GridAxes, divisor: int) -> Written:
+def kernel_result(node: AnyNode, axes: GridAxes, divisor: int) -> KernelResult:
     """Returns a result of a kernel."""
     if isinstance(node, ComplexExpr):
-        return Written(node.real, axes, imag=node.imag)
-    return Written(node, axes, divisor)
+        return KernelResult(node.real, axes, imag=node.imag)
+    return KernelResult(node, axes, divisor)

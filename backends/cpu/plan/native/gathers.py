@@ -23,9 +23,9 @@ __all__ = ["GATHERS", "IndexedAxes", "indexed_axes", "is_native_gather"]
 
 # Primitives that take elements of a whole array, which is no part of the grid.
 GATHERS = POOLS | {"index", "roll"}
-# Kernels number the places along an axis in 32 bits, those of a window's padding among them. All
-# elements in a row are one axis.
-MOST_PLACES = 1 << 30
+# Kernels number places along an axis, with those of a window's padding, in 32 bits. All elements of
+# an array that is rolled as a whole are one axis.
+LONGEST_GRID_AXIS = 1 << 30
 
 
 class IndexedAxes(NamedTuple):
@@ -193,7 +193,7 @@ def is_native_gather(equation: EquationLike) -> bool:
     name, known = equation.primitive.name, equation.outputs[0].type
     if name in POOLS:
         known = equation.operands[0].type
-        return is_native_pool(equation) and max(known.shape) < MOST_PLACES
+        return is_native_pool(equation) and max(known.shape) < LONGEST_GRID_AXIS
     if name == "roll" and equation.params["axis"] is None:
-        return known.size < MOST_PLACES
-    return max(known.shape, default=0) < MOST_PLACES
+        return known.size < LONGEST_GRID_AXIS
+    return max(known.shape, default=0) < LONGEST_GRID_AXIS

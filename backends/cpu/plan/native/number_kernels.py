@@ -14,7 +14,7 @@ from ....kernels.graph import ExprGraph
 from ....kernels.kernel import LoopKernel
 from ....kernels.schedule import scheduled
 from ..codegen.operands import constant, is_variable
-from .complex_nodes import AnyNode, input_node, leading, written
+from .complex_nodes import AnyNode, input_node, kernel_result, leading
 from .region_graph import NotNative, elementwise, is_machine_dtype
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class NumberEquations:
             (out,) = equation.outputs
             nodes[out] = number_node(graph, equation, nodes)
         given = [leading(nodes[x]) for x in self.inputs]
-        ends = [written(nodes[x], frozenset(), 1) for x in results]
+        ends = [kernel_result(nodes[x], frozenset(), 1) for x in results]
         self.kernel: LoopKernel = scheduled("numbers", graph, given, ends, whole=True)
         if config.check_programs:
             check_kernel(self.kernel)

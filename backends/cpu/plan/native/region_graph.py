@@ -30,7 +30,7 @@ from ..regions.block_steps import (
 )
 from ..regions.grid import Grid
 from .complex_formulas import complex_elementwise, is_of_complex_numbers
-from .complex_nodes import AnyNode, fold_node, input_node, leading, spread_node, written
+from .complex_nodes import AnyNode, fold_node, input_node, kernel_result, leading, spread_node
 from .formulas import (
     ELEMENT_FORMULAS,
     FLOATS_ALONE,
@@ -151,7 +151,7 @@ class RegionGraph:
                 self._nodes[out] = self._equation(equation)
         self.outputs = [self._output(out) for out in self.program.outputs]
         self.results = [
-            written(self._nodes[out], self._places[out], self._divisors.get(out, 1))
+            kernel_result(self._nodes[out], self._places[out], self._divisors.get(out, 1))
             for out in self.program.outputs
         ]
 

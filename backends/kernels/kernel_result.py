@@ -7,10 +7,10 @@ from typing import NamedTuple
 from .efforts import gone
 from .graph import Expr, GridAxes
 
-__all__ = ["Written"]
+__all__ = ["KernelResult"]
 
 
-class Written(NamedTuple):
+class KernelResult(NamedTuple):
     """A result of a kernel.
 
     Attributes:

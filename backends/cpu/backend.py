@@ -158,7 +158,7 @@ class NumpyBackend(protocol.Backend):
     ) -> Callable[[EquationLike], bool]:
         """Returns what says whether kernels compute an equation of a program, or of a loop's."""
         from .plan.codegen.operands import is_variable
-        from .plan.native.element_access import has_single_places, is_element_access
+        from .plan.native.element_access import has_single_indices, is_element_access
         from .plan.native.gathers import GATHERS
         from .plan.regions.axis_order import memory_orders
 
@@ -169,7 +169,7 @@ class NumpyBackend(protocol.Backend):
             source = equation.operands[0] if equation.primitive.name in GATHERS else None
             moved = is_variable(source) and source in orders
             # Loops test the numbers of single elements themselves.
-            single = of_loop and is_element_access(equation) and has_single_places(equation)
+            single = of_loop and is_element_access(equation) and has_single_indices(equation)
             return not moved and not single and self.is_native(equation)
 
         return test

@@ -24,7 +24,7 @@ __all__ = ["BackgroundJob", "later", "later_for"]
 
 # What is added to the niceness of the thread that compiles; threads have their own on Linux.
 NICENESS = 5
-# Seconds: how long who waits waits at a time, in case that Ctrl-C lost the sign of the end.
+# Seconds that a thread waits at a time: Ctrl-C may have lost the sign that a job has ended.
 ROUND = 0.1
 
 Owner = TypeVar("Owner")

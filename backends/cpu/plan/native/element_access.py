@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ....annotations import KeyLike, Shape
     from ..annotations import EquationLike, VariableType
 
-__all__ = ["ElementAccess", "has_single_places", "is_element_access"]
+__all__ = ["ElementAccess", "has_single_indices", "is_element_access"]
 
 ACCESSES = frozenset({"index", "index_add", "index_set"})
 
@@ -39,7 +39,7 @@ def is_element_access(equation: EquationLike) -> bool:
     return name in ACCESSES and (name != "index" or len(equation.operands) > 1)
 
 
-def has_single_places(equation: EquationLike) -> bool:
+def has_single_indices(equation: EquationLike) -> bool:
     """Says whether all indices of a read are single computed numbers."""
     return all(is_variable(i) and not i.type.shape for i in equation.operands[1:])
 

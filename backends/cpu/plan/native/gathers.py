@@ -107,7 +107,7 @@ def indexed_axes(
         source: what it takes elements of.
 
     Raises:
-        NotNative: they lie nowhere that a kernel knows.
+        NotNative: kernels do not gather them.
     """
     if equation.primitive.name == "roll":
         return rolled_axes(equation, place, source)
@@ -174,7 +174,7 @@ def rolled_axes(
     shift, axis = equation.params["shift"], equation.params["axis"]
     if axis is None:
         if not in_c_order(source.shape, source.strides):
-            raise NotNative("a roll of what is not in order")
+            raise NotNative("a roll of all elements in another order")
         strides = c_strides(source.shape)
         flat = {a: stride for a, stride in zip(place, strides) if a is not None}
         return IndexedAxes(source, 0, flat, (), {}, shift[0] % prod(source.shape))

@@ -20,7 +20,7 @@ from .region_graph import NotNative, elementwise, is_machine_dtype
 if TYPE_CHECKING:
     from ..annotations import EquationLike, ProgramLike, VariableLike
 
-__all__ = ["CALL_EFFORT", "NumberEquations", "OpenNumbers", "is_of_numbers"]
+__all__ = ["CALL_EFFORT", "DeferredNumbers", "NumberEquations", "is_of_numbers"]
 
 # The efforts of a call and of an equation of numbers, in tenths of a nanosecond.
 CALL_EFFORT = 50
@@ -104,8 +104,8 @@ class NumberEquations:
             check_kernel(self.kernel)
 
 
-class OpenNumbers:
-    """Puts equations of numbers of a program off, so that many of them are one kernel."""
+class DeferredNumbers:
+    """Defers equations of numbers of a program, so that many of them are one kernel."""
 
     def __init__(self, program: ProgramLike) -> None:
         operands = [x for e in program.equations for x in e.operands]
@@ -115,7 +115,7 @@ class OpenNumbers:
         self._made: set[VariableLike] = set()
 
     def take(self, equation: EquationLike) -> bool:
-        """Puts an equation off if it is one of numbers; says whether."""
+        """Defers an equation if all its values are numbers; says whether it did."""
         if not is_of_numbers(equation):
             return False
         self._equations.append(equation)
@@ -123,11 +123,11 @@ class OpenNumbers:
         return True
 
     def are_read_by(self, equation: EquationLike) -> bool:
-        """Says whether an equation needs one that was put off."""
+        """Says whether an equation needs one that was deferred."""
         return not self._made.isdisjoint(filter(is_variable, equation.operands))
 
     def closed(self) -> list[NumberEquations]:
-        """Returns what was put off as one kernel; nothing where there is none."""
+        """Returns the deferred equations as one kernel; nothing where there are none."""
         equations, self._equations, self._made = self._equations, [], set()
         inner = Counter(x for e in equations for x in e.operands if is_variable(x))
         made = [x for e in equations for x in e.outputs]

@@ -88,7 +88,7 @@ class SegmentCode:
         self.checked: list[EquationLike] = []
         self.largest_product = 0
         self._lying: dict[Any, LayOut] = {}
-        # What is read behind the last call.
+        # What is read after the last call.
         self._lasting: set[Any] = set()
         self._calls: list[SegmentCall] = []
 

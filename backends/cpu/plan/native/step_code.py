@@ -16,7 +16,7 @@ from ..codegen.operands import constant, is_variable
 from .copies import CopiedPart, copy_kernel
 from .layouts import LayOut, broadcast_strides, c_strides, in_c_order
 from .native_run import STREAM_EFFORT
-from .number_kernels import CALL_EFFORT, OpenNumbers
+from .number_kernels import CALL_EFFORT, DeferredNumbers
 from .region_graph import NotNative, operand_dtype
 from .segment_code import SegmentCall, SegmentCode, identity_of, operand_shape
 
@@ -79,7 +79,7 @@ def array_of_type(x: Operand, known: VariableType, shape: Shape) -> Any:
 
 
 class InnerFunction:
-    """A function within machine code that an equation with programs of its own becomes.
+    """The function that a loop, a choice between branches or an access to elements becomes.
 
     Attributes:
         operands: the types and shapes of its operands.
@@ -260,7 +260,7 @@ class StepCode(SegmentWithLoops):
         places: Sequence[StepPlace],
     ) -> None:
         super().__init__(blas, inner)
-        self._numbers = OpenNumbers(program)
+        self._numbers = DeferredNumbers(program)
         for equation in reads_first(program.equations):
             if not all(out.type.size for out in equation.outputs):
                 raise NotNative("an empty array")
@@ -304,7 +304,7 @@ class StepCode(SegmentWithLoops):
             super()._add(equation)
 
     def _close_numbers(self) -> None:
-        """Makes a kernel of the equations of numbers that have been put off."""
+        """Makes a kernel of the deferred equations of numbers."""
         for numbers in self._numbers.closed():
             given = [self._layout(x) for x in numbers.inputs]
             outs = [self._fresh(x) for x in numbers.results]

@@ -1,6 +1,6 @@
 """Pooling as nodes: each element of a window is gathered, and all are folded in eager mode's order.
 
-An element of the padding is gathered at the nearest place, and another number chosen instead.
+For an element of the padding the nearest element is gathered, and a constant chosen in its place.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ AXES_IN_FRONT = 2
 maximum = function("maximum")
 
 
-class Along(NamedTuple):
-    """The elements at one place of all windows, along an axis.
+class PlaceInWindow(NamedTuple):
+    """The place of one element of each window along an axis.
 
     Attributes:
         terms: the axis of the grid, with its stride.
         begin: the first element.
-        place: the place, where it may be one of the padding; None elsewhere.
-        stride: the stride of that place.
-        inside: where it is none of the padding; None everywhere.
+        place: a node with the places in all windows, if some lie in the padding; None otherwise.
+        stride: the stride of that node.
+        inside: a node that says which places lie outside of the padding; None if all do.
     """
 
     terms: tuple[tuple[int, int], ...] = ()
@@ -107,7 +107,7 @@ class WindowAxes(NamedTuple):
         folded = folded_windows(name, elements, windows.window)
         return folded / prod(windows.window) if name == "avg_pool" else folded
 
-    def _along(self, graph: ExprGraph, number: int, k: int, groups: Sequence[int]) -> Along:
+    def _along(self, graph: ExprGraph, number: int, k: int, groups: Sequence[int]) -> PlaceInWindow:
         """Returns where the element number k of all windows lies along a spatial axis."""
         windows = self.equation.params["windows"]
         axis = self.place[AXES_IN_FRONT + number]
@@ -117,22 +117,22 @@ class WindowAxes(NamedTuple):
         first, step = k - windows.padding[number][0], windows.stride[number]
         if first >= 0 and first + (count - 1) * step < length:
             terms = () if axis is None else ((groups[axis], step * stride),)
-            return Along(terms, first * stride)
+            return PlaceInWindow(terms, first * stride)
         place = graph.constant(first, np.int32)
         if axis is not None:
             place = graph.place(groups[axis])
             place = (place if step == 1 else place * step) + first
         inside = (place >= 0) & (place < length)
-        return Along((), 0, graph.within(place, length), stride, inside)
+        return PlaceInWindow((), 0, graph.within(place, length), stride, inside)
 
     def _element(
         self,
         graph: ExprGraph,
         front: tuple[tuple[int, int], ...],
-        parts: Sequence[Along],
+        parts: Sequence[PlaceInWindow],
         other: Any,
     ) -> Expr:
-        """Returns an element of each window; of the padding another number."""
+        """Returns an element of each window; a constant in place of one of the padding."""
         places = [x.place for x in parts if x.place is not None]
         where = Gathering(
             self.source.number,

@@ -100,7 +100,8 @@ def test_a_carry_that_is_a_part_of_another():
 def test_views_and_broadcasts_in_a_step():
     def step(c, x):
         wide = fnp.broadcast_to(fnp.sum(c), (3, 2))
-        return c + x.T @ (wide * c), (c.T, fnp.reshape(c, (6,)), wide, c[1, 1])
+        turned = fnp.reshape(c.T, (6,))
+        return c + x.T @ (wide * c), (c.T, fnp.reshape(c, (6,)), turned, wide, c[1, 1])
 
     args = drawn((3, 2), "f8"), drawn((4, 3, 3), "f8", 1) / 8
 

@@ -33,6 +33,10 @@ STEPS = [
     lambda a, b, m, k, s, i: a[i],
     lambda a, b, m, k, s, i: m.at[i].add(a * 0.1),
     lambda a, b, m, k, s, i: m[i] - m[:, i],
+    lambda a, b, m, k, s, i: m.at[i].set(a).at[-i].add(b),
+    lambda a, b, m, k, s, i: m.at[i, 1:].set(m[1:, i]).at[i, 0:0].set(s),
+    lambda a, b, m, k, s, i: fnp.reshape(m.T, (9,))[2:5],
+    lambda a, b, m, k, s, i: m[np.array([2, 0, 1])],
     lambda a, b, m, k, s, i: ft.cond(s > 0, lambda v: v * 0.5, lambda v: v, a),
     lambda a, b, m, k, s, i: ft.scan(lambda c, x: (c * 0.5 + x, c), s, a)[1],
 ]

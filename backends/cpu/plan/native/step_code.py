@@ -316,10 +316,15 @@ class StepCode(SegmentWithLoops):
         return True
 
     def _view_layout(self, equation: EquationLike) -> LayOut:
-        if equation.primitive.name != "broadcast_to":
+        name = equation.primitive.name
+        if name not in ("broadcast_to", "reshape"):
             return super()._view_layout(equation)
         (x,), (out,) = equation.operands, equation.outputs
         lying = self._layout(array_of_type(x, out.type, operand_shape(x)))
+        if name == "reshape":
+            # NumPy copies an array whose axes it cannot join, too.
+            lying = self._in_order(lying)
+            return LayOut(lying.owner, lying.offset, out.type.shape, c_strides(out.type.shape))
         strides = broadcast_strides(lying.shape, lying.strides, out.type.shape)
         return LayOut(lying.owner, lying.offset, out.type.shape, tuple(strides))
 

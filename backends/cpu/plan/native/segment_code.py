@@ -356,6 +356,7 @@ class SegmentCode:
                 last[identity_of(x.owner)] = number
         last.update(dict.fromkeys(self._lasting, len(self._calls)))
         offsets: dict[Any, int] = {}
+        taken: dict[Any, int] = {}
         free: dict[int, list[int]] = {}
         total = 0
         elsewhere = {*map(identity_of, self.arrays), *outputs}
@@ -368,21 +369,15 @@ class SegmentCode:
             if self._own_bytes(call):
                 sizes.append((number, self._own_bytes(call)))
             for own, size in sizes:
-                size = -(-size // ALIGNMENT) * ALIGNMENT
+                size = taken[own] = -(-size // ALIGNMENT) * ALIGNMENT
                 if free.get(size):
                     offsets[own] = free[size].pop()
                 else:
                     offsets[own] = total
                     total += size
-            ended = [own for own, end in last.items() if end == number and own in offsets]
-            for own in [*ended, number]:
-                if own in offsets:
-                    size = (
-                        self._own_bytes(call)
-                        if own is number
-                        else (own.type.size * own.type.dtype.itemsize)
-                    )
-                    free.setdefault(-(-size // ALIGNMENT) * ALIGNMENT, []).append(offsets[own])
+            ended = [own for own, end in last.items() if end == number]
+            for own in filter(taken.__contains__, [*ended, number]):
+                free.setdefault(taken[own], []).append(offsets[own])
         return offsets, total
 
     def _own_bytes(self, call: SegmentCall) -> int:

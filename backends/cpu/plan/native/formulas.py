@@ -21,7 +21,7 @@ from ...activations import LARGEST_STEEP, SMALLEST_GATED
 from ...where_and_extrema import FEWEST_ELEMENTS_BY_BITS, LARGEST_PRODUCT_POWER
 
 __all__ = [
-    *("ELEMENT_FORMULAS", "HAS_SMALLEST", "UFUNCS", "compared", "limited", "nonzero", "power"),
+    *("ELEMENT_FORMULAS", "IS_X86_64", "UFUNCS", "compared", "limited", "nonzero", "power"),
     *("product_of_same", "remainder", "with_sign_of"),
 ]
 
@@ -298,17 +298,16 @@ def compared(name: str, x: Expr, y: Expr) -> Expr:
     return select(signed < 0, x.graph.constant(below, bool), same)
 
 
-HAS_SMALLEST = platform.machine().lower() in ("x86_64", "amd64")
+IS_X86_64 = platform.machine().lower() in ("x86_64", "amd64")
 
 
 def casted(x: Expr, dtype: np.dtype[Any]) -> Expr | None:
     """Returns ``astype``; None where a processor's own rule would decide the result.
 
-    Processors of Intel's kind have one number, the smallest, for all that whole numbers of 32 and
-    of 64 bits cannot be.
+    For NaN and floats out of range x86-64 gives the smallest int32 or int64, as NumPy does there.
     """
     if x.dtype.kind == "f" and dtype.kind in "iu":
-        if not HAS_SMALLEST or x.dtype.char not in "fd" or dtype not in (np.int32, np.int64):
+        if not IS_X86_64 or x.dtype.char not in "fd" or dtype not in (np.int32, np.int64):
             return None
         end = 2.0 ** (8 * dtype.itemsize - 1)
         inside = (x >= -end) & (x < end)

@@ -54,11 +54,13 @@ def stored(tree):
     return {n.id for n in names if isinstance(n.ctx, ast.Store)}
 
 
+@cache
 def assigned(tree):
     """Returns the names that a module's own statements assign."""
     return {n for s in tree.body if isinstance(s, ast.Assign | ast.AnnAssign) for n in stored(s)}
 
 
+@cache
 def imports(path, tree):
     """Returns by name what a module imports from modules of the house: their paths and names."""
     found = {}
@@ -92,6 +94,7 @@ def mutated(function):
     return found - ((arguments | stored(function)) - told)
 
 
+@cache
 def classes(tree):
     """Returns a module's classes, by their names."""
     return {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
@@ -111,7 +114,7 @@ def set_on_classes(path, tree):
             known.add(name)
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            owner = ast.unparse(node.value)
+            owner = getattr(node.value, "id", None)
             if owner in known and not node.attr.startswith("__"):
                 yield f"{owner}.{node.attr}"
         elif isinstance(node, ast.ClassDef):
@@ -119,16 +122,14 @@ def set_on_classes(path, tree):
                 if isinstance(line, ast.Assign | ast.AnnAssign) and is_container(line.value):
                     yield from (f"{node.name}.{name}" for name in stored(line))
         elif isinstance(node, ast.FunctionDef):
-            given = [a.arg for a in ast.walk(node.args) if isinstance(a, ast.arg)]
-            types = [a.annotation for a in ast.walk(node.args) if isinstance(a, ast.arg)]
-            names = [ast.unparse(kind) if kind else "" for kind in types]
-            of_classes = {a for a, kind in zip(given, names, strict=True) if kind == "type"}
+            given = [a for a in ast.walk(node.args) if isinstance(a, ast.arg)]
+            of_classes = {a.arg for a in given if getattr(a.annotation, "id", None) == "type"}
             for call in (n for n in ast.walk(node) if isinstance(n, ast.Call) and n.args):
-                called, owner = ast.unparse(call.func), ast.unparse(call.args[0])
-                if called == "setattr" and owner in of_classes | known:
+                called = getattr(call.func, "id", None)
+                if called == "setattr" and ast.unparse(call.args[0]) in of_classes | known:
                     yield "setattr"
                 elif called == "patch":
-                    yield f"patch({owner})"
+                    yield f"patch({ast.unparse(call.args[0])})"
 
 
 def test_the_page_lists_what_is_set_on_classes():

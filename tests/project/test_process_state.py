@@ -42,6 +42,12 @@ def trees():
     }
 
 
+@cache
+def nodes(tree):
+    """Returns the nodes of a module."""
+    return list(ast.walk(tree))
+
+
 def listed(heading):
     """Returns the first two columns of the table below a heading of the page, as pairs."""
     text = PAGE.read_text().partition(f"## {heading}\n")[2].partition("\n## ")[0]
@@ -50,7 +56,7 @@ def listed(heading):
 
 def stored(tree):
     """Returns the names that are assigned anywhere in a tree."""
-    names = (n for n in ast.walk(tree) if isinstance(n, ast.Name))
+    names = (n for n in nodes(tree) if isinstance(n, ast.Name))
     return {n.id for n in names if isinstance(n.ctx, ast.Store)}
 
 
@@ -64,7 +70,7 @@ def assigned(tree):
 def imports(path, tree):
     """Returns by name what a module imports from modules of the house: their paths and names."""
     found = {}
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if not isinstance(node, ast.ImportFrom) or not node.level:
             continue
         package = path.parts[:-1]
@@ -97,7 +103,7 @@ def mutated(function):
 @cache
 def classes(tree):
     """Returns a module's classes, by their names."""
-    return {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    return {node.name: node for node in nodes(tree) if isinstance(node, ast.ClassDef)}
 
 
 def is_container(value):
@@ -112,7 +118,7 @@ def set_on_classes(path, tree):
     for name, (module, original) in imports(path, tree).items():
         if module in trees() and original in classes(trees()[module]):
             known.add(name)
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
             owner = getattr(node.value, "id", None)
             if owner in known and not node.attr.startswith("__"):
@@ -158,7 +164,7 @@ def test_the_page_lists_what_belongs_to_a_thread():
     found = {
         (node.name, str(path))
         for path, tree in trees().items()
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if isinstance(node, ast.ClassDef)
         and {"threading.local", "local"} & {*map(ast.unparse, node.bases)}
     }
@@ -169,9 +175,9 @@ def test_the_page_lists_what_belongs_to_a_thread():
 def test_the_page_lists_the_variables_of_the_environment():
     found = set()
     for path, tree in trees().items():
-        nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
-        if any(ast.unparse(node) in ("os.environ", "os.getenv") for node in nodes):
-            strings = (n.value for n in ast.walk(tree) if isinstance(n, ast.Constant))
+        read = [node for node in nodes(tree) if isinstance(node, ast.Attribute)]
+        if any(ast.unparse(node) in ("os.environ", "os.getenv") for node in read):
+            strings = (n.value for n in nodes(tree) if isinstance(n, ast.Constant))
             names = {s for s in strings if isinstance(s, str) and VARIABLE.fullmatch(s)}
             found |= {(name, str(path)) for name in names - assigned(tree)}
     assert found
@@ -181,7 +187,7 @@ def test_the_page_lists_the_variables_of_the_environment():
 def test_the_page_lists_what_of_others_is_changed():
     found = set()
     for path, tree in trees().items():
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             if isinstance(node, ast.Attribute) and node.attr in OTHERS:
                 root = ast.unparse(node.value)
                 if root in OWNERS:
@@ -201,7 +207,7 @@ def test_the_page_lists_what_modules_remember():
     found = set()
     for path, tree in trees().items():
         imported = imports(path, tree)
-        for function in (node for node in ast.walk(tree) if isinstance(node, FUNCTIONS)):
+        for function in (node for node in nodes(tree) if isinstance(node, FUNCTIONS)):
             for name in mutated(function):
                 module, original = (path, name) if name in assigned(tree) else imported.get(
                     name, (None, name)

@@ -28,15 +28,20 @@ def lay_out(mapping: dict[str, str], tree: Path) -> None:
                 (place / entry.name).symlink_to(entry)
 
 
+def command() -> list[str | Path]:
+    """Returns the command that checks the package in the tree of links."""
+    strict = [sys.executable, "-m", "mypy", "--strict", "--config-file", ROOT / "pyproject.toml"]
+    return [*strict, "--cache-dir", CACHE, "--package", "functensor"]
+
+
 def main() -> int:
     """Checks every module, and prints what mypy says with the repository's paths."""
     config = tomllib.loads((ROOT / "pyproject.toml").read_text())
     mapping = config["tool"]["setuptools"]["package-dir"]
     tree = CACHE / "mapped"
     lay_out(mapping, tree)
-    command = [sys.executable, "-m", "mypy", "--strict", "--config-file", ROOT / "pyproject.toml"]
-    command += ["--cache-dir", CACHE, "--package", "functensor", *sys.argv[1:]]
-    done = subprocess.run(command, cwd=tree, stdout=subprocess.PIPE, text=True, check=False)
+    checked = [*command(), *sys.argv[1:]]
+    done = subprocess.run(checked, cwd=tree, stdout=subprocess.PIPE, text=True, check=False)
     folders = {package.replace(".", os.sep) + os.sep: folder for package, folder in mapping.items()}
     for line in done.stdout.splitlines():
         inner = max((name for name in folders if line.startswith(name)), key=len, default="")

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 from ..functions.closure import ClosedOver
 from ..primitives.core.annotations import Value, Values
 from ..primitives.core.array import Tracer
-from ..primitives.core.buffers import all_apart_from, apart_from, plain_arrays, wrap
+from ..primitives.core.buffers import all_apart_from, apart_from, wrap
 from ..primitives.core.errors import ReplayError, function_name, message
+from ..primitives.core.plain_arrays import plain_arrays
 from ..primitives.core.primitive import Primitive, evaluate
 from ..primitives.core.shape_dtype import shape_dtype
 from ..primitives.core.trace import RAW, Trace, base_trace, new, under

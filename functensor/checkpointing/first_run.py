@@ -24,10 +24,10 @@ from ..primitives.core.buffers import (
     apart_from,
     beside,
     device_of,
-    plain_arrays,
     wrap,
 )
 from ..primitives.core.errors import user_line
+from ..primitives.core.plain_arrays import plain_arrays
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
 from ..primitives.core.trace import RAW, Trace, under

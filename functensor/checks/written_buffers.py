@@ -19,8 +19,9 @@ from ..hooks import Handle, Hook, Operation
 from ..hooks.matching import Match
 from ..hooks.nodes import nodes_of
 from ..hooks.values import levels_of, plain_values_of
-from ..primitives.core.buffers import is_changeable, plain_arrays
+from ..primitives.core.buffers import is_changeable
 from ..primitives.core.errors import BackwardError, describe, message
+from ..primitives.core.plain_arrays import plain_arrays
 from ..traces.stand_ins import StandIn
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ from math import prod
 from typing import TYPE_CHECKING, Any, cast
 
 from ..primitives.core.array import Tracer
-from ..primitives.core.buffers import all_apart_from, apart_from, plain_arrays, wrap
+from ..primitives.core.buffers import all_apart_from, apart_from, wrap
 from ..primitives.core.errors import ShapeError
+from ..primitives.core.plain_arrays import plain_arrays
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.trace import RAW, Trace, explained, new, slot, under
 from .forward import depends_on

@@ -9,8 +9,9 @@ from ..backends.restoring import quiet
 from ..primitives.core.annotations import Value
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Tracer
-from ..primitives.core.buffers import all_apart_from, apart_from, beside, plain_arrays, wrap
+from ..primitives.core.buffers import all_apart_from, apart_from, beside, wrap
 from ..primitives.core.errors import OPERAND_ERRORS, missing_rule, note_rule
+from ..primitives.core.plain_arrays import plain_arrays
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.shape_dtype import shape_dtype
 from ..primitives.core.trace import Trace, new, slot, under

@@ -26,11 +26,11 @@ from ..primitives.core.buffers import (
     all_apart_from,
     apart_from,
     computing_on,
-    plain_arrays,
     wrap,
 )
 from ..primitives.core.dispatch import ADDERS
 from ..primitives.core.errors import OPERAND_ERRORS, BackwardError, failure, note_rule
+from ..primitives.core.plain_arrays import plain_arrays
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.primitive_like import Call, PrimitiveLike
 from ..primitives.core.shape_dtype import INEXACT, shape_dtype

@@ -21,7 +21,6 @@ from ..primitives.core.buffers import (
     beside,
     device_of,
     owned,
-    plain_arrays,
     required_on,
     to_buffer,
     wrap,
@@ -33,6 +32,7 @@ from ..primitives.core.errors import (
     failure,
     function_name,
 )
+from ..primitives.core.plain_arrays import plain_arrays
 from ..primitives.core.shape_dtype import REAL, shape_dtype
 from ..primitives.core.trace import RAW, Trace, as_written, base_trace, run, slot, under
 from ..traces.forward import zeros_like

@@ -19,7 +19,6 @@ from ..primitives.core.buffers import (
     computing_on,
     device_of,
     owned,
-    plain_arrays,
     required_on,
     to_buffer,
     wrap,
@@ -31,6 +30,7 @@ from ..primitives.core.errors import (
     failure,
     function_name,
 )
+from ..primitives.core.plain_arrays import plain_arrays
 from ..primitives.core.shape_dtype import shape_dtype
 from ..primitives.core.trace import RAW, Trace, as_written, base_trace, below_hooks, run, under
 from ..programs.linear_staging import LinearTrace

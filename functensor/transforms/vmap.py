@@ -13,9 +13,10 @@ from ..primitives.core.annotations import ArrayLike
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.array_likes import is_array_like
-from ..primitives.core.buffers import apart_from, as_array, owned, plain_arrays, wrap
+from ..primitives.core.buffers import apart_from, as_array, owned, wrap
 from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import AxisSizeError, describe, function_name, message
+from ..primitives.core.plain_arrays import plain_arrays
 from ..primitives.core.shape_dtype import canonical_axis
 from ..primitives.core.trace import as_written, base_trace, run, under
 from ..traces.batch import BatchTrace, BatchTracer, NamedBatchTrace, batch_trace

@@ -207,7 +207,8 @@ def _unflatten_dict(keys: tuple[Any, ...], children: list[Any]) -> dict[Any, Any
 
 def is_named(cls: Any) -> bool:
     """Says whether a class is of named tuples, and nothing else was registered for it."""
-    return issubclass(cls, tuple) and hasattr(cls, "_fields") and cls not in _registered
+    named = issubclass(cls, tuple) and hasattr(cls, "_fields") and hasattr(cls, "_make")
+    return named and cls not in _registered
 
 
 class _Kinds(dict[type, _Kind]):

@@ -17,6 +17,7 @@ from .array import Array, Tracer
 from .derivative_rules import shape_of
 from .errors import DeviceError, OperandError, describe, failure
 from .operators import leave_to_its_class
+from .plain_arrays import ManyArrays, plain_arrays
 from .python_numbers import BASES, as_python_number
 from .registry import registry
 from .shape_dtype import NUMBERS, is_number_dtype
@@ -25,7 +26,7 @@ __all__ = [
     "ARRAY_TYPES", "BUFFER_TYPES", "DEVICE_TYPES", "SEQUENCES", "WEAK_TYPES", "TracedListError",
     "all_apart_from", "apart_from", "as_array", "beside", "computing_on", "device_of",
     "different_devices", "exposed", "holds_array", "is_changeable", "new_object", "on_gpu",
-    "operands_together", "own_array", "owned", "plain_arrays", "required_on", "stacked_buffers",
+    "operands_together", "own_array", "owned", "required_on", "stacked_buffers",
     "to_buffer", "too_large", "unshared", "wrap",
 ]  # fmt: skip
 
@@ -265,24 +266,22 @@ def is_changeable(x: Any) -> bool:
     return not (x is None or type(x) is bytes or type(x).__name__ == "mmap")
 
 
-def plain_arrays(leaves: Iterable[Any]) -> list[Buffer]:
-    """Returns those leaves of arguments that are NumPy's arrays, which their owner may change."""
-    return [x for x in leaves if type(x) is np.ndarray]
-
-
-def unshared(buffer: Value, given: Iterable[Buffer]) -> Any:
+def unshared(buffer: Value, given: list[Buffer]) -> Any:
     """Returns a buffer, or a copy if it shares memory with a plain array that was given.
 
     Results are immutable: they must not change when the owner changes that array.
     """
-    if type(buffer) is np.ndarray:
-        for x in given:
-            if x is buffer or np.may_share_memory(x, buffer):
-                return owned(buffer)
+    if type(buffer) is not np.ndarray:
+        return buffer
+    if type(given) is ManyArrays:
+        return owned(buffer) if given.meet(buffer) else buffer
+    for x in given:
+        if x is buffer or np.may_share_memory(x, buffer):
+            return owned(buffer)
     return buffer
 
 
-def apart_from(x: Value, given: Sequence[Buffer]) -> Array:
+def apart_from(x: Value, given: list[Buffer]) -> Array:
     """Returns a result as an array whose memory is its own; see `unshared`."""
     out = wrap(x)
     if given and type(out) is Array:

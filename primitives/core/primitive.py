@@ -21,7 +21,6 @@ from .buffers import (
     SEQUENCES,
     TracedListError,
     holds_array,
-    plain_arrays,
     to_buffer,
     unshared,
 )
@@ -36,6 +35,7 @@ from .derivative_rules import (
 )
 from .dispatch import dispatching
 from .errors import DeviceError, TracerConversionError, missing_rule
+from .plain_arrays import plain_arrays
 from .primitive_like import PrimitiveLike
 from .registry import OLD_NAMES, operand, registry
 from .shape_dtype import number_dtype

@@ -155,12 +155,12 @@ class Trace:
     def note_gradients(self, leaves: Sequence[Any], gradients: Sequence[Any]) -> None:
         """Remembers, while a program is staged, which of its values are gradients, and at which."""
 
-    def released(self, x: Any, given: Sequence[Any] = ()) -> Any:
+    def released(self, x: Any, given: list[Any] | None = None) -> Any:
         """Returns an extra output of the transformed function as the caller sees it.
 
         Its memory is that of none of the plain arrays that were given.
         """
-        return apart_from(x.value, given) if isinstance(x, Tracer) and x.owner is self else x
+        return apart_from(x.value, given or []) if isinstance(x, Tracer) and x.owner is self else x
 
     def process(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Array:
         """Does a primitive's work for this transformation."""

@@ -42,6 +42,12 @@ def trees():
     }
 
 
+@cache
+def nodes(tree):
+    """Returns the nodes of a module."""
+    return list(ast.walk(tree))
+
+
 def listed(heading):
     """Returns the first two columns of the table below a heading of the page, as pairs."""
     text = PAGE.read_text().partition(f"## {heading}\n")[2].partition("\n## ")[0]
@@ -50,19 +56,21 @@ def listed(heading):
 
 def stored(tree):
     """Returns the names that are assigned anywhere in a tree."""
-    names = (n for n in ast.walk(tree) if isinstance(n, ast.Name))
+    names = (n for n in nodes(tree) if isinstance(n, ast.Name))
     return {n.id for n in names if isinstance(n.ctx, ast.Store)}
 
 
+@cache
 def assigned(tree):
     """Returns the names that a module's own statements assign."""
     return {n for s in tree.body if isinstance(s, ast.Assign | ast.AnnAssign) for n in stored(s)}
 
 
+@cache
 def imports(path, tree):
     """Returns by name what a module imports from modules of the house: their paths and names."""
     found = {}
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if not isinstance(node, ast.ImportFrom) or not node.level:
             continue
         package = path.parts[:-1]
@@ -92,9 +100,10 @@ def mutated(function):
     return found - ((arguments | stored(function)) - told)
 
 
+@cache
 def classes(tree):
     """Returns a module's classes, by their names."""
-    return {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    return {node.name: node for node in nodes(tree) if isinstance(node, ast.ClassDef)}
 
 
 def is_container(value):
@@ -109,9 +118,9 @@ def set_on_classes(path, tree):
     for name, (module, original) in imports(path, tree).items():
         if module in trees() and original in classes(trees()[module]):
             known.add(name)
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            owner = ast.unparse(node.value)
+            owner = getattr(node.value, "id", None)
             if owner in known and not node.attr.startswith("__"):
                 yield f"{owner}.{node.attr}"
         elif isinstance(node, ast.ClassDef):
@@ -119,16 +128,14 @@ def set_on_classes(path, tree):
                 if isinstance(line, ast.Assign | ast.AnnAssign) and is_container(line.value):
                     yield from (f"{node.name}.{name}" for name in stored(line))
         elif isinstance(node, ast.FunctionDef):
-            given = [a.arg for a in ast.walk(node.args) if isinstance(a, ast.arg)]
-            types = [a.annotation for a in ast.walk(node.args) if isinstance(a, ast.arg)]
-            names = [ast.unparse(kind) if kind else "" for kind in types]
-            of_classes = {a for a, kind in zip(given, names, strict=True) if kind == "type"}
+            given = [a for a in ast.walk(node.args) if isinstance(a, ast.arg)]
+            of_classes = {a.arg for a in given if getattr(a.annotation, "id", None) == "type"}
             for call in (n for n in ast.walk(node) if isinstance(n, ast.Call) and n.args):
-                called, owner = ast.unparse(call.func), ast.unparse(call.args[0])
-                if called == "setattr" and owner in of_classes | known:
+                called = getattr(call.func, "id", None)
+                if called == "setattr" and ast.unparse(call.args[0]) in of_classes | known:
                     yield "setattr"
                 elif called == "patch":
-                    yield f"patch({owner})"
+                    yield f"patch({ast.unparse(call.args[0])})"
 
 
 def test_the_page_lists_what_is_set_on_classes():
@@ -157,7 +164,7 @@ def test_the_page_lists_what_belongs_to_a_thread():
     found = {
         (node.name, str(path))
         for path, tree in trees().items()
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if isinstance(node, ast.ClassDef)
         and {"threading.local", "local"} & {*map(ast.unparse, node.bases)}
     }
@@ -168,9 +175,9 @@ def test_the_page_lists_what_belongs_to_a_thread():
 def test_the_page_lists_the_variables_of_the_environment():
     found = set()
     for path, tree in trees().items():
-        nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
-        if any(ast.unparse(node) in ("os.environ", "os.getenv") for node in nodes):
-            strings = (n.value for n in ast.walk(tree) if isinstance(n, ast.Constant))
+        read = [node for node in nodes(tree) if isinstance(node, ast.Attribute)]
+        if any(ast.unparse(node) in ("os.environ", "os.getenv") for node in read):
+            strings = (n.value for n in nodes(tree) if isinstance(n, ast.Constant))
             names = {s for s in strings if isinstance(s, str) and VARIABLE.fullmatch(s)}
             found |= {(name, str(path)) for name in names - assigned(tree)}
     assert found
@@ -180,7 +187,7 @@ def test_the_page_lists_the_variables_of_the_environment():
 def test_the_page_lists_what_of_others_is_changed():
     found = set()
     for path, tree in trees().items():
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             if isinstance(node, ast.Attribute) and node.attr in OTHERS:
                 root = ast.unparse(node.value)
                 if root in OWNERS:
@@ -200,7 +207,7 @@ def test_the_page_lists_what_modules_remember():
     found = set()
     for path, tree in trees().items():
         imported = imports(path, tree)
-        for function in (node for node in ast.walk(tree) if isinstance(node, FUNCTIONS)):
+        for function in (node for node in nodes(tree) if isinstance(node, FUNCTIONS)):
             for name in mutated(function):
                 module, original = (path, name) if name in assigned(tree) else imported.get(
                     name, (None, name)

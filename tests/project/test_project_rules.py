@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,7 @@ def module_name(path: Path, folder: Path, package: str) -> str:
     return ".".join((package, *(part for part in parts if part != "__init__")))
 
 
+@cache
 def house() -> dict[str, Path]:
     """Returns the file of every module of the three floors, by its mapped name."""
     return {

@@ -12,7 +12,9 @@ import subprocess
 import sys
 import tomllib
 import typing
+from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from support.long_forms import only_long
@@ -20,7 +22,6 @@ from support.long_forms import only_long
 import functensor as ft
 
 ROOT = Path(__file__).resolve().parents[2]
-CACHE = ROOT / ".mypy_cache" / "user"
 # A comment is what the line reveals, or says that it is an error.
 SCRIPT = """\
 from functools import partial
@@ -237,23 +238,30 @@ def run(command: list[str], place: Path, environment: dict[str, str]) -> str:
     return done.stdout
 
 
+@cache
+def typecheck() -> ModuleType:
+    """Returns the script that checks the package itself."""
+    spec = importlib.util.spec_from_file_location("typecheck", ROOT / ".ci" / "typecheck.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def as_installed(tree: Path) -> Path:
     """Lays the three folders out as one package."""
-    spec = importlib.util.spec_from_file_location("typecheck", ROOT / ".ci" / "typecheck.py")
-    typecheck = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(typecheck)
     config = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    typecheck.lay_out(config["tool"]["setuptools"]["package-dir"], tree)
+    typecheck().lay_out(config["tool"]["setuptools"]["package-dir"], tree)
     return tree
 
 
 @only_long
 @pytest.mark.long
-def test_mypy_tells_users_what_goes_in_and_comes_out(tmp_path):
+def test_mypy_tells_users_what_goes_in_and_comes_out():
     pytest.importorskip("mypy")
-    tree = as_installed(CACHE / "installed")
-    command = [sys.executable, "-m", "mypy", "--config-file=", "--cache-dir", CACHE / "cache"]
-    told = run([*command, "--strict", "script.py"], tmp_path, {"MYPYPATH": str(tree)})
+    tree = as_installed(typecheck().CACHE / "mapped")
+    # The script stands beside the package, so that one check of both is remembered for the next.
+    command = [*typecheck().command(), "--module", "script"]
+    told = run(command, tree, {})
     found = {}
     for number, kind, text in re.findall(r"^script\.py:(\d+): (\w+): (.*)$", told, re.MULTILINE):
         revealed = re.sub(r"\b(?:\w+\.)+(?=\w)", "", text.partition('"')[2].rpartition('"')[0])

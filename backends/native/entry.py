@@ -298,7 +298,12 @@ def objects_call(code: Code, name: str, objects: int, *, keeps_lock: bool = Fals
     def run(*given: Any) -> Any:
         if len(given) != objects:
             raise TypeError(MESSAGES[1].decode())
-        return True if function(pointers(*map(id, given))) else None
+        try:
+            status = function(pointers(*map(id, given)))
+        except SystemError as error:
+            # ctypes does not expect that the handler of a signal raises an error in the function.
+            raise error.__cause__ or error from None
+        return True if status else None
 
     # The function holds the code.
     run.code = code  # type: ignore[attr-defined]

@@ -11,13 +11,14 @@ import numpy as np
 from ...backends.annotations import Buffer
 from ...backends.devices import device_of as buffer_device
 from ...backends.devices import on_device, placement, resolved
+from ...backends.memory_search import ManyArrays
 from ...backends.protocol import BY_BUFFER
 from .annotations import ArrayLike, Value
 from .array import Array, Tracer
 from .derivative_rules import shape_of
 from .errors import DeviceError, OperandError, describe, failure
 from .operators import leave_to_its_class
-from .plain_arrays import ManyArrays, plain_arrays
+from .plain_arrays import plain_arrays
 from .python_numbers import BASES, as_python_number
 from .registry import registry
 from .shape_dtype import NUMBERS, is_number_dtype

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import functensor as ft
+from functensor.backends.memory_search import ManyArrays
 from functensor.primitives.core import plain_arrays as module
-from functensor.primitives.core.plain_arrays import ManyArrays, plain_arrays
+from functensor.primitives.core.plain_arrays import plain_arrays
 
 MANY = 200
 

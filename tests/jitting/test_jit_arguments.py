@@ -338,3 +338,12 @@ def test_what_is_dropped_frees_its_plans():
     gc.collect()
     assert all(plan() is None for _, plan, _ in found)
     assert plans() == before
+
+
+def test_a_tuple_with_fields_that_cannot_be_made_of_them_is_no_result():
+    class Result(tuple):
+        _fields = ("statistic",)
+
+    assert ft.tree.leaves([Result([1.0])]) == [(1.0,)]
+    with pytest.raises(TypeError, match=r"the output is of type .*Result, not an array"):
+        ft.jit(lambda x: Result([x]))(1.0)

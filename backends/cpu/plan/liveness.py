@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...fresh_results import FRESH_PRIMITIVES, FRESH_REDUCTIONS
-from .codegen.called import is_ufunc
+from .codegen.called import is_made_apart, is_ufunc
 from .codegen.operands import bytes_of, is_native_array, is_variable
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def is_fresh(equation: EquationLike) -> bool:
     """Says whether an equation's outputs share no memory with its operands, for sure."""
     primitive, params = equation.primitive, equation.params
     name = primitive.name
-    if name in FRESH_PRIMITIVES or primitive.fused or name == "native":
+    if name in FRESH_PRIMITIVES or primitive.fused or name == "native" or is_made_apart(equation):
         return True
     if name == "broadcast_to":
         return is_copied(equation)

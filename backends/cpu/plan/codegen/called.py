@@ -19,6 +19,7 @@ __all__ = [
     "as_operand",
     "copied_if_shared",
     "function_of",
+    "is_made_apart",
     "is_numpy_function",
     "is_ufunc",
     "loop_types",
@@ -27,6 +28,9 @@ __all__ = [
     "ufunc_of",
     "unwrapped",
 ]
+
+# Of a call with more pairs of an operand and a result the results are made apart when it has run.
+MOST_SHARING_PAIRS = 1024
 
 
 @lru_cache(maxsize=4096)
@@ -126,6 +130,12 @@ def has_narrow(equation: EquationLike) -> bool:
     dtypes = [getattr(getattr(x, "type", x), "dtype", None) for x in values]
     dtypes.append(equation.params.get("dtype"))
     return any(d is not None and np.dtype(d).itemsize == 2 and d.kind in "fV" for d in dtypes)
+
+
+def is_made_apart(equation: EquationLike) -> bool:
+    """Says whether the results of a loop or a choice are made apart from its many operands."""
+    pairs = len(equation.operands) * len(equation.outputs)
+    return equation.primitive.impl is None and pairs > MOST_SHARING_PAIRS
 
 
 def copied_if_shared(value: Any, *others: Buffer) -> Any:

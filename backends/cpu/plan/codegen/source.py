@@ -5,11 +5,13 @@ from __future__ import annotations
 import builtins
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .called import function_of, is_numpy_function
+from ....memory_search import called_apart
+from .called import function_of, is_made_apart, is_numpy_function
 from .operands import (
     LONGEST_VARIABLE_NAME,
     PYTHON_NUMBERS,
@@ -87,6 +89,8 @@ class Source:
         if primitive.impl is not None:
             return self.bind(*function_of(equation))
         function = primitive.reported_on_buffers if watched else primitive.on_buffers
+        if is_made_apart(equation):
+            function = partial(called_apart, function)
         name = self.bind(function, primitive.name)
         self.calls[name] = primitive
         return name

@@ -49,7 +49,8 @@ class StagedEntry:
         places = {variable: i for i, variable in enumerate(program.inputs)}
         passed = [places.get(x) if isinstance(x, Variable) else None for x in program.outputs]
         # The numbers of the inputs that the outputs are.
-        self._passed = [None if i in donated else i for i in passed]
+        taken = frozenset(donated)
+        self._passed = [None if i in taken else i for i in passed]
         outputs = [x for x, i in zip(program.outputs, self._passed, strict=True) if i is None]
         if len(outputs) < len(self._passed):
             program = program.with_equations(program.equations, outputs)

@@ -53,15 +53,14 @@ class LoopCode(BodyCode):
 
     def _drops(self, variable: VariableLike) -> bool:
         # A carry that is updated in place shares its name with the values between.
-        names = self.source.names
-        carries = {names[x] for x in self.program.inputs[: self.loop.carries]}
-        return names.get(variable) not in carries and super()._drops(variable)
+        return self.source.names.get(variable) not in self._carried and super()._drops(variable)
 
     def _begin(self) -> None:
         loop, inputs, source = self.loop, self.program.inputs, self.source
         self.updates = Updates(self.program, loop.carries, self.live)
         first = loop.carries + loop.slices
         names = list(map(source.name, inputs))
+        self._carried = frozenset(names[: loop.carries])
         slices = names[loop.carries : first]
         arrays = [f"_all{i}" for i in range(loop.slices)]
         given = [*names[: loop.carries], *arrays, *names[first:]]

@@ -73,6 +73,6 @@ class Updates:
             else:
                 if last is not x or not numbers:
                     continue
-                own, others = live.of(end), [*ends[:i], *ends[i + 1 :]]
-                if all(own.isdisjoint(live.of(other)) for other in others):
+                own, rest = live.of(end), [*ends[:i], *ends[i + 1 :]]
+                if all(own.isdisjoint(live.of(other)) for other in rest):
                     self.in_place.update(dict.fromkeys(numbers, i))

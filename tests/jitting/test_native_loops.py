@@ -286,6 +286,14 @@ def test_rows_and_parts_of_arrays():
     assert loops_of(ft.jit(f).compile(m, places)) == (0, 1)
 
 
+def test_rows_of_no_steps_that_nobody_needs():
+    def f(x, xs):
+        return ft.scan(lambda c, x: (c * 2 + x, c), x, xs)[0]
+
+    x, xs = drawn((3,), "f8"), np.ones((0, 3))
+    np.testing.assert_array_equal(compiled(f, x, xs)(x, xs), x)
+
+
 def test_a_number_out_of_range():
     def f(x, n):
         y = fnp.sin(x) * 2

@@ -286,6 +286,23 @@ def test_rows_and_parts_of_arrays():
     assert loops_of(ft.jit(f).compile(m, places)) == (0, 1)
 
 
+def test_arrays_without_elements():
+    x, none, xs = drawn((8,), "f8"), np.zeros((0,)), np.arange(4.0)
+
+    def joined(x, none, xs):
+        def step(c, y):
+            return c + y, (fnp.concatenate([c[1:], c[:1], none]), fnp.concatenate([none, c]))
+
+        return ft.scan(step, x, xs, reverse=True)
+
+    def swapped(x, none, xs):
+        return ft.scan(lambda c, y: ((c[1], c[0], c[2] + y), c[0]), (none, none * 2, x), xs)
+
+    with ft.config.using(check_programs=True):
+        for f in (joined, swapped):
+            assert_same(compiled(f, x, none, xs)(x, none, xs), f(x, none, xs))
+
+
 def test_rows_of_no_steps_that_nobody_needs():
     def f(x, xs):
         return ft.scan(lambda c, x: (c * 2 + x, c), x, xs)[0]

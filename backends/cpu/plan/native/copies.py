@@ -94,7 +94,12 @@ def copied(
     out: Buffer,
     strides: Sequence[int],
 ) -> list[Statement]:
-    """Returns the loops that write the sum of arrays, of the strides ``lying``, as a part."""
+    """Returns the loops that write the sum of arrays, of the strides ``lying``, as a part.
+
+    A part without elements needs none.
+    """
+    if 0 in part.shape:
+        return []
     axes = [(LoopAxis(f"axis_{i}", n), i) for i, n in enumerate(part.shape) if n > 1]
 
     def place(own: Sequence[int], begin: int = 0) -> Index:

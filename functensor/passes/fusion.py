@@ -227,10 +227,8 @@ class Clusters:
         if self.kinds[i] != "gather":
             return True
         (x, *indices), made = self.equations[i].operands, set(made)
-        if type(x) is Variable and x in made:
-            return False
         lengths = indexed_lengths(self.equations[i])
-        return all(
+        return (type(x) is not Variable or x not in made) and all(
             -length <= low and high < length
             for v, length in zip(indices, lengths, strict=True)
             if type(v) is Variable and v in made

@@ -7,9 +7,12 @@ from collections.abc import Mapping, Sequence
 from .instructions import Lines
 
 __all__ = [
-    *("Table", "clear_bytes", "copy_bytes", "element", "go_on_if", "returned_if_not_0"),
-    "returned_unless",
+    *("Table", "clear_bytes", "copy_all", "copy_bytes", "element", "go_on_if"),
+    *("returned_if_not_0", "returned_unless"),
 ]
+
+# For more copies in a row LLVM takes a time that grows with the square of their number.
+MOST_COPIES_WRITTEN_OUT = 16
 
 
 class Table:
@@ -76,6 +79,30 @@ def copy_bytes(lines: Lines, place: str, source: str, size: int) -> None:
     """Writes the copy of memory, which may lie at the same place."""
     given = [("ptr", place), ("ptr", source), ("i64", str(size)), ("i1", "false")]
     lines.call("llvm.memcpy.p0.p0.i64", "void", given)
+
+
+def copy_all(
+    lines: Lines, copies: Sequence[tuple[str, str, int]], functions: dict[str, str]
+) -> None:
+    """Writes copies of memory, many of them as calls of a function.
+
+    Args:
+        lines: where they are written.
+        copies: for each the place, the source and the number of bytes.
+        functions: the texts of functions of the module, by their names.
+    """
+    if len(copies) <= MOST_COPIES_WRITTEN_OUT:
+        for place, source, size in copies:
+            copy_bytes(lines, place, source, size)
+        return
+    own = Lines()
+    given = [("ptr", "%place"), ("ptr", "%source"), ("i64", "%size"), ("i1", "false")]
+    own.call("llvm.memcpy.p0.p0.i64", "void", given)
+    lines.declared.update(own.declared)
+    head = "define internal void @copied(ptr %place, ptr %source, i64 %size) noinline {"
+    functions["copied"] = "\n".join([head, *own.text, "  ret void", "}"])
+    for place, source, size in copies:
+        lines.add(f"call void @copied(ptr {place}, ptr {source}, i64 {size})")
 
 
 def clear_bytes(lines: Lines, place: str, size: int) -> None:

@@ -224,14 +224,14 @@ class Clusters:
 
         The array is complete before. Numbers that may be out of bounds are tested before, too.
         """
+        if self.kinds[i] != "gather":
+            return True
         (x, *indices), made = self.equations[i].operands, set(made)
-        if self.kinds[i] != "gather" or x in made:
-            return self.kinds[i] != "gather"
         lengths = indexed_lengths(self.equations[i])
-        return all(
+        return (type(x) is not Variable or x not in made) and all(
             -length <= low and high < length
             for v, length in zip(indices, lengths, strict=True)
-            if v in made
+            if type(v) is Variable and v in made
             for low, high in [self.ranges.of(v)]
         )
 

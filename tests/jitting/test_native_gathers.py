@@ -205,6 +205,17 @@ def test_indices_that_are_computed_are_tested_before():
         jitted(X, np.array([0, 3, -1, -3]))
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda i: fnp.arange(12.0)[i % 12] * 2,
+        lambda i: fnp.arange(12.0).reshape(4, 3)[fnp.clip(i, 0, 3), np.arange(3)] * 2,
+    ],
+)
+def test_constants_are_gathered_from_by_indices_of_the_same_kernel(call):
+    check(call, np.array([-20, 3, 50]))
+
+
 def test_indices_that_need_a_test_stay_outside_of_the_kernel(counted):
     """What computes them alone could go into the kernel that needs them, but for the test."""
 

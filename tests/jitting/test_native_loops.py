@@ -305,6 +305,31 @@ def test_parts_without_elements():
     assert_same(compiled(f, x, *nothing)(x, *nothing), f(x, *nothing))
 
 
+def test_arrays_without_elements():
+    x, none, xs = drawn((8,), "f8"), np.zeros((0,)), np.arange(4.0)
+
+    def joined(x, none, xs):
+        def step(c, y):
+            return c + y, (fnp.concatenate([c[1:], c[:1], none]), fnp.concatenate([none, c]))
+
+        return ft.scan(step, x, xs, reverse=True)
+
+    def swapped(x, none, xs):
+        return ft.scan(lambda c, y: ((c[1], c[0], c[2] + y), c[0]), (none, none * 2, x), xs)
+
+    with ft.config.using(check_programs=True):
+        for f in (joined, swapped):
+            assert_same(compiled(f, x, none, xs)(x, none, xs), f(x, none, xs))
+
+
+def test_rows_of_no_steps_that_nobody_needs():
+    def f(x, xs):
+        return ft.scan(lambda c, x: (c * 2 + x, c), x, xs)[0]
+
+    x, xs = drawn((3,), "f8"), np.ones((0, 3))
+    np.testing.assert_array_equal(compiled(f, x, xs)(x, xs), x)
+
+
 def test_a_number_out_of_range():
     def f(x, n):
         y = fnp.sin(x) * 2

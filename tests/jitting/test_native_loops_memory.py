@@ -13,6 +13,7 @@ import functensor as ft
 import functensor.numpy as fnp
 from functensor.backends.cpu.plan.native import segments
 from functensor.backends.native import entry
+from functensor.backends.native.tables import MOST_COPIES_WRITTEN_OUT
 from functensor.jitting.tiers import native_program
 
 pytestmark = [
@@ -219,6 +220,21 @@ def test_equal_steps_are_compiled_once():
     program = native_program(jitted.lower(x, a).program)
     assert segments.segmented(program).text.count("define i64 @segment_") == 1
     assert_same(jitted(x, a), f(x, a), 1e-9)
+
+
+def test_many_carries_are_copied_by_a_function():
+    def f(carries, rows):
+        def step(carries, row):
+            return (*carries[1:], carries[0] * 2 + row), carries
+
+        return ft.scan(step, carries, rows)
+
+    carries, rows = tuple(drawn((40, 4, 3), "f8")), drawn((5, 4, 3), "f8", 1)
+    jitted = compiled(f, carries, rows)
+    program = native_program(jitted.lower(carries, rows).program)
+    functions = segments.segmented(program).text.split("\ndefine ")
+    assert max(text.count("@llvm.memcpy") for text in functions[1:]) <= MOST_COPIES_WRITTEN_OUT
+    assert_same(jitted(carries, rows), f(carries, rows))
 
 
 def test_a_text_that_is_too_long(monkeypatch):

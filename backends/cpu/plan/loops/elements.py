@@ -71,10 +71,8 @@ class Updates:
                 if others or storage.last != numbers[-1] or storage.owner is not last:
                     break
             else:
-                shared = any(
-                    not live.of(end).isdisjoint(live.of(other))
-                    for j, other in enumerate(ends)
-                    if j != i
-                )
-                if last is x and numbers and not shared:
+                if last is not x or not numbers:
+                    continue
+                own, rest = live.of(end), [*ends[:i], *ends[i + 1 :]]
+                if all(own.isdisjoint(live.of(other)) for other in rest):
                     self.in_place.update(dict.fromkeys(numbers, i))

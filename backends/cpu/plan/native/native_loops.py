@@ -20,7 +20,7 @@ from ....native.signals import signal_status
 from ....native.tables import (
     Table,
     clear_bytes,
-    copy_bytes,
+    copy_all,
     element,
     go_on_if,
     returned_if_not_0,
@@ -145,8 +145,8 @@ class NativeLoop(InnerFunction):
         count = len(self.operands) + len(self.constants)
         given = [element(lines, "%table", i) for i in range(count + len(self._outputs))]
         operands, results = given[:count], given[count:]
-        for x, first, state in zip(inputs, operands, results[: loop.carries]):
-            copy_bytes(lines, state, first, bytes_of(x.type))
+        sizes = [bytes_of(x.type) for x in inputs[: loop.carries]]
+        copy_all(lines, list(zip(results, operands, sizes)), module.functions)
         totals = inputs[len(inputs) - loop.sums :]
         sums = results[len(results) - loop.sums :]
         for x, total in zip(totals, sums, strict=True):

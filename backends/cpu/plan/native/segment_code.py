@@ -323,11 +323,11 @@ class SegmentCode:
         """
         lines = self.lines
         offsets, total = self._offsets(outputs)
-        if total:
-            self._memory = memory()
-            for x, offset in offsets.items():
-                place = f"getelementptr i8, ptr {self._memory}, i64 {offset}"
-                self._pointers[x] = lines.let(place)
+        # Arrays without elements lie nowhere.
+        self._memory = memory() if total else "null"
+        for x, offset in offsets.items():
+            place = f"getelementptr i8, ptr {self._memory}, i64 {offset}"
+            self._pointers[x] = lines.let(place)
         for number, call in enumerate(self._calls):
             self._write_call(call, module, offsets.get(number, 0))
         return total

@@ -11,7 +11,7 @@ import numpy as np
 from ....native.blas import Blas
 from ....native.instructions import Lines
 from ....native.printer import Module
-from ....native.tables import copy_bytes, element, returned_if_not_0
+from ....native.tables import copy_all, element, returned_if_not_0
 from ..codegen.operands import constant, is_variable
 from .copies import CopiedPart, copy_kernel
 from .layouts import LayOut, broadcast_strides, c_strides, in_c_order
@@ -416,18 +416,21 @@ class StepCode(SegmentWithLoops):
             identity_of(x): element(lines, "%table", number) for number, x in enumerate(self.arrays)
         }
         first = len(self.arrays)
-        for number, lying in self._early:
-            self._copy(element(lines, "%table", first + number), lying)
+        self._copy(self._early, module)
         for owner, number in self.slots.items():
             self._pointers[owner] = element(lines, "%table", first + number)
         self._write_calls(module, [*self.slots], lambda: "%memory")
-        for number, lying in self._late:
-            self._copy(element(lines, "%table", first + number), lying)
+        self._copy(self._late, module)
         lines.add("ret i64 0")
         module.declared.update(lines.declared)
         head = f"define internal i64 @{name}({TABLE_ARGUMENTS}) alwaysinline {{"
         module.functions[name] = "\n".join([head, *lines.text, "}"])
 
-    def _copy(self, place: str, x: LayOut) -> None:
-        size = prod(x.shape) * operand_dtype(x.owner).itemsize
-        copy_bytes(self.lines, place, self._pointer(x), size)
+    def _copy(self, ends: Sequence[tuple[int, LayOut]], module: Module) -> None:
+        """Writes the copies of outputs to their places."""
+        copies = []
+        for number, x in ends:
+            place = element(self.lines, "%table", len(self.arrays) + number)
+            size = prod(x.shape) * operand_dtype(x.owner).itemsize
+            copies.append((place, self._pointer(x), size))
+        copy_all(self.lines, copies, module.functions)

@@ -11,7 +11,7 @@ from support.native_loops import RNN, assert_same, compiled, drawn, loops_of, re
 
 import functensor as ft
 import functensor.numpy as fnp
-from functensor.backends.cpu.plan.native import segments
+from functensor.backends.cpu.plan.native import segments, step_code
 from functensor.backends.native import entry
 from functensor.backends.native.tables import MOST_COPIES_WRITTEN_OUT
 from functensor.jitting.tiers import native_program
@@ -241,4 +241,11 @@ def test_a_text_that_is_too_long(monkeypatch):
     monkeypatch.setattr(segments, "LONGEST_CODE", 100)
     jitted = ft.jit(recurrent).compile(*RNN)
     assert "would take long to compile" in jitted.explain()
+    assert_same(jitted(*RNN), recurrent(*RNN))
+
+
+def test_a_long_body_stays_over_numpy(monkeypatch):
+    monkeypatch.setattr(step_code, "MOST_SEGMENT_EQUATIONS", 1)
+    jitted = ft.jit(recurrent).compile(*RNN)
+    assert "nothing in it would be machine code" in jitted.explain()
     assert_same(jitted(*RNN), recurrent(*RNN))

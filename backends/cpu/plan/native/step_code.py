@@ -18,7 +18,13 @@ from .layouts import LayOut, broadcast_strides, c_strides, in_c_order
 from .native_run import STREAM_EFFORT
 from .number_kernels import CALL_EFFORT, DeferredNumbers
 from .region_graph import NotNative, operand_dtype
-from .segment_code import SegmentCall, SegmentCode, identity_of, operand_shape
+from .segment_code import (
+    MOST_SEGMENT_EQUATIONS,
+    SegmentCall,
+    SegmentCode,
+    identity_of,
+    operand_shape,
+)
 
 if TYPE_CHECKING:
     from ....annotations import DType, Shape
@@ -260,6 +266,8 @@ class StepCode(SegmentWithLoops):
         places: Sequence[StepPlace],
     ) -> None:
         super().__init__(blas, inner)
+        if len(program.equations) > MOST_SEGMENT_EQUATIONS:
+            raise NotNative("a long body")
         self._numbers = DeferredNumbers(program)
         for equation in reads_first(program.equations):
             if not all(out.type.size for out in equation.outputs):

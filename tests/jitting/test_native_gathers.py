@@ -442,7 +442,7 @@ def drawn(draw):
     )
 
 
-@settings(max_examples=sized(40, 500))
+@settings(max_examples=sized(40, 200))
 @given(drawn())
 def test_drawn_keys(given):
     x, key, indices = given

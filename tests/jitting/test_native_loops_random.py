@@ -93,7 +93,7 @@ def assert_as_over_numpy(f, *args):
         np.testing.assert_allclose(got, right, rtol=1e-9, atol=1e-9)
 
 
-@settings(max_examples=sized(12, 400))
+@settings(max_examples=sized(12, 150))
 @given(BODIES, st.booleans(), st.integers(0, 99))
 def test_scans(body, reverse, seed):
     def f(carry, xs):
@@ -102,7 +102,7 @@ def test_scans(body, reverse, seed):
     assert_as_over_numpy(f, *first_values(seed))
 
 
-@settings(max_examples=sized(6, 200))
+@settings(max_examples=sized(6, 70))
 @given(BODIES, st.integers(0, 99))
 def test_while_loops(body, seed):
     def f(carry, xs):
@@ -115,7 +115,7 @@ def test_while_loops(body, seed):
     assert_as_over_numpy(f, *first_values(seed))
 
 
-@settings(max_examples=sized(6, 200))
+@settings(max_examples=sized(6, 70))
 @given(BODIES, st.integers(0, 99))
 def test_gradients(body, seed):
     def loss(carry, rows, places):

@@ -173,7 +173,7 @@ def pools(draw):
     return x, (tuple(window), tuple(stride), tuple(padding))
 
 
-@settings(max_examples=sized(25, 300))
+@settings(max_examples=sized(25, 120))
 @given(pools())
 def test_drawn_pools(drawn):
     x, given = drawn

@@ -44,7 +44,7 @@ def limits(how):
         yield
 
 
-@settings(max_examples=sized(50, 600))
+@settings(max_examples=sized(50, 300))
 @given(
     operands(),
     numbers_of_steps(),
@@ -257,7 +257,7 @@ def assert_as_exact(got, eager, near, double, what):
     assert off <= 16 * max(condition, 4), f"{what} is {off} units off, the condition is {condition}"
 
 
-@settings(max_examples=sized(16, 100))
+@settings(max_examples=sized(16, 60))
 @given(
     st.lists(st.sampled_from(SMOOTH_SHAPES), min_size=1, max_size=3),
     numbers_of_steps(),

@@ -48,7 +48,7 @@ def assert_near(found, x, y):
     assert (abs(found - exact(x, y)) <= bound).all()
 
 
-@settings(max_examples=sized(15, 300))
+@settings(max_examples=sized(15, 120))
 @given(st.data(), st.sampled_from("fd"), st.integers(0, 99))
 def test_kernels_are_proved_and_right(data, dtype, seed):
     x, y = drawn_factors(data, np.random.default_rng(seed), dtype)
@@ -84,7 +84,7 @@ def test_few_rows_of_many_terms(sizes, dtype):
 
 
 @native
-@settings(max_examples=sized(6, 150))
+@settings(max_examples=sized(6, 60))
 @given(st.data(), st.sampled_from("fd"), st.integers(0, 99))
 def test_machine_code_is_right(data, dtype, seed):
     x, y = drawn_factors(data, np.random.default_rng(seed), dtype)

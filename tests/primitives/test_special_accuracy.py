@@ -21,7 +21,7 @@ from functensor.primitives.core.registry import registry
 from functensor.scipy import special
 
 pytestmark = pytest.mark.long
-POINTS = sized(40, 300)
+POINTS = sized(40, 120)
 LIMIT = 1e-12
 DIGITS = 40
 # Relative to an argument, for slopes of references.

@@ -46,7 +46,8 @@ blas_calls.IN_PARTS.append(_in_parts)
 
 # What plans of machine code are made with, beside what all plans are made with.
 NATIVE_PLANS = (
-    *("native.native_loops", "native.native_run", "native.region_graph", "native.segments"),
+    *("native.convolution_runs", "native.native_loops", "native.native_run"),
+    *("native.region_graph", "native.segments"),
     "regions.axis_order",
     *("regions.block_source", "regions.cost", "regions.proofs", "regions.region_run"),
     *("threads.matmul", "threads.sharing"),

@@ -388,7 +388,8 @@ class Printer:
 
     def _loop(self, loop: For) -> None:
         low, high = ("%low", "%high") if loop.axis.block else ("0", str(loop.axis.extent))
-        folds = [RunningFold(fold, loop, self.lines) for fold in loop.folds]
+        width = max(loop.lanes, self._width)
+        folds = [RunningFold(fold, loop, self.lines, width) for fold in loop.folds]
         if loop.lanes == 1:
             self._turns(loop, low, high, folds)
         else:
@@ -402,7 +403,7 @@ class Printer:
                 self._rest(loop, whole, high, folds)
             self._axis, self._width, self._mask = None, 1, None
         for fold in folds:
-            self._values[fold.fold.value] = fold.result(), 1
+            self._values[fold.fold.value] = fold.result(), self._width
 
     def _whole_end(self, loop: For, low: str, high: str) -> str:
         """Returns where the last full step of a loop ends."""
@@ -430,7 +431,7 @@ class Printer:
         self._spread, self._pairs = {}, {}
         self._statements(loop.body)
         for fold in folds:
-            fold.take(self._operand(fold.fold.operand))
+            fold.take(*map(self._operand, fold.fold.operands))
         lines.add(f"{following} = add i64 {place}, {loop.lanes}")
         end = lines.block
         lines.add(f"br label %{head}")
@@ -469,10 +470,12 @@ class Printer:
         self._statements(loop.body)
         for fold in folds:
             kind = lines.type(fold.dtype, width)
-            operand = self._operand(fold.fold.operand)
-            none = constant(fold.identity, width)
-            shown = f"{shown_type('i1', width)} {mask}, {kind} {operand}, {kind} {none}"
-            fold.enter_rest(lines.let(f"select {shown}"))
+            chosen = shown_type("i1", width)
+            given = [
+                lines.let(f"select {chosen} {mask}, {kind} {x}, {kind} {constant(idle, width)}")
+                for x, idle in zip(map(self._operand, fold.fold.operands), fold.idle)
+            ]
+            fold.enter_rest(*given)
         self._mask = None
         self._spread, self._pairs = {}, {}
 

@@ -1,0 +1,192 @@
+"""The runs of convolutions by machine code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ....blas_threads import alone
+from ....config import config
+from ....kernels.check import check_kernel
+from ....native.entry import NativeCall
+from ....native.printer import scratch_bytes
+from ...convolution import FEWEST_CHANNELS_OF_A_RUN, conv_input_grad
+from ..codegen.operands import is_native_array, is_variable
+from ..equations import form_of
+from ..regions.axis_order import memory_orders
+from ..regions.grid import Blocks
+from ..regions.region_run import block_memory
+from ..threads.pool import threads
+from ..threads.sharing import MeasuredSharing
+from .convolutions import MOST_TERMS, Sliding, convolution_kernel, panels_of, term_loops
+from .native_run import MOST_BLOCKS, SMALLEST_EFFORT_TO_SHARE
+
+if TYPE_CHECKING:
+    from ....annotations import Axes, Buffer
+    from ..annotations import EquationLike, ProgramLike, VariableLike
+
+__all__ = ["NativeConvolution", "native_convolution"]
+
+CONVOLVED_DTYPES = "fd"
+# Of fewer places in a row too few sums are in registers at a time.
+FEWEST_PLACES_OF_A_ROW = 4
+# Larger panels of weights, in bytes, do not stay in the cache while a row is gone over.
+LARGEST_PANEL = 1 << 18
+# Larger padded images, in bytes, take long to be copied.
+LARGEST_PADDED_IMAGE = 1 << 22
+# The effort of a multiplication, in tenths of a nanosecond.
+MULTIPLICATION_EFFORT = 0.15
+# Every block of rows copies the whole image where it is padded.
+MOST_BLOCKS_OF_ROWS = 4
+
+
+class NativeConvolution:
+    """Computes a convolution, or its derivative in the images: ``run(x, w)``.
+
+    Attributes:
+        name: the name of its function in the text.
+        kernel: its kernel.
+        most: how many threads can share it.
+    """
+
+    native = True
+
+    def __init__(self, name: str, equation: EquationLike, sliding: Sliding) -> None:
+        self.name = name
+        self.kernel = convolution_kernel(name, sliding)
+        if config.check_programs:
+            check_kernel(self.kernel)
+        self.sliding = sliding
+        self.turned = equation.primitive.name == "conv_input_grad"
+        self.params = dict(equation.params)
+        self.rank = len(equation.outputs[0].type.shape)
+        # The axes of images, and those of weights as (kernel, channels, outputs), as the kernel
+        # goes over them.
+        spatial = tuple(range(2, self.rank))
+        outputs, channels = (1, 0) if self.turned else (0, 1)
+        self.axes: Axes = (0, *spatial, 1) if sliding.channels_last else (0, 1, *spatial)
+        self.weight_axes: Axes = (channels, *spatial, outputs)
+        if sliding.channels_last:
+            self.weight_axes = (*spatial, channels, outputs)
+        rows = sliding.images if sliding.images > 1 else sliding.places[0]
+        effort = MULTIPLICATION_EFFORT * sliding.terms * sliding.outputs
+        effort *= sliding.images * prod(sliding.places)
+        most = MOST_BLOCKS if sliding.images > 1 else MOST_BLOCKS_OF_ROWS
+        self.most = min(most, rows) if effort >= SMALLEST_EFFORT_TO_SHARE else 1
+        self.blocks = Blocks(rows, self.most)
+        self.memory = scratch_bytes(self.kernel)
+        self.share = MeasuredSharing()
+        self.enter: NativeCall
+
+    def __repr__(self) -> str:
+        return f"<{self.name} over {len(self.blocks)} blocks>"
+
+    def __call__(self, x: Buffer, w: Buffer) -> Any:
+        """Returns the result; its channels lie last in memory."""
+        sliding = self.sliding
+        # Zeros around the images are multiplied too, where eager mode multiplies nothing.
+        if self.turned and self.memory and not np.isfinite(w).all():
+            return conv_input_grad(x, w, **self.params)
+        x = np.ascontiguousarray(x.transpose(self.axes))
+        shape = sliding.images, *sliding.places[4 - self.rank :], sliding.outputs
+        out = np.empty(shape, sliding.dtype)
+        work = partial(self._work, iter(self.blocks), [x, self._panels(w), out])
+        if self.most == 1:
+            work()
+        else:
+            with alone():
+                self.share(work, min(threads.number, self.most))
+        return out.transpose(0, self.rank - 1, *range(1, self.rank - 1))
+
+    def _panels(self, w: Buffer) -> Buffer:
+        """Returns the weights in panels, one behind the other."""
+        if self.turned:
+            w = w[(slice(None), slice(None), *(slice(None, None, -1),) * (self.rank - 2))]
+        columns = w.transpose(self.weight_axes).reshape(self.sliding.terms, self.sliding.outputs)
+        out = np.empty(w.size, w.dtype)
+        end = 0
+        for begin, count, lanes in panels_of(self.sliding.outputs, self.sliding.lanes):
+            size = len(columns) * count * lanes
+            part = columns[:, begin : begin + count * lanes].reshape(-1, count, lanes)
+            out[end : end + size].reshape(count, -1, lanes)[...] = part.swapaxes(0, 1)
+            end += size
+        return out
+
+    def _work(self, blocks: Iterable[tuple[int, int, int]], arrays: Sequence[Any]) -> None:
+        memory = block_memory.bytes(self.memory) if self.memory else None
+        for number, low, high in blocks:
+            self.enter(number, low, high, memory, *arrays)
+
+
+def native_convolution(
+    name: str, program: ProgramLike, equation: EquationLike
+) -> NativeConvolution | None:
+    """Returns the run of a convolution, whose machine code is not there yet.
+
+    None where NumPy computes it, which gathers windows for BLAS.
+
+    Args:
+        name: the name of its function.
+        program: the program of the equation.
+        equation: the equation, of ``conv`` or ``conv_input_grad``.
+    """
+    sliding = sliding_of(equation, memory_orders(program))
+    return None if sliding is None else NativeConvolution(name, equation, sliding)
+
+
+def sliding_of(equation: EquationLike, orders: Mapping[VariableLike, Axes]) -> Sliding | None:
+    """Returns the sizes of a convolution; None where a kernel would not be quicker."""
+    types = [form_of(x) for x in equation.operands]
+    out, geometry = equation.outputs[0].type, equation.params["geometry"]
+    if any(known is None for known in types):
+        return None
+    if {x.dtype for x in (*types, out)} != {out.dtype} or out.dtype.char not in CONVOLVED_DTYPES:
+        return None
+    if not is_native_array(out) or geometry.groups != 1 or not 3 <= len(out.shape) <= 4:
+        return None
+    (images, channels, *spatial), kernel = types[0].shape, types[1].shape[2:]
+    padding = geometry.padding
+    if equation.primitive.name == "conv_input_grad":
+        if set(geometry.stride) != {1}:
+            return None
+        reach = [d * (k - 1) for d, k in zip(geometry.dilation, kernel)]
+        sizes = zip(reach, padding, spatial, out.shape[2:])
+        padding = tuple([(r - lo, n + lo - count) for r, (lo, _), count, n in sizes])
+    whole = 4 - len(out.shape)
+    lies_last = is_variable(equation.operands[0]) and equation.operands[0] in orders
+    sliding = Sliding(
+        out.dtype,
+        images,
+        channels,
+        out.shape[1],
+        (*(1,) * whole, *spatial),
+        (*(1,) * whole, *kernel),
+        (*(1,) * whole, *geometry.stride),
+        (*(1,) * whole, *geometry.dilation),
+        (*((0, 0),) * whole, *padding),
+        lies_last or channels >= FEWEST_CHANNELS_OF_A_RUN,
+    )
+    return sliding if is_quick(sliding) else None
+
+
+def is_quick(sliding: Sliding) -> bool:
+    """Says whether a kernel takes less time than windows that are gathered for BLAS."""
+    itemsize = sliding.dtype.itemsize
+    if not sliding.images * sliding.terms * sliding.outputs * prod(sliding.places):
+        return False
+    if sliding.places[1] < FEWEST_PLACES_OF_A_ROW or sliding.outputs < sliding.lanes:
+        return False
+    if min(min(pair) for pair in sliding.padding) < 0:
+        return False
+    if any(map(any, sliding.padding)):
+        padded = sliding.channels * prod(sliding.padded) * itemsize
+        if padded > LARGEST_PADDED_IMAGE:
+            return False
+    steps = sliding.strides(sliding.padded)
+    if any(count > MOST_TERMS for count, _ in term_loops(sliding, steps)):
+        return False
+    return sliding.terms * sliding.lanes * itemsize <= LARGEST_PANEL

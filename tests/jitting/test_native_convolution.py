@@ -18,6 +18,7 @@ from functensor.backends.cpu.plan.native.convolutions import (
     convolution_kernel,
     part_length,
 )
+from functensor.backends.cpu.plan.native.segments import Segment
 from functensor.backends.kernels.check import check_kernel
 from functensor.backends.kernels.interpret import interpret
 from functensor.jitting.tiers import native_plan
@@ -224,3 +225,28 @@ def drawn_convolutions(draw):
 def test_drawn_convolutions(drawn):
     x, w, sizes = drawn
     check(x, w, **sizes)
+
+
+def test_segments_take_no_array_that_would_be_copied(monkeypatch):
+    """What convolutions leave lies in another order, which a segment would copy in each call."""
+    x, w = arrays((2, 16, 8, 8), (16, 16, 3, 3))
+    v = arrays((16 * 9, 10), (1,))[0] / 100
+
+    def loss(params, x):
+        w, b, v = params
+        y = nn.max_pool(nn.relu(nn.conv(x, w) + b[:, None, None]), 2)
+        return fnp.sum(fnp.sin(y.reshape(len(x), -1) @ v))
+
+    def step(params, x):
+        return ft.tree.map(lambda p, g: p - 0.1 * g, params, ft.grad(loss)(params, x))
+
+    params = [w, np.ones(16, "f4"), v]
+    assert "segment_0(" in native_plan(ft.jit(step).lower(params, x).program, ()).source
+
+    def refused(self, *arrays):
+        raise AssertionError("it was copied")
+
+    monkeypatch.setattr(Segment, "again", refused)
+    jitted = ft.jit(step).compile(params, x)
+    for got, right in zip(jitted(params, x), step([fnp.asarray(p) for p in params], x)):
+        close(got, right)

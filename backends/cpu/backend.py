@@ -161,11 +161,14 @@ class NumpyBackend(protocol.Backend):
         from .plan.codegen.operands import is_variable
         from .plan.native.element_access import has_single_places, is_element_access
         from .plan.native.gathers import GATHERS
-        from .plan.regions.axis_order import memory_orders
+        from .plan.native.windows import is_native_windowed
+        from .plan.regions.axis_order import WINDOWED, memory_orders
 
         orders = memory_orders(program)
 
         def test(equation: EquationLike) -> bool:
+            if equation.primitive.name in WINDOWED:
+                return is_native_windowed(equation, orders)
             # Kernels gather from memory in C order, to which others would be copied.
             source = equation.operands[0] if equation.primitive.name in GATHERS else None
             moved = is_variable(source) and source in orders

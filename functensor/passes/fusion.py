@@ -21,7 +21,7 @@ from .fused_region import (
 )
 from .gathers import gather_place, index_place, indexed_lengths, is_slow_alone
 from .index_ranges import IndexRanges, Range
-from .region_proofs import GATHERED_FROM, Place
+from .region_proofs import GATHERED_FROM, Place, count_of_sources
 from .schedule_parallel import neighbours
 
 __all__ = ["fusion"]
@@ -224,10 +224,14 @@ class Clusters:
 
         The array is complete before. Numbers that may be out of bounds are tested before, too.
         """
-        (x, *indices), made = self.equations[i].operands, set(made)
-        if self.kinds[i] != "gather" or x in made:
-            return self.kinds[i] != "gather"
-        lengths = indexed_lengths(self.equations[i])
+        if self.kinds[i] != "gather":
+            return True
+        equation, made = self.equations[i], set(made)
+        if not made.isdisjoint(used(equation.operands[: count_of_sources(equation)])):
+            return False
+        indices, lengths = equation.operands[1:], indexed_lengths(equation)
+        if not lengths:
+            return True
         return all(
             -length <= low and high < length
             for v, length in zip(indices, lengths, strict=True)

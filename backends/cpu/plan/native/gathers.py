@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ....kernels.graph import Expr, ExprGraph, Gathering
+from ..regions.axis_order import WINDOWED
 from .complex_nodes import AnyNode, ComplexExpr, part_dtype
 from .layouts import c_strides, in_c_order, unjoined
 from .not_native import NotNative
-from .windows import POOLS, WindowAxes, is_native_pool
+from .windows import is_native_windowed
 
 if TYPE_CHECKING:
     from ....annotations import DType, Shape
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["GATHERS", "GatheredFrom", "IndexedAxes", "indexed_axes", "is_native_gather"]
 
 # Primitives that take elements of a whole array, which is no part of the grid.
-GATHERS = POOLS | {"index", "roll"}
+GATHERS = WINDOWED | {"index", "roll"}
 
 ARRAY = "array"
 
@@ -73,6 +74,11 @@ class IndexedAxes(NamedTuple):
     rolled: Mapping[int, tuple[int, int, int]]
     flat: int = 0
 
+    @property
+    def sources(self) -> Sequence[GatheredFrom]:
+        """What it takes elements of."""
+        return (self.source,)
+
     def apart(self, lengths: Sequence[int]) -> Iterator[frozenset[int]]:
         """Yields sets of the grid's axes that keep apart those without a common stride."""
         yield frozenset(self.slices)
@@ -122,11 +128,11 @@ def indexed_axes(
     place: Sequence[int | None],
     lengths: Sequence[int],
     source: GatheredFrom,
-) -> IndexedAxes | WindowAxes:
+) -> IndexedAxes:
     """Returns where the elements of a gather lie.
 
     Args:
-        equation: the equation, one of ``GATHERS``.
+        equation: the equation, of ``index`` or ``roll``.
         place: the axes of the grid that its result has.
         lengths: the lengths of the grid's axes.
         source: what it takes elements of.
@@ -136,8 +142,6 @@ def indexed_axes(
     """
     if equation.primitive.name == "roll":
         return rolled_axes(equation, place, source)
-    if equation.primitive.name in POOLS:
-        return WindowAxes(equation, source, place)
     slices: dict[int, int] = {}
     indexed: list[tuple[int, int]] = []
     begin = axis = 0
@@ -214,6 +218,6 @@ def rolled_axes(
 
 def is_native_gather(equation: EquationLike) -> bool:
     """Says whether kernels gather the elements that an equation wants."""
-    if equation.primitive.name in POOLS and not is_native_pool(equation):
-        return False
+    if equation.primitive.name in WINDOWED:
+        return is_native_windowed(equation, {})
     return all(n < 1 << 31 for n in equation.outputs[0].type.shape)

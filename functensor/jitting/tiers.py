@@ -29,7 +29,7 @@ SECONDS_BEFORE_COMPILING = 0.005
 # The calls of each plan whose shortest times are compared.
 COMPARED_CALLS = 8
 # What machine code may compute beside regions and loops.
-NATIVE_ALONE = frozenset({"conv", "conv_input_grad"})
+NATIVE_ALONE = frozenset({"conv", "conv_input_grad", "conv_kernel_grad"})
 # Passes over longer programs would take many seconds.
 MOST_COMPILED_EQUATIONS = 20_000
 # Machine code stays if it takes at most so much of the time of the plan over NumPy.

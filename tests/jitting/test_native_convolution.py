@@ -13,12 +13,11 @@ import functensor.numpy as fnp
 from functensor import nn
 from functensor.backends.cpu.plan.native import convolution_runs
 from functensor.backends.cpu.plan.native import convolutions as convolution_kernels
-from functensor.backends.cpu.plan.native.convolutions import (
-    Sliding,
-    convolution_kernel,
-    part_length,
-)
+from functensor.backends.cpu.plan.native.convolution_runs import NativeKernelGradient
+from functensor.backends.cpu.plan.native.convolutions import convolution_kernel
+from functensor.backends.cpu.plan.native.kernel_gradients import kernel_gradient
 from functensor.backends.cpu.plan.native.segments import Segment
+from functensor.backends.cpu.plan.native.sliding import Sliding, part_length
 from functensor.backends.kernels.check import check_kernel
 from functensor.backends.kernels.interpret import interpret
 from functensor.jitting.tiers import native_plan
@@ -39,7 +38,10 @@ def convolutions(call, *args):
     """Returns how many convolutions of a function are kernels, and how many are not."""
     plan = native_plan(ft.jit(call).lower(*args).program, ())
     lines = plan.source if plan is not None else ft.jit(call).lower(*args).source
-    return lines.count("= convolution_"), lines.count("= conv(") + lines.count("= conv_input_grad(")
+    left = sum(
+        lines.count(f"= {name}(") for name in ("conv", "conv_input_grad", "conv_kernel_grad")
+    )
+    return lines.count("= convolution_"), left
 
 
 def close(got, wanted):
@@ -97,10 +99,36 @@ def test_convolutions(shape, kernel, sizes, dtype):
     assert convolutions(call, x, w) == (1, 0)
 
 
-def test_derivatives_in_images_are_kernels_too():
+def test_derivatives_are_kernels_too():
     x, w = arrays((2, 16, 9, 10), (16, 16, 3, 3))
     _, grads = check(x, w, padding=1)
-    assert convolutions(grads, x, w) == (2, 0)
+    assert convolutions(grads, x, w) == (3, 0)
+
+
+def test_derivatives_of_many_images_are_sums_of_blocks(monkeypatch):
+    monkeypatch.setattr(convolution_runs, "SMALLEST_EFFORT_TO_SHARE", 1)
+    x, w = arrays((9, 16, 12, 13), (16, 16, 3, 3))
+    _, grads = check(x, w)
+    plan = native_plan(ft.jit(grads).lower(x, w).program, ())
+    runs = [run for name, run in plan._scope.items() if name.startswith("convolution_")]
+    of_kernel = [run for run in runs if isinstance(run, NativeKernelGradient)]
+    # The sums of all blocks take no more memory than the operands.
+    assert [len(run.blocks) for run in of_kernel] == [8]
+
+
+LEFT_OF_DERIVATIVES = {
+    "large sums": ((1, 64, 6, 6), (128, 64, 3, 3)),
+    "few neighbours": ((2, 2, 8, 8), (16, 2, 1, 1)),
+    "places without equal parts": ((1, 4, 2, 67), (16, 4, 1, 1)),
+}
+
+
+@pytest.mark.parametrize(("shape", "kernel"), LEFT_OF_DERIVATIVES.values(), ids=LEFT_OF_DERIVATIVES)
+def test_derivatives_in_kernels_that_stay_with_numpy(shape, kernel):
+    x, w = arrays(shape, kernel)
+    _, grads = check(x, w)
+    source = native_plan(ft.jit(grads).lower(x, w).program, ()).source
+    assert "= conv_kernel_grad(" in source
 
 
 def test_neighbours_hand_over_their_channels_last():
@@ -145,7 +173,7 @@ def test_what_stays_with_numpy(shape, kernel, sizes):
 def test_strided_derivatives_stay_with_numpy():
     x, w = arrays((2, 16, 12, 12), (16, 16, 3, 3))
     _, grads = check(x, w, stride=2)
-    assert convolutions(grads, x, w) == (1, 1)
+    assert convolutions(grads, x, w) == (2, 1)
 
 
 def test_special_values():
@@ -200,6 +228,20 @@ def test_kernels_keep_the_rules_of_their_language(sliding):
     interpret(kernel, [x, w, out])
     rows = sliding.images if sliding.images > 1 else sliding.places[0]
     run_compiled(kernel, [x, w, found], [(0, 0, 1), (1, 1, rows)])
+    np.testing.assert_array_equal(found, out)
+
+
+@pytest.mark.parametrize("sliding", SLIDINGS.values(), ids=SLIDINGS)
+def test_kernels_of_derivatives_keep_the_rules(sliding):
+    kernel = kernel_gradient("windows", sliding)
+    check_kernel(kernel)
+    (x, g), part = (arrays(b.shape, 1, b.dtype)[0] for b in kernel.buffers[:2]), kernel.buffers[2]
+    out = np.zeros((2, part.shape[1]), part.dtype)
+    found = np.full_like(out, np.nan)
+    blocks = [(0, 0, 1), (1, 1, sliding.images)]
+    for block in blocks:
+        interpret(kernel, [x, g, out], *block)
+    run_compiled(kernel, [x, g, found], blocks)
     np.testing.assert_array_equal(found, out)
 
 

@@ -276,6 +276,7 @@ EQUATION_WRITERS: dict[str, Callable[[Writer, Any], str | None]] = {
     "astype": _write_astype,
     "conv": _write_convolution,
     "conv_input_grad": _write_convolution,
+    "conv_kernel_grad": _write_convolution,
     "broadcast_to": _write_broadcast,
     "reshape": _write_rearrangement,
     "transpose": _write_rearrangement,

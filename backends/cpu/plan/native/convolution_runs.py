@@ -14,7 +14,7 @@ from ....config import config
 from ....kernels.check import check_kernel
 from ....native.entry import NativeCall
 from ....native.printer import scratch_bytes
-from ...convolution import FEWEST_CHANNELS_OF_A_RUN, conv_input_grad
+from ...convolution import FEWEST_CHANNELS_OF_A_RUN, MOST_PARTIAL_SUMS, conv_input_grad
 from ..codegen.operands import is_native_array, is_variable
 from ..equations import form_of
 from ..regions.axis_order import memory_orders
@@ -22,20 +22,27 @@ from ..regions.grid import Blocks
 from ..regions.region_run import block_memory
 from ..threads.pool import threads
 from ..threads.sharing import MeasuredSharing
-from .convolutions import MOST_TERMS, Sliding, convolution_kernel, panels_of, term_loops
+from .convolutions import convolution_kernel
+from .kernel_gradients import kernel_gradient
 from .native_run import MOST_BLOCKS, SMALLEST_EFFORT_TO_SHARE
+from .sliding import MOST_TERMS, Sliding, in_parts, panels_of, part_length
 
 if TYPE_CHECKING:
     from ....annotations import Axes, Buffer
+    from ....kernels.kernel import LoopKernel
     from ..annotations import EquationLike, ProgramLike, VariableLike
 
-__all__ = ["NativeConvolution", "native_convolution"]
+__all__ = ["NativeConvolution", "NativeKernelGradient", "native_convolution"]
 
 CONVOLVED_DTYPES = "fd"
 # Of fewer places in a row too few sums are in registers at a time.
 FEWEST_PLACES_OF_A_ROW = 4
 # Larger panels of weights, in bytes, do not stay in the cache while a row is gone over.
 LARGEST_PANEL = 1 << 18
+# Larger sums for all terms and outputs, in bytes, do not stay there either.
+LARGEST_SUMS = 1 << 18
+# Of fewer neighbours in a kernel too few sums are in registers at a time.
+FEWEST_NEIGHBOURS = 3
 # Larger padded images, in bytes, take long to be copied.
 LARGEST_PADDED_IMAGE = 1 << 22
 # The effort of a multiplication, in tenths of a nanosecond.
@@ -44,8 +51,8 @@ MULTIPLICATION_EFFORT = 0.15
 MOST_BLOCKS_OF_ROWS = 4
 
 
-class NativeConvolution:
-    """Computes a convolution, or its derivative in the images: ``run(x, w)``.
+class SlidingRun:
+    """Runs a kernel that slides over images, on blocks that threads share.
 
     Attributes:
         name: the name of its function in the text.
@@ -55,27 +62,19 @@ class NativeConvolution:
 
     native = True
 
-    def __init__(self, name: str, equation: EquationLike, sliding: Sliding) -> None:
-        self.name = name
-        self.kernel = convolution_kernel(name, sliding)
+    def __init__(self, kernel: LoopKernel, sliding: Sliding, rank: int) -> None:
+        self.name = kernel.name
+        self.kernel = kernel
         if config.check_programs:
-            check_kernel(self.kernel)
+            check_kernel(kernel)
         self.sliding = sliding
-        self.turned = equation.primitive.name == "conv_input_grad"
-        self.params = dict(equation.params)
-        self.rank = len(equation.outputs[0].type.shape)
-        # The axes of images, and those of weights as (kernel, channels, outputs), as the kernel
-        # goes over them.
-        spatial = tuple(range(2, self.rank))
-        outputs, channels = (1, 0) if self.turned else (0, 1)
-        self.axes: Axes = (0, *spatial, 1) if sliding.channels_last else (0, 1, *spatial)
-        self.weight_axes: Axes = (channels, *spatial, outputs)
-        if sliding.channels_last:
-            self.weight_axes = (*spatial, channels, outputs)
-        rows = sliding.images if sliding.images > 1 else sliding.places[0]
+        self.rank = rank
+        self.spatial = tuple(range(2, rank))
+        # The axes of images as the kernel goes over them.
+        self.axes: Axes = (0, *self.spatial, 1) if sliding.channels_last else tuple(range(rank))
+        rows, most = self._rows()
         effort = MULTIPLICATION_EFFORT * sliding.terms * sliding.outputs
         effort *= sliding.images * prod(sliding.places)
-        most = MOST_BLOCKS if sliding.images > 1 else MOST_BLOCKS_OF_ROWS
         self.most = min(most, rows) if effort >= SMALLEST_EFFORT_TO_SHARE else 1
         self.blocks = Blocks(rows, self.most)
         self.memory = scratch_bytes(self.kernel)
@@ -85,21 +84,53 @@ class NativeConvolution:
     def __repr__(self) -> str:
         return f"<{self.name} over {len(self.blocks)} blocks>"
 
+    def _rows(self) -> tuple[int, int]:
+        """Returns the number of rows of which blocks are, and the most blocks."""
+        return self.sliding.images, MOST_BLOCKS
+
+    def _run(self, *arrays: Buffer) -> None:
+        """Computes all blocks."""
+        work = partial(self._work, iter(self.blocks), arrays)
+        if self.most == 1:
+            work()
+            return
+        with alone():
+            self.share(work, min(threads.number, self.most))
+
+    def _work(self, blocks: Iterable[tuple[int, int, int]], arrays: Sequence[Any]) -> None:
+        memory = block_memory.bytes(self.memory) if self.memory else None
+        for number, low, high in blocks:
+            self.enter(number, low, high, memory, *arrays)
+
+
+class NativeConvolution(SlidingRun):
+    """Computes a convolution, or its derivative in the images: ``run(x, w)``."""
+
+    def __init__(self, name: str, equation: EquationLike, sliding: Sliding) -> None:
+        kernel = convolution_kernel(name, sliding)
+        super().__init__(kernel, sliding, len(equation.outputs[0].type.shape))
+        self.turned = equation.primitive.name == "conv_input_grad"
+        self.params = dict(equation.params)
+        # The axes of weights as the kernel goes over them.
+        outputs, channels = (1, 0) if self.turned else (0, 1)
+        self.weight_axes: Axes = (channels, *self.spatial, outputs)
+        if sliding.channels_last:
+            self.weight_axes = (*self.spatial, channels, outputs)
+
+    def _rows(self) -> tuple[int, int]:
+        if self.sliding.images > 1:
+            return super()._rows()
+        return self.sliding.places[0], MOST_BLOCKS_OF_ROWS
+
     def __call__(self, x: Buffer, w: Buffer) -> Any:
         """Returns the result; its channels lie last in memory."""
         sliding = self.sliding
         # Zeros around the images are multiplied too, where eager mode multiplies nothing.
-        if self.turned and self.memory and not np.isfinite(w).all():
+        if self.turned and sliding.is_padded and not np.isfinite(w).all():
             return conv_input_grad(x, w, **self.params)
-        x = np.ascontiguousarray(x.transpose(self.axes))
         shape = sliding.images, *sliding.places[4 - self.rank :], sliding.outputs
         out = np.empty(shape, sliding.dtype)
-        work = partial(self._work, iter(self.blocks), [x, self._panels(w), out])
-        if self.most == 1:
-            work()
-        else:
-            with alone():
-                self.share(work, min(threads.number, self.most))
+        self._run(np.ascontiguousarray(x.transpose(self.axes)), self._panels(w), out)
         return out.transpose(0, self.rank - 1, *range(1, self.rank - 1))
 
     def _panels(self, w: Buffer) -> Buffer:
@@ -109,22 +140,48 @@ class NativeConvolution:
         columns = w.transpose(self.weight_axes).reshape(self.sliding.terms, self.sliding.outputs)
         out = np.empty(w.size, w.dtype)
         end = 0
-        for begin, count, lanes in panels_of(self.sliding.outputs, self.sliding.lanes):
+        for axis, begin, lanes in panels_of(self.sliding.outputs, self.sliding.lanes):
+            count = axis.extent
             size = len(columns) * count * lanes
             part = columns[:, begin : begin + count * lanes].reshape(-1, count, lanes)
             out[end : end + size].reshape(count, -1, lanes)[...] = part.swapaxes(0, 1)
             end += size
         return out
 
-    def _work(self, blocks: Iterable[tuple[int, int, int]], arrays: Sequence[Any]) -> None:
-        memory = block_memory.bytes(self.memory) if self.memory else None
-        for number, low, high in blocks:
-            self.enter(number, low, high, memory, *arrays)
+
+class NativeKernelGradient(SlidingRun):
+    """Computes the derivative of a convolution in its kernel: ``run(x, g)``."""
+
+    def __init__(self, name: str, equation: EquationLike, sliding: Sliding) -> None:
+        kernel = kernel_gradient(name, sliding)
+        super().__init__(kernel, sliding, len(equation.outputs[0].type.shape))
+        self.shape = equation.outputs[0].type.shape
+
+    def _rows(self) -> tuple[int, int]:
+        sliding = self.sliding
+        places = prod(sliding.spatial) * sliding.channels + prod(sliding.places) * sliding.outputs
+        # The sums take no more memory than the operands.
+        fit = sliding.images * places // (sliding.terms * sliding.outputs)
+        return sliding.images, min(MOST_PARTIAL_SUMS, max(fit, 1))
+
+    def __call__(self, x: Buffer, g: Buffer) -> Any:
+        """Returns the result."""
+        sliding = self.sliding
+        parts = np.empty((len(self.blocks), sliding.terms, sliding.outputs), sliding.dtype)
+        x = np.ascontiguousarray(x.transpose(self.axes))
+        self._run(x, np.ascontiguousarray(g.transpose(0, *self.spatial, 1)), parts)
+        total = parts.sum(axis=0) if len(parts) > 1 else parts[0]
+        outputs, channels, *kernel = self.shape
+        inner = (*kernel, channels) if sliding.channels_last else (channels, *kernel)
+        axes = (self.rank - 1, *range(self.rank - 1))
+        if sliding.channels_last:
+            axes = (self.rank - 1, self.rank - 2, *range(self.rank - 2))
+        return np.ascontiguousarray(total.reshape(*inner, outputs).transpose(axes))
 
 
 def native_convolution(
     name: str, program: ProgramLike, equation: EquationLike
-) -> NativeConvolution | None:
+) -> SlidingRun | None:
     """Returns the run of a convolution, whose machine code is not there yet.
 
     None where NumPy computes it, which gathers windows for BLAS.
@@ -132,10 +189,14 @@ def native_convolution(
     Args:
         name: the name of its function.
         program: the program of the equation.
-        equation: the equation, of ``conv`` or ``conv_input_grad``.
+        equation: the equation, of ``conv``, ``conv_input_grad`` or ``conv_kernel_grad``.
     """
     sliding = sliding_of(equation, memory_orders(program))
-    return None if sliding is None else NativeConvolution(name, equation, sliding)
+    if sliding is None:
+        return None
+    if equation.primitive.name == "conv_kernel_grad":
+        return NativeKernelGradient(name, equation, sliding)
+    return NativeConvolution(name, equation, sliding)
 
 
 def sliding_of(equation: EquationLike, orders: Mapping[VariableLike, Axes]) -> Sliding | None:
@@ -149,7 +210,10 @@ def sliding_of(equation: EquationLike, orders: Mapping[VariableLike, Axes]) -> S
     if not is_native_array(out) or geometry.groups != 1 or not 3 <= len(out.shape) <= 4:
         return None
     (images, channels, *spatial), kernel = types[0].shape, types[1].shape[2:]
-    padding = geometry.padding
+    padding, outputs = geometry.padding, out.shape[1]
+    of_kernel = equation.primitive.name == "conv_kernel_grad"
+    if of_kernel:
+        kernel, outputs = out.shape[2:], out.shape[0]
     if equation.primitive.name == "conv_input_grad":
         if set(geometry.stride) != {1}:
             return None
@@ -162,7 +226,7 @@ def sliding_of(equation: EquationLike, orders: Mapping[VariableLike, Axes]) -> S
         out.dtype,
         images,
         channels,
-        out.shape[1],
+        outputs,
         (*(1,) * whole, *spatial),
         (*(1,) * whole, *kernel),
         (*(1,) * whole, *geometry.stride),
@@ -170,11 +234,16 @@ def sliding_of(equation: EquationLike, orders: Mapping[VariableLike, Axes]) -> S
         (*((0, 0),) * whole, *padding),
         lies_last or channels >= FEWEST_CHANNELS_OF_A_RUN,
     )
-    return sliding if is_quick(sliding) else None
+    return sliding if is_quick(sliding, of_kernel) else None
 
 
-def is_quick(sliding: Sliding) -> bool:
-    """Says whether a kernel takes less time than windows that are gathered for BLAS."""
+def is_quick(sliding: Sliding, of_kernel: bool) -> bool:
+    """Says whether a kernel takes less time than windows that are gathered for BLAS.
+
+    Args:
+        sliding: the convolution.
+        of_kernel: whether it is the derivative in the kernel.
+    """
     itemsize = sliding.dtype.itemsize
     if not sliding.images * sliding.terms * sliding.outputs * prod(sliding.places):
         return False
@@ -182,11 +251,15 @@ def is_quick(sliding: Sliding) -> bool:
         return False
     if min(min(pair) for pair in sliding.padding) < 0:
         return False
-    if any(map(any, sliding.padding)):
+    if sliding.is_padded:
         padded = sliding.channels * prod(sliding.padded) * itemsize
         if padded > LARGEST_PADDED_IMAGE:
             return False
-    steps = sliding.strides(sliding.padded)
-    if any(count > MOST_TERMS for count, _ in term_loops(sliding, steps)):
+    if of_kernel:
+        few = sliding.term_loops[-1][0] < FEWEST_NEIGHBOURS
+        if few or part_length(sliding.places[1]) > MOST_TERMS:
+            return False
+        return sliding.terms * sliding.outputs * itemsize <= LARGEST_SUMS
+    if any(count > MOST_TERMS for count, _ in in_parts(sliding.term_loops)):
         return False
     return sliding.terms * sliding.lanes * itemsize <= LARGEST_PANEL

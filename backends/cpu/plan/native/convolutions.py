@@ -9,8 +9,6 @@ what stands for the result, with zeros around, and the kernel turned round.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil, prod
-from typing import TYPE_CHECKING, NamedTuple
 
 from ....kernels.kernel import (
     Buffer,
@@ -25,95 +23,13 @@ from ....kernels.kernel import (
     Statement,
     Store,
 )
-from ....kernels.schedule import LANE_BYTES
 from .layouts import c_strides
+from .sliding import Images, Panel, Sliding, groups_of, in_parts, panels_of
 
-if TYPE_CHECKING:
-    from ....annotations import DType
+__all__ = ["convolution_kernel"]
 
-__all__ = ["MOST_TERMS", "Sliding", "convolution_kernel", "panels_of", "term_loops"]
-
-# The places of a result that are computed at a time.
-MOST_PLACES = 6
-# Longer sums are sums of parts, so that rounding errors grow less.
-MOST_TERMS, FEWEST_TERMS = 64, 15
 # Images of more bytes are gone over row by row for all outputs, others for some outputs at a time.
 LARGEST_CACHED_IMAGE = 1 << 18
-
-
-class Sliding(NamedTuple):
-    """A convolution with two spatial axes.
-
-    Attributes:
-        dtype: the dtype of all.
-        images, channels, outputs: their numbers.
-        spatial, kernel: the lengths of the images and of the kernel.
-        stride, dilation: how far places, and the kernel's elements, lie apart.
-        padding: the zeros before and after each axis.
-        channels_last: whether images and weights have their channels as the last axis.
-    """
-
-    dtype: DType
-    images: int
-    channels: int
-    outputs: int
-    spatial: tuple[int, int]
-    kernel: tuple[int, int]
-    stride: tuple[int, int]
-    dilation: tuple[int, int]
-    padding: tuple[tuple[int, int], tuple[int, int]]
-    channels_last: bool
-
-    @property
-    def padded(self) -> tuple[int, int]:
-        """The lengths of the images with their padding."""
-        (height, width), (rows, columns) = self.spatial, self.padding
-        return height + sum(rows), width + sum(columns)
-
-    @property
-    def places(self) -> tuple[int, int]:
-        """How many places the result has along each axis."""
-        sizes = zip(self.padded, self.kernel, self.stride, self.dilation)
-        height, width = ((n - d * (k - 1) - 1) // s + 1 for n, k, s, d in sizes)
-        return height, width
-
-    @property
-    def terms(self) -> int:
-        """The length of each sum."""
-        return self.channels * prod(self.kernel)
-
-    @property
-    def lanes(self) -> int:
-        """How many outputs are computed at a time."""
-        return LANE_BYTES // self.dtype.itemsize
-
-    def strides(self, spatial: Sequence[int]) -> tuple[int, int, int]:
-        """Returns the strides of rows, columns and channels of an image with some lengths."""
-        height, width = spatial
-        if self.channels_last:
-            return width * self.channels, self.channels, 1
-        return width, 1, height * width
-
-
-class Panel(NamedTuple):
-    """Outputs that are computed together, lane by lane.
-
-    Attributes:
-        axis: counts such panels.
-        begin: the first output.
-        lanes: how many there are.
-    """
-
-    axis: LoopAxis
-    begin: int
-    lanes: int
-
-
-def panels_of(outputs: int, lanes: int) -> list[tuple[int, int, int]]:
-    """Returns the first output, the number of panels and their lanes, for all outputs."""
-    found = [(0, outputs // lanes, lanes)] if outputs >= lanes else []
-    begin = outputs // lanes * lanes
-    return [*found, (begin, 1, outputs - begin)] if begin < outputs else found
 
 
 def convolution_kernel(name: str, sliding: Sliding) -> LoopKernel:
@@ -130,74 +46,32 @@ class Convolution:
 
     def __init__(self, sliding: Sliding) -> None:
         self.sliding = sliding
-        dtype, size = sliding.dtype, sliding.channels * prod(sliding.spatial)
         rows, columns = sliding.places
-        self.x = Buffer("x", dtype, (sliding.images * size,), "in")
-        self.w = Buffer("w", dtype, (sliding.terms * sliding.outputs,), "in")
-        result = sliding.images * rows * columns * sliding.outputs
-        self.out = Buffer("out", dtype, (result,), "out")
-        self.scratch: list[Buffer] = []
-        # Blocks are of images, or of rows of few images.
+        # Blocks are of images, or of rows of a single image.
         by_images = sliding.images > 1
         self.image = LoopAxis("image", sliding.images, block=by_images)
         self.row = LoopAxis("row", rows, block=not by_images)
-        self.source, self.image_terms = self.x, [(self.image, size)]
-        if any(map(any, sliding.padding)):
-            length = sliding.channels * prod(sliding.padded)
-            self.source = Buffer("padded", dtype, (length,), "scratch")
-            self.scratch.append(self.source)
-            self.image_terms = []
-        self.steps = sliding.strides(sliding.padded)
+        self.x = Images(sliding, self.image)
+        self.w = Buffer("w", sliding.dtype, (sliding.terms * sliding.outputs,), "in")
+        result = sliding.images * rows * columns * sliding.outputs
+        self.out = Buffer("out", sliding.dtype, (result,), "out")
 
     def kernel(self, name: str) -> LoopKernel:
         """Returns the kernel."""
         sliding = self.sliding
-        size = sliding.channels * prod(sliding.spatial) * sliding.dtype.itemsize
-        panels = [
-            Panel(LoopAxis("panel", count), begin, lanes)
-            for begin, count, lanes in panels_of(sliding.outputs, sliding.lanes)
-        ]
+        size = self.x.size * sliding.dtype.itemsize
+        panels = list(panels_of(sliding.outputs, sliding.lanes))
         body: list[Statement]
         if not self.row.block and size <= LARGEST_CACHED_IMAGE:
             body = [For(p.axis, [For(self.row, self._row(p))]) for p in panels]
         else:
             body = [For(self.row, [For(p.axis, self._row(p)) for p in panels])]
-        body = [For(self.image, [*self._padding(), *body])]
-        return LoopKernel(name, [self.x, self.w, self.out], self.scratch, body)
-
-    def _padding(self) -> list[Statement]:
-        """Returns the copy of an image with zeros around."""
-        if not self.scratch:
-            return []
-        sliding, zero = self.sliding, self.sliding.dtype.type(0)
-        every = LoopAxis("every", self.source.shape[0])
-        fill = For(every, [Store(self.source, Index([(every, 1)]), zero)], (), sliding.lanes)
-        (height, width), ((above, _), (before, _)) = sliding.spatial, sliding.padding
-        old, new = sliding.strides(sliding.spatial), self.steps
-        # A row is one run, of all channels or of each.
-        last = sliding.channels_last
-        run = LoopAxis("run", width * sliding.channels if last else width)
-        row, plane = LoopAxis("rows", height), LoopAxis("planes", 1 if last else sliding.channels)
-        size = sliding.channels * height * width
-        x = LoopValue(sliding.dtype)
-        taken = Index([(self.image, size), (plane, old[2]), (row, old[0]), (run, 1)])
-        begin = above * new[0] + before * new[1]
-        put = Index([(plane, new[2]), (row, new[0]), (run, 1)], begin)
-        copy = For(run, [Load(x, self.x, taken), Store(self.source, put, x)], (), sliding.lanes)
-        return [fill, For(plane, [For(row, [copy])])]
+        body = [For(self.image, [*self.x.brought(), *body])]
+        return LoopKernel(name, [self.x.given, self.w, self.out], self.x.scratch, body)
 
     def _row(self, panel: Panel) -> list[Statement]:
-        """Returns the loops over the places of a row, in groups of two lengths at most."""
-        width = self.sliding.places[1]
-        groups = ceil(width / MOST_PLACES)
-        length, longer = divmod(width, groups)
-        body: list[Statement] = []
-        if longer:
-            body.append(self._group(panel, 0, longer, length + 1))
-        if groups > longer:
-            first = longer * (length + 1)
-            body.append(self._group(panel, first, groups - longer, length))
-        return body
+        """Returns the loops over the places of a row."""
+        return [self._group(panel, *group) for group in groups_of(self.sliding.places[1])]
 
     def _group(self, panel: Panel, first: int, count: int, places: int) -> Statement:
         """Returns the loop over groups of places.
@@ -210,8 +84,8 @@ class Convolution:
         """
         sliding = self.sliding
         group, column = LoopAxis("group", count), LoopAxis("output", panel.lanes)
-        (down, along), steps = sliding.stride, self.steps
-        terms = [*self.image_terms, (self.row, down * steps[0]), (group, places * along * steps[1])]
+        (down, along), steps = sliding.stride, sliding.steps
+        terms = [*self.x.terms, (self.row, down * steps[0]), (group, places * along * steps[1])]
         xs = [Index(terms, (first + i) * along * steps[1]) for i in range(places)]
         weights = [(panel.axis, sliding.terms * panel.lanes), (column, 1)]
         body, sums = self._sums(xs, Index(weights, panel.begin * sliding.terms), panel.lanes)
@@ -236,7 +110,7 @@ class Convolution:
         """
         nested: list[tuple[int, int, int]] = []
         distance = lanes
-        for count, step in reversed(term_loops(self.sliding, self.steps)):
+        for count, step in reversed(in_parts(self.sliding.term_loops)):
             nested.insert(0, (count, step, distance))
             distance *= count
         return self._nested(nested, xs, w)
@@ -255,38 +129,6 @@ class Convolution:
             folds = [Fold(total, "add", part) for total, part in zip(sums, parts, strict=True)]
             return [For(axis, body, folds)], [*sums]
         weight, elements = LoopValue(dtype), [LoopValue(dtype) for _ in xs]
-        loads = [Load(x, self.source, place) for x, place in zip(elements, xs, strict=True)]
+        loads = [Load(x, self.x.source, place) for x, place in zip(elements, xs, strict=True)]
         folds = [Fold(n, "add", x, weight) for n, x in zip(sums, elements, strict=True)]
         return [For(axis, [Load(weight, self.w, w), *loads], folds)], [*sums]
-
-
-def term_loops(sliding: Sliding, steps: tuple[int, int, int]) -> list[tuple[int, int]]:
-    """Returns the loops over the terms of a sum: their lengths, and how far elements lie apart.
-
-    Args:
-        sliding: the convolution.
-        steps: the strides of rows, columns and channels of an image with its padding.
-    """
-    (height, width), (down, along) = sliding.kernel, sliding.dilation
-    rows, columns = (height, down * steps[0]), (width, along * steps[1])
-    channels = sliding.channels, steps[2]
-    if not sliding.channels_last:
-        loops = [channels, rows, columns]
-    elif along == 1:
-        loops = [rows, (width * sliding.channels, 1)]
-    else:
-        loops = [rows, columns, channels]
-    found: list[tuple[int, int]] = []
-    for count, step in loops:
-        length = part_length(count)
-        if length < count:
-            found.append((count // length, length * step))
-        found.append((length, step))
-    return [loop for loop in found if loop[0] > 1] or [(1, 0)]
-
-
-def part_length(count: int) -> int:
-    """Returns the length of equal parts of a sum that are short enough, or are all of it."""
-    if count <= MOST_TERMS:
-        return count
-    return next((n for n in range(MOST_TERMS, FEWEST_TERMS, -1) if count % n == 0), count)

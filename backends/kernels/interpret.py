@@ -189,8 +189,9 @@ class _Run:
                         numbers.append(self._value(operand))
             arrays = [[stacked(numbers) for numbers in lists] for lists in kept]
         self.places.pop(axis, None)
+        inner = any(np.ndim(place) for place in self.places.values())
         for fold, found in zip(loop.folds, arrays):
-            self.values[fold.value] = folded_lanes(loop, fold, *found)
+            self.values[fold.value] = folded_lanes(loop, fold, *found, inner=inner)
 
     def _spread(self, operand: Operand, count: int) -> np.ndarray[Any, Any]:
         return np.broadcast_to(self._value(operand), (count,))
@@ -223,6 +224,8 @@ def folded_lanes(
     fold: Fold,
     numbers: np.ndarray[Any, Any],
     factors: np.ndarray[Any, Any] | None = None,
+    *,
+    inner: bool = False,
 ) -> np.ndarray[Any, Any]:
     """Returns the fold of numbers at the places of a loop, in the order of its lanes.
 
@@ -231,6 +234,7 @@ def folded_lanes(
         fold: the fold.
         numbers: the numbers at all places.
         factors: by what they are multiplied; None for nothing.
+        inner: whether there is a loop with lanes around the loop.
     """
     operation, dtype, lanes = fold.operation, fold.value.dtype, loop.lanes
     steps = -(-len(numbers) // lanes)
@@ -238,7 +242,7 @@ def folded_lanes(
     rows = by_steps(numbers, steps, lanes, identity)
     by = None if factors is None else by_steps(factors, steps, lanes, dtype.type(1))
     total = running = np.full((lanes, *numbers.shape[1:]), identity, dtype)
-    flushes = loop.flushes and operation == "add"
+    flushes = loop.flushes and operation == "add" and not inner
     for step, row in enumerate(rows, 1):
         if by is None:
             running = computed(operation, [running, row], dtype)

@@ -221,7 +221,7 @@ class Fold:
     Lane number ``i`` of a loop with ``n`` lanes takes the places ``i``, ``i + n``, ``i + 2 n`` and
     so on, in order. Of more than 64 of them it adds sums of 64 at a time. The second half of the
     lanes is then folded into the first half, until one is left. In a loop within a loop with lanes
-    each of these lanes has a fold of its own.
+    each of these lanes has a fold of its own, of all numbers in order.
 
     Attributes:
         value: what is known behind the loop.

@@ -16,14 +16,16 @@ __all__ = ["RunningFold"]
 class RunningFold:
     """The running values of a fold."""
 
-    def __init__(self, fold: Fold, loop: For, lines: Lines, width: int) -> None:
+    def __init__(
+        self, fold: Fold, loop: For, lines: Lines, width: int, inner: bool = False
+    ) -> None:
         self.fold = fold
         self.lines = lines
-        # The lanes of the loop, or of the loop with lanes around it.
+        # The lanes of the loop, or of the loop with lanes around it, if it is an inner loop.
         self.width = width
-        self.inner = width != loop.lanes
+        self.inner = inner
         self.dtype: DType = fold.value.dtype
-        self.flushes = loop.flushes and fold.operation == "add"
+        self.flushes = loop.flushes and fold.operation == "add" and not self.inner
         self.identity = fold_identity(fold.operation, self.dtype)
         # What idle lanes take.
         self.idle = self.identity, self.dtype.type(1)

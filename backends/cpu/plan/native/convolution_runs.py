@@ -41,6 +41,8 @@ FEWEST_PLACES_OF_A_ROW = 4
 LARGEST_PANEL = 1 << 18
 # Larger sums for all terms and outputs, in bytes, do not stay there either.
 LARGEST_SUMS = 1 << 18
+# What longer rows need for the sums of a turn does not stay there.
+LONGEST_ROW = 256
 # Of fewer neighbours in a kernel too few sums are in registers at a time.
 FEWEST_NEIGHBOURS = 3
 # Larger padded images, in bytes, take long to be copied.
@@ -257,7 +259,10 @@ def is_quick(sliding: Sliding, of_kernel: bool) -> bool:
             return False
     if of_kernel:
         few = sliding.term_loops[-1][0] < FEWEST_NEIGHBOURS
-        if few or part_length(sliding.places[1]) > MOST_TERMS:
+        # Without windows there is nothing that NumPy would have to gather.
+        if few or prod(sliding.kernel) == 1 or sliding.places[1] > LONGEST_ROW:
+            return False
+        if part_length(sliding.places[1]) > MOST_TERMS:
             return False
         return sliding.terms * sliding.outputs * itemsize <= LARGEST_SUMS
     if any(count > MOST_TERMS for count, _ in in_parts(sliding.term_loops)):

@@ -28,8 +28,8 @@ from .sliding import Images, Panel, Sliding, groups_of, in_parts, panels_of
 
 __all__ = ["convolution_kernel"]
 
-# Images of more bytes are gone over row by row for all outputs, others for some outputs at a time.
-LARGEST_CACHED_IMAGE = 1 << 18
+# Weights of more bytes do not stay in the cache: images are gone over for some outputs at a time.
+LARGEST_CACHED_WEIGHTS = 1 << 20
 
 
 def convolution_kernel(name: str, sliding: Sliding) -> LoopKernel:
@@ -59,13 +59,13 @@ class Convolution:
     def kernel(self, name: str) -> LoopKernel:
         """Returns the kernel."""
         sliding = self.sliding
-        size = self.x.size * sliding.dtype.itemsize
+        size = sliding.terms * sliding.outputs * sliding.dtype.itemsize
         panels = list(panels_of(sliding.outputs, sliding.lanes))
         body: list[Statement]
-        if not self.row.block and size <= LARGEST_CACHED_IMAGE:
-            body = [For(p.axis, [For(self.row, self._row(p))]) for p in panels]
-        else:
+        if self.row.block or size <= LARGEST_CACHED_WEIGHTS:
             body = [For(self.row, [For(p.axis, self._row(p)) for p in panels])]
+        else:
+            body = [For(p.axis, [For(self.row, self._row(p))]) for p in panels]
         body = [For(self.image, [*self.x.brought(), *body])]
         return LoopKernel(name, [self.x.given, self.w, self.out], self.x.scratch, body)
 

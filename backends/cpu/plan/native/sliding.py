@@ -17,7 +17,7 @@ __all__ = ["MOST_TERMS", "Images", "Panel", "Sliding", "groups_of", "in_parts", 
 # The sums that are in registers at a time, beside one another.
 MOST_SUMS = 6
 # Longer sums are sums of parts, so that rounding errors grow less.
-MOST_TERMS, FEWEST_TERMS = 64, 15
+MOST_TERMS, FEWEST_TERMS = 128, 15
 
 
 class Sliding(NamedTuple):

@@ -209,14 +209,14 @@ def test_parts_of_sums():
 
 
 SLIDINGS = {
-    "channels last": Sliding(
-        np.dtype("f4"), 2, 24, 21, (5, 9), (3, 3), (2, 1), (1, 2), ((1, 1), (2, 0)), True
+    "strides and dilation": Sliding(
+        np.dtype("f4"), 2, 24, 21, (5, 9), (3, 3), (2, 1), (1, 2), ((1, 1), (2, 0))
     ),
-    "channels in front": Sliding(
-        np.dtype("f8"), 2, 3, 9, (6, 9), (3, 3), (1, 1), (1, 1), ((0, 0), (1, 1)), False
+    "few channels": Sliding(
+        np.dtype("f8"), 2, 3, 9, (6, 9), (3, 3), (1, 1), (1, 1), ((0, 0), (1, 1))
     ),
     "a single image": Sliding(
-        np.dtype("f4"), 1, 100, 16, (3, 6), (1, 1), (1, 1), (1, 1), ((0, 0), (0, 0)), True
+        np.dtype("f4"), 1, 100, 16, (3, 6), (1, 1), (1, 1), (1, 1), ((0, 0), (0, 0))
     ),
 }
 

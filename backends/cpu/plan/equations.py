@@ -27,7 +27,7 @@ from .liveness import JOINS, is_copied, rows_of
 
 if TYPE_CHECKING:
     from ...annotations import Buffer
-    from .annotations import EquationLike, PartsOfArrays, ProgramLike, VariableLike
+    from .annotations import EquationLike, PartsOfArrays, VariableLike
     from .codegen.source import Source
     from .memory import KeptMemory
 
@@ -41,7 +41,6 @@ class Writer(Protocol):
     """The part of `Straight` that lines of single equations need; ``writer.py`` documents it."""
 
     source: Source
-    program: ProgramLike
     native: bool
     regions: list[Any]
     kept: KeptMemory
@@ -193,7 +192,7 @@ def _write_convolution(writer: Writer, equation: EquationLike) -> str | None:
         return None
     from .native.convolution_runs import native_convolution
 
-    run = native_convolution(f"windows_{len(writer.regions)}", writer.program, equation)
+    run = native_convolution(f"windows_{len(writer.regions)}", equation)
     if run is None:
         return None
     writer.regions.append(run)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -14,10 +14,9 @@ from ....config import config
 from ....kernels.check import check_kernel
 from ....native.entry import NativeCall
 from ....native.printer import scratch_bytes
-from ...convolution import FEWEST_CHANNELS_OF_A_RUN, MOST_PARTIAL_SUMS, conv_input_grad
-from ..codegen.operands import is_native_array, is_variable
+from ...convolution import MOST_PARTIAL_SUMS, conv_input_grad
+from ..codegen.operands import is_native_array
 from ..equations import form_of
-from ..regions.axis_order import memory_orders
 from ..regions.grid import Blocks
 from ..regions.region_run import block_memory
 from ..threads.pool import threads
@@ -30,7 +29,7 @@ from .sliding import MOST_TERMS, Sliding, in_parts, panels_of, part_length
 if TYPE_CHECKING:
     from ....annotations import Axes, Buffer
     from ....kernels.kernel import LoopKernel
-    from ..annotations import EquationLike, ProgramLike, VariableLike
+    from ..annotations import EquationLike
 
 __all__ = ["NativeConvolution", "NativeKernelGradient", "native_convolution"]
 
@@ -73,7 +72,7 @@ class SlidingRun:
         self.rank = rank
         self.spatial = tuple(range(2, rank))
         # The axes of images as the kernel goes over them.
-        self.axes: Axes = (0, *self.spatial, 1) if sliding.channels_last else tuple(range(rank))
+        self.axes: Axes = (0, *self.spatial, 1)
         rows, most = self._rows()
         effort = MULTIPLICATION_EFFORT * sliding.terms * sliding.outputs
         effort *= sliding.images * prod(sliding.places)
@@ -115,9 +114,7 @@ class NativeConvolution(SlidingRun):
         self.params = dict(equation.params)
         # The axes of weights as the kernel goes over them.
         outputs, channels = (1, 0) if self.turned else (0, 1)
-        self.weight_axes: Axes = (channels, *self.spatial, outputs)
-        if sliding.channels_last:
-            self.weight_axes = (*self.spatial, channels, outputs)
+        self.weight_axes: Axes = (*self.spatial, channels, outputs)
 
     def _rows(self) -> tuple[int, int]:
         if self.sliding.images > 1:
@@ -174,26 +171,21 @@ class NativeKernelGradient(SlidingRun):
         self._run(x, np.ascontiguousarray(g.transpose(0, *self.spatial, 1)), parts)
         total = parts.sum(axis=0) if len(parts) > 1 else parts[0]
         outputs, channels, *kernel = self.shape
-        inner = (*kernel, channels) if sliding.channels_last else (channels, *kernel)
-        axes = (self.rank - 1, *range(self.rank - 1))
-        if sliding.channels_last:
-            axes = (self.rank - 1, self.rank - 2, *range(self.rank - 2))
-        return np.ascontiguousarray(total.reshape(*inner, outputs).transpose(axes))
+        axes = (self.rank - 1, self.rank - 2, *range(self.rank - 2))
+        total = total.reshape(*kernel, channels, outputs)
+        return np.ascontiguousarray(total.transpose(axes))
 
 
-def native_convolution(
-    name: str, program: ProgramLike, equation: EquationLike
-) -> SlidingRun | None:
+def native_convolution(name: str, equation: EquationLike) -> SlidingRun | None:
     """Returns the run of a convolution, whose machine code is not there yet.
 
     None where NumPy computes it, which gathers windows for BLAS.
 
     Args:
         name: the name of its function.
-        program: the program of the equation.
         equation: the equation, of ``conv``, ``conv_input_grad`` or ``conv_kernel_grad``.
     """
-    sliding = sliding_of(equation, memory_orders(program))
+    sliding = sliding_of(equation)
     if sliding is None:
         return None
     if equation.primitive.name == "conv_kernel_grad":
@@ -201,7 +193,7 @@ def native_convolution(
     return NativeConvolution(name, equation, sliding)
 
 
-def sliding_of(equation: EquationLike, orders: Mapping[VariableLike, Axes]) -> Sliding | None:
+def sliding_of(equation: EquationLike) -> Sliding | None:
     """Returns the sizes of a convolution; None where a kernel would not be quicker."""
     types = [form_of(x) for x in equation.operands]
     out, geometry = equation.outputs[0].type, equation.params["geometry"]
@@ -223,7 +215,6 @@ def sliding_of(equation: EquationLike, orders: Mapping[VariableLike, Axes]) -> S
         sizes = zip(reach, padding, spatial, out.shape[2:])
         padding = tuple([(r - lo, n + lo - count) for r, (lo, _), count, n in sizes])
     whole = 4 - len(out.shape)
-    lies_last = is_variable(equation.operands[0]) and equation.operands[0] in orders
     sliding = Sliding(
         out.dtype,
         images,
@@ -234,7 +225,6 @@ def sliding_of(equation: EquationLike, orders: Mapping[VariableLike, Axes]) -> S
         (*(1,) * whole, *geometry.stride),
         (*(1,) * whole, *geometry.dilation),
         (*((0, 0),) * whole, *padding),
-        lies_last or channels >= FEWEST_CHANNELS_OF_A_RUN,
     )
     return sliding if is_quick(sliding, of_kernel) else None
 

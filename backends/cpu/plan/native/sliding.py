@@ -21,7 +21,7 @@ MOST_TERMS, FEWEST_TERMS = 128, 15
 
 
 class Sliding(NamedTuple):
-    """A convolution with two spatial axes.
+    """A convolution with two spatial axes. The channels of images and weights lie last in memory.
 
     Attributes:
         dtype: the dtype of all.
@@ -29,7 +29,6 @@ class Sliding(NamedTuple):
         spatial, kernel: the lengths of the images and of the kernel.
         stride, dilation: how far places, and the kernel's elements, lie apart.
         padding: the zeros before and after each axis.
-        channels_last: whether images and weights have their channels as the last axis.
     """
 
     dtype: DType
@@ -41,7 +40,6 @@ class Sliding(NamedTuple):
     stride: tuple[int, int]
     dilation: tuple[int, int]
     padding: tuple[tuple[int, int], tuple[int, int]]
-    channels_last: bool
 
     @property
     def padded(self) -> tuple[int, int]:
@@ -72,29 +70,17 @@ class Sliding(NamedTuple):
         return any(map(any, self.padding))
 
     @property
-    def steps(self) -> tuple[int, int, int]:
-        """The strides of rows, columns and channels of an image with its padding."""
-        return self.strides(self.padded)
-
-    def strides(self, spatial: Sequence[int]) -> tuple[int, int, int]:
-        """Returns the strides of rows, columns and channels of an image with some lengths."""
-        height, width = spatial
-        if self.channels_last:
-            return width * self.channels, self.channels, 1
-        return width, 1, height * width
+    def steps(self) -> tuple[int, int]:
+        """The strides of rows and columns of an image with its padding."""
+        return self.padded[1] * self.channels, self.channels
 
     @property
     def term_loops(self) -> list[tuple[int, int]]:
         """The loops over the terms of a sum: their lengths, and how far elements lie apart."""
         steps, (height, width), (down, along) = self.steps, self.kernel, self.dilation
-        rows, columns = (height, down * steps[0]), (width, along * steps[1])
-        channels = self.channels, steps[2]
-        if not self.channels_last:
-            loops = [channels, rows, columns]
-        elif along == 1:
-            loops = [rows, (width * self.channels, 1)]
-        else:
-            loops = [rows, columns, channels]
+        loops = [(height, down * steps[0]), (width, along * steps[1]), (self.channels, 1)]
+        if along == 1:
+            loops[1:] = [(width * self.channels, 1)]
         return [loop for loop in loops if loop[0] > 1] or [(1, 0)]
 
 
@@ -153,17 +139,13 @@ class Images:
         every = LoopAxis("every", self.source.shape[0])
         fill = For(every, [Store(self.source, Index([(every, 1)]), zero)], (), sliding.lanes)
         (height, width), ((above, _), (before, _)) = sliding.spatial, sliding.padding
-        old, new = sliding.strides(sliding.spatial), sliding.steps
-        # A row is one run, of all channels or of each.
-        last = sliding.channels_last
-        run = LoopAxis("run", width * sliding.channels if last else width)
-        row, plane = LoopAxis("rows", height), LoopAxis("planes", 1 if last else sliding.channels)
+        row, run = LoopAxis("rows", height), LoopAxis("run", width * sliding.channels)
         x = LoopValue(sliding.dtype)
-        taken = Index([(self.image, self.size), (plane, old[2]), (row, old[0]), (run, 1)])
-        begin = above * new[0] + before * new[1]
-        put = Index([(plane, new[2]), (row, new[0]), (run, 1)], begin)
+        taken = Index([(self.image, self.size), (row, run.extent), (run, 1)])
+        begin = above * sliding.steps[0] + before * sliding.steps[1]
+        put = Index([(row, sliding.steps[0]), (run, 1)], begin)
         copy = For(run, [Load(x, self.given, taken), Store(self.source, put, x)], (), sliding.lanes)
-        return [fill, For(plane, [For(row, [copy])])]
+        return [fill, For(row, [copy])]
 
 
 def groups_of(length: int) -> Iterator[tuple[int, int, int]]:

@@ -156,6 +156,7 @@ LEFT = {
     "three spatial axes": ((2, 8, 5, 5, 6), (16, 8, 2, 2, 2), {}),
     "many terms": ((1, 512, 6, 6), (16, 512, 3, 3), {}),
     "terms without equal parts": ((2, 131, 6, 6), (16, 131, 1, 1), {}),
+    "many weights for few places": ((1, 128, 4, 6), (256, 128, 2, 3), {}),
     "nothing": ((0, 8, 6, 6), (16, 8, 3, 3), {}),
     "other numbers": ((2, 8, 6, 6), (16, 8, 3, 3), {"dtype": "c8"}),
 }

@@ -44,6 +44,8 @@ LARGEST_SUMS = 1 << 18
 LONGEST_ROW = 256
 # Of fewer neighbours in a kernel too few sums are in registers at a time.
 FEWEST_NEIGHBOURS = 3
+# For more weights, in bytes for each place of the result, it takes long to bring them in order.
+MOST_WEIGHTS = 1 << 12
 # Larger padded images, in bytes, take long to be copied.
 LARGEST_PADDED_IMAGE = 1 << 22
 # The effort of a multiplication, in tenths of a nanosecond.
@@ -226,15 +228,15 @@ def sliding_of(equation: EquationLike) -> Sliding | None:
         (*(1,) * whole, *geometry.dilation),
         (*((0, 0),) * whole, *padding),
     )
-    return sliding if is_quick(sliding, of_kernel) else None
+    return sliding if is_quick(sliding, equation.primitive.name) else None
 
 
-def is_quick(sliding: Sliding, of_kernel: bool) -> bool:
+def is_quick(sliding: Sliding, name: str) -> bool:
     """Says whether a kernel takes less time than windows that are gathered for BLAS.
 
     Args:
         sliding: the convolution.
-        of_kernel: whether it is the derivative in the kernel.
+        name: the name of the primitive.
     """
     itemsize = sliding.dtype.itemsize
     if not sliding.images * sliding.terms * sliding.outputs * prod(sliding.places):
@@ -247,7 +249,7 @@ def is_quick(sliding: Sliding, of_kernel: bool) -> bool:
         padded = sliding.channels * prod(sliding.padded) * itemsize
         if padded > LARGEST_PADDED_IMAGE:
             return False
-    if of_kernel:
+    if name == "conv_kernel_grad":
         few = sliding.term_loops[-1][0] < FEWEST_NEIGHBOURS
         # Without windows there is nothing that NumPy would have to gather.
         if few or prod(sliding.kernel) == 1 or sliding.places[1] > LONGEST_ROW:
@@ -256,5 +258,8 @@ def is_quick(sliding: Sliding, of_kernel: bool) -> bool:
             return False
         return sliding.terms * sliding.outputs * itemsize <= LARGEST_SUMS
     if any(count > MOST_TERMS for count, _ in in_parts(sliding.term_loops)):
+        return False
+    weights = sliding.terms * sliding.outputs * itemsize
+    if name == "conv" and weights > sliding.images * prod(sliding.places) * MOST_WEIGHTS:
         return False
     return sliding.terms * sliding.lanes * itemsize <= LARGEST_PANEL

@@ -1,8 +1,9 @@
 """Convolutions as kernels that read windows where they lie, without a copy of them.
 
 Some neighbouring places of the result are computed at a time, for as many outputs as there are
-lanes. Their sums stay in registers. A place's elements are read one by one, each for all lanes. The derivative in the images is a convolution too, of
-what stands for the result, with zeros around, and the kernel turned round.
+lanes. Their sums stay in registers. A place's elements are read one by one, each for all lanes.
+The derivative in the images is a convolution too, of what stands for the result, with zeros around,
+and the kernel turned round.
 """
 
 from __future__ import annotations

@@ -46,7 +46,8 @@ blas_calls.IN_PARTS.append(_in_parts)
 
 # What plans of machine code are made with, beside what all plans are made with.
 NATIVE_PLANS = (
-    *("native.native_loops", "native.native_run", "native.region_graph", "native.segments"),
+    *("native.convolution_runs", "native.native_loops", "native.native_run"),
+    *("native.region_graph", "native.segments"),
     "regions.axis_order",
     *("regions.block_source", "regions.cost", "regions.proofs", "regions.region_run"),
     *("threads.matmul", "threads.sharing"),
@@ -160,11 +161,14 @@ class NumpyBackend(protocol.Backend):
         from .plan.codegen.operands import is_variable
         from .plan.native.element_access import has_single_indices, is_element_access
         from .plan.native.gathers import GATHERS
-        from .plan.regions.axis_order import memory_orders
+        from .plan.native.windows import is_native_windowed
+        from .plan.regions.axis_order import WINDOWED, memory_orders
 
         orders = memory_orders(program)
 
         def test(equation: EquationLike) -> bool:
+            if equation.primitive.name in WINDOWED:
+                return is_native_windowed(equation, orders)
             # Kernels gather from memory in C order, to which others would be copied.
             source = equation.operands[0] if equation.primitive.name in GATHERS else None
             moved = is_variable(source) and source in orders

@@ -73,7 +73,7 @@ def conv_kernel_grad(x: Buffer, g: Buffer, *, kernel: Shape, geometry: GeometryL
     total = totals.sum(axis=0) if count > 1 else totals[0]
     w = total.reshape(geometry.groups, *kernel, channels, outputs)
     w = w.transpose(0, w.ndim - 1, w.ndim - 2, *range(1, w.ndim - 2))
-    return w.reshape(geometry.groups * outputs, channels, *kernel)
+    return np.ascontiguousarray(w.reshape(geometry.groups * outputs, channels, *kernel))
 
 
 def conv_input_grad(g: Buffer, w: Buffer, *, spatial: Shape, geometry: GeometryLike) -> Buffer:

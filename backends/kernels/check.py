@@ -10,6 +10,7 @@
 - Parts, scratch memory and such outputs are written before they are read or updated.
 - Folds over the rows of a block go to parts: they are complete only after all blocks.
 - Lanes do not write what other lanes take.
+- A loop within a loop with lanes has no lanes and no blocks, and writes nothing.
 """
 
 from __future__ import annotations
@@ -153,20 +154,32 @@ class _Checker:
             self.complain("an axis has a negative length", loop)
         if loop.lanes < 1 or loop.lanes & (loop.lanes - 1):
             self.complain(f"{loop.lanes} lanes are no power of two", loop)
-        if loop.lanes > 1 and any(isinstance(s, For) for s in loop.body):
-            self.complain("a loop with lanes has loops in it", loop)
+        if any(outer.lanes > 1 for outer in loops):
+            self._check_inner(loop)
         inner = set(known)
         self.body(loop.body, [*loops, loop], inner)
         for fold in loop.folds:
-            self._is_known(fold.operand, inner, loop)
+            for operand in fold.operands:
+                self._is_known(operand, inner, loop)
             self._fold_of(fold, loop)
         for fold in loop.folds:
             self._compute(fold.value, known, loop)
 
+    def _check_inner(self, loop: For) -> None:
+        """Checks a loop within a loop with lanes."""
+        if loop.lanes > 1 or loop.axis.block:
+            self.complain("a loop with lanes has loops with lanes or blocks in it", loop)
+        for statement in loop.body:
+            if isinstance(statement, Store | UpdateOf):
+                self.complain("a loop within a loop with lanes writes", statement, statement.buffer)
+
     def _fold_of(self, fold: Fold, loop: For) -> None:
         dtype = fold.value.dtype
-        if fold.operand.dtype != dtype:
-            self.complain(f"a fold of {fold.operand.dtype} gives {dtype}", loop)
+        for operand in fold.operands:
+            if operand.dtype != dtype:
+                self.complain(f"a fold of {operand.dtype} gives {dtype}", loop)
+        if fold.factor is not None and (fold.operation != "add" or dtype.kind != "f"):
+            self.complain("only sums of floats have factors", loop)
         self._fold(loop, fold.operation, dtype)
 
     def _fold(self, statement: Statement, operation: str, dtype: np.dtype[Any]) -> None:

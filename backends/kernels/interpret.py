@@ -174,27 +174,32 @@ class _Run:
         low, high = 0, axis.extent
         if axis.block:
             low, high = self.low, axis.extent if self.high is None else self.high
-        folded: list[Any]
         if loop.lanes > 1:
             self.places[axis] = np.arange(low, high)
             self.body(loop.body)
-            folded = [self._spread(fold, high - low) for fold in loop.folds]
+            arrays = [[self._spread(x, high - low) for x in f.operands] for f in loop.folds]
         else:
-            kept: list[list[Any]] = [[] for _ in loop.folds]
+            # In a loop within a loop with lanes they have an axis for these.
+            kept: list[list[list[Any]]] = [[[] for _ in f.operands] for f in loop.folds]
             for place in range(low, high):
                 self.places[axis] = place
                 self.body(loop.body)
-                for numbers, fold in zip(kept, loop.folds):
-                    numbers.append(self._value(fold.operand))
-            folded = [
-                np.asarray(numbers, fold.value.dtype) for numbers, fold in zip(kept, loop.folds)
-            ]
+                for lists, fold in zip(kept, loop.folds):
+                    for numbers, operand in zip(lists, fold.operands, strict=True):
+                        numbers.append(self._value(operand))
+            arrays = [[stacked(numbers) for numbers in lists] for lists in kept]
         self.places.pop(axis, None)
-        for fold, numbers in zip(loop.folds, folded):
-            self.values[fold.value] = folded_lanes(loop, fold, numbers)
+        inner = any(np.ndim(place) for place in self.places.values())
+        for fold, found in zip(loop.folds, arrays):
+            self.values[fold.value] = folded_lanes(loop, fold, *found, inner=inner)
 
-    def _spread(self, fold: Fold, count: int) -> np.ndarray[Any, Any]:
-        return np.broadcast_to(self._value(fold.operand), (count,))
+    def _spread(self, operand: Operand, count: int) -> np.ndarray[Any, Any]:
+        return np.broadcast_to(self._value(operand), (count,))
+
+
+def stacked(numbers: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+    """Returns the numbers of all places, one behind the other."""
+    return np.stack(numbers) if numbers else np.empty(0)
 
 
 def by_formula(
@@ -214,29 +219,49 @@ def by_formula(
     return np.asarray(known[result], dtype)
 
 
-def folded_lanes(loop: For, fold: Fold, numbers: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def folded_lanes(
+    loop: For,
+    fold: Fold,
+    numbers: np.ndarray[Any, Any],
+    factors: np.ndarray[Any, Any] | None = None,
+    *,
+    inner: bool = False,
+) -> np.ndarray[Any, Any]:
     """Returns the fold of numbers at the places of a loop, in the order of its lanes.
 
     Args:
         loop: the loop, which says how many lanes there are and whether sums go to totals.
         fold: the fold.
         numbers: the numbers at all places.
+        factors: by what they are multiplied; None for nothing.
+        inner: whether there is a loop with lanes around the loop.
     """
     operation, dtype, lanes = fold.operation, fold.value.dtype, loop.lanes
     steps = -(-len(numbers) // lanes)
     identity = fold_identity(operation, dtype)
-    table = np.full(steps * lanes, identity, dtype)
-    table[: len(numbers)] = numbers
-    total = running = np.full(lanes, identity, dtype)
-    flushes = loop.flushes and operation == "add"
-    for step, row in enumerate(table.reshape(steps, lanes), 1):
-        running = computed(operation, [running, row], dtype)
+    rows = by_steps(numbers, steps, lanes, identity)
+    by = None if factors is None else by_steps(factors, steps, lanes, dtype.type(1))
+    total = running = np.full((lanes, *numbers.shape[1:]), identity, dtype)
+    flushes = loop.flushes and operation == "add" and not inner
+    for step, row in enumerate(rows, 1):
+        if by is None:
+            running = computed(operation, [running, row], dtype)
+        else:
+            running = computed("fma", [row, by[step - 1], running], dtype)
         if flushes and step % STEPS_BETWEEN_FLUSHES == 0:
             total = computed(operation, [total, running], dtype)
-            running = np.full(lanes, identity, dtype)
+            running = np.full_like(running, identity)
     if flushes:
         running = computed(operation, [total, running], dtype)
     while len(running) > 1:
         half = len(running) // 2
         running = computed(operation, [running[:half], running[half:]], dtype)
-    return running.reshape(())
+    first: np.ndarray[Any, Any] = running[0]
+    return first
+
+
+def by_steps(numbers: np.ndarray[Any, Any], steps: int, lanes: int, idle: Any) -> Any:
+    """Returns numbers by steps and lanes; idle lanes of the last step have a number of theirs."""
+    table = np.full((steps * lanes, *numbers.shape[1:]), idle, np.asarray(idle).dtype)
+    table[: len(numbers)] = numbers
+    return table.reshape(steps, lanes, *numbers.shape[1:])

@@ -220,24 +220,36 @@ class Fold:
 
     Lane number ``i`` of a loop with ``n`` lanes takes the places ``i``, ``i + n``, ``i + 2 n`` and
     so on, in order. Of more than 64 of them it adds sums of 64 at a time. The second half of the
-    lanes is then folded into the first half, until one is left.
+    lanes is then folded into the first half, until one is left. In a loop within a loop with lanes
+    each of these lanes has a fold of its own, of all numbers in order.
 
     Attributes:
         value: what is known behind the loop.
         operation: ``add``, ``multiply``, ``maximum`` or ``minimum``.
         operand: what is folded, known within the loop.
+        factor: of a sum, by what the operand is multiplied, with one rounding for both; or None.
     """
 
-    __slots__ = ("operand", "operation", "value")
+    __slots__ = ("factor", "operand", "operation", "value")
 
-    def __init__(self, value: LoopValue, operation: str, operand: Operand) -> None:
+    def __init__(
+        self, value: LoopValue, operation: str, operand: Operand, factor: Operand | None = None
+    ) -> None:
         self.value = value
         self.operation = operation
         self.operand = operand
+        self.factor = factor
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        """What it needs of each place: the operand, and the factor if there is one."""
+        return (self.operand,) if self.factor is None else (self.operand, self.factor)
 
 
 class For:
     """A loop over an axis.
+
+    Loops within a loop with lanes compute for all of these lanes, and store nothing.
 
     Attributes:
         axis: its variable.

@@ -142,7 +142,8 @@ def _lanes_are_apart(accesses: Sequence[Access], complain: Complaint) -> None:
             complain(f"all lanes along {loop.axis} write one element", statement, statement.buffer)
         still = [outer.axis for outer in access.loops[:-1]]
         for other in accesses:
-            if other.loops[-1:] != (loop,) or other.statement.index == statement.index:
+            same = other.loops == access.loops and other.statement.index == statement.index
+            if loop not in other.loops or same:
                 continue
             if not access.elements(still).apart(other.elements(still)):
                 second = complain.names.statement(other.statement)
@@ -188,7 +189,7 @@ def _spread_late(statement: Statement, late: set[LoopValue]) -> None:
             late.add(statement.value)
     elif isinstance(statement, For):
         for fold in statement.folds:
-            if statement.axis.block or _is_among(fold.operand, late):
+            if statement.axis.block or any(_is_among(x, late) for x in fold.operands):
                 late.add(fold.value)
 
 

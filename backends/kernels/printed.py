@@ -77,7 +77,8 @@ class KernelNames:
 
     def fold(self, fold: Fold) -> str:
         """Returns a fold as it stands in its loop's line."""
-        return f"{self.of(fold.value)} = {fold.operation}({self.of(fold.operand)})"
+        folded = " * ".join(map(self.of, fold.operands))
+        return f"{self.of(fold.value)} = {fold.operation}({folded})"
 
     def _element(self, statement: Load | Store | UpdateOf) -> str:
         return f"{statement.buffer.name}[{shown_index(statement.index, self)}]"

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import zip_longest
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -143,6 +143,7 @@ class Printer:
         self._axis: LoopAxis | None = None
         self._width = 1
         self._mask: Mask | None = None
+        self._within_lanes = False
 
     def text(self) -> str:
         """Returns the text of the function."""
@@ -236,7 +237,7 @@ class Printer:
 
     def _let(self, statement: Let) -> str:
         operands = [self._operand(x) for x in statement.operands]
-        taken = operand_dtype_of(statement.operands[1 if statement.operation == "select" else 0])
+        taken = statement.operands[1 if statement.operation == "select" else 0].dtype
         dtype = statement.value.dtype
         if statement.operation in KERNEL_FUNCTIONS:
             name, kind = self._function([statement.operation], dtype, self._width)
@@ -388,7 +389,9 @@ class Printer:
 
     def _loop(self, loop: For) -> None:
         low, high = ("%low", "%high") if loop.axis.block else ("0", str(loop.axis.extent))
-        folds = [RunningFold(fold, loop, self.lines) for fold in loop.folds]
+        inner, width = self._within_lanes, max(loop.lanes, self._width)
+        folds = [RunningFold(fold, loop, self.lines, width, inner) for fold in loop.folds]
+        self._within_lanes = inner or loop.lanes > 1
         if loop.lanes == 1:
             self._turns(loop, low, high, folds)
         else:
@@ -401,8 +404,9 @@ class Printer:
             elif whole != high:
                 self._rest(loop, whole, high, folds)
             self._axis, self._width, self._mask = None, 1, None
+        self._within_lanes = inner
         for fold in folds:
-            self._values[fold.fold.value] = fold.result(), 1
+            self._values[fold.fold.value] = fold.result(), self._width
 
     def _whole_end(self, loop: For, low: str, high: str) -> str:
         """Returns where the last full step of a loop ends."""
@@ -430,7 +434,7 @@ class Printer:
         self._spread, self._pairs = {}, {}
         self._statements(loop.body)
         for fold in folds:
-            fold.take(self._operand(fold.fold.operand))
+            fold.take(*map(self._operand, fold.fold.operands))
         lines.add(f"{following} = add i64 {place}, {loop.lanes}")
         end = lines.block
         lines.add(f"br label %{head}")
@@ -469,10 +473,12 @@ class Printer:
         self._statements(loop.body)
         for fold in folds:
             kind = lines.type(fold.dtype, width)
-            operand = self._operand(fold.fold.operand)
-            none = constant(fold.identity, width)
-            shown = f"{shown_type('i1', width)} {mask}, {kind} {operand}, {kind} {none}"
-            fold.enter_rest(lines.let(f"select {shown}"))
+            chosen = shown_type("i1", width)
+            given = [
+                lines.let(f"select {chosen} {mask}, {kind} {x}, {kind} {constant(idle, width)}")
+                for x, idle in zip(map(self._operand, fold.fold.operands), fold.idle)
+            ]
+            fold.enter_rest(*given)
         self._mask = None
         self._spread, self._pairs = {}, {}
 
@@ -488,8 +494,3 @@ def has_cheap_rest(loop: For) -> bool:
         and len(loop.body) <= LONGEST_REPEATED_BODY
         and not any(isinstance(s, Let) and s.operation in KERNEL_FUNCTIONS for s in loop.body)
     )
-
-
-def operand_dtype_of(operand: Any) -> DType:
-    """Returns the dtype of a value or a constant."""
-    return operand.dtype  # type: ignore[no-any-return]

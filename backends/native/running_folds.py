@@ -16,19 +16,32 @@ __all__ = ["RunningFold"]
 class RunningFold:
     """The running values of a fold."""
 
-    def __init__(self, fold: Fold, loop: For, lines: Lines) -> None:
+    def __init__(
+        self, fold: Fold, loop: For, lines: Lines, width: int, inner: bool = False
+    ) -> None:
         self.fold = fold
         self.lines = lines
-        self.width = loop.lanes
+        # The lanes of the loop, or of the loop with lanes around it, if it is an inner loop.
+        self.width = width
+        self.inner = inner
         self.dtype: DType = fold.value.dtype
-        self.flushes = loop.flushes and fold.operation == "add"
+        self.flushes = loop.flushes and fold.operation == "add" and not self.inner
         self.identity = fold_identity(fold.operation, self.dtype)
+        # What idle lanes take.
+        self.idle = self.identity, self.dtype.type(1)
         self.sums = self.totals = constant(self.identity, self.width)
         self.steps = "0"
         self._phis: list[tuple[str, str, str, str]] = []
 
     def _apply(self, x: str, y: str) -> str:
         return self.lines.operation(self.fold.operation, self.dtype, [x, y], self.dtype, self.width)
+
+    def _with(self, operands: tuple[str, ...]) -> str:
+        """Returns the running values with those of a step."""
+        if len(operands) == 1:
+            return self._apply(self.sums, operands[0])
+        given = [*operands, self.sums]
+        return self.lines.operation("fma", self.dtype, given, self.dtype, self.width)
 
     def enter(self) -> None:
         """Enters the loop: what runs gets names."""
@@ -41,9 +54,9 @@ class RunningFold:
         if self.flushes:
             self.totals, self.steps = self._phis[1][2], self._phis[2][2]
 
-    def take(self, operand: str) -> None:
-        """Takes the operand of a step."""
-        new = [self._apply(self.sums, operand)]
+    def take(self, *operands: str) -> None:
+        """Takes the operand of a step, and the factor if there is one."""
+        new = [self._with(operands)]
         if self.flushes:
             lines = self.lines
             kind = lines.type(self.dtype, self.width)
@@ -66,11 +79,13 @@ class RunningFold:
             for kind, old, name, made in self._phis
         ]
 
-    def enter_rest(self, operand: str) -> None:
-        """Takes the operand of the last step."""
-        self.sums = self._apply(self.sums, operand)
+    def enter_rest(self, *operands: str) -> None:
+        """Takes the operands of the last step."""
+        self.sums = self._with(operands)
 
     def result(self) -> str:
-        """Returns the fold of all lanes."""
+        """Returns the fold of all lanes; in a loop within a loop with lanes, that of each."""
         found = self._apply(self.totals, self.sums) if self.flushes else self.sums
+        if self.inner:
+            return found
         return self.lines.folded(found, self.fold.operation, self.dtype, self.width)

@@ -28,6 +28,8 @@ __all__ = ["Tiers", "native_body", "native_plan", "native_program"]
 SECONDS_BEFORE_COMPILING = 0.005
 # The calls of each plan whose shortest times are compared.
 COMPARED_CALLS = 8
+# What machine code may compute beside regions and loops.
+NATIVE_ALONE = frozenset({"conv", "conv_input_grad", "conv_kernel_grad"})
 # Passes over longer programs would take many seconds.
 MOST_COMPILED_EQUATIONS = 20_000
 # Machine code stays if it takes at most so much of the time of the plan over NumPy.
@@ -178,7 +180,10 @@ def native_plan(program: Program, donated: Sequence[int]) -> Any:
     # could import the module any more.
     in_step(get_backend("numpy").load_native_plans)
     fused = native_program(program)
-    if not any(e.primitive.fused or e.primitive.machine_loop() for e in fused.equations):
+    if not any(
+        e.primitive.fused or e.primitive.name in NATIVE_ALONE or e.primitive.machine_loop()
+        for e in fused.equations
+    ):
         return None
     plan: Any = get_backend("numpy").plan(fused, tuple(donated), native=True)
     return plan if plan.has_machine_code else None

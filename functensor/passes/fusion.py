@@ -21,7 +21,7 @@ from .fused_region import (
 )
 from .index_ranges import IndexRange, IndexRanges
 from .region_gathers import gather_place, index_place, indexed_lengths, is_slow_alone
-from .region_proofs import GATHERED_FROM, Place
+from .region_proofs import GATHERED_FROM, Place, count_of_sources
 from .schedule_parallel import neighbours
 
 __all__ = ["fusion"]
@@ -226,11 +226,11 @@ class Clusters:
         """
         if self.kinds[i] != "gather":
             return True
-        (x, *indices), made = self.equations[i].operands, set(made)
-        lengths = indexed_lengths(self.equations[i])
-        return (type(x) is not Variable or x not in made) and all(
+        equation, made = self.equations[i], set(made)
+        sources = used(equation.operands[: count_of_sources(equation)])
+        return made.isdisjoint(sources) and all(
             -length <= low and high < length
-            for v, length in zip(indices, lengths, strict=True)
+            for v, length in zip(equation.operands[1:], indexed_lengths(equation), strict=False)
             if type(v) is Variable and v in made
             for low, high in [self.ranges.of(v)]
         )

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from ..primitives.core.index_key import ARRAY, Layout
 from ..programs.program import Equation, Variable, type_of
-from .region_proofs import GATHERED_FROM, GATHERING, Place
+from .region_proofs import GATHERED_FROM, GATHERING, Place, count_of_sources
 
 __all__ = ["gather_place", "index_place", "indexed_lengths", "is_gather", "is_slow_alone"]
 
@@ -61,8 +61,10 @@ def index_axes(equation: Equation) -> tuple[int, int]:
 
 def index_place(equation: Equation, place: Place, n: int) -> Place:
     """Returns where a gather whose result lies at a place takes its operand number n."""
-    if n == 0:
+    if n < count_of_sources(equation):
         return GATHERED_FROM
+    if equation.primitive.name != "index":
+        return place
     first, end = index_axes(equation)
     shape = type_of(equation.operands[n]).shape
     aligned = place[end - len(shape) : end] if shape else ()
@@ -72,8 +74,8 @@ def index_place(equation: Equation, place: Place, n: int) -> Place:
 
 def gather_place(equation: Equation, known: Mapping[Variable, Place]) -> dict[Variable, Place]:
     """Returns the places of index arrays as those of operands that broadcast to the result."""
-    if not known:
-        return {}
+    if not known or equation.primitive.name != "index":
+        return dict(known)
     _, end = index_axes(equation)
     behind = len(equation.outputs[0].type.shape) - end
     return {v: (*place, *(None,) * behind) for v, place in known.items()}

@@ -18,14 +18,21 @@ from ..programs.program import Equation, Program, ProgramError, Variable, type_o
 
 __all__ = [
     *("GATHERED_FROM", "GATHERING", "LAST_AXIS_OPERATIONS", "REGION_REDUCTIONS"),
-    *("ROW_OPERATIONS", "Place", "prove_places"),
+    *("ROW_OPERATIONS", "Place", "count_of_sources", "prove_places"),
 ]
 
 # For every axis of a value the axis of the grid that it is; None for axes of length 1.
 Place = tuple[int | None, ...]
 Strides = tuple[int, ...]
-# Primitives that take elements of their first operand, or of windows of it.
-GATHERING = frozenset({"avg_pool", "index", "max_pool", "max_pool_argmax", "roll"})
+# Primitives that take elements of their first operand, of windows of it, or of the windows that
+# have an element. Some take elements of their second operand, too.
+GATHERING = frozenset(
+    {
+        *("avg_pool", "avg_pool_grad", "index", "max_pool", "max_pool_argmax"),
+        *("pool_scatter", "pool_take", "roll"),
+    }
+)
+TAKING_OF_TWO = frozenset({"pool_scatter"})
 # The place of an array from which elements are gathered: it is no part of the grid.
 GATHERED_FROM: Place = ()
 # The memory of arrays whose strides alone are of interest: no element is ever read.
@@ -50,7 +57,7 @@ def prove_places(program: Program, grid: Sequence[int], places: Mapping[Variable
         ProgramError: an equation takes other elements than a place says, or needs what is complete
             only after all blocks.
     """
-    gathered = {x for e in program.equations if is_gathering(e) for x in used(e.operands[:1])}
+    gathered = {x for e in program.equations for x in used(e.operands[: count_of_sources(e)])}
     if not gathered.issubset(program.inputs):
         raise ProgramError("elements are gathered from what the region computes")
     strides: dict[Variable, Strides] = {
@@ -62,7 +69,7 @@ def prove_places(program: Program, grid: Sequence[int], places: Mapping[Variable
         if not late.isdisjoint(used(equation.operands)):
             raise ProgramError(f"{name} needs what is complete only after all blocks")
         strides[out] = _strides(out, places, grid)
-        begin = is_gathering(equation)
+        begin = count_of_sources(equation)
         if not gathered.isdisjoint(used(equation.operands[begin:])):
             raise ProgramError(f"{name} needs in the grid what elements are gathered from")
         for x, wanted in _demands(equation, strides):
@@ -127,9 +134,16 @@ def is_gathering(equation: Equation) -> bool:
     return equation.primitive.name in GATHERING
 
 
+def count_of_sources(equation: Equation) -> int:
+    """Returns how many operands, the first ones, an equation of a region takes elements of."""
+    return is_gathering(equation) + (equation.primitive.name in TAKING_OF_TWO)
+
+
 def _demands_of_indices(equation: Equation, strides: Mapping[Variable, Strides]) -> list[Any]:
     """Returns the strides that index arrays have to have beside the result of a gather."""
-    indices, (out,) = used(equation.operands[1:]), equation.outputs
+    indices, (out,) = used(equation.operands[count_of_sources(equation) :]), equation.outputs
+    if equation.primitive.name != "index":
+        return [(x, strides[out]) for x in indices]
     if not indices:
         return []
     x, *shapes = [type_of(v).shape for v in equation.operands]

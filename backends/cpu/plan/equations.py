@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .codegen.source import Source
     from .memory import KeptMemory
 
-__all__ = ["EQUATION_WRITERS", "Writer", "key_part", "product_beside"]
+__all__ = ["EQUATION_WRITERS", "Writer", "form_of", "key_part", "product_beside"]
 
 # Writing an element of a column times a row takes as long as this many multiplications.
 OUTER_PRODUCT_WORK = 2
@@ -41,6 +41,8 @@ class Writer(Protocol):
     """The part of `Straight` that lines of single equations need; ``writer.py`` documents it."""
 
     source: Source
+    native: bool
+    regions: list[Any]
     kept: KeptMemory
     rows: PartsOfArrays
     joined: set[VariableLike]
@@ -185,6 +187,20 @@ def has_equal_stacks(equation: EquationLike) -> bool:
     return bool(x.shape[:-2] == y.shape[:-2] if y.ndim > 2 else x.ndim <= 2)
 
 
+def _write_convolution(writer: Writer, equation: EquationLike) -> str | None:
+    if not writer.native:
+        return None
+    from .native.convolution_runs import native_convolution
+
+    run = native_convolution(f"windows_{len(writer.regions)}", equation)
+    if run is None:
+        return None
+    writer.regions.append(run)
+    writer.shares |= run.most > 1
+    operands = ", ".join(map(writer.source.shown, equation.operands))
+    return f"{writer.source.constant(run, 'convolution')}({operands})"
+
+
 def product_beside(writer: Writer, equation: EquationLike) -> Any:
     """Returns the run of a large product among other large work; None for other equations."""
     if equation.primitive.name != "matmul" or not is_blas_product(writer, equation):
@@ -257,6 +273,9 @@ def _write_join(writer: Writer, equation: EquationLike) -> str | None:
 EQUATION_WRITERS: dict[str, Callable[[Writer, Any], str | None]] = {
     **dict.fromkeys(JOINS, _write_join),
     "astype": _write_astype,
+    "conv": _write_convolution,
+    "conv_input_grad": _write_convolution,
+    "conv_kernel_grad": _write_convolution,
     "broadcast_to": _write_broadcast,
     "reshape": _write_rearrangement,
     "transpose": _write_rearrangement,

@@ -46,7 +46,7 @@ class Straight:
         kept: the memory that is kept from call to call.
         rows: for every result that is made in rows of a joined array, the array and the rows.
         joined: those arrays.
-        regions: the runs of regions. Their functions are compiled later.
+        regions: the runs of regions and convolutions. Their functions are compiled later.
         overwritten: the numbers of the inputs that are written into.
         shares: whether several threads compute anything.
         parts: results that lie within another result, for sure.
@@ -97,7 +97,7 @@ class Straight:
         # The slots of storages, and the storages that end at each equation.
         self._slot: dict[Storage, KeptSlot] = {}
         self._due: dict[int, list[Storage]] = {}
-        self.regions: list[RegionRun] = []
+        self.regions: list[Any] = []
         self._runs: dict[int, RegionRun] = {}
         regions = [i for i, equation in enumerate(program.equations) if equation.primitive.fused]
         if regions:

@@ -96,9 +96,27 @@ LOOPS = {
         "`for j in 4, lanes 3:`: 3 lanes are no power of two",
     ),
     "no lanes": broken(rows(lanes=0), "`for j in 4, lanes 0:`: 0 lanes are no power of two"),
-    "loops within lanes": broken(
-        kernel(For(ROW, [For(COL, [])], (), 2)),
-        "`for i in block of 3, lanes 2:`: a loop with lanes has loops in it",
+    "lanes within lanes": broken(
+        kernel(For(ROW, [For(COL, [], (), 2)], (), 2)),
+        "`for j in 4, lanes 2:`: a loop with lanes has loops with lanes or blocks in it",
+    ),
+    "blocks within lanes": broken(
+        kernel(For(COL, [For(ROW, [])], (), 2)),
+        "`for i in block of 3:`: a loop with lanes has loops with lanes or blocks in it",
+    ),
+    "a store in a loop within lanes": broken(
+        kernel(For(ROW, [For(COL, [Store(OUT, THERE, ONE)])], (), 2)),
+        "buffer out, `out[i*4 + j] = float32(1.0)`: a loop within a loop with lanes writes",
+    ),
+    "a factor of a largest number": broken(
+        kernel(For(COL, [], [Fold(value(), "maximum", ONE, ONE)])),
+        "`for j in 4, folding v1 = maximum(float32(1.0) * float32(1.0)):`: only sums of floats "
+        "have factors",
+    ),
+    "a factor of another dtype": broken(
+        kernel(For(COL, [], [Fold(value(), "add", ONE, np.float64(1))])),
+        "`for j in 4, folding v1 = add(float32(1.0) * float64(1.0)):`: a fold of float64 gives "
+        "float32",
     ),
     "an unknown fold": broken(
         kernel(For(COL, [], [Fold(value(), "subtract", ONE)])),
@@ -318,8 +336,7 @@ PICKS = {
     ),
     "a store where a number says": broken(
         rows(*NAMED, Store(KEPT, Index([], 0, [(PLACE, 1)]), ONE)),
-        "buffer kept, `kept[v2] = float32(1.0)`: "
-        "only inputs are read at places that are picked",
+        "buffer kept, `kept[v2] = float32(1.0)`: only inputs are read at places that are picked",
     ),
     "a load of own memory where a number says": broken(
         kernel(

@@ -235,6 +235,27 @@ LANES = {
         "buffer kept, `kept[j] = v1`: "
         "lanes along j may write what other lanes take in `v1 = kept[-j + 3]`",
     ),
+    "what other lanes read in a loop": broken(
+        kernel(
+            filled(KEPT, COLUMN),
+            For(
+                COL,
+                [
+                    For(
+                        M,
+                        [Load(W := value(), KEPT, Index([(M, 1)]))],
+                        [Fold(V := value(), "add", W)],
+                    ),
+                    Store(KEPT, COLUMN, V),
+                ],
+                (),
+                4,
+            ),
+            STORED,
+        ),
+        "buffer kept, `kept[j] = v2`: "
+        "lanes along j may write what other lanes take in `v1 = kept[m]`",
+    ),
 }
 
 ALL = {**WRITES, **READS, **BLOCKS, **LANES}

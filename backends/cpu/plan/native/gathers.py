@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ....kernels.graph import Expr, ExprGraph, Gathering
+from ..regions.axis_order import WINDOWED
 from .complex_nodes import AnyNode, ComplexExpr, part_dtype
 from .layouts import c_strides, in_c_order, unjoined
 from .not_native import NotNative
-from .windows import POOLS, WindowAxes, is_native_pool
+from .windows import is_native_windowed
 
 if TYPE_CHECKING:
     from ....annotations import DType
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["GATHERS", "IndexedAxes", "indexed_axes", "is_native_gather"]
 
 # Primitives that take elements of a whole array, which is no part of the grid.
-GATHERS = POOLS | {"index", "roll"}
+GATHERS = WINDOWED | {"index", "roll"}
 # Kernels number places along an axis, with those of a window's padding, in 32 bits. All elements of
 # an array that is rolled as a whole are one axis.
 LONGEST_GRID_AXIS = 1 << 30
@@ -47,6 +48,11 @@ class IndexedAxes(NamedTuple):
     indexed: Sequence[tuple[int, int]]
     rolled: Mapping[int, tuple[int, int, int]]
     flat: int = 0
+
+    @property
+    def sources(self) -> Sequence[GatherSource]:
+        """What it takes elements of."""
+        return (self.source,)
 
     def unjoined_axes(self, lengths: Sequence[int]) -> Iterator[frozenset[int]]:
         """Yields sets of the grid's axes that are not joined with axes outside of their set."""
@@ -97,11 +103,11 @@ def indexed_axes(
     place: Sequence[int | None],
     lengths: Sequence[int],
     source: GatherSource,
-) -> IndexedAxes | WindowAxes:
+) -> IndexedAxes:
     """Returns where the elements of a gather lie.
 
     Args:
-        equation: the equation, one of ``GATHERS``.
+        equation: the equation, of ``index`` or ``roll``.
         place: the axes of the grid that its result has.
         lengths: the lengths of the grid's axes.
         source: what it takes elements of.
@@ -111,8 +117,6 @@ def indexed_axes(
     """
     if equation.primitive.name == "roll":
         return rolled_axes(equation, place, source)
-    if equation.primitive.name in POOLS:
-        return WindowAxes(equation, source, place)
     slices: dict[int, int] = {}
     indexed: list[tuple[int, int]] = []
     begin = axis = 0
@@ -191,9 +195,8 @@ def rolled_axes(
 def is_native_gather(equation: EquationLike) -> bool:
     """Says whether kernels gather the elements that an equation wants."""
     name, known = equation.primitive.name, equation.outputs[0].type
-    if name in POOLS:
-        known = equation.operands[0].type
-        return is_native_pool(equation) and max(known.shape) < LONGEST_GRID_AXIS
+    if name in WINDOWED:
+        return is_native_windowed(equation, {})
     if name == "roll" and equation.params["axis"] is None:
         return known.size < LONGEST_GRID_AXIS
     return max(known.shape, default=0) < LONGEST_GRID_AXIS

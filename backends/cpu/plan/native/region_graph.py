@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from ....restoring import errstate
 from ..codegen.called import loop_types, ufunc_loop
 from ..codegen.operands import constant, is_variable
 from ..labels import LabelRead
+from ..regions.axis_order import WINDOWED
 from ..regions.block_steps import (
     LAST_AXIS_FUNCTIONS,
     REDUCTION_UFUNCS,
@@ -48,13 +49,16 @@ from .gathers import GATHERS, IndexedAxes, indexed_axes, is_native_gather
 from .layouts import c_strides, in_grid_order, unjoined
 from .not_native import NotNative
 from .row_functions import ROWS, GridRows
-from .windows import WindowAxes
+from .spreads import SpreadAxes
+from .windows import WindowAxes, windowed_axes
 
 if TYPE_CHECKING:
     from ....annotations import DType, Shape
     from ..annotations import EquationLike, Operand, RegionLike, VariableLike
 
 __all__ = ["NotNative", "RegionGraph", "is_native"]
+
+GatherAxes: TypeAlias = IndexedAxes | SpreadAxes | WindowAxes
 
 ROW_FLOATS = "fd"
 # The dtypes of reductions that kernels have for complex numbers too: they add up parts.
@@ -104,15 +108,25 @@ class RegionGraph:
         lengths, self._raw = reordered_region(region, order)
         present = [frozenset(a for a in axes if a is not None) for axes in self._raw.values()]
         self._ranges = region.ranges
-        self._axes_of: dict[int, IndexedAxes | WindowAxes] = {}
+        self._axes_of: dict[int, GatherAxes] = {}
         self._sources: dict[VariableLike, GatherSource] = {}
+        # The order of the axes of sources that lie in another order.
+        self._turned: dict[VariableLike, Sequence[int]] = {}
         for number, equation in enumerate(self.program.equations):
-            if equation.primitive.name in GATHERS:
+            name, out = equation.primitive.name, equation.outputs[0]
+            axes: GatherAxes
+            if name in WINDOWED:
+                turned = None if order is None else axes_in(order, region.places[out])
+                of = equation.operands[: 1 + (name == "pool_scatter")]
+                sources = [self._source(x, lying, turned) for x in of]
+                axes = windowed_axes(equation, sources, self._raw[out])
+            elif name in GATHERS:
                 source = self._source(equation.operands[0], lying)
-                self._sources[equation.operands[0]] = source
-                axes = indexed_axes(equation, self._raw[equation.outputs[0]], lengths, source)
-                self._axes_of[number] = axes
-                present += axes.unjoined_axes(lengths)
+                axes = indexed_axes(equation, self._raw[out], lengths, source)
+            else:
+                continue
+            self._axes_of[number] = axes
+            present += axes.unjoined_axes(lengths)
         strided: dict[int, dict[int, int]] = {}
         for number, strides in enumerate(lying or ()):
             x = self.program.inputs[number]
@@ -168,7 +182,7 @@ class RegionGraph:
         if not is_machine_dtype(known.dtype):
             raise NotNative(known.dtype)
         if variable in self._sources:
-            self.shapes.append((None, known.shape))
+            self.shapes.append((self._turned.get(variable), known.shape))
             return self._sources[variable].node(self.graph)
         same = not is_variable(given) and not any(getattr(constant(given), "strides", (1,)))
         groups = frozenset() if same else self._places[variable]
@@ -181,14 +195,28 @@ class RegionGraph:
         return node
 
     def _source(
-        self, variable: VariableLike, lying: Sequence[Sequence[int]] | None
+        self,
+        variable: VariableLike,
+        lying: Sequence[Sequence[int]] | None,
+        turned: Sequence[int] | None = None,
     ) -> GatherSource:
-        """Returns where an input lies whose elements are gathered."""
+        """Returns where an input lies whose elements are gathered.
+
+        Args:
+            variable: the input.
+            lying: the strides of inputs; None if they are brought in order.
+            turned: the order of its axes, if that is another one.
+        """
         number, shape = self.program.inputs.index(variable), variable.type.shape
         strides = c_strides(shape) if lying is None else lying[number]
-        return GatherSource(number, variable.type.dtype, shape, strides)
+        if turned is not None:
+            self._turned[variable] = turned
+            steps = c_strides([shape[axis] for axis in turned])
+            strides = [steps[turned.index(axis)] for axis in range(len(shape))]
+        found = self._sources[variable] = GatherSource(number, variable.type.dtype, shape, strides)
+        return found
 
-    def _gathered(self, equation: EquationLike, axes: IndexedAxes | WindowAxes) -> AnyNode:
+    def _gathered(self, equation: EquationLike, axes: GatherAxes) -> AnyNode:
         """Returns gathered elements, and enters tests of indices that may be out of bounds."""
         for x, (axis, length) in zip(equation.operands[1:], axes.indexed):
             if not is_variable(x):
@@ -201,7 +229,7 @@ class RegionGraph:
                     self.labels.append(read)
         nodes = [
             self._nodes[x] if is_variable(x) else self.graph.constant(constant(x), np.int64)
-            for x in equation.operands[1:]
+            for x in equation.operands[len(axes.sources) :]
         ]
         return axes.node(self.graph, nodes, self.grid.group)
 
@@ -299,6 +327,16 @@ class RegionGraph:
         elif any(x.dtype != dtype for x in nodes):
             raise NotNative(name)
         return ROWS[name](rows, *nodes, **params)
+
+
+def axes_in(order: Sequence[int], place: Sequence[int | None]) -> Sequence[int] | None:
+    """Returns the order of an array's axes that is that of the grid's; None without a place each.
+
+    Args:
+        order: the grid's axes in that order.
+        place: the axes of the grid that the array has.
+    """
+    return None if None in place else [place.index(axis) for axis in order]
 
 
 # -- equations by element

@@ -6,7 +6,7 @@ never run. Its function takes the addresses of array objects, and finds their me
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -71,6 +71,7 @@ class SegmentCode:
         labels: the arrays that are labels or indices, and who reads them.
         largest_product: the most multiplications of one product.
         checked: the equations that Python runs again where an index is out of bounds.
+        moved: variables of other places whose arrays are in another order than C's.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class SegmentCode:
         self.labels: list[LabelRead] = []
         self.checked: list[EquationLike] = []
         self.largest_product = 0
+        self.moved: Collection[VariableLike] = ()
         self._lying: dict[Any, LayOut] = {}
         # What is read after the last call.
         self._lasting: set[Any] = set()
@@ -156,7 +158,13 @@ class SegmentCode:
         shape = out.type.shape
         return LayOut(out, 0, shape, c_strides(shape))
 
+    def _refuse_moved(self, equation: EquationLike) -> None:
+        """Refuses arrays in another order, which would be copied in each call."""
+        if any(x in self.moved for x in equation.operands if is_variable(x)):
+            raise NotNative("an array in another order")
+
     def _region(self, equation: EquationLike) -> None:
+        self._refuse_moved(equation)
         region = equation.primitive
         given = [self._layout(x) for x in equation.operands]
         graph = RegionGraph(region, equation.operands, None, [x.strides for x in given])
@@ -181,6 +189,7 @@ class SegmentCode:
         self.effort += effort
 
     def _product(self, equation: EquationLike) -> None:
+        self._refuse_moved(equation)
         (out,) = equation.outputs
         dtypes = [operand_dtype(x) for x in (*equation.operands, out)]
         shapes = [operand_shape(x) for x in equation.operands]
@@ -232,6 +241,7 @@ class SegmentCode:
 
     def _view_layout(self, equation: EquationLike) -> LayOut:
         """Returns where the result of a view lies."""
+        self._refuse_moved(equation)
         (out,), params = equation.outputs, equation.params
         x, *rest = equation.operands
         if rest or not is_variable(x) or not self._has_view(x, out) or not out.type.size:
@@ -285,6 +295,11 @@ class SegmentCode:
         return in_place_pairs(call.kernel, call.reads)
 
     # -- writing
+
+    def drop_unread(self) -> None:
+        """Drops arrays that no call reads: those of views for others, and of refused products."""
+        read = {identity_of(x.owner) for call in self._calls for x in call.given}
+        self.arrays = [x for x in self.arrays if identity_of(x) in read]
 
     def owners(self, outputs: Sequence[VariableLike]) -> list[VariableLike]:
         """Returns the variables whose memory is needed for some of its variables."""

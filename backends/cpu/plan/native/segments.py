@@ -16,6 +16,7 @@ from ....native.printer import Module
 from ..codegen.operands import is_variable
 from ..equations import Writer
 from ..labels import write_label_tests
+from ..regions.axis_order import memory_orders
 from .native_loops import code_with_loops
 from .segment_code import VIEW_NAMES, SegmentCode
 
@@ -162,7 +163,9 @@ def with_segments(program: ProgramLike) -> NativeProgram:
         return NativeProgram(program, program.equations)
     blas = numpy_blas()
     views: dict[VariableLike, EquationLike] = {}
+    orders = memory_orders(program)
     open_code = code_with_loops(blas, views)
+    open_code.moved = orders
     for equation in program.equations:
         if open_code.add(equation):
             continue
@@ -174,6 +177,7 @@ def with_segments(program: ProgramLike) -> NativeProgram:
         done.append(open_code)
         views.update(open_code.views)
         open_code = code_with_loops(blas, views)
+        open_code.moved = orders
         if not open_code.add(equation):
             done.append(equation)
     done.append(open_code)
@@ -193,6 +197,7 @@ def closed(program: ProgramLike, done: Sequence[Any]) -> list[Any]:
             parts.append(list(item.equations))
             needed.update(x for e in item.equations for x in e.operands if is_variable(x))
             continue
+        item.drop_unread()
         wanted = [x for x in item.made if x in needed]
         views = wanted_views(item, wanted)
         made = [x for x in wanted if x not in item.views]

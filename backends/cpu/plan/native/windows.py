@@ -5,7 +5,7 @@ For an element of the padding the nearest element is gathered, and a constant ch
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,22 +16,35 @@ from ....kernels.graph import Expr, ExprGraph, Gathering, function, select
 from ...pooling import lowest
 from ..codegen.operands import is_variable
 from .layouts import unjoined
+from .spreads import SpreadAxes, is_short_enough
 
 if TYPE_CHECKING:
     from ....annotations import DType
     from ..annotations import EquationLike
     from .gather_source import GatherSource
 
-__all__ = ["POOLS", "WindowAxes", "is_native_pool"]
+__all__ = ["WindowAxes", "is_native_windowed", "windowed_axes"]
 
-POOLS = frozenset({"avg_pool", "max_pool", "max_pool_argmax"})
+# Primitives whose results are longer than what they take elements of.
+SPREADS = frozenset({"avg_pool_grad", "pool_scatter"})
 # The kernel of a larger window would have a long text.
 MOST_WINDOW_ELEMENTS = 16
-POOLED_DTYPES = {"avg_pool": "fd", "max_pool": "fdbBhHiIlLqQ?", "max_pool_argmax": "fdbBhHiIlLqQ?"}
+WHOLE_DTYPES = "bBhHiIlLqQ"
+ORDERED_DTYPES = f"fd{WHOLE_DTYPES}?"
+# The dtypes of their operands.
+POOLED_DTYPES = {
+    **dict.fromkeys(("max_pool", "max_pool_argmax"), (ORDERED_DTYPES,)),
+    **dict.fromkeys(("avg_pool", "avg_pool_grad"), ("fd",)),
+    **dict.fromkeys(("pool_scatter", "pool_take"), ("fd", WHOLE_DTYPES)),
+}
 # In shorter rows too many windows reach into the padding: their elements are gathered one by one.
 SHORTEST_PADDED = 128
 # NumPy is quicker for more elements with a stride above 2.
 MOST_STRIDED_ELEMENTS = 1 << 17
+# Kernels number places along an axis, with those of the padding, in 32 bits.
+LONGEST_GRID_AXIS = 1 << 30
+# Of fewer channels, where these lie last, too few elements are computed at a time.
+FEWEST_CHANNELS = 8
 # Axes before the spatial ones: the batch and the channels.
 AXES_IN_FRONT = 2
 maximum = function("maximum")
@@ -60,13 +73,18 @@ class WindowAxes(NamedTuple):
 
     Attributes:
         equation: the equation.
-        source: what it takes elements of.
+        sources: what it takes elements of, alone.
         place: the axes of the grid that its result has.
     """
 
     equation: EquationLike
-    source: GatherSource
+    sources: Sequence[GatherSource]
     place: Sequence[int | None]
+
+    @property
+    def source(self) -> GatherSource:
+        """What it takes elements of."""
+        return self.sources[0]
 
     @property
     def indexed(self) -> Sequence[tuple[int, int]]:
@@ -86,7 +104,7 @@ class WindowAxes(NamedTuple):
         yield from unjoined(slices, lengths)
 
     def node(self, graph: ExprGraph, indices: Sequence[Expr], groups: Sequence[int]) -> Expr:
-        """Returns the result."""
+        """Returns the result; the index of ``pool_take`` is the place that it takes."""
         name, windows = self.equation.primitive.name, self.equation.params["windows"]
         dtype = self.source.dtype
         front = {
@@ -98,12 +116,14 @@ class WindowAxes(NamedTuple):
             [self._along(graph, number, k, groups) for k in range(length)]
             for number, length in enumerate(windows.window)
         ]
-        other = lowest(dtype) if name != "avg_pool" else 0
+        other = lowest(dtype) if name.startswith("max_pool") else 0
         elements = [
             self._element(graph, tuple(front.items()), parts, other) for parts in product(*along)
         ]
         if name == "max_pool_argmax":
             return first_largest(elements, self.equation.outputs[0].type.dtype)
+        if name == "pool_take":
+            return taken_elements(elements, indices[0])
         folded = folded_windows(name, elements, windows.window)
         return folded / prod(windows.window) if name == "avg_pool" else folded
 
@@ -158,6 +178,19 @@ def first_largest(elements: Sequence[Expr], dtype: DType) -> Expr:
     return winner
 
 
+def taken_elements(elements: Sequence[Expr], winner: Expr) -> Expr:
+    """Returns the elements whose numbers are given, as a sum: it has no zero with a sign."""
+    graph, dtype = winner.graph, winner.dtype
+    parts = [
+        select(winner.equals(graph.constant(number, dtype)), x, 0)
+        for number, x in enumerate(elements)
+    ]
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
+
+
 def folded_windows(name: str, elements: Sequence[Expr], window: Sequence[int]) -> Expr:
     """Returns the largest element of windows, or their sum: along one axis after the other."""
     rest = list(elements)
@@ -172,17 +205,50 @@ def folded_windows(name: str, elements: Sequence[Expr], window: Sequence[int]) -
     return rest[0]
 
 
-def is_native_pool(equation: EquationLike) -> bool:
-    """Says whether kernels compute a pooling."""
+def windowed_axes(
+    equation: EquationLike, sources: Sequence[GatherSource], place: Sequence[int | None]
+) -> WindowAxes | SpreadAxes:
+    """Returns where the elements of windows lie, or the windows of elements.
+
+    Args:
+        equation: the equation.
+        sources: what it takes elements of.
+        place: the axes of the grid that its result has.
+    """
+    kind = SpreadAxes if equation.primitive.name in SPREADS else WindowAxes
+    return kind(equation, sources, place)
+
+
+def is_native_windowed(equation: EquationLike, orders: Container[object]) -> bool:
+    """Says whether kernels compute an equation of windows in less time than NumPy.
+
+    Args:
+        equation: the equation.
+        orders: the variables whose channels lie last.
+    """
     name, params = equation.primitive.name, equation.params
-    windows = params["windows"]
-    if name == "avg_pool" and not params["count_include_pad"] and any(map(any, windows.padding)):
+    windows, out = params["windows"], equation.outputs[0].type
+    if not params.get("count_include_pad", True) and any(map(any, windows.padding)):
         return False
-    (x,) = equation.operands
-    if not is_variable(x) or x.type.dtype.char not in POOLED_DTYPES[name]:
+    if not 1 < prod(windows.window) <= MOST_WINDOW_ELEMENTS or not all(out.shape):
         return False
-    if any(windows.padding[-1]) and windows.stride[-1] == 1 and x.type.shape[-1] < SHORTEST_PADDED:
+    for x, dtypes in zip(equation.operands, POOLED_DTYPES[name], strict=True):
+        if not is_variable(x) or x.type.dtype.char not in dtypes or not x.type.dtype.isnative:
+            return False
+    types = [x.type for x in equation.operands if is_variable(x)]
+    if any(x in orders for x in equation.operands):
+        # Axes of a single place have no place in the order of the others.
+        if min(n for known in (*types, out) for n in known.shape) < 2:
+            return False
+        if out.shape[1] < FEWEST_CHANNELS:
+            return False
+        lengths = [n + sum(pad) for n, pad in zip(out.shape[AXES_IN_FRONT:], windows.padding)]
+        return name not in SPREADS or all(map(is_short_enough, lengths, windows.stride))
+    if name in SPREADS:
         return False
-    if windows.stride[-1] > 2 and x.type.size > MOST_STRIDED_ELEMENTS:
+    x = types[0]
+    if max(x.shape) >= LONGEST_GRID_AXIS:
         return False
-    return bool(1 < prod(windows.window) <= MOST_WINDOW_ELEMENTS)
+    if any(windows.padding[-1]) and windows.stride[-1] == 1 and x.shape[-1] < SHORTEST_PADDED:
+        return False
+    return not (windows.stride[-1] > 2 and x.size > MOST_STRIDED_ELEMENTS)

@@ -15,13 +15,15 @@ from .block_steps import LAST_AXIS_FUNCTIONS
 if TYPE_CHECKING:
     from ..annotations import Operand, ProgramLike, RegionLike, VariableLike
 
-__all__ = ["memory_orders", "region_order"]
+__all__ = ["WINDOWED", "memory_orders", "region_order"]
 
 # Primitives that return memory with the channels last, and those that keep their operand's order.
 CHANNELS_LAST = frozenset({"conv", "conv_input_grad"})
 ORDER_KEEPING = frozenset(
     {"avg_pool", "avg_pool_grad", "max_pool", "max_pool_argmax", "pool_scatter"}
 )
+# Primitives that take elements of windows, or of the windows that have an element.
+WINDOWED = ORDER_KEEPING | {"pool_take"}
 
 AxisOrder = tuple[int, ...]
 
@@ -68,4 +70,21 @@ def region_order(
             # Blocks are cut along the first axis, which reductions within a region keep.
             if len(order) == len(place) and order[0] == 0:
                 return order
+    return window_order(region, given, orders)
+
+
+def window_order(
+    region: RegionLike, given: Sequence[Operand], orders: dict[VariableLike, AxisOrder]
+) -> AxisOrder | None:
+    """Returns the order of a grid that that of arrays gives whose windows a region takes."""
+    operands = dict(zip(region.program.inputs, given))
+    for equation in region.program.equations:
+        if equation.primitive.name not in WINDOWED:
+            continue
+        place = region.places[equation.outputs[0]]
+        for x in map(operands.get, filter(is_variable, equation.operands)):
+            if is_variable(x) and x in orders and len(place) == len(region.grid):
+                order = tuple(axis for a in orders[x] if (axis := place[a]) is not None)
+                if len(order) == len(place) and order[0] == 0:
+                    return order
     return None

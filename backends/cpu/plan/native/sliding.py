@@ -1,0 +1,178 @@
+"""Images over which kernels slide: sizes, zeros around, and the terms of each sum."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import ceil, prod
+from typing import TYPE_CHECKING, NamedTuple
+
+from ....kernels.kernel import Buffer, For, Index, Load, LoopAxis, LoopValue, Statement, Store
+from ....kernels.schedule import LANE_BYTES
+
+if TYPE_CHECKING:
+    from ....annotations import DType
+
+__all__ = ["MOST_TERMS", "Images", "Panel", "Sliding", "groups_of", "in_parts", "panels_of"]
+
+# The sums that are in registers at a time, beside one another.
+MOST_SUMS = 6
+# Longer sums are sums of parts, so that rounding errors grow less.
+MOST_TERMS, FEWEST_TERMS = 128, 15
+
+
+class Sliding(NamedTuple):
+    """A convolution with two spatial axes. The channels of images and weights lie last in memory.
+
+    Attributes:
+        dtype: the dtype of all.
+        images, channels, outputs: their numbers.
+        spatial, kernel: the lengths of the images and of the kernel.
+        stride, dilation: how far places, and the kernel's elements, lie apart.
+        padding: the zeros before and after each axis.
+    """
+
+    dtype: DType
+    images: int
+    channels: int
+    outputs: int
+    spatial: tuple[int, int]
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    padding: tuple[tuple[int, int], tuple[int, int]]
+
+    @property
+    def padded(self) -> tuple[int, int]:
+        """The lengths of the images with their padding."""
+        (height, width), (rows, columns) = self.spatial, self.padding
+        return height + sum(rows), width + sum(columns)
+
+    @property
+    def places(self) -> tuple[int, int]:
+        """How many places the result has along each axis."""
+        sizes = zip(self.padded, self.kernel, self.stride, self.dilation)
+        height, width = ((n - d * (k - 1) - 1) // s + 1 for n, k, s, d in sizes)
+        return height, width
+
+    @property
+    def terms(self) -> int:
+        """The length of each sum."""
+        return self.channels * prod(self.kernel)
+
+    @property
+    def lanes(self) -> int:
+        """How many outputs are computed at a time."""
+        return LANE_BYTES // self.dtype.itemsize
+
+    @property
+    def is_padded(self) -> bool:
+        """Says whether there are zeros around."""
+        return any(map(any, self.padding))
+
+    @property
+    def steps(self) -> tuple[int, int]:
+        """The strides of rows and columns of an image with its padding."""
+        return self.padded[1] * self.channels, self.channels
+
+    @property
+    def term_loops(self) -> list[tuple[int, int]]:
+        """The loops over the terms of a sum: their lengths, and how far elements lie apart."""
+        steps, (height, width), (down, along) = self.steps, self.kernel, self.dilation
+        loops = [(height, down * steps[0]), (width, along * steps[1]), (self.channels, 1)]
+        if along == 1:
+            loops[1:] = [(width * self.channels, 1)]
+        return [loop for loop in loops if loop[0] > 1] or [(1, 0)]
+
+
+class Panel(NamedTuple):
+    """Outputs that are computed together, lane by lane.
+
+    Attributes:
+        axis: counts such panels.
+        begin: the first output.
+        lanes: how many there are.
+    """
+
+    axis: LoopAxis
+    begin: int
+    lanes: int
+
+
+def panels_of(outputs: int, lanes: int) -> Iterator[Panel]:
+    """Yields panels of some lanes, and one of what is left, for all outputs."""
+    whole = outputs // lanes
+    if whole:
+        yield Panel(LoopAxis("panel", whole), 0, lanes)
+    if outputs % lanes:
+        yield Panel(LoopAxis("panel", 1), whole * lanes, outputs % lanes)
+
+
+class Images:
+    """The memory of images, with zeros around.
+
+    Attributes:
+        given: the memory that a kernel is given.
+        source: that which windows are read from.
+        scratch: memory of the kernel's own.
+        terms: the axis of images in the source, with its stride, if that has all images.
+    """
+
+    def __init__(self, sliding: Sliding, image: LoopAxis) -> None:
+        self.sliding = sliding
+        self.image = image
+        self.size = sliding.channels * prod(sliding.spatial)
+        self.given = Buffer("x", sliding.dtype, (sliding.images * self.size,), "in")
+        self.source = self.given
+        self.terms = [(image, self.size)]
+        self.scratch: list[Buffer] = []
+        if sliding.is_padded:
+            length = sliding.channels * prod(sliding.padded)
+            self.source = Buffer("padded", sliding.dtype, (length,), "scratch")
+            self.scratch.append(self.source)
+            self.terms = []
+
+    def brought(self) -> list[Statement]:
+        """Returns the copy of an image with zeros around, if it has any."""
+        if not self.scratch:
+            return []
+        sliding, zero = self.sliding, self.sliding.dtype.type(0)
+        every = LoopAxis("every", self.source.shape[0])
+        fill = For(every, [Store(self.source, Index([(every, 1)]), zero)], (), sliding.lanes)
+        (height, width), ((above, _), (before, _)) = sliding.spatial, sliding.padding
+        row, run = LoopAxis("rows", height), LoopAxis("run", width * sliding.channels)
+        x = LoopValue(sliding.dtype)
+        taken = Index([(self.image, self.size), (row, run.extent), (run, 1)])
+        begin = above * sliding.steps[0] + before * sliding.steps[1]
+        put = Index([(row, sliding.steps[0]), (run, 1)], begin)
+        copy = For(run, [Load(x, self.given, taken), Store(self.source, put, x)], (), sliding.lanes)
+        return [fill, For(row, [copy])]
+
+
+def groups_of(length: int) -> Iterator[tuple[int, int, int]]:
+    """Yields for groups of neighbours the first place, the number of groups, and their length.
+
+    There are two lengths at most, which differ by one.
+    """
+    groups = ceil(length / MOST_SUMS)
+    shorter, longer = divmod(length, groups)
+    if longer:
+        yield 0, longer, shorter + 1
+    yield longer * (shorter + 1), groups - longer, shorter
+
+
+def in_parts(loops: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Returns loops over terms, long ones as loops over equal parts."""
+    found: list[tuple[int, int]] = []
+    for count, step in loops:
+        length = part_length(count)
+        if length < count:
+            found.append((count // length, length * step))
+        found.append((length, step))
+    return found
+
+
+def part_length(count: int) -> int:
+    """Returns the length of equal parts of a sum that are short enough, or are all of it."""
+    if count <= MOST_TERMS:
+        return count
+    return next((n for n in range(MOST_TERMS, FEWEST_TERMS, -1) if count % n == 0), count)

@@ -187,7 +187,7 @@ class _Run:
                 for lists, fold in zip(kept, loop.folds):
                     for numbers, operand in zip(lists, fold.operands, strict=True):
                         numbers.append(self._value(operand))
-            arrays = [[stacked(numbers) for numbers in lists] for lists in kept]
+            arrays = [[stacked_lanes(numbers) for numbers in lists] for lists in kept]
         self.places.pop(axis, None)
         inner = any(np.ndim(place) for place in self.places.values())
         for fold, found in zip(loop.folds, arrays):
@@ -197,7 +197,7 @@ class _Run:
         return np.broadcast_to(self._value(operand), (count,))
 
 
-def stacked(numbers: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+def stacked_lanes(numbers: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
     """Returns the numbers of all places, one behind the other."""
     return np.stack(numbers) if numbers else np.empty(0)
 

@@ -242,7 +242,7 @@ class Fold:
 
     @property
     def operands(self) -> tuple[Operand, ...]:
-        """What it needs of each place: the operand, and the factor if there is one."""
+        """The values that it needs of each place: the operand, and the factor if there is one."""
         return (self.operand,) if self.factor is None else (self.operand, self.factor)
 
 

@@ -22,7 +22,7 @@ from ...blas_calls import (
     work_of,
 )
 from ..reductions import FEWEST_ELEMENTS_BY_BLAS
-from .codegen.operands import is_native_array, is_variable
+from .codegen.operands import form_of, is_native_array, is_variable
 from .liveness import JOINS, is_copied, rows_of
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .codegen.source import Source
     from .memory import KeptMemory
 
-__all__ = ["EQUATION_WRITERS", "Writer", "form_of", "key_part", "product_beside"]
+__all__ = ["EQUATION_WRITERS", "Writer", "key_part", "product_beside"]
 
 # Writing an element of a column times a row takes as long as this many multiplications.
 OUTER_PRODUCT_WORK = 2
@@ -161,14 +161,6 @@ def is_blas_product(writer: Writer, equation: EquationLike) -> bool:
     if x.shape[-1] > 1:
         return True
     return bool(min(x.ndim, y.ndim) > 1) and is_widened(x.shape, y.shape, dtype)
-
-
-def form_of(operand: Any) -> Any:
-    """Returns a variable's type, or a constant array of NumPy's; None for other constants."""
-    if is_variable(operand):
-        return operand.type
-    buffer = getattr(operand, "_data", operand)
-    return buffer if type(buffer) is np.ndarray else None
 
 
 def is_shared_product(equation: EquationLike) -> bool:

@@ -19,6 +19,7 @@ __all__ = [
     "PYTHON_NUMBERS",
     "bytes_of",
     "constant",
+    "form_of",
     "is_native_array",
     "is_variable",
     "lettered_name",
@@ -81,3 +82,11 @@ def lettered_name(number: int) -> str:
         number //= 26
         name = ascii_lowercase[number % 26] + name
     return name + "__" if name in RESERVED_NAMES or len(name) > LONGEST_VARIABLE_NAME else name
+
+
+def form_of(operand: Any) -> Any:
+    """Returns a variable's type, or a constant array of NumPy's; None for other constants."""
+    if is_variable(operand):
+        return operand.type
+    buffer = getattr(operand, "_data", operand)
+    return buffer if type(buffer) is np.ndarray else None

@@ -15,8 +15,7 @@ from ....kernels.check import check_kernel
 from ....native.entry import NativeCall
 from ....native.printer import scratch_bytes
 from ...convolution import MOST_PARTIAL_SUMS, conv_input_grad
-from ..codegen.operands import is_native_array
-from ..equations import form_of
+from ..codegen.operands import form_of, is_native_array
 from ..regions.grid import Blocks
 from ..regions.region_run import block_memory
 from ..threads.pool import threads
@@ -24,7 +23,7 @@ from ..threads.sharing import MeasuredSharing
 from .convolutions import convolution_kernel
 from .kernel_gradients import kernel_gradient
 from .native_run import MOST_BLOCKS, SMALLEST_EFFORT_TO_SHARE
-from .sliding import MOST_TERMS, Sliding, in_parts, panels_of, part_length
+from .sliding import MOST_TERMS_IN_REGISTERS, Sliding, in_parts, panels_of, part_length
 
 if TYPE_CHECKING:
     from ....annotations import Axes, Buffer
@@ -41,7 +40,7 @@ LARGEST_PANEL = 1 << 18
 # Larger sums for all terms and outputs, in bytes, do not stay there either.
 LARGEST_SUMS = 1 << 18
 # What longer rows need for the sums of a turn does not stay there.
-LONGEST_ROW = 256
+LONGEST_ROW_OF_PLACES = 256
 # Of fewer neighbours in a kernel too few sums are in registers at a time.
 FEWEST_NEIGHBOURS = 3
 # For more weights, in bytes for each place of the result, it takes long to bring them in order.
@@ -252,12 +251,12 @@ def is_quick(sliding: Sliding, name: str) -> bool:
     if name == "conv_kernel_grad":
         few = sliding.term_loops[-1][0] < FEWEST_NEIGHBOURS
         # Without windows there is nothing that NumPy would have to gather.
-        if few or prod(sliding.kernel) == 1 or sliding.places[1] > LONGEST_ROW:
+        if few or prod(sliding.kernel) == 1 or sliding.places[1] > LONGEST_ROW_OF_PLACES:
             return False
-        if part_length(sliding.places[1]) > MOST_TERMS:
+        if part_length(sliding.places[1]) > MOST_TERMS_IN_REGISTERS:
             return False
         return sliding.terms * sliding.outputs * itemsize <= LARGEST_SUMS
-    if any(count > MOST_TERMS for count, _ in in_parts(sliding.term_loops)):
+    if any(count > MOST_TERMS_IN_REGISTERS for count, _ in in_parts(sliding.term_loops)):
         return False
     weights = sliding.terms * sliding.outputs * itemsize
     if name == "conv" and weights > sliding.images * prod(sliding.places) * MOST_WEIGHTS:

@@ -24,7 +24,7 @@ from ....kernels.kernel import (
     Store,
 )
 from .layouts import c_strides
-from .sliding import Images, Panel, Sliding, groups_of, in_parts, panels_of
+from .sliding import Images, Panel, Sliding, groups_of_places, in_parts, panels_of
 
 __all__ = ["convolution_kernel"]
 
@@ -38,10 +38,10 @@ def convolution_kernel(name: str, sliding: Sliding) -> LoopKernel:
     It takes images, weights and the memory of the result, whose channels lie last. Weights are
     panels, one behind the other: see `panels_of`. In each the outputs are the last axis.
     """
-    return Convolution(sliding).kernel(name)
+    return DirectConvolution(sliding).kernel(name)
 
 
-class Convolution:
+class DirectConvolution:
     """Writes the loops of a convolution."""
 
     def __init__(self, sliding: Sliding) -> None:
@@ -71,7 +71,7 @@ class Convolution:
 
     def _row(self, panel: Panel) -> list[Statement]:
         """Returns the loops over the places of a row."""
-        return [self._group(panel, *group) for group in groups_of(self.sliding.places[1])]
+        return [self._group(panel, *group) for group in groups_of_places(self.sliding.places[1])]
 
     def _group(self, panel: Panel, first: int, count: int, places: int) -> Statement:
         """Returns the loop over groups of places.

@@ -13,7 +13,7 @@ from ..regions.axis_order import WINDOWED
 from .complex_nodes import AnyNode, ComplexExpr, part_dtype
 from .layouts import c_strides, in_c_order, unjoined
 from .not_native import NotNative
-from .windows import is_native_windowed
+from .windows import LONGEST_GRID_AXIS, is_native_windowed
 
 if TYPE_CHECKING:
     from ....annotations import DType
@@ -24,9 +24,6 @@ __all__ = ["GATHERS", "IndexedAxes", "indexed_axes", "is_native_gather"]
 
 # Primitives that take elements of a whole array, which is no part of the grid.
 GATHERS = WINDOWED | {"index", "roll"}
-# Kernels number places along an axis, with those of a window's padding, in 32 bits. All elements of
-# an array that is rolled as a whole are one axis.
-LONGEST_GRID_AXIS = 1 << 30
 
 
 class IndexedAxes(NamedTuple):
@@ -51,7 +48,7 @@ class IndexedAxes(NamedTuple):
 
     @property
     def sources(self) -> Sequence[GatherSource]:
-        """What it takes elements of."""
+        """The arrays of which elements are taken."""
         return (self.source,)
 
     def unjoined_axes(self, lengths: Sequence[int]) -> Iterator[frozenset[int]]:
@@ -197,6 +194,7 @@ def is_native_gather(equation: EquationLike) -> bool:
     name, known = equation.primitive.name, equation.outputs[0].type
     if name in WINDOWED:
         return is_native_windowed(equation, {})
+    # All elements of an array that is rolled as a whole are one axis.
     if name == "roll" and equation.params["axis"] is None:
         return known.size < LONGEST_GRID_AXIS
     return max(known.shape, default=0) < LONGEST_GRID_AXIS

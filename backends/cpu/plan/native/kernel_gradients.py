@@ -21,7 +21,7 @@ from ....kernels.kernel import (
     UpdateOf,
 )
 from .layouts import c_strides
-from .sliding import Images, Panel, Sliding, groups_of, panels_of, part_length
+from .sliding import Images, Panel, Sliding, groups_of_places, panels_of, part_length
 
 __all__ = ["kernel_gradient"]
 
@@ -78,7 +78,7 @@ class KernelGradient:
         axes = [(LoopAxis("term", n), distance) for n, distance in loops]
         distances = c_strides([*[n for n, _ in loops], count])
         body: list[Statement] = []
-        for first, groups, length in groups_of(count):
+        for first, groups, length in groups_of_places(count):
             group = LoopAxis("group", groups)
             reading = [*axes, (group, length * step)]
             writing = [(a, n) for (a, _), n in zip(axes, distances)] + [(group, length)]

@@ -12,12 +12,20 @@ from ....kernels.schedule import LANE_BYTES
 if TYPE_CHECKING:
     from ....annotations import DType
 
-__all__ = ["MOST_TERMS", "Images", "Panel", "Sliding", "groups_of", "in_parts", "panels_of"]
+__all__ = [
+    "MOST_TERMS_IN_REGISTERS",
+    "Images",
+    "Panel",
+    "Sliding",
+    "groups_of_places",
+    "in_parts",
+    "panels_of",
+]
 
 # The sums that are in registers at a time, beside one another.
 MOST_SUMS = 6
 # Longer sums are sums of parts, so that rounding errors grow less.
-MOST_TERMS, FEWEST_TERMS = 128, 15
+MOST_TERMS_IN_REGISTERS, FEWEST_TERMS = 128, 15
 
 
 class Sliding(NamedTuple):
@@ -49,7 +57,7 @@ class Sliding(NamedTuple):
 
     @property
     def places(self) -> tuple[int, int]:
-        """How many places the result has along each axis."""
+        """The numbers of places that the result has along the axes."""
         sizes = zip(self.padded, self.kernel, self.stride, self.dilation)
         height, width = ((n - d * (k - 1) - 1) // s + 1 for n, k, s, d in sizes)
         return height, width
@@ -61,7 +69,7 @@ class Sliding(NamedTuple):
 
     @property
     def lanes(self) -> int:
-        """How many outputs are computed at a time."""
+        """The number of outputs that are computed at a time."""
         return LANE_BYTES // self.dtype.itemsize
 
     @property
@@ -148,7 +156,7 @@ class Images:
         return [fill, For(row, [copy])]
 
 
-def groups_of(length: int) -> Iterator[tuple[int, int, int]]:
+def groups_of_places(length: int) -> Iterator[tuple[int, int, int]]:
     """Yields for groups of neighbours the first place, the number of groups, and their length.
 
     There are two lengths at most, which differ by one.
@@ -173,6 +181,8 @@ def in_parts(loops: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 def part_length(count: int) -> int:
     """Returns the length of equal parts of a sum that are short enough, or are all of it."""
-    if count <= MOST_TERMS:
+    if count <= MOST_TERMS_IN_REGISTERS:
         return count
-    return next((n for n in range(MOST_TERMS, FEWEST_TERMS, -1) if count % n == 0), count)
+    return next(
+        (n for n in range(MOST_TERMS_IN_REGISTERS, FEWEST_TERMS, -1) if count % n == 0), count
+    )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..annotations import EquationLike
     from .gather_source import GatherSource
 
-__all__ = ["SpreadAxes", "is_short_enough"]
+__all__ = ["AXES_IN_FRONT", "SpreadAxes", "is_short_enough"]
 
 # Axes before the spatial ones: the batch and the channels.
 AXES_IN_FRONT = 2
@@ -78,10 +78,10 @@ class SpreadAxes(NamedTuple):
         values = [self._value(graph, parts, groups) for parts in product(*along)]
         overlap = [s < k for k, s in zip(windows.window, windows.stride)]
         if self.equation.primitive.name == "pool_scatter":
-            return added(values, any(overlap))
+            return summed_in_order(values, any(overlap))
         for crossings, adds in zip(along, overlap):
             behind = len(values) // len(crossings)
-            values = [added(values[i::behind], adds) for i in range(behind)]
+            values = [summed_in_order(values[i::behind], adds) for i in range(behind)]
         return values[0]
 
     def _crossings(self, graph: ExprGraph, number: int, groups: Sequence[int]) -> list[Crossing]:
@@ -94,7 +94,7 @@ class SpreadAxes(NamedTuple):
         length = self.equation.outputs[0].type.shape[AXES_IN_FRONT + number]
         place = graph.constant(0, np.int32) if axis is None else graph.place(groups[axis])
         place = place + before
-        last = quotient(place, stride)
+        last = floor_of_quotient(place, stride)
         found: list[Crossing] = []
         for back in range(-(-window // stride)):
             number_of = last - back
@@ -136,7 +136,7 @@ class SpreadAxes(NamedTuple):
         return value if inside is None else select(inside, value, 0)
 
 
-def added(values: Sequence[Expr], from_zero: bool) -> Expr:
+def summed_in_order(values: Sequence[Expr], from_zero: bool) -> Expr:
     """Returns a sum in order; ``from_zero`` says whether it begins with zero."""
     first, *others = values
     total = first.graph.constant(0, first.dtype) + first if from_zero else first
@@ -153,7 +153,7 @@ def all_of(tests: Sequence[Expr]) -> Expr | None:
     return found
 
 
-def quotient(place: Expr, divisor: int) -> Expr:
+def floor_of_quotient(place: Expr, divisor: int) -> Expr:
     """Returns numbers of 32 bits, none of them negative, divided and rounded down."""
     if divisor & (divisor - 1) == 0:
         return place >> divisor.bit_length() - 1 if divisor > 1 else place

@@ -16,14 +16,14 @@ from ....kernels.graph import Expr, ExprGraph, Gathering, function, select
 from ...pooling import lowest
 from ..codegen.operands import is_variable
 from .layouts import unjoined
-from .spreads import SpreadAxes, is_short_enough
+from .spreads import AXES_IN_FRONT, SpreadAxes, is_short_enough
 
 if TYPE_CHECKING:
     from ....annotations import DType
     from ..annotations import EquationLike
     from .gather_source import GatherSource
 
-__all__ = ["WindowAxes", "is_native_windowed", "windowed_axes"]
+__all__ = ["LONGEST_GRID_AXIS", "WindowAxes", "is_native_windowed", "windowed_axes"]
 
 # Primitives whose results are longer than what they take elements of.
 SPREADS = frozenset({"avg_pool_grad", "pool_scatter"})
@@ -45,8 +45,7 @@ MOST_STRIDED_ELEMENTS = 1 << 17
 LONGEST_GRID_AXIS = 1 << 30
 # Of fewer channels, where these lie last, too few elements are computed at a time.
 FEWEST_CHANNELS = 8
-# Axes before the spatial ones: the batch and the channels.
-AXES_IN_FRONT = 2
+
 maximum = function("maximum")
 
 
@@ -83,7 +82,7 @@ class WindowAxes(NamedTuple):
 
     @property
     def source(self) -> GatherSource:
-        """What it takes elements of."""
+        """The array of which elements are taken."""
         return self.sources[0]
 
     @property

@@ -194,7 +194,7 @@ def test_quotients(divisor):
     length = (1 << spreads.QUOTIENT_BITS) // divisor - 1
     assert spreads.is_short_enough(length, divisor)
     graph = ExprGraph([length])
-    node = spreads.quotient(graph.place(0), divisor)
+    node = spreads.floor_of_quotient(graph.place(0), divisor)
     result = np.zeros(length, np.int32)
     interpret(scheduled("divided", graph, [], [KernelResult(node, frozenset([0]))]), [result])
     np.testing.assert_array_equal(result, np.arange(length) // divisor)

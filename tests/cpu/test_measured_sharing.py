@@ -69,6 +69,20 @@ def test_the_quicker_way_stays(clock, alone, shared, pays):
     assert set(told.numbers[2 * FEWEST_CALLS :]) == {4 if pays else 1}
 
 
+def test_calls_that_end_behind_a_decision_are_no_error(clock):
+    clock(1e-4, 6e-5)
+    sharing = MeasuredSharing()
+    called(sharing, 1)
+
+    # Calls within calls stand for those of other threads: all begin before what the last one does.
+    def begun(count):
+        sharing(lambda: begun(count - 1) if count else called(sharing, 4 * FEWEST_CALLS), 4)
+
+    begun(FEWEST_CALLS + 1)
+    assert sharing.pays
+    called(sharing, 2 * CALLS_BETWEEN)
+
+
 def test_a_few_slow_calls_do_not_decide(clock):
     slow = iter([5e-3, 4e-3])
     told = clock(1e-4, lambda: next(slow, 6e-5))

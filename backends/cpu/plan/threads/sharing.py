@@ -69,7 +69,8 @@ class MeasuredSharing:
         alone, shared = self._times
         (shared if several else alone).append(seconds)
         most = MOST_OF_ONE_THREADS_TIME
-        enough = len(shared) >= FEWEST_CALLS
+        # Calls of other threads that began before the last decision are noted behind it.
+        enough = min(len(alone), len(shared)) >= FEWEST_CALLS
         if (not several and seconds > LONG_WORK) or (enough and max(shared) < most * min(alone)):
             self._decide(True)
         elif enough and min(shared) > max(alone):

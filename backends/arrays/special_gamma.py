@@ -42,6 +42,8 @@ SMALLEST_STIRLING_DIFFERENCE = 12.0
 TINY = 1e-150
 # The series of zeta in these terms, Bernoulli numbers over (2k)!, is exact from this real part on.
 COMPLEX_LARGE = 16.0
+# So many terms are summed before it at most; where there would be more the result is NaN.
+MOST_COMPLEX_TERMS = 100_000
 ZETA = (
     1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000,
     1 / 74724249600, -3617 / 10670622842880000,
@@ -69,6 +71,8 @@ def _complex_polygamma(n: Buffer | float, z: Buffer) -> Any:
     n, z = np.broadcast_arrays(np.asarray(n, np.float64), np.asarray(z, np.complex128))
     s = n + 1.0
     count = np.maximum(np.ceil(COMPLEX_LARGE - z.real), 0.0)
+    few = count <= MOST_COMPLEX_TERMS
+    count = np.where(few, count, 0.0)
     total = np.zeros(z.shape, np.complex128)
     for k in range(int(count.max(initial=0.0))):
         total = total + np.where(k < count, (z + k) ** -s, 0.0)
@@ -81,7 +85,7 @@ def _complex_polygamma(n: Buffer | float, z: Buffer) -> Any:
         total = total + weight * factor
         factor = factor * (s + 2 * k + 1) * (s + 2 * k + 2) / (w * w)
     total = total * np.where(n % 2 == 0, -1.0, 1.0) * special(np).gamma(s)
-    return np.where(n == 0, special(np).psi(z), total)
+    return np.where(n == 0, special(np).psi(z), np.where(few, total, np.nan))
 
 
 def log_gamma_mass(xp: ArrayModule, a: Buffer, x: Buffer) -> Any:

@@ -12,6 +12,7 @@ from functensor import nn
 from functensor.backends import blas_threads
 from functensor.backends.cpu import convolution, parallel
 from functensor.backends.cpu.plan import equations
+from functensor.backends.cpu.plan.regions import row_sums
 from functensor.backends.cpu.plan.threads import matmul, pool
 
 
@@ -42,16 +43,53 @@ SHAPES = [
     ((90, 1), (1, 60)),
     ((50, 1), (1, 90)),
     ((5, 40, 1), (5, 1, 30)),
+    ((90,), (90, 1)),
 ]
 
 
-@pytest.mark.parametrize(("x", "y"), SHAPES)
+@pytest.mark.parametrize(("x", "y"), [*SHAPES, ((90, 1), (1,)), ((1,), (1, 90))])
 def test_products_in_parts(x, y, three_threads):
     x, y = normal(*x), normal(*y, seed=1)
     np.testing.assert_allclose(matmul.threaded_matmul(x, y), x @ y, rtol=1e-5, atol=1e-5)
     out = np.empty_like(x @ y)
     assert matmul.threaded_matmul(x, y, out) is out
     np.testing.assert_allclose(out, x @ y, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_vectors_in_parts(threads, monkeypatch):
+    monkeypatch.setattr(pool.threads, "number", threads)
+    x = normal(200)
+    got = matmul.threaded_matmul(x, x)
+    assert np.shape(got) == ()
+    np.testing.assert_allclose(got, x @ x, rtol=1e-5)
+    np.testing.assert_allclose(matmul.threaded_matmul(normal(9, 1), x[:1]), normal(9, 1) @ x[:1])
+
+
+def test_vectors_that_are_shared_by_plans(everything_shared):
+    x = normal(200)
+    for got in (ft.jit(fnp.matmul)(x, x), ft.jit(lambda x: x @ x)(x), ft.jit(fnp.dot)(x, x)):
+        np.testing.assert_allclose(got, x @ x, rtol=1e-5)
+    slope = ft.jit(ft.grad(lambda x: x @ x))(x)
+    np.testing.assert_allclose(slope, 2 * x, rtol=1e-6)
+
+
+@pytest.mark.parametrize("shapes", [((1,), (1, 90)), ((90, 1), (1,)), ((1, 1), (1, 90))])
+def test_zero_times_infinity_is_nan_in_parts(shapes, three_threads):
+    x, y = (np.full(shape, np.inf if max(shape) > 1 else 0.0) for shape in shapes)
+    with np.errstate(invalid="ignore"):
+        assert np.isnan(matmul.threaded_matmul(x, y)).all()
+
+
+def test_zero_times_infinity_is_nan_in_blocks_of_one_row():
+    row = np.array([[np.inf, 1.0, 2.0]])
+    with np.errstate(invalid="ignore"):
+        found = [
+            row_sums.column_product(np.zeros((1, 1)), row),
+            row_sums.row_product(row[:, :1], np.zeros((1, 1))),
+        ]
+    for got, wanted in zip(found, [[np.nan, 0, 0], [np.nan]], strict=True):
+        np.testing.assert_array_equal(got.ravel(), wanted)
 
 
 @pytest.mark.parametrize(("x", "y"), [*SHAPES, ((4, 6, 5), (5, 3)), ((3, 1, 5), (3, 5, 4))])

@@ -275,3 +275,9 @@ def test_pickles_name_the_module_that_declares():
     )
     assert float(done.stdout) == special.gammainc(2.0, 3.0).item()
     assert pickle.loads(pickle.dumps(special.erfcx)) is registry["erfcx"]
+
+
+@pytest.mark.parametrize("z", [complex(-1e300, 1), complex(-np.inf, 1), complex(np.nan, 0)])
+def test_complex_polygamma_far_to_the_left_and_of_nan_ends(z):
+    assert np.isnan(special.polygamma(1, z))
+

@@ -57,9 +57,14 @@ def row_dot(x: Buffer, y: Buffer) -> Any:
     return np.vecdot(x, y)[..., None]
 
 
+def dot(x: Buffer, y: Buffer) -> Any:
+    """Returns what NumPy's function does, which multiplies nothing by a single number of zero."""
+    return np.dot(x, y) if min(x.size, y.size) > 1 else np.matmul(x, y)
+
+
 def row_product(x: Buffer, y: Buffer) -> Any:
     """Returns the products of rows (rows, k, 1, ...) with a vector (1, k, 1, ...)."""
-    return np.dot(x.reshape(len(x), -1), y.reshape(-1)).reshape(-1, *(1,) * (x.ndim - 1))
+    return dot(x.reshape(len(x), -1), y.reshape(-1)).reshape(-1, *(1,) * (x.ndim - 1))
 
 
 def column_sum(x: Buffer, axes: Axes) -> Any:
@@ -77,9 +82,9 @@ def column_product(x: Buffer, y: Buffer) -> Any:
 def _rows_by(weights: Buffer, x: Buffer) -> Any:
     """Returns the weighted sum of rows, in runs."""
     if len(x) <= LONGEST_BLAS_RUN:
-        return np.dot(weights, x)
+        return dot(weights, x)
     parts = [
-        np.dot(weights[start : start + LONGEST_BLAS_RUN], x[start : start + LONGEST_BLAS_RUN])
+        dot(weights[start : start + LONGEST_BLAS_RUN], x[start : start + LONGEST_BLAS_RUN])
         for start in range(0, len(x), LONGEST_BLAS_RUN)
     ]
     return add(np.stack(parts), 0)

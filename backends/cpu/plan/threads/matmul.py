@@ -42,12 +42,12 @@ def threaded_matmul(
     """
     number = threads.number
     if number < 2 or controlled() is None:
-        if x.shape[-1] == 1:
+        if x.shape[-1] == 1 < y.ndim:
             x, y = widened(np, x, y)
         return np.matmul(x, y) if out is None else np.matmul(x, y, out)
     if x.ndim == 1:
-        sums = np.empty((number, y.shape[1]), x.dtype)
-        parts = [(x[cut], y[cut], part) for cut, part in zip(cuts(len(x), number), sums)]
+        sums = np.empty((number, *y.shape[1:]), x.dtype)
+        parts = [(x[cut], y[cut], sums[i, ...]) for i, cut in enumerate(cuts(len(x), number))]
         sharing(partial(multiply_each, iter(parts)), len(parts))
         return np.add.reduce(sums, axis=0, out=out)
     out, parts = cut_up(x, y, out)
@@ -61,7 +61,7 @@ def cut_up(x: Buffer, y: Buffer, out: Buffer | None = None) -> tuple[Any, list[A
     if out is None:
         shape = x.shape[:-1] if y.ndim == 1 else (*x.shape[:-1], y.shape[-1])
         out = np.empty(shape, x.dtype)
-    if x.shape[-1] == 1:
+    if x.shape[-1] == 1 < y.ndim:
         x, y = widened(np, x, y)
     if y.ndim > 2:
         number = min(number, len(x))
@@ -110,8 +110,9 @@ def cuts(length: int, number: int) -> list[slice]:
 def multiply_each(parts: Any) -> None:
     """Multiplies one part after the other."""
     for x, y, out in parts:
-        if x.ndim == 1:
-            # ``matmul`` would hold the interpreter's lock here.
+        if x.ndim == 1 and x.size > 1:
+            # ``matmul`` would hold the interpreter's lock here. Of a single number, though, ``dot``
+            # makes no products if it is zero, and there may be NaN or infinity beside it.
             np.dot(x, y, out)
         else:
             np.matmul(x, y, out)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "READING_WORK", "SHORTEST_BLAS_THREADED_VECTOR", "SMALLEST_BLAS_THREADED_WORK",
-    "SMALLEST_EXAMINED_WORK", "SMALLEST_SHARED_WORK", "calmly", "product", "work_of",
+    "SMALLEST_EXAMINED_WORK", "SMALLEST_SHARED_WORK", "calmly", "dot", "product", "work_of",
 ]  # fmt: skip
 
 # Work counts multiplications. If the elements of the first operand times the columns of the second
@@ -43,6 +43,17 @@ FEWEST_CALM_ROWS, MOST_CALM_ROWS = 32, 256
 # Work on fewer elements takes less time than a thread may have to wait.
 FEWEST_PARALLEL_ELEMENTS = 1 << 18
 BLAS_DTYPES = "fdFD"
+
+
+def dot(x: Buffer, y: Buffer, out: Buffer | None = None) -> Any:
+    """Returns the product of vectors and matrices; other threads run meanwhile.
+
+    NumPy's ``matmul`` holds the interpreter's lock while it computes. Its ``dot`` multiplies
+    nothing by a single number of zero: NaN and infinity beside that would be lost.
+    """
+    if min(x.size, y.size) > 1:
+        return np.dot(x, y, out)
+    return np.matmul(x, y) if out is None else np.matmul(x, y, out)
 
 
 def work_of(x: Shape, y: Shape) -> int:

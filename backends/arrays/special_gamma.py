@@ -42,8 +42,8 @@ SMALLEST_STIRLING_DIFFERENCE = 12.0
 TINY = 1e-150
 # The series of zeta in these terms, Bernoulli numbers over (2k)!, is exact from this real part on.
 COMPLEX_LARGE = 16.0
-# So many terms are summed before it at most; where there would be more the result is NaN.
-MOST_COMPLEX_TERMS = 100_000
+# Of the largest factorial that is finite.
+MOST_FACTORIAL = 170
 ZETA = (
     1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000,
     1 / 74724249600, -3617 / 10670622842880000,
@@ -67,25 +67,53 @@ def polygamma(xp: ArrayModule, n: Any, x: Any) -> Any:
 
 
 def _complex_polygamma(n: Buffer | float, z: Buffer) -> Any:
-    """Returns ``polygamma`` of complex z: the first terms of zeta are summed, then its series."""
+    """Returns ``polygamma`` of complex z, left of zero by that of ``1 - z``, DLMF 5.15.6."""
     n, z = np.broadcast_arrays(np.asarray(n, np.float64), np.asarray(z, np.complex128))
+    left = z.real < 0
+    higher = _complex_polygamma_right(n, np.where(left, 1 - z, z))
+    mirrored = np.where(n % 2 == 0, 1.0, -1.0) * higher - np.pi * _cotangent_derivative(n, z)
+    whole = (n >= 0) & (n % 1 == 0)
+    higher = np.where(whole, np.where(left, mirrored, higher), np.nan)
+    return np.where(n == 0, special(np).psi(z), higher)
+
+
+def _cotangent_derivative(n: Buffer, z: Buffer) -> Any:
+    """Returns the n-th derivative of ``cot(pi z)`` for positive n up to 170, and zero for others.
+
+    It is the square of the cosecant times a polynomial q of the cotangent c, at first -1. That of
+    the next derivative is ``-2 c q - (1 + c^2) q'``.
+    """
+    # Far from the real axis it is zero, and the sine would overflow.
+    near = np.abs(z.imag) < 100
+    turn = np.pi * np.where(near, z - np.round(z.real), 0.5)
+    sine = np.sin(turn)
+    cot, square = np.cos(turn) / sine, 1 / sine**2
+    found = np.zeros(z.shape, np.complex128)
+    q = np.polynomial.Polynomial([-1.0])
+    twice, more = np.polynomial.Polynomial([0.0, 2.0]), np.polynomial.Polynomial([1.0, 0.0, 1.0])
+    for order in range(1, int(np.max(n, initial=0, where=n <= MOST_FACTORIAL)) + 1):
+        found = np.where((n == order) & near, np.pi**order * square * q(cot), found)
+        q = -twice * q - more * q.deriv()
+    return found
+
+
+def _complex_polygamma_right(n: Buffer, z: Buffer) -> Any:
+    """Returns the same right of zero: the first terms of zeta are summed, then its series."""
     s = n + 1.0
     count = np.maximum(np.ceil(COMPLEX_LARGE - z.real), 0.0)
-    few = count <= MOST_COMPLEX_TERMS
-    count = np.where(few, count, 0.0)
+    count = np.where(np.isnan(count), 0.0, count)
     total = np.zeros(z.shape, np.complex128)
     for k in range(int(count.max(initial=0.0))):
         total = total + np.where(k < count, (z + k) ** -s, 0.0)
     # DLMF 25.11.43
     w = z + count
-    term = w**-s
-    total = total + w * term / n + 0.5 * term
+    term = (1 / w) ** s
+    total = total + (1 / w) ** n / n + 0.5 * term
     factor = s * term / w
     for k, weight in enumerate(ZETA):
         total = total + weight * factor
-        factor = factor * (s + 2 * k + 1) * (s + 2 * k + 2) / (w * w)
-    total = total * np.where(n % 2 == 0, -1.0, 1.0) * special(np).gamma(s)
-    return np.where(n == 0, special(np).psi(z), np.where(few, total, np.nan))
+        factor = factor * (s + 2 * k + 1) * (s + 2 * k + 2) / w / w
+    return total * np.where(n % 2 == 0, -1.0, 1.0) * special(np).gamma(s)
 
 
 def log_gamma_mass(xp: ArrayModule, a: Buffer, x: Buffer) -> Any:

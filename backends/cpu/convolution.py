@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from ..blas_calls import dot
 from .parallel import ThreadMemory, each
 
 if TYPE_CHECKING:
@@ -340,9 +341,8 @@ def split_channels(x: Buffer, groups: int) -> Buffer:
 def multiply(x: Buffer, y: Buffer, out: Buffer) -> None:
     """Fills a stack of matrices with the products of two; other threads run meanwhile."""
     for a, b, c in zip(x, y, out, strict=True):
-        # ``matmul`` holds the interpreter's lock while it computes.
         if c.flags.c_contiguous:
-            np.dot(a, b, out=c)
+            dot(a, b, c)
         else:
             np.matmul(a, b, out=c)
 

@@ -92,6 +92,13 @@ def test_zero_times_infinity_is_nan_in_blocks_of_one_row():
         np.testing.assert_array_equal(got.ravel(), wanted)
 
 
+@pytest.mark.parametrize("jit", [False, True])
+def test_a_weight_of_zero_times_infinity_is_nan(jit):
+    conv = ft.jit(nn.conv) if jit else nn.conv
+    with np.errstate(invalid="ignore"):
+        assert np.isnan(conv(np.full((2, 1, 5), np.inf), np.zeros((1, 1, 1)))).all()
+
+
 @pytest.mark.parametrize(("x", "y"), [*SHAPES, ((4, 6, 5), (5, 3)), ((3, 1, 5), (3, 5, 4))])
 def test_products_of_plans(x, y, everything_shared):
     x, y = normal(*x), normal(*y, seed=1)

@@ -4,6 +4,7 @@ import pickle
 import subprocess
 import sys
 
+import mpmath
 import numpy as np
 import pytest
 import scipy.special
@@ -277,7 +278,21 @@ def test_pickles_name_the_module_that_declares():
     assert pickle.loads(pickle.dumps(special.erfcx)) is registry["erfcx"]
 
 
-@pytest.mark.parametrize("z", [complex(-1e300, 1), complex(-np.inf, 1), complex(np.nan, 0)])
-def test_complex_polygamma_far_to_the_left_and_of_nan_ends(z):
-    assert np.isnan(special.polygamma(1, z))
+@pytest.mark.parametrize("n", [1, 2, 3, 6])
+@pytest.mark.parametrize("z", [-0.3 + 0.2j, -50.5 + 0.3j, -1e6 - 1.25j, -123456.75 + 0j, -3 - 70j])
+def test_complex_polygamma_left_of_zero(n, z):
+    with mpmath.workdps(40):
+        # Far to the left by the formula of reflection, which mpmath's sum of terms is too slow for.
+        right = mpmath.psi(n, 1 - mpmath.mpmathify(z))
+        turned = mpmath.diff(lambda t: mpmath.cot(mpmath.pi * t), mpmath.mpmathify(z), n)
+        wanted = complex((-1) ** n * right - mpmath.pi * turned)
+    np.testing.assert_allclose(special.polygamma(n, z), wanted, rtol=2e-12)
 
+
+def test_complex_polygamma_of_any_number_ends():
+    for z in (complex(-1e300, 1), complex(-1e300, 200), complex(np.inf, 1)):
+        assert abs(special.polygamma(1, z)) < 1e2
+    for z in (complex(-np.inf, 1), complex(np.nan, 0)):
+        assert np.isnan(special.polygamma(1, z))
+    for n in (-1, 0.5, np.nan):
+        assert np.isnan(special.polygamma(n, 2 + 1j))

@@ -8,7 +8,7 @@ copies it there at its end elsewhere. Loops and choices within a step are functi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -52,15 +52,18 @@ HOLDS = InnerType((), np.dtype(bool))
 
 
 def code_with_loops(
-    blas: Blas | None, earlier: Mapping[VariableLike, EquationLike]
+    blas: Blas | None,
+    earlier: Mapping[VariableLike, EquationLike],
+    moved: Collection[VariableLike],
 ) -> SegmentWithLoops:
     """Returns what collects the equations of a segment, loops among them.
 
     Args:
         blas: the products of large matrices.
         earlier: the equations of views that stand before it.
+        moved: variables of other places whose arrays are in another order than C's.
     """
-    return SegmentWithLoops(blas, loop_function, earlier)
+    return SegmentWithLoops(blas, loop_function, earlier, moved)
 
 
 def loop_function(equation: EquationLike, blas: Blas | None) -> InnerFunction:

@@ -71,15 +71,19 @@ class SegmentCode:
         labels: the arrays that are labels or indices, and who reads them.
         largest_product: the most multiplications of one product.
         checked: the equations that Python runs again where an index is out of bounds.
-        moved: variables of other places whose arrays are in another order than C's.
     """
 
     def __init__(
-        self, blas: Blas | None, earlier: Mapping[VariableLike, EquationLike] | None = None
+        self,
+        blas: Blas | None,
+        earlier: Mapping[VariableLike, EquationLike] | None = None,
+        moved: Collection[VariableLike] = (),
     ) -> None:
         self.blas = blas
         # The equations of views that stand before it.
         self._earlier = earlier or {}
+        # The variables of other places whose arrays are in another order than C's.
+        self._moved = moved
         self.equations: list[EquationLike] = []
         self.made: set[VariableLike] = set()
         self.arrays: list[Any] = []
@@ -88,7 +92,6 @@ class SegmentCode:
         self.labels: list[LabelRead] = []
         self.checked: list[EquationLike] = []
         self.largest_product = 0
-        self.moved: Collection[VariableLike] = ()
         self._lying: dict[Any, LayOut] = {}
         # What is read after the last call.
         self._lasting: set[Any] = set()
@@ -160,7 +163,7 @@ class SegmentCode:
 
     def _refuse_moved(self, equation: EquationLike) -> None:
         """Refuses arrays in another order, which would be copied in each call."""
-        if any(x in self.moved for x in equation.operands if is_variable(x)):
+        if any(x in self._moved for x in equation.operands if is_variable(x)):
             raise NotNative("an array in another order")
 
     def _region(self, equation: EquationLike) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -161,11 +162,9 @@ def with_segments(program: ProgramLike) -> NativeProgram:
     done: list[Any] = []
     if not is_known():
         return NativeProgram(program, program.equations)
-    blas = numpy_blas()
     views: dict[VariableLike, EquationLike] = {}
-    orders = memory_orders(program)
-    open_code = code_with_loops(blas, views)
-    open_code.moved = orders
+    begun = partial(code_with_loops, numpy_blas(), views, memory_orders(program))
+    open_code = begun()
     for equation in program.equations:
         if open_code.add(equation):
             continue
@@ -176,8 +175,7 @@ def with_segments(program: ProgramLike) -> NativeProgram:
             continue
         done.append(open_code)
         views.update(open_code.views)
-        open_code = code_with_loops(blas, views)
-        open_code.moved = orders
+        open_code = begun()
         if not open_code.add(equation):
             done.append(equation)
     done.append(open_code)

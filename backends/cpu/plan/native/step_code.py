@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -147,8 +147,9 @@ class SegmentWithLoops(SegmentCode):
         blas: Blas | None,
         inner: InnerFunctions,
         earlier: Mapping[VariableLike, EquationLike] | None = None,
+        moved: Collection[VariableLike] = (),
     ) -> None:
-        super().__init__(blas, earlier)
+        super().__init__(blas, earlier, moved)
         self._inner = inner
 
     def _other(self, equation: EquationLike) -> None:

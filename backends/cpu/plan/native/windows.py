@@ -235,6 +235,8 @@ def is_native_windowed(equation: EquationLike, orders: Container[object]) -> boo
         if not is_variable(x) or x.type.dtype.char not in dtypes or not x.type.dtype.isnative:
             return False
     types = [x.type for x in equation.operands if is_variable(x)]
+    if max(n for known in (*types, out) for n in known.shape) >= LONGEST_GRID_AXIS:
+        return False
     if any(x in orders for x in equation.operands):
         # Axes of a single place have no place in the order of the others.
         if min(n for known in (*types, out) for n in known.shape) < 2:
@@ -246,8 +248,6 @@ def is_native_windowed(equation: EquationLike, orders: Container[object]) -> boo
     if name in SPREADS:
         return False
     x = types[0]
-    if max(x.shape) >= LONGEST_GRID_AXIS:
-        return False
     if any(windows.padding[-1]) and windows.stride[-1] == 1 and x.shape[-1] < SHORTEST_PADDED:
         return False
     return not (windows.stride[-1] > 2 and x.size > MOST_STRIDED_ELEMENTS)

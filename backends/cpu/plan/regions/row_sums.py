@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ....blas_calls import dot
 from ....blas_threads import controlled
 from ...reductions import LONGEST_BLAS_RUN, ones, softmax
 
@@ -55,11 +56,6 @@ def row_dot(x: Buffer, y: Buffer) -> Any:
     if x.shape[-1] > PIECE_ELEMENTS or controlled() is None:
         return add(np.multiply(x, y), (x.ndim - 1,), None, None, True)
     return np.vecdot(x, y)[..., None]
-
-
-def dot(x: Buffer, y: Buffer) -> Any:
-    """Returns what NumPy's function does, which multiplies nothing by a single number of zero."""
-    return np.dot(x, y) if min(x.size, y.size) > 1 else np.matmul(x, y)
 
 
 def row_product(x: Buffer, y: Buffer) -> Any:

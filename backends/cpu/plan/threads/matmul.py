@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ....arrays.column_times_row import widened
+from ....blas_calls import dot
 from ....blas_threads import controlled
 from .pool import share, threads
 
@@ -110,9 +111,8 @@ def cuts(length: int, number: int) -> list[slice]:
 def multiply_each(parts: Any) -> None:
     """Multiplies one part after the other."""
     for x, y, out in parts:
-        if x.ndim == 1 and x.size > 1:
-            # ``matmul`` would hold the interpreter's lock here. Of a single number, though, ``dot``
-            # makes no products if it is zero, and there may be NaN or infinity beside it.
-            np.dot(x, y, out)
+        if x.ndim == 1:
+            # ``matmul`` would hold the interpreter's lock here.
+            dot(x, y, out)
         else:
             np.matmul(x, y, out)

@@ -55,6 +55,34 @@ def test_what_goes_through_unchanged_lies_apart(steps):
         np.testing.assert_array_equal(out, expected)
 
 
+CONSTANT = np.arange(2000.0)
+RETURNING_CONSTANTS = {
+    "cond": lambda p: ft.cond(p[0][1] > 0, lambda p: [CONSTANT, *p[1:]], lambda p: p, p),
+    "scan": lambda p: ft.scan(
+        lambda c, _: ([CONSTANT, *map(fnp.sort, c[1:])], None), p, None, length=2
+    )[0],
+    "nested": lambda p: ft.cond(
+        p[0][1] > 0, lambda p: RETURNING_CONSTANTS["cond"](p), lambda p: p[::-1], p
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RETURNING_CONSTANTS)
+@pytest.mark.parametrize("compiled", [False, True])
+def test_nothing_is_written_into_constants_of_bodies(name, compiled):
+    def function(p):
+        return [fnp.sin(x) + 1 for x in RETURNING_CONSTANTS[name](p)]
+
+    given = [np.arange(2000.0) + i for i in range(MANY)]
+    expected = [np.array(x) for x in function(given)]
+    jitted = ft.jit(function)
+    if compiled:
+        jitted.compile(given)
+    for _ in range(3):
+        for out, right in zip(jitted(given), expected, strict=True):
+            np.testing.assert_allclose(out, right, rtol=1e-14)
+
+
 def test_results_of_a_call_are_made_apart():
     x, y = np.arange(6.0), np.arange(4.0)
     own = np.zeros(3)

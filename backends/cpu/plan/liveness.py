@@ -30,18 +30,21 @@ class Storage:
 
     Attributes:
         owner: the variable that it was made for; None for constants.
-        outside: whether it belongs to an input or a constant, so that nothing is written into it.
+        outside: whether it belongs to an input or a constant.
         escapes: whether it is returned, or may be.
         last: the number of the last equation that needs it.
+        read_only: whether nothing is written into it: it lies outside, or may be that of a constant
+            of a body.
     """
 
-    __slots__ = ("escapes", "last", "outside", "owner")
+    __slots__ = ("escapes", "last", "outside", "owner", "read_only")
 
     def __init__(self, owner: VariableLike | None, outside: bool) -> None:
         self.owner = owner
         self.outside = outside
         self.escapes = False
         self.last = -1
+        self.read_only = outside
 
 
 class Liveness:
@@ -62,8 +65,11 @@ class Liveness:
         last: dict[VariableLike, int] = {}
         for number, equation in enumerate(program.equations):
             fresh = is_fresh(equation)
+            apart = is_made_apart(equation)
             for variable in equation.outputs:
                 self.storages[variable] = self._made(equation, variable, fresh)
+                for storage in self.storages[variable] if apart else ():
+                    storage.read_only = True
             for x in (*filter(is_variable, equation.operands), *equation.outputs):
                 last[x] = number
                 for storage in self.storages[x]:

@@ -435,7 +435,7 @@ class Straight:
     def _can_take(self, number: int, x: VariableLike, out: VariableLike, own: Storage) -> bool:
         """Says whether an equation is the last use of memory that fits its result."""
         old, *others = self.live.storages[x]
-        if others or old.last != number or old.owner is not x or old.outside:
+        if others or old.last != number or old.owner is not x or old.read_only:
             return False
         same = x.type.shape == out.type.shape and x.type.dtype == out.type.dtype
         return same and not (own.escapes and old in self._slot)

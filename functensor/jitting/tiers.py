@@ -17,12 +17,12 @@ from ..backends.logs import log_debug
 from ..passes.fusion import fusion
 from ..passes.kernel_forms import kernel_forms
 from ..passes.pipeline import optimized
-from ..passes.scatter_updates import scatter_updates
+from ..passes.scatter_updates import scatter_updates, scatters_as_updates
 
 if TYPE_CHECKING:
     from ..programs.program import Program
 
-__all__ = ["Tiers", "native_body", "native_plan", "native_program"]
+__all__ = ["Tiers", "count_of_equations", "native_body", "native_plan", "native_program"]
 
 # A plan over NumPy runs for so long, in seconds, before machine code is compiled.
 SECONDS_BEFORE_COMPILING = 0.005
@@ -198,5 +198,5 @@ def native_program(program: Program) -> Program:
 def native_body(program: Program) -> Program:
     """Returns a loop's or a choice's program in that form; single equations are regions, too."""
     forms = kernel_forms(optimized(program, stacks=False))
-    updates = scatter_updates(forms)
+    updates = scatters_as_updates(scatter_updates(forms))
     return fusion(updates, 0, get_backend("numpy").native_test(updates, of_loop=True))

@@ -68,6 +68,16 @@ def _part_of_affine_normalize_grad(sweep: Sweep, equation: Equation) -> Rewritte
     return sweep.add("sum", [g], over, equation)
 
 
+def _cast_before(sweep: Sweep, equation: Equation) -> Rewritten:
+    """A reduction in another dtype than its operand's reduces the operand in that dtype."""
+    (x,), dtype = equation.operands, equation.params.get("dtype")
+    if dtype is None:
+        return None
+    if type_of(x).dtype != dtype:
+        x = sweep.add("astype", [x], {"dtype": dtype}, equation)
+    return sweep.add(equation.primitive.name, [x], {**equation.params, "dtype": None}, equation)
+
+
 def _complex_mean(sweep: Sweep, equation: Equation) -> Rewritten:
     """A mean of complex numbers is a sum, divided by the complex count as in eager mode."""
     (x,) = equation.operands
@@ -122,6 +132,8 @@ KERNEL_FORMS: dict[str, tuple[RewriteRule, ...]] = {
     "any": (_any_or_all,),
     "index": (_part_of_affine_normalize_grad,),
     "matmul": (_outer_product,),
-    "mean": (_complex_mean,),
+    "mean": (_cast_before, _complex_mean),
+    "prod": (_cast_before,),
+    "sum": (_cast_before,),
     "var": (_complex_variance,),
 }

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..primitives.core.registry import registry
 from ..programs.program import Equation, Program, Variable
 from .dead_code import dead_code
 
-__all__ = ["scatter_updates"]
+__all__ = ["scatter_updates", "scatters_as_updates"]
 
 
 def scatter_updates(program: Program) -> Program:
@@ -53,17 +55,51 @@ def _update(
             continue
         if y.type != x.type:
             continue
-        keys = source.params["keys"]
-        start = len(keys)
-        updates: list[Equation] = []
-        for key, values in zip(keys, source.operands, strict=False):
-            places = source.operands[start : start + key.arrays]
-            start += key.arrays
-            last = len(updates) == len(keys) - 1
-            after = out if last else Variable(out.type, out.device)
-            updates.append(
-                source.by(registry["index_add"], [x, values, *places], {"key": key}, [after])
-            )
-            x = after
-        return updates
+        return _additions(x, source, out)
     return []
+
+
+def scatters_as_updates(program: Program) -> Program:
+    """Returns a program that adds values to an array of zeros in place of a scatter.
+
+    Machine code of loops knows updates alone, and does them in place.
+
+    Args:
+        program: what is going to be run, without derivatives of its own.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> program = ft.make_program(ft.grad(lambda x: x[1] * x[0]))(np.ones(3))
+    >>> [equation.primitive.name for equation in scatters_as_updates(program).equations[-3:]]
+    ['broadcast_to', 'index_add', 'index_add']
+    """
+    equations: list[Equation] = []
+    for equation in program.equations:
+        if equation.primitive.name != "scatter_add":
+            equations.append(equation)
+            continue
+        (out,) = equation.outputs
+        zeros = Variable(out.type, out.device)
+        zero = np.zeros((), out.type.dtype)
+        filled = equation.by(
+            registry["broadcast_to"], [zero], {"shape": out.type.shape}, [zeros]
+        )
+        equations += [filled, *_additions(zeros, equation, out)]
+    if len(equations) == len(program.equations):
+        return program
+    return program.with_equations(equations)
+
+
+def _additions(x: Variable, scatter: Equation, out: Variable) -> list[Equation]:
+    """Returns updates that add the values of a scatter to an array, one after another."""
+    keys = scatter.params["keys"]
+    start = len(keys)
+    updates: list[Equation] = []
+    for key, values in zip(keys, scatter.operands, strict=False):
+        places = scatter.operands[start : start + key.arrays]
+        start += key.arrays
+        after = out if len(updates) == len(keys) - 1 else Variable(out.type, out.device)
+        updates.append(
+            scatter.by(registry["index_add"], [x, values, *places], {"key": key}, [after])
+        )
+        x = after
+    return updates

@@ -19,7 +19,7 @@ from ..backends.devices import backend_of, to_host
 from ..backends.errors.public_functions import check_function
 from ..custom.call import CustomCall, InlinedCall, at_face_pair, replaced
 from ..functions.closure import close
-from ..jitting.compile import Compiled
+from ..jitting.compile import compiled
 from ..numpy.arguments import as_inexact
 from ..numpy.creation import asarray
 from ..primitives.core.annotations import ArrayLike, Value, Values
@@ -37,8 +37,8 @@ from ..transforms.grad import vjp
 from ..transforms.jvp import jvp
 from ..transforms.vmap import vmap
 from ..tree.containers import TreeDef
-from .ode_plans import as_buffer_function, part_as_dtype, plan_of_equation
-from .runge_kutta import Norm, Options, integrate
+from .ode_plans import Solver, StepByStep, as_buffer_function, part_as_dtype, program_of_equation
+from .runge_kutta import End, Norm, Options, check_end, integrate
 
 __all__ = ["odeint"]
 
@@ -81,8 +81,9 @@ class OdeCall(CustomCall):
         self.derived = derived
         # The types, arguments and function of the equation that was staged last.
         self.latest: tuple[Any, Any, Any] = (None, [], None)
-        # The types for which a plan was made last, and the plan.
-        self.planned: tuple[Any, Compiled | None] = (None, None)
+        # The types for which a plan was made last, what solves by it, and whether the equation
+        # branches on values.
+        self.planned: tuple[Any, Solver | StepByStep | None, bool] = (None, None, False)
         self.infer = self._infer
 
     def split(self, operands: Values) -> tuple[Values, Any, Values]:
@@ -122,14 +123,11 @@ class OdeCall(CustomCall):
         placed = next((y for y in buffers if device_of(y) != "cpu"), buffers[0])
         xp: ArrayModule = backend_of(placed).xp
         start = xp.concatenate([xp.asarray(y).reshape(-1).astype(dtype) for y in buffers])
-        made, branches = self._compiled(types, parts, start, times, args)
-        if made is not None:
-            _, _, *inputs = made.buffers_of([start, kind(0), *args])
-
-            def slope(t: float, vector: Buffer) -> Buffer:
-                # In a program, which may run often, machine code takes over from the plan.
-                plan = made.run if self.in_program else made.plan
-                return plan([vector, kind(t), *inputs])[0]  # type: ignore[no-any-return]
+        checked = _checked_times(times)
+        solver, branches = self._planned(types, parts, start, times, args)
+        if solver is not None:
+            solution, *ended = solver(solver.inputs(start, checked, args))
+            end = End(*ended)
         else:
             func = self._equation(types, times, args, branches)
 
@@ -141,39 +139,47 @@ class OdeCall(CustomCall):
                 slopes = [xp.asarray(out).reshape(-1) for out in func([*leaves, kind(t)])]
                 return slopes[0] if len(slopes) == 1 else xp.concatenate(slopes)
 
-        norm = Norm([known.shape for known in types], self.ranks)
-        solution = integrate(slope, start, _checked_times(times), self.options, norm)
-        count, columns = len(solution), [solution[:, part] for part in parts]
-        return [
-            wrap(xp.moveaxis(part_as_dtype(column, y.dtype).reshape(count, *y.shape), 0, rank))
-            for column, y, rank in zip(columns, types, self.ranks, strict=True)
-        ]
+            norm = Norm([known.shape for known in types], self.ranks)
+            solution, end = integrate(slope, start, checked, self.options, norm)
+        check_end(end, checked, self.options)
+        count, outs = len(solution), []
+        for part, known, rank in zip(parts, types, self.ranks, strict=True):
+            column = part_as_dtype(solution[:, part], known.dtype).reshape(count, *known.shape)
+            outs.append(wrap(xp.moveaxis(column, 0, rank) if rank else column))
+        return outs
 
-    def _compiled(
+    def _planned(
         self,
         types: Sequence[ShapeDtype],
         parts: Sequence[slice],
         start: Buffer,
         times: Array | Buffer,
         args: Values,
-    ) -> tuple[Compiled | None, bool]:
-        """Returns the equation as a plan of vectors, and whether it is known to branch on values.
+    ) -> tuple[Solver | StepByStep | None, bool]:
+        """Returns what solves by a plan of the equation, and whether that branches on values.
 
-        None in place of the plan where there is none.
+        None where there is no plan.
         """
         if not (self.derived or self.in_program):
             return None, False
         if any(device_of(to_buffer(x)) != "cpu" for x in (start, *args)):
             return None, False
         arg_types = [shape_dtype(arg) for arg in args]
-        key = [*types, times.dtype, *arg_types]
-        known, made = self.planned
+        key = [*types, shape_dtype(times), *arg_types, self.in_program]
+        known, solver, branches = self.planned
         if known != key:
             vector, time = ShapeDtype(start.shape, start.dtype), ShapeDtype((), times.dtype)
-            made = plan_of_equation(self.func, types, parts, vector, time, arg_types)
-            self.planned = key, made
-        planned = made is not None and made.plan is not None
-        return made if planned else None, made is None
+            program = program_of_equation(self.func, types, parts, vector, time, arg_types)
+            branches = program is None
+            solver = None
+            made = None if program is None else compiled(program)
+            if made is not None and made.plan is not None:
+                norm = Norm([known.shape for known in types], self.ranks)
+                steps = StepByStep(made, self.options, norm)
+                # A program may run often, so that machine code of the whole method pays.
+                solver = Solver(steps, len(times)) if self.in_program else steps
+            self.planned = key, solver, branches
+        return solver, branches
 
     def _equation(
         self, types: Sequence[ShapeDtype], times: Array | Buffer, args: Values, branches: bool

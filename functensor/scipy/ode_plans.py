@@ -1,4 +1,4 @@
-"""Equations of ``odeint`` as functions of plain buffers: operation by operation, or as a plan."""
+"""Equations of ``odeint`` on plain buffers: operation by operation, as plans, as machine code."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from ..backends.annotations import DType
-from ..jitting.compile import Compiled, compiled
+import numpy as np
+
+from ..backends.annotations import Buffer, DType
+from ..jitting.compile import Compiled
+from ..jitting.tiers import Tiers, count_of_equations
 from ..primitives.core.annotations import Value, Values
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
@@ -17,19 +20,24 @@ from ..primitives.core.shape_dtype import ShapeDtype
 from ..primitives.core.trace import RAW, under
 from ..programs import Program, Variable
 from ..programs.staging import make_program
+from .runge_kutta import Norm, Options, integrate
+from .runge_kutta_program import solution_at_times
 
-__all__ = ["as_buffer_function", "part_as_dtype", "plan_of_equation"]
+__all__ = ["Solver", "StepByStep", "as_buffer_function", "part_as_dtype", "program_of_equation"]
+
+# Of longer equations each step has the code once, and not for every stage.
+MOST_UNROLLED_EQUATIONS = 30
 
 
-def plan_of_equation(
+def program_of_equation(
     func: Callable[[Values, Any, Values], Values],
     types: Sequence[ShapeDtype],
     parts: Sequence[slice],
     vector: ShapeDtype,
     time: ShapeDtype,
     args: Sequence[ShapeDtype],
-) -> Compiled | None:
-    """Returns an equation as a compiled function of vectors; None where it branches on values.
+) -> Program | None:
+    """Returns an equation as a program of vectors; None where it branches on values.
 
     Args:
         func: takes the leaves of the state, the time, and the arguments; returns slopes.
@@ -38,16 +46,16 @@ def plan_of_equation(
             arguments.
 
     Returns:
-        What takes these and returns the slopes as a vector. Its plan is None on a GPU.
+        What takes these and returns the slopes as a vector.
 
     >>> import numpy as np
     >>> number, pair = ShapeDtype((), "float64"), ShapeDtype((2,), "float64")
     >>> halves = [slice(0, 1), slice(1, 2)]
     >>> def spring(y, t, args):
     ...     return [y[1], -args[0] * y[0]]
-    >>> made = plan_of_equation(spring, [number] * 2, halves, pair, number, [number])
-    >>> made.plan([np.array([1.0, 2.0]), np.float64(0.0), np.float64(3.0)])
-    [array([ 2., -3.])]
+    >>> made = program_of_equation(spring, [number] * 2, halves, pair, number, [number])
+    >>> made.run([np.array([1.0, 2.0]), np.float64(0.0), np.float64(3.0)])
+    [Array([ 2., -3.], dtype=float64, device='cpu')]
     """
 
     def flat(state: Array, t: Array, args: Values) -> Array:
@@ -59,8 +67,82 @@ def plan_of_equation(
         return slopes[0] if len(slopes) == 1 else ops.concatenate(slopes)
 
     with suppress(ConcretizationError, TracerConversionError):
-        return compiled(make_program(flat)(vector, time, list(args)))
+        return make_program(flat)(vector, time, list(args))
     return None
+
+
+class StepByStep:
+    """The solution of an equation that is a program, steps of which are decided in Python.
+
+    It takes buffers: a vector with all leaves of the state, the times, and the arguments.
+
+    Args:
+        slope: takes a vector, the time and the arguments; returns the slopes as a vector.
+        options, norm: the precision, and the norm of errors.
+
+    Attributes:
+        grows: whether machine code may take over from the plan of the equation.
+    """
+
+    grows = False
+
+    def __init__(self, slope: Compiled, options: Options, norm: Norm) -> None:
+        self.slope, self.options, self.norm = slope, options, norm
+
+    def __call__(self, buffers: Sequence[Buffer]) -> Values:
+        """Returns the vector at the times, and where the solution ended."""
+        y, times, *args = buffers
+        kind = self.slope.staged.inputs[1].type.dtype.type
+        run = self.slope.run if self.grows else self.slope.plan
+
+        def slope(t: float, vector: Buffer) -> Buffer:
+            return run([vector, kind(t), *args])[0]
+
+        solution, end = integrate(slope, y, times, self.options, self.norm)
+        return [solution, *end]
+
+    def inputs(self, y: Buffer, times: Buffer, args: Values) -> list[Buffer]:
+        """Returns the buffers that it takes."""
+        _, _, *buffers = self.slope.buffers_of([y, 0.0, *args])
+        return [y, times.astype(np.float64, copy=False), *buffers]
+
+    def forget(self) -> None:
+        """Lets the memory of the equation's plan go."""
+        self.slope.plan.forget()
+
+
+class Solver:
+    """The solution step by step, until machine code of the whole method takes over.
+
+    Args:
+        plan: the solution step by step.
+        count: the number of the times.
+
+    Attributes:
+        run: the quicker of both, once that is decided.
+    """
+
+    def __init__(self, plan: StepByStep, count: int) -> None:
+        self.plan = plan
+        program = plan.slope.staged
+        vector, time, *args = (x.type for x in program.inputs)
+        short = count_of_equations(program) <= MOST_UNROLLED_EQUATIONS
+
+        def odeint(y: Array, times: Array, args: Values) -> Values:
+            def slope(t: Any, vector: Array) -> Any:
+                return program.run([vector, ops.astype(t, time.dtype), *args])[0]
+
+            return solution_at_times(slope, y, times, plan.options, plan.norm, short)
+
+        whole = make_program(odeint)(vector, ShapeDtype((count,), np.float64), args)
+        self.inputs = plan.inputs
+        self.tiers = Tiers(self, whole, ())
+        self.run: Callable[[Sequence[Buffer]], Values] = self.tiers
+
+    def __call__(self, buffers: Sequence[Buffer]) -> Values:
+        """Returns the vector at the times, and where the solution ended."""
+        self.plan.grows = self.run is self.plan
+        return self.run(buffers)
 
 
 def as_buffer_function(program: Program) -> Callable[[Values], Values]:

@@ -9,17 +9,22 @@ section II.4.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from math import inf
+from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backends.annotations import ArrayModule, Buffer
+from ..backends.annotations import ArrayModule, Buffer, DType
 from ..backends.devices import backend_of, device_of, on_device, to_host
 from ..backends.restoring import quiet
 from ..primitives.core.shape_dtype import finfo
 
-__all__ = ["Norm", "Options", "integrate"]
+__all__ = [
+    "BETWEEN", "ERROR", "GROW", "RUNGE_KUTTA_NODES", "SAFETY", "SHRINK", "STAGES", "End", "Norm",
+    "Options", "check_end", "integrate", "relative_tolerance",
+]  # fmt: skip
 
 # The first stage is at the beginning of a step.
 RUNGE_KUTTA_NODES = [1 / 5, 3 / 10, 4 / 5, 8 / 9, 1, 1]
@@ -63,6 +68,21 @@ class Options(NamedTuple):
     hmax: float
 
 
+class End(NamedTuple):
+    """Where a solution ended.
+
+    Attributes:
+        done: at how many of the times it is known.
+        t, h: the time that was reached, and the length that the next step would have.
+        taken: the steps since the last of the times that it is known at.
+    """
+
+    done: float
+    t: float
+    h: float
+    taken: float
+
+
 class Norm:
     """The root mean square of a vector's elements; of many examples in it, that of the worst.
 
@@ -81,23 +101,36 @@ class Norm:
             start += size
 
     def __call__(self, vector: Buffer) -> float:
+        """Returns the norm of a buffer's vector, for which a GPU is waited."""
+        # Comparisons would lose a NaN, which has to be seen.
+        worst = max(map(to_host, self.squares(vector)), key=lambda v: (v != v, v), default=0.0)
+        return float(np.sqrt(worst))
+
+    def squares(self, vector: Any) -> list[Any]:
+        """Returns the largest mean square of each group of examples."""
         squares = (vector.conj() * vector).real
-        worst = 0.0
+        found = []
         for batch, parts in self.groups.items():
             rows = int(np.prod(batch))
             blocks = [squares[part].reshape(rows, -1) for part in parts]
-            total = sum(block.sum(axis=1, dtype=float) for block in blocks)
-            count = sum(block.shape[1] for block in blocks)
-            # Comparisons would lose a NaN, which has to be seen.
-            largest = float(to_host(total.max()))
-            worst = max(largest / count, worst, key=lambda v: (v != v, v))
-        return float(np.sqrt(worst))
+            total = reduce(add, (block.sum(axis=1, dtype=float) for block in blocks))
+            found.append(total.max() / sum(block.shape[1] for block in blocks))
+        return found
+
+
+def relative_tolerance(options: Options, dtype: DType) -> float:
+    """Returns the tolerance, at least where it would measure errors of rounding.
+
+    >>> relative_tolerance(Options(0.0, 0.0, inf, inf), np.dtype("float64")) == 2.0**-50
+    True
+    """
+    return max(options.rtol, 4 * float(finfo(dtype).eps))
 
 
 def integrate(
     f: Callable[[Any, Buffer], Buffer], y: Buffer, times: Buffer, options: Options, norm: Norm
-) -> Buffer:
-    """Returns the solution of y' = f(t, y) at times, with y at the first of them.
+) -> tuple[Buffer, End]:
+    """Returns the solution of y' = f(t, y) at times, with y at the first of them, and its end.
 
     Args:
         f: takes a time and a vector, and returns a new vector.
@@ -105,9 +138,6 @@ def integrate(
             decided on the host, which waits for the norms of errors.
         times: an ascending or a descending array of NumPy's.
         options, norm: the precision, and the norm of errors.
-
-    Raises:
-        RuntimeError: steps became too small, or too many.
     """
     xp: ArrayModule = backend_of(y).xp
     solution = xp.empty((len(times), *y.shape), y.dtype)
@@ -115,8 +145,8 @@ def integrate(
     stages = xp.empty((7, y.size), y.dtype)
     # A trial step may overflow where a shorter one does not. Users see no warning of it.
     with quiet():
-        _fill(f, xp.array(y), np.asarray(times, np.float64), options, norm, solution, stages)
-    return solution
+        end = _fill(f, xp.array(y), np.asarray(times, np.float64), options, norm, solution, stages)
+    return solution, end
 
 
 def _fill(
@@ -127,19 +157,18 @@ def _fill(
     norm: Norm,
     solution: Buffer,
     stages: Buffer,
-) -> None:
-    """Writes the solution at all times but the first one."""
+) -> End:
+    """Writes the solution at all times but the first one, as far as there is one."""
     t, end = times[0], times[-1]
     direction = -1.0 if end < t else 1.0
-    # Tolerances below the precision of the numbers would measure errors of rounding.
     precision = finfo(y.dtype)
-    rtol = max(options.rtol, 4 * float(precision.eps))
+    rtol = relative_tolerance(options, y.dtype)
     xp, device = backend_of(y).xp, device_of(y)
     weights_of_stages = [on_device(row.astype(precision.dtype), device) for row in STAGES]
     error_weights = on_device(ERROR.astype(precision.dtype), device)
     done = 1
     taken = 0
-    h = None
+    h: float | None = None
     while done < len(times):
         if times[done] == t:
             solution[done] = y
@@ -153,8 +182,8 @@ def _fill(
         h = min(h, options.hmax)
         last = h >= left
         step = left if last else h
-        if not step > 10 * np.spacing(abs(t)) or taken >= options.mxstep:
-            raise RuntimeError(_failure(t, times[done], h, taken, options))
+        if not abs(t) + step / 10 > abs(t) or taken >= options.mxstep:
+            return End(done, t, h, taken)
         later = end if last else t + direction * step
         # A Python number leaves vectors of single precision in their dtype.
         signed = float(direction * step)
@@ -182,6 +211,7 @@ def _fill(
         t, y = later, reached
         stages[0] = stages[6]
         h = step * (min(GROW, SAFETY * error**-0.2) if error else GROW)
+    return End(done, t, 0.0 if h is None else h, taken)
 
 
 def _first_step(
@@ -203,19 +233,23 @@ def _first_step(
     ahead = f(t + direction * trial, y + (direction * trial * slope).astype(y.dtype))
     bend = norm((ahead - slope) / scale) / trial
     largest = max(speed, bend)
-    if not largest < inf:
+    if not (speed < inf and bend < inf):
         return trial
     guess = (0.01 / largest) ** 0.2 if largest > 1e-15 else max(1e-6, trial * 1e-3)
     return float(min(100 * trial, guess, longest))
 
 
-def _failure(t: float, target: float, h: float, taken: int, options: Options) -> str:
+def check_end(end: End, times: Buffer, options: Options) -> None:
+    """Refuses a solution that is not known at all times, as steps became too small, or too many."""
+    done, t, h, taken = end
+    if done == len(times):
+        return
     if taken >= options.mxstep:
-        return (
-            f"odeint: {taken} steps (mxstep) did not lead to t={target:.6g}, only to t={t:.6g}: "
-            "raise mxstep or the tolerances rtol and atol"
+        raise RuntimeError(
+            f"odeint: {taken:.0f} steps (mxstep) did not lead to t={times[int(done)]:.6g}, only to "
+            f"t={t:.6g}: raise mxstep or the tolerances rtol and atol"
         )
-    return (
+    raise RuntimeError(
         f"odeint: at t={t:.6g} a step of {h:.3g} is too small to go on: the solution has a "
         "singularity there, or is not a number"
     )

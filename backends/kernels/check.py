@@ -99,7 +99,7 @@ class _Checker:
                 self.complain("two buffers have this name", None, buffer)
             names.add(buffer.name)
         for buffer in kernel.buffers:
-            if buffer.role not in ("in", "out", "part"):
+            if buffer.role not in ("in", "out", "some", "part"):
                 self.complain(f"the role of an argument is {buffer.role!r}", None, buffer)
             if buffer.role == "in" and outputs:
                 self.complain("an input comes after a result", None, buffer)

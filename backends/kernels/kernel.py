@@ -113,8 +113,9 @@ class Buffer:
         name: its name, for people.
         dtype: the dtype of its elements.
         shape: its lengths. That of parts begins with the number of blocks, which only a run knows.
-        role: ``in``; ``out``; ``part`` for folds over all blocks, whose first axis is the number of
-            the block; ``scratch`` for memory of the kernel's own.
+        role: ``in``; ``out``; ``some`` for outputs whose other elements stay; ``part`` for folds
+            over all blocks, whose first axis is the number of the block; ``scratch`` for memory of
+            the kernel's own.
     """
 
     __slots__ = ("dtype", "name", "role", "shape")

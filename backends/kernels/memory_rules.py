@@ -37,8 +37,12 @@ def check_memory(kernel: LoopKernel, complain: Complaint) -> None:
     for buffer, some in of.items():
         if buffer.role == "in":
             _is_only_read(some, complain)
-        elif buffer.role == "out" and (blocks or not any(x.reads for x in some)):
+        elif buffer.role == "some" or (
+            buffer.role == "out" and (blocks or not any(x.reads for x in some))
+        ):
             _is_written_once(buffer, some, blocks, complain)
+            if buffer.role == "out":
+                _is_complete(buffer, some, buffer_elements(buffer), complain)
         else:
             _is_begun(some, complain)
             if buffer.role != "scratch":
@@ -72,7 +76,6 @@ def _is_written_once(
             if not elements.apart(other.elements()):
                 first = complain.names.statement(other.statement)
                 complain(f"`{first}` may write the same elements", statement, buffer)
-    _is_complete(buffer, accesses, buffer_elements(buffer), complain)
 
 
 def _is_whole(buffer: Buffer, accesses: Sequence[Access], complain: Complaint) -> None:

@@ -21,7 +21,7 @@ from ..primitives.core.donation import claimed, restored
 from ..primitives.core.errors import failure
 from ..primitives.core.trace import under
 from ..programs.costs import Cost, cost_of
-from ..programs.program import Program, Variable
+from ..programs.program import Program, Variable, type_of
 from .tiers import Tiers
 
 __all__ = ["Compiled", "Lowered", "compiled", "plan_of_loop", "prepared_program"]
@@ -97,6 +97,8 @@ class Compiled:
         """Compiles machine code, and takes it for the next call; returns when it is there."""
         if self.tiers is not None:
             self.tiers.finish()
+            for equation in self.program.equations:
+                equation.primitive.compile_for([*map(type_of, equation.operands)])
 
     def how_it_runs(self) -> list[str]:
         """Returns a line of words that say which plan runs, once that is decided."""

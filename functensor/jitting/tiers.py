@@ -22,7 +22,7 @@ from ..passes.scatter_updates import scatter_updates, scatters_as_updates
 if TYPE_CHECKING:
     from ..programs.program import Program
 
-__all__ = ["Tiers", "count_of_equations", "native_body", "native_plan", "native_program"]
+__all__ = ["Tiers", "native_body", "native_plan", "native_program"]
 
 # A plan over NumPy runs for so long, in seconds, before machine code is compiled.
 SECONDS_BEFORE_COMPILING = 0.005

@@ -78,6 +78,18 @@ def _cast_before(sweep: Sweep, equation: Equation) -> Rewritten:
     return sweep.add(equation.primitive.name, [x], {**equation.params, "dtype": None}, equation)
 
 
+def _cast_parts(sweep: Sweep, equation: Equation) -> Rewritten:
+    """Arrays that are joined have the dtype of the result."""
+    dtype = equation.outputs[0].type.dtype
+    if all(type_of(x).dtype == dtype for x in equation.operands):
+        return None
+    parts = [
+        x if type_of(x).dtype == dtype else sweep.add("astype", [x], {"dtype": dtype}, equation)
+        for x in equation.operands
+    ]
+    return sweep.add(equation.primitive.name, parts, equation.params, equation)
+
+
 def _complex_mean(sweep: Sweep, equation: Equation) -> Rewritten:
     """A mean of complex numbers is a sum, divided by the complex count as in eager mode."""
     (x,) = equation.operands
@@ -130,10 +142,12 @@ def _any_or_all(sweep: Sweep, equation: Equation) -> Rewritten:
 KERNEL_FORMS: dict[str, tuple[RewriteRule, ...]] = {
     "all": (_any_or_all,),
     "any": (_any_or_all,),
+    "concatenate": (_cast_parts,),
     "index": (_part_of_affine_normalize_grad,),
     "matmul": (_outer_product,),
     "mean": (_cast_before, _complex_mean),
     "prod": (_cast_before,),
+    "stack": (_cast_parts,),
     "sum": (_cast_before,),
     "var": (_complex_variance,),
 }

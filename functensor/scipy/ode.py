@@ -8,8 +8,8 @@ again, so that all orders and all combinations with ``vmap`` exist.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from math import inf
-from typing import Any
+from math import inf, isfinite
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from ..primitives.core.array import Array
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import beside, device_of, exposed, to_buffer, wrap
 from ..primitives.core.errors import ConcretizationError, TracerConversionError
-from ..primitives.core.shape_dtype import REAL, ShapeDtype, result_type, shape_dtype
+from ..primitives.core.shape_dtype import REAL, ShapeDtype, shape_dtype
 from ..primitives.core.trace import Trace, is_staged, slot, under
 from ..programs.staging import make_program
 from ..traces.forward import zeros_like
@@ -37,13 +37,25 @@ from ..transforms.grad import vjp
 from ..transforms.jvp import jvp
 from ..transforms.vmap import vmap
 from ..tree.containers import TreeDef
-from .ode_plans import Solver, StepByStep, as_buffer_function, part_as_dtype, program_of_equation
+from .ode_plans import (
+    Solver,
+    StateVector,
+    StepByStep,
+    as_buffer_function,
+    joined,
+    program_of_equation,
+)
 from .runge_kutta import End, Norm, Options, check_end, integrate
 
 __all__ = ["odeint"]
 
 # Takes the leaves of the state, the time, and the arguments; returns the leaves of the slope.
 Slope = Callable[[Values, Any, Values], Values]
+
+
+# How the state lies in a vector, what solves by a plan of the equation, None where there is none,
+# and whether the equation branches on values.
+Planned: TypeAlias = tuple[StateVector, Solver | StepByStep | None, bool]
 
 
 class OdeCall(CustomCall):
@@ -81,9 +93,8 @@ class OdeCall(CustomCall):
         self.derived = derived
         # The types, arguments and function of the equation that was staged last.
         self.latest: tuple[Any, Any, Any] = (None, [], None)
-        # The types for which a plan was made last, what solves by it, and whether the equation
-        # branches on values.
-        self.planned: tuple[Any, Solver | StepByStep | None, bool] = (None, None, False)
+        # The types of the latest operands, and what was planned for them.
+        self.planned: tuple[Any, Planned] | None = None
         self.infer = self._infer
 
     def split(self, operands: Values) -> tuple[Values, Any, Values]:
@@ -114,72 +125,56 @@ class OdeCall(CustomCall):
         if slot.trace is not None:
             return self.bind(operands)
         state, times, args = self.split(operands)
-        types = [shape_dtype(y) for y in state]
-        dtype = result_type(*(known.dtype for known in types))
-        ends = np.cumsum([0, *(known.size for known in types)])
-        parts = [slice(*ends[i : i + 2]) for i in range(len(types))]
-        kind = times.dtype.type
-        buffers = [to_buffer(y) for y in state]
+        buffers = [*map(to_buffer, state)]
         placed = next((y for y in buffers if device_of(y) != "cpu"), buffers[0])
+        on_cpu = device_of(placed) == "cpu" and all(device_of(to_buffer(x)) == "cpu" for x in args)
+        layout, solver, branches = self._planned([*map(shape_dtype, operands)], on_cpu)
         xp: ArrayModule = backend_of(placed).xp
-        start = xp.concatenate([xp.asarray(y).reshape(-1).astype(dtype) for y in buffers])
+        start = layout.joined(buffers, xp)
         checked = _checked_times(times)
-        solver, branches = self._planned(types, parts, start, times, args)
         if solver is not None:
             solution, *ended = solver(solver.inputs(start, checked, args))
             end = End(*ended)
         else:
-            func = self._equation(types, times, args, branches)
+            func = self._equation(layout.types, times, args, branches)
+            kind = times.dtype.type
 
             def slope(t: float, vector: Buffer) -> Buffer:
-                leaves = [
-                    part_as_dtype(vector[part], known.dtype).reshape(known.shape)[()]
-                    for part, known in zip(parts, types)
-                ]
-                slopes = [xp.asarray(out).reshape(-1) for out in func([*leaves, kind(t)])]
-                return slopes[0] if len(slopes) == 1 else xp.concatenate(slopes)
+                slopes = func([*(leaf[()] for leaf in layout.leaves(vector)), kind(t)])
+                return joined([xp.asarray(out) for out in slopes], xp)
 
-            norm = Norm([known.shape for known in types], self.ranks)
-            solution, end = integrate(slope, start, checked, self.options, norm)
+            solution, end = integrate(slope, start, checked, self.options, self._norm(layout))
         check_end(end, checked, self.options)
-        count, outs = len(solution), []
-        for part, known, rank in zip(parts, types, self.ranks, strict=True):
-            column = part_as_dtype(solution[:, part], known.dtype).reshape(count, *known.shape)
-            outs.append(wrap(xp.moveaxis(column, 0, rank) if rank else column))
-        return outs
+        return [wrap(x) for x in layout.columns(solution, self.ranks, xp)]
 
-    def _planned(
-        self,
-        types: Sequence[ShapeDtype],
-        parts: Sequence[slice],
-        start: Buffer,
-        times: Array | Buffer,
-        args: Values,
-    ) -> tuple[Solver | StepByStep | None, bool]:
-        """Returns what solves by a plan of the equation, and whether that branches on values.
+    def _norm(self, layout: StateVector) -> Norm:
+        return Norm([known.shape for known in layout.types], self.ranks)
 
-        None where there is no plan.
-        """
-        if not (self.derived or self.in_program):
-            return None, False
-        if any(device_of(to_buffer(x)) != "cpu" for x in (start, *args)):
-            return None, False
-        arg_types = [shape_dtype(arg) for arg in args]
-        key = [*types, shape_dtype(times), *arg_types, self.in_program]
-        known, solver, branches = self.planned
-        if known != key:
-            vector, time = ShapeDtype(start.shape, start.dtype), ShapeDtype((), times.dtype)
-            program = program_of_equation(self.func, types, parts, vector, time, arg_types)
-            branches = program is None
-            solver = None
-            made = None if program is None else compiled(program)
-            if made is not None and made.plan is not None:
-                norm = Norm([known.shape for known in types], self.ranks)
-                steps = StepByStep(made, self.options, norm)
-                # A program may run often, so that machine code of the whole method pays.
-                solver = Solver(steps, len(times)) if self.in_program else steps
-            self.planned = key, solver, branches
-        return solver, branches
+    def compile_for(self, types: Sequence[ShapeDtype]) -> None:
+        """Compiles machine code of the whole method for operands of such types."""
+        solver = self._planned(types, True)[1]
+        if isinstance(solver, Solver):
+            solver.tiers.finish()
+
+    def _planned(self, types: Sequence[ShapeDtype], on_cpu: bool) -> Planned:
+        """Returns what is planned for operands of such types."""
+        key = [*types, on_cpu, self.in_program]
+        planned = self.planned
+        if planned is None or planned[0] != key:
+            state, time, arg_types = self.split([*types])
+            layout, branches = StateVector(state), False
+            solver: Solver | StepByStep | None = None
+            if on_cpu and (self.derived or self.in_program):
+                dtype = ShapeDtype((), time.dtype)
+                program = program_of_equation(self.func, layout, dtype, arg_types)
+                branches = program is None
+                made = None if program is None else compiled(program)
+                if made is not None and made.plan is not None:
+                    steps = StepByStep(made, self.options, self._norm(layout))
+                    # A program may run often, so that machine code of the whole method pays.
+                    solver = Solver(steps, time.shape[0]) if self.in_program else steps
+            planned = self.planned = key, (layout, solver, branches)
+        return planned[1]
 
     def _equation(
         self, types: Sequence[ShapeDtype], times: Array | Buffer, args: Values, branches: bool
@@ -383,8 +378,10 @@ def _time_cotangent(gs: Sequence[Any], slopes: Sequence[Any]) -> Array:
 def _checked_times(times: Value) -> Buffer:
     """Returns the times, which ascend or descend, as NumPy's array."""
     buffer = np.asarray(to_host(to_buffer(times)))
-    steps = np.diff(buffer)
-    if not np.isfinite(buffer).all() or not ((steps >= 0).all() or (steps <= 0).all()):
+    steps = buffer[1:] - buffer[:-1]
+    # Times in order are finite if both ends are.
+    finite = isfinite(buffer[0]) and isfinite(buffer[-1])
+    if not finite or not ((steps >= 0).all() or (steps <= 0).all()):
         raise ValueError(
             f"odeint: times must be finite, and ascend or descend, not {buffer!r:.80}: sort them, "
             "e.g. np.sort(t)"

@@ -4,36 +4,88 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
 
-from ..backends.annotations import Buffer, DType
+from ..backends.annotations import ArrayModule, Buffer, DType
 from ..jitting.compile import Compiled
-from ..jitting.tiers import Tiers, count_of_equations
+from ..jitting.tiers import Tiers
 from ..primitives.core.annotations import Value, Values
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import to_buffer
 from ..primitives.core.errors import ConcretizationError, TracerConversionError
-from ..primitives.core.shape_dtype import ShapeDtype
+from ..primitives.core.shape_dtype import ShapeDtype, result_type
 from ..primitives.core.trace import RAW, under
 from ..programs import Program, Variable
 from ..programs.staging import make_program
 from .runge_kutta import Norm, Options, integrate
 from .runge_kutta_program import solution_at_times
 
-__all__ = ["Solver", "StepByStep", "as_buffer_function", "part_as_dtype", "program_of_equation"]
+__all__ = [
+    "Solver", "StateVector", "StepByStep", "as_buffer_function", "joined", "part_as_dtype",
+    "program_of_equation",
+]  # fmt: skip
 
-# Of longer equations each step has the code once, and not for every stage.
-MOST_UNROLLED_EQUATIONS = 30
+
+class StateVector:
+    """How the leaves of a state lie in one vector.
+
+    Args:
+        types: those of the leaves.
+
+    Attributes:
+        types: the same.
+        type: that of the vector.
+
+    >>> import numpy as np
+    >>> pair = StateVector([ShapeDtype((), "float32"), ShapeDtype((2,), "float64")])
+    >>> pair.joined([np.float32(1), np.array([2.0, 3.0])], np)
+    array([1., 2., 3.])
+    """
+
+    def __init__(self, types: Sequence[ShapeDtype]) -> None:
+        self.types = types
+        ends = [0, *accumulate(known.size for known in types)]
+        self._parts = [slice(*pair) for pair in pairwise(ends)]
+        self.type = ShapeDtype((ends[-1],), result_type(*(known.dtype for known in types)))
+
+    def joined(self, buffers: Sequence[Buffer], xp: ArrayModule) -> Buffer:
+        """Returns a vector of buffers of the leaves."""
+        return joined([xp.asarray(y) for y in buffers], xp).astype(self.type.dtype, copy=False)
+
+    def leaves(self, vector: Any) -> Values:
+        """Returns the parts of a vector, in their shapes and dtypes."""
+        return [
+            part_as_dtype(vector[part], known.dtype).reshape(known.shape)
+            for part, known in zip(self._parts, self.types, strict=True)
+        ]
+
+    def columns(self, solution: Buffer, ranks: Sequence[int], xp: ArrayModule) -> list[Buffer]:
+        """Returns the parts of vectors at several times, whose axis comes behind ``ranks`` axes."""
+        outs = []
+        for part, known, rank in zip(self._parts, self.types, ranks, strict=True):
+            out = part_as_dtype(solution[:, part], known.dtype)
+            out = out.reshape(len(solution), *known.shape)
+            outs.append(xp.moveaxis(out, 0, rank) if rank else out)
+        return outs
+
+
+def joined(buffers: Sequence[Buffer], xp: ArrayModule) -> Buffer:
+    """Returns buffers of any shapes as one new vector.
+
+    >>> import numpy as np
+    >>> joined([np.zeros(()), np.ones((1, 2))], np)
+    array([0., 1., 1.])
+    """
+    return xp.concatenate([y.reshape(-1) for y in buffers])
 
 
 def program_of_equation(
     func: Callable[[Values, Any, Values], Values],
-    types: Sequence[ShapeDtype],
-    parts: Sequence[slice],
-    vector: ShapeDtype,
+    layout: StateVector,
     time: ShapeDtype,
     args: Sequence[ShapeDtype],
 ) -> Program | None:
@@ -41,33 +93,27 @@ def program_of_equation(
 
     Args:
         func: takes the leaves of the state, the time, and the arguments; returns slopes.
-        types, parts: the types of the leaves, and which parts of a vector they are.
-        vector, time, args: the types of what it takes: a vector with all leaves, the time, and the
-            arguments.
+        layout: how the leaves lie in a vector.
+        time, args: the types of the time and of the arguments.
 
     Returns:
-        What takes these and returns the slopes as a vector.
+        What takes a vector, the time and the arguments, and returns the slopes as a vector.
 
     >>> import numpy as np
-    >>> number, pair = ShapeDtype((), "float64"), ShapeDtype((2,), "float64")
-    >>> halves = [slice(0, 1), slice(1, 2)]
+    >>> number = ShapeDtype((), "float64")
     >>> def spring(y, t, args):
     ...     return [y[1], -args[0] * y[0]]
-    >>> made = program_of_equation(spring, [number] * 2, halves, pair, number, [number])
+    >>> made = program_of_equation(spring, StateVector([number] * 2), number, [number])
     >>> made.run([np.array([1.0, 2.0]), np.float64(0.0), np.float64(3.0)])
     [Array([ 2., -3.], dtype=float64, device='cpu')]
     """
 
     def flat(state: Array, t: Array, args: Values) -> Array:
-        leaves = [
-            ops.reshape(part_as_dtype(state[part], known.dtype), known.shape)
-            for part, known in zip(parts, types, strict=True)
-        ]
-        slopes = [ops.reshape(out, (-1,)) for out in func(leaves, t, args)]
+        slopes = [ops.reshape(out, (-1,)) for out in func(layout.leaves(state), t, args)]
         return slopes[0] if len(slopes) == 1 else ops.concatenate(slopes)
 
     with suppress(ConcretizationError, TracerConversionError):
-        return make_program(flat)(vector, time, list(args))
+        return make_program(flat)(layout.type, time, list(args))
     return None
 
 
@@ -96,7 +142,7 @@ class StepByStep:
         run = self.slope.run if self.grows else self.slope.plan
 
         def slope(t: float, vector: Buffer) -> Buffer:
-            return run([vector, kind(t), *args])[0]
+            return run([vector, kind(t), *args])[0]  # type: ignore[no-any-return]
 
         solution, end = integrate(slope, y, times, self.options, self.norm)
         return [solution, *end]
@@ -126,13 +172,12 @@ class Solver:
         self.plan = plan
         program = plan.slope.staged
         vector, time, *args = (x.type for x in program.inputs)
-        short = count_of_equations(program) <= MOST_UNROLLED_EQUATIONS
 
         def odeint(y: Array, times: Array, args: Values) -> Values:
             def slope(t: Any, vector: Array) -> Any:
                 return program.run([vector, ops.astype(t, time.dtype), *args])[0]
 
-            return solution_at_times(slope, y, times, plan.options, plan.norm, short)
+            return solution_at_times(slope, y, times, plan.options, plan.norm)
 
         whole = make_program(odeint)(vector, ShapeDtype((count,), np.float64), args)
         self.inputs = plan.inputs

@@ -15,6 +15,7 @@ import numpy as np
 from ..backends.annotations import DType
 from ..control.cond import cond
 from ..control.while_loop import fori_loop, while_loop
+from ..numpy.creation import asarray
 from ..primitives.core.annotations import Values
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
@@ -75,14 +76,12 @@ class Method:
         dtype: that of the state.
         times: an ascending or a descending array of double precision.
         options, norm: the precision, and the norm of errors.
-        unrolled: whether each stage has operations of its own.
     """
 
     def __init__(
-        self, f: Slope, dtype: DType, times: Array, options: Options, norm: Norm, unrolled: bool
+        self, f: Slope, dtype: DType, times: Array, options: Options, norm: Norm
     ) -> None:
-        self.f, self.times, self.options, self.unrolled = f, times, options, unrolled
-        self.norm = norm
+        self.f, self.times, self.options, self.norm = f, times, options, norm
         self.rtol = relative_tolerance(options, dtype)
         self.dtype, self.real = dtype, finfo(dtype).dtype
 
@@ -101,7 +100,7 @@ class Method:
     def size_of(self, vector: Array, scale: Array) -> Array:
         """Returns the norm of a vector in relation to tolerances."""
         squares = self.norm.squares(vector / scale)
-        largest: Array = ops.sqrt(reduce(ops.maximum, squares)) if squares else ops.asarray(0.0)
+        largest: Array = ops.sqrt(reduce(ops.maximum, squares)) if squares else asarray(0.0)
         return largest
 
     def tolerances(self, magnitudes: Array) -> Array:
@@ -132,7 +131,8 @@ class Method:
         known = (size > 1e-5) & (speed > 1e-5) & (speed < inf)
         trial = ops.minimum(ops.where(known, 0.01 * size / speed, 1e-6), longest)
         step = self.direction() * trial
-        bend = self.size_of(self.f(t + step, y + self.in_state(step) * slope) - slope, scale) / trial
+        ahead = self.f(t + step, y + self.in_state(step) * slope)
+        bend = self.size_of(ahead - slope, scale) / trial
         largest = ops.maximum(speed, bend)
         by_trial = ops.maximum(1e-6, trial * 1e-3)
         guess = ops.where(largest > 1e-15, (0.01 / largest) ** 0.2, by_trial)
@@ -153,7 +153,8 @@ class Method:
         possible = abs(going.t) + length / 10 > abs(going.t)
         possible = possible & (going.taken < self.options.mxstep)
         possible = possible | (going.done == 0) | self.is_at_next(going)
-        return (going.done < self.times.shape[0]) & possible
+        goes: Array = (going.done < self.times.shape[0]) & possible
+        return goes
 
     def noted(self, going: Going) -> Going:
         """Writes the solution at a time that the latest step passed."""
@@ -163,7 +164,7 @@ class Method:
         square = part * part
         powers = ops.stack([part, square, square * part, square * square])
         weights = going.step * ops.matmul(BETWEEN, powers)
-        between = going.y_before + ops.matmul(weights, going.stages)
+        between = going.y_before + sum_of_stages(weights, going.stages)
         state = ops.where(t == going.t, going.y, ops.astype(between, self.dtype))
         return going._replace(
             done=i + 1, taken=0, solution=going.solution.at[i].set(state)
@@ -180,7 +181,7 @@ class Method:
         later = ops.where(is_last, end, t + step)
         stages, reached = self.stages(going, step, later)
         signed = self.in_state(step)
-        difference = signed * ops.matmul(self.in_state(ERROR), stages)
+        difference = signed * sum_of_stages(self.in_state(ERROR), stages)
         error = self.size_of(difference, self.tolerances(ops.maximum(abs(y), abs(reached))))
         good = error <= 1
         change = ops.where(error == 0, GROW, SAFETY * error**-0.2)
@@ -200,17 +201,10 @@ class Method:
     def stages(self, going: Going, step: Array, later: Array) -> tuple[Array, Array]:
         """Returns the slopes of a step, and the state that it reaches."""
         y, signed = going.y, self.in_state(step)
-        if self.unrolled:
-            slopes = [going.slope]
-            for node, weights in zip(RUNGE_KUTTA_NODES, STAGES, strict=True):
-                terms = [w * slope for w, slope in zip(weights.tolist(), slopes, strict=True) if w]
-                reached = y + signed * reduce(ops.add, terms)
-                slopes.append(self.f(later if node == 1 else going.t + node * step, reached))
-            return ops.stack(slopes), reached
-        weights, nodes = self.in_state(WEIGHTS), ops.asarray(NODES)
+        weights, nodes = self.in_state(WEIGHTS), asarray(NODES)
 
         def stage(i: Any, values: tuple[Array, Array]) -> tuple[Array, Array]:
-            reached = y + signed * ops.matmul(weights[i], values[0])
+            reached = y + signed * sum_of_stages(weights[i], values[0])
             t = ops.where(i >= 4, later, going.t + nodes[i] * step)
             return values[0].at[i + 1].set(self.f(t, reached)), reached
 
@@ -218,8 +212,14 @@ class Method:
         return fori_loop(0, 6, stage, (first, y))
 
 
+def sum_of_stages(weights: Array, stages: Array) -> Array:
+    """Returns a sum of slopes with weights, which may be of another precision."""
+    total: Array = ops.sum(ops.expand_dims(weights, 1) * stages, 0)
+    return total
+
+
 def solution_at_times(
-    f: Slope, y: Array, times: Array, options: Options, norm: Norm, unrolled: bool
+    f: Slope, y: Array, times: Array, options: Options, norm: Norm
 ) -> Values:
     """Returns the solution of y' = f(t, y) at times, and the fields of its `End`.
 
@@ -228,12 +228,10 @@ def solution_at_times(
         y: the vector at the first time.
         times: an ascending or a descending array of double precision.
         options, norm: the precision, and the norm of errors.
-        unrolled: whether each stage of a step has operations of its own. Short equations are
-            quicker so; of long ones machine code takes long to make.
     """
-    method = Method(f, y.dtype, times, options, norm, unrolled)
+    method = Method(f, y.dtype, times, options, norm)
     count = times.shape[0]
-    zeros = np.zeros((max(count, 7), *y.shape), y.dtype)
+    zeros = asarray(np.zeros((max(count, 7), *y.shape), y.dtype))
     going = Going(
         t=0.0,
         y=y,

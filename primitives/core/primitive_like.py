@@ -73,6 +73,9 @@ class PrimitiveLike:
         """Returns the programs of a choice in the form of which machine code is made, or None."""
         return None
 
+    def compile_for(self, types: Sequence[Any]) -> None:
+        """Compiles the machine code that it runs by itself on operands of such types, if any."""
+
     def replayed(self) -> Any:
         """Returns the same where a backward pass runs it again, with an effect of that."""
         return self

@@ -44,16 +44,22 @@ class CopiedPart(NamedTuple):
     offset: int
 
 
-def copy_kernel(dtype: DType, shape: Sequence[int], parts: Sequence[CopiedPart]) -> LoopKernel:
-    """Returns the kernel that fills an array in C order with others.
+def copy_kernel(
+    dtype: DType,
+    shape: Sequence[int],
+    parts: Sequence[CopiedPart],
+    strides: Sequence[int] | None = None,
+) -> LoopKernel:
+    """Returns the kernel that fills an array with others.
 
     Args:
         dtype: the dtype of all.
         shape: the lengths of the result; a part has as many axes.
         parts: the others, which fill the result and do not overlap.
+        strides: those of the result, in elements; without them it is in C order.
     """
-    dtype, shape, strides, parts = by_parts_of_elements(dtype, shape, parts)
-    out = Buffer("out", dtype, (prod(shape),), "out")
+    dtype, shape, strides, parts = by_parts_of_elements(dtype, shape, parts, strides)
+    out = result(dtype, shape, strides)
     buffers, body = [], []
     for number, part in enumerate(parts):
         buffers.append(Buffer(f"in_{number}", dtype, (extent(part.shape, part.strides),), "in"))
@@ -61,24 +67,38 @@ def copy_kernel(dtype: DType, shape: Sequence[int], parts: Sequence[CopiedPart])
     return proved("copy", buffers, out, body)
 
 
-def sum_kernel(dtype: DType, shape: Sequence[int], parts: Sequence[CopiedPart]) -> LoopKernel:
-    """Returns the kernel that adds an array to one in C order, which is its first input."""
-    dtype, shape, strides, (part,) = by_parts_of_elements(dtype, shape, parts)
-    out = Buffer("out", dtype, (prod(shape),), "out")
-    before = Buffer("in_0", dtype, (prod(shape),), "in")
+def sum_kernel(
+    dtype: DType,
+    shape: Sequence[int],
+    parts: Sequence[CopiedPart],
+    strides: Sequence[int] | None = None,
+) -> LoopKernel:
+    """Returns the kernel that adds an array to one, which is its first input; as `copy_kernel`."""
+    dtype, shape, strides, (part,) = by_parts_of_elements(dtype, shape, parts, strides)
+    out = result(dtype, shape, strides)
+    before = Buffer("in_0", dtype, out.shape, "in")
     given = Buffer("in_1", dtype, (extent(part.shape, part.strides),), "in")
     body = writing_loops([before, given], [strides, part.strides], part, out, strides)
     return proved("sum", [before, given], out, body)
 
 
+def result(dtype: DType, shape: Sequence[int], strides: Sequence[int]) -> Buffer:
+    """Returns the memory of a result, some elements of which may be no part of it."""
+    size = extent(shape, strides)
+    return Buffer("out", dtype, (size,), "out" if size == prod(shape) else "some")
+
+
 def by_parts_of_elements(
-    dtype: DType, shape: Sequence[int], parts: Sequence[CopiedPart]
-) -> tuple[DType, Sequence[int], tuple[int, ...], Sequence[CopiedPart]]:
+    dtype: DType,
+    shape: Sequence[int],
+    parts: Sequence[CopiedPart],
+    strides: Sequence[int] | None,
+) -> tuple[DType, Sequence[int], Sequence[int], Sequence[CopiedPart]]:
     """Returns what describes a copy, with the strides of the result.
 
     Kernels see the real and the imaginary part of an element as its last axis.
     """
-    strides = c_strides(shape)
+    strides = c_strides(shape) if strides is None else strides
     if dtype.kind != "c":
         return dtype, shape, strides, parts
     parts = [
@@ -116,7 +136,9 @@ def writing_loops(
         body.append(Let(total, "add", [found, value]))
         found = total
     body.append(Store(out, place(strides, part.offset), found))
-    lanes = LANE_BYTES // max(4, out.dtype.itemsize)
+    # Vectors are written to neighbours alone.
+    neighbours = axes and strides[axes[-1][1]] == 1
+    lanes = LANE_BYTES // max(4, out.dtype.itemsize) if neighbours else 1
     for axis, _ in reversed(axes):
         body = [For(axis, body, (), min(lanes, 1 << (axis.extent - 1).bit_length()))]
         lanes = 1

@@ -17,7 +17,7 @@ from ....native.printer import Module
 from ....native.tables import copy_bytes, element, returned_if_not_0
 from ..codegen.operands import bytes_of, is_variable
 from .copies import CopiedPart, copy_kernel, sum_kernel
-from .layouts import broadcast_strides, c_strides, in_c_order
+from .layouts import broadcast_strides, c_strides
 from .native_run import STREAM_EFFORT
 from .number_kernels import CALL_EFFORT
 from .region_graph import NotNative, operand_dtype
@@ -124,8 +124,6 @@ class ElementAccess(InnerFunction):
         else:
             self.in_place = frozenset({(0, 0)})
             shape = operand_shape(values[0])
-            if not in_c_order(self._part.shape, self._part.strides):
-                raise NotNative("elements that are no neighbours")
             if len(shape) > len(self._part.shape):
                 raise NotNative("values of more axes")
             self.operands.append((InnerType(shape, dtype), shape))
@@ -133,7 +131,8 @@ class ElementAccess(InnerFunction):
             if self._name == "index_add" and dtype.char in "?e":
                 raise NotNative("a sum of another dtype")
             make = copy_kernel if self._name == "index_set" else sum_kernel
-            self._kernel = make(dtype, self._part.shape, [CopiedPart(self._part.shape, strides, 0)])
+            given = [CopiedPart(self._part.shape, strides, 0)]
+            self._kernel = make(dtype, self._part.shape, given, self._part.strides)
         self.operands += [(i, i.shape) for i in self._places]
         self.effort = CALL_EFFORT + STREAM_EFFORT * prod(self._part.shape) * dtype.itemsize / 4
 

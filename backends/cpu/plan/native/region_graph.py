@@ -478,7 +478,7 @@ def is_native(equation: EquationLike) -> bool:
         return name in ROWS and same and dtypes[0].char in ROW_FLOATS and dtypes[-1] == dtypes[0]
     graph = ExprGraph()
     nodes = [
-        input_node(graph, i, x.type.dtype, frozenset()) if is_variable(x) else None
+        None if is_number(x) else input_node(graph, i, operand_dtype(x), frozenset())
         for i, x in enumerate(equation.operands)
     ]
     try:
@@ -486,6 +486,11 @@ def is_native(equation: EquationLike) -> bool:
     except NotNative:
         return False
     return True
+
+
+def is_number(x: Operand) -> bool:
+    """Says whether an operand is a constant that kernels have in their text."""
+    return not is_variable(x) and not np.ndim(constant(x))
 
 
 def operand_dtype(x: Operand) -> DType:

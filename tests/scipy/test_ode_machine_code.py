@@ -1,0 +1,149 @@
+"""Equations within programs: machine code takes the steps that Python takes, and fails as it does."""
+
+import gc
+
+import numpy
+import pytest
+from support.native import missing
+
+import functensor as ft
+import functensor.numpy as np
+from functensor.scipy.integrate import odeint
+from functensor.scipy.ode_plans import Solver
+from functensor.testing import assert_allclose
+
+pytestmark = [
+    pytest.mark.skipif(bool(missing), reason=missing),
+    pytest.mark.filterwarnings("ignore::functensor.jitting.retraces.RetraceWarning"),
+]
+TIMES = numpy.array([0.0, 0.4, 0.4, 1.0, 1.5])
+STATE, RATES = numpy.array([1.0, 0.7]), numpy.array([1.5, 1.0, 3.0, 1.0])
+
+
+def predators(y, t, p):
+    """The equations of Lotka and Volterra."""
+    return np.stack([p[0] * y[0] - p[1] * y[0] * y[1], p[3] * y[0] * y[1] - p[2] * y[1]])
+
+
+def solvers():
+    """Returns what solves the equations of programs."""
+    return [x for x in gc.get_objects() if type(x) is Solver]
+
+
+def compiled(f, *args):
+    """Returns a function jitted as machine code, whose equations are solved in machine code."""
+    before = solvers()
+    jitted = ft.jit(f).compile(*args)
+    made = [x for x in solvers() if not any(x is y for y in before)]
+    assert made
+    for solver in made:
+        assert solver.tiers.note == "as machine code"
+        # One segment has the whole method: no step and no stage is left to Python.
+        assert solver.run.source.count("_again(") == 1, solver.run.source
+    return jitted
+
+
+def check(f, *args, rtol=1e-12):
+    """Compares machine code with steps in Python, of the same equation in the same program."""
+    jitted = compiled(f, *args)
+    got = jitted(*args)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Solver, "__call__", lambda self, buffers: self.plan(buffers))
+        wanted = ft.jit(f)(*args)
+    for x, y in zip(ft.tree.leaves(got), ft.tree.leaves(wanted), strict=True):
+        assert (x.shape, x.dtype) == (y.shape, y.dtype)
+        assert_allclose(x, y, rtol=rtol, atol=rtol)
+
+
+@pytest.mark.parametrize("times", [TIMES, TIMES[::-1].copy(), TIMES[:1], TIMES[:3], 1e3 + TIMES])
+def test_times(times):
+    check(lambda y, t, p: odeint(predators, y, t, p), STATE, times, RATES)
+
+
+def test_many_times_between_two_steps():
+    check(lambda y, p: odeint(predators, y, numpy.linspace(0, 3, 400), p), STATE, RATES)
+
+
+def test_gradients():
+    def loss(y, t, p):
+        return np.sum(odeint(predators, y, t, p) ** 2)
+
+    check(ft.grad(loss, argnums=(0, 1, 2)), STATE, TIMES[:3], RATES)
+    check(ft.hessian(loss, argnums=2), STATE, TIMES[:2], RATES, rtol=1e-9)
+    check(lambda p: ft.jvp(lambda p: loss(STATE, TIMES, p), (p,), (p,)), RATES)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+def test_dtypes(dtype):
+    y = (STATE + (0.5j if dtype[0] == "c" else 0)).astype(dtype)
+    single = dtype in ("float32", "complex64")
+    # Steps of single precision may be chosen otherwise.
+    check(
+        lambda y, t: odeint(lambda y, t: -y * y * t, y, t, rtol=1e-3 if single else 1e-8),
+        y, TIMES.astype("float32"), rtol=2e-3 if single else 1e-12,
+    )  # fmt: skip
+
+
+def test_trees_of_several_dtypes():
+    y = {"a": numpy.array([1, 2j]), "b": numpy.array([[1.0, 2.0]]), "c": numpy.float32(0.5)}
+
+    def slope(y, t, p):
+        return {"a": 1j * p * y["a"], "b": -y["b"] * np.abs(y["a"]), "c": y["c"] * t}
+
+    check(lambda y, p: odeint(slope, y, TIMES, p), y, 2.0, rtol=1e-7)
+
+
+def test_batches_take_the_steps_of_the_worst():
+    rates = numpy.stack([RATES, RATES * 3, RATES * 0.1])
+    states = numpy.stack([STATE, STATE * 2, STATE])
+    solve = ft.vmap(lambda y, p: odeint(predators, y, TIMES, p))
+    check(solve, states, rates)
+    check(ft.vmap(lambda y, p: odeint(predators, y, TIMES, p), (None, 0)), STATE, rates)
+    check(ft.grad(lambda p: np.sum(solve(states, p))), rates)
+
+
+def test_stiff_steps_are_rejected_alike():
+    check(lambda y: odeint(lambda y, t: -400 * (y - np.cos(t)), y, TIMES, rtol=1e-5), numpy.zeros(3))
+
+
+def test_the_longest_step():
+    check(lambda y: odeint(lambda y, t: 0 * y + t, y, TIMES, hmax=0.01), numpy.zeros(3))
+
+
+@pytest.mark.parametrize(
+    ("slope", "options", "words"),
+    [
+        (lambda y, t: y**2, {}, "at t=1 a step of .* the solution has a singularity there"),
+        (lambda y, t: y * np.nan, {}, "at t=0 a step of .* or is not a number"),
+        (lambda y, t: -y, {"mxstep": 2}, r"2 steps \(mxstep\) did not lead to t=0.4, only to t="),
+    ],
+)
+def test_failures(slope, options, words):
+    def solve(y):
+        return odeint(slope, y, TIMES, **options)
+
+    jitted = compiled(solve, 1.0)
+    with pytest.raises(RuntimeError, match=words):
+        jitted(1.0)
+    # The next call finds nothing of it.
+    with pytest.raises(RuntimeError, match=words):
+        jitted(1.0)
+
+
+def test_calls_grow_into_machine_code():
+    before = solvers()
+    jitted = ft.jit(lambda p: odeint(predators, STATE, TIMES, p))
+    first = jitted(RATES)
+    (made,) = [x for x in solvers() if not any(x is y for y in before)]
+    assert made.run is made.tiers
+    made.tiers.finish()
+    assert made.tiers.note == "as machine code"
+    assert_allclose(jitted(RATES), first, rtol=1e-12)
+
+
+def test_an_equation_that_stays_over_numpy():
+    def slope(y, t):
+        return -np.sort(y) * np.linalg.norm(np.linalg.inv(np.eye(2) + y[:, None] * y))
+
+    jitted = ft.jit(lambda y: odeint(slope, y, TIMES)).compile(STATE)
+    assert_allclose(jitted(STATE), odeint(slope, STATE, TIMES), rtol=1e-7)

@@ -1,4 +1,4 @@
-"""Equations within programs: machine code takes the steps that Python takes, and fails as it does."""
+"""Equations within programs: machine code takes Python's steps, and fails as Python does."""
 
 import gc
 
@@ -103,7 +103,10 @@ def test_batches_take_the_steps_of_the_worst():
 
 
 def test_stiff_steps_are_rejected_alike():
-    check(lambda y: odeint(lambda y, t: -400 * (y - np.cos(t)), y, TIMES, rtol=1e-5), numpy.zeros(3))
+    def slope(y, t):
+        return -400 * (y - np.cos(t))
+
+    check(lambda y: odeint(slope, y, TIMES, rtol=1e-5), numpy.zeros(3))
 
 
 def test_the_longest_step():

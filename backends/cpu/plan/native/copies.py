@@ -1,4 +1,4 @@
-"""Kernels that copy arrays of any order in memory into one array, side by side, or add one."""
+"""Kernels that copy arrays of any order in memory into one array, side by side, or update one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .layouts import c_strides, extent
 if TYPE_CHECKING:
     from ....annotations import DType
 
-__all__ = ["CopiedPart", "copy_kernel", "sum_kernel"]
+__all__ = ["CopiedPart", "copy_kernel", "update_kernel"]
 
 
 class CopiedPart(NamedTuple):
@@ -67,19 +67,21 @@ def copy_kernel(
     return proved("copy", buffers, out, body)
 
 
-def sum_kernel(
+def update_kernel(
+    operation: str,
     dtype: DType,
     shape: Sequence[int],
     parts: Sequence[CopiedPart],
     strides: Sequence[int] | None = None,
 ) -> LoopKernel:
-    """Returns the kernel that adds an array to one, which is its first input; as `copy_kernel`."""
+    """Returns the kernel that joins an array with one, its first input, by an operation."""
     dtype, shape, strides, (part,) = by_parts_of_elements(dtype, shape, parts, strides)
     out = result(dtype, shape, strides)
     before = Buffer("in_0", dtype, out.shape, "in")
     given = Buffer("in_1", dtype, (extent(part.shape, part.strides),), "in")
-    body = writing_loops([before, given], [strides, part.strides], part, out, strides)
-    return proved("sum", [before, given], out, body)
+    lying = [strides, part.strides]
+    body = writing_loops([before, given], lying, part, out, strides, operation)
+    return proved("update", [before, given], out, body)
 
 
 def result(dtype: DType, shape: Sequence[int], strides: Sequence[int]) -> Buffer:
@@ -113,8 +115,9 @@ def writing_loops(
     part: CopiedPart,
     out: Buffer,
     strides: Sequence[int],
+    operation: str = "add",
 ) -> list[Statement]:
-    """Returns the loops that write the sum of arrays, of the strides ``lying``, as a part.
+    """Returns the loops that write arrays, of the strides ``lying``, joined as a part.
 
     There are none where the part is empty.
     """
@@ -133,7 +136,7 @@ def writing_loops(
     found = values[0]
     for value in values[1:]:
         total = LoopValue(out.dtype)
-        body.append(Let(total, "add", [found, value]))
+        body.append(Let(total, operation, [found, value]))
         found = total
     body.append(Store(out, place(strides, part.offset), found))
     # Vectors are written to neighbours alone.

@@ -16,7 +16,7 @@ from ....native.instructions import Lines, memory_type
 from ....native.printer import Module
 from ....native.tables import copy_bytes, element, returned_if_not_0
 from ..codegen.operands import bytes_of, is_variable
-from .copies import CopiedPart, copy_kernel, sum_kernel
+from .copies import CopiedPart, copy_kernel, update_kernel
 from .layouts import broadcast_strides, c_strides
 from .native_run import STREAM_EFFORT
 from .number_kernels import CALL_EFFORT
@@ -30,7 +30,12 @@ if TYPE_CHECKING:
 
 __all__ = ["ElementAccess", "has_single_indices", "is_element_access"]
 
-ACCESSES = frozenset({"index", "index_add", "index_set"})
+# The operations of updates.
+UPDATES = {
+    "index_add": "add", "index_max": "maximum", "index_min": "minimum",
+    "index_multiply": "multiply", "index_set": "",
+}  # fmt: skip
+ACCESSES = frozenset({"index", *UPDATES})
 
 
 def is_element_access(equation: EquationLike) -> bool:
@@ -128,11 +133,12 @@ class ElementAccess(InnerFunction):
                 raise NotNative("values of more axes")
             self.operands.append((InnerType(shape, dtype), shape))
             strides = tuple(broadcast_strides(shape, c_strides(shape), self._part.shape))
-            if self._name == "index_add" and dtype.char in "?e":
-                raise NotNative("a sum of another dtype")
-            make = copy_kernel if self._name == "index_set" else sum_kernel
             given = [CopiedPart(self._part.shape, strides, 0)]
-            self._kernel = make(dtype, self._part.shape, given, self._part.strides)
+            lying = dtype, self._part.shape, given, self._part.strides
+            operation = UPDATES[self._name]
+            if operation and (dtype.char in "?e" or (dtype.kind == "c" and operation != "add")):
+                raise NotNative("an update of another dtype")
+            self._kernel = update_kernel(operation, *lying) if operation else copy_kernel(*lying)
         self.operands += [(i, i.shape) for i in self._places]
         self.effort = CALL_EFFORT + STREAM_EFFORT * prod(self._part.shape) * dtype.itemsize / 4
 
@@ -149,9 +155,8 @@ class ElementAccess(InnerFunction):
             self._copy_once(lines, out, x)
             x = out
         part = lines.let(f"getelementptr i8, ptr {x}, i64 {offset}")
-        arrays = {
-            "index": [part, out], "index_set": [*values, part], "index_add": [part, *values, part]
-        }[self._name]  # fmt: skip
+        joined = [part] if UPDATES.get(self._name) else []
+        arrays = [part, out] if self._name == "index" else [*joined, *values, part]
         room = lines.room(len(arrays))
         for number, array in enumerate(arrays):
             entry = lines.let(f"getelementptr ptr, ptr {room}, i64 {number}")

@@ -1,11 +1,12 @@
-"""Products of matrices by the BLAS that NumPy brought, whose functions are found at run time."""
+"""Products and factors of matrices by the BLAS and LAPACK that NumPy brought, found at run time."""
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..blas_threads import blas_libraries
 from .instructions import Lines, constant, element_type
@@ -19,6 +20,9 @@ __all__ = ["Blas", "numpy_blas"]
 BLAS_NAMES = (("scipy_cblas_{}64_", 64), ("cblas_{}64_", 64), ("cblas_{}", 32))
 # What machine code calls them, by the letters of dtypes.
 BLAS_SYMBOLS = {"f": "functensor_sgemm", "d": "functensor_dgemm"}
+# Those of LAPACK, and the functions that are taken of it.
+LAPACK_NAMES = ("scipy_{}_64_", "{}_64_", "{}_")
+LAPACK_FUNCTIONS = ("gesv", "getrf", "potrf")
 ROW_MAJOR, ROWS_AS_GIVEN, AS_TRANSPOSED = 101, 111, 112
 
 
@@ -69,17 +73,64 @@ class Blas:
         lines.add(f"call void @{name}({', '.join(given)})")
 
 
+    def has(self, function: str, dtype: DType) -> bool:
+        """Says whether it has a function of LAPACK for a dtype."""
+        return lapack_symbol(function, dtype.char) in self.addresses
+
+    def lapack(
+        self, lines: Lines, function: str, dtype: DType, given: Sequence[str | int], memory: str
+    ) -> str:
+        """Writes a call of LAPACK; returns the name of what it says: 0 if all went well.
+
+        Args:
+            lines: where it is written.
+            function: its name without the letter of its dtype.
+            dtype: that of the matrices.
+            given: what it takes, as Fortran does by address: whole numbers, names of addresses.
+            memory: the name of the address of a whole number for each of these and one more.
+        """
+        whole, shown = f"i{self.bits}", []
+        for number, x in enumerate([*given, 0]):
+            place = str(x)
+            if isinstance(x, int):
+                place = lines.let(f"getelementptr i64, ptr {memory}, i64 {number}")
+                lines.add(f"store {whole} {x}, ptr {place}, align 8")
+            shown.append(("ptr", place))
+        lines.call(lapack_symbol(function, dtype.char), "void", shown)
+        said = lines.let(f"load {whole}, ptr {shown[-1][1]}, align 8")
+        return said if self.bits == 64 else lines.let(f"sext {whole} {said} to i64")
+
+
+def lapack_symbol(function: str, char: str) -> str:
+    """Returns what machine code calls a function of LAPACK for the letter of a dtype."""
+    return f"functensor_{'s' if char == 'f' else 'd'}{function}"
+
+
+def lapack_addresses(library: ctypes.CDLL, name: str) -> dict[str, int]:
+    """Returns the addresses of the functions of LAPACK that a library has by such names."""
+    found = {}
+    for function in LAPACK_FUNCTIONS:
+        for char, letter in (("f", "s"), ("d", "d")):
+            with suppress(AttributeError):
+                known = getattr(library, name.format(letter + function))
+                found[lapack_symbol(function, char)] = address_of(known)
+    return found
+
+
+def address_of(function: Any) -> int:
+    """Returns the address of a function of a library."""
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+
 @lru_cache(maxsize=1)
 def numpy_blas() -> Blas | None:
     """Returns the BLAS of NumPy's wheel; None where it is not known."""
     for library in blas_libraries():
-        for name, bits in BLAS_NAMES:
+        for (name, bits), others in zip(BLAS_NAMES, LAPACK_NAMES, strict=True):
             if hasattr(library, name.format("sgemm")):
                 found = {
-                    char: ctypes.cast(getattr(library, name.format(f"{word}gemm")), ctypes.c_void_p)
+                    BLAS_SYMBOLS[char]: address_of(getattr(library, name.format(f"{word}gemm")))
                     for char, word in (("f", "s"), ("d", "d"))
                 }
-                return Blas(
-                    library, {BLAS_SYMBOLS[c]: x.value or 0 for c, x in found.items()}, bits
-                )
+                return Blas(library, found | lapack_addresses(library, others), bits)
     return None

@@ -29,7 +29,9 @@ SECONDS_BEFORE_COMPILING = 0.005
 # The calls of each plan whose shortest times are compared.
 COMPARED_CALLS = 8
 # What machine code may compute beside regions and loops.
-NATIVE_ALONE = frozenset({"conv", "conv_input_grad", "conv_kernel_grad"})
+NATIVE_ALONE = frozenset({
+    "cholesky", "conv", "conv_input_grad", "conv_kernel_grad", "det", "inv", "slogdet", "solve",
+})  # fmt: skip
 # Passes over longer programs would take many seconds.
 MOST_COMPILED_EQUATIONS = 20_000
 # Machine code stays if it takes at most so much of the time of the plan over NumPy.

@@ -234,7 +234,7 @@ class Straight:
         if number in self._runs:
             right = self._fused(number)
         if right is None:
-            right = self._ufunc(number, equation) or self._called(equation)
+            right = self._ufunc(number, equation) or self.called(equation)
         if not right:
             self._let_go(number)
             return
@@ -256,7 +256,8 @@ class Straight:
             self.spread.add(outputs[0])
         self._let_go(number)
 
-    def _called(self, equation: EquationLike) -> str:
+    def called(self, equation: EquationLike) -> str:
+        """Returns the call of what computes an equation."""
         given = list(map(self.source.shown, equation.operands))
         name = self.source.function_name(equation, self.watched)
         if equation.primitive.impl is None:

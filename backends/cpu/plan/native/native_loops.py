@@ -27,6 +27,7 @@ from ....native.tables import (
 )
 from ..codegen.operands import bytes_of, is_variable
 from .element_access import ElementAccess, is_element_access
+from .matrices import MatrixFunction, is_matrix_function
 from .number_kernels import CALL_EFFORT
 from .region_graph import NotNative
 from .segment_code import identity_of
@@ -67,11 +68,13 @@ def code_with_loops(
 
 
 def loop_function(equation: EquationLike, blas: Blas | None) -> InnerFunction:
-    """Returns the function of a loop.
+    """Returns the function of a loop, or of matrices.
 
     Raises:
         NotNative: the equation is none, or has an equation that machine code does not have.
     """
+    if is_matrix_function(equation):
+        return MatrixFunction(equation, blas)
     programs = equation.primitive.machine_loop()
     if programs is None:
         raise NotNative(equation.primitive.name)
@@ -79,7 +82,7 @@ def loop_function(equation: EquationLike, blas: Blas | None) -> InnerFunction:
 
 
 def inner_function(equation: EquationLike, blas: Blas | None) -> InnerFunction:
-    """Returns the function of a loop, of a choice between branches, or of an access to elements.
+    """Returns the function of a loop, a choice between branches, matrices, or single elements.
 
     Raises:
         NotNative: the equation is none, or has an equation that machine code does not have.

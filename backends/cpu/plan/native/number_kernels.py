@@ -34,7 +34,7 @@ def is_of_numbers(equation: EquationLike) -> bool:
     if len(equation.outputs) != 1 or equation.primitive.fused:
         return False
     variables = [x for x in equation.operands if is_variable(x)]
-    if any(not is_variable(x) and np.ndim(constant(x)) for x in equation.operands):
+    if any(not is_variable(x) and np.size(constant(x)) != 1 for x in equation.operands):
         return False
     for x in (*variables, *equation.outputs):
         if x.type.size != 1 or not is_machine_dtype(x.type.dtype):
@@ -67,7 +67,8 @@ def number_node(
             raise NotNative(name)
         found = leading(nodes[first])
         return found if name in ("max", "min") else found + 0.0
-    return elementwise(graph, equation, [nodes.get(x) for x in equation.operands])
+    known = [nodes[x] if is_variable(x) else None for x in equation.operands]
+    return elementwise(graph, equation, known)
 
 
 class NumberEquations:

@@ -366,7 +366,7 @@ def elementwise(graph: ExprGraph, equation: EquationLike, nodes: Sequence[Any]) 
         if node is None:
             value = constant(equation.operands[number])
             if np.ndim(value):
-                raise NotNative(name)
+                (value,) = value.reshape(-1)  # the graph has nodes of all others
             try:
                 with errstate(all="ignore"):
                     return graph.constant(value, wanted)

@@ -254,6 +254,8 @@ class SegmentWriter(Writer, Protocol):
     machine: NativeProgram | None
     number: int
 
+    def called(self, equation: EquationLike) -> str: ...
+
     def taken_memory(
         self, number: int, can_take: Callable[[Any, VariableLike], bool], used: Sequence[Any]
     ) -> dict[VariableLike, str]: ...
@@ -311,8 +313,7 @@ def write_segment(writer: SegmentWriter, equation: EquationLike) -> str:
     else:
         source.add(f"    if {again}({arrays}):", equation)
         for checked in segment.code.checked:
-            shown = ", ".join(map(source.shown, checked.operands))
-            source.add(f"        {source.function_name(checked)}([{shown}])", checked)
+            source.add(f"        {writer.called(checked)}", checked)
         source.add("        raise IndexError('an index in a loop is out of bounds')")
     for name, made in numbers:
         source.add(f"{name} = {made}[()]", equation)

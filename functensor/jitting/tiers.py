@@ -16,6 +16,7 @@ from ..backends.config import config
 from ..backends.logs import log_debug
 from ..passes.fusion import fusion
 from ..passes.kernel_forms import kernel_forms
+from ..passes.loop_forms import loop_forms
 from ..passes.pipeline import optimized
 from ..passes.scatter_updates import scatter_updates, scatters_as_updates
 
@@ -199,6 +200,6 @@ def native_program(program: Program) -> Program:
 
 def native_body(program: Program) -> Program:
     """Returns a loop's or a choice's program in that form; single equations are regions, too."""
-    forms = kernel_forms(optimized(program, stacks=False))
+    forms = kernel_forms(loop_forms(optimized(program, stacks=False)))
     updates = scatters_as_updates(scatter_updates(forms))
     return fusion(updates, 0, get_backend("numpy").native_test(updates, of_loop=True))

@@ -1,0 +1,199 @@
+"""Primitives in loops as those that machine code has of any axes: softmax as its parts, and so on.
+
+A loop that has one equation of another kind would run its steps in Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..primitives.core.index_key import ARRAY, IndexKey
+from ..programs.program import Equation, Operand, Program, type_of
+from .common_subexpressions import common_subexpressions
+from .dead_code import dead_code
+from .rewriter import RewriteRule, Rewritten, Sweep, swept
+
+__all__ = ["loop_forms"]
+
+FULL = slice(None)
+
+
+def loop_forms(program: Program) -> Program:
+    """Returns a program of a loop in which more is elementwise, a reduction or a gather.
+
+    Args:
+        program: any program; the one itself is returned where nothing changes.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> program = ft.make_program(np.flip)(np.ones(3))
+    >>> print(loop_forms(program))
+    flip(a: float64[3]):
+        b: float64[3] = index(a, <int64[3]>, key=[array])
+        return b
+    """
+    better = swept(program, LOOP_FORMS)
+    return program if better is program else dead_code(common_subexpressions(better))
+
+
+class Rule:
+    """Adds equations in the place of one, as a formula writes them.
+
+    Args:
+        sweep: takes the equations.
+        equation: the one.
+    """
+
+    def __init__(self, sweep: Sweep, equation: Equation) -> None:
+        self._sweep, self._equation = sweep, equation
+
+    def __call__(self, name: str, *operands: Operand, **params: Any) -> Any:
+        """Adds an equation, and returns its result."""
+        return self._sweep.add(name, operands, params, self._equation)
+
+    def over(self, name: str, x: Operand, axis: Sequence[int]) -> Any:
+        """Adds a reduction that keeps its axes."""
+        params = {"axis": tuple(axis), "keepdims": True}
+        return self(name, x, **params, **({"dtype": None} if name in ("mean", "sum") else {}))
+
+
+def is_row(equation: Equation) -> bool:
+    """Says whether an equation goes along the last axis of several, of which kernels have rows."""
+    ndim = type_of(equation.operands[0]).ndim
+    return ndim > 1 and equation.params["axis"] == (ndim - 1,)
+
+
+def _softmax(sweep: Sweep, equation: Equation) -> Rewritten:
+    """Exponentials of what is below the largest, over their sum."""
+    if is_row(equation):
+        return None
+    (x,), axis, rule = equation.operands, equation.params["axis"], Rule(sweep, equation)
+    powers = rule("exp", rule("subtract", x, rule.over("max", x, axis)))
+    return rule("divide", powers, rule.over("sum", powers, axis))
+
+
+def _softmax_grad(sweep: Sweep, equation: Equation) -> Rewritten:
+    """The softmax times what its cotangent is above its mean by that softmax."""
+    if is_row(equation):
+        return None
+    (g, ans), axis, rule = equation.operands, equation.params["axis"], Rule(sweep, equation)
+    mean = rule.over("sum", rule("multiply", g, ans), axis)
+    return rule("multiply", ans, rule("subtract", g, mean))
+
+
+def _log_softmax(sweep: Sweep, equation: Equation) -> Rewritten:
+    """What is below the largest, less the logarithm of the sum of its exponentials."""
+    if is_row(equation):
+        return None
+    (x,), axis, rule = equation.operands, equation.params["axis"], Rule(sweep, equation)
+    below = rule("subtract", x, rule.over("max", x, axis))
+    return rule("subtract", below, rule("log", rule.over("sum", rule("exp", below), axis)))
+
+
+def _logsumexp(sweep: Sweep, equation: Equation) -> Rewritten:
+    """The logarithm of the sum of exponentials of what is below the largest, which is added."""
+    (x,), axis, rule = equation.operands, equation.params["axis"], Rule(sweep, equation)
+    largest = rule.over("max", x, axis)
+    shift = rule("where", rule("isfinite", largest), largest, 0)
+    total = rule.over("sum", rule("exp", rule("subtract", x, shift)), axis)
+    found = rule("add", rule("log", total), shift)
+    return rule("reshape", found, shape=equation.outputs[0].type.shape)
+
+
+def _var(sweep: Sweep, equation: Equation) -> Rewritten:
+    """The mean of squares of what the elements differ by from their mean."""
+    (x,), params, rule = equation.operands, equation.params, Rule(sweep, equation)
+    freedom = prod(type_of(x).shape[a] for a in params["axis"]) - params["ddof"]
+    if is_row(equation) or type_of(x).dtype.kind == "c" or freedom <= 0:
+        return None
+    apart = rule("subtract", x, rule.over("mean", x, params["axis"]))
+    total = rule.over("sum", rule("square", apart), params["axis"])
+    found = rule("divide", total, freedom)
+    return rule("reshape", found, shape=equation.outputs[0].type.shape)
+
+
+def _euclidean_norm(sweep: Sweep, equation: Equation) -> Rewritten:
+    """The root of the sum of squares."""
+    (x,), rule = equation.operands, Rule(sweep, equation)
+    if type_of(x).dtype.char == "e":
+        return None
+    squares = rule("square", x)
+    if type_of(x).dtype.kind == "c":
+        squares = rule(
+            "add", rule("square", rule("real", x)), rule("square", rule("imag", x))
+        )
+    total = rule.over("sum", squares, equation.params["axis"])
+    return rule("reshape", rule("sqrt", total), shape=equation.outputs[0].type.shape)
+
+
+def _triangle(sweep: Sweep, equation: Equation) -> Rewritten:
+    """What is below a diagonal, or above, and zeros elsewhere."""
+    (x,), rule = equation.operands, Rule(sweep, equation)
+    known = type_of(x)
+    inside = np.tri(*known.shape[-2:], equation.params["k"], bool)
+    if equation.primitive.name == "triu":
+        inside = ~np.tri(*known.shape[-2:], equation.params["k"] - 1, bool)
+    return rule("where", inside, x, np.zeros((), known.dtype))
+
+
+def _flip(sweep: Sweep, equation: Equation) -> Rewritten:
+    """The elements at places from the last to the first."""
+    (x,), rule = equation.operands, Rule(sweep, equation)
+    for axis in equation.params["axis"]:
+        places = np.arange(type_of(x).shape[axis])[::-1].copy()
+        x = rule("index", x, places, key=IndexKey((*(FULL,) * axis, ARRAY), 1))
+    return x
+
+
+def _backward_index(sweep: Sweep, equation: Equation) -> Rewritten:
+    """The elements of slices that go backwards are taken first, by their places."""
+    x, *indices = equation.operands
+    items = equation.params["key"].native
+    if not any(type(item) is slice and (item.step or 1) < 0 for item in items):
+        return None
+    rule = Rule(sweep, equation)
+    taken = sum(item is not None and item is not Ellipsis for item in items)
+    forward, axis = [], 0
+    for item in items:
+        if type(item) is slice and (item.step or 1) < 0:
+            places = np.arange(type_of(x).shape[axis])[item].copy()
+            x = rule("index", x, places, key=IndexKey((*(FULL,) * axis, ARRAY), 1))
+            item = FULL
+        forward.append(item)
+        if item is Ellipsis:
+            axis += type_of(x).ndim - taken
+        elif item is not None:
+            axis += 1
+    if not indices and all(item is Ellipsis or item == FULL for item in forward):
+        return x
+    return rule("index", x, *indices, key=IndexKey(tuple(forward), len(indices)))
+
+
+def _pad(sweep: Sweep, equation: Equation) -> Rewritten:
+    """The elements, set within an array of the number that is around them."""
+    (x, value), out, rule = equation.operands, equation.outputs[0].type, Rule(sweep, equation)
+    if type_of(value).shape:
+        return None
+    widths = equation.params["pad_width"]
+    inside = [slice(b, n - a) for n, (b, a) in zip(out.shape, widths, strict=True)]
+    around = rule("astype", value, dtype=out.dtype)
+    room = rule("broadcast_to", around, shape=out.shape)
+    return rule("index_set", room, x, key=IndexKey(tuple(inside)))
+
+
+LOOP_FORMS: dict[str, tuple[RewriteRule, ...]] = {
+    "euclidean_norm": (_euclidean_norm,),
+    "flip": (_flip,),
+    "index": (_backward_index,),
+    "log_softmax": (_log_softmax,),
+    "logsumexp": (_logsumexp,),
+    "pad": (_pad,),
+    "softmax": (_softmax,),
+    "softmax_grad": (_softmax_grad,),
+    "tril": (_triangle,),
+    "triu": (_triangle,),
+    "var": (_var,),
+}

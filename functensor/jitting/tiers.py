@@ -15,13 +15,15 @@ from ..backends import get as get_backend
 from ..backends.config import config
 from ..backends.logs import log_debug
 from ..passes.fusion import fusion
+from ..passes.index_ranges import IndexRanges
 from ..passes.kernel_forms import kernel_forms
 from ..passes.loop_forms import loop_forms
 from ..passes.pipeline import optimized
+from ..passes.region_gathers import is_gather, is_in_bounds
 from ..passes.scatter_updates import scatter_updates, scatters_as_updates
 
 if TYPE_CHECKING:
-    from ..programs.program import Program
+    from ..programs.program import Equation, Program
 
 __all__ = ["Tiers", "native_body", "native_plan", "native_program"]
 
@@ -202,4 +204,11 @@ def native_body(program: Program) -> Program:
     """Returns a loop's or a choice's program in that form; single equations are regions, too."""
     forms = kernel_forms(loop_forms(optimized(program, stacks=False)))
     updates = scatters_as_updates(scatter_updates(forms))
-    return fusion(updates, 0, get_backend("numpy").native_test(updates, of_loop=True))
+    takes = get_backend("numpy").native_test(updates, of_loop=True)
+    ranges = IndexRanges(updates.equations)
+
+    def fits(equation: Equation) -> bool:
+        # Regions of a loop test no indices.
+        return takes(equation) and (not is_gather(equation) or is_in_bounds(equation, ranges))
+
+    return fusion(updates, 0, fits)

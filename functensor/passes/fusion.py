@@ -20,7 +20,7 @@ from .fused_region import (
     row_place,
 )
 from .index_ranges import IndexRange, IndexRanges
-from .region_gathers import gather_place, index_place, indexed_lengths, is_slow_alone
+from .region_gathers import gather_place, index_place, is_in_bounds, is_slow_alone
 from .region_proofs import GATHERED_FROM, Place, count_of_sources
 from .schedule_parallel import neighbours
 
@@ -228,12 +228,7 @@ class Clusters:
             return True
         equation, made = self.equations[i], set(made)
         sources = used(equation.operands[: count_of_sources(equation)])
-        return made.isdisjoint(sources) and all(
-            -length <= low and high < length
-            for v, length in zip(equation.operands[1:], indexed_lengths(equation), strict=False)
-            if type(v) is Variable and v in made
-            for low, high in [self.ranges.of(v)]
-        )
+        return made.isdisjoint(sources) and is_in_bounds(equation, self.ranges, made)
 
     @cached_property
     def ranges(self) -> IndexRanges:

@@ -184,13 +184,39 @@ def _pad(sweep: Sweep, equation: Equation) -> Rewritten:
     return rule("index_set", room, x, key=IndexKey(tuple(inside)))
 
 
+def _shift(sweep: Sweep, equation: Equation) -> Rewritten:
+    """The elements that stay, set within zeros."""
+    (x,), rule = equation.operands, Rule(sweep, equation)
+    by, axis, known = equation.params["by"], equation.params["axis"], type_of(x)
+    kept = known.shape[axis] - abs(by)
+    if kept <= 0:
+        return None
+    low, high = slice(0, kept), slice(abs(by), abs(by) + kept)
+    source, target = (low, high) if by > 0 else (high, low)
+    part = rule("index", x, key=IndexKey((*(FULL,) * axis, source)))
+    room = rule("broadcast_to", np.zeros((), known.dtype), shape=known.shape)
+    return rule("index_set", room, part, key=IndexKey((*(FULL,) * axis, target)))
+
+
+def _cast_cumulative(sweep: Sweep, equation: Equation) -> Rewritten:
+    """A cumulative function of another dtype than its operand's takes the operand in that."""
+    (x,), out = equation.operands, equation.outputs[0].type
+    if type_of(x).dtype == out.dtype:
+        return None
+    wide = sweep.add("astype", [x], {"dtype": out.dtype}, equation)
+    return sweep.add(equation.primitive.name, [wide], equation.params, equation)
+
+
 LOOP_FORMS: dict[str, tuple[RewriteRule, ...]] = {
+    "cumprod": (_cast_cumulative,),
+    "cumsum": (_cast_cumulative,),
     "euclidean_norm": (_euclidean_norm,),
     "flip": (_flip,),
     "index": (_backward_index,),
     "log_softmax": (_log_softmax,),
     "logsumexp": (_logsumexp,),
     "pad": (_pad,),
+    "shift": (_shift,),
     "softmax": (_softmax,),
     "softmax_grad": (_softmax_grad,),
     "tril": (_triangle,),

@@ -5,13 +5,16 @@ The array is no part of the grid. It is complete before the region runs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from ..primitives.core.index_key import ARRAY, Layout
 from ..programs.program import Equation, Variable, type_of
+from .index_ranges import IndexRanges
 from .region_proofs import GATHERED_FROM, GATHERING, Place, count_of_sources
 
-__all__ = ["gather_place", "index_place", "indexed_lengths", "is_gather", "is_slow_alone"]
+__all__ = [
+    "gather_place", "index_place", "indexed_lengths", "is_gather", "is_in_bounds", "is_slow_alone",
+]  # fmt: skip
 
 # NumPy gathers more elements by themselves as quickly as a kernel, which tests indices before.
 MOST_SINGLE_ELEMENTS = 1 << 14
@@ -50,6 +53,21 @@ def is_slow_alone(equation: Equation) -> bool:
         return False
     known = equation.outputs[0].type
     return known.size > MOST_SINGLE_ELEMENTS and index_axes(equation) == (0, len(known.shape))
+
+
+def is_in_bounds(
+    equation: Equation, ranges: IndexRanges, among: Container[Variable] | None = None
+) -> bool:
+    """Says whether index arrays of a gather are proved to lie in bounds: those among some, or all.
+
+    Constants are tested where the gather is staged.
+    """
+    return all(
+        -length <= low and high < length
+        for v, length in zip(equation.operands[1:], indexed_lengths(equation), strict=False)
+        if type(v) is Variable and (among is None or v in among)
+        for low, high in [ranges.of(v)]
+    )
 
 
 def index_axes(equation: Equation) -> tuple[int, int]:

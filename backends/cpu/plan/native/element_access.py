@@ -7,11 +7,13 @@ the error with the user's line.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ....native.counted import counted
 from ....native.instructions import Lines, memory_type
 from ....native.printer import Module
 from ....native.tables import copy_bytes, element, returned_if_not_0
@@ -93,8 +95,37 @@ def part_of(shape: Shape, key: KeyLike) -> PickedPart:
     return PickedPart(part.shape, part.strides, begin, terms)
 
 
+def place_of(key: KeyLike, rank: int) -> int:
+    """Returns before which of the other axes of a part those of index arrays stand.
+
+    NumPy's rule: where the first index stands, or in front if a slice, None or an ellipsis comes
+    between them.
+    """
+    items = list(key.native)
+    taken = sum(item is not None and item is not Ellipsis for item in items)
+    others, place, left = 0, -1, False
+    for item in items:
+        if type(item) in (int, str):
+            place = others if place < 0 else 0 if left else place
+            continue
+        left = place >= 0
+        others += rank - taken if item is Ellipsis else 1
+    return max(place, 0)
+
+
+def moved(
+    lines: Lines, address: str, step: Sequence[str], strides: Sequence[int], size: int
+) -> str:
+    """Writes the address of an element at a step of loops, strides given in elements."""
+    for number, stride in zip(step, strides, strict=True):
+        if stride:
+            offset = lines.let(f"mul i64 {number}, {stride * size}")
+            address = lines.let(f"getelementptr i8, ptr {address}, i64 {offset}")
+    return address
+
+
 class ElementAccess(InnerFunction):
-    """A read or an update of elements at computed indices.
+    """A read or an update of elements at computed indices, single ones or arrays.
 
     Args:
         equation: the equation.
@@ -115,24 +146,48 @@ class ElementAccess(InnerFunction):
         known = x.type if is_variable(x) else InnerType(operand_shape(x), operand_dtype(x))
         if known.dtype != out.type.dtype:
             raise NotNative("an array of another dtype")
-        if any(not is_variable(i) or i.type.shape or i.type.dtype.kind not in "iu" for i in places):
-            raise NotNative("indices that are arrays")
-        self._known, self._places = known, [i.type for i in places]
-        self._part = part_of(known.shape, equation.params["key"])
+        self._places = [
+            i.type if is_variable(i) else InnerType(operand_shape(i), operand_dtype(i))
+            for i in places
+        ]
+        if any(i.dtype.kind not in "iu" for i in self._places):
+            raise NotNative("indices that are no whole numbers")
+        self._known = known
+        key = equation.params["key"]
+        self._part = part_of(known.shape, key)
         dtype = known.dtype
         self.operands: list[tuple[VariableType, Shape]] = [(known, known.shape)]
+        # The axes of the index arrays, and where they stand in the part that they name.
+        self._axes = axes = np.broadcast_shapes(*[i.shape for i in self._places])
+        if 0 in axes:
+            raise NotNative("no indices")
+        first = place_of(key, len(known.shape)) if places else 0
+        before, behind = self._part.shape[:first], self._part.shape[first:]
+        shape = (*before, *axes, *behind)
+
+        def parted(strides: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+            """Returns the strides over index arrays, and those over the others."""
+            end = first + len(axes)
+            return tuple(strides[first:end]), (*strides[:first], *strides[end:])
+
+        self._steps = [
+            tuple(broadcast_strides(i.shape, c_strides(i.shape), axes)) for i in self._places
+        ]
         if self._name == "index":
-            if self._part.shape != out.type.shape:
+            if shape != out.type.shape:
                 raise NotNative("a part of another shape")
+            self._other_steps, strides = parted(c_strides(shape))
             part = CopiedPart(self._part.shape, self._part.strides, 0)
-            self._kernel = copy_kernel(dtype, self._part.shape, [part])
+            self._kernel = copy_kernel(dtype, self._part.shape, [part], strides)
         else:
             self.in_place = frozenset({(0, 0)})
-            shape = operand_shape(values[0])
-            if len(shape) > len(self._part.shape):
+            own = operand_shape(values[0])
+            if len(own) > len(shape):
                 raise NotNative("values of more axes")
-            self.operands.append((InnerType(shape, dtype), shape))
-            strides = tuple(broadcast_strides(shape, c_strides(shape), self._part.shape))
+            self.operands.append((InnerType(own, dtype), own))
+            self._other_steps, strides = parted(
+                tuple(broadcast_strides(own, c_strides(own), shape))
+            )
             given = [CopiedPart(self._part.shape, strides, 0)]
             lying = dtype, self._part.shape, given, self._part.strides
             operation = UPDATES[self._name]
@@ -140,35 +195,49 @@ class ElementAccess(InnerFunction):
                 raise NotNative("an update of another dtype")
             self._kernel = update_kernel(operation, *lying) if operation else copy_kernel(*lying)
         self.operands += [(i, i.shape) for i in self._places]
-        self.effort = CALL_EFFORT + STREAM_EFFORT * prod(self._part.shape) * dtype.itemsize / 4
+        each = CALL_EFFORT + STREAM_EFFORT * prod(self._part.shape) * dtype.itemsize / 4
+        self.effort = prod(axes) * each
 
     def _write(self, lines: Lines, name: str, module: Module) -> None:
         given = [element(lines, "%table", i) for i in range(len(self.operands) + 1)]
         x, *values, out = given[0], *given[1 : len(given) - 1 - len(self._places)], given[-1]
         places = given[len(given) - 1 - len(self._places) : -1]
-        offset = str(self._part.begin)
-        for distance in self._distances(lines, places):
-            offset = lines.let(f"add i64 {offset}, {distance}")
-        size = self._known.dtype.itemsize
-        offset = lines.let(f"mul i64 {offset}, {size}")
         if self._name != "index":
             self._copy_once(lines, out, x)
             x = out
-        part = lines.let(f"getelementptr i8, ptr {x}, i64 {offset}")
+        kernel = module.kernel(self._kernel)
+        with ExitStack() as loops:
+            step = [loops.enter_context(counted(lines, n)) for n in self._axes]
+            offset = str(self._part.begin)
+            for distance in self._distances(lines, places, step):
+                offset = lines.let(f"add i64 {offset}, {distance}")
+            size = self._known.dtype.itemsize
+            offset = lines.let(f"mul i64 {offset}, {size}")
+            part = lines.let(f"getelementptr i8, ptr {x}, i64 {offset}")
+            other = out if self._name == "index" else values[0]
+            other = moved(lines, other, step, self._other_steps, size)
+            self._call(lines, kernel, part, other)
+        lines.add("ret i64 0")
+
+    def _call(self, lines: Lines, kernel: str, part: str, other: str) -> None:
+        """Writes the call of the kernel of one part, and of what it goes to or comes from."""
         joined = [part] if UPDATES.get(self._name) else []
-        arrays = [part, out] if self._name == "index" else [*joined, *values, part]
+        arrays = [part, other] if self._name == "index" else [*joined, other, part]
         room = lines.room(len(arrays))
         for number, array in enumerate(arrays):
             entry = lines.let(f"getelementptr ptr, ptr {room}, i64 {number}")
             lines.add(f"store ptr {array}, ptr {entry}, align 8")
-        kernel = module.kernel(self._kernel)
         lines.add(f"call void @{kernel}(i64 0, i64 0, i64 0, ptr null, ptr {room})")
-        lines.add("ret i64 0")
 
-    def _distances(self, lines: Lines, places: Sequence[str]) -> Iterator[str]:
+    def _distances(
+        self, lines: Lines, places: Sequence[str], step: Sequence[str]
+    ) -> Iterator[str]:
         """Writes the tests of indices; yields how many elements each goes over."""
-        for place, known, (length, stride) in zip(places, self._places, self._part.terms):
+        for place, known, steps, (length, stride) in zip(
+            places, self._places, self._steps, self._part.terms, strict=True
+        ):
             kind = memory_type(known.dtype)
+            place = moved(lines, place, step, steps, known.dtype.itemsize)
             number = lines.let(f"load {kind}, ptr {place}, align {known.dtype.itemsize}")
             if kind != "i64":
                 wider = "sext" if known.dtype.kind == "i" else "zext"

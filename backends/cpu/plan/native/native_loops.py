@@ -30,6 +30,7 @@ from .element_access import ElementAccess, is_element_access
 from .matrices import MatrixFunction, is_matrix_function
 from .number_kernels import CALL_EFFORT
 from .region_graph import NotNative
+from .running import RunningFunction, is_running
 from .segment_code import identity_of
 from .step_code import (
     InnerFunction,
@@ -82,13 +83,15 @@ def loop_function(equation: EquationLike, blas: Blas | None) -> InnerFunction:
 
 
 def inner_function(equation: EquationLike, blas: Blas | None) -> InnerFunction:
-    """Returns the function of a loop, a choice between branches, matrices, or single elements.
+    """Returns the function of a part of a step: a loop, a choice, matrices, single elements.
 
     Raises:
         NotNative: the equation is none, or has an equation that machine code does not have.
     """
     if is_element_access(equation):
         return ElementAccess(equation)
+    if is_running(equation):
+        return RunningFunction(equation)
     branches = equation.primitive.machine_branches()
     if branches is None:
         return loop_function(equation, blas)

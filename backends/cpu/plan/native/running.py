@@ -1,0 +1,183 @@
+"""Functions that go along an axis step by step: cumulative ones, and the places of extrema."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING
+
+from ....native.counted import counted, slot
+from ....native.instructions import Lines, comparison, constant, memory_type
+from ....native.printer import Module
+from ....native.tables import element
+from ..codegen.operands import is_variable
+from .native_run import STREAM_EFFORT
+from .number_kernels import CALL_EFFORT
+from .region_graph import NotNative, is_machine_dtype, operand_dtype
+from .segment_code import operand_shape
+from .step_code import InnerFunction, InnerType
+
+if TYPE_CHECKING:
+    from ....annotations import DType
+    from ..annotations import EquationLike
+
+__all__ = ["RunningFunction", "is_running"]
+
+CUMULATIVE = {"cumprod": "multiply", "cumsum": "add"}
+EXTREMA = {"argmax": "greater", "argmin": "less"}
+# The time of an element whose predecessor is waited for, in tenths of a nanosecond.
+ELEMENT_EFFORT = 15
+
+
+def is_running(equation: EquationLike) -> bool:
+    """Says whether an equation goes along an axis step by step."""
+    name = equation.primitive.name
+    return name in CUMULATIVE or name in EXTREMA or name == "linear_recurrence"
+
+
+class RunningFunction(InnerFunction):
+    """A function along one axis, or along all.
+
+    The elements are seen as three axes: those before it, its own, and those behind it.
+
+    Args:
+        equation: the equation.
+
+    Raises:
+        NotNative: dtypes or axes are others.
+    """
+
+    def __init__(self, equation: EquationLike) -> None:
+        super().__init__([])
+        self._name = name = equation.primitive.name
+        self._params = equation.params
+        (out,) = equation.outputs
+        shapes = [operand_shape(x) for x in equation.operands]
+        dtypes = [operand_dtype(x) for x in equation.operands]
+        self._dtype: DType = dtypes[0]
+        if not out.type.size or any(shape != shapes[0] for shape in shapes):
+            raise NotNative("no elements, or some that broadcast")
+        if {*dtypes} != {self._dtype} or not is_machine_dtype(self._dtype):
+            raise NotNative("operands of other dtypes")
+        if self._dtype.char not in "fd" and self._dtype.kind not in "iub":
+            raise NotNative("complex numbers, or those of 16 bits")
+        axis = equation.params["axis"]
+        if name in EXTREMA:
+            axis = 0 if len(axis) == len(shapes[0]) else axis[0] if len(axis) == 1 else None
+            self._lengths = (1, prod(shapes[0]), 1)
+            if axis is None:
+                raise NotNative("several axes")
+        elif out.type.dtype != self._dtype:
+            raise NotNative("a result of another dtype")
+        if name not in EXTREMA or len(equation.params["axis"]) < len(shapes[0]):
+            shape = shapes[0]
+            self._lengths = (prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :]))
+        self.operands = [
+            (x.type if is_variable(x) else InnerType(shape, self._dtype), shape)
+            for x, shape in zip(equation.operands, shapes, strict=True)
+        ]
+        size = prod(self._lengths)
+        self.effort = CALL_EFFORT + size * (ELEMENT_EFFORT + STREAM_EFFORT)
+
+    def _write(self, lines: Lines, name: str, module: Module) -> None:
+        *given, out = [element(lines, "%table", i) for i in range(len(self.operands) + 1)]
+        if self._name in EXTREMA:
+            self._extremum(lines, given[0], out)
+        else:
+            self._along(lines, given, out)
+        lines.add("ret i64 0")
+
+    def _load(self, lines: Lines, array: str, place: str) -> str:
+        """Writes the load of an element; booleans are numbers of eight bits."""
+        kind = memory_type(self._dtype)
+        address = lines.let(f"getelementptr {kind}, ptr {array}, i64 {place}")
+        return lines.let(f"load {kind}, ptr {address}, align {self._dtype.itemsize}")
+
+    def _store(self, lines: Lines, value: str, array: str, place: str) -> None:
+        kind = memory_type(self._dtype)
+        address = lines.let(f"getelementptr {kind}, ptr {array}, i64 {place}")
+        lines.add(f"store {kind} {value}, ptr {address}, align {self._dtype.itemsize}")
+
+    # -- cumulative functions
+
+    def _along(self, lines: Lines, given: Sequence[str], out: str) -> None:
+        """Writes each element from the one before it."""
+        outer, count, inner = self._lengths
+        backward = self._params["reverse"]
+        begin, move = ((count - 1) * inner, -inner) if backward else (0, inner)
+        with counted(lines, outer) as block:
+            first = lines.let(f"mul i64 {block}, {count * inner}")
+            first = lines.let(f"add i64 {first}, {begin}")
+            with counted(lines, inner) as column:
+                place = lines.let(f"add i64 {first}, {column}")
+                self._store(lines, self._first(lines, given, place), out, place)
+            if count > 1:
+                with counted(lines, count - 1) as step:
+                    offset = lines.let(f"mul i64 {step}, {move}")
+                    row = lines.let(f"add i64 {first}, {offset}")
+                    with counted(lines, inner) as column:
+                        before = lines.let(f"add i64 {row}, {column}")
+                        place = lines.let(f"add i64 {before}, {move}")
+                        last = self._load(lines, out, before)
+                        found = self._next(lines, given, last, before, place)
+                        self._store(lines, found, out, place)
+
+    def _first(self, lines: Lines, given: Sequence[str], place: str) -> str:
+        """Returns the first element along the axis."""
+        if self._params.get("exclusive"):
+            return constant(self._dtype.type(1), 1)
+        return self._load(lines, given[-1], place)
+
+    def _next(
+        self, lines: Lines, given: Sequence[str], found: str, before: str, place: str
+    ) -> str:
+        """Returns the element at a place, of that before it."""
+        if self._name == "linear_recurrence":
+            factor, term = (self._load(lines, x, place) for x in given)
+            return self._joined(lines, "add", self._joined(lines, "multiply", factor, found), term)
+        own = self._load(lines, given[0], before if self._params.get("exclusive") else place)
+        return self._joined(lines, CUMULATIVE[self._name], found, own)
+
+    def _joined(self, lines: Lines, operation: str, x: str, y: str) -> str:
+        return lines.operation(operation, self._dtype, [x, y], self._dtype, 1)
+
+    # -- places of extrema
+
+    def _extremum(self, lines: Lines, x: str, out: str) -> None:
+        """Writes where the first of the largest elements is, or of the smallest; NaN is either."""
+        outer, count, inner = self._lengths
+        kind = memory_type(self._dtype)
+        best, where = slot(lines, kind), slot(lines, "i64")
+        with counted(lines, outer) as block, counted(lines, inner) as column:
+            first = lines.let(f"mul i64 {block}, {count * inner}")
+            first = lines.let(f"add i64 {first}, {column}")
+            lines.add(f"store {kind} {self._load(lines, x, first)}, ptr {best}, align 8")
+            lines.add(f"store i64 0, ptr {where}, align 8")
+            with counted(lines, count) as step:
+                offset = lines.let(f"mul i64 {step}, {inner}")
+                own = self._load(lines, x, lines.let(f"add i64 {first}, {offset}"))
+                known = lines.let(f"load {kind}, ptr {best}, align 8")
+                better = self._is_better(lines, kind, own, known)
+                place = lines.let(f"load i64, ptr {where}, align 8")
+                chosen = lines.let(f"select i1 {better}, {kind} {own}, {kind} {known}")
+                place = lines.let(f"select i1 {better}, i64 {step}, i64 {place}")
+                lines.add(f"store {kind} {chosen}, ptr {best}, align 8")
+                lines.add(f"store i64 {place}, ptr {where}, align 8")
+            number = lines.let(f"mul i64 {block}, {inner}")
+            number = lines.let(f"add i64 {number}, {column}")
+            address = lines.let(f"getelementptr i64, ptr {out}, i64 {number}")
+            found = lines.let(f"load i64, ptr {where}, align 8")
+            lines.add(f"store i64 {found}, ptr {address}, align 8")
+
+    def _is_better(self, lines: Lines, kind: str, own: str, known: str) -> str:
+        """Writes whether an element comes before the best one that is known."""
+        if self._dtype.kind == "b":
+            word = "ugt" if self._name == "argmax" else "ult"
+            return lines.let(f"icmp {word} {kind} {own}, {known}")
+        found = lines.let(f"{comparison(EXTREMA[self._name], self._dtype)} {kind} {own}, {known}")
+        if self._dtype.kind != "f":
+            return found
+        new = lines.let(f"fcmp uno {kind} {own}, {own}")
+        old = lines.let(f"fcmp ord {kind} {known}, {known}")
+        first = lines.let(f"and i1 {new}, {old}")
+        return lines.let(f"or i1 {found}, {first}")

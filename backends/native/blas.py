@@ -22,7 +22,7 @@ BLAS_NAMES = (("scipy_cblas_{}64_", 64), ("cblas_{}64_", 64), ("cblas_{}", 32))
 BLAS_SYMBOLS = {"f": "functensor_sgemm", "d": "functensor_dgemm"}
 # Those of LAPACK, and the functions that are taken of it.
 LAPACK_NAMES = ("scipy_{}_64_", "{}_64_", "{}_")
-LAPACK_FUNCTIONS = ("gesv", "getrf", "potrf")
+LAPACK_FUNCTIONS = ("gesv", "getrf", "potrf", "trtrs")
 ROW_MAJOR, ROWS_AS_GIVEN, AS_TRANSPOSED = 101, 111, 112
 
 

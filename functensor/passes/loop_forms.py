@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..primitives.core.index_key import ARRAY, IndexKey
-from ..programs.program import Equation, Operand, Program, type_of
+from ..programs.program import Equation, Operand, Program, Variable, type_of
 from .common_subexpressions import common_subexpressions
 from .dead_code import dead_code
 from .rewriter import RewriteRule, Rewritten, Sweep, swept
@@ -50,11 +50,11 @@ class Rule:
     def __init__(self, sweep: Sweep, equation: Equation) -> None:
         self._sweep, self._equation = sweep, equation
 
-    def __call__(self, name: str, *operands: Operand, **params: Any) -> Any:
+    def __call__(self, name: str, *operands: Operand, **params: Any) -> Variable:
         """Adds an equation, and returns its result."""
         return self._sweep.add(name, operands, params, self._equation)
 
-    def over(self, name: str, x: Operand, axis: Sequence[int]) -> Any:
+    def over(self, name: str, x: Operand, axis: Sequence[int]) -> Variable:
         """Adds a reduction that keeps its axes."""
         params = {"axis": tuple(axis), "keepdims": True}
         return self(name, x, **params, **({"dtype": None} if name in ("mean", "sum") else {}))
@@ -133,15 +133,17 @@ def _triangle(sweep: Sweep, equation: Equation) -> Rewritten:
     """What is below a diagonal, or above, and zeros elsewhere."""
     (x,), rule = equation.operands, Rule(sweep, equation)
     known = type_of(x)
-    inside = np.tri(*known.shape[-2:], equation.params["k"], bool)
-    if equation.primitive.name == "triu":
-        inside = ~np.tri(*known.shape[-2:], equation.params["k"] - 1, bool)
+    rows, columns = known.shape[-2:]
+    k = equation.params["k"]
+    lower = equation.primitive.name == "tril"
+    inside = np.tri(rows, columns, k, bool) if lower else ~np.tri(rows, columns, k - 1, bool)
     return rule("where", inside, x, np.zeros((), known.dtype))
 
 
 def _flip(sweep: Sweep, equation: Equation) -> Rewritten:
     """The elements at places from the last to the first."""
-    (x,), rule = equation.operands, Rule(sweep, equation)
+    rule = Rule(sweep, equation)
+    x: Operand = equation.operands[0]
     for axis in equation.params["axis"]:
         places = np.arange(type_of(x).shape[axis])[::-1].copy()
         x = rule("index", x, places, key=IndexKey((*(FULL,) * axis, ARRAY), 1))
@@ -150,7 +152,8 @@ def _flip(sweep: Sweep, equation: Equation) -> Rewritten:
 
 def _backward_index(sweep: Sweep, equation: Equation) -> Rewritten:
     """The elements of slices that go backwards are taken first, by their places."""
-    x, *indices = equation.operands
+    x: Operand = equation.operands[0]
+    indices = equation.operands[1:]
     items = equation.params["key"].native
     if not any(type(item) is slice and (item.step or 1) < 0 for item in items):
         return None

@@ -7,6 +7,7 @@ from support.native_loops import assert_same, compiled
 
 import functensor as ft
 import functensor.numpy as fnp
+import functensor.scipy.linalg as fsl
 from functensor.backends.native.blas import numpy_blas
 
 pytestmark = [
@@ -36,6 +37,10 @@ FUNCTIONS = {
     "det": lambda a, x: x / fnp.linalg.det(a - 2 * x[0]),
     "slogdet": lambda a, x: x * fnp.linalg.slogdet(-a)[0] + fnp.linalg.slogdet(a + x[0])[1],
     "cholesky": lambda a, x: fnp.linalg.cholesky(a @ a.T + x[0] * a * 0.01) @ x,
+    "below": lambda a, x: fsl.solve_triangular(a, x, lower=True) / 9,
+    "above, transposed": lambda a, x: fsl.solve_triangular(a, x[:, None] * a, trans=1)[:, 0] / 9,
+    "ones": lambda a, x: fsl.solve_triangular(a / 9, x, lower=True, unit_diagonal=True),
+    "by factors": lambda a, x: fsl.cho_solve((fnp.linalg.cholesky(a @ a.T), True), x * x[0]),
     "swapped rows": lambda a, x: fnp.linalg.solve(a[::-1], x) * fnp.linalg.det(a[::-1] / 3),
 }
 
@@ -114,6 +119,15 @@ def test_what_fails_outside_of_loops():
     assert_same(jitted(in_order(matrices(3, "f8"))), f(in_order(matrices(3, "f8"))), 1e-12)
     with pytest.raises(np.linalg.LinAlgError, match="cholesky: matrix is not positive definite"):
         jitted(-np.eye(3))
+
+
+def test_a_zero_in_a_diagonal():
+    def f(a, x):
+        return ft.fori_loop(0, 3, lambda i, x: fsl.solve_triangular(a - i * np.eye(2), x), x)
+
+    jitted = compiled(f, 5 * np.eye(2), np.ones(2))
+    with pytest.raises(np.linalg.LinAlgError, match="singular matrix"):
+        jitted(2 * np.eye(2), np.ones(2))
 
 
 @pytest.mark.filterwarnings("ignore:invalid value encountered in")

@@ -46,11 +46,12 @@ __all__ = ["MatrixFunction", "is_matrix_function"]
 # The functions of LAPACK that they call.
 FUNCTIONS = {
     "cholesky": "potrf", "det": "getrf", "inv": "gesv", "slogdet": "getrf", "solve": "gesv",
+    "triangular_solve": "trtrs",
 }  # fmt: skip
 # The time of a call of LAPACK, in tenths of a nanosecond.
 LAPACK_EFFORT = 4000
 # Room for the whole numbers that a call takes by address.
-NUMBERS = 8
+NUMBERS = 12
 
 
 def is_matrix_function(equation: EquationLike) -> bool:
@@ -73,6 +74,7 @@ class MatrixFunction(InnerFunction):
         super().__init__([])
         self._name = equation.primitive.name
         # The inverse of a singular matrix is NaN where that is not strict.
+        self._params = equation.params
         self._strict = equation.params.get("strict", True)
         self.checks = self._strict and FUNCTIONS[self._name] != "getrf"
         (out,) = equation.outputs
@@ -90,7 +92,7 @@ class MatrixFunction(InnerFunction):
         self._count = prod(stack)
         self._size = size = shapes[0][-1]
         # The columns of what is found by a system.
-        self._columns = shapes[1][-1] if self._name == "solve" else size
+        self._columns = size if self._name == "inv" else shapes[-1][-1]
         work = size * size * (size + self._columns)
         if not out.type.size or not size or work >= LARGEST_PRODUCT:
             raise NotNative("an empty or a large matrix")
@@ -142,8 +144,11 @@ class MatrixFunction(InnerFunction):
         lines.begin("entry")
         given = [f"%given_{i}" for i in range(len(self._steps))]
         places = [lines.let(f"getelementptr i8, ptr %memory, i64 {n}") for n in self._places]
-        write = {"cholesky": self._factor, "det": self._determinant, "slogdet": self._determinant}
-        write.get(self._name, self._system)(lines, module, given, places)
+        write = {
+            "gesv": self._system, "getrf": self._determinant, "potrf": self._factor,
+            "trtrs": self._triangular_system,
+        }[FUNCTIONS[self._name]]  # fmt: skip
+        write(lines, module, given, places)
         lines.add("ret i64 0")
         module.declared.update(lines.declared)
         taken = ", ".join(f"ptr {x}" for x in (*given, "%memory"))
@@ -156,6 +161,15 @@ class MatrixFunction(InnerFunction):
     def _pivots(self, lines: Lines, memory: str) -> str:
         """Writes the address of the pivots, behind the whole numbers."""
         return lines.let(f"getelementptr i64, ptr {memory}, i64 {NUMBERS}")
+
+    def _words(self, lines: Lines, memory: str, letters: Sequence[str]) -> list[str]:
+        """Writes letters behind the whole numbers; returns their addresses."""
+        found = []
+        for number, letter in enumerate(letters):
+            place = lines.let(f"getelementptr i8, ptr {memory}, i64 {8 * NUMBERS + number}")
+            lines.add(f"store i8 {ord(letter)}, ptr {place}, align 1")
+            found.append(place)
+        return found
 
     def _system(
         self, lines: Lines, module: Module, given: Sequence[str], places: Sequence[str]
@@ -185,6 +199,23 @@ class MatrixFunction(InnerFunction):
         lines.add(f"br label %{end}")
         lines.begin(end)
 
+    def _triangular_system(
+        self, lines: Lines, module: Module, given: Sequence[str], places: Sequence[str]
+    ) -> None:
+        matrix, right, out = given
+        _, solution, numbers = places
+        size, columns, params = self._size, self._columns, self._params
+        self._turned(lines, module, (size, columns), right, solution)
+        # In Fortran's order the matrix is its transpose.
+        words = ["U" if params["lower"] else "L", "N" if params["transposed"] else "T"]
+        words.append("U" if params["unit_diagonal"] else "N")
+        chosen = self._words(lines, numbers, words)
+        failed = self._lapack(
+            lines, [*chosen, size, columns, matrix, size, solution, size], numbers
+        )
+        self._unless(lines, failed)
+        self._turned(lines, module, (columns, size), solution, out)
+
     def _factor(
         self, lines: Lines, module: Module, given: Sequence[str], places: Sequence[str]
     ) -> None:
@@ -192,8 +223,7 @@ class MatrixFunction(InnerFunction):
         copied, _, numbers = places
         size = self._size
         run(lines, module, hermitian_kernel(self._dtype, size), [matrix, matrix, copied])
-        lower = lines.let(f"getelementptr i64, ptr {numbers}, i64 {NUMBERS}")
-        lines.add(f"store i8 {ord('L')}, ptr {lower}, align 1")
+        (lower,) = self._words(lines, numbers, ["L"])
         self._unless(lines, self._lapack(lines, [lower, size, copied, size], numbers))
         self._turned(lines, module, (size, size), copied, out)
         for row in range(size - 1):

@@ -60,6 +60,13 @@ class Rule:
         return self(name, x, **params, **({"dtype": None} if name in ("mean", "sum") else {}))
 
 
+    def below_highest(self, x: Operand, axis: Sequence[int]) -> Variable:
+        """Adds elements less the largest: 0 for infinity, and -inf beside it."""
+        found = self.over("max", x, axis)
+        highest = self("where", self("equal", found, -np.inf), 0, found)
+        return self("where", self("equal", x, highest), 0, self("subtract", x, highest))
+
+
 def is_row(equation: Equation) -> bool:
     """Says whether an equation goes along the last axis of several, of which kernels have rows."""
     ndim = type_of(equation.operands[0]).ndim
@@ -71,7 +78,7 @@ def _softmax(sweep: Sweep, equation: Equation) -> Rewritten:
     if is_row(equation):
         return None
     (x,), axis, rule = equation.operands, equation.params["axis"], Rule(sweep, equation)
-    powers = rule("exp", rule("subtract", x, rule.over("max", x, axis)))
+    powers = rule("exp", rule.below_highest(x, axis))
     return rule("divide", powers, rule.over("sum", powers, axis))
 
 
@@ -89,7 +96,7 @@ def _log_softmax(sweep: Sweep, equation: Equation) -> Rewritten:
     if is_row(equation):
         return None
     (x,), axis, rule = equation.operands, equation.params["axis"], Rule(sweep, equation)
-    below = rule("subtract", x, rule.over("max", x, axis))
+    below = rule.below_highest(x, axis)
     return rule("subtract", below, rule("log", rule.over("sum", rule("exp", below), axis)))
 
 

@@ -321,6 +321,11 @@ class StepCode(SegmentWithLoops):
             self._calls.append(SegmentCall(numbers.kernel, (*given, *outs), len(given)))
             self.effort += numbers.effort
 
+    def _region_layout(self, x: Operand) -> LayOut:
+        lying = self._layout(x)
+        # Kernels read complex numbers in order alone.
+        return self._in_order(lying) if operand_dtype(x).kind == "c" else lying
+
     def _has_view(self, x: Operand, out: VariableLike) -> bool:
         return True
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +56,12 @@ def compiled_body(program: Program) -> tuple[Compiled, list[Variable]]:
     return program.derived["body"]  # type: ignore[no-any-return]
 
 
+def quickest(made: Compiled, buffers: Values) -> Values:
+    """Computes outputs by the plan that runs now, which machine code may take over from."""
+    outs: Values = made.run(buffers)
+    return outs
+
+
 def _runner(program: Program, watched: bool) -> Callable[[Values], Values]:
     inputs = {x: i for i, x in enumerate(program.inputs)}
     made, own = compiled_body(program)
@@ -64,9 +71,9 @@ def _runner(program: Program, watched: bool) -> Callable[[Values], Values]:
     number = count(len(inputs) + len(own))
     order = [places[x] if type(x) is Variable else next(number) for x in program.outputs]
     if made.plan is not None:
-        plan = made.watched() if watched else made.plan
+        plan = made.watched() if watched else partial(quickest, made)
         if order == list(range(len(inputs), len(inputs) + len(own))):
-            return plan  # type: ignore[no-any-return]
+            return plan
     else:
 
         def plan(buffers: Values) -> Values:
@@ -90,6 +97,11 @@ class ControlCall(DerivedCall):
     """
 
     bodies: tuple[Program, ...]
+
+    def compile_for(self, types: Sequence[ShapeDtype]) -> None:
+        """Compiles the bodies that are run one by one; a loop has a plan of its own."""
+        for body in () if self.machine_loop() else self.bodies:
+            compiled_body(body)[0].compile()
 
     def __init__(self, name: str, bodies: Sequence[Program], inputs: Sequence[Variable]) -> None:
         super().__init__(name, self._evaluated)

@@ -97,7 +97,7 @@ class Compiled:
         """Compiles machine code, and takes it for the next call; returns when it is there."""
         if self.tiers is not None:
             self.tiers.finish()
-            for equation in self.program.equations:
+            for equation in self.run.called if self.run is not self.tiers else ():
                 equation.primitive.compile_for([*map(type_of, equation.operands)])
 
     def how_it_runs(self) -> list[str]:

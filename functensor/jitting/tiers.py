@@ -187,7 +187,10 @@ def native_plan(program: Program, donated: Sequence[int]) -> Any:
     in_step(get_backend("numpy").load_native_plans)
     fused = native_program(program)
     if not any(
-        e.primitive.fused or e.primitive.name in NATIVE_ALONE or e.primitive.machine_loop()
+        e.primitive.fused
+        or e.primitive.name in NATIVE_ALONE
+        or e.primitive.machine_loop()
+        or e.primitive.machine_branches()
         for e in fused.equations
     ):
         return None

@@ -35,6 +35,7 @@ class CpuPlan:
 
     Attributes:
         has_machine_code: whether machine code computes a part of it.
+        called: the equations that it does by calls of their own, as loops of Python.
     """
 
     def __init__(self, written: Straight) -> None:
@@ -44,6 +45,8 @@ class CpuPlan:
         self._origins = written.source.origins
         self._scope = written.source.scope
         self._calls = written.source.calls
+        called = {*map(id, self._calls.values())}
+        self.called = [e for e in written.program.equations if id(e.primitive) in called]
         self._overwritten = sorted(written.overwritten)
         machine = written.machine
         # Machine code warns of nothing.

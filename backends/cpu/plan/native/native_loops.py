@@ -69,13 +69,16 @@ def code_with_loops(
 
 
 def loop_function(equation: EquationLike, blas: Blas | None) -> InnerFunction:
-    """Returns the function of a loop, or of matrices.
+    """Returns the function of a loop, of a choice between branches, or of matrices.
 
     Raises:
         NotNative: the equation is none, or has an equation that machine code does not have.
     """
     if is_matrix_function(equation):
         return MatrixFunction(equation, blas)
+    branches = equation.primitive.machine_branches()
+    if branches is not None:
+        return NativeChoice(branches, equation, blas)
     programs = equation.primitive.machine_loop()
     if programs is None:
         raise NotNative(equation.primitive.name)
@@ -83,7 +86,7 @@ def loop_function(equation: EquationLike, blas: Blas | None) -> InnerFunction:
 
 
 def inner_function(equation: EquationLike, blas: Blas | None) -> InnerFunction:
-    """Returns the function of a part of a step: a loop, a choice, matrices, single elements.
+    """Returns the function of a part of a step: the same, single elements, or along an axis.
 
     Raises:
         NotNative: the equation is none, or has an equation that machine code does not have.
@@ -92,10 +95,7 @@ def inner_function(equation: EquationLike, blas: Blas | None) -> InnerFunction:
         return ElementAccess(equation)
     if is_running(equation):
         return RunningFunction(equation)
-    branches = equation.primitive.machine_branches()
-    if branches is None:
-        return loop_function(equation, blas)
-    return NativeChoice(branches, equation, blas)
+    return loop_function(equation, blas)
 
 
 class NativeLoop(InnerFunction):

@@ -137,10 +137,9 @@ class OdeCall(CustomCall):
             end = End(*ended)
         else:
             func = self._equation(layout.types, times, args, branches)
-            kind = times.dtype.type
 
             def slope(t: float, vector: Buffer) -> Buffer:
-                slopes = func([*(leaf[()] for leaf in layout.leaves(vector)), kind(t)])
+                slopes = func([*(leaf[()] for leaf in layout.leaves(vector)), times.dtype.type(t)])
                 return joined([xp.asarray(out) for out in slopes], xp)
 
             solution, end = integrate(slope, start, checked, self.options, self._norm(layout))

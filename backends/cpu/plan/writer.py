@@ -223,8 +223,7 @@ class Straight:
     # -- an equation
 
     def _equation(self, number: int, equation: EquationLike) -> None:
-        primitive, outputs = equation.primitive, equation.outputs
-        name = primitive.name
+        primitive, outputs, name = equation.primitive, equation.outputs, equation.primitive.name
         write = EQUATION_WRITERS.get(name)
         right = write(self, equation) if write is not None else None
         if name == "native":

@@ -11,15 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from ..primitives.core.index_key import ARRAY, IndexKey
+from ..primitives.core.index_key import ARRAY, FULL, IndexKey
 from ..programs.program import Equation, Operand, Program, Variable, type_of
 from .common_subexpressions import common_subexpressions
 from .dead_code import dead_code
 from .rewriter import RewriteRule, Rewritten, Sweep, swept
 
 __all__ = ["loop_forms"]
-
-FULL = slice(None)
 
 
 def loop_forms(program: Program) -> Program:
@@ -73,7 +71,7 @@ def is_row(equation: Equation) -> bool:
     return ndim > 1 and equation.params["axis"] == (ndim - 1,)
 
 
-def _softmax(sweep: Sweep, equation: Equation) -> Rewritten:
+def _parts_of_softmax(sweep: Sweep, equation: Equation) -> Rewritten:
     """Exponentials of what is below the largest, over their sum."""
     if is_row(equation):
         return None
@@ -82,7 +80,7 @@ def _softmax(sweep: Sweep, equation: Equation) -> Rewritten:
     return rule("divide", powers, rule.over("sum", powers, axis))
 
 
-def _softmax_grad(sweep: Sweep, equation: Equation) -> Rewritten:
+def _parts_of_softmax_grad(sweep: Sweep, equation: Equation) -> Rewritten:
     """The softmax times what its cotangent is above its mean by that softmax."""
     if is_row(equation):
         return None
@@ -91,8 +89,8 @@ def _softmax_grad(sweep: Sweep, equation: Equation) -> Rewritten:
     return rule("multiply", ans, rule("subtract", g, mean))
 
 
-def _log_softmax(sweep: Sweep, equation: Equation) -> Rewritten:
-    """What is below the largest, less the logarithm of the sum of its exponentials."""
+def _parts_of_log_softmax(sweep: Sweep, equation: Equation) -> Rewritten:
+    """Elements below the largest, less the logarithm of the sum of their exponentials."""
     if is_row(equation):
         return None
     (x,), axis, rule = equation.operands, equation.params["axis"], Rule(sweep, equation)
@@ -100,7 +98,7 @@ def _log_softmax(sweep: Sweep, equation: Equation) -> Rewritten:
     return rule("subtract", below, rule("log", rule.over("sum", rule("exp", below), axis)))
 
 
-def _logsumexp(sweep: Sweep, equation: Equation) -> Rewritten:
+def _parts_of_logsumexp(sweep: Sweep, equation: Equation) -> Rewritten:
     """The logarithm of the sum of exponentials of what is below the largest, which is added."""
     (x,), axis, rule = equation.operands, equation.params["axis"], Rule(sweep, equation)
     largest = rule.over("max", x, axis)
@@ -110,7 +108,7 @@ def _logsumexp(sweep: Sweep, equation: Equation) -> Rewritten:
     return rule("reshape", found, shape=equation.outputs[0].type.shape)
 
 
-def _var(sweep: Sweep, equation: Equation) -> Rewritten:
+def _parts_of_var(sweep: Sweep, equation: Equation) -> Rewritten:
     """The mean of squares of what the elements differ by from their mean."""
     (x,), params, rule = equation.operands, equation.params, Rule(sweep, equation)
     freedom = prod(type_of(x).shape[a] for a in params["axis"]) - params["ddof"]
@@ -122,7 +120,7 @@ def _var(sweep: Sweep, equation: Equation) -> Rewritten:
     return rule("reshape", found, shape=equation.outputs[0].type.shape)
 
 
-def _euclidean_norm(sweep: Sweep, equation: Equation) -> Rewritten:
+def _parts_of_norm(sweep: Sweep, equation: Equation) -> Rewritten:
     """The root of the sum of squares."""
     (x,), rule = equation.operands, Rule(sweep, equation)
     if type_of(x).dtype.char == "e":
@@ -137,7 +135,7 @@ def _euclidean_norm(sweep: Sweep, equation: Equation) -> Rewritten:
 
 
 def _triangle(sweep: Sweep, equation: Equation) -> Rewritten:
-    """What is below a diagonal, or above, and zeros elsewhere."""
+    """Elements below a diagonal, or above, and zeros elsewhere."""
     (x,), rule = equation.operands, Rule(sweep, equation)
     known = type_of(x)
     rows, columns = known.shape[-2:]
@@ -147,7 +145,7 @@ def _triangle(sweep: Sweep, equation: Equation) -> Rewritten:
     return rule("where", inside, x, np.zeros((), known.dtype))
 
 
-def _flip(sweep: Sweep, equation: Equation) -> Rewritten:
+def _gathered_flip(sweep: Sweep, equation: Equation) -> Rewritten:
     """The elements at places from the last to the first."""
     rule = Rule(sweep, equation)
     x: Operand = equation.operands[0]
@@ -182,7 +180,7 @@ def _backward_index(sweep: Sweep, equation: Equation) -> Rewritten:
     return rule("index", x, *indices, key=IndexKey(tuple(forward), len(indices)))
 
 
-def _pad(sweep: Sweep, equation: Equation) -> Rewritten:
+def _set_within(sweep: Sweep, equation: Equation) -> Rewritten:
     """The elements, set within an array of the number that is around them."""
     (x, value), out, rule = equation.operands, equation.outputs[0].type, Rule(sweep, equation)
     if type_of(value).shape:
@@ -194,7 +192,7 @@ def _pad(sweep: Sweep, equation: Equation) -> Rewritten:
     return rule("index_set", room, x, key=IndexKey(tuple(inside)))
 
 
-def _shift(sweep: Sweep, equation: Equation) -> Rewritten:
+def _set_aside(sweep: Sweep, equation: Equation) -> Rewritten:
     """The elements that stay, set within zeros."""
     (x,), rule = equation.operands, Rule(sweep, equation)
     by, axis, known = equation.params["by"], equation.params["axis"], type_of(x)
@@ -220,16 +218,16 @@ def _cast_cumulative(sweep: Sweep, equation: Equation) -> Rewritten:
 LOOP_FORMS: dict[str, tuple[RewriteRule, ...]] = {
     "cumprod": (_cast_cumulative,),
     "cumsum": (_cast_cumulative,),
-    "euclidean_norm": (_euclidean_norm,),
-    "flip": (_flip,),
+    "euclidean_norm": (_parts_of_norm,),
+    "flip": (_gathered_flip,),
     "index": (_backward_index,),
-    "log_softmax": (_log_softmax,),
-    "logsumexp": (_logsumexp,),
-    "pad": (_pad,),
-    "shift": (_shift,),
-    "softmax": (_softmax,),
-    "softmax_grad": (_softmax_grad,),
+    "log_softmax": (_parts_of_log_softmax,),
+    "logsumexp": (_parts_of_logsumexp,),
+    "pad": (_set_within,),
+    "shift": (_set_aside,),
+    "softmax": (_parts_of_softmax,),
+    "softmax_grad": (_parts_of_softmax_grad,),
     "tril": (_triangle,),
     "triu": (_triangle,),
-    "var": (_var,),
+    "var": (_parts_of_var,),
 }

@@ -42,7 +42,7 @@ from .ode_plans import (
     StateVector,
     StepByStep,
     as_buffer_function,
-    joined,
+    one_vector,
     program_of_equation,
 )
 from .runge_kutta import End, Norm, Options, check_end, integrate
@@ -140,7 +140,7 @@ class OdeCall(CustomCall):
 
             def slope(t: float, vector: Buffer) -> Buffer:
                 slopes = func([*(leaf[()] for leaf in layout.leaves(vector)), times.dtype.type(t)])
-                return joined([xp.asarray(out) for out in slopes], xp)
+                return one_vector([xp.asarray(out) for out in slopes], xp)
 
             solution, end = integrate(slope, start, checked, self.options, self._norm(layout))
         check_end(end, checked, self.options)

@@ -25,13 +25,13 @@ from .runge_kutta import Norm, Options, integrate
 from .runge_kutta_program import solution_at_times
 
 __all__ = [
-    "Solver", "StateVector", "StepByStep", "as_buffer_function", "joined", "part_as_dtype",
+    "Solver", "StateVector", "StepByStep", "as_buffer_function", "one_vector", "part_as_dtype",
     "program_of_equation",
 ]  # fmt: skip
 
 
 class StateVector:
-    """How the leaves of a state lie in one vector.
+    """The places of the leaves of a state in one vector.
 
     Args:
         types: those of the leaves.
@@ -54,7 +54,7 @@ class StateVector:
 
     def joined(self, buffers: Sequence[Buffer], xp: ArrayModule) -> Buffer:
         """Returns a vector of buffers of the leaves."""
-        return joined([xp.asarray(y) for y in buffers], xp).astype(self.type.dtype, copy=False)
+        return one_vector([xp.asarray(y) for y in buffers], xp).astype(self.type.dtype, copy=False)
 
     def leaves(self, vector: Any) -> Values:
         """Returns the parts of a vector, in their shapes and dtypes."""
@@ -73,11 +73,11 @@ class StateVector:
         return outs
 
 
-def joined(buffers: Sequence[Buffer], xp: ArrayModule) -> Buffer:
+def one_vector(buffers: Sequence[Buffer], xp: ArrayModule) -> Buffer:
     """Returns buffers of any shapes as one new vector.
 
     >>> import numpy as np
-    >>> joined([np.zeros(()), np.ones((1, 2))], np)
+    >>> one_vector([np.zeros(()), np.ones((1, 2))], np)
     array([0., 1., 1.])
     """
     return xp.concatenate([y.reshape(-1) for y in buffers])

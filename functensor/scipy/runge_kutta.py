@@ -68,7 +68,7 @@ class Options(NamedTuple):
     hmax: float
 
 
-class End(NamedTuple):
+    """The end of a solution, at all its times or before.
     """Where a solution ended.
 
     Attributes:

@@ -36,13 +36,13 @@ from .runge_kutta import (
 __all__ = ["solution_at_times"]
 
 NODES = np.array(RUNGE_KUTTA_NODES)
-WEIGHTS = np.stack([np.pad(row, (0, 7 - len(row))) for row in STAGES])
+STAGE_WEIGHTS = np.stack([np.pad(row, (0, 7 - len(row))) for row in STAGES])
 
 # Takes a time and the state, and returns the slope.
-Slope = Callable[[Any, Any], Any]
+SlopeAt = Callable[[Any, Any], Any]
 
 
-class Going(NamedTuple):
+    """The values that a step takes and returns.
     """What a step takes and returns.
 
     Attributes:
@@ -79,7 +79,7 @@ class Method:
     """
 
     def __init__(
-        self, f: Slope, dtype: DType, times: Array, options: Options, norm: Norm
+        self, f: SlopeAt, dtype: DType, times: Array, options: Options, norm: Norm
     ) -> None:
         self.f, self.times, self.options, self.norm = f, times, options, norm
         self.rtol = relative_tolerance(options, dtype)
@@ -201,7 +201,7 @@ class Method:
     def stages(self, going: Going, step: Array, later: Array) -> tuple[Array, Array]:
         """Returns the slopes of a step, and the state that it reaches."""
         y, signed = going.y, self.in_state(step)
-        weights, nodes = self.in_state(WEIGHTS), asarray(NODES)
+        weights, nodes = self.in_state(STAGE_WEIGHTS), asarray(NODES)
 
         def stage(i: Any, values: tuple[Array, Array]) -> tuple[Array, Array]:
             reached = y + signed * sum_of_stages(weights[i], values[0])
@@ -219,7 +219,7 @@ def sum_of_stages(weights: Array, stages: Array) -> Array:
 
 
 def solution_at_times(
-    f: Slope, y: Array, times: Array, options: Options, norm: Norm
+    f: SlopeAt, y: Array, times: Array, options: Options, norm: Norm
 ) -> Values:
     """Returns the solution of y' = f(t, y) at times, and the fields of its `End`.
 

@@ -59,7 +59,7 @@ def copy_kernel(
         strides: those of the result, in elements; without them it is in C order.
     """
     dtype, shape, strides, parts = by_parts_of_elements(dtype, shape, parts, strides)
-    out = result(dtype, shape, strides)
+    out = result_buffer(dtype, shape, strides)
     buffers, body = [], []
     for number, part in enumerate(parts):
         buffers.append(Buffer(f"in_{number}", dtype, (extent(part.shape, part.strides),), "in"))
@@ -76,7 +76,7 @@ def update_kernel(
 ) -> LoopKernel:
     """Returns the kernel that joins an array with one, its first input, by an operation."""
     dtype, shape, strides, (part,) = by_parts_of_elements(dtype, shape, parts, strides)
-    out = result(dtype, shape, strides)
+    out = result_buffer(dtype, shape, strides)
     before = Buffer("in_0", dtype, out.shape, "in")
     given = Buffer("in_1", dtype, (extent(part.shape, part.strides),), "in")
     lying = [strides, part.strides]
@@ -84,7 +84,7 @@ def update_kernel(
     return proved("update", [before, given], out, body)
 
 
-def result(dtype: DType, shape: Sequence[int], strides: Sequence[int]) -> Buffer:
+def result_buffer(dtype: DType, shape: Sequence[int], strides: Sequence[int]) -> Buffer:
     """Returns the memory of a result, some elements of which may be no part of it."""
     size = extent(shape, strides)
     return Buffer("out", dtype, (size,), "out" if size == prod(shape) else "some")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ....native.counted import counted
+from ....native.counted_loops import counted_loop
 from ....native.instructions import Lines, memory_type
 from ....native.printer import Module
 from ....native.tables import copy_bytes, element, returned_if_not_0
@@ -95,7 +95,7 @@ def part_of(shape: Shape, key: KeyLike) -> PickedPart:
     return PickedPart(part.shape, part.strides, begin, terms)
 
 
-def place_of(key: KeyLike, rank: int) -> int:
+def place_of_indices(key: KeyLike, rank: int) -> int:
     """Returns before which of the other axes of a part those of index arrays stand.
 
     NumPy's rule: where the first index stands, or in front if a slice, None or an ellipsis comes
@@ -113,7 +113,7 @@ def place_of(key: KeyLike, rank: int) -> int:
     return max(place, 0)
 
 
-def moved(
+def address_at(
     lines: Lines, address: str, step: Sequence[str], strides: Sequence[int], size: int
 ) -> str:
     """Writes the address of an element at a step of loops, strides given in elements."""
@@ -161,7 +161,7 @@ class ElementAccess(InnerFunction):
         self._axes = axes = np.broadcast_shapes(*[i.shape for i in self._places])
         if 0 in axes:
             raise NotNative("no indices")
-        first = place_of(key, len(known.shape)) if places else 0
+        first = place_of_indices(key, len(known.shape)) if places else 0
         before, behind = self._part.shape[:first], self._part.shape[first:]
         shape = (*before, *axes, *behind)
 
@@ -207,7 +207,7 @@ class ElementAccess(InnerFunction):
             x = out
         kernel = module.kernel(self._kernel)
         with ExitStack() as loops:
-            step = [loops.enter_context(counted(lines, n)) for n in self._axes]
+            step = [loops.enter_context(counted_loop(lines, n)) for n in self._axes]
             offset = str(self._part.begin)
             for distance in self._distances(lines, places, step):
                 offset = lines.let(f"add i64 {offset}, {distance}")
@@ -215,7 +215,7 @@ class ElementAccess(InnerFunction):
             offset = lines.let(f"mul i64 {offset}, {size}")
             part = lines.let(f"getelementptr i8, ptr {x}, i64 {offset}")
             other = out if self._name == "index" else values[0]
-            other = moved(lines, other, step, self._other_steps, size)
+            other = address_at(lines, other, step, self._other_steps, size)
             self._call(lines, kernel, part, other)
         lines.add("ret i64 0")
 
@@ -237,7 +237,7 @@ class ElementAccess(InnerFunction):
             places, self._places, self._steps, self._part.terms, strict=True
         ):
             kind = memory_type(known.dtype)
-            place = moved(lines, place, step, steps, known.dtype.itemsize)
+            place = address_at(lines, place, step, steps, known.dtype.itemsize)
             number = lines.let(f"load {kind}, ptr {place}, align {known.dtype.itemsize}")
             if kind != "i64":
                 wider = "sext" if known.dtype.kind == "i" else "zext"

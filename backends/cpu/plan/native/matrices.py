@@ -44,19 +44,19 @@ if TYPE_CHECKING:
 __all__ = ["MatrixFunction", "is_matrix_function"]
 
 # The functions of LAPACK that they call.
-FUNCTIONS = {
+LAPACK_OF = {
     "cholesky": "potrf", "det": "getrf", "inv": "gesv", "slogdet": "getrf", "solve": "gesv",
     "triangular_solve": "trtrs",
 }  # fmt: skip
 # The time of a call of LAPACK, in tenths of a nanosecond.
 LAPACK_EFFORT = 4000
 # Room for the whole numbers that a call takes by address.
-NUMBERS = 12
+WHOLE_NUMBERS = 12
 
 
 def is_matrix_function(equation: EquationLike) -> bool:
     """Says whether an equation is a function of matrices that LAPACK computes."""
-    return equation.primitive.name in FUNCTIONS
+    return equation.primitive.name in LAPACK_OF
 
 
 class MatrixFunction(InnerFunction):
@@ -76,13 +76,13 @@ class MatrixFunction(InnerFunction):
         # The inverse of a singular matrix is NaN where that is not strict.
         self._params = equation.params
         self._strict = equation.params.get("strict", True)
-        self.checks = self._strict and FUNCTIONS[self._name] != "getrf"
+        self.checks = self._strict and LAPACK_OF[self._name] != "getrf"
         (out,) = equation.outputs
         self._dtype: DType = out.type.dtype
         dtypes = {operand_dtype(x) for x in equation.operands}
         if self._dtype.char not in "fd" or dtypes != {self._dtype}:
             raise NotNative("matrices of other dtypes")
-        if blas is None or not blas.has(FUNCTIONS[self._name], self._dtype):
+        if blas is None or not blas.has(LAPACK_OF[self._name], self._dtype):
             raise NotNative("no LAPACK")
         self._blas = blas
         shapes = [operand_shape(x) for x in equation.operands]
@@ -111,7 +111,7 @@ class MatrixFunction(InnerFunction):
         self._right = size * self._columns * self._dtype.itemsize
         # Both copies, the pivots and the whole numbers begin at multiples of eight bytes.
         self._places = [0, up(self._matrix), up(self._matrix) + up(self._right)]
-        self.memory = self._places[2] + 8 * (size + NUMBERS)
+        self.memory = self._places[2] + 8 * (size + WHOLE_NUMBERS)
         self.largest_product = work
         self.effort = CALL_EFFORT + self._count * (LAPACK_EFFORT + work)
 
@@ -147,7 +147,7 @@ class MatrixFunction(InnerFunction):
         write = {
             "gesv": self._system, "getrf": self._determinant, "potrf": self._factor,
             "trtrs": self._triangular_system,
-        }[FUNCTIONS[self._name]]  # fmt: skip
+        }[LAPACK_OF[self._name]]  # fmt: skip
         write(lines, module, given, places)
         lines.add("ret i64 0")
         module.declared.update(lines.declared)
@@ -156,17 +156,17 @@ class MatrixFunction(InnerFunction):
         module.functions[name] = "\n".join([head, *lines.text, "}"])
 
     def _lapack(self, lines: Lines, given: Sequence[str | int], numbers: str) -> str:
-        return self._blas.lapack(lines, FUNCTIONS[self._name], self._dtype, given, numbers)
+        return self._blas.lapack(lines, LAPACK_OF[self._name], self._dtype, given, numbers)
 
     def _pivots(self, lines: Lines, memory: str) -> str:
         """Writes the address of the pivots, behind the whole numbers."""
-        return lines.let(f"getelementptr i64, ptr {memory}, i64 {NUMBERS}")
+        return lines.let(f"getelementptr i64, ptr {memory}, i64 {WHOLE_NUMBERS}")
 
     def _words(self, lines: Lines, memory: str, letters: Sequence[str]) -> list[str]:
         """Writes letters behind the whole numbers; returns their addresses."""
         found = []
         for number, letter in enumerate(letters):
-            place = lines.let(f"getelementptr i8, ptr {memory}, i64 {8 * NUMBERS + number}")
+            place = lines.let(f"getelementptr i8, ptr {memory}, i64 {8 * WHOLE_NUMBERS + number}")
             lines.add(f"store i8 {ord(letter)}, ptr {place}, align 1")
             found.append(place)
         return found
@@ -222,7 +222,7 @@ class MatrixFunction(InnerFunction):
         matrix, out = given
         copied, _, numbers = places
         size = self._size
-        run(lines, module, hermitian_kernel(self._dtype, size), [matrix, matrix, copied])
+        call_of_kernel(lines, module, hermitian_kernel(self._dtype, size), [matrix, matrix, copied])
         (lower,) = self._words(lines, numbers, ["L"])
         self._unless(lines, self._lapack(lines, [lower, size, copied, size], numbers))
         self._turned(lines, module, (size, size), copied, out)
@@ -294,7 +294,7 @@ class MatrixFunction(InnerFunction):
         rows, columns = shape
         part = CopiedPart((columns, rows), (1, columns), 0)
         kernel = copy_kernel(self._dtype, (columns, rows), [part])
-        run(lines, module, kernel, [source, place])
+        call_of_kernel(lines, module, kernel, [source, place])
 
 
 def up(size: int) -> int:
@@ -302,7 +302,7 @@ def up(size: int) -> int:
     return -(-size // 8) * 8
 
 
-def run(lines: Lines, module: Module, kernel: LoopKernel, arrays: Sequence[str]) -> None:
+def call_of_kernel(lines: Lines, module: Module, kernel: LoopKernel, arrays: Sequence[str]) -> None:
     """Writes the call of a kernel without memory of its own."""
     room = lines.room(len(arrays))
     for number, array in enumerate(arrays):

@@ -478,7 +478,7 @@ def is_native(equation: EquationLike) -> bool:
         return name in ROWS and same and dtypes[0].char in ROW_FLOATS and dtypes[-1] == dtypes[0]
     graph = ExprGraph()
     nodes = [
-        None if is_number(x) else input_node(graph, i, operand_dtype(x), frozenset())
+        None if is_written_out(x) else input_node(graph, i, operand_dtype(x), frozenset())
         for i, x in enumerate(equation.operands)
     ]
     try:
@@ -488,7 +488,7 @@ def is_native(equation: EquationLike) -> bool:
     return True
 
 
-def is_number(x: Operand) -> bool:
+def is_written_out(x: Operand) -> bool:
     """Says whether an operand is a constant that kernels have in their text."""
     return not is_variable(x) and not np.ndim(constant(x))
 

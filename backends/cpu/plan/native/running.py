@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
-from ....native.counted import counted, slot
+from ....native.counted_loops import counted_loop, stack_slot
 from ....native.instructions import Lines, comparison, constant, memory_type
 from ....native.printer import Module
 from ....native.tables import element
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["RunningFunction", "is_running"]
 
 CUMULATIVE = {"cumprod": "multiply", "cumsum": "add"}
-EXTREMA = {"argmax": "greater", "argmin": "less"}
+SOUGHT = {"argmax": "greater", "argmin": "less"}
 # The time of an element whose predecessor is waited for, in tenths of a nanosecond.
 ELEMENT_EFFORT = 15
 
@@ -32,7 +32,7 @@ ELEMENT_EFFORT = 15
 def is_running(equation: EquationLike) -> bool:
     """Says whether an equation goes along an axis step by step."""
     name = equation.primitive.name
-    return name in CUMULATIVE or name in EXTREMA or name == "linear_recurrence"
+    return name in CUMULATIVE or name in SOUGHT or name == "linear_recurrence"
 
 
 class RunningFunction(InnerFunction):
@@ -62,14 +62,14 @@ class RunningFunction(InnerFunction):
         if self._dtype.char not in "fd" and self._dtype.kind not in "iub":
             raise NotNative("complex numbers, or those of 16 bits")
         axis = equation.params["axis"]
-        if name in EXTREMA:
+        if name in SOUGHT:
             axis = 0 if len(axis) == len(shapes[0]) else axis[0] if len(axis) == 1 else None
             self._lengths = (1, prod(shapes[0]), 1)
             if axis is None:
                 raise NotNative("several axes")
         elif out.type.dtype != self._dtype:
             raise NotNative("a result of another dtype")
-        if name not in EXTREMA or len(equation.params["axis"]) < len(shapes[0]):
+        if name not in SOUGHT or len(equation.params["axis"]) < len(shapes[0]):
             shape = shapes[0]
             self._lengths = (prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :]))
         self.operands = [
@@ -81,7 +81,7 @@ class RunningFunction(InnerFunction):
 
     def _write(self, lines: Lines, name: str, module: Module) -> None:
         *given, out = [element(lines, "%table", i) for i in range(len(self.operands) + 1)]
-        if self._name in EXTREMA:
+        if self._name in SOUGHT:
             self._extremum(lines, given[0], out)
         else:
             self._along(lines, given, out)
@@ -105,17 +105,17 @@ class RunningFunction(InnerFunction):
         outer, count, inner = self._lengths
         backward = self._params["reverse"]
         begin, move = ((count - 1) * inner, -inner) if backward else (0, inner)
-        with counted(lines, outer) as block:
+        with counted_loop(lines, outer) as block:
             first = lines.let(f"mul i64 {block}, {count * inner}")
             first = lines.let(f"add i64 {first}, {begin}")
-            with counted(lines, inner) as column:
+            with counted_loop(lines, inner) as column:
                 place = lines.let(f"add i64 {first}, {column}")
                 self._store(lines, self._first(lines, given, place), out, place)
             if count > 1:
-                with counted(lines, count - 1) as step:
+                with counted_loop(lines, count - 1) as step:
                     offset = lines.let(f"mul i64 {step}, {move}")
                     row = lines.let(f"add i64 {first}, {offset}")
-                    with counted(lines, inner) as column:
+                    with counted_loop(lines, inner) as column:
                         before = lines.let(f"add i64 {row}, {column}")
                         place = lines.let(f"add i64 {before}, {move}")
                         last = self._load(lines, out, before)
@@ -147,13 +147,13 @@ class RunningFunction(InnerFunction):
         """Writes where the first of the largest elements is, or of the smallest; NaN is either."""
         outer, count, inner = self._lengths
         kind = memory_type(self._dtype)
-        best, where = slot(lines, kind), slot(lines, "i64")
-        with counted(lines, outer) as block, counted(lines, inner) as column:
+        best, where = stack_slot(lines, kind), stack_slot(lines, "i64")
+        with counted_loop(lines, outer) as block, counted_loop(lines, inner) as column:
             first = lines.let(f"mul i64 {block}, {count * inner}")
             first = lines.let(f"add i64 {first}, {column}")
             lines.add(f"store {kind} {self._load(lines, x, first)}, ptr {best}, align 8")
             lines.add(f"store i64 0, ptr {where}, align 8")
-            with counted(lines, count) as step:
+            with counted_loop(lines, count) as step:
                 offset = lines.let(f"mul i64 {step}, {inner}")
                 own = self._load(lines, x, lines.let(f"add i64 {first}, {offset}"))
                 known = lines.let(f"load {kind}, ptr {best}, align 8")
@@ -174,7 +174,7 @@ class RunningFunction(InnerFunction):
         if self._dtype.kind == "b":
             word = "ugt" if self._name == "argmax" else "ult"
             return lines.let(f"icmp {word} {kind} {own}, {known}")
-        found = lines.let(f"{comparison(EXTREMA[self._name], self._dtype)} {kind} {own}, {known}")
+        found = lines.let(f"{comparison(SOUGHT[self._name], self._dtype)} {kind} {own}, {known}")
         if self._dtype.kind != "f":
             return found
         new = lines.let(f"fcmp uno {kind} {own}, {own}")

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 
 from .instructions import Lines
 
-__all__ = ["counted", "slot"]
+__all__ = ["counted_loop", "stack_slot"]
 
 
 @contextmanager
-def counted(lines: Lines, count: int) -> Iterator[str]:
+def counted_loop(lines: Lines, count: int) -> Iterator[str]:
     """Writes a loop around lines; yields the name of the number of its step.
 
     Args:
@@ -32,7 +32,7 @@ def counted(lines: Lines, count: int) -> Iterator[str]:
     lines.begin(end)
 
 
-def slot(lines: Lines, kind: str) -> str:
+def stack_slot(lines: Lines, kind: str) -> str:
     """Returns the name of memory for a number of a type, which is taken in the first block."""
     name = lines.name()
     lines.text.insert(1, f"  {name} = alloca {kind}, align 8")

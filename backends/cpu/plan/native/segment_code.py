@@ -103,11 +103,16 @@ class SegmentCode:
         """Says whether it computes anything."""
         return bool(self._calls)
 
+    @property
+    def is_full(self) -> bool:
+        """Says whether it takes no more equations."""
+        return len(self.equations) >= MOST_SEGMENT_EQUATIONS
+
     # -- collecting
 
     def add(self, equation: EquationLike) -> bool:
         """Takes an equation in; says whether it could."""
-        if len(self.equations) >= MOST_SEGMENT_EQUATIONS:
+        if self.is_full:
             return False
         arrays = len(self.arrays)
         try:

@@ -170,7 +170,8 @@ def with_segments(program: ProgramLike) -> NativeProgram:
             continue
         if equation.primitive.name in VIEW_NAMES:
             views[equation.outputs[0]] = equation
-        if open_code.made.isdisjoint(filter(is_variable, equation.operands)):
+        apart = open_code.made.isdisjoint(filter(is_variable, equation.operands))
+        if apart and not open_code.is_full:
             done.append(equation)
             continue
         done.append(open_code)

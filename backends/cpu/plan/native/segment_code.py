@@ -191,7 +191,7 @@ class SegmentCode:
             if identity_of(given[number].owner) not in map(identity_of, self.arrays):
                 raise NotNative("labels that are computed")
         kernel = graph.kernel("kernel", whole=True)
-        self.labels += [x._replace(operand=given[x.operand].owner) for x in graph.labels]
+        self.labels += [x._replace(operand=given[x.operand]) for x in graph.labels]
         labels = tuple([x[:3] for x in graph.labels])
         self._lying.update({x.owner: x for x in outs})
         self._calls.append(SegmentCall(kernel, (*given, *outs), len(given), labels))

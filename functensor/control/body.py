@@ -20,6 +20,7 @@ from ..primitives.core.primitive_like import Call, PrimitiveLike
 from ..primitives.core.shape_dtype import ShapeDtype
 from ..primitives.core.trace import (
     Trace,
+    as_written,
     base_trace,
     is_recalled,
     recalling,
@@ -165,7 +166,7 @@ class Body:
         trace.names = {x.variable: name for x, name in zip(self.inputs, names) if name}
         # Hooks that are there while a program is staged see a body's operations, as in a loop of
         # Python's, and not the call of the body.
-        self.outs: Values = list(run(trace, fun, (list(self.inputs),)))
+        self.outs: Values = list(run(trace, as_written(fun), (list(self.inputs),)))
         self.types = [argument_type(out) for out in self.outs]
 
     def program(self, types: Sequence[ShapeDtype]) -> Program:

@@ -105,19 +105,14 @@ class ProgramOrder:
     def beside(self, groups: Sequence[Group]) -> list[int]:
         """Returns the small equations that only groups need, or that need nothing else."""
         members = [self.equations[i] for group in groups for i in group.members]
-        found = {
-            self.makers.get(x, -1)
-            for equation in members
-            for x in used(equation.operands)
-            if self.taken.issuperset(self.users[x])
-        }
-        found.update(
-            i
-            for equation in members
-            for i in self.users.get(equation.outputs[0], ())
-            if i < len(self.small) and self._needs_none(self.equations[i])
-        )
-        return sorted(i for i in found - self.taken if i >= 0 and self.small[i])
+        # Many members may have an operand or a user in common: each of these is asked once.
+        operands = {x for equation in members for x in used(equation.operands)}
+        makers = {self.makers.get(x, -1) for x in operands if self.taken.issuperset(self.users[x])}
+        users = {i for equation in members for i in self.users.get(equation.outputs[0], ())}
+        users = {i for i in users if i < len(self.small) and self.small[i]} - self.taken
+        found = {i for i in makers - self.taken if i >= 0 and self.small[i]}
+        found.update(i for i in users if self._needs_none(self.equations[i]))
+        return sorted(found)
 
     def _needs_none(self, equation: Equation) -> bool:
         """Says whether no operand is made by a small equation that is still there."""

@@ -149,7 +149,7 @@ class FaceTrace(Trace):
 
     def left(self, x: Any) -> Any:
         """Returns a result as a value of the level below."""
-        return x._data if type(x) is TracedTensor and x.owner is self else x
+        return x._data if isinstance(x, TracedTensor) and x.owner is self else x
 
     def unwrap(self, args: Sequence[Any]) -> tuple[list[Any], bool]:
         """Returns operands as values of the level below, and whether a tensor is among them."""
@@ -158,7 +158,8 @@ class FaceTrace(Trace):
         for a in args:
             if isinstance(a, Tensor):
                 met = True
-            values.append(a._data if type(a) is TracedTensor and a.owner is self else self.lift(a))
+            mine = isinstance(a, TracedTensor) and a.owner is self
+            values.append(a._data if mine else self.lift(a))
         return values, met
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -194,11 +195,17 @@ def faced(fun: Callable[..., Any]) -> Callable[..., Any]:
     def with_tensors(*args: Any, **kwargs: Any) -> Any:
         level = FaceTrace(base_trace())
         args, kwargs = tree.map(level.entered, (args, kwargs))
-        return tree.map(level.left, run(level, fun, args, kwargs))
+        return run(level, left, (level, fun, args, kwargs))
 
     WRAPPER_CODES.add(with_tensors.__code__)
     return update_wrapper(with_tensors, fun)
 
 
+def left(level: FaceTrace, fun: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """Returns a function's results as values of the level below; views are read while it stands."""
+    return tree.map(level.left, fun(*args, **kwargs))
+
+
+WRAPPER_CODES.add(left.__code__)
 entrance.faced = faced
 TapeTrace.face = FaceTrace

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -284,12 +284,13 @@ class TapeTrace(ReverseTrace):
     __slots__ = ()
 
     standing = True
-    # Higher modules put these here: the class of tensors, that of views that are behind their
-    # base, that of tensors in memory that others may write to, the level on which transformations
-    # of tensors stand, and the class of those on which functions compute with tensors within them;
-    # and what runs a pass for `Tensor.backward`, and what `Tensor.numpy` calls.
+    # Higher modules put these here: the class of tensors, the classes of views that are behind
+    # their base, by those that they have else, the class of tensors in memory that others may write
+    # to, the level on which transformations of tensors stand, and the class of those on which
+    # functions compute with tensors within them; and what runs a pass for `Tensor.backward`, and
+    # what `Tensor.numpy` calls.
     tracer: Any = Tracer
-    late: Any = None
+    late: ClassVar[dict[type, type]] = {}
     in_memory: Any = None
     array_over: Any = None
     level: Any = None

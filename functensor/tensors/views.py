@@ -389,17 +389,18 @@ def places_of(base: Any, take: Callable[[Any], Any], numbers: Any) -> Any:
 
 def fall_behind(root: Any) -> None:
     """Leaves all views of a tensor, and the views of these, to take themselves anew."""
-    tracer, late = TAPE.tracer, TAPE.late
+    behind = {*TAPE.late.values()}
     left = [root]
     while left:
         for view in left.pop()._views.pop_all():
-            if type(view) is tracer:
+            late = TAPE.late.get(type(view))
+            if late is not None:
                 # Other threads find the slots full, or the class that fills them.
                 node = view.node
                 view._source = (*view._source, node)
                 view.__class__ = late
                 del view._data, view.node
-            elif type(view) is not late:
+            elif type(view) not in behind:
                 # A class of the user's stays what it is.
                 _take_anew(view, view.node)
             if hasattr(view, "_views"):
@@ -408,10 +409,10 @@ def fall_behind(root: Any) -> None:
 
 def catch_up(view: Any) -> None:
     """Takes a view anew, and before it those that it was taken from, where they are behind."""
-    late = TAPE.late
+    late = {*TAPE.late.values()}
     with view._source[0]._views.lock, under(view.home):
         behind = []
-        while type(view) is late:
+        while type(view) in late:
             behind.append(view)
             view = view._source[0]
         for view in reversed(behind):
@@ -435,8 +436,9 @@ def _take_anew(view: Any, node: Any) -> None:
     view._data = value._data
     view.node = node
     view._source = (base, take, key, recorded, now)
-    if type(view) is TAPE.late:
-        view.__class__ = TAPE.tracer
+    kind: Any = type(view).__base__
+    if TAPE.late.get(kind) is type(view):
+        view.__class__ = kind
     base._views.append(ref(view))
     if isinstance(base, TAPE.in_memory) and not isinstance(view, TAPE.in_memory):
         base.take_in(view)

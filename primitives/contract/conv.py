@@ -382,7 +382,7 @@ def conv_transpose(
         stride - before - after + dilation * (kernel - 1) + output_padding + 1``.
 
     Raises:
-        ShapeError: channels and groups disagree, or the padding leaves nothing.
+        ShapeError: channels and groups disagree, or the padding is longer than what is spread.
 
     >>> import numpy as np
     >>> conv_transpose(np.ones((1, 2, 4)), np.ones((2, 3, 2)), stride=2).shape
@@ -407,6 +407,13 @@ def conv_transpose(
         wider = tuple(
             (n - 1) * s - sum(pad) + d * (k - 1) + more + 1 for n, k, s, pad, d, more in sizes
         )
+        for axis, (n, pad) in enumerate(zip(wider, geometry.padding)):
+            if n < 0:
+                raise misfit(
+                    f"{name}: along spatial axis {axis}, what is spread over {n + sum(pad)} places "
+                    f"is cut by a padding of {sum(pad)}",
+                    "use a smaller padding",
+                )
         # A kernel would fit at one more place, from which zeros are spread.
         further = [more // s for more, s in zip(extra, strides)]
         if any(further):

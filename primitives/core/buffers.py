@@ -249,7 +249,10 @@ def owned(x: Any) -> Any:
 
     For what a derivative keeps from one call for the next.
     """
-    return x.copy() if type(x) in ARRAY_TYPES and is_changeable(x) else x
+    if type(x) in ARRAY_TYPES:
+        return x.copy() if is_changeable(x) else x
+    # Of a class of NumPy's or the user's, such as that of a file in memory.
+    return np.array(x) if isinstance(x, np.ndarray) and is_changeable(x) else x
 
 
 def own_array(x: Value) -> Any:

@@ -18,5 +18,5 @@ MANY = 16
 
 def plain_arrays(leaves: Iterable[Any]) -> list[Buffer]:
     """Returns those leaves of arguments that are NumPy's arrays."""
-    found = [x for x in leaves if type(x) is np.ndarray]
+    found = [x for x in leaves if isinstance(x, np.ndarray)]
     return found if len(found) < MANY else ManyArrays(found)

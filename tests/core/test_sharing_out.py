@@ -260,3 +260,22 @@ def test_results_are_arrays_with_memory_of_their_own(name, around):
         for leaf in ft.tree.leaves(out):
             assert type(leaf) is ft.Array, returned
             assert not numpy.may_share_memory(numpy.asarray(leaf), X), returned
+
+
+class OwnClass(numpy.ndarray):
+    """As `numpy.memmap` is, for one."""
+
+
+@pytest.mark.parametrize("view", [lambda x: x, lambda x: x[::-1], lambda x: x.T])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda f, x: ft.jvp(f, (x,), (x,)),
+        lambda f, x: ft.vjp(f, x)[0],
+        lambda f, x: ft.linearize(f, x)[0],
+    ],
+    ids=["jvp", "vjp", "linearize"],
+)
+def test_results_are_apart_from_arrays_of_other_classes(call, view):
+    x = numpy.arange(6.0).reshape(2, 3).view(OwnClass)
+    assert not any(numpy.shares_memory(out, x) for out in ft.tree.leaves(call(view, x)))

@@ -132,6 +132,18 @@ def test_results_are_fresh_memory():
             assert not np.may_share_memory(a, b)
 
 
+def test_results_that_may_be_an_operand_are_apart_from_each_other():
+    x = np.arange(12.0).reshape(3, 4)
+
+    def fun(x):
+        y = fnp.roll(x, 1)
+        return y, y, fnp.transpose(y), y[1]
+
+    arrays = [x, *plan_of(fun, x)([x])]
+    for i, a in enumerate(arrays):
+        assert not any(np.may_share_memory(a, b) for b in arrays[:i])
+
+
 def test_constants_are_not_handed_out():
     constant = np.arange(3.0)
     (got,) = plan_of(lambda x: fnp.asarray(constant), np.ones(2))([np.ones(2)])

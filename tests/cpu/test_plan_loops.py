@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import functensor as ft
 import functensor.numpy as fnp
 from functensor.backends.cpu.plan.loops.scalars import wrapped
+from functensor.backends.cpu.plan.loops.sums import is_zero
 
 LENGTH = 7
 
@@ -235,6 +236,12 @@ def test_loops_over_nothing():
     last, rows = jitted(np.ones(0))
     assert float(last) == 1.0
     assert rows.shape == (0,)
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (2, 0), (3, 2)])
+def test_zeros_that_are_broadcast_add_nothing(shape):
+    assert is_zero(np.broadcast_to(0.0, shape))
+    assert is_zero(np.broadcast_to(1.0, shape)) == (0 in shape)
 
 
 def test_results_share_no_memory_with_operands():

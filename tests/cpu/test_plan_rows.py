@@ -136,6 +136,17 @@ def test_what_lies_in_a_stack_stays_there(name, reverse):
         np.testing.assert_array_equal(a, b)
 
 
+def test_a_carry_that_was_a_row_steps_before_is_apart_from_the_stack():
+    def step(carry, _):
+        y = fnp.sin(carry[2])
+        return (y, carry[0], carry[1]), y
+
+    x = np.arange(3.0)
+    got = ft.jit(lambda x: ft.scan(step, (x, 2 * x, 3 * x), None, length=5))(x)
+    *carries, stack = [np.asarray(x) for x in ft.tree.leaves(got)]
+    assert not any(np.shares_memory(x, stack) for x in carries)
+
+
 PROGRAMS = 400 if os.environ.get("FUNCTENSOR_LONG_TESTS") else 20
 VECTORS = [
     lambda w, a, b: fnp.tanh(w[0] @ a + b),

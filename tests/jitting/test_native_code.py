@@ -9,7 +9,9 @@ from support.native import missing
 
 import functensor as ft
 import functensor.numpy as fnp
-from functensor.backends.cpu.plan.native.segments import Segment
+from functensor.backends.cpu.plan.native import segment_code
+from functensor.backends.cpu.plan.native.segments import Segment, segmented
+from functensor.jitting.tiers import native_program
 from functensor.primitives.core.registry import registry
 from functensor.testing import assert_allclose
 
@@ -315,6 +317,22 @@ def test_a_segment_that_refuses_arrays_says_why(monkeypatch):
     segment.enter = lambda *arrays: True
     with pytest.raises(RuntimeError, match=r"not aligned, or .* no class: float64\[3, 4\]$"):
         segment.again(x, *results, memory)
+
+
+def test_a_segment_of_many_arrays_tests_them_in_a_loop():
+    """LLVM needs minutes for hundreds of tests, and of addresses that are kept behind them."""
+    xs = [np.ones((2, n)) for n in range(1, 60)]
+    program = ft.make_program(lambda xs: [fnp.sin(x) + x for x in xs])(xs)
+    text = segmented(native_program(program)).text
+    assert text.count("ret i64 1\n") == 1
+
+
+def test_what_a_full_segment_does_not_take_is_another_segment(monkeypatch):
+    monkeypatch.setattr(segment_code, "MOST_SEGMENT_EQUATIONS", 8)
+    xs = [np.ones((2, n)) for n in range(1, 30)]
+    program = ft.make_program(lambda xs: [fnp.sin(x) + x for x in xs])(xs)
+    equations = segmented(native_program(program)).equations
+    assert [equation.primitive.name for equation in equations] == ["native"] * 4
 
 
 def test_views_of_arrays_are_read_where_they_lie(monkeypatch):

@@ -11,7 +11,7 @@ from support.native import missing, run_compiled
 import functensor as ft
 import functensor.numpy as fnp
 from functensor import nn
-from functensor.backends.cpu.plan.native import convolution_runs
+from functensor.backends.cpu.plan.native import convolution_runs, native_run
 from functensor.backends.cpu.plan.native import convolutions as convolution_kernels
 from functensor.backends.cpu.plan.native.convolution_runs import NativeKernelGradient
 from functensor.backends.cpu.plan.native.convolutions import convolution_kernel
@@ -20,6 +20,7 @@ from functensor.backends.cpu.plan.native.segments import Segment
 from functensor.backends.cpu.plan.native.sliding import Sliding, part_length
 from functensor.backends.kernels.check import check_kernel
 from functensor.backends.kernels.interpret import interpret
+from functensor.backends.native.machine import machine_code
 from functensor.jitting.tiers import native_plan
 
 pytestmark = [
@@ -147,6 +148,26 @@ def test_neighbours_hand_over_their_channels_last():
     run.__class__ = Noted
     close(jitted(x), nn.conv(nn.relu(nn.conv(fnp.asarray(x), w)), w))
     assert given == [True]
+
+
+def test_layers_of_a_kind_have_the_same_code(monkeypatch):
+    made = []
+
+    def noted(text, names):
+        made.append(names)
+        return machine_code(text, names)
+
+    monkeypatch.setattr(native_run, "machine_code", noted)
+    x, w = arrays((2, 16, 9, 10), (16, 16, 3, 3))
+
+    def call(x):
+        for _ in range(4):
+            x = nn.conv(nn.relu(x), w, padding=1)
+        return x
+
+    jitted = ft.jit(call).compile(x)
+    close(jitted(x), call(fnp.asarray(x)))
+    assert [[name.partition("_")[0] for name in names] for names in made] == [["blocks", "windows"]]
 
 
 LEFT = {

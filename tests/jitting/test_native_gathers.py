@@ -456,3 +456,16 @@ def test_drawn_keys(given):
     assert "failed" not in jitted.explain(), jitted.explain()
     for got, right in zip(jitted(x, *indices), call(fnp.asarray(x), *indices), strict=True):
         np.testing.assert_array_equal(np.asarray(got), np.asarray(right))
+
+
+@pytest.mark.parametrize("part", [slice(0, 2), slice(1, 3), slice(2, 3)])
+def test_indices_that_are_not_read_are_not_tested(part):
+    """Arrays that a segment refuses are brought in order behind a test of the indices."""
+    jitted = ft.jit(lambda x, i: (fnp.take(x, i[part]) * 2, fnp.cos(x @ x)))
+    x, i = np.arange(6.0)[::-2], np.array([0, 2, 99])
+    jitted.compile(x, i)
+    if 99 in i[part]:
+        with pytest.raises(IndexError, match="99"):
+            jitted(x, i)
+    else:
+        np.testing.assert_array_equal(jitted(x, i)[0], 2 * x[i[part]])

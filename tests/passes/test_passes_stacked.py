@@ -363,3 +363,15 @@ def test_random_programs(data):
             for _ in range(2):
                 for got, right in zip(plan(inputs), found, strict=True):
                     numpy.testing.assert_array_equal(got, right)
+
+
+def test_a_user_that_many_members_have_is_asked_once(monkeypatch):
+    asked, ask = [], batch_elementwise_groups.ProgramOrder._needs_none
+
+    def noted(order, equation):
+        asked.append(equation)
+        return ask(order, equation)
+
+    monkeypatch.setattr(batch_elementwise_groups.ProgramOrder, "_needs_none", noted)
+    less_of(lambda x: np.stack([np.sin(x * (i + 1.0)) for i in range(50)]), numpy.ones(3))
+    assert len(asked) < 10

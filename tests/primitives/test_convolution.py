@@ -129,6 +129,10 @@ W = np.ones((6, 3, 3, 2))
         (lambda: ops.conv(X, W[..., 0]), ["1 spatial axes on 2"]),
         (lambda: ops.conv(X[0, 0], W), ["(5, 4)", "no spatial axis"]),
         (lambda: nn.conv_transpose(X, W), ["is 3", "is 6"]),
+        (
+            lambda: nn.conv_transpose(X, W[:3, :, :1, :1], padding=((0, 0), (3, 2))),
+            ["axis 1", "over 4 places", "padding of 5"],
+        ),
         (lambda: nn.max_pool(X, 5), ["axis 1", "spans 5", "has 4"]),
         (lambda: nn.avg_pool(X, 2, padding=2), ["window of 2", "padding of 2"]),
     ],

@@ -74,7 +74,7 @@ def test_random_programs_of_views_and_writes(data):
             held.append((seen, shown if seen is oracle else None, y))
             continue
         value = data.draw(st.integers(0, 100))
-        if step == "write to the array" and shown is not None:
+        if step == "write to the array" and shown is not None and oracle.flags.writeable:
             shown[...] = oracle[...] = value
         elif step == "write" and oracle.flags.writeable:
             oracle[...] = value

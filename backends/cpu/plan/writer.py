@@ -472,10 +472,9 @@ class Straight:
             if into:
                 self.source.add(f"np.copyto({into}, {text})")
                 text = into
-            elif shared:
-                text = self._apart(out, text, shared)
             else:
-                given |= storages
+                text = self._apart(out, text, shared) if shared else text
+                given |= {s for s in storages if not s.outside}
             shown.append(text)
         self.source.add(f"return [{', '.join(shown)}]")
 

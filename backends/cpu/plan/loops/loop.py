@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ....annotations import Buffer
     from ....protocol import Loop
     from ..annotations import EquationLike, Kernels, ProgramLike, VariableLike
-    from ..liveness import Liveness
+    from ..liveness import Liveness, Storage
 
 __all__ = ["LoopPlan", "loop_plan"]
 
@@ -134,6 +134,20 @@ class LoopCode(BodyCode):
         """Returns the name of a kept buffer or a row for a result; empty if there is none."""
         return self._given(out) or super().buffer_for(out)
 
+    def _carries_in_rows(self) -> set[int]:
+        """Returns the numbers of the carries that may lie in a stack, some of them steps later."""
+        ends: dict[Storage, list[int]] = {}
+        for i, out in enumerate(self.program.outputs[: self.loop.carries]):
+            for storage in self.live.of(out):
+                ends.setdefault(storage, []).append(i)
+        found: set[int] = set()
+        rows = [s for out in self._at_place for s in self.live.of(out)]
+        while rows:
+            for i in ends.pop(rows.pop(), ()):
+                found.add(i)
+                rows.extend(self.live.of(self.program.inputs[i]))
+        return found
+
     def _stacked(self) -> Sequence[Any]:
         """Returns the outputs that are stacked."""
         outputs, loop = self.program.outputs, self.loop
@@ -173,10 +187,8 @@ class LoopCode(BodyCode):
         for outer in self._outer:
             left, right = self._rows_of(outer.left), self._rows_of(outer.right)
             source.add(f"{outer.total} += {left}.T.dot({right})")
-        # A carry may lie in a stack.
-        rows = [s for out in self._at_place for s in self.live.of(out)]
-        for i, out in enumerate(outputs[: loop.carries]):
-            if not self.live.of(out).isdisjoint(rows) and i not in self.counters:
+        for i in self._carries_in_rows():
+            if i not in self.counters:
                 made[i] = f"{source.numpy('array')}({made[i]})"
         made += [f"_total{i}" for i in range(loop.sums)]
         source.add(f"return [{', '.join(made)}]")

@@ -51,9 +51,9 @@ def is_zero(x: Operand) -> bool:
     """Says whether an output is a constant that adds nothing."""
     if is_variable(x):
         return False
-    # One element tells about zeros that are broadcast.
+    # One element tells about zeros that are broadcast; there may be none.
     value = np.asarray(constant(x))
-    return not (value if any(value.strides) else value[(0,) * value.ndim]).any()
+    return not (value if any(value.strides) else value[(slice(1),) * value.ndim]).any()
 
 
 def keys_of(equation: EquationLike) -> Iterator[tuple[KeyLike, Any, list[Any]]]:

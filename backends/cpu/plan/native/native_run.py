@@ -14,7 +14,7 @@ from ....kernels.kernel import Index, Load, LoopKernel, Store, all_statements
 from ....kernels.operations import KERNEL_FUNCTIONS
 from ....native.entry import NativeCall, kernel_call
 from ....native.machine import machine_code
-from ....native.printer import printed_module, scratch_bytes
+from ....native.printer import Module, Printer, scratch_bytes
 from ..regions.grid import Blocks
 from ..regions.region_run import RegionRun, block_memory
 from .gathers import GATHERS
@@ -167,8 +167,17 @@ def has_gathers(region: Any) -> bool:
 
 
 def compile_runs(runs: Sequence[NativeRun]) -> None:
-    """Compiles the kernels of regions, which then hold their code."""
-    text = printed_module([run.kernel for run in runs])
-    code = machine_code(text, [run.kernel.name for run in runs])
+    """Compiles the kernels of regions, which then hold their code; equal kernels are one."""
+    module = Module()
+    names: dict[str, str] = {}
+    functions = []
     for run in runs:
-        run.enter = kernel_call(code, run.kernel.name, len(run.kernel.buffers))
+        calls = module.calls.copy()
+        body = Printer(run.kernel, module).text().partition("(")[2]
+        if body in names:
+            module.calls = calls
+        functions.append(names.setdefault(body, run.kernel.name))
+    text = module.text(*[f"define void @{name}({body}" for body, name in names.items()])
+    code = machine_code(text, [*names.values()])
+    for run, name in zip(runs, functions, strict=True):
+        run.enter = kernel_call(code, name, len(run.kernel.buffers))

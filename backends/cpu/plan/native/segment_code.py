@@ -93,6 +93,7 @@ class SegmentCode:
         self.checked: list[EquationLike] = []
         self.largest_product = 0
         self._lying: dict[Any, LayOut] = {}
+        self._numbers_of_objects: dict[Any, int] = {}
         # What is read after the last call.
         self._lasting: set[Any] = set()
         self._calls: list[SegmentCall] = []
@@ -102,11 +103,16 @@ class SegmentCode:
         """Says whether it computes anything."""
         return bool(self._calls)
 
+    @property
+    def is_full(self) -> bool:
+        """Says whether it takes no more equations."""
+        return len(self.equations) >= MOST_SEGMENT_EQUATIONS
+
     # -- collecting
 
     def add(self, equation: EquationLike) -> bool:
         """Takes an equation in; says whether it could."""
-        if len(self.equations) >= MOST_SEGMENT_EQUATIONS:
+        if self.is_full:
             return False
         arrays = len(self.arrays)
         try:
@@ -185,7 +191,7 @@ class SegmentCode:
             if identity_of(given[number].owner) not in map(identity_of, self.arrays):
                 raise NotNative("labels that are computed")
         kernel = graph.kernel("kernel", whole=True)
-        self.labels += [x._replace(operand=given[x.operand].owner) for x in graph.labels]
+        self.labels += [x._replace(operand=given[x.operand]) for x in graph.labels]
         labels = tuple([x[:3] for x in graph.labels])
         self._lying.update({x.owner: x for x in outs})
         self._calls.append(SegmentCall(kernel, (*given, *outs), len(given), labels))
@@ -323,11 +329,10 @@ class SegmentCode:
         lines.begin("entry")
         self._pointers: dict[Any, str] = {}
         given = [*map(identity_of, self.arrays), *outputs]
-        for number, x in enumerate(given):
-            array = self._object(number)
-            self._checked(array, WRONG_LAYOUT)
-            self._pointers[x] = self._data(array)
-        total = self._write_calls(module, outputs, lambda: self._data(self._object(len(given))))
+        self._numbers_of_objects = {x: number for number, x in enumerate(given)}
+        if given:
+            self._layouts(len(given))
+        total = self._write_calls(module, outputs, lambda: self._data(str(len(given))))
         lines.add("ret i64 0")
         module.declared.update(lines.declared)
         head = f"define i64 @{name}(ptr %objects) {{"
@@ -354,21 +359,33 @@ class SegmentCode:
             self._write_call(call, module, offsets.get(number, 0))
         return total
 
-    def _object(self, number: int) -> str:
+    def _object(self, number: str) -> str:
         place = self.lines.let(f"getelementptr ptr, ptr %objects, i64 {number}")
         return self.lines.let(f"load ptr, ptr {place}, align 8")
 
-    def _data(self, name: str) -> str:
-        place = self.lines.let(f"getelementptr i8, ptr {name}, i64 {OBJECT_HEADER}")
-        return self.lines.let(f"load ptr, ptr {place}, align 8")
+    def _data(self, number: str) -> str:
+        place = f"getelementptr i8, ptr {self._object(number)}, i64 {OBJECT_HEADER}"
+        return self.lines.let(f"load ptr, ptr {self.lines.let(place)}, align 8")
 
-    def _checked(self, name: str, code: int) -> None:
+    def _layouts(self, count: int) -> None:
+        """Writes the test that the first objects are in C order and aligned."""
         lines = self.lines
-        place = lines.let(f"getelementptr i8, ptr {name}, i64 {FLAGS_OFFSET}")
-        flags = lines.let(f"load i32, ptr {place}, align 4")
-        both = lines.let(f"and i32 {flags}, {CONTIGUOUS_AND_ALIGNED}")
+        before, head = lines.block, lines.label("head")
+        number, following, all_flags, both = (lines.name() for _ in range(4))
+        lines.add(f"br label %{head}")
+        lines.begin(head)
+        lines.add(f"{number} = phi i64 [ 0, %{before} ], [ {following}, %{head} ]")
+        start = CONTIGUOUS_AND_ALIGNED
+        lines.add(f"{all_flags} = phi i32 [ {start}, %{before} ], [ {both}, %{head} ]")
+        place = f"getelementptr i8, ptr {self._object(number)}, i64 {FLAGS_OFFSET}"
+        flags = lines.let(f"load i32, ptr {lines.let(place)}, align 4")
+        lines.add(f"{both} = and i32 {all_flags}, {flags}")
+        lines.add(f"{following} = add i64 {number}, 1")
+        more, after = lines.let(f"icmp slt i64 {following}, {count}"), lines.label("behind")
+        lines.add(f"br i1 {more}, label %{head}, label %{after}")
+        lines.begin(after)
         fine = lines.let(f"icmp eq i32 {both}, {CONTIGUOUS_AND_ALIGNED}")
-        returned_unless(lines, fine, code)
+        returned_unless(lines, fine, WRONG_LAYOUT)
 
     def _offsets(self, outputs: Sequence[VariableLike]) -> tuple[dict[Any, int], int]:
         """Returns where in memory its own variables lie, and the memory of each call's kernel."""
@@ -407,7 +424,9 @@ class SegmentCode:
         return 0 if call.kernel is None else scratch_bytes(call.kernel)
 
     def _pointer(self, x: LayOut) -> str:
-        pointer = self._pointers[identity_of(x.owner)]
+        own = identity_of(x.owner)
+        # Addresses that stayed in registers would take LLVM a time that grows with their square.
+        pointer = self._pointers.get(own) or self._data(str(self._numbers_of_objects[own]))
         if not x.offset:
             return pointer
         offset = x.offset * operand_dtype(x.owner).itemsize

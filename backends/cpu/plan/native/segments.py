@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import prod
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -18,8 +19,9 @@ from ..codegen.operands import is_variable
 from ..equations import Writer
 from ..labels import write_label_tests
 from ..regions.axis_order import memory_orders
+from .layouts import LayOut
 from .native_loops import code_with_loops
-from .segment_code import VIEW_NAMES, SegmentCode
+from .segment_code import VIEW_NAMES, SegmentCode, operand_shape
 
 if TYPE_CHECKING:
     from ..annotations import EquationLike, ProgramLike, VariableLike
@@ -170,7 +172,8 @@ def with_segments(program: ProgramLike) -> NativeProgram:
             continue
         if equation.primitive.name in VIEW_NAMES:
             views[equation.outputs[0]] = equation
-        if open_code.made.isdisjoint(filter(is_variable, equation.operands)):
+        apart = open_code.made.isdisjoint(filter(is_variable, equation.operands))
+        if apart and not open_code.is_full:
             done.append(equation)
             continue
         done.append(open_code)
@@ -307,7 +310,15 @@ def write_segment(writer: SegmentWriter, equation: EquationLike) -> str:
     # BLAS would use threads of its own, and wait for them.
     writer.shares |= segment.code.largest_product >= SMALLEST_BLAS_THREADED_WORK
     source.add(f"if {enter}({arrays}):", equation)
-    write_label_tests(source, segment.code.labels, source.shown, "    ")
+
+    def labels(lying: LayOut) -> str:
+        """Returns the text of the labels that are read, which may be a part of an array."""
+        whole, size = source.shown(lying.owner), prod(lying.shape)
+        if size == prod(operand_shape(lying.owner)):
+            return whole
+        return f"{source.numpy('ravel')}({whole})[{lying.offset}:{lying.offset + size}]"
+
+    write_label_tests(source, segment.code.labels, labels, "    ")
     if not segment.code.checked:
         source.add(f"    {again}({arrays})", equation)
     else:

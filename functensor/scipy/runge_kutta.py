@@ -68,8 +68,8 @@ class Options(NamedTuple):
     hmax: float
 
 
+class End(NamedTuple):
     """The end of a solution, at all its times or before.
-    """Where a solution ended.
 
     Attributes:
         done: at how many of the times it is known.

@@ -42,8 +42,8 @@ STAGE_WEIGHTS = np.stack([np.pad(row, (0, 7 - len(row))) for row in STAGES])
 SlopeAt = Callable[[Any, Any], Any]
 
 
+class Going(NamedTuple):
     """The values that a step takes and returns.
-    """What a step takes and returns.
 
     Attributes:
         t, y, slope: the time that is reached, and the state and the slope there.

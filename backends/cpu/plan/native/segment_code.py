@@ -175,7 +175,7 @@ class SegmentCode:
     def _region(self, equation: EquationLike) -> None:
         self._refuse_moved(equation)
         region = equation.primitive
-        given = [self._region_layout(x) for x in equation.operands]
+        given = [self._layout(x) for x in equation.operands]
         graph = RegionGraph(region, equation.operands, None, [x.strides for x in given])
         effort = effort_of(graph)
         if effort >= SMALLEST_EFFORT_TO_SHARE:
@@ -196,10 +196,6 @@ class SegmentCode:
         self._lying.update({x.owner: x for x in outs})
         self._calls.append(SegmentCall(kernel, (*given, *outs), len(given), labels))
         self.effort += effort
-
-    def _region_layout(self, x: Operand) -> LayOut:
-        """Returns where an operand of a region lies."""
-        return self._layout(x)
 
     def _product(self, equation: EquationLike) -> None:
         self._refuse_moved(equation)

@@ -321,10 +321,12 @@ class StepCode(SegmentWithLoops):
             self._calls.append(SegmentCall(numbers.kernel, (*given, *outs), len(given)))
             self.effort += numbers.effort
 
-    def _region_layout(self, x: Operand) -> LayOut:
-        lying = self._layout(x)
-        # Kernels read complex numbers in order alone.
-        return self._in_order(lying) if operand_dtype(x).kind == "c" else lying
+    def _region(self, equation: EquationLike) -> None:
+        for x in filter(is_variable, equation.operands):
+            if x.type.dtype.kind == "c":
+                # Kernels read complex numbers in order alone.
+                self._lying[x] = self._in_order(self._layout(x))
+        super()._region(equation)
 
     def _has_view(self, x: Operand, out: VariableLike) -> bool:
         return True

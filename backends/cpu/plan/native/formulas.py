@@ -19,10 +19,11 @@ from ....kernels.graph import Expr, cast, function, select
 from ....kernels.operations import KERNEL_COMPARISONS, KERNEL_OPERATIONS
 from ...activations import LARGEST_STEEP, SMALLEST_GATED
 from ...where_and_extrema import FEWEST_ELEMENTS_BY_BITS, LARGEST_PRODUCT_POWER
+from .whole_formulas import WHOLE_UFUNCS, with_sign_of
 
 __all__ = [
     *("ELEMENT_FORMULAS", "IS_X86_64", "UFUNCS", "compared", "limited", "nonzero", "power"),
-    *("product_of_same", "remainder", "with_sign_of"),
+    *("product_of_same", "remainder"),
 ]
 
 
@@ -35,7 +36,7 @@ class Multiplied(Protocol):
 
 Factor = TypeVar("Factor", bound=Multiplied)
 
-exp, expm1, log1p, tanh = map(function, ("exp", "expm1", "log1p", "tanh"))
+exp, expm1, log, log1p, tanh = map(function, ("exp", "expm1", "log", "log1p", "tanh"))
 maximum, minimum, sqrt = map(function, ("maximum", "minimum", "sqrt"))
 
 
@@ -44,6 +45,17 @@ def limited(x: Expr, lowest: Any, highest: Any) -> Expr:
     if lowest != -np.inf:
         x = select(x < lowest, lowest, x)
     return select(x > highest, highest, x) if highest != np.inf else x
+
+
+def clipped(x: Expr, low: Expr, high: Expr) -> Expr:
+    """Returns x within limits, as NumPy's loops have it; NaN of any operand is the result."""
+    lengths = x.graph.lengths
+    if lengths and (low.axes | high.axes) & {len(lengths) - 1}:
+        # Of two zeros that of the limit, as NumPy's loop over limits has it.
+        x = select((x > low) | x.differs(x), x, low)
+        return select((x < high) | x.differs(x), x, high)
+    x = select((x < low) | low.differs(low), low, x)
+    return select((x > high) | high.differs(high), high, x)
 
 
 def reciprocal(x: Expr) -> Expr:
@@ -176,6 +188,15 @@ def exceeds(x: Expr, y: Expr) -> Expr:
     )
 
 
+def product_with(logarithm: Callable[[Expr], Expr]) -> Callable[[Expr, Expr], Expr]:
+    """Returns the product of x and a logarithm of y: 0 where x is 0 and y a number."""
+
+    def product(x: Expr, y: Expr) -> Expr:
+        return select(x.equals(0.0) & y.equals(y), 0.0, x * logarithm(y))
+
+    return product
+
+
 ELEMENT_FORMULAS: dict[str, Callable[..., Expr]] = {
     "gelu": gelu,
     "gelu_grad": lambda x, y, *, approximate: gelu_unit_grad(y, approximate=approximate) * x,
@@ -200,6 +221,8 @@ ELEMENT_FORMULAS: dict[str, Callable[..., Expr]] = {
     "softplus_grad": softplus_grad,
     "tanh_biased": lambda x, y: tanh(x + y),
     "tanh_grad": lambda x, y: (1.0 - y * y) * x,
+    "xlog1py": product_with(log1p),
+    "xlogy": product_with(log),
 }
 
 # Those of float16, of which NumPy's ``maximum`` returns the first of two zeros.
@@ -222,15 +245,6 @@ def _sign(x: Expr) -> Expr:
         return select(x > 0, one, zero)
     found = select(x > 0, one, select(x < 0, -one, zero))
     return select(x.differs(x), x, found) if x.dtype.kind == "f" else found
-
-
-def with_sign_of(x: Expr, y: Expr) -> Expr:
-    """Returns x with the sign of y."""
-    whole = np.dtype(f"u{x.dtype.itemsize}")
-    sign = 1 << (8 * x.dtype.itemsize - 1)
-    convert = x.graph.converted
-    both = (convert("bits", x, whole) & (sign - 1)) | (convert("bits", y, whole) & sign)
-    return convert("bits", both, x.dtype)
 
 
 def _signbit(x: Expr) -> Expr:
@@ -267,6 +281,7 @@ UFUNCS: dict[str, Callable[..., Expr]] = {
     "sign": _sign,
     "signbit": _signbit,
     "square": lambda x: x * x,
+    **WHOLE_UFUNCS,
 }  # fmt: skip
 # Those of float16.
 HALF_UFUNCS: dict[str, Callable[..., Expr]] = {

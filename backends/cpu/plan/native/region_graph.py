@@ -39,6 +39,7 @@ from .formulas import (
     HALF_UFUNCS,
     UFUNCS,
     casted,
+    clipped,
     compared,
     nonzero,
     power,
@@ -50,6 +51,7 @@ from .layouts import c_strides, in_grid_order, unjoined
 from .not_native import NotNative
 from .row_functions import ROWS, GridRows
 from .spreads import SpreadAxes
+from .whole_formulas import rounded
 from .windows import WindowAxes, windowed_axes
 
 if TYPE_CHECKING:
@@ -396,13 +398,7 @@ def elementwise(graph: ExprGraph, equation: EquationLike, nodes: Sequence[Any]) 
             return minimum(maximum(x, low), high)
         if dtype.char not in ROW_FLOATS:
             raise NotNative(name)
-        # NaN of any operand is the result.
-        if graph.lengths and (low.axes | high.axes) & {len(graph.lengths) - 1}:
-            # Of two zeros that of the limit, as NumPy's loop over limits has it.
-            x = select((x > low) | x.differs(x), x, low)
-            return select((x < high) | x.differs(x), x, high)
-        x = select((x < low) | low.differs(low), low, x)
-        return select((x > high) | high.differs(high), high, x)
+        return clipped(x, low, high)
     if name in FUNCTIONS_BESIDE_UFUNCS and dtype.char in ROW_FLOATS:
         return function(name)(operand(0, dtype))
     formula = HALF_FORMULAS.get(name) if dtype.char == "e" else None
@@ -415,13 +411,17 @@ def elementwise(graph: ExprGraph, equation: EquationLike, nodes: Sequence[Any]) 
         except NotImplementedError:
             raise NotNative(name) from None
         return cast(found, dtype)
+    if name == "round":
+        near = rounded(wide_operand(0, dtype), params["decimals"], dtype)
+        if near is None:
+            raise NotNative(name)
+        return cast(near, dtype)
     if params or type(primitive.compute) is not str:
         raise NotNative(name)
     if name == "remainder" and dtype.kind in "iu":
         divisor = equation.operands[1]
-        if is_variable(divisor) or np.ndim(constant(divisor)) or not constant(divisor) > 0:
-            raise NotNative(name)
-        return remainder(operand(0, dtype), int(operand(1, dtype).detail))
+        if not is_variable(divisor) and not np.ndim(constant(divisor)) and constant(divisor) > 0:
+            return remainder(operand(0, dtype), int(operand(1, dtype).detail))
     loop = ufunc_loop(primitive.compute, loop_types(equation.operands))
     if loop is None:
         raise NotNative(name)

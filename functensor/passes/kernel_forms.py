@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..primitives.core.registry import registry
 from ..programs.program import Equation, Operand, Program, Variable, type_of
 from .common_subexpressions import common_subexpressions
 from .dead_code import dead_code
@@ -73,9 +74,49 @@ def _cast_before(sweep: Sweep, equation: Equation) -> Rewritten:
     (x,), dtype = equation.operands, equation.params.get("dtype")
     if dtype is None:
         return None
+    # Narrow integers are added up in 64 bits where nothing else is said.
+    narrow = dtype.kind in "iu" and dtype.itemsize < 8
     if type_of(x).dtype != dtype:
         x = sweep.add("astype", [x], {"dtype": dtype}, equation)
-    return sweep.add(equation.primitive.name, [x], {**equation.params, "dtype": None}, equation)
+    elif narrow:
+        return None
+    params = {**equation.params, "dtype": dtype if narrow else None}
+    return equation.by(equation.primitive, [x], params)
+
+
+def _of_whole_numbers(sweep: Sweep, equation: Equation) -> Rewritten:
+    """A reduction whose result has another dtype than its integers reduces them in that dtype."""
+    (x,), dtype = equation.operands, equation.outputs[0].type.dtype
+    known = type_of(x).dtype
+    if known.kind not in "biu" or known == dtype or equation.params["dtype"] is not None:
+        return None
+    return equation.with_operands([sweep.add("astype", [x], {"dtype": dtype}, equation)])
+
+
+def _of_single_places(sweep: Sweep, equation: Equation) -> Rewritten:
+    """A reduction over axes of length 1 only drops them. Sums begin with zero."""
+    out, params = equation.outputs[0].type, equation.params
+    x: Operand = equation.operands[0]
+    known, axes = type_of(x), params["axis"]
+    if known.weak or known.dtype != out.dtype or not known.shape or not known.size:
+        return None
+    if any(known.shape[a] != 1 for a in axes) or params["dtype"] not in (None, known.dtype):
+        return None
+    if equation.primitive.name != "prod":
+        x = sweep.add("add", [x, 0], {}, equation)
+    if known.shape == out.shape:
+        return x
+    return sweep.add("reshape", [x], {"shape": out.shape}, equation)
+
+
+def _count(sweep: Sweep, equation: Equation) -> Rewritten:
+    """A count is a sum of truth values as integers."""
+    (x,) = equation.operands
+    if type_of(x).dtype != np.bool_:
+        x = sweep.add("not_equal", [x, 0], {}, equation)
+    numbers = sweep.add("astype", [x], {"dtype": equation.outputs[0].type.dtype}, equation)
+    params = {**equation.params, "dtype": None}
+    return equation.by(registry["sum"], [numbers], params)
 
 
 def _cast_parts(sweep: Sweep, equation: Equation) -> Rewritten:
@@ -143,11 +184,12 @@ KERNEL_FORMS: dict[str, tuple[RewriteRule, ...]] = {
     "all": (_any_or_all,),
     "any": (_any_or_all,),
     "concatenate": (_cast_parts,),
+    "count_nonzero": (_count,),
     "index": (_part_of_affine_normalize_grad,),
     "matmul": (_outer_product,),
-    "mean": (_cast_before, _complex_mean),
-    "prod": (_cast_before,),
+    "mean": (_cast_before, _of_whole_numbers, _of_single_places, _complex_mean),
+    "prod": (_cast_before, _of_whole_numbers, _of_single_places),
     "stack": (_cast_parts,),
-    "sum": (_cast_before,),
+    "sum": (_cast_before, _of_whole_numbers, _of_single_places),
     "var": (_complex_variance,),
 }

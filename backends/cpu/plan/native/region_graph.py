@@ -48,6 +48,7 @@ from .formulas import (
 from .gather_source import GatherSource
 from .gathers import GATHERS, IndexedAxes, indexed_axes, is_native_gather
 from .layouts import c_strides, in_grid_order, unjoined
+from .machine_dtypes import NATIVE_DTYPES, ROW_FLOATS, folded_dtypes, is_machine_dtype
 from .not_native import NotNative
 from .row_functions import ROWS, GridRows
 from .spreads import SpreadAxes
@@ -62,11 +63,6 @@ __all__ = ["NotNative", "RegionGraph", "is_native"]
 
 GatherAxes: TypeAlias = IndexedAxes | SpreadAxes | WindowAxes
 
-ROW_FLOATS = "fd"
-# The dtypes of reductions that kernels have for complex numbers too: they add up parts.
-FOLDED_DTYPES = {"matmul": "fdFD", "sum": "fdFD"}
-# What kernels compute with; 16 bits are computed in 32, and complex numbers by their parts.
-NATIVE_DTYPES = "efdFDbBhHiIlLqQ?"
 # Functions that are no ufuncs of NumPy's.
 FUNCTIONS_BESIDE_UFUNCS = frozenset({"erf", "erfc"} & FORMULAS.keys())
 
@@ -297,7 +293,7 @@ class RegionGraph:
 
     def _reduction(self, equation: EquationLike) -> Any:
         x, name = self._whole(equation.operands[0]), equation.primitive.name
-        if x.dtype.char not in FOLDED_DTYPES.get(name, ROW_FLOATS):
+        if x.dtype.char not in folded_dtypes(name):
             raise NotNative(name)
         gone = self._gone(equation)
         fold = fold_node(REDUCTION_UFUNCS[name], x, gone)
@@ -454,11 +450,6 @@ def elementwise(graph: ExprGraph, equation: EquationLike, nodes: Sequence[Any]) 
     return cast(written(*given), dtype)
 
 
-def is_machine_dtype(dtype: DType) -> bool:
-    """Says whether kernels compute with a dtype, its bytes in the machine's order."""
-    return dtype.char in NATIVE_DTYPES and dtype.isnative
-
-
 def is_native(equation: EquationLike) -> bool:
     """Says whether kernels compute an equation that can be a part of a region."""
     name = equation.primitive.name
@@ -471,7 +462,8 @@ def is_native(equation: EquationLike) -> bool:
     if name in GATHERS:
         return is_native_gather(equation)
     if name in REDUCTION_UFUNCS or name == "matmul":
-        return dtypes[0].char in FOLDED_DTYPES.get(name, ROW_FLOATS)
+        same = dtypes[0] == dtypes[-1]
+        return same and dtypes[0].char in folded_dtypes(name)
     if name in ROW_FUNCTIONS or name in LAST_AXIS_FUNCTIONS:
         labels = name.startswith("cross_entropy")
         same = set(dtypes[: -2 if labels else None]) == {dtypes[0]}

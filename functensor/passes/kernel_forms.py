@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.arrays.philox import WORD_VALUES
 from ..primitives.core.registry import registry
 from ..programs.program import Equation, Operand, Program, Variable, type_of
 from .common_subexpressions import common_subexpressions
@@ -180,11 +181,26 @@ def _any_or_all(sweep: Sweep, equation: Equation) -> Rewritten:
     return sweep.add("greater", [sweep.add(name, [numbers], params, equation), 0.0], {}, equation)
 
 
+def _dropout(sweep: Sweep, equation: Equation) -> Rewritten:
+    """Dropout is a comparison of words of random bits and a choice."""
+    (x, key), rate = equation.operands, equation.params["rate"]
+    batch, shape = type_of(key).shape[:-1], type_of(x).shape
+    if type_of(x).dtype.char not in "efd" or not type_of(x).size:
+        return None
+    start = np.zeros(batch, np.uint64) if batch else 0
+    params = {"shape": shape[len(batch) :], "bits": 32, "stream": 0}
+    words = sweep.add("random_keys", [key, start], params, equation)
+    kept = sweep.add("greater_equal", [words, round(rate * WORD_VALUES)], {}, equation)
+    scaled = sweep.add("divide", [x, 1.0 - rate], {}, equation)
+    return sweep.add("where", [kept, scaled, 0], {}, equation)
+
+
 KERNEL_FORMS: dict[str, tuple[RewriteRule, ...]] = {
     "all": (_any_or_all,),
     "any": (_any_or_all,),
     "concatenate": (_cast_parts,),
     "count_nonzero": (_count,),
+    "dropout": (_dropout,),
     "index": (_part_of_affine_normalize_grad,),
     "matmul": (_outer_product,),
     "mean": (_cast_before, _of_whole_numbers, _of_single_places, _complex_mean),

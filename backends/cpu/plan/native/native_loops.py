@@ -29,6 +29,7 @@ from ..codegen.operands import bytes_of, is_variable
 from .element_access import ElementAccess, is_element_access
 from .matrices import MatrixFunction, is_matrix_function
 from .number_kernels import CALL_EFFORT
+from .random_words import RandomWords, is_random_words
 from .region_graph import NotNative
 from .segment_code import identity_of
 from .step_code import (
@@ -68,13 +69,15 @@ def code_with_loops(
 
 
 def loop_function(equation: EquationLike, blas: Blas | None) -> InnerFunction:
-    """Returns the function of a loop, or of matrices.
+    """Returns the function of a loop, of matrices, or of random bits.
 
     Raises:
         NotNative: the equation is none, or has an equation that machine code does not have.
     """
     if is_matrix_function(equation):
         return MatrixFunction(equation, blas)
+    if is_random_words(equation):
+        return RandomWords(equation)
     programs = equation.primitive.machine_loop()
     if programs is None:
         raise NotNative(equation.primitive.name)

@@ -168,6 +168,25 @@ def _complex_variance(sweep: Sweep, equation: Equation) -> Rewritten:
     return sweep.add("divide", [total, count - params["ddof"]], {}, equation)
 
 
+def _of_short_floats(sweep: Sweep, equation: Equation) -> Rewritten:
+    """A sum of floats of 16 bits is rounded to these at the end, as in eager mode."""
+    (x,) = equation.operands
+    dtype = type_of(x).dtype
+    if dtype.char != "e" or equation.params["dtype"] is not None:
+        return None
+    x = sweep.add("astype", [x], {"dtype": np.dtype(np.float32)}, equation)
+    total = sweep.add(equation.primitive.name, [x], equation.params, equation)
+    return equation.by(registry["astype"], [total], {"dtype": dtype})
+
+
+def _of_truth(sweep: Sweep, equation: Equation) -> Rewritten:
+    """The largest of truth values is any of them, and the smallest is all of them."""
+    if type_of(equation.operands[0]).dtype != np.bool_:
+        return None
+    name = "any" if equation.primitive.name == "max" else "all"
+    return equation.by(registry[name], equation.operands, equation.params)
+
+
 def _any_or_all(sweep: Sweep, equation: Equation) -> Rewritten:
     """Any and all are extrema of 0 and 1, which kernels have of floats."""
     (x,), params = equation.operands, dict(equation.params)
@@ -203,9 +222,13 @@ KERNEL_FORMS: dict[str, tuple[RewriteRule, ...]] = {
     "dropout": (_dropout,),
     "index": (_part_of_affine_normalize_grad,),
     "matmul": (_outer_product,),
-    "mean": (_cast_before, _of_whole_numbers, _of_single_places, _complex_mean),
+    "max": (_of_truth,),
+    "mean": (
+        *(_cast_before, _of_whole_numbers, _of_single_places, _of_short_floats, _complex_mean),
+    ),
+    "min": (_of_truth,),
     "prod": (_cast_before, _of_whole_numbers, _of_single_places),
     "stack": (_cast_parts,),
-    "sum": (_cast_before, _of_whole_numbers, _of_single_places),
+    "sum": (_cast_before, _of_whole_numbers, _of_single_places, _of_short_floats),
     "var": (_complex_variance,),
 }

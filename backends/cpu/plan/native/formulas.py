@@ -19,11 +19,12 @@ from ....kernels.graph import Expr, cast, function, select
 from ....kernels.operations import KERNEL_COMPARISONS, KERNEL_OPERATIONS
 from ...activations import LARGEST_STEEP, SMALLEST_GATED
 from ...where_and_extrema import FEWEST_ELEMENTS_BY_BITS, LARGEST_PRODUCT_POWER
+from .special_formulas import SPECIAL_FORMULAS, STEP_UFUNCS, nextafter
 from .whole_formulas import WHOLE_UFUNCS, with_sign_of
 
 __all__ = [
     *("ELEMENT_FORMULAS", "IS_X86_64", "UFUNCS", "compared", "limited", "nonzero", "power"),
-    *("product_of_same", "remainder"),
+    *("product_of_same", "remainder", "whole_power"),
 ]
 
 
@@ -36,7 +37,7 @@ class Multiplied(Protocol):
 
 Factor = TypeVar("Factor", bound=Multiplied)
 
-exp, expm1, log, log1p, tanh = map(function, ("exp", "expm1", "log", "log1p", "tanh"))
+exp, expm1, log1p, tanh = map(function, ("exp", "expm1", "log1p", "tanh"))
 maximum, minimum, sqrt = map(function, ("maximum", "minimum", "sqrt"))
 
 
@@ -153,6 +154,11 @@ SIMPLE_POWERS: dict[float, Callable[[Expr], Expr]] = {
 }
 
 
+def whole_power(x: Expr, exponent: int) -> Expr:
+    """Returns a power of integers, which wraps around; the exponent is not negative."""
+    return product_of_same(x, exponent) if exponent else x.graph.constant(1, x.dtype)
+
+
 def power(x: Expr, exponent: float) -> Expr | None:
     """Returns a power that is a product or a root; None for others."""
     if exponent in SIMPLE_POWERS:
@@ -188,15 +194,6 @@ def exceeds(x: Expr, y: Expr) -> Expr:
     )
 
 
-def product_with(logarithm: Callable[[Expr], Expr]) -> Callable[[Expr, Expr], Expr]:
-    """Returns the product of x and a logarithm of y: 0 where x is 0 and y a number."""
-
-    def product(x: Expr, y: Expr) -> Expr:
-        return select(x.equals(0.0) & y.equals(y), 0.0, x * logarithm(y))
-
-    return product
-
-
 ELEMENT_FORMULAS: dict[str, Callable[..., Expr]] = {
     "gelu": gelu,
     "gelu_grad": lambda x, y, *, approximate: gelu_unit_grad(y, approximate=approximate) * x,
@@ -221,8 +218,7 @@ ELEMENT_FORMULAS: dict[str, Callable[..., Expr]] = {
     "softplus_grad": softplus_grad,
     "tanh_biased": lambda x, y: tanh(x + y),
     "tanh_grad": lambda x, y: (1.0 - y * y) * x,
-    "xlog1py": product_with(log1p),
-    "xlogy": product_with(log),
+    **SPECIAL_FORMULAS,
 }
 
 # Those of float16, of which NumPy's ``maximum`` returns the first of two zeros.
@@ -281,12 +277,14 @@ UFUNCS: dict[str, Callable[..., Expr]] = {
     "sign": _sign,
     "signbit": _signbit,
     "square": lambda x: x * x,
+    **STEP_UFUNCS,
     **WHOLE_UFUNCS,
 }  # fmt: skip
 # Those of float16.
 HALF_UFUNCS: dict[str, Callable[..., Expr]] = {
     "maximum": lambda x, y: select((x >= y) | x.differs(x), x, y),
     "minimum": lambda x, y: select((x <= y) | x.differs(x), x, y),
+    "nextafter": lambda x, y: nextafter(x, y, np.float16),
 }
 # Ufuncs whose results for integers are no such operation; for floats alone they are taken.
 FLOATS_ALONE = frozenset(

@@ -44,6 +44,7 @@ from .formulas import (
     nonzero,
     power,
     remainder,
+    whole_power,
 )
 from .gather_source import GatherSource
 from .gathers import GATHERS, IndexedAxes, indexed_axes, is_native_gather
@@ -384,9 +385,7 @@ def elementwise(graph: ExprGraph, equation: EquationLike, nodes: Sequence[Any]) 
     if name == "astype":
         return operand(0, dtype)
     if name == "where":
-        condition = nodes[0]
-        if condition is None:
-            raise NotNative(name)
+        condition = operand(0, np.dtype(bool)) if nodes[0] is None else nodes[0]
         return select(nonzero(condition), operand(1, dtype), operand(2, dtype))
     if name == "clip":
         x, low, high = (operand(i, dtype) for i in range(count))
@@ -442,7 +441,10 @@ def elementwise(graph: ExprGraph, equation: EquationLike, nodes: Sequence[Any]) 
         if simple is not None and kinds == {"f"}:
             return cast(simple, dtype)
         if kinds != {"f"}:
-            raise NotNative(name)
+            power_of = given[1]
+            if kinds - {"i", "u"} or power_of.operation != "constant" or power_of.detail < 0:
+                raise NotNative(name)
+            return whole_power(given[0], int(power_of.detail))
     if any(x.dtype.kind == "b" for x in given) and ufunc in ("divide", "negative", "absolute"):
         raise NotNative(name)
     if ufunc in KERNEL_COMPARISONS and given[0].dtype != given[1].dtype:

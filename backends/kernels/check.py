@@ -47,7 +47,7 @@ from .operations import KERNEL_FUNCTIONS, KERNEL_OPERATIONS, result_dtype
 __all__ = ["KernelError", "check_kernel", "check_shared"]
 
 FOLDS = frozenset({"add", "maximum", "minimum", "multiply"})
-FUNCTIONS_OF_TWO = frozenset({"arctan2", "fmod", "power"})
+FUNCTIONS_OF_TWO = frozenset({"arctan2", "fmod", "hypot", "power"})
 # Floats: NumPy's, and bfloat16, whose kind is that of raw memory.
 FLOAT_KINDS = "fV"
 LIBRARY_PREFIX = "library_"

@@ -54,8 +54,8 @@ KERNEL_OPERATIONS: dict[str, Callable[..., Any]] = {
 KERNEL_FUNCTIONS = frozenset(
     {
         "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "cbrt", "cos",
-        "cosh", "erf", "erfc", "exp", "exp2", "expm1", "fmod", "log", "log10", "log1p", "log2",
-        "power", "sin", "sinh", "tan", "tanh",
+        "cosh", "erf", "erfc", "exp", "exp2", "expm1", "fmod", "hypot", "log", "log10", "log1p",
+        "log2", "power", "sin", "sinh", "tan", "tanh",
     }
 )  # fmt: skip
 

@@ -12,6 +12,7 @@ from ..graph import ExprGraph
 from .error_function import erf, erfc
 from .exponential import exp, exp2, expm1
 from .hyperbolic import cosh, sinh, tanh
+from .hypotenuse import hypot
 from .inverse_hyperbolic import arccosh, arcsinh, arctanh
 from .inverse_trigonometric import arccos, arcsin, arctan, arctan2
 from .logarithm import log, log1p, log2, log10
@@ -41,6 +42,7 @@ FORMULAS: dict[str, Callable[..., Expr]] = {
     "exp2": exp2,
     "expm1": expm1,
     "fmod": fmod,
+    "hypot": hypot,
     "log": log,
     "log10": log10,
     "log1p": log1p,
@@ -51,7 +53,7 @@ FORMULAS: dict[str, Callable[..., Expr]] = {
     "tan": tan,
     "tanh": tanh,
 }
-OF_TWO = frozenset({"arctan2", "fmod", "power"})
+OF_TWO = frozenset({"arctan2", "fmod", "hypot", "power"})
 # Functions that share most of their work where they have the same operand.
 JOINT_FUNCTIONS = {name: pair for pair in [("sin", "cos"), ("sinh", "cosh")] for name in pair}
 

@@ -94,6 +94,12 @@ def quotients(rng, n, dtype):
     return y, x
 
 
+def sides(rng, n, dtype):
+    """Lengths of all sizes, of which none vanishes beside the other."""
+    size = np.abs(any_bits(rng, n, dtype)) / 4
+    return size, (size * rng.uniform(0, 4, len(size))).astype(dtype)
+
+
 def multiples(rng, n, dtype):
     """Numbers near multiples of others, of few and of very many."""
     y = scales(1e-6, 1e6)(rng, n, dtype).astype(dtype)
@@ -132,6 +138,7 @@ DOMAINS = {
     "exp2": mixed(between(-1, 1), between(-20, 20), binary_exponents, AROUND_ZERO),
     "expm1": mixed(between(-1, 1), between(-40, 40), exponents, AROUND_ZERO),
     "fmod": paired(quotients, multiples),
+    "hypot": paired(quotients, sides, multiples),
     "log": mixed(between(0, 3), near([1], 1000), positive(any_bits), positive(subnormal)),
     "log10": mixed(between(0, 3), near([1], 1000), positive(any_bits), positive(subnormal)),
     "log1p": mixed(between(-1, 3), SMALL, positive(any_bits), near([-1, 0, 1]), subnormal),
@@ -146,6 +153,7 @@ REFERENCES = {
     "arctan": mp.atan, "cbrt": lambda x: mp.sign(x) * mp.cbrt(abs(x)),
     "arctan2": mp.atan2, "arctanh": mp.atanh, "exp2": lambda x: mp.mpf(2) ** x,
     "log2": lambda x: mp.log(x, 2), "power": mp.power,
+    "hypot": mp.hypot,
     "fmod": lambda x, y: mp.sign(x) * mp.fmod(abs(x), abs(y)),
     # mpmath takes no larger numbers; the results are 0 and 2 long before.
     "erfc": lambda x: mp.erfc(max(min(x, 1000), -1000)),

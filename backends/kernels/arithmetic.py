@@ -14,7 +14,9 @@ from .operations import KERNEL_OPERATIONS
 __all__ = ["computed"]
 
 # Functions of the C library, which takes the lanes that formulas leave, as NumPy's functions.
-LIBRARY_FUNCTIONS: dict[str, Any] = {"cos": np.cos, "sin": np.sin, "tan": np.tan}
+LIBRARY_FUNCTIONS: dict[str, Any] = {
+    "cos": np.cos, "fmod": np.fmod, "sin": np.sin, "tan": np.tan,
+}  # fmt: skip
 # An addend so many binary places below a product, or above it, decides by its sign alone.
 FAR = 220
 

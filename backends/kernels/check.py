@@ -47,7 +47,7 @@ from .operations import KERNEL_FUNCTIONS, KERNEL_OPERATIONS, result_dtype
 __all__ = ["KernelError", "check_kernel", "check_shared"]
 
 FOLDS = frozenset({"add", "maximum", "minimum", "multiply"})
-FUNCTIONS_OF_TWO = frozenset({"arctan2", "power"})
+FUNCTIONS_OF_TWO = frozenset({"arctan2", "fmod", "hypot", "power"})
 # Floats: NumPy's, and bfloat16, whose kind is that of raw memory.
 FLOAT_KINDS = "fV"
 LIBRARY_PREFIX = "library_"
@@ -226,10 +226,6 @@ class _Checker:
         problem = kernel_misfit(statement.operation, dtypes, statement.value.dtype)
         if problem:
             self.complain(problem, statement)
-        if statement.operation == "remainder":
-            divisor = statement.operands[1]
-            if isinstance(divisor, LoopValue) or divisor.item() <= 0:
-                self.complain("only a positive constant divides", statement)
 
     # -- memory
 
@@ -324,7 +320,7 @@ def is_taken(operation: str, dtypes: Sequence[np.dtype[Any]], result: np.dtype[A
         return result in (np.float32, np.float64)
     if operation == "fma":
         return result.kind in FLOAT_KINDS
-    if operation == "remainder":
+    if operation in ("floor_divide", "remainder"):
         return result.kind in "iu"
     try:
         with errstate(all="ignore"):

@@ -28,6 +28,8 @@ KERNEL_OPERATIONS: dict[str, Callable[..., Any]] = {
     "divide": np.divide,
     "equal": np.equal,
     "floor": np.floor,
+    # Of whole numbers, as ``remainder``. By 0 both are 0, and the lowest one by -1 wraps around.
+    "floor_divide": np.floor_divide,
     "greater": np.greater,
     "greater_equal": np.greater_equal,
     "invert": np.invert,
@@ -40,7 +42,6 @@ KERNEL_OPERATIONS: dict[str, Callable[..., Any]] = {
     "multiply": np.multiply,
     "negative": np.negative,
     "not_equal": np.not_equal,
-    # Of whole numbers, by a positive constant.
     "remainder": np.remainder,
     "right_shift": np.right_shift,
     "rint": np.rint,
@@ -53,8 +54,8 @@ KERNEL_OPERATIONS: dict[str, Callable[..., Any]] = {
 KERNEL_FUNCTIONS = frozenset(
     {
         "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "cbrt", "cos",
-        "cosh", "erf", "erfc", "exp", "exp2", "expm1", "log", "log10", "log1p", "log2", "power",
-        "sin", "sinh", "tan", "tanh",
+        "cosh", "erf", "erfc", "exp", "exp2", "expm1", "fmod", "hypot", "log", "log10", "log1p",
+        "log2", "power", "sin", "sinh", "tan", "tanh",
     }
 )  # fmt: skip
 

@@ -307,16 +307,44 @@ def _invert(lines: Lines, operands: Sequence[str], dtype: DType, width: int) -> 
     return lines.let(f"xor {lines.type(dtype, width)} {operands[0]}, {constant(ones, width)}")
 
 
-def _remainder(lines: Lines, operands: Sequence[str], dtype: DType, width: int) -> str:
-    """The remainder by a positive constant, which is not negative either."""
-    kind, mask = lines.type(dtype, width), shown_type("i1", width)
-    x, divisor = operands
-    if dtype.kind == "u":
-        return lines.let(f"urem {kind} {x}, {divisor}")
-    rest = lines.let(f"srem {kind} {x}, {divisor}")
-    below = lines.let(f"icmp slt {kind} {rest}, {constant(dtype.type(0), width)}")
-    raised = lines.let(f"add {kind} {rest}, {divisor}")
-    return lines.let(f"select {mask} {below}, {kind} {raised}, {kind} {rest}")
+def _divided(word: str) -> Callable[[Lines, Sequence[str], DType, int], str]:
+    def written(lines: Lines, operands: Sequence[str], dtype: DType, width: int) -> str:
+        """The quotient rounded down, or what it leaves; the processor rounds towards zero.
+
+        The processor stops at divisors of 0, and where the quotient is no number of the dtype. By 1
+        in their place the remainder is right, and the quotient of the lowest number by -1.
+        """
+        x, divisor = operands
+        kind, mask = lines.type(dtype, width), shown_type("i1", width)
+        zero, one = constant(dtype.type(0), width), constant(dtype.type(1), width)
+        none = lines.let(f"icmp eq {kind} {divisor}, {zero}")
+        refused = none
+        if dtype.kind == "i":
+            lowest = constant(np.iinfo(dtype).min + dtype.type(0), width)
+            first = lines.let(f"icmp eq {kind} {x}, {lowest}")
+            second = lines.let(f"icmp eq {kind} {divisor}, {constant(dtype.type(-1), width)}")
+            both = lines.let(f"and {mask} {first}, {second}")
+            refused = lines.let(f"or {mask} {none}, {both}")
+        by = lines.let(f"select {mask} {refused}, {kind} {one}, {kind} {divisor}")
+        if dtype.kind == "u":
+            found = lines.let(f"u{word} {kind} {x}, {by}")
+        else:
+            rest = lines.let(f"srem {kind} {x}, {by}")
+            left = lines.let(f"icmp ne {kind} {rest}, {zero}")
+            signs = lines.let(f"xor {kind} {rest}, {by}")
+            apart = lines.let(f"icmp slt {kind} {signs}, {zero}")
+            apart = lines.let(f"and {mask} {left}, {apart}")
+            found, more = rest, by
+            if word == "div":
+                found = lines.let(f"sdiv {kind} {x}, {by}")
+                more = constant(dtype.type(-1), width)
+            moved = lines.let(f"add {kind} {found}, {more}")
+            found = lines.let(f"select {mask} {apart}, {kind} {moved}, {kind} {found}")
+        if word == "rem":
+            return found
+        return lines.let(f"select {mask} {none}, {kind} {zero}, {kind} {found}")
+
+    return written
 
 
 FLOAT_OPERATIONS: dict[str, Any] = {
@@ -325,7 +353,8 @@ FLOAT_OPERATIONS: dict[str, Any] = {
     "negative": _negative,
 }
 WHOLE_OPERATIONS: dict[str, Any] = {
-    "remainder": _remainder,
+    "floor_divide": _divided("div"),
+    "remainder": _divided("rem"),
     "absolute": _absolute,
     "invert": _invert,
     "maximum": _written_extremum("greater"),

@@ -49,6 +49,8 @@ PRECISE_DTYPES = "fd"
 # What machine code may reduce; a backend says which functions it has for complex numbers.
 NATIVE_PRECISE_DTYPES = "fdFD"
 NATIVE_DTYPE_KINDS = "fiubc"
+REDUCTIONS_OF_WHOLE_NUMBERS = frozenset({"max", "min", "prod", "sum"})
+WHOLE_DTYPES = "bBhHiIlLqQ"
 
 
 class Region(Call):
@@ -214,6 +216,10 @@ def region_kind(equation: Equation, every: bool = False) -> str:
     if name in GATHERING:
         return "gather" if every and out.type.shape and is_gather(equation) else ""
     precise = NATIVE_PRECISE_DTYPES if every else PRECISE_DTYPES
+    if every and name in REDUCTIONS_OF_WHOLE_NUMBERS:
+        precise += WHOLE_DTYPES
+    elif name == "prod":
+        return ""
     if any(t.dtype.char not in precise for t in types if t.dtype.kind != "i"):
         return ""
     if types[0].dtype.char not in precise or not types[0].shape:
@@ -224,7 +230,8 @@ def region_kind(equation: Equation, every: bool = False) -> str:
         if all(types[0].shape[a] == 1 for a in equation.params["axis"]):
             return ""
         if name in REGION_REDUCTIONS:
-            return "reduction" if equation.params.get("dtype") is None else ""
+            dtype = equation.params.get("dtype")
+            return "reduction" if dtype is None or (every and dtype == types[0].dtype) else ""
         return "rows"
     if name in LAST_AXIS_OPERATIONS and len(types[0].shape) > 1 and types[0].shape[-1] > 1:
         fits = name != "affine_normalize" or all(len(t.shape) == 1 for t in types[1:])

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.arrays.philox import WORD_VALUES
+from ..primitives.core.registry import registry
 from ..programs.program import Equation, Operand, Program, Variable, type_of
 from .common_subexpressions import common_subexpressions
 from .dead_code import dead_code
@@ -73,9 +75,49 @@ def _cast_before(sweep: Sweep, equation: Equation) -> Rewritten:
     (x,), dtype = equation.operands, equation.params.get("dtype")
     if dtype is None:
         return None
+    # Narrow integers are added up in 64 bits where nothing else is said.
+    narrow = dtype.kind in "iu" and dtype.itemsize < 8
     if type_of(x).dtype != dtype:
         x = sweep.add("astype", [x], {"dtype": dtype}, equation)
-    return sweep.add(equation.primitive.name, [x], {**equation.params, "dtype": None}, equation)
+    elif narrow:
+        return None
+    params = {**equation.params, "dtype": dtype if narrow else None}
+    return equation.by(equation.primitive, [x], params)
+
+
+def _of_whole_numbers(sweep: Sweep, equation: Equation) -> Rewritten:
+    """A reduction whose result has another dtype than its integers reduces them in that dtype."""
+    (x,), dtype = equation.operands, equation.outputs[0].type.dtype
+    known = type_of(x).dtype
+    if known.kind not in "biu" or known == dtype or equation.params["dtype"] is not None:
+        return None
+    return equation.with_operands([sweep.add("astype", [x], {"dtype": dtype}, equation)])
+
+
+def _of_single_places(sweep: Sweep, equation: Equation) -> Rewritten:
+    """A reduction over axes of length 1 only drops them. Sums begin with zero."""
+    out, params = equation.outputs[0].type, equation.params
+    x: Operand = equation.operands[0]
+    known, axes = type_of(x), params["axis"]
+    if known.weak or known.dtype != out.dtype or not known.shape or not known.size:
+        return None
+    if any(known.shape[a] != 1 for a in axes) or params["dtype"] not in (None, known.dtype):
+        return None
+    if equation.primitive.name != "prod":
+        x = sweep.add("add", [x, 0], {}, equation)
+    if known.shape == out.shape:
+        return x
+    return sweep.add("reshape", [x], {"shape": out.shape}, equation)
+
+
+def _count(sweep: Sweep, equation: Equation) -> Rewritten:
+    """A count is a sum of truth values as integers."""
+    (x,) = equation.operands
+    if type_of(x).dtype != np.bool_:
+        x = sweep.add("not_equal", [x, 0], {}, equation)
+    numbers = sweep.add("astype", [x], {"dtype": equation.outputs[0].type.dtype}, equation)
+    params = {**equation.params, "dtype": None}
+    return equation.by(registry["sum"], [numbers], params)
 
 
 def _cast_parts(sweep: Sweep, equation: Equation) -> Rewritten:
@@ -126,6 +168,25 @@ def _complex_variance(sweep: Sweep, equation: Equation) -> Rewritten:
     return sweep.add("divide", [total, count - params["ddof"]], {}, equation)
 
 
+def _of_short_floats(sweep: Sweep, equation: Equation) -> Rewritten:
+    """A sum of floats of 16 bits is rounded to these at the end, as in eager mode."""
+    (x,) = equation.operands
+    dtype = type_of(x).dtype
+    if dtype.char != "e" or equation.params["dtype"] is not None:
+        return None
+    x = sweep.add("astype", [x], {"dtype": np.dtype(np.float32)}, equation)
+    total = sweep.add(equation.primitive.name, [x], equation.params, equation)
+    return equation.by(registry["astype"], [total], {"dtype": dtype})
+
+
+def _of_truth(sweep: Sweep, equation: Equation) -> Rewritten:
+    """The largest of truth values is any of them, and the smallest is all of them."""
+    if type_of(equation.operands[0]).dtype != np.bool_:
+        return None
+    name = "any" if equation.primitive.name == "max" else "all"
+    return equation.by(registry[name], equation.operands, equation.params)
+
+
 def _any_or_all(sweep: Sweep, equation: Equation) -> Rewritten:
     """Any and all are extrema of 0 and 1, which kernels have of floats."""
     (x,), params = equation.operands, dict(equation.params)
@@ -139,15 +200,35 @@ def _any_or_all(sweep: Sweep, equation: Equation) -> Rewritten:
     return sweep.add("greater", [sweep.add(name, [numbers], params, equation), 0.0], {}, equation)
 
 
+def _dropout(sweep: Sweep, equation: Equation) -> Rewritten:
+    """Dropout is a comparison of words of random bits and a choice."""
+    (x, key), rate = equation.operands, equation.params["rate"]
+    batch, shape = type_of(key).shape[:-1], type_of(x).shape
+    if type_of(x).dtype.char not in "efd" or not type_of(x).size:
+        return None
+    start = np.zeros(batch, np.uint64) if batch else 0
+    params = {"shape": shape[len(batch) :], "bits": 32, "stream": 0}
+    words = sweep.add("random_keys", [key, start], params, equation)
+    kept = sweep.add("greater_equal", [words, round(rate * WORD_VALUES)], {}, equation)
+    scaled = sweep.add("divide", [x, 1.0 - rate], {}, equation)
+    return sweep.add("where", [kept, scaled, 0], {}, equation)
+
+
 KERNEL_FORMS: dict[str, tuple[RewriteRule, ...]] = {
     "all": (_any_or_all,),
     "any": (_any_or_all,),
     "concatenate": (_cast_parts,),
+    "count_nonzero": (_count,),
+    "dropout": (_dropout,),
     "index": (_part_of_affine_normalize_grad,),
     "matmul": (_outer_product,),
-    "mean": (_cast_before, _complex_mean),
-    "prod": (_cast_before,),
+    "max": (_of_truth,),
+    "mean": (
+        *(_cast_before, _of_whole_numbers, _of_single_places, _of_short_floats, _complex_mean),
+    ),
+    "min": (_of_truth,),
+    "prod": (_cast_before, _of_whole_numbers, _of_single_places),
     "stack": (_cast_parts,),
-    "sum": (_cast_before,),
+    "sum": (_cast_before, _of_whole_numbers, _of_single_places, _of_short_floats),
     "var": (_complex_variance,),
 }

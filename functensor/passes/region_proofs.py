@@ -37,7 +37,7 @@ TAKING_OF_TWO = frozenset({"pool_scatter"})
 GATHERED_FROM: Place = ()
 # The memory of arrays whose strides alone are of interest: no element is ever read.
 BYTE = np.zeros((), np.int8)
-REGION_REDUCTIONS = frozenset({"max", "mean", "min", "sum", "var"})
+REGION_REDUCTIONS = frozenset({"max", "mean", "min", "prod", "sum", "var"})
 # Operations that need whole rows along their ``axis``, or along the last axis.
 ROW_OPERATIONS = frozenset({"log_softmax", "softmax", "softmax_grad"})
 LAST_AXIS_OPERATIONS = frozenset(

@@ -38,6 +38,17 @@ def assert_same(got, wanted, rtol=None):
         np.testing.assert_allclose(x, y, rtol=rtol or 0, atol=rtol or 0)
 
 
+def of_slices(f):
+    """Returns a function of arrays as a step of a loop, which runs once."""
+
+    def once(*args):
+        rows = [fnp.asarray(x)[None] for x in args]
+        found = ft.scan(lambda carry, row: (carry, f(*row)), 0, rows)[1]
+        return ft.tree.map(lambda x: x[0], found)
+
+    return once
+
+
 def drawn(shape, dtype, seed=0):
     rng = np.random.default_rng(seed)
     x = rng.uniform(-2, 2, shape)

@@ -124,7 +124,7 @@ def integer_graphs(draw):
     """
     made = Drawn(draw, draw(st.sampled_from(["int16", "int32", "int64", "uint8"])))
     kinds = ["operation"] * 4 + ["fold"] * 3 + ["gather"] * 2
-    kinds += ["remainder", "select", "place", "constant"]
+    kinds += ["divided", "remainder", "select", "place", "constant"]
     for kind in draw(st.lists(st.sampled_from(kinds), max_size=10)):
         if kind == "fold":
             made.fold(FOLDS)
@@ -135,6 +135,9 @@ def integer_graphs(draw):
         elif kind == "remainder":
             divisor = draw(st.integers(1, 120))
             made.nodes.append(made.graph.op("remainder", made.node(), divisor))
+        elif kind == "divided":
+            operation = draw(st.sampled_from(["floor_divide", "remainder"]))
+            made.nodes.append(made.graph.op(operation, made.node(), made.node()))
         elif kind == "place":
             place = made.graph.place(draw(st.sampled_from(sorted(made.everywhere))))
             made.nodes.append(cast(place, made.dtype))

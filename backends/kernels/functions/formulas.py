@@ -12,10 +12,12 @@ from ..graph import ExprGraph
 from .error_function import erf, erfc
 from .exponential import exp, exp2, expm1
 from .hyperbolic import cosh, sinh, tanh
+from .hypotenuse import hypot
 from .inverse_hyperbolic import arccosh, arcsinh, arctanh
 from .inverse_trigonometric import arccos, arcsin, arctan, arctan2
 from .logarithm import log, log1p, log2, log10
 from .power import cbrt, power
+from .remainder import fmod
 from .trigonometric import cos, sin, tan
 
 if TYPE_CHECKING:
@@ -39,6 +41,8 @@ FORMULAS: dict[str, Callable[..., Expr]] = {
     "exp": exp,
     "exp2": exp2,
     "expm1": expm1,
+    "fmod": fmod,
+    "hypot": hypot,
     "log": log,
     "log10": log10,
     "log1p": log1p,
@@ -49,7 +53,7 @@ FORMULAS: dict[str, Callable[..., Expr]] = {
     "tan": tan,
     "tanh": tanh,
 }
-OF_TWO = frozenset({"arctan2", "power"})
+OF_TWO = frozenset({"arctan2", "fmod", "hypot", "power"})
 # Functions that share most of their work where they have the same operand.
 JOINT_FUNCTIONS = {name: pair for pair in [("sin", "cos"), ("sinh", "cosh")] for name in pair}
 

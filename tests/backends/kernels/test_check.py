@@ -292,13 +292,9 @@ I8 = np.dtype(np.int64)
 PLACE, NUMBER = value(I8), value(I4)
 NAMED = PlaceOf(NUMBER, COL), PlaceWithin(PLACE, NUMBER, 4)
 REMAINDERS = {
-    "a remainder by a number that is computed": broken(
-        rows(PlaceOf(NUMBER, COL), Let(value(I4), "remainder", [NUMBER, NUMBER])),
-        "`v2 = remainder(v1, v1)`: only a positive constant divides",
-    ),
-    "a remainder by zero": broken(
-        rows(PlaceOf(NUMBER, COL), Let(value(I4), "remainder", [NUMBER, np.int32(0)])),
-        "`v2 = remainder(v1, int32(0))`: only a positive constant divides",
+    "a whole quotient of floats": broken(
+        rows(TWICE, Let(value(), "floor_divide", [X, ONE])),
+        "`v2 = floor_divide(v1, float32(1.0))`: floor_divide does not take float32, float32",
     ),
     "a remainder of floats": broken(
         rows(TWICE, Let(value(), "remainder", [X, ONE])),

@@ -25,6 +25,7 @@ from support.long_forms import sized
 
 from functensor.backends.kernels.arithmetic import computed
 from functensor.backends.kernels.functions import FORMULAS, expanded
+from functensor.backends.kernels.functions.formulas import OF_TWO
 from functensor.backends.kernels.operations import KERNEL_FUNCTIONS, KERNEL_OPERATIONS
 
 POINTS = sized(2000, 100_000)
@@ -93,6 +94,20 @@ def quotients(rng, n, dtype):
     return y, x
 
 
+def sides(rng, n, dtype):
+    """Lengths of all sizes, of which none vanishes beside the other."""
+    size = np.abs(any_bits(rng, n, dtype)) / 4
+    return size, (size * rng.uniform(0, 4, len(size))).astype(dtype)
+
+
+def multiples(rng, n, dtype):
+    """Numbers near multiples of others, of few and of very many."""
+    y = scales(1e-6, 1e6)(rng, n, dtype).astype(dtype)
+    count = np.trunc(np.exp(rng.uniform(0, np.log(2) * (np.finfo(dtype).nmant + 4), n)))
+    x = (count * y).astype(dtype)
+    return x + np.spacing(x) * rng.integers(-2, 3, n).astype(dtype), y
+
+
 def paired(*kinds):
     """From all of these pairs alike."""
 
@@ -122,6 +137,8 @@ DOMAINS = {
     "exp": mixed(between(-1, 1), between(-20, 20), exponents, AROUND_ZERO),
     "exp2": mixed(between(-1, 1), between(-20, 20), binary_exponents, AROUND_ZERO),
     "expm1": mixed(between(-1, 1), between(-40, 40), exponents, AROUND_ZERO),
+    "fmod": paired(quotients, multiples),
+    "hypot": paired(quotients, sides, multiples),
     "log": mixed(between(0, 3), near([1], 1000), positive(any_bits), positive(subnormal)),
     "log10": mixed(between(0, 3), near([1], 1000), positive(any_bits), positive(subnormal)),
     "log1p": mixed(between(-1, 3), SMALL, positive(any_bits), near([-1, 0, 1]), subnormal),
@@ -136,6 +153,8 @@ REFERENCES = {
     "arctan": mp.atan, "cbrt": lambda x: mp.sign(x) * mp.cbrt(abs(x)),
     "arctan2": mp.atan2, "arctanh": mp.atanh, "exp2": lambda x: mp.mpf(2) ** x,
     "log2": lambda x: mp.log(x, 2), "power": mp.power,
+    "hypot": mp.hypot,
+    "fmod": lambda x, y: mp.sign(x) * mp.fmod(abs(x), abs(y)),
     # mpmath takes no larger numbers; the results are 0 and 2 long before.
     "erfc": lambda x: mp.erfc(max(min(x, 1000), -1000)),
     **{
@@ -244,7 +263,7 @@ def special_numbers(dtype):
 @pytest.mark.parametrize("name", sorted(KERNEL_FUNCTIONS))
 def test_special_values_are_those_of_numpy(name, dtype):
     x = special_numbers(dtype)
-    operands = [x] if name not in ("arctan2", "power") else map(np.ravel, np.meshgrid(x, x))
+    operands = map(np.ravel, np.meshgrid(x, x)) if name in OF_TWO else [x]
     operands = list(operands)
     with np.errstate(all="ignore"):
         wanted = (getattr(np, name, None) or getattr(scipy.special, name))(*operands)
@@ -277,8 +296,8 @@ def test_every_function_has_a_formula_of_elementary_operations():
                     assert node.operands[1].dtype == node.operands[2].dtype
 
 
-def test_only_large_angles_need_the_library():
+def test_only_large_angles_and_quotients_need_the_library():
     for name in FORMULAS:
         graph, _ = expanded(name, DTYPES[0])
         calls = [node.detail for node in graph.nodes if node.operation == "library"]
-        assert calls == ([name] if name in ("cos", "sin", "tan") else [])
+        assert calls == ([name] if name in ("cos", "fmod", "sin", "tan") else [])

@@ -15,7 +15,8 @@ import numpy as np
 from ....kernels.graph import Expr, function, select
 from ...where_and_extrema import LARGEST_PRODUCT_POWER
 from .complex_nodes import ComplexExpr
-from .formulas import product_of_same, with_sign_of
+from .formulas import product_of_same
+from .whole_formulas import with_sign_of
 
 __all__ = [
     *("angle", "both_times", "complex_logarithm", "cosine", "exponential", "exponential_less_one"),

@@ -19,10 +19,12 @@ from ....kernels.graph import Expr, cast, function, select
 from ....kernels.operations import KERNEL_COMPARISONS, KERNEL_OPERATIONS
 from ...activations import LARGEST_STEEP, SMALLEST_GATED
 from ...where_and_extrema import FEWEST_ELEMENTS_BY_BITS, LARGEST_PRODUCT_POWER
+from .special_formulas import SPECIAL_FORMULAS, STEP_UFUNCS, nextafter
+from .whole_formulas import WHOLE_UFUNCS, with_sign_of
 
 __all__ = [
     *("ELEMENT_FORMULAS", "IS_X86_64", "UFUNCS", "compared", "limited", "nonzero", "power"),
-    *("product_of_same", "remainder", "with_sign_of"),
+    *("product_of_same", "remainder", "whole_power"),
 ]
 
 
@@ -44,6 +46,17 @@ def limited(x: Expr, lowest: Any, highest: Any) -> Expr:
     if lowest != -np.inf:
         x = select(x < lowest, lowest, x)
     return select(x > highest, highest, x) if highest != np.inf else x
+
+
+def clipped(x: Expr, low: Expr, high: Expr) -> Expr:
+    """Returns x within limits, as NumPy's loops have it; NaN of any operand is the result."""
+    lengths = x.graph.lengths
+    if lengths and (low.axes | high.axes) & {len(lengths) - 1}:
+        # Of two zeros that of the limit, as NumPy's loop over limits has it.
+        x = select((x > low) | x.differs(x), x, low)
+        return select((x < high) | x.differs(x), x, high)
+    x = select((x < low) | low.differs(low), low, x)
+    return select((x > high) | high.differs(high), high, x)
 
 
 def reciprocal(x: Expr) -> Expr:
@@ -141,6 +154,11 @@ SIMPLE_POWERS: dict[float, Callable[[Expr], Expr]] = {
 }
 
 
+def whole_power(x: Expr, exponent: int) -> Expr:
+    """Returns a power of integers, which wraps around; the exponent is not negative."""
+    return product_of_same(x, exponent) if exponent else x.graph.constant(1, x.dtype)
+
+
 def power(x: Expr, exponent: float) -> Expr | None:
     """Returns a power that is a product or a root; None for others."""
     if exponent in SIMPLE_POWERS:
@@ -200,6 +218,7 @@ ELEMENT_FORMULAS: dict[str, Callable[..., Expr]] = {
     "softplus_grad": softplus_grad,
     "tanh_biased": lambda x, y: tanh(x + y),
     "tanh_grad": lambda x, y: (1.0 - y * y) * x,
+    **SPECIAL_FORMULAS,
 }
 
 # Those of float16, of which NumPy's ``maximum`` returns the first of two zeros.
@@ -222,15 +241,6 @@ def _sign(x: Expr) -> Expr:
         return select(x > 0, one, zero)
     found = select(x > 0, one, select(x < 0, -one, zero))
     return select(x.differs(x), x, found) if x.dtype.kind == "f" else found
-
-
-def with_sign_of(x: Expr, y: Expr) -> Expr:
-    """Returns x with the sign of y."""
-    whole = np.dtype(f"u{x.dtype.itemsize}")
-    sign = 1 << (8 * x.dtype.itemsize - 1)
-    convert = x.graph.converted
-    both = (convert("bits", x, whole) & (sign - 1)) | (convert("bits", y, whole) & sign)
-    return convert("bits", both, x.dtype)
 
 
 def _signbit(x: Expr) -> Expr:
@@ -267,11 +277,14 @@ UFUNCS: dict[str, Callable[..., Expr]] = {
     "sign": _sign,
     "signbit": _signbit,
     "square": lambda x: x * x,
+    **STEP_UFUNCS,
+    **WHOLE_UFUNCS,
 }  # fmt: skip
 # Those of float16.
 HALF_UFUNCS: dict[str, Callable[..., Expr]] = {
     "maximum": lambda x, y: select((x >= y) | x.differs(x), x, y),
     "minimum": lambda x, y: select((x <= y) | x.differs(x), x, y),
+    "nextafter": lambda x, y: nextafter(x, y, np.float16),
 }
 # Ufuncs whose results for integers are no such operation; for floats alone they are taken.
 FLOATS_ALONE = frozenset(

@@ -29,6 +29,7 @@ from ..codegen.operands import bytes_of, is_variable
 from .element_access import ElementAccess, is_element_access
 from .matrices import MatrixFunction, is_matrix_function
 from .number_kernels import CALL_EFFORT
+from .random_words import RandomWords, is_random_words
 from .region_graph import NotNative
 from .running import RunningFunction, is_running
 from .segment_code import identity_of
@@ -69,13 +70,15 @@ def code_with_loops(
 
 
 def loop_function(equation: EquationLike, blas: Blas | None) -> InnerFunction:
-    """Returns the function of a loop, of a choice between branches, or of matrices.
+    """Returns the function of a loop, a choice between branches, matrices, or random bits.
 
     Raises:
         NotNative: the equation is none, or has an equation that machine code does not have.
     """
     if is_matrix_function(equation):
         return MatrixFunction(equation, blas)
+    if is_random_words(equation):
+        return RandomWords(equation)
     branches = equation.primitive.machine_branches()
     if branches is not None:
         return NativeChoice(branches, equation, blas)

@@ -15,7 +15,8 @@ from ....kernels.kernel import LoopKernel
 from ....kernels.schedule import scheduled
 from ..codegen.operands import constant, is_variable
 from .complex_nodes import AnyNode, input_node, kernel_result, leading
-from .region_graph import NotNative, elementwise, is_machine_dtype
+from .machine_dtypes import folded_dtypes, is_machine_dtype
+from .region_graph import NotNative, elementwise
 
 if TYPE_CHECKING:
     from ..annotations import EquationLike, ProgramLike, VariableLike
@@ -26,7 +27,7 @@ __all__ = ["CALL_EFFORT", "DeferredNumbers", "NumberEquations", "is_of_numbers"]
 CALL_EFFORT = 50
 NUMBER_EFFORT = 20
 # Reductions of one number that return it; a sum begins with zero.
-REDUCTIONS_OF_ONE = frozenset({"max", "mean", "min", "sum"})
+REDUCTIONS_OF_ONE = frozenset({"max", "mean", "min", "prod", "sum"})
 
 
 def is_of_numbers(equation: EquationLike) -> bool:
@@ -63,10 +64,13 @@ def number_node(
     """
     name, first = equation.primitive.name, equation.operands[0]
     if name in REDUCTIONS_OF_ONE and is_variable(first):
-        if first.type.dtype.char not in "fd" or first.type.dtype != equation.outputs[0].type.dtype:
+        dtype = first.type.dtype
+        if dtype.char not in folded_dtypes(name) or dtype != equation.outputs[0].type.dtype:
+            raise NotNative(name)
+        if dtype.kind == "c":
             raise NotNative(name)
         found = leading(nodes[first])
-        return found if name in ("max", "min") else found + 0.0
+        return found + 0 if name in ("mean", "sum") else found
     known = [nodes[x] if is_variable(x) else None for x in equation.operands]
     return elementwise(graph, equation, known)
 

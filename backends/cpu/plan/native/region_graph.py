@@ -39,17 +39,21 @@ from .formulas import (
     HALF_UFUNCS,
     UFUNCS,
     casted,
+    clipped,
     compared,
     nonzero,
     power,
     remainder,
+    whole_power,
 )
 from .gather_source import GatherSource
 from .gathers import GATHERS, IndexedAxes, indexed_axes, is_native_gather
 from .layouts import c_strides, in_grid_order, unjoined
+from .machine_dtypes import NATIVE_DTYPES, ROW_FLOATS, folded_dtypes, is_machine_dtype
 from .not_native import NotNative
 from .row_functions import ROWS, GridRows
 from .spreads import SpreadAxes
+from .whole_formulas import rounded
 from .windows import WindowAxes, windowed_axes
 
 if TYPE_CHECKING:
@@ -60,11 +64,6 @@ __all__ = ["NotNative", "RegionGraph", "is_native"]
 
 GatherAxes: TypeAlias = IndexedAxes | SpreadAxes | WindowAxes
 
-ROW_FLOATS = "fd"
-# The dtypes of reductions that kernels have for complex numbers too: they add up parts.
-FOLDED_DTYPES = {"matmul": "fdFD", "sum": "fdFD"}
-# What kernels compute with; 16 bits are computed in 32, and complex numbers by their parts.
-NATIVE_DTYPES = "efdFDbBhHiIlLqQ?"
 # Functions that are no ufuncs of NumPy's.
 FUNCTIONS_BESIDE_UFUNCS = frozenset({"erf", "erfc"} & FORMULAS.keys())
 
@@ -295,7 +294,7 @@ class RegionGraph:
 
     def _reduction(self, equation: EquationLike) -> Any:
         x, name = self._whole(equation.operands[0]), equation.primitive.name
-        if x.dtype.char not in FOLDED_DTYPES.get(name, ROW_FLOATS):
+        if x.dtype.char not in folded_dtypes(name):
             raise NotNative(name)
         gone = self._gone(equation)
         fold = fold_node(REDUCTION_UFUNCS[name], x, gone)
@@ -386,9 +385,7 @@ def elementwise(graph: ExprGraph, equation: EquationLike, nodes: Sequence[Any]) 
     if name == "astype":
         return operand(0, dtype)
     if name == "where":
-        condition = nodes[0]
-        if condition is None:
-            raise NotNative(name)
+        condition = operand(0, np.dtype(bool)) if nodes[0] is None else nodes[0]
         return select(nonzero(condition), operand(1, dtype), operand(2, dtype))
     if name == "clip":
         x, low, high = (operand(i, dtype) for i in range(count))
@@ -396,13 +393,7 @@ def elementwise(graph: ExprGraph, equation: EquationLike, nodes: Sequence[Any]) 
             return minimum(maximum(x, low), high)
         if dtype.char not in ROW_FLOATS:
             raise NotNative(name)
-        # NaN of any operand is the result.
-        if graph.lengths and (low.axes | high.axes) & {len(graph.lengths) - 1}:
-            # Of two zeros that of the limit, as NumPy's loop over limits has it.
-            x = select((x > low) | x.differs(x), x, low)
-            return select((x < high) | x.differs(x), x, high)
-        x = select((x < low) | low.differs(low), low, x)
-        return select((x > high) | high.differs(high), high, x)
+        return clipped(x, low, high)
     if name in FUNCTIONS_BESIDE_UFUNCS and dtype.char in ROW_FLOATS:
         return function(name)(operand(0, dtype))
     formula = HALF_FORMULAS.get(name) if dtype.char == "e" else None
@@ -415,13 +406,17 @@ def elementwise(graph: ExprGraph, equation: EquationLike, nodes: Sequence[Any]) 
         except NotImplementedError:
             raise NotNative(name) from None
         return cast(found, dtype)
+    if name == "round":
+        near = rounded(wide_operand(0, dtype), params["decimals"], dtype)
+        if near is None:
+            raise NotNative(name)
+        return cast(near, dtype)
     if params or type(primitive.compute) is not str:
         raise NotNative(name)
     if name == "remainder" and dtype.kind in "iu":
         divisor = equation.operands[1]
-        if is_variable(divisor) or np.ndim(constant(divisor)) or not constant(divisor) > 0:
-            raise NotNative(name)
-        return remainder(operand(0, dtype), int(operand(1, dtype).detail))
+        if not is_variable(divisor) and not np.ndim(constant(divisor)) and constant(divisor) > 0:
+            return remainder(operand(0, dtype), int(operand(1, dtype).detail))
     loop = ufunc_loop(primitive.compute, loop_types(equation.operands))
     if loop is None:
         raise NotNative(name)
@@ -446,17 +441,15 @@ def elementwise(graph: ExprGraph, equation: EquationLike, nodes: Sequence[Any]) 
         if simple is not None and kinds == {"f"}:
             return cast(simple, dtype)
         if kinds != {"f"}:
-            raise NotNative(name)
+            power_of = given[1]
+            if kinds - {"i", "u"} or power_of.operation != "constant" or power_of.detail < 0:
+                raise NotNative(name)
+            return whole_power(given[0], int(power_of.detail))
     if any(x.dtype.kind == "b" for x in given) and ufunc in ("divide", "negative", "absolute"):
         raise NotNative(name)
     if ufunc in KERNEL_COMPARISONS and given[0].dtype != given[1].dtype:
         return compared(ufunc, *given)
     return cast(written(*given), dtype)
-
-
-def is_machine_dtype(dtype: DType) -> bool:
-    """Says whether kernels compute with a dtype, its bytes in the machine's order."""
-    return dtype.char in NATIVE_DTYPES and dtype.isnative
 
 
 def is_native(equation: EquationLike) -> bool:
@@ -471,7 +464,8 @@ def is_native(equation: EquationLike) -> bool:
     if name in GATHERS:
         return is_native_gather(equation)
     if name in REDUCTION_UFUNCS or name == "matmul":
-        return dtypes[0].char in FOLDED_DTYPES.get(name, ROW_FLOATS)
+        same = dtypes[0] == dtypes[-1]
+        return same and dtypes[0].char in folded_dtypes(name)
     if name in ROW_FUNCTIONS or name in LAST_AXIS_FUNCTIONS:
         labels = name.startswith("cross_entropy")
         same = set(dtypes[: -2 if labels else None]) == {dtypes[0]}

@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 __all__ = ["LAST_AXIS_FUNCTIONS", "BlockOutput", "Blockwise"]
 
 SINGLE_AND_DOUBLE = "fd"
-REDUCTION_UFUNCS = {"sum": "add", "mean": "add", "max": "maximum", "min": "minimum"}
+REDUCTION_UFUNCS = {
+    "sum": "add", "mean": "add", "max": "maximum", "min": "minimum", "prod": "multiply",
+}  # fmt: skip
 ROW_FUNCTIONS = frozenset({"log_softmax", "softmax", "softmax_grad", "var"})
 LAST_AXIS_FUNCTIONS = frozenset(
     {"affine_normalize", "cross_entropy", "cross_entropy_grad", "normalize", "normalize_grad"}
@@ -239,6 +241,8 @@ class Blockwise:
                 if returned is out:
                     self._emit.part(f"parts_{number}", value, axes, ufunc)
             return None
+        if value.dtype.kind != "f" or ufunc == "multiply":
+            return self._emit.row_reduction(value, axes, ufunc)
         if ufunc != "add":
             return self._emit.row_extremum(value, axes, ufunc)
         total = self._emit.row_sum(value, axes)

@@ -142,7 +142,8 @@ def in_grid(x: Buffer, axes: Axes | None, shape: Shape) -> Any:
 
 def put_together(output: BlockOutput, parts: Any) -> Any:
     """Returns a reduction of all blocks from that of each."""
-    total = getattr(np, output.reduction).reduce(parts, 0)
+    # Sums of narrow integers stay as narrow as they are.
+    total = getattr(np, output.reduction).reduce(parts, 0, parts.dtype)
     if output.divisor != 1:
         total = total / output.divisor
     shape, axes = output.type.shape, output.axes

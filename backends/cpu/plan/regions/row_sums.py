@@ -24,6 +24,7 @@ __all__ = [
     "column_sum",
     "row_dot",
     "row_product",
+    "row_reduction",
     "row_softmax",
     "row_sum",
     "total_dot",
@@ -49,6 +50,11 @@ def row_sum(x: Buffer, axes: Axes) -> Any:
         sums = np.dot(x.reshape(-1, length), ones(length, x.dtype))
         return sums.reshape(*x.shape[:-1], 1)
     return add(x, axes, None, None, True)
+
+
+def row_reduction(ufunc: Any, x: Buffer, axes: Axes) -> Any:
+    """Returns rows reduced by a ufunc, in their dtype; the axes stay with length 1."""
+    return ufunc.reduce(x, axes, x.dtype, None, True)
 
 
 def row_dot(x: Buffer, y: Buffer) -> Any:

@@ -14,7 +14,16 @@ from ..codegen.operands import PYTHON_NUMBERS, constant
 from ..codegen.source import Source
 from .broadcast_rows import is_outer, is_rowwise, outer, rowwise
 from .grid import Grid, Groups
-from .row_sums import column_sum, row_dot, row_product, row_softmax, row_sum, total_dot, total_sum
+from .row_sums import (
+    column_sum,
+    row_dot,
+    row_product,
+    row_reduction,
+    row_softmax,
+    row_sum,
+    total_dot,
+    total_sum,
+)
 
 if TYPE_CHECKING:
     from ....annotations import Axes, DType
@@ -274,12 +283,18 @@ class BlockSteps:
         form = f"{self.source.bind(reduced_extremum)}(np.{ufunc}, {{0}}, {axes!r}, True)"
         return self.made(form, [x], x.dtype, x.groups - set(axes))
 
+    def row_reduction(self, x: BlockValue, axes: Axes, ufunc: str) -> BlockValue:
+        """Returns rows reduced by a ufunc, in their dtype."""
+        form = f"{self.source.bind(row_reduction)}(np.{ufunc}, {{0}}, {axes!r})"
+        return self.made(form, [x], x.dtype, x.groups - set(axes))
+
     def part(self, target: str, x: BlockValue, axes: Axes, ufunc: str) -> None:
         """Adds a step that stores a reduction of the block, as a part of the whole one."""
         everything = set(axes) == x.groups
         operands: list[Any] = [x]
         if ufunc != "add" or x.dtype.char not in "fd":
-            text = f"np.{ufunc}.reduce({{0}}, {None if everything else axes!r})"
+            dtype = ", {0}.dtype" if x.dtype.kind in "iu" else ""
+            text = f"np.{ufunc}.reduce({{0}}, {None if everything else axes!r}{dtype})"
         elif everything:
             pair = _factors(x)
             operands = list(pair) if pair is not None else operands

@@ -1,0 +1,32 @@
+"""The dtypes of machine code, and of its reductions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ....annotations import DType
+
+__all__ = ["NATIVE_DTYPES", "ROW_FLOATS", "folded_dtypes", "is_machine_dtype"]
+
+ROW_FLOATS = "fd"
+WHOLE_DTYPES = "bBhHiIlLqQ"
+# What kernels compute with; 16 bits are computed in 32, and complex numbers by their parts.
+NATIVE_DTYPES = f"efdFD?{WHOLE_DTYPES}"
+# The dtypes of reductions that kernels have of others than floats. Of complex numbers they add up
+# parts.
+FOLDED_DTYPES = {
+    "matmul": f"{ROW_FLOATS}FD",
+    "sum": f"{ROW_FLOATS}FD{WHOLE_DTYPES}",
+    **dict.fromkeys(["max", "min", "prod"], ROW_FLOATS + WHOLE_DTYPES),
+}
+
+
+def folded_dtypes(name: str) -> str:
+    """Returns the characters of the dtypes that a reduction is computed in."""
+    return FOLDED_DTYPES.get(name, ROW_FLOATS)
+
+
+def is_machine_dtype(dtype: DType) -> bool:
+    """Says whether kernels compute with a dtype, its bytes in the machine's order."""
+    return dtype.char in NATIVE_DTYPES and dtype.isnative

@@ -11,9 +11,10 @@ from ....native.instructions import Lines, comparison, constant, memory_type
 from ....native.printer import Module
 from ....native.tables import element
 from ..codegen.operands import is_variable
+from .machine_dtypes import is_machine_dtype
 from .native_run import STREAM_EFFORT
 from .number_kernels import CALL_EFFORT
-from .region_graph import NotNative, is_machine_dtype, operand_dtype
+from .region_graph import NotNative, operand_dtype
 from .segment_code import operand_shape
 from .step_code import InnerFunction, InnerType
 

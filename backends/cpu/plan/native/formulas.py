@@ -318,15 +318,22 @@ def casted(x: Expr, dtype: np.dtype[Any]) -> Expr | None:
     """Returns ``astype``; None where a processor's own rule would decide the result.
 
     For NaN and floats out of range x86-64 gives the smallest int32 or int64, as NumPy does there.
+    Narrower integers are the last bits of int32.
     """
     if x.dtype.kind == "f" and dtype.kind in "iu":
-        if not IS_X86_64 or x.dtype.char not in "fd" or dtype not in (np.int32, np.int64):
+        if x.dtype.char == "e":
+            return casted(cast(x, np.float32), dtype)
+        if not IS_X86_64 or x.dtype.char not in "fd":
             return None
-        end = 2.0 ** (8 * dtype.itemsize - 1)
+        whole = np.dtype(np.int32) if dtype.itemsize < 4 else dtype
+        if whole not in (np.int32, np.int64):
+            return None
+        end = 2.0 ** (8 * whole.itemsize - 1)
         inside = (x >= -end) & (x < end)
-        if x.dtype == np.float64 and dtype == np.int32:
+        if x.dtype == np.float64 and whole == np.int32:
             inside = (x > -end - 1) & (x < end)
-        return select(inside, cast(select(inside, x, 0.0), dtype), np.iinfo(dtype).min)
+        found = select(inside, cast(select(inside, x, 0.0), whole), np.iinfo(whole).min)
+        return cast(found, dtype)
     return cast(x, dtype)
 
 

@@ -50,7 +50,7 @@ PRECISE_DTYPES = "fd"
 NATIVE_PRECISE_DTYPES = "fdFD"
 NATIVE_DTYPE_KINDS = "fiubc"
 REDUCTIONS_OF_WHOLE_NUMBERS = frozenset({"max", "min", "prod", "sum"})
-WHOLE_DTYPES = "bBhHiIlLqQ"
+WHOLE_CHARS = "bBhHiIlLqQ"
 
 
 class Region(Call):
@@ -217,7 +217,7 @@ def region_kind(equation: Equation, every: bool = False) -> str:
         return "gather" if every and out.type.shape and is_gather(equation) else ""
     precise = NATIVE_PRECISE_DTYPES if every else PRECISE_DTYPES
     if every and name in REDUCTIONS_OF_WHOLE_NUMBERS:
-        precise += WHOLE_DTYPES
+        precise += WHOLE_CHARS
     elif name == "prod":
         return ""
     if any(t.dtype.char not in precise for t in types if t.dtype.kind != "i"):

@@ -21,7 +21,7 @@ __all__ = ["hypot"]
 
 sqrt = function("sqrt")
 # Squares of larger numbers overflow, and those of smaller ones lose digits.
-LARGE, SMALL, SCALE = 2.0**500, 2.0**-400, 2.0**600
+LARGE_LEG, SMALL_LEG, SCALE = 2.0**500, 2.0**-400, 2.0**600
 
 
 def hypot(x: Expr, y: Expr) -> Expr:
@@ -38,7 +38,7 @@ def hypot(x: Expr, y: Expr) -> Expr:
 
 def double_hypot(longer: Expr, shorter: Expr) -> Expr:
     """Returns the length of two doubles, neither of them negative."""
-    large, small = longer > LARGE, longer < SMALL
+    large, small = longer > LARGE_LEG, longer < SMALL_LEG
     one = longer.graph.constant(1.0, longer.dtype)
     scale = select(large, 1 / SCALE, select(small, SCALE, one))
     a, a_low = exact_product(longer * scale, longer * scale)

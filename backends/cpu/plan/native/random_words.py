@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["RandomWords", "is_random_words"]
 
-NAMES = frozenset({"random_bits", "random_keys"})
-WORD = np.dtype(np.uint64)
+WORD_PRIMITIVES = frozenset({"random_bits", "random_keys"})
+WORD_TYPE = np.dtype(np.uint64)
 # A block is four words.
 BLOCK_BYTES = 32
 # The time of a block, in tenths of a nanosecond.
@@ -33,7 +33,7 @@ BLOCK_EFFORT = 200
 
 def is_random_words(equation: EquationLike) -> bool:
     """Says whether an equation draws random bits."""
-    return equation.primitive.name in NAMES
+    return equation.primitive.name in WORD_PRIMITIVES
 
 
 class RandomWords(InnerFunction):
@@ -52,8 +52,8 @@ class RandomWords(InnerFunction):
         (out,) = equation.outputs
         batch = operand_shape(key)[:-1]
         dtype = operand_dtype(key)
-        self._start: DType = operand_dtype(start) if is_variable(start) else WORD
-        if dtype.kind not in "iu" or dtype.itemsize != WORD.itemsize:
+        self._start: DType = operand_dtype(start) if is_variable(start) else WORD_TYPE
+        if dtype.kind not in "iu" or dtype.itemsize != WORD_TYPE.itemsize:
             raise NotNative("keys of another dtype")
         if self._start.kind not in "iu" or not out.type.size:
             raise NotNative("no random bits")
@@ -155,7 +155,7 @@ def block_function() -> str:
         if number:
             k, m = (lines.let(f"add i64 {x}, {step}") for x, step in zip((k, m), WEYL))
         (high_a, low_a), (high_c, low_c) = (
-            wide_product(lines, x, factor) for x, factor in zip((a, c), MULTIPLIERS)
+            both_halves(lines, x, factor) for x, factor in zip((a, c), MULTIPLIERS)
         )
         b = lines.let(f"xor i64 {high_c}, {b}")
         d = lines.let(f"xor i64 {high_a}, {d}")
@@ -170,7 +170,7 @@ def block_function() -> str:
     return "\n".join([head, *lines.text, "}"])
 
 
-def wide_product(lines: Lines, x: str, factor: int) -> tuple[str, str]:
+def both_halves(lines: Lines, x: str, factor: int) -> tuple[str, str]:
     """Writes the product of a word and a constant; returns its high and its low word."""
     wide = lines.let(f"zext i64 {x} to i128")
     product = lines.let(f"mul i128 {wide}, {factor}")

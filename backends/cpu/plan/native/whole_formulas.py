@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["WHOLE_UFUNCS", "rounded", "with_sign_of"]
 
 # Of powers of ten that are doubles.
-LARGEST_EXPONENT = 308
+LARGEST_WRITTEN_POWER = 308
 floor, fmod_of_floats, rint = map(function, ("floor", "fmod", "rint"))
 
 
@@ -34,7 +34,7 @@ def zero_of(y: Expr) -> Expr:
     return with_sign_of(y.graph.constant(0, y.dtype), y)
 
 
-def divided(x: Expr, y: Expr) -> tuple[Expr, Expr]:
+def quotient_by_sign(x: Expr, y: Expr) -> tuple[Expr, Expr]:
     """Returns what C leaves of the quotient of floats, and where that lies beyond the divisor."""
     rest = fmod_of_floats(x, y)
     return rest, rest.differs(0.0) & ((rest < 0.0) ^ (y < 0.0))
@@ -44,7 +44,7 @@ def remainder(x: Expr, y: Expr) -> Expr:
     """Returns what is left of x by a quotient that is rounded down, with the sign of y."""
     if x.dtype.kind != "f":
         return x.graph.op("remainder", x, y)
-    rest, beyond = divided(x, y)
+    rest, beyond = quotient_by_sign(x, y)
     return select(rest.differs(0.0), select(beyond, rest + y, rest), zero_of(y))
 
 
@@ -52,7 +52,7 @@ def floor_divide(x: Expr, y: Expr) -> Expr:
     """Returns the quotient rounded down: of floats the nearest whole number to an exact one."""
     if x.dtype.kind != "f":
         return x.graph.op("floor_divide", x, y)
-    rest, beyond = divided(x, y)
+    rest, beyond = quotient_by_sign(x, y)
     share = (x - rest) / y
     share = select(beyond, share - 1.0, share)
     whole = floor(share)
@@ -119,7 +119,7 @@ def rounded(x: Expr, decimals: int, dtype: DType) -> Expr | None:
         return x if decimals >= 0 and dtype.kind in "iu" else None
     if not decimals:
         return rint(x)
-    if abs(decimals) > LARGEST_EXPONENT:
+    if abs(decimals) > LARGEST_WRITTEN_POWER:
         return None
 
     def step(y: Expr) -> Expr:

@@ -16,6 +16,7 @@ from ....kernels.graph import Expr, ExprGraph, Gathering, function, select
 from ...pooling import lowest
 from ..codegen.operands import is_variable
 from .layouts import unjoined
+from .machine_dtypes import WHOLE_DTYPES
 from .spreads import AXES_IN_FRONT, SpreadAxes, is_short_enough
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ __all__ = ["LONGEST_GRID_AXIS", "WindowAxes", "is_native_windowed", "windowed_ax
 SPREADS = frozenset({"avg_pool_grad", "pool_scatter"})
 # The kernel of a larger window would have a long text.
 MOST_WINDOW_ELEMENTS = 16
-WHOLE_DTYPES = "bBhHiIlLqQ"
 ORDERED_DTYPES = f"fd{WHOLE_DTYPES}?"
 # The dtypes of their operands.
 POOLED_DTYPES = {

@@ -14,7 +14,7 @@ from ..primitives.core.annotations import operations as ops
 from ..programs.program import Program, Variable
 from ..traces.reverse import is_inexact
 from .body import known
-from .call import ControlCall, body_source, runner, weak_inputs
+from .call import ControlCall, body_source, compiled_body, runner, weak_inputs
 from .program_edits import (
     batched_body,
     out_tangents,
@@ -27,6 +27,7 @@ from .program_edits import (
 if TYPE_CHECKING:
     from ..custom.call import CustomCall
     from ..primitives.core.array import Array
+    from ..primitives.core.shape_dtype import ShapeDtype
 
 __all__ = ["CondCall", "GuardCall", "where_examples"]
 
@@ -45,6 +46,11 @@ class CondCall(ControlCall):
 
     def over(self, bodies: Sequence[Program]) -> CondCall:
         return type(self)(bodies, self.inputs[0], self.name)
+
+    def compile_for(self, types: Sequence[ShapeDtype]) -> None:
+        """Compiles the branches, which run one by one."""
+        for body in self.bodies:
+            compiled_body(body)[0].compile()
 
     def computed(self, buffers: Sequence[Any], watched: bool) -> Values:
         body = self.bodies[min(max(int(buffers[0]), 0), len(self.bodies) - 1)]

@@ -175,7 +175,13 @@ class CondCall(ControlCall):
 
     def mapped(self, flags: Flags, size: int, axis_name: Hashable) -> CustomCall:
         if flags[0]:
-            return ProgramCall(self.selecting(flags, size, axis_name))
+            owners = self.owners or [None] * len(self.bodies[0].outputs)
+            every = [own is None for own in owners]
+            found = [batched_body(b, flags[1:], every, size, axis_name)[1] for b in self.bodies]
+            chosen = ProgramCall(self.selecting(flags, size, axis_name, every))
+            # What one program alone computes has the batch axis only if it depends on the example.
+            chosen.out_flags = [own is None or found[own][k] for k, own in enumerate(owners)]
+            return chosen
         out_flags = [False] * len(self.bodies[0].outputs)
         while True:
             # An output that depends on the example in one body has the batch axis in all.
@@ -191,10 +197,17 @@ class CondCall(ControlCall):
         call.out_flags = out_flags
         return call
 
-    def selecting(self, flags: Flags, size: int, axis_name: Hashable = None) -> Program:
+    def selecting(
+        self,
+        flags: Flags,
+        size: int,
+        axis_name: Hashable = None,
+        every: Sequence[bool] | None = None,
+    ) -> Program:
         """Returns a program that runs all bodies, and selects for every example.
 
-        An index without a flag is batched at a level below.
+        An index without a flag is batched at a level below. ``every`` says which outputs have the
+        batch axis even if they do not depend on the example, by default all.
         """
 
         def run(values: Values) -> Values:
@@ -212,8 +225,8 @@ class CondCall(ControlCall):
                     for x, flag in zip(operands, flags[1:], strict=True)
                 ]
                 if flags[0]:
-                    every = [True] * len(body.outputs)
-                    made, _ = batched_body(body, flags[1:], every, size, axis_name)
+                    asked = every or [True] * len(body.outputs)
+                    made, _ = batched_body(body, flags[1:], asked, size, axis_name)
                     found = made.run(gated)
                 else:
                     found = body.run(gated)

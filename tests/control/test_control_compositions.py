@@ -359,3 +359,18 @@ def test_batches_of_branches_that_refuse_what_others_computed(first, second):
         numpy.testing.assert_allclose(
             ft.jit(batched)(chosen, x)[row], ft.grad(f, 1)(of_one, x[row]), rtol=1e-9
         )
+
+
+@pytest.mark.parametrize("far", [0.0, 1.0])
+def test_branches_within_branches_of_a_batch_choose_for_all_examples(far):
+    def f(chosen, far, x):
+        def inner(x):
+            # The choice is computed on the way forward, and is no example's own.
+            return ft.cond(np.sin(far) > 0.5, REFUSING["solve"], np.sin, x)
+
+        return np.sum(ft.cond(chosen, inner, lambda x: 2 * x, x) ** 2)
+
+    chosen, x = numpy.array([True, False, True]), numpy.array([[0.3, 1.2], [0.7, 0.4], [2.0, 0.1]])
+    for over in (ft.vmap(ft.grad(f, 2), (0, None, 0)), ft.vmap(ft.hessian(f, 2), (0, None, 0))):
+        got, wanted = ft.jit(over)(chosen, far, x), over(chosen, far, x)
+        numpy.testing.assert_allclose(got, wanted, rtol=1e-9)

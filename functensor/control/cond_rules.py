@@ -177,10 +177,10 @@ class CondCall(ControlCall):
         if flags[0]:
             owners = self.owners or [None] * len(self.bodies[0].outputs)
             every = [own is None for own in owners]
-            found = [batched_body(b, flags[1:], every, size, axis_name)[1] for b in self.bodies]
+            reached = [batched_body(b, flags[1:], every, size, axis_name)[1] for b in self.bodies]
             chosen = ProgramCall(self.selecting(flags, size, axis_name, every))
             # What one program alone computes has the batch axis only if it depends on the example.
-            chosen.out_flags = [own is None or found[own][k] for k, own in enumerate(owners)]
+            chosen.out_flags = [own is None or reached[own][k] for k, own in enumerate(owners)]
             return chosen
         out_flags = [False] * len(self.bodies[0].outputs)
         while True:

@@ -72,7 +72,6 @@ class Blas:
         lines.declared[name] = f"declare void @{name}({kinds})"
         lines.add(f"call void @{name}({', '.join(given)})")
 
-
     def has(self, function: str, dtype: DType) -> bool:
         """Says whether it has a function of LAPACK for a dtype."""
         return lapack_symbol(function, dtype.char) in self.addresses

@@ -98,11 +98,6 @@ class ControlCall(DerivedCall):
 
     bodies: tuple[Program, ...]
 
-    def compile_for(self, types: Sequence[ShapeDtype]) -> None:
-        """Compiles the bodies that are run one by one; a loop has a plan of its own."""
-        for body in () if self.machine_loop() else self.bodies:
-            compiled_body(body)[0].compile()
-
     def __init__(self, name: str, bodies: Sequence[Program], inputs: Sequence[Variable]) -> None:
         super().__init__(name, self._evaluated)
         self.bodies = tuple(bodies)

@@ -14,7 +14,7 @@ from ..primitives.core.annotations import operations as ops
 from ..programs.program import Program, Variable
 from ..traces.reverse import is_inexact
 from .body import known
-from .call import ControlCall, body_source, runner, weak_inputs
+from .call import ControlCall, body_source, compiled_body, runner, weak_inputs
 from .program_edits import (
     batched_body,
     out_tangents,
@@ -27,8 +27,15 @@ from .program_edits import (
 if TYPE_CHECKING:
     from ..custom.call import CustomCall
     from ..primitives.core.array import Array
+    from ..primitives.core.shape_dtype import ShapeDtype
 
 __all__ = ["CondCall", "GuardCall", "where_examples"]
+
+# Their derivatives solve systems, or are equations of their own.
+REFUSING = frozenset({
+    "banded_solve", "cholesky", "eig", "inv", "logm", "lu", "odeint", "qr", "qr_pivots", "solve",
+    "solve_sylvester", "sqrtm", "triangular_solve",
+})  # fmt: skip
 
 
 class CondCall(ControlCall):
@@ -36,15 +43,26 @@ class CondCall(ControlCall):
 
     The first operand is the index, an integer or a boolean scalar; one out of range means the first
     or the last program. The others are the programs' inputs.
+
+    Attributes:
+        owners: for each output the number of the program that alone computes it, or None where
+            several do. A batch takes such an output of that program for every example: the way
+            back of the program runs for every example too, and may refuse anything else.
     """
 
     chooses = True
+    owners: list[int | None] | None = None
 
     def __init__(self, bodies: Sequence[Program], index: Variable, name: str = "cond") -> None:
         super().__init__(name, bodies, [index, *bodies[0].inputs])
 
     def over(self, bodies: Sequence[Program]) -> CondCall:
         return type(self)(bodies, self.inputs[0], self.name)
+
+    def compile_for(self, types: Sequence[ShapeDtype]) -> None:
+        """Compiles the branches, which run one by one."""
+        for body in self.bodies:
+            compiled_body(body)[0].compile()
 
     def computed(self, buffers: Sequence[Any], watched: bool) -> Values:
         body = self.bodies[min(max(int(buffers[0]), 0), len(self.bodies) - 1)]
@@ -86,7 +104,10 @@ class CondCall(ControlCall):
             inner = pushed_program(body, given[1:])
             chosen = [t for t, flag in zip(out_tangents(inner, body), moved, strict=True) if flag]
             bodies.append(rewired(inner, inner.inputs, [*inner.outputs[: len(outs)], *chosen]))
-        return self.over(bodies).bind, moved
+        call = self.over(bodies)
+        if self.owners:
+            call.owners = [*self.owners, *[None] * sum(moved)]
+        return call.bind, moved
 
     def pulled(self, wanted: Flags) -> Rules | None:
         if not any(any(reached_outputs(body, wanted[1:])) for body in self.bodies):
@@ -94,14 +115,15 @@ class CondCall(ControlCall):
         parts = [pulled_program(body, wanted[1:]) for body in self.bodies]
         count = len(self.bodies[0].outputs)
         # Inputs that the way back needs are kept once. Computed residuals go into slots of their
-        # types, which the branches share.
+        # types, which the branches share if no way back refuses what another one computed.
+        shared = not any(map(refuses_values, self.bodies))
         kept: list[int] = [0]
         slots: list[Variable] = []
         homes: list[list[tuple[bool, int]]] = []
         forwards = []
         for part in parts:
             inputs = {x: i + 1 for i, x in enumerate(part.forward.inputs)}
-            free = list(range(len(slots)))
+            free = list(range(len(slots))) if shared else []
             mine: dict[int, Any] = {}
             homes.append([])
             for residual in part.forward.outputs[count:]:
@@ -142,12 +164,24 @@ class CondCall(ControlCall):
             returned = [flag and next(flags) for flag in wanted]
             return self.over(programs).bind, returned
 
-        forward = self.over(bodies).bind
-        return Rules(count, forward, kept, backward, lambda: tuple(part.state() for part in parts))
+        forward = self.over(bodies)
+        forward.owners = [*(self.owners or [None] * count)]
+        for slot in range(len(slots)):
+            users = [i for i, (_, mine) in enumerate(forwards) if slot in mine]
+            forward.owners.append(users[0] if len(users) == 1 else None)
+        return Rules(
+            count, forward.bind, kept, backward, lambda: tuple(part.state() for part in parts)
+        )
 
     def mapped(self, flags: Flags, size: int, axis_name: Hashable) -> CustomCall:
         if flags[0]:
-            return ProgramCall(self.selecting(flags, size, axis_name))
+            owners = self.owners or [None] * len(self.bodies[0].outputs)
+            every = [own is None for own in owners]
+            reached = [batched_body(b, flags[1:], every, size, axis_name)[1] for b in self.bodies]
+            chosen = ProgramCall(self.selecting(flags, size, axis_name, every))
+            # What one program alone computes has the batch axis only if it depends on the example.
+            chosen.out_flags = [own is None or reached[own][k] for k, own in enumerate(owners)]
+            return chosen
         out_flags = [False] * len(self.bodies[0].outputs)
         while True:
             # An output that depends on the example in one body has the batch axis in all.
@@ -159,13 +193,21 @@ class CondCall(ControlCall):
                 break
             out_flags = found
         call = self.over([body for body, _ in made])
+        call.owners = self.owners
         call.out_flags = out_flags
         return call
 
-    def selecting(self, flags: Flags, size: int, axis_name: Hashable = None) -> Program:
+    def selecting(
+        self,
+        flags: Flags,
+        size: int,
+        axis_name: Hashable = None,
+        every: Sequence[bool] | None = None,
+    ) -> Program:
         """Returns a program that runs all bodies, and selects for every example.
 
-        An index without a flag is batched at a level below.
+        An index without a flag is batched at a level below. ``every`` says which outputs have the
+        batch axis even if they do not depend on the example, by default all.
         """
 
         def run(values: Values) -> Values:
@@ -175,6 +217,7 @@ class CondCall(ControlCall):
             last = len(self.bodies) - 1
             index = ops.clip(index, 0, last)
             outs: Values = []
+            owners = self.owners or [None] * len(self.bodies[0].outputs)
             for i, body in enumerate(self.bodies):
                 mine = index == i
                 gated = [
@@ -182,16 +225,18 @@ class CondCall(ControlCall):
                     for x, flag in zip(operands, flags[1:], strict=True)
                 ]
                 if flags[0]:
-                    every = [True] * len(body.outputs)
-                    made, _ = batched_body(body, flags[1:], every, size, axis_name)
+                    asked = every or [True] * len(body.outputs)
+                    made, _ = batched_body(body, flags[1:], asked, size, axis_name)
                     found = made.run(gated)
                 else:
                     found = body.run(gated)
                 if i == 0:
                     outs = found
                 else:
-                    pairs = zip(found, outs, strict=True)
-                    outs = [where_examples(mine, new, old) for new, old in pairs]
+                    outs = [
+                        where_examples(mine, new, old) if own is None else new if own == i else old
+                        for own, new, old in zip(owners, found, outs, strict=True)
+                    ]
             return outs
 
         inputs = batched_inputs(self.inputs, flags, size)
@@ -217,6 +262,14 @@ class GuardCall(CondCall):
             return call.bind([ops.any(values[0]), *values])
 
         return ProgramCall(program_of(self.name, second.inputs, run))
+
+
+def refuses_values(program: Program) -> bool:
+    """Says whether a program has functions whose derivatives raise errors for some residuals."""
+    return any(
+        e.primitive.name in REFUSING or any(map(refuses_values, e.primitive.bodies))
+        for e in program.equations
+    )
 
 
 def where_examples(condition: Any, x: Any, y: Any) -> Array:

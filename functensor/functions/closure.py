@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..primitives.core.annotations import Value
     from ..primitives.core.primitive_like import Call
 
-__all__ = ["ClosedOver", "close"]
+__all__ = ["ClosedOver", "ClosureTrace", "close"]
 
 
 class ClosedOver:

@@ -57,7 +57,6 @@ class Rule:
         params = {"axis": tuple(axis), "keepdims": True}
         return self(name, x, **params, **({"dtype": None} if name in ("mean", "sum") else {}))
 
-
     def below_highest(self, x: Operand, axis: Sequence[int]) -> Variable:
         """Adds elements less the largest: 0 for infinity, and -inf beside it."""
         found = self.over("max", x, axis)
@@ -71,9 +70,14 @@ def is_row(equation: Equation) -> bool:
     return ndim > 1 and equation.params["axis"] == (ndim - 1,)
 
 
+def has_parts(equation: Equation) -> bool:
+    """Says whether a softmax is computed by its parts; the largest of no elements is none."""
+    return type_of(equation.operands[0]).size > 0 and not is_row(equation)
+
+
 def _parts_of_softmax(sweep: Sweep, equation: Equation) -> Rewritten:
     """Exponentials of what is below the largest, over their sum."""
-    if is_row(equation):
+    if not has_parts(equation):
         return None
     (x,), axis, rule = equation.operands, equation.params["axis"], Rule(sweep, equation)
     powers = rule("exp", rule.below_highest(x, axis))
@@ -82,7 +86,7 @@ def _parts_of_softmax(sweep: Sweep, equation: Equation) -> Rewritten:
 
 def _parts_of_softmax_grad(sweep: Sweep, equation: Equation) -> Rewritten:
     """The softmax times what its cotangent is above its mean by that softmax."""
-    if is_row(equation):
+    if not has_parts(equation):
         return None
     (g, ans), axis, rule = equation.operands, equation.params["axis"], Rule(sweep, equation)
     mean = rule.over("sum", rule("multiply", g, ans), axis)
@@ -91,7 +95,7 @@ def _parts_of_softmax_grad(sweep: Sweep, equation: Equation) -> Rewritten:
 
 def _parts_of_log_softmax(sweep: Sweep, equation: Equation) -> Rewritten:
     """Elements below the largest, less the logarithm of the sum of their exponentials."""
-    if is_row(equation):
+    if not has_parts(equation):
         return None
     (x,), axis, rule = equation.operands, equation.params["axis"], Rule(sweep, equation)
     below = rule.below_highest(x, axis)
@@ -125,11 +129,10 @@ def _parts_of_norm(sweep: Sweep, equation: Equation) -> Rewritten:
     (x,), rule = equation.operands, Rule(sweep, equation)
     if type_of(x).dtype.char == "e":
         return None
-    squares = rule("square", x)
     if type_of(x).dtype.kind == "c":
-        squares = rule(
-            "add", rule("square", rule("real", x)), rule("square", rule("imag", x))
-        )
+        squares = rule("add", rule("square", rule("real", x)), rule("square", rule("imag", x)))
+    else:
+        squares = rule("square", x)
     total = rule.over("sum", squares, equation.params["axis"])
     return rule("reshape", rule("sqrt", total), shape=equation.outputs[0].type.shape)
 

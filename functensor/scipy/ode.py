@@ -27,7 +27,7 @@ from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import beside, device_of, exposed, to_buffer, wrap
-from ..primitives.core.errors import ConcretizationError, TracerConversionError
+from ..primitives.core.errors import ConcretizationError, TracerConversionError, function_name
 from ..primitives.core.shape_dtype import REAL, ShapeDtype, shape_dtype
 from ..primitives.core.trace import Trace, is_staged, slot, under
 from ..programs.staging import make_program
@@ -51,7 +51,6 @@ __all__ = ["odeint"]
 
 # Takes the leaves of the state, the time, and the arguments; returns the leaves of the slope.
 Slope = Callable[[Values, Any, Values], Values]
-
 
 # How the state lies in a vector, what solves by a plan of the equation, None where there is none,
 # and whether the equation branches on values.
@@ -277,8 +276,7 @@ class OdeCall(CustomCall):
             slopes = self.func(state, times[0], args)
             start = [t - s * by_times[0] for t, s in zip(start, slopes, strict=True)]
         call = self._tangent(known)
-        moved = [by_args[i] for i in known]
-        outs = call.bind([*state, *start, times, *args, *moved])[len(state) :]
+        outs = call.bind([*state, *start, times, *args, *[by_args[i] for i in known]])[len(state) :]
         if by_times is not None:
             shifts = [
                 [s * by_times[i] for s in self.func(self.at(solution, i), times[i], args)]
@@ -472,6 +470,8 @@ def odeint(
     def func_of_all(y: Values, t: Array, values: Values) -> Values:
         return closed(values[count:], y, t, values[:count])  # type: ignore[no-any-return]
 
+    # Errors in programs name the user's function.
+    func_of_all.__name__ = function_name(func)
     options = Options(float(rtol), float(atol), float(mxstep), float(hmax))
     _check_options(options)
     ranks = [0] * (count + len(constants))

@@ -16,7 +16,7 @@ from ..primitives.core.annotations import Value, Values
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import to_buffer
-from ..primitives.core.errors import ConcretizationError, TracerConversionError
+from ..primitives.core.errors import ConcretizationError, TracerConversionError, function_name
 from ..primitives.core.shape_dtype import ShapeDtype, result_type
 from ..primitives.core.trace import RAW, under
 from ..programs import Program, Variable
@@ -112,6 +112,7 @@ def program_of_equation(
         slopes = [ops.reshape(out, (-1,)) for out in func(layout.leaves(state), t, args)]
         return slopes[0] if len(slopes) == 1 else ops.concatenate(slopes)
 
+    flat.__name__ = function_name(func)
     with suppress(ConcretizationError, TracerConversionError):
         return make_program(flat)(layout.type, time, list(args))
     return None
@@ -187,7 +188,12 @@ class Solver:
     def __call__(self, buffers: Sequence[Buffer]) -> Values:
         """Returns the vector at the times, and where the solution ended."""
         self.plan.grows = self.run is self.plan
-        return self.run(buffers)
+        if self.plan.grows or self.run is self.tiers:
+            return self.run(buffers)
+        with suppress(Exception):
+            return self.run(buffers)
+        # Step by step the error names lines of the user's alone.
+        return self.plan(buffers)
 
 
 def as_buffer_function(program: Program) -> Callable[[Values], Values]:

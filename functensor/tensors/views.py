@@ -19,6 +19,7 @@ import numpy as np
 
 from ..backends.devices import to_host
 from ..backends.errors.words import WRAPPER_CODES
+from ..functions.closure import ClosureTrace
 from ..primitives.core.buffers import beside, to_buffer, wrap
 from ..primitives.core.errors import BackwardError, failure
 from ..primitives.core.index_key import STATIC
@@ -257,9 +258,18 @@ def recast(x: Any, take: Recast) -> Any:
 def within(x: Any) -> bool:
     """Says whether a transformation runs, whose values would stand in place of views of a tensor.
 
-    Hooks are none: they see the operations of views as others.
+    Hooks are none: they see the operations of views as others. A function that a solver calls again
+    and again, with other values in place of a tensor, takes its views of those.
     """
-    return base_trace() is not (RAW if x.home is None else x.home)
+    trace = base_trace()
+    if x.home is None:
+        return trace is not RAW
+    around = trace
+    while around is not x.home and around is not RAW:
+        if isinstance(around, ClosureTrace):
+            return False
+        around = around.parent
+    return trace is not x.home
 
 
 def is_replaced(view: Any, base: Any) -> bool:

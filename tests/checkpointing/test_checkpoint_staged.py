@@ -106,9 +106,11 @@ def test_the_second_order_too():
 
 def test_memory_of_a_jitted_gradient_falls():
     plain, checkpointed = ft.jit(ft.grad(deep(chain))), ft.jit(ft.grad(deep(ft.checkpoint(chain))))
-    for _ in range(2):
-        close(checkpointed(X), plain(X), 1e-12)
-    assert peak_of(lambda: checkpointed(X)) < 0.5 * peak_of(lambda: plain(X))
+    # Machine code, which may take over at any call, keeps no residuals of this chain at all.
+    with ft.config.using(deterministic=True):
+        for _ in range(2):
+            close(checkpointed(X), plain(X), 1e-12)
+        assert peak_of(lambda: checkpointed(X)) < 0.5 * peak_of(lambda: plain(X))
 
 
 def test_a_jitted_functions_residuals_are_those_of_the_policy():

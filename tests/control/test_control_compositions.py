@@ -330,3 +330,47 @@ def test_dtypes_in_programs_are_those_of_plain_loops(case, transformed):
         for a, b in zip(ft.tree.leaves(jitted(0.7, x)), wanted, strict=True):
             assert a.dtype == b.dtype
             numpy.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+M = numpy.array([[2.0, 1.0], [0.5, 3.0]])
+REFUSING = {
+    "solve": lambda x: np.linalg.solve(M + np.outer(x, x), x),
+    "cholesky": lambda x: np.linalg.cholesky(M @ M.T + np.outer(x, x)) @ x,
+    "qr": lambda x: np.linalg.qr(M * x)[1] @ x,
+}
+
+
+@pytest.mark.parametrize("second", ["other", "same"])
+@pytest.mark.parametrize("first", REFUSING)
+def test_batches_of_branches_that_refuse_what_others_computed(first, second):
+    one = REFUSING[first]
+    # The other branch has a matrix of the same type on its way back, which is singular.
+    two = {"other": np.sin, "same": lambda x: np.sum(np.exp(np.outer(x, x * 0)), 1) * x}[second]
+
+    def f(chosen, x):
+        return np.sum(ft.cond(chosen, one, two, x) ** 2)
+
+    chosen, x = numpy.array([True, False, True]), numpy.array([[0.3, 1.2], [0.7, 0.4], [2.0, 0.1]])
+    batched = ft.vmap(ft.grad(f, 1))
+    curved = ft.vmap(ft.hessian(f, 1))
+    for over in (batched, curved, ft.grad(lambda c, x: np.sum(batched(c, x) ** 2), 1)):
+        numpy.testing.assert_allclose(ft.jit(over)(chosen, x), over(chosen, x), rtol=1e-9)
+    for of_one, row in zip((bool(c) for c in chosen), range(3), strict=True):
+        numpy.testing.assert_allclose(
+            ft.jit(batched)(chosen, x)[row], ft.grad(f, 1)(of_one, x[row]), rtol=1e-9
+        )
+
+
+@pytest.mark.parametrize("far", [0.0, 1.0])
+def test_branches_within_branches_of_a_batch_choose_for_all_examples(far):
+    def f(chosen, far, x):
+        def inner(x):
+            # The choice is computed on the way forward, and is no example's own.
+            return ft.cond(np.sin(far) > 0.5, REFUSING["solve"], np.sin, x)
+
+        return np.sum(ft.cond(chosen, inner, lambda x: 2 * x, x) ** 2)
+
+    chosen, x = numpy.array([True, False, True]), numpy.array([[0.3, 1.2], [0.7, 0.4], [2.0, 0.1]])
+    for over in (ft.vmap(ft.grad(f, 2), (0, None, 0)), ft.vmap(ft.hessian(f, 2), (0, None, 0))):
+        got, wanted = ft.jit(over)(chosen, far, x), over(chosen, far, x)
+        numpy.testing.assert_allclose(got, wanted, rtol=1e-9)

@@ -162,3 +162,16 @@ def test_the_best_path():
 
     args = drawn((4,), "f8"), drawn((4, 4), "f8", 1), drawn((9, 4), "f8", 2)
     assert_same(compiled(path, *args, loops=2)(*args), path(*args))
+
+
+@pytest.mark.parametrize("function", [nn.softmax, nn.log_softmax])
+def test_no_elements(function):
+    slope = ft.grad(lambda x: fnp.sum(function(x, axis=0)))
+
+    def f(x):
+        return ft.fori_loop(0, 2, lambda i, x: function(slope(x), axis=0), x)
+
+    x = np.zeros((0, 3))
+    jitted = ft.jit(f).compile(x)
+    assert "compiling failed" not in jitted.explain()
+    assert_same(jitted(x), x)

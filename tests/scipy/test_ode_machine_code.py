@@ -150,3 +150,22 @@ def test_an_equation_that_stays_over_numpy():
 
     jitted = ft.jit(lambda y: odeint(slope, y, TIMES)).compile(STATE)
     assert_allclose(jitted(STATE), odeint(slope, STATE, TIMES), rtol=1e-7)
+
+
+def test_an_error_in_the_equation_names_the_function_and_its_lines():
+    def leaning(y, t, p):
+        return np.linalg.solve(p * np.eye(2), y)
+
+    def solve(y, p):
+        return odeint(leaning, y, TIMES, p)
+
+    jitted = compiled(solve, STATE, 1.0)
+    notes = []
+    for function in (jitted, ft.jit(solve)):
+        with pytest.raises(numpy.linalg.LinAlgError, match="solve: singular matrix") as seen:
+            function(STATE, 0.0)
+        notes.append("".join(seen.value.__notes__))
+    assert notes[0] == notes[1]
+    assert "in solve of leaning, at" in notes[0]
+    assert "while_loop" not in notes[0]
+    assert_allclose(jitted(STATE, 1.0), solve(STATE, 1.0), rtol=1e-7)

@@ -270,3 +270,24 @@ def test_transformations_and_what_they_made_are_gone_with_their_last_names():
             assert last() is None
     finally:
         gc.enable()
+
+
+def solved(x):
+    def slope(y, t):
+        return -y * x[0] * x.reshape(3, 1)[:, 0] + ft.grad(lambda z: np.sum(z**2) * x[1])(y)
+
+    return ft.scipy.integrate.odeint(slope, x, numpy.array([0.0, 0.5]))[-1]
+
+
+def least(x):
+    return ft.scipy.optimize.minimize(lambda z: np.sum((z - x[0]) ** 2), x * 0).x
+
+
+@pytest.mark.parametrize("f", [solved, least])
+def test_a_solver_calls_functions_of_views_again_within_a_transformation(f):
+    x = numpy.array([0.5, -1.0, 2.0])
+    wanted = ft.grad(lambda x: np.sum(f(x) ** 2))(x)
+    for over in (ft.jit, lambda f: lambda x: ft.vmap(f)(x[None])[0]):
+        tensor = ft.tensor(x, requires_grad=True)
+        (over(f)(tensor) ** 2).sum().backward()
+        numpy.testing.assert_allclose(tensor.grad, wanted, rtol=1e-6, atol=1e-6)

@@ -62,17 +62,18 @@ class RunningFunction(InnerFunction):
             raise NotNative("operands of other dtypes")
         if self._dtype.char not in "fd" and self._dtype.kind not in "iub":
             raise NotNative("complex numbers, or those of 16 bits")
-        axis = equation.params["axis"]
+        axis, shape = equation.params["axis"], shapes[0]
         if name in SOUGHT:
-            axis = 0 if len(axis) == len(shapes[0]) else axis[0] if len(axis) == 1 else None
-            self._lengths = (1, prod(shapes[0]), 1)
-            if axis is None:
+            if len(axis) not in (1, len(shape)):
                 raise NotNative("several axes")
+            axis = axis[0] if len(axis) == 1 else None
         elif out.type.dtype != self._dtype:
             raise NotNative("a result of another dtype")
-        if name not in SOUGHT or len(equation.params["axis"]) < len(shapes[0]):
-            shape = shapes[0]
-            self._lengths = (prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :]))
+        self._lengths = (
+            (1, prod(shape), 1)
+            if axis is None
+            else (prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :]))
+        )
         self.operands = [
             (x.type if is_variable(x) else InnerType(shape, self._dtype), shape)
             for x, shape in zip(equation.operands, shapes, strict=True)

@@ -382,7 +382,8 @@ def test_a_gpu_that_is_too_old_and_computes_nothing(env):
         assert found[f"cuda:0 {name}"] == "pip install 'cupy-cuda13x[ctk]'"
         assert "Error: " in what(done)[f"cuda:0 {name}"]
     source = IDLE_GPU.format(version="14.1.0", cuda=12090).replace("major=7", "major=9")
-    (env.site / "cupy" / "__init__.py").write_text(source)
+    # Python takes bytecode of a text of the same size and second for that of the new one.
+    (env.site / "cupy" / "__init__.py").write_text(f"{source}\n# another one\n")
     done = env.run("doctor")
     shown = block(done.stdout)["NVIDIA"]["cuda:0"]
     assert shown == "Tesla V100, 16 GiB, compute capability 9.0"

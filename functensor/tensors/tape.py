@@ -7,7 +7,8 @@ tape to clear: a graph is gone when its results are.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -290,7 +291,7 @@ class TapeTrace(ReverseTrace):
     # functions compute with tensors within them; and what runs a pass for `Tensor.backward`, and
     # what `Tensor.numpy` calls.
     tracer: Any = Tracer
-    late: ClassVar[dict[type, type]] = {}
+    late: ClassVar[Mapping[type, type]] = MappingProxyType({})
     in_memory: Any = None
     array_over: Any = None
     level: Any = None

@@ -24,7 +24,7 @@ from .native_run import STREAM_EFFORT
 from .number_kernels import CALL_EFFORT
 from .region_graph import NotNative, operand_dtype
 from .segment_code import WRONG_LABEL, operand_shape
-from .step_code import InnerFunction, InnerType
+from .step_code import InnerFunction, InnerType, call_of_kernel
 
 if TYPE_CHECKING:
     from ....annotations import KeyLike, Shape
@@ -205,7 +205,6 @@ class ElementAccess(InnerFunction):
         if self._name != "index":
             self._copy_once(lines, out, x)
             x = out
-        kernel = module.kernel(self._kernel)
         with ExitStack() as loops:
             step = [loops.enter_context(counted_loop(lines, n)) for n in self._axes]
             offset = str(self._part.begin)
@@ -216,18 +215,10 @@ class ElementAccess(InnerFunction):
             part = lines.let(f"getelementptr i8, ptr {x}, i64 {offset}")
             other = out if self._name == "index" else values[0]
             other = address_at(lines, other, step, self._other_steps, size)
-            self._call(lines, kernel, part, other)
+            joined = [part] if UPDATES.get(self._name) else []
+            arrays = [part, other] if self._name == "index" else [*joined, other, part]
+            call_of_kernel(lines, module, self._kernel, arrays)
         lines.add("ret i64 0")
-
-    def _call(self, lines: Lines, kernel: str, part: str, other: str) -> None:
-        """Writes the call of the kernel of one part, and of what it goes to or comes from."""
-        joined = [part] if UPDATES.get(self._name) else []
-        arrays = [part, other] if self._name == "index" else [*joined, other, part]
-        room = lines.room(len(arrays))
-        for number, array in enumerate(arrays):
-            entry = lines.let(f"getelementptr ptr, ptr {room}, i64 {number}")
-            lines.add(f"store ptr {array}, ptr {entry}, align 8")
-        lines.add(f"call void @{kernel}(i64 0, i64 0, i64 0, ptr null, ptr {room})")
 
     def _distances(
         self, lines: Lines, places: Sequence[str], step: Sequence[str]

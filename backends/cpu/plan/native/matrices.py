@@ -27,6 +27,7 @@ from ....kernels.kernel import (
     Store,
 )
 from ....native.blas import Blas
+from ....native.counted_loops import counted_loop
 from ....native.instructions import Lines, element_type
 from ....native.printer import Module
 from ....native.tables import clear_bytes, copy_bytes, element, returned_if_not_0
@@ -35,7 +36,7 @@ from .copies import CopiedPart, copy_kernel
 from .number_kernels import CALL_EFFORT
 from .region_graph import NotNative, operand_dtype
 from .segment_code import LARGEST_PRODUCT, WRONG_LABEL, operand_shape
-from .step_code import InnerFunction, InnerType
+from .step_code import InnerFunction, InnerType, call_of_kernel
 
 if TYPE_CHECKING:
     from ....annotations import DType
@@ -118,24 +119,13 @@ class MatrixFunction(InnerFunction):
     def _write(self, lines: Lines, name: str, module: Module) -> None:
         self._write_one(f"{name}_of_one", module)
         given = [element(lines, "%table", i) for i in range(len(self._steps))]
-        before, head, behind = lines.block, lines.label("head"), lines.label("on")
-        number, following = lines.name(), lines.name()
-        lines.add(f"br label %{head}")
-        lines.begin(head)
-        lines.add(f"{number} = phi i64 [ 0, %{before} ], [ {following}, %{behind} ]")
-        shown = []
-        for place, step in zip(given, self._steps, strict=True):
-            offset = lines.let(f"mul i64 {number}, {step * self._dtype.itemsize}")
-            shown.append(f"ptr {lines.let(f'getelementptr i8, ptr {place}, i64 {offset}')}")
-        call = f"call i64 @{name}_of_one({', '.join([*shown, 'ptr %memory'])})"
-        returned_if_not_0(lines, lines.let(call))
-        lines.add(f"br label %{behind}")
-        lines.begin(behind)
-        lines.add(f"{following} = add i64 {number}, 1")
-        more = lines.let(f"icmp slt i64 {following}, {self._count}")
-        end = lines.label("end")
-        lines.add(f"br i1 {more}, label %{head}, label %{end}")
-        lines.begin(end)
+        with counted_loop(lines, self._count) as number:
+            shown = []
+            for place, step in zip(given, self._steps, strict=True):
+                offset = lines.let(f"mul i64 {number}, {step * self._dtype.itemsize}")
+                shown.append(f"ptr {lines.let(f'getelementptr i8, ptr {place}, i64 {offset}')}")
+            call = f"call i64 @{name}_of_one({', '.join([*shown, 'ptr %memory'])})"
+            returned_if_not_0(lines, lines.let(call))
         lines.add("ret i64 0")
 
     def _write_one(self, name: str, module: Module) -> None:
@@ -300,16 +290,6 @@ class MatrixFunction(InnerFunction):
 def up(size: int) -> int:
     """Returns a number of bytes, rounded up to a multiple of eight."""
     return -(-size // 8) * 8
-
-
-def call_of_kernel(lines: Lines, module: Module, kernel: LoopKernel, arrays: Sequence[str]) -> None:
-    """Writes the call of a kernel without memory of its own."""
-    room = lines.room(len(arrays))
-    for number, array in enumerate(arrays):
-        entry = lines.let(f"getelementptr ptr, ptr {room}, i64 {number}")
-        lines.add(f"store ptr {array}, ptr {entry}, align 8")
-    name = module.kernel(kernel)
-    lines.add(f"call void @{name}(i64 0, i64 0, i64 0, ptr null, ptr {room})")
 
 
 def hermitian_kernel(dtype: DType, size: int) -> LoopKernel:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ....arrays.philox import MULTIPLIERS, PHILOX_ROUNDS, WEYL
+from ....native.counted_loops import counted_loop
 from ....native.instructions import Lines
 from ....native.printer import Module
 from ....native.tables import copy_bytes, element
@@ -74,26 +75,18 @@ class RandomWords(InnerFunction):
         module.functions["philox_block"] = block_function()
         module.functions[f"{name}_of_one"] = self._function_of_one(f"{name}_of_one")
         keys, starts, out = (element(lines, "%table", i) for i in range(3))
-        before, head, end = lines.block, lines.label("head"), lines.label("end")
-        number, following = lines.name(), lines.name()
-        lines.add(f"br label %{head}")
-        lines.begin(head)
-        lines.add(f"{number} = phi i64 [ 0, %{before} ], [ {following}, %{head} ]")
-        place = lines.let(f"getelementptr [2 x i64], ptr {keys}, i64 {number}")
-        words = [load_word(lines, place, i) for i in range(2)]
-        kind = f"i{8 * self._start.itemsize}"
-        begin = lines.let(f"getelementptr {kind}, ptr {starts}, i64 {number}")
-        start = lines.let(f"load {kind}, ptr {begin}, align {self._start.itemsize}")
-        if kind != "i64":
-            wider = "sext" if self._start.kind == "i" else "zext"
-            start = lines.let(f"{wider} {kind} {start} to i64")
-        into = lines.let(f"getelementptr [{self._bytes} x i8], ptr {out}, i64 {number}")
-        given = ", ".join(f"i64 {x}" for x in (*words, start))
-        lines.add(f"call void @{name}_of_one({given}, ptr {into})")
-        lines.add(f"{following} = add i64 {number}, 1")
-        more = lines.let(f"icmp slt i64 {following}, {self._keys}")
-        lines.add(f"br i1 {more}, label %{head}, label %{end}")
-        lines.begin(end)
+        with counted_loop(lines, self._keys) as number:
+            place = lines.let(f"getelementptr [2 x i64], ptr {keys}, i64 {number}")
+            words = [load_word(lines, place, i) for i in range(2)]
+            kind = f"i{8 * self._start.itemsize}"
+            begin = lines.let(f"getelementptr {kind}, ptr {starts}, i64 {number}")
+            start = lines.let(f"load {kind}, ptr {begin}, align {self._start.itemsize}")
+            if kind != "i64":
+                wider = "sext" if self._start.kind == "i" else "zext"
+                start = lines.let(f"{wider} {kind} {start} to i64")
+            into = lines.let(f"getelementptr [{self._bytes} x i8], ptr {out}, i64 {number}")
+            given = ", ".join(f"i64 {x}" for x in (*words, start))
+            lines.add(f"call void @{name}_of_one({given}, ptr {into})")
         lines.add("ret i64 0")
 
     def _function_of_one(self, name: str) -> str:
@@ -104,17 +97,10 @@ class RandomWords(InnerFunction):
         if rest:
             part = lines.let(f"alloca [{BLOCK_BYTES} x i8], align 8")
         if blocks:
-            head, behind = lines.label("head"), lines.label("behind")
-            number, following = lines.name(), lines.name()
-            lines.add(f"br label %{head}")
-            lines.begin(head)
-            lines.add(f"{number} = phi i64 [ 0, %entry ], [ {following}, %{head} ]")
-            lines.add(f"{following} = add i64 {number}, 1")
-            place = lines.let(f"getelementptr [{BLOCK_BYTES} x i8], ptr %out, i64 {number}")
-            self._write_block(lines, following, place)
-            more = lines.let(f"icmp slt i64 {following}, {blocks}")
-            lines.add(f"br i1 {more}, label %{head}, label %{behind}")
-            lines.begin(behind)
+            with counted_loop(lines, blocks) as number:
+                following = lines.let(f"add i64 {number}, 1")
+                place = lines.let(f"getelementptr [{BLOCK_BYTES} x i8], ptr %out, i64 {number}")
+                self._write_block(lines, following, place)
         if rest:
             self._write_block(lines, str(blocks + 1), part)
             place = lines.let(f"getelementptr i8, ptr %out, i64 {blocks * BLOCK_BYTES}")

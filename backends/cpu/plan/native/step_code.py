@@ -28,11 +28,12 @@ from .segment_code import (
 
 if TYPE_CHECKING:
     from ....annotations import DType, Shape
+    from ....kernels.kernel import LoopKernel
     from ..annotations import EquationLike, Operand, ProgramLike, VariableLike, VariableType
 
 __all__ = [
     *("InnerFunction", "InnerFunctions", "InnerType", "SegmentWithLoops"),
-    *("StepCode", "StepPlace"),
+    *("StepCode", "StepPlace", "call_of_kernel"),
 ]
 
 TABLE_ARGUMENTS = "ptr %table, ptr %memory"
@@ -133,6 +134,16 @@ class InnerFunction:
     def _write(self, lines: Lines, name: str, module: Module) -> None:
         """Writes the lines of its function, and the functions of its parts."""
         raise NotImplementedError
+
+
+def call_of_kernel(lines: Lines, module: Module, kernel: LoopKernel, arrays: Sequence[str]) -> None:
+    """Writes the call of a kernel without memory of its own."""
+    room = lines.room(len(arrays))
+    for number, array in enumerate(arrays):
+        entry = lines.let(f"getelementptr ptr, ptr {room}, i64 {number}")
+        lines.add(f"store ptr {array}, ptr {entry}, align 8")
+    name = module.kernel(kernel)
+    lines.add(f"call void @{name}(i64 0, i64 0, i64 0, ptr null, ptr {room})")
 
 
 # What returns the function of an equation, and raises NotNative where there is none.

@@ -98,8 +98,9 @@ def test_a_loop_needs_the_memory_of_a_step():
         f = ft.jit(lambda x: ft.fori_loop(0, n, lambda i, c: np.sin(c) + 1, x))
         return peak(lambda: f(x))
 
-    # Machine code, which may have taken over in one of both, has another number of arrays.
-    assert loop(200) < loop(10) + 3 * x.nbytes
+    # Machine code, which may take over at any call, has another number of arrays.
+    with ft.config.using(deterministic=True):
+        assert loop(200) < loop(10) + x.nbytes
 
 
 def test_reverse_mode_of_a_bounded_loop_keeps_few_steps():

@@ -51,19 +51,19 @@ UPDATES = {
     "broadcast": lambda x, i: x.at[:, 1::2].add(x[i, 0]),
     "largest": lambda x, i: x.at[i, ::2].max(-x[i - 1, 1::2]).at[:, i].min(x[:, i - 1] * 2),
 }  # fmt: skip
-OF_REAL_NUMBERS = {"every second", "added to a part", "largest"}
+# Complex numbers have no largest one; machine code multiplies none in place.
+CASES = [(name, x) for name in UPDATES for x in DTYPES if name != "largest" or x[0] != "c"]
+OVER_NUMPY = {("every second", "c8"), ("every second", "c16")}
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", UPDATES)
+@pytest.mark.parametrize(("name", "dtype"), CASES)
 def test_updates_of_elements_that_are_no_neighbours(name, dtype):
-    if dtype[0] == "c" and name in OF_REAL_NUMBERS:
-        pytest.skip("complex numbers have no such order, or stay over NumPy")
     def f(x):
         return ft.fori_loop(0, 4, lambda i, x: UPDATES[name](x, i), x)
 
     x = drawn((4, 4), dtype)
-    assert_same(compiled(f, x)(x), f(x))
+    jitted = ft.jit(f).compile(x) if (name, dtype) in OVER_NUMPY else compiled(f, x)
+    assert_same(jitted(x), f(x))
     # The array that was given stays as it was.
     assert_same(x, drawn((4, 4), dtype))
 

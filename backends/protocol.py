@@ -270,6 +270,22 @@ class Backend(Protocol):
         """Returns what says whether kernels compute an equation of a program, or of a loop's."""
         return self.is_native
 
+    def owns_memory(self, buffer: Any) -> bool:
+        """Says whether a buffer has memory of its own, which no other library knows."""
+        return False
+
+    def plan_of_kernels(
+        self, program: Any, bound: Callable[[Any], Any], donated: Sequence[int] = ()
+    ) -> Any:
+        """Returns what runs a program on a GPU's buffers, its regions as kernels made for it.
+
+        Args:
+            program: the program.
+            bound: returns what computes an equation that is a call, such as a loop, on buffers.
+            donated: the numbers of inputs whose memory results may take.
+        """
+        raise without_plans(self.name)
+
     def load_plans(self) -> None:
         """Imports what plans are made with, so that the first one does not wait for it."""
         return

@@ -149,22 +149,25 @@ def functensor_losses() -> GpuLosses:
     return Losses()
 
 
+def on_gpu(dtype: str, x: NumpyArray) -> Any:
+    """Returns an array on the GPU; one of float32 in a dtype."""
+    import functensor as ft
+
+    if dtype == "bfloat16" and x.dtype == np.float32:
+        import ml_dtypes
+
+        x = x.astype(ml_dtypes.bfloat16)
+    return ft.to_device(x, "cuda")
+
+
 def functensor_step(problem: Problem, dtype: str) -> Step:
     """Returns one eager step in functensor, which returns the loss."""
     import functensor as ft
 
     ft.config.matmul_precision = "tf32"
-
-    def placed(x: NumpyArray) -> Any:
-        if dtype == "bfloat16" and x.dtype == np.float32:
-            import ml_dtypes
-
-            x = x.astype(ml_dtypes.bfloat16)
-        return ft.to_device(x, "cuda")
-
     loss_and_grad = ft.value_and_grad(functensor_losses().of(problem.workload))
-    held = [ft.tree.map(placed, problem.params)]
-    batch = [placed(x) for x in problem.batch]
+    held = [ft.tree.map(partial(on_gpu, dtype), problem.params)]
+    batch = [on_gpu(dtype, x) for x in problem.batch]
     if problem.kind != "train":
         return lambda: loss_and_grad(held[0])[0]
     adam = ft.optim.adam(LEARNING_RATE)
@@ -173,6 +176,35 @@ def functensor_step(problem: Problem, dtype: str) -> Step:
     def step() -> Any:
         loss, grads = loss_and_grad(held[0], *batch)
         held[:] = adam.update(*held, grads)
+        return loss
+
+    return step
+
+
+def functensor_jit_step(problem: Problem, dtype: str) -> Step:
+    """Returns one step in functensor, jitted as a whole and compiled."""
+    import functensor as ft
+
+    ft.config.matmul_precision = "tf32"
+    loss_and_grad = ft.value_and_grad(functensor_losses().of(problem.workload))
+    held = [ft.tree.map(partial(on_gpu, dtype), problem.params)]
+    batch = [on_gpu(dtype, x) for x in problem.batch]
+    if problem.kind != "train":
+        compiled = ft.jit(loss_and_grad)
+        compiled.compile(held[0])
+        return lambda: compiled(held[0])[0]
+    adam = ft.optim.adam(LEARNING_RATE)
+    held.append(adam.init(held[0]))
+
+    def update(params: Any, state: Any, *batch: Any) -> Any:
+        loss, grads = loss_and_grad(params, *batch)
+        return *adam.update(params, state, grads), loss
+
+    stepped = ft.jit(update, donate_argnums=(0, 1))
+    stepped.compile(*held, *batch)
+
+    def step() -> Any:
+        *held[:], loss = stepped(*held, *batch)
         return loss
 
     return step
@@ -274,7 +306,8 @@ def jax_step(problem: Problem, dtype: str) -> Step:
         return params, state, loss
 
     stepped = jax.jit(update, donate_argnums=(0, 1))
-    held.append(jax_peer.adam_init(held[0]))
+    # A step gives its state away, in which others may have a part.
+    held.append(jax.tree.map(jnp.copy, jax_peer.adam_init(held[0])))
 
     def step() -> Any:
         *held[:], loss = stepped(*held)
@@ -285,6 +318,7 @@ def jax_step(problem: Problem, dtype: str) -> Step:
 
 PEERS: dict[str, Callable[[Problem, str], Step]] = {
     "functensor": functensor_step,
+    "functensor-jit": functensor_jit_step,
     "torch": torch_step,
     "torch-fused": lambda problem, dtype: torch_step(problem, dtype, fused=True),
     "jax-jit": jax_step,

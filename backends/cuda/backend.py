@@ -14,6 +14,7 @@ from .. import protocol
 from ..annotations import Buffer, DType
 from ..fresh_results import FRESH_PRIMITIVES
 from . import driver
+from .capturing import copied_once, held
 
 if TYPE_CHECKING:
     from cupy import ndarray
@@ -55,6 +56,8 @@ class CupyBackend(protocol.Backend):
         self.ahead = AHEAD_FUNCTIONS
         self.takes_bfloat16 = TAKES_BFLOAT16
         self.mixes_bfloat16 = frozenset({"cross_entropy_grad"})
+        memory = cupy.cuda.memory
+        self.own_memory = frozenset({memory.PooledMemory, memory.Memory, memory.MemoryAsync})
         self.numbers: dict[tuple[bytes, DType, str, int], ndarray] = {}
         self.updates = UPDATE_FUNCTIONS
 
@@ -130,9 +133,10 @@ class CupyBackend(protocol.Backend):
         if found is None:
             if len(self.numbers) > MOST_KEPT_NUMBERS:
                 self.numbers.clear()
+            copied_once()
             with self.current(device):
                 found = self.numbers[key] = self.xp.asarray(value)
-        return found
+        return held(found)
 
     def adopted(self, array: Any) -> ndarray:
         """Returns another library's array on a GPU as a buffer that shares its memory."""
@@ -160,6 +164,30 @@ class CupyBackend(protocol.Backend):
             "cudnn": import_module("..cudnn", __name__).describe(),
             "devices": self.devices(),
         }
+
+    def owns_memory(self, buffer: ndarray) -> bool:
+        """Says whether a buffer has memory of CuPy's, which no other library knows."""
+        return buffer.base is None and type(buffer.data.mem) in self.own_memory
+
+    def native_test(self, program: Any, of_loop: bool = False) -> Callable[[Any], bool]:
+        """Returns what says whether kernels compute an equation of a program."""
+        from .plan.fused_equations import is_fused  # only compiled functions need it
+
+        return is_fused
+
+    def plan_of_kernels(
+        self, program: Any, bound: Callable[[Any], Any], donated: Sequence[int] = ()
+    ) -> Any:
+        """Returns what runs a program on buffers, its regions as kernels that are made for it.
+
+        Args:
+            program: the program.
+            bound: returns what computes an equation that is a call, such as a loop, on buffers.
+            donated: the numbers of the inputs whose memory results may take.
+        """
+        from .plan.plan import gpu_plan  # only compiled functions need it
+
+        return gpu_plan(program, bound, donated)
 
     def adopt(self, primitive: Any, function: Callable[..., Any]) -> Callable[..., Any]:
         """Returns an implementation that runs on the one device of its operands."""

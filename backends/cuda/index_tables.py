@@ -8,10 +8,17 @@ import cupy
 import numpy as np
 from cupy import ndarray
 
+from .capturing import copied_once, held
+
 __all__ = ["table"]
 
 
-@lru_cache(maxsize=4096)
 def table(numbers: tuple[int, ...], device: int) -> ndarray:
     """Returns integers in the memory of the current device, the same buffer every time."""
+    return held(_copied(numbers, device))
+
+
+@lru_cache(maxsize=4096)
+def _copied(numbers: tuple[int, ...], device: int) -> ndarray:
+    copied_once()
     return cupy.asarray(np.array(numbers, np.int64))

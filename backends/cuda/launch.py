@@ -20,7 +20,7 @@ from ..annotations import DType
 
 __all__ = [
     "BLOCK_THREADS", "COMPILER_OPTIONS", "CUDA_KERNELS", "C_FLOATS", "SMALL_BLOCK_THREADS",
-    "WIDEST_LOAD_BYTES", "Kernel", "c_type", "is_contiguous", "source",
+    "WIDEST_LOAD_BYTES", "Kernel", "c_type", "included", "is_contiguous", "source",
 ]  # fmt: skip
 
 SOURCES = Path(__file__).with_name("kernels")
@@ -66,23 +66,26 @@ def c_type(dtype: DType) -> str:
 
 @cache
 def source(family: str) -> str:
-    """Returns the text of a family's file, with the headers that it includes put in once.
+    """Returns the text of a family's file, with the headers that it includes put in."""
+    return included((SOURCES / f"{family}.cu").read_text())
+
+
+def included(text: str) -> str:
+    """Returns a text with the headers that it includes put in, each once.
 
     CuPy's cache knows a kernel by its text alone, so that a header must be part of it.
     """
     seen: set[str] = set()
-
-    def text(path: Path) -> str:
-        return INCLUDE.sub(header, path.read_text())
 
     def header(match: re.Match[str]) -> str:
         name = match[1]
         if name in seen:
             return ""
         seen.add(name)
-        return f"// begin {name}\n{text(HEADERS / name)}// end {name}\n"
+        inner = INCLUDE.sub(header, (HEADERS / name).read_text())
+        return f"// begin {name}\n{inner}// end {name}\n"
 
-    return text(SOURCES / f"{family}.cu")
+    return INCLUDE.sub(header, text)
 
 
 class Kernel:

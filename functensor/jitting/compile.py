@@ -16,12 +16,12 @@ from ..passes.pipeline import optimized
 from ..passes.scatter_updates import scatter_updates
 from ..primitives.core.annotations import Values
 from ..primitives.core.array import Array
-from ..primitives.core.buffers import WEAK_TYPES, exposed, to_buffer, wrap
+from ..primitives.core.buffers import WEAK_TYPES, to_buffer, wrap
 from ..primitives.core.donation import claimed, restored
 from ..primitives.core.errors import failure
-from ..primitives.core.trace import under
 from ..programs.costs import Cost, cost_of
 from ..programs.program import Program, Variable, type_of
+from .gpu_tiers import GpuTiers, gpu_of, run_one_by_one
 from .tiers import Tiers
 
 __all__ = ["Compiled", "Lowered", "compiled", "plan_of_loop", "prepared_program"]
@@ -43,10 +43,10 @@ class Compiled:
     Attributes:
         staged: the same.
         program: the same, optimized.
-        plan: the backend's plan, which takes and returns buffers; None where the program is
-            run operation by operation, on a GPU.
-        run: the same, or a quicker one of the same results.
-        tiers: what decides which; None where there is no plan.
+        plan: the plan over NumPy, which takes and returns buffers; None on a GPU.
+        run: the same, or a quicker one of the same results; None where values are on several
+            devices, so that the program is run operation by operation.
+        tiers: what decides which; None there.
     """
 
     __slots__ = (
@@ -71,12 +71,14 @@ class Compiled:
         self.program = optimized(program)
         self.plan: Any = None
         self.run: Any = None
-        self.tiers: Tiers | None = None
+        self.tiers: Tiers | GpuTiers | None = None
         if is_planned(self.program):
             self.program = fusion(self.program)
             self.plan = get_backend("numpy").plan(self.program, tuple(donated))
             self.run = self.tiers = Tiers(self, program, donated)
-        self.donated = tuple(donated) if self.plan is not None else ()
+        elif (device := gpu_of(self.program)) is not None:
+            self.run = self.tiers = GpuTiers(self, program, device, donated)
+        self.donated = tuple(donated) if self.run is not None else ()
         self.returned = tuple(returned) if self.donated else ()
         self._watched: Any = None
         self._weak = [(i, x.type.weak) for i, x in enumerate(program.inputs) if x.type.weak]
@@ -97,7 +99,7 @@ class Compiled:
         """Compiles machine code, and takes it for the next call; returns when it is there."""
         if self.tiers is not None:
             self.tiers.finish()
-            for equation in self.run.called if self.run is not self.tiers else ():
+            for equation in getattr(self.run, "called", ()):
                 equation.primitive.compile_for([*map(type_of, equation.operands)])
 
     def how_it_runs(self) -> list[str]:
@@ -123,9 +125,8 @@ class Compiled:
 
     def on_buffers(self, values: Sequence[Any], buffers: list[Any]) -> Values:
         """Does the same, given the arrays' buffers too."""
-        if self.plan is None:
-            with under(None):
-                return [wrap(out) for out in self.program.run(list(map(exposed, buffers)))]
+        if self.run is None:
+            return list(map(wrap, run_one_by_one(self.program, buffers)))
         for i in self.donated:
             claimed(values[i], buffers, i, f"jit of {self.name}")
         for i in self.returned:
@@ -214,10 +215,10 @@ class Lowered:
     @property
     def source(self) -> str:
         """The text of the generated code; a line of words where operations run one by one."""
-        plan = self._compiled.plan
-        if plan is None:
-            return "# on a GPU, the optimized program is run operation by operation\n"
-        return with_cells_named(plan.source)
+        tiers = self._compiled.tiers
+        if tiers is None:
+            return "# on several devices, the optimized program is run operation by operation\n"
+        return with_cells_named(tiers.source)
 
     def cost(self) -> Cost:
         """Returns the operations, bytes and peak memory of the optimized program."""

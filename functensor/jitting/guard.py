@@ -13,6 +13,7 @@ from typing import Any
 
 from numpy import ndarray
 
+from ..backends.devices import backend_of, device_of
 from ..backends.errors.words import described
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import DEVICE_TYPES, WEAK_TYPES, owned, wrap
@@ -42,8 +43,8 @@ UNLIKE: Any = object()
 # The global names of all guards. Messages know by the module's name that frames are not the user's.
 OWN_NAMES: dict[str, Any] = {
     "__name__": __name__, "Array": Array, "UNLIKE": UNLIKE, "ndarray": ndarray,
-    "exact": exact, "owned": owned, "taken_gradients": taken_gradients, "types": DEVICE_TYPES,
-    "wrap": wrap,
+    "device_of": device_of, "exact": exact, "owned": owned, "taken_gradients": taken_gradients,
+    "types": DEVICE_TYPES, "wrap": wrap,
 }  # fmt: skip
 
 # A guard takes a call's arguments and returns its result.
@@ -68,6 +69,7 @@ class _Writer:
         dicts: the variables of dicts with all keys of their examples, and how many these are.
         outs: the variables that hold the computed leaves.
         tensors: whether a leaf is a tensor, so that the results are.
+        on_host: the expressions of the buffers that are on the host.
     """
 
     def __init__(self) -> None:
@@ -80,6 +82,7 @@ class _Writer:
         self.outs: list[str] = []
         self.dicts: list[tuple[str, int]] = []
         self.tensors = False
+        self.on_host: list[str] = []
         self._owned: dict[int, str] = {}
         self._locals: set[str] = set()
 
@@ -187,9 +190,21 @@ class _Writer:
                 self._dtypes[value.dtype] = self.bind(value.dtype, value.dtype.name)
             dtype = self._dtypes[value.dtype]
             other += f" or x.dtype is not {dtype} and x.dtype != {dtype}"
+        other += self.place(buffer, getattr(value, "_data", value))
         self.leaves.append(name)
         self.buffers.append(buffer)
         self.alike.setdefault(other, []).append(name)
+
+    def place(self, buffer: str, example: Any) -> str:
+        """Returns the rest of a condition: a leaf's buffer is not where its example is."""
+        kind = type(example)
+        if kind not in DEVICE_TYPES:
+            self.on_host.append(buffer)
+            return ""
+        other = f" or type(x) is not {self.bind(kind, 'buffer')}"
+        if len(backend_of(example).devices()) > 1:
+            other += f" or device_of(x) != {device_of(example)!r}"
+        return other
 
     def compare(self) -> Iterator[str]:
         """Yields the lines that compare the leaves with the examples."""
@@ -311,7 +326,7 @@ def guard(
             writer.lines.append(f"{inner} = kwargs[{key!r}]")
             writer.argument(inner, value, key in static)
         apart, writer.lines = writer.lines, []
-        buffers = f"[{', '.join(writer.buffers)}]"
+        buffers, on_host = (f"[{', '.join(xs)}]" for xs in (writer.buffers, writer.on_host))
         taken = []
         if run is not None:
             taken, buffers = [f"  buffers = {buffers}"], "buffers"
@@ -333,7 +348,7 @@ def guard(
             "  except (KeyError, ValueError): return UNLIKE",
             *(f"  {line}" for line in writer.compare()),
             *taken,
-            f"  if types and not types.isdisjoint(map(type, {buffers})): return UNLIKE",
+            f"  if types and not types.isdisjoint(map(type, {on_host})): return UNLIKE",
             *(f"  {line}" for line in writer.lines),
             f"  return {result}",
         ]

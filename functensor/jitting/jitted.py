@@ -253,8 +253,8 @@ class Jitted(Generic[P, R]):
         except BaseException as error:
             self._history.forget(number, key, f"it raised {type(error).__name__}")
             raise
-        if entry.compiled.plan is None:
-            self._history.remark(number, "on a GPU, it is run operation by operation")
+        if entry.compiled.run is None:
+            self._history.remark(number, "on several devices, it is run operation by operation")
         if not captured:
             self._entries[key] = entry
             while len(self._entries) > MOST_KEPT_PLANS:

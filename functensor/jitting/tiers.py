@@ -97,6 +97,12 @@ class Tiers:
             else:
                 self.settle(self._numpy, "over NumPy, which was quicker than machine code")
 
+    @property
+    def source(self) -> str:
+        """The text of the plan over NumPy."""
+        compiled = self._compiled()
+        return "" if compiled is None else compiled.plan.source
+
     def begin(self) -> None:
         """Begins to compile in another thread, unless that is not to be."""
         why = self._refusal()

@@ -48,6 +48,8 @@ LONGEST_ROW, TALL, UNCACHED = 1024, 8, 1 << 23
 PRECISE_DTYPES = "fd"
 # What machine code may reduce; a backend says which functions it has for complex numbers.
 NATIVE_PRECISE_DTYPES = "fdFD"
+# What kernels of GPUs reduce in float32.
+NARROW_FLOATS = "eE"
 NATIVE_DTYPE_KINDS = "fiubc"
 REDUCTIONS_OF_WHOLE_NUMBERS = frozenset({"max", "min", "prod", "sum"})
 WHOLE_CHARS = "bBhHiIlLqQ"
@@ -196,9 +198,11 @@ def region_kind(equation: Equation, every: bool = False) -> str:
         return ""
     (out,) = equation.outputs
     types = [type_of(x) for x in equation.operands]
-    if out.device != "cpu" or not out.type.size:
+    on_gpu = out.device != "cpu"
+    if (on_gpu and not every) or not out.type.size:
         return ""
-    if any(t.dtype.kind not in NATIVE_DTYPE_KINDS for t in (*types, out.type)):
+    kinds = NATIVE_DTYPE_KINDS + "V" * on_gpu
+    if any(t.dtype.kind not in kinds for t in (*types, out.type)):
         return ""
     name = primitive.name
     if primitive.family == "elementwise":
@@ -216,6 +220,8 @@ def region_kind(equation: Equation, every: bool = False) -> str:
     if name in GATHERING:
         return "gather" if every and out.type.shape and is_gather(equation) else ""
     precise = NATIVE_PRECISE_DTYPES if every else PRECISE_DTYPES
+    if on_gpu:
+        precise += NARROW_FLOATS
     if every and name in REDUCTIONS_OF_WHOLE_NUMBERS:
         precise += WHOLE_CHARS
     elif name == "prod":

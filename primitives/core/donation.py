@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from numpy import ndarray
 
 from ...backends.annotations import Buffer
+from ...backends.protocol import Backend, when_registered
 from .annotations import ArrayLike, Value
 from .array import Array
 from .errors import failure
@@ -63,6 +65,24 @@ for name in SPECIAL:
     setattr(_Gone, name, _refused)
 
 
+def owns_memory(buffer: Buffer) -> bool:
+    """Says whether an array of NumPy's has memory of its own, and may be written to."""
+    flags = buffer.flags
+    return buffer.base is None and flags.owndata and flags.writeable
+
+
+# Functions that say whether a buffer has memory of its own, by its class.
+OWNERS: dict[type, Callable[[Any], bool]] = {ndarray: owns_memory}
+
+
+def enter_owner(backend: Backend) -> None:
+    """Enters how a backend's buffers say that."""
+    OWNERS[backend.buffer_type] = backend.owns_memory
+
+
+when_registered(enter_owner)
+
+
 def claimed(array: ArrayLike, buffers: list[Value], i: int, to: str) -> None:
     """Takes the buffer of an operand for the caller, who may write into it.
 
@@ -72,14 +92,13 @@ def claimed(array: ArrayLike, buffers: list[Value], i: int, to: str) -> None:
     """
     count = references_in(buffers, i)
     buffer = buffers[i]
+    owns = OWNERS.get(type(buffer))
     mine = (
-        type(array) is Array
+        count <= ALONE
+        and type(array) is Array
         and array._data is buffer
-        and type(buffer) is ndarray
-        and buffer.base is None
-        and buffer.flags.owndata
-        and buffer.flags.writeable
-        and count <= ALONE
+        and owns is not None
+        and owns(buffer)
     )
     if not mine and hasattr(buffer, "copy"):
         buffers[i] = buffer.copy("K")

@@ -40,15 +40,16 @@ def test_histories_take_remarks_by_number():
 
 
 @pytest.mark.gpu
-def test_explanations_say_that_there_is_no_plan_on_a_gpu():
+def test_explanations_say_what_runs_on_a_gpu():
     f = ft.jit(lambda s, x: (s * 2.0) * fnp.tanh(x))
     x = fnp.ones(3, "float32")
     f(0.7, x)
     f(0.7, ft.to_device(x, "cuda"))
-    first, second = f.explain().splitlines()[1:]
-    assert "operation by operation" not in first
-    assert "operation by operation" in second
+    _, second, *_ = f.explain().splitlines()[1:]
     assert "argument 1 was float32[3], and is float32[3] on cuda:0" in second
+    f.compile(0.7, ft.to_device(x, "cuda"))
+    f(0.7, ft.to_device(x, "cuda"))
+    assert "by kernels that were made for it" in f.explain().splitlines()[-1]
 
 
 @pytest.mark.gpu

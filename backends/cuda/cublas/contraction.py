@@ -17,18 +17,22 @@ import numpy as np
 from cupy import ndarray
 from cupy._core._routines_linalg import set_compute_type
 from cupy.cuda.device import get_cublas_handle
+from cupy.lib.stride_tricks import as_strided
 
 from ...annotations import Buffer, DType, Shape
 from ...arrays.einsum import Contract, compute
 from ...config import config
 from ...dtypes import result_type
+from ..capturing import capturing
 from .matmul_calls import ProductAxis, ProductCalls, product_calls
+from .padding import Matrix, padded
 
 __all__ = ["CONTRACTION_FUNCTIONS"]
 
 # cuBLAS's numbers for the dtypes of elements and of sums.
 R_16F, R_16BF, R_32F, R_64F, C_32F, C_64F = 2, 14, 0, 1, 4, 5
 BY_32F, BY_TF32, BY_64F = 68, 77, 70
+BY_MATRIX_UNITS = frozenset({BY_TF32})
 # Sums of 16-bit floats that are split among blocks are not rounded to 16 bits in between.
 FULL_PRECISION_REDUCTION = 16
 ANY_ALGORITHM = -1
@@ -72,6 +76,15 @@ def cublas_type_of(dtype: DType) -> CublasType | None:
     return found
 
 
+def current_cublas() -> tuple[Any, Any]:
+    """Returns a handle of the current stream, and what has cuBLAS's functions."""
+    recorded = capturing.cublas
+    if recorded is not None:
+        return recorded.handle, recorded
+    handle = get_cublas_handle()
+    return handle, PREPARED.get(handle) or cublas_on(handle)
+
+
 def cublas_on(handle: int) -> ModuleType:
     """Returns cuBLAS, once a handle is set up."""
     if handle not in PREPARED:
@@ -80,6 +93,11 @@ def cublas_on(handle: int) -> ModuleType:
         cublas.setMathMode(handle, FULL_PRECISION_REDUCTION)
         PREPARED[handle] = cublas
     return PREPARED[handle]
+
+
+def as_rows(x: ndarray, count: int, length: int, step: int) -> ndarray:
+    """Returns an array's memory as rows of some length, so many elements apart."""
+    return as_strided(x, (count, length), (step * x.itemsize, x.itemsize))
 
 
 def run_product(product: ProductCalls, x: ndarray, y: ndarray, kind: CublasType) -> ndarray:
@@ -91,12 +109,25 @@ def run_product(product: ProductCalls, x: ndarray, y: ndarray, kind: CublasType)
     if y_order is not None:
         y = y.transpose(y_order).copy(order="C")
     out = ndarray(shape, x.dtype)
-    handle = get_cublas_handle()
-    cublas = PREPARED.get(handle) or cublas_on(handle)
+    handle, cublas = current_cublas()
     by = kind.exact if config.matmul_precision == "highest" else kind.fast
     first, second, made = (x, y, out) if x_first else (y, x, out)
     a, b, c, dtype = first.data.ptr, second.data.ptr, made.data.ptr, kind.dtype
     if len(each) == 1 and each[0][0] == 1:
+        if by in BY_MATRIX_UNITS or kind.itemsize == 2:
+            p, q = ((k, m) if t_first else (m, k)), ((n, k) if t_second else (k, n))
+            whole = Matrix(made, m, n, lead[2])
+            matrices = Matrix(first, *p, lead[0]), Matrix(second, *q, lead[1]), whole
+            aligned = padded(*matrices, (t_first, t_second))
+            if aligned is not None:
+                (u, v, w), (rows, columns, summed) = aligned[:3], aligned.sizes
+                cublas.gemmEx(
+                    handle, t_first, t_second, rows, columns, summed, kind.one,
+                    u.array.data.ptr, dtype, u.leading, v.array.data.ptr, dtype, v.leading,
+                    kind.zero, w.array.data.ptr, dtype, w.leading, by, ANY_ALGORITHM,
+                )  # fmt: skip
+                as_rows(made, n, m, lead[2])[...] = w.array[:n, :m]
+                return out if axes is None else out.transpose(axes)
         cublas.gemmEx(
             handle, t_first, t_second, m, n, k, kind.one, a, dtype, lead[0], b, dtype, lead[1],
             kind.zero, c, dtype, lead[2], by, ANY_ALGORITHM,

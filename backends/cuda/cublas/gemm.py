@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import cupy
 from cupy import ndarray
-from cupy.cuda.device import get_cublas_handle
 
 from ...config import config
-from .contraction import ANY_ALGORITHM, cublas_on, cublas_type_of
+from .contraction import ANY_ALGORITHM, cublas_type_of, current_cublas
 
 __all__ = ["multiply"]
 
@@ -38,8 +37,7 @@ def multiply(a: ndarray, b: ndarray, out: ndarray, *, accumulate: bool = False) 
         raise TypeError(f"cuBLAS does not multiply {a.dtype}")
     a, a_step, a_turned = laid_out(a)
     b, b_step, b_turned = laid_out(b)
-    handle = get_cublas_handle()
-    cublas = cublas_on(handle)
+    handle, cublas = current_cublas()
     # cuBLAS counts along columns: to it every matrix is transposed, and so the factors change
     # places.
     out_step = out.strides[1] // out.itemsize if rows > 1 else columns

@@ -15,6 +15,7 @@ import numpy as np
 from cupy import ndarray
 
 from ...annotations import Buffer, DType, Shape
+from ..capturing import copied_once, held
 from ..launch import BLOCK_THREADS, Kernel
 from ..strides import merged_axes, strides_of
 
@@ -203,11 +204,12 @@ def uploaded(array: ndarray) -> ndarray:
     if array.nbytes > MOST_REMEMBERED_BYTES:
         return cupy.asarray(array)
     device = cupy.cuda.runtime.getDevice()
-    return remembered(array.tobytes(), array.dtype, array.shape, device)
+    return held(remembered(array.tobytes(), array.dtype, array.shape, device))
 
 
 @lru_cache(maxsize=256)
 def remembered(content: bytes, dtype: DType, shape: Shape, device: int) -> ndarray:
+    copied_once()
     return cupy.asarray(np.frombuffer(content, dtype).reshape(shape))
 
 

@@ -19,10 +19,11 @@ from ....native.printer import Module
 from ....native.tables import copy_bytes, element, returned_if_not_0
 from ..codegen.operands import bytes_of, is_variable
 from .copies import CopiedPart, copy_kernel, update_kernel
+from .elementwise_nodes import operand_dtype
 from .layouts import broadcast_strides, c_strides
 from .native_run import STREAM_EFFORT
 from .number_kernels import CALL_EFFORT
-from .region_graph import NotNative, operand_dtype
+from .region_graph import NotNative
 from .segment_code import WRONG_LABEL, operand_shape
 from .step_code import InnerFunction, InnerType, call_of_kernel
 

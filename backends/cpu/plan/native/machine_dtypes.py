@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ....annotations import DType
 
-__all__ = ["NATIVE_DTYPES", "ROW_FLOATS", "folded_dtypes", "is_machine_dtype"]
+__all__ = ["BFLOAT16", "NATIVE_DTYPES", "ROW_FLOATS", "folded_dtypes", "is_machine_dtype"]
 
 ROW_FLOATS = "fd"
+BFLOAT16 = "E"
 WHOLE_DTYPES = "bBhHiIlLqQ"
 # What kernels compute with; 16 bits are computed in 32, and complex numbers by their parts.
 NATIVE_DTYPES = f"efdFD?{WHOLE_DTYPES}"
@@ -27,6 +28,7 @@ def folded_dtypes(name: str) -> str:
     return FOLDED_DTYPES.get(name, ROW_FLOATS)
 
 
-def is_machine_dtype(dtype: DType) -> bool:
+def is_machine_dtype(dtype: DType, on_gpu: bool = False) -> bool:
     """Says whether kernels compute with a dtype, its bytes in the machine's order."""
-    return dtype.char in NATIVE_DTYPES and dtype.isnative
+    known = f"{NATIVE_DTYPES}{BFLOAT16}" if on_gpu else NATIVE_DTYPES
+    return dtype.char in known and dtype.isnative

@@ -33,8 +33,9 @@ from ....native.printer import Module
 from ....native.tables import clear_bytes, copy_bytes, element, returned_if_not_0
 from ..codegen.operands import is_variable
 from .copies import CopiedPart, copy_kernel
+from .elementwise_nodes import operand_dtype
 from .number_kernels import CALL_EFFORT
-from .region_graph import NotNative, operand_dtype
+from .region_graph import NotNative
 from .segment_code import LARGEST_PRODUCT, WRONG_LABEL, operand_shape
 from .step_code import InnerFunction, InnerType, call_of_kernel
 

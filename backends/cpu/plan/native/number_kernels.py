@@ -15,8 +15,9 @@ from ....kernels.kernel import LoopKernel
 from ....kernels.schedule import scheduled
 from ..codegen.operands import constant, is_variable
 from .complex_nodes import AnyNode, input_node, kernel_result, leading
+from .elementwise_nodes import elementwise
 from .machine_dtypes import folded_dtypes, is_machine_dtype
-from .region_graph import NotNative, elementwise
+from .region_graph import NotNative
 
 if TYPE_CHECKING:
     from ..annotations import EquationLike, ProgramLike, VariableLike

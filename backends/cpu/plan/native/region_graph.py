@@ -10,13 +10,9 @@ import numpy as np
 
 from ....config import config
 from ....kernels.check import check_kernel
-from ....kernels.functions import FORMULAS
-from ....kernels.graph import Expr, ExprGraph, GridAxes, cast, function, select
+from ....kernels.graph import Expr, ExprGraph, GridAxes, cast
 from ....kernels.kernel import LoopKernel
-from ....kernels.operations import KERNEL_COMPARISONS
 from ....kernels.schedule import scheduled
-from ....restoring import errstate
-from ..codegen.called import loop_types, ufunc_loop
 from ..codegen.operands import constant, is_variable
 from ..labels import LabelRead
 from ..regions.axis_order import WINDOWED
@@ -30,45 +26,35 @@ from ..regions.block_steps import (
     transposition,
 )
 from ..regions.grid import Grid
-from .complex_formulas import complex_elementwise, is_of_complex_numbers
-from .complex_nodes import AnyNode, fold_node, input_node, kernel_result, leading, spread_node
-from .formulas import (
-    ELEMENT_FORMULAS,
-    FLOATS_ALONE,
-    HALF_FORMULAS,
-    HALF_UFUNCS,
-    UFUNCS,
-    casted,
-    clipped,
-    compared,
-    nonzero,
-    power,
-    remainder,
-    whole_power,
+from .complex_nodes import (
+    AnyNode,
+    fold_node,
+    input_node,
+    kernel_result,
+    leading,
+    spread_node,
 )
+from .elementwise_nodes import elementwise, operand_dtype
 from .gather_source import GatherSource
 from .gathers import GATHERS, IndexedAxes, indexed_axes, is_native_gather
 from .layouts import c_strides, in_grid_order, unjoined
-from .machine_dtypes import NATIVE_DTYPES, ROW_FLOATS, folded_dtypes, is_machine_dtype
+from .machine_dtypes import ROW_FLOATS, folded_dtypes, is_machine_dtype
 from .not_native import NotNative
 from .row_functions import ROWS, GridRows
 from .spreads import SpreadAxes
-from .whole_formulas import rounded
 from .windows import WindowAxes, windowed_axes
 
 if TYPE_CHECKING:
-    from ....annotations import DType, Shape
+    from ....annotations import Shape
     from ..annotations import EquationLike, Operand, RegionLike, VariableLike
 
 __all__ = ["NotNative", "RegionGraph", "is_native"]
 
 GatherAxes: TypeAlias = IndexedAxes | SpreadAxes | WindowAxes
 
-# Functions that are no ufuncs of NumPy's.
-FUNCTIONS_BESIDE_UFUNCS = frozenset({"erf", "erfc"} & FORMULAS.keys())
 
-
-maximum, minimum = map(function, ("maximum", "minimum"))
+# Floats whose folds a GPU makes in float32.
+NARROW_FLOATS = "eE"
 
 
 class RegionGraph:
@@ -91,6 +77,7 @@ class RegionGraph:
         given: its operands.
         order: another order of the grid's axes; None for that of the region.
         lying: the strides of each operand's axes, in elements; None if all are brought in order.
+        on_gpu: whether it is a GPU's, whose folds of 16-bit floats are made in float32.
 
     Raises:
         NotNative: a kernel cannot compute it.
@@ -102,8 +89,10 @@ class RegionGraph:
         given: Sequence[Operand],
         order: Sequence[int] | None,
         lying: Sequence[Sequence[int]] | None = None,
+        on_gpu: bool = False,
     ) -> None:
         self.program = region.program
+        self._on_gpu = on_gpu
         lengths, self._raw = reordered_region(region, order)
         present = [frozenset(a for a in axes if a is not None) for axes in self._raw.values()]
         self._ranges = region.ranges
@@ -178,7 +167,7 @@ class RegionGraph:
 
     def _input(self, number: int, variable: VariableLike, given: Operand) -> AnyNode:
         known = variable.type
-        if not is_machine_dtype(known.dtype):
+        if not is_machine_dtype(known.dtype, self._on_gpu):
             raise NotNative(known.dtype)
         if variable in self._sources:
             self.shapes.append((self._turned.get(variable), known.shape))
@@ -265,7 +254,7 @@ class RegionGraph:
 
     def _equation(self, equation: EquationLike) -> Any:
         name = equation.primitive.name
-        if not is_machine_dtype(equation.outputs[0].type.dtype):
+        if not is_machine_dtype(equation.outputs[0].type.dtype, self._on_gpu):
             raise NotNative(name)
         if name in ("broadcast_to", "reshape"):
             return self._node(equation.operands[0])
@@ -294,11 +283,18 @@ class RegionGraph:
 
     def _reduction(self, equation: EquationLike) -> Any:
         x, name = self._whole(equation.operands[0]), equation.primitive.name
+        narrow = x.dtype
+        if self._on_gpu and narrow.char in NARROW_FLOATS:
+            x = cast(x, np.float32)
         if x.dtype.char not in folded_dtypes(name):
             raise NotNative(name)
         gone = self._gone(equation)
         fold = fold_node(REDUCTION_UFUNCS[name], x, gone)
-        return fold if name != "mean" or 0 in gone else fold / self._divisors[equation.outputs[0]]
+        if 0 in gone:
+            return fold  # rounded when it is stored
+        if name == "mean":
+            fold = fold / self._divisors[equation.outputs[0]]
+        return fold if x.dtype == narrow else cast(fold, narrow)
 
     def _product(self, equation: EquationLike) -> Any:
         x, y = (self._node(v) for v in equation.operands)
@@ -315,17 +311,21 @@ class RegionGraph:
         axes = self.grid.groups([self._raw[first][a] for a in last])
         length = prod(first.type.shape[a] for a in last)
         rows = GridRows(self.graph, axes, length)
-        if dtype.char not in ROW_FLOATS or name not in ROWS:
-            raise NotNative(name)
         nodes = [self._node(x) for x in equation.operands]
         nodes[0] = self._whole(first)
+        narrow = dtype
+        if self._on_gpu and dtype.char in NARROW_FLOATS:
+            dtype = np.dtype(np.float32)
+            nodes = [cast(x, dtype) if x.dtype == narrow else x for x in nodes]
+        if dtype.char not in ROW_FLOATS or name not in ROWS:
+            raise NotNative(name)
         if name.startswith("cross_entropy"):
             number = self.program.inputs.index(equation.operands[-1])
             if all((number, 0, length) != read[:3] for read in self.labels):
                 self.labels.append(LabelRead(number, 0, length, equation))
         elif any(x.dtype != dtype for x in nodes):
             raise NotNative(name)
-        return ROWS[name](rows, *nodes, **params)
+        return cast(ROWS[name](rows, *nodes, **params), narrow)
 
 
 def axes_in(order: Sequence[int], place: Sequence[int | None]) -> Sequence[int] | None:
@@ -338,127 +338,17 @@ def axes_in(order: Sequence[int], place: Sequence[int | None]) -> Sequence[int] 
     return None if None in place else [place.index(axis) for axis in order]
 
 
-# -- equations by element
-
-
-def elementwise(graph: ExprGraph, equation: EquationLike, nodes: Sequence[Any]) -> AnyNode:
-    """Returns the node of an elementwise equation.
-
-    Args:
-        graph: makes nodes.
-        equation: the equation.
-        nodes: the nodes of its operands; None for constants.
-
-    Raises:
-        NotNative: there is none.
-    """
-    primitive, dtype = equation.primitive, equation.outputs[0].type.dtype
-    name, params = primitive.name, equation.params
-    if is_of_complex_numbers(equation, nodes):
-        made = complex_elementwise(graph, equation, nodes)
-        if made is None:
-            raise NotNative(name)
-        return made
-
-    def operand(number: int, wanted: DType) -> Expr:
-        node = nodes[number]
-        if node is None:
-            value = constant(equation.operands[number])
-            if np.ndim(value):
-                (value,) = value.reshape(-1)  # the graph has nodes of all others
-            try:
-                with errstate(all="ignore"):
-                    return graph.constant(value, wanted)
-            except OverflowError:
-                raise NotNative(value) from None
-        found = casted(node, wanted)
-        if found is None:
-            raise NotNative(name)
-        return found
-
-    def wide_operand(number: int, wanted: DType) -> Expr:
-        """Returns float16 in float32; a number of Python's is rounded to float16 before."""
-        found = operand(number, wanted)
-        return cast(found, np.float32) if wanted.char == "e" else found
-
-    count = len(equation.operands)
-    if name == "astype":
-        return operand(0, dtype)
-    if name == "where":
-        condition = operand(0, np.dtype(bool)) if nodes[0] is None else nodes[0]
-        return select(nonzero(condition), operand(1, dtype), operand(2, dtype))
-    if name == "clip":
-        x, low, high = (operand(i, dtype) for i in range(count))
-        if dtype.kind in "iu":
-            return minimum(maximum(x, low), high)
-        if dtype.char not in ROW_FLOATS:
-            raise NotNative(name)
-        return clipped(x, low, high)
-    if name in FUNCTIONS_BESIDE_UFUNCS and dtype.char in ROW_FLOATS:
-        return function(name)(operand(0, dtype))
-    formula = HALF_FORMULAS.get(name) if dtype.char == "e" else None
-    formula = formula or ELEMENT_FORMULAS.get(name)
-    if formula is not None:
-        if dtype.char not in "efd":
-            raise NotNative(name)
-        try:
-            found = formula(*[wide_operand(i, dtype) for i in range(count)], **params)
-        except NotImplementedError:
-            raise NotNative(name) from None
-        return cast(found, dtype)
-    if name == "round":
-        near = rounded(wide_operand(0, dtype), params["decimals"], dtype)
-        if near is None:
-            raise NotNative(name)
-        return cast(near, dtype)
-    if params or type(primitive.compute) is not str:
-        raise NotNative(name)
-    if name == "remainder" and dtype.kind in "iu":
-        divisor = equation.operands[1]
-        if not is_variable(divisor) and not np.ndim(constant(divisor)) and constant(divisor) > 0:
-            return remainder(operand(0, dtype), int(operand(1, dtype).detail))
-    loop = ufunc_loop(primitive.compute, loop_types(equation.operands))
-    if loop is None:
-        raise NotNative(name)
-    ufunc, dtypes = loop[0].__name__, loop[1]
-    written = HALF_UFUNCS.get(ufunc) if dtypes[0].char == "e" else None
-    written = written or UFUNCS.get(ufunc)
-    kinds = {d.kind for d in dtypes[:-1]}
-    if written is None or any(d.char not in NATIVE_DTYPES for d in dtypes):
-        raise NotNative(name)
-    if kinds != {"f"} and (ufunc in FLOATS_ALONE or (kinds == {"b"} and ufunc == "subtract")):
-        raise NotNative(name)
-    given = [wide_operand(i, d) for i, d in enumerate(dtypes[:-1])]
-    if ufunc == "power":
-        exponent = equation.operands[1]
-        fixed = not is_variable(exponent) and type(constant(exponent)) in (
-            int,
-            float,
-            np.float32,
-            np.float64,
-        )
-        simple = power(given[0], float(constant(exponent))) if fixed else None
-        if simple is not None and kinds == {"f"}:
-            return cast(simple, dtype)
-        if kinds != {"f"}:
-            power_of = given[1]
-            if kinds - {"i", "u"} or power_of.operation != "constant" or power_of.detail < 0:
-                raise NotNative(name)
-            return whole_power(given[0], int(power_of.detail))
-    if any(x.dtype.kind == "b" for x in given) and ufunc in ("divide", "negative", "absolute"):
-        raise NotNative(name)
-    if ufunc in KERNEL_COMPARISONS and given[0].dtype != given[1].dtype:
-        return compared(ufunc, *given)
-    return cast(written(*given), dtype)
-
-
-def is_native(equation: EquationLike) -> bool:
+def is_native(equation: EquationLike, on_gpu: bool = False) -> bool:
     """Says whether kernels compute an equation that can be a part of a region."""
     name = equation.primitive.name
     (out,) = equation.outputs
     dtypes = [operand_dtype(x) for x in (*equation.operands, out)]
-    if not all(map(is_machine_dtype, dtypes)):
+    if not all(is_machine_dtype(dtype, on_gpu) for dtype in dtypes):
         return False
+    if on_gpu:
+        folds = name in REDUCTION_UFUNCS or name in ROW_FUNCTIONS or name in LAST_AXIS_FUNCTIONS
+        single = np.dtype(np.float32)
+        dtypes = [single if folds and d.char in NARROW_FLOATS else d for d in dtypes]
     if name in ("broadcast_to", "reshape"):
         return True
     if name in GATHERS:
@@ -485,8 +375,3 @@ def is_native(equation: EquationLike) -> bool:
 def is_written_out(x: Operand) -> bool:
     """Says whether an operand is a constant that kernels have in their text."""
     return not is_variable(x) and not np.ndim(constant(x))
-
-
-def operand_dtype(x: Operand) -> DType:
-    """Returns the dtype of an operand."""
-    return x.type.dtype if is_variable(x) else np.asarray(constant(x)).dtype

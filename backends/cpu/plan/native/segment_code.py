@@ -21,9 +21,10 @@ from ....native.printer import Module, scratch_bytes
 from ....native.tables import returned_unless
 from ..codegen.operands import constant, is_variable
 from ..labels import LabelRead
+from .elementwise_nodes import operand_dtype
 from .layouts import LayOut, broadcast_strides, c_strides, in_c_order
 from .native_run import SMALLEST_EFFORT_TO_SHARE, effort_of, in_place_pairs
-from .region_graph import NotNative, RegionGraph, operand_dtype
+from .region_graph import NotNative, RegionGraph
 from .small_products import is_small_product, product_kernel
 
 if TYPE_CHECKING:

@@ -14,10 +14,11 @@ from ....native.printer import Module
 from ....native.tables import copy_all, element, returned_if_not_0
 from ..codegen.operands import constant, is_variable
 from .copies import CopiedPart, copy_kernel
+from .elementwise_nodes import operand_dtype
 from .layouts import LayOut, broadcast_strides, c_strides, in_c_order
 from .native_run import STREAM_EFFORT
 from .number_kernels import CALL_EFFORT, DeferredNumbers
-from .region_graph import NotNative, operand_dtype
+from .region_graph import NotNative
 from .segment_code import (
     MOST_SEGMENT_EQUATIONS,
     SegmentCall,

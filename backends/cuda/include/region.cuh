@@ -1,0 +1,51 @@
+// What kernels that are generated for a program use.
+#pragma once
+#include "common.cuh"
+
+struct smaller {
+    template <typename T> __device__ __forceinline__ T operator()(T a, T b) const {
+        return a < b || a != a ? a : b;
+    }
+};
+
+// NaN of either is the result; of two zeros the second.
+template <typename T> __device__ __forceinline__ T larger_of(T a, T b) { return larger()(a, b); }
+template <typename T> __device__ __forceinline__ T smaller_of(T a, T b) { return smaller()(a, b); }
+
+template <typename T> __device__ __forceinline__ T infinity() { return T(1) / T(0); }
+template <typename T> __device__ __forceinline__ T not_a_number() { return T(0) / T(0); }
+
+// The quotient rounded down, and what it leaves. By 0 both are 0, and the lowest number by -1 wraps
+// around.
+template <typename T> __device__ __forceinline__ T floor_quotient(T a, T b) {
+    if (b == T(0)) return T(0);
+    if constexpr (T(-1) < T(1)) {
+        if (b == T(-1)) return T(0ull - (unsigned long long)a);
+        T q = a / b;
+        return a % b != T(0) && ((a < T(0)) != (b < T(0))) ? T(q - 1) : q;
+    } else
+        return a / b;
+}
+template <typename T> __device__ __forceinline__ T floor_remainder(T a, T b) {
+    if (b == T(0)) return T(0);
+    if constexpr (T(-1) < T(1)) {
+        if (b == T(-1)) return T(0);
+        T r = a % b;
+        return r != T(0) && ((r < T(0)) != (b < T(0))) ? T(r + b) : r;
+    } else
+        return a % b;
+}
+
+// The same bits as another type of that size.
+template <typename To, typename From> __device__ __forceinline__ To same_bits(From x) {
+    static_assert(sizeof(To) == sizeof(From), "types of one size");
+    To y;
+    memcpy(&y, &x, sizeof(To));
+    return y;
+}
+template <typename T> __device__ __forceinline__ unsigned short bits_of(T x) { return x.bits; }
+template <typename T> __device__ __forceinline__ T of_bits(unsigned short bits) {
+    T x;
+    x.bits = bits;
+    return x;
+}

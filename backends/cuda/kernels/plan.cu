@@ -1,0 +1,37 @@
+// What plans do around a graph: set numbers, and copy arrays in and out.
+#include "common.cuh"
+
+template <int N> struct words {
+    unsigned long long items[N];
+};
+
+// Writes numbers, 8 bytes each, that were passed by value.
+template <int N>
+__global__ void __launch_bounds__(256) set_words(words<N> given, unsigned long long *out, long long count) {
+    for (int i = threadIdx.x; i < count; i += blockDim.x) out[i] = given.items[i];
+}
+
+struct copied {
+    const void *from;
+    void *to;
+    long long bytes;
+};
+
+template <int N> struct copies {
+    copied items[N];
+};
+
+// Copies arrays: blocks along y have one each. Both begin at multiples of 16 bytes, or `wide` is 0.
+template <int N>
+__global__ void __launch_bounds__(256) copy_arrays(copies<N> given, long long wide) {
+    const copied one = given.items[blockIdx.y];
+    const long long step = (long long)gridDim.x * blockDim.x;
+    const long long first = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+    const long long packs = wide ? one.bytes / 16 : 0;
+    const pack<unsigned int, 4> *from = (const pack<unsigned int, 4> *)one.from;
+    pack<unsigned int, 4> *to = (pack<unsigned int, 4> *)one.to;
+    for (long long i = first; i < packs; i += step) to[i] = from[i];
+    const unsigned char *rest = (const unsigned char *)one.from;
+    for (long long i = packs * 16 + first; i < one.bytes; i += step)
+        ((unsigned char *)one.to)[i] = rest[i];
+}

@@ -1,0 +1,57 @@
+"""What plans do around a graph: set numbers, and copy arrays in and out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import pack_into
+
+import numpy as np
+from cupy import ndarray
+
+from ..launch import BLOCK_THREADS, WIDEST_LOAD_BYTES, Kernel
+
+__all__ = ["copy_arrays", "set_words"]
+
+# The numbers, and the arrays, of a launch: those of a small table, and at most.
+FEW_WORDS, MOST_WORDS = 16, 448
+FEW_COPIES, MOST_COPIES = 8, 160
+WORD_TABLES = {count: np.dtype(f"V{8 * count}") for count in (FEW_WORDS, MOST_WORDS)}
+COPY_TABLES = {count: np.dtype(f"V{24 * count}") for count in (FEW_COPIES, MOST_COPIES)}
+SET_WORDS = Kernel("plan", "set_words", "tpl", tuple(map(str, WORD_TABLES)))
+COPY_ARRAYS = Kernel("plan", "copy_arrays", "tl", tuple(map(str, COPY_TABLES)))
+# The bytes that a block copies, if there are more, and the most blocks of an array.
+BYTES_OF_BLOCK, MOST_BLOCKS = 1 << 15, 2048
+
+
+def set_words(words: bytearray, out: ndarray) -> None:
+    """Writes numbers of 8 bytes each into an array; nothing waits for that.
+
+    Args:
+        words: the numbers, as they lie in memory.
+        out: an array of as many bytes.
+    """
+    most = FEW_WORDS if len(words) <= 8 * FEW_WORDS else MOST_WORDS
+    for start in range(0, len(words), 8 * most):
+        part = words[start : start + 8 * most]
+        table = np.frombuffer(bytes(part).ljust(8 * most, b"\0"), WORD_TABLES[most])
+        SET_WORDS(str(most), 1, BLOCK_THREADS, table, out[start:], len(part) // 8)
+
+
+def copy_arrays(pairs: Sequence[tuple[ndarray, ndarray]]) -> None:
+    """Copies contiguous arrays to others of as many bytes, in one launch for many of them.
+
+    Args:
+        pairs: for each what it is copied from, and where to.
+    """
+    pairs = [pair for pair in pairs if pair[0].nbytes]
+    most = FEW_COPIES if len(pairs) <= FEW_COPIES else MOST_COPIES
+    for start in range(0, len(pairs), most):
+        part = pairs[start : start + most]
+        rows = [(x.data.ptr, y.data.ptr, x.nbytes) for x, y in part]
+        words = bytearray(24 * most)
+        pack_into(f"{3 * len(rows)}Q", words, 0, *[number for row in rows for number in row])
+        wide = not any(row[0] % WIDEST_LOAD_BYTES or row[1] % WIDEST_LOAD_BYTES for row in rows)
+        longest = max(row[2] for row in rows)
+        blocks = min(-(-longest // BYTES_OF_BLOCK), MOST_BLOCKS)
+        table = np.frombuffer(words, COPY_TABLES[most])
+        COPY_ARRAYS(str(most), (blocks, len(rows)), BLOCK_THREADS, table, int(wide))

@@ -1,0 +1,337 @@
+"""Plans as CUDA graphs: their work is recorded once, and launched as a whole from then on.
+
+A graph reads and writes at the addresses that it was recorded with. Inputs that are elsewhere in
+each call are copied into memory of its own first. Results are copied out of it, but for those that
+lie in donated inputs, which stay where they are.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import cupy
+from cupy import ndarray
+
+from ...logs import log_debug
+from ..capturing import NotCaptured, capturing
+from ..cublas.recorded import RecordedCublas
+from ..kernels.plan import copy_arrays, set_words
+from ..launch import is_contiguous
+
+if TYPE_CHECKING:
+    from .plan import GpuPlan
+
+__all__ = ["GraphedPlan"]
+
+# Calls before a graph is recorded: by then caches have what they copy from the host.
+CALLS_BEFORE_RECORDING = 2
+# Each time an input lies elsewhere, a graph is recorded anew that copies it; later ones copy all.
+MOST_RECORDINGS = 6
+KERNEL_NODE, COPY_NODE, FILL_NODE = 0, 1, 2
+EMPTY_NODE = 5
+HOST_MEMORY, DEVICE_MEMORY, ANY_MEMORY = 1, 2, 4
+MEMORY_TYPE_ATTRIBUTE = 2
+
+
+class Lane:
+    """What all graphs have that run on one stream, one after the other.
+
+    Attributes:
+        stream: the stream on which work is recorded.
+        lock: is held while a thread queues a plan.
+    """
+
+    def __init__(self) -> None:
+        self.stream = cupy.cuda.Stream(non_blocking=True)
+        self.lock = threading.RLock()
+        self._cublas: RecordedCublas | None = None
+
+    @property
+    def cublas(self) -> RecordedCublas:
+        """Calls of cuBLAS on that stream."""
+        if self._cublas is None:
+            self._cublas = RecordedCublas(self.stream)
+        return self._cublas
+
+
+# By the device and the stream.
+_lanes: dict[tuple[int, int], Lane] = {}
+_lanes_lock = threading.Lock()
+
+
+def lane_of(stream: Any) -> Lane:
+    """Returns the lane of a stream of the current device."""
+    key = cupy.cuda.runtime.getDevice(), stream.ptr
+    found = _lanes.get(key)
+    if found is None:
+        with _lanes_lock:
+            found = _lanes.setdefault(key, Lane())
+    return found
+
+
+class Recording:
+    """A graph, and the memory that it reads and writes.
+
+    Attributes:
+        graph: the graph.
+        addresses: the addresses of inputs, by their places; None for those that are copied.
+        copied: for inputs that are copied the arrays into which they are.
+        outputs: the arrays of results; None for those in donated inputs.
+        kept: what has to live as long.
+    """
+
+    def __init__(
+        self,
+        graph: Any,
+        addresses: list[int | None],
+        copied: dict[int, ndarray],
+        outputs: list[ndarray | None],
+        kept: list[Any],
+    ) -> None:
+        self.graph = graph
+        self.addresses = addresses
+        self.copied = copied
+        self.outputs = outputs
+        self.kept = kept
+
+
+class OnStream:
+    """A plan's work on one stream.
+
+    Args:
+        plan: the plan.
+        stream: the stream.
+    """
+
+    def __init__(self, plan: GpuPlan, stream: Any) -> None:
+        self.plan = plan
+        self.lane = lane_of(stream)
+        self._recording: Recording | None = None
+        self._calls = 0
+        self._recordings = 0
+        # The places of inputs that lie elsewhere in each call.
+        self._moving: set[int] = set()
+        # Why nothing is recorded any more.
+        self.refused = ""
+        text = plan.text
+        self._dtypes = [x.type.dtype for x in text.numbers]
+        self._words = bytearray(8 * len(self._dtypes))
+        # Two arrays, so that a call does not overwrite what the one before it still reads.
+        self._slots = cupy.empty(max(len(self._words), 1), "u1")
+        self._numbers = [
+            ndarray((), dtype, self._slots.data + 8 * i) for i, dtype in enumerate(self._dtypes)
+        ]
+        self._places = {number: i for i, number in enumerate(text.inputs)}
+        # By the places of results the places of the inputs whose memory they take.
+        order = [k for k, there in enumerate(text.outputs) if there]
+        self._taken = {
+            order.index(k): self._places[i] for k, i in text.taken.items() if i in self._places
+        }
+
+    def run(self, arrays: list[ndarray], numbers: Sequence[Any], stream: Any) -> list[ndarray]:
+        """Queues the work of a call, and returns the results."""
+        if self._dtypes:
+            words = self._words
+            for i, (number, dtype) in enumerate(zip(numbers, self._dtypes)):
+                piece = dtype.type(number).tobytes()
+                words[8 * i : 8 * i + len(piece)] = piece
+            set_words(words, self._slots)
+        recording = self._recording
+        if recording is not None:
+            if self._fits(recording, arrays):
+                return self._launched(recording, arrays, stream)
+            self._recording = None
+        outs = self._directly(arrays, stream)
+        self._calls += 1
+        if self._calls >= CALLS_BEFORE_RECORDING and not self.refused:
+            self._record(arrays)
+        return outs
+
+    def _fits(self, recording: Recording, arrays: list[ndarray]) -> bool:
+        """Says whether inputs are where a graph reads them, and notes which are not."""
+        fits = True
+        for place, (x, address) in enumerate(zip(arrays, recording.addresses)):
+            if address is not None and x.data.ptr != address:
+                self._moving.add(place)
+                fits = False
+        return fits
+
+    def _launched(
+        self, recording: Recording, arrays: list[ndarray], stream: Any
+    ) -> list[ndarray]:
+        if recording.copied:
+            pairs = [(arrays[i], own) for i, own in recording.copied.items()]
+            copy_arrays([(dense(x), own) for x, own in pairs])
+        recording.graph.launch(stream)
+        outs: list[ndarray] = []
+        pairs = []
+        for place, own in enumerate(recording.outputs):
+            if own is None:
+                outs.append(arrays[self._taken[place]])
+            else:
+                fresh = ndarray(own.shape, own.dtype)
+                pairs.append((own, fresh))
+                outs.append(fresh)
+        if pairs:
+            copy_arrays(pairs)
+        return outs
+
+    def _directly(self, arrays: list[ndarray], stream: Any) -> list[ndarray]:
+        """Queues the work operation by operation, on the stream of recordings."""
+        lane = self.lane
+        begun, done = cupy.cuda.Event(disable_timing=True), cupy.cuda.Event(disable_timing=True)
+        begun.record(stream)
+        lane.stream.wait_event(begun)
+        capturing.cublas = lane.cublas
+        try:
+            with lane.stream:
+                memory = [arrays[self._taken[k]] for k in self._taken]
+                outs = self.plan.queue(*arrays, *self._numbers, *memory)
+                done.record(lane.stream)
+        finally:
+            capturing.cublas = None
+        stream.wait_event(done)
+        return outs
+
+    def _record(self, arrays: list[ndarray]) -> None:
+        """Records a graph for arrays that lie where these do."""
+        self._recordings += 1
+        if self._recordings > MOST_RECORDINGS:
+            self._moving |= {*range(len(arrays))}
+        try:
+            self._recording = self._recorded(arrays)
+        except Exception as error:
+            self.refused = f"{type(error).__name__}: {error}"
+            log_debug("jit", "%s is no graph: %s", self.plan.name, self.refused)
+
+    def _recorded(self, arrays: list[ndarray]) -> Recording:
+        lane, pool = self.lane, cupy.cuda.MemoryPool()
+        moving = {i for i in self._moving if i < len(arrays)}
+        with cupy.cuda.using_allocator(pool.malloc):
+            copied = {i: ndarray(arrays[i].shape, arrays[i].dtype) for i in sorted(moving)}
+        given = [copied.get(i, x) for i, x in enumerate(arrays)]
+        memory = [
+            None if place in copied else arrays[place] for place in self._taken.values()
+        ]
+        capturing.cublas, capturing.kept = lane.cublas, []
+        graph = None
+        try:
+            with lane.stream, cupy.cuda.using_allocator(pool.malloc):
+                lane.stream.begin_capture()
+                try:
+                    outs = self.plan.queue(*given, *self._numbers, *memory)
+                finally:
+                    graph = lane.stream.end_capture()
+            kept = [pool, *capturing.kept, self._slots]
+        finally:
+            capturing.cublas = capturing.kept = None
+        check_nodes(graph.graph)
+        addresses = [None if i in copied else x.data.ptr for i, x in enumerate(arrays)]
+        in_place = {k for k, place in self._taken.items() if place not in copied}
+        owned = [None if k in in_place else dense(x) for k, x in enumerate(outs)]
+        for own, x in zip(owned, outs):
+            if own is not None and own is not x:
+                raise NotCaptured("a result is not contiguous")
+        return Recording(graph, addresses, copied, owned, kept)
+
+
+def dense(x: ndarray) -> ndarray:
+    """Returns an array whose elements lie one behind the other."""
+    return x if is_contiguous(x) else cupy.ascontiguousarray(x)
+
+
+@cache
+def driver() -> Any:
+    """Returns the driver's library."""
+    found = ctypes.CDLL("libcuda.so.1")
+    found.cuGraphGetNodes.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+    found.cuGraphNodeGetType.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
+    found.cuGraphMemcpyNodeGetParams.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
+    found.cuPointerGetAttribute.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_ulonglong)
+    return found
+
+
+def check_nodes(graph: int) -> None:
+    """Checks that a graph computes, copies and fills within the memory of GPUs alone.
+
+    Raises:
+        NotCaptured: it does something else, such as a copy from the host, which would be made of
+            what lies there whenever the graph runs.
+    """
+    count = ctypes.c_size_t()
+    driver().cuGraphGetNodes(graph, None, ctypes.byref(count))
+    nodes = (ctypes.c_void_p * count.value)()
+    driver().cuGraphGetNodes(graph, nodes, ctypes.byref(count))
+    for node in filter(None, nodes):
+        kind = ctypes.c_int()
+        driver().cuGraphNodeGetType(node, ctypes.byref(kind))
+        if kind.value == COPY_NODE:
+            check_copy(node)
+        elif kind.value not in (KERNEL_NODE, FILL_NODE, EMPTY_NODE):
+            raise NotCaptured(f"a node of kind {kind.value}")
+
+
+def check_copy(node: int) -> None:
+    """Checks that a node copies within the memory of GPUs."""
+    # Words of the driver's description: the kinds of memory and the addresses of both ends.
+    words = (ctypes.c_ulonglong * 25)()
+    driver().cuGraphMemcpyNodeGetParams(node, words)
+    for kind_word, host_word in ((4, 5), (15, 16)):
+        kind = words[kind_word] & 0xFFFFFFFF
+        if kind == ANY_MEMORY:
+            known = ctypes.c_uint()
+            address = words[host_word + 1]
+            driver().cuPointerGetAttribute(ctypes.byref(known), MEMORY_TYPE_ATTRIBUTE, address)
+            kind = known.value
+        if kind != DEVICE_MEMORY:
+            raise NotCaptured("a copy from the host, or to it")
+
+
+class GraphedPlan:
+    """Runs a plan as a graph, one for each stream.
+
+    Attributes:
+        called: as that of plans.
+
+    Args:
+        plan: the plan, whose numbers are apart.
+    """
+
+    called = ()
+
+    def __init__(self, plan: GpuPlan) -> None:
+        self.plan = plan
+        self._on_streams: dict[tuple[int, int], OnStream] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def source(self) -> str:
+        """The generated text, and those of its kernels."""
+        return self.plan.source
+
+    def __call__(self, buffers: Sequence[Any]) -> list[Any]:
+        """Queues the program on the current stream, and returns the buffers of its results."""
+        text = self.plan.text
+        try:
+            numbers, of_host = self.plan.numbers(*buffers)
+            stream = cupy.cuda.get_current_stream()
+            key = cupy.cuda.runtime.getDevice(), stream.ptr
+            found = self._on_streams.get(key)
+            if found is None:
+                with self._lock:
+                    found = self._on_streams.setdefault(key, OnStream(self.plan, stream))
+            arrays = [buffers[i] for i in text.inputs]
+            with found.lane.lock:
+                outs = iter(found.run(arrays, numbers, stream))
+        except Exception as error:
+            self.plan.explain(error)
+            raise
+        hosts = iter(of_host)
+        return [next(outs) if there else next(hosts) for there in text.outputs]
+
+    def __repr__(self) -> str:
+        return f"<graph of {self.plan!r}>"

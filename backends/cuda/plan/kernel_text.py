@@ -1,0 +1,192 @@
+"""The text of a generated kernel while it is written: parameters, lines, and names of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from .cpp import MEMORY_TYPES, held_type, loaded, shown_number, shown_operation
+from .points import Points
+
+if TYPE_CHECKING:
+    from ...annotations import DType
+    from ...kernels.graph import Expr
+
+__all__ = ["UNUSED", "GeneratedKernel", "KernelText", "Place", "Room"]
+
+# What some kernels do not need.
+UNUSED = "[[maybe_unused]]"
+
+
+class Place(NamedTuple):
+    """The memory, or the number, of an argument of a region's kernels.
+
+    Attributes:
+        kind: ``in`` for inputs, ``out`` for results, ``scratch`` for memory between kernels.
+        number: the number among those of its kind.
+    """
+
+    kind: str
+    number: int
+
+
+class Room(NamedTuple):
+    """Where the elements of a node lie.
+
+    Attributes:
+        place: the argument.
+        dtype: the dtype of the elements.
+        strides: the strides of its axes, in elements; None for a number that is passed by value.
+    """
+
+    place: Place
+    dtype: DType
+    strides: Mapping[int, int] | None
+
+
+class GeneratedKernel(NamedTuple):
+    """A kernel of a region.
+
+    Attributes:
+        name: its name.
+        text: its text.
+        blocks: the numbers of blocks.
+        threads: the threads of a block.
+        arguments: what it is given.
+        width: how many elements one load takes at most, of memory that begins at a multiple of so
+            many; 1 where memory may begin anywhere.
+    """
+
+    name: str
+    text: str
+    blocks: tuple[int, ...]
+    threads: int
+    arguments: tuple[Place, ...]
+    width: int
+
+
+class KernelText:
+    """Writes a kernel.
+
+    Args:
+        name: its name.
+        threads: the threads of a block.
+        place_type: the type of places in memory.
+        shares: whether results may lie in the memory of inputs.
+    """
+
+    def __init__(self, name: str, threads: int, place_type: str, shares: bool = False) -> None:
+        self.name = name
+        self.threads = threads
+        self.place_type = place_type
+        self._apart = "" if shares else "__restrict__ "
+        self.lines: list[str] = []
+        self.names: dict[Expr, str] = {}
+        self._indent = 1
+        self._parameters: dict[Place, str] = {}
+
+    # -- lines
+
+    def add(self, line: str) -> None:
+        """Adds a line."""
+        self.lines.append(f"{'    ' * self._indent}{line}")
+
+    def open(self, line: str) -> None:
+        """Adds a line that opens a block."""
+        self.add(f"{line} {{")
+        self._indent += 1
+
+    def close(self) -> None:
+        """Closes a block."""
+        self._indent -= 1
+        self.add("}")
+
+    def unroll(self, count: str = "") -> None:
+        """Says that the next loop is written out."""
+        self.lines.append(f"#pragma unroll {count}".rstrip())
+
+    # -- memory
+
+    def read(self, room: Room) -> str:
+        """Returns the name of the pointer, or of the number, that is read."""
+        letter = {"in": "x", "scratch": "s", "out": "y"}[room.place.kind]
+        name = f"{letter}{room.place.number}"
+        if room.place not in self._parameters:
+            if room.strides is None:
+                shown = f"const {held_type(room.dtype)} {name}"
+            else:
+                shown = f"const {MEMORY_TYPES[room.dtype.char]} *{self._apart}{name}"
+            self._parameters[room.place] = shown
+        return name
+
+    def written(self, room: Room) -> str:
+        """Returns the name of the pointer to what is written."""
+        name = f"{'y' if room.place.kind == 'out' else 's'}{room.place.number}"
+        kind = MEMORY_TYPES[room.dtype.char]
+        self._parameters[room.place] = f"{kind} *{self._apart}{name}"
+        return name
+
+    def store(self, room: Room, points: Points, value: str) -> None:
+        """Adds the store of an element."""
+        assert room.strides is not None
+        target = f"{self.written(room)}[{points.offset(room.strides)}]"
+        self.add(f"{target} = ({MEMORY_TYPES[room.dtype.char]})({value});")
+
+    # -- nodes
+
+    def compute(
+        self,
+        nodes: Iterable[Expr],
+        points: Points,
+        rooms: Mapping[Expr, Room],
+        packs: Mapping[Expr, str],
+    ) -> None:
+        """Adds what computes nodes, operands before what is made of them.
+
+        Args:
+            nodes: the nodes.
+            points: where they are computed.
+            rooms: where nodes lie that are in memory.
+            packs: the expressions of what was loaded for several points at once.
+        """
+        for node in sorted(set(nodes), key=lambda x: x.number):
+            if node in self.names:
+                continue
+            if node in packs:
+                text = loaded(packs[node], node.dtype)
+            elif node in rooms:
+                text = self._load(rooms[node], points)
+            elif node.operation == "constant":
+                self.names[node] = shown_number(node.detail)
+                continue
+            elif node.operation == "spread":
+                self.names[node] = self.names[node.operands[0]]
+                continue
+            elif node.operation == "place":
+                text = f"(int)({points.coordinate(node.detail)})"
+            else:
+                text = shown_operation(node, [self.names[x] for x in node.operands])
+            self.names[node] = f"v{node.number}"
+            self.add(f"const {held_type(node.dtype)} v{node.number} = {text};")
+
+    def _load(self, room: Room, points: Points) -> str:
+        name = self.read(room)
+        if room.strides is None:
+            return name
+        return loaded(f"{name}[{points.offset(room.strides)}]", room.dtype)
+
+    def forget(self, nodes: Iterable[Expr]) -> None:
+        """Forgets names whose block was closed."""
+        for node in nodes:
+            self.names.pop(node, None)
+
+    def finished(self, blocks: Sequence[int], width: int = 1) -> GeneratedKernel:
+        """Returns the kernel."""
+        parameters = ", ".join(self._parameters.values())
+        head = (
+            f'extern "C" __global__ void __launch_bounds__({self.threads})\n'
+            f"{self.name}({parameters}) {{"
+        )
+        text = "\n".join([head, *self.lines, "}", ""])
+        given = tuple(self._parameters)
+        return GeneratedKernel(self.name, text, tuple(blocks), self.threads, given, width)

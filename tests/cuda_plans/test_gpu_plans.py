@@ -1,0 +1,206 @@
+"""Plans on a GPU give what eager mode does there."""
+
+import numpy as np
+import pytest
+
+import functensor as ft
+import functensor.numpy as fnp
+from functensor import nn
+
+pytestmark = pytest.mark.gpu
+
+RNG = np.random.default_rng(0)
+
+
+def normal(*shape):
+    """Returns random numbers in float32."""
+    return RNG.normal(size=shape).astype("f4")
+
+
+X, Y, ROW = normal(37, 24), normal(37, 24), normal(24)
+
+
+def layer_loss(p):
+    """A loss through a layer norm."""
+    return fnp.sum(fnp.sin(nn.layer_norm(*p)))
+
+
+def network(params, x, labels):
+    """The loss of a perceptron."""
+    w, b, v = params
+    return fnp.mean(nn.softmax_cross_entropy(nn.relu(x @ w + b) @ v, labels))
+
+
+def step(params, state, x, labels):
+    """A step of Adam."""
+    loss, grads = ft.value_and_grad(network)(params, x, labels)
+    return *ft.optim.adam(1e-2).update(params, state, grads), loss
+
+
+def adam_case():
+    """Returns the arguments of a step."""
+    params = (normal(24, 16) / 5, normal(16), normal(16, 10) / 4)
+    state = ft.optim.adam(1e-2).init(tuple(map(fnp.asarray, params)))
+    return params, state, X, RNG.integers(0, 10, 37)
+
+
+CASES = {
+    "map": (lambda x, y: fnp.tanh(x) * y + 2.0, X, Y),
+    "bias": (lambda x, b: fnp.maximum(x + b, 0), X, ROW),
+    "column": (lambda x: x - x[:, :1] * 2 + fnp.exp(x), X),
+    "transposed": (lambda x: fnp.sin(x.T) + x.T, X),
+    "broadcast": (lambda x: fnp.exp(fnp.broadcast_to(x[0], (37, 24)) * 2) + 1, X),
+    "flipped": (lambda x: fnp.exp(x[::-1] * 2) + 1, X),
+    "unaligned": (lambda x: fnp.exp(x.reshape(-1)[1:] * 2) + 1, X),
+    "mean": (lambda x, y: fnp.mean((x - y) ** 2), X, Y),
+    "sum and map": (lambda x, y: (fnp.sum(x * y), fnp.exp(x) * y), X, Y),
+    "columns": (lambda x, y: (fnp.sum(x * y, 0), fnp.mean(fnp.sin(x), 0)), X, Y),
+    "many columns": (lambda x: fnp.sum(fnp.exp(x) * 2, 0), normal(5000, 70)),
+    "few columns": (lambda x: fnp.sum(fnp.exp(x) * 2, 0), normal(5000, 3)),
+    "rows": (lambda x, y: (fnp.sum(x * y, 1), fnp.max(fnp.sin(x), 1)), X, Y),
+    "softmax": (lambda x: nn.softmax(x * 2, -1) + 1, X),
+    "long rows": (lambda x: nn.softmax(x * 2, -1) + 1, normal(3, 50257)),
+    "rows of blocks": (lambda x: nn.log_softmax(x * 2, -1) + 1, normal(9, 5000)),
+    "layer norm": (ft.grad(layer_loss), (X, ROW, ROW)),
+    "wide layer norm": (ft.grad(layer_loss), (normal(300, 768), normal(768), normal(768))),
+    "value and grad": (
+        ft.value_and_grad(lambda x: fnp.sum(fnp.tanh(x) * fnp.exp(-x * x) + fnp.log1p(x * x))),
+        normal(100_001),
+    ),
+    "double": (ft.grad(lambda x: fnp.sum(fnp.tanh(x) * fnp.exp(-x * x))), RNG.normal(size=(33, 7))),
+    "middle": (lambda x: (fnp.sum(fnp.exp(x), 1), fnp.sum(x * 2, (0, 2))), normal(5, 6, 7)),
+    "channels": (lambda x: (x - fnp.mean(x, (0, 2), keepdims=True)) * 2, normal(5, 6, 80)),
+    "half": (lambda x: fnp.exp(x) * 2 + 1, X.astype("f2")),
+    "softmax of half": (lambda x: nn.softmax(x * 2, -1) * 3, X.astype("f2")),
+    "sum of half": (lambda x: (fnp.sum(x * 2, 1), fnp.mean(x * 2, 0)), X.astype("f2")),
+    "integers": (
+        lambda x: (x * 7 - (x // 3) + (x % 5), fnp.sum(x * x, 1), fnp.where(x > 2, x, -x)),
+        RNG.integers(-50, 50, (9, 11)),
+    ),
+    "small integers": (
+        lambda x: (x * 7 - x, fnp.max(x * 2, 1)),
+        np.arange(60, dtype="i1").reshape(6, 10),
+    ),
+    "booleans": (lambda x: (fnp.isnan(x) | (x > 0.5)) & ~(x > 1), X),
+    "number": (lambda x, s: x * s + 1, X, 3.5),
+    "NumPy's number": (lambda x, s: x * s + 1, X, np.float32(3.5)),
+    "outer": (lambda a, b: fnp.sin(a[:, None] * b[None, :] + 1), normal(13), normal(8)),
+    "constant": (lambda x: fnp.sin(x) * placed(ROW) + fnp.sum(x * placed(Y)), X),
+    "softmax's gradient": (ft.grad(lambda x: fnp.sum(nn.softmax(x, -1) ** 2)), X),
+    "gelu": (ft.grad(lambda x: fnp.sum(nn.gelu(x))), X),
+    "power": (lambda x: fnp.abs(x) ** 2.7 + fnp.arctan2(x, 2.0) + fnp.hypot(x, 1.0), X),
+    "scan": (lambda x: ft.scan(lambda c, y: (fnp.sin(c) + y, c * 2), x[0], x)[0], X),
+    "choice": (lambda x: ft.cond(fnp.sum(x) > 0, lambda x: x * 2 + 1, lambda x: x - 1, x), X),
+    "second derivative": (
+        ft.grad(lambda x: fnp.sum(ft.grad(lambda y: fnp.sum(fnp.sin(y) * y))(x) ** 2)),
+        X,
+    ),
+    "adam": (step, *adam_case()),
+    "batched": (ft.vmap(lambda x: nn.softmax(x, -1) @ x), X),
+    "infinities": (
+        lambda x: (nn.softmax(x * 1.0, -1), fnp.maximum(x, -x), fnp.sum(x * 2, 0)),
+        np.array([[np.inf, 1.0, -np.inf], [np.nan, 2.0, 3.0], [-0.0, 0.0, 5e-39]], "f4"),
+    ),
+}
+
+
+def placed(x):
+    """Returns an argument, its arrays on the GPU."""
+    return ft.to_device(x, "cuda") if np.shape(x) else x
+
+
+def same(found, wanted):
+    """Compares trees of arrays, to some last places."""
+    for x, y in zip(ft.tree.leaves(found), ft.tree.leaves(wanted), strict=True):
+        assert x.dtype == y.dtype
+        assert x.shape == y.shape
+        assert ft.device_of(x) == ft.device_of(y) if hasattr(ft, "device_of") else True
+        x, y = (np.asarray(ft.to_device(v, "cpu")) for v in (x, y))
+        close = {2: 2e-2, 4: 3e-5, 8: 1e-12}.get(x.dtype.itemsize, 0)
+        close = close if x.dtype.kind in "fV" else 0
+        np.testing.assert_allclose(x.astype(float), y.astype(float), rtol=close, atol=close)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_plans_give_what_eager_mode_does(name):
+    function, *args = CASES[name]
+    args = ft.tree.map(placed, tuple(args))
+    wanted = function(*args)
+    jitted = ft.jit(function)
+    same(jitted(*args), wanted)
+    jitted.compile(*args)
+    same(jitted(*args), wanted)
+    same(jitted(*args), wanted)
+    assert "by kernels that were made for it" in str(jitted.explain())
+
+
+def test_bfloat16():
+    import ml_dtypes
+
+    x = ft.to_device(X.astype(ml_dtypes.bfloat16), "cuda")
+    w = ft.to_device(ROW.astype(ml_dtypes.bfloat16), "cuda")
+
+    def f(x, w):
+        sums = fnp.sum(x * w, 0), fnp.mean(x * w, 1)
+        return fnp.tanh(x) * w + 1.0, nn.softmax(x * 2, -1), *sums, x > w, x.astype("float32") * 2
+
+    jitted = ft.jit(f)
+    jitted.compile(x, w)
+    same(jitted(x, w), f(x, w))
+
+
+def test_results_are_memory_of_their_own():
+    x = ft.to_device(X, "cuda")
+    f = ft.jit(lambda x: (fnp.sin(x) * 2, fnp.cos(x) + 1))
+    f.compile(x)
+    first = f(x)
+    kept = [np.asarray(ft.to_device(v, "cpu")) for v in first]
+    second = f(x * 2)
+    assert not np.allclose(kept[0], np.asarray(ft.to_device(second[0], "cpu")))
+    for v, before in zip(first, kept):
+        np.testing.assert_array_equal(np.asarray(ft.to_device(v, "cpu")), before)
+
+
+def test_donated_training_runs_as_one_graph():
+    params, state, x, labels = ft.tree.map(placed, adam_case())
+    wanted = params, state
+    jitted = ft.jit(step, donate_argnums=(0, 1))
+    found = ft.tree.map(lambda v: v + 0, (params, state))
+    jitted.compile(*found, x, labels)
+    for _ in range(8):
+        *wanted, loss = step(*wanted, x, labels)
+        *found, other = jitted(*found, x, labels)
+        same(other, loss)
+    same(found, wanted)
+    (entry,) = jitted._entries.values()
+    (on_stream,) = entry.compiled.run._on_streams.values()
+    assert on_stream.refused == ""
+    assert on_stream._recordings == 1
+    assert not on_stream._recording.copied
+
+
+def test_graphs_follow_inputs_that_move():
+    def f(x, y):
+        z = fnp.sin(x) @ fnp.cos(y)
+        return nn.softmax(z @ z, -1) @ z, fnp.sum(z)
+
+    jitted = ft.jit(f)
+    jitted.compile(placed(normal(16, 16)), placed(normal(16, 16)))
+    for _ in range(20):
+        x, y = placed(normal(16, 16)), placed(normal(16, 16))
+        same(jitted(x, y), f(x, y))
+    (entry,) = jitted._entries.values()
+    (on_stream,) = entry.compiled.run._on_streams.values()
+    assert on_stream.refused == ""
+    assert on_stream._recordings <= 7
+
+
+def test_plans_are_made_while_calls_run():
+    x = ft.to_device(X, "cuda")
+    f = ft.jit(lambda x: fnp.tanh(x) * 2 + fnp.exp(x))
+    wanted = f(x)
+    for _ in range(2000):
+        same(f(x), wanted)
+        if "by kernels" in str(f.explain()):
+            break
+    assert "by kernels" in str(f.explain())

@@ -1,0 +1,110 @@
+"""The texts of plans on a GPU, and where their kernels read and write."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.gpu_programs import fused, plan_of
+
+import functensor as ft
+import functensor.numpy as fnp
+from functensor import nn
+
+pytest.importorskip("cupy", reason="needs CuPy: pip install cupy-cuda13x")
+
+
+def network(params, x, labels):
+    """The loss of a perceptron."""
+    w, b, v = params
+    return fnp.mean(nn.softmax_cross_entropy(nn.relu(x @ w + b) @ v, labels))
+
+
+def step(params, state, x, labels):
+    """A step of Adam."""
+    loss, grads = ft.value_and_grad(network)(params, x, labels)
+    return *ft.optim.adam(1e-2).update(params, state, grads), loss
+
+
+def training():
+    """Returns the arguments of a step."""
+    params = fnp.ones((24, 16), "f4"), fnp.ones(16, "f4"), fnp.ones((16, 10), "f4")
+    return params, ft.optim.adam(1e-2).init(params), fnp.ones((8, 24), "f4"), np.arange(8)
+
+
+def test_a_training_step_is_products_and_regions():
+    args = training()
+    program = fused(step, *args)
+    plan = plan_of(program, range(len(ft.tree.leaves(args[:2]))))
+    names = [e.primitive.name for e in program.equations if e.outputs[0].device != "cpu"]
+    assert names.count("matmul") == 5
+    # Bias and relu, its derivative with the sum of rows, the mean, an update of each parameter.
+    assert names.count("fused") == 6
+    assert {*names} <= {
+        *("matmul", "fused", "transpose", "cross_entropy", "cross_entropy_grad", "mean"),
+    }
+    # Parameters and both moments stay where they are.
+    assert len(plan.text.taken) == 9
+    assert plan.source.count("into=(into_") == 3
+    assert "moved" not in plan.source
+
+
+def test_numbers_of_the_host_are_computed_apart():
+    plan = plan_of(fused(step, *training()))
+    numbers, queue = plan.source.split("def queue")
+    assert "power" in numbers
+    assert "power" not in queue.partition("return")[0]
+
+
+def test_what_decides_on_the_host_is_not_recorded():
+    from functensor.backends.cuda.plan.plan_text import is_recordable
+
+    def choice(x):
+        y = fnp.sin(x @ x) @ fnp.cos(x) @ x
+        return ft.cond(fnp.sum(y) > 0, lambda y: y * 2, lambda y: y - 1, y)
+
+    x = fnp.ones((4, 4), "f4")
+    assert is_recordable(fused(step, *training()))
+    assert not is_recordable(fused(choice, x))
+    # One launch needs no graph.
+    assert not is_recordable(fused(lambda x: fnp.sin(x) * 2, x))
+
+
+def test_a_result_is_copied_to_donated_memory_that_is_still_read():
+    def f(x, y):
+        a = fnp.sin(x) * 2
+        return a, (a @ y) @ (x @ y)
+
+    x = fnp.ones((4, 4), "f4")
+    plan = plan_of(fused(f, x, x), [0])
+    assert plan.text.taken == {0: 0}
+    assert "moved(" in plan.source
+
+
+@st.composite
+def layouts(draw):
+    """Draws lengths of axes, segments of them, and the strides of some."""
+    lengths = draw(st.lists(st.integers(2, 4), min_size=1, max_size=4))
+    order = draw(st.permutations(range(len(lengths))))
+    cut = draw(st.integers(0, len(lengths)))
+    parts = [tuple(sorted(order[:cut])), tuple(sorted(order[cut:]))]
+    axes = draw(st.sets(st.sampled_from(range(len(lengths)))))
+    steps = {axis: draw(st.integers(0, 20)) for axis in axes}
+    return lengths, parts, steps if draw(st.booleans()) else None, axes
+
+
+@given(layouts())
+def test_offsets_are_those_of_strides(layout):
+    from functensor.backends.cuda.plan.points import Points, Segment, strides_of
+
+    lengths, parts, strides, axes = layout
+    strides = strides_of(axes, lengths) if strides is None else strides
+    segments = [Segment(part, name) for part, name in zip(parts, "ab", strict=True)]
+    points = Points(lengths, segments)
+    offset = points.offset(strides).replace("/", "//")
+    places = {axis: points.coordinate(axis).replace("/", "//") for axis in range(len(lengths))}
+    counts = [int(np.prod([lengths[a] for a in part])) for part in parts]
+    for a in range(counts[0]):
+        for b in range(counts[1]):
+            found = {axis: eval(text, {"a": a, "b": b}) for axis, text in places.items()}
+            wanted = sum(found[axis] * step for axis, step in strides.items())
+            assert eval(offset, {"a": a, "b": b}) == wanted

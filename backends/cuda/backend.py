@@ -14,7 +14,7 @@ from .. import protocol
 from ..annotations import Buffer, DType
 from ..fresh_results import FRESH_PRIMITIVES
 from . import driver
-from .capturing import copied_once, held
+from .capturing import copied_once, kept_by_graph
 
 if TYPE_CHECKING:
     from cupy import ndarray
@@ -136,7 +136,7 @@ class CupyBackend(protocol.Backend):
             copied_once()
             with self.current(device):
                 found = self.numbers[key] = self.xp.asarray(value)
-        return held(found)
+        return kept_by_graph(found)
 
     def adopted(self, array: Any) -> ndarray:
         """Returns another library's array on a GPU as a buffer that shares its memory."""
@@ -185,7 +185,7 @@ class CupyBackend(protocol.Backend):
             bound: returns what computes an equation that is a call, such as a loop, on buffers.
             donated: the numbers of the inputs whose memory results may take.
         """
-        from .plan.plan import gpu_plan  # only compiled functions need it
+        from .plan import gpu_plan  # only compiled functions need it
 
         return gpu_plan(program, bound, donated)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-__all__ = ["Capturing", "NotCaptured", "capturing", "copied_once", "held"]
+__all__ = ["Capturing", "NotCaptured", "captured_here", "copied_once", "kept_by_graph"]
 
 
 class NotCaptured(RuntimeError):
@@ -25,13 +25,13 @@ class Capturing(threading.local):
     kept: list[Any] | None = None
 
 
-capturing = Capturing()
+captured_here = Capturing()
 
 
-def held(array: Any) -> Any:
+def kept_by_graph(array: Any) -> Any:
     """Returns an array of a cache, which a graph keeps that is being recorded."""
-    if capturing.kept is not None:
-        capturing.kept.append(array)
+    if captured_here.kept is not None:
+        captured_here.kept.append(array)
     return array
 
 
@@ -41,5 +41,5 @@ def copied_once() -> None:
     Raises:
         NotCaptured: work is recorded: the copy would be made later, when a graph runs.
     """
-    if capturing.kept is not None:
+    if captured_here.kept is not None:
         raise NotCaptured("something is copied from the host")

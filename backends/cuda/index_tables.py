@@ -8,14 +8,14 @@ import cupy
 import numpy as np
 from cupy import ndarray
 
-from .capturing import copied_once, held
+from .capturing import copied_once, kept_by_graph
 
 __all__ = ["table"]
 
 
 def table(numbers: tuple[int, ...], device: int) -> ndarray:
     """Returns integers in the memory of the current device, the same buffer every time."""
-    return held(_copied(numbers, device))
+    return kept_by_graph(_copied(numbers, device))
 
 
 @lru_cache(maxsize=4096)

@@ -119,7 +119,7 @@ class GpuTiers:
         try:
             with backend.current(self._device):
                 fused = gpu_program(self._program, backend)
-                plan = backend.plan_of_kernels(fused, computed, self._donated)
+                plan = backend.plan_of_kernels(fused, call_on_buffers, self._donated)
         except Exception as error:
             log_debug("jit", "%s has no plan: %r", self._program.name, error)
             self.settle(self, f"operation by operation: compiling failed with {error!r}")
@@ -146,7 +146,7 @@ def run_one_by_one(program: Program, buffers: Sequence[Any]) -> Values:
         return [to_buffer(out) for out in program.run(list(map(exposed, buffers)))]
 
 
-def computed(equation: Equation) -> Callable[[Sequence[Any]], Values]:
+def call_on_buffers(equation: Equation) -> Callable[[Sequence[Any]], Values]:
     """Returns what computes a call, such as a loop, of buffers."""
     primitive, weak = equation.primitive, [out.type.weak for out in equation.outputs]
 

@@ -9,7 +9,7 @@ UNITS = {"float16": 8, "float32": 4}
 
 @pytest.mark.parametrize("dtype", UNITS)
 @pytest.mark.parametrize("transposed", [(0, 0), (0, 1), (1, 0), (1, 1)], ids=str)
-@pytest.mark.parametrize("sizes", [(1027, 1531, 1411), (1024, 1536, 1411), (1027, 1536, 1408)])
+@pytest.mark.parametrize("sizes", [(1027, 1531, 1411), (1029, 1539, 1405)], ids=str)
 def test_padded_products_are_those_of_the_operands(sizes, transposed, dtype, monkeypatch):
     import cupy
 

@@ -1,7 +1,7 @@
 """Programs of a GPU where there is none, and the plans that are made of them."""
 
 import functensor as ft
-from functensor.jitting.gpu_tiers import computed, gpu_program
+from functensor.jitting.gpu_tiers import call_on_buffers, gpu_program
 from functensor.programs.program import Program, Variable
 
 DEVICE = "cuda:0"
@@ -46,4 +46,4 @@ def plan_of(program, donated=(), apart=True):
     """Returns the plan of a fused program, its kernels not compiled."""
     from functensor.backends.cuda.plan.plan import GpuPlan
 
-    return GpuPlan(program, computed, donated, apart)
+    return GpuPlan(program, call_on_buffers, donated, apart)

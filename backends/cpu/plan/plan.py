@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import linecache
-import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from itertools import count
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...notebook_cells import with_cells_named
+from ...generated_file import GeneratedFile
 from ...restoring import silently
 from .codegen.legend import legend
 from .writer import Straight
@@ -22,8 +19,6 @@ if TYPE_CHECKING:
     from .annotations import Kernels, ProgramLike
 
 __all__ = ["CpuPlan", "cpu_plan"]
-
-plan_numbers = count()
 
 
 class CpuPlan:
@@ -42,7 +37,6 @@ class CpuPlan:
         self.name = written.program.name
         self._text = written.source.text()
         self._kept = written.kept
-        self._origins = written.source.origins
         self._scope = written.source.scope
         self._calls = written.source.calls
         called = {*map(id, self._calls.values())}
@@ -57,15 +51,8 @@ class CpuPlan:
             from ...blas_threads import alone  # programs on one thread do not need it
 
             self._alone = alone
-        self._file = f"<plan {next(plan_numbers)} of {self.name}>"
-        linecache.cache[self._file] = (
-            len(self._text),
-            None,
-            self._text.splitlines(keepends=True),
-            self._file,
-        )
-        weakref.finalize(self, linecache.cache.pop, self._file, None)
-        module = compile(written.source.code(), self._file, "exec")
+        self._file = GeneratedFile(self.name, self._text, written.source.origins)
+        module = compile(written.source.code(), self._file.name, "exec")
         codes = {c.co_name: c for c in module.co_consts if isinstance(c, CodeType)}
         self._code = codes.pop("plan")
         if machine is not None:
@@ -103,7 +90,7 @@ class CpuPlan:
             with self._alone():
                 return self._run(run, buffers)  # type: ignore[no-any-return]
         except Exception as error:
-            self._explain(error)
+            self._file.explain(error, self.name)
             raise
         finally:
             self._idle.append(run)
@@ -134,25 +121,8 @@ class CpuPlan:
                 mine[i] = x.copy("K")
         return mine
 
-    def _explain(self, error: Exception) -> None:
-        """Adds a note with the user's line to an error."""
-        trace = error.__traceback__
-        while trace is not None:
-            if trace.tb_frame.f_code.co_filename == self._file:
-                origin = self._origins[trace.tb_lineno - 1]
-                if origin is not None and origin.line and has_note(origin.primitive):
-                    name = origin.primitive.name
-                    note = f"in {name} of {self.name}, at {origin.line}"
-                    error.add_note(with_cells_named(note))
-            trace = trace.tb_next
-
     def __repr__(self) -> str:
         return f"<plan of {self.name}, {len(self._code.co_code)} bytes of code>"
-
-
-def has_note(primitive: Any) -> bool:
-    """Says whether an error in an operation is told with its name; that of a hook tells its own."""
-    return primitive.name != "fused" and (bool(primitive.bodies) or not primitive.effect)
 
 
 def as_told(run: Callable[..., Any], buffers: Sequence[Any]) -> Any:

@@ -23,7 +23,7 @@ from ...annotations import Buffer, DType, Shape
 from ...arrays.einsum import Contract, compute
 from ...config import config
 from ...dtypes import result_type
-from ..capturing import capturing
+from ..capturing import captured_here
 from .matmul_calls import ProductAxis, ProductCalls, product_calls
 from .padding import Matrix, padded
 
@@ -78,7 +78,7 @@ def cublas_type_of(dtype: DType) -> CublasType | None:
 
 def current_cublas() -> tuple[Any, Any]:
     """Returns a handle of the current stream, and what has cuBLAS's functions."""
-    recorded = capturing.cublas
+    recorded = captured_here.cublas
     if recorded is not None:
         return recorded.handle, recorded
     handle = get_cublas_handle()

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import ctypes
+from ctypes import c_int, c_longlong, c_void_p
 from functools import cache
 from typing import Any
 
 import cupy
 
 from ..capturing import NotCaptured
+from .contraction import FULL_PRECISION_REDUCTION
 
 __all__ = ["RecordedCublas"]
 
-# Sums of 16-bit floats that are split among blocks are not rounded to 16 bits in between.
-FULL_PRECISION_REDUCTION = 16
 # What NVIDIA advises for its larger GPUs.
 WORKSPACE_BYTES = 32 << 20
 
 
 @cache
-def library() -> Any:
+def cublas_library() -> Any:
     """Returns the library that CuPy has loaded.
 
     Raises:
@@ -32,16 +32,15 @@ def library() -> Any:
         raise NotCaptured(f"cuBLAS is not found: {error}") from None
 
 
-def checked(status: int) -> None:
+def check_status(status: int) -> None:
     """Raises what a call of the library failed with."""
     if status:
         raise RuntimeError(f"cuBLAS failed with status {status}")
 
 
-Pointer, Int, Long = ctypes.c_void_p, ctypes.c_int, ctypes.c_longlong
-OPERANDS = (Pointer, Int, Int)
-STRIDED_OPERANDS = (Pointer, Int, Int, Long)
-HEAD = (Pointer, Int, Int, Int, Int, Int, Pointer)
+OPERANDS = (c_void_p, c_int, c_int)
+STRIDED_OPERANDS = (c_void_p, c_int, c_int, c_longlong)
+SIZES = (c_void_p, c_int, c_int, c_int, c_int, c_int, c_void_p)
 
 
 class RecordedCublas:
@@ -52,27 +51,27 @@ class RecordedCublas:
     """
 
     def __init__(self, stream: Any) -> None:
-        found = library()
+        found = cublas_library()
         self._product, self._products = found.cublasGemmEx, found.cublasGemmStridedBatchedEx
-        self._product.argtypes = (*HEAD, *OPERANDS, *OPERANDS, Pointer, *OPERANDS, Int, Int)
+        self._product.argtypes = (*SIZES, *OPERANDS, *OPERANDS, c_void_p, *OPERANDS, c_int, c_int)
         self._products.argtypes = (
-            *(*HEAD, *STRIDED_OPERANDS, *STRIDED_OPERANDS, Pointer, *STRIDED_OPERANDS),
-            *(Int, Int, Int),
+            *(*SIZES, *STRIDED_OPERANDS, *STRIDED_OPERANDS, c_void_p, *STRIDED_OPERANDS),
+            *(c_int, c_int, c_int),
         )
-        handle = ctypes.c_void_p()
-        checked(found.cublasCreate_v2(ctypes.byref(handle)))
+        handle = c_void_p()
+        check_status(found.cublasCreate_v2(ctypes.byref(handle)))
         self.handle = handle
         # It is no array, and lives as long as the process: no pool is to count it.
         self._workspace = cupy.cuda.memory.Memory(WORKSPACE_BYTES)
-        checked(found.cublasSetStream_v2(handle, Pointer(stream.ptr)))
-        workspace = Pointer(self._workspace.ptr), ctypes.c_size_t(WORKSPACE_BYTES)
-        checked(found.cublasSetWorkspace_v2(handle, *workspace))
-        checked(found.cublasSetMathMode(handle, FULL_PRECISION_REDUCTION))
+        check_status(found.cublasSetStream_v2(handle, c_void_p(stream.ptr)))
+        workspace = c_void_p(self._workspace.ptr), ctypes.c_size_t(WORKSPACE_BYTES)
+        check_status(found.cublasSetWorkspace_v2(handle, *workspace))
+        check_status(found.cublasSetMathMode(handle, FULL_PRECISION_REDUCTION))
 
     def gemmEx(self, *arguments: Any) -> None:
         """Queues a product, of the arguments that CuPy's function of this name takes."""
-        checked(self._product(*arguments))
+        check_status(self._product(*arguments))
 
     def gemmStridedBatchedEx(self, *arguments: Any) -> None:
         """Queues a stack of products, of the arguments that CuPy's function of this name takes."""
-        checked(self._products(*arguments))
+        check_status(self._products(*arguments))

@@ -15,7 +15,7 @@ import numpy as np
 from cupy import ndarray
 
 from ...annotations import Buffer, DType, Shape
-from ..capturing import copied_once, held
+from ..capturing import copied_once, kept_by_graph
 from ..launch import BLOCK_THREADS, Kernel
 from ..strides import merged_axes, strides_of
 
@@ -204,7 +204,7 @@ def uploaded(array: ndarray) -> ndarray:
     if array.nbytes > MOST_REMEMBERED_BYTES:
         return cupy.asarray(array)
     device = cupy.cuda.runtime.getDevice()
-    return held(remembered(array.tobytes(), array.dtype, array.shape, device))
+    return kept_by_graph(remembered(array.tobytes(), array.dtype, array.shape, device))
 
 
 @lru_cache(maxsize=256)

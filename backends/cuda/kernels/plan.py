@@ -1,4 +1,4 @@
-"""What plans do around a graph: set numbers, and copy arrays in and out."""
+"""Sets numbers, and copies arrays in and out, around the graph of a plan."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["copy_arrays", "set_words"]
 
 # The numbers, and the arrays, of a launch: those of a small table, and at most.
 FEW_WORDS, MOST_WORDS = 16, 448
-FEW_COPIES, MOST_COPIES = 8, 160
+FEW_COPIES, MOST_COPIED = 8, 160
 WORD_TABLES = {count: np.dtype(f"V{8 * count}") for count in (FEW_WORDS, MOST_WORDS)}
-COPY_TABLES = {count: np.dtype(f"V{24 * count}") for count in (FEW_COPIES, MOST_COPIES)}
+COPY_TABLES = {count: np.dtype(f"V{24 * count}") for count in (FEW_COPIES, MOST_COPIED)}
 SET_WORDS = Kernel("plan", "set_words", "tpl", tuple(map(str, WORD_TABLES)))
 COPY_ARRAYS = Kernel("plan", "copy_arrays", "tl", tuple(map(str, COPY_TABLES)))
 # The bytes that a block copies, if there are more, and the most blocks of an array.
-BYTES_OF_BLOCK, MOST_BLOCKS = 1 << 15, 2048
+BYTES_OF_BLOCK, MOST_COPYING_BLOCKS = 1 << 15, 2048
 
 
 def set_words(words: bytearray, out: ndarray) -> None:
@@ -44,7 +44,7 @@ def copy_arrays(pairs: Sequence[tuple[ndarray, ndarray]]) -> None:
         pairs: for each what it is copied from, and where to.
     """
     pairs = [pair for pair in pairs if pair[0].nbytes]
-    most = FEW_COPIES if len(pairs) <= FEW_COPIES else MOST_COPIES
+    most = FEW_COPIES if len(pairs) <= FEW_COPIES else MOST_COPIED
     for start in range(0, len(pairs), most):
         part = pairs[start : start + most]
         rows = [(x.data.ptr, y.data.ptr, x.nbytes) for x, y in part]
@@ -52,6 +52,6 @@ def copy_arrays(pairs: Sequence[tuple[ndarray, ndarray]]) -> None:
         pack_into(f"{3 * len(rows)}Q", words, 0, *[number for row in rows for number in row])
         wide = not any(row[0] % WIDEST_LOAD_BYTES or row[1] % WIDEST_LOAD_BYTES for row in rows)
         longest = max(row[2] for row in rows)
-        blocks = min(-(-longest // BYTES_OF_BLOCK), MOST_BLOCKS)
+        blocks = min(-(-longest // BYTES_OF_BLOCK), MOST_COPYING_BLOCKS)
         table = np.frombuffer(words, COPY_TABLES[most])
         COPY_ARRAYS(str(most), (blocks, len(rows)), BLOCK_THREADS, table, int(wide))

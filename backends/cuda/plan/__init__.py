@@ -1,1 +1,36 @@
 """Plans on GPUs: programs whose elementwise work and folds are kernels that are made for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .graph import GraphedPlan
+from .plan import GpuPlan
+from .plan_text import can_be_graph
+
+if TYPE_CHECKING:
+    from ...cpu.plan.annotations import ProgramLike
+
+__all__ = ["gpu_plan"]
+
+
+def gpu_plan(
+    program: ProgramLike,
+    bound: Callable[[Any], Callable[..., Sequence[Any]]],
+    donated: Sequence[int] = (),
+) -> Any:
+    """Returns the plan of a program, compiled for the current GPU.
+
+    Args:
+        program: the program, its regions fused.
+        bound: returns what computes an equation that is a call, such as a loop, on buffers.
+        donated: the numbers of the inputs whose memory results may take.
+    """
+    if can_be_graph(program):
+        plan = GpuPlan(program, bound, donated, apart=True)
+        plan.load()
+        return GraphedPlan(plan)
+    plan = GpuPlan(program, bound, donated)
+    plan.load()
+    return plan

@@ -12,13 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...cpu.plan.codegen.operands import COMPARISON_SIGNS
 from ...kernels.operations import KERNEL_COMPARISONS, KERNEL_FUNCTIONS
 
 if TYPE_CHECKING:
     from ...annotations import DType
     from ...kernels.graph import Expr
 
-__all__ = ["MEMORY_TYPES", "fold_functor", "held_type", "loaded", "shown_number", "shown_operation"]
+__all__ = [
+    *("MEMORY_TYPES", "fold_functor", "held_type", "read_element", "shown_number"),
+    "shown_operation",
+]
 
 # The types of elements in memory, by the character of the dtype.
 MEMORY_TYPES = {
@@ -27,16 +31,12 @@ MEMORY_TYPES = {
     "Q": "unsigned long long", "e": "half_t", "E": "bfloat16_t", "f": "float", "d": "double",
 }  # fmt: skip
 NARROW = "eE"
-COMPARISON_SIGNS = {
-    "equal": "==", "greater": ">", "greater_equal": ">=", "less": "<", "less_equal": "<=",
-    "not_equal": "!=",
-}  # fmt: skip
-ARITHMETIC_SIGNS = {
+C_SIGNS = {
     "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "bitwise_and": "&",
     "bitwise_or": "|", "bitwise_xor": "^", "right_shift": ">>",
 }  # fmt: skip
 BOOLEAN_SIGNS = {
-    **ARITHMETIC_SIGNS, "add": "|", "maximum": "|", "multiply": "&", "minimum": "&",
+    **C_SIGNS, "add": "|", "maximum": "|", "multiply": "&", "minimum": "&",
 }  # fmt: skip
 WRAPPING_SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "left_shift": "<<"}
 # The functions of C++ for doubles; those for floats have an f behind their names.
@@ -63,7 +63,7 @@ def held_type(dtype: DType) -> str:
     return "float" if dtype.char in NARROW else MEMORY_TYPES[dtype.char]
 
 
-def loaded(text: str, dtype: DType) -> str:
+def read_element(text: str, dtype: DType) -> str:
     """Returns an element of memory as a number that is computed with."""
     return f"float({text})" if dtype.char in NARROW else text
 
@@ -120,7 +120,7 @@ def shown_operation(node: Expr, operands: Sequence[str]) -> str:
         return f"float(({MEMORY_TYPES[dtype.char]})({text}))" if dtype.char in NARROW else text
     if dtype.kind == "b":
         return f"(!{operands[0]})" if name == "invert" else _signed(BOOLEAN_SIGNS[name], operands)
-    return _of_whole_numbers(name, dtype, operands)
+    return _of_integers(name, dtype, operands)
 
 
 def _signed(sign: str, operands: Sequence[str]) -> str:
@@ -128,15 +128,15 @@ def _signed(sign: str, operands: Sequence[str]) -> str:
 
 
 def _of_floats(name: str, end: str, operands: Sequence[str]) -> str:
-    if name in ARITHMETIC_SIGNS:
-        return _signed(ARITHMETIC_SIGNS[name], operands)
+    if name in C_SIGNS:
+        return _signed(C_SIGNS[name], operands)
     if name == "negative":
         return f"(-{operands[0]})"
     function = HELPERS.get(name) or f"{FLOAT_FUNCTIONS[name]}{end}"
     return f"{function}({', '.join(operands)})"
 
 
-def _of_whole_numbers(name: str, dtype: DType, operands: Sequence[str]) -> str:
+def _of_integers(name: str, dtype: DType, operands: Sequence[str]) -> str:
     own, wide = MEMORY_TYPES[dtype.char], unsigned_type(dtype)
     if name in WRAPPING_SIGNS:
         x, y = operands
@@ -150,7 +150,7 @@ def _of_whole_numbers(name: str, dtype: DType, operands: Sequence[str]) -> str:
         return f"({x} < 0 ? ({own})(0u - ({wide}){x}) : {x})" if dtype.kind == "i" else x
     if name in HELPERS:
         return f"{HELPERS[name]}<{own}>({', '.join(operands)})"
-    return f"({own}){_signed(ARITHMETIC_SIGNS[name], operands)}"
+    return f"({own}){_signed(C_SIGNS[name], operands)}"
 
 
 def _cast(x: str, old: DType, new: DType) -> str:

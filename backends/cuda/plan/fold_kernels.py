@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...kernels.kernel import fold_identity
 from .cpp import fold_functor, held_type, shown_number
 from .kernel_text import UNUSED, GeneratedKernel, KernelText, Room
-from .points import Points, Segment
+from .points import Points, PointSegment
 
 if TYPE_CHECKING:
     from ...annotations import DType
@@ -55,7 +55,7 @@ def begun(text: KernelText, sinks: Sequence[FoldSink]) -> None:
         text.add(f"{kind} f{sink.fold.number} = {first};")
 
 
-def folded(text: KernelText, sink: FoldSink, value: str) -> None:
+def fold_one_more(text: KernelText, sink: FoldSink, value: str) -> None:
     """Adds one more number to a fold."""
     name, kind = f"f{sink.fold.number}", accumulator_type(sink.fold.dtype)
     text.add(f"{name} = {fold_functor(sink.fold.detail)}()({name}, ({kind}){value});")
@@ -102,12 +102,12 @@ def fold_kernels(
     share = threads // columns * FEWEST_POINTS
     parts = max(min(ENOUGH_BLOCKS // groups, -(-length // share)), 1)
     text = KernelText(name, threads, source.place_type)
-    points = Points(source.lengths, [Segment(rows, "k"), Segment(over, "g")])
-    outer = Points(source.lengths, [Segment(rows, "k")])
+    points = Points(source.lengths, [PointSegment(rows, "k"), PointSegment(over, "g")])
+    outer = Points(source.lengths, [PointSegment(rows, "k")])
     final = sinks
     if parts > 1:
         final = [parts_of(source, sink, parts, count) for sink in sinks]
-    body = Body(source, text, points, outer, final, stored)
+    body = FoldBody(source, text, points, outer, final, stored)
     if across:
         body.across(count, length, columns, threads // columns, parts)
     else:
@@ -120,11 +120,11 @@ def fold_kernels(
 
 def parts_of(source: RegionSource, sink: FoldSink, parts: int, count: int) -> FoldSink:
     """Returns a fold whose parts are stored, one behind the other."""
-    room = source.scratch_room((parts, count), held(sink.fold.dtype), {})
+    room = source.scratch_room((parts, count), memory_dtype(sink.fold.dtype), {})
     return FoldSink(sink.fold, [(room, 1)])
 
 
-def held(dtype: DType) -> DType:
+def memory_dtype(dtype: DType) -> DType:
     """Returns the dtype in which parts lie in memory: that in which they are folded."""
     import numpy as np
 
@@ -133,7 +133,7 @@ def held(dtype: DType) -> DType:
     return np.dtype(np.int32) if accumulator_type(dtype) == "int" else dtype
 
 
-class Body:
+class FoldBody:
     """Writes the loop of a kernel that folds."""
 
     def __init__(
@@ -197,7 +197,7 @@ class Body:
             text.unroll()
             text.open(f"for (int other = 1; other < {rows}; ++other)")
             for sink in self.sinks:
-                folded(text, sink, f"shared_{sink.fold.number}[other][column]")
+                fold_one_more(text, sink, f"shared_{sink.fold.number}[other][column]")
             text.close()
         self._store(parts)
         text.close()
@@ -208,7 +208,7 @@ class Body:
         text.open(head)
         text.compute(self.needed, self.points, self.source.rooms, {})
         for sink in self.sinks:
-            folded(text, sink, text.names[sink.fold.operands[0]])
+            fold_one_more(text, sink, text.names[sink.fold.operands[0]])
         for store in self.stored:
             text.store(store.room, self.points, text.names[store.node])
         text.close()
@@ -250,13 +250,13 @@ def finishing_kernel(
     text.open(f"for (int part = threadIdx.x; part < {parts}; part += {text.threads})")
     for sink, parted in zip(sinks, made, strict=True):
         ((room, _),) = parted.rooms
-        folded(text, sink, f"{text.read(room)}[part * {count} + k]")
+        fold_one_more(text, sink, f"{text.read(room)}[part * {count} + k]")
     text.close()
     over_block(text, sinks)
     text.open("if (threadIdx.x == 0)")
     rows = tuple(sorted(sinks[0].fold.axes))
     for sink in sinks:
-        store_fold(text, sink, Points(source.lengths, [Segment(rows, "k")]))
+        store_fold(text, sink, Points(source.lengths, [PointSegment(rows, "k")]))
     text.close()
     return text.finished([count])
 

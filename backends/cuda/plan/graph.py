@@ -17,7 +17,7 @@ import cupy
 from cupy import ndarray
 
 from ...logs import log_debug
-from ..capturing import NotCaptured, capturing
+from ..capturing import NotCaptured, captured_here
 from ..cublas.recorded import RecordedCublas
 from ..kernels.plan import copy_arrays, set_words
 from ..launch import is_contiguous
@@ -38,7 +38,7 @@ MEMORY_TYPE_ATTRIBUTE = 2
 
 
 class Lane:
-    """What all graphs have that run on one stream, one after the other.
+    """Holds what all graphs have that run on one stream, one after the other.
 
     Attributes:
         stream: the stream on which work is recorded.
@@ -73,7 +73,7 @@ def lane_of(stream: Any) -> Lane:
     return found
 
 
-class Recording:
+class RecordedGraph:
     """A graph, and the memory that it reads and writes.
 
     Attributes:
@@ -110,7 +110,7 @@ class OnStream:
     def __init__(self, plan: GpuPlan, stream: Any) -> None:
         self.plan = plan
         self.lane = lane_of(stream)
-        self._recording: Recording | None = None
+        self._recording: RecordedGraph | None = None
         self._calls = 0
         self._recordings = 0
         # The places of inputs that lie elsewhere in each call.
@@ -151,7 +151,7 @@ class OnStream:
             self._record(arrays)
         return outs
 
-    def _fits(self, recording: Recording, arrays: list[ndarray]) -> bool:
+    def _fits(self, recording: RecordedGraph, arrays: list[ndarray]) -> bool:
         """Says whether inputs are where a graph reads them, and notes which are not."""
         fits = True
         for place, (x, address) in enumerate(zip(arrays, recording.addresses)):
@@ -161,11 +161,11 @@ class OnStream:
         return fits
 
     def _launched(
-        self, recording: Recording, arrays: list[ndarray], stream: Any
+        self, recording: RecordedGraph, arrays: list[ndarray], stream: Any
     ) -> list[ndarray]:
         if recording.copied:
             pairs = [(arrays[i], own) for i, own in recording.copied.items()]
-            copy_arrays([(dense(x), own) for x, own in pairs])
+            copy_arrays([(without_gaps(x), own) for x, own in pairs])
         recording.graph.launch(stream)
         outs: list[ndarray] = []
         pairs = []
@@ -186,14 +186,14 @@ class OnStream:
         begun, done = cupy.cuda.Event(disable_timing=True), cupy.cuda.Event(disable_timing=True)
         begun.record(stream)
         lane.stream.wait_event(begun)
-        capturing.cublas = lane.cublas
+        captured_here.cublas = lane.cublas
         try:
             with lane.stream:
                 memory = [arrays[self._taken[k]] for k in self._taken]
                 outs = self.plan.queue(*arrays, *self._numbers, *memory)
                 done.record(lane.stream)
         finally:
-            capturing.cublas = None
+            captured_here.cublas = None
         stream.wait_event(done)
         return outs
 
@@ -208,7 +208,7 @@ class OnStream:
             self.refused = f"{type(error).__name__}: {error}"
             log_debug("jit", "%s is no graph: %s", self.plan.name, self.refused)
 
-    def _recorded(self, arrays: list[ndarray]) -> Recording:
+    def _recorded(self, arrays: list[ndarray]) -> RecordedGraph:
         lane, pool = self.lane, cupy.cuda.MemoryPool()
         moving = {i for i in self._moving if i < len(arrays)}
         with cupy.cuda.using_allocator(pool.malloc):
@@ -217,7 +217,7 @@ class OnStream:
         memory = [
             None if place in copied else arrays[place] for place in self._taken.values()
         ]
-        capturing.cublas, capturing.kept = lane.cublas, []
+        captured_here.cublas, captured_here.kept = lane.cublas, []
         graph = None
         try:
             with lane.stream, cupy.cuda.using_allocator(pool.malloc):
@@ -226,20 +226,20 @@ class OnStream:
                     outs = self.plan.queue(*given, *self._numbers, *memory)
                 finally:
                     graph = lane.stream.end_capture()
-            kept = [pool, *capturing.kept, self._slots]
+            kept = [pool, *captured_here.kept, self._slots]
         finally:
-            capturing.cublas = capturing.kept = None
+            captured_here.cublas = captured_here.kept = None
         check_nodes(graph.graph)
         addresses = [None if i in copied else x.data.ptr for i, x in enumerate(arrays)]
         in_place = {k for k, place in self._taken.items() if place not in copied}
-        owned = [None if k in in_place else dense(x) for k, x in enumerate(outs)]
+        owned = [None if k in in_place else without_gaps(x) for k, x in enumerate(outs)]
         for own, x in zip(owned, outs):
             if own is not None and own is not x:
                 raise NotCaptured("a result is not contiguous")
-        return Recording(graph, addresses, copied, owned, kept)
+        return RecordedGraph(graph, addresses, copied, owned, kept)
 
 
-def dense(x: ndarray) -> ndarray:
+def without_gaps(x: ndarray) -> ndarray:
     """Returns an array whose elements lie one behind the other."""
     return x if is_contiguous(x) else cupy.ascontiguousarray(x)
 

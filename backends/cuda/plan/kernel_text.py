@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from .cpp import MEMORY_TYPES, held_type, loaded, shown_number, shown_operation
+from .cpp import MEMORY_TYPES, held_type, read_element, shown_number, shown_operation
 from .points import Points
 
 if TYPE_CHECKING:
     from ...annotations import DType
     from ...kernels.graph import Expr
 
-__all__ = ["UNUSED", "GeneratedKernel", "KernelText", "Place", "Room"]
+__all__ = ["UNUSED", "Argument", "GeneratedKernel", "KernelText", "Room"]
 
 # What some kernels do not need.
 UNUSED = "[[maybe_unused]]"
 
 
-class Place(NamedTuple):
+class Argument(NamedTuple):
     """The memory, or the number, of an argument of a region's kernels.
 
     Attributes:
@@ -31,7 +31,7 @@ class Place(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Where the elements of a node lie.
+    """The memory where the elements of a node lie.
 
     Attributes:
         place: the argument.
@@ -39,7 +39,7 @@ class Room(NamedTuple):
         strides: the strides of its axes, in elements; None for a number that is passed by value.
     """
 
-    place: Place
+    place: Argument
     dtype: DType
     strides: Mapping[int, int] | None
 
@@ -61,7 +61,7 @@ class GeneratedKernel(NamedTuple):
     text: str
     blocks: tuple[int, ...]
     threads: int
-    arguments: tuple[Place, ...]
+    arguments: tuple[Argument, ...]
     width: int
 
 
@@ -83,7 +83,7 @@ class KernelText:
         self.lines: list[str] = []
         self.names: dict[Expr, str] = {}
         self._indent = 1
-        self._parameters: dict[Place, str] = {}
+        self._parameters: dict[Argument, str] = {}
 
     # -- lines
 
@@ -153,7 +153,7 @@ class KernelText:
             if node in self.names:
                 continue
             if node in packs:
-                text = loaded(packs[node], node.dtype)
+                text = read_element(packs[node], node.dtype)
             elif node in rooms:
                 text = self._load(rooms[node], points)
             elif node.operation == "constant":
@@ -173,7 +173,7 @@ class KernelText:
         name = self.read(room)
         if room.strides is None:
             return name
-        return loaded(f"{name}[{points.offset(room.strides)}]", room.dtype)
+        return read_element(f"{name}[{points.offset(room.strides)}]", room.dtype)
 
     def forget(self, nodes: Iterable[Expr]) -> None:
         """Forgets names whose block was closed."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .cpp import MEMORY_TYPES
 from .kernel_text import UNUSED, GeneratedKernel, KernelText, Room
-from .points import Points, Segment
+from .points import Points, PointSegment
 
 if TYPE_CHECKING:
     from ...kernels.graph import Expr, GridAxes
@@ -38,7 +38,7 @@ def map_kernel(
 ) -> GeneratedKernel:
     """Returns the kernel that stores nodes at all points of some axes."""
     order = tuple(sorted(axes))
-    points = Points(source.lengths, [Segment(order, "i")])
+    points = Points(source.lengths, [PointSegment(order, "i")])
     size = prod(source.lengths[a] for a in order)
     width = source.width if size % source.width == 0 else 1
     threads = MAP_THREADS if source.lanes > 1 else 1
@@ -48,7 +48,7 @@ def map_kernel(
     thread = f"blockIdx.x * ({place}){threads} + threadIdx.x"
     text.add(f"const {place} first = ({thread}) * {width};")
     text.add(f"if (first >= {size}) return;")
-    at_first = Points(source.lengths, [Segment(order, "first")])
+    at_first = Points(source.lengths, [PointSegment(order, "first")])
     packs = load_packs(text, needed, at_first, source.rooms, width)
     if width > 1:
         for sink in sinks:

@@ -12,15 +12,17 @@ from cupy import ndarray
 from ...cpu.plan.codegen.operands import constant, is_variable
 from ...cpu.plan.codegen.source import Source
 from ...cpu.plan.native.not_native import NotNative
-from .region_run import RegionRun
+from .region_run import GpuRegion
 
 if TYPE_CHECKING:
     from ...cpu.plan.annotations import EquationLike, Operand, ProgramLike, VariableLike
 
-__all__ = ["PlanText", "is_recordable"]
+__all__ = ["PlanText", "can_be_graph"]
 
 # Operations that queue nothing.
-VIEWS = frozenset({"astype", "broadcast_to", "flip", "reshape", "stop_gradient", "transpose"})
+QUEUING_NOTHING = frozenset(
+    {"astype", "broadcast_to", "flip", "reshape", "stop_gradient", "transpose"}
+)
 # A graph is worth it for so many operations.
 FEWEST_RECORDED = 4
 
@@ -58,13 +60,13 @@ class PlanText:
     ) -> None:
         self.program = program
         self.source = Source()
-        self.runs: list[RegionRun] = []
+        self.runs: list[GpuRegion] = []
         self._bound = bound
         self._apart = apart
         self.numbers: list[VariableLike] = []
-        self.outputs = [not (apart and is_number(x)) for x in program.outputs]
+        self.outputs = [not (apart and is_host_number(x)) for x in program.outputs]
         everything = range(len(program.inputs))
-        self.inputs = [i for i in everything if not (apart and is_number(program.inputs[i]))]
+        self.inputs = [i for i in everything if not (apart and is_host_number(program.inputs[i]))]
         self.taken = self._taken(donated)
         self._last: dict[VariableLike, int] = {}
         for number, equation in enumerate(program.equations):
@@ -78,12 +80,12 @@ class PlanText:
     def _taken(self, donated: Sequence[int]) -> dict[int, int]:
         """Returns which donated inputs outputs take the memory of: the first of their type."""
         inputs = self.program.inputs
-        left = [i for i in donated if not is_number(inputs[i])]
+        left = [i for i in donated if not is_host_number(inputs[i])]
         made = {x for equation in self.program.equations for x in equation.outputs}
         taken: dict[int, int] = {}
         seen: set[VariableLike] = set()
         for number, out in enumerate(self.program.outputs):
-            if not is_variable(out) or out not in made or out in seen or is_number(out):
+            if not is_variable(out) or out not in made or out in seen or is_host_number(out):
                 continue
             seen.add(out)
             for i in left:
@@ -107,7 +109,7 @@ class PlanText:
             for equation in program.equations
             if not is_of_host(equation)
             for x in equation.operands
-            if is_variable(x) and is_number(x)
+            if is_variable(x) and is_host_number(x)
         ]
         self.numbers = list(dict.fromkeys(needed))
         shown = [source.shown(x) for x, there in zip(program.outputs, self.outputs) if not there]
@@ -129,7 +131,7 @@ class PlanText:
             dropped = [
                 source.names[x]
                 for x in dead
-                if x.type.shape and x not in kept and not is_number(x)
+                if x.type.shape and x not in kept and not is_host_number(x)
             ]
             if dropped:
                 source.add(f"del {', '.join(dict.fromkeys(dropped))}")
@@ -137,7 +139,7 @@ class PlanText:
         for number, (out, there) in enumerate(zip(program.outputs, self.outputs)):
             text = source.shown(out)
             if number in self.taken and out not in self._written:
-                text = f"{source.bind(moved)}({text}, into_{number})"
+                text = f"{source.bind(moved_into)}({text}, into_{number})"
             if there:
                 shown.append(text)
         source.add(f"return [{', '.join(shown)}]")
@@ -151,7 +153,7 @@ class PlanText:
             if run is None:
                 self._one_by_one(number, equation)
                 return
-            given = [source.shown(on_gpu(x)) for x in equation.operands]
+            given = [source.shown(brought(x)) for x in equation.operands]
             memory = self._memory(number, equation, run)
             if memory:
                 given.append(f"into=({memory})")
@@ -171,19 +173,19 @@ class PlanText:
             left = source.name(equation.outputs[0])
         source.add(f"{left} = {right}", equation)
 
-    def _region(self, equation: EquationLike) -> RegionRun | None:
+    def _region(self, equation: EquationLike) -> GpuRegion | None:
         """Returns the run of a region; None where its equations run one by one."""
         if is_better_alone(equation.primitive.program):
             return None
         name = f"region_{len(self.runs)}"
         try:
-            run = RegionRun(name, equation.primitive, equation.operands, self._apart)
+            run = GpuRegion(name, equation.primitive, equation.operands, self._apart)
         except NotNative:
             return None
         self.runs.append(run)
         return run
 
-    def _memory(self, number: int, equation: EquationLike, run: RegionRun) -> str:
+    def _memory(self, number: int, equation: EquationLike, run: GpuRegion) -> str:
         """Returns the donated inputs that a region writes its outputs into, as text."""
         outputs, inputs = self.program.outputs, self.program.inputs
         places = {outputs[k]: k for k in self.taken if outputs[k] in equation.outputs}
@@ -210,17 +212,17 @@ class PlanText:
             names[out] = names[inner]
 
 
-def is_number(x: Operand) -> bool:
+def is_host_number(x: Operand) -> bool:
     """Says whether a variable is a number of the host's."""
     return is_variable(x) and getattr(x, "device") == "cpu" and not x.type.shape  # noqa: B009
 
 
 def is_of_host(equation: EquationLike) -> bool:
     """Says whether the host computes an equation, on its numbers alone."""
-    return all(map(is_number, equation.outputs))
+    return all(map(is_host_number, equation.outputs))
 
 
-def is_recordable(program: ProgramLike) -> bool:
+def can_be_graph(program: ProgramLike) -> bool:
     """Says whether a graph may do all of a program's work on the GPU.
 
     Calls decide on the host what they do. A number of the host's may be read by kernels that are
@@ -229,7 +231,7 @@ def is_recordable(program: ProgramLike) -> bool:
     count = 0
     for equation in program.equations:
         primitive, operands = equation.primitive, equation.operands
-        numbers = [x for x in operands if is_variable(x) and is_number(x)]
+        numbers = [x for x in operands if is_variable(x) and is_host_number(x)]
         if is_of_host(equation):
             if primitive.impl is None or len(numbers) < sum(map(is_variable, operands)):
                 return False
@@ -238,7 +240,7 @@ def is_recordable(program: ProgramLike) -> bool:
             return False
         if numbers and (not primitive.fused or is_better_alone(primitive.program)):
             return False
-        count += primitive.name not in VIEWS
+        count += primitive.name not in QUEUING_NOTHING
     return count >= FEWEST_RECORDED and not any(
         equation.primitive.effect for equation in program.equations
     )
@@ -250,14 +252,14 @@ def is_better_alone(program: ProgramLike) -> bool:
     return len(busy) == 1 and busy[0].primitive.family != "elementwise"
 
 
-def on_gpu(x: Operand) -> Any:
+def brought(x: Operand) -> Any:
     """Returns an operand of a region; constant arrays are brought to the GPU once."""
     if is_variable(x) or not np.shape(constant(x)):
         return x
     return cupy.asarray(constant(x))
 
 
-def moved(x: ndarray, into: ndarray | None) -> ndarray:
+def moved_into(x: ndarray, into: ndarray | None) -> ndarray:
     """Returns a result, in given memory if there is any."""
     if into is None:
         return x

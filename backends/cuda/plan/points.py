@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from typing import NamedTuple
 
-__all__ = ["Points", "Segment", "strides_of"]
+__all__ = ["PointSegment", "Points", "ordered_strides"]
 
 
-class Segment(NamedTuple):
+class PointSegment(NamedTuple):
     """Axes of a grid whose points have one number, the last axis going fastest.
 
     Attributes:
@@ -21,7 +21,7 @@ class Segment(NamedTuple):
     number: str
 
 
-class Run(NamedTuple):
+class AxisRun(NamedTuple):
     """Neighbouring axes of a segment that lie in memory as one.
 
     Attributes:
@@ -37,7 +37,7 @@ class Run(NamedTuple):
     first: bool
 
 
-def strides_of(axes: Iterable[int], lengths: Sequence[int]) -> dict[int, int]:
+def ordered_strides(axes: Iterable[int], lengths: Sequence[int]) -> dict[int, int]:
     """Returns the strides of axes that lie in order, one element behind the other."""
     strides: dict[int, int] = {}
     step = 1
@@ -55,7 +55,7 @@ class Points:
         segments: the segments; no axis is in two of them.
     """
 
-    def __init__(self, lengths: Sequence[int], segments: Sequence[Segment]) -> None:
+    def __init__(self, lengths: Sequence[int], segments: Sequence[PointSegment]) -> None:
         self._lengths = lengths
         self._segments = segments
 
@@ -65,7 +65,7 @@ class Points:
             if axis in segment.axes:
                 at = segment.axes.index(axis)
                 behind = prod(self._lengths[a] for a in segment.axes[at + 1 :])
-                run = Run(behind, self._lengths[axis], 1, at == 0)
+                run = AxisRun(behind, self._lengths[axis], 1, at == 0)
                 return part_of_number(segment.number, run)
         raise KeyError(axis)
 
@@ -90,9 +90,9 @@ class Points:
         rest = [*runs[:-1], *[run for s in others for run in self._runs(s, strides)]]
         return all(run.stride % width == 0 for run in rest)
 
-    def _runs(self, segment: Segment, strides: Mapping[int, int]) -> list[Run]:
+    def _runs(self, segment: PointSegment, strides: Mapping[int, int]) -> list[AxisRun]:
         """Returns the axes of a segment that memory has, as few runs."""
-        runs: list[Run] = []
+        runs: list[AxisRun] = []
         behind = 1
         for at in reversed(range(len(segment.axes))):
             axis = segment.axes[at]
@@ -100,14 +100,14 @@ class Points:
             if stride:
                 last = runs[-1] if runs else None
                 if last and last.behind * last.size == behind and stride == last.stride * last.size:
-                    runs[-1] = Run(last.behind, last.size * length, last.stride, at == 0)
+                    runs[-1] = AxisRun(last.behind, last.size * length, last.stride, at == 0)
                 else:
-                    runs.append(Run(behind, length, stride, at == 0))
+                    runs.append(AxisRun(behind, length, stride, at == 0))
             behind *= length
         return runs[::-1]
 
 
-def part_of_number(number: str, run: Run) -> str:
+def part_of_number(number: str, run: AxisRun) -> str:
     """Returns the expression of the number of a point within a run."""
     text = number if run.behind == 1 else f"{number} / {run.behind}"
     return text if run.first else f"{text} % {run.size}"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ...annotations import DType
     from ...cpu.plan.annotations import Operand, RegionLike
 
-__all__ = ["RegionRun", "load_all", "region_source"]
+__all__ = ["GpuRegion", "load_all", "region_source"]
 
 # Products and sums are rounded each, as in eager mode.
 REGION_OPTIONS = (*COMPILER_OPTIONS, "-fmad=false")
@@ -41,7 +41,7 @@ class Launch(NamedTuple):
     arguments: tuple[int, ...]
 
 
-class Form(NamedTuple):
+class KernelForm(NamedTuple):
     """The kernels of a region for memory in some order.
 
     Attributes:
@@ -100,7 +100,7 @@ def region_source(
     )
 
 
-class RegionRun:
+class GpuRegion:
     """Computes the outputs of a region: ``run(*operands)``.
 
     Args:
@@ -129,7 +129,7 @@ class RegionRun:
         self._outputs = [(x.type.shape, x.type.dtype) for x in region.program.outputs]
         self.source = region_source(name, region, given, self._on_host)
         self.writes_apart = self.source.writes_apart
-        self._forms: dict[Any, Form] = {}
+        self._forms: dict[Any, KernelForm] = {}
 
     @property
     def text(self) -> str:
@@ -144,7 +144,7 @@ class RegionRun:
     def _in_order(self) -> Any:
         return (None,) * len(self._given), True
 
-    def _form(self, source: RegionSource, module: Any) -> Form:
+    def _form(self, source: RegionSource, module: Any) -> KernelForm:
         inputs, outputs = len(self._given), len(self._outputs)
         begin = {"in": 0, "out": inputs, "scratch": inputs + outputs}
         launches = [
@@ -156,7 +156,7 @@ class RegionRun:
             )
             for kernel in source.kernels
         ]
-        return Form(launches, [(x.shape, x.dtype) for x in source.scratch], source.width)
+        return KernelForm(launches, [(x.shape, x.dtype) for x in source.scratch], source.width)
 
     def __call__(self, *operands: Any, into: Sequence[ndarray | None] = ()) -> list[Any]:
         """Queues the kernels.
@@ -201,7 +201,7 @@ class RegionRun:
         begin = len(self._given)
         return arrays[begin : begin + len(self._outputs)]
 
-    def _made(self, arrays: list[Any], orders: list[Any], aligned: bool) -> Form:
+    def _made(self, arrays: list[Any], orders: list[Any], aligned: bool) -> KernelForm:
         """Returns the kernels for arrays in other orders; or brings the arrays into order."""
         if len(self._forms) >= MOST_FORMS:
             for i, order in enumerate(orders):
@@ -233,7 +233,7 @@ def compiled_module(text: str) -> Any:
     return cupy.RawModule(code=included(INCLUDES + text), options=REGION_OPTIONS)
 
 
-def load_all(runs: Sequence[RegionRun]) -> None:
+def load_all(runs: Sequence[GpuRegion]) -> None:
     """Compiles the kernels of regions, as one module."""
     if runs:
         module = compiled_module("\n".join(run.text for run in runs))

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...kernels.efforts import gone, needed_nodes, unspread
 from ...kernels.graph import Expr, GridAxes, input_place
 from .fold_kernels import FoldSink, fold_kernels
-from .kernel_text import GeneratedKernel, Place, Room
+from .kernel_text import Argument, GeneratedKernel, Room
 from .map_kernels import StoreSink, map_kernel
-from .points import strides_of
+from .points import ordered_strides
 from .row_kernels import row_kernel
 
 if TYPE_CHECKING:
@@ -81,12 +81,12 @@ class RegionSource:
         self.rooms: dict[Expr, Room] = {}
         for x in inputs:
             number, _ = input_place(x)
-            lying = strides.get(number, strides_of(x.axes, self.lengths))
+            lying = strides.get(number, ordered_strides(x.axes, self.lengths))
             known = None if number in by_value else lying
-            self.rooms[x] = Room(Place("in", number), x.dtype, known)
+            self.rooms[x] = Room(Argument("in", number), x.dtype, known)
         # Results are stored as nodes without spreads.
         self._results = [
-            (r, Room(Place("out", i), dtype, strides_of(r.axes, self.lengths)))
+            (r, Room(Argument("out", i), dtype, ordered_strides(r.axes, self.lengths)))
             for i, (r, dtype) in enumerate(zip(results, dtypes, strict=True))
         ]
         self._write()
@@ -170,7 +170,7 @@ class RegionSource:
     def scratch_room(self, shape: Shape, dtype: DType, strides: Mapping[int, int]) -> Room:
         """Returns new memory between kernels."""
         self.scratch.append(ScratchArray(shape, dtype))
-        return Room(Place("scratch", len(self.scratch) - 1), dtype, strides)
+        return Room(Argument("scratch", len(self.scratch) - 1), dtype, strides)
 
     def _fold_sinks(self, group: Sequence[Expr], inner: Iterable[Expr] = ()) -> list[FoldSink]:
         """Returns where folds are stored: as results, and for kernels behind this one."""
@@ -181,7 +181,7 @@ class RegionSource:
             if self._is_needed_later(fold, known):
                 axes = sorted(fold.axes)
                 shape = tuple(self.lengths[a] for a in axes)
-                room = self.scratch_room(shape, fold.dtype, strides_of(axes, self.lengths))
+                room = self.scratch_room(shape, fold.dtype, ordered_strides(axes, self.lengths))
                 rooms.append((room, 1))
             sinks.append(FoldSink(fold, rooms))
         return sinks

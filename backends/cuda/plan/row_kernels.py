@@ -10,10 +10,10 @@ from ...kernels.efforts import MOST_EFFORT_AGAIN
 from ...kernels.kernel import fold_identity
 from ...kernels.operations import KERNEL_FUNCTIONS
 from .cpp import MEMORY_TYPES, fold_functor, held_type, shown_number
-from .fold_kernels import FoldSink, accumulator_type, begun, folded, store_fold
+from .fold_kernels import FoldSink, accumulator_type, begun, fold_one_more, store_fold
 from .kernel_text import UNUSED, GeneratedKernel, KernelText
 from .map_kernels import StoreSink, load_packs, pack_name, pack_type, store_packs
-from .points import Points, Segment
+from .points import Points, PointSegment
 
 if TYPE_CHECKING:
     from ...kernels.graph import Expr, GridAxes
@@ -23,11 +23,11 @@ __all__ = ["row_kernel"]
 
 # A warp has a short row; longer ones have a block, of more threads for the longest.
 LONGEST_OF_WARP, LONGEST_OF_BLOCK = 1024, 16384
-BLOCK_THREADS, LARGE_BLOCK_THREADS = 256, 1024
+THREADS_OF_ROW, THREADS_OF_LONG_ROW = 256, 1024
 WARPS_OF_BLOCK = 8
 # The elements that a thread holds in registers at most, of 4 bytes each, and those of one node.
 MOST_KEPT_WORDS, MOST_KEPT_ELEMENTS = 64, 32
-SLOW = frozenset({"divide", "sqrt"})
+SLOW_OPERATIONS = frozenset({"divide", "sqrt"})
 
 
 def row_kernel(
@@ -76,7 +76,7 @@ class RowKernel:
             self.threads = source.lanes
         else:
             short = self.length <= LONGEST_OF_BLOCK
-            self.threads = BLOCK_THREADS if short else LARGE_BLOCK_THREADS
+            self.threads = THREADS_OF_ROW if short else THREADS_OF_LONG_ROW
         self.at_once = WARPS_OF_BLOCK if self.threads == source.lanes > 1 else 1
         self.width = width
         self.steps = -(-self.length // (self.threads * width))
@@ -87,9 +87,10 @@ class RowKernel:
         self.round = self._rounds()
         self.text = KernelText(name, self.threads * self.at_once, source.place_type)
         lengths = source.lengths
-        self.points = Points(lengths, [Segment(self.outer, "r"), Segment(self.inner, "c")])
-        self.at_base = Points(lengths, [Segment(self.outer, "r"), Segment(self.inner, "base")])
-        self.of_row = Points(lengths, [Segment(self.outer, "r")])
+        row = PointSegment(self.outer, "r")
+        self.points = Points(lengths, [row, PointSegment(self.inner, "c")])
+        self.at_base = Points(lengths, [row, PointSegment(self.inner, "base")])
+        self.of_row = Points(lengths, [row])
 
     def _rounds(self) -> dict[Expr, int]:
         """Returns for each node the first round in which it can be computed."""
@@ -196,7 +197,7 @@ class RowKernel:
             if x.operation in KERNEL_FUNCTIONS:
                 total += 20
             elif x.operation != "spread":
-                total += 5 if x.operation in SLOW else 1
+                total += 5 if x.operation in SLOW_OPERATIONS else 1
         return total
 
     # -- rounds
@@ -254,7 +255,7 @@ class RowKernel:
             if first == number:
                 text.add(f"k{node.number}[{at}] = {text.names[node]};")
         for fold in folds:
-            folded(text, fold, text.names[fold.fold.operands[0]])
+            fold_one_more(text, fold, text.names[fold.fold.operands[0]])
         for sink in stored:
             value = text.names[sink.node]
             if self.width > 1:

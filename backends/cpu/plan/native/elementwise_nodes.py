@@ -29,7 +29,7 @@ from .formulas import (
     remainder,
     whole_power,
 )
-from .machine_dtypes import BFLOAT16, NATIVE_DTYPES, ROW_FLOATS
+from .machine_dtypes import BFLOAT16_CHAR, NATIVE_DTYPES, ROW_FLOATS
 from .not_native import NotNative
 from .whole_formulas import rounded
 
@@ -161,7 +161,7 @@ def elementwise(graph: ExprGraph, equation: EquationLike, nodes: Sequence[Any]) 
 def has_bfloat16(equation: EquationLike) -> bool:
     """Says whether an equation has numbers of bfloat16, or makes them."""
     (out,) = equation.outputs
-    return any(operand_dtype(x).char in BFLOAT16 for x in (*equation.operands, out))
+    return any(operand_dtype(x).char in BFLOAT16_CHAR for x in (*equation.operands, out))
 
 
 class InSingle:
@@ -199,7 +199,7 @@ class SingleVariable(NamedTuple):
 
 def in_single(x: Operand) -> Any:
     """Returns an operand, or one in float32 that stands for it if it is in bfloat16."""
-    if operand_dtype(x).char not in BFLOAT16:
+    if operand_dtype(x).char not in BFLOAT16_CHAR:
         return x
     if is_variable(x):
         return SingleVariable(SingleType(x.type.shape, np.dtype(np.float32)))
@@ -209,7 +209,8 @@ def in_single(x: Operand) -> Any:
 def of_bfloat16(graph: ExprGraph, equation: EquationLike, nodes: Sequence[Any]) -> AnyNode:
     """Returns the node of an elementwise equation in bfloat16: it is computed in float32."""
     (out,), single = equation.outputs, np.dtype(np.float32)
-    wide = [cast(x, single) if x is not None and x.dtype.char in BFLOAT16 else x for x in nodes]
+    narrow = [x is not None and x.dtype.char in BFLOAT16_CHAR for x in nodes]
+    wide = [cast(x, single) if flag else x for x, flag in zip(nodes, narrow, strict=True)]
     operands = [*map(in_single, equation.operands)]
     same = InSingle(equation.primitive, operands, equation.params, [in_single(out)], equation.line)
     made = elementwise(graph, same, wide)

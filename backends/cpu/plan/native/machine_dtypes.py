@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ....annotations import DType
 
-__all__ = ["BFLOAT16", "NATIVE_DTYPES", "ROW_FLOATS", "folded_dtypes", "is_machine_dtype"]
+__all__ = ["BFLOAT16_CHAR", "NATIVE_DTYPES", "ROW_FLOATS", "folded_dtypes", "is_machine_dtype"]
 
 ROW_FLOATS = "fd"
-BFLOAT16 = "E"
+BFLOAT16_CHAR = "E"
 WHOLE_DTYPES = "bBhHiIlLqQ"
 # What kernels compute with; 16 bits are computed in 32, and complex numbers by their parts.
 NATIVE_DTYPES = f"efdFD?{WHOLE_DTYPES}"
@@ -30,5 +30,5 @@ def folded_dtypes(name: str) -> str:
 
 def is_machine_dtype(dtype: DType, on_gpu: bool = False) -> bool:
     """Says whether kernels compute with a dtype, its bytes in the machine's order."""
-    known = f"{NATIVE_DTYPES}{BFLOAT16}" if on_gpu else NATIVE_DTYPES
+    known = f"{NATIVE_DTYPES}{BFLOAT16_CHAR}" if on_gpu else NATIVE_DTYPES
     return dtype.char in known and dtype.isnative

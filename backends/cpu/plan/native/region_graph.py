@@ -54,7 +54,7 @@ GatherAxes: TypeAlias = IndexedAxes | SpreadAxes | WindowAxes
 
 
 # Floats whose folds a GPU makes in float32.
-NARROW_FLOATS = "eE"
+FOLDED_IN_SINGLE = "eE"
 
 
 class RegionGraph:
@@ -284,7 +284,7 @@ class RegionGraph:
     def _reduction(self, equation: EquationLike) -> Any:
         x, name = self._whole(equation.operands[0]), equation.primitive.name
         narrow = x.dtype
-        if self._on_gpu and narrow.char in NARROW_FLOATS:
+        if self._on_gpu and narrow.char in FOLDED_IN_SINGLE:
             x = cast(x, np.float32)
         if x.dtype.char not in folded_dtypes(name):
             raise NotNative(name)
@@ -314,7 +314,7 @@ class RegionGraph:
         nodes = [self._node(x) for x in equation.operands]
         nodes[0] = self._whole(first)
         narrow = dtype
-        if self._on_gpu and dtype.char in NARROW_FLOATS:
+        if self._on_gpu and dtype.char in FOLDED_IN_SINGLE:
             dtype = np.dtype(np.float32)
             nodes = [cast(x, dtype) if x.dtype == narrow else x for x in nodes]
         if dtype.char not in ROW_FLOATS or name not in ROWS:
@@ -348,7 +348,7 @@ def is_native(equation: EquationLike, on_gpu: bool = False) -> bool:
     if on_gpu:
         folds = name in REDUCTION_UFUNCS or name in ROW_FUNCTIONS or name in LAST_AXIS_FUNCTIONS
         single = np.dtype(np.float32)
-        dtypes = [single if folds and d.char in NARROW_FLOATS else d for d in dtypes]
+        dtypes = [single if folds and d.char in FOLDED_IN_SINGLE else d for d in dtypes]
     if name in ("broadcast_to", "reshape"):
         return True
     if name in GATHERS:

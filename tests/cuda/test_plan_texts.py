@@ -45,7 +45,7 @@ def test_a_training_step_is_products_and_regions():
     # Parameters and both moments stay where they are.
     assert len(plan.text.taken) == 9
     assert plan.source.count("into=(into_") == 3
-    assert "moved" not in plan.source
+    assert "moved_into" not in plan.source
 
 
 def test_numbers_of_the_host_are_computed_apart():
@@ -56,17 +56,17 @@ def test_numbers_of_the_host_are_computed_apart():
 
 
 def test_what_decides_on_the_host_is_not_recorded():
-    from functensor.backends.cuda.plan.plan_text import is_recordable
+    from functensor.backends.cuda.plan.plan_text import can_be_graph
 
     def choice(x):
         y = fnp.sin(x @ x) @ fnp.cos(x) @ x
         return ft.cond(fnp.sum(y) > 0, lambda y: y * 2, lambda y: y - 1, y)
 
     x = fnp.ones((4, 4), "f4")
-    assert is_recordable(fused(step, *training()))
-    assert not is_recordable(fused(choice, x))
+    assert can_be_graph(fused(step, *training()))
+    assert not can_be_graph(fused(choice, x))
     # One launch needs no graph.
-    assert not is_recordable(fused(lambda x: fnp.sin(x) * 2, x))
+    assert not can_be_graph(fused(lambda x: fnp.sin(x) * 2, x))
 
 
 def test_a_result_is_copied_to_donated_memory_that_is_still_read():
@@ -77,7 +77,7 @@ def test_a_result_is_copied_to_donated_memory_that_is_still_read():
     x = fnp.ones((4, 4), "f4")
     plan = plan_of(fused(f, x, x), [0])
     assert plan.text.taken == {0: 0}
-    assert "moved(" in plan.source
+    assert "moved_into(" in plan.source
 
 
 @st.composite
@@ -94,11 +94,11 @@ def layouts(draw):
 
 @given(layouts())
 def test_offsets_are_those_of_strides(layout):
-    from functensor.backends.cuda.plan.points import Points, Segment, strides_of
+    from functensor.backends.cuda.plan.points import Points, PointSegment, ordered_strides
 
     lengths, parts, strides, axes = layout
-    strides = strides_of(axes, lengths) if strides is None else strides
-    segments = [Segment(part, name) for part, name in zip(parts, "ab", strict=True)]
+    strides = ordered_strides(axes, lengths) if strides is None else strides
+    segments = [PointSegment(part, name) for part, name in zip(parts, "ab", strict=True)]
     points = Points(lengths, segments)
     offset = points.offset(strides).replace("/", "//")
     places = {axis: points.coordinate(axis).replace("/", "//") for axis in range(len(lengths))}

@@ -1,0 +1,53 @@
+"""Files of generated code: tracebacks show their lines, and errors the user's."""
+
+from __future__ import annotations
+
+import linecache
+import weakref
+from collections.abc import Sequence
+from itertools import count
+from typing import Any
+
+from .notebook_cells import with_cells_named
+
+__all__ = ["GeneratedFile"]
+
+file_numbers = count()
+
+
+class GeneratedFile:
+    """The text of a plan, which tracebacks show for as long as there is the file.
+
+    Attributes:
+        name: the name of the file.
+        text: the text.
+
+    Args:
+        what: what it is, for its name.
+        text: the text.
+        origins: for every line its equation, or None.
+    """
+
+    def __init__(self, what: str, text: str, origins: Sequence[Any]) -> None:
+        self.name = f"<plan {next(file_numbers)} of {what}>"
+        self.text = text
+        self._origins = origins
+        lines = text.splitlines(keepends=True)
+        linecache.cache[self.name] = (len(text), None, lines, self.name)
+        weakref.finalize(self, linecache.cache.pop, self.name, None)
+
+    def explain(self, error: Exception, function: str) -> None:
+        """Adds a note with the user's line to an error; names the function that was planned."""
+        trace = error.__traceback__
+        while trace is not None:
+            if trace.tb_frame.f_code.co_filename == self.name:
+                origin = self._origins[trace.tb_lineno - 1]
+                if origin is not None and origin.line and has_note(origin.primitive):
+                    note = f"in {origin.primitive.name} of {function}, at {origin.line}"
+                    error.add_note(with_cells_named(note))
+            trace = trace.tb_next
+
+
+def has_note(primitive: Any) -> bool:
+    """Says whether an error in an operation is told with its name; that of a hook tells its own."""
+    return primitive.name != "fused" and (bool(primitive.bodies) or not primitive.effect)

@@ -79,6 +79,7 @@ class RecordedGraph:
     Attributes:
         graph: the graph.
         addresses: the addresses of inputs, by their places; None for those that are copied.
+        strides: their strides; None for those whose elements lie one behind the other.
         copied: for inputs that are copied the arrays into which they are.
         outputs: the arrays of results; None for those in donated inputs.
         kept: what has to live as long.
@@ -88,12 +89,14 @@ class RecordedGraph:
         self,
         graph: Any,
         addresses: list[int | None],
+        strides: list[tuple[int, ...] | None],
         copied: dict[int, ndarray],
         outputs: list[ndarray | None],
         kept: list[Any],
     ) -> None:
         self.graph = graph
         self.addresses = addresses
+        self.strides = strides
         self.copied = copied
         self.outputs = outputs
         self.kept = kept
@@ -134,6 +137,9 @@ class OnStream:
 
     def run(self, arrays: list[ndarray], numbers: Sequence[Any], stream: Any) -> list[ndarray]:
         """Queues the work of a call, and returns the results."""
+        for place in self._taken.values():
+            # Results are written into it in order.
+            arrays[place] = without_gaps(arrays[place])
         if self._dtypes:
             words = self._words
             for i, (number, dtype) in enumerate(zip(numbers, self._dtypes)):
@@ -154,8 +160,12 @@ class OnStream:
     def _fits(self, recording: RecordedGraph, arrays: list[ndarray]) -> bool:
         """Says whether inputs are where a graph reads them, and notes which are not."""
         fits = True
-        for place, (x, address) in enumerate(zip(arrays, recording.addresses)):
-            if address is not None and x.data.ptr != address:
+        known = zip(arrays, recording.addresses, recording.strides)
+        for place, (x, address, strides) in enumerate(known):
+            if address is None:
+                continue
+            alike = is_contiguous(x) if strides is None else x.strides == strides
+            if x.data.ptr != address or not alike:
                 self._moving.add(place)
                 fits = False
         return fits
@@ -191,10 +201,11 @@ class OnStream:
             with lane.stream:
                 memory = [arrays[self._taken[k]] for k in self._taken]
                 outs = self.plan.queue(*arrays, *self._numbers, *memory)
-                done.record(lane.stream)
         finally:
             captured_here.cublas = None
-        stream.wait_event(done)
+            # What was queued before an error may still read what the caller lets go.
+            done.record(lane.stream)
+            stream.wait_event(done)
         return outs
 
     def _record(self, arrays: list[ndarray]) -> None:
@@ -236,12 +247,17 @@ class OnStream:
         for own, x in zip(owned, outs):
             if own is not None and own is not x:
                 raise NotCaptured("a result is not contiguous")
-        return RecordedGraph(graph, addresses, copied, owned, kept)
+        return RecordedGraph(graph, addresses, [*map(strides_of, arrays)], copied, owned, kept)
 
 
 def without_gaps(x: ndarray) -> ndarray:
     """Returns an array whose elements lie one behind the other."""
     return x if is_contiguous(x) else cupy.ascontiguousarray(x)
+
+
+def strides_of(x: ndarray) -> tuple[int, ...] | None:
+    """Returns the strides of an array; None where elements lie one behind the other."""
+    return None if is_contiguous(x) else x.strides  # type: ignore[no-any-return]
 
 
 @cache

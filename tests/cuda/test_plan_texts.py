@@ -1,5 +1,7 @@
 """The texts of plans on a GPU, and where their kernels read and write."""
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -129,6 +131,17 @@ def test_a_region_writes_over_what_only_it_reads():
     plan = plan_of(fused(f, x, x), [0, 1], apart=False)
     assert plan.text.taken == {0: 0, 1: 1}
     assert plan.source.count("into=(into_1,)") == 1
+
+
+def test_places_in_long_rows_have_64_bits():
+    def f(x):
+        return fnp.sin(x) - fnp.max(x, 1, keepdims=True)
+
+    plan = plan_of(fused(f, ft.ShapeDtype((2, 5_000_000_001), "f4")), apart=False)
+    products = re.findall(r".*(?:step|blockIdx\.x) \* .*", plan.source)
+    assert len(products) == 3
+    # A product of two numbers of 32 bits would be one of 32 bits.
+    assert [x for x in products if re.search(r"(?<!\(long long\))(step|\.x) \* \d", x)] == []
 
 
 @st.composite

@@ -188,7 +188,7 @@ class FoldBody:
         """Writes a block for some neighbouring folds: a thread has one, and some of its points."""
         text, place = self.text, self.source.place_type
         text.add(f"const {place} column = threadIdx.x % {columns}, row = threadIdx.x / {columns};")
-        text.add(f"const {place} k = blockIdx.x * {columns} + column;")
+        text.add(f"const {place} k = blockIdx.x * ({place}){columns} + column;")
         text.add(f"{UNUSED} const {place} part = blockIdx.y;")
         begun(text, self.sinks)
         text.open(f"if (k < {count})")

@@ -233,9 +233,8 @@ class RowKernel:
         if self.steps * self.width <= MOST_KEPT_ELEMENTS:
             text.unroll()
         text.open(f"for (int step = 0; step < {self.steps}; ++step)")
-        text.add(
-            f"const {source.place_type} base = (step * {self.threads} + t) * {self.width};"
-        )
+        place = source.place_type
+        text.add(f"const {place} base = (({place})step * {self.threads} + t) * {self.width};")
         whole = self.steps * self.threads * self.width == self.length
         if not whole:
             text.open(f"if (base < {self.length})")

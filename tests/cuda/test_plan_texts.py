@@ -57,6 +57,18 @@ def test_numbers_of_the_host_are_computed_apart():
     assert "power" not in queue.partition("return")[0]
 
 
+def test_constant_results_are_none_of_the_queue():
+    def f(x):
+        return 1.5, fnp.sin(x @ x @ x) @ x, np.arange(3)
+
+    plan = plan_of(fused(f, fnp.ones((4, 4), "f4")))
+    assert plan.text.outputs == [False, True, False]
+    needed, (number, array) = plan.numbers(None)
+    assert needed == []
+    assert number == 1.5
+    assert list(array) == [0, 1, 2]
+
+
 def test_what_decides_on_the_host_is_not_recorded():
     from functensor.backends.cuda.plan.plan_text import can_be_graph
 

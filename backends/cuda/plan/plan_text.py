@@ -32,9 +32,9 @@ class PlanText:
     """The text of a plan.
 
     Where numbers of the host are apart, there are two functions. ``numbers`` takes the inputs and
-    returns the numbers that kernels need, and those among the outputs. ``queue`` takes the inputs
-    that are on the GPU, those numbers as arrays there, and memory for results. Elsewhere ``queue``
-    does all by itself.
+    returns the numbers that kernels need, and those and constants among the outputs. ``queue``
+    takes the inputs that are on the GPU, those numbers as arrays there, and memory for results.
+    Elsewhere ``queue`` does all by itself.
 
     Attributes:
         source: the text.
@@ -65,7 +65,7 @@ class PlanText:
         self._bound = bound
         self._apart = apart
         self.numbers: list[VariableLike] = []
-        self.outputs = [not (apart and is_host_number(x)) for x in program.outputs]
+        self.outputs = [not apart or is_queued(x) for x in program.outputs]
         everything = range(len(program.inputs))
         self.inputs = [i for i in everything if not (apart and is_host_number(program.inputs[i]))]
         there = [i for i in donated if not is_host_number(program.inputs[i])]
@@ -201,6 +201,11 @@ class PlanText:
 def is_host_number(x: Operand) -> bool:
     """Says whether a variable is a number of the host's."""
     return is_variable(x) and getattr(x, "device") == "cpu" and not x.type.shape  # noqa: B009
+
+
+def is_queued(x: Operand) -> bool:
+    """Says whether an output is no constant, and no number of the host's."""
+    return is_variable(x) and not is_host_number(x)
 
 
 def is_of_host(equation: EquationLike) -> bool:

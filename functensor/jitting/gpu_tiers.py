@@ -101,8 +101,8 @@ class GpuTiers:
         """Returns why there is to be no plan; an empty string where there may be one."""
         if os.environ.get("FUNCTENSOR_GPU_PLANS", "").strip() == "0":
             return "FUNCTENSOR_GPU_PLANS=0 turns plans on GPUs off"
-        if config.deterministic and self._plan is None and not self._finishing:
-            return "with config.deterministic a function keeps what its first call ran"
+        if config.deterministic:
+            return "with config.deterministic a function has no plan"
         count, most = count_of_equations(self._program), MOST_COMPILED_EQUATIONS
         if count > most:
             return f"it has {count:,} equations, and programs of more than {most:,} stay there"

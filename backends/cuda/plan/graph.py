@@ -14,6 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import cupy
+import numpy as np
 from cupy import ndarray
 
 from ...logs import log_debug
@@ -31,6 +32,8 @@ __all__ = ["GraphedPlan"]
 CALLS_BEFORE_RECORDING = 2
 # Each time an input lies elsewhere, a graph is recorded anew that copies it; later ones copy all.
 MOST_RECORDINGS = 6
+# On further streams a plan runs operation by operation.
+MOST_STREAMS = 8
 KERNEL_NODE, COPY_NODE, FILL_NODE = 0, 1, 2
 EMPTY_NODE = 5
 HOST_MEMORY, DEVICE_MEMORY, ANY_MEMORY = 1, 2, 4
@@ -120,7 +123,7 @@ class OnStream:
         text = plan.text
         self._dtypes = [x.type.dtype for x in text.numbers]
         self._words = bytearray(8 * len(self._dtypes))
-        # Two arrays, so that a call does not overwrite what the one before it still reads.
+        # Calls write it one after the other, on one stream.
         self._slots = cupy.empty(max(len(self._words), 1), "u1")
         self._numbers = [
             ndarray((), dtype, self._slots.data + 8 * i) for i, dtype in enumerate(self._dtypes)
@@ -164,8 +167,7 @@ class OnStream:
         self, recording: RecordedGraph, arrays: list[ndarray], stream: Any
     ) -> list[ndarray]:
         if recording.copied:
-            pairs = [(arrays[i], own) for i, own in recording.copied.items()]
-            copy_arrays([(without_gaps(x), own) for x, own in pairs])
+            copy_arrays([(arrays[i], own) for i, own in recording.copied.items()])
         recording.graph.launch(stream)
         outs: list[ndarray] = []
         pairs = []
@@ -321,17 +323,26 @@ class GraphedPlan:
             stream = cupy.cuda.get_current_stream()
             key = cupy.cuda.runtime.getDevice(), stream.ptr
             found = self._on_streams.get(key)
-            if found is None:
+            if found is None and len(self._on_streams) < MOST_STREAMS:
                 with self._lock:
                     found = self._on_streams.setdefault(key, OnStream(self.plan, stream))
-            arrays = [buffers[i] for i in text.inputs]
-            with found.lane.lock:
-                outs = iter(found.run(arrays, numbers, stream))
+            # An address tells where all elements are.
+            arrays = [without_gaps(buffers[i]) for i in text.inputs]
+            if found is None:
+                outs = iter(self.plan.queue(*arrays, *map(cupy.asarray, self._typed(numbers))))
+            else:
+                with found.lane.lock:
+                    outs = iter(found.run(arrays, numbers, stream))
         except Exception as error:
             self.plan.explain(error)
             raise
         hosts = iter(of_host)
         return [next(outs) if there else next(hosts) for there in text.outputs]
+
+    def _typed(self, numbers: Sequence[Any]) -> list[Any]:
+        """Returns numbers of the host in the dtypes that kernels read."""
+        pairs = zip(numbers, self.plan.text.numbers, strict=True)
+        return [np.asarray(number, x.type.dtype) for number, x in pairs]
 
     def __repr__(self) -> str:
         return f"<graph of {self.plan!r}>"

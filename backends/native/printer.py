@@ -61,7 +61,8 @@ def scratch_bytes(kernel: LoopKernel) -> int:
 
 
 def _aligned_bytes(buffer: Buffer) -> int:
-    size = prod(buffer.shape) * buffer.dtype.itemsize
+    rows = (min(buffer.tile, buffer.shape[0]),) if buffer.tile else buffer.shape[:1]
+    size = prod((*rows, *buffer.shape[1:])) * buffer.dtype.itemsize
     return -(-size // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
 
 
@@ -144,6 +145,8 @@ class Printer:
         self._width = 1
         self._mask: Mask | None = None
         self._within_lanes = False
+        # Where the tile begins and ends.
+        self._tiles: dict[LoopAxis, tuple[str, str]] = {}
 
     def text(self) -> str:
         """Returns the text of the function."""
@@ -389,11 +392,19 @@ class Printer:
 
     def _loop(self, loop: For) -> None:
         low, high = ("%low", "%high") if loop.axis.block else ("0", str(loop.axis.extent))
+        low, high = self._tiles.get(loop.axis, (low, high))
         inner, width = self._within_lanes, max(loop.lanes, self._width)
         folds = [RunningFold(fold, loop, self.lines, width, inner) for fold in loop.folds]
         self._within_lanes = inner or loop.lanes > 1
-        if loop.lanes == 1:
+        if loop.tile:
+            self._each_tile(loop, low, high, folds)
+        elif loop.lanes == 1:
             self._turns(loop, low, high, folds)
+        elif loop.axis in self._tiles:
+            # A step for a whole tile is one with a mask, too: it is written once.
+            self._axis, self._width = loop.axis, loop.lanes
+            self._rest(loop, low, high, folds)
+            self._axis, self._width = None, 1
         else:
             whole = self._whole_end(loop, low, high)
             self._axis, self._width = loop.axis, loop.lanes
@@ -416,6 +427,27 @@ class Printer:
         whole = self.lines.let(f"and i64 {length}, {-loop.lanes}")
         return self.lines.let(f"add i64 {low}, {whole}")
 
+    def _each_tile(self, loop: For, low: str, high: str, folds: Sequence[RunningFold]) -> None:
+        """Writes the loop over tiles, of which the last one may have fewer places."""
+        pointers = self._pointers.copy()
+        self._turns(loop, low, high, folds)
+        self._pointers = pointers
+        del self._tiles[loop.axis]
+
+    def _enter_tile(self, loop: For, place: str, high: str) -> None:
+        """Writes where a tile ends, and where the rows lie that memory keeps of it."""
+        lines = self.lines
+        end = lines.let(f"add i64 {place}, {loop.tile}")
+        end = lines.call("llvm.smin.i64", "i64", [("i64", end), ("i64", high)])
+        self._tiles[loop.axis] = place, end
+        for buffer in self.kernel.scratch:
+            if buffer.tile:
+                row = prod(buffer.shape[1:])
+                begin = lines.let(f"mul i64 {place}, {-row}")
+                kind, pointer = memory_type(buffer.dtype), self._pointers[buffer]
+                address = lines.let(f"getelementptr {kind}, ptr {pointer}, i64 {begin}")
+                self._pointers[buffer] = address
+
     def _turns(self, loop: For, low: str, high: str, folds: Sequence[RunningFold]) -> None:
         """Writes the loop over full steps; the test is at its head, for blocks may be empty."""
         lines = self.lines
@@ -430,12 +462,15 @@ class Printer:
         more = lines.let(f"icmp slt i64 {place}, {high}")
         lines.add(f"br i1 {more}, label %{body}, label %{behind}")
         lines.begin(body)
-        self._places[loop.axis] = place
+        if loop.tile:
+            self._enter_tile(loop, place, high)
+        else:
+            self._places[loop.axis] = place
         self._spread, self._pairs = {}, {}
         self._statements(loop.body)
         for fold in folds:
             fold.take(*map(self._operand, fold.fold.operands))
-        lines.add(f"{following} = add i64 {place}, {loop.lanes}")
+        lines.add(f"{following} = add i64 {place}, {loop.tile or loop.lanes}")
         end = lines.block
         lines.add(f"br label %{head}")
         written = [

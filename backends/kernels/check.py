@@ -13,7 +13,8 @@
 - A loop within a loop with lanes has no lanes and writes nothing. Blocks are cut outside of it.
 - A loop over tiles has no lanes, and is within no loop with lanes. Only loops over the same axis in
   it have places; one of them with lanes has one for each place of a tile. Memory that keeps the
-  rows of one tile is used within one loop over tiles.
+  rows of one tile is used within one loop over tiles. Places of a tile that are computed together
+  write nothing else.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ from .kernel import (
     Statement,
     Store,
     UpdateOf,
+    all_statements,
 )
 from .memory_rules import check_memory, check_pairs
 from .operations import KERNEL_FUNCTIONS, KERNEL_OPERATIONS, result_dtype
@@ -168,6 +170,8 @@ class _Checker:
             self.complain("an axis has a negative length", loop)
         if loop.lanes < 1 or loop.lanes & (loop.lanes - 1):
             self.complain(f"{loop.lanes} lanes are no power of two", loop)
+        if loop.together > 1:
+            self._check_together(loop, loops, bool(around))
         if any(outer.lanes > 1 for outer in loops):
             self._check_inner(loop, bool(around))
         inner = set(known)
@@ -178,6 +182,14 @@ class _Checker:
             self._fold_of(fold, loop)
         for fold in loop.folds:
             self._compute(fold.value, known, loop)
+
+    def _check_together(self, loop: For, loops: Sequence[For], of_tile: bool) -> None:
+        """Checks a loop some of whose places may be computed more than once."""
+        if not of_tile or loop.lanes > 1 or loop.folds or any(x.lanes > 1 for x in loops):
+            self.complain("only single places of a tile are computed together", loop)
+        for s in all_statements(loop.body):
+            if isinstance(s, UpdateOf) or (isinstance(s, Store) and not s.buffer.tile):
+                self.complain("places that are computed together write", s, s.buffer)
 
     def _check_inner(self, loop: For, of_tile: bool) -> None:
         """Checks a loop within a loop with lanes, which may go over the places of a tile."""

@@ -262,9 +262,11 @@ class For:
         body: what is done at each place, or in each tile.
         folds: what is folded over all places, or all tiles.
         tile: how many neighbouring places a tile has; 0 for a loop over places.
+        together: how many places of a tile are computed together, statement by statement. The last
+            ones may be computed more than once.
     """
 
-    __slots__ = ("axis", "body", "folds", "lanes", "tile")
+    __slots__ = ("axis", "body", "folds", "lanes", "tile", "together")
 
     def __init__(
         self,
@@ -273,12 +275,14 @@ class For:
         folds: Sequence[Fold] = (),
         lanes: int = 1,
         tile: int = 0,
+        together: int = 1,
     ) -> None:
         self.axis = axis
         self.lanes = lanes
         self.body = tuple(body)
         self.folds = tuple(folds)
         self.tile = tile
+        self.together = together
 
     @property
     def flushes(self) -> bool:

@@ -88,6 +88,8 @@ class KernelNames:
         parts = [f"for {axis} in {'block of ' if axis.block else ''}{axis.extent}"]
         if loop.tile:
             parts.append(f"tiles of {loop.tile}")
+        if loop.together != 1:
+            parts.append(f"{loop.together} together")
         if loop.lanes != 1:
             parts.append(f"lanes {loop.lanes}")
         if loop.folds:

@@ -35,22 +35,23 @@ __all__ = ["tiled"]
 
 # Kernels of fewer tiles stay as they are.
 FEWEST_TILES = 4
+ROWS_TOGETHER = 4
+# Processors have the next row begun before shorter sums end.
+STEPS_OF_A_LONG_FOLD = 12
 # The loops along rows read the rows of a tile again, which are in the nearest caches up to here.
 MOST_BYTES_OF_A_TILE = 1 << 18
 
 
-def tiled(kernel: LoopKernel, lane_bytes: int, fewest: int = FEWEST_TILES) -> LoopKernel:
+def tiled(kernel: LoopKernel, lane_bytes: int) -> LoopKernel:
     """Returns a kernel that goes by tiles of rows, or the same one where that is not quicker.
 
     Args:
         kernel: the kernel.
         lane_bytes: the bytes of all lanes of a step.
-        fewest: how many tiles there are at least.
     """
-    loops = [s for s in kernel.body if isinstance(s, For) and is_of_rows(s)]
-    if len(loops) != 1 or not can_be_tiled(loops[0]):
+    loop = loop_to_tile(kernel)
+    if loop is None:
         return kernel
-    (loop,) = loops
     inside = list(all_statements(loop.body))
     made = [s.value for s in inside if isinstance(s, Let | Load | PlaceOf)]
     tile = lane_bytes // max([4, *[value.dtype.itemsize for value in made]])
@@ -59,26 +60,38 @@ def tiled(kernel: LoopKernel, lane_bytes: int, fewest: int = FEWEST_TILES) -> Lo
         for s in inside
         if isinstance(s, Load)
     }
-    if loop.axis.extent < fewest * tile or tile * sum(rows.values()) > MOST_BYTES_OF_A_TILE:
+    if loop.axis.extent < FEWEST_TILES * tile or tile * sum(rows.values()) > MOST_BYTES_OF_A_TILE:
         return kernel
-    if not any(is_dear(s) or is_sum_of_columns(s, loop.axis) for s in loop.body):
+    if not any(
+        is_dear(s) or is_sum_of_columns(s, loop.axis) or is_long_fold(s) for s in loop.body
+    ):
         return kernel
+    return in_tiles(kernel, loop, tile)
+
+
+def in_tiles(kernel: LoopKernel, loop: For, tile: int) -> LoopKernel:
+    """Returns a kernel with the loop that `loop_to_tile` found in tiles of so many rows."""
     tiles = TiledRows(loop, tile)
     body = [tiles.loop() if s is loop else s for s in kernel.body]
     return LoopKernel(kernel.name, kernel.buffers, [*kernel.scratch, *tiles.scratch], body)
 
 
+def loop_to_tile(kernel: LoopKernel) -> For | None:
+    """Returns the loop over rows, if what it does for one may come for several one by one."""
+    loops = [s for s in kernel.body if isinstance(s, For) and is_of_rows(s)]
+    if len(loops) != 1:
+        return None
+    (loop,) = loops
+    memory = [s for s in all_statements(loop.body) if isinstance(s, Load | Store | UpdateOf)]
+    # Own memory has the numbers of one row.
+    mixed = any(s.buffer.role == "scratch" for s in memory)
+    mixed |= any(isinstance(s, PlaceWithin | UpdateOf) for s in loop.body)
+    return None if mixed else loop
+
+
 def is_of_rows(statement: For) -> bool:
     """Says whether a loop goes over single places, with loops in it."""
     return statement.lanes == 1 and any(isinstance(s, For) for s in statement.body)
-
-
-def can_be_tiled(loop: For) -> bool:
-    """Says whether the steps of a loop over rows may come for several rows one after the other."""
-    memory = [s for s in all_statements(loop.body) if isinstance(s, Load | Store | UpdateOf)]
-    if any(s.buffer.role == "scratch" for s in memory):
-        return False  # which has the numbers of one row
-    return not any(isinstance(s, PlaceWithin | UpdateOf) for s in loop.body)
 
 
 def is_dear(statement: Statement) -> bool:
@@ -142,13 +155,11 @@ class TiledRows:
             if isinstance(x, LoopValue) and x in self._found:
                 names[x] = found = LoopValue(x.dtype)
                 loads.append(Load(found, *self._found[x]))
-        stores: list[Statement] = []
         for s in part:
             if isinstance(s, Load) and not s.index.picks:
                 self._found[s.value] = s.buffer, s.index
-        for value in made:
-            if value in needed and value not in self._found:
-                stores.append(self._store(value))
+        kept = [x for x in made if x in needed and x not in self._found]
+        stores = [self._store(x) for x in kept]
         own = [renamed(s, names) for s in part]
         if along and is_sum_of_columns(own[0], axis):
             return [self._sums_of_columns(own[0], loads)]  # type: ignore[arg-type]
@@ -159,7 +170,10 @@ class TiledRows:
             inner.append(Fold(found, fold.operation, *operands))
         if not (along or inner or stores or any(isinstance(s, Store) for s in own)):
             return []  # inputs, which later steps read
-        return [For(axis, [*loads, *own, *stores], inner, 1 if along else self.tile)]
+        body = [*loads, *own, *stores]
+        if along:
+            return [For(axis, body, together=together_of(own[0]))]  # type: ignore[arg-type]
+        return [For(axis, body, inner, self.tile)]
 
     def _is_known(self, fold: Fold, made: Iterable[LoopValue]) -> bool:
         """Says whether the operands of a fold are known once some values are made."""
@@ -188,6 +202,24 @@ class TiledRows:
                 body.append(s)
         rows = For(self.rows.axis, [*loads, *body], folds)
         return For(loop.axis, [rows, *updates], (), loop.lanes)
+
+
+def is_long_fold(statement: Statement) -> bool:
+    """Says whether a statement is a loop along a row whose folds wait for many additions."""
+    return (
+        isinstance(statement, For)
+        and together_of(statement) > 1
+        and statement.axis.extent >= STEPS_OF_A_LONG_FOLD * statement.lanes
+    )
+
+
+def together_of(loop: For) -> int:
+    """Returns how many rows are computed together that a loop along a row only folds.
+
+    A sum waits for each of its additions, unless the next row's goes on meanwhile.
+    """
+    simple = all(isinstance(s, Let | Load | PlaceOf) for s in loop.body)
+    return ROWS_TOGETHER if loop.lanes > 1 and simple else 1
 
 
 def parts_of(body: Sequence[Statement]) -> list[list[Statement]]:

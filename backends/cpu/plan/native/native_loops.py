@@ -27,12 +27,12 @@ from ....native.tables import (
 )
 from ..codegen.operands import bytes_of, is_variable
 from .element_access import ElementAccess, is_element_access
+from .layouts import identity_of
 from .matrices import MatrixFunction, is_matrix_function
 from .number_kernels import CALL_EFFORT
 from .random_words import RandomWords, is_random_words
 from .region_graph import NotNative
 from .running import RunningFunction, is_running
-from .segment_code import identity_of
 from .step_code import (
     InnerFunction,
     InnerType,

@@ -21,7 +21,7 @@ from ....native.printer import Module, scratch_bytes
 from ....native.tables import returned_unless
 from ..codegen.operands import constant, is_variable
 from ..labels import LabelRead
-from .layouts import LayOut, broadcast_strides, c_strides, in_c_order
+from .layouts import LayOut, broadcast_strides, c_strides, identity_of, in_c_order
 from .native_run import SMALLEST_EFFORT_TO_SHARE, effort_of, in_place_pairs
 from .region_graph import NotNative, RegionGraph, operand_dtype
 from .small_products import is_small_product, product_kernel
@@ -37,6 +37,8 @@ MOST_SEGMENT_EQUATIONS = 600
 # Products of more multiplications are shared among threads, outside of segments.
 LARGEST_PRODUCT = 1 << 23
 # The effort of a product's own loops beside that of its multiplications.
+# Those of a matrix and a vector take as long as it takes to read the matrix.
+LARGEST_VECTOR_PRODUCT = 1 << 20
 OWN_PRODUCT_EFFORT = 50
 WRONG_LAYOUT, WRONG_LABEL = 1, 2
 VIEW_NAMES = frozenset({"index", "reshape", "stop_gradient", "transpose"})
@@ -72,6 +74,8 @@ class SegmentCode:
         largest_product: the most multiplications of one product.
         checked: the equations that Python runs again where an index is out of bounds.
     """
+
+    largest_vector_product = LARGEST_VECTOR_PRODUCT
 
     def __init__(
         self,
@@ -216,7 +220,8 @@ class SegmentCode:
             self._small_product(out, sizes, x, y)
             return
         work = prod(sizes)
-        if work >= LARGEST_PRODUCT or max(len(x.shape), len(y.shape)) > 2 or self.blas is None:
+        most = self.largest_vector_product if 1 in (sizes[0], sizes[2]) else LARGEST_PRODUCT
+        if work >= most or max(len(x.shape), len(y.shape)) > 2 or self.blas is None:
             raise NotNative("a large product")
         if x.matrix(0) is None or y.matrix(0) is None:
             raise NotNative("strides that BLAS does not take")
@@ -486,11 +491,6 @@ class SegmentCode:
         lines.add(f"br i1 {more}, label %{head}, label %{after}")
         lines.begin(after)
         returned_unless(lines, lines.let(f"xor i1 {worst}, true"), WRONG_LABEL)
-
-
-def identity_of(x: Any) -> Any:
-    """Returns what tells a variable or a constant array from others."""
-    return x if is_variable(x) else id(x)
 
 
 def operand_shape(x: Any) -> tuple[int, ...]:

@@ -49,6 +49,14 @@ LINKED_BY_ONE_JIT = 64
 LONGEST_STEP = 10.0
 # How often and how long a thread waits before a step, so that others come first; in seconds.
 ROUNDS, WAIT_ROUND = 100, 0.001
+# LLVM's own list of passes takes as long as the rest of its work. Of a text of so many characters
+# these make code that is as quick: expressions are simplified, and the same ones computed once. In
+# short texts, such as those of loops over few numbers, the others gain some hundredths of the time.
+LONG_TEXT = 40_000
+PASSES_OF_LONG_TEXTS = (
+    *("always_inliner", "global_dead_code_eliminate", "sroa", "simplify_cfg", "loop_rotate"),
+    *("new_gvn", "instruction_combine", "simplify_cfg"),
+)
 C_LIBRARY = "c"
 LLVM_LIBRARY = "libllvmlite.dylib" if sys.platform == "darwin" else "libllvmlite.so"
 DECLARED = re.compile(r"^declare [^@\n]*@((?!llvm\.)[\w.$]+)\(", re.MULTILINE)
@@ -238,7 +246,7 @@ class Llvm:
         """Returns what a method of the target machine gives for a text, once it is optimised."""
         # The last step takes the module out of the list, so that it dies within LLVM.
         modules = [in_step(self._parsed, text)]
-        in_step(self._optimise, modules)
+        in_step(self._optimise, modules, len(text) > LONG_TEXT)
         return in_step(self._emitted, emit, modules)
 
     def _parsed(self, text: str) -> Any:
@@ -249,14 +257,20 @@ class Llvm:
         module.verify()
         return module
 
-    def _optimise(self, modules: list[Any]) -> None:
-        options = self._llvm.create_pipeline_tuning_options(speed_level=2)
+    def _optimise(self, modules: list[Any], long: bool) -> None:
+        # Level 2 takes a fifth longer, and makes no quicker code of these texts.
+        options = self._llvm.create_pipeline_tuning_options(speed_level=1)
         # The text has vectors where they pay, and asks for a loop to be unrolled by
         # ``llvm.loop.unroll.count``. Left to itself LLVM takes twice as long.
         options.loop_vectorization = options.slp_vectorization = False
         options.loop_interleaving = options.loop_unrolling = False
         builder = self._llvm.create_pass_builder(self._target, options)
-        passes = builder.getModulePassManager()
+        if long:
+            passes = self._llvm.create_new_module_pass_manager()
+            for name in PASSES_OF_LONG_TEXTS:
+                getattr(passes, f"add_{name}_pass")()
+        else:
+            passes = builder.getModulePassManager()
         try:
             passes.run(modules[0], builder)
         finally:

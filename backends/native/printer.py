@@ -66,17 +66,24 @@ class Module:
         self.declared: dict[str, str] = {}
         self.functions: dict[str, str] = {}
         self._kernels: dict[str, str] = {}
+        self._names: dict[LoopKernel, str] = {}
         # How often functions are called.
         self.calls: Counter[str] = Counter()
 
     def kernel(self, kernel: LoopKernel) -> str:
         """Returns the name of a kernel's function; equal kernels are one."""
+        if kernel in self._names:
+            return self._names[kernel]
+        calls = self.calls.copy()
         body = Printer(kernel, self).text().partition("(")[2]
         name = self._kernels.get(body)
         if name is None:
             name = self._kernels[body] = f"kernel_{len(self._kernels)}"
             body = body.replace(") {", ") noinline {", 1)
             self.functions[name] = f"define internal void @{name}({body}"
+        else:
+            self.calls = calls
+        self._names[kernel] = name
         return name
 
     def text(self, *functions: str) -> str:

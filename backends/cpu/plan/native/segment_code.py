@@ -22,8 +22,9 @@ from ....native.tables import returned_unless
 from ..codegen.operands import constant, is_variable
 from ..labels import LabelRead
 from .layouts import LayOut, broadcast_strides, c_strides, identity_of, in_c_order
-from .native_run import SMALLEST_EFFORT_TO_SHARE, effort_of, in_place_pairs
-from .region_graph import NotNative, RegionGraph, operand_dtype
+from .native_run import in_place_pairs
+from .region_graph import NotNative, operand_dtype
+from .region_kernels import RegionKernels
 from .small_products import is_small_product, product_kernel
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ class SegmentCode:
         views: the equations of views, by what they make.
         labels: the arrays that are labels or indices, and who reads them.
         largest_product: the most multiplications of one product.
+        kernels: makes those of regions, for all segments of a program.
         checked: the equations that Python runs again where an index is out of bounds.
     """
 
@@ -96,6 +98,7 @@ class SegmentCode:
         self.labels: list[LabelRead] = []
         self.checked: list[EquationLike] = []
         self.largest_product = 0
+        self.kernels = RegionKernels()
         self._lying: dict[Any, LayOut] = {}
         self._numbers_of_objects: dict[Any, int] = {}
         # What is read after the last call.
@@ -178,25 +181,16 @@ class SegmentCode:
 
     def _region(self, equation: EquationLike) -> None:
         self._refuse_moved(equation)
-        region = equation.primitive
         given = [self._layout(x) for x in equation.operands]
-        graph = RegionGraph(region, equation.operands, None, [x.strides for x in given])
-        effort = effort_of(graph)
-        if effort >= SMALLEST_EFFORT_TO_SHARE:
-            raise NotNative("it is shared")
-        outs = []
-        for out, output in zip(equation.outputs, graph.outputs):
-            if output.axes is not None:
-                raise NotNative("a result in another order")
-            outs.append(self._fresh(out))
-        for number, *_ in graph.labels:
+        kernel, effort, read = self.kernels.of(equation, [x.strides for x in given])
+        outs = [self._fresh(out) for out in equation.outputs]
+        for number, *_ in read:
             if not in_c_order(given[number].shape, given[number].strides):
                 raise NotNative("labels in another order")
             if identity_of(given[number].owner) not in map(identity_of, self.arrays):
                 raise NotNative("labels that are computed")
-        kernel = graph.kernel("kernel", whole=True)
-        self.labels += [x._replace(operand=given[x.operand]) for x in graph.labels]
-        labels = tuple([x[:3] for x in graph.labels])
+        self.labels += [x._replace(operand=given[x.operand]) for x in read]
+        labels = tuple([x[:3] for x in read])
         self._lying.update({x.owner: x for x in outs})
         self._calls.append(SegmentCall(kernel, (*given, *outs), len(given), labels))
         self.effort += effort

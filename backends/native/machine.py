@@ -30,11 +30,13 @@ from typing import Any, NamedTuple
 
 from .blas import numpy_blas
 from .c_library import c_functions, load_library, python_functions
+from .library_pages import LibraryPages
 from .object_cache import FORMAT, ObjectCache, user_cache
 
 __all__ = [
     *("COMMAND", "Code", "InstructionSet", "NativeUnavailable", "NotCompiled", "compiles_here"),
-    *("in_step", "instruction_set", "llvm_version", "machine_code", "object_text", "why_not"),
+    *("in_step", "instruction_set", "llvm_version", "machine_code", "object_text", "rest"),
+    "why_not",
 ]
 
 COMMAND = "pip install 'functensor[native]'"
@@ -182,6 +184,12 @@ def machine_code(text: str, names: Sequence[str], cache: ObjectCache | None = No
     return code
 
 
+def rest() -> None:
+    """Lets memory go that is needed while LLVM works: 40 to 70 MB of its library."""
+    if _llvm_loaded and isinstance(_llvm_loaded[0], Llvm):
+        _llvm_loaded[0].rest()
+
+
 def object_text(text: str) -> str:
     """Returns a text of LLVM IR as assembly of this processor, for people.
 
@@ -198,13 +206,17 @@ class Llvm:
     Attributes:
         machine: what the processor can do.
         version: LLVM's version.
+        pages: the parts of its library that are only read.
     """
 
     def __init__(self) -> None:
+        self.pages: list[LibraryPages] = []
         llvmlite = find_spec("llvmlite")
         for folder in (llvmlite and llvmlite.submodule_search_locations) or ():
             # 13 ms, in which other threads of Python would stand still.
             load_library(Path(folder, "binding", LLVM_LIBRARY))
+            self.pages.append(LibraryPages(Path(folder, "binding", LLVM_LIBRARY)))
+        self.rest()
         self._llvm: Any = import_module("llvmlite.binding")
         self._llvm.initialize_native_target()
         self._llvm.initialize_native_asmprinter()
@@ -231,6 +243,11 @@ class Llvm:
         self._key = "\n".join(map(str, (*versions, *self.machine)))
         self._jit: Any = None
         self._linked = 0
+
+    def rest(self) -> None:
+        """Lets memory go that is needed while LLVM works."""
+        for pages in self.pages:
+            pages.let_go()
 
     def key(self, text: str) -> str:
         """Returns the name of a text's object, which no other text, machine or version has."""

@@ -1,11 +1,14 @@
 """Products of tall matrices and vectors in machine code, with functions of their rows."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from support.native import missing
 
 import functensor as ft
 import functensor.numpy as fnp
+from functensor.backends.cpu.plan.native.native_run import far_apart
 from functensor.backends.cpu.plan.native.segments import segmented
 from functensor.jitting.tiers import native_program
 
@@ -92,3 +95,14 @@ def test_large_matrices_meet_vectors_on_all_threads():
         return ft.fori_loop(0, 2, lambda i, v: v + (v @ x)[: len(v)], v)
 
     assert "gemv" in text_of(loop, x, v)
+
+
+@pytest.mark.parametrize("count", range(1, 17))
+def test_threads_take_blocks_that_are_far_apart(count):
+    """Neighbours would add up in one line of the cache."""
+    blocks = [(number, 10 * number, 10 * number + 10) for number in range(count)]
+    order = far_apart(blocks)
+    assert sorted(order) == blocks
+    followers = [abs(x[0] - y[0]) for x, y in pairwise(order)]
+    assert followers.count(1) == (1 < count < 7)
+    assert count < 16 or min(followers) == 4

@@ -264,6 +264,8 @@ class Llvm:
         # The last step takes the module out of the list, so that it dies within LLVM.
         modules = [in_step(self._parsed, text)]
         in_step(self._optimise, modules, len(text) > LONG_TEXT)
+        # The next step needs other parts of the library.
+        self.rest()
         return in_step(self._emitted, emit, modules)
 
     def _parsed(self, text: str) -> Any:

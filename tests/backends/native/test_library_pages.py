@@ -13,6 +13,7 @@ import functensor as ft
 import functensor.numpy as fnp
 from functensor.backends.native import library_pages, machine
 from functensor.backends.native.library_pages import LibraryPages, read_only_parts
+from functensor.backends.native.object_cache import ObjectCache
 
 pytestmark = [
     pytest.mark.skipif(bool(missing), reason=missing),
@@ -63,14 +64,20 @@ def test_a_library_that_is_not_loaded_has_none(tmp_path):
     assert LibraryPages(copy).ranges == []
 
 
-def test_a_plan_lets_pages_go_when_it_is_compiled(monkeypatch):
+def test_a_plan_lets_pages_go_when_it_is_compiled(monkeypatch, tmp_path):
+    monkeypatch.setenv("FUNCTENSOR_CACHE_DIR", str(tmp_path))
     let_go = []
     monkeypatch.setattr(library_pages.LibraryPages, "let_go", lambda pages: let_go.append(pages))
     x = np.ones((7, 3))
+    function = ft.jit(lambda x: fnp.tanh(x) * 1.25 + x)
     ft.jit(lambda x: fnp.tanh(x) * 1.25 + x).compile(x)
+    let_go.clear()
+    function.compile(x)  # from the disk
     assert len(let_go) == len(machine._llvm().pages) == 1
+    machine.machine_code("define void @f() {\n ret void\n}", ["f"], ObjectCache(None))
+    assert len(let_go) == 2, "between two steps of LLVM's work"
     ft.jit(lambda x: x @ x.T).compile(np.ones((600, 600)))
-    assert len(let_go) == 1, "nothing of this is machine code"
+    assert len(let_go) == 2, "nothing of this is machine code"
 
 
 def test_memory_of_the_file_is_small_behind_a_compilation():

@@ -30,11 +30,13 @@ from typing import Any, NamedTuple
 
 from .blas import numpy_blas
 from .c_library import c_functions, load_library, python_functions
+from .library_pages import LibraryPages
 from .object_cache import FORMAT, ObjectCache, user_cache
 
 __all__ = [
     *("COMMAND", "Code", "InstructionSet", "NativeUnavailable", "NotCompiled", "compiles_here"),
-    *("in_step", "instruction_set", "llvm_version", "machine_code", "object_text", "why_not"),
+    *("in_step", "instruction_set", "llvm_version", "machine_code", "object_text", "rest"),
+    "why_not",
 ]
 
 COMMAND = "pip install 'functensor[native]'"
@@ -49,6 +51,14 @@ LINKED_BY_ONE_JIT = 64
 LONGEST_STEP = 10.0
 # How often and how long a thread waits before a step, so that others come first; in seconds.
 ROUNDS, WAIT_ROUND = 100, 0.001
+# LLVM's own list of passes takes as long as the rest of its work. Of a text of so many characters
+# these make code that is as quick in a quarter of the time: expressions are simplified, and equal
+# ones computed once. Loops over few numbers, which have short texts, gain by the others.
+LONG_TEXT = 16_000
+PASSES_OF_LONG_TEXTS = (
+    *("always_inliner", "global_dead_code_eliminate", "sroa", "simplify_cfg", "loop_rotate"),
+    *("new_gvn", "instruction_combine", "simplify_cfg"),
+)
 C_LIBRARY = "c"
 LLVM_LIBRARY = "libllvmlite.dylib" if sys.platform == "darwin" else "libllvmlite.so"
 DECLARED = re.compile(r"^declare [^@\n]*@((?!llvm\.)[\w.$]+)\(", re.MULTILINE)
@@ -174,6 +184,12 @@ def machine_code(text: str, names: Sequence[str], cache: ObjectCache | None = No
     return code
 
 
+def rest() -> None:
+    """Lets memory go that is needed while LLVM works: 40 to 70 MB of its library."""
+    if _llvm_loaded and isinstance(_llvm_loaded[0], Llvm):
+        _llvm_loaded[0].rest()
+
+
 def object_text(text: str) -> str:
     """Returns a text of LLVM IR as assembly of this processor, for people.
 
@@ -190,13 +206,17 @@ class Llvm:
     Attributes:
         machine: what the processor can do.
         version: LLVM's version.
+        pages: the parts of its library that are only read.
     """
 
     def __init__(self) -> None:
+        self.pages: list[LibraryPages] = []
         llvmlite = find_spec("llvmlite")
         for folder in (llvmlite and llvmlite.submodule_search_locations) or ():
             # 13 ms, in which other threads of Python would stand still.
             load_library(Path(folder, "binding", LLVM_LIBRARY))
+            self.pages.append(LibraryPages(Path(folder, "binding", LLVM_LIBRARY)))
+        self.rest()
         self._llvm: Any = import_module("llvmlite.binding")
         self._llvm.initialize_native_target()
         self._llvm.initialize_native_asmprinter()
@@ -224,6 +244,11 @@ class Llvm:
         self._jit: Any = None
         self._linked = 0
 
+    def rest(self) -> None:
+        """Lets memory go that is needed while LLVM works."""
+        for pages in self.pages:
+            pages.let_go()
+
     def key(self, text: str) -> str:
         """Returns the name of a text's object, which no other text, machine or version has."""
         from hashlib import sha256  # 10 ms, where OpenSSL is loaded for it
@@ -238,7 +263,9 @@ class Llvm:
         """Returns what a method of the target machine gives for a text, once it is optimised."""
         # The last step takes the module out of the list, so that it dies within LLVM.
         modules = [in_step(self._parsed, text)]
-        in_step(self._optimise, modules)
+        in_step(self._optimise, modules, len(text) > LONG_TEXT)
+        # The next step needs other parts of the library.
+        self.rest()
         return in_step(self._emitted, emit, modules)
 
     def _parsed(self, text: str) -> Any:
@@ -249,14 +276,20 @@ class Llvm:
         module.verify()
         return module
 
-    def _optimise(self, modules: list[Any]) -> None:
-        options = self._llvm.create_pipeline_tuning_options(speed_level=2)
+    def _optimise(self, modules: list[Any], long: bool) -> None:
+        # Level 2 takes a fifth longer, and makes no quicker code of these texts.
+        options = self._llvm.create_pipeline_tuning_options(speed_level=1)
         # The text has vectors where they pay, and asks for a loop to be unrolled by
         # ``llvm.loop.unroll.count``. Left to itself LLVM takes twice as long.
         options.loop_vectorization = options.slp_vectorization = False
         options.loop_interleaving = options.loop_unrolling = False
         builder = self._llvm.create_pass_builder(self._target, options)
-        passes = builder.getModulePassManager()
+        if long:
+            passes = self._llvm.create_new_module_pass_manager()
+            for name in PASSES_OF_LONG_TEXTS:
+                getattr(passes, f"add_{name}_pass")()
+        else:
+            passes = builder.getModulePassManager()
         try:
             passes.run(modules[0], builder)
         finally:

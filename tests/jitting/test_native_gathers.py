@@ -11,9 +11,9 @@ from support.native import missing
 import functensor as ft
 import functensor.numpy as fnp
 from functensor import nn
-from functensor.backends.cpu.plan.native import native_run, region_graph, segment_code
+from functensor.backends.cpu.plan.native import native_run, region_graph, region_kernels
 from functensor.backends.cpu.plan.native.formulas import IS_X86_64
-from functensor.backends.native import printer
+from functensor.backends.native import statement_printer
 from functensor.backends.native.places import run_of_lanes
 from functensor.jitting.tiers import native_program
 from functensor.passes import region_gathers
@@ -158,7 +158,7 @@ def test_rolls_of_long_axes_load_neighbours(dtype, monkeypatch):
         runs.append(run_of_lanes(*args))
         return runs[-1]
 
-    monkeypatch.setattr(printer, "run_of_lanes", noting)
+    monkeypatch.setattr(statement_printer, "run_of_lanes", noting)
     x = values_of((3, 263), "f8" if dtype[0] == "c" else dtype, True, 7).astype(dtype)
 
     def call(x):
@@ -277,7 +277,7 @@ def test_what_is_gathered_is_not_overwritten():
 @pytest.mark.parametrize("blocks", [1, 7])
 def test_blocks_and_threads(blocks, monkeypatch):
     if blocks > 1:
-        for module in (native_run, segment_code):
+        for module in (native_run, region_kernels):
             monkeypatch.setattr(module, "SMALLEST_EFFORT_TO_SHARE", 50)
     x = np.arange(300.0).reshape(60, 5)
     i = np.random.default_rng(1).integers(-60, 60, 90)

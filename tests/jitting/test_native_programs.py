@@ -20,7 +20,7 @@ from support.rounding_bounds import assert_within
 import functensor as ft
 import functensor.numpy as fnp
 from functensor import nn
-from functensor.backends.cpu.plan.native import native_run, segment_code
+from functensor.backends.cpu.plan.native import native_run, region_kernels
 
 pytestmark = [
     pytest.mark.skipif(bool(missing), reason=missing),
@@ -39,7 +39,7 @@ def limits(how):
     """Lets threads share small regions in many blocks, where this is asked for."""
     with pytest.MonkeyPatch.context() as patch:
         if how == "blocks":
-            for module in (native_run, segment_code):
+            for module in (native_run, region_kernels):
                 patch.setattr(module, "SMALLEST_EFFORT_TO_SHARE", 50)
         yield
 

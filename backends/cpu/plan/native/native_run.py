@@ -118,6 +118,7 @@ class NativeRun(RegionRun):
         self.most = len(code.blocks)
         self._dtypes = code.dtypes
         self.labels = code.labels
+        self._order = far_apart([*code.blocks])
         self.enter: NativeCall
 
     def __call__(self, *operands: Any, into: tuple[Any, ...] = ()) -> list[Any]:
@@ -135,12 +136,21 @@ class NativeRun(RegionRun):
             for x, how, dtype in zip(operands, self.inputs, self._dtypes)
         ]
         outs, parts = self._rooms(into)
-        return outs, partial(self._work, iter(self.blocks), [*arrays, *parts])
+        return outs, partial(self._work, iter(self._order), [*arrays, *parts])
 
     def _work(self, blocks: Iterable[tuple[int, int, int]], arrays: list[Any]) -> None:
         memory = block_memory.bytes(self.memory) if self.memory else None
         for number, low, high in blocks:
             self.enter(number, low, high, memory, *arrays)
+
+
+def far_apart(blocks: Sequence[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+    """Returns blocks in an order in which neighbours seldom follow each other.
+
+    Parts of neighbours may share a line of the cache, in which two threads would add up by turns.
+    """
+    bits = max(len(blocks) - 1, 0).bit_length()
+    return sorted(blocks, key=lambda block: f"{block[0]:0{bits}b}"[::-1])
 
 
 def lying_in_order(x: Any, axes: Any) -> Any:

@@ -22,9 +22,10 @@ from ....native.tables import returned_unless
 from ..codegen.operands import constant, is_variable
 from ..labels import LabelRead
 from .elementwise_nodes import operand_dtype
-from .layouts import LayOut, broadcast_strides, c_strides, in_c_order
-from .native_run import SMALLEST_EFFORT_TO_SHARE, effort_of, in_place_pairs
-from .region_graph import NotNative, RegionGraph
+from .layouts import LayOut, broadcast_strides, c_strides, identity_of, in_c_order
+from .native_run import in_place_pairs
+from .region_graph import NotNative
+from .region_kernels import RegionKernels
 from .small_products import is_small_product, product_kernel
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ MOST_SEGMENT_EQUATIONS = 600
 # Products of more multiplications are shared among threads, outside of segments.
 LARGEST_PRODUCT = 1 << 23
 # The effort of a product's own loops beside that of its multiplications.
+# Those of a matrix and a vector take as long as it takes to read the matrix.
+LARGEST_VECTOR_PRODUCT = 1 << 20
 OWN_PRODUCT_EFFORT = 50
 WRONG_LAYOUT, WRONG_LABEL = 1, 2
 VIEW_NAMES = frozenset({"index", "reshape", "stop_gradient", "transpose"})
@@ -71,8 +74,11 @@ class SegmentCode:
         views: the equations of views, by what they make.
         labels: the arrays that are labels or indices, and who reads them.
         largest_product: the most multiplications of one product.
+        kernels: makes those of regions, for all segments of a program.
         checked: the equations that Python runs again where an index is out of bounds.
     """
+
+    largest_vector_product = LARGEST_VECTOR_PRODUCT
 
     def __init__(
         self,
@@ -93,6 +99,7 @@ class SegmentCode:
         self.labels: list[LabelRead] = []
         self.checked: list[EquationLike] = []
         self.largest_product = 0
+        self.kernels = RegionKernels()
         self._lying: dict[Any, LayOut] = {}
         self._numbers_of_objects: dict[Any, int] = {}
         # What is read after the last call.
@@ -175,25 +182,16 @@ class SegmentCode:
 
     def _region(self, equation: EquationLike) -> None:
         self._refuse_moved(equation)
-        region = equation.primitive
         given = [self._layout(x) for x in equation.operands]
-        graph = RegionGraph(region, equation.operands, None, [x.strides for x in given])
-        effort = effort_of(graph)
-        if effort >= SMALLEST_EFFORT_TO_SHARE:
-            raise NotNative("it is shared")
-        outs = []
-        for out, output in zip(equation.outputs, graph.outputs):
-            if output.axes is not None:
-                raise NotNative("a result in another order")
-            outs.append(self._fresh(out))
-        for number, *_ in graph.labels:
+        kernel, effort, read = self.kernels.of(equation, [x.strides for x in given])
+        outs = [self._fresh(out) for out in equation.outputs]
+        for number, *_ in read:
             if not in_c_order(given[number].shape, given[number].strides):
                 raise NotNative("labels in another order")
             if identity_of(given[number].owner) not in map(identity_of, self.arrays):
                 raise NotNative("labels that are computed")
-        kernel = graph.kernel("kernel", whole=True)
-        self.labels += [x._replace(operand=given[x.operand]) for x in graph.labels]
-        labels = tuple([x[:3] for x in graph.labels])
+        self.labels += [x._replace(operand=given[x.operand]) for x in read]
+        labels = tuple([x[:3] for x in read])
         self._lying.update({x.owner: x for x in outs})
         self._calls.append(SegmentCall(kernel, (*given, *outs), len(given), labels))
         self.effort += effort
@@ -217,7 +215,8 @@ class SegmentCode:
             self._small_product(out, sizes, x, y)
             return
         work = prod(sizes)
-        if work >= LARGEST_PRODUCT or max(len(x.shape), len(y.shape)) > 2 or self.blas is None:
+        most = self.largest_vector_product if 1 in (sizes[0], sizes[2]) else LARGEST_PRODUCT
+        if work >= most or max(len(x.shape), len(y.shape)) > 2 or self.blas is None:
             raise NotNative("a large product")
         if x.matrix(0) is None or y.matrix(0) is None:
             raise NotNative("strides that BLAS does not take")
@@ -487,11 +486,6 @@ class SegmentCode:
         lines.add(f"br i1 {more}, label %{head}, label %{after}")
         lines.begin(after)
         returned_unless(lines, lines.let(f"xor i1 {worst}, true"), WRONG_LABEL)
-
-
-def identity_of(x: Any) -> Any:
-    """Returns what tells a variable or a constant array from others."""
-    return x if is_variable(x) else id(x)
 
 
 def operand_shape(x: Any) -> tuple[int, ...]:

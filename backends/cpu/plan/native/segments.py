@@ -21,6 +21,7 @@ from ..labels import write_label_tests
 from ..regions.axis_order import memory_orders
 from .layouts import LayOut
 from .native_loops import code_with_loops
+from .region_kernels import RegionKernels
 from .segment_code import VIEW_NAMES, SegmentCode, operand_shape
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ def with_segments(program: ProgramLike) -> NativeProgram:
     if not is_known():
         return NativeProgram(program, program.equations)
     views: dict[VariableLike, EquationLike] = {}
-    begun = partial(code_with_loops, numpy_blas(), views, memory_orders(program))
+    begun = partial(code_with_loops, numpy_blas(), views, memory_orders(program), RegionKernels())
     open_code = begun()
     for equation in program.equations:
         if open_code.add(equation):

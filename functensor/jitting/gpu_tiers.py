@@ -41,7 +41,13 @@ class GpuTiers:
     """Runs a program operation by operation, and then by its plan.
 
     Attributes:
-        note: which of them runs, and why, for people; empty before the first call.
+        note: which of them runs, and why, for people; empty while that is not decided.
+
+    Args:
+        compiled: the compiled program, whose ``run`` is set.
+        program: the program as it was staged.
+        device: the GPU.
+        donated: the numbers of the inputs whose memory results may take.
     """
 
     def __init__(
@@ -57,7 +63,7 @@ class GpuTiers:
         self.note = ""
 
     def __call__(self, buffers: Sequence[Any]) -> list[Any]:
-        """Computes the results, and sees to it that there is a plan for later calls."""
+        """Computes the results, and begins to make the plan for later calls."""
         compiled = self._compiled()
         if self._plan is not None:
             self.settle(self._plan, "by kernels that were made for it")

@@ -105,6 +105,57 @@ def test_memory_that_a_view_reads_is_not_written_before():
     assert "into=(into_0,)" in plan.source
 
 
+def early_view(x, y):
+    """A view of an input is read behind the region that makes a result."""
+    turned = x.T
+    a = fnp.sin(x @ y) * 2
+    return a, turned @ a
+
+
+def overlapping(x, y):
+    """A region reads an input through a view, in another order."""
+    return fnp.sin(x[::-1] + y @ y) * 2
+
+
+def passed_through(x, y):
+    """A loop may return what it is given."""
+    return fnp.sin(ft.scan(lambda c, v: (c, None), x, y)[0] + x.T) * 2
+
+
+@pytest.mark.parametrize("function", [early_view, overlapping, passed_through])
+def test_memory_that_is_read_through_views_is_not_written(function):
+    x = fnp.ones((4, 4), "f4")
+    plan = plan_of(fused(function, x, x), [0], apart=False)
+    assert plan.text.taken == {0: 0}
+    assert "into=" not in plan.source
+    assert "moved_into(" in plan.source
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, y: (y.T, x.T),
+        lambda x, y: (x.T, fnp.sin(x) * 2, y),
+        lambda x, y: (fnp.sin(x) * 2, x, y),
+        lambda x, y: (fnp.sin(x) * 2, x.reshape(-1), y[0]),
+    ],
+)
+def test_memory_in_which_results_lie_is_not_given_to_others(function):
+    x = fnp.ones((4, 4), "f4")
+    plan = plan_of(fused(function, x, x), [0, 1], apart=False)
+    assert plan.text.taken == {}
+
+
+def test_a_region_writes_over_what_only_it_reads():
+    def f(x, y):
+        return fnp.sin(x.T @ y), x * 2 - y
+
+    x = fnp.ones((4, 4), "f4")
+    plan = plan_of(fused(f, x, x), [0, 1], apart=False)
+    assert plan.text.taken == {0: 0, 1: 1}
+    assert plan.source.count("into=(into_1,)") == 1
+
+
 @st.composite
 def layouts(draw):
     """Draws lengths of axes, segments of them, and the strides of some."""

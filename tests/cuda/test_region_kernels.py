@@ -97,6 +97,11 @@ CASES = {
         (np.arange(60, dtype="i1").reshape(6, 10),),
         1,
     ),
+    "small sums that wrap around": (
+        lambda x: (fnp.sum(x, 1, dtype="i1").astype("i4"), x > fnp.prod(x, 1, "i1", keepdims=True)),
+        (np.arange(60, dtype="i1").reshape(6, 10),),
+        1,
+    ),
     "unsigned": (lambda x: (x * 3 - 1, x // 7, x % 7), (np.arange(20, dtype="u8"),), 1),
     "booleans": (lambda x: (fnp.isnan(x) | (x > 0.5)) & ~(x > 1), (X,), 1),
     "number": (lambda x, s: x * s + 1, (X, 3.5), 1),

@@ -82,6 +82,7 @@ class RecordedGraph:
     Attributes:
         graph: the graph.
         addresses: the addresses of inputs, by their places; None for those that are copied.
+        strides: their strides; None for those whose elements lie one behind the other.
         copied: for inputs that are copied the arrays into which they are.
         outputs: the arrays of results; None for those in donated inputs.
         kept: what has to live as long.
@@ -91,12 +92,14 @@ class RecordedGraph:
         self,
         graph: Any,
         addresses: list[int | None],
+        strides: list[tuple[int, ...] | None],
         copied: dict[int, ndarray],
         outputs: list[ndarray | None],
         kept: list[Any],
     ) -> None:
         self.graph = graph
         self.addresses = addresses
+        self.strides = strides
         self.copied = copied
         self.outputs = outputs
         self.kept = kept
@@ -137,6 +140,9 @@ class OnStream:
 
     def run(self, arrays: list[ndarray], numbers: Sequence[Any], stream: Any) -> list[ndarray]:
         """Queues the work of a call, and returns the results."""
+        for place in self._taken.values():
+            # Results are written into it in order.
+            arrays[place] = without_gaps(arrays[place])
         if self._dtypes:
             words = self._words
             for i, (number, dtype) in enumerate(zip(numbers, self._dtypes)):
@@ -157,8 +163,12 @@ class OnStream:
     def _fits(self, recording: RecordedGraph, arrays: list[ndarray]) -> bool:
         """Says whether inputs are where a graph reads them, and notes which are not."""
         fits = True
-        for place, (x, address) in enumerate(zip(arrays, recording.addresses)):
-            if address is not None and x.data.ptr != address:
+        known = zip(arrays, recording.addresses, recording.strides)
+        for place, (x, address, strides) in enumerate(known):
+            if address is None:
+                continue
+            alike = is_contiguous(x) if strides is None else x.strides == strides
+            if x.data.ptr != address or not alike:
                 self._moving.add(place)
                 fits = False
         return fits
@@ -167,7 +177,8 @@ class OnStream:
         self, recording: RecordedGraph, arrays: list[ndarray], stream: Any
     ) -> list[ndarray]:
         if recording.copied:
-            copy_arrays([(arrays[i], own) for i, own in recording.copied.items()])
+            pairs = [(without_gaps(arrays[i]), own) for i, own in recording.copied.items()]
+            copy_arrays(pairs)
         recording.graph.launch(stream)
         outs: list[ndarray] = []
         pairs = []
@@ -193,10 +204,11 @@ class OnStream:
             with lane.stream:
                 memory = [arrays[self._taken[k]] for k in self._taken]
                 outs = self.plan.queue(*arrays, *self._numbers, *memory)
-                done.record(lane.stream)
         finally:
             captured_here.cublas = None
-        stream.wait_event(done)
+            # What was queued before an error may still read what the caller lets go.
+            done.record(lane.stream)
+            stream.wait_event(done)
         return outs
 
     def _record(self, arrays: list[ndarray]) -> None:
@@ -238,12 +250,17 @@ class OnStream:
         for own, x in zip(owned, outs):
             if own is not None and own is not x:
                 raise NotCaptured("a result is not contiguous")
-        return RecordedGraph(graph, addresses, copied, owned, kept)
+        return RecordedGraph(graph, addresses, [*map(strides_of, arrays)], copied, owned, kept)
 
 
 def without_gaps(x: ndarray) -> ndarray:
     """Returns an array whose elements lie one behind the other."""
     return x if is_contiguous(x) else cupy.ascontiguousarray(x)
+
+
+def strides_of(x: ndarray) -> tuple[int, ...] | None:
+    """Returns the strides of an array; None where elements lie one behind the other."""
+    return None if is_contiguous(x) else x.strides  # type: ignore[no-any-return]
 
 
 @cache
@@ -326,8 +343,7 @@ class GraphedPlan:
             if found is None and len(self._on_streams) < MOST_STREAMS:
                 with self._lock:
                     found = self._on_streams.setdefault(key, OnStream(self.plan, stream))
-            # An address tells where all elements are.
-            arrays = [without_gaps(buffers[i]) for i in text.inputs]
+            arrays = [buffers[i] for i in text.inputs]
             if found is None:
                 outs = iter(self.plan.queue(*arrays, *map(cupy.asarray, self._typed(numbers))))
             else:

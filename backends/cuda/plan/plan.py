@@ -7,6 +7,7 @@ from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from ...generated_file import GeneratedFile
+from ..launch import is_contiguous
 from .plan_text import PlanText
 from .region_run import load_all
 
@@ -66,7 +67,10 @@ class GpuPlan:
     def __call__(self, buffers: Sequence[Any]) -> list[Any]:
         """Queues the program on the current stream, and returns the buffers of its results."""
         try:
-            return self.queue(*buffers, *[buffers[i] for i in self.text.taken.values()])
+            given = [buffers[i] for i in self.text.taken.values()]
+            # Results are written in order.
+            memory = [x if is_contiguous(x) else None for x in given]
+            return self.queue(*buffers, *memory)
         except Exception as error:
             self.explain(error)
             raise

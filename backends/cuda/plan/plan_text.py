@@ -11,8 +11,8 @@ from cupy import ndarray
 
 from ...cpu.plan.codegen.operands import constant, is_variable
 from ...cpu.plan.codegen.source import Source
-from ...cpu.plan.liveness import is_fresh
 from ...cpu.plan.native.not_native import NotNative
+from .donated_memory import DonatedMemory
 from .region_run import GpuRegion
 
 if TYPE_CHECKING:
@@ -68,51 +68,14 @@ class PlanText:
         self.outputs = [not (apart and is_host_number(x)) for x in program.outputs]
         everything = range(len(program.inputs))
         self.inputs = [i for i in everything if not (apart and is_host_number(program.inputs[i]))]
-        self._find_lenders()
-        self.taken = self._taken(donated)
+        there = [i for i in donated if not is_host_number(program.inputs[i])]
+        self._donated = DonatedMemory(program, there)
+        self.taken = self._donated.taken
         # Outputs that a region writes where they are to be.
         self._written: set[VariableLike] = set()
         if apart:
             self._numbers()
         self._queue()
-
-    def _find_lenders(self) -> None:
-        """Finds for every variable the inputs in whose memory it may lie, and their last uses."""
-        lenders: dict[Any, frozenset[VariableLike]] = {
-            x: frozenset([x]) for x in self.program.inputs
-        }
-        self._last: dict[VariableLike, int] = {}
-        for number, equation in enumerate(self.program.equations):
-            used = [lenders[x] for x in equation.operands if is_variable(x)]
-            self._last |= dict.fromkeys(frozenset().union(*used), number)
-            # A broadcast array is a view.
-            fresh = equation.primitive.name != "broadcast_to" and is_fresh(equation)
-            lent = frozenset() if fresh else frozenset().union(*used)
-            lenders |= dict.fromkeys(equation.outputs, lent)
-        self._lenders = lenders
-
-    def _taken(self, donated: Sequence[int]) -> dict[int, int]:
-        """Returns which donated inputs outputs take the memory of: the first of their type.
-
-        Nothing takes the memory in which an output lies already.
-        """
-        inputs = self.program.inputs
-        outputs = filter(is_variable, self.program.outputs)
-        returned = frozenset().union(*[self._lenders[x] for x in outputs])
-        left = [i for i in donated if inputs[i] not in returned and not is_host_number(inputs[i])]
-        made = {x for equation in self.program.equations for x in equation.outputs}
-        taken: dict[int, int] = {}
-        seen: set[VariableLike] = set()
-        for number, out in enumerate(self.program.outputs):
-            if not is_variable(out) or out not in made or out in seen or is_host_number(out):
-                continue
-            seen.add(out)
-            for i in left:
-                if inputs[i].type == out.type:
-                    taken[number] = i
-                    left.remove(i)
-                    break
-        return taken
 
     # -- functions
 
@@ -206,27 +169,23 @@ class PlanText:
 
     def _memory(self, number: int, equation: EquationLike, run: GpuRegion) -> str:
         """Returns the donated inputs that a region writes its outputs into, as text."""
-        outputs, inputs = self.program.outputs, self.program.inputs
+        outputs = self.program.outputs
         places = {outputs[k]: k for k in self.taken if outputs[k] in equation.outputs}
         texts = []
         for out in equation.outputs:
             k = places.get(out)
-            x = None if k is None else inputs[self.taken[k]]
-            if x is not None and self._is_free(x, number, equation, run):
+            if k is not None and self._is_written(self.taken[k], number, equation, run):
                 self._written.add(out)
                 texts.append(f"into_{k}")
             else:
                 texts.append("None")
         return "" if set(texts) == {"None"} else f"{', '.join(texts)},"
 
-    def _is_free(
-        self, x: VariableLike, number: int, equation: EquationLike, run: GpuRegion
-    ) -> bool:
-        """Says whether a region may write into the memory of an input, which it may read."""
-        if self._last.get(x, -1) > number:
-            return False
-        readers = [y for y in equation.operands if is_variable(y) and x in self._lenders[y]]
-        return not readers or (set(readers) == {x} and run.writes_apart)
+    def _is_written(self, i: int, number: int, equation: EquationLike, run: GpuRegion) -> bool:
+        """Says whether a region may write into the memory of a donated input."""
+        memory = self._donated
+        read = memory.is_read_by(i, equation, self.program.inputs[i] if run.writes_apart else None)
+        return not read and not memory.is_read_after(i, number)
 
     def _one_by_one(self, number: int, equation: EquationLike) -> None:
         """Writes the equations of a region."""

@@ -289,3 +289,6 @@ class RowKernel:
         else:
             first = shown_number(fold_identity(sink.fold.detail, dtype))
             self.text.add(f"{name} = block_reduce({name}, {functor}(), ({kind}){first});")
+        if kind != held_type(dtype):
+            # The rest of the row's kernel takes it as what it is in memory.
+            self.text.add(f"{name} = ({held_type(dtype)}){name};")

@@ -1,0 +1,99 @@
+"""Where the inputs of plans on a GPU lie, without a GPU."""
+
+from types import SimpleNamespace
+
+import pytest
+from support.gpu_programs import fused, plan_of
+
+import functensor.numpy as fnp
+
+pytest.importorskip("cupy", reason="needs CuPy: pip install cupy-cuda13x")
+
+IN_ORDER, TURNED = (16, 4), (4, 16)
+
+
+def array(address, strides=IN_ORDER):
+    """Returns what stands for an array of 4 rows of 4 elements in float32."""
+    contiguous = strides == IN_ORDER
+    return SimpleNamespace(
+        data=SimpleNamespace(ptr=address),
+        strides=strides,
+        _c_contiguous=contiguous,
+        flags=SimpleNamespace(c_contiguous=contiguous),
+    )
+
+
+def on_stream():
+    """Returns what runs graphs, and has none."""
+    from functensor.backends.cuda.plan.graph import OnStream
+
+    found = OnStream.__new__(OnStream)
+    found._moving, found._taken, found._dtypes, found._recording = set(), {}, [], None
+    return found
+
+
+def recording(*arrays):
+    """Returns a graph that reads arrays where they are."""
+    from functensor.backends.cuda.plan.graph import RecordedGraph, strides_of
+
+    addresses = [x.data.ptr for x in arrays]
+    return RecordedGraph(None, addresses, list(map(strides_of, arrays)), {}, [], [])
+
+
+def test_a_graph_reads_inputs_in_the_order_that_it_was_recorded_with():
+    run, graph = on_stream(), recording(array(512), array(1024, TURNED))
+    assert run._fits(graph, [array(512), array(1024, TURNED)])
+    assert run._moving == set()
+    # The same memory, transposed.
+    assert not run._fits(graph, [array(512, TURNED), array(1024, TURNED)])
+    assert run._moving == {0}
+    assert not run._fits(graph, [array(512), array(1024)])
+    assert run._moving == {0, 1}
+
+
+def test_donated_memory_in_another_order_is_not_written():
+    plan = plan_of(fused(lambda x: fnp.sin(x) * 2, fnp.ones((4, 4), "f4")), [0], apart=False)
+    plan.queue = lambda *given: list(given)
+    x, turned = array(512), array(512, TURNED)
+    assert plan([x]) == [x, x]
+    assert plan([turned]) == [turned, None]
+
+
+def test_graphs_write_into_donated_memory_in_order(monkeypatch):
+    from functensor.backends.cuda.plan import graph
+
+    copied = array(2048)
+    monkeypatch.setattr(graph.cupy, "ascontiguousarray", lambda x: copied)
+    run = on_stream()
+    run._taken = {0: 0}
+    run._calls, run.refused = 0, "a test"
+    run._directly = lambda arrays, stream: arrays
+    other = array(512, TURNED)
+    assert run.run([array(512, TURNED), other], [], None) == [copied, other]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("donated", [(), (0,)], ids=["kept", "donated"])
+def test_transposed_inputs(donated):
+    import numpy as np
+
+    import functensor as ft
+
+    def f(x, y):
+        z = fnp.sin(x) @ y
+        return x * 2 - z, z @ z @ x
+
+    first, y = (ft.to_device(np.arange(16.0).reshape(4, 4) / s, "cuda") for s in (9, 11))
+    jitted = ft.jit(f, donate_argnums=donated)
+    jitted.compile(first, y)
+    for number in range(12):
+        x = first.T if number % 3 == 2 else first
+        wanted = [np.asarray(ft.to_device(v, "cpu")) for v in f(x, y)]
+        found = [ft.to_device(v, "cpu") for v in jitted(x + 0 if donated else x, y)]
+        for a, b in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(a, b, 1e-10)
+        if donated:
+            found = [ft.to_device(v, "cpu") for v in jitted((first + 0).T, y)]
+            wanted = [np.asarray(ft.to_device(v, "cpu")) for v in f(first.T, y)]
+            for a, b in zip(found, wanted, strict=True):
+                np.testing.assert_allclose(a, b, 1e-10)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..processor import ZEROS_ARE_ORDERED
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -285,9 +287,15 @@ def overload(dtype: DType, width: int) -> str:
 
 def _written_extremum(word: str) -> Callable[[Lines, Sequence[str], DType, int], str]:
     def written(lines: Lines, operands: Sequence[str], dtype: DType, width: int) -> str:
-        """The first operand where it lies beyond the second or is NaN, else the second."""
+        """The first operand where it lies beyond the second or is NaN, else the second.
+
+        Where the processor orders zeros it is one instruction.
+        """
         x, y = operands
         kind, mask = lines.type(dtype, width), shown_type("i1", width)
+        if ZEROS_ARE_ORDERED and dtype.char in "fd":
+            name = "maximum" if word == "greater" else "minimum"
+            return lines.intrinsic(name, dtype, width, [(kind, x), (kind, y)])
         if dtype.kind == "b":
             return lines.let(f"{'or' if word == 'greater' else 'and'} {kind} {x}, {y}")
         first = lines.let(f"{comparison(word, dtype)} {kind} {x}, {y}")

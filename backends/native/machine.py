@@ -28,6 +28,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..processor import ARM, X86
 from .blas import numpy_blas
 from .c_library import c_functions, load_library, python_functions
 from .object_cache import FORMAT, ObjectCache, user_cache
@@ -38,7 +39,6 @@ __all__ = [
 ]
 
 COMMAND = "pip install 'functensor[native]'"
-X86, ARM = ("x86_64", "amd64"), ("arm64", "aarch64")
 # What LLVM calls the parts of x86-64-v3 and of AVX-512 that printed kernels need.
 AVX2 = ("avx2", "fma", "f16c")
 AVX512 = ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")

@@ -16,7 +16,7 @@ import functensor as ft
 import functensor.numpy as fnp
 from functensor import nn
 from functensor.backends.cpu.plan.native import formulas, native_run, segments
-from functensor.backends.native import c_library, entry
+from functensor.backends.native import c_library, entry, instructions
 from functensor.backends.native.blas import BLAS_SYMBOLS, LAPACK_FUNCTIONS, lapack_symbol
 from functensor.backends.native.machine import InstructionSet, Llvm, in_step, machine_code
 
@@ -90,6 +90,7 @@ GOLDEN = {
     "elements": (lambda x: (fnp.sin(x) + fnp.cos(x), fnp.log1p(x) ** 2.3, x % 1.7), [X]),
     "narrow floats": (lambda x: (x * 2, fnp.exp(x), fnp.sum(x, 0)), [X.astype("f2")]),
     "wide to narrow floats": (lambda x: ((x * 2).astype("f2"), x.astype("f4")), [X]),
+    "extrema": (lambda x: (fnp.maximum(x, 0.5), fnp.fmin(x, 0), x.max(1), nn.relu(x)), [X]),
     "floats to integers": (lambda x: ((x + 1).astype("i4"), (2 * x).astype("u1")), [X]),
     "integers": (lambda n: (n // 7, n % 7, n << 2, fnp.sum(n * n), n.astype("f4")), [WHOLE]),
     "complex numbers": (lambda z: (z * fnp.exp(z), fnp.sqrt(z), fnp.sum(abs(z))), [COMPLEX]),
@@ -120,6 +121,9 @@ def texts(name, on_x86):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(formulas, "IS_X86_64", on_x86)
+        patch.setattr(formulas, "IS_ARM64", not on_x86)
+        for module in (formulas, instructions):
+            patch.setattr(module, "ZEROS_ARE_ORDERED", not on_x86)
         for module in (native_run, segments):
             patch.setattr(module, "machine_code", noted)
         assert ft.jit(function).compile(*args).explain().endswith("as machine code")

@@ -1,4 +1,4 @@
-"""What of NumPy's results depends on the processor: numbers out of range, and zeros of two signs."""
+"""Tells what NumPy gives on this processor for numbers out of range and for zeros."""
 
 from __future__ import annotations
 

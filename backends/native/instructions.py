@@ -216,14 +216,14 @@ class Lines:
         """
         whole, wide = shown_type("i64", width), shown_type("double", width)
         bits = self.let(f"bitcast {wide} {x} to {whole}")
-        last = constant(np.int64(1 << BITS_BEYOND_FLOAT32), width)
-        below = constant(np.int64((1 << BITS_BEYOND_FLOAT32) - 1), width)
+        end = np.int64(1 << BITS_BEYOND_FLOAT32)
+        last, below, above = (constant(mask, width) for mask in (end, end - 1, -end))
         left = self.let(f"and {whole} {bits}, {below}")
         # A sum that reaches the bit above unless nothing is left.
         carried = self.let(f"add {whole} {left}, {below}")
         sticky = self.let(f"and {whole} {carried}, {last}")
         bits = self.let(f"or {whole} {bits}, {sticky}")
-        kept = self.let(f"and {whole} {bits}, {constant(np.int64(-1 << BITS_BEYOND_FLOAT32), width)}")
+        kept = self.let(f"and {whole} {bits}, {above}")
         odd = self.let(f"bitcast {whole} {kept} to {wide}")
         return self.let(f"fptrunc {wide} {odd} to {shown_type('float', width)}")
 

@@ -1,4 +1,4 @@
-"""What objects of three formats ask of the process that links them: symbols, and kinds of places."""
+"""Tells what objects of three formats ask of the process that links them."""
 
 import struct
 from typing import NamedTuple
@@ -47,9 +47,9 @@ def gathered(symbols, relocations):
         symbols: for each its name, None where it is defined.
         relocations: for each the number of its symbol, None where it has none, and its kind.
     """
-    placed = {symbols[number] for number, _ in relocations if number is not None}
     undefined = frozenset(filter(None, symbols))
-    return Needs(undefined, frozenset(placed) & undefined, frozenset(kind for _, kind in relocations))
+    placed = frozenset([symbols[number] for number, _ in relocations if number is not None])
+    return Needs(undefined, placed & undefined, frozenset([kind for _, kind in relocations]))
 
 
 def elf_needs(image):

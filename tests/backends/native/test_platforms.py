@@ -63,6 +63,14 @@ PLACES = {
     "windows-aarch64": {2, 3, 4, 6, 7, 14},
 }
 
+PRODUCT_AND_SUM = """
+define <4 x double> @f(<4 x double> %x, <4 x double> %y, <4 x double> %z) {
+  %p = fmul <4 x double> %x, %y
+  %s = fadd <4 x double> %p, %z
+  ret <4 x double> %s
+}
+"""
+
 
 def cell(h, x):
     h = fnp.tanh(h @ fnp.eye(40) * 0.5 + x)
@@ -80,7 +88,12 @@ def walk(i, state):
     return key, x.at[i % 50].set(ft.random.normal(own)).at[3].add(2.5)
 
 
+def doubled(i, state):
+    return tuple([2 * x for x in state])
+
+
 X, KEY = np.ones((64, 48)), ft.random.key(3)
+IMAGES = np.ones((2, 3, 9, 40)), np.ones((4, 3, 3, 3))
 WHOLE, COMPLEX = np.arange(-30, 30), np.ones((6, 8), complex)
 # Functions of all kinds of code, with arguments.
 GOLDEN = {
@@ -95,13 +108,13 @@ GOLDEN = {
     "integers": (lambda n: (n // 7, n % 7, n << 2, fnp.sum(n * n), n.astype("f4")), [WHOLE]),
     "complex numbers": (lambda z: (z * fnp.exp(z), fnp.sqrt(z), fnp.sum(abs(z))), [COMPLEX]),
     "gathers": (lambda x, n: fnp.sin(x[n]) + fnp.roll(x, 3, 0)[n], [X, WHOLE]),
-    "convolutions": (lambda x, w: nn.relu(nn.conv(x, w)), [np.ones((2, 3, 9, 40)), np.ones((4, 3, 3, 3))]),
+    "convolutions": (lambda x, w: nn.relu(nn.conv(x, w)), IMAGES),
     "a recurrence": (lambda xs: ft.scan(cell, fnp.zeros(40), xs), [np.ones((100, 40))]),
     "a long loop": (lambda x: ft.fori_loop(0, 10**7, lambda i, c: fnp.sin(c) * i, x), [X[0]]),
     "constant rows": (lambda x: ft.fori_loop(0, 9, lambda i, c: c.at[i].set(2.5), x), [X]),
     "matrices": (lambda a: ft.fori_loop(0, 9, solved, a), [2 * np.eye(5)]),
     "random numbers": (lambda x: ft.fori_loop(0, 9, walk, (KEY, x))[1], [np.zeros(50)]),
-    "many carries": (lambda *x: ft.fori_loop(0, 9, lambda i, c: tuple(2 * v for v in c), x), [X] * 20),
+    "many carries": (lambda *x: ft.fori_loop(0, 9, doubled, x), [X] * 20),
 }  # fmt: skip
 
 
@@ -176,3 +189,25 @@ def test_entries_need_nothing_but_room_on_the_stack(machine):
     needs = needs_of(llvm_for(machine).image(text))
     assert needs.placed == (OF_SYSTEM["windows"] if machine.startswith("windows") else set())
     assert needs.kinds <= PLACES[processor_of(machine)]
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_products_and_sums_are_rounded_each(machine):
+    assembly = str(llvm_for(machine).translated(PRODUCT_AND_SUM, "emit_assembly"))
+    assert re.search(r"\bv?(f?mul)", assembly)
+    assert not re.search(r"\bf?n?m(add|la|ls|sub)|\bvf", assembly)
+
+
+@pytest.mark.parametrize("machine", [x for x in MACHINES if x.startswith("windows")])
+def test_large_frames_touch_the_stack_page_by_page(machine):
+    frame = """
+define void @f(ptr %to) {
+  %frame = alloca [40000 x i8]
+  call void @g(ptr %frame)
+  ret void
+}
+declare void @g(ptr)
+"""
+    needs = needs_of(llvm_for(machine).image(frame))
+    assert needs.placed == {"g", "__chkstk"}
+    assert not needs_of(llvm_for(machine).image(frame.replace("40000", "400"))).placed - {"g"}

@@ -9,6 +9,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from support.long_forms import with_slow
 from support.native import missing
 from support.object_files import needs_of
 
@@ -37,6 +38,8 @@ MACHINES = {
         "windows-neon": ("NEON", 16, "generic", "", "aarch64-pc-windows-msvc"),
     }.items()
 }
+# Objects for these are like those for others of the system, and are looked at in the long form.
+SELDOM = ("linux-avx512", "linux-sve", "windows-avx512", "windows-neon")
 # Functions of C99, which all three systems have for both sizes of floats.
 C99 = {name for name in c_library.MATH if name not in ("exp10", "roundeven", "sincos")}
 EVERYWHERE = {
@@ -45,7 +48,7 @@ EVERYWHERE = {
 }  # fmt: skip
 OF_SYSTEM = {
     "linux": {"sincos", "sincosf", "exp10", "exp10f"},
-    "macos": {"__sincos_stret", "__sincosf_stret", "__exp10", "__exp10f", "bzero"},
+    "macos": {"__bzero", "__sincos_stret", "__sincosf_stret", "__exp10", "__exp10f", "bzero"},
     "windows": {"__chkstk"},
 }
 # The kinds of places that LLVM's linker of each format fills, by the formats' own numbers.
@@ -110,6 +113,10 @@ GOLDEN = {
     "gathers": (lambda x, n: fnp.sin(x[n]) + fnp.roll(x, 3, 0)[n], [X, WHOLE]),
     "convolutions": (lambda x, w: nn.relu(nn.conv(x, w)), IMAGES),
     "a recurrence": (lambda xs: ft.scan(cell, fnp.zeros(40), xs), [np.ones((100, 40))]),
+    "shared weights": (
+        lambda w, x: ft.fori_loop(0, 9, lambda i, h: fnp.tanh(h @ w), x),
+        [np.ones((40, 40)), np.ones((6, 40))],
+    ),
     "a long loop": (lambda x: ft.fori_loop(0, 10**7, lambda i, c: fnp.sin(c) * i, x), [X[0]]),
     "constant rows": (lambda x: ft.fori_loop(0, 9, lambda i, c: c.at[i].set(2.5), x), [X]),
     "matrices": (lambda a: ft.fori_loop(0, 9, solved, a), [2 * np.eye(5)]),
@@ -171,7 +178,14 @@ def is_arm(name):
     return MACHINES[name].name == "NEON"
 
 
-@pytest.mark.parametrize("machine", MACHINES)
+def test_all_of_that_is_looked_for():
+    own = {name for name in EVERYWHERE if name.startswith("functensor_")} | {*c_library.PYTHON}
+    math = {*c_library.MATH, *[f"{name}f" for name in c_library.MATH]}
+    for names in (EVERYWHERE - own, *OF_SYSTEM.values()):
+        assert names <= math | {*c_library.COMPILER_SUPPORT}
+
+
+@pytest.mark.parametrize("machine", with_slow(MACHINES, SELDOM))
 @pytest.mark.parametrize("name", GOLDEN)
 def test_objects_need_what_every_system_has(name, machine):
     known = EVERYWHERE | OF_SYSTEM[system_of(machine)]

@@ -14,4 +14,4 @@ IS_X86_64 = platform.machine().lower() in X86
 IS_ARM64 = platform.machine().lower() in ARM
 # Of two zeros arm64 takes the positive one for the larger. Elsewhere ``np.maximum`` and
 # ``np.minimum`` return the second operand.
-ZEROS_ARE_ORDERED = bool(np.signbit(np.minimum(np.array([-0.0]), np.array([0.0])))[0])
+ZEROS_ARE_ORDERED = bool(np.signbit(np.minimum(np.array([-0.0, 0.0]), np.array([0.0, -0.0]))).all())

@@ -48,7 +48,10 @@ EVERYWHERE = {
 }  # fmt: skip
 OF_SYSTEM = {
     "linux": {"sincos", "sincosf", "exp10", "exp10f"},
-    "macos": {"__bzero", "__sincos_stret", "__sincosf_stret", "__exp10", "__exp10f", "bzero"},
+    "macos": {
+        *("__bzero", "bzero", "memset_pattern16"),
+        *("__exp10", "__exp10f", "__sincos_stret", "__sincosf_stret"),
+    },
     "windows": {"__chkstk"},
 }
 # The kinds of places that LLVM's linker of each format fills, by the formats' own numbers.
@@ -113,6 +116,9 @@ GOLDEN = {
     "gathers": (lambda x, n: fnp.sin(x[n]) + fnp.roll(x, 3, 0)[n], [X, WHOLE]),
     "convolutions": (lambda x, w: nn.relu(nn.conv(x, w)), IMAGES),
     "a recurrence": (lambda xs: ft.scan(cell, fnp.zeros(40), xs), [np.ones((100, 40))]),
+    "products so far": (
+        lambda x: ft.fori_loop(0, 9, lambda i, c: fnp.cumprod(c, 0) * 0.1, x), [X]
+    ),
     "shared weights": (
         lambda w, x: ft.fori_loop(0, 9, lambda i, h: fnp.tanh(h @ w), x),
         [np.ones((40, 40)), np.ones((6, 40))],

@@ -93,6 +93,21 @@ def test_limits_of_large_arrays_where_zeros_are_ordered(dtype):
         assert signs(*got[:4]) == [positive, positive, own, own]
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.usefixtures("ordered")
+def test_limits_within_regions_where_zeros_are_ordered(dtype):
+    x = np.tile(X, 1 << 14).astype(dtype)
+
+    def scaled(x):
+        return [3 * limit for limit in limits(2 * x)[:4]]
+
+    with ft.config.using(deterministic=True):
+        jitted = ft.jit(scaled)
+        found = signs(*jitted(x))
+    assert ".clip(" in jitted.lower(x).source
+    assert found == [[False] * x.size] * 2 + [np.signbit(x).tolist()] * 2
+
+
 def test_numpy_is_asked_once():
     assert isinstance(ZEROS_ARE_ORDERED, bool)
     assert signs(np.maximum(Y, X))[0] == (LARGEST if ZEROS_ARE_ORDERED else signs(X)[0])

@@ -82,3 +82,19 @@ def test_arm64_takes_the_nearest_integer(dtype, monkeypatch):
         limits = np.iinfo(wide)
         whole = [int(nearest(float(number), limits)) for number in np.asarray(x)]
         np.testing.assert_array_equal(np.asarray(got), np.array(whole, wide).astype(wanted))
+
+
+def test_float64_is_rounded_to_float16_once():
+    every = np.arange(1 << 15, dtype="u2").view("f2").astype("f8")
+    finite = every[np.isfinite(every)]
+    middles = (finite[1:] + finite[:-1]) / 2
+    numbers = [finite, middles, np.nextafter(middles, 0), np.nextafter(middles, np.inf)]
+    # The least number that is no zero, those about the largest, and some far out of range.
+    numbers += [[2.0**-25, 2.0**-1074, 65519.999, 65520.0, 1e39, 1e300, np.inf, np.nan]]
+    x = np.concatenate(numbers)
+    x = np.concatenate([x, -x])
+    with np.errstate(over="ignore", under="ignore"):
+        wanted = x.astype("f2")
+    found = np.asarray(ft.jit(lambda x: x.astype("f2")).compile(x)(x))
+    np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(wanted))

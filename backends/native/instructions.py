@@ -193,7 +193,7 @@ class Lines:
                 middle = shown_type("float", width)
                 x = self.let(f"fpext {source} {x} to {middle}")
                 return self.let(f"fptrunc {middle} {x} to {target}")
-            if (old.itemsize, new.itemsize) == (8, 2):
+            if (old.itemsize, new.itemsize, new.kind) == (8, 2, "f"):
                 x, source = self._rounded_to_odd(x, width), shown_type("float", width)
             word = "fpext" if old.itemsize < new.itemsize else "fptrunc"
         elif old.kind in "fV":

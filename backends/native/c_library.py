@@ -22,9 +22,9 @@ MATH = (
 )
 # LLVM writes calls of these itself: loops that copy, large frames, conversions of short floats.
 COMPILER_SUPPORT = (
-    *("bzero", "memcmp", "memcpy", "memmove", "memset", "__chkstk", "__sincos_stret"),
+    *("__bzero", "bzero", "memcmp", "memcpy", "memmove", "memset", "__chkstk", "__sincos_stret"),
     *("__sincosf_stret", "__exp10", "__exp10f", "__extendhfsf2", "__truncdfbf2", "__truncdfhf2"),
-    *("__truncsfbf2", "__truncsfhf2", "__gnu_f2h_ieee", "__gnu_h2f_ieee"),
+    *("__truncsfbf2", "__truncsfhf2", "__gnu_f2h_ieee", "__gnu_h2f_ieee", "memset_pattern16"),
 )
 # What takes the lock of the interpreter, and handles signals.
 PYTHON = ("PyErr_CheckSignals", "PyGILState_Ensure", "PyGILState_Release")

@@ -28,6 +28,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..processor import ARM, X86
 from .blas import numpy_blas
 from .c_library import c_functions, load_library, python_functions
 from .library_pages import LibraryPages
@@ -40,7 +41,6 @@ __all__ = [
 ]
 
 COMMAND = "pip install 'functensor[native]'"
-X86, ARM = ("x86_64", "amd64"), ("arm64", "aarch64")
 # What LLVM calls the parts of x86-64-v3 and of AVX-512 that printed kernels need.
 AVX2 = ("avx2", "fma", "f16c")
 AVX512 = ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
@@ -201,15 +201,19 @@ def object_text(text: str) -> str:
 
 
 class Llvm:
-    """LLVM, set up for this processor.
+    """LLVM, set up for a processor.
 
     Attributes:
         machine: what the processor can do.
         version: LLVM's version.
         pages: the parts of its library that are only read.
+
+    Args:
+        machine: another processor, whose target LLVM has: objects for it are made, and cannot be
+            linked here. By default it is the one that the process runs on.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, machine: InstructionSet | None = None) -> None:
         self.pages: list[LibraryPages] = []
         llvmlite = find_spec("llvmlite")
         for folder in (llvmlite and llvmlite.submodule_search_locations) or ():
@@ -222,21 +226,15 @@ class Llvm:
         self._llvm.initialize_native_asmprinter()
         self._llvm.check_jit_execution()
         self.version = ".".join(map(str, self._llvm.llvm_version_info))
-        target = self._llvm.Target.from_default_triple()
-        try:
-            features = self._llvm.get_host_cpu_features()
-        except RuntimeError:  # the system does not tell
-            features = self._llvm.FeatureMap()
-        self.machine = known_set(
-            self._llvm.get_host_cpu_name(), features, features.flatten(), target.triple
-        )
+        self.machine = self._own_machine() if machine is None else machine
+        target = self._llvm.Target.from_triple(self.machine.triple)
         self._target = target.create_target_machine(
             cpu=self.machine.processor,
             features=self.machine.features,
             opt=2,
             reloc="pic",
             # Windows has no loader of llvmlite's that puts code and constants close together.
-            codemodel="jitdefault" if sys.platform == "win32" else "small",
+            codemodel="jitdefault" if "windows" in self.machine.triple else "small",
         )
         self._layout = str(self._target.target_data)
         versions = FORMAT, import_module("llvmlite").__version__, self.version
@@ -248,6 +246,16 @@ class Llvm:
         """Lets memory go that is needed while LLVM works."""
         for pages in self.pages:
             pages.let_go()
+
+    def _own_machine(self) -> InstructionSet:
+        """Returns what the processor can do that the process runs on."""
+        triple = self._llvm.Target.from_default_triple().triple
+        try:
+            features = self._llvm.get_host_cpu_features()
+        except RuntimeError:  # the system does not tell
+            features = self._llvm.FeatureMap()
+        name = self._llvm.get_host_cpu_name()
+        return known_set(name, features, features.flatten(), triple)
 
     def key(self, text: str) -> str:
         """Returns the name of a text's object, which no other text, machine or version has."""

@@ -55,7 +55,7 @@ class DonatedMemory:
                 left.remove(found)
 
     def _of(self, x: Operand) -> Owners:
-        return self._owners.get(x, NOBODY) if is_variable(x) else NOBODY  # type: ignore[call-overload]
+        return self._owners.get(x, NOBODY) if is_variable(x) else NOBODY
 
     def is_read_after(self, i: int, number: int) -> bool:
         """Says whether an equation behind one reads what lies in the memory of an input."""

@@ -260,7 +260,7 @@ def without_gaps(x: ndarray) -> ndarray:
 
 def strides_of(x: ndarray) -> tuple[int, ...] | None:
     """Returns the strides of an array; None where elements lie one behind the other."""
-    return None if is_contiguous(x) else x.strides  # type: ignore[no-any-return]
+    return None if is_contiguous(x) else x.strides
 
 
 @cache

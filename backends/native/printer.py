@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from itertools import zip_longest
-from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,28 +40,18 @@ from .instructions import Lines, constant, memory_type, ones, overloaded, shown_
 from .joint_functions import joint_functions
 from .places import load_of_run, place_within, run_of_lanes
 from .running_folds import RunningFold
+from .scratch import aligned_bytes
 
 if TYPE_CHECKING:
     from ..annotations import DType
 
-__all__ = ["SCRATCH_ALIGNMENT", "Module", "Printer", "printed_module", "scratch_bytes"]
+__all__ = ["Module", "Printer", "printed_module"]
 
-SCRATCH_ALIGNMENT = 64
 # Functions that are called at more places stay functions, which compile sooner.
 MOST_INLINED_CALLS = 12
 # Longer bodies are not written again for the last places of a loop.
 LONGEST_REPEATED_BODY = 24
 SIGNATURE = "i64 %number, i64 %low, i64 %high, ptr %scratch, ptr %buffers"
-
-
-def scratch_bytes(kernel: LoopKernel) -> int:
-    """Returns how much memory of its own a kernel needs."""
-    return sum(map(_aligned_bytes, kernel.scratch))
-
-
-def _aligned_bytes(buffer: Buffer) -> int:
-    size = prod(buffer.shape) * buffer.dtype.itemsize
-    return -(-size // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
 
 
 def printed_module(kernels: Sequence[LoopKernel]) -> str:
@@ -88,6 +77,7 @@ class Module:
         self.declared: dict[str, str] = {}
         self.functions: dict[str, str] = {}
         self._kernels: dict[str, str] = {}
+        self._parts: dict[str, str] = {}
         # How often functions are called.
         self.calls: Counter[str] = Counter()
 
@@ -99,6 +89,12 @@ class Module:
             name = self._kernels[body] = f"kernel_{len(self._kernels)}"
             body = body.replace(") {", ") noinline {", 1)
             self.functions[name] = f"define internal void @{name}({body}"
+        return name
+
+    def part(self, body: str) -> str:
+        """Returns the name of a function of a part of some work, of its text behind the name."""
+        name = self._parts.setdefault(body, f"part_{len(self._parts)}")
+        self.functions[name] = f"define internal void @{name}{body}"
         return name
 
     def text(self, *functions: str) -> str:
@@ -155,7 +151,7 @@ class Printer:
         offset = 0
         for buffer in self.kernel.scratch:
             self._pointers[buffer] = lines.let(f"getelementptr i8, ptr %scratch, i64 {offset}")
-            offset += _aligned_bytes(buffer)
+            offset += aligned_bytes(buffer)
         self._statements(self.kernel.body)
         lines.add("ret void")
         self.module.declared.update(lines.declared)

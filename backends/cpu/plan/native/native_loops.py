@@ -33,13 +33,8 @@ from .random_words import RandomWords, is_random_words
 from .region_graph import NotNative
 from .running import RunningFunction, is_running
 from .segment_code import identity_of
-from .step_code import (
-    InnerFunction,
-    InnerType,
-    SegmentWithLoops,
-    StepCode,
-    StepPlace,
-)
+from .shared_segments import SharedSegment
+from .step_code import InnerFunction, InnerType, StepCode, StepPlace
 
 if TYPE_CHECKING:
     from ....protocol import LoopPrograms
@@ -58,7 +53,7 @@ def code_with_loops(
     blas: Blas | None,
     earlier: Mapping[VariableLike, EquationLike],
     moved: Collection[VariableLike],
-) -> SegmentWithLoops:
+) -> SharedSegment:
     """Returns what collects the equations of a segment, loops among them.
 
     Args:
@@ -66,7 +61,7 @@ def code_with_loops(
         earlier: the equations of views that stand before it.
         moved: variables of other places whose arrays are in another order than C's.
     """
-    return SegmentWithLoops(blas, loop_function, earlier, moved)
+    return SharedSegment(blas, loop_function, earlier, moved)
 
 
 def loop_function(equation: EquationLike, blas: Blas | None) -> InnerFunction:

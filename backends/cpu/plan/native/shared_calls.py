@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from threading import get_ident
 from typing import Any
 
@@ -23,7 +24,8 @@ class SharedCall:
     def __init__(self, enter: ObjectsCall) -> None:
         self._enter = enter
         self._serve = serve()
-        self.share = MeasuredSharing()
+        # Long work has many hand-offs, each of which may wait for a core that others have.
+        self.share = MeasuredSharing(inf)
 
     def __repr__(self) -> str:
         return "machine code that threads share"

@@ -32,7 +32,7 @@ from .work_in_parts import (
 )
 
 if TYPE_CHECKING:
-    from ..annotations import EquationLike
+    from ..annotations import EquationLike, VariableLike
 
 __all__ = ["SharedSegment"]
 
@@ -43,6 +43,8 @@ SMALLEST_SHARED_EFFORT, LARGEST_SHARED_EFFORT = 200_000, 20_000_000
 FEWEST_BLOCKS, MOST_BLOCKS, EFFORT_OF_BLOCK = 4, 16, 500_000
 # The same limits for the multiplications of products.
 SMALLEST_SHARED_PRODUCT, LARGEST_SHARED_PRODUCT = 1 << 19, 1 << 26
+# The most elements of a result whose parts are looked at one by one.
+MOST_MARKED = 1 << 24
 # The most memory, in bytes, that the blocks of a region have of their own.
 MOST_SCRATCH = 1 << 20
 
@@ -119,11 +121,41 @@ class SharedSegment(SegmentWithLoops):
             return
         # NumPy copies an array whose axes it cannot join, too.
         self._refuse_moved(equation)
-        into, dtype = self._fresh(out), out.type.dtype
-        kernel = copy_kernel(dtype, lying.shape, [CopiedPart(lying.shape, lying.strides, 0)])
-        self._lying[out] = into
-        self._calls.append(SegmentCall(kernel, (lying, into), 1))
-        self.effort += STREAM_EFFORT * out.type.size * dtype.itemsize / 4
+        self._copy([lying], out, lying.shape, [CopiedPart(lying.shape, lying.strides, 0)])
+
+    def _other(self, equation: EquationLike) -> None:
+        parts = joined_parts(equation) if equation.primitive.name == "scatter_add" else None
+        if parts is None or self.made.isdisjoint(filter(is_variable, equation.operands)):
+            super()._other(equation)
+            return
+        self._refuse_moved(equation)
+        given = [self._layout(x) for x in equation.operands]
+        parts = [part._replace(strides=x.strides) for part, x in zip(parts, given, strict=True)]
+        (out,) = equation.outputs
+        self._copy(given, out, out.type.shape, parts, added=True)
+
+    def _copy(
+        self,
+        given: Sequence[LayOut],
+        out: VariableLike,
+        shape: Sequence[int],
+        parts: Sequence[CopiedPart],
+        added: bool = False,
+    ) -> None:
+        """Adds the copy of values into a result, seen as one of a shape."""
+        dtype, rows = out.type.dtype, shape[0]
+        effort = STREAM_EFFORT * out.type.size * dtype.itemsize / 4
+        in_blocks = (
+            effort >= SMALLEST_SHARED_EFFORT
+            and 1 < rows < prod(shape)
+            and all(part.shape[0] == rows for part in parts)
+        )
+        copy = copy_kernel(dtype, shape, parts, in_blocks=in_blocks, added=added)
+        kernel = KernelInParts(copy, rows, min(rows, FEWEST_BLOCKS)) if in_blocks else copy
+        self.is_shared |= in_blocks
+        into = self._lying[out] = self._fresh(out)
+        self._calls.append(SegmentCall(kernel, (*given, into), len(given)))
+        self.effort += effort
 
     # -- writing
 
@@ -156,6 +188,29 @@ class SharedSegment(SegmentWithLoops):
             shared_call(lines, module, "%team", name, room, work.parts)
         else:
             lines.add(f"call void @{name}(ptr {room}, i64 0)")
+
+
+def joined_parts(equation: EquationLike) -> list[CopiedPart] | None:
+    """Returns the parts that values fill when they are added to zeros; None if some overlap.
+
+    The strides are those of the parts in the result.
+    """
+    (out,), keys = equation.outputs, equation.params["keys"]
+    shape, dtype = out.type.shape, out.type.dtype
+    if dtype.kind != "f" or any(key.arrays for key in keys) or out.type.size > MOST_MARKED:
+        return None
+    marks = np.zeros(shape, np.int8)
+    parts = []
+    for x, key in zip(equation.operands, keys, strict=True):
+        part = marks[key.native if Ellipsis in key.native else (*key.native, ...)]
+        if not is_variable(x) or x.type.dtype != dtype or part.shape != x.type.shape:
+            return None
+        if len(part.shape) != len(shape) or min(part.strides, default=0) < 0:
+            return None
+        part += 1
+        begin = part.__array_interface__["data"][0] - marks.__array_interface__["data"][0]
+        parts.append(CopiedPart(part.shape, part.strides, begin))
+    return parts if marks.min(initial=1) == marks.max(initial=1) == 1 else None
 
 
 def rows_of(x: LayOut) -> tuple[int, ...]:

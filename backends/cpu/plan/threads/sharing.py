@@ -36,12 +36,16 @@ class MeasuredSharing:
 
     Attributes:
         pays: whether sharing was quicker when it was last measured.
+
+    Args:
+        long: work that takes longer on one thread, in seconds, is shared without a measurement.
     """
 
-    __slots__ = ("_left", "_next", "_times", "pays")
+    __slots__ = ("_left", "_long", "_next", "_times", "pays")
 
-    def __init__(self) -> None:
+    def __init__(self, long: float = LONG_WORK) -> None:
         self.pays = False
+        self._long = long
         self._next = 0.0
         self._left = 0
         # The times of calls on one thread, and of those on several.
@@ -71,7 +75,7 @@ class MeasuredSharing:
         most = MOST_OF_ONE_THREADS_TIME
         # Calls of other threads that began before the last decision are noted behind it.
         enough = min(len(alone), len(shared)) >= FEWEST_CALLS
-        if (not several and seconds > LONG_WORK) or (enough and max(shared) < most * min(alone)):
+        if (not several and seconds > self._long) or (enough and max(shared) < most * min(alone)):
             self._decide(True)
         elif enough and min(shared) > max(alone):
             self._decide(False)

@@ -1,15 +1,23 @@
 """Threads that share the work of one function of machine code, with no Python between them.
 
-The thread that runs the function enters a piece of work in the team's memory: a function, its
-arguments, and the number of its parts. It takes parts itself until none is left, and waits for those
-that others have taken. Helpers look for pieces of work until the function ends. A hand-off takes
-less than a microsecond that way; by the interpreter's threads it takes tens of them.
+The thread that runs the function lays its team's memory on a desk, and enters one piece of work
+there after the other: a function, its arguments, and the number of its parts. It takes parts itself
+until none is left, and waits for those that others have taken. Helpers look for teams on the desk,
+and take parts. A hand-off takes less than a microsecond that way; by the interpreter's threads it
+takes tens of them. Helpers look for a while after the last work, so that the next call finds them.
+
+A helper may look at a team's memory at any time. So that memory is never freed. Nobody works on a
+part when the function goes on, and whatever a helper reads in between, it takes no part of it.
 """
 
 from __future__ import annotations
 
+import os
 import platform
 from functools import cache
+from typing import Any
+
+import numpy as np
 
 from .array_objects import OBJECT_HEADER
 from .entry import ObjectsCall, objects_call
@@ -17,17 +25,20 @@ from .instructions import Lines
 from .machine import ARM, machine_code
 from .printer import Module
 
-__all__ = ["TEAM_BYTES", "close_at_ends", "serve", "shared_call"]
+__all__ = ["Team", "awake", "opened_and_closed", "serve", "server", "shared_call"]
 
-# The bytes between the parts of the team's memory, so that no two share a line of a cache.
+# The bytes between the parts of a team's memory, so that no two share a line of a cache.
 APART = 128
 # The claim has a number of 32 bits that tells pieces of work apart, the count of parts, and the
-# number of the next part; 16 bits for each of these.
-CLAIM, FINISHED, CLOSED, FUNCTION, ARGUMENTS = (APART * i for i in range(5))
-TEAM_BYTES = 5 * APART
+# number of the next part; 16 bits for each of these. The desk is where the team is to lie, or null;
+# the place is that on the desk where it lies, or null.
+CLAIM, FINISHED, DESK, PLACE, FUNCTION, ARGUMENTS = (APART * i for i in range(6))
 MOST_PARTS = (1 << 16) - 1
-# A helper that has looked for work so often, for a millisecond or more, does not wait for the end.
-MOST_LOOKS = 30_000
+# The desk has the number of the helpers that look at it, and places for so many teams.
+AWAKE, PLACES, MOST_TEAMS = 0, APART, 4
+# A helper looks so often for work of the teams on the desk, for a millisecond or more, and so often
+# for another team, for a tenth of that.
+MOST_LOOKS, MOST_LOOKS_AT_EMPTY = 30_000, 3_000
 PAUSES = {True: ("llvm.aarch64.hint", "i32 1"), False: ("llvm.x86.sse2.pause", "")}
 
 TAKE_TEXT = f"""
@@ -88,28 +99,85 @@ end:
   ret void
 }}"""
 
+OPEN_TEXT = f"""
+define internal void @team_open(ptr %team) noinline {{
+  %desk_place = getelementptr i8, ptr %team, i64 {DESK}
+  %desk = load ptr, ptr %desk_place, align 8
+  %own = getelementptr i8, ptr %team, i64 {PLACE}
+  store ptr null, ptr %own, align 8
+  %none = icmp eq ptr %desk, null
+  br i1 %none, label %end, label %begin
+begin:
+  %first = getelementptr i8, ptr %desk, i64 {PLACES}
+  br label %look
+look:
+  %number = phi i64 [ 0, %begin ], [ %next, %taken ]
+  %place = getelementptr ptr, ptr %first, i64 %number
+  %pair = cmpxchg ptr %place, ptr null, ptr %team acq_rel monotonic, align 8
+  %free = extractvalue {{ ptr, i1 }} %pair, 1
+  br i1 %free, label %found, label %taken
+taken:
+  %next = add i64 %number, 1
+  %more = icmp ult i64 %next, {MOST_TEAMS}
+  br i1 %more, label %look, label %end
+found:
+  store ptr %place, ptr %own, align 8
+  br label %end
+end:
+  ret void
+}}"""
+
+CLOSE_TEXT = f"""
+define internal void @team_close(ptr %team) noinline {{
+  %own = getelementptr i8, ptr %team, i64 {PLACE}
+  %place = load ptr, ptr %own, align 8
+  %none = icmp eq ptr %place, null
+  br i1 %none, label %end, label %leave
+leave:
+  store atomic ptr null, ptr %place release, align 8
+  br label %end
+end:
+  ret void
+}}"""
+
 SERVE_TEXT = """
 define i64 @team_serve(ptr %objects) {{
 entry:
   %object = load ptr, ptr %objects
   %data_place = getelementptr i8, ptr %object, i64 {data}
-  %team = load ptr, ptr %data_place
-  %closed_place = getelementptr i8, ptr %team, i64 {closed}
+  %desk = load ptr, ptr %data_place
+  %awake = getelementptr i8, ptr %desk, i64 {awake}
+  %before = atomicrmw add ptr %awake, i64 1 acq_rel, align 8
+  %first = getelementptr i8, ptr %desk, i64 {places}
   br label %look
 look:
-  %looks = phi i64 [ 0, %entry ], [ 0, %work ], [ %more_looks, %idle ]
-  %closed = load atomic i64, ptr %closed_place acquire, align 8
-  %open = icmp eq i64 %closed, 0
-  br i1 %open, label %work, label %end
+  %looks = phi i64 [ 0, %entry ], [ 0, %worked ], [ %left, %idle ]
+  br label %scan
+scan:
+  %number = phi i64 [ 0, %look ], [ %next, %on ]
+  %busy = phi i1 [ false, %look ], [ %lies, %on ]
+  %place = getelementptr ptr, ptr %first, i64 %number
+  %team = load atomic ptr, ptr %place acquire, align 8
+  %empty = icmp eq ptr %team, null
+  br i1 %empty, label %on, label %work
 work:
   %took = call i1 @team_take(ptr %team)
-  br i1 %took, label %look, label %idle
+  br i1 %took, label %worked, label %on
+worked:
+  br label %look
+on:
+  %lies = phi i1 [ %busy, %scan ], [ true, %work ]
+  %next = add i64 %number, 1
+  %more = icmp ult i64 %next, {teams}
+  br i1 %more, label %scan, label %idle
 idle:
   call void @{pause}({given})
-  %more_looks = add i64 %looks, 1
-  %waits = icmp slt i64 %more_looks, {looks}
+  %step = select i1 %lies, i64 1, i64 {fast}
+  %left = add i64 %looks, %step
+  %waits = icmp slt i64 %left, {looks}
   br i1 %waits, label %look, label %end
 end:
+  %after = atomicrmw sub ptr %awake, i64 1 acq_rel, align 8
   ret i64 0
 }}"""
 
@@ -148,35 +216,90 @@ def shared_call(
     )
 
 
-def close_at_ends(lines: Lines, object_place: int) -> None:
-    """Writes before each end of a function that its helpers need not look for work any more.
+def opened_and_closed(lines: Lines, module: Module, object_place: int) -> None:
+    """Writes that a function's team lies on the desk from its beginning to each of its ends.
 
     Args:
         lines: the function, which takes ``%objects``, the addresses of array objects.
-        object_place: the number of that of the team's memory.
+        module: takes the team's functions.
+        object_place: the number of the address of the array that is the team's memory.
     """
-    found = [lines.text[0]]
-    found += [
+    module.functions["team_open"], module.functions["team_close"] = OPEN_TEXT, CLOSE_TEXT
+    found = [
+        lines.text[0],
         f"  %team_place = getelementptr ptr, ptr %objects, i64 {object_place}",
         "  %team_object = load ptr, ptr %team_place, align 8",
         f"  %team_data = getelementptr i8, ptr %team_object, i64 {OBJECT_HEADER}",
         "  %team = load ptr, ptr %team_data, align 8",
-        f"  %team_closed = getelementptr i8, ptr %team, i64 {CLOSED}",
+        "  call void @team_open(ptr %team)",
     ]
     for line in lines.text[1:]:
         if line.startswith("  ret "):
-            found.append("  store atomic i64 1, ptr %team_closed release, align 8")
+            found.append("  call void @team_close(ptr %team)")
         found.append(line)
     lines.text[:] = found
 
 
+# The words of the desk, which is never freed.
+desk: Any = np.zeros((PLACES + 8 * MOST_TEAMS) // 8, np.uintp)
+
+
+class Team:
+    """The memory of a team, which is never freed.
+
+    Attributes:
+        memory: the array.
+    """
+
+    # Those that nobody uses now, and all.
+    idle: list[Team] = []
+    every: list[Team] = []
+
+    def __init__(self) -> None:
+        self.memory: Any = np.zeros((ARGUMENTS + APART) // 8, np.uintp)
+        self.every.append(self)
+
+    @classmethod
+    def taken(cls, helped: bool) -> Team:
+        """Returns a team for the next call; ``helped`` says whether helpers may find it."""
+        try:
+            team = cls.idle.pop()
+        except IndexError:
+            team = cls()
+        team.memory[DESK // 8] = desk.ctypes.data if helped else 0
+        return team
+
+    def give_back(self) -> None:
+        """Lets another call have it."""
+        self.idle.append(self)
+
+
+def awake() -> int:
+    """Returns how many helpers look for work now."""
+    return int(desk[AWAKE // 8])
+
+
+def serve() -> None:
+    """Takes parts of the work of all teams on the desk, until there is none for a while."""
+    server()(desk)
+
+
 @cache
-def serve() -> ObjectsCall:
-    """Returns what a helper calls with a team's memory, an array: it works until there is an end."""
+def server() -> ObjectsCall:
+    """Returns the function that does so, of the desk."""
     name, given = pause()
     text = SERVE_TEXT.format(
-        pause=name, given=given, data=OBJECT_HEADER, closed=CLOSED, looks=MOST_LOOKS
-    )
+        pause=name, given=given, data=OBJECT_HEADER, awake=AWAKE, places=PLACES, teams=MOST_TEAMS,
+        looks=MOST_LOOKS, fast=MOST_LOOKS // MOST_LOOKS_AT_EMPTY,
+    )  # fmt: skip
     code = machine_code("\n".join([pause_declaration(), TAKE_TEXT, text]), ["team_serve"])
     return objects_call(code, "team_serve", 1)
 
+
+def after_fork() -> None:
+    """Clears the desk: a child process has no helpers, and no other thread that works."""
+    desk.fill(0)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=after_fork)

@@ -344,12 +344,12 @@ class SegmentCode:
             self._layouts(len(given))
         total = self._write_calls(module, outputs, lambda: self._data(str(len(given))))
         lines.add("ret i64 0")
-        self._end_text(len(given))
+        self._end_text(module, len(given))
         module.declared.update(lines.declared)
         head = f"define i64 @{name}(ptr %objects) {{"
         return "\n".join([head, *lines.text, "}"]), total
 
-    def _end_text(self, objects: int) -> None:
+    def _end_text(self, module: Module, objects: int) -> None:
         """Changes the lines of its function in the end; that has so many objects and a memory."""
 
     def _write_calls(

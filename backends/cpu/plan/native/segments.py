@@ -15,7 +15,7 @@ from ....native.blas import numpy_blas
 from ....native.entry import ObjectsCall, objects_call
 from ....native.machine import NotCompiled, machine_code
 from ....native.printer import Module
-from ....native.team import TEAM_BYTES
+from ....native.team import Team
 from ..codegen.operands import is_variable
 from ..equations import Writer
 from ..labels import write_label_tests
@@ -86,6 +86,9 @@ class Segment:
         for i in results:
             if not (given[i].flags.c_contiguous and given[i].flags.aligned):
                 given[i] = np.empty(given[i].shape, given[i].dtype)
+        if self.is_shared:
+            team = Team.taken(helped=False)
+            given.append(team.memory)
         if self.enter(*given):
             if self.code.checked:
                 return True
@@ -321,8 +324,6 @@ def write_segment(writer: SegmentWriter, equation: EquationLike) -> str:
         dtype = source.constant(SegmentMemory.dtype, "dtype")
         source.add(f"{memory} = np.empty({segment.memory}, {dtype})", equation)
     given.append(memory)
-    if segment.is_shared:
-        given.append(kept_bytes(writer, TEAM_BYTES))
     enter = f"segment_{writer.machine.segments.index(segment)}"
     source.scope[enter] = None
     again = source.bind(segment.again, f"{enter}_again")

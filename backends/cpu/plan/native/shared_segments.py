@@ -14,7 +14,7 @@ import numpy as np
 
 from ....blas_threads import controlled
 from ....native.printer import Module
-from ....native.team import close_at_ends, shared_call
+from ....native.team import opened_and_closed, shared_call
 from ..codegen.operands import is_variable
 from ..threads.pool import threads
 from .copies import CopiedPart, copy_kernel
@@ -38,11 +38,11 @@ __all__ = ["SharedSegment"]
 
 # Efforts count tenths of a nanosecond, about. Smaller work is not worth a hand-off. Larger work
 # does not need this one, and memory for its results is better given back after each call.
-SMALLEST_SHARED_EFFORT, LARGEST_SHARED_EFFORT = 200_000, 20_000_000
+SMALLEST_SHARED_EFFORT, LARGEST_SHARED_EFFORT = 200_000, 60_000_000
 # A region has so many blocks at least, and one more for each such effort.
 FEWEST_BLOCKS, MOST_BLOCKS, EFFORT_OF_BLOCK = 4, 16, 500_000
 # The same limits for the multiplications of products.
-SMALLEST_SHARED_PRODUCT, LARGEST_SHARED_PRODUCT = 1 << 19, 1 << 26
+SMALLEST_SHARED_PRODUCT, LARGEST_SHARED_PRODUCT = 1 << 19, 1 << 29
 # The most elements of a result whose parts are looked at one by one.
 MOST_MARKED = 1 << 24
 # The most memory, in bytes, that the blocks of a region have of their own.
@@ -171,9 +171,9 @@ class SharedSegment(SegmentWithLoops):
             return call.kernel.memory
         return super()._own_bytes(call)
 
-    def _end_text(self, objects: int) -> None:
+    def _end_text(self, module: Module, objects: int) -> None:
         if self.is_shared:
-            close_at_ends(self.lines, objects + 1)
+            opened_and_closed(self.lines, module, objects + 1)
 
     def _write_call(self, call: SegmentCall, module: Module, offset: int) -> None:
         work = call.kernel

@@ -39,13 +39,17 @@ class MeasuredSharing:
 
     Args:
         long: work that takes longer on one thread, in seconds, is shared without a measurement.
+        shares: shares work among at most a number of threads.
     """
 
-    __slots__ = ("_left", "_long", "_next", "_times", "pays")
+    __slots__ = ("_left", "_long", "_next", "_shares", "_times", "pays")
 
-    def __init__(self, long: float = LONG_WORK) -> None:
+    def __init__(
+        self, long: float = LONG_WORK, shares: Callable[[Callable[..., Any], int], None] = share
+    ) -> None:
         self.pays = False
         self._long = long
+        self._shares = shares
         self._next = 0.0
         self._left = 0
         # The times of calls on one thread, and of those on several.
@@ -64,7 +68,7 @@ class MeasuredSharing:
         asks = self._left < 0 and begun >= self._next
         alone, shared = self._times
         several = len(shared) < len(alone) if asks else self.pays
-        share(work, number if several else 1)
+        self._shares(work, number if several else 1)
         if asks:
             self._note(several, perf_counter() - begun)
 

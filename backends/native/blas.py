@@ -62,12 +62,13 @@ class Blas:
         whole, element = f"i{self.bits}", element_type(dtype)
         one, none = (constant(dtype.type(n), 1) for n in (1, 0))
         x, y, out = pointers
+        rows_apart = sizes[1] if step is None else step
         orders = [AS_TRANSPOSED if t else ROWS_AS_GIVEN for t, _ in (left, right)]
         given = [
             f"i32 {ROW_MAJOR}", *[f"i32 {order}" for order in orders],
             *[f"{whole} {n}" for n in sizes],
             f"{element} {one}", f"ptr {x}", f"{whole} {left[1]}", f"ptr {y}",
-            f"{whole} {right[1]}", f"{element} {none}", f"ptr {out}", f"{whole} {sizes[1] if step is None else step}",
+            f"{whole} {right[1]}", f"{element} {none}", f"ptr {out}", f"{whole} {rows_apart}",
         ]  # fmt: skip
         name = BLAS_SYMBOLS[dtype.char]
         kinds = ", ".join(text.split(" ")[0] for text in given)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import platform
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -252,8 +252,8 @@ class Team:
     """
 
     # Those that nobody uses now, and all.
-    idle: list[Team] = []
-    every: list[Team] = []
+    idle: ClassVar[list[Team]] = []
+    every: ClassVar[list[Team]] = []
 
     def __init__(self) -> None:
         self.memory: Any = np.zeros((ARGUMENTS + APART) // 8, np.uintp)

@@ -276,11 +276,6 @@ class SegmentWriter(Writer, Protocol):
     ) -> dict[VariableLike, str]: ...
 
 
-def kept_bytes(writer: SegmentWriter, size: int) -> str:
-    """Returns the name of memory of a size in bytes that is kept from call to call."""
-    return writer.kept.buffer(writer.kept.slot(size), SegmentMemory(size))
-
-
 def write_segment(writer: SegmentWriter, equation: EquationLike) -> str:
     """Writes the call of a segment of the writer's program, with room for its results."""
     segment: Segment = equation.primitive
@@ -316,13 +311,15 @@ def write_segment(writer: SegmentWriter, equation: EquationLike) -> str:
         dtype = source.constant(out.type.dtype, "dtype")
         source.add(f"{made} = np.empty({tuple(out.type.shape)!r}, {dtype})", equation)
         given.append(made)
+    own = segment.memory > LARGEST_KEPT_MEMORY
     memory = "None"
-    if segment.memory:
-        memory = kept_bytes(writer, segment.memory)
-    if segment.memory > LARGEST_KEPT_MEMORY:
+    if own:
         memory = f"_memory_{len(source.lines)}"
         dtype = source.constant(SegmentMemory.dtype, "dtype")
         source.add(f"{memory} = np.empty({segment.memory}, {dtype})", equation)
+    elif segment.memory:
+        slot = writer.kept.slot(segment.memory)
+        memory = writer.kept.buffer(slot, SegmentMemory(segment.memory))
     given.append(memory)
     enter = f"segment_{writer.machine.segments.index(segment)}"
     source.scope[enter] = None
@@ -348,6 +345,8 @@ def write_segment(writer: SegmentWriter, equation: EquationLike) -> str:
         for checked in segment.code.checked:
             source.add(f"        {writer.called(checked)}", checked)
         source.add("        raise IndexError('an index in a loop is out of bounds')")
+    if own:
+        source.add(f"del {memory}", equation)
     for name, made in numbers:
         source.add(f"{name} = {made}[()]", equation)
     return ""

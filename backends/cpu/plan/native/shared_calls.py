@@ -15,6 +15,9 @@ from ..threads.sharing import MeasuredSharing
 
 __all__ = ["SharedCall"]
 
+# A segment is most of a plan. What measurements take is bounded by the times between them.
+CALLS_BETWEEN = 20
+
 
 def given_number(work: Callable[[int], Any], number: int) -> None:
     """Calls a function with the number of threads that may do its work."""
@@ -30,7 +33,7 @@ class SharedCall:
     def __init__(self, enter: ObjectsCall) -> None:
         self._enter = enter
         # Long work has many hand-offs, each of which may wait for a core that others have.
-        self.share = MeasuredSharing(inf, given_number)
+        self.share = MeasuredSharing(inf, CALLS_BETWEEN, given_number)
         server()
 
     def __repr__(self) -> str:

@@ -18,7 +18,7 @@ from ....native.team import opened_and_closed, shared_call
 from ..codegen.operands import is_variable
 from ..threads.pool import threads
 from .copies import CopiedPart, copy_kernel
-from .layouts import LayOut, broadcast_strides, c_strides, in_c_order
+from .layouts import LayOut, broadcast_strides, in_c_order
 from .native_run import STREAM_EFFORT
 from .region_graph import NotNative, RegionGraph, operand_dtype
 from .segment_code import SegmentCall
@@ -101,14 +101,10 @@ class SharedSegment(SegmentWithLoops):
             stack, rows = (), prod(x.shape[:-1])
             x = x._replace(shape=(rows, terms), strides=x.strides[-2:])
             y = y._replace(shape=y.shape[-2:], strides=y.strides[-2:])
-        factors = []
-        for v in (x, y):
-            known = v.matrix(-2)
-            assert known is not None
-            strides = broadcast_strides(v.shape[:-2], v.strides[:-2], stack)
-            factors.append(MatrixStack(tuple(strides), *known))
+        left, right = (matrix_stack(v, stack) for v in (x, y))
+        sizes = rows, columns, terms
         dtype = operand_dtype(into.owner)
-        product = ProductInParts(self.blas, dtype, stack, (rows, columns, terms), *factors, most)
+        product = ProductInParts(self.blas, dtype, stack, sizes, left, right, most)
         self._calls.append(SegmentCall(product, (x, y, into), 2))
         self.is_shared |= product.parts > 1
         return work
@@ -211,6 +207,14 @@ def joined_parts(equation: EquationLike) -> list[CopiedPart] | None:
         begin = part.__array_interface__["data"][0] - marks.__array_interface__["data"][0]
         parts.append(CopiedPart(part.shape, part.strides, begin))
     return parts if marks.min(initial=1) == marks.max(initial=1) == 1 else None
+
+
+def matrix_stack(x: LayOut, stack: Sequence[int]) -> MatrixStack:
+    """Returns matrices of an array that BLAS takes, as many as a stack has."""
+    known = x.matrix(-2)
+    assert known is not None
+    strides = broadcast_strides(x.shape[:-2], x.strides[:-2], stack)
+    return MatrixStack(tuple(strides), *known)
 
 
 def rows_of(x: LayOut) -> tuple[int, ...]:

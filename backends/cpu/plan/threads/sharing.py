@@ -39,15 +39,20 @@ class MeasuredSharing:
 
     Args:
         long: work that takes longer on one thread, in seconds, is shared without a measurement.
+        calls: how many calls lie between two measurements in any case.
         shares: shares work among at most a number of threads.
     """
 
-    __slots__ = ("_left", "_long", "_next", "_shares", "_times", "pays")
+    __slots__ = ("_calls", "_left", "_long", "_next", "_shares", "_times", "pays")
 
     def __init__(
-        self, long: float = LONG_WORK, shares: Callable[[Callable[..., Any], int], None] = share
+        self,
+        long: float = LONG_WORK,
+        calls: int = CALLS_BETWEEN,
+        shares: Callable[[Callable[..., Any], int], None] = share,
     ) -> None:
         self.pays = False
+        self._calls = calls
         self._long = long
         self._shares = shares
         self._next = 0.0
@@ -91,7 +96,7 @@ class MeasuredSharing:
         alone, shared = self._times
         wait = max(SECONDS_BETWEEN, TIMES_BETWEEN * abs(sum(alone) - sum(shared)))
         self._times = [], []
-        self._left = CALLS_BETWEEN
+        self._left = self._calls
         self._next = perf_counter() + wait
 
 

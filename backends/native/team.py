@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .array_objects import OBJECT_HEADER
+from .array_objects import OBJECT_HEADER, never_freed
 from .entry import ObjectsCall, objects_call
 from .instructions import Lines
 from .machine import ARM, machine_code
@@ -241,7 +241,8 @@ def opened_and_closed(lines: Lines, module: Module, object_place: int) -> None:
 
 
 # The words of the desk, which is never freed.
-desk: Any = np.zeros((PLACES + 8 * MOST_TEAMS) // 8, np.uintp)
+desk: Any = never_freed(np.zeros((PLACES + 8 * MOST_TEAMS) // 8, np.uintp))
+desk_address = int(desk.ctypes.data)
 
 
 class Team:
@@ -251,13 +252,11 @@ class Team:
         memory: the array.
     """
 
-    # Those that nobody uses now, and all.
+    # Those that nobody uses now.
     idle: ClassVar[list[Team]] = []
-    every: ClassVar[list[Team]] = []
 
     def __init__(self) -> None:
-        self.memory: Any = np.zeros((ARGUMENTS + APART) // 8, np.uintp)
-        self.every.append(self)
+        self.memory: Any = never_freed(np.zeros((ARGUMENTS + APART) // 8, np.uintp))
 
     @classmethod
     def taken(cls, helped: bool) -> Team:
@@ -266,7 +265,7 @@ class Team:
             team = cls.idle.pop()
         except IndexError:
             team = cls()
-        team.memory[DESK // 8] = desk.ctypes.data if helped else 0
+        team.memory[DESK // 8] = desk_address if helped else 0
         return team
 
     def give_back(self) -> None:

@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .array_objects import OBJECT_HEADER, never_freed
+from .c_library import c_functions
 from .entry import ObjectsCall, objects_call
 from .instructions import Lines
 from .machine import ARM, machine_code
@@ -39,6 +40,8 @@ AWAKE, PLACES, MOST_TEAMS = 0, APART, 4
 # A helper looks so often for work of the teams on the desk, for a millisecond or more, and so often
 # for another team, for a tenth of that.
 MOST_LOOKS, MOST_LOOKS_AT_EMPTY = 30_000, 3_000
+# Who waits for others looks so often, and then lets them have the core: they wait for one.
+LOOKS_BEFORE_REST = 3_000
 PAUSES = {True: ("llvm.aarch64.hint", "i32 1"), False: ("llvm.x86.sse2.pause", "")}
 
 TAKE_TEXT = f"""
@@ -89,11 +92,19 @@ work:
   %took = call i1 @team_take(ptr %team)
   br i1 %took, label %work, label %wait
 wait:
+  %looks = phi i64 [ 0, %work ], [ %more_looks, %short ], [ %more_looks, %long ]
   %done = load atomic i64, ptr %finished acquire, align 8
   %all = icmp eq i64 %done, %parts
-  br i1 %all, label %end, label %pause
-pause:
+  br i1 %all, label %end, label %again
+again:
+  %more_looks = add i64 %looks, 1
+  %soon = icmp slt i64 %looks, {soon}
+  br i1 %soon, label %short, label %long
+short:
   call void @{pause}({given})
+  br label %wait
+long:
+  {rest}
   br label %wait
 end:
   ret void
@@ -193,6 +204,16 @@ def pause_declaration() -> str:
     return f"declare void @{name}({given.split(' ')[0]})"
 
 
+def rest() -> str:
+    """Returns the call by which a thread lets others have its core, where the system has it."""
+    return "%rested = call i32 @sched_yield()" if "sched_yield" in c_functions() else ""
+
+
+def rest_declaration() -> dict[str, str]:
+    """Returns the declaration of what it calls, by the name."""
+    return {"sched_yield": "declare i32 @sched_yield()"} if rest() else {}
+
+
 def shared_call(
     lines: Lines, module: Module, team: str, function: str, arguments: str, parts: int
 ) -> None:
@@ -210,7 +231,10 @@ def shared_call(
     places = {"function": FUNCTION, "arguments": ARGUMENTS, "finished": FINISHED}
     module.declared[name] = pause_declaration()
     module.functions["team_take"] = TAKE_TEXT
-    module.functions["team_share"] = SHARE_TEXT.format(pause=name, given=given, **places)
+    module.functions["team_share"] = SHARE_TEXT.format(
+        pause=name, given=given, rest=rest(), soon=LOOKS_BEFORE_REST, **places
+    )
+    module.declared.update(rest_declaration())
     lines.add(
         f"call void @team_share(ptr {team}, ptr @{function}, ptr {arguments}, i64 {parts})"
     )

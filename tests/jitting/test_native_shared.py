@@ -32,7 +32,7 @@ def shared(monkeypatch):
     """Has four threads share all that may be shared."""
     monkeypatch.setattr(threads, "number", 4)
     monkeypatch.setattr(
-        MeasuredSharing, "__call__", lambda self, work, number: self._shares(work, number)
+        MeasuredSharing, "__call__", lambda self, work, number: self.shared(work, number)
     )
 
 

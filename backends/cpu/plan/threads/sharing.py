@@ -40,7 +40,7 @@ class MeasuredSharing:
     Args:
         long: work that takes longer on one thread, in seconds, is shared without a measurement.
         calls: how many calls lie between two measurements in any case.
-        shares: shares work among at most a number of threads.
+        shares: shares work among at most a number of threads; `share` without it.
     """
 
     __slots__ = ("_calls", "_left", "_long", "_next", "_shares", "_times", "pays")
@@ -49,7 +49,7 @@ class MeasuredSharing:
         self,
         long: float = LONG_WORK,
         calls: int = CALLS_BETWEEN,
-        shares: Callable[[Callable[..., Any], int], None] = share,
+        shares: Callable[[Callable[..., Any], int], None] | None = None,
     ) -> None:
         self.pays = False
         self._calls = calls
@@ -73,9 +73,13 @@ class MeasuredSharing:
         asks = self._left < 0 and begun >= self._next
         alone, shared = self._times
         several = len(shared) < len(alone) if asks else self.pays
-        self._shares(work, number if several else 1)
+        self.shared(work, number if several else 1)
         if asks:
             self._note(several, perf_counter() - begun)
+
+    def shared(self, work: Callable[..., Any], number: int) -> None:
+        """Does work on at most a number of threads."""
+        (share if self._shares is None else self._shares)(work, number)
 
     def _note(self, several: bool, seconds: float) -> None:
         """Notes the time of a call, and decides once there are enough."""

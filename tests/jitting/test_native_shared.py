@@ -1,10 +1,11 @@
 """Segments whose kernels and products threads share: results, bits, parts, and the desk."""
 
+import os
 import threading
 
 import numpy as np
 import pytest
-from support.native import missing
+from support.native import missing, run_python
 
 import functensor as ft
 import functensor.numpy as fnp
@@ -237,3 +238,25 @@ def test_helpers_end_when_there_is_no_work():
     done = threading.Event()
     threading.Thread(target=lambda: (team.serve(), done.set())).start()
     assert done.wait(60)
+
+
+FORKING = """
+import os, numpy as np
+import functensor as ft, functensor.numpy as fnp
+from functensor.backends.native.team import AWAKE, desk
+f = ft.jit(lambda x: fnp.sum(fnp.exp(fnp.sin(x)), axis=0))
+x = np.ones((300, 1000), "float32")
+f.compile(x)
+first = [np.asarray(f(x)) for _ in range(20)][-1]
+desk[AWAKE // 8] = 3
+child = os.fork()
+if child == 0:
+    fine = not desk.any() and all(np.array_equal(f(x), first) for _ in range(20))
+    os._exit(0 if fine else 1)
+print(os.waitpid(child, 0)[1])
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
+def test_the_child_of_a_fork_has_a_clear_desk():
+    assert run_python(FORKING, FUNCTENSOR_NUM_THREADS="2").strip() == "0"

@@ -44,19 +44,21 @@ class Blas:
         self,
         lines: Lines,
         dtype: DType,
-        sizes: Sequence[int],
+        sizes: Sequence[int | str],
         pointers: Sequence[str],
         left: tuple[bool, int],
         right: tuple[bool, int],
+        step: int | None = None,
     ) -> None:
         """Writes a product into memory in C order.
 
         Args:
             lines: where it is written.
             dtype: the dtype of all.
-            sizes: the rows, the columns, and what is summed over.
+            sizes: the rows, the columns, and what is summed over; numbers, or names of theirs.
             pointers: the names of the addresses of both factors and the result.
             left, right: for each factor if it is transposed, and the distance of its rows.
+            step: the distance of the result's rows; the number of columns unless it is given.
         """
         if 1 in sizes[:2]:
             self._call_with_vector(lines, dtype, sizes, pointers, left, right)
@@ -64,12 +66,13 @@ class Blas:
         whole, element = f"i{self.bits}", element_type(dtype)
         one, none = (constant(dtype.type(n), 1) for n in (1, 0))
         x, y, out = pointers
+        rows_apart = sizes[1] if step is None else step
         orders = [AS_TRANSPOSED if t else ROWS_AS_GIVEN for t, _ in (left, right)]
         given = [
             f"i32 {ROW_MAJOR}", *[f"i32 {order}" for order in orders],
             *[f"{whole} {n}" for n in sizes],
             f"{element} {one}", f"ptr {x}", f"{whole} {left[1]}", f"ptr {y}",
-            f"{whole} {right[1]}", f"{element} {none}", f"ptr {out}", f"{whole} {sizes[1]}",
+            f"{whole} {right[1]}", f"{element} {none}", f"ptr {out}", f"{whole} {rows_apart}",
         ]  # fmt: skip
         called(lines, BLAS_SYMBOLS[dtype.char], given)
 
@@ -77,7 +80,7 @@ class Blas:
         self,
         lines: Lines,
         dtype: DType,
-        sizes: Sequence[int],
+        sizes: Sequence[int | str],
         pointers: Sequence[str],
         left: tuple[bool, int],
         right: tuple[bool, int],

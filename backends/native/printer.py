@@ -16,31 +16,20 @@ from math import prod
 
 import numpy as np
 
-from ..kernels.kernel import Buffer, For, Let, LoopKernel, all_statements
+from ..kernels.kernel import For, Let, LoopKernel, all_statements
 from ..kernels.operations import KERNEL_FUNCTIONS
 from .instructions import constant, memory_type, shown_type
 from .running_folds import RunningFold
+from .scratch import aligned_bytes
 from .statement_printer import Copy, Mask, StatementPrinter
 
-__all__ = ["SCRATCH_ALIGNMENT", "Module", "Printer", "printed_module", "scratch_bytes"]
+__all__ = ["Module", "Printer", "printed_module"]
 
-SCRATCH_ALIGNMENT = 64
 # Functions that are called at more places stay functions, which compile sooner.
 MOST_INLINED_CALLS = 12
 # Longer bodies are not written again for the last places of a loop.
 LONGEST_REPEATED_BODY = 24
 SIGNATURE = "i64 %number, i64 %low, i64 %high, ptr %scratch, ptr %buffers"
-
-
-def scratch_bytes(kernel: LoopKernel) -> int:
-    """Returns how much memory of its own a kernel needs."""
-    return sum(map(_aligned_bytes, kernel.scratch))
-
-
-def _aligned_bytes(buffer: Buffer) -> int:
-    rows = (min(buffer.tile, buffer.shape[0]),) if buffer.tile else buffer.shape[:1]
-    size = prod((*rows, *buffer.shape[1:])) * buffer.dtype.itemsize
-    return -(-size // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
 
 
 def printed_module(kernels: Sequence[LoopKernel]) -> str:
@@ -67,6 +56,7 @@ class Module:
         self.functions: dict[str, str] = {}
         self._kernels: dict[str, str] = {}
         self._names: dict[LoopKernel, str] = {}
+        self._parts: dict[str, str] = {}
         # How often functions are called.
         self.calls: Counter[str] = Counter()
 
@@ -84,6 +74,12 @@ class Module:
         else:
             self.calls = calls
         self._names[kernel] = name
+        return name
+
+    def part(self, body: str) -> str:
+        """Returns the name of a function of a part of some work, of its text behind the name."""
+        name = self._parts.setdefault(body, f"part_{len(self._parts)}")
+        self.functions[name] = f"define internal void @{name}{body}"
         return name
 
     def text(self, *functions: str) -> str:
@@ -110,7 +106,7 @@ class Printer(StatementPrinter):
         offset = 0
         for buffer in self.kernel.scratch:
             self._pointers[buffer] = lines.let(f"getelementptr i8, ptr %scratch, i64 {offset}")
-            offset += _aligned_bytes(buffer)
+            offset += aligned_bytes(buffer)
         self._statements(self.kernel.body)
         lines.add("ret void")
         self.module.declared.update(lines.declared)

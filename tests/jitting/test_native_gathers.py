@@ -11,7 +11,7 @@ from support.native import missing
 import functensor as ft
 import functensor.numpy as fnp
 from functensor import nn
-from functensor.backends.cpu.plan.native import native_run, region_graph, region_kernels
+from functensor.backends.cpu.plan.native import native_run, region_graph, segment_code
 from functensor.backends.native import statement_printer
 from functensor.backends.native.places import run_of_lanes
 from functensor.backends.processor import IS_ARM64
@@ -277,7 +277,7 @@ def test_what_is_gathered_is_not_overwritten():
 @pytest.mark.parametrize("blocks", [1, 7])
 def test_blocks_and_threads(blocks, monkeypatch):
     if blocks > 1:
-        for module in (native_run, region_kernels):
+        for module in (native_run, segment_code):
             monkeypatch.setattr(module, "SMALLEST_EFFORT_TO_SHARE", 50)
     x = np.arange(300.0).reshape(60, 5)
     i = np.random.default_rng(1).integers(-60, 60, 90)

@@ -11,7 +11,7 @@ from support.native import missing
 import functensor as ft
 import functensor.numpy as fnp
 from functensor import nn
-from functensor.backends.cpu.plan.native import native_run, region_kernels, windows
+from functensor.backends.cpu.plan.native import native_run, segment_code, windows
 from functensor.jitting.tiers import native_program
 from functensor.primitives.nn.pooling import max_pool_argmax
 
@@ -126,7 +126,7 @@ def test_derivatives_and_batches():
 
 
 def test_blocks(monkeypatch):
-    for module in (native_run, region_kernels):
+    for module in (native_run, segment_code):
         monkeypatch.setattr(module, "SMALLEST_EFFORT_TO_SHARE", 50)
     check(lambda x: (nn.max_pool(x, 2), nn.avg_pool(x, 3, 2, 1)), X)
 

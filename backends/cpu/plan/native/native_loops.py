@@ -34,13 +34,8 @@ from .random_words import RandomWords, is_random_words
 from .region_graph import NotNative
 from .region_kernels import RegionKernels
 from .running import RunningFunction, is_running
-from .step_code import (
-    InnerFunction,
-    InnerType,
-    SegmentWithLoops,
-    StepCode,
-    StepPlace,
-)
+from .shared_segments import SharedSegment
+from .step_code import InnerFunction, InnerType, StepCode, StepPlace
 
 if TYPE_CHECKING:
     from ....protocol import LoopPrograms
@@ -60,7 +55,7 @@ def code_with_loops(
     earlier: Mapping[VariableLike, EquationLike],
     moved: Collection[VariableLike],
     kernels: RegionKernels,
-) -> SegmentWithLoops:
+) -> SharedSegment:
     """Returns what collects the equations of a segment, loops among them.
 
     Args:
@@ -69,7 +64,7 @@ def code_with_loops(
         moved: variables of other places whose arrays are in another order than C's.
         kernels: makes the kernels of regions.
     """
-    code = SegmentWithLoops(blas, loop_function, earlier, moved)
+    code = SharedSegment(blas, loop_function, earlier, moved)
     code.kernels = kernels
     return code
 

@@ -14,7 +14,8 @@ from ....kernels.kernel import Index, Load, LoopKernel, Store, all_statements
 from ....kernels.operations import KERNEL_FUNCTIONS
 from ....native.entry import NativeCall, kernel_call
 from ....native.machine import machine_code
-from ....native.printer import Module, Printer, scratch_bytes
+from ....native.printer import Module, Printer
+from ....native.scratch import scratch_bytes
 from ..regions.grid import Blocks
 from ..regions.region_run import RegionRun, block_memory
 from .gathers import GATHERS

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ....config import config
-from ....kernels.check import check_kernel
 from ..codegen.operands import constant, is_variable
-from .native_run import SMALLEST_EFFORT_TO_SHARE, effort_of
+from .native_run import effort_of
 from .region_graph import NotNative, RegionGraph
 
 if TYPE_CHECKING:
@@ -24,18 +23,29 @@ __all__ = ["RegionKernel", "RegionKernels"]
 PLAIN = int, float, str, type(None), np.dtype, type
 
 
-class RegionKernel(NamedTuple):
-    """The kernel of a region that computes all rows in one run.
+class RegionKernel:
+    """The kernels of a region.
 
     Attributes:
-        kernel: the kernel.
+        graph: the graph of the region.
         effort: its work, in tenths of a nanosecond.
         labels: the inputs that are labels or indices, and who reads them.
     """
 
-    kernel: LoopKernel
-    effort: float
-    labels: Sequence[LabelRead]
+    def __init__(self, graph: RegionGraph) -> None:
+        self.graph = graph
+        self.effort = effort_of(graph)
+        self.labels: Sequence[LabelRead] = graph.labels
+
+    @cached_property
+    def whole(self) -> LoopKernel:
+        """The kernel that computes all rows in one run."""
+        return self.graph.kernel("kernel", whole=True)
+
+    @cached_property
+    def of_blocks(self) -> LoopKernel:
+        """The kernel that computes a block of rows."""
+        return self.graph.kernel("kernel")
 
 
 class RegionKernels:
@@ -52,7 +62,7 @@ class RegionKernels:
             strides: how its operands lie.
 
         Raises:
-            NotNative: there is none, threads share it, or a result lies in another order.
+            NotNative: there is none, or a result lies in another order.
         """
         key = region_key(equation.primitive, equation.operands, strides)
         found = None if key is None else self._made.get(key)
@@ -64,15 +74,9 @@ class RegionKernels:
 
     def _new(self, equation: EquationLike, strides: Sequence[tuple[int, ...]]) -> RegionKernel:
         graph = RegionGraph(equation.primitive, equation.operands, None, strides)
-        effort = effort_of(graph)
-        if effort >= SMALLEST_EFFORT_TO_SHARE:
-            raise NotNative("it is shared")
         if any(output.axes is not None for output in graph.outputs):
             raise NotNative("a result in another order")
-        kernel = graph.kernel("kernel", whole=True)
-        if config.check_programs:
-            check_kernel(kernel)
-        return RegionKernel(kernel, effort, graph.labels)
+        return RegionKernel(graph)
 
 
 def region_key(

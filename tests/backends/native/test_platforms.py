@@ -17,8 +17,13 @@ import functensor as ft
 import functensor.numpy as fnp
 from functensor import nn
 from functensor.backends.cpu.plan.native import formulas, native_run, segments
-from functensor.backends.native import c_library, entry, instructions
-from functensor.backends.native.blas import BLAS_SYMBOLS, LAPACK_FUNCTIONS, lapack_symbol
+from functensor.backends.native import c_library, entry, instructions, team
+from functensor.backends.native.blas import (
+    BLAS_SYMBOLS,
+    LAPACK_FUNCTIONS,
+    VECTOR_SYMBOLS,
+    lapack_symbol,
+)
 from functensor.backends.native.machine import InstructionSet, Llvm, in_step, machine_code
 
 pytestmark = pytest.mark.skipif(bool(missing), reason=missing)
@@ -44,12 +49,13 @@ SELDOM = ("linux-avx512", "linux-sve", "windows-avx512", "windows-neon")
 C99 = {name for name in c_library.MATH if name not in ("exp10", "roundeven", "sincos")}
 EVERYWHERE = {
     *C99, *[f"{name}f" for name in C99], *("memcpy", "memmove", "memset"), *c_library.PYTHON,
-    *BLAS_SYMBOLS.values(), *[lapack_symbol(f, c) for f in LAPACK_FUNCTIONS for c in "fd"],
+    *BLAS_SYMBOLS.values(), *VECTOR_SYMBOLS.values(),
+    *[lapack_symbol(f, c) for f in LAPACK_FUNCTIONS for c in "fd"],
 }  # fmt: skip
 OF_SYSTEM = {
-    "linux": {"sincos", "sincosf", "exp10", "exp10f"},
+    "linux": {"sincos", "sincosf", "exp10", "exp10f", "sched_yield"},
     "macos": {
-        *("__bzero", "bzero", "memset_pattern16"),
+        *("__bzero", "bzero", "memset_pattern16", "sched_yield"),
         *("__exp10", "__exp10f", "__sincos_stret", "__sincosf_stret"),
     },
     "windows": {"__chkstk"},
@@ -132,7 +138,7 @@ GOLDEN = {
 
 
 @cache
-def texts(name, on_x86):
+def texts(name, on_x86, yields):
     """Returns the texts of a function's kernels: its plan's, and its derivative's."""
     function, args = GOLDEN[name]
     found = []
@@ -152,6 +158,9 @@ def texts(name, on_x86):
             patch.setattr(module, "ZEROS_ARE_ORDERED", not on_x86)
         for module in (native_run, segments):
             patch.setattr(module, "machine_code", noted)
+        patch.setattr(team, "pause", lambda: team.PAUSES[not on_x86])
+        if not yields:
+            patch.setattr(team, "rest", str)
         assert ft.jit(function).compile(*args).explain().endswith("as machine code")
         if args[0].dtype.kind == "f":
             ft.jit(ft.grad(total)).compile(*args)
@@ -188,14 +197,14 @@ def test_all_of_that_is_looked_for():
     own = {name for name in EVERYWHERE if name.startswith("functensor_")} | {*c_library.PYTHON}
     math = {*c_library.MATH, *[f"{name}f" for name in c_library.MATH]}
     for names in (EVERYWHERE - own, *OF_SYSTEM.values()):
-        assert names <= math | {*c_library.COMPILER_SUPPORT}
+        assert names <= math | {*c_library.COMPILER_SUPPORT, *c_library.SYSTEM}
 
 
 @pytest.mark.parametrize("machine", with_slow(MACHINES, SELDOM))
 @pytest.mark.parametrize("name", GOLDEN)
 def test_objects_need_what_every_system_has(name, machine):
     known = EVERYWHERE | OF_SYSTEM[system_of(machine)]
-    for text in texts(name, not is_arm(machine)):
+    for text in texts(name, not is_arm(machine), system_of(machine) != "windows"):
         needs = needs_of(llvm_for(machine).image(text))
         # The mark of floats is for Microsoft's linker: nothing holds its address.
         assert needs.undefined - {"_fltused"} <= known

@@ -9,7 +9,16 @@ from typing import Any
 import numpy as np
 
 from ...backends.annotations import DType, Shape, Shaped
-from ...backends.dtypes import INEXACT, NUMBERS, REAL, finfo, is_number_dtype, named, result_type
+from ...backends.dtypes import (
+    INEXACT,
+    MET,
+    NUMBERS,
+    REAL,
+    finfo,
+    is_number_dtype,
+    named,
+    result_type,
+)
 from .derivative_rules import shape_of
 from .errors import OperandError, ShapeError, failure
 from .python_numbers import INT64_MAX, INT64_MIN, Complex, Float, Int
@@ -45,7 +54,10 @@ class ShapeDtype(Shaped):
 
     def __init__(self, shape: Sequence[int], dtype: Any, weak: type | None = None) -> None:
         self.shape = tuple(shape)
-        self.dtype = np.dtype(dtype)
+        self.dtype = known = np.dtype(dtype)
+        if known.kind == "V" and not MET:
+            # Primitives infer other dtypes from bfloat16 until they know it.
+            is_number_dtype(known)
         self.weak = weak
 
     def strong(self) -> ShapeDtype:

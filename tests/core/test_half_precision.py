@@ -347,3 +347,16 @@ def test_roots_of_sums_of_squares_that_half_precision_cannot_hold():
     assert np.std(onp.tile([-300.0, 300.0], 500).astype("float16")).item() == 300
     slope = ft.grad(np.linalg.norm)(x)
     onp.testing.assert_allclose(slope[:2].tolist(), [1000**-0.5] * 2, rtol=2e-3)
+
+
+@pytest.mark.parametrize("text", ["np.mean(x)", "nn.softmax(x)", "x * 0.1", "np.clip(x, -1, 3)"])
+def test_types_are_those_of_bfloat16_before_there_is_an_array_of_it(text):
+    program = (
+        "import ml_dtypes, numpy; import functensor as ft, functensor.numpy as np\n"
+        "from functensor import nn\n"
+        f"f = lambda x: {text}\n"
+        "x = numpy.ones(3, ml_dtypes.bfloat16)\n"
+        "assert ft.eval_shape(f, x).dtype == x.dtype\n"
+        "assert ft.make_program(f)(x).outputs[0].type.dtype == x.dtype\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -1,5 +1,6 @@
 """Where the inputs of plans on a GPU lie, without a GPU."""
 
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
@@ -70,6 +71,17 @@ def test_graphs_write_into_donated_memory_in_order(monkeypatch):
     run._directly = lambda arrays, stream: arrays
     other = array(512, TURNED)
     assert run.run([array(512, TURNED), other], [], None) == [copied, other]
+
+
+def test_threads_share_no_graph_of_streams_of_their_own(monkeypatch):
+    from functensor.backends.cuda.plan import graph
+
+    monkeypatch.setattr(graph.cupy.cuda.runtime, "getDevice", lambda: 0)
+    for pointer, same in ((0, True), (1, True), (2, False), (4096, True)):
+        stream = SimpleNamespace(ptr=pointer)
+        with ThreadPoolExecutor(1) as pool:
+            other = pool.submit(graph.key_of, stream).result()
+        assert (graph.key_of(stream) == other) is same
 
 
 @pytest.mark.gpu

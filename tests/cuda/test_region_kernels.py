@@ -69,6 +69,11 @@ CASES = {
     "columns of many": (lambda x: fnp.sum(fnp.exp(x), 0), (normal(3000, 5),), 2),
     "sum and map": (lambda x, y: (fnp.sum(x * y), fnp.exp(x) * y), (X, Y), 1),
     "columns": (lambda x, y: (fnp.sum(x * y, 0), fnp.mean(fnp.sin(x), 0)), (X, Y), 1),
+    "many sums of columns": (
+        lambda x: [fnp.sum(x * i + fnp.sin(x), 0) for i in range(40)],
+        (RNG.normal(size=(37, 24)),),
+        3,
+    ),
     "rows": (lambda x, y: (fnp.sum(x * y, 1), fnp.max(fnp.sin(x), 1)), (X, Y), 1),
     "softmax": (lambda x: nn.softmax(x * 2, -1), (X,), 1),
     "log softmax": (lambda x: nn.log_softmax(x * 2, -1), (X,), 1),

@@ -21,13 +21,18 @@ if TYPE_CHECKING:
     from .map_kernels import StoreSink
     from .region_source import RegionSource
 
-__all__ = ["FoldSink", "accumulator_type", "fold_kernels", "store_fold"]
+__all__ = [
+    *("MOST_FOLDS_OF_COLUMNS", "FoldSink", "accumulator_type", "fold_kernels", "is_across"),
+    "store_fold",
+]
 
 FOLD_THREADS = 256
 # Blocks that keep a large GPU busy, and the points that a thread has at least if there are more.
 ENOUGH_BLOCKS, FEWEST_POINTS = 1024, 8
 # The columns of a block that folds columns.
 COLUMNS = 32
+# Each of them has up to 2112 of the 49,152 bytes of a block's shared memory.
+MOST_FOLDS_OF_COLUMNS = 16
 
 
 class FoldSink(NamedTuple):
@@ -79,6 +84,12 @@ def store_fold(text: KernelText, sink: FoldSink, points: Points) -> None:
         text.store(room, points, value)
 
 
+def is_across(fold: Expr) -> bool:
+    """Says whether neighbours in memory are of different folds, as in sums of columns."""
+    kept = fold.axes
+    return bool(kept) and max(kept) > max(fold.operands[0].axes - kept)
+
+
 def fold_kernels(
     source: RegionSource, name: str, sinks: Sequence[FoldSink], stored: Sequence[StoreSink]
 ) -> list[GeneratedKernel]:
@@ -95,7 +106,7 @@ def fold_kernels(
     rows = tuple(sorted(kept))
     count = prod(source.lengths[a] for a in rows)
     length = prod(source.lengths[a] for a in over)
-    across = bool(rows) and max(rows) > max(over)
+    across = is_across(sinks[0].fold)
     threads = FOLD_THREADS if source.lanes > 1 else 1
     columns = min(COLUMNS, threads) if across else 1
     groups = -(-count // columns)

@@ -11,7 +11,7 @@ import ctypes
 import threading
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import cupy
 import numpy as np
@@ -61,14 +61,24 @@ class Lane:
         return self._cublas
 
 
-# By the device and the stream.
-_lanes: dict[tuple[int, int], Lane] = {}
+# Of each thread this names another stream.
+STREAM_OF_THREAD = 2
+# The device, the stream, and the thread where the stream is its own.
+StreamKey: TypeAlias = tuple[int, int, int]
+_lanes: dict[StreamKey, Lane] = {}
 _lanes_lock = threading.Lock()
+
+
+def key_of(stream: Any) -> StreamKey:
+    """Returns what tells a stream of the current device from others, as this thread sees it."""
+    pointer = stream.ptr
+    thread = threading.get_ident() if pointer == STREAM_OF_THREAD else 0
+    return cupy.cuda.runtime.getDevice(), pointer, thread
 
 
 def lane_of(stream: Any) -> Lane:
     """Returns the lane of a stream of the current device."""
-    key = cupy.cuda.runtime.getDevice(), stream.ptr
+    key = key_of(stream)
     found = _lanes.get(key)
     if found is None:
         with _lanes_lock:
@@ -324,7 +334,7 @@ class GraphedPlan:
 
     def __init__(self, plan: GpuPlan) -> None:
         self.plan = plan
-        self._on_streams: dict[tuple[int, int], OnStream] = {}
+        self._on_streams: dict[StreamKey, OnStream] = {}
         self._lock = threading.Lock()
 
     @property
@@ -338,7 +348,7 @@ class GraphedPlan:
         try:
             numbers, of_host = self.plan.numbers(*buffers)
             stream = cupy.cuda.get_current_stream()
-            key = cupy.cuda.runtime.getDevice(), stream.ptr
+            key = key_of(stream)
             found = self._on_streams.get(key)
             if found is None and len(self._on_streams) < MOST_STREAMS:
                 with self._lock:

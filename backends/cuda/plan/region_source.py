@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...kernels.efforts import gone, needed_nodes, unspread
 from ...kernels.graph import Expr, GridAxes, input_place
-from .fold_kernels import FoldSink, fold_kernels
+from .fold_kernels import MOST_FOLDS_OF_COLUMNS, FoldSink, fold_kernels, is_across
 from .kernel_text import Argument, GeneratedKernel, Room
 from .map_kernels import StoreSink, map_kernel
 from .points import ordered_strides
@@ -137,6 +137,8 @@ class RegionSource:
                 first = ready[0]
                 over = first.operands[0].axes, gone(first)
                 group = [x for x in ready if (x.operands[0].axes, gone(x)) == over]
+                if is_across(first):
+                    group = group[:MOST_FOLDS_OF_COLUMNS]
                 self._fold(group)
                 self._folds = [x for x in self._folds if x not in group]
                 continue

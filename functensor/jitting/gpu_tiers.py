@@ -101,7 +101,10 @@ class GpuTiers:
             self._job.wait()
         if self._plan is None and not self.note:
             self._finishing = True
-            self.make()
+            try:
+                self.make()
+            finally:
+                self._finishing = False
 
     def _refusal(self) -> str:
         """Returns why there is to be no plan; an empty string where there may be one."""
@@ -123,6 +126,8 @@ class GpuTiers:
         """Makes the plan, for the next call to take."""
         backend, _ = resolved(self._device)
         try:
+            # Constants may have been computed on any stream.
+            backend.synchronize_device(self._device)
             with backend.current(self._device):
                 fused = gpu_program(self._program, backend)
                 plan = backend.plan_of_kernels(fused, call_on_buffers, self._donated)

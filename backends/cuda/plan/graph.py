@@ -18,6 +18,7 @@ import numpy as np
 from cupy import ndarray
 
 from ...logs import log_debug
+from ...restoring import silently
 from ..capturing import NotCaptured, captured_here
 from ..cublas.recorded import RecordedCublas
 from ..kernels.plan import copy_arrays, set_words
@@ -164,10 +165,10 @@ class OnStream:
             if self._fits(recording, arrays):
                 return self._launched(recording, arrays, stream)
             self._recording = None
-        outs = self._directly(arrays, stream)
+        outs = self._directly(arrays)
         self._calls += 1
         if self._calls >= CALLS_BEFORE_RECORDING and not self.refused:
-            self._record(arrays)
+            self._record(arrays, stream)
         return outs
 
     def _fits(self, recording: RecordedGraph, arrays: list[ndarray]) -> bool:
@@ -203,36 +204,23 @@ class OnStream:
             copy_arrays(pairs)
         return outs
 
-    def _directly(self, arrays: list[ndarray], stream: Any) -> list[ndarray]:
-        """Queues the work operation by operation, on the stream of recordings."""
-        lane = self.lane
-        begun, done = cupy.cuda.Event(disable_timing=True), cupy.cuda.Event(disable_timing=True)
-        begun.record(stream)
-        lane.stream.wait_event(begun)
-        captured_here.cublas = lane.cublas
-        try:
-            with lane.stream:
-                memory = [arrays[self._taken[k]] for k in self._taken]
-                outs = self.plan.queue(*arrays, *self._numbers, *memory)
-        finally:
-            captured_here.cublas = None
-            # What was queued before an error may still read what the caller lets go.
-            done.record(lane.stream)
-            stream.wait_event(done)
-        return outs
+    def _directly(self, arrays: list[ndarray]) -> list[ndarray]:
+        """Queues the work operation by operation."""
+        memory = [arrays[place] for place in self._taken.values()]
+        return self.plan.queue(*arrays, *self._numbers, *memory)
 
-    def _record(self, arrays: list[ndarray]) -> None:
+    def _record(self, arrays: list[ndarray], stream: Any) -> None:
         """Records a graph for arrays that lie where these do."""
         self._recordings += 1
         if self._recordings > MOST_RECORDINGS:
             self._moving |= {*range(len(arrays))}
         try:
-            self._recording = self._recorded(arrays)
+            self._recording = self._recorded(arrays, stream)
         except Exception as error:
             self.refused = f"{type(error).__name__}: {error}"
             log_debug("jit", "%s is no graph: %s", self.plan.name, self.refused)
 
-    def _recorded(self, arrays: list[ndarray]) -> RecordedGraph:
+    def _recorded(self, arrays: list[ndarray], stream: Any) -> RecordedGraph:
         lane, pool = self.lane, cupy.cuda.MemoryPool()
         moving = {i for i in self._moving if i < len(arrays)}
         with cupy.cuda.using_allocator(pool.malloc):
@@ -242,6 +230,8 @@ class OnStream:
             None if place in copied else arrays[place] for place in self._taken.values()
         ]
         captured_here.cublas, captured_here.kept = lane.cublas, []
+        # What caches have of the caller's stream is there when the graph runs, which is there, too.
+        captured_here.stream = stream.ptr
         graph = None
         try:
             with lane.stream, cupy.cuda.using_allocator(pool.malloc):
@@ -252,14 +242,13 @@ class OnStream:
                     graph = lane.stream.end_capture()
             kept = [pool, *captured_here.kept, self._slots]
         finally:
-            captured_here.cublas = captured_here.kept = None
+            captured_here.cublas = captured_here.kept = captured_here.stream = None
         check_nodes(graph.graph)
         addresses = [None if i in copied else x.data.ptr for i, x in enumerate(arrays)]
         in_place = {k for k, place in self._taken.items() if place not in copied}
-        owned = [None if k in in_place else without_gaps(x) for k, x in enumerate(outs)]
-        for own, x in zip(owned, outs):
-            if own is not None and own is not x:
-                raise NotCaptured("a result is not contiguous")
+        owned = [None if k in in_place else x for k, x in enumerate(outs)]
+        if not all(x is None or is_contiguous(x) for x in owned):
+            raise NotCaptured("the elements of a result do not lie one behind the other")
         return RecordedGraph(graph, addresses, [*map(strides_of, arrays)], copied, owned, kept)
 
 
@@ -284,6 +273,16 @@ def driver() -> Any:
     return found
 
 
+def told(status: int) -> None:
+    """Checks what the driver answers.
+
+    Raises:
+        NotCaptured: it does not say what was asked.
+    """
+    if status:
+        raise NotCaptured(f"the driver does not tell of a node: error {status}")
+
+
 def check_nodes(graph: int) -> None:
     """Checks that a graph computes, copies and fills within the memory of GPUs alone.
 
@@ -292,12 +291,12 @@ def check_nodes(graph: int) -> None:
             what lies there whenever the graph runs.
     """
     count = ctypes.c_size_t()
-    driver().cuGraphGetNodes(graph, None, ctypes.byref(count))
+    told(driver().cuGraphGetNodes(graph, None, ctypes.byref(count)))
     nodes = (ctypes.c_void_p * count.value)()
-    driver().cuGraphGetNodes(graph, nodes, ctypes.byref(count))
+    told(driver().cuGraphGetNodes(graph, nodes, ctypes.byref(count)))
     for node in filter(None, nodes):
         kind = ctypes.c_int()
-        driver().cuGraphNodeGetType(node, ctypes.byref(kind))
+        told(driver().cuGraphNodeGetType(node, ctypes.byref(kind)))
         if kind.value == COPY_NODE:
             check_copy(node)
         elif kind.value not in (KERNEL_NODE, FILL_NODE, EMPTY_NODE):
@@ -308,13 +307,14 @@ def check_copy(node: int) -> None:
     """Checks that a node copies within the memory of GPUs."""
     # Words of the driver's description: the kinds of memory and the addresses of both ends.
     words = (ctypes.c_ulonglong * 25)()
-    driver().cuGraphMemcpyNodeGetParams(node, words)
+    told(driver().cuGraphMemcpyNodeGetParams(node, words))
     for kind_word, host_word in ((4, 5), (15, 16)):
         kind = words[kind_word] & 0xFFFFFFFF
         if kind == ANY_MEMORY:
             known = ctypes.c_uint()
             address = words[host_word + 1]
-            driver().cuPointerGetAttribute(ctypes.byref(known), MEMORY_TYPE_ATTRIBUTE, address)
+            place = ctypes.byref(known)
+            told(driver().cuPointerGetAttribute(place, MEMORY_TYPE_ATTRIBUTE, address))
             kind = known.value
         if kind != DEVICE_MEMORY:
             raise NotCaptured("a copy from the host, or to it")
@@ -342,11 +342,17 @@ class GraphedPlan:
         """The generated text, and those of its kernels."""
         return self.plan.source
 
+    @property
+    def remark(self) -> str:
+        """Why it is no graph, for people; empty where it is one, or may become one."""
+        found = {one.refused for one in [*self._on_streams.values()]}
+        return f", and not as a CUDA graph: {min(found)}" if found and "" not in found else ""
+
     def __call__(self, buffers: Sequence[Any]) -> list[Any]:
         """Queues the program on the current stream, and returns the buffers of its results."""
         text = self.plan.text
         try:
-            numbers, of_host = self.plan.numbers(*buffers)
+            numbers, of_host = silently(self.plan.numbers, buffers)
             stream = cupy.cuda.get_current_stream()
             key = key_of(stream)
             found = self._on_streams.get(key)

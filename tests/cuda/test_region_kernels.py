@@ -1,10 +1,10 @@
-"""Kernels of regions without a GPU: g++ runs them one thread at a time, and NVRTC compiles them."""
+"""Kernels of regions without a GPU: g++ runs them, and NVRTC compiles them."""
 
 from functools import cache
 
 import numpy as np
 import pytest
-from support import nvrtc, one_thread
+from support import many_threads, nvrtc, one_thread
 from support.gpu_programs import fused
 from support.long_forms import LONG
 
@@ -199,6 +199,14 @@ def compiled(wide):
     return one_thread.Compiled(all_regions(wide, 1)[1])
 
 
+@cache
+def compiled_together():
+    """Returns the kernels of all cases, for blocks of many threads."""
+    regions, text = all_regions(True, 32)
+    kernels = [kernel for one in regions.values() for kernel in one.kernels]
+    return many_threads.Compiled(text, kernels)
+
+
 def value_of(x, values):
     """Returns the value of an operand."""
     return values[x] if type(x) is Variable else np.asarray(getattr(x, "_data", x))
@@ -209,18 +217,31 @@ def poisoned(shape, dtype):
     return np.full(shape or (1,), 77).astype(dtype)
 
 
+def compare(found, wanted):
+    """Compares outputs with those of eager mode."""
+    for x, y in zip(found, ft.tree.leaves(wanted), strict=True):
+        y = np.asarray(y)
+        assert x.dtype == y.dtype
+        close = {2: 2e-2, 4: 3e-5, 8: 1e-12}.get(y.dtype.itemsize) if y.dtype.kind == "f" else 0
+        values = y.astype(float)
+        np.testing.assert_allclose(x.astype(float).reshape(y.shape), values, close, close or 0)
+
+
 @needs_compiler
 @pytest.mark.parametrize("wide", [True, False], ids=["wide", "narrow"])
 @pytest.mark.parametrize("name", CASES)
 def test_regions_compute_what_eager_mode_does(name, wide):
     function, args, _ = CASES[name]
-    found = all_regions(wide, 1)[0][name].run(compiled(wide), ft.tree.leaves(args))
-    for x, y in zip(found, ft.tree.leaves(function(*args)), strict=True):
-        y = np.asarray(y)
-        assert x.dtype == y.dtype
-        close = {2: 2e-2, 4: 3e-5, 8: 1e-12}.get(y.dtype.itemsize) if y.dtype.kind == "f" else 0
-        wanted = y.astype(float)
-        np.testing.assert_allclose(x.astype(float).reshape(y.shape), wanted, close, close or 0)
+    regions = all_regions(wide, 1)[0][name]
+    compare(regions.run(compiled(wide), ft.tree.leaves(args)), function(*args))
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", CASES)
+def test_blocks_of_threads_compute_what_eager_mode_does(name):
+    function, args, _ = CASES[name]
+    regions = all_regions(True, 32)[0][name]
+    compare(regions.run(compiled_together(), ft.tree.leaves(args)), function(*args))
 
 
 @needs_nvrtc

@@ -249,7 +249,7 @@ def test_threads_and_streams_share_a_function():
 
     def calls(number):
         with cupy.cuda.Stream(non_blocking=True) if number % 2 else cupy.cuda.Stream.null:
-            for i in range(20):
+            for _ in range(20):
                 s = number % 4 + 0.5
                 same(jitted(x, s), wanted[s])
         return True

@@ -270,6 +270,10 @@ class Backend(Protocol):
         """Returns what says whether kernels compute an equation of a program, or of a loop's."""
         return self.is_native
 
+    def synchronize_device(self, device: str) -> None:
+        """Waits until all work on a device is done; by default nothing is under way."""
+        return
+
     def owns_memory(self, buffer: Any) -> bool:
         """Says whether a buffer has memory of its own, which no other library knows."""
         return False

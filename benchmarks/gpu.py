@@ -1,4 +1,4 @@
-"""Eager steps on a GPU beside PyTorch's and JAX's, with the kernels that each of them launches.
+"""Steps on a GPU beside PyTorch's and JAX's, with the kernels that each of them launches.
 
 ``python -m benchmarks.gpu`` runs all peers in one process on one GPU. They take turns; a turn
 queues steps one after the other and waits at its end, and a figure is the median of the turns.

@@ -161,10 +161,21 @@ class NumpyBackend(protocol.Backend):
         from .plan.codegen.operands import is_variable
         from .plan.native.element_access import has_single_indices, is_element_access
         from .plan.native.gathers import GATHERS
+        from .plan.native.machine_dtypes import elementwise_kind
         from .plan.native.windows import is_native_windowed
         from .plan.regions.axis_order import WINDOWED, memory_orders
 
         orders = memory_orders(program)
+        known: dict[Any, bool] = {}
+
+        def has_kernel(equation: EquationLike) -> bool:
+            """Asks once for all equations of a kind: an optimizer has some for each parameter."""
+            kind = elementwise_kind(equation)
+            if kind is None:
+                return self.is_native(equation)
+            if kind not in known:
+                known[kind] = self.is_native(equation)
+            return known[kind]
 
         def test(equation: EquationLike) -> bool:
             if equation.primitive.name in WINDOWED:
@@ -174,7 +185,7 @@ class NumpyBackend(protocol.Backend):
             moved = is_variable(source) and source in orders
             # Loops test the numbers of single elements themselves.
             single = of_loop and is_element_access(equation) and has_single_indices(equation)
-            return not moved and not single and self.is_native(equation)
+            return not moved and not single and has_kernel(equation)
 
         return test
 

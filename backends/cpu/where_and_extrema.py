@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..processor import ZEROS_ARE_ORDERED
 from ..restoring import errstate
 
 if TYPE_CHECKING:
@@ -79,22 +80,24 @@ def _is_limited_by_clip(x: Any, bound: Any) -> bool:
     )
 
 
-def _second(out: Buffer, bound: float) -> Buffer:
-    """Returns a limited array. Of two zeros the second operand's comes out."""
-    return out if bound else np.add(out, 0.0, out=out)
+def _limited(out: Buffer, bound: float, with_its_zeros: bool = False) -> Buffer:
+    """Returns a limited array. Of two zeros that of the bound comes out, unless asked otherwise."""
+    return out if bound or with_its_zeros else np.add(out, 0.0, out=out)
 
 
 def maximum(x: Any, y: Any) -> Any:
     """Returns the larger of two elements; NaN where one is."""
     if _is_limited_by_clip(x, y):
-        return _second(x.clip(y, np.inf), y)
-    return y.clip(x, np.inf) if _is_limited_by_clip(y, x) else np.maximum(x, y)
+        return _limited(x.clip(y, np.inf), y)
+    if _is_limited_by_clip(y, x):
+        return _limited(y.clip(x, np.inf), x, not ZEROS_ARE_ORDERED)
+    return np.maximum(x, y)
 
 
 def minimum(x: Any, y: Any) -> Any:
     """Returns the smaller of two elements; NaN where one is."""
     if _is_limited_by_clip(x, y):
-        return _second(x.clip(-np.inf, y), y)
+        return _limited(x.clip(-np.inf, y), y, ZEROS_ARE_ORDERED)
     return y.clip(-np.inf, x) if _is_limited_by_clip(y, x) else np.minimum(x, y)
 
 

@@ -14,7 +14,7 @@ from .. import protocol
 from ..annotations import Buffer, DType
 from ..fresh_results import FRESH_PRIMITIVES
 from . import driver
-from .capturing import copied_once, kept_by_graph
+from .capturing import captured_here, copied_once, kept_by_graph
 
 if TYPE_CHECKING:
     from cupy import ndarray
@@ -128,7 +128,10 @@ class CupyBackend(protocol.Backend):
     def number(self, value: Buffer, device: str) -> ndarray:
         """Returns a number's buffer without axes; on one stream the same one every time."""
         # Another stream would not wait for the copy.
-        key = value.tobytes(), value.dtype, device, self.xp.cuda.get_current_stream().ptr
+        stream = captured_here.stream
+        if stream is None:
+            stream = self.xp.cuda.get_current_stream().ptr
+        key = value.tobytes(), value.dtype, device, stream
         found = self.numbers.get(key)
         if found is None:
             if len(self.numbers) > MOST_KEPT_NUMBERS:
@@ -164,6 +167,11 @@ class CupyBackend(protocol.Backend):
             "cudnn": import_module("..cudnn", __name__).describe(),
             "devices": self.devices(),
         }
+
+    def synchronize_device(self, device: str) -> None:
+        """Waits until all work on a GPU is done, on whatever stream it is."""
+        with self.current(device) as current:
+            current.synchronize()
 
     def owns_memory(self, buffer: ndarray) -> bool:
         """Says whether a buffer has memory of CuPy's, which no other library knows."""

@@ -17,11 +17,13 @@ class Capturing(threading.local):
 
     Attributes:
         cublas: the calls of cuBLAS that take the place of CuPy's, which refuse to be recorded.
+        stream: the stream on which a graph that is being recorded will run; None elsewhere.
         kept: arrays that recorded work reads and that caches may let go; None where nothing is
             recorded.
     """
 
     cublas: Any = None
+    stream: int | None = None
     kept: list[Any] | None = None
 
 

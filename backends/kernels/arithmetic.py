@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..processor import ZEROS_ARE_ORDERED
 from ..restoring import errstate
 from .operations import KERNEL_OPERATIONS
 
@@ -17,6 +18,8 @@ __all__ = ["computed"]
 LIBRARY_FUNCTIONS: dict[str, Any] = {
     "cos": np.cos, "fmod": np.fmod, "sin": np.sin, "tan": np.tan,
 }  # fmt: skip
+# The floats of whose zeros an extremum is the second, whichever is the larger.
+OF_SECOND_ZERO = "eE" if ZEROS_ARE_ORDERED else "efdE"
 # An addend so many binary places below a product, or above it, decides by its sign alone.
 FAR = 220
 
@@ -52,7 +55,7 @@ def computed(
             found = _fma(*arrays)
         elif operation == "library":
             found = _library_values(detail, *arrays)
-        elif operation in ("maximum", "minimum") and dtype.kind in "fV":
+        elif operation in ("maximum", "minimum") and dtype.char in OF_SECOND_ZERO:
             found = _extremum_of(operation, *arrays)
         else:
             found = KERNEL_OPERATIONS[operation](*arrays)

@@ -10,13 +10,18 @@
 - Parts, scratch memory and such outputs are written before they are read or updated.
 - Folds over the rows of a block go to parts: they are complete only after all blocks.
 - Lanes do not write what other lanes take.
-- A loop within a loop with lanes has no lanes and no blocks, and writes nothing.
+- A loop within a loop with lanes has no lanes and writes nothing. Blocks are cut outside of it.
+- A loop over tiles has no lanes, and is within no loop with lanes. Only loops over the same axis in
+  it have places; one of them with lanes has one for each place of a tile. Memory that keeps the
+  rows of one tile is used within one loop over tiles. Places of a tile that are computed together
+  write nothing else.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cache
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -40,6 +45,7 @@ from .kernel import (
     Statement,
     Store,
     UpdateOf,
+    all_statements,
 )
 from .memory_rules import check_memory, check_pairs
 from .operations import KERNEL_FUNCTIONS, KERNEL_OPERATIONS, result_dtype
@@ -89,6 +95,8 @@ class _Checker:
         # The lengths of the axes that places are within.
         self.within: dict[LoopValue, int] = {}
         self.block: LoopAxis | None = None
+        # The loop over tiles that uses memory for the rows of one.
+        self.tiles: dict[Buffer, For] = {}
         self._check_buffers(kernel)
 
     def _check_buffers(self, kernel: LoopKernel) -> None:
@@ -109,6 +117,9 @@ class _Checker:
         for buffer in kernel.scratch:
             if buffer.role != "scratch":
                 self.complain(f"the role of own memory is {buffer.role!r}", None, buffer)
+        for buffer in kernel.buffers:
+            if buffer.tile:
+                self.complain("only own memory keeps the rows of one tile", None, buffer)
 
     def body(self, body: Sequence[Statement], loops: list[For], known: set[LoopValue]) -> None:
         """Checks statements. What they compute is added to the values that are known."""
@@ -144,8 +155,13 @@ class _Checker:
         axis = loop.axis
         if axis is BLOCK_NUMBER:
             self.complain("no loop goes over the number of the block", loop)
-        if any(axis is outer.axis for outer in loops):
+        around = [outer for outer in loops if axis is outer.axis]
+        if len(around) > 1 or (around and (loop.tile or not around[0].tile)):
             self.complain(f"a loop around it goes over {axis} too", loop)
+        if loop.tile < 0 or (loop.tile and loop.lanes > 1):
+            self.complain("a loop over tiles goes over single ones", loop)
+        if around and loop.lanes not in (1, around[0].tile):
+            self.complain(f"a tile of {around[0].tile} places has {loop.lanes} lanes", loop)
         if axis.block:
             if self.block is not None and self.block is not axis:
                 self.complain(f"blocks are cut along {self.block} too", loop)
@@ -154,8 +170,10 @@ class _Checker:
             self.complain("an axis has a negative length", loop)
         if loop.lanes < 1 or loop.lanes & (loop.lanes - 1):
             self.complain(f"{loop.lanes} lanes are no power of two", loop)
+        if loop.together > 1:
+            self._check_together(loop, loops, bool(around))
         if any(outer.lanes > 1 for outer in loops):
-            self._check_inner(loop)
+            self._check_inner(loop, bool(around))
         inner = set(known)
         self.body(loop.body, [*loops, loop], inner)
         for fold in loop.folds:
@@ -165,9 +183,17 @@ class _Checker:
         for fold in loop.folds:
             self._compute(fold.value, known, loop)
 
-    def _check_inner(self, loop: For) -> None:
-        """Checks a loop within a loop with lanes."""
-        if loop.lanes > 1 or loop.axis.block:
+    def _check_together(self, loop: For, loops: Sequence[For], of_tile: bool) -> None:
+        """Checks a loop some of whose places may be computed more than once."""
+        if not of_tile or loop.lanes > 1 or loop.folds or any(x.lanes > 1 for x in loops):
+            self.complain("only single places of a tile are computed together", loop)
+        for s in all_statements(loop.body):
+            if isinstance(s, UpdateOf) or (isinstance(s, Store) and not s.buffer.tile):
+                self.complain("places that are computed together write", s, s.buffer)
+
+    def _check_inner(self, loop: For, of_tile: bool) -> None:
+        """Checks a loop within a loop with lanes, which may go over the places of a tile."""
+        if loop.lanes > 1 or loop.tile or (loop.axis.block and not of_tile):
             self.complain("a loop with lanes has loops with lanes or blocks in it", loop)
         for statement in loop.body:
             if isinstance(statement, Store | UpdateOf):
@@ -245,7 +271,9 @@ class _Checker:
                 self.complain(f"{name} is within no axis", statement, buffer)
             first += min(stride * (self.within[value] - 1), 0)
             last += max(stride * (self.within[value] - 1), 0)
-        around = [loop.axis for loop in loops]
+        around = [loop.axis for loop in loops if not loop.tile]
+        if buffer.tile:
+            self._check_tile(statement, loops)
         for axis, stride in index.terms:
             if axis is BLOCK_NUMBER:
                 if buffer.role != "part":
@@ -263,8 +291,24 @@ class _Checker:
                 statement,
                 buffer,
             )
-        if all(axis.extent for axis in around) and not 0 <= first <= last < size:
+        if all(loop.axis.extent for loop in loops) and not 0 <= first <= last < size:
             self.complain(f"it takes elements {first} to {last} of {size}", statement, buffer)
+
+    def _check_tile(self, statement: Load | Store | UpdateOf, loops: Sequence[For]) -> None:
+        """Checks the use of memory that keeps the rows of one tile."""
+        buffer, index = statement.buffer, statement.index
+        tiles = next((loop for loop in loops if loop.tile), None)
+        if tiles is None or tiles.tile != buffer.tile:
+            self.complain(f"no loop over tiles of {buffer.tile} is around it", statement, buffer)
+        if self.tiles.setdefault(buffer, tiles) is not tiles:
+            self.complain("two loops over tiles use it", statement, buffer)
+        row = prod(buffer.shape[1:])
+        first = index.begin + sum(s * (a.extent - 1) for a, s in index.terms if s < 0)
+        last = index.begin + sum(
+            s * (a.extent - 1) for a, s in index.terms if s > 0 and a is not tiles.axis
+        )
+        if index.stride(tiles.axis) != row or not 0 <= first <= last < row:
+            self.complain("it takes elements of other rows", statement, buffer)
 
     def _has_dtype(
         self, statement: Load | Store | UpdateOf, buffer: Buffer, dtype: np.dtype[Any]

@@ -42,7 +42,8 @@ class Elements:
     __slots__ = ("begin", "places", "steps", "still")
 
     def __init__(self, index: Index, going: Iterable[LoopAxis]) -> None:
-        going = list(going)
+        # The loop over tiles and the loops in it have one axis.
+        going = list(dict.fromkeys(going))
         self.begin = index.begin
         self.places = prod(axis.extent for axis in going)
         self.steps: list[tuple[int, int]] = []

@@ -120,6 +120,8 @@ class _Run:
         self.memory = memory
         self.by_formulas = by_formulas
         self.low, self.high = low, high
+        # Where the tile begins and ends.
+        self.tiles: dict[LoopAxis, tuple[int, int]] = {}
         self.places: dict[LoopAxis, Any] = {BLOCK_NUMBER: number}
         self.values: dict[LoopValue, np.ndarray[Any, Any]] = {}
 
@@ -174,6 +176,7 @@ class _Run:
         low, high = 0, axis.extent
         if axis.block:
             low, high = self.low, axis.extent if self.high is None else self.high
+        low, high = self.tiles.get(axis, (low, high))
         if loop.lanes > 1:
             self.places[axis] = np.arange(low, high)
             self.body(loop.body)
@@ -181,14 +184,19 @@ class _Run:
         else:
             # In a loop within a loop with lanes they have an axis for these.
             kept: list[list[list[Any]]] = [[[] for _ in f.operands] for f in loop.folds]
-            for place in range(low, high):
-                self.places[axis] = place
+            for place in range(low, high, max(loop.tile, 1)):
+                if loop.tile:
+                    self.tiles[axis] = place, min(place + loop.tile, high)
+                else:
+                    self.places[axis] = place
                 self.body(loop.body)
                 for lists, fold in zip(kept, loop.folds):
                     for numbers, operand in zip(lists, fold.operands, strict=True):
                         numbers.append(self._value(operand))
             arrays = [[stacked_lanes(numbers) for numbers in lists] for lists in kept]
         self.places.pop(axis, None)
+        if loop.tile:
+            del self.tiles[axis]
         inner = any(np.ndim(place) for place in self.places.values())
         for fold, found in zip(loop.folds, arrays):
             self.values[fold.value] = folded_lanes(loop, fold, *found, inner=inner)

@@ -116,15 +116,18 @@ class Buffer:
         role: ``in``; ``out``; ``some`` for outputs whose other elements stay; ``part`` for folds
             over all blocks, whose first axis is the number of the block; ``scratch`` for memory of
             the kernel's own.
+        tile: of scratch memory whose first axis is that of the rows, how many of them are kept: the
+            rows of one tile. 0 for memory that has all.
     """
 
-    __slots__ = ("dtype", "name", "role", "shape")
+    __slots__ = ("dtype", "name", "role", "shape", "tile")
 
-    def __init__(self, name: str, dtype: DType, shape: Shape, role: str) -> None:
+    def __init__(self, name: str, dtype: DType, shape: Shape, role: str, tile: int = 0) -> None:
         self.name = name
         self.dtype = dtype
         self.shape = shape
         self.role = role
+        self.tile = tile
 
     def __repr__(self) -> str:
         return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]"
@@ -250,29 +253,41 @@ class Fold:
 class For:
     """A loop over an axis.
 
-    Loops within a loop with lanes compute for all of these lanes, and store nothing.
+    Loops within a loop with lanes compute for all of these lanes, and store nothing. A loop over
+    tiles has loops over the same axis in it, which go over the places of one tile.
 
     Attributes:
         axis: its variable.
         lanes: how many neighbouring places are computed at a time; 1 for a loop of single places.
-        body: what is done at each place.
-        folds: what is folded over all places.
+        body: what is done at each place, or in each tile.
+        folds: what is folded over all places, or all tiles.
+        tile: how many neighbouring places a tile has; 0 for a loop over places.
+        together: how many places of a tile are computed together, statement by statement. The last
+            ones may be computed more than once.
     """
 
-    __slots__ = ("axis", "body", "folds", "lanes")
+    __slots__ = ("axis", "body", "folds", "lanes", "tile", "together")
 
     def __init__(
-        self, axis: LoopAxis, body: Sequence[Statement], folds: Sequence[Fold] = (), lanes: int = 1
+        self,
+        axis: LoopAxis,
+        body: Sequence[Statement],
+        folds: Sequence[Fold] = (),
+        lanes: int = 1,
+        tile: int = 0,
+        together: int = 1,
     ) -> None:
         self.axis = axis
         self.lanes = lanes
         self.body = tuple(body)
         self.folds = tuple(folds)
+        self.tile = tile
+        self.together = together
 
     @property
     def flushes(self) -> bool:
         """Says whether sums of lanes go to totals now and then."""
-        return self.axis.extent > STEPS_BETWEEN_FLUSHES * self.lanes
+        return self.axis.extent > STEPS_BETWEEN_FLUSHES * max(self.lanes, self.tile)
 
 
 Statement: TypeAlias = "For | Let | Load | PlaceOf | PlaceWithin | Store | UpdateOf"

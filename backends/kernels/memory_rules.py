@@ -143,7 +143,8 @@ def _lanes_are_apart(accesses: Sequence[Access], complain: Complaint) -> None:
         statement, loop = access.statement, access.loops[-1]
         if loop.axis.extent > 1 and not statement.index.stride(loop.axis):
             complain(f"all lanes along {loop.axis} write one element", statement, statement.buffer)
-        still = [outer.axis for outer in access.loops[:-1]]
+        # The loop over tiles has the same axis, along which lanes go.
+        still = [outer.axis for outer in access.loops[:-1] if outer.axis is not loop.axis]
         for other in accesses:
             same = other.loops == access.loops and other.statement.index == statement.index
             if loop not in other.loops or same:

@@ -86,6 +86,10 @@ class KernelNames:
     def _loop(self, loop: For) -> str:
         axis = loop.axis
         parts = [f"for {axis} in {'block of ' if axis.block else ''}{axis.extent}"]
+        if loop.tile:
+            parts.append(f"tiles of {loop.tile}")
+        if loop.together != 1:
+            parts.append(f"{loop.together} together")
         if loop.lanes != 1:
             parts.append(f"lanes {loop.lanes}")
         if loop.folds:
@@ -136,7 +140,8 @@ def _add_lines(
 def shown_buffer(buffer: Buffer) -> str:
     """Returns a buffer with its dtype and shape: ``a: float32[64, 128]``."""
     lengths = ["blocks" if n == BLOCK_NUMBER.extent else str(n) for n in buffer.shape]
-    return f"{buffer.name}: {buffer.dtype}[{', '.join(lengths)}]"
+    kept = f", {buffer.tile} at a time" if buffer.tile else ""
+    return f"{buffer.name}: {buffer.dtype}[{', '.join(lengths)}]{kept}"
 
 
 def shown_index(index: Index, names: KernelNames | None = None) -> str:

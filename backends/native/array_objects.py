@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["CONTIGUOUS_AND_ALIGNED", "FLAGS_OFFSET", "OBJECT_HEADER", "is_known", "word_of"]
+__all__ = [
+    *("CONTIGUOUS_AND_ALIGNED", "FLAGS_OFFSET", "OBJECT_HEADER", "is_known", "never_freed"),
+    "word_of",
+]
 
 # The address of the elements stands behind the header that all objects have: 16 bytes, or 32 in a
 # build of Python without a global lock. Flags stand behind six more words.
@@ -30,6 +33,14 @@ def is_known() -> bool:
         if data != x.__array_interface__["data"][0] or flags & CONTIGUOUS_AND_ALIGNED != wanted:
             return False
     return True
+
+
+def never_freed(array: Any) -> Any:
+    """Returns an array whose memory lasts until the process ends, longer than all modules do."""
+    keep = getattr(getattr(ctypes, "pythonapi", None), "Py_IncRef", None)
+    if keep is not None:
+        keep(ctypes.py_object(array))
+    return array
 
 
 def word_of(array: Any, offset: int) -> int | None:

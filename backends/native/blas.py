@@ -20,6 +20,7 @@ __all__ = ["Blas", "numpy_blas"]
 BLAS_NAMES = (("scipy_cblas_{}64_", 64), ("cblas_{}64_", 64), ("cblas_{}", 32))
 # What machine code calls them, by the letters of dtypes.
 BLAS_SYMBOLS = {"f": "functensor_sgemm", "d": "functensor_dgemm"}
+VECTOR_SYMBOLS = {"f": "functensor_sgemv", "d": "functensor_dgemv"}
 # Those of LAPACK, and the functions that are taken of it.
 LAPACK_NAMES = ("scipy_{}_64_", "{}_64_", "{}_")
 LAPACK_FUNCTIONS = ("gesv", "getrf", "potrf", "trtrs")
@@ -43,34 +44,70 @@ class Blas:
         self,
         lines: Lines,
         dtype: DType,
-        sizes: Sequence[int],
+        sizes: Sequence[int | str],
         pointers: Sequence[str],
         left: tuple[bool, int],
         right: tuple[bool, int],
+        step: int | None = None,
     ) -> None:
         """Writes a product into memory in C order.
 
         Args:
             lines: where it is written.
             dtype: the dtype of all.
-            sizes: the rows, the columns, and what is summed over.
+            sizes: the rows, the columns, and what is summed over; numbers, or names of theirs.
             pointers: the names of the addresses of both factors and the result.
             left, right: for each factor if it is transposed, and the distance of its rows.
+            step: the distance of the result's rows; the number of columns unless it is given.
         """
+        if 1 in sizes[:2]:
+            self._call_with_vector(lines, dtype, sizes, pointers, left, right)
+            return
         whole, element = f"i{self.bits}", element_type(dtype)
         one, none = (constant(dtype.type(n), 1) for n in (1, 0))
         x, y, out = pointers
+        rows_apart = sizes[1] if step is None else step
         orders = [AS_TRANSPOSED if t else ROWS_AS_GIVEN for t, _ in (left, right)]
         given = [
             f"i32 {ROW_MAJOR}", *[f"i32 {order}" for order in orders],
             *[f"{whole} {n}" for n in sizes],
             f"{element} {one}", f"ptr {x}", f"{whole} {left[1]}", f"ptr {y}",
-            f"{whole} {right[1]}", f"{element} {none}", f"ptr {out}", f"{whole} {sizes[1]}",
+            f"{whole} {right[1]}", f"{element} {none}", f"ptr {out}", f"{whole} {rows_apart}",
         ]  # fmt: skip
-        name = BLAS_SYMBOLS[dtype.char]
-        kinds = ", ".join(text.split(" ")[0] for text in given)
-        lines.declared[name] = f"declare void @{name}({kinds})"
-        lines.add(f"call void @{name}({', '.join(given)})")
+        called(lines, BLAS_SYMBOLS[dtype.char], given)
+
+    def _call_with_vector(
+        self,
+        lines: Lines,
+        dtype: DType,
+        sizes: Sequence[int | str],
+        pointers: Sequence[str],
+        left: tuple[bool, int],
+        right: tuple[bool, int],
+    ) -> None:
+        """Writes the product of a matrix and a vector, from either side.
+
+        BLAS computes it twice as fast as that of a matrix of one row.
+        """
+        whole, element = f"i{self.bits}", element_type(dtype)
+        one, none = (constant(dtype.type(n), 1) for n in (1, 0))
+        rows, columns, terms = sizes
+        x, y, out = pointers
+        if columns == 1:
+            (turned, step), matrix, vector, length = left, x, y, rows
+            between = right[1]
+        else:
+            (turned, step), matrix, vector, length = right, y, x, columns
+            turned = not turned
+            between = left[1] if left[0] else 1
+        lying = (terms, length) if turned else (length, terms)
+        given = [
+            f"i32 {ROW_MAJOR}", f"i32 {AS_TRANSPOSED if turned else ROWS_AS_GIVEN}",
+            *[f"{whole} {n}" for n in lying], f"{element} {one}", f"ptr {matrix}",
+            f"{whole} {step}", f"ptr {vector}", f"{whole} {between}", f"{element} {none}",
+            f"ptr {out}", f"{whole} 1",
+        ]  # fmt: skip
+        called(lines, VECTOR_SYMBOLS[dtype.char], given)
 
     def has(self, function: str, dtype: DType) -> bool:
         """Says whether it has a function of LAPACK for a dtype."""
@@ -98,6 +135,13 @@ class Blas:
         lines.call(lapack_symbol(function, dtype.char), "void", shown)
         said = lines.let(f"load {whole}, ptr {shown[-1][1]}, align 8")
         return said if self.bits == 64 else lines.let(f"sext {whole} {said} to i64")
+
+
+def called(lines: Lines, name: str, given: Sequence[str]) -> None:
+    """Writes the call of a function that returns nothing, and its declaration."""
+    kinds = ", ".join(text.split(" ")[0] for text in given)
+    lines.declared[name] = f"declare void @{name}({kinds})"
+    lines.add(f"call void @{name}({', '.join(given)})")
 
 
 def lapack_symbol(function: str, char: str) -> str:
@@ -128,7 +172,8 @@ def numpy_blas() -> Blas | None:
         for (name, bits), others in zip(BLAS_NAMES, LAPACK_NAMES, strict=True):
             if hasattr(library, name.format("sgemm")):
                 found = {
-                    BLAS_SYMBOLS[char]: address_of(getattr(library, name.format(f"{word}gemm")))
+                    symbols[char]: address_of(getattr(library, name.format(word + function)))
+                    for symbols, function in ((BLAS_SYMBOLS, "gemm"), (VECTOR_SYMBOLS, "gemv"))
                     for char, word in (("f", "s"), ("d", "d"))
                 }
                 return Blas(library, found | lapack_addresses(library, others), bits)

@@ -22,10 +22,12 @@ MATH = (
 )
 # LLVM writes calls of these itself: loops that copy, large frames, conversions of short floats.
 COMPILER_SUPPORT = (
-    *("bzero", "memcmp", "memcpy", "memmove", "memset", "__chkstk", "__sincos_stret"),
+    *("__bzero", "bzero", "memcmp", "memcpy", "memmove", "memset", "__chkstk", "__sincos_stret"),
     *("__sincosf_stret", "__exp10", "__exp10f", "__extendhfsf2", "__truncdfbf2", "__truncdfhf2"),
-    *("__truncsfbf2", "__truncsfhf2", "__gnu_f2h_ieee", "__gnu_h2f_ieee"),
+    *("__truncsfbf2", "__truncsfhf2", "__gnu_f2h_ieee", "__gnu_h2f_ieee", "memset_pattern16"),
 )
+# What lets other threads have the core.
+SYSTEM = ("sched_yield",)
 # What takes the lock of the interpreter, and handles signals.
 PYTHON = ("PyErr_CheckSignals", "PyGILState_Ensure", "PyGILState_Release")
 WINDOWS = ("ucrtbase", "vcruntime140", "ntdll")
@@ -52,7 +54,7 @@ def c_functions() -> dict[str, int]:
     """
     places = list(c_libraries())
     found = {}
-    for name in (*MATH, *[f"{name}f" for name in MATH], *COMPILER_SUPPORT):
+    for name in (*MATH, *[f"{name}f" for name in MATH], *COMPILER_SUPPORT, *SYSTEM):
         for library in places:
             with suppress(AttributeError):
                 address = ctypes.cast(getattr(library, name), ctypes.c_void_p).value

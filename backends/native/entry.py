@@ -90,7 +90,7 @@ right:
   ret i1 true
 }}
 
-define internal ptr @call(ptr %self, ptr %args, i64 %given, i1 %keeps) alwaysinline {{
+define internal ptr @call(ptr %self, ptr %args, i64 %given, i1 %keeps) noinline {{
   %own_place = getelementptr i8, ptr %self, i64 {data}
   %own = load ptr, ptr %own_place
   %kernel = call ptr @word(ptr %own, i64 0)
@@ -182,7 +182,7 @@ define ptr @keeping(ptr %self, ptr %args, i64 %given) {{
   ret ptr %result
 }}
 
-define internal ptr @call_objects(ptr %self, ptr %args, i64 %given, i1 %keeps) alwaysinline {{
+define internal ptr @call_objects(ptr %self, ptr %args, i64 %given, i1 %keeps) noinline {{
   %own_place = getelementptr i8, ptr %self, i64 {data}
   %own = load ptr, ptr %own_place
   %function = call ptr @word(ptr %own, i64 0)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..processor import ZEROS_ARE_ORDERED
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -17,6 +19,8 @@ __all__ = [
     *("Lines", "constant", "element_type", "memory_type", "ones", "overloaded", "shown_type"),
 ]
 
+# The bits of a float64 that a float32 has no place for.
+BITS_BEYOND_FLOAT32 = 29
 FLOAT_TYPES = {2: "half", 4: "float", 8: "double"}
 FLOAT_COMPARISONS = {
     "equal": "oeq", "greater": "ogt", "greater_equal": "oge",
@@ -189,6 +193,8 @@ class Lines:
                 middle = shown_type("float", width)
                 x = self.let(f"fpext {source} {x} to {middle}")
                 return self.let(f"fptrunc {middle} {x} to {target}")
+            if (old.itemsize, new.itemsize, new.kind) == (8, 2, "f"):
+                x, source = self._rounded_to_odd(x, width), shown_type("float", width)
             word = "fpext" if old.itemsize < new.itemsize else "fptrunc"
         elif old.kind in "fV":
             word = "fptosi" if new.kind == "i" else "fptoui"
@@ -201,6 +207,25 @@ class Lines:
         else:
             return x
         return self.let(f"{word} {source} {x} to {target}")
+
+    def _rounded_to_odd(self, x: str, width: int) -> str:
+        """Adds the float32 of a float64 whose last bit is set where it is not exact.
+
+        Such a number is rounded to 16 bits as the first one is. Processors without that
+        instruction call a function for it that Windows and older Linux lack.
+        """
+        whole, wide = shown_type("i64", width), shown_type("double", width)
+        bits = self.let(f"bitcast {wide} {x} to {whole}")
+        end = np.int64(1 << BITS_BEYOND_FLOAT32)
+        last, below, above = (constant(mask, width) for mask in (end, end - 1, -end))
+        left = self.let(f"and {whole} {bits}, {below}")
+        # A sum that reaches the bit above unless nothing is left.
+        carried = self.let(f"add {whole} {left}, {below}")
+        sticky = self.let(f"and {whole} {carried}, {last}")
+        bits = self.let(f"or {whole} {bits}, {sticky}")
+        kept = self.let(f"and {whole} {bits}, {above}")
+        odd = self.let(f"bitcast {whole} {kept} to {wide}")
+        return self.let(f"fptrunc {wide} {odd} to {shown_type('float', width)}")
 
     def folded(self, x: str, operation: str, dtype: DType, width: int) -> str:
         """Adds the fold of lanes: the second half into the first, until one is left."""
@@ -262,9 +287,15 @@ def overload(dtype: DType, width: int) -> str:
 
 def _written_extremum(word: str) -> Callable[[Lines, Sequence[str], DType, int], str]:
     def written(lines: Lines, operands: Sequence[str], dtype: DType, width: int) -> str:
-        """The first operand where it lies beyond the second or is NaN, else the second."""
+        """The first operand where it lies beyond the second or is NaN, else the second.
+
+        Where the processor orders zeros it is one instruction.
+        """
         x, y = operands
         kind, mask = lines.type(dtype, width), shown_type("i1", width)
+        if ZEROS_ARE_ORDERED and dtype.char in "fd":
+            name = "maximum" if word == "greater" else "minimum"
+            return lines.intrinsic(name, dtype, width, [(kind, x), (kind, y)])
         if dtype.kind == "b":
             return lines.let(f"{'or' if word == 'greater' else 'and'} {kind} {x}, {y}")
         first = lines.let(f"{comparison(word, dtype)} {kind} {x}, {y}")

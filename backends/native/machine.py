@@ -28,17 +28,19 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..processor import ARM, X86
 from .blas import numpy_blas
 from .c_library import c_functions, load_library, python_functions
+from .library_pages import LibraryPages
 from .object_cache import FORMAT, ObjectCache, user_cache
 
 __all__ = [
     *("COMMAND", "Code", "InstructionSet", "NativeUnavailable", "NotCompiled", "compiles_here"),
-    *("in_step", "instruction_set", "llvm_version", "machine_code", "object_text", "why_not"),
+    *("in_step", "instruction_set", "llvm_version", "machine_code", "object_text", "rest"),
+    "why_not",
 ]
 
 COMMAND = "pip install 'functensor[native]'"
-X86, ARM = ("x86_64", "amd64"), ("arm64", "aarch64")
 # What LLVM calls the parts of x86-64-v3 and of AVX-512 that printed kernels need.
 AVX2 = ("avx2", "fma", "f16c")
 AVX512 = ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
@@ -49,6 +51,14 @@ LINKED_BY_ONE_JIT = 64
 LONGEST_STEP = 10.0
 # How often and how long a thread waits before a step, so that others come first; in seconds.
 ROUNDS, WAIT_ROUND = 100, 0.001
+# LLVM's own list of passes takes as long as the rest of its work. Of a text of so many characters
+# these make code that is as quick in a quarter of the time: expressions are simplified, and equal
+# ones computed once. Loops over few numbers, which have short texts, gain by the others.
+LONG_TEXT = 16_000
+PASSES_OF_LONG_TEXTS = (
+    *("always_inliner", "global_dead_code_eliminate", "sroa", "simplify_cfg", "loop_rotate"),
+    *("new_gvn", "instruction_combine", "simplify_cfg"),
+)
 C_LIBRARY = "c"
 LLVM_LIBRARY = "libllvmlite.dylib" if sys.platform == "darwin" else "libllvmlite.so"
 DECLARED = re.compile(r"^declare [^@\n]*@((?!llvm\.)[\w.$]+)\(", re.MULTILINE)
@@ -174,6 +184,12 @@ def machine_code(text: str, names: Sequence[str], cache: ObjectCache | None = No
     return code
 
 
+def rest() -> None:
+    """Lets memory go that is needed while LLVM works: 40 to 70 MB of its library."""
+    if _llvm_loaded and isinstance(_llvm_loaded[0], Llvm):
+        _llvm_loaded[0].rest()
+
+
 def object_text(text: str) -> str:
     """Returns a text of LLVM IR as assembly of this processor, for people.
 
@@ -185,44 +201,61 @@ def object_text(text: str) -> str:
 
 
 class Llvm:
-    """LLVM, set up for this processor.
+    """LLVM, set up for a processor.
 
     Attributes:
         machine: what the processor can do.
         version: LLVM's version.
+        pages: the parts of its library that are only read.
+
+    Args:
+        machine: another processor, whose target LLVM has: objects for it are made, and cannot be
+            linked here. By default it is the one that the process runs on.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, machine: InstructionSet | None = None) -> None:
+        self.pages: list[LibraryPages] = []
         llvmlite = find_spec("llvmlite")
         for folder in (llvmlite and llvmlite.submodule_search_locations) or ():
             # 13 ms, in which other threads of Python would stand still.
             load_library(Path(folder, "binding", LLVM_LIBRARY))
+            self.pages.append(LibraryPages(Path(folder, "binding", LLVM_LIBRARY)))
+        self.rest()
         self._llvm: Any = import_module("llvmlite.binding")
         self._llvm.initialize_native_target()
         self._llvm.initialize_native_asmprinter()
         self._llvm.check_jit_execution()
         self.version = ".".join(map(str, self._llvm.llvm_version_info))
-        target = self._llvm.Target.from_default_triple()
-        try:
-            features = self._llvm.get_host_cpu_features()
-        except RuntimeError:  # the system does not tell
-            features = self._llvm.FeatureMap()
-        self.machine = known_set(
-            self._llvm.get_host_cpu_name(), features, features.flatten(), target.triple
-        )
+        self.machine = self._own_machine() if machine is None else machine
+        target = self._llvm.Target.from_triple(self.machine.triple)
         self._target = target.create_target_machine(
             cpu=self.machine.processor,
             features=self.machine.features,
             opt=2,
             reloc="pic",
             # Windows has no loader of llvmlite's that puts code and constants close together.
-            codemodel="jitdefault" if sys.platform == "win32" else "small",
+            codemodel="jitdefault" if "windows" in self.machine.triple else "small",
         )
         self._layout = str(self._target.target_data)
         versions = FORMAT, import_module("llvmlite").__version__, self.version
         self._key = "\n".join(map(str, (*versions, *self.machine)))
         self._jit: Any = None
         self._linked = 0
+
+    def rest(self) -> None:
+        """Lets memory go that is needed while LLVM works."""
+        for pages in self.pages:
+            pages.let_go()
+
+    def _own_machine(self) -> InstructionSet:
+        """Returns what the processor can do that the process runs on."""
+        triple = self._llvm.Target.from_default_triple().triple
+        try:
+            features = self._llvm.get_host_cpu_features()
+        except RuntimeError:  # the system does not tell
+            features = self._llvm.FeatureMap()
+        name = self._llvm.get_host_cpu_name()
+        return known_set(name, features, features.flatten(), triple)
 
     def key(self, text: str) -> str:
         """Returns the name of a text's object, which no other text, machine or version has."""
@@ -238,7 +271,9 @@ class Llvm:
         """Returns what a method of the target machine gives for a text, once it is optimised."""
         # The last step takes the module out of the list, so that it dies within LLVM.
         modules = [in_step(self._parsed, text)]
-        in_step(self._optimise, modules)
+        in_step(self._optimise, modules, len(text) > LONG_TEXT)
+        # The next step needs other parts of the library.
+        self.rest()
         return in_step(self._emitted, emit, modules)
 
     def _parsed(self, text: str) -> Any:
@@ -249,14 +284,20 @@ class Llvm:
         module.verify()
         return module
 
-    def _optimise(self, modules: list[Any]) -> None:
-        options = self._llvm.create_pipeline_tuning_options(speed_level=2)
+    def _optimise(self, modules: list[Any], long: bool) -> None:
+        # Level 2 takes a fifth longer, and makes no quicker code of these texts.
+        options = self._llvm.create_pipeline_tuning_options(speed_level=1)
         # The text has vectors where they pay, and asks for a loop to be unrolled by
         # ``llvm.loop.unroll.count``. Left to itself LLVM takes twice as long.
         options.loop_vectorization = options.slp_vectorization = False
         options.loop_interleaving = options.loop_unrolling = False
         builder = self._llvm.create_pass_builder(self._target, options)
-        passes = builder.getModulePassManager()
+        if long:
+            passes = self._llvm.create_new_module_pass_manager()
+            for name in PASSES_OF_LONG_TEXTS:
+                getattr(passes, f"add_{name}_pass")()
+        else:
+            passes = builder.getModulePassManager()
         try:
             passes.run(modules[0], builder)
         finally:

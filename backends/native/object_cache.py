@@ -18,7 +18,7 @@ from pathlib import Path
 __all__ = ["FORMAT", "ObjectCache", "user_cache"]
 
 # Raised when the same text would be compiled to other code: other passes, another convention.
-FORMAT = 1
+FORMAT = 2
 HEADER = f"functensor object {FORMAT}\n".encode()
 DIGEST = 32
 SUFFIX, UNFINISHED = ".o", ".part"

@@ -9,6 +9,7 @@ from .instructions import Lines, constant
 
 if TYPE_CHECKING:
     from ..annotations import DType
+    from .statement_printer import Copy
 
 __all__ = ["RunningFold"]
 
@@ -17,9 +18,11 @@ class RunningFold:
     """The running values of a fold."""
 
     def __init__(
-        self, fold: Fold, loop: For, lines: Lines, width: int, inner: bool = False
+        self, fold: Fold, loop: For, lines: Lines, width: int, inner: bool, copy: Copy
     ) -> None:
         self.fold = fold
+        # What its operands are taken from.
+        self.copy = copy
         self.lines = lines
         # The lanes of the loop, or of the loop with lanes around it, if it is an inner loop.
         self.width = width

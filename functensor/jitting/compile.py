@@ -105,7 +105,8 @@ class Compiled:
     def how_it_runs(self) -> list[str]:
         """Returns a line of words that say which plan runs, once that is decided."""
         note = "" if self.tiers is None else self.tiers.note
-        return [f"  the last of these runs {note}"] if note else []
+        remark = getattr(self.run, "remark", "")
+        return [f"  the last of these runs {note}{remark}"] if note else []
 
     def watched(self) -> Any:
         """Returns a plan of the same program that reports where NaN or infinity is made.

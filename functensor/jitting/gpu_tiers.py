@@ -41,7 +41,13 @@ class GpuTiers:
     """Runs a program operation by operation, and then by its plan.
 
     Attributes:
-        note: which of them runs, and why, for people; empty before the first call.
+        note: which of them runs, and why, for people; empty while that is not decided.
+
+    Args:
+        compiled: the compiled program, whose ``run`` is set.
+        program: the program as it was staged.
+        device: the GPU.
+        donated: the numbers of the inputs whose memory results may take.
     """
 
     def __init__(
@@ -57,7 +63,7 @@ class GpuTiers:
         self.note = ""
 
     def __call__(self, buffers: Sequence[Any]) -> list[Any]:
-        """Computes the results, and sees to it that there is a plan for later calls."""
+        """Computes the results, and begins to make the plan for later calls."""
         compiled = self._compiled()
         if self._plan is not None:
             self.settle(self._plan, "by kernels that were made for it")
@@ -95,14 +101,17 @@ class GpuTiers:
             self._job.wait()
         if self._plan is None and not self.note:
             self._finishing = True
-            self.make()
+            try:
+                self.make()
+            finally:
+                self._finishing = False
 
     def _refusal(self) -> str:
         """Returns why there is to be no plan; an empty string where there may be one."""
         if os.environ.get("FUNCTENSOR_GPU_PLANS", "").strip() == "0":
             return "FUNCTENSOR_GPU_PLANS=0 turns plans on GPUs off"
-        if config.deterministic and self._plan is None and not self._finishing:
-            return "with config.deterministic a function keeps what its first call ran"
+        if config.deterministic:
+            return "with config.deterministic a function has no plan"
         count, most = count_of_equations(self._program), MOST_COMPILED_EQUATIONS
         if count > most:
             return f"it has {count:,} equations, and programs of more than {most:,} stay there"
@@ -117,6 +126,8 @@ class GpuTiers:
         """Makes the plan, for the next call to take."""
         backend, _ = resolved(self._device)
         try:
+            # Constants may have been computed on any stream.
+            backend.synchronize_device(self._device)
             with backend.current(self._device):
                 fused = gpu_program(self._program, backend)
                 plan = backend.plan_of_kernels(fused, call_on_buffers, self._donated)

@@ -33,7 +33,8 @@ class DonatedArrayError(RuntimeError):
 class _Gone:
     """Stands in the place of a buffer that was given away."""
 
-    __slots__ = ("to",)
+    # What others may read as long as the array is there.
+    __slots__ = ("shared", "to")
 
     # The word by which the array is shown.
     shown = "donated"
@@ -100,10 +101,11 @@ def claimed(array: ArrayLike, buffers: list[Value], i: int, to: str) -> None:
         and owns is not None
         and owns(buffer)
     )
+    gone: Any = _Gone(to)
     if not mine and hasattr(buffer, "copy"):
         buffers[i] = buffer.copy("K")
+        gone.shared = buffer
     if type(array) is Array:
-        gone: Any = _Gone(to)
         array._data = gone
 
 

@@ -248,7 +248,12 @@ class NumpyProtocols(ArrayAttributes):
         """The memory of an array on a GPU; an array on the CPU has no such attribute."""
         if is_tracer(self):
             raise AttributeError("a traced value has no memory")
-        return self._data.__cuda_array_interface__
+        array: Any = self
+        interface = array._data.__cuda_array_interface__
+        if array._data.base is None:
+            # Whoever has the address holds this array alone: donation is to see that it is shared.
+            array._data = array._data.view()
+        return interface
 
 
 def objects(tracer: Any) -> Buffer:

@@ -68,7 +68,7 @@ def test_graphs_write_into_donated_memory_in_order(monkeypatch):
     run = on_stream()
     run._taken = {0: 0}
     run._calls, run.refused = 0, "a test"
-    run._directly = lambda arrays, stream: arrays
+    run._directly = lambda arrays: arrays
     other = array(512, TURNED)
     assert run.run([array(512, TURNED), other], [], None) == [copied, other]
 

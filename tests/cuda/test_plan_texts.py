@@ -94,6 +94,31 @@ def test_a_result_is_copied_to_donated_memory_that_is_still_read():
     assert "moved_into(" in plan.source
 
 
+def donated_plan(function, donated=(0,)):
+    """Returns the plan of a function of two matrices."""
+    x = fnp.ones((4, 4), "f4")
+    return plan_of(fused(function, x, x), donated)
+
+
+def test_memory_in_which_a_result_lies_is_not_taken():
+    plan = donated_plan(lambda x, y: (fnp.sin(x) * 2, fnp.reshape(x, (2, 8)), (x @ y) @ y))
+    assert plan.text.taken == {}
+
+
+def test_memory_that_a_view_reads_is_not_written_before():
+    # The region reads x as it is and transposed.
+    plan = donated_plan(lambda x, y: (fnp.sin(x) * x.T, (x @ y) @ y))
+    assert plan.text.taken == {0: 0}
+    assert "into=" not in plan.source
+    # A product reads a view of x behind the region.
+    plan = donated_plan(lambda x, y: (fnp.sin(x @ y) * x, x.T @ y))
+    assert "into=" not in plan.source
+    assert "moved_into" in plan.source
+    # Here it reads it before.
+    plan = donated_plan(lambda x, y: fnp.sin(x.T @ y) * x)
+    assert "into=(into_0,)" in plan.source
+
+
 def early_view(x, y):
     """A view of an input is read behind the region that makes a result."""
     turned = x.T

@@ -20,7 +20,7 @@ from support.rounding_bounds import assert_within
 import functensor as ft
 import functensor.numpy as fnp
 from functensor import nn
-from functensor.backends.cpu.plan.native import native_run, segment_code
+from functensor.backends.cpu.plan.native import native_run, segment_code, shared_segments
 
 pytestmark = [
     pytest.mark.skipif(bool(missing), reason=missing),
@@ -41,6 +41,9 @@ def limits(how):
         if how == "blocks":
             for module in (native_run, segment_code):
                 patch.setattr(module, "SMALLEST_EFFORT_TO_SHARE", 50)
+        if how == "teams":
+            for limit in ("SMALLEST_SHARED_EFFORT", "SMALLEST_SHARED_PRODUCT"):
+                patch.setattr(shared_segments, limit, 50)
         yield
 
 
@@ -49,7 +52,7 @@ def limits(how):
     operands(),
     numbers_of_steps(),
     st.integers(0, 255),
-    st.sampled_from(["plain", "plain", "blocks", "donated"]),
+    st.sampled_from(["plain", "plain", "blocks", "teams", "donated"]),
 )
 def test_programs(both, numbers, returned, how):
     first, second = both

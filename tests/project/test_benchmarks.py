@@ -85,3 +85,22 @@ def test_a_program_is_read_with_other_imports(benchmarks, name):
     names = cases.loaded(name, {r"import functensor\.numpy as np": "import numpy as np"})
     assert names["np"].__name__ == "numpy"
     assert cases.loaded(name, {})["np"].__name__ == "functensor.numpy"
+
+
+def test_the_wait_for_machine_code():
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.native_wait", "--workloads", "logreg", "--rounds", "1"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    heading, empty, filled = done.stdout.splitlines()
+    assert heading.startswith("workload")
+    assert heading.endswith("what stays")
+    for line, cache in ((empty, "empty"), (filled, "filled")):
+        number = r"[\d.,]+"
+        stays = "(as machine code|over NumPy)"
+        assert re.fullmatch(rf"logreg\s+{cache}(\s+{number}){{4}}\s+{stays}", line), line

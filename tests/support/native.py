@@ -9,7 +9,8 @@ import numpy as np
 
 from functensor.backends.native.machine import machine_code, why_not
 from functensor.backends.native.object_cache import ObjectCache
-from functensor.backends.native.printer import SCRATCH_ALIGNMENT, printed_module, scratch_bytes
+from functensor.backends.native.printer import printed_module
+from functensor.backends.native.scratch import SCRATCH_ALIGNMENT, scratch_bytes
 
 LOOP = """
 declare float @sinf(float)

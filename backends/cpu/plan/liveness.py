@@ -17,7 +17,9 @@ from .codegen.operands import bytes_of, is_native_array, is_variable
 if TYPE_CHECKING:
     from .annotations import EquationLike, Operand, PartsOfArrays, ProgramLike, VariableLike
 
-__all__ = ["JOINS", "Liveness", "Storage", "is_copied", "rows_of", "rows_of_joined"]
+__all__ = [
+    *("JOINS", "Liveness", "Storage", "is_copied", "is_fresh", "rows_of", "rows_of_joined"),
+]
 
 # Primitives that lay arrays one behind the other along an axis.
 JOINS = frozenset({"concatenate", "stack"})

@@ -63,6 +63,10 @@ class CpuPlan:
 
             compile_runs(kernels)
         self.has_machine_code = machine is not None or bool(kernels)
+        if self.has_machine_code:
+            from ...native.machine import rest
+
+            rest()
         for run in written.regions:
             if not run.native:
                 run.function = FunctionType(codes[run.name], self._scope, run.name)

@@ -43,14 +43,22 @@ def copy_arrays(pairs: Sequence[tuple[ndarray, ndarray]]) -> None:
     Args:
         pairs: for each what it is copied from, and where to.
     """
-    pairs = [pair for pair in pairs if pair[0].nbytes]
+    whole = [pair for pair in pairs if pair[0].nbytes]
+    aligned = [not (x.data.ptr | y.data.ptr) % WIDEST_LOAD_BYTES for x, y in whole]
+    for wide in (True, False):
+        some = [pair for pair, flag in zip(whole, aligned, strict=True) if flag is wide]
+        if some:
+            copied_alike(some, wide)
+
+
+def copied_alike(pairs: Sequence[tuple[ndarray, ndarray]], wide: bool) -> None:
+    """Copies arrays; ``wide`` says whether all begin where wide loads may."""
     most = FEW_COPIES if len(pairs) <= FEW_COPIES else MOST_COPIED
     for start in range(0, len(pairs), most):
         part = pairs[start : start + most]
         rows = [(x.data.ptr, y.data.ptr, x.nbytes) for x, y in part]
         words = bytearray(24 * most)
         pack_into(f"{3 * len(rows)}Q", words, 0, *[number for row in rows for number in row])
-        wide = not any(row[0] % WIDEST_LOAD_BYTES or row[1] % WIDEST_LOAD_BYTES for row in rows)
         longest = max(row[2] for row in rows)
         blocks = min(-(-longest // BYTES_OF_BLOCK), MOST_COPYING_BLOCKS)
         table = np.frombuffer(words, COPY_TABLES[most])

@@ -18,6 +18,7 @@ from ...annotations import Buffer, DType, Shape
 from ...config import config
 from ...protocol import DeviceError
 from ..annotations import GpuOperand
+from ..disjoint_keys import are_disjoint
 from ..launch import BLOCK_THREADS, WIDEST_LOAD_BYTES, Kernel, c_type
 from ..strides import strides_of
 from .index_places import (
@@ -79,6 +80,9 @@ def scatter_add(*operands: GpuOperand, shape: Shape, keys: Sequence[KeyLike]) ->
         parts.append((array_of(values), *key_on_device(key, operands[start:end], shape)))
         start = end
     dtype = parts[0][0].dtype
+    natives = [key.native for _, key, arrays in parts if not arrays]
+    if len(natives) == len(parts) and are_disjoint(natives, shape):
+        return copied_apart([values for values, _, _ in parts], natives, shape)
     kept = dtype
     if dtype.name in HALVES and (
         len(parts) > 1 or any(arrays and not are_sorted(v, arrays) for v, _, arrays in parts)
@@ -95,6 +99,19 @@ def scatter_add(*operands: GpuOperand, shape: Shape, keys: Sequence[KeyLike]) ->
             view = out[key.native]
             cupy.add(view, values, out=view)
     return out if kept == dtype else out.astype(dtype)  # type: ignore[union-attr]
+
+
+def copied_apart(
+    values: Sequence[ndarray], natives: Sequence[tuple[Any, ...]], shape: Shape
+) -> ndarray:
+    """Returns an array of zeros but for values at keys that share no element."""
+    out = cupy.empty(shape, values[0].dtype)
+    views = [out[native] for native in natives]
+    if sum(view.size for view in views) < out.size:
+        out.data.memset_async(0, out.nbytes)
+    for view, own in zip(views, values, strict=True):
+        view[...] = own
+    return out
 
 
 def zeros_with(values: ndarray, native: tuple[Any, ...], shape: Shape, dtype: DType) -> ndarray:

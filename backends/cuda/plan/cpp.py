@@ -110,7 +110,7 @@ def shown_operation(node: Expr, operands: Sequence[str]) -> str:
         condition, x, y = operands
         return f"({condition} ? {x} : {y})"
     if name == "cast":
-        return _cast(operands[0], taken, dtype)
+        return _cast(operands[0], dtype)
     if name == "bits":
         return _bits(operands[0], taken, dtype)
     if name in KERNEL_COMPARISONS:
@@ -153,7 +153,7 @@ def _of_integers(name: str, dtype: DType, operands: Sequence[str]) -> str:
     return f"({own}){_signed(C_SIGNS[name], operands)}"
 
 
-def _cast(x: str, old: DType, new: DType) -> str:
+def _cast(x: str, new: DType) -> str:
     if new.kind == "b":
         return f"({x} != 0)"
     if new.char in NARROW:

@@ -145,7 +145,16 @@ def memory_dtype(dtype: DType) -> DType:
 
 
 class FoldBody:
-    """Writes the loop of a kernel that folds."""
+    """Writes the loop of a kernel that folds.
+
+    Args:
+        source: the kernels of the region.
+        text: the kernel.
+        points: the points of all axes.
+        outer: those of the axes that are kept.
+        sinks: the folds, all over the same axes.
+        stored: what is stored at the points.
+    """
 
     def __init__(
         self,

@@ -14,9 +14,11 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import cupy
+import numpy as np
 from cupy import ndarray
 
 from ...logs import log_debug
+from ...restoring import silently
 from ..capturing import NotCaptured, captured_here
 from ..cublas.recorded import RecordedCublas
 from ..kernels.plan import copy_arrays, set_words
@@ -31,6 +33,8 @@ __all__ = ["GraphedPlan"]
 CALLS_BEFORE_RECORDING = 2
 # Each time an input lies elsewhere, a graph is recorded anew that copies it; later ones copy all.
 MOST_RECORDINGS = 6
+# On further streams a plan runs operation by operation.
+MOST_STREAMS = 8
 KERNEL_NODE, COPY_NODE, FILL_NODE = 0, 1, 2
 EMPTY_NODE = 5
 HOST_MEMORY, DEVICE_MEMORY, ANY_MEMORY = 1, 2, 4
@@ -133,7 +137,7 @@ class OnStream:
         text = plan.text
         self._dtypes = [x.type.dtype for x in text.numbers]
         self._words = bytearray(8 * len(self._dtypes))
-        # Two arrays, so that a call does not overwrite what the one before it still reads.
+        # Calls write it one after the other, on one stream.
         self._slots = cupy.empty(max(len(self._words), 1), "u1")
         self._numbers = [
             ndarray((), dtype, self._slots.data + 8 * i) for i, dtype in enumerate(self._dtypes)
@@ -161,10 +165,10 @@ class OnStream:
             if self._fits(recording, arrays):
                 return self._launched(recording, arrays, stream)
             self._recording = None
-        outs = self._directly(arrays, stream)
+        outs = self._directly(arrays)
         self._calls += 1
         if self._calls >= CALLS_BEFORE_RECORDING and not self.refused:
-            self._record(arrays)
+            self._record(arrays, stream)
         return outs
 
     def _fits(self, recording: RecordedGraph, arrays: list[ndarray]) -> bool:
@@ -184,8 +188,8 @@ class OnStream:
         self, recording: RecordedGraph, arrays: list[ndarray], stream: Any
     ) -> list[ndarray]:
         if recording.copied:
-            pairs = [(arrays[i], own) for i, own in recording.copied.items()]
-            copy_arrays([(without_gaps(x), own) for x, own in pairs])
+            pairs = [(without_gaps(arrays[i]), own) for i, own in recording.copied.items()]
+            copy_arrays(pairs)
         recording.graph.launch(stream)
         outs: list[ndarray] = []
         pairs = []
@@ -200,36 +204,23 @@ class OnStream:
             copy_arrays(pairs)
         return outs
 
-    def _directly(self, arrays: list[ndarray], stream: Any) -> list[ndarray]:
-        """Queues the work operation by operation, on the stream of recordings."""
-        lane = self.lane
-        begun, done = cupy.cuda.Event(disable_timing=True), cupy.cuda.Event(disable_timing=True)
-        begun.record(stream)
-        lane.stream.wait_event(begun)
-        captured_here.cublas = lane.cublas
-        try:
-            with lane.stream:
-                memory = [arrays[self._taken[k]] for k in self._taken]
-                outs = self.plan.queue(*arrays, *self._numbers, *memory)
-        finally:
-            captured_here.cublas = None
-            # What was queued before an error may still read what the caller lets go.
-            done.record(lane.stream)
-            stream.wait_event(done)
-        return outs
+    def _directly(self, arrays: list[ndarray]) -> list[ndarray]:
+        """Queues the work operation by operation."""
+        memory = [arrays[place] for place in self._taken.values()]
+        return self.plan.queue(*arrays, *self._numbers, *memory)
 
-    def _record(self, arrays: list[ndarray]) -> None:
+    def _record(self, arrays: list[ndarray], stream: Any) -> None:
         """Records a graph for arrays that lie where these do."""
         self._recordings += 1
         if self._recordings > MOST_RECORDINGS:
             self._moving |= {*range(len(arrays))}
         try:
-            self._recording = self._recorded(arrays)
+            self._recording = self._recorded(arrays, stream)
         except Exception as error:
             self.refused = f"{type(error).__name__}: {error}"
             log_debug("jit", "%s is no graph: %s", self.plan.name, self.refused)
 
-    def _recorded(self, arrays: list[ndarray]) -> RecordedGraph:
+    def _recorded(self, arrays: list[ndarray], stream: Any) -> RecordedGraph:
         lane, pool = self.lane, cupy.cuda.MemoryPool()
         moving = {i for i in self._moving if i < len(arrays)}
         with cupy.cuda.using_allocator(pool.malloc):
@@ -239,6 +230,8 @@ class OnStream:
             None if place in copied else arrays[place] for place in self._taken.values()
         ]
         captured_here.cublas, captured_here.kept = lane.cublas, []
+        # What caches have of the caller's stream is there when the graph runs, which is there, too.
+        captured_here.stream = stream.ptr
         graph = None
         try:
             with lane.stream, cupy.cuda.using_allocator(pool.malloc):
@@ -249,14 +242,13 @@ class OnStream:
                     graph = lane.stream.end_capture()
             kept = [pool, *captured_here.kept, self._slots]
         finally:
-            captured_here.cublas = captured_here.kept = None
+            captured_here.cublas = captured_here.kept = captured_here.stream = None
         check_nodes(graph.graph)
         addresses = [None if i in copied else x.data.ptr for i, x in enumerate(arrays)]
         in_place = {k for k, place in self._taken.items() if place not in copied}
-        owned = [None if k in in_place else without_gaps(x) for k, x in enumerate(outs)]
-        for own, x in zip(owned, outs):
-            if own is not None and own is not x:
-                raise NotCaptured("a result is not contiguous")
+        owned = [None if k in in_place else x for k, x in enumerate(outs)]
+        if not all(x is None or is_contiguous(x) for x in owned):
+            raise NotCaptured("the elements of a result do not lie one behind the other")
         return RecordedGraph(graph, addresses, [*map(strides_of, arrays)], copied, owned, kept)
 
 
@@ -281,6 +273,16 @@ def driver() -> Any:
     return found
 
 
+def told(status: int) -> None:
+    """Checks what the driver answers.
+
+    Raises:
+        NotCaptured: it does not say what was asked.
+    """
+    if status:
+        raise NotCaptured(f"the driver does not tell of a node: error {status}")
+
+
 def check_nodes(graph: int) -> None:
     """Checks that a graph computes, copies and fills within the memory of GPUs alone.
 
@@ -289,12 +291,12 @@ def check_nodes(graph: int) -> None:
             what lies there whenever the graph runs.
     """
     count = ctypes.c_size_t()
-    driver().cuGraphGetNodes(graph, None, ctypes.byref(count))
+    told(driver().cuGraphGetNodes(graph, None, ctypes.byref(count)))
     nodes = (ctypes.c_void_p * count.value)()
-    driver().cuGraphGetNodes(graph, nodes, ctypes.byref(count))
+    told(driver().cuGraphGetNodes(graph, nodes, ctypes.byref(count)))
     for node in filter(None, nodes):
         kind = ctypes.c_int()
-        driver().cuGraphNodeGetType(node, ctypes.byref(kind))
+        told(driver().cuGraphNodeGetType(node, ctypes.byref(kind)))
         if kind.value == COPY_NODE:
             check_copy(node)
         elif kind.value not in (KERNEL_NODE, FILL_NODE, EMPTY_NODE):
@@ -305,13 +307,14 @@ def check_copy(node: int) -> None:
     """Checks that a node copies within the memory of GPUs."""
     # Words of the driver's description: the kinds of memory and the addresses of both ends.
     words = (ctypes.c_ulonglong * 25)()
-    driver().cuGraphMemcpyNodeGetParams(node, words)
+    told(driver().cuGraphMemcpyNodeGetParams(node, words))
     for kind_word, host_word in ((4, 5), (15, 16)):
         kind = words[kind_word] & 0xFFFFFFFF
         if kind == ANY_MEMORY:
             known = ctypes.c_uint()
             address = words[host_word + 1]
-            driver().cuPointerGetAttribute(ctypes.byref(known), MEMORY_TYPE_ATTRIBUTE, address)
+            place = ctypes.byref(known)
+            told(driver().cuPointerGetAttribute(place, MEMORY_TYPE_ATTRIBUTE, address))
             kind = known.value
         if kind != DEVICE_MEMORY:
             raise NotCaptured("a copy from the host, or to it")
@@ -339,25 +342,39 @@ class GraphedPlan:
         """The generated text, and those of its kernels."""
         return self.plan.source
 
+    @property
+    def remark(self) -> str:
+        """Why it is no graph, for people; empty where it is one, or may become one."""
+        found = {one.refused for one in [*self._on_streams.values()]}
+        return f", and not as a CUDA graph: {min(found)}" if found and "" not in found else ""
+
     def __call__(self, buffers: Sequence[Any]) -> list[Any]:
         """Queues the program on the current stream, and returns the buffers of its results."""
         text = self.plan.text
         try:
-            numbers, of_host = self.plan.numbers(*buffers)
+            numbers, of_host = silently(self.plan.numbers, buffers)
             stream = cupy.cuda.get_current_stream()
             key = key_of(stream)
             found = self._on_streams.get(key)
-            if found is None:
+            if found is None and len(self._on_streams) < MOST_STREAMS:
                 with self._lock:
                     found = self._on_streams.setdefault(key, OnStream(self.plan, stream))
             arrays = [buffers[i] for i in text.inputs]
-            with found.lane.lock:
-                outs = iter(found.run(arrays, numbers, stream))
+            if found is None:
+                outs = iter(self.plan.queue(*arrays, *map(cupy.asarray, self._typed(numbers))))
+            else:
+                with found.lane.lock:
+                    outs = iter(found.run(arrays, numbers, stream))
         except Exception as error:
             self.plan.explain(error)
             raise
         hosts = iter(of_host)
         return [next(outs) if there else next(hosts) for there in text.outputs]
+
+    def _typed(self, numbers: Sequence[Any]) -> list[Any]:
+        """Returns numbers of the host in the dtypes that kernels read."""
+        pairs = zip(numbers, self.plan.text.numbers, strict=True)
+        return [np.asarray(number, x.type.dtype) for number, x in pairs]
 
     def __repr__(self) -> str:
         return f"<graph of {self.plan!r}>"

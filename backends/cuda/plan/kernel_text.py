@@ -175,11 +175,6 @@ class KernelText:
             return name
         return read_element(f"{name}[{points.offset(room.strides)}]", room.dtype)
 
-    def forget(self, nodes: Iterable[Expr]) -> None:
-        """Forgets names whose block was closed."""
-        for node in nodes:
-            self.names.pop(node, None)
-
     def finished(self, blocks: Sequence[int], width: int = 1) -> GeneratedKernel:
         """Returns the kernel."""
         parameters = ", ".join(self._parameters.values())

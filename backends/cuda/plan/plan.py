@@ -7,6 +7,7 @@ from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from ...generated_file import GeneratedFile
+from ...restoring import silently
 from ..launch import is_contiguous
 from .plan_text import PlanText
 from .region_run import load_all
@@ -70,7 +71,7 @@ class GpuPlan:
             given = [buffers[i] for i in self.text.taken.values()]
             # Results are written in order.
             memory = [x if is_contiguous(x) else None for x in given]
-            return self.queue(*buffers, *memory)
+            return silently(self.queue, [*buffers, *memory])
         except Exception as error:
             self.explain(error)
             raise

@@ -65,7 +65,7 @@ class PlanText:
         self._bound = bound
         self._apart = apart
         self.numbers: list[VariableLike] = []
-        self.outputs = [not apart or is_queued(x) for x in program.outputs]
+        self.outputs = [not (apart and is_of_host_alone(x)) for x in program.outputs]
         everything = range(len(program.inputs))
         self.inputs = [i for i in everything if not (apart and is_host_number(program.inputs[i]))]
         there = [i for i in donated if not is_host_number(program.inputs[i])]
@@ -203,9 +203,9 @@ def is_host_number(x: Operand) -> bool:
     return is_variable(x) and getattr(x, "device") == "cpu" and not x.type.shape  # noqa: B009
 
 
-def is_queued(x: Operand) -> bool:
-    """Says whether an output is no constant, and no number of the host's."""
-    return is_variable(x) and not is_host_number(x)
+def is_of_host_alone(x: Operand) -> bool:
+    """Says whether an output is a number of the host's, or a constant that is there."""
+    return is_host_number(x) if is_variable(x) else not isinstance(constant(x), ndarray)
 
 
 def is_of_host(equation: EquationLike) -> bool:

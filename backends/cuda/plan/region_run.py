@@ -201,20 +201,30 @@ class GpuRegion:
         begin = len(self._given)
         return arrays[begin : begin + len(self._outputs)]
 
+    def _dense(self, arrays: list[Any], orders: list[Any]) -> list[Any]:
+        """Brings arrays into order."""
+        for i, order in enumerate(orders):
+            if order is not None:
+                arrays[i], orders[i] = cupy.ascontiguousarray(arrays[i]), None
+        return arrays
+
     def _made(self, arrays: list[Any], orders: list[Any], aligned: bool) -> KernelForm:
         """Returns the kernels for arrays in other orders; or brings the arrays into order."""
         if len(self._forms) >= MOST_FORMS:
-            for i, order in enumerate(orders):
-                if order is not None:
-                    arrays[i], orders[i] = cupy.ascontiguousarray(arrays[i]), None
+            self._dense(arrays, orders)
         key = (*orders,), aligned
         found = self._forms.get(key)
         if found is None:
             shapes = [x.type.shape for x in self._region.program.inputs]
             lying = [order or c_strides(n) for order, n in zip(orders, shapes, strict=True)]
-            source = region_source(
-                self.name, self._region, self._given, self._on_host, lying, aligned
-            )
+            try:
+                source = region_source(
+                    self.name, self._region, self._given, self._on_host, lying, aligned
+                )
+            except NotNative:
+                if not any(orders):
+                    raise
+                return self._made(self._dense(arrays, orders), orders, aligned)
             text = "\n".join(kernel.text for kernel in source.kernels)
             found = self._forms[key] = self._form(source, compiled_module(text))
         return found

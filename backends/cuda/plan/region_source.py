@@ -53,6 +53,7 @@ class RegionSource:
         dtypes: the dtypes of the results in memory.
         strides: for inputs that lie in another order, by their numbers, the strides of their axes.
         numbers: the inputs that are numbers, passed by value.
+        width: how many elements are loaded at once, at most.
         lanes: how many threads go over a row or add up a column; 1 for a processor without warps.
     """
 

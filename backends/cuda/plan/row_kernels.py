@@ -54,6 +54,13 @@ class RowKernel:
 
     It goes over a row several times. In each round it computes what needs the folds of the rounds
     before.
+
+    Args:
+        source: the kernels of the region.
+        name: its name.
+        row_axes: the axes along rows, which are the last ones of the grid.
+        sinks: the folds.
+        stored: what is stored, for each row or for each of its elements.
     """
 
     def __init__(

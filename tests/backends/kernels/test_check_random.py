@@ -23,6 +23,7 @@ from functensor.backends.kernels.kernel import (
     all_statements,
 )
 from functensor.backends.kernels.printed import kernel_text
+from functensor.backends.kernels.row_tiles import in_tiles, loop_to_tile
 from functensor.backends.kernels.schedule import scheduled
 
 MEMORY = Load, Store, UpdateOf
@@ -50,6 +51,7 @@ class Trace:
         self.gathered = set()
         self.overwritten = set()
         self.begun = set()
+        self.tiles = {}
 
     def block(self, low, high):
         self.begun = set()
@@ -74,11 +76,19 @@ class Trace:
     def loop(self, loop):
         lanes = []
         low, high = self.range if loop.axis.block else (0, loop.axis.extent)
-        for place in range(low, high):
-            self.places[loop.axis] = place
+        low, high = self.tiles.get(loop.axis, (low, high))
+        for place in range(low, high, max(loop.tile, 1)):
+            if loop.tile:
+                self.tiles[loop.axis] = place, min(place + loop.tile, high)
+                # The memory for rows of a tile has those of another one now.
+                self.begun = {(b, element) for b, element in self.begun if not b.tile}
+            else:
+                self.places[loop.axis] = place
             lanes.append([])
             self.body(loop.body, lanes[-1])
         self.places.pop(loop.axis, None)
+        if loop.tile:
+            del self.tiles[loop.axis]
         if loop.lanes > 1:
             owner = {}
             for number, lane in enumerate(lanes):
@@ -139,7 +149,8 @@ def _changed(draw, body, chosen, what, axes, kernel):
         if statement is not chosen:
             if isinstance(statement, For):
                 inner = _changed(draw, statement.body, chosen, what, axes, kernel)
-                statement = For(statement.axis, inner, statement.folds, statement.lanes)
+                old = statement
+                statement = For(old.axis, inner, old.folds, old.lanes, old.tile, old.together)
             result.append(statement)
         elif what == "twice":
             result += [statement, statement]
@@ -154,7 +165,8 @@ def _other(draw, statement, what, axes, kernel):
     if isinstance(statement, For):
         lanes = draw(st.sampled_from([1, 2, 4])) if what == "lanes" else statement.lanes
         axis = draw(st.sampled_from(axes)) if what == "index" else statement.axis
-        return For(axis, statement.body, statement.folds, lanes)
+        tile = draw(st.sampled_from([0, 1, 2, 4])) if what == "lanes" else statement.tile
+        return For(axis, statement.body, statement.folds, lanes, tile, statement.together)
     if not isinstance(statement, MEMORY):
         return statement
     buffer, index = statement.buffer, statement.index
@@ -199,6 +211,11 @@ def test_what_passes_breaks_no_rule(drawn, data, seed):
     note(shown(results))
     whole = data.draw(st.booleans())
     kernel = scheduled("changed", graph, inputs, results, whole=whole)
+    loop = loop_to_tile(kernel) if data.draw(st.booleans()) else None
+    if loop is not None:
+        kernel = in_tiles(kernel, loop, data.draw(st.sampled_from([2, 4])))
+        check_kernel(kernel)
+        event("in tiles")
     for _ in range(data.draw(st.integers(0, 2))):
         kernel = changed(data.draw, kernel) if kernel.body else kernel
     note(kernel_text(kernel))

@@ -157,7 +157,9 @@ def test_the_instruction_set():
     assert (found.name, found.vector_bytes) in [("AVX-512", 64), ("AVX2", 32), ("NEON", 16)]
     assert (found.name == "NEON") != X86
     assert found.processor
-    assert f"{'+avx2' if X86 else '+neon'}" in found.features.split(",")
+    # Not every system tells of NEON, which all processors of arm64 have.
+    features = found.features.split(",")
+    assert "+avx2" in features if X86 else "-neon" not in features
     assert re.fullmatch(r"\d+\.\d+\.\d+.*", machine.llvm_version())
 
 

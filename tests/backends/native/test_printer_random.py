@@ -12,9 +12,11 @@ from functensor.backends.kernels.accesses import buffer_elements
 from functensor.backends.kernels.graph import ExprGraph, function
 from functensor.backends.kernels.interpret import interpret
 from functensor.backends.kernels.printed import kernel_text
+from functensor.backends.kernels.row_tiles import in_tiles, loop_to_tile
 from functensor.backends.kernels.schedule import KernelResult, scheduled
 from functensor.backends.native.printer import printed_module
 
+TILES = st.sampled_from([0, 2, 4, 8])
 pytestmark = pytest.mark.skipif(bool(missing), reason=missing)
 
 
@@ -25,11 +27,17 @@ def arrays_of(kernel, inputs, blocks):
     return [*inputs, *[np.full(n, 77, x.dtype) for n, x in zip(counts, results)]]
 
 
-def assert_equal(drawn, inputs, count):
-    """Asserts that machine code and the interpreter write the same bits; any NaN equals another."""
+def assert_equal(drawn, inputs, count, tile=0):
+    """Asserts that machine code and the interpreter write the same bits; any NaN equals another.
+
+    A tile is the number of rows that the kernel goes by, if it can.
+    """
     graph, nodes, results = drawn
     note(f"a grid {graph.lengths}\n{shown(results)}")
     kernel = scheduled("drawn", graph, nodes, results, whole=not count)
+    loop = loop_to_tile(kernel) if tile else None
+    if loop is not None:
+        kernel = in_tiles(kernel, loop, tile)
     note(kernel_text(kernel))
     rows = graph.lengths[0]
     size = -(-rows // max(count, 1))
@@ -49,24 +57,24 @@ def input_size(graph, x):
 
 
 @settings(max_examples=sized(10, 100))
-@given(integer_graphs(), st.integers(0, 3), st.integers(0, 99))
-def test_whole_numbers(drawn, count, seed):
+@given(integer_graphs(), st.integers(0, 3), st.integers(0, 99), TILES)
+def test_whole_numbers(drawn, count, seed, tile):
     graph, nodes, _ = drawn
     rng = np.random.default_rng(seed)
     inputs = [rng.integers(0, 120, input_size(graph, x)).astype(x.dtype) for x in nodes]
-    assert_equal(drawn, inputs, count)
+    assert_equal(drawn, inputs, count, tile)
 
 
 @settings(max_examples=sized(10, 100))
-@given(float_graphs(), st.integers(0, 3), st.integers(0, 99), st.floats(0.1, 1e3))
-def test_floats(drawn, count, seed, scale):
+@given(float_graphs(), st.integers(0, 3), st.integers(0, 99), st.floats(0.1, 1e3), TILES)
+def test_floats(drawn, count, seed, scale, tile):
     graph, nodes, _ = drawn
     rng = np.random.default_rng(seed)
     inputs = [rng.normal(0, scale, input_size(graph, x)).astype(x.dtype) for x in nodes]
     for x in inputs:
         special = rng.choice([0.0, -0.0, np.inf, -np.inf, np.nan], x.size)
         x[:] = np.where(rng.uniform(size=x.size) < 0.05, special, x)
-    assert_equal(drawn, inputs, count)
+    assert_equal(drawn, inputs, count, tile)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

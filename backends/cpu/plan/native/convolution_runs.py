@@ -13,7 +13,7 @@ from ....blas_threads import alone
 from ....config import config
 from ....kernels.check import check_kernel
 from ....native.entry import NativeCall
-from ....native.printer import scratch_bytes
+from ....native.scratch import scratch_bytes
 from ...convolution import MOST_PARTIAL_SUMS, conv_input_grad
 from ..codegen.operands import form_of, is_native_array
 from ..regions.grid import Blocks

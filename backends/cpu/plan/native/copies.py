@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ....config import config
 from ....kernels.check import check_kernel
@@ -49,6 +49,9 @@ def copy_kernel(
     shape: Sequence[int],
     parts: Sequence[CopiedPart],
     strides: Sequence[int] | None = None,
+    *,
+    in_blocks: bool = False,
+    added: bool = False,
 ) -> LoopKernel:
     """Returns the kernel that fills an array with others.
 
@@ -57,13 +60,20 @@ def copy_kernel(
         shape: the lengths of the result; a part has as many axes.
         parts: the others, which fill the result and do not overlap.
         strides: those of the result, in elements; without them it is in C order.
+        in_blocks: whether a run fills a block of rows: some places of the first axis, which all
+            parts have as a whole.
+        added: whether elements are added to zeros, so that none of them is -0.
     """
     dtype, shape, strides, parts = by_parts_of_elements(dtype, shape, parts, strides)
     out = result_buffer(dtype, shape, strides)
+    rows = LoopAxis("row", shape[0], block=True) if in_blocks else None
+    zero = dtype.type(0) if added else None
     buffers, body = [], []
     for number, part in enumerate(parts):
         buffers.append(Buffer(f"in_{number}", dtype, (extent(part.shape, part.strides),), "in"))
-        body += writing_loops(buffers[-1:], [part.strides], part, out, strides)
+        body += writing_loops(
+            buffers[-1:], [part.strides], part, out, strides, rows=rows, first=zero
+        )
     return proved("copy", buffers, out, body)
 
 
@@ -116,14 +126,19 @@ def writing_loops(
     out: Buffer,
     strides: Sequence[int],
     operation: str = "add",
+    rows: LoopAxis | None = None,
+    first: Any = None,
 ) -> list[Statement]:
     """Returns the loops that write arrays, of the strides ``lying``, joined as a part.
 
-    There are none where the part is empty.
+    There are none where the part is empty. ``rows`` is the variable of the first axis' loop, and
+    ``first`` a number to which the arrays are joined.
     """
     if not prod(part.shape):
         return []
     axes = [(LoopAxis(f"axis_{i}", n), i) for i, n in enumerate(part.shape) if n > 1]
+    if rows is not None:
+        axes[0] = rows, 0
 
     def place(own: Sequence[int], begin: int = 0) -> Index:
         return Index([(axis, own[i]) for axis, i in axes], begin)
@@ -133,8 +148,8 @@ def writing_loops(
         Load(value, buffer, place(own))
         for value, buffer, own in zip(values, given, lying, strict=True)
     ]
-    found = values[0]
-    for value in values[1:]:
+    found, *others = values if first is None else (first, *values)
+    for value in others:
         total = LoopValue(out.dtype)
         body.append(Let(total, operation, [found, value]))
         found = total

@@ -6,7 +6,6 @@ table are floats of the result's dtype.
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Callable
 from math import isfinite, prod
 from typing import Any, Protocol, TypeVar
@@ -17,13 +16,14 @@ from ....arrays.nn_formulas import GELU_CUBIC, GELU_LINEAR
 from ....kernels.functions import FORMULAS
 from ....kernels.graph import Expr, cast, function, select
 from ....kernels.operations import KERNEL_COMPARISONS, KERNEL_OPERATIONS
+from ....processor import IS_ARM64, IS_X86_64, ZEROS_ARE_ORDERED
 from ...activations import LARGEST_STEEP, SMALLEST_GATED
 from ...where_and_extrema import FEWEST_ELEMENTS_BY_BITS, LARGEST_PRODUCT_POWER
 from .special_formulas import SPECIAL_FORMULAS, STEP_UFUNCS, nextafter
 from .whole_formulas import WHOLE_UFUNCS, with_sign_of
 
 __all__ = [
-    *("ELEMENT_FORMULAS", "IS_X86_64", "UFUNCS", "compared", "limited", "nonzero", "power"),
+    *("ELEMENT_FORMULAS", "UFUNCS", "compared", "limited", "nonzero", "power"),
     *("product_of_same", "remainder", "whole_power"),
 ]
 
@@ -243,6 +243,14 @@ def _sign(x: Expr) -> Expr:
     return select(x.differs(x), x, found) if x.dtype.kind == "f" else found
 
 
+def _beside_nan(extremum: Callable[..., Expr], x: Expr, y: Expr) -> Expr:
+    """Returns an extremum of two numbers; the other one where one is NaN."""
+    if ZEROS_ARE_ORDERED:
+        return select(y.differs(y), x, select(x.differs(x), y, extremum(x, y)))
+    beyond = x >= y if extremum is maximum else x <= y
+    return select(y.differs(y) | beyond, x, y)
+
+
 def _signbit(x: Expr) -> Expr:
     whole = x.graph.converted("bits", x, np.dtype(f"i{x.dtype.itemsize}"))
     return whole < 0
@@ -262,8 +270,8 @@ UFUNCS: dict[str, Callable[..., Expr]] = {
     "conjugate": lambda x: x,
     "copysign": with_sign_of,
     "deg2rad": lambda x: x * (np.pi / 180),
-    "fmax": lambda x, y: select(y.differs(y) | (x >= y), x, y),
-    "fmin": lambda x, y: select(y.differs(y) | (x <= y), x, y),
+    "fmax": lambda x, y: _beside_nan(maximum, x, y),
+    "fmin": lambda x, y: _beside_nan(minimum, x, y),
     "isfinite": lambda x: abs(x) < np.inf,
     "isinf": lambda x: abs(x).equals(np.inf),
     "isnan": lambda x: x.differs(x),
@@ -280,8 +288,10 @@ UFUNCS: dict[str, Callable[..., Expr]] = {
     **STEP_UFUNCS,
     **WHOLE_UFUNCS,
 }  # fmt: skip
-# Those of float16.
+# Those of float16, which return the first of two zeros.
 HALF_UFUNCS: dict[str, Callable[..., Expr]] = {
+    "fmax": lambda x, y: select(y.differs(y) | (x >= y), x, y),
+    "fmin": lambda x, y: select(y.differs(y) | (x <= y), x, y),
     "maximum": lambda x, y: select((x >= y) | x.differs(x), x, y),
     "minimum": lambda x, y: select((x <= y) | x.differs(x), x, y),
     "nextafter": lambda x, y: nextafter(x, y, np.float16),
@@ -311,9 +321,6 @@ def compared(name: str, x: Expr, y: Expr) -> Expr:
     return select(signed < 0, x.graph.constant(below, bool), same)
 
 
-IS_X86_64 = platform.machine().lower() in ("x86_64", "amd64")
-
-
 def casted(x: Expr, dtype: np.dtype[Any]) -> Expr | None:
     """Returns ``astype``; None where a processor's own rule would decide the result.
 
@@ -321,9 +328,13 @@ def casted(x: Expr, dtype: np.dtype[Any]) -> Expr | None:
     Narrower integers are the last bits of int32.
     """
     if x.dtype.kind == "f" and dtype.kind in "iu":
+        if x.dtype.char not in "efd":
+            return None
+        if IS_ARM64:
+            return nearest_integer(x, dtype)
         if x.dtype.char == "e":
-            return casted(cast(x, np.float32), dtype)
-        if not IS_X86_64 or x.dtype.char not in "fd":
+            x = cast(x, np.float32)
+        if not IS_X86_64:
             return None
         whole = np.dtype(np.int32) if dtype.itemsize < 4 else dtype
         if whole not in (np.int32, np.int64):
@@ -335,6 +346,24 @@ def casted(x: Expr, dtype: np.dtype[Any]) -> Expr | None:
         found = select(inside, cast(select(inside, x, 0.0), whole), np.iinfo(whole).min)
         return cast(found, dtype)
     return cast(x, dtype)
+
+
+def nearest_integer(x: Expr, dtype: np.dtype[Any]) -> Expr:
+    """Returns ``astype`` of arm64: 0 for NaN, and else the nearest number of 32 or 64 bits.
+
+    Narrower integers are the last bits of 32. Of numbers out of range NumPy there has these or
+    others, by the places of elements in an array, where it casts float64 to fewer than 64 bits.
+    """
+    whole = dtype if dtype.itemsize >= 4 else np.dtype(np.int32)
+    if x.dtype.char == "e":
+        whole = dtype if dtype.itemsize >= 4 else np.dtype(f"{dtype.kind}4")
+        x = cast(x, np.float32)
+    limits, end = np.iinfo(whole), 2.0 ** (8 * whole.itemsize - (whole.kind == "i"))
+    begin = -end if whole.kind == "i" else 0.0
+    inside = (x >= begin) & (x < end)
+    outside = select(x >= end, x.graph.constant(limits.max, whole), limits.min)
+    found = select(inside, cast(select(inside, x, 0.0), whole), outside)
+    return cast(select(x.differs(x), 0, found), dtype)
 
 
 def remainder(x: Expr, divisor: int) -> Expr:

@@ -7,9 +7,11 @@ from itertools import pairwise
 from math import prod
 from typing import Any, NamedTuple
 
+from ..codegen.operands import is_variable
+
 __all__ = [
-    *("LayOut", "broadcast_strides", "c_strides", "extent", "in_c_order", "in_grid_order"),
-    "unjoined",
+    *("LayOut", "broadcast_strides", "c_strides", "extent", "identity_of"),
+    *("in_c_order", "in_grid_order", "unjoined"),
 ]
 
 
@@ -41,6 +43,11 @@ class LayOut(NamedTuple):
             step = right if columns > 1 else max(rows, 1)
             return (True, step) if step >= rows else None
         return None
+
+
+def identity_of(x: Any) -> Any:
+    """Returns what tells a variable or a constant array from others."""
+    return x if is_variable(x) else id(x)
 
 
 def in_c_order(shape: Sequence[int], strides: Sequence[int]) -> bool:

@@ -1,13 +1,21 @@
-"""The dtypes of machine code, and of its reductions."""
+"""The dtypes of machine code, and of its reductions; what elementwise equations are of one kind."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..codegen.operands import constant, is_variable
 
 if TYPE_CHECKING:
     from ....annotations import DType
+    from ..annotations import EquationLike
 
-__all__ = ["BFLOAT16_CHAR", "NATIVE_DTYPES", "ROW_FLOATS", "folded_dtypes", "is_machine_dtype"]
+__all__ = [
+    *("BFLOAT16_CHAR", "NATIVE_DTYPES", "ROW_FLOATS", "elementwise_kind", "folded_dtypes"),
+    "is_machine_dtype",
+]
 
 ROW_FLOATS = "fd"
 BFLOAT16_CHAR = "E"
@@ -32,3 +40,20 @@ def is_machine_dtype(dtype: DType, on_gpu: bool = False) -> bool:
     """Says whether kernels compute with a dtype, its bytes in the machine's order."""
     known = f"{NATIVE_DTYPES}{BFLOAT16_CHAR}" if on_gpu else NATIVE_DTYPES
     return dtype.char in known and dtype.isnative
+
+
+def elementwise_kind(equation: EquationLike) -> Any:
+    """Returns what decides whether kernels compute an elementwise equation; None for others."""
+    # Shapes decide nothing.
+    if equation.primitive.family != "elementwise" or equation.params:
+        return None
+    kind: list[Any] = [equation.primitive]
+    for x in (*equation.operands, *equation.outputs):
+        number = None if is_variable(x) else constant(x)
+        if number is None:
+            kind.append((x.type.dtype, x.type.weak))
+        elif isinstance(number, int | float | complex | np.generic):
+            kind.append((type(number), number))
+        else:
+            return None
+    return tuple(kind)

@@ -27,19 +27,15 @@ from ....native.tables import (
 )
 from ..codegen.operands import bytes_of, is_variable
 from .element_access import ElementAccess, is_element_access
+from .layouts import identity_of
 from .matrices import MatrixFunction, is_matrix_function
 from .number_kernels import CALL_EFFORT
 from .random_words import RandomWords, is_random_words
 from .region_graph import NotNative
+from .region_kernels import RegionKernels
 from .running import RunningFunction, is_running
-from .segment_code import identity_of
-from .step_code import (
-    InnerFunction,
-    InnerType,
-    SegmentWithLoops,
-    StepCode,
-    StepPlace,
-)
+from .shared_segments import SharedSegment
+from .step_code import InnerFunction, InnerType, StepCode, StepPlace
 
 if TYPE_CHECKING:
     from ....protocol import LoopPrograms
@@ -58,15 +54,19 @@ def code_with_loops(
     blas: Blas | None,
     earlier: Mapping[VariableLike, EquationLike],
     moved: Collection[VariableLike],
-) -> SegmentWithLoops:
+    kernels: RegionKernels,
+) -> SharedSegment:
     """Returns what collects the equations of a segment, loops among them.
 
     Args:
         blas: the products of large matrices.
         earlier: the equations of views that stand before it.
         moved: variables of other places whose arrays are in another order than C's.
+        kernels: makes the kernels of regions.
     """
-    return SegmentWithLoops(blas, loop_function, earlier, moved)
+    code = SharedSegment(blas, loop_function, earlier, moved)
+    code.kernels = kernels
+    return code
 
 
 def loop_function(equation: EquationLike, blas: Blas | None) -> InnerFunction:

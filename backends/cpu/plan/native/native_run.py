@@ -14,7 +14,8 @@ from ....kernels.kernel import Index, Load, LoopKernel, Store, all_statements
 from ....kernels.operations import KERNEL_FUNCTIONS
 from ....native.entry import NativeCall, kernel_call
 from ....native.machine import machine_code
-from ....native.printer import Module, Printer, scratch_bytes
+from ....native.printer import Module, Printer
+from ....native.scratch import scratch_bytes
 from ..regions.grid import Blocks
 from ..regions.region_run import RegionRun, block_memory
 from .gathers import GATHERS
@@ -118,6 +119,7 @@ class NativeRun(RegionRun):
         self.most = len(code.blocks)
         self._dtypes = code.dtypes
         self.labels = code.labels
+        self._order = far_apart([*code.blocks])
         self.enter: NativeCall
 
     def __call__(self, *operands: Any, into: tuple[Any, ...] = ()) -> list[Any]:
@@ -135,12 +137,21 @@ class NativeRun(RegionRun):
             for x, how, dtype in zip(operands, self.inputs, self._dtypes)
         ]
         outs, parts = self._rooms(into)
-        return outs, partial(self._work, iter(self.blocks), [*arrays, *parts])
+        return outs, partial(self._work, iter(self._order), [*arrays, *parts])
 
     def _work(self, blocks: Iterable[tuple[int, int, int]], arrays: list[Any]) -> None:
         memory = block_memory.bytes(self.memory) if self.memory else None
         for number, low, high in blocks:
             self.enter(number, low, high, memory, *arrays)
+
+
+def far_apart(blocks: Sequence[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+    """Returns blocks in an order in which neighbours seldom follow each other.
+
+    Parts of neighbours may share a line of the cache, in which two threads would add up by turns.
+    """
+    bits = max(len(blocks) - 1, 0).bit_length()
+    return sorted(blocks, key=lambda block: f"{block[0]:0{bits}b}"[::-1])
 
 
 def lying_in_order(x: Any, axes: Any) -> Any:

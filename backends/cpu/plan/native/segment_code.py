@@ -17,14 +17,17 @@ from ....kernels.check import check_kernel
 from ....native.array_objects import CONTIGUOUS_AND_ALIGNED, FLAGS_OFFSET, OBJECT_HEADER
 from ....native.blas import Blas
 from ....native.instructions import Lines
-from ....native.printer import Module, scratch_bytes
+from ....native.printer import Module
+from ....native.scratch import scratch_bytes
 from ....native.tables import returned_unless
 from ..codegen.operands import constant, is_variable
 from ..labels import LabelRead
 from .elementwise_nodes import operand_dtype
-from .layouts import LayOut, broadcast_strides, c_strides, in_c_order
-from .native_run import SMALLEST_EFFORT_TO_SHARE, effort_of, in_place_pairs
-from .region_graph import NotNative, RegionGraph
+from .label_code import write_label_test
+from .layouts import LayOut, broadcast_strides, c_strides, identity_of, in_c_order
+from .native_run import SMALLEST_EFFORT_TO_SHARE, in_place_pairs
+from .region_graph import NotNative
+from .region_kernels import RegionKernel, RegionKernels
 from .small_products import is_small_product, product_kernel
 
 if TYPE_CHECKING:
@@ -37,7 +40,10 @@ ALIGNMENT = 64
 MOST_SEGMENT_EQUATIONS = 600
 # Products of more multiplications are shared among threads, outside of segments.
 LARGEST_PRODUCT = 1 << 23
+PRODUCT_EFFORT = 0.3
 # The effort of a product's own loops beside that of its multiplications.
+# Those of a matrix and a vector take as long as it takes to read the matrix.
+LARGEST_VECTOR_PRODUCT = 1 << 20
 OWN_PRODUCT_EFFORT = 50
 WRONG_LAYOUT, WRONG_LABEL = 1, 2
 VIEW_NAMES = frozenset({"index", "reshape", "stop_gradient", "transpose"})
@@ -71,8 +77,11 @@ class SegmentCode:
         views: the equations of views, by what they make.
         labels: the arrays that are labels or indices, and who reads them.
         largest_product: the most multiplications of one product.
+        kernels: makes those of regions, for all segments of a program.
         checked: the equations that Python runs again where an index is out of bounds.
     """
+
+    largest_vector_product = LARGEST_VECTOR_PRODUCT
 
     def __init__(
         self,
@@ -93,6 +102,7 @@ class SegmentCode:
         self.labels: list[LabelRead] = []
         self.checked: list[EquationLike] = []
         self.largest_product = 0
+        self.kernels = RegionKernels()
         self._lying: dict[Any, LayOut] = {}
         self._numbers_of_objects: dict[Any, int] = {}
         # What is read after the last call.
@@ -175,28 +185,27 @@ class SegmentCode:
 
     def _region(self, equation: EquationLike) -> None:
         self._refuse_moved(equation)
-        region = equation.primitive
         given = [self._layout(x) for x in equation.operands]
-        graph = RegionGraph(region, equation.operands, None, [x.strides for x in given])
-        effort = effort_of(graph)
-        if effort >= SMALLEST_EFFORT_TO_SHARE:
-            raise NotNative("it is shared")
-        outs = []
-        for out, output in zip(equation.outputs, graph.outputs):
-            if output.axes is not None:
-                raise NotNative("a result in another order")
-            outs.append(self._fresh(out))
-        for number, *_ in graph.labels:
+        region = self.kernels.of(equation, [x.strides for x in given])
+        outs = [self._fresh(out) for out in equation.outputs]
+        for number, *_ in region.labels:
             if not in_c_order(given[number].shape, given[number].strides):
                 raise NotNative("labels in another order")
             if identity_of(given[number].owner) not in map(identity_of, self.arrays):
                 raise NotNative("labels that are computed")
-        kernel = graph.kernel("kernel", whole=True)
-        self.labels += [x._replace(operand=given[x.operand]) for x in graph.labels]
-        labels = tuple([x[:3] for x in graph.labels])
+        self._add_region(region, given, outs)
+        self.labels += [x._replace(operand=given[x.operand]) for x in region.labels]
         self._lying.update({x.owner: x for x in outs})
-        self._calls.append(SegmentCall(kernel, (*given, *outs), len(given), labels))
-        self.effort += effort
+        self.effort += region.effort
+
+    def _add_region(
+        self, region: RegionKernel, given: Sequence[LayOut], outs: Sequence[LayOut]
+    ) -> None:
+        """Adds the call of a region's kernel."""
+        if region.effort >= SMALLEST_EFFORT_TO_SHARE:
+            raise NotNative("it is shared")
+        labels = tuple([x[:3] for x in region.labels])
+        self._calls.append(SegmentCall(region.whole, (*given, *outs), len(given), labels))
 
     def _product(self, equation: EquationLike) -> None:
         self._refuse_moved(equation)
@@ -216,16 +225,24 @@ class SegmentCode:
         if is_small_product(*sizes, in_rows=y.strides[-1] == 1):
             self._small_product(out, sizes, x, y)
             return
-        work = prod(sizes)
+        most = self.largest_vector_product
+        if 1 in (sizes[0], sizes[2]) and prod(sizes) >= most:
+            raise NotNative("a large product")
+        into = self._fresh(out)
+        work = self._add_product(x, y, into)
+        self._lying[out] = into
+        self.effort += PRODUCT_EFFORT * work
+        self.largest_product = max(self.largest_product, work)
+
+    def _add_product(self, x: LayOut, y: LayOut, into: LayOut) -> int:
+        """Adds the call of BLAS; returns the number of multiplications."""
+        work = prod(x.shape) * y.shape[-1]
         if work >= LARGEST_PRODUCT or max(len(x.shape), len(y.shape)) > 2 or self.blas is None:
             raise NotNative("a large product")
         if x.matrix(0) is None or y.matrix(0) is None:
             raise NotNative("strides that BLAS does not take")
-        into = self._fresh(out)
-        self._lying[out] = into
         self._calls.append(SegmentCall(None, (x, y, into), 2))
-        self.effort += 0.3 * work
-        self.largest_product = max(self.largest_product, work)
+        return work
 
     def _small_product(
         self, out: VariableLike, sizes: tuple[int, int, int], x: LayOut, y: LayOut
@@ -331,9 +348,13 @@ class SegmentCode:
             self._layouts(len(given))
         total = self._write_calls(module, outputs, lambda: self._data(str(len(given))))
         lines.add("ret i64 0")
+        self._end_text(module, len(given))
         module.declared.update(lines.declared)
         head = f"define i64 @{name}(ptr %objects) {{"
         return "\n".join([head, *lines.text, "}"]), total
+
+    def _end_text(self, module: Module, objects: int) -> None:
+        """Changes the lines of its function in the end; that has so many objects and a memory."""
 
     def _write_calls(
         self, module: Module, outputs: Sequence[VariableLike], memory: Callable[[], str]
@@ -441,19 +462,25 @@ class SegmentCode:
             pointers = [self._pointer(v) for v in call.given]
             self.blas.call(lines, operand_dtype(out.owner), sizes, pointers, left, right)
             return
-        for number, low, end in call.labels:
-            self._labels(call.given[number], low, end)
+        self._write_label_tests(call)
         name = module.kernel(call.kernel)
         room, scratch = self._room(call), self._scratch(call, offset)
         lines.add(f"call void @{name}(i64 0, i64 0, i64 0, ptr {scratch}, ptr {room})")
 
-    def _room(self, call: SegmentCall) -> str:
-        """Writes the addresses of a call's operands and results, one behind the other."""
+    def _write_label_tests(self, call: SegmentCall) -> None:
+        """Writes the tests of a call's labels."""
+        for number, *bounds in call.labels:
+            x = call.given[number]
+            pointer, dtype = self._pointer(x), operand_dtype(x.owner)
+            write_label_test(self.lines, pointer, dtype, prod(x.shape), bounds, WRONG_LABEL)
+
+    def _room(self, call: SegmentCall, *more: str) -> str:
+        """Writes addresses one behind the other: of a call's operands and results, and more."""
         lines = self.lines
-        room = lines.room(len(call.given))
-        for i, x in enumerate(call.given):
+        room = lines.room(len(call.given) + len(more))
+        for i, address in enumerate([*map(self._pointer, call.given), *more]):
             place = lines.let(f"getelementptr ptr, ptr {room}, i64 {i}")
-            lines.add(f"store ptr {self._pointer(x)}, ptr {place}, align 8")
+            lines.add(f"store ptr {address}, ptr {place}, align 8")
         return room
 
     def _scratch(self, call: SegmentCall, offset: int) -> str:
@@ -461,37 +488,6 @@ class SegmentCode:
         if not self._own_bytes(call):
             return "null"
         return self.lines.let(f"getelementptr i8, ptr {self._memory}, i64 {offset}")
-
-    def _labels(self, x: LayOut, low: int, end: int) -> None:
-        """Writes the test of labels: seen as unsigned, those below the lowest are too large."""
-        lines, dtype = self.lines, operand_dtype(x.owner)
-        kind = f"i{8 * dtype.itemsize}"
-        before, pointer = lines.block, self._pointer(x)
-        head, after = lines.label("head"), lines.label("behind")
-        place, following, found, worst = (lines.name() for _ in range(4))
-        lines.add(f"br label %{head}")
-        lines.begin(head)
-        lines.add(f"{place} = phi i64 [ 0, %{before} ], [ {following}, %{head} ]")
-        lines.add(f"{found} = phi i1 [ false, %{before} ], [ {worst}, %{head} ]")
-        address = lines.let(f"getelementptr {kind}, ptr {pointer}, i64 {place}")
-        label = lines.let(f"load {kind}, ptr {address}, align {dtype.itemsize}")
-        # Numbers of 64 bits are places as NumPy takes them, of which the largest are negative.
-        signed = dtype.kind == "i" or dtype.itemsize == 8
-        label = lines.let(f"{'sext' if signed else 'zext'} {kind} {label} to i128")
-        if low:
-            label = lines.let(f"sub i128 {label}, {low}")
-        large = lines.let(f"icmp uge i128 {label}, {end - low}")
-        lines.add(f"{worst} = or i1 {found}, {large}")
-        lines.add(f"{following} = add i64 {place}, 1")
-        more = lines.let(f"icmp slt i64 {following}, {prod(x.shape)}")
-        lines.add(f"br i1 {more}, label %{head}, label %{after}")
-        lines.begin(after)
-        returned_unless(lines, lines.let(f"xor i1 {worst}, true"), WRONG_LABEL)
-
-
-def identity_of(x: Any) -> Any:
-    """Returns what tells a variable or a constant array from others."""
-    return x if is_variable(x) else id(x)
 
 
 def operand_shape(x: Any) -> tuple[int, ...]:

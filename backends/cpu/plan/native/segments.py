@@ -15,13 +15,17 @@ from ....native.blas import numpy_blas
 from ....native.entry import ObjectsCall, objects_call
 from ....native.machine import NotCompiled, machine_code
 from ....native.printer import Module
+from ....native.team import Team
 from ..codegen.operands import is_variable
 from ..equations import Writer
 from ..labels import write_label_tests
 from ..regions.axis_order import memory_orders
 from .layouts import LayOut
 from .native_loops import code_with_loops
+from .region_kernels import RegionKernels
 from .segment_code import VIEW_NAMES, SegmentCode, operand_shape
+from .shared_calls import SharedCall
+from .shared_segments import SharedSegment
 
 if TYPE_CHECKING:
     from ..annotations import EquationLike, ProgramLike, VariableLike
@@ -32,6 +36,8 @@ __all__ = [
 
 # Shorter segments, in tenths of a nanosecond, keep the interpreter's lock.
 LARGEST_LOCKED_EFFORT = 100_000
+# More memory, in bytes, is given back after each call.
+LARGEST_KEPT_MEMORY = 1 << 20
 # LLVM takes a minute for a longer text, in characters.
 LONGEST_CODE = 5_000_000
 
@@ -53,10 +59,11 @@ class Segment:
     compute = None
     family = ""
 
-    def __init__(self, code: SegmentCode, outputs: Sequence[VariableLike]) -> None:
+    def __init__(self, code: SharedSegment, outputs: Sequence[VariableLike]) -> None:
         self.code = code
         self.outputs = tuple(outputs)
         self.memory = 0
+        self.is_shared: bool = code.is_shared
         self.enter: ObjectsCall
 
     def __repr__(self) -> str:
@@ -80,6 +87,9 @@ class Segment:
         for i in results:
             if not (given[i].flags.c_contiguous and given[i].flags.aligned):
                 given[i] = np.empty(given[i].shape, given[i].dtype)
+        if self.is_shared:
+            team = Team.taken(helped=False)
+            given.append(team.memory)
         if self.enter(*given):
             if self.code.checked:
                 return True
@@ -150,10 +160,13 @@ class NativeProgram:
         """Compiles the text; returns the functions of segments, by the names that plans use."""
         code = machine_code(self.text, list(dict.fromkeys(self._functions)))
         for name, segment in zip(self._functions, self.segments, strict=True):
-            count = len(segment.code.arrays) + len(segment.outputs) + 1
-            keeps_lock = segment.code.effort <= LARGEST_LOCKED_EFFORT
+            count = len(segment.code.arrays) + len(segment.outputs) + 1 + segment.is_shared
+            keeps_lock = segment.code.effort <= LARGEST_LOCKED_EFFORT and not segment.is_shared
             segment.enter = objects_call(code, name, count, keeps_lock=keeps_lock)
-        return {f"segment_{i}": segment.enter for i, segment in enumerate(self.segments)}
+        return {
+            f"segment_{i}": SharedCall(segment.enter) if segment.is_shared else segment.enter
+            for i, segment in enumerate(self.segments)
+        }
 
 
 def with_segments(program: ProgramLike) -> NativeProgram:
@@ -165,7 +178,7 @@ def with_segments(program: ProgramLike) -> NativeProgram:
     if not is_known():
         return NativeProgram(program, program.equations)
     views: dict[VariableLike, EquationLike] = {}
-    begun = partial(code_with_loops, numpy_blas(), views, memory_orders(program))
+    begun = partial(code_with_loops, numpy_blas(), views, memory_orders(program), RegionKernels())
     open_code = begun()
     for equation in program.equations:
         if open_code.add(equation):
@@ -190,7 +203,7 @@ def closed(program: ProgramLike, done: Sequence[Any]) -> list[Any]:
     needed = set(filter(is_variable, program.outputs))
     parts: list[list[Any]] = []
     for item in reversed(done):
-        if not isinstance(item, SegmentCode):
+        if not isinstance(item, SharedSegment):
             parts.append([item])
             needed.update(filter(is_variable, item.operands))
             continue
@@ -299,15 +312,22 @@ def write_segment(writer: SegmentWriter, equation: EquationLike) -> str:
         dtype = source.constant(out.type.dtype, "dtype")
         source.add(f"{made} = np.empty({tuple(out.type.shape)!r}, {dtype})", equation)
         given.append(made)
+    own = segment.memory > LARGEST_KEPT_MEMORY
     memory = "None"
-    if segment.memory:
-        memory = writer.kept.buffer(writer.kept.slot(segment.memory), SegmentMemory(segment.memory))
+    if own:
+        memory = f"_memory_{len(source.lines)}"
+        dtype = source.constant(SegmentMemory.dtype, "dtype")
+        source.add(f"{memory} = np.empty({segment.memory}, {dtype})", equation)
+    elif segment.memory:
+        slot = writer.kept.slot(segment.memory)
+        memory = writer.kept.buffer(slot, SegmentMemory(segment.memory))
     given.append(memory)
     enter = f"segment_{writer.machine.segments.index(segment)}"
     source.scope[enter] = None
     again = source.bind(segment.again, f"{enter}_again")
     arrays = ", ".join(given)
     # BLAS would use threads of its own, and wait for them.
+    writer.shares |= segment.is_shared
     writer.shares |= segment.code.largest_product >= SMALLEST_BLAS_THREADED_WORK
     source.add(f"if {enter}({arrays}):", equation)
 
@@ -326,6 +346,8 @@ def write_segment(writer: SegmentWriter, equation: EquationLike) -> str:
         for checked in segment.code.checked:
             source.add(f"        {writer.called(checked)}", checked)
         source.add("        raise IndexError('an index in a loop is out of bounds')")
+    if own:
+        source.add(f"del {memory}", equation)
     for name, made in numbers:
         source.add(f"{name} = {made}[()]", equation)
     return ""

@@ -15,15 +15,15 @@ from ....native.tables import copy_all, element, returned_if_not_0
 from ..codegen.operands import constant, is_variable
 from .copies import CopiedPart, copy_kernel
 from .elementwise_nodes import operand_dtype
-from .layouts import LayOut, broadcast_strides, c_strides, in_c_order
+from .layouts import LayOut, broadcast_strides, c_strides, identity_of, in_c_order
 from .native_run import STREAM_EFFORT
 from .number_kernels import CALL_EFFORT, DeferredNumbers
 from .region_graph import NotNative
 from .segment_code import (
+    LARGEST_PRODUCT,
     MOST_SEGMENT_EQUATIONS,
     SegmentCall,
     SegmentCode,
-    identity_of,
     operand_shape,
 )
 
@@ -260,6 +260,7 @@ class StepCode(SegmentWithLoops):
     Attributes:
         arrays: the inputs and the constants that it reads.
         slots: the results that lie in memory that is given for them, with the numbers of outputs.
+        largest_vector_product: more than outside of loops, where threads share what is larger.
 
     Args:
         program: the program.
@@ -270,6 +271,8 @@ class StepCode(SegmentWithLoops):
     Raises:
         NotNative: an equation is none that machine code has.
     """
+
+    largest_vector_product = LARGEST_PRODUCT
 
     def __init__(
         self,

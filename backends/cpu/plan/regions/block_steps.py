@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ....processor import ZEROS_ARE_ORDERED
 from ..codegen.called import as_operand, function_of, ufunc_of
 from ..codegen.operands import constant, is_variable
 from ..codegen.source import Source
@@ -189,8 +190,10 @@ class Blockwise:
             return None
         limits = (number, np.inf) if name == "maximum" else (-np.inf, number)
         limited = self._emit.ufunc("clip", *values, *limits)
-        if number == 0 and type(operands[0]) is BlockValue:
-            # NumPy's functions return the second of two zeros, and ``clip`` that of the array.
+        # NumPy's functions return the second of two zeros, or the larger or smaller one, and
+        # ``clip`` returns that of the array.
+        takes_bound = name == "maximum" if ZEROS_ARE_ORDERED else type(operands[0]) is BlockValue
+        if number == 0 and takes_bound:
             return self._emit.ufunc("add", limited, 0.0)
         return limited
 

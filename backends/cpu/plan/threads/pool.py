@@ -19,7 +19,7 @@ import numpy as np
 
 from ....blas_threads import controlled
 
-__all__ = ["run_side_by_side", "share", "threads"]
+__all__ = ["call_helpers", "run_side_by_side", "share", "threads"]
 
 # The environment variables that set the number of threads; the first one that is set counts.
 THREAD_VARIABLES = (
@@ -196,6 +196,16 @@ def share(work: Callable[[], Any], number: int) -> None:
         del job.work
     if raised is not None:
         raise raised
+
+
+def call_helpers(work: Callable[[], Any], number: int) -> None:
+    """Has helpers call a function of machine code, each of them once; waits for none of them."""
+    if pool.started < number:
+        pool.grow(number)
+    pool.make_room()
+    if pool.jobs.empty():
+        for _ in range(number):
+            pool.jobs.put(Job(work, 1))
 
 
 def worked(job: Job, helpers: int) -> BaseException | None:

@@ -36,12 +36,25 @@ class MeasuredSharing:
 
     Attributes:
         pays: whether sharing was quicker when it was last measured.
+
+    Args:
+        long: work that takes longer on one thread, in seconds, is shared without a measurement.
+        calls: how many calls lie between two measurements in any case.
+        shares: shares work among at most a number of threads; `share` without it.
     """
 
-    __slots__ = ("_left", "_next", "_times", "pays")
+    __slots__ = ("_calls", "_left", "_long", "_next", "_shares", "_times", "pays")
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        long: float = LONG_WORK,
+        calls: int = CALLS_BETWEEN,
+        shares: Callable[[Callable[..., Any], int], None] | None = None,
+    ) -> None:
         self.pays = False
+        self._calls = calls
+        self._long = long
+        self._shares = shares
         self._next = 0.0
         self._left = 0
         # The times of calls on one thread, and of those on several.
@@ -60,9 +73,13 @@ class MeasuredSharing:
         asks = self._left < 0 and begun >= self._next
         alone, shared = self._times
         several = len(shared) < len(alone) if asks else self.pays
-        share(work, number if several else 1)
+        self.shared(work, number if several else 1)
         if asks:
             self._note(several, perf_counter() - begun)
+
+    def shared(self, work: Callable[..., Any], number: int) -> None:
+        """Does work on at most a number of threads."""
+        (share if self._shares is None else self._shares)(work, number)
 
     def _note(self, several: bool, seconds: float) -> None:
         """Notes the time of a call, and decides once there are enough."""
@@ -71,7 +88,7 @@ class MeasuredSharing:
         most = MOST_OF_ONE_THREADS_TIME
         # Calls of other threads that began before the last decision are noted behind it.
         enough = min(len(alone), len(shared)) >= FEWEST_CALLS
-        if (not several and seconds > LONG_WORK) or (enough and max(shared) < most * min(alone)):
+        if (not several and seconds > self._long) or (enough and max(shared) < most * min(alone)):
             self._decide(True)
         elif enough and min(shared) > max(alone):
             self._decide(False)
@@ -83,7 +100,7 @@ class MeasuredSharing:
         alone, shared = self._times
         wait = max(SECONDS_BETWEEN, TIMES_BETWEEN * abs(sum(alone) - sum(shared)))
         self._times = [], []
-        self._left = CALLS_BETWEEN
+        self._left = self._calls
         self._next = perf_counter() + wait
 
 

@@ -1,0 +1,226 @@
+"""Segments whose larger kernels and products are shared among threads.
+
+The segment's own thread and helpers take the parts of one call, and then go on with the next; see
+``backends/native/team.py``. So work of some microseconds is shared, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ....blas_threads import controlled
+from ....native.printer import Module
+from ....native.team import opened_and_closed, shared_call
+from ..codegen.operands import is_variable
+from ..threads.pool import threads
+from .copies import CopiedPart, copy_kernel
+from .elementwise_nodes import operand_dtype
+from .layouts import LayOut, broadcast_strides, in_c_order
+from .native_run import STREAM_EFFORT
+from .region_graph import NotNative
+from .region_kernels import RegionKernel
+from .segment_code import SegmentCall
+from .step_code import InnerType, InnerValue, SegmentWithLoops
+from .work_in_parts import (
+    KernelInParts,
+    MatrixStack,
+    ProductInParts,
+    WorkInParts,
+    sum_of_parts,
+)
+
+if TYPE_CHECKING:
+    from ..annotations import EquationLike, VariableLike
+
+__all__ = ["SharedSegment"]
+
+# Efforts count tenths of a nanosecond, about. Smaller work is not worth a hand-off. Larger work
+# does not need this one, and memory for its results is better given back after each call.
+SMALLEST_SHARED_EFFORT, LARGEST_SHARED_EFFORT = 200_000, 60_000_000
+# A region has so many blocks at least, and one more for each such effort.
+FEWEST_BLOCKS, MOST_BLOCKS, EFFORT_OF_BLOCK = 4, 16, 500_000
+# The same limits for the multiplications of products.
+SMALLEST_SHARED_PRODUCT, LARGEST_SHARED_PRODUCT = 1 << 19, 1 << 29
+# The most elements of a result whose parts are looked at one by one.
+MOST_MARKED = 1 << 24
+# The most memory, in bytes, that the blocks of a region have of their own.
+MOST_SCRATCH = 1 << 20
+
+
+class SharedSegment(SegmentWithLoops):
+    """Collects equations of a segment whose larger calls threads share.
+
+    Attributes:
+        is_shared: whether it has such calls.
+    """
+
+    is_shared = False
+
+    # -- collecting
+
+    def _add_region(
+        self, region: RegionKernel, given: Sequence[LayOut], outs: Sequence[LayOut]
+    ) -> None:
+        graph, effort = region.graph, region.effort
+        late = [result for result in graph.results if result.late]
+        count = min(max(int(effort / EFFORT_OF_BLOCK), FEWEST_BLOCKS), MOST_BLOCKS, graph.grid.rows)
+        fits = SMALLEST_SHARED_EFFORT <= effort < LARGEST_SHARED_EFFORT and count > 1
+        if not fits or any(r.imag is not None or r.node.dtype.char not in "fd" for r in late):
+            super()._add_region(region, given, outs)
+            return
+        work = KernelInParts(region.of_blocks, graph.grid.rows, count)
+        if work.memory > MOST_SCRATCH:
+            super()._add_region(region, given, outs)
+            return
+        into, sums = [], []
+        for out, result, output in zip(outs, graph.results, graph.outputs, strict=True):
+            if result.late:
+                dtype, size = result.node.dtype, prod(output.rest)
+                parts = self._fresh(InnerValue(InnerType((count, *output.rest), dtype)))
+                kernel = sum_of_parts(dtype, output.reduction, count, size, output.divisor)
+                sums.append(SegmentCall(kernel, (parts, out), 1))
+                into.append(parts)
+            else:
+                into.append(out)
+        labels = tuple([x[:3] for x in region.labels])
+        self._calls += [SegmentCall(work, (*given, *into), len(given), labels), *sums]
+        self.is_shared = True
+
+    def _add_product(self, x: LayOut, y: LayOut, into: LayOut) -> int:
+        stack = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+        work = prod(stack) * x.shape[-2] * prod(y.shape[-2:])
+        most = threads.number if work >= SMALLEST_SHARED_PRODUCT else 1
+        largest = LARGEST_SHARED_PRODUCT if controlled() is not None else SMALLEST_SHARED_PRODUCT
+        if work >= largest or self.blas is None:
+            raise NotNative("a large product")
+        x, y = (v if v.matrix(-2) is not None else self._copied(v) for v in (x, y))
+        rows, terms, columns = x.shape[-2], x.shape[-1], y.shape[-1]
+        if prod(y.shape[:-2]) == 1 and in_c_order(x.shape[:-1], rows_of(x)):
+            # All rows of a stack are multiplied at once by one matrix.
+            stack, rows = (), prod(x.shape[:-1])
+            x = x._replace(shape=(rows, terms), strides=x.strides[-2:])
+            y = y._replace(shape=y.shape[-2:], strides=y.strides[-2:])
+        left, right = (matrix_stack(v, stack) for v in (x, y))
+        sizes = rows, columns, terms
+        dtype = operand_dtype(into.owner)
+        product = ProductInParts(self.blas, dtype, stack, sizes, left, right, most)
+        self._calls.append(SegmentCall(product, (x, y, into), 2))
+        self.is_shared |= product.parts > 1
+        return work
+
+    def _view(self, equation: EquationLike) -> None:
+        (x, *_), (out,) = equation.operands, equation.outputs
+        lying = self._layout(x) if equation.primitive.name == "reshape" and is_variable(x) else None
+        if lying is None or not self.made or in_c_order(lying.shape, lying.strides):
+            super()._view(equation)
+            return
+        # NumPy copies an array whose axes it cannot join, too.
+        self._refuse_moved(equation)
+        self._copy([lying], out, lying.shape, [CopiedPart(lying.shape, lying.strides, 0)])
+
+    def _other(self, equation: EquationLike) -> None:
+        parts = joined_parts(equation) if equation.primitive.name == "scatter_add" else None
+        if parts is None or self.made.isdisjoint(filter(is_variable, equation.operands)):
+            super()._other(equation)
+            return
+        self._refuse_moved(equation)
+        given = [self._layout(x) for x in equation.operands]
+        parts = [part._replace(strides=x.strides) for part, x in zip(parts, given, strict=True)]
+        (out,) = equation.outputs
+        self._copy(given, out, out.type.shape, parts, added=True)
+
+    def _copy(
+        self,
+        given: Sequence[LayOut],
+        out: VariableLike,
+        shape: Sequence[int],
+        parts: Sequence[CopiedPart],
+        added: bool = False,
+    ) -> None:
+        """Adds the copy of values into a result, seen as one of a shape."""
+        dtype, rows = out.type.dtype, shape[0]
+        effort = STREAM_EFFORT * out.type.size * dtype.itemsize / 4
+        in_blocks = (
+            effort >= SMALLEST_SHARED_EFFORT
+            and 1 < rows < prod(shape)
+            and all(part.shape[0] == rows for part in parts)
+        )
+        copy = copy_kernel(dtype, shape, parts, in_blocks=in_blocks, added=added)
+        kernel = KernelInParts(copy, rows, min(rows, FEWEST_BLOCKS)) if in_blocks else copy
+        self.is_shared |= in_blocks
+        into = self._lying[out] = self._fresh(out)
+        self._calls.append(SegmentCall(kernel, (*given, into), len(given)))
+        self.effort += effort
+
+    # -- writing
+
+    def _in_place_pairs(self, call: SegmentCall) -> set[tuple[int, int]]:
+        if isinstance(call.kernel, ProductInParts):
+            return set()
+        if isinstance(call.kernel, KernelInParts):
+            call = call._replace(kernel=call.kernel.kernel)
+        return super()._in_place_pairs(call)
+
+    def _own_bytes(self, call: SegmentCall) -> int:
+        if isinstance(call.kernel, WorkInParts):
+            return call.kernel.memory
+        return super()._own_bytes(call)
+
+    def _end_text(self, module: Module, objects: int) -> None:
+        if self.is_shared:
+            opened_and_closed(self.lines, module, objects + 1)
+
+    def _write_call(self, call: SegmentCall, module: Module, offset: int) -> None:
+        work = call.kernel
+        if not isinstance(work, WorkInParts):
+            super()._write_call(call, module, offset)
+            return
+        lines = self.lines
+        self._write_label_tests(call)
+        name = work.function(module)
+        room = self._room(call, self._scratch(call, offset))
+        if work.parts > 1:
+            shared_call(lines, module, "%team", name, room, work.parts)
+        else:
+            lines.add(f"call void @{name}(ptr {room}, i64 0)")
+
+
+def joined_parts(equation: EquationLike) -> list[CopiedPart] | None:
+    """Returns the parts that values fill when they are added to zeros; None if some overlap.
+
+    The strides are those of the parts in the result.
+    """
+    (out,), keys = equation.outputs, equation.params["keys"]
+    shape, dtype = out.type.shape, out.type.dtype
+    if dtype.kind != "f" or any(key.arrays for key in keys) or out.type.size > MOST_MARKED:
+        return None
+    marks = np.zeros(shape, np.int8)
+    parts = []
+    for x, key in zip(equation.operands, keys, strict=True):
+        part = marks[key.native if Ellipsis in key.native else (*key.native, ...)]
+        if not is_variable(x) or x.type.dtype != dtype or part.shape != x.type.shape:
+            return None
+        if len(part.shape) != len(shape) or min(part.strides, default=0) < 0:
+            return None
+        part += 1
+        begin = part.__array_interface__["data"][0] - marks.__array_interface__["data"][0]
+        parts.append(CopiedPart(part.shape, part.strides, begin))
+    return parts if marks.min(initial=1) == marks.max(initial=1) == 1 else None
+
+
+def matrix_stack(x: LayOut, stack: Sequence[int]) -> MatrixStack:
+    """Returns matrices of an array that BLAS takes, as many as a stack has."""
+    known = x.matrix(-2)
+    assert known is not None
+    strides = broadcast_strides(x.shape[:-2], x.strides[:-2], stack)
+    return MatrixStack(tuple(strides), *known)
+
+
+def rows_of(x: LayOut) -> tuple[int, ...]:
+    """Returns the strides of all axes but the last, counted in rows."""
+    step = x.strides[-2]
+    return tuple([n // step if step and n % step == 0 else -1 for n in x.strides[:-1]])

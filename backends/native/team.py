@@ -1,0 +1,329 @@
+"""Threads that share the work of one function of machine code, with no Python between them.
+
+The thread that runs the function lays its team's memory on a desk, and enters one piece of work
+there after the other: a function, its arguments, and the number of its parts. It takes parts itself
+until none is left, and waits for those that others have taken. Helpers look for teams on the desk,
+and take parts. A hand-off takes less than a microsecond that way; by the interpreter's threads it
+takes tens of them. Helpers look for a while after the last work, so that the next call finds them.
+
+A helper may look at a team's memory at any time. So that memory is never freed. Nobody works on a
+part when the function goes on, and whatever a helper reads in between, it takes no part of it.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from functools import cache
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..processor import ARM
+from .array_objects import OBJECT_HEADER, never_freed
+from .c_library import c_functions
+from .entry import ObjectsCall, objects_call
+from .instructions import Lines
+from .machine import machine_code
+from .printer import Module
+
+__all__ = ["Team", "awake", "opened_and_closed", "serve", "server", "shared_call"]
+
+# The bytes between the parts of a team's memory, so that no two share a line of a cache.
+APART = 128
+# The claim has a number of 32 bits that tells pieces of work apart, the count of parts, and the
+# number of the next part; 16 bits for each of these. The desk is where the team is to lie, or null;
+# the place is that on the desk where it lies, or null.
+CLAIM, FINISHED, DESK, PLACE, FUNCTION, ARGUMENTS = (APART * i for i in range(6))
+MOST_PARTS = (1 << 16) - 1
+# The desk has the number of the helpers that look at it, and places for so many teams.
+AWAKE, PLACES, MOST_TEAMS = 0, APART, 4
+# A helper looks so often for work of the teams on the desk, for a millisecond or more, and so often
+# for another team, for a tenth of that.
+MOST_LOOKS, MOST_LOOKS_AT_EMPTY = 30_000, 3_000
+# Who waits for others looks so often, and then lets them have the core: they wait for one.
+LOOKS_BEFORE_REST = 3_000
+PAUSES = {True: ("llvm.aarch64.hint", "i32 1"), False: ("llvm.x86.sse2.pause", "")}
+
+TAKE_TEXT = f"""
+define internal i1 @team_take(ptr %team) noinline {{
+  %claim = load atomic i64, ptr %team acquire, align 8
+  %number = and i64 %claim, {MOST_PARTS}
+  %above = lshr i64 %claim, 16
+  %parts = and i64 %above, {MOST_PARTS}
+  %more = icmp ult i64 %number, %parts
+  br i1 %more, label %some, label %none
+some:
+  %function_place = getelementptr i8, ptr %team, i64 {FUNCTION}
+  %function = load atomic ptr, ptr %function_place monotonic, align 8
+  %arguments_place = getelementptr i8, ptr %team, i64 {ARGUMENTS}
+  %arguments = load atomic ptr, ptr %arguments_place monotonic, align 8
+  %next = add i64 %claim, 1
+  %pair = cmpxchg ptr %team, i64 %claim, i64 %next acq_rel monotonic, align 8
+  %mine = extractvalue {{ i64, i1 }} %pair, 1
+  br i1 %mine, label %run, label %again
+run:
+  call void %function(ptr %arguments, i64 %number)
+  %finished = getelementptr i8, ptr %team, i64 {FINISHED}
+  %before = atomicrmw add ptr %finished, i64 1 release, align 8
+  br label %again
+again:
+  ret i1 true
+none:
+  ret i1 false
+}}"""
+
+SHARE_TEXT = """
+define internal void @team_share(ptr %team, ptr %function, ptr %arguments, i64 %parts) noinline {{
+  %function_place = getelementptr i8, ptr %team, i64 {function}
+  store atomic ptr %function, ptr %function_place monotonic, align 8
+  %arguments_place = getelementptr i8, ptr %team, i64 {arguments}
+  store atomic ptr %arguments, ptr %arguments_place monotonic, align 8
+  %finished = getelementptr i8, ptr %team, i64 {finished}
+  store atomic i64 0, ptr %finished monotonic, align 8
+  %old = load atomic i64, ptr %team monotonic, align 8
+  %piece = lshr i64 %old, 32
+  %next_piece = add i64 %piece, 1
+  %high = shl i64 %next_piece, 32
+  %middle = shl i64 %parts, 16
+  %claim = or i64 %high, %middle
+  store atomic i64 %claim, ptr %team release, align 8
+  br label %work
+work:
+  %took = call i1 @team_take(ptr %team)
+  br i1 %took, label %work, label %wait
+wait:
+  %looks = phi i64 [ 0, %work ], [ %more_looks, %short ], [ %more_looks, %long ]
+  %done = load atomic i64, ptr %finished acquire, align 8
+  %all = icmp eq i64 %done, %parts
+  br i1 %all, label %end, label %again
+again:
+  %more_looks = add i64 %looks, 1
+  %soon = icmp slt i64 %looks, {soon}
+  br i1 %soon, label %short, label %long
+short:
+  call void @{pause}({given})
+  br label %wait
+long:
+  {rest}
+  br label %wait
+end:
+  ret void
+}}"""
+
+OPEN_TEXT = f"""
+define internal void @team_open(ptr %team) noinline {{
+  %desk_place = getelementptr i8, ptr %team, i64 {DESK}
+  %desk = load ptr, ptr %desk_place, align 8
+  %own = getelementptr i8, ptr %team, i64 {PLACE}
+  store ptr null, ptr %own, align 8
+  %none = icmp eq ptr %desk, null
+  br i1 %none, label %end, label %begin
+begin:
+  %first = getelementptr i8, ptr %desk, i64 {PLACES}
+  br label %look
+look:
+  %number = phi i64 [ 0, %begin ], [ %next, %taken ]
+  %place = getelementptr ptr, ptr %first, i64 %number
+  %pair = cmpxchg ptr %place, ptr null, ptr %team acq_rel monotonic, align 8
+  %free = extractvalue {{ ptr, i1 }} %pair, 1
+  br i1 %free, label %found, label %taken
+taken:
+  %next = add i64 %number, 1
+  %more = icmp ult i64 %next, {MOST_TEAMS}
+  br i1 %more, label %look, label %end
+found:
+  store ptr %place, ptr %own, align 8
+  br label %end
+end:
+  ret void
+}}"""
+
+CLOSE_TEXT = f"""
+define internal void @team_close(ptr %team) noinline {{
+  %own = getelementptr i8, ptr %team, i64 {PLACE}
+  %place = load ptr, ptr %own, align 8
+  %none = icmp eq ptr %place, null
+  br i1 %none, label %end, label %leave
+leave:
+  store atomic ptr null, ptr %place release, align 8
+  br label %end
+end:
+  ret void
+}}"""
+
+SERVE_TEXT = """
+define i64 @team_serve(ptr %objects) {{
+entry:
+  %object = load ptr, ptr %objects
+  %data_place = getelementptr i8, ptr %object, i64 {data}
+  %desk = load ptr, ptr %data_place
+  %awake = getelementptr i8, ptr %desk, i64 {awake}
+  %before = atomicrmw add ptr %awake, i64 1 acq_rel, align 8
+  %first = getelementptr i8, ptr %desk, i64 {places}
+  br label %look
+look:
+  %looks = phi i64 [ 0, %entry ], [ 0, %worked ], [ %left, %idle ]
+  br label %scan
+scan:
+  %number = phi i64 [ 0, %look ], [ %next, %on ]
+  %busy = phi i1 [ false, %look ], [ %lies, %on ]
+  %place = getelementptr ptr, ptr %first, i64 %number
+  %team = load atomic ptr, ptr %place acquire, align 8
+  %empty = icmp eq ptr %team, null
+  br i1 %empty, label %on, label %work
+work:
+  %took = call i1 @team_take(ptr %team)
+  br i1 %took, label %worked, label %on
+worked:
+  br label %look
+on:
+  %lies = phi i1 [ %busy, %scan ], [ true, %work ]
+  %next = add i64 %number, 1
+  %more = icmp ult i64 %next, {teams}
+  br i1 %more, label %scan, label %idle
+idle:
+  call void @{pause}({given})
+  %step = select i1 %lies, i64 1, i64 {fast}
+  %left = add i64 %looks, %step
+  %waits = icmp slt i64 %left, {looks}
+  br i1 %waits, label %look, label %end
+end:
+  %after = atomicrmw sub ptr %awake, i64 1 acq_rel, align 8
+  ret i64 0
+}}"""
+
+
+def pause() -> tuple[str, str]:
+    """Returns the function by which a thread waits for a moment, and what it takes."""
+    return PAUSES[platform.machine().lower() in ARM]
+
+
+def pause_declaration() -> str:
+    """Returns its declaration."""
+    name, given = pause()
+    return f"declare void @{name}({given.split(' ')[0]})"
+
+
+def rest() -> str:
+    """Returns the call by which a thread lets others have its core, where the system has it."""
+    return "%rested = call i32 @sched_yield()" if "sched_yield" in c_functions() else ""
+
+
+def rest_declaration() -> dict[str, str]:
+    """Returns the declaration of what it calls, by the name."""
+    return {"sched_yield": "declare i32 @sched_yield()"} if rest() else {}
+
+
+def shared_call(
+    lines: Lines, module: Module, team: str, function: str, arguments: str, parts: int
+) -> None:
+    """Writes the call of a function for each of its parts, which a team shares.
+
+    Args:
+        lines: where it is written.
+        module: takes the team's functions.
+        team: the name of the address of the team's memory.
+        function: the name of a function of the address of its arguments and the number of a part.
+        arguments: the name of that address.
+        parts: how many parts there are.
+    """
+    name, given = pause()
+    places = {"function": FUNCTION, "arguments": ARGUMENTS, "finished": FINISHED}
+    module.declared[name] = pause_declaration()
+    module.functions["team_take"] = TAKE_TEXT
+    module.functions["team_share"] = SHARE_TEXT.format(
+        pause=name, given=given, rest=rest(), soon=LOOKS_BEFORE_REST, **places
+    )
+    module.declared.update(rest_declaration())
+    lines.add(
+        f"call void @team_share(ptr {team}, ptr @{function}, ptr {arguments}, i64 {parts})"
+    )
+
+
+def opened_and_closed(lines: Lines, module: Module, object_place: int) -> None:
+    """Writes that a function's team lies on the desk from its beginning to each of its ends.
+
+    Args:
+        lines: the function, which takes ``%objects``, the addresses of array objects.
+        module: takes the team's functions.
+        object_place: the number of the address of the array that is the team's memory.
+    """
+    module.functions["team_open"], module.functions["team_close"] = OPEN_TEXT, CLOSE_TEXT
+    found = [
+        lines.text[0],
+        f"  %team_place = getelementptr ptr, ptr %objects, i64 {object_place}",
+        "  %team_object = load ptr, ptr %team_place, align 8",
+        f"  %team_data = getelementptr i8, ptr %team_object, i64 {OBJECT_HEADER}",
+        "  %team = load ptr, ptr %team_data, align 8",
+        "  call void @team_open(ptr %team)",
+    ]
+    for line in lines.text[1:]:
+        if line.startswith("  ret "):
+            found.append("  call void @team_close(ptr %team)")
+        found.append(line)
+    lines.text[:] = found
+
+
+# The words of the desk, which is never freed.
+desk: Any = never_freed(np.zeros((PLACES + 8 * MOST_TEAMS) // 8, np.uintp))
+desk_address = int(desk.ctypes.data)
+
+
+class Team:
+    """The memory of a team, which is never freed.
+
+    Attributes:
+        memory: the array.
+    """
+
+    # Those that nobody uses now.
+    idle: ClassVar[list[Team]] = []
+
+    def __init__(self) -> None:
+        self.memory: Any = never_freed(np.zeros((ARGUMENTS + APART) // 8, np.uintp))
+
+    @classmethod
+    def taken(cls, helped: bool) -> Team:
+        """Returns a team for the next call; ``helped`` says whether helpers may find it."""
+        try:
+            team = cls.idle.pop()
+        except IndexError:
+            team = cls()
+        team.memory[DESK // 8] = desk_address if helped else 0
+        return team
+
+    def give_back(self) -> None:
+        """Lets another call have it."""
+        self.idle.append(self)
+
+
+def awake() -> int:
+    """Returns how many helpers look for work now."""
+    return int(desk[AWAKE // 8])
+
+
+def serve() -> None:
+    """Takes parts of the work of all teams on the desk, until there is none for a while."""
+    server()(desk)
+
+
+@cache
+def server() -> ObjectsCall:
+    """Returns the function that does so, of the desk."""
+    name, given = pause()
+    text = SERVE_TEXT.format(
+        pause=name, given=given, data=OBJECT_HEADER, awake=AWAKE, places=PLACES, teams=MOST_TEAMS,
+        looks=MOST_LOOKS, fast=MOST_LOOKS // MOST_LOOKS_AT_EMPTY,
+    )  # fmt: skip
+    code = machine_code("\n".join([pause_declaration(), TAKE_TEXT, text]), ["team_serve"])
+    return objects_call(code, "team_serve", 1)
+
+
+def after_fork() -> None:
+    """Clears the desk: a child process has no helpers, and no other thread that works."""
+    desk.fill(0)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=after_fork)

@@ -1,0 +1,108 @@
+"""Products of tall matrices and vectors in machine code, with functions of their rows."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from support.native import missing
+
+import functensor as ft
+import functensor.numpy as fnp
+from functensor.backends.cpu.plan.native.native_run import far_apart
+from functensor.backends.cpu.plan.native.segments import segmented
+from functensor.jitting.tiers import native_program
+
+pytestmark = pytest.mark.skipif(bool(missing), reason=missing)
+
+
+def logistic_loss(params, x, y):
+    w, b = params
+    logits = x @ w + b
+    return fnp.mean(fnp.logaddexp(0.0, logits) - y * logits) + 1e-3 * fnp.sum(w * w)
+
+
+def data(rows, columns, dtype):
+    rng = np.random.default_rng(rows + columns)
+    x, w, b = (rng.normal(size=n).astype(dtype) for n in ((rows, columns), columns, 1))
+    return (w, b), x, (rng.uniform(size=rows) < 0.5).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("columns", [2, 10, 50, 64, 200])
+@pytest.mark.parametrize("rows", [30, 2011, 12_800])
+def test_a_regression_is_that_of_eager_mode(rows, columns, dtype):
+    if rows < 8 * columns:
+        rows = 8 * columns + 3
+    args = data(rows, columns, dtype)
+    step = ft.value_and_grad(logistic_loss)
+    jitted = ft.jit(step)
+    jitted.compile(*args)
+    assert "as machine code" in jitted.explain()
+    value, (w, b) = jitted(*args)
+    right, (right_w, right_b) = step(*args)
+    bound = {"rtol": 0, "atol": 50 * np.finfo(dtype).eps}
+    np.testing.assert_allclose(value, right, rtol=50 * np.finfo(dtype).eps)
+    np.testing.assert_allclose(w, right_w, **bound)
+    np.testing.assert_allclose(b, right_b, **bound)
+
+
+def test_rows_that_are_not_finite_stay_apart():
+    (w, _), x, _ = data(501, 20, "float32")
+    x[3, 4], x[499, 0] = np.nan, np.inf
+    jitted = ft.jit(lambda x, w: fnp.tanh(x @ w))
+    found = np.asarray(jitted.compile(x, w)(x, w))
+    np.testing.assert_allclose(found, np.tanh(x @ w), rtol=1e-5, atol=1e-6)
+    assert np.isnan(found[3])
+    assert np.isfinite(np.delete(found, 3)).all()
+
+
+def text_of(function, *args):
+    return segmented(native_program(ft.make_program(function)(*args))).text
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "product",
+    [
+        lambda x, v: (v + v) @ x,
+        lambda x, v: x.T @ (v + v),
+        lambda x, v: (v + v)[None] @ x,
+        lambda x, v: x.T @ (v + v)[:, None],
+        lambda x, v: (v + v)[::2] @ x[::2],
+        lambda x, v: x.T[:, 1::2] @ (v + v)[1::2],
+        lambda x, v: (v + v) @ x[:, 7:30],
+    ],
+)
+def test_small_matrices_meet_vectors_in_their_own_function_of_blas(product, dtype):
+    rng = np.random.default_rng(0)
+    x, v = (rng.normal(size=n).astype(dtype) for n in ((300, 100), 300))
+    assert "gemm" not in text_of(product, x, v)
+    assert f"functensor_{'s' if dtype == 'float32' else 'd'}gemv" in text_of(product, x, v)
+    bound = 1000 * np.finfo(dtype).eps
+    found = ft.jit(product).compile(x, v)(x, v)
+    np.testing.assert_allclose(found, product(x, v), rtol=0, atol=bound)
+
+
+def test_large_matrices_meet_vectors_on_all_threads():
+    """Outside of segments, that is, but for loops, which are machine code as a whole."""
+    x, v = np.ones((1 << 9, 1 << 11), np.float32), np.ones(1 << 9, np.float32)
+    equations = segmented(
+        native_program(ft.make_program(lambda x, v: (v + v) @ x)(x, v))
+    ).equations
+    assert [equation.primitive.name for equation in equations] == ["native", "matmul"]
+
+    def loop(x, v):
+        return ft.fori_loop(0, 2, lambda i, v: v + (v @ x)[: len(v)], v)
+
+    assert "gemv" in text_of(loop, x, v)
+
+
+@pytest.mark.parametrize("count", range(1, 17))
+def test_threads_take_blocks_that_are_far_apart(count):
+    """Neighbours would add up in one line of the cache."""
+    blocks = [(number, 10 * number, 10 * number + 10) for number in range(count)]
+    order = far_apart(blocks)
+    assert sorted(order) == blocks
+    followers = [abs(x[0] - y[0]) for x, y in pairwise(order)]
+    assert followers.count(1) == (1 < count < 7)
+    assert count < 16 or min(followers) == 4

@@ -13,6 +13,7 @@ import numpy as np
 
 from ...backends.annotations import ArrayModule, Axes, Buffer
 from ...backends.arrays import linalg
+from ...backends.restoring import errstate
 from ..core.annotations import operations as ops
 from ..core.array import Array
 from ..core.buffers import beside
@@ -155,7 +156,7 @@ def _cofactors_reference(a: Buffer, *directions: Buffer) -> Buffer:
                 for r, m in zip(rows, replaced, strict=True):
                     swapped[r] = m[r]
                 # It warns on arm64 where the first column is of real numbers.
-                with np.errstate(divide="ignore", invalid="ignore"):
+                with errstate(divide="ignore", invalid="ignore"):
                     out[place] += np.linalg.det(swapped)
     return out
 

@@ -31,10 +31,10 @@ from .kernel import (
 )
 from .operations import KERNEL_FUNCTIONS
 
-__all__ = ["tiled"]
+__all__ = ["by_row_tiles"]
 
 # Kernels of fewer tiles stay as they are.
-FEWEST_TILES = 4
+FEWEST_ROW_TILES = 4
 ROWS_TOGETHER = 4
 # Processors have the next row begun before shorter sums end.
 STEPS_OF_A_LONG_FOLD = 12
@@ -42,7 +42,7 @@ STEPS_OF_A_LONG_FOLD = 12
 MOST_BYTES_OF_A_TILE = 1 << 18
 
 
-def tiled(kernel: LoopKernel, lane_bytes: int) -> LoopKernel:
+def by_row_tiles(kernel: LoopKernel, lane_bytes: int) -> LoopKernel:
     """Returns a kernel that goes by tiles of rows, or the same one where that is not quicker.
 
     Args:
@@ -60,7 +60,8 @@ def tiled(kernel: LoopKernel, lane_bytes: int) -> LoopKernel:
         for s in inside
         if isinstance(s, Load)
     }
-    if loop.axis.extent < FEWEST_TILES * tile or tile * sum(rows.values()) > MOST_BYTES_OF_A_TILE:
+    large = tile * sum(rows.values()) > MOST_BYTES_OF_A_TILE
+    if large or loop.axis.extent < FEWEST_ROW_TILES * tile:
         return kernel
     if not any(
         is_dear(s) or is_sum_of_columns(s, loop.axis) or is_long_fold(s) for s in loop.body
@@ -147,11 +148,11 @@ class TiledRows:
         made = values_of(part)
         folds = [] if along else [f for f in self._folds if self._is_known(f, made)]
         self._folds = [f for f in self._folds if f not in folds]
-        needed = {x for s in later for x in operands_of(s)}
+        needed = {x for s in later for x in taken_by(s)}
         needed.update(x for fold in self._folds for x in fold.operands)
         names: dict[Operand, Operand] = {}
         loads: list[Statement] = []
-        for x in dict.fromkeys([x for s in (*part, *folds) for x in operands_of(s)]):
+        for x in dict.fromkeys([x for s in (*part, *folds) for x in taken_by(s)]):
             if isinstance(x, LoopValue) and x in self._found:
                 names[x] = found = LoopValue(x.dtype)
                 loads.append(Load(found, *self._found[x]))
@@ -244,11 +245,11 @@ def values_of(part: Sequence[Statement]) -> list[LoopValue]:
     return found
 
 
-def operands_of(statement: Statement | Fold) -> list[Operand]:
+def taken_by(statement: Statement | Fold) -> list[Operand]:
     """Returns what a statement or a fold takes, of a loop what all in it take."""
     if isinstance(statement, For):
         inner = [*statement.body, *statement.folds]
-        return [x for s in inner for x in operands_of(s)]
+        return [x for s in inner for x in taken_by(s)]
     if isinstance(statement, Let | Fold):
         return [*statement.operands]
     if isinstance(statement, Load):

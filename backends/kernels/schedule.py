@@ -41,7 +41,7 @@ from .kernel import (
     fold_identity,
 )
 from .kernel_result import KernelResult
-from .row_tiles import tiled
+from .row_tiles import by_row_tiles
 from .scopes import Scope, Sink, leftover
 
 __all__ = ["LANE_BYTES", "KernelResult", "scheduled"]
@@ -79,7 +79,7 @@ def scheduled(
     schedule = LoopSchedule(graph, inputs, results, whole, strides or {})
     buffers = [*schedule.inputs.values(), *schedule.outputs]
     body = schedule.body()
-    return tiled(LoopKernel(name, buffers, schedule.scratch, body), LANE_BYTES)
+    return by_row_tiles(LoopKernel(name, buffers, schedule.scratch, body), LANE_BYTES)
 
 
 class LoopSchedule:

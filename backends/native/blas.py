@@ -74,7 +74,7 @@ class Blas:
             f"{element} {one}", f"ptr {x}", f"{whole} {left[1]}", f"ptr {y}",
             f"{whole} {right[1]}", f"{element} {none}", f"ptr {out}", f"{whole} {rows_apart}",
         ]  # fmt: skip
-        called(lines, BLAS_SYMBOLS[dtype.char], given)
+        write_call(lines, BLAS_SYMBOLS[dtype.char], given)
 
     def _call_with_vector(
         self,
@@ -107,7 +107,7 @@ class Blas:
             f"{whole} {step}", f"ptr {vector}", f"{whole} {between}", f"{element} {none}",
             f"ptr {out}", f"{whole} 1",
         ]  # fmt: skip
-        called(lines, VECTOR_SYMBOLS[dtype.char], given)
+        write_call(lines, VECTOR_SYMBOLS[dtype.char], given)
 
     def has(self, function: str, dtype: DType) -> bool:
         """Says whether it has a function of LAPACK for a dtype."""
@@ -137,7 +137,7 @@ class Blas:
         return said if self.bits == 64 else lines.let(f"sext {whole} {said} to i64")
 
 
-def called(lines: Lines, name: str, given: Sequence[str]) -> None:
+def write_call(lines: Lines, name: str, given: Sequence[str]) -> None:
     """Writes the call of a function that returns nothing, and its declaration."""
     kinds = ", ".join(text.split(" ")[0] for text in given)
     lines.declared[name] = f"declare void @{name}({kinds})"

@@ -48,7 +48,7 @@ InLoops: TypeAlias = Let | Load | PlaceOf | PlaceWithin | Store | UpdateOf
 
 
 class SharedParts(Protocol):
-    """What printers need of a module: its functions and declarations, and counts of calls."""
+    """The part of a module that printers need: functions, declarations, and counts of calls."""
 
     declared: dict[str, str]
     functions: dict[str, str]
@@ -67,7 +67,7 @@ class Mask:
 
 
 class Copy:
-    """What is known where statements are written: once, or for one of several places of a loop.
+    """The names that statements know: once, or for one of several places of a loop.
 
     Attributes:
         values: the name and the width of each value.

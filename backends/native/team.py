@@ -27,17 +27,17 @@ from .instructions import Lines
 from .machine import machine_code
 from .printer import Module
 
-__all__ = ["Team", "awake", "opened_and_closed", "serve", "server", "shared_call"]
+__all__ = ["Team", "awake", "opened_and_closed", "serve_teams", "server", "shared_call"]
 
 # The bytes between the parts of a team's memory, so that no two share a line of a cache.
 APART = 128
 # The claim has a number of 32 bits that tells pieces of work apart, the count of parts, and the
 # number of the next part; 16 bits for each of these. The desk is where the team is to lie, or null;
 # the place is that on the desk where it lies, or null.
-CLAIM, FINISHED, DESK, PLACE, FUNCTION, ARGUMENTS = (APART * i for i in range(6))
+CLAIM_PLACE, FINISHED, DESK, PLACE, FUNCTION, ARGUMENTS_PLACE = (APART * i for i in range(6))
 MOST_PARTS = (1 << 16) - 1
 # The desk has the number of the helpers that look at it, and places for so many teams.
-AWAKE, PLACES, MOST_TEAMS = 0, APART, 4
+AWAKE, TEAM_PLACES, MOST_TEAMS = 0, APART, 4
 # A helper looks so often for work of the teams on the desk, for a millisecond or more, and so often
 # for another team, for a tenth of that.
 MOST_LOOKS, MOST_LOOKS_AT_EMPTY = 30_000, 3_000
@@ -56,7 +56,7 @@ define internal i1 @team_take(ptr %team) noinline {{
 some:
   %function_place = getelementptr i8, ptr %team, i64 {FUNCTION}
   %function = load atomic ptr, ptr %function_place monotonic, align 8
-  %arguments_place = getelementptr i8, ptr %team, i64 {ARGUMENTS}
+  %arguments_place = getelementptr i8, ptr %team, i64 {ARGUMENTS_PLACE}
   %arguments = load atomic ptr, ptr %arguments_place monotonic, align 8
   %next = add i64 %claim, 1
   %pair = cmpxchg ptr %team, i64 %claim, i64 %next acq_rel monotonic, align 8
@@ -120,7 +120,7 @@ define internal void @team_open(ptr %team) noinline {{
   %none = icmp eq ptr %desk, null
   br i1 %none, label %end, label %begin
 begin:
-  %first = getelementptr i8, ptr %desk, i64 {PLACES}
+  %first = getelementptr i8, ptr %desk, i64 {TEAM_PLACES}
   br label %look
 look:
   %number = phi i64 [ 0, %begin ], [ %next, %taken ]
@@ -205,14 +205,14 @@ def pause_declaration() -> str:
     return f"declare void @{name}({given.split(' ')[0]})"
 
 
-def rest() -> str:
+def yielding_call() -> str:
     """Returns the call by which a thread lets others have its core, where the system has it."""
     return "%rested = call i32 @sched_yield()" if "sched_yield" in c_functions() else ""
 
 
-def rest_declaration() -> dict[str, str]:
+def yielding_declaration() -> dict[str, str]:
     """Returns the declaration of what it calls, by the name."""
-    return {"sched_yield": "declare i32 @sched_yield()"} if rest() else {}
+    return {"sched_yield": "declare i32 @sched_yield()"} if yielding_call() else {}
 
 
 def shared_call(
@@ -229,13 +229,13 @@ def shared_call(
         parts: how many parts there are.
     """
     name, given = pause()
-    places = {"function": FUNCTION, "arguments": ARGUMENTS, "finished": FINISHED}
+    places = {"function": FUNCTION, "arguments": ARGUMENTS_PLACE, "finished": FINISHED}
     module.declared[name] = pause_declaration()
     module.functions["team_take"] = TAKE_TEXT
     module.functions["team_share"] = SHARE_TEXT.format(
-        pause=name, given=given, rest=rest(), soon=LOOKS_BEFORE_REST, **places
+        pause=name, given=given, rest=yielding_call(), soon=LOOKS_BEFORE_REST, **places
     )
-    module.declared.update(rest_declaration())
+    module.declared.update(yielding_declaration())
     lines.add(
         f"call void @team_share(ptr {team}, ptr @{function}, ptr {arguments}, i64 {parts})"
     )
@@ -266,7 +266,7 @@ def opened_and_closed(lines: Lines, module: Module, object_place: int) -> None:
 
 
 # The words of the desk, which is never freed.
-desk: Any = never_freed(np.zeros((PLACES + 8 * MOST_TEAMS) // 8, np.uintp))
+desk: Any = never_freed(np.zeros((TEAM_PLACES + 8 * MOST_TEAMS) // 8, np.uintp))
 desk_address = int(desk.ctypes.data)
 
 
@@ -281,7 +281,7 @@ class Team:
     idle: ClassVar[list[Team]] = []
 
     def __init__(self) -> None:
-        self.memory: Any = never_freed(np.zeros((ARGUMENTS + APART) // 8, np.uintp))
+        self.memory: Any = never_freed(np.zeros((ARGUMENTS_PLACE + APART) // 8, np.uintp))
 
     @classmethod
     def taken(cls, helped: bool) -> Team:
@@ -303,7 +303,7 @@ def awake() -> int:
     return int(desk[AWAKE // 8])
 
 
-def serve() -> None:
+def serve_teams() -> None:
     """Takes parts of the work of all teams on the desk, until there is none for a while."""
     server()(desk)
 
@@ -313,17 +313,17 @@ def server() -> ObjectsCall:
     """Returns the function that does so, of the desk."""
     name, given = pause()
     text = SERVE_TEXT.format(
-        pause=name, given=given, data=OBJECT_HEADER, awake=AWAKE, places=PLACES, teams=MOST_TEAMS,
-        looks=MOST_LOOKS, fast=MOST_LOOKS // MOST_LOOKS_AT_EMPTY,
+        pause=name, given=given, data=OBJECT_HEADER, awake=AWAKE, places=TEAM_PLACES,
+        teams=MOST_TEAMS, looks=MOST_LOOKS, fast=MOST_LOOKS // MOST_LOOKS_AT_EMPTY,
     )  # fmt: skip
     code = machine_code("\n".join([pause_declaration(), TAKE_TEXT, text]), ["team_serve"])
     return objects_call(code, "team_serve", 1)
 
 
-def after_fork() -> None:
+def clear_desk() -> None:
     """Clears the desk: a child process has no helpers, and no other thread that works."""
     desk.fill(0)
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=after_fork)
+    os.register_at_fork(after_in_child=clear_desk)

@@ -32,8 +32,8 @@ def test_padded_products_are_those_of_the_operands(sizes, transposed, dtype, mon
         made.append(found)
         return found
 
-    found_of = contraction.padded
-    monkeypatch.setattr(contraction, "padded", padded)
+    found_of = contraction.padded_product
+    monkeypatch.setattr(contraction, "padded_product", padded)
     with ft.config.using(matmul_precision="tf32"):
         found = fnp.matmul(x, y)
     (product,) = made
@@ -51,10 +51,13 @@ def test_small_products_are_not_padded(monkeypatch):
     from functensor.backends.cuda.cublas import contraction
 
     results = []
-    found_of = contraction.padded
-    monkeypatch.setattr(
-        contraction, "padded", lambda *given: results.append(found_of(*given)) or results[-1]
-    )
+    found_of = contraction.padded_product
+
+    def noted(*given):
+        results.append(found_of(*given))
+        return results[-1]
+
+    monkeypatch.setattr(contraction, "padded_product", noted)
     x = ft.to_device(np.ones((31, 33), "f2"), "cuda")
     fnp.matmul(x, fnp.transpose(x))
     assert results == [None]

@@ -42,7 +42,7 @@ def limits(how):
             for module in (native_run, segment_code):
                 patch.setattr(module, "SMALLEST_EFFORT_TO_SHARE", 50)
         if how == "teams":
-            for limit in ("SMALLEST_SHARED_EFFORT", "SMALLEST_SHARED_PRODUCT"):
+            for limit in ("SMALLEST_HANDED_EFFORT", "SMALLEST_SHARED_PRODUCT"):
                 patch.setattr(shared_segments, limit, 50)
         yield
 

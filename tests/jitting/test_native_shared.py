@@ -190,10 +190,10 @@ def test_the_desk_is_clear_behind_a_call_even_one_that_fails():
     np.testing.assert_allclose(
         plan([table, indices])[0], np.exp(table[indices]).sum(0), rtol=1e-5
     )
-    assert not team.desk[team.PLACES // 8 :].any()
+    assert not team.desk[team.TEAM_PLACES // 8 :].any()
     with pytest.raises(IndexError, match="out of bounds"):
         plan([table, indices + 1])
-    assert not team.desk[team.PLACES // 8 :].any()
+    assert not team.desk[team.TEAM_PLACES // 8 :].any()
 
 
 COUNT_TEXT = """
@@ -225,7 +225,7 @@ def counting_function(parts):
 def test_threads_take_each_part_once(parts):
     counting = counting_function(parts)
     for helped in (False, True) * 100:
-        call_helpers(team.serve, 3)
+        call_helpers(team.serve_teams, 3)
         own = team.Team.taken(helped)
         counts = np.zeros(parts, np.int64)
         assert counting(counts, own.memory) is None
@@ -234,9 +234,9 @@ def test_threads_take_each_part_once(parts):
 
 
 def test_helpers_end_when_there_is_no_work():
-    call_helpers(team.serve, 3)
+    call_helpers(team.serve_teams, 3)
     done = threading.Event()
-    threading.Thread(target=lambda: (team.serve(), done.set())).start()
+    threading.Thread(target=lambda: (team.serve_teams(), done.set())).start()
     assert done.wait(60)
 
 

@@ -25,7 +25,7 @@ from ...config import config
 from ...dtypes import result_type
 from ..capturing import captured_here
 from .matmul_calls import ProductAxis, ProductCalls, product_calls
-from .padding import Matrix, padded
+from .padding import Matrix, padded_product
 
 __all__ = ["CONTRACTION_FUNCTIONS"]
 
@@ -118,7 +118,7 @@ def run_product(product: ProductCalls, x: ndarray, y: ndarray, kind: CublasType)
             p, q = ((k, m) if t_first else (m, k)), ((n, k) if t_second else (k, n))
             whole = Matrix(made, m, n, lead[2])
             matrices = Matrix(first, *p, lead[0]), Matrix(second, *q, lead[1]), whole
-            aligned = padded(*matrices, (t_first, t_second))
+            aligned = padded_product(*matrices, (t_first, t_second))
             if aligned is not None:
                 (u, v, w), (rows, columns, summed) = aligned[:3], aligned.sizes
                 cublas.gemmEx(

@@ -15,7 +15,7 @@ from cupy.lib.stride_tricks import as_strided
 
 from ..launch import WIDEST_LOAD_BYTES
 
-__all__ = ["Matrix", "PaddedProduct", "padded"]
+__all__ = ["Matrix", "PaddedProduct", "padded_product"]
 
 # What a product gains is worth copies of these bytes a multiplication and addition, or less; small
 # products gain nothing.
@@ -68,7 +68,7 @@ class PaddedProduct(NamedTuple):
     sizes: tuple[int, int, int]
 
 
-def padded(
+def padded_product(
     first: Matrix, second: Matrix, out: Matrix, transposed: tuple[int, int]
 ) -> PaddedProduct | None:
     """Returns a product that is quicker for copies of its factors; None where there is none.

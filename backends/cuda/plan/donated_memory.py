@@ -84,11 +84,11 @@ def enter_owners(program: ProgramLike, owners: dict[VariableLike, Owners]) -> No
             enter_owners(body, inner)
             pairs = zip(equation.outputs, body.outputs, strict=True)
             owners.update({out: inner.get(x, NOBODY) for out, x in pairs})
-        elif not is_fresh(equation):
+        elif not is_fresh_on_gpu(equation):
             owners |= dict.fromkeys(equation.outputs, NOBODY.union(*given))
 
 
-def is_fresh(equation: EquationLike) -> bool:
+def is_fresh_on_gpu(equation: EquationLike) -> bool:
     """Says whether an equation's outputs share no memory with its operands, for sure."""
     primitive, name = equation.primitive, equation.primitive.name
     if name == "astype":

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from ...kernels.kernel import fold_identity
 from .cpp import fold_functor, held_type, shown_number
 from .kernel_text import UNUSED, GeneratedKernel, KernelText, Room
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from ...annotations import DType
     from ...kernels.graph import Expr
     from .map_kernels import StoreSink
-    from .region_source import RegionSource
+    from .region_rooms import RegionRooms
 
 __all__ = [
     *("MOST_FOLDS_OF_COLUMNS", "FoldSink", "accumulator_type", "fold_kernels", "is_across"),
@@ -91,7 +93,7 @@ def is_across(fold: Expr) -> bool:
 
 
 def fold_kernels(
-    source: RegionSource, name: str, sinks: Sequence[FoldSink], stored: Sequence[StoreSink]
+    source: RegionRooms, name: str, sinks: Sequence[FoldSink], stored: Sequence[StoreSink]
 ) -> list[GeneratedKernel]:
     """Returns the kernels of folds of nodes with the same axes over the same axes.
 
@@ -117,7 +119,7 @@ def fold_kernels(
     outer = Points(source.lengths, [PointSegment(rows, "k")])
     final = sinks
     if parts > 1:
-        final = [parts_of(source, sink, parts, count) for sink in sinks]
+        final = [sink_of_parts(source, sink, parts, count) for sink in sinks]
     body = FoldBody(source, text, points, outer, final, stored)
     if across:
         body.across(count, length, columns, threads // columns, parts)
@@ -129,7 +131,7 @@ def fold_kernels(
     return kernels
 
 
-def parts_of(source: RegionSource, sink: FoldSink, parts: int, count: int) -> FoldSink:
+def sink_of_parts(source: RegionRooms, sink: FoldSink, parts: int, count: int) -> FoldSink:
     """Returns a fold whose parts are stored, one behind the other."""
     room = source.scratch_room((parts, count), memory_dtype(sink.fold.dtype), {})
     return FoldSink(sink.fold, [(room, 1)])
@@ -137,8 +139,6 @@ def parts_of(source: RegionSource, sink: FoldSink, parts: int, count: int) -> Fo
 
 def memory_dtype(dtype: DType) -> DType:
     """Returns the dtype in which parts lie in memory: that in which they are folded."""
-    import numpy as np
-
     if dtype.char in "eE":
         return np.dtype(np.float32)
     return np.dtype(np.int32) if accumulator_type(dtype) == "int" else dtype
@@ -158,7 +158,7 @@ class FoldBody:
 
     def __init__(
         self,
-        source: RegionSource,
+        source: RegionRooms,
         text: KernelText,
         points: Points,
         outer: Points,
@@ -246,7 +246,7 @@ class FoldBody:
 
 
 def finishing_kernel(
-    source: RegionSource,
+    source: RegionRooms,
     name: str,
     made: Sequence[FoldSink],
     sinks: Sequence[FoldSink],

@@ -70,7 +70,7 @@ _lanes: dict[StreamKey, Lane] = {}
 _lanes_lock = threading.Lock()
 
 
-def key_of(stream: Any) -> StreamKey:
+def stream_key(stream: Any) -> StreamKey:
     """Returns what tells a stream of the current device from others, as this thread sees it."""
     pointer = stream.ptr
     thread = threading.get_ident() if pointer == STREAM_OF_THREAD else 0
@@ -79,7 +79,7 @@ def key_of(stream: Any) -> StreamKey:
 
 def lane_of(stream: Any) -> Lane:
     """Returns the lane of a stream of the current device."""
-    key = key_of(stream)
+    key = stream_key(stream)
     found = _lanes.get(key)
     if found is None:
         with _lanes_lock:
@@ -153,7 +153,7 @@ class OnStream:
         """Queues the work of a call, and returns the results."""
         for place in self._taken.values():
             # Results are written into it in order.
-            arrays[place] = without_gaps(arrays[place])
+            arrays[place] = ordered_array(arrays[place])
         if self._dtypes:
             words = self._words
             for i, (number, dtype) in enumerate(zip(numbers, self._dtypes)):
@@ -188,7 +188,7 @@ class OnStream:
         self, recording: RecordedGraph, arrays: list[ndarray], stream: Any
     ) -> list[ndarray]:
         if recording.copied:
-            pairs = [(without_gaps(arrays[i]), own) for i, own in recording.copied.items()]
+            pairs = [(ordered_array(arrays[i]), own) for i, own in recording.copied.items()]
             copy_arrays(pairs)
         recording.graph.launch(stream)
         outs: list[ndarray] = []
@@ -249,15 +249,16 @@ class OnStream:
         owned = [None if k in in_place else x for k, x in enumerate(outs)]
         if not all(x is None or is_contiguous(x) for x in owned):
             raise NotCaptured("the elements of a result do not lie one behind the other")
-        return RecordedGraph(graph, addresses, [*map(strides_of, arrays)], copied, owned, kept)
+        strides = [*map(strides_unless_ordered, arrays)]
+        return RecordedGraph(graph, addresses, strides, copied, owned, kept)
 
 
-def without_gaps(x: ndarray) -> ndarray:
+def ordered_array(x: ndarray) -> ndarray:
     """Returns an array whose elements lie one behind the other."""
     return x if is_contiguous(x) else cupy.ascontiguousarray(x)
 
 
-def strides_of(x: ndarray) -> tuple[int, ...] | None:
+def strides_unless_ordered(x: ndarray) -> tuple[int, ...] | None:
     """Returns the strides of an array; None where elements lie one behind the other."""
     return None if is_contiguous(x) else x.strides
 
@@ -344,7 +345,7 @@ class GraphedPlan:
 
     @property
     def remark(self) -> str:
-        """Why it is no graph, for people; empty where it is one, or may become one."""
+        """The reason why it is no graph, for people; empty where it is one, or may become one."""
         found = {one.refused for one in [*self._on_streams.values()]}
         return f", and not as a CUDA graph: {min(found)}" if found and "" not in found else ""
 
@@ -354,7 +355,7 @@ class GraphedPlan:
         try:
             numbers, of_host = silently(self.plan.numbers, buffers)
             stream = cupy.cuda.get_current_stream()
-            key = key_of(stream)
+            key = stream_key(stream)
             found = self._on_streams.get(key)
             if found is None and len(self._on_streams) < MOST_STREAMS:
                 with self._lock:

@@ -12,7 +12,7 @@ from .points import Points, PointSegment
 
 if TYPE_CHECKING:
     from ...kernels.graph import Expr, GridAxes
-    from .region_source import RegionSource
+    from .region_rooms import RegionRooms
 
 __all__ = ["MAP_THREADS", "StoreSink", "load_packs", "map_kernel", "store_packs"]
 
@@ -34,7 +34,7 @@ class StoreSink(NamedTuple):
 
 
 def map_kernel(
-    source: RegionSource, name: str, axes: GridAxes, sinks: Sequence[StoreSink]
+    source: RegionRooms, name: str, axes: GridAxes, sinks: Sequence[StoreSink]
 ) -> GeneratedKernel:
     """Returns the kernel that stores nodes at all points of some axes."""
     order = tuple(sorted(axes))

@@ -8,42 +8,30 @@ it has folded.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ...kernels.efforts import gone, needed_nodes, unspread
-from ...kernels.graph import Expr, GridAxes, input_place
+from ...kernels.graph import Expr, GridAxes
 from .fold_kernels import MOST_FOLDS_OF_COLUMNS, FoldSink, fold_kernels, is_across
 from .kernel_text import Argument, GeneratedKernel, Room
 from .map_kernels import StoreSink, map_kernel
 from .points import ordered_strides
+from .region_rooms import RegionRooms
 from .row_kernels import row_kernel
 
 if TYPE_CHECKING:
-    from ...annotations import DType, Shape
+    from ...annotations import DType
     from ...kernels.kernel_result import KernelResult
 
-__all__ = ["RegionSource", "ScratchArray"]
+__all__ = ["RegionSource"]
 
-# Places of arrays with fewer elements have 32 bits.
-FEWEST_FAR_PLACES = 2**31
-
-
-class ScratchArray(NamedTuple):
-    """Memory between kernels."""
-
-    shape: Shape
-    dtype: DType
-
-
-class RegionSource:
+class RegionSource(RegionRooms):
     """The kernels of a region.
 
     Attributes:
         kernels: the kernels, in the order of their launches.
         writes_apart: whether a thread reads the elements of inputs that lie in the order of results
             before it writes the same elements of results.
-        scratch: the memory between them.
 
     Args:
         name: what their names begin with.
@@ -69,22 +57,9 @@ class RegionSource:
         width: int,
         lanes: int = 32,
     ) -> None:
+        super().__init__(lengths, inputs, strides, numbers, width, lanes)
         self.name = name
-        self.lengths = tuple(lengths)
-        self.width = width
-        self.lanes = lanes
         self.kernels: list[GeneratedKernel] = []
-        self.scratch: list[ScratchArray] = []
-        size = max(prod(lengths), *[self._reach(x, strides) for x in inputs], 1)
-        self.place_type = "unsigned int" if size < FEWEST_FAR_PLACES else "long long"
-        by_value = frozenset(numbers)
-        # The nodes that lie in memory.
-        self.rooms: dict[Expr, Room] = {}
-        for x in inputs:
-            number, _ = input_place(x)
-            lying = strides.get(number, ordered_strides(x.axes, self.lengths))
-            known = None if number in by_value else lying
-            self.rooms[x] = Room(Argument("in", number), x.dtype, known)
         # Results are stored as nodes without spreads.
         self._results = [
             (r, Room(Argument("out", i), dtype, ordered_strides(r.axes, self.lengths)))
@@ -93,23 +68,7 @@ class RegionSource:
         self._write()
         self.writes_apart = len(self.kernels) == 1 and not folds_of(results)
 
-    def _reach(self, x: Expr, strides: Mapping[int, Mapping[int, int]]) -> int:
-        known = strides.get(input_place(x)[0], {})
-        return 1 + sum((self.lengths[a] - 1) * abs(step) for a, step in known.items())
-
     # -- what depends on what
-
-    def needed(self, nodes: Iterable[Expr]) -> set[Expr]:
-        """Returns all nodes that some need, themselves too; what lies in memory needs none."""
-        seen: set[Expr] = set()
-        stack = list(nodes)
-        while stack:
-            node = stack.pop()
-            if node not in seen:
-                seen.add(node)
-                if node not in self.rooms:
-                    stack += node.operands
-        return seen
 
     def open_folds(self, node: Expr) -> set[Expr]:
         """Returns the folds that a node needs and that are not in memory; not itself."""
@@ -169,11 +128,6 @@ class RegionSource:
 
     def _next_name(self) -> str:
         return f"{self.name}_{len(self.kernels)}"
-
-    def scratch_room(self, shape: Shape, dtype: DType, strides: Mapping[int, int]) -> Room:
-        """Returns new memory between kernels."""
-        self.scratch.append(ScratchArray(shape, dtype))
-        return Room(Argument("scratch", len(self.scratch) - 1), dtype, strides)
 
     def _fold_sinks(self, group: Sequence[Expr], inner: Iterable[Expr] = ()) -> list[FoldSink]:
         """Returns where folds are stored: as results, and for kernels behind this one."""

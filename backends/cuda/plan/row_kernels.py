@@ -17,7 +17,7 @@ from .points import Points, PointSegment
 
 if TYPE_CHECKING:
     from ...kernels.graph import Expr, GridAxes
-    from .region_source import RegionSource
+    from .region_rooms import RegionRooms
 
 __all__ = ["row_kernel"]
 
@@ -31,7 +31,7 @@ SLOW_OPERATIONS = frozenset({"divide", "sqrt"})
 
 
 def row_kernel(
-    source: RegionSource,
+    source: RegionRooms,
     name: str,
     row_axes: GridAxes,
     sinks: Sequence[FoldSink],
@@ -65,7 +65,7 @@ class RowKernel:
 
     def __init__(
         self,
-        source: RegionSource,
+        source: RegionRooms,
         name: str,
         row_axes: GridAxes,
         sinks: Sequence[FoldSink],

@@ -19,7 +19,7 @@ from functensor.backends.kernels.kernel import (
     UpdateOf,
 )
 from functensor.backends.kernels.printed import kernel_text
-from functensor.backends.kernels.row_tiles import in_tiles, loop_to_tile, tiled
+from functensor.backends.kernels.row_tiles import by_row_tiles, in_tiles, loop_to_tile
 from functensor.backends.kernels.schedule import KernelResult, scheduled
 
 TILE_ROWS, OUT_ROWS = Buffer("rows", F4, (3,), "scratch", 2), Buffer("out", F4, (3,), "out")
@@ -105,7 +105,7 @@ def test_rows_without_functions_and_sums_of_columns_stay_as_they_are():
     total = graph.fold("add", x, [1])
     results = [KernelResult(x - total, frozenset([0, 1]))]
     kernel = scheduled("centred", graph, [x], results)
-    assert tiled(kernel, 64) is kernel
+    assert by_row_tiles(kernel, 64) is kernel
     assert not kernel.scratch
     check_kernel(in_tiles(kernel, loop_to_tile(kernel), 16))
 

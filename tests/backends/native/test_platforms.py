@@ -160,7 +160,7 @@ def texts(name, on_x86, yields):
         for module in (native_run, segments):
             patch.setattr(module, "machine_code", noted)
         if not yields:
-            patch.setattr(team, "rest", str)
+            patch.setattr(team, "yielding_call", str)
         assert ft.jit(function).compile(*args).explain().endswith("as machine code")
         if args[0].dtype.kind == "f":
             ft.jit(ft.grad(total)).compile(*args)

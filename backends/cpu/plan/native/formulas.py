@@ -331,7 +331,7 @@ def casted(x: Expr, dtype: np.dtype[Any]) -> Expr | None:
         if x.dtype.char not in "efd":
             return None
         if IS_ARM64:
-            return nearest_integer(x, dtype)
+            return nearest_whole(x, dtype)
         if x.dtype.char == "e":
             x = cast(x, np.float32)
         if not IS_X86_64:
@@ -348,7 +348,7 @@ def casted(x: Expr, dtype: np.dtype[Any]) -> Expr | None:
     return cast(x, dtype)
 
 
-def nearest_integer(x: Expr, dtype: np.dtype[Any]) -> Expr:
+def nearest_whole(x: Expr, dtype: np.dtype[Any]) -> Expr:
     """Returns ``astype`` of arm64: 0 for NaN, and else the nearest number of 32 or 64 bits.
 
     Narrower integers are the last bits of 32. Of numbers out of range NumPy there has these or

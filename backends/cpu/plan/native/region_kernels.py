@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["RegionKernel", "RegionKernels"]
 
 # What parameters of equations may be for regions to be compared by them.
-PLAIN = int, float, str, type(None), np.dtype, type
+PLAIN_CLASSES = int, float, str, type(None), np.dtype, type
 
 
 class RegionKernel:
@@ -97,7 +97,7 @@ def region_key(
         enter(x)
     for equation in program.equations:
         params = [*equation.params.items()]
-        if not all(is_plain(value) for _, value in params):
+        if not all(is_told_by_text(value) for _, value in params):
             return None
         # Equal numbers may have different types, and zeros different signs.
         key += (equation.primitive, repr(params))
@@ -115,8 +115,8 @@ def region_key(
     return tuple(key)
 
 
-def is_plain(value: Any) -> bool:
+def is_told_by_text(value: Any) -> bool:
     """Says whether a parameter's text tells all of it."""
     if isinstance(value, tuple):
-        return all(map(is_plain, value))
-    return isinstance(value, PLAIN)
+        return all(map(is_told_by_text, value))
+    return isinstance(value, PLAIN_CLASSES)

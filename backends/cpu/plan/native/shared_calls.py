@@ -9,14 +9,14 @@ from typing import Any
 
 from ....blas_threads import controlled
 from ....native.entry import ObjectsCall
-from ....native.team import Team, awake, serve, server
+from ....native.team import Team, awake, serve_teams, server
 from ..threads.pool import call_helpers, threads
 from ..threads.sharing import MeasuredSharing
 
 __all__ = ["SharedCall"]
 
 # A segment is most of a plan. What measurements take is bounded by the times between them.
-CALLS_BETWEEN = 20
+CALLS_BETWEEN_MEASUREMENTS = 20
 
 
 def given_number(work: Callable[[int], Any], number: int) -> None:
@@ -33,7 +33,7 @@ class SharedCall:
     def __init__(self, enter: ObjectsCall) -> None:
         self._enter = enter
         # Long work has many hand-offs, each of which may wait for a core that others have.
-        self.share = MeasuredSharing(inf, CALLS_BETWEEN, given_number)
+        self.share = MeasuredSharing(inf, CALLS_BETWEEN_MEASUREMENTS, given_number)
         server()
 
     def __repr__(self) -> str:
@@ -49,6 +49,6 @@ class SharedCall:
         """Calls the function on so many threads, and notes what it returns."""
         team = Team.taken(helped=number > 1)
         if number > 1 and awake() < number - 1:
-            call_helpers(serve, number - 1)
+            call_helpers(serve_teams, number - 1)
         status.append(self._enter(*objects, team.memory))
         team.give_back()

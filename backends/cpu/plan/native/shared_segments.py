@@ -40,9 +40,9 @@ __all__ = ["SharedSegment"]
 
 # Efforts count tenths of a nanosecond, about. Smaller work is not worth a hand-off. Larger work
 # does not need this one, and memory for its results is better given back after each call.
-SMALLEST_SHARED_EFFORT, LARGEST_SHARED_EFFORT = 200_000, 60_000_000
+SMALLEST_HANDED_EFFORT, LARGEST_HANDED_EFFORT = 200_000, 60_000_000
 # A region has so many blocks at least, and one more for each such effort.
-FEWEST_BLOCKS, MOST_BLOCKS, EFFORT_OF_BLOCK = 4, 16, 500_000
+FEWEST_REGION_PARTS, MOST_REGION_PARTS, EFFORT_OF_BLOCK = 4, 16, 500_000
 # The same limits for the multiplications of products.
 SMALLEST_SHARED_PRODUCT, LARGEST_SHARED_PRODUCT = 1 << 19, 1 << 29
 # The most elements of a result whose parts are looked at one by one.
@@ -67,8 +67,9 @@ class SharedSegment(SegmentWithLoops):
     ) -> None:
         graph, effort = region.graph, region.effort
         late = [result for result in graph.results if result.late]
-        count = min(max(int(effort / EFFORT_OF_BLOCK), FEWEST_BLOCKS), MOST_BLOCKS, graph.grid.rows)
-        fits = SMALLEST_SHARED_EFFORT <= effort < LARGEST_SHARED_EFFORT and count > 1
+        wanted = max(int(effort / EFFORT_OF_BLOCK), FEWEST_REGION_PARTS)
+        count = min(wanted, MOST_REGION_PARTS, graph.grid.rows)
+        fits = SMALLEST_HANDED_EFFORT <= effort < LARGEST_HANDED_EFFORT and count > 1
         if not fits or any(r.imag is not None or r.node.dtype.char not in "fd" for r in late):
             super()._add_region(region, given, outs)
             return
@@ -145,12 +146,12 @@ class SharedSegment(SegmentWithLoops):
         dtype, rows = out.type.dtype, shape[0]
         effort = STREAM_EFFORT * out.type.size * dtype.itemsize / 4
         in_blocks = (
-            effort >= SMALLEST_SHARED_EFFORT
+            effort >= SMALLEST_HANDED_EFFORT
             and 1 < rows < prod(shape)
             and all(part.shape[0] == rows for part in parts)
         )
         copy = copy_kernel(dtype, shape, parts, in_blocks=in_blocks, added=added)
-        kernel = KernelInParts(copy, rows, min(rows, FEWEST_BLOCKS)) if in_blocks else copy
+        kernel = KernelInParts(copy, rows, min(rows, FEWEST_REGION_PARTS)) if in_blocks else copy
         self.is_shared |= in_blocks
         into = self._lying[out] = self._fresh(out)
         self._calls.append(SegmentCall(kernel, (*given, into), len(given)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -23,6 +22,7 @@ from .index_ranges import IndexRange, IndexRanges
 from .region_gathers import gather_place, index_place, is_in_bounds, is_slow_alone
 from .region_proofs import GATHERED_FROM, Place, count_of_sources
 from .schedule_parallel import neighbours
+from .unlocked import computed_once
 
 __all__ = ["fusion"]
 
@@ -113,7 +113,7 @@ class Clusters:
             for i in sorted(self.of, reverse=True):
                 self._sink(i)
 
-    @cached_property
+    @computed_once
     def users(self) -> dict[Variable, list[int]]:
         """For every variable that is used the numbers of the equations that use it."""
         users: dict[Variable, list[int]] = {}
@@ -230,7 +230,7 @@ class Clusters:
         sources = used(equation.operands[: count_of_sources(equation)])
         return made.isdisjoint(sources) and is_in_bounds(equation, self.ranges, made)
 
-    @cached_property
+    @computed_once
     def ranges(self) -> IndexRanges:
         """The ranges of whole numbers."""
         return IndexRanges(self.equations)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.registry import registry
 from ..primitives.core.shape_dtype import ShapeDtype
 from ..programs.program import Equation, Operand, Program, Variable, type_of, with_replaced
+from .unlocked import computed_once
 
 if TYPE_CHECKING:
     from ..primitives.core.primitive_like import PrimitiveLike
@@ -51,7 +51,7 @@ class Sweep:
         self._names = {primitive.name for primitive in program.primitives()}
         self.ready: dict[Any, Sequence[RewriteRule]] = {}
 
-    @cached_property
+    @computed_once
     def uses(self) -> dict[Variable, int]:
         """For every variable how often it is used, at least."""
         return dict(self._program.uses())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,16 +35,14 @@ class RegionKernel:
         self.graph = graph
         self.effort = effort_of(graph)
         self.labels: Sequence[LabelRead] = graph.labels
+        # No lock is held while they are made, which the child of a fork would find held for ever.
+        self._made: dict[bool, LoopKernel] = {}
 
-    @cached_property
-    def whole(self) -> LoopKernel:
-        """The kernel that computes all rows in one run."""
-        return self.graph.kernel("kernel", whole=True)
-
-    @cached_property
-    def of_blocks(self) -> LoopKernel:
-        """The kernel that computes a block of rows."""
-        return self.graph.kernel("kernel")
+    def kernel(self, whole: bool) -> LoopKernel:
+        """Returns the kernel that computes all rows in one run, or a block of rows."""
+        if whole not in self._made:
+            self._made[whole] = self.graph.kernel("kernel", whole)
+        return self._made[whole]
 
 
 class RegionKernels:

@@ -205,7 +205,8 @@ class SegmentCode:
         if region.effort >= SMALLEST_EFFORT_TO_SHARE:
             raise NotNative("it is shared")
         labels = tuple([x[:3] for x in region.labels])
-        self._calls.append(SegmentCall(region.whole, (*given, *outs), len(given), labels))
+        kernel = region.kernel(whole=True)
+        self._calls.append(SegmentCall(kernel, (*given, *outs), len(given), labels))
 
     def _product(self, equation: EquationLike) -> None:
         self._refuse_moved(equation)

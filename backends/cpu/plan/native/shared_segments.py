@@ -73,7 +73,7 @@ class SharedSegment(SegmentWithLoops):
         if not fits or any(r.imag is not None or r.node.dtype.char not in "fd" for r in late):
             super()._add_region(region, given, outs)
             return
-        work = KernelInParts(region.of_blocks, graph.grid.rows, count)
+        work = KernelInParts(region.kernel(whole=False), graph.grid.rows, count)
         if work.memory > MOST_SCRATCH:
             super()._add_region(region, given, outs)
             return

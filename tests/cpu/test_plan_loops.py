@@ -445,3 +445,21 @@ def test_a_large_carry_may_be_updated_twice_in_a_step(n):
     x = np.arange(float(n))
     for f in (twice, swapped):
         np.testing.assert_array_equal(ft.jit(f)(x), f(x))
+
+
+@pytest.mark.parametrize("column", [lambda m: m[:, 2], lambda m: m.T[1]])
+def test_a_row_is_set_to_a_column_of_the_same_array(column):
+    # NumPy's own assignment reads elements that it has written.
+    m = np.arange(9.0).reshape(3, 3)
+
+    def f(m, xs):
+        def step(state):
+            n, m = state
+            return n + 1, m.at[xs[n]].set(column(m))
+
+        return ft.while_loop(lambda s: s[0] < 4, step, (0, m))[1]
+
+    wanted = m.copy()
+    for i in (0, 2, 2, 1):
+        wanted[i] = column(wanted).copy()
+    np.testing.assert_array_equal(ft.jit(f)(m, np.array([0, 2, 2, 1])), wanted)

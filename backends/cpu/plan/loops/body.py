@@ -117,7 +117,11 @@ class BodyCode(Straight):
         else:
             source.add(f"{source.name(out)} = {source.numpy('array')}({source.shown(x)})", equation)
         sign = "=" if equation.primitive.name == "index_set" else "+="
-        source.add(f"{source.names[out]}[{key or '()'}] {sign} {source.shown(rest[0])}", equation)
+        value = source.shown(rest[0])
+        if is_variable(rest[0]) and not self.live.of(x).isdisjoint(self.live.of(rest[0])):
+            # NumPy reads a part of the array that it writes to after it has written there.
+            value = f"{source.numpy('array')}({value})"
+        source.add(f"{source.names[out]}[{key or '()'}] {sign} {value}", equation)
         return True
 
     def _key(self, key: KeyLike, places: Sequence[Operand]) -> str:

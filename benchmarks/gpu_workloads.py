@@ -160,14 +160,21 @@ def on_gpu(dtype: str, x: NumpyArray) -> Any:
     return ft.to_device(x, "cuda")
 
 
-def functensor_step(problem: Problem, dtype: str) -> Step:
-    """Returns one eager step in functensor, which returns the loss."""
+def functensor_parts(problem: Problem, dtype: str) -> tuple[Any, list[Any], list[Any]]:
+    """Returns the loss with its gradient, a list of the parameters alone, and the batch."""
     import functensor as ft
 
     ft.config.matmul_precision = "tf32"
     loss_and_grad = ft.value_and_grad(functensor_losses().of(problem.workload))
     held = [ft.tree.map(partial(on_gpu, dtype), problem.params)]
-    batch = [on_gpu(dtype, x) for x in problem.batch]
+    return loss_and_grad, held, [on_gpu(dtype, x) for x in problem.batch]
+
+
+def functensor_step(problem: Problem, dtype: str) -> Step:
+    """Returns one eager step in functensor, which returns the loss."""
+    import functensor as ft
+
+    loss_and_grad, held, batch = functensor_parts(problem, dtype)
     if problem.kind != "train":
         return lambda: loss_and_grad(held[0])[0]
     adam = ft.optim.adam(LEARNING_RATE)
@@ -185,10 +192,7 @@ def functensor_jit_step(problem: Problem, dtype: str) -> Step:
     """Returns one step in functensor, jitted as a whole and compiled."""
     import functensor as ft
 
-    ft.config.matmul_precision = "tf32"
-    loss_and_grad = ft.value_and_grad(functensor_losses().of(problem.workload))
-    held = [ft.tree.map(partial(on_gpu, dtype), problem.params)]
-    batch = [on_gpu(dtype, x) for x in problem.batch]
+    loss_and_grad, held, batch = functensor_parts(problem, dtype)
     if problem.kind != "train":
         compiled = ft.jit(loss_and_grad)
         compiled.compile(held[0])

@@ -4,40 +4,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from support.gpu_functions import RNG, ROW, X, Y, gaussian, layer_loss, normal, step
 
 import functensor as ft
 import functensor.numpy as fnp
 from functensor import nn
 
 pytestmark = pytest.mark.gpu
-
-RNG = np.random.default_rng(0)
-
-
-def normal(*shape):
-    """Returns random numbers in float32."""
-    return RNG.normal(size=shape).astype("f4")
-
-
-X, Y, ROW = normal(37, 24), normal(37, 24), normal(24)
-
-
-def layer_loss(p):
-    """A loss through a layer norm."""
-    return fnp.sum(fnp.sin(nn.layer_norm(*p)))
-
-
-def network(params, x, labels):
-    """The loss of a perceptron."""
-    w, b, v = params
-    return fnp.mean(nn.softmax_cross_entropy(nn.relu(x @ w + b) @ v, labels))
-
-
-def step(params, state, x, labels):
-    """A step of Adam."""
-    loss, grads = ft.value_and_grad(network)(params, x, labels)
-    return *ft.optim.adam(1e-2).update(params, state, grads), loss
-
 
 def adam_case():
     """Returns the arguments of a step."""
@@ -66,7 +39,7 @@ CASES = {
     "layer norm": (ft.grad(layer_loss), (X, ROW, ROW)),
     "wide layer norm": (ft.grad(layer_loss), (normal(300, 768), normal(768), normal(768))),
     "value and grad": (
-        ft.value_and_grad(lambda x: fnp.sum(fnp.tanh(x) * fnp.exp(-x * x) + fnp.log1p(x * x))),
+        ft.value_and_grad(gaussian),
         normal(100_001),
     ),
     "double": (ft.grad(lambda x: fnp.sum(fnp.tanh(x) * fnp.exp(-x * x))), RNG.normal(size=(33, 7))),

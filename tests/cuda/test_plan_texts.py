@@ -6,25 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.gpu_functions import step
 from support.gpu_programs import fused, plan_of
 
 import functensor as ft
 import functensor.numpy as fnp
-from functensor import nn
 
 pytest.importorskip("cupy", reason="needs CuPy: pip install cupy-cuda13x")
-
-
-def network(params, x, labels):
-    """The loss of a perceptron."""
-    w, b, v = params
-    return fnp.mean(nn.softmax_cross_entropy(nn.relu(x @ w + b) @ v, labels))
-
-
-def step(params, state, x, labels):
-    """A step of Adam."""
-    loss, grads = ft.value_and_grad(network)(params, x, labels)
-    return *ft.optim.adam(1e-2).update(params, state, grads), loss
 
 
 def training():

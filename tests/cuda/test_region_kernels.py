@@ -5,6 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 from support import many_threads, nvrtc, one_thread
+from support.gpu_functions import RNG, ROW, X, Y, gaussian, layer_loss, normal
 from support.gpu_programs import fused
 from support.long_forms import LONG
 
@@ -21,27 +22,6 @@ needs_nvrtc = pytest.mark.skipif(
 )
 ARCHITECTURES = (70, 80, 90, 100) if LONG else (90,)
 OLD = "Architectures prior to"
-RNG = np.random.default_rng(0)
-
-
-def normal(*shape):
-    """Returns random numbers in float32."""
-    return RNG.normal(size=shape).astype("f4")
-
-
-X, Y, ROW = normal(37, 24), normal(37, 24), normal(24)
-
-
-def layer_loss(p):
-    """A loss through a layer norm."""
-    return fnp.sum(fnp.sin(nn.layer_norm(*p)))
-
-
-def gaussian(x):
-    """A sum whose gradient takes several functions."""
-    return fnp.sum(fnp.tanh(x) * fnp.exp(-x * x) + fnp.log1p(x * x))
-
-
 def moments(p, g, m, v):
     """A step of Adam's kind."""
     m, v = 0.9 * m + 0.1 * g, 0.99 * v + 0.01 * g * g

@@ -17,7 +17,7 @@ from .kernel_text import Argument, GeneratedKernel, Room
 from .map_kernels import StoreSink, map_kernel
 from .points import ordered_strides
 from .region_rooms import RegionRooms
-from .row_kernels import row_kernel
+from .row_kernels import RowKernel
 
 if TYPE_CHECKING:
     from ...annotations import DType
@@ -174,7 +174,8 @@ class RegionSource(RegionRooms):
         ]
         self._pending = [pair for pair in self._pending if pair not in stored]
         sinks = self._fold_sinks(group)
-        self.kernels.append(row_kernel(self, self._next_name(), row_axes, sinks, stores(stored)))
+        kernel = RowKernel(self, self._next_name(), row_axes, sinks, stores(stored))
+        self.kernels.append(kernel.written())
         self._enter(sinks)
 
     def _enter(self, sinks: Sequence[FoldSink]) -> None:

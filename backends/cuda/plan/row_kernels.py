@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ...kernels.graph import Expr, GridAxes
     from .region_rooms import RegionRooms
 
-__all__ = ["row_kernel"]
+__all__ = ["RowKernel"]
 
 # A warp has a short row; longer ones have a block, of more threads for the longest.
 LONGEST_OF_WARP, LONGEST_OF_BLOCK = 1024, 16384
@@ -28,25 +28,6 @@ WARPS_OF_BLOCK = 8
 # The elements that a thread holds in registers at most, of 4 bytes each, and those of one node.
 MOST_KEPT_WORDS, MOST_KEPT_ELEMENTS = 64, 32
 SLOW_OPERATIONS = frozenset({"divide", "sqrt"})
-
-
-def row_kernel(
-    source: RegionRooms,
-    name: str,
-    row_axes: GridAxes,
-    sinks: Sequence[FoldSink],
-    stored: Sequence[StoreSink],
-) -> GeneratedKernel:
-    """Returns the kernel that folds rows and stores what depends on that.
-
-    Args:
-        source: the kernels of the region.
-        name: its name.
-        row_axes: the axes along rows, which are the last ones of the grid.
-        sinks: the folds.
-        stored: what is stored, for each row or for each of its elements.
-    """
-    return RowKernel(source, name, row_axes, sinks, stored).written()
 
 
 class RowKernel:

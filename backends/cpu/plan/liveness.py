@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from .annotations import EquationLike, Operand, PartsOfArrays, ProgramLike, VariableLike
 
 __all__ = [
-    *("JOINS", "Liveness", "Storage", "is_copied", "is_fresh", "rows_of", "rows_of_joined"),
+    *("JOINS", "Liveness", "Storage", "is_copied", "is_fresh", "is_fresh_everywhere", "rows_of"),
+    "rows_of_joined",
 ]
 
 # Primitives that lay arrays one behind the other along an axis.
@@ -107,10 +108,10 @@ def is_copied(equation: EquationLike) -> bool:
 
 
 def is_fresh(equation: EquationLike) -> bool:
-    """Says whether an equation's outputs share no memory with its operands, for sure."""
+    """Says whether an equation's outputs share no memory with its operands in a plan, for sure."""
     primitive, params = equation.primitive, equation.params
     name = primitive.name
-    if name in FRESH_PRIMITIVES or primitive.fused or name == "native" or is_made_apart(equation):
+    if primitive.fused or name == "native" or is_made_apart(equation):
         return True
     if name == "broadcast_to":
         return is_copied(equation)
@@ -121,13 +122,20 @@ def is_fresh(equation: EquationLike) -> bool:
         if any(getattr(x, "shape", ()) for x in arrays):
             return True
         return not equation.outputs[0].type.shape and ... not in params["key"].native
+    return is_fresh_everywhere(equation)
+
+
+def is_fresh_everywhere(equation: EquationLike) -> bool:
+    """Says whether the function of an equation returns memory of its own on every backend."""
+    primitive, name = equation.primitive, equation.primitive.name
     if name == "astype":
-        x = equation.operands[0]
-        known = getattr(x, "type", x)
+        known = getattr(equation.operands[0], "type", equation.operands[0])
         return bool(equation.outputs[0].type.dtype != getattr(known, "dtype", None))
+    if name in FRESH_PRIMITIVES:
+        return True
     if primitive.family == "elementwise":
         return is_ufunc(primitive.compute)
-    return name in FRESH_REDUCTIONS and bool(params.get("axis"))
+    return name in FRESH_REDUCTIONS and bool(equation.params.get("axis"))
 
 
 def rows_of(equation: EquationLike) -> list[Any]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ...cpu.plan.codegen.called import is_ufunc
 from ...cpu.plan.codegen.operands import is_variable
-from ...fresh_results import FRESH_PRIMITIVES, FRESH_REDUCTIONS
+from ...cpu.plan.liveness import is_fresh_everywhere
 
 if TYPE_CHECKING:
     from ...cpu.plan.annotations import EquationLike, Operand, ProgramLike, VariableLike
@@ -84,17 +83,5 @@ def enter_owners(program: ProgramLike, owners: dict[VariableLike, Owners]) -> No
             enter_owners(body, inner)
             pairs = zip(equation.outputs, body.outputs, strict=True)
             owners.update({out: inner.get(x, NOBODY) for out, x in pairs})
-        elif not is_fresh_on_gpu(equation):
+        elif not is_fresh_everywhere(equation):
             owners |= dict.fromkeys(equation.outputs, NOBODY.union(*given))
-
-
-def is_fresh_on_gpu(equation: EquationLike) -> bool:
-    """Says whether an equation's outputs share no memory with its operands, for sure."""
-    primitive, name = equation.primitive, equation.primitive.name
-    if name == "astype":
-        known = getattr(equation.operands[0], "type", equation.operands[0])
-        return bool(equation.outputs[0].type.dtype != getattr(known, "dtype", None))
-    if primitive.family == "elementwise":
-        return name in FRESH_PRIMITIVES or is_ufunc(primitive.compute)
-    reduces = name in FRESH_REDUCTIONS and bool(equation.params.get("axis"))
-    return reduces or name in FRESH_PRIMITIVES

@@ -82,6 +82,11 @@ class Handle(Registration):
         alarms = self.hook.alarms
         return None if alarms is None else (alarms, self.match.key)
 
+    def only_looks(self) -> bool:
+        """Says whether the hook has replaced nothing so far."""
+        hook = self.hook
+        return not (hook.traceable or hook.replaces or hook.replaces_cotangents)
+
     def source(self) -> Around | Handle:
         """Returns what a program keeps that was staged under the registration."""
         return Around(self) if self.is_around() else self
@@ -156,6 +161,7 @@ class Handle(Registration):
         found = checked_cotangents(hook, op, new, cotangents)
         if all(a is b for a, b in zip(found, cotangents, strict=True)):
             return cotangents
+        hook.replaces_cotangents = True
         return found
 
     def noted(self, new: Any) -> Any:

@@ -26,6 +26,7 @@ class Hook:
             `functensor.numpy` and do nothing else. A compiled function then runs them once, while
             it is staged, and holds what they compute. False is the default.
         replaces: True once it has replaced a value, False once it has only looked; None before.
+        replaces_cotangents: True once it has replaced a cotangent.
         on_replay: whether it sees what a checkpoint runs again; False, but for hooks that measure.
         compiled: False has compiled functions run operation by operation under the hook.
 
@@ -40,6 +41,7 @@ class Hook:
 
     traceable: bool = False
     replaces: bool | None = None
+    replaces_cotangents: bool = False
     on_replay: bool = False
     compiled: bool = True
     # The class of the trace that shows it operations, where that is another one than of all others.

@@ -20,6 +20,7 @@ from ..traces.batch import BatchTrace
 from ..traces.forward import ForwardTrace
 from ..traces.reverse import ReverseTrace
 from .faults import blame, replacement
+from .noting import Noting
 from .operation import Operation
 from .registration import registered
 from .watched_calls import CallWithHooks, PrimitiveCall
@@ -254,6 +255,17 @@ class HookTrace(Trace):
     def alarms(self) -> tuple[frozenset[str], Hashable] | None:
         """Returns what a plan reports in place of calling the hook; None if it is called."""
         return self.handle.alarms()  # type: ignore[no-any-return]
+
+    def only_looks(self) -> bool:
+        """Says whether the hook has changed nothing so far that it was shown."""
+        return self.handle.only_looks()  # type: ignore[no-any-return]
+
+    def noting(self, trace: Trace, note: Callable[[], None]) -> HookTrace:
+        """Returns a trace that does the same on top of another one.
+
+        It calls ``note`` before a value that it has shown is differentiated.
+        """
+        return self.like(trace, Noting(self.handle, note))
 
     def met(self, taken_back: bool) -> None:
         hook = self.handle.hook

@@ -55,6 +55,10 @@ class PackingTrace(HookTrace):
     def like(self, parent: Trace, handle: Any) -> HookTrace:
         return PackingTrace(parent, handle, self.packing, self.op)
 
+    def only_looks(self) -> bool:
+        # The way back computes with what was packed.
+        return False
+
     def met(self, taken_back: bool) -> None:
         """Notes nothing: jitted functions run as they were written."""
 

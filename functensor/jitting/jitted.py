@@ -10,47 +10,39 @@ from functools import partial, update_wrapper
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
-from numpy import ndarray
-
 from ..backends.config import config
 from ..backends.errors.public_functions import check_function, complain, wrap_methods
-from ..backends.restoring import setting
 from ..functions.type_variables import P, R
 from ..functions.wrapping import pickled
 from ..primitives.core.annotations import Values
 from ..primitives.core.array import Array, Tracer
-from ..primitives.core.buffers import owned, wrap
 from ..primitives.core.errors import function_name
 from ..primitives.core.python_numbers import as_number
 from ..primitives.core.shape_dtype import ShapeDtype
 from ..primitives.core.trace import (
-    RAW,
     as_written,
     base_trace,
     below_hooks,
-    interceptors,
     note_replaced,
-    recalling,
     slot,
     under,
-    words_for,
 )
 from ..programs.closed_over import hoisted
 from ..programs.costs import Cost
-from ..programs.named_scope import active_scope, scoped
+from ..programs.named_scope import scoped
 from ..programs.program import Program
 from ..programs.side_effects import Look, check_leaks, check_same
 from ..programs.staging import StagingTrace, staged_inputs, staged_run
 from ..transforms.taken_gradients import taken_gradients
 from ..transforms.tensor_entrance import entrance
 from ..tree import containers as tree
+from .calls_under_hooks import CallsUnderHooks
 from .compile import Lowered
 from .guard import UNLIKE
 from .leaf_kind import leaf_kind
-from .living import clear_all, jitted_functions
+from .living import jitted_functions
 from .program_call import ProgramCall
-from .reported_run import Told, alarms, reported_run
-from .retraces import History, StaleProgramError
+from .retraces import History
 from .signature import Signature, context_of, named_axes
 from .staged_entry import StagedEntry, strong_result
 from .switch import disable_jit, switch
@@ -62,11 +54,9 @@ __all__ = ["Jitted", "disable_jit", "jit"]
 
 # A function keeps plans for so many kinds of arguments.
 MOST_KEPT_PLANS = 256
-# It remembers so many sets of hooks, and keeps plans for them.
-MOST_KEPT_HOOKS = 4
 
 
-class Jitted(Generic[P, R]):
+class Jitted(CallsUnderHooks, Generic[P, R]):
     """A function that is staged and planned; see `jit`.
 
     Calls, methods and pickles as the function itself does.
@@ -137,70 +127,6 @@ class Jitted(Generic[P, R]):
         with below_hooks():
             return out if type(out) is Array else tree.map(strong_result, out)
 
-    def _one_by_one(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Does the same in place of a plan, which messages name."""
-        with recalling(words_for("jit", self._fun)):
-            return self._as_written(args, kwargs)
-
-    def _hooked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Runs the function under hooks, by a plan that calls them or reports to them."""
-        keys = *(found := [trace.key() for trace in interceptors()]), active_scope()
-        inner = base_trace() is not RAW or any(
-            isinstance(leaf, Tracer) for leaf in tree.leaves((args, kwargs))
-        )
-        told = None if inner else alarms()
-        if told is not None:
-            return self._reported(args, kwargs, told)
-        # Hooks see the operations as they are made, those of NumPy's arrays too, and traced values,
-        # whose derivatives the caller may want.
-        if inner:
-            return self._one_by_one(*self._signature.mapped(shown_array, args, kwargs))
-        top: Any = slot.trace
-        registrations = top.registrations()
-        try:
-            if None in found or keys not in self._hooks:
-                return self._watched(*self._signature.mapped(shown_array, args, kwargs), keys)
-            entry, leaves = self._entry(args, kwargs, keys)
-            with below_hooks():
-                return self._ran(entry, leaves)
-        except StaleProgramError:
-            clear_all()
-            return self._called(args, kwargs)
-        finally:
-            slot.trace = top.settled(registrations)
-
-    def _reported(self, args: tuple[Any, ...], kwargs: dict[str, Any], told: Told) -> Any:
-        """Runs the function by a plan that reports, and operation by operation if it has."""
-        with below_hooks():
-            if not any(told):
-                return self._called(args, kwargs)
-            entry, leaves = self._entry(args, kwargs)
-
-        def again() -> Any:
-            positional, named = self._signature.mapped(shown_array, args, kwargs)
-            return self._one_by_one(positional, named)
-
-        return reported_run(entry, leaves, told, again)
-
-    def _watched(self, args: Any, kwargs: Any, keys: Any) -> Any:
-        """Runs the function as it was written, and watches what it does with hooks for once."""
-        shown: dict[int, Any] = {} if slot.shown is None else slot.shown
-        met = interceptors()
-        with setting(slot, shown=shown):
-            slot.trace = met[0].over(base_trace())
-            out = self._one_by_one(args, kwargs)
-        taken_back = 0 in shown or any(shown.get(id(x)) is x for x in tree.leaves(out))
-        for trace in met:
-            trace.met(taken_back)
-        self._hooks[keys] = None
-        while len(self._hooks) > MOST_KEPT_HOOKS:
-            del self._hooks[next(iter(self._hooks))]
-        # Programs keep the hooks that they call.
-        for key in [key for key in list(self._entries) if key[6] and key[6] not in self._hooks]:
-            self._entries.pop(key, None)
-            self._history.drop(key, "since other hooks came")
-        return out
-
     def _entry(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], hooks: tuple[Any, ...] = ()
     ) -> tuple[StagedEntry, Values]:
@@ -248,7 +174,9 @@ class Jitted(Generic[P, R]):
             admitted = key[5] == "tensors"
             stage = partial(entrance.admitting, self._program) if admitted else self._program
             program, captured, gradient = stage(dynamic, static, key[6])
-            entry = StagedEntry(program, captured, self._signature.donated(dynamic), key[3])
+            # What hooks are shown may be computed again, as without them.
+            donated = () if key[6] and config.deterministic else self._signature.donated(dynamic)
+            entry = StagedEntry(program, captured, donated, key[3])
             entry.gradient = gradient
         except BaseException as error:
             self._history.forget(number, key, f"it raised {type(error).__name__}")
@@ -456,8 +384,8 @@ def jit(
     code. So ``fun`` must be pure: it prints and appends once, and values that it reads beside its
     arguments are constants from then on. Python's numbers among the arguments are traced and stay
     weak: another value is no reason to stage again. Under ``grad``, ``vmap`` and their kin a jitted
-    function stays one. Its plan calls the hooks that see its operations. On a GPU the program is
-    run operation by operation.
+    function stays one. Its plan calls the hooks that see its operations. On a GPU its elementwise
+    work becomes kernels, and its launches one CUDA graph.
 
     Args:
         fun: takes and returns trees of arrays; without it, ``jit`` returns a decorator.
@@ -491,8 +419,3 @@ def jit(
         return partial(jit, **options)
     check_function("jit", fun)
     return Jitted(fun, options)
-
-
-def shown_array(x: Any) -> Any:
-    """Returns a NumPy array as one whose operations hooks see; all else as it is."""
-    return wrap(owned(x)) if type(x) is ndarray else x

@@ -161,6 +161,10 @@ class OperandTrace(HookTrace):
     def key(self) -> Hashable:
         return ()
 
+    def only_looks(self) -> bool:
+        # A second run would take another tensor.
+        return False
+
     def met(self, taken_back: bool) -> None:
         """Notes nothing: programs do not depend on the hook."""
 

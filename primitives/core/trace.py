@@ -343,7 +343,7 @@ def below_hooks() -> under:
     return under(None if base is RAW else base)
 
 
-def interceptors() -> list[Trace]:
+def interceptors() -> list[Any]:
     """Returns the interceptors that stand innermost, the last one first."""
     found = []
     trace = slot.trace

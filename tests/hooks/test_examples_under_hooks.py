@@ -1,7 +1,6 @@
 """An identity hook leaves the values of every example as they are, bit by bit.
 
-A compiled function whose operations a hook sees computes them one by one: its values are those of
-`disable_jit` then, so that this is what is compared.
+The examples run with `config.deterministic`, so that this holds for their compiled functions too.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Runs an example without jit, and prints a digest of all values that leave functensor.
+"""Runs an example with `config.deterministic`; prints a digest of all values that leave functensor.
 
     python values_of_an_example.py EXAMPLE.py none|identity [arguments of the example]
 
@@ -31,7 +31,8 @@ class Leaving:
         plain = getattr(kind, name)
 
         def method(x, *args, **kwargs):
-            if self.asked:
+            caller = sys._getframe(1).f_globals.get("__name__", "")
+            if self.asked or caller.startswith("functensor."):
                 return plain(x, *args, **kwargs)
             self.asked = True
             try:
@@ -70,7 +71,7 @@ def main(path, hook, *arguments):
     sys.path.insert(0, str(Path(path).parent))
     with contextlib.ExitStack() as stack:
         stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
-        stack.enter_context(ft.disable_jit())
+        stack.enter_context(ft.config.using(deterministic=True))
         if hook == "identity":
             stack.enter_context(ft.hooks.use(identity))
         runpy.run_path(path, run_name="__main__")

@@ -1,0 +1,154 @@
+"""Two runs of a jitted function under hooks: one whose results count, and one that hooks are shown.
+
+The second one starts from values of its own, and its results have cotangents: those of the first
+one's. What it pulls back counts only where a hook has replaced something, or where a value that a
+hook has kept is differentiated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
+from typing import Any
+
+from ..custom.call import CustomCall, Pullback
+from ..primitives.core.annotations import Values
+from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Tracer
+from ..primitives.core.trace import Trace, at_face, base_trace, under
+from ..traces.reverse import is_inexact
+from ..tree import containers as tree
+
+__all__ = ["Beside", "forked", "joined"]
+
+
+class Beside:
+    """The run that hooks are shown.
+
+    Args:
+        met: the interceptors, the innermost first.
+    """
+
+    def __init__(self, met: Sequence[Any]) -> None:
+        self.met = met
+        self.kept = False
+
+    def counts(self) -> bool:
+        """Says whether the other run counts, as far as it is known by now."""
+        return not self.kept and all(trace.only_looks() for trace in self.met)
+
+    def note_kept(self) -> None:
+        """Notes that a value which a hook was shown is differentiated."""
+        self.kept = True
+
+    def trace(self) -> Trace:
+        """Returns what shows the hooks this run, on top of what is below them."""
+        trace = base_trace()
+        for interceptor in reversed(self.met):
+            trace = interceptor.noting(trace, self.note_kept)
+        return trace
+
+
+class Fork(CustomCall):
+    """Returns its operands twice, for the run that counts and the run that is shown."""
+
+    def __init__(self, beside: Beside) -> None:
+        super().__init__("fork", lambda values: [*values, *values])
+        self.beside = beside
+
+    def reverse(
+        self, level: Trace, values: Values, wanted: Sequence[bool]
+    ) -> tuple[Values, Callable[[Values], Values]]:
+        with under(level):
+            outs = at_face(self.bind, values)
+        return outs, Pullback(lambda kept, gs: at_face(self._pulled, gs), [])
+
+    def _pulled(self, gs: Values) -> Values:
+        count = len(gs) // 2
+        if not self.beside.counts():
+            return gs[count:]
+        return list(map(partial(with_shown, self.beside), gs[:count], gs[count:]))
+
+    def forward(self, level: Trace, values: Values, tangents: Values) -> tuple[Values, Values]:
+        known = [i for i, t in enumerate(tangents) if t is not None]
+        with under(level):
+            outs = at_face(self.bind, values)
+            moved = at_face(self.bind, [tangents[i] for i in known])
+        out_tangents = [None] * len(outs)
+        for n, t in enumerate(moved):
+            out_tangents[known[n % len(known)] + n // len(known) * len(values)] = t
+        return outs, out_tangents
+
+    def batched(self, flags: Sequence[bool], size: int, axis_name: Hashable = None) -> CustomCall:
+        call = Fork(self.beside)
+        call.out_flags = [*flags, *flags]
+        return call
+
+
+class Join(CustomCall):
+    """Returns the result that counts, of this one and of the one that is shown.
+
+    Args:
+        beside: the run that is shown.
+        axes: so many first axes are those of examples that share the second one.
+        shown: whether the second one has the cotangent of the first: it has none where its
+            examples share the first one.
+    """
+
+    def __init__(self, beside: Beside, axes: int = 0, shown: bool = True) -> None:
+        super().__init__("join", lambda values: values[:1])
+        self.beside = beside
+        self.axes = axes
+        self.shown = shown
+
+    def reverse(
+        self, level: Trace, values: Values, wanted: Sequence[bool]
+    ) -> tuple[Values, Callable[[Values], Values]]:
+        with under(level):
+            outs = at_face(self.bind, values)
+        return outs, Pullback(lambda kept, gs: at_face(self._pulled, gs), [])
+
+    def _pulled(self, gs: Values) -> Values:
+        counting, shown = Fork(self.beside).bind(gs)
+        if not self.shown:
+            return [counting, None]
+        return [counting, ops.sum(shown, axis=tuple(range(self.axes))) if self.axes else shown]
+
+    def forward(self, level: Trace, values: Values, tangents: Values) -> tuple[Values, Values]:
+        with under(level):
+            return at_face(self.bind, values), at_face(self._met, tangents)
+
+    def _met(self, pair: Values) -> Values:
+        return pair[:1] if None in pair else self.bind(pair)
+
+    def batched(self, flags: Sequence[bool], size: int, axis_name: Hashable = None) -> CustomCall:
+        counting, shown = flags
+        axes = self.axes + (counting and not shown)
+        call = Join(self.beside, axes, self.shown and counting >= shown)
+        call.out_flags = [counting]
+        return call
+
+
+def forked(arguments: Any, beside: Beside) -> tuple[Any, Any]:
+    """Returns a tree for the run that counts and one for the run that is shown."""
+    leaves, treedef = tree.flatten(arguments)
+    traced = [i for i, x in enumerate(leaves) if isinstance(x, Tracer)]
+    outs = Fork(beside).bind([leaves[i] for i in traced])
+    counting, shown = list(leaves), list(leaves)
+    for n, i in enumerate(traced):
+        counting[i], shown[i] = outs[n], outs[n + len(traced)]
+    return treedef.unflatten(counting), treedef.unflatten(shown)
+
+
+def joined(counting: Any, shown: Any, beside: Beside) -> Any:
+    """Returns the results that count. Their cotangents go to those that are shown, too."""
+    leaves, treedef = tree.flatten(counting)
+    pairs = zip(leaves, tree.leaves(shown), strict=True)
+    return treedef.unflatten([with_shown(beside, *pair) for pair in pairs])
+
+
+def with_shown(beside: Beside, x: Any, other: Any) -> Any:
+    """Returns a value that counts. What comes back to it goes to another one, too."""
+    if not (isinstance(x, Tracer) and isinstance(other, Tracer) and is_inexact(x)):
+        return x
+    return Join(beside).bind([x, other])[0]

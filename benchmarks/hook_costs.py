@@ -187,14 +187,16 @@ def leaves(result: Any) -> list[Any]:
 
 def differs(works: Mapping[str, Work], compiled: bool) -> list[str]:
     """Returns the hooks under which a result is not the same to the last bit."""
-    first = leaves(works["none"]())
-    return [
-        name
-        for name, work in works.items()
-        # Under a residual hook a compiled function runs as written, and rounds otherwise.
-        if name not in ("none", "capture", *(["residuals"] if compiled else []))
-        and not all(map(np.array_equal, first, leaves(work())))
-    ]
+    # Plans may round otherwise without it.
+    with ft.config.using(deterministic=True):
+        first = leaves(works["none"]())
+        return [
+            name
+            for name, work in works.items()
+            # Under a residual hook a compiled function runs as written, and rounds otherwise.
+            if name not in ("none", "capture", *(["residuals"] if compiled else []))
+            and not all(map(np.array_equal, first, leaves(work())))
+        ]
 
 
 def calls_of(gradient: bool) -> tuple[int, int]:

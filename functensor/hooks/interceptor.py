@@ -20,7 +20,7 @@ from ..traces.batch import BatchTrace
 from ..traces.forward import ForwardTrace
 from ..traces.reverse import ReverseTrace
 from .faults import blame, replacement
-from .noting import Noting
+from .noting import NotingHandle
 from .operation import Operation
 from .registration import registered
 from .watched_calls import CallWithHooks, PrimitiveCall
@@ -265,7 +265,7 @@ class HookTrace(Trace):
 
         It calls ``note`` before a value that it has shown is differentiated.
         """
-        return self.like(trace, Noting(self.handle, note))
+        return self.like(trace, NotingHandle(self.handle, note))
 
     def met(self, taken_back: bool) -> None:
         hook = self.handle.hook

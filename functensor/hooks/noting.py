@@ -11,7 +11,7 @@ from ..primitives.core.array import Tracer
 from ..primitives.core.trace import Trace, at_face, under
 from .operation import Operation
 
-__all__ = ["Noting"]
+__all__ = ["NotingHandle"]
 
 
 class KeptValue(CustomCall):
@@ -45,7 +45,7 @@ class KeptValue(CustomCall):
         return call
 
 
-class Noting:
+class NotingHandle:
     """A registration in whose place values are shown that note their derivatives.
 
     Args:

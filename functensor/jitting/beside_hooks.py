@@ -19,7 +19,7 @@ from ..primitives.core.trace import Trace, at_face, base_trace, under
 from ..traces.reverse import is_inexact
 from ..tree import containers as tree
 
-__all__ = ["Beside", "forked", "joined"]
+__all__ = ["Beside", "forked", "reunited"]
 
 
 class Beside:
@@ -140,7 +140,7 @@ def forked(arguments: Any, beside: Beside) -> tuple[Any, Any]:
     return treedef.unflatten(counting), treedef.unflatten(shown)
 
 
-def joined(counting: Any, shown: Any, beside: Beside) -> Any:
+def reunited(counting: Any, shown: Any, beside: Beside) -> Any:
     """Returns the results that count. Their cotangents go to those that are shown, too."""
     leaves, treedef = tree.flatten(counting)
     pairs = zip(leaves, tree.leaves(shown), strict=True)

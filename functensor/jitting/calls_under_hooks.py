@@ -24,7 +24,7 @@ from ..primitives.core.trace import (
 )
 from ..programs.named_scope import active_scope
 from ..tree import containers as tree
-from .beside_hooks import Beside, forked, joined
+from .beside_hooks import Beside, forked, reunited
 from .living import clear_all
 from .reported_run import Told, alarms, reported_run
 from .retraces import History, StaleProgramError
@@ -93,7 +93,7 @@ class CallsUnderHooks:
         if not beside.counts():
             return shown
         with below_hooks():
-            return joined(self._called(*given), shown, beside)
+            return reunited(self._called(*given), shown, beside)
 
     def _shown(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Runs the function under hooks, by a plan that calls them or reports to them."""

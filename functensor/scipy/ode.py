@@ -37,7 +37,9 @@ from ..transforms.grad import vjp
 from ..transforms.jvp import jvp
 from ..transforms.vmap import vmap
 from ..tree.containers import TreeDef
+from .ode_backward import pulled
 from .ode_plans import (
+    Slope,
     Solver,
     StateVector,
     StepByStep,
@@ -48,9 +50,6 @@ from .ode_plans import (
 from .runge_kutta import End, Norm, Options, check_end, integrate
 
 __all__ = ["odeint"]
-
-# Takes the leaves of the state, the time, and the arguments; returns the leaves of the slope.
-Slope = Callable[[Values, Any, Values], Values]
 
 # How the state lies in a vector, what solves by a plan of the equation, None where there is none,
 # and whether the equation branches on values.
@@ -72,9 +71,11 @@ class OdeCall(CustomCall):
 
     Attributes:
         in_program: whether the call is a part of a program. Its equation is staged too then.
+        moves: of an adjoint equation, the numbers of the arguments that it has cotangents of.
     """
 
     in_program = False
+    moves: Sequence[int] = ()
 
     def __init__(
         self,
@@ -211,31 +212,12 @@ class OdeCall(CustomCall):
         return outs, [*outs, *operands[len(self.ranks) :]]
 
     def _bwd(self, residuals: Values, gs: Values) -> Values:
-        solution, times, args = self.split(residuals)
+        args = self.split(residuals)[2]
         known = [i for i, arg in enumerate(args) if is_inexact(arg)]
-        count = len(self.ranks)
-        call = self._adjoint(known)
-        last = times.shape[0] - 1
-        adjoint = self.at(gs, last)
-        by_args = [zeros_like(args[i]) for i in known]
-        by_times: list[Value] = []
-        for i in range(last, 0, -1):
-            state = self.at(solution, i)
-            by_times.append(_time_cotangent(self.at(gs, i), self.func(state, times[i], args)))
-            interval = ops.stack([times[i], times[i - 1]])
-            outs = call.bind([*state, *adjoint, *by_args, interval, *args])
-            earlier = call.at(outs, 1)
-            adjoint, by_args = earlier[count : 2 * count], earlier[2 * count :]
-            if i > 1:
-                adjoint = [a + g for a, g in zip(adjoint, self.at(gs, i - 1), strict=True)]
-        if last:
-            first = self.func(self.at(solution, 0), times[0], args)
-            by_times.append(-_time_cotangent(adjoint, first))
-            adjoint = [a + g for a, g in zip(adjoint, self.at(gs, 0), strict=True)]
-        else:
-            by_times.append(zeros_like(times[0]))
-        cotangents = replaced([None] * len(args), known, by_args)
-        return [*adjoint, ops.stack(by_times[::-1]), *cotangents]
+        adjoint = self._adjoint(known)
+        *moved, by_times = (found := pulled(self, adjoint, residuals, gs))[: len(self.ranks) + 1]
+        cotangents = replaced([None] * len(args), known, found[len(self.ranks) + 1 :])
+        return [*moved, by_times, *cotangents]
 
     def _adjoint(self, known: Sequence[int]) -> OdeCall:
         """Returns the equation of the state, its cotangent, and those of arguments, backward."""
@@ -252,7 +234,9 @@ class OdeCall(CustomCall):
             return [*slopes, *[-c for c in (*by_y, *by_args)]]
 
         ranks = [*self.ranks, *self.ranks, *[self.arg_ranks[i] for i in known]]
-        return OdeCall(func, ranks, self.arg_ranks, self.options)
+        call = OdeCall(func, ranks, self.arg_ranks, self.options)
+        call.moves = known
+        return call
 
     # -- forward
 
@@ -364,12 +348,6 @@ class OdeCall(CustomCall):
             ops.stack(column, axis=rank)
             for column, rank in zip(zip(*states, strict=True), self.ranks, strict=True)
         ]
-
-
-def _time_cotangent(gs: Sequence[Any], slopes: Sequence[Any]) -> Array:
-    """Returns the sum of products of cotangents and slopes, which is the cotangent of a time."""
-    total = sum(ops.sum(g * s) for g, s in zip(gs, slopes, strict=True))
-    return ops.real(total)
 
 
 def _checked_times(times: Value) -> Buffer:

@@ -25,9 +25,12 @@ from .runge_kutta import Norm, Options, integrate
 from .runge_kutta_program import solution_at_times
 
 __all__ = [
-    "Solver", "StateVector", "StepByStep", "as_buffer_function", "one_vector", "part_as_dtype",
-    "program_of_equation",
+    "Slope", "Solver", "StateVector", "StepByStep", "as_buffer_function", "one_vector",
+    "part_as_dtype", "program_of_equation",
 ]  # fmt: skip
+
+# Takes the leaves of the state, the time, and the arguments; returns the leaves of the slope.
+Slope = Callable[[Values, Any, Values], Values]
 
 
 class StateVector:
@@ -84,7 +87,7 @@ def one_vector(buffers: Sequence[Buffer], xp: ArrayModule) -> Buffer:
 
 
 def program_of_equation(
-    func: Callable[[Values, Any, Values], Values],
+    func: Slope,
     layout: StateVector,
     time: ShapeDtype,
     args: Sequence[ShapeDtype],

@@ -4,11 +4,13 @@ import gc
 
 import numpy
 import pytest
+from support.long_forms import only_long
 from support.native import missing
 
 import functensor as ft
 import functensor.numpy as np
 from functensor.scipy.integrate import odeint
+from functensor.scipy.ode_backward import Whole
 from functensor.scipy.ode_plans import Solver
 from functensor.testing import assert_allclose
 
@@ -26,8 +28,8 @@ def predators(y, t, p):
 
 
 def solvers():
-    """Returns what solves the equations of programs."""
-    return [x for x in gc.get_objects() if type(x) is Solver]
+    """Returns what solves the equations of programs, and their ways back."""
+    return [x for x in gc.get_objects() if type(x) in (Solver, Whole)]
 
 
 def compiled(f, *args):
@@ -49,6 +51,7 @@ def check(f, *args, rtol=1e-12):
     got = jitted(*args)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Solver, "__call__", lambda self, buffers: self.plan(buffers))
+        patch.setattr(Whole, "__call__", lambda self, buffers: self.plan(buffers)[:-1])
         wanted = ft.jit(f)(*args)
     for x, y in zip(ft.tree.leaves(got), ft.tree.leaves(wanted), strict=True):
         assert (x.shape, x.dtype) == (y.shape, y.dtype)
@@ -65,12 +68,106 @@ def test_many_times_between_two_steps():
 
 
 def test_gradients():
-    def loss(y, t, p):
-        return np.sum(odeint(predators, y, t, p) ** 2)
-
     check(ft.grad(loss, argnums=(0, 1, 2)), STATE, TIMES[:3], RATES)
     check(ft.hessian(loss, argnums=2), STATE, TIMES[:2], RATES, rtol=1e-9)
     check(lambda p: ft.jvp(lambda p: loss(STATE, TIMES, p), (p,), (p,)), RATES)
+
+
+def loss(y, t, p):
+    return np.sum(odeint(predators, y, t, p) ** 2)
+
+
+def check_way_back(times):
+    before = solvers()
+    check(ft.value_and_grad(loss, (0, 1, 2)), STATE, times, RATES, rtol=1e-10)
+    assert [x for x in solvers() if type(x) is Whole and not any(x is y for y in before)]
+
+
+def test_a_way_back_is_one_loop():
+    check_way_back(TIMES)
+
+
+@only_long
+@pytest.mark.long
+@pytest.mark.parametrize("times", [TIMES[::-1].copy(), TIMES[1:3], 1e3 + TIMES])
+def test_times_of_ways_back(times):
+    check_way_back(times)
+
+
+def test_ways_back_of_several_states_and_arguments():
+    def slope(y, t, p, q):
+        return {"a": -y["a"] * p + y["b"][0] * np.sin(t), "b": q["w"] @ y["b"] * y["a"]}
+
+    def loss(y, p, q):
+        found = odeint(slope, y, TIMES, p, q)
+        return np.sum(found["a"] ** 3) + np.sum(found["b"][1:] * np.array([1.0, -2.0]))
+
+    y = {"a": np.array(0.7), "b": np.array([0.2, 0.4])}
+    q = {"w": np.array([[0.1, 0.5], [-0.4, 0.3]])}
+    check(ft.grad(loss, (0, 1, 2)), y, np.array(1.2), q, rtol=1e-10)
+    wanted = ft.grad(loss, (0, 1, 2))(y, np.array(1.2), q)
+    got = ft.jit(ft.grad(loss, (0, 1, 2)))(y, np.array(1.2), q)
+    for a, b in zip(ft.tree.leaves(got), ft.tree.leaves(wanted), strict=True):
+        assert_allclose(a, b, rtol=1e-6, atol=1e-9)
+
+
+@only_long
+@pytest.mark.long
+def test_ways_back_of_single_precision():
+    given = [np.asarray(x, "float32") for x in (STATE, RATES)]
+
+    def loss(y, p):
+        return np.sum(odeint(predators, y, TIMES, p, rtol=1e-4, atol=1e-5) ** 2)
+
+    # Steps of single precision may be chosen otherwise.
+    check(ft.grad(loss, (0, 1)), *given, rtol=2e-3)
+
+
+@only_long
+@pytest.mark.long
+def test_ways_back_of_other_kinds_go_interval_by_interval():
+    """Those of complex states, of several dtypes, of numbers that are no arrays, of batches."""
+    gradient = ft.grad(lambda y, p: np.real(np.sum(odeint(lambda y, t, p: p * y, y, TIMES, p))))
+    check(lambda y: gradient(y, 0.3j), STATE + 0.5j, rtol=1e-9)
+    check(gradient, STATE.astype("float32"), np.array(0.3), rtol=1e-3)
+    check(lambda y: gradient(y, 0.3), STATE, rtol=1e-9)
+    batch = ft.vmap(ft.grad(loss), (0, None, None))
+    check(batch, numpy.stack([STATE, 2 * STATE]), TIMES, RATES, rtol=1e-9)
+    mapped = ft.vmap(ft.jit(ft.grad(loss)), (0, None, None))(
+        numpy.stack([STATE, 2 * STATE]), TIMES, RATES
+    )
+    one = ft.grad(loss)(2 * STATE, TIMES, RATES)
+    assert_allclose(mapped[1], one, rtol=1e-5)
+
+
+def test_a_way_back_that_cannot_go_on_says_so():
+    """The adjoint equation of a state that has come to rest grows without bound."""
+
+    def slope(y, t, p):
+        return -400 * p * y
+
+    def loss(p):
+        return np.sum(odeint(slope, np.ones(2), TIMES, p, mxstep=200) ** 2)
+
+    assert numpy.isfinite(float(ft.jit(loss)(np.array(1.0))))
+    with pytest.raises(RuntimeError, match=r"odeint: .*mxstep") as eager:
+        ft.grad(loss)(np.array(1.0))
+    for jitted in (ft.jit(ft.grad(loss)), ft.jit(ft.grad(loss)).compile(np.array(1.0))):
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match=r"odeint: .*mxstep") as seen:
+                jitted(np.array(1.0))
+        assert str(seen.value).split(",")[0] == str(eager.value).split(",")[0]
+
+
+@only_long
+@pytest.mark.long
+def test_second_derivatives_of_a_way_back():
+    def curved(p):
+        return ft.grad(lambda p: np.sum(ft.grad(loss, 2)(STATE, TIMES[:3], p) ** 2))(p)
+
+    assert_allclose(ft.jit(curved)(RATES), curved(RATES), rtol=1e-5)
+    assert_allclose(ft.jit(ft.jacfwd(ft.grad(loss, 2), 2))(STATE, TIMES[:3], RATES),
+                    ft.hessian(loss, 2)(STATE, TIMES[:3], RATES), rtol=1e-4)  # fmt: skip
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])

@@ -1,0 +1,305 @@
+"""The way back through ``odeint``: the adjoint equation, solved from each time to the one before.
+
+Within a program the whole of it is one call, of which machine code is made: a loop over the times,
+with the loop over the steps in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from ..backends.annotations import Buffer
+from ..backends.devices import device_of
+from ..control.cond import cond
+from ..control.while_loop import fori_loop
+from ..custom.call import InlinedCall
+from ..jitting.compile import compiled
+from ..jitting.tiers import Tiers
+from ..primitives.core.annotations import Value, Values
+from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Array
+from ..primitives.core.buffers import to_buffer, wrap
+from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
+from ..primitives.core.trace import is_staged, slot
+from ..programs.program import Program, argument_type
+from ..programs.staging import make_program
+from ..traces.forward import zeros_like
+from .ode_plans import Slope, StateVector, program_of_equation
+from .runge_kutta import Norm
+from .runge_kutta_program import solution_at_times
+
+__all__ = ["BackwardCall", "pulled"]
+
+
+def pulled_by_intervals(
+    ode: Any, adjoint: Any, residuals: Values, gs: Values, func: Slope
+) -> Values:
+    """Returns the cotangents of the state, of the times, and of arguments.
+
+    Args:
+        ode: the call whose way back it is.
+        adjoint: the equation of the state, its cotangent, and those of the arguments.
+        residuals: the solution, the times, and the arguments.
+        gs: the cotangents of the solution.
+        func: the equation.
+    """
+    solution, times, args = ode.split(residuals)
+    count = len(solution)
+    last = times.shape[0] - 1
+    moved = ode.at(gs, last)
+    by_args = [zeros_like(args[i]) for i in adjoint.moves]
+    by_times: list[Value] = []
+    for i in range(last, 0, -1):
+        state = ode.at(solution, i)
+        by_times.append(time_cotangent(ode.at(gs, i), func(state, times[i], args)))
+        interval = ops.stack([times[i], times[i - 1]])
+        outs = adjoint.bind([*state, *moved, *by_args, interval, *args])
+        earlier = adjoint.at(outs, 1)
+        moved, by_args = earlier[count : 2 * count], earlier[2 * count :]
+        if i > 1:
+            moved = [a + g for a, g in zip(moved, ode.at(gs, i - 1), strict=True)]
+    if last:
+        first = func(ode.at(solution, 0), times[0], args)
+        by_times.append(-time_cotangent(moved, first))
+        moved = [a + g for a, g in zip(moved, ode.at(gs, 0), strict=True)]
+    else:
+        by_times.append(zeros_like(times[0]))
+    return [*moved, ops.stack(by_times[::-1]), *by_args]
+
+
+def time_cotangent(gs: Sequence[Any], slopes: Sequence[Any]) -> Array:
+    """Returns the sum of products of cotangents and slopes, which is the cotangent of a time."""
+    total = sum(ops.sum(g * s) for g, s in zip(gs, slopes, strict=True))
+    return ops.real(total)
+
+
+class BackwardCall(InlinedCall):
+    """The way back as one call of a program.
+
+    Operands are the solution, the times, the arguments, and the cotangents of the solution.
+
+    Args:
+        ode, adjoint: as for `pulled_by_intervals`.
+
+    Attributes:
+        whole: what solves all of it for the types of the latest operands, and those types.
+    """
+
+    def __init__(self, ode: Any, adjoint: Any) -> None:
+        super().__init__("odeint backward", self._pulled)
+        self.ode = ode
+        self.adjoint = adjoint
+        self.whole: tuple[Any, Whole | None] = None, None
+        self.infer = self._infer
+
+    @staticmethod
+    def serves(ode: Any, adjoint: Any, residuals: Values) -> bool:
+        """Says whether the way back is one call: in a program, for one example of one dtype."""
+        if not is_staged() or any(adjoint.ranks):
+            return False
+        solution, times, args = ode.split(residuals)
+        moved = [argument_type(args[i]) for i in adjoint.moves]
+        dtypes = {x.dtype for x in (*map(argument_type, solution), *moved)}
+        weak = any(argument_type(x).weak for x in args)
+        return len(dtypes) == 1 and dtypes.pop().kind == "f" and not weak and times.shape[0] > 1
+
+    def _infer(self, *operands: ShapeDtype) -> list[ShapeDtype]:
+        solution, times, rest = self.ode.split(list(operands))
+        state = [ShapeDtype(y.shape[1:], y.dtype) for y in solution]
+        by_args = [rest[i].strong() for i in self.adjoint.moves]
+        return [*state, ShapeDtype(times.shape, state[0].dtype), *by_args]
+
+    def _pulled(self, operands: Values) -> Values:
+        if slot.trace is None:
+            buffers = [*map(to_buffer, operands)]
+            if all(device_of(x) == "cpu" for x in buffers):
+                whole = self._planned([*map(shape_dtype, operands)])
+                if whole is not None:
+                    return [*map(wrap, whole(buffers))]
+        return self.by_intervals(operands)
+
+    def by_intervals(self, operands: Values, func: Slope | None = None) -> Values:
+        """Returns the cotangents, by a call of the adjoint equation for each interval.
+
+        ``func`` is what computes the equation, by default the equation itself.
+        """
+        count = len(operands) - len(self.ode.ranks)
+        given = operands[:count], operands[count:]
+        return pulled_by_intervals(self.ode, self.adjoint, *given, func or self.ode.func)
+
+    def compile_for(self, types: Sequence[ShapeDtype]) -> None:
+        """Compiles machine code of the whole way back for operands of such types."""
+        whole = self._planned(types)
+        if whole is not None:
+            whole.tiers.finish()
+
+    def _planned(self, types: Sequence[ShapeDtype]) -> Whole | None:
+        """Returns what solves all of it for operands of such types; None where nothing does."""
+        if self.whole[0] != types:
+            # Each interval has a plan, too.
+            self.adjoint.in_program = True
+            equations = equations_of(self.ode, self.adjoint, [*types])
+            self.whole = types, None if equations is None else Whole(self, equations)
+        return self.whole[1]
+
+
+class Equations:
+    """The equation and its adjoint equation as programs of vectors.
+
+    Args:
+        types: those of the solution, the times, the arguments, and the solution's cotangents.
+        state, by_args: how a state lies in a vector, and how cotangents of arguments do.
+        plain, moved: the programs.
+    """
+
+    def __init__(
+        self,
+        types: Values,
+        state: StateVector,
+        by_args: StateVector,
+        plain: Program,
+        moved: Program,
+    ) -> None:
+        self.types = types
+        self.state, self.by_args = state, by_args
+        self.plain, self.moved = plain, moved
+
+    def slope(self, y: Values, t: Any, args: Values) -> Values:
+        """Returns what the equation does, by a plan of it."""
+        vector = ops.concatenate([ops.reshape(leaf, (-1,)) for leaf in y])
+        return self.state.leaves(compiled(self.plain)([vector, t, *args])[0])
+
+
+def equations_of(ode: Any, adjoint: Any, types: Values) -> Equations | None:
+    """Returns both equations; None where one branches on values.
+
+    Args:
+        ode, adjoint: as for `pulled_by_intervals`.
+        types: those of the solution, the times, the arguments, and the solution's cotangents.
+    """
+    solution, times, rest = ode.split(types)
+    args = rest[: len(ode.arg_ranks)]
+    state = StateVector([ShapeDtype(y.shape[1:], y.dtype) for y in solution])
+    by_args = StateVector([args[i] for i in adjoint.moves])
+    time = ShapeDtype((), times.dtype)
+    plain = program_of_equation(ode.func, state, time, args)
+    layout = adjoint_layout(state, by_args)
+    moved = None if plain is None else program_of_equation(adjoint.func, layout, time, args)
+    if plain is None or moved is None:
+        return None
+    return Equations(types, state, by_args, plain, moved)
+
+
+def adjoint_layout(state: StateVector, by_args: StateVector) -> StateVector:
+    """Returns how the state, its cotangent and those of arguments lie in a vector."""
+    return StateVector([*state.types, *state.types, *by_args.types])
+
+
+class Whole:
+    """The whole way back: interval by interval, until machine code takes over.
+
+    Args:
+        call: the call.
+        equations: its equations.
+
+    Attributes:
+        run: the quicker of both, once that is decided.
+    """
+
+    def __init__(self, call: BackwardCall, equations: Equations) -> None:
+        self.plan = ByIntervals(call, equations)
+        self.tiers = Tiers(self, program_of_way_back(call.ode, call.adjoint, equations), ())
+        self.run: Any = self.tiers
+
+    def __call__(self, buffers: Sequence[Buffer]) -> Values:
+        """Returns the cotangents."""
+        if self.run is not self.plan:
+            # Interval by interval an error names lines of the user's alone.
+            with suppress(Exception):
+                outs: Values = self.run(buffers)
+                if outs[-1]:
+                    return outs[:-1]
+        return self.plan(buffers)[:-1]
+
+
+class ByIntervals:
+    """The way back interval by interval, on buffers, as tiers compare it with machine code."""
+
+    def __init__(self, call: BackwardCall, equations: Equations) -> None:
+        self.call = call
+        self.equations = equations
+
+    def __call__(self, buffers: Sequence[Buffer]) -> Values:
+        """Returns the cotangents, and that they are there."""
+        outs = self.call.by_intervals([*map(wrap, buffers)], self.equations.slope)
+        return [*map(to_buffer, outs), True]
+
+    def forget(self) -> None:
+        """Lets the memory of the equation's plan go."""
+        compiled(self.equations.plain).plan.forget()
+
+
+def program_of_way_back(ode: Any, adjoint: Any, equations: Equations) -> Program:
+    """Returns the whole way back as a program, which also says whether all intervals are solved."""
+    plain, moved = equations.plain, equations.moved
+    state, by_args = equations.state, equations.by_args
+    solution, times, rest = ode.split(equations.types)
+    norm = Norm([known.shape for known in adjoint_layout(state, by_args).types], adjoint.ranks)
+    count, size = len(ode.arg_ranks), state.type.shape[0]
+
+    def odeint_backward(solution: Values, times: Array, args: Values, gs: Values) -> Values:
+        rows, cotangents = rows_by_time(solution), rows_by_time(gs)
+        last = times.shape[0] - 1
+
+        def slope(t: Any, vector: Array) -> Any:
+            return moved.run([vector, ops.astype(t, times.dtype), *args])[0]
+
+        def slope_at(i: Any) -> Any:
+            return plain.run([rows[i], times[i], *args])[0]
+
+        # Machine code takes a loop as a whole, and what stands beside it as operations one by one:
+        # all is computed in the loop therefore.
+
+        def interval(i: Any, going: tuple[Any, ...]) -> tuple[Any, ...]:
+            back, moved_args, by_times, solved = going
+            by_times = by_times.at[i].set(ops.sum(cotangents[i] * slope_at(i)))
+            start = ops.concatenate([rows[i], back, moved_args])
+            ends = ops.astype(ops.stack([times[i], times[i - 1]]), np.float64)
+            states, done, *_ = solution_at_times(slope, start, ends, ode.options, norm)
+            back = states[1][size : 2 * size]
+            back = ops.where(i > 1, back + cotangents[i - 1], back)
+            return back, states[1][2 * size :], by_times, solved & (done == 2)
+
+        def first(i: Any, going: tuple[Any, ...]) -> tuple[Any, ...]:
+            back, moved_args, by_times, solved = going
+            by_times = by_times.at[i].set(-ops.sum(back * slope_at(i)))
+            return back + cotangents[i], moved_args, by_times, solved
+
+        def earlier(step: Any, going: tuple[Any, ...]) -> tuple[Any, ...]:
+            i = last - step
+            return cond(i > 0, interval, first, i, going)
+
+        none = wrap(np.zeros(by_args.type.shape, state.type.dtype))
+        by_times = wrap(np.zeros(times.shape, state.type.dtype))
+        going = cotangents[last], none, by_times, wrap(np.True_)
+        back, moved_args, by_times, solved = fori_loop(0, last + 1, earlier, going)
+        return [*state.leaves(back), by_times, *by_args.leaves(moved_args), solved]
+
+    return make_program(odeint_backward)(solution, times, rest[:count], rest[count:])
+
+
+def rows_by_time(arrays: Values) -> Array:
+    """Returns a matrix that has, for each time, a row of the elements of all arrays."""
+    rows = [ops.reshape(x, (x.shape[0], -1)) for x in arrays]
+    return rows[0] if len(rows) == 1 else ops.concatenate(rows, axis=1)
+
+
+def pulled(ode: Any, adjoint: Any, residuals: Values, gs: Values) -> Values:
+    """Returns what `pulled_by_intervals` does, by one call where there is such."""
+    if not BackwardCall.serves(ode, adjoint, residuals):
+        return pulled_by_intervals(ode, adjoint, residuals, gs, ode.func)
+    return BackwardCall(ode, adjoint).bind([*residuals, *gs])

@@ -11,6 +11,8 @@ import numpy as np
 
 from ..backends.errors.public_functions import check_function
 from ..jitting.jitted import jit
+from ..optim.compiled_rules import compiling_rules
+from ..optim.stateful import StatefulOptimizer
 from ..primitives.core.array import Array
 from ..random.generator import default_generator, drawing_from
 from ..tensors import no_grad
@@ -121,7 +123,8 @@ def compile(
 
     Args:
         model: a function, or a module; without it a decorator is returned. The step of an
-            optimizer runs as it is: its update is one pass over each parameter without a plan.
+            optimizer computes by a plan from its first update on, and otherwise once updates have
+            taken a while.
         fullgraph, dynamic, backend, mode, options: of no effect: there is one way, which takes a
             whole function or refuses it, and makes a plan for each set of shapes.
         disable: whether to return ``model`` as it is.
@@ -143,7 +146,7 @@ def compile(
     if isinstance(model, Module):
         return CompiledModule(model)
     check_function("compile", model, "model")
-    if isinstance(getattr(model, "__self__", None), Optimizer):
-        # A step writes to parameters, and is fused already.
-        return model
+    if isinstance(getattr(model, "__self__", None), (Optimizer, StatefulOptimizer)):
+        # A step writes to parameters; what it computes is a plan.
+        return compiling_rules()(model)
     return CompiledFunction(model)

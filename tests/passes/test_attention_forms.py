@@ -34,7 +34,7 @@ def operands(size, mask, dtype="float32"):
 def with_gradients(mask):
     def run(*xs):
         def attended(q, k, v):
-            more = dict(causal=mask == "causal", scale=0.5, learned=False)
+            more = {"causal": mask == "causal", "scale": 0.5, "learned": False}
             return attention(q, k, v, *xs[3:], **more)
 
         out, pull = ft.vjp(attended, *xs[:3])
@@ -56,7 +56,7 @@ def test_written_out_attention_is_that_of_eager_mode(size, mask, dtype):
     xs, f = operands(size, mask, dtype), with_gradients(mask)
     assert not names(f, *xs) & {"attention", "attention_grad"}
     expected, found = f(*xs), ft.jit(f).compile(*xs)(*xs)
-    close = dict(rtol=2e-5, atol=2e-6) if dtype == "float32" else dict(rtol=1e-12, atol=1e-13)
+    close = {"rtol": 2e-5, "atol": 2e-6} if dtype == "float32" else {"rtol": 1e-12, "atol": 1e-13}
     for x, y in zip(ft.tree.leaves(expected), ft.tree.leaves(found), strict=True):
         assert (x.dtype, x.shape) == (y.dtype, y.shape)
         numpy.testing.assert_allclose(numpy.asarray(y), numpy.asarray(x), **close)

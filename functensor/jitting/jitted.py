@@ -10,8 +10,6 @@ from functools import partial, update_wrapper
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
-from numpy import ndarray
-
 from ..backends.config import config
 from ..backends.errors.public_functions import check_function, complain, wrap_methods
 from ..backends.restoring import setting
@@ -19,7 +17,6 @@ from ..functions.type_variables import P, R
 from ..functions.wrapping import pickled
 from ..primitives.core.annotations import Values
 from ..primitives.core.array import Array, Tracer
-from ..primitives.core.buffers import owned, wrap
 from ..primitives.core.errors import function_name
 from ..primitives.core.python_numbers import as_number
 from ..primitives.core.shape_dtype import ShapeDtype
@@ -52,7 +49,7 @@ from .program_call import ProgramCall
 from .reported_run import Told, alarms, reported_run
 from .retraces import History, StaleProgramError
 from .signature import Signature, context_of, named_axes
-from .staged_entry import StagedEntry, strong_result
+from .staged_entry import StagedEntry, shown_array, strong_result
 from .switch import disable_jit, switch
 
 if TYPE_CHECKING:
@@ -230,11 +227,17 @@ class Jitted(Generic[P, R]):
             types = {*map(type, leaves)}
             if ShapeDtype not in types:
                 self._last = entry
-                traced = any(issubclass(kind, Tracer) for kind in types.difference(classes))
+                tracers = {kind for kind in types if issubclass(kind, Tracer)}
+                traced = not all(map(entrance.stands, tracers))
                 # The first call may be the only one, and makes no guard.
                 if known is not None and entry.guard is None and not traced:
                     entry.guarded(args, kwargs, signature.static_places(len(args)))
         return entry, leaves
+
+    def entry_of(self, *args: Any, **kwargs: Any) -> StagedEntry | None:
+        """Returns the entry of a call, which others may serve too; None where none is kept."""
+        entry, _ = self._entry(args, kwargs)
+        return None if entry.captured else entry
 
     def _used(self, key: Hashable) -> None:
         """Notes that a plan is used, so that others are dropped before it."""
@@ -491,8 +494,3 @@ def jit(
         return partial(jit, **options)
     check_function("jit", fun)
     return Jitted(fun, options)
-
-
-def shown_array(x: Any) -> Any:
-    """Returns a NumPy array as one whose operations hooks see; all else as it is."""
-    return wrap(owned(x)) if type(x) is ndarray else x

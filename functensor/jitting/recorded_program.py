@@ -18,7 +18,7 @@ from ..custom.call import Pullback
 from ..primitives.core.annotations import Values
 from ..primitives.core.trace import RAW, slot
 from ..programs.named_scope import active_scope, scoped
-from ..programs.program import Program, type_of
+from ..programs.program import Program, Variable, type_of
 from ..programs.staging import StagingTrace
 from .compile import Compiled, compiled
 from .program_derivatives import Flags, Pulled, is_differentiable, staged
@@ -97,6 +97,7 @@ class RecordedProgram:
         if (given, state) not in self._backward:
             program, taken, _ = self._parts.backward(given)
             places = [self._places[self._parts.sources[i]] for i in taken]
+            program = lying_as(program, [kept[i] for i in places])
             self._backward[given, state] = compiled(program), places, self._found(given)
         plan, places, found = self._backward[given, state]
         return spread(plan.run([*[kept[i] for i in places], *moved]), found)
@@ -145,6 +146,29 @@ class RecordedProgram:
             return [], [*outs[: self._count], *found]
 
         return staged(self._program, both)
+
+
+def lying_as(program: Program, buffers: Values) -> Program:
+    """Returns a program whose plan expects its first inputs to lie in memory as buffers do.
+
+    Plans leave the channels of images last in memory.
+    """
+    moved = {x: order for x, buffer in zip(program.inputs, buffers) if (order := order_of(buffer))}
+    if not moved:
+        return program
+    new = {x: Variable(x.type, x.device, order) for x, order in moved.items()}
+    inputs = [new.get(x, x) for x in program.inputs]
+    equations = [equation.over(new) for equation in program.equations]
+    outputs = [new.get(x, x) if type(x) is Variable else x for x in program.outputs]
+    return Program(program.name, inputs, equations, outputs)
+
+
+def order_of(buffer: Any) -> tuple[int, ...] | None:
+    """Returns the order of a buffer's axes in memory, outermost first; None for the usual one."""
+    if type(buffer) is not np.ndarray or buffer.ndim < 3 or buffer.flags.c_contiguous:
+        return None
+    order = tuple(sorted(range(buffer.ndim), key=lambda axis: -buffer.strides[axis]))
+    return order if buffer.transpose(order).flags.c_contiguous else None
 
 
 def is_one(gs: Values) -> bool:

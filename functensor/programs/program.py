@@ -35,13 +35,18 @@ class Variable:
     Attributes:
         type: the shape and dtype, and whether it is a weak scalar.
         device: the name of the device where its buffer lies.
+        order: the axes, outermost in memory first, as plans expect an input to lie; None for the
+            usual order. Other inputs are right too, and are copied where that matters.
     """
 
-    __slots__ = ("device", "type")
+    __slots__ = ("device", "order", "type")
 
-    def __init__(self, type: ShapeDtype, device: str = "cpu") -> None:
+    def __init__(
+        self, type: ShapeDtype, device: str = "cpu", order: tuple[int, ...] | None = None
+    ) -> None:
         self.type = type
         self.device = device
+        self.order = order
 
 
 # An equation takes variables and constants.

@@ -262,3 +262,25 @@ def test_an_error_in_a_guarded_call_names_the_function(warm):
         compiled(w, torch.tensor([0, 5]))
     assert raised.value.__notes__[0].startswith("in cross_entropy of loss, at")
     close(gradient(compiled, w, labels), gradient(torch.nn.functional.cross_entropy, w, labels))
+
+
+def test_the_way_back_takes_images_as_they_lie():
+    layers = [torch.nn.Conv2d(3, 4, 3), torch.nn.ReLU(), torch.nn.Conv2d(4, 5, 3)]
+    model = torch.nn.Sequential(*layers, torch.nn.Flatten())
+    x = torch.tensor(numpy.random.default_rng(0).normal(size=(2, 3, 8, 9)).astype("f"))
+    compiled = torch.compile(model)
+    weights = list(model.parameters())
+    expected = torch.autograd.grad(model(x).square().sum(), weights)
+    before = {id(x) for x in recorded()}
+    for _ in range(4):
+        found = torch.autograd.grad(compiled(x).square().sum(), weights)
+        for g, wanted in zip(found, expected, strict=True):
+            close(g, wanted, rtol=1e-4)
+    (made,) = [x for x in recorded() if id(x) not in before]
+    ((plan, *_),) = made._backward.values()
+    orders = {x.order for x in plan.program.inputs if len(x.type.shape) == 4}
+    assert (0, 2, 3, 1) in orders
+
+
+def recorded():
+    return [x for x in gc.get_objects() if type(x) is RecordedProgram]

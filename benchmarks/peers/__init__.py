@@ -36,6 +36,9 @@ PEERS: dict[str, PeerEntry] = {
     ),
     "functensor-tensor": PeerEntry("benchmarks.peers.tensor_peer", "EAGER", "functensor"),
     "functensor-tensor-jit": PeerEntry("benchmarks.peers.tensor_peer", "JIT", "functensor"),
+    "functensor-tensor-step": PeerEntry(
+        "benchmarks.peers.tensor_peer", "STEP", "functensor", by_default=False
+    ),
     "torch": PeerEntry("benchmarks.peers.torch_peer", "EAGER", "torch"),
     "torch-compile": PeerEntry("benchmarks.peers.torch_peer", "COMPILED", "torch"),
     "jax-eager": PeerEntry("benchmarks.peers.jax_peer", "EAGER", "jax"),

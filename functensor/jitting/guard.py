@@ -50,7 +50,9 @@ OWN_NAMES: dict[str, Any] = {
 # A guard takes a call's arguments and returns its result.
 Guard = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 # A run takes leaves and their buffers, and returns the computed leaves of the result.
-Run = Callable[[list[Any], list[Any]], Sequence[Any]]
+Run = Callable[[list[Any], list[Any]], list[Any]]
+# A recording takes buffers and nodes, and returns all leaves of the result as tensors with a graph.
+Recording = Callable[[list[Any], tuple[Any, ...]], list[Any]]
 
 
 class _Unguarded(Exception):
@@ -59,6 +61,9 @@ class _Unguarded(Exception):
 
 class _Writer:
     """Writes a guard's source.
+
+    Args:
+        constants: whether all leaves but arrays have to be the same objects.
 
     Attributes:
         lines: the lines that take the arguments apart, or put the result together.
@@ -69,10 +74,12 @@ class _Writer:
         dicts: the variables of dicts with all keys of their examples, and how many these are.
         outs: the variables that hold the computed leaves.
         tensors: whether a leaf is a tensor, so that the results are.
+        nodes: the expressions of the leaves' nodes in the graph of tensors.
         on_host: the expressions of the buffers that are on the host.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, constants: bool = False) -> None:
+        self.constants = constants
         self.names: dict[str, Any] = dict(OWN_NAMES)
         self.lines: list[str] = []
         self.leaves: list[str] = []
@@ -82,6 +89,7 @@ class _Writer:
         self.outs: list[str] = []
         self.dicts: list[tuple[str, int]] = []
         self.tensors = False
+        self.nodes: list[str] = []
         self.on_host: list[str] = []
         self._owned: dict[int, str] = {}
         self._locals: set[str] = set()
@@ -114,9 +122,10 @@ class _Writer:
     def visit(self, name: str, value: Any) -> None:
         """Writes lines that take the tree in a variable apart, like an example."""
         kind = type(value)
-        if kind is Array or kind is ndarray or (kind in WEAK_TYPES and kind not in BASES):
+        number = kind in WEAK_TYPES and kind not in BASES
+        if kind is Array or kind is ndarray or (number and not self.constants):
             self.leaf(name, value)
-        elif kind in entrance.classes:
+        elif entrance.stands(kind):
             self.leaf(name, value)
             self.tensors = True
         elif value is None:
@@ -126,6 +135,8 @@ class _Writer:
         elif kind in (list, tuple) or (is_named(kind) and kind.__iter__ is tuple.__iter__):
             self.require(f"type({name}) is {self.kind(kind)}")
             self.unpack(name, value)
+        elif self.constants and not isinstance(value, (Array, ndarray)) and is_leaf(value):
+            self.argument(name, value, True)
         else:
             raise _Unguarded
 
@@ -175,10 +186,15 @@ class _Writer:
         kind = type(value)
         buffer = name
         other = f"type(x) is not {kind.__name__}"
-        if kind in entrance.classes:
-            # Derivatives by tensors with a graph are recorded, which is no guard's work.
-            other = f"type(x) is not {self.bind(kind, 'class')} or x.node is not None"
-        if kind is Array or kind in entrance.classes:
+        is_tensor = entrance.stands(kind)
+        if is_tensor:
+            other = f"type(x) not in {self.bind(entrance.alike(kind), 'classes')}"
+        self.nodes.append(f"{name}.node" if is_tensor else "None")
+        if is_tensor and isinstance(kind._data, property):
+            # A tensor in shared memory, whose elements are compared whenever they are read.
+            buffer = f"{name}._data"
+            other += f" or x.shape != {value.shape}"
+        elif kind is Array or is_tensor:
             buffer = f"{name}._data"
             other += f" or (x := x._data).shape != {value.shape}"
         elif kind is ndarray:
@@ -222,6 +238,26 @@ class _Writer:
                 yield f"  if {other}: return UNLIKE"
 
     # -- results
+
+    def record(self, recording: Recording | None, treedef: tree.TreeDef) -> None:
+        """Writes the lines that compute a result that belongs to the graph of tensors."""
+        none = as_tuple(["None"] * len(self.nodes))
+        self.names["mode"] = entrance.mode
+        self.lines.append(f"if mode.enabled and (nodes := {as_tuple(self.nodes)}) != {none}:")
+        if recording is None:
+            self.lines.append("  return UNLIKE")
+            return
+        before, self.lines = self.lines, []
+        outs = [self.local() for _ in range(treedef.num_leaves)]
+        # A graph keeps its values, and a NumPy array may be changed by its owner.
+        kept = [
+            f"owned({buffer})" if leaf == buffer else buffer
+            for leaf, buffer in zip(self.leaves, self.buffers, strict=True)
+        ]
+        given = f"[{', '.join(kept)}], nodes"
+        self.lines.append(f"{as_tuple(outs)} = {self.bind(recording, 'record')}({given})")
+        self.lines.append(f"return {self.result(treedef, outs)}")
+        self.lines = [*before, *(f"  {line}" for line in self.lines)]
 
     def compute(self, run: Run, count: int) -> None:
         """Writes the lines that compute a number of outputs."""
@@ -282,6 +318,12 @@ class _Writer:
         return made if kind is tuple else f"{self.bind(kind._make, 'make')}({made})"
 
 
+def is_leaf(value: Any) -> bool:
+    """Says whether trees have a value as a leaf, and do not look into it."""
+    leaves = tree.leaves(value)
+    return len(leaves) == 1 and leaves[0] is value
+
+
 def as_tuple(items: Sequence[str]) -> str:
     """Returns the source of a tuple, given that of its items."""
     return f"({', '.join(items)}{',' * bool(items)})"
@@ -300,6 +342,8 @@ def guard(
     treedef: tree.TreeDef,
     passed: Sequence[int | None],
     gradient: tuple[int, int] | None = None,
+    recording: Recording | None = None,
+    constants: bool = False,
 ) -> Guard:
     """Returns a guard for calls like one; a guard of other trees than plain containers gives up.
 
@@ -312,10 +356,13 @@ def guard(
             where it is the next computed one.
         gradient: the numbers of a leaf of the arguments, and of one of the result that is the
             gradient taken at it.
+        recording: computes the result where tensors among the arguments have a graph; None where
+            the guard gives up.
+        constants: whether all leaves but arrays are static.
     """
     if len(passed) + tree.structure((args, kwargs)).num_leaves > MOST_GUARDED_LEAVES:
         return unguarded
-    writer = _Writer()
+    writer = _Writer(constants)
     writer.names["tensor"] = entrance.made
     names = [writer.local(f"a{i}") for i in range(len(args))]
     try:
@@ -327,6 +374,8 @@ def guard(
             writer.argument(inner, value, key in static)
         apart, writer.lines = writer.lines, []
         buffers, on_host = (f"[{', '.join(xs)}]" for xs in (writer.buffers, writer.on_host))
+        if writer.tensors:
+            writer.record(recording, treedef)
         taken = []
         if run is not None:
             taken, buffers = [f"  buffers = {buffers}"], "buffers"

@@ -156,11 +156,17 @@ class Jitted(CallsUnderHooks, Generic[P, R]):
             types = {*map(type, leaves)}
             if ShapeDtype not in types:
                 self._last = entry
-                traced = any(issubclass(kind, Tracer) for kind in types.difference(classes))
+                tracers = {kind for kind in types if issubclass(kind, Tracer)}
+                traced = not all(map(entrance.stands, tracers))
                 # The first call may be the only one, and makes no guard.
                 if known is not None and entry.guard is None and not traced:
                     entry.guarded(args, kwargs, signature.static_places(len(args)))
         return entry, leaves
+
+    def entry_of(self, *args: Any, **kwargs: Any) -> StagedEntry | None:
+        """Returns the entry of a call, which others may serve too; None where none is kept."""
+        entry, _ = self._entry(args, kwargs)
+        return None if entry.captured else entry
 
     def _used(self, key: Hashable) -> None:
         """Notes that a plan is used, so that others are dropped before it."""

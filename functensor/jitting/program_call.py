@@ -24,6 +24,7 @@ from .program_derivatives import (
     pulled_program,
     pushed_program,
 )
+from .recorded_program import RecordedProgram, spread
 
 if TYPE_CHECKING:
     from ..primitives.core.shape_dtype import ShapeDtype
@@ -32,12 +33,6 @@ __all__ = ["DerivedCall", "Flags", "Flat", "ProgramCall", "Rules", "result_types
 
 # A function of a flat list, which returns one.
 Flat: TypeAlias = Callable[[Values], Values]
-
-
-def spread(values: Sequence[Any], flags: Sequence[bool]) -> Values:
-    """Returns values in the places that have a flag, and None in the others."""
-    rest = iter(values)
-    return [next(rest) if flag else None for flag in flags]
 
 
 def result_types(program: Program) -> list[ShapeDtype]:
@@ -225,7 +220,7 @@ class ProgramCall(DerivedCall):
     def pulled(self, wanted: Flags) -> Rules:
         parts = pulled_program(self.program, wanted)
         count = len(self.program.outputs)
-        beside = len(self.inputs) + count
+        beside = parts.beside
         kept = [i for i in dict.fromkeys(parts.sources) if i < beside]
         # Kept operands and outputs come first, then the outputs that the brief program adds.
         residuals = [*kept, *range(beside, len(self.inputs) + len(parts.brief.outputs))]
@@ -243,6 +238,19 @@ class ProgramCall(DerivedCall):
             return pull, [flag and next(flags) for flag in wanted]
 
         return Rules(count, ProgramCall(parts.brief, self.name).bind, kept, backward, parts.state)
+
+    def recorded(self, wanted: Flags) -> RecordedProgram:
+        """Returns reverse mode on buffers, for the operands whose cotangents are wanted."""
+
+        def make() -> RecordedProgram:
+            pairs = zip(wanted, self.inputs, strict=True)
+            chosen = tuple([flag and is_differentiable(x) for flag, x in pairs])
+            rules = self.once(("rules", chosen), lambda: self.pulled(chosen))
+            parts = pulled_program(self.program, chosen)
+            return RecordedProgram(self.program, chosen, parts, rules)
+
+        made: RecordedProgram = self.once(("recorded", wanted), make)
+        return made
 
     def mapped(self, flags: Flags, size: int, axis_name: Hashable) -> CustomCall:
         nowhere = (False,) * len(self.program.outputs)

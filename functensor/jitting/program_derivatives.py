@@ -36,7 +36,15 @@ def staged(program: Program, fun: Callable[..., Any]) -> Program:
     inputs = [trace.input(x.type, x.device) for x in program.inputs]
     with under(None), scoped(""):
         more, outs = run(trace, fun, (trace, inputs))
-    return trace.program([*inputs, *more], outs)
+    return named(trace.program([*inputs, *more], outs), program.name)
+
+
+def named(program: Program, name: str) -> Program:
+    """Returns the same program under another name, which messages have."""
+    own = program.inputs, program.equations, program.outputs, program.in_tree, program.out_tree
+    made = Program(name, *own)
+    made.replaced = program.replaced
+    return made
 
 
 def is_differentiable(x: Operand) -> bool:
@@ -130,10 +138,12 @@ class Pulled:
         brief: the same, without the residuals that are among its inputs or outputs.
         sources: for every residual, where it is among the inputs, and behind those the outputs
             of the brief program.
+        beside: how many inputs and outputs the program itself has.
     """
 
     def __init__(self, program: Program, wanted: Flags) -> None:
         self.program = program
+        self.beside = len(program.inputs) + len(program.outputs)
         self.wanted = [i for i, flag in enumerate(wanted) if flag]
         self._known: dict[Any, tuple[Program, list[int], Flags]] = {}
         everything = tuple(map(is_differentiable, program.outputs))
@@ -149,7 +159,8 @@ class Pulled:
             self._known[everything, state] = self._taken(watched, joint.places)
         self._places = joint.places
         outputs = [*joint.outs, *joint.residuals]
-        self.forward = joint.trace.program(joint.inputs, list(map(joint.tracer, outputs)))
+        forward = joint.trace.program(joint.inputs, list(map(joint.tracer, outputs)))
+        self.forward = named(forward, program.name)
         inputs = self.forward.inputs
         known = {x: i for i, x in enumerate([*inputs, *joint.outs]) if type(x) is Variable}
         known |= {x: i for i, x in enumerate(inputs)}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from typing import Any
 
 from ..primitives.core.annotations import Values
@@ -14,7 +15,8 @@ from ..programs.program import Program, Variable, argument_type
 from ..transforms.taken_gradients import taken_gradients
 from ..transforms.tensor_entrance import entrance
 from .compile import Compiled, compiled
-from .guard import Guard, guard, unguarded
+from .guard import Guard, Recording, guard, unguarded
+from .program_call import ProgramCall
 
 __all__ = ["StagedEntry", "strong_result"]
 
@@ -66,8 +68,39 @@ class StagedEntry:
             self.guard = unguarded
             return
         run = self.compiled.on_buffers if self._computes else None
-        out_tree = self.program.out_tree
-        self.guard = guard(args, kwargs, static, run, out_tree, self._passed, self.gradient)
+        out_tree, recording = self.program.out_tree, self.recording()
+        self.guard = guard(
+            args, kwargs, static, run, out_tree, self._passed, self.gradient, recording
+        )
+
+    def recording(self) -> Recording | None:
+        """Returns what computes results for tensors with a graph; None where no plan does."""
+        if entrance.recorded is None or self.compiled.run is None or self.program.replaced:
+            return None
+        return partial(entrance.recorded, ProgramCall(self.program))
+
+    def guard_behind(self, first: Callable[[], Array], args: Any) -> Guard:
+        """Returns a guard for calls of which the first leaf is made anew each time.
+
+        Args:
+            first: makes it, an array.
+            args: all others. Those that are no arrays are constants of the program.
+        """
+        recording, compute = self.recording(), self.compiled.on_buffers
+
+        def run(leaves: Values, buffers: Values) -> Values:
+            x = first()
+            return compute([x, *leaves], [x._data, *buffers])
+
+        def record(buffers: Values, nodes: tuple[Any, ...]) -> Values:
+            assert recording is not None
+            return recording([first()._data, *buffers], (None, *nodes))
+
+        passed = [None if i is None else i - 1 for i in self._passed]
+        return guard(
+            (args,), {}, (), run if self._computes else None, self.program.out_tree, passed,
+            recording=recording and record, constants=True,
+        )  # fmt: skip
 
     def outputs(self, leaves: Values, outs: Sequence[Any]) -> Any:
         """Returns the result's tree; an output that is an argument is that very array."""
@@ -89,3 +122,4 @@ def strong_result(out: Any) -> Any:
         return wrap(owned(out))
     known = argument_type(out)
     return ops.astype(out, known.dtype) if known.weak else out
+

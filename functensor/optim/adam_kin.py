@@ -266,20 +266,21 @@ def nadam(
         t = step + 1
         rate = rate_at(lr, step)
         root = (1 - b2**t) ** 0.5
+        rate_now, now, following = rate * root, momentum_of(t), momentum_of(t + 1)
         return (
-            rate * root, momentum_of(t), momentum_of(t + 1), eps * root, 1 - rate * weight_decay,
-            b1, b2, 1 - b1, 1 - b2,
+            rate_now * (1 - now), rate_now * following, now, following, eps * root,
+            1 - rate * weight_decay, b1, b2, 1 - b1, 1 - b2,
         )  # fmt: skip
 
     def rule(
         xp: Arithmetic, p: Value, g: Value, slots: Slots, numbers: Scalars, out: ResultPlaces
     ) -> Slots:
-        rate, now, following, floor, kept, *decays = numbers
+        by_g, by_m, now, following, floor, kept, *decays = numbers
         m, v = means_of_adam(xp, g, slots, decays, out)
         product = xp.multiply(slots[2], now, out[3])
         ahead = xp.subtract(1.0, xp.multiply(product, following, None), None)
-        of_g = xp.divide(rate * (1 - now), xp.subtract(1.0, product, None), None)
-        of_m = xp.divide(rate * following, ahead, None)
+        of_g = xp.divide(by_g, xp.subtract(1.0, product, None), None)
+        of_m = xp.divide(by_m, ahead, None)
         direction = xp.add(xp.multiply(g, of_g, out[0]), xp.multiply(m, of_m, None), out[0])
         width = xp.add(xp.sqrt(v, None), floor, None)
         move = xp.divide(direction, width, out[0])

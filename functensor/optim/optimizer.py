@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from time import perf_counter
 from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
@@ -22,6 +24,7 @@ from ..primitives.core.trace import slot
 from ..transforms.grad import differentiated
 from ..tree import containers as tree
 from .argument_order import ArgumentOrder, wrong_state
+from .compiled_rules import CompiledRule
 
 __all__ = ["Optimizer", "Rate", "elementwise", "rate_at"]
 
@@ -97,7 +100,7 @@ class Optimizer(Generic[State]):
     (Array([0.8, 1.6], dtype=float64, device='cpu'), 1)
     """
 
-    __slots__ = ("_updating", "init", "name", "update")
+    __slots__ = ("_planned", "_updating", "init", "name", "update")
 
     def __init__(
         self,
@@ -112,6 +115,8 @@ class Optimizer(Generic[State]):
         self.update: UpdateFunction[State] = entry(update, "Optimizer.update")
         # Makes an update that changes every gradient first, once its arguments are checked.
         self._updating: Callable[[Any], Any] | None = None
+        # Makes an update of columns that are known to fit, by a plan, if there is one by now.
+        self._planned: Callable[[Sequence[list[Array]], int], Any] | None = None
 
     def minimize(self, loss: Callable[..., Any], *, has_aux: bool = False) -> Callable[..., Any]:
         """Returns a function that makes one step towards the minimum of a loss.
@@ -253,6 +258,14 @@ def elementwise(
         trees = [treedef.unflatten([wrap(start(leaf)) for leaf in leaves]) for start in starts]
         return state_type(wrap(np.int64(0)), wrap(loss), *trees)
 
+    def one_by_one(columns: Sequence[list[Value]], numbers: Sequence[Scalar], known: bool) -> Any:
+        given = _Numbers(numbers)
+        rows = zip(*columns, strict=True)
+        after = [_updated(rule, p, g, slots, given, known) for p, g, *slots in rows]
+        return list(map(list, zip(*after, strict=True)))
+
+    compiled = CompiledRule(partial(one_by_one, known=False))
+
     def updating(change: Change | None) -> UpdateFunction[State]:
         def update(params: Tree, state: State, grads: Tree) -> tuple[Tree, State]:
             if type(state) is not wanted:
@@ -283,10 +296,13 @@ def elementwise(
             known = known and not by_primitives
             made = _together(kernel or name, held, numbers) if known else None
             if not made:
-                rows = zip(*columns, strict=True)
-                given_numbers = _Numbers(numbers)
-                after = [_updated(rule, p, g, slots, given_numbers, known) for p, g, *slots in rows]
-                made = list(zip(*after, strict=True))
+                kind = compiled.kind_of(held) if known else None
+                if compiled.is_due(kind):
+                    made = compiled(columns, numbers)
+                else:
+                    begun = perf_counter()
+                    made = one_by_one(columns, numbers, known)
+                    compiled.note(kind, perf_counter() - begun)
             else:
                 for i in [i for i, x in enumerate(made[0]) if x is None]:
                     p, g, *slots = [column[i] for column in columns]
@@ -302,7 +318,17 @@ def elementwise(
 
         return update
 
-    return made_of(name, init, updating)
+    def planned(columns: Sequence[list[Array]], step: int) -> Any:
+        if slot.trace is not None or by_primitives:
+            return None
+        if not compiled.is_due(compiled.kind_of([[x._data for x in column] for column in columns])):
+            return None
+        numbers = [_python_scalar(c) for c in coefficients(step)]
+        return None if any(isinstance(c, Array) for c in numbers) else compiled(columns, numbers)
+
+    made = made_of(name, init, updating)
+    made._planned = planned
+    return made
 
 
 def made_of(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
+
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import wrap
 from ..primitives.core.errors import GradientInputError, MissingGradientError, failure
@@ -119,13 +121,20 @@ class StatefulOptimizer:
             return
         slots = [list(column) for column in zip(*[s[2:] for s in states], strict=True)]
         values = [self.value_of(self.params[i]) for i in places]
-        values, state = self._pure.update(
-            values, make(states[0].step, states[0].loss, *slots), gradients
-        )
-        for n, i in enumerate(places):
-            self.put(self.params[i], values[n])
-            own = [column[n] for column in state[2:]]
-            self._states[i] = make(state.step, self._states[i].loss, *own)
+        step = states[0].step
+        planned = self._pure._planned
+        found = planned and planned([values, gradients, *slots], int(step))
+        if found:
+            values, *slots = found
+            step = wrap(np.int64(int(step) + 1))
+        else:
+            values, state = self._pure.update(
+                values, make(step, states[0].loss, *slots), gradients
+            )
+            step, slots = state.step, state[2:]
+        for i, state, value, *own in zip(places, states, values, *slots, strict=True):
+            self.put(self.params[i], value)
+            self._states[i] = make(step, state.loss, *own)
 
     def zero_grad(self) -> None:
         """Clears the gradients of all tensors."""

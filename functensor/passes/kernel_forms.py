@@ -10,6 +10,7 @@ import numpy as np
 from ..backends.arrays.philox import WORD_VALUES
 from ..primitives.core.registry import registry
 from ..programs.program import Equation, Operand, Program, Variable, type_of
+from .attention_forms import attention_by_products, part_of_attention_grad
 from .common_subexpressions import common_subexpressions
 from .dead_code import dead_code
 from .rewriter import RewriteRule, Rewritten, Sweep, behind, swept
@@ -217,10 +218,11 @@ def _dropout(sweep: Sweep, equation: Equation) -> Rewritten:
 KERNEL_FORMS: dict[str, tuple[RewriteRule, ...]] = {
     "all": (_any_or_all,),
     "any": (_any_or_all,),
+    "attention": (attention_by_products,),
     "concatenate": (_cast_parts,),
     "count_nonzero": (_count,),
     "dropout": (_dropout,),
-    "index": (_part_of_affine_normalize_grad,),
+    "index": (_part_of_affine_normalize_grad, part_of_attention_grad),
     "matmul": (_outer_product,),
     "max": (_of_truth,),
     "mean": (

@@ -35,13 +35,16 @@ class Variable:
     Attributes:
         type: the shape and dtype, and whether it is a weak scalar.
         device: the name of the device where its buffer lies.
+        order: the axes of an input, outermost in memory first, as plans expect them; None for the
+            usual order. Others are right too, and are copied where that matters.
     """
 
-    __slots__ = ("device", "type")
+    __slots__ = ("device", "order", "type")
 
-    def __init__(self, type: ShapeDtype, device: str = "cpu") -> None:
+    def __init__(self, type: ShapeDtype, device: str = "cpu", order: Any = None) -> None:
         self.type = type
         self.device = device
+        self.order = order
 
 
 # An equation takes variables and constants.

@@ -122,6 +122,8 @@ class Generator:
     def __init__(self, device: Any = "cpu") -> None:
         self.device = str(device)
         self._lock = threading.Lock()
+        # The key that is next: the one it follows from, by which number, and itself.
+        self._upcoming: tuple[Any, int, Any] = None, 0, None
         self.manual_seed(67280421310721)
 
     def manual_seed(self, seed: int) -> Generator:
@@ -183,7 +185,14 @@ class Generator:
 
     def upcoming_key(self) -> Any:
         """Returns the key that `next_key` will return."""
-        return fold_in(self._key, self._draws + 1)
+        first, number = self._key, self._draws + 1
+        known = self._upcoming
+        if known[0] is not first or known[1] != number:
+            known = first, number, fold_in(first, number)
+            # Under a transformation it may be traced.
+            if slot.trace is None:
+                self._upcoming = known
+        return known[2]
 
 
 default_generator = Generator()

@@ -208,4 +208,5 @@ def left(level: FaceTrace, fun: Callable[..., Any], args: Any, kwargs: Any) -> A
 
 WRAPPER_CODES.add(left.__code__)
 entrance.faced = faced
+entrance.inside = (TracedTensor,)
 TapeTrace.face = FaceTrace

@@ -19,6 +19,7 @@ from ..primitives.core.errors import BackwardError, failure
 from ..primitives.core.reference_counts import ALONE, references_in
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.trace import RAW, new, slot, under
+from ..transforms.tensor_entrance import entrance
 from .grad_mode import GradMode, mode
 from .tape import TAPE, TapeTrace
 from .tensor import Tensor
@@ -305,6 +306,13 @@ def kind_in_memory(kind: Any) -> Any:
     return type(kind)(kind.__name__, (InMemory, kind), names)
 
 
+@cache
+def alike(kind: Any) -> frozenset[Any]:
+    """Returns the class of a tensor, and the one that it has while its memory is shared, or not."""
+    own = kind.__bases__[1] if issubclass(kind, InMemory) else kind
+    return frozenset({own, kind_in_memory(own)})
+
+
 def lie_in(x: Any, memory: Memory, part: Any = None) -> None:
     """Lets a tensor lie in memory that holds its value already.
 
@@ -402,4 +410,5 @@ def tensor_over(array: Any) -> Tensor:
 
 
 TapeTrace.in_memory = InMemory
+entrance.alike = alike
 TapeTrace.array_over = staticmethod(array_over)

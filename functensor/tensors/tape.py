@@ -30,10 +30,13 @@ from ..traces.reverse import (
     Node,
     ReverseTrace,
     backward,
+    joint_node,
     maker_of,
     next_number,
+    projection_node,
 )
 from ..traces.stand_ins import StandIn
+from ..transforms.tensor_entrance import entrance
 from .default_dtypes import TENSOR_DTYPES
 from .grad_mode import mode, no_grad
 
@@ -408,6 +411,26 @@ class TapeTrace(ReverseTrace):
                 return wrap(level.entered(tensor))
             trace = trace.parent
         return wrap(self.leave(tensor))
+
+
+def recorded_call(
+    call: Any, buffers: list[Any], nodes: tuple[Node | None, ...]
+) -> list[Any]:
+    """Returns the outputs of a call of a program as tensors; what its plans compute is buffers.
+
+    Does what `TapeTrace.custom` does with a `ProgramCall` of tensors alone.
+    """
+    reverse = call.recorded(tuple([node is not None for node in nodes]))
+    outs, pull_back = reverse(call, buffers)
+    joint = joint_node(call.name, nodes, pull_back, outs)
+    return [
+        TAPE.wrap(out, projection_node(joint, i, out) if out.dtype.kind in INEXACT else None)
+        for i, out in enumerate(outs)
+    ]
+
+
+entrance.mode = mode
+entrance.recorded = recorded_call
 
 
 def note_call(call: Call, values: Sequence[Any], outs: Sequence[Any]) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from ..backends.devices import to_host
 from ..backends.errors.words import WRAPPER_CODES
@@ -292,14 +293,14 @@ def _shares_memory(view: Any, base: Any, take: Callable[[Any], Any]) -> bool:
     """Says whether a result lies in a tensor's memory: what had to be copied is no view."""
     if not isinstance(view, TAPE.tracer):
         return False
-    tensor = base
-    while (source := getattr(tensor, "_source", None)) is not None:
-        # Results that repeat elements are copies, wherever their own buffer lies.
-        if tensor.numel() > source[0].numel():
-            return False
-        tensor = source[0]
     if isinstance(base, TAPE.in_memory):
         return bool(base.has_view(take))
+    tensor = base
+    while (source := getattr(tensor, "_source", None)) is not None:
+        # What repeats elements is a copy here, wherever its own buffer lies.
+        if tensor.numel() > source[0].numel():
+            return _would_share_memory(base, take)
+        tensor = source[0]
     # One element lies in order however it is shaped; what has no axes is no array of NumPy's.
     if view._data.size == 1:
         return True
@@ -315,17 +316,42 @@ def lies_in_order(x: Any) -> bool:
 
     What was computed does; a view lies where it was taken.
     """
+    found = _of_root(x, lambda root: np.empty(root.shape, bool))
+    return found is not None and bool(found.flags.c_contiguous)
+
+
+def _would_share_memory(base: Any, take: Callable[[Any], Any]) -> bool:
+    """Says whether a result would lie in the memory of a view, if that repeated elements there."""
+    places = _of_root(base, lambda root: np.arange(root.numel()).reshape(root.shape))
+    if places is None:
+        return False
+    first = places[(0,) * places.ndim]
+    steps = [
+        int(places[(0,) * axis + (1,) + (0,) * (places.ndim - axis - 1)] - first) if n > 1 else 0
+        for axis, n in enumerate(places.shape)
+    ]
+    memory = np.empty(places.max() + 1, bool)
+    with under(None):
+        taken = take(TAPE.wrap(as_strided(memory[first:], places.shape, steps), None))
+    return np.may_share_memory(taken._data, memory)
+
+
+def _of_root(x: Any, made: Callable[[Any], Any]) -> Any:
+    """Returns what views take of an array that is made in place of the tensor that they view.
+
+    None where they take parts of complex numbers.
+    """
     taken = []
     while (source := getattr(x, "_source", None)) is not None:
         taken.append(source)
         x = source[0]
     with under(None):
-        y = TAPE.wrap(np.empty(x.shape, bool), None)
+        y = TAPE.wrap(made(x), None)
         for _, take, key, *_ in reversed(taken):
             if isinstance(take, Recast):
-                return False
+                return None
             y = y[key] if take is None else take(y)
-    return bool(y._data.flags.c_contiguous)
+    return y._data
 
 
 def is_there(base: Tracer, key: Any, value: Any) -> bool:

@@ -9,9 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.errors.public_functions import check_function
+from ..backends.errors.public_functions import check_function, complain
+from ..jitting.guard import UNLIKE, Guard
 from ..jitting.jitted import jit
+from ..jitting.signature import context_of
+from ..jitting.switch import switch
+from ..optim.compiled_rules import compiling_rules
+from ..optim.stateful import StatefulOptimizer
 from ..primitives.core.array import Array
+from ..primitives.core.errors import function_name
+from ..primitives.core.trace import slot
 from ..random.generator import default_generator, drawing_from
 from ..tensors import no_grad
 from ..tree import containers as tree
@@ -34,6 +41,7 @@ class CompiledFunction:
 
     def __init__(self, fun: Callable[..., Any]) -> None:
         update_wrapper(self, fun)
+        self._fun = fun
         self._draws = False
 
         def with_arguments(arrays: list[Any], *, form: Any) -> Any:
@@ -43,7 +51,13 @@ class CompiledFunction:
             args, kwargs = treedef.unflatten(leaves)
             return fun(*args, **kwargs)
 
-        self._run = jit(drawing_from(with_arguments, self._note), static_argnames=("form",))
+        drawing = drawing_from(with_arguments, self._note)
+        # Messages and programs have the function's name.
+        drawing.__name__ = drawing.__qualname__ = function_name(fun)
+        self._run = jit(drawing, static_argnames=("form",))
+        # Answers calls of one kind; made by the second one. The choices that it was made under.
+        self._guard: tuple[Guard, Any] | None = None
+        self._called: Any = None
 
     def __get__(self, instance: object | None, owner: type | None = None) -> Any:
         return self if instance is None else MethodType(self, instance)
@@ -52,16 +66,34 @@ class CompiledFunction:
         self._draws = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        known = self._guard
+        if known and slot.trace is None and not switch.off and known[1] == context_of():
+            try:
+                out = known[0](((args, kwargs),), {})
+            except Exception as error:
+                complain(error, self._fun, f"compile({function_name(self._fun)})", args, kwargs)
+                raise
+            if out is not UNLIKE:
+                return out
         leaves, treedef = tree.flatten((args, kwargs))
         arrays = [x for x in leaves if isinstance(x, ARRAYS)]
         form = treedef, tuple([ARRAY_PLACE if isinstance(x, ARRAYS) else x for x in leaves])
         drew = self._draws
-        key = default_generator.next_key() if drew else default_generator.upcoming_key()
+        key = self._next_key()
         out = self._run(key, arrays, form=form)
         if self._draws and not drew:
             # The call in which the function was found to draw has used up a key.
             default_generator.next_key()
+        if slot.trace is None and not switch.off:
+            entry = self._run.entry_of(key, arrays, form=form)
+            if entry is self._called and entry is not None:
+                self._guard = entry.guard_behind(self._next_key, (args, kwargs)), entry.context
+            self._called = entry
         return out
+
+    def _next_key(self) -> Any:
+        """Returns the key of a call; it counts as drawn where the function draws."""
+        return default_generator.next_key() if self._draws else default_generator.upcoming_key()
 
 
 class CompiledModule(Module):
@@ -121,7 +153,8 @@ def compile(
 
     Args:
         model: a function, or a module; without it a decorator is returned. The step of an
-            optimizer runs as it is: its update is one pass over each parameter without a plan.
+            optimizer computes by a plan from its first update on, and otherwise once updates have
+            taken a while.
         fullgraph, dynamic, backend, mode, options: of no effect: there is one way, which takes a
             whole function or refuses it, and makes a plan for each set of shapes.
         disable: whether to return ``model`` as it is.
@@ -143,7 +176,7 @@ def compile(
     if isinstance(model, Module):
         return CompiledModule(model)
     check_function("compile", model, "model")
-    if isinstance(getattr(model, "__self__", None), Optimizer):
-        # A step writes to parameters, and is fused already.
-        return model
+    if isinstance(getattr(model, "__self__", None), (Optimizer, StatefulOptimizer)):
+        # A step writes to parameters; what it computes is a plan.
+        return compiling_rules()(model)
     return CompiledFunction(model)

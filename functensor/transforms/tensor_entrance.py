@@ -23,20 +23,35 @@ class Entrance:
 
     Attributes:
         classes: the classes of tensors; none until the facade is imported.
+        inside: those of them that are traced, within a transformation.
+        alike: ``alike(kind)`` returns the classes that a tensor of a class may have meanwhile.
         lift: ``lift(fun, args, kwargs)`` calls a function on tensors as if these were traced.
         admitting: ``admitting(call, *args)`` calls what stages a function for tensors.
         faced: makes functions of traced values those of tensors.
         made: makes a tensor of a buffer.
+        mode: has whether tensors record, as ``enabled``.
+        recorded: ``recorded(call, buffers, nodes)`` returns the outputs of a call of a program as
+            tensors, whose graph goes on at the nodes of its operands.
     """
 
-    __slots__ = ("admitting", "classes", "faced", "lift", "made")
+    __slots__ = (
+        *("admitting", "alike", "classes", "faced", "inside", "lift", "made", "mode", "recorded"),
+    )
 
     def __init__(self) -> None:
         self.classes: Any = ()
+        self.inside: Any = ()
+        self.alike: Any = None
         self.lift: Any = None
         self.admitting: Any = None
         self.faced: Any = None
         self.made: Any = None
+        self.mode: Any = None
+        self.recorded: Any = None
+
+    def stands(self, kind: type) -> bool:
+        """Says whether values of a class are tensors that hold buffers."""
+        return issubclass(kind, self.classes) and not issubclass(kind, self.inside)
 
     def is_met(self, values: Any) -> bool:
         """Says whether a tree holds tensors that no transformation has let in."""

@@ -180,3 +180,18 @@ def test_views_of_pairs_are_of_complex_numbers_and_of_pairs():
         torch.view_as_real(ft.tensor([1.0]))
     with pytest.raises(RuntimeError, match="no pairs of floats"):
         torch.view_as_complex(ft.tensor([1.0, 2.0, 3.0]))
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_reshape_of_repeated_elements_is_a_view_where_no_element_moves(shared):
+    """As in PyTorch: rows that are repeated stay one row in memory, until they become one axis."""
+    memory = numpy.zeros(2, "f")
+    x = torch.from_numpy(memory) if shared else torch.zeros(2)
+    repeated = x.expand(1, 3, 2)
+    views = repeated.reshape(3, 2), x[:1].expand(2, 1).flatten(), x.expand(2, 2).reshape(2, 1, 2)
+    copies = repeated.reshape(6), x[:, None].expand(2, 3).flatten()
+    x.add_(1)
+    for view in views:
+        assert (view.numpy() == 1).all()
+    for other in copies:
+        assert (other.numpy() == 0).all()

@@ -30,7 +30,9 @@ AxisOrder = tuple[int, ...]
 
 def memory_orders(program: ProgramLike) -> dict[VariableLike, AxisOrder]:
     """Returns the order of axes, outermost first, for all arrays in which it is not the usual."""
-    orders: dict[VariableLike, AxisOrder] = {}
+    # Variables of an old pickle have no order.
+    known = {x: getattr(x, "order", None) for x in program.inputs}
+    orders: dict[VariableLike, AxisOrder] = {x: order for x, order in known.items() if order}
     for equation in program.equations:
         primitive = equation.primitive
         if primitive.fused:

@@ -1,0 +1,178 @@
+"""Reverse mode of a program on buffers: its plans run, and nothing is traced between them.
+
+Calls of jitted functions with tensors come here, whose results remember the way back. Most losses
+are followed by ``backward`` at once, which begins with one. Where the last ones were, the gradients
+are computed with the loss, by one plan. Otherwise there is a plan for the way there, which returns
+residuals too, and another one for the way back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..backends.config import config
+from ..custom.call import Pullback
+from ..primitives.core.annotations import Values
+from ..primitives.core.trace import RAW, slot
+from ..programs.named_scope import active_scope, scoped
+from ..programs.program import Program, Variable, type_of
+from ..programs.staging import StagingTrace
+from .compile import Compiled, compiled
+from .program_derivatives import Flags, Pulled, is_differentiable, staged
+
+if TYPE_CHECKING:
+    from .program_call import Rules
+
+__all__ = ["RecordedProgram", "spread"]
+
+# So many calls may compute gradients before any of these is asked for.
+MOST_AHEAD = 4
+HOST_TYPES = np.ndarray, np.floating
+
+
+def spread(values: Sequence[Any], flags: Sequence[bool]) -> Values:
+    """Returns values in the places that have a flag, and None in the others."""
+    rest = iter(values)
+    return [next(rest) if flag else None for flag in flags]
+
+
+class RecordedProgram:
+    """Reverse mode of a program on buffers, for the inputs whose cotangents are wanted.
+
+    Args:
+        program: the program.
+        wanted: for every input whether its cotangent is asked for; of inexact ones only.
+        parts: its reverse mode, in two programs.
+        rules: the same for calls, where cotangents are traced.
+    """
+
+    def __init__(self, program: Program, wanted: Flags, parts: Pulled, rules: Rules) -> None:
+        self._program = program
+        self._wanted = wanted
+        self._parts = parts
+        self._rules = rules
+        self._forward: Compiled = compiled(parts.brief)
+        self._count = len(program.outputs)
+        self._inexact = list(map(is_differentiable, program.outputs))
+        end = len(program.inputs) + len(parts.brief.outputs)
+        residuals = [*rules.kept, *range(parts.beside, end)]
+        self._places = {source: number for number, source in enumerate(residuals)}
+        self._backward: dict[Any, tuple[Compiled, list[int], Flags]] = {}
+        # The outputs that the next passes begin at, each with one, and how many there may be.
+        self._begin: Flags = ()
+        self._with: dict[Flags, Compiled] = {}
+        self._ahead = 0
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether the program runs as a plan; on several devices it does not."""
+        return self._forward.run is not None
+
+    def __call__(self, call: Any, buffers: list[Any]) -> tuple[Values, Pullback]:
+        """Returns the outputs and the function that pulls cotangents back; see `Call.reverse`."""
+        if self._ahead > 0:
+            self._ahead -= 1
+            return self._with_gradients(call, buffers, self._begin)
+        outs = self._forward.run(buffers)
+        known = [*buffers, *outs[: self._count]]
+        residuals = [*[known[i] for i in self._rules.kept], *outs[self._count :]]
+        pull = partial(self._pull, active_scope())
+        return outs[: self._count], Pullback(pull, residuals, (call, buffers, None))
+
+    def _pull(self, scope: str, kept: Values, gs: Values) -> Values:
+        """Returns the cotangents of the inputs, None for those without."""
+        given = tuple([g is not None and x for g, x in zip(gs, self._inexact, strict=True)])
+        moved = [g for g, flag in zip(gs, given, strict=True) if flag]
+        if slot.trace is not RAW:
+            back, found = self._rules.backward(given)
+            with scoped(scope):
+                return spread(back([*kept, *moved]), found)
+        state = self._parts.state()
+        # Both plans may round otherwise.
+        if state is None and is_one(moved) and not config.deterministic:
+            self._begin = given
+            self._ahead = min(self._ahead + 1, MOST_AHEAD)
+        if (given, state) not in self._backward:
+            program, taken, _ = self._parts.backward(given)
+            places = [self._places[self._parts.sources[i]] for i in taken]
+            program = lying_as(program, [kept[i] for i in places])
+            self._backward[given, state] = compiled(program), places, self._found(given)
+        plan, places, found = self._backward[given, state]
+        return spread(plan.run([*[kept[i] for i in places], *moved]), found)
+
+    def _found(self, given: Flags) -> Flags:
+        """Returns for every input whether it gets a cotangent."""
+        flags = iter(self._parts.backward(given)[2])
+        return tuple([flag and next(flags) for flag in self._wanted])
+
+    # -- gradients that are computed with the outputs
+
+    def _with_gradients(
+        self, call: Any, buffers: list[Any], begin: Flags
+    ) -> tuple[Values, Pullback]:
+        """Returns the outputs and a function that has the cotangents for a pass begun with one."""
+        plan = self._with.get(begin)
+        if plan is None:
+            plan = self._with[begin] = compiled(self._joint(begin))
+        outs = plan.run(buffers)
+        pull = partial(self._taken, call, begin, len(outs) - self._count)
+        kept = [*outs[self._count :], *buffers]
+        return outs[: self._count], Pullback(pull, kept, (call, buffers, None))
+
+    def _taken(self, call: Any, begin: Flags, count: int, kept: Values, gs: Values) -> Values:
+        """Returns the cotangents that were computed; those of another pass are computed now."""
+        given = tuple([g is not None for g in gs])
+        moved = [g for g in gs if g is not None]
+        asked = given == begin and is_one(moved)
+        if asked and slot.trace is RAW and self._parts.state() is None:
+            self._ahead = min(self._ahead + 1, MOST_AHEAD)
+            return spread(kept[:count], self._found(begin))
+        self._ahead = 0
+        return self(call, kept[count:])[1](gs)
+
+    def _joint(self, begin: Flags) -> Program:
+        """Returns a program of the outputs and the cotangents."""
+        parts = self._parts
+        back, taken, _ = parts.backward(begin)
+
+        def both(trace: StagingTrace, inputs: Values) -> tuple[Values, Values]:
+            outs = parts.brief.run(inputs)
+            known = [*inputs, *outs]
+            types = [type_of(x) for x, flag in zip(self._program.outputs, begin) if flag]
+            ones = [np.ones(x.shape, x.dtype) for x in types]
+            found = back.run([*[known[parts.sources[i]] for i in taken], *ones])
+            return [], [*outs[: self._count], *found]
+
+        return staged(self._program, both)
+
+
+def lying_as(program: Program, buffers: Values) -> Program:
+    """Returns a program whose plan expects its first inputs to lie in memory as buffers do.
+
+    Plans leave the channels of images last in memory.
+    """
+    moved = {x: order for x, buffer in zip(program.inputs, buffers) if (order := order_of(buffer))}
+    if not moved:
+        return program
+    new = {x: Variable(x.type, x.device, order) for x, order in moved.items()}
+    inputs = [new.get(x, x) for x in program.inputs]
+    equations = [equation.over(new) for equation in program.equations]
+    outputs = [new.get(x, x) if type(x) is Variable else x for x in program.outputs]
+    return Program(program.name, inputs, equations, outputs)
+
+
+def order_of(buffer: Any) -> tuple[int, ...] | None:
+    """Returns the order of a buffer's axes in memory, outermost first; None for the usual one."""
+    if type(buffer) is not np.ndarray or buffer.ndim < 3 or buffer.flags.c_contiguous:
+        return None
+    order = tuple(sorted(range(buffer.ndim), key=lambda axis: -buffer.strides[axis]))
+    return order if buffer.transpose(order).flags.c_contiguous else None
+
+
+def is_one(gs: Values) -> bool:
+    """Says whether there is one cotangent, a one that is known without a wait for a device."""
+    return len(gs) == 1 and isinstance(gs[0], HOST_TYPES) and gs[0].size == 1 and gs[0] == 1

@@ -1,0 +1,88 @@
+"""Rules of optimizers as plans: one pass over the memory of parameters that NumPy goes over often.
+
+Optimizers that update element by element have one each. Its results are the rule's over NumPy.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..backends.restoring import setting
+from ..jitting.jitted import jit
+from ..jitting.switch import switch
+
+__all__ = ["CompiledRule", "compiling_rules"]
+
+# Updates of parameters of some shapes take so long together, in seconds, before a plan is made.
+SECONDS_BEFORE_STAGING = 0.05
+# A rule remembers so many sets of shapes; it has plans for some of them.
+MOST_KNOWN_SHAPES = 16
+# The buffers that plans take, by the characters of their dtypes.
+TYPES = frozenset({np.ndarray, np.float32, np.float64})
+DTYPES = frozenset("fd")
+# The place of the gradients among columns.
+GRADIENTS = 1
+
+
+class _AtOnce(threading.local):
+    """Whether a thread's updates make plans without a wait."""
+
+    wanted = False
+
+
+at_once = _AtOnce()
+
+
+def compiling_rules() -> setting:
+    """Makes updates run as plans from the first one on, for the length of a ``with`` block."""
+    return setting(at_once, wanted=True)
+
+
+class CompiledRule:
+    """An optimizer's rule as plans, each for lists of parameters of some shapes.
+
+    A plan is made once updates over NumPy have taken about as long as making it does.
+
+    Args:
+        update: ``update(columns, numbers)`` returns new columns: the parameters and one for each of
+            the slots. ``columns`` has also one of the gradients, behind the parameters.
+    """
+
+    def __init__(self, update: Callable[[Any, Any], Any]) -> None:
+        self._run = jit(update)
+        self._spent: dict[Any, float] = {}
+
+    def kind_of(self, columns: Sequence[list[Any]]) -> Any:
+        """Returns what tells buffers apart for which there are plans; None for those without."""
+        if switch.off:
+            return None
+        for place, column in enumerate(columns):
+            for x in column:
+                if type(x) not in TYPES or x.dtype.char not in DTYPES:
+                    return None
+                # Results of plans lie in C order, those of ufuncs as their operands do.
+                if place != GRADIENTS and not x.flags.c_contiguous:
+                    return None
+        return tuple([(x.shape, x.dtype.char) for x in columns[0]])
+
+    def is_due(self, kind: Any) -> bool:
+        """Says whether updates of a kind are to run as a plan."""
+        if kind is None:
+            return False
+        if at_once.wanted:
+            self._spent.setdefault(kind, SECONDS_BEFORE_STAGING)
+        spent = self._spent.get(kind, 0.0)
+        return spent >= SECONDS_BEFORE_STAGING and len(self._spent) <= MOST_KNOWN_SHAPES
+
+    def note(self, kind: Any, seconds: float) -> None:
+        """Notes how long an update of a kind took over NumPy."""
+        if kind is not None and (kind in self._spent or len(self._spent) < MOST_KNOWN_SHAPES):
+            self._spent[kind] = self._spent.get(kind, 0.0) + seconds
+
+    def __call__(self, columns: Sequence[list[Any]], numbers: Sequence[Any]) -> Any:
+        """Returns the columns after an update."""
+        return self._run(list(columns), list(numbers))

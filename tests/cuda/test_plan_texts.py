@@ -11,6 +11,7 @@ from support.gpu_programs import fused, plan_of
 
 import functensor as ft
 import functensor.numpy as fnp
+from functensor import nn
 
 pytest.importorskip("cupy", reason="needs CuPy: pip install cupy-cuda13x")
 
@@ -27,14 +28,16 @@ def test_a_training_step_is_products_and_regions():
     plan = plan_of(program, range(len(ft.tree.leaves(args[:2]))))
     names = [e.primitive.name for e in program.equations if e.outputs[0].device != "cpu"]
     assert names.count("matmul") == 5
-    # Bias and relu, its derivative with the sum of rows, the mean, an update of each parameter.
+    # Bias and relu, its derivative with the sum of rows, the mean, an update of each parameter;
+    # the plan has one launch for the updates.
     assert names.count("fused") == 6
     assert {*names} <= {
         *("matmul", "fused", "transpose", "cross_entropy", "cross_entropy_grad", "mean"),
     }
     # Parameters and both moments stay where they are.
     assert len(plan.text.taken) == 9
-    assert plan.source.count("into=(into_") == 3
+    assert plan.source.count("into=(into_") == 1
+    assert plan.source.count("into_") == 2 * 9
     assert "moved_into" not in plan.source
 
 
@@ -197,3 +200,17 @@ def test_offsets_are_those_of_strides(layout):
             found = {axis: eval(text, {"a": a, "b": b}) for axis, text in places.items()}
             wanted = sum(found[axis] * step for axis, step in strides.items())
             assert eval(offset, {"a": a, "b": b}) == wanted
+
+
+def test_a_loss_and_its_slope_read_the_logits_once():
+    def losses(x, w, labels):
+        return fnp.mean(nn.softmax_cross_entropy(x @ w, labels))
+
+    x, labels = fnp.ones((8, 4), "f4"), np.arange(8) % 4
+    source = plan_of(fused(ft.value_and_grad(losses, 1), x, x[:4], labels)).source
+    made = re.search(r"(\w+), exact_(\w+) = cross_entropy_ahead\((\w+), (\w+)\)", source)
+    loss, exact, logits, labels = made.groups()
+    assert loss == exact
+    assert re.search(rf"cross_entropy_grad\({logits}, exact_{loss}, \w+, {labels}\)", source)
+    # Without a derivative, and with another one's logits, nothing is written ahead.
+    assert "ahead" not in plan_of(fused(losses, x, x[:4], np.arange(8) % 4)).source

@@ -30,6 +30,42 @@ def test_programs_on_a_gpu_have_no_plan():
     np.testing.assert_array_equal(out, 2)
 
 
+def loss_of_squares(x):
+    """A mean whose derivative has a constant as large as its argument."""
+    return fnp.mean(fnp.square(x))
+
+
+def test_constants_of_the_host_go_where_arrays_are():
+    from functensor.programs.staging import StagingTrace
+
+    trace = StagingTrace.__new__(StagingTrace)
+    trace.device = "cpu"
+    known = ShapeDtype((30, 20), "float32")
+    there, here = Variable(known, "cuda:0"), Variable(known, "cpu")
+    number, constant = Variable(ShapeDtype((), "float32"), "cuda:0"), fnp.ones((30, 20))
+    mixed = [constant, there], [here, there], [there, constant], [number, constant, there]
+    for operands in mixed:
+        assert trace.place(operands) == "cuda:0"
+    assert trace.place([number, 2.0]) == "cuda:0"
+    assert trace.place([number, constant]) == trace.place([here, constant]) == "cpu"
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_the_slope_of_a_mean_has_a_plan(dtype):
+    import ml_dtypes
+
+    kind = ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype
+    x = ft.to_device(np.linspace(-1, 1, 60_000, dtype="f4").reshape(300, 200).astype(kind), "cuda")
+    f = ft.jit(ft.value_and_grad(loss_of_squares))
+    f.compile(x)
+    found, wanted = f(x), ft.value_and_grad(loss_of_squares)(x)
+    assert "by kernels that were made for it" in f.explain().splitlines()[-1]
+    for a, b in zip(found, wanted, strict=True):
+        a, b = (np.asarray(ft.to_device(v, "cpu")).astype(float) for v in (a, b))
+        np.testing.assert_allclose(a, b, 1e-6 if dtype == "float32" else 1e-2)
+
+
 def test_histories_take_remarks_by_number():
     history = History(len)
     numbers = [history.record(((), (), (), ()), ((), {})) for _ in range(2)]

@@ -234,32 +234,23 @@ class StagingTrace(Trace):
         return copy
 
     def place(self, operands: Sequence[Any]) -> str:
-        """Returns where the result of operands will be.
-
-        Numbers go where arrays are, and constants of the host to a GPU.
-        """
-        found, on_host = self.device, ""
+        """Returns where the result of operands will be: numbers go where arrays are."""
+        found = self.device
         numbers = False
         for x in operands:
             if type(x) is Variable:
                 if x.type.shape:
-                    if x.device != "cpu":
-                        return x.device
-                    on_host = x.device
-                    continue
+                    return x.device
                 if x.type.weak:
                     continue
             elif not isinstance(x, Array):
                 continue
             elif x.shape:
-                if x.device != "cpu":
-                    return x.device
-                on_host = x.device
-                continue
+                return x.device
             if not numbers or found == "cpu":
                 found = x.device
                 numbers = True
-        return on_host or found
+        return found
 
     def record(
         self,

@@ -126,14 +126,14 @@ def test_a_training_step_updates_all_leaves_by_one_launch_of_its_graph():
             x = fnp.tanh(x @ w + b)
         return fnp.mean(x * x)
 
-    # Adam would enlarge the rounding of small gradients.
+    # Adam would enlarge the rounding of small gradients, and so would units that are saturated.
     optimizer = ft.optim.momentum(0.1)
 
     def step(params, state, x):
         value, grads = ft.value_and_grad(loss)(params, x)
         return *optimizer.update(params, state, grads), value
 
-    params = on_gpu([(normal(24, 24), normal(24)) for _ in range(5)])
+    params = on_gpu([(normal(24, 24) / 5, normal(24) / 5) for _ in range(5)])
     x = on_gpu(normal(8, 24))
     wanted = params, optimizer.init(params)
     found = copied(wanted)

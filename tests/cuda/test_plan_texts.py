@@ -2,6 +2,7 @@
 
 import re
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given
@@ -214,3 +215,39 @@ def test_a_loss_and_its_slope_read_the_logits_once():
     assert re.search(rf"cross_entropy_grad\({logits}, exact_{loss}, \w+, {labels}\)", source)
     # Without a derivative, and with another one's logits, nothing is written ahead.
     assert "ahead" not in plan_of(fused(losses, x, x[:4], np.arange(8) % 4)).source
+
+
+class Elsewhere:
+    """A constant on a GPU, which NumPy must not read."""
+
+    dtype, shape, ndim, strides = np.dtype(ml_dtypes.bfloat16), (4, 4), 2, (0, 0)
+
+    def __array__(self, *args, **kwargs):
+        raise TypeError("a GPU's memory")
+
+
+def test_constants_of_16_bits_stay_on_the_gpu():
+    from functensor.backends.cpu.plan.native.elementwise_nodes import elementwise
+    from functensor.backends.kernels.graph import ExprGraph
+    from functensor.primitives.core.registry import registry
+    from functensor.programs.program import Equation, Variable
+
+    kind = Elsewhere.dtype
+    x = Variable(ft.ShapeDtype((4, 4), kind), "cuda:0")
+    graph = ExprGraph((4, 4))
+    nodes = [graph.input(0, kind, [0, 1]), graph.input(1, kind, [])]
+    for name in ("add", "multiply", "maximum"):
+        equation = Equation(registry[name], [x, Elsewhere()], {}, [Variable(x.type, x.device)])
+        made = elementwise(graph, equation, nodes)
+        assert made.dtype == kind
+        assert made.axes == {0, 1}
+
+
+def test_of_a_constant_that_is_one_number_a_region_gets_one_element(monkeypatch):
+    from functensor.backends.cuda.plan import plan_text
+
+    monkeypatch.setattr(plan_text.cupy, "asarray", np.asarray)
+    found = plan_text.brought(np.broadcast_to(np.float32(2.5), (300, 200)))
+    assert found.tolist() == [[2.5]]
+    rows = np.arange(6.0).reshape(2, 3)
+    assert plan_text.brought(rows) is rows

@@ -35,21 +35,6 @@ def loss_of_squares(x):
     return fnp.mean(fnp.square(x))
 
 
-def test_constants_of_the_host_go_where_arrays_are():
-    from functensor.programs.staging import StagingTrace
-
-    trace = StagingTrace.__new__(StagingTrace)
-    trace.device = "cpu"
-    known = ShapeDtype((30, 20), "float32")
-    there, here = Variable(known, "cuda:0"), Variable(known, "cpu")
-    number, constant = Variable(ShapeDtype((), "float32"), "cuda:0"), fnp.ones((30, 20))
-    mixed = [constant, there], [here, there], [there, constant], [number, constant, there]
-    for operands in mixed:
-        assert trace.place(operands) == "cuda:0"
-    assert trace.place([number, 2.0]) == "cuda:0"
-    assert trace.place([number, constant]) == trace.place([here, constant]) == "cpu"
-
-
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_the_slope_of_a_mean_has_a_plan(dtype):

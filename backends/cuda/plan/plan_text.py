@@ -282,10 +282,14 @@ def is_better_alone(program: ProgramLike) -> bool:
 
 
 def brought(x: Operand) -> Any:
-    """Returns an operand of a region; constant arrays are brought to the GPU once."""
+    """Returns an operand of a region; constant arrays are brought to the GPU once.
+
+    Of those that are one number everywhere, kernels read one element.
+    """
     if is_variable(x) or not np.shape(constant(x)):
         return x
-    return cupy.asarray(constant(x))
+    value = constant(x)
+    return cupy.asarray(value if any(value.strides) else value[(slice(1),) * value.ndim])
 
 
 def moved_into(x: ndarray, into: ndarray | None) -> ndarray:

@@ -185,14 +185,14 @@ def report(workload: str, found: dict[str, Any], options: argparse.Namespace) ->
     ours = found.get("functensor", {}).get("ms")
     for peer, what in found.items():
         if "failed" in what:
-            print(f"{workload:12}{peer:13}{what['failed'][:150]}")
+            print(f"{workload:17}{peer:15}{what['failed'][:150]}")
             continue
         ratio = f"{ours / what['ms']:8.3f}" if ours else f"{'':8}"
         peak = "{:10.0f}{:10.0f}".format(*what["peak"]) if what["peak"] else f"{'':20}"
         kernels = what["kernels"]
         number = f"{kernels.total():9}" if kernels else f"{'':9}"
         print(
-            f"{workload:12}{peer:13}{what['ms']:10.4f}{what['spread']:9.4f}{ratio}{number}{peak}"
+            f"{workload:17}{peer:15}{what['ms']:10.4f}{what['spread']:9.4f}{ratio}{number}{peak}"
             f"{what['loss']:13.5f}"
         )
     for peer in ("functensor", "functensor-jit", "torch"):
@@ -242,7 +242,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args(arguments)
     print(
-        f"{'workload':12}{'peer':13}{'ms':>10}{'spread':>9}{'ours/it':>8}{'launches':>9}"
+        f"{'workload':17}{'peer':15}{'ms':>10}{'spread':>9}{'ours/it':>8}{'launches':>9}"
         f"{'peak MiB':>10}{'held MiB':>10}{'loss':>13}"
     )
     everything: dict[str, Any] = {}

@@ -2,8 +2,9 @@
 
 ``python -m benchmarks.gpu`` runs all peers in one process on one GPU. They take turns; a turn
 queues steps one after the other and waits at its end, and a figure is the median of the turns.
-Storage is float32 with TF32 in matrix products, or bfloat16 where the name says so. ``--help`` has
-the options.
+Storage is float32 with TF32 in matrix products, or bfloat16 where the name says so. ``--table``
+prints the figures alone at the end; ``--host`` what a jitted call of many leaves costs the host;
+``--first-calls mlp-small,gpt`` the first calls of fresh processes. ``--help`` has the options.
 """
 
 # mypy: disable-error-code="import-not-found, import-untyped, no-untyped-call, misc, no-any-return"
@@ -28,6 +29,7 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 import numpy as np
 
+from benchmarks.gpu_calls import print_first_calls, print_host_times
 from benchmarks.gpu_workloads import PEERS, WORKLOADS, Step
 
 WARM_UP = 5
@@ -95,8 +97,11 @@ def run(step: Step, steps: int) -> float:
     return time.perf_counter() - start
 
 
-def launched(step: Step) -> Counter[str] | None:
-    """Returns how often each kernel, copy or fill runs in one step; None where nobody counts."""
+def launched(step: Step) -> tuple[Counter[str], Counter[str]] | None:
+    """Returns how often each kernel, copy or fill runs in a step, and its microseconds.
+
+    Returns None where nobody counts.
+    """
     try:
         from torch.profiler import ProfilerActivity, profile
     except ImportError:
@@ -109,7 +114,11 @@ def launched(step: Step) -> Counter[str] | None:
             synchronize()
         profiler.export_chrome_trace(str(trace))
         events = json.loads(trace.read_text())["traceEvents"]
-    return Counter(event["name"] for event in events if event.get("cat") in kinds)
+    events = [event for event in events if event.get("cat") in kinds]
+    times: Counter[str] = Counter()
+    for event in events:
+        times[event["name"]] += event["dur"]
+    return Counter(event["name"] for event in events), times
 
 
 def short(name: str) -> str:
@@ -122,7 +131,8 @@ def built(peer: str, workload: str) -> tuple[Step, float] | str:
     make, dtype = WORKLOADS[workload]
     try:
         step = PEERS[peer](make(np.random.default_rng(2026)), dtype)
-        loss = float(np.asarray(as_host(step())).astype(np.float64))
+        # Of an array the mean size, which tells gradients from others.
+        loss = float(np.mean(np.abs(np.asarray(as_host(step())).astype(np.float64))))
         run(step, WARM_UP)
     except Exception as error:
         return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
@@ -156,15 +166,18 @@ def measured(workload: str, peers: list[str], options: argparse.Namespace) -> di
         found[peer]["ms"] = 1e3 * median(rounds[peer])
         found[peer]["spread"] = 1e3 * (max(rounds[peer]) - min(rounds[peer]))
         found[peer]["peak"] = Peak(peer).measure(step)
-        found[peer]["kernels"] = launched(step) if options.kernels else None
+        counted = launched(step) if options.kernels else None
+        found[peer]["kernels"], found[peer]["times"] = counted or (None, None)
     return found
 
 
 def as_host(x: Any) -> Any:
-    """Returns a loss as NumPy reads it."""
+    """Returns a loss, or an array, as NumPy reads it."""
+    import functensor as ft
+
     if hasattr(x, "cpu"):
-        return x.float().cpu()
-    return x.tolist() if hasattr(x, "tolist") else x
+        return x.detach().float().cpu()
+    return ft.to_device(x, "cpu") if isinstance(x, ft.Array) else x
 
 
 def report(workload: str, found: dict[str, Any], options: argparse.Namespace) -> None:
@@ -172,22 +185,33 @@ def report(workload: str, found: dict[str, Any], options: argparse.Namespace) ->
     ours = found.get("functensor", {}).get("ms")
     for peer, what in found.items():
         if "failed" in what:
-            print(f"{workload:12}{peer:13}{what['failed'][:150]}")
+            print(f"{workload:17}{peer:15}{what['failed'][:150]}")
             continue
         ratio = f"{ours / what['ms']:8.3f}" if ours else f"{'':8}"
         peak = "{:10.0f}{:10.0f}".format(*what["peak"]) if what["peak"] else f"{'':20}"
         kernels = what["kernels"]
         number = f"{kernels.total():9}" if kernels else f"{'':9}"
         print(
-            f"{workload:12}{peer:13}{what['ms']:10.4f}{what['spread']:9.4f}{ratio}{number}{peak}"
+            f"{workload:17}{peer:15}{what['ms']:10.4f}{what['spread']:9.4f}{ratio}{number}{peak}"
             f"{what['loss']:13.5f}"
         )
-    for peer in ("functensor", "torch"):
+    for peer in ("functensor", "functensor-jit", "torch"):
         kernels = found.get(peer, {}).get("kernels")
         if kernels and options.names:
-            print(f"  launched by {peer}:")
-            for name, count in kernels.most_common(options.names):
-                print(f"    {count:4} x {short(name)}")
+            times = found[peer]["times"]
+            print(f"  launched by {peer}, microseconds together {times.total():.1f}:")
+            for name, spent in times.most_common(options.names):
+                print(f"    {kernels[name]:4} x {spent:9.1f} {short(name)}")
+    sys.stdout.flush()
+
+
+def print_table(everything: dict[str, Any], peers: list[str]) -> None:
+    """Prints the milliseconds of all workloads as a table of Markdown."""
+    print("\n| workload |", *[f"{peer} |" for peer in peers])
+    print("|---|" + "---|" * len(peers))
+    for workload, found in everything.items():
+        cells = [found.get(peer, {}).get("ms") for peer in peers]
+        print(f"| {workload} |", *[f"{ms:.3f} |" if ms else "- |" for ms in cells])
     sys.stdout.flush()
 
 
@@ -207,7 +231,10 @@ def main(arguments: list[str] | None = None) -> int:
     """Prints the table; returns 1 if something failed or losses differ."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--workloads", default=",".join(WORKLOADS))
-    parser.add_argument("--peers", default=",".join(PEERS))
+    parser.add_argument("--peers", default=",".join(p for p in PEERS if p != "torch-compile"))
+    parser.add_argument("--table", action="store_true", help="prints the figures once more, short")
+    parser.add_argument("--host", action="store_true", help="what calls cost the host, too")
+    parser.add_argument("--first-calls", metavar="WORKLOADS", help="of these first calls, too")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.2, help="of a turn")
     parser.add_argument("--names", type=int, default=12, help="kernels to name; 0 for none")
@@ -215,7 +242,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args(arguments)
     print(
-        f"{'workload':12}{'peer':13}{'ms':>10}{'spread':>9}{'ours/it':>8}{'launches':>9}"
+        f"{'workload':17}{'peer':15}{'ms':>10}{'spread':>9}{'ours/it':>8}{'launches':>9}"
         f"{'peak MiB':>10}{'held MiB':>10}{'loss':>13}"
     )
     everything: dict[str, Any] = {}
@@ -227,6 +254,12 @@ def main(arguments: list[str] | None = None) -> int:
         wrong += [f"{workload}: {peer} failed" for peer, what in found.items() if "failed" in what]
         everything[workload] = found
         release()
+    if options.table:
+        print_table(everything, options.peers.split(","))
+    if options.host:
+        print_host_times()
+    if options.first_calls:
+        print_first_calls(options.first_calls.split(","))
     for line in wrong:
         print("PROBLEM", line)
     if options.json:

@@ -21,6 +21,10 @@ Step = Callable[[], Any]
 BLOCKS, WIDTH, HEADS, VOCABULARY = 4, 768, 12, 50257
 BATCH, TOKENS = 8, 1024
 LARGE, LAYERS = 4096, 4
+LEAVES = 100
+# Rows whose step returns the gradient alone, and one that has gradients already.
+GRADIENTS_ALONE = frozenset({"elementwise-grad", "cross-entropy"})
+UPDATE = "adam-100"
 
 
 # The data, in float32
@@ -67,6 +71,33 @@ def mlp_large_data(rng: np.random.Generator) -> Problem:
     return mlp_data(rng, "mlp-large", [LARGE] * (LAYERS + 1), LARGE)
 
 
+def gpt_body_data(rng: np.random.Generator) -> Problem:
+    """The same blocks without embeddings and head, on an array."""
+    whole = gpt_params(partial(normal, rng), BLOCKS, WIDTH, 2, 1, 0.02)
+    outside = "embedding", "position", "head_w", "head_b"
+    params = {k: v * np.float32(0.5) for k, v in whole.items() if k not in outside}
+    return Problem("gpt-body", "train", params, (normal(rng, BATCH, TOKENS, WIDTH),))
+
+
+def elementwise_grad_data(rng: np.random.Generator) -> Problem:
+    """64 Mi floats, of which the gradient alone is wanted."""
+    return Problem("elementwise-grad", "gradient", normal(rng, 64 * 2**20))
+
+
+def cross_entropy_data(rng: np.random.Generator) -> Problem:
+    """Logits of 8192 tokens, of which some are the same."""
+    rows = BATCH * TOKENS
+    logits = np.tile(normal(rng, 64, VOCABULARY), (rows // 64, 1))
+    return Problem("cross-entropy", "gradient", logits, (rng.integers(0, VOCABULARY, rows),))
+
+
+def adam_data(rng: np.random.Generator) -> Problem:
+    """100 leaves of 1 Mi floats; their gradients are the batch."""
+    one = normal(rng, 1024, 1024)
+    params = {f"leaf{i:02}": one * np.float32(0.01 * i) for i in range(LEAVES)}
+    return Problem("adam-100", "train", params, (one,) * LEAVES)
+
+
 # Workloads by name: the data, and the dtype in which parameters and floats are.
 WORKLOADS: dict[str, tuple[Callable[[np.random.Generator], Problem], str]] = {
     "scalar-ops": (scalar_ops_data, "float32"),
@@ -76,6 +107,11 @@ WORKLOADS: dict[str, tuple[Callable[[np.random.Generator], Problem], str]] = {
     "mlp-large": (mlp_large_data, "float32"),
     "gpt": (gpt_data, "float32"),
     "gpt-bf16": (gpt_data, "bfloat16"),
+    "gpt-body": (gpt_body_data, "float32"),
+    "gpt-body-bf16": (gpt_body_data, "bfloat16"),
+    "elementwise-grad": (elementwise_grad_data, "float32"),
+    "adam-100": (adam_data, "float32"),
+    "cross-entropy": (cross_entropy_data, "float32"),
 }
 
 
@@ -88,7 +124,20 @@ class GpuLosses(NumpyLosses):
         """Returns the loss of a workload."""
         losses = {"mlp-small": self.mlp, "mlp-large": self.mlp, "cnn": self.cnn, "gpt": self.gpt}
         losses |= {"scalar-ops": self.scalar_ops, "elementwise": self.elementwise}
-        return losses[workload]
+        losses |= {"elementwise-grad": self.elementwise, "cross-entropy": self.cross_entropy}
+        return {**losses, "gpt-body": self.gpt_body, UPDATE: self.unused}[workload]
+
+    def unused(self, params: Params, *gradients: Any) -> Any:
+        """Stands for the loss where gradients are given."""
+        raise NotImplementedError
+
+    def gpt_body(self, params: Params, x: Any) -> Any:
+        """Blocks of a transformer, and the mean square of what they return."""
+        for block in (f"block{index}" for index in range(self.blocks)):
+            x = x + self.attention(params, block, self.norm(params, f"{block}_norm1", x), None)
+            hidden = self.dense(params, f"{block}_up", self.norm(params, f"{block}_norm2", x))
+            x = x + self.dense(params, f"{block}_down", self.gelu(hidden))
+        return self.np.mean(self.np.square(self.norm(params, "norm", x)))
 
     def mlp(self, params: Params, images: Any, labels: Any) -> Any:
         """A perceptron of as many layers as there are parameters for."""
@@ -161,13 +210,35 @@ def on_gpu(dtype: str, x: NumpyArray) -> Any:
 
 
 def functensor_parts(problem: Problem, dtype: str) -> tuple[Any, list[Any], list[Any]]:
-    """Returns the loss with its gradient, a list of the parameters alone, and the batch."""
+    """Returns the loss with its gradient, a list of the parameters alone, and the batch.
+
+    The gradient alone stands in the loss's place, too, where it alone is wanted.
+    """
     import functensor as ft
 
     ft.config.matmul_precision = "tf32"
-    loss_and_grad = ft.value_and_grad(functensor_losses().of(problem.workload))
+    loss = functensor_losses().of(problem.workload)
+    loss_and_grad = differentiated(problem, ft.value_and_grad(loss), ft.grad(loss))
     held = [ft.tree.map(partial(on_gpu, dtype), problem.params)]
     return loss_and_grad, held, [on_gpu(dtype, x) for x in problem.batch]
+
+
+def differentiated(problem: Problem, value_and_grad: Loss, grad: Loss) -> Loss:
+    """Returns what gives the loss of a workload and its gradient, or what stands for them."""
+    if problem.workload == UPDATE:
+
+        def given(params: Params, *gradients: Any) -> Any:
+            return None, dict(zip(params, gradients, strict=True))
+
+        return given
+    if problem.workload in GRADIENTS_ALONE:
+        return lambda x, *batch: (grad(x, *batch), None)
+    return value_and_grad
+
+
+def figure(loss: Any, params: Params) -> Any:
+    """Returns the loss; the first of the new parameters where there is none."""
+    return next(iter(params.values())) if loss is None else loss
 
 
 def functensor_step(problem: Problem, dtype: str) -> Step:
@@ -176,27 +247,30 @@ def functensor_step(problem: Problem, dtype: str) -> Step:
 
     loss_and_grad, held, batch = functensor_parts(problem, dtype)
     if problem.kind != "train":
-        return lambda: loss_and_grad(held[0])[0]
+        return lambda: loss_and_grad(held[0], *batch)[0]
     adam = ft.optim.adam(LEARNING_RATE)
     held.append(adam.init(held[0]))
 
     def step() -> Any:
         loss, grads = loss_and_grad(held[0], *batch)
         held[:] = adam.update(*held, grads)
-        return loss
+        return figure(loss, held[0])
 
     return step
 
 
-def functensor_jit_step(problem: Problem, dtype: str) -> Step:
-    """Returns one step in functensor, jitted as a whole and compiled."""
+def functensor_jitted(problem: Problem, dtype: str) -> tuple[Any, Step, Step]:
+    """Returns the jitted step, what makes its plan at once, and what runs it."""
     import functensor as ft
 
     loss_and_grad, held, batch = functensor_parts(problem, dtype)
     if problem.kind != "train":
         compiled = ft.jit(loss_and_grad)
-        compiled.compile(held[0])
-        return lambda: compiled(held[0])[0]
+        return (
+            compiled,
+            lambda: compiled.compile(held[0], *batch),
+            lambda: compiled(held[0], *batch)[0],
+        )
     adam = ft.optim.adam(LEARNING_RATE)
     held.append(adam.init(held[0]))
 
@@ -205,12 +279,18 @@ def functensor_jit_step(problem: Problem, dtype: str) -> Step:
         return *adam.update(params, state, grads), loss
 
     stepped = ft.jit(update, donate_argnums=(0, 1))
-    stepped.compile(*held, *batch)
 
     def step() -> Any:
         *held[:], loss = stepped(*held, *batch)
-        return loss
+        return figure(loss, held[0])
 
+    return stepped, lambda: stepped.compile(*held, *batch), step
+
+
+def functensor_jit_step(problem: Problem, dtype: str) -> Step:
+    """Returns one step in functensor, jitted as a whole and compiled."""
+    _, compile_it, step = functensor_jitted(problem, dtype)
+    compile_it()
     return step
 
 
@@ -227,8 +307,13 @@ def torch_losses() -> GpuLosses:
     return Losses()
 
 
-def torch_step(problem: Problem, dtype: str, fused: bool = False) -> Step:
-    """Returns one eager step in PyTorch, with Adam's foreach or fused implementation."""
+def torch_step(
+    problem: Problem, dtype: str, fused: bool = False, compiled: bool = False
+) -> Step:
+    """Returns one step in PyTorch, with Adam's foreach or fused implementation.
+
+    The loss is eager, or compiled by `torch.compile`.
+    """
     import torch
 
     torch.backends.cuda.matmul.allow_tf32 = True
@@ -240,18 +325,30 @@ def torch_step(problem: Problem, dtype: str, fused: bool = False) -> Step:
         return there.to(getattr(torch, dtype)) if there.dtype == torch.float32 else there
 
     loss = torch_losses().of(problem.workload)
+    if compiled:
+        loss = torch.compile(loss)
     arrays = problem.params if isinstance(problem.params, dict) else {"x": problem.params}
     params = {name: placed(name, x).requires_grad_() for name, x in arrays.items()}
     batch = [placed("", x) for x in problem.batch]
     if problem.kind != "train":
 
         def gradient() -> Any:
-            value = loss(params["x"])
-            torch.autograd.grad(value, list(params.values()))
-            return value.detach()
+            value = loss(params["x"], *batch)
+            (grad,) = torch.autograd.grad(value, list(params.values()))
+            return grad if problem.workload in GRADIENTS_ALONE else value.detach()
 
         return gradient
     adam = torch.optim.Adam(params.values(), lr=LEARNING_RATE, fused=fused or None)
+
+    if problem.workload == UPDATE:
+        for x, grad in zip(params.values(), batch, strict=True):
+            x.grad = grad
+
+        def update() -> Any:
+            adam.step()
+            return figure(None, params)
+
+        return update
 
     def step() -> Any:
         adam.zero_grad()
@@ -297,14 +394,15 @@ def jax_step(problem: Problem, dtype: str) -> Step:
     def placed(x: NumpyArray) -> Any:
         return jnp.asarray(x, dtype if x.dtype == np.float32 else None)
 
-    loss_and_grad = jax.value_and_grad(jax_losses().of(problem.workload))
+    loss = jax_losses().of(problem.workload)
+    loss_and_grad = differentiated(problem, jax.value_and_grad(loss), jax.grad(loss))
     held = [jax.tree.map(placed, problem.params)]
     batch = [placed(x) for x in problem.batch]
     if problem.kind != "train":
         compiled = jax.jit(loss_and_grad)
-        return lambda: compiled(held[0])[0]
+        return lambda: compiled(held[0], *batch)[0]
 
-    def update(params: Any, state: Any) -> Any:
+    def update(params: Any, state: Any, *batch: Any) -> Any:
         loss, grads = loss_and_grad(params, *batch)
         params, state = jax_peer.adam_update(params, state, grads)
         return params, state, loss
@@ -314,8 +412,8 @@ def jax_step(problem: Problem, dtype: str) -> Step:
     held.append(jax.tree.map(jnp.copy, jax_peer.adam_init(held[0])))
 
     def step() -> Any:
-        *held[:], loss = stepped(*held)
-        return loss
+        *held[:], loss = stepped(*held, *batch)
+        return figure(loss, held[0])
 
     return step
 
@@ -325,5 +423,6 @@ PEERS: dict[str, Callable[[Problem, str], Step]] = {
     "functensor-jit": functensor_jit_step,
     "torch": torch_step,
     "torch-fused": lambda problem, dtype: torch_step(problem, dtype, fused=True),
+    "torch-compile": lambda problem, dtype: torch_step(problem, dtype, True, True),
     "jax-jit": jax_step,
 }

@@ -16,7 +16,7 @@ from ..passes.pipeline import optimized
 from ..passes.scatter_updates import scatter_updates
 from ..primitives.core.annotations import Values
 from ..primitives.core.array import Array
-from ..primitives.core.buffers import WEAK_TYPES, to_buffer, wrap
+from ..primitives.core.buffers import WEAK_TYPES, to_buffer, wrap, wrapped
 from ..primitives.core.donation import claimed, restored
 from ..primitives.core.errors import failure
 from ..programs.costs import Cost, cost_of
@@ -128,11 +128,11 @@ class Compiled:
         """Does the same, given the arrays' buffers too."""
         if self.run is None:
             return list(map(wrap, run_one_by_one(self.program, buffers)))
-        for i in self.donated:
-            claimed(values[i], buffers, i, f"jit of {self.name}")
+        if self.donated:
+            claimed(values, buffers, self.donated, f"jit of {self.name}")
         for i in self.returned:
             restored(values[i], buffers[i])
-        return [wrap(out) for out in self.run(buffers)]
+        return wrapped(self.run(buffers))
 
 
 def constants_of_bodies(program: Program, inside: bool = False) -> Iterator[Any]:

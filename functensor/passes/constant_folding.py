@@ -9,12 +9,13 @@ import numpy as np
 from ..backends.restoring import errstate
 from ..primitives.core.buffers import WEAK_TYPES, wrap
 from ..primitives.core.primitive import Primitive
-from ..primitives.core.shape_dtype import shape_dtype
+from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
 from ..programs.program import Equation, Program, Variable, type_of, with_substitutes
 from ..programs.staged_tracers import is_at_once
 from .constants import constant_buffer
 
 if TYPE_CHECKING:
+    from ..backends.annotations import Buffer
     from ..primitives.core.annotations import Value
 
 __all__ = ["constant_folding"]
@@ -23,8 +24,9 @@ __all__ = ["constant_folding"]
 def constant_folding(program: Program) -> Program:
     """Returns a program in which equations of constants are replaced by their results.
 
-    That is done where staging would do it: small results of small constants, and views. Larger ones
-    are computed in every run rather than kept. Equations that would warn or raise are left to the
+    That is done where staging would do it: small results of small constants, and views; and for
+    arrays that are one number everywhere, which take no memory. Larger ones are computed in every
+    run rather than kept. Equations that would warn or raise are left to the
     runs, and so are those that create arrays on a default device, which may be another one by then.
 
     Args:
@@ -43,7 +45,9 @@ def constant_folding(program: Program) -> Program:
         for x in equation.operands:
             if type(x) is Variable:
                 return None
-        return _folded_constant(equation) if _foldable(equation) else None
+        if _foldable(equation):
+            return _folded_constant(equation)
+        return _folded_number(equation) if _is_one_number(equation) else None
 
     return with_substitutes(program, folded)
 
@@ -55,6 +59,32 @@ def _foldable(equation: Equation) -> bool:
     out = equation.outputs[0]
     types = [type_of(x) for x in equation.operands]
     return out.device == "cpu" and is_at_once(primitive, types, out.type)
+
+
+def _is_one_number(equation: Equation) -> bool:
+    """Says whether an equation is elementwise, and its operands are one number everywhere each."""
+    primitive, out = equation.primitive, equation.outputs[0]
+    if not isinstance(primitive, Primitive) or primitive.creates or out.device != "cpu":
+        return False
+    if not out.type.size or not (primitive.family == "elementwise" or primitive.name == "astype"):
+        return False
+    buffers = map(constant_buffer, equation.operands)
+    return all(type(b) in WEAK_TYPES or not any(getattr(b, "strides", (1,))) for b in buffers)
+
+
+def _folded_number(equation: Equation) -> Value | None:
+    """Returns a result that is one number everywhere, or None as for other constants."""
+    known = equation.outputs[0].type
+    buffers = map(constant_buffer, equation.operands)
+    operands = [b if type(b) in WEAK_TYPES else wrap(one_element(b)) for b in buffers]
+    one = Variable(ShapeDtype((1,), known.dtype), "cpu")
+    value = _folded_constant(equation.by(equation.primitive, operands, equation.params, [one]))
+    return None if value is None else wrap(np.broadcast_to(constant_buffer(value), known.shape))
+
+
+def one_element(buffer: Buffer) -> Buffer:
+    """Returns the first element of an array, as an array with one axis."""
+    return buffer[(slice(1),) * buffer.ndim].reshape(1)
 
 
 def _folded_constant(equation: Equation) -> Value | None:

@@ -85,10 +85,7 @@ class Clusters:
     """
 
     def __init__(
-        self,
-        program: Program,
-        smallest: int,
-        takes: Callable[[Equation], bool] | None = None,
+        self, program: Program, smallest: int, takes: Callable[[Equation], bool] | None = None
     ) -> None:
         self.program = program
         self.smallest = smallest
@@ -362,9 +359,8 @@ class Clusters:
             return
         if not all(self._is_known(u, [variable]) for u in users):
             return
-        for x in used(self.equations[i].operands):
-            if self.inner(x, cluster) and not self._leaves(x, cluster, i):
-                return
+        if any(self._stays(x, cluster, i) for x in used(self.equations[i].operands)):
+            return
         cluster.members.remove(i)
         home.members.append(i)
         self.of[i] = home
@@ -372,6 +368,17 @@ class Clusters:
     def _uses(self, x: Variable, users: Iterable[int]) -> list[tuple[int, int]]:
         """Returns the numbers of equations that use a value, with those of the operands."""
         return [(u, n) for u in users for n, y in enumerate(self.equations[u].operands) if y is x]
+
+    def _stays(self, x: Variable, cluster: Cluster, user: int) -> bool:
+        """Says whether a value is kept for the sake of a user that moves out of its cluster."""
+        if not self.inner(x, cluster) or self._leaves(x, cluster, user):
+            return False
+        # What the user alone needs moves out after it.
+        maker, place = self.makers[x], identity(x.type.shape)
+        places = [self.places[maker], *[self.operand_place(*use) for use in self._uses(x, [user])]]
+        if self.kinds[maker] != "element" or {*self.users[x]} != {user} or {*places} != {place}:
+            return True
+        return any(self._stays(y, cluster, maker) for y in used(self.equations[maker].operands))
 
     def _leaves(self, x: Variable, cluster: Cluster, besides: int) -> bool:
         """Says whether a value leaves its cluster anyhow."""
@@ -394,10 +401,7 @@ def _equations_in_order(
     program: Program, regions: Iterable[Cluster], clusters: Clusters
 ) -> list[Equation]:
     """Returns equations and regions, each after what it depends on, else in the old order."""
-    unit: dict[int, int] = {}
-    for cluster in regions:
-        for i in cluster.members:
-            unit[i] = min(cluster.members)
+    unit = {i: min(cluster.members) for cluster in regions for i in cluster.members}
     members: dict[int, list[int]] = {}
     for i in range(len(program.equations)):
         members.setdefault(unit.get(i, i), []).append(i)
@@ -407,8 +411,8 @@ def _equations_in_order(
     followers: dict[int, list[int]] = {}
     for u, own in members.items():
         made[u] = _region(clusters, chosen[u], own) if u in chosen else program.equations[u]
-        makers = {clusters.makers[v] for v in used(made[u].operands) if v in clusters.makers}
-        needed = {unit.get(m, m) for m in makers}
+        known = [v for v in used(made[u].operands) if v in clusters.makers]
+        needed = {unit.get(clusters.makers[v], clusters.makers[v]) for v in known}
         waiting[u] = len(needed)
         for other in needed:
             followers.setdefault(other, []).append(u)

@@ -28,7 +28,7 @@ __all__ = [
     "all_apart_from", "apart_from", "as_array", "beside", "computing_on", "device_of",
     "different_devices", "exposed", "holds_array", "is_changeable", "new_object", "on_gpu",
     "operands_together", "own_array", "owned", "required_on", "stacked_buffers",
-    "to_buffer", "too_large", "unshared", "wrap",
+    "to_buffer", "too_large", "unshared", "wrap", "wrapped",
 ]  # fmt: skip
 
 Placed = TypeVar("Placed")
@@ -68,6 +68,19 @@ def wrap(buffer: Any) -> Array:
     else:
         out._data = buffer
     return out
+
+
+def wrapped(buffers: Iterable[Any]) -> list[Any]:
+    """Returns raw buffers as arrays, as `wrap` does."""
+    outs = []
+    for buffer in buffers:
+        if type(buffer) in ARRAY_TYPES:
+            out = new_object(Array)
+            out._data = buffer
+        else:
+            out = wrap(buffer)
+        outs.append(out)
+    return outs
 
 
 def too_large(x: int) -> OverflowError:

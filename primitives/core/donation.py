@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from numpy import ndarray
@@ -84,29 +84,33 @@ def enter_owner(backend: Backend) -> None:
 when_registered(enter_owner)
 
 
-def claimed(array: ArrayLike, buffers: list[Value], i: int, to: str) -> None:
-    """Takes the buffer of an operand for the caller, who may write into it.
+def claimed(
+    arrays: Sequence[ArrayLike], buffers: list[Value], places: Sequence[int], to: str
+) -> None:
+    """Takes the buffers of operands for the caller, who may write into them.
 
-    The list of the operands' buffers has it at a place, and is or becomes its only holder. A copy
-    stands in for a buffer that others see too: views of the array, or a NumPy array of the user's.
-    Messages about the array name who took its buffer.
+    The list of the operands' buffers has them at some places, and is or becomes their only holder.
+    A copy stands in for a buffer that others see too: views of the array, or a NumPy array of the
+    user's. Messages about the arrays name who took their buffers.
     """
-    count = references_in(buffers, i)
-    buffer = buffers[i]
-    owns = OWNERS.get(type(buffer))
-    mine = (
-        count <= ALONE
-        and type(array) is Array
-        and array._data is buffer
-        and owns is not None
-        and owns(buffer)
-    )
     gone: Any = _Gone(to)
-    if not mine and hasattr(buffer, "copy"):
-        buffers[i] = buffer.copy("K")
-        gone.shared = buffer
-    if type(array) is Array:
-        array._data = gone
+    array: Any
+    buffer: Any
+    for i in places:
+        count = references_in(buffers, i)
+        buffer, array = buffers[i], arrays[i]
+        is_array = type(array) is Array
+        if is_array and count <= ALONE and array._data is buffer:
+            owns = OWNERS.get(type(buffer))
+            if owns is not None and owns(buffer):
+                array._data = gone
+                continue
+        left: Any = _Gone(to)
+        if hasattr(buffer, "copy"):
+            buffers[i] = buffer.copy("K")
+            left.shared = buffer
+        if is_array:
+            array._data = left
 
 
 def restored(array: ArrayLike, buffer: Buffer) -> None:

@@ -126,6 +126,14 @@ def test_every_geometry(name):
     check(*CASES[name], "float32")
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_places_of_64_bits(name, monkeypatch):
+    from functensor.backends.cuda.kernels import convolution
+
+    monkeypatch.setattr(convolution, "FEWEST_FAR_PLACES", 1)
+    check(*CASES[name], "float32")
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64", "complex64", "complex128"])
 @pytest.mark.parametrize("name", ["plain", "every parameter", "one by one"])
 def test_every_dtype(name, dtype):

@@ -272,3 +272,26 @@ def test_planted_launches_are_found_and_checked(monkeypatch):
         found = [*launches(ast.parse(body), module)]
         assert [kernels for _, kernels in found] == ([] if expected is None else [{scale}])
         assert [misfit(call, scale) for call, _ in found] == [expected] * len(found)
+
+
+def test_places_of_large_convolutions_have_64_bits():
+    from math import prod
+    from types import SimpleNamespace
+
+    from functensor.backends.cuda.kernels.convolution import FAR, NEAR, place_type
+    from functensor.primitives.contract.conv import Geometry
+
+    word = SimpleNamespace(itemsize=4)
+
+    def array(*shape):
+        strides = [4 * prod(shape[i + 1 :]) for i in range(len(shape))]
+        return SimpleNamespace(shape=shape, strides=strides, size=prod(shape), dtype=word)
+
+    plain = Geometry((1, 1), ((1, 1), (1, 1)), (1, 1), 1)
+    small, columns = array(8, 3, 32, 32), array(27, 8 * 32 * 32)
+    assert place_type(small, columns, (3, 3), plain) == NEAR
+    assert place_type(array(1024, 64, 181, 182), columns, (3, 3), plain) == FAR
+    assert place_type(small, array(64 * 9, 2**22), (3, 3), plain) == FAR
+    # Windows reach far behind the images.
+    padded = Geometry((1, 1), ((0, 2**17), (0, 2**17)), (1, 1), 1)
+    assert place_type(small, columns, (3, 3), padded) == FAR

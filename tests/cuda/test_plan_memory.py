@@ -43,13 +43,18 @@ def recording(*arrays):
 
 def test_a_graph_reads_inputs_in_the_order_that_it_was_recorded_with():
     run, graph = on_stream(), recording(array(512), array(1024, TURNED))
-    assert run._fits(graph, [array(512), array(1024, TURNED)])
+    assert graph.fits([array(512), array(1024, TURNED)])
+    run._note_moving(graph, [array(512), array(1024, TURNED)])
     assert run._moving == set()
     # The same memory, transposed.
-    assert not run._fits(graph, [array(512, TURNED), array(1024, TURNED)])
-    assert run._moving == {0}
-    assert not run._fits(graph, [array(512), array(1024)])
-    assert run._moving == {0, 1}
+    for given, moving in (
+        ([array(512, TURNED), array(1024, TURNED)], {0}),
+        ([array(512), array(1024)], {0, 1}),
+    ):
+        assert not graph.fits(given)
+        run._note_moving(graph, given)
+        assert run._moving == moving
+    assert not graph.fits([array(512), array(2048, TURNED)])
 
 
 def test_donated_memory_in_another_order_is_not_written():

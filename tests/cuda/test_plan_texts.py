@@ -2,6 +2,7 @@
 
 import re
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from support.gpu_programs import fused, plan_of
 
 import functensor as ft
 import functensor.numpy as fnp
+from functensor import nn
 
 pytest.importorskip("cupy", reason="needs CuPy: pip install cupy-cuda13x")
 
@@ -27,14 +29,16 @@ def test_a_training_step_is_products_and_regions():
     plan = plan_of(program, range(len(ft.tree.leaves(args[:2]))))
     names = [e.primitive.name for e in program.equations if e.outputs[0].device != "cpu"]
     assert names.count("matmul") == 5
-    # Bias and relu, its derivative with the sum of rows, the mean, an update of each parameter.
+    # Bias and relu, its derivative with the sum of rows, the mean, an update of each parameter;
+    # the plan has one launch for the updates.
     assert names.count("fused") == 6
     assert {*names} <= {
         *("matmul", "fused", "transpose", "cross_entropy", "cross_entropy_grad", "mean"),
     }
     # Parameters and both moments stay where they are.
     assert len(plan.text.taken) == 9
-    assert plan.source.count("into=(into_") == 3
+    assert plan.source.count("into=(into_") == 1
+    assert plan.source.count("into_") == 2 * 9
     assert "moved_into" not in plan.source
 
 
@@ -197,3 +201,53 @@ def test_offsets_are_those_of_strides(layout):
             found = {axis: eval(text, {"a": a, "b": b}) for axis, text in places.items()}
             wanted = sum(found[axis] * step for axis, step in strides.items())
             assert eval(offset, {"a": a, "b": b}) == wanted
+
+
+def test_a_loss_and_its_slope_read_the_logits_once():
+    def losses(x, w, labels):
+        return fnp.mean(nn.softmax_cross_entropy(x @ w, labels))
+
+    x, labels = fnp.ones((8, 4), "f4"), np.arange(8) % 4
+    source = plan_of(fused(ft.value_and_grad(losses, 1), x, x[:4], labels)).source
+    made = re.search(r"(\w+), exact_(\w+) = cross_entropy_ahead\((\w+), (\w+)\)", source)
+    loss, exact, logits, labels = made.groups()
+    assert loss == exact
+    assert re.search(rf"cross_entropy_grad\({logits}, exact_{loss}, \w+, {labels}\)", source)
+    # Without a derivative, and with another one's logits, nothing is written ahead.
+    assert "ahead" not in plan_of(fused(losses, x, x[:4], np.arange(8) % 4)).source
+
+
+class Elsewhere:
+    """A constant on a GPU, which NumPy must not read."""
+
+    dtype, shape, ndim, strides = np.dtype(ml_dtypes.bfloat16), (4, 4), 2, (0, 0)
+
+    def __array__(self, *args, **kwargs):
+        raise TypeError("a GPU's memory")
+
+
+def test_constants_of_16_bits_stay_on_the_gpu():
+    from functensor.backends.cpu.plan.native.elementwise_nodes import elementwise
+    from functensor.backends.kernels.graph import ExprGraph
+    from functensor.primitives.core.registry import registry
+    from functensor.programs.program import Equation, Variable
+
+    kind = Elsewhere.dtype
+    x = Variable(ft.ShapeDtype((4, 4), kind), "cuda:0")
+    graph = ExprGraph((4, 4))
+    nodes = [graph.input(0, kind, [0, 1]), graph.input(1, kind, [])]
+    for name in ("add", "multiply", "maximum"):
+        equation = Equation(registry[name], [x, Elsewhere()], {}, [Variable(x.type, x.device)])
+        made = elementwise(graph, equation, nodes)
+        assert made.dtype == kind
+        assert made.axes == {0, 1}
+
+
+def test_of_a_constant_that_is_one_number_a_region_gets_one_element(monkeypatch):
+    from functensor.backends.cuda.plan import plan_text
+
+    monkeypatch.setattr(plan_text.cupy, "asarray", np.asarray)
+    found = plan_text.brought(np.broadcast_to(np.float32(2.5), (300, 200)))
+    assert found.tolist() == [[2.5]]
+    rows = np.arange(6.0).reshape(2, 3)
+    assert plan_text.brought(rows) is rows

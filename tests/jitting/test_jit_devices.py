@@ -30,6 +30,27 @@ def test_programs_on_a_gpu_have_no_plan():
     np.testing.assert_array_equal(out, 2)
 
 
+def loss_of_squares(x):
+    """A mean whose derivative has a constant as large as its argument."""
+    return fnp.mean(fnp.square(x))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_the_slope_of_a_mean_has_a_plan(dtype):
+    import ml_dtypes
+
+    kind = ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype
+    x = ft.to_device(np.linspace(-1, 1, 60_000, dtype="f4").reshape(300, 200).astype(kind), "cuda")
+    f = ft.jit(ft.value_and_grad(loss_of_squares))
+    f.compile(x)
+    found, wanted = f(x), ft.value_and_grad(loss_of_squares)(x)
+    assert "by kernels that were made for it" in f.explain().splitlines()[-1]
+    for a, b in zip(found, wanted, strict=True):
+        a, b = (np.asarray(ft.to_device(v, "cpu")).astype(float) for v in (a, b))
+        np.testing.assert_allclose(a, b, 1e-6 if dtype == "float32" else 1e-2)
+
+
 def test_histories_take_remarks_by_number():
     history = History(len)
     numbers = [history.record(((), (), (), ()), ((), {})) for _ in range(2)]

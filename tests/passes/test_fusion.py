@@ -213,3 +213,24 @@ def test_products_that_fit_into_the_cache_are_left_to_blas():
     x, w = ft.ShapeDtype((9001, 10), "float32"), ft.ShapeDtype((10,), "float32")
     program, _ = regions(lambda x, w: fnp.tanh(x @ w), x, w)
     assert "matmul" in outside(program)
+
+
+def test_a_chain_is_computed_where_its_result_is_needed():
+    def update(m, g, w):
+        # The gradient is ready later than what is made of the old moment.
+        g = fnp.tanh(g) @ w
+        return fnp.sqrt(m * 0.9 + 1.0) * 0.5 + g * 0.1
+
+    square = ft.ShapeDtype((128, 128), "float32")
+    program, found = regions(update, BIG, BIG, square)
+    assert found == [["multiply", "add", "sqrt", "multiply", "multiply", "add"]]
+    assert outside(program) == ["tanh", "matmul"]
+
+    def shared(m, g, w):
+        a = m * 0.9 + 1.0
+        return fnp.sqrt(a) * 0.5 + (fnp.tanh(g) @ w) * 0.1, a @ w
+
+    # Something else needs a part of the chain, which leaves its cluster anyhow.
+    _, found = regions(shared, BIG, BIG, square)
+    assert ["multiply", "add"] in found
+    assert ["sqrt", "multiply", "multiply", "add"] in found

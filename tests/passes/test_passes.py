@@ -17,6 +17,7 @@ from functensor.passes.inline_calls import inlined
 from functensor.passes.pipeline import PASSES, optimized
 from functensor.passes.simplify import algebra
 from functensor.passes.sink_broadcasts import sinking
+from functensor.primitives.core.buffers import wrap
 from functensor.primitives.core.primitive_like import Call
 from functensor.primitives.core.registry import registry as ops
 from functensor.programs.program import Equation, Program, Variable, type_of
@@ -176,6 +177,27 @@ def test_large_results_and_faults_are_left_to_the_run():
     params = {"axis": (0,), "keepdims": False, "dtype": None}
     total = Equation(ops["sum"], [ones[:2000]], params, [out])
     assert float(constant_folding(Program("f", [], [total], [out])).outputs[0]) == 2000.0
+
+
+def test_an_array_that_is_one_number_stays_one():
+    import ml_dtypes
+
+    kind = numpy.dtype(ml_dtypes.bfloat16)
+    ones = wrap(numpy.broadcast_to(numpy.float32(1.5), (300, 200)))
+    rounded, twice = (Variable(ft.ShapeDtype((300, 200), kind)) for _ in range(2))
+    equations = [
+        Equation(ops["astype"], [ones], {"dtype": kind}, [rounded]),
+        Equation(ops["add"], [rounded, rounded], {}, [twice]),
+    ]
+    (found,) = constant_folding(Program("f", [], equations, [twice])).outputs
+    assert found._data.strides == (0, 0)
+    assert found.dtype == kind
+    assert float(found[299, 199]) == 3.0
+    # Nothing that would warn.
+    zeros = wrap(numpy.broadcast_to(0.0, (300, 200)))
+    out = Variable(ft.ShapeDtype((300, 200), "float64"))
+    program = Program("f", [], [Equation(ops["divide"], [zeros, zeros], {}, [out])], [out])
+    assert constant_folding(program) is program
 
 
 def test_what_a_default_device_decides_is_not_folded():

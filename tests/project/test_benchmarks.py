@@ -104,3 +104,40 @@ def test_the_wait_for_machine_code():
         number = r"[\d.,]+"
         stays = "(as machine code|over NumPy)"
         assert re.fullmatch(rf"logreg\s+{cache}(\s+{number}){{4}}\s+{stays}", line), line
+
+
+def test_the_table_of_gpu_steps_has_a_row_for_each_workload(benchmarks, capsys):
+    from benchmarks import gpu
+
+    found = {"mlp-small": {"torch": {"ms": 1.25}, "jax-jit": {"failed": "no JAX"}}}
+    gpu.print_table(found, ["torch", "jax-jit"])
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "| workload | torch | jax-jit |",
+        "|---|---|---|",
+        "| mlp-small | 1.250 | - |",
+    ]
+
+
+def test_steps_of_gpu_workloads_give_figures_to_compare(benchmarks):
+    from benchmarks import gpu_workloads as workloads
+
+    def grad(x, *batch):
+        return ("gradient", x, batch)
+
+    def value_and_grad(x, *batch):
+        return ("value", grad(x, *batch))
+
+    def problem(name):
+        return workloads.Problem(name, "gradient", {})
+
+    made = workloads.differentiated(problem("cross-entropy"), value_and_grad, grad)
+    assert made(1, 2) == (("gradient", 1, (2,)), None)
+    made = workloads.differentiated(problem("gpt-body"), value_and_grad, grad)
+    assert made(1, 2) == ("value", ("gradient", 1, (2,)))
+    made = workloads.differentiated(problem("adam-100"), value_and_grad, grad)
+    params = {"a": 1, "b": 2}
+    loss, grads = made(params, 3, 4)
+    assert (loss, grads) == (None, {"a": 3, "b": 4})
+    assert workloads.figure(loss, params) == 1
+    assert workloads.figure(0.5, params) == 0.5
+    assert {workloads.UPDATE, *workloads.GRADIENTS_ALONE} <= workloads.WORKLOADS.keys()

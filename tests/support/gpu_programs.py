@@ -44,6 +44,7 @@ def fused(function, *args):
 
 def plan_of(program, donated=(), apart=True):
     """Returns the plan of a fused program, its kernels not compiled."""
+    from functensor.backends.cuda.plan.leaf_groups import grouped_leaves
     from functensor.backends.cuda.plan.plan import GpuPlan
 
-    return GpuPlan(program, call_on_buffers, donated, apart)
+    return GpuPlan(grouped_leaves(program), call_on_buffers, donated, apart)

@@ -19,6 +19,7 @@ HEAD = """
 #include <cstring>
 #define __device__
 #define __global__
+#define __grid_constant__
 #define __forceinline__ inline
 #define __launch_bounds__(n)
 #define __restrict__ __restrict

@@ -4,22 +4,30 @@
 // first; consecutive threads have consecutive places, and so mostly consecutive elements of images.
 #include "common.cuh"
 
-// A spatial axis.
-struct axis_t {
-    index_t places, kernel, stride, dilation, before, length, step;
+// A spatial axis. Numbers of places are of type I: of 32 bits where nothing has more elements.
+template <typename I> struct axis_t {
+    I places, kernel, stride, dilation, before, length, step;
 };
+
+template <typename I, int RANK>
+__device__ __forceinline__ void read_axes(axis_t<I> *axes, const axis_t<index_t> *given) {
+#pragma unroll
+    for (int i = 0; i < RANK; i++)
+        axes[i] = {I(given[i].places), I(given[i].kernel), I(given[i].stride),
+                   I(given[i].dilation), I(given[i].before), I(given[i].length), I(given[i].step)};
+}
 
 // Where a window or an element is: the coordinates of a flat index, the last axis running fastest.
-template <int RANK> struct coordinates {
-    index_t at[RANK];
+template <typename I, int RANK> struct coordinates {
+    I at[RANK];
 };
 
-template <int RANK, typename F>
-__device__ __forceinline__ coordinates<RANK> unravel(index_t flat, F length) {
-    coordinates<RANK> out;
+template <int RANK, typename I, typename F>
+__device__ __forceinline__ coordinates<I, RANK> unravel(I flat, F length) {
+    coordinates<I, RANK> out;
 #pragma unroll
     for (int i = RANK - 1; i > 0; i--) {
-        index_t rest = flat / length(i);
+        I rest = flat / length(i);
         out.at[i] = flat - rest * length(i);
         flat = rest;
     }
@@ -28,7 +36,8 @@ __device__ __forceinline__ coordinates<RANK> unravel(index_t flat, F length) {
 }
 
 // The next place in the kernel; false after the last one.
-template <int RANK> __device__ __forceinline__ void advance(index_t *tap, const axis_t *axes) {
+template <int RANK, typename I>
+__device__ __forceinline__ void advance(I *tap, const axis_t<I> *axes) {
 #pragma unroll
     for (int i = RANK - 1; i >= 0; i--) {
         if (++tap[i] < axes[i].kernel || i == 0) return;
@@ -40,32 +49,34 @@ template <int RANK> __device__ __forceinline__ void advance(index_t *tap, const 
 // columns: by_column from one row (channel, tap) to the next, by_own_image from image to image.
 // Only `count` windows of every image are gathered, those from `first` on. T is any type of the
 // elements' size.
-template <typename T, int RANK>
-__global__ void im2col(const T *x, T *columns, const axis_t *given, index_t images,
-                       index_t channels, index_t taps, index_t first, index_t count,
-                       index_t by_image, index_t by_channel, index_t by_own_image,
-                       index_t by_column) {
-    index_t place = blockIdx.x * (index_t)blockDim.x + threadIdx.x;
+template <typename T, int RANK, typename I>
+__global__ void im2col(const T *x, T *columns, const axis_t<index_t> *given, long long images_,
+                       long long channels_, long long taps_, long long first_, long long count_,
+                       long long by_image_, long long by_channel_, long long by_own_image_,
+                       long long by_column_) {
+    const I images = images_, channels = channels_, taps = taps_, first = first_, count = count_;
+    const I by_image = by_image_, by_channel = by_channel_, by_own_image = by_own_image_;
+    const I by_column = by_column_;
+    I place = blockIdx.x * (I)blockDim.x + threadIdx.x;
     if (place >= images * count) return;
-    axis_t axes[RANK];
-#pragma unroll
-    for (int i = 0; i < RANK; i++) axes[i] = given[i];
-    index_t image = place / count, own = place - image * count;
-    coordinates<RANK> window =
-        unravel<RANK>(first + own, [&](int i) { return axes[i].places; });
-    index_t origin[RANK];
+    axis_t<I> axes[RANK];
+    read_axes<I, RANK>(axes, given);
+    I image = place / count, own = place - image * count;
+    coordinates<I, RANK> window =
+        unravel<RANK>(I(first + own), [&](int i) { return axes[i].places; });
+    I origin[RANK];
 #pragma unroll
     for (int i = 0; i < RANK; i++) origin[i] = window.at[i] * axes[i].stride - axes[i].before;
-    for (index_t channel = blockIdx.y; channel < channels; channel += gridDim.y) {
+    for (I channel = blockIdx.y; channel < channels; channel += gridDim.y) {
         const T *source = x + image * by_image + channel * by_channel;
         T *target = columns + image * by_own_image + own + channel * taps * by_column;
-        index_t tap[RANK] = {};
-        for (index_t t = 0; t < taps; t++) {
+        I tap[RANK] = {};
+        for (I t = 0; t < taps; t++) {
             bool inside = true;
-            index_t offset = 0;
+            I offset = 0;
 #pragma unroll
             for (int i = 0; i < RANK; i++) {
-                index_t at = origin[i] + tap[i] * axes[i].dilation;
+                I at = origin[i] + tap[i] * axes[i].dilation;
                 inside = inside && at >= 0 && at < axes[i].length;
                 offset += at * axes[i].step;
             }
@@ -80,34 +91,36 @@ __global__ void im2col(const T *x, T *columns, const axis_t *given, index_t imag
 // Adds up, for every element of the images, what is in the columns of the windows that reach it.
 // LANES numbers belong to an element: two to a complex one. With `more` the result is added to
 // what the images hold already, since other windows had their turn before.
-template <typename S, typename T, int RANK, int LANES>
-__global__ void col2im(const pack<S, LANES> *columns, pack<T, LANES> *x, const axis_t *given,
-                       index_t images, index_t channels, index_t taps, index_t first,
-                       index_t count, index_t size, index_t more) {
+template <typename S, typename T, int RANK, int LANES, typename I>
+__global__ void col2im(const pack<S, LANES> *columns, pack<T, LANES> *x,
+                       const axis_t<index_t> *given, long long images_, long long channels_,
+                       long long taps_, long long first_, long long count_, long long size_,
+                       long long more) {
     typedef accumulator_t<T> A;
-    index_t element = blockIdx.x * (index_t)blockDim.x + threadIdx.x;
+    const I images = images_, channels = channels_, taps = taps_, first = first_, count = count_;
+    const I size = size_;
+    I element = blockIdx.x * (I)blockDim.x + threadIdx.x;
     if (element >= images * size) return;
-    axis_t axes[RANK];
-#pragma unroll
-    for (int i = 0; i < RANK; i++) axes[i] = given[i];
-    index_t image = element / size, own = element - image * size;
-    coordinates<RANK> at = unravel<RANK>(own, [&](int i) { return axes[i].length; });
-    for (index_t channel = blockIdx.y; channel < channels; channel += gridDim.y) {
+    axis_t<I> axes[RANK];
+    read_axes<I, RANK>(axes, given);
+    I image = element / size, own = element - image * size;
+    coordinates<I, RANK> at = unravel<RANK>(own, [&](int i) { return axes[i].length; });
+    for (I channel = blockIdx.y; channel < channels; channel += gridDim.y) {
         const pack<S, LANES> *source =
-            columns + (image * channels + channel) * taps * count - first;
+            columns + (image * channels + channel) * taps * count;
         pack<T, LANES> *target = x + (image * channels + channel) * size + own;
         A total[LANES];
 #pragma unroll
         for (int lane = 0; lane < LANES; lane++)
             total[lane] = more ? A((*target)[lane]) : A(0);
-        index_t tap[RANK] = {};
-        for (index_t t = 0; t < taps; t++) {
+        I tap[RANK] = {};
+        for (I t = 0; t < taps; t++) {
             bool inside = true;
-            index_t place = 0;
+            I place = 0;
 #pragma unroll
             for (int i = 0; i < RANK; i++) {
-                index_t from = at.at[i] + axes[i].before - tap[i] * axes[i].dilation;
-                index_t window = from;
+                I from = at.at[i] + axes[i].before - tap[i] * axes[i].dilation;
+                I window = from;
                 if (axes[i].stride != 1) {
                     window = from / axes[i].stride;
                     inside = inside && window * axes[i].stride == from;
@@ -116,7 +129,7 @@ __global__ void col2im(const pack<S, LANES> *columns, pack<T, LANES> *x, const a
                 place = place * axes[i].places + window;
             }
             if (inside && place >= first && place < first + count) {
-                pack<S, LANES> value = source[t * count + place];
+                pack<S, LANES> value = source[t * count + (place - first)];
 #pragma unroll
                 for (int lane = 0; lane < LANES; lane++) total[lane] += A(value[lane]);
             }

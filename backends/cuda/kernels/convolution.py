@@ -47,12 +47,16 @@ WORD_TYPES = {
 # The elements of columns and of images, where columns are added up.
 COL2IM_TYPES = ("float, half_t", "float, bfloat16_t", "float, float", "double, double")
 
-IM2COL_INSTANCES = tuple(
-    f"{WORD_TYPES[size]}, {rank}" for size in (2, 4, 8, 16) for rank in COMPILED_RANKS
+# The types of numbers of places: where no array has so many elements, and elsewhere.
+NEAR, FAR, FEWEST_FAR_PLACES = "int", "index_t", 2**31
+IM2COL_INSTANCES = (
+    *(f"{WORD_TYPES[size]}, {rank}, {NEAR}" for size in (2, 4, 8, 16) for rank in COMPILED_RANKS),
+    f"{WORD_TYPES[4]}, 2, {FAR}",
 )
 COL2IM_INSTANCES = (
-    *(f"{types}, {rank}, 1" for types in COL2IM_TYPES for rank in COMPILED_RANKS),
-    *("float, float, 2, 2", "double, double, 2, 2"),
+    *(f"{types}, {rank}, 1, {NEAR}" for types in COL2IM_TYPES for rank in COMPILED_RANKS),
+    *(f"float, float, 2, 2, {NEAR}", f"double, double, 2, 2, {NEAR}"),
+    f"float, float, 2, 1, {FAR}",
 )
 IM2COL = Kernel("convolution", "im2col", "ppplllllllll", IM2COL_INSTANCES)
 COL2IM = Kernel("convolution", "col2im", "ppplllllll", COL2IM_INSTANCES)
@@ -165,10 +169,11 @@ def window_columns(
             by_image, by_column = channels * taps * count, count
         if columns.size:
             grid = convolution_grid(many * count, channels)
+            kind = place_type(x, columns, kernel, geometry)
             IM2COL(
-                f"{WORD_TYPES[x.itemsize]}, {len(kernel)}", grid, BLOCK_THREADS, x[some], columns,
-                axes, many, channels, taps, windows.start, count, *strides_of(x)[:2], by_image,
-                by_column,
+                f"{WORD_TYPES[x.itemsize]}, {len(kernel)}, {kind}", grid, BLOCK_THREADS, x[some],
+                columns, axes, many, channels, taps, windows.start, count, *strides_of(x)[:2],
+                by_image, by_column,
             )  # fmt: skip
         shape = (many, groups, rows, count) if images_first else (groups, rows, many * count)
         yield some, windows, columns.reshape(shape)
@@ -185,11 +190,23 @@ def add_columns(
     types = [c_type(lane(t)) for t in (columns.dtype, out.dtype)]
     size = prod(out.shape[2:])
     COL2IM(
-        f"{types[0]}, {types[1]}, {len(kernel)}, {lanes}",
+        f"{types[0]}, {types[1]}, {len(kernel)}, {lanes}, "
+        f"{place_type(out, columns, kernel, geometry)}",
         convolution_grid(images * size, channels), BLOCK_THREADS, columns, out, axes, images,
         channels, prod(kernel), windows.start, windows.stop - windows.start, size,
         int(windows.start > 0),
     )  # fmt: skip
+
+
+def place_type(x: ndarray, columns: ndarray, kernel: Shape, geometry: GeometryLike) -> str:
+    """Returns the type in which kernels count the places of images and columns, and threads."""
+    # Windows begin before images and end behind them.
+    beyond = sum(a * b for a, b in zip(kernel, geometry.dilation)) + sum(map(sum, geometry.padding))
+    spatial = [n + beyond for n in x.shape[2:]]
+    lengths = zip([*x.shape[:2], *spatial], strides_of(x))
+    reach = sum(n * abs(step) for n, step in lengths)
+    most = max(reach, x.shape[0] * prod(spatial), columns.size) + BLOCK_THREADS
+    return NEAR if most < FEWEST_FAR_PLACES else FAR
 
 
 def lane(dtype: DType) -> DType:

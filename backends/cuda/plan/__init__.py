@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .graph import GraphedPlan
+from .leaf_groups import grouped_leaves
 from .plan import GpuPlan
 from .plan_text import can_be_graph
 
@@ -27,6 +28,7 @@ def gpu_plan(
         bound: returns what computes an equation that is a call, such as a loop, on buffers.
         donated: the numbers of the inputs whose memory results may take.
     """
+    program = grouped_leaves(program)
     if can_be_graph(program):
         plan = GpuPlan(program, bound, donated, apart=True)
         plan.load()

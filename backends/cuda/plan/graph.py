@@ -114,6 +114,19 @@ class RecordedGraph:
         self.copied = copied
         self.outputs = outputs
         self.kept = kept
+        # The places of what is read where it is: of all, and of what lies in order.
+        self._read = [i for i, address in enumerate(addresses) if address is not None]
+        self._there = [address for address in addresses if address is not None]
+        self._ordered = [i for i in self._read if strides[i] is None]
+        self._strided = [(i, strides[i]) for i in self._read if strides[i] is not None]
+
+    def fits(self, arrays: Sequence[ndarray]) -> bool:
+        """Says whether inputs are where the graph reads them, in the order that it expects."""
+        return (
+            [arrays[i].data.ptr for i in self._read] == self._there
+            and all([is_contiguous(arrays[i]) for i in self._ordered])  # noqa: C419 - it is faster
+            and all(arrays[i].strides == known for i, known in self._strided)
+        )
 
 
 class OnStream:
@@ -151,9 +164,6 @@ class OnStream:
 
     def run(self, arrays: list[ndarray], numbers: Sequence[Any], stream: Any) -> list[ndarray]:
         """Queues the work of a call, and returns the results."""
-        for place in self._taken.values():
-            # Results are written into it in order.
-            arrays[place] = ordered_array(arrays[place])
         if self._dtypes:
             words = self._words
             for i, (number, dtype) in enumerate(zip(numbers, self._dtypes)):
@@ -162,18 +172,21 @@ class OnStream:
             set_words(words, self._slots)
         recording = self._recording
         if recording is not None:
-            if self._fits(recording, arrays):
+            if recording.fits(arrays):
                 return self._launched(recording, arrays, stream)
+            self._note_moving(recording, arrays)
             self._recording = None
+        for place in self._taken.values():
+            # Results are written into it in order.
+            arrays[place] = ordered_array(arrays[place])
         outs = self._directly(arrays)
         self._calls += 1
         if self._calls >= CALLS_BEFORE_RECORDING and not self.refused:
             self._record(arrays, stream)
         return outs
 
-    def _fits(self, recording: RecordedGraph, arrays: list[ndarray]) -> bool:
-        """Says whether inputs are where a graph reads them, and notes which are not."""
-        fits = True
+    def _note_moving(self, recording: RecordedGraph, arrays: list[ndarray]) -> None:
+        """Notes the inputs that are not where a graph reads them."""
         known = zip(arrays, recording.addresses, recording.strides)
         for place, (x, address, strides) in enumerate(known):
             if address is None:
@@ -181,8 +194,6 @@ class OnStream:
             alike = is_contiguous(x) if strides is None else x.strides == strides
             if x.data.ptr != address or not alike:
                 self._moving.add(place)
-                fits = False
-        return fits
 
     def _launched(
         self, recording: RecordedGraph, arrays: list[ndarray], stream: Any

@@ -12,8 +12,12 @@ from cupy import ndarray
 from ...cpu.plan.codegen.operands import constant, is_variable
 from ...cpu.plan.codegen.source import Source
 from ...cpu.plan.native.not_native import NotNative
+from ..kernels.cross_entropy import AHEAD_FUNCTIONS
 from .donated_memory import DonatedMemory
+from .leaf_groups import ManyLeaves
+from .leaf_run import LeafRun
 from .region_run import GpuRegion
+from .slopes_ahead import slopes_ahead
 
 if TYPE_CHECKING:
     from ...cpu.plan.annotations import EquationLike, Operand, ProgramLike, VariableLike
@@ -61,7 +65,7 @@ class PlanText:
     ) -> None:
         self.program = program
         self.source = Source()
-        self.runs: list[GpuRegion] = []
+        self.runs: list[GpuRegion | LeafRun] = []
         self._bound = bound
         self._apart = apart
         self.numbers: list[VariableLike] = []
@@ -71,6 +75,8 @@ class PlanText:
         there = [i for i in donated if not is_host_number(program.inputs[i])]
         self._donated = DonatedMemory(program, there)
         self.taken = self._donated.taken
+        # By losses the equations whose results are written along with them.
+        self._slopes = slopes_ahead(program)
         # Outputs that a region writes where they are to be.
         self._written: set[VariableLike] = set()
         if apart:
@@ -146,8 +152,17 @@ class PlanText:
             function = source.bind(self._bound(equation), primitive.name)
             right = f"{function}([{', '.join(given)}])"
             left = f"[{', '.join(map(source.name, equation.outputs))}]"
+        elif equation.outputs[0] in self._slopes:
+            (out,) = equation.outputs
+            given = list(map(source.shown, equation.operands))
+            function = source.bind(AHEAD_FUNCTIONS[primitive.name], f"{primitive.name}_ahead")
+            right = f"{function}({', '.join(given)})"
+            left = f"{source.name(out)}, exact_{source.name(out)}"
         else:
             given = list(map(source.shown, equation.operands))
+            ahead = next((x for x, e in self._slopes.items() if e is equation), None)
+            if ahead is not None:
+                given[1] = f"exact_{source.name(ahead)}"
             given += [f"{key}={source.static(value)}" for key, value in equation.params.items()]
             right = f"{source.bind(primitive.impl, primitive.name)}({', '.join(given)})"
             if equation.outputs[0].type.weak:
@@ -155,37 +170,54 @@ class PlanText:
             left = source.name(equation.outputs[0])
         source.add(f"{left} = {right}", equation)
 
-    def _region(self, equation: EquationLike) -> GpuRegion | None:
+    def _region(self, equation: EquationLike) -> GpuRegion | LeafRun | None:
         """Returns the run of a region; None where its equations run one by one."""
-        if is_better_alone(equation.primitive.program):
+        primitive = equation.primitive
+        if is_better_alone(primitive.program):
             return None
         name = f"region_{len(self.runs)}"
+        run: GpuRegion | LeafRun
         try:
-            run = GpuRegion(name, equation.primitive, equation.operands, self._apart)
+            if type(primitive) is ManyLeaves:
+                run = LeafRun(name, primitive.members, self._apart)
+            else:
+                run = GpuRegion(name, primitive, equation.operands, self._apart)
         except NotNative:
             return None
         self.runs.append(run)
         return run
 
-    def _memory(self, number: int, equation: EquationLike, run: GpuRegion) -> str:
+    def _memory(self, number: int, equation: EquationLike, run: GpuRegion | LeafRun) -> str:
         """Returns the donated inputs that a region writes its outputs into, as text."""
         outputs = self.program.outputs
         places = {outputs[k]: k for k in self.taken if outputs[k] in equation.outputs}
         texts = []
         for out in equation.outputs:
             k = places.get(out)
-            if k is not None and self._is_written(self.taken[k], number, equation, run):
+            if k is not None and self._is_written(self.taken[k], number, equation, run, out):
                 self._written.add(out)
                 texts.append(f"into_{k}")
             else:
                 texts.append("None")
         return "" if set(texts) == {"None"} else f"{', '.join(texts)},"
 
-    def _is_written(self, i: int, number: int, equation: EquationLike, run: GpuRegion) -> bool:
-        """Says whether a region may write into the memory of a donated input."""
-        memory = self._donated
-        read = memory.is_read_by(i, equation, self.program.inputs[i] if run.writes_apart else None)
-        return not read and not memory.is_read_after(i, number)
+    def _is_written(
+        self,
+        i: int,
+        number: int,
+        equation: EquationLike,
+        run: GpuRegion | LeafRun,
+        out: VariableLike,
+    ) -> bool:
+        """Says whether a region may write an output into the memory of a donated input."""
+        memory, own = self._donated, self.program.inputs[i]
+        if memory.is_read_after(i, number):
+            return False
+        # Those of a group run at once, in any order.
+        return not any(
+            memory.is_read_by(i, part, own if run.writes_apart and out in part.outputs else None)
+            for part in parts_of(equation)
+        )
 
     def _one_by_one(self, number: int, equation: EquationLike) -> None:
         """Writes the equations of a region."""
@@ -196,6 +228,12 @@ class PlanText:
             self._equation(number, inner)
         for out, inner in zip(equation.outputs, program.outputs, strict=True):
             names[out] = names[inner]
+
+
+def parts_of(equation: EquationLike) -> Sequence[EquationLike]:
+    """Returns the regions that an equation runs."""
+    primitive = equation.primitive
+    return primitive.members if type(primitive) is ManyLeaves else [equation]
 
 
 def is_host_number(x: Operand) -> bool:
@@ -244,10 +282,14 @@ def is_better_alone(program: ProgramLike) -> bool:
 
 
 def brought(x: Operand) -> Any:
-    """Returns an operand of a region; constant arrays are brought to the GPU once."""
+    """Returns an operand of a region; constant arrays are brought to the GPU once.
+
+    Of those that are one number everywhere, kernels read one element.
+    """
     if is_variable(x) or not np.shape(constant(x)):
         return x
-    return cupy.asarray(constant(x))
+    value = constant(x)
+    return cupy.asarray(value if any(value.strides) else value[(slice(1),) * value.ndim])
 
 
 def moved_into(x: ndarray, into: ndarray | None) -> ndarray:

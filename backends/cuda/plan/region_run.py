@@ -29,7 +29,7 @@ __all__ = ["GpuRegion", "load_all", "region_source"]
 REGION_OPTIONS = (*COMPILER_OPTIONS, "-fmad=false")
 # The kernels of a region for memory in other orders; beyond that, arrays are copied.
 MOST_FORMS = 8
-INCLUDES = '#include "region.cuh"\n'
+INCLUDES = '#include "region.cuh"\n#include "leaves.cuh"\n'
 
 
 class Launch(NamedTuple):
@@ -243,7 +243,7 @@ def compiled_module(text: str) -> Any:
     return cupy.RawModule(code=included(INCLUDES + text), options=REGION_OPTIONS)
 
 
-def load_all(runs: Sequence[GpuRegion]) -> None:
+def load_all(runs: Sequence[Any]) -> None:
     """Compiles the kernels of regions, as one module."""
     if runs:
         module = compiled_module("\n".join(run.text for run in runs))

@@ -30,6 +30,7 @@ class RegionSource(RegionRooms):
 
     Attributes:
         kernels: the kernels, in the order of their launches.
+        results: the results, stored as nodes without spreads, with their memory.
         writes_apart: whether a thread reads the elements of inputs that lie in the order of results
             before it writes the same elements of results.
 
@@ -60,8 +61,7 @@ class RegionSource(RegionRooms):
         super().__init__(lengths, inputs, strides, numbers, width, lanes)
         self.name = name
         self.kernels: list[GeneratedKernel] = []
-        # Results are stored as nodes without spreads.
-        self._results = [
+        self.results = [
             (r, Room(Argument("out", i), dtype, ordered_strides(r.axes, self.lengths)))
             for i, (r, dtype) in enumerate(zip(results, dtypes, strict=True))
         ]
@@ -80,13 +80,13 @@ class RegionSource(RegionRooms):
     # -- the schedule
 
     def _write(self) -> None:
-        late = [pair for pair in self._results if is_fold(pair[0])]
-        self._pending = [pair for pair in self._results if pair not in late]
+        late = [pair for pair in self.results if is_fold(pair[0])]
+        self._pending = [pair for pair in self.results if pair not in late]
         # Folds that are results themselves are stored by what folds.
         self._folded: dict[Expr, list[tuple[KernelResult, Room]]] = {}
         for r, room in late:
             self._folded.setdefault(unspread(r.node), []).append((r, room))
-        folds = self.needed([r.node for r, _ in self._results])
+        folds = self.needed([r.node for r, _ in self.results])
         self._folds = sorted([x for x in folds if x.operation == "fold"], key=lambda x: x.number)
         row_axes = self._row_axes()
         rows = [x for x in self._folds if self._is_of_rows(x, row_axes)]

@@ -197,13 +197,19 @@ class SingleVariable(NamedTuple):
     device: str = ""
 
 
-def in_single(x: Operand) -> Any:
-    """Returns an operand, or one in float32 that stands for it if it is in bfloat16."""
+def in_single(x: Operand, is_input: bool = True) -> Any:
+    """Returns an operand, or one in float32 that stands for it if it is in bfloat16.
+
+    ``is_input`` says whether it is read from memory, which may be a GPU's, if it is no variable.
+    """
     if operand_dtype(x).char not in BFLOAT16_CHAR:
         return x
     if is_variable(x):
         return SingleVariable(SingleType(x.type.shape, np.dtype(np.float32)))
-    return np.asarray(constant(x)).astype(np.float32)
+    value = constant(x)
+    if is_input:
+        return SingleVariable(SingleType(value.shape, np.dtype(np.float32)))
+    return np.asarray(value).astype(np.float32)
 
 
 def of_bfloat16(graph: ExprGraph, equation: EquationLike, nodes: Sequence[Any]) -> AnyNode:
@@ -211,7 +217,8 @@ def of_bfloat16(graph: ExprGraph, equation: EquationLike, nodes: Sequence[Any]) 
     (out,), single = equation.outputs, np.dtype(np.float32)
     narrow = [x is not None and x.dtype.char in BFLOAT16_CHAR for x in nodes]
     wide = [cast(x, single) if flag else x for x, flag in zip(nodes, narrow, strict=True)]
-    operands = [*map(in_single, equation.operands)]
+    pairs = zip(equation.operands, nodes, strict=True)
+    operands = [in_single(x, node is not None) for x, node in pairs]
     same = InSingle(equation.primitive, operands, equation.params, [in_single(out)], equation.line)
     made = elementwise(graph, same, wide)
     if isinstance(made, ComplexExpr):

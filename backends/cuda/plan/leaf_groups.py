@@ -1,0 +1,157 @@
+"""Groups regions that do the same with different arrays, so that one launch does all of them.
+
+The updates of an optimizer are such regions: one for each parameter.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ...cpu.plan.codegen.operands import constant, is_variable
+from ...cpu.plan.native.not_native import NotNative
+from .leaf_kernels import is_of_leaves, leaf_kernel
+from .region_run import is_on_host, region_source
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable
+
+    from ...cpu.plan.annotations import EquationLike, Operand, ProgramLike, VariableLike
+
+__all__ = ["ManyLeaves", "grouped_leaves"]
+
+# The bytes of the table while texts are compared, which have no rows then.
+NO_BYTES = 0
+
+
+class ManyLeaves:
+    """A call of regions that do the same with different arrays and need nothing of each other.
+
+    Attributes:
+        program: what they compute, one after the other.
+        members: the equations of the regions.
+
+    Args:
+        members: the equations of the regions.
+    """
+
+    name = "fused"
+    fused = True
+    impl = infer = None
+    effect = False
+    bodies: Sequence[Any] = ()
+
+    def __init__(self, members: Sequence[EquationLike]) -> None:
+        programs = [equation.primitive.program for equation in members]
+        self.members = members
+        self.program = type(programs[0])(
+            self.name,
+            [x for program in programs for x in program.inputs],
+            [e for program in programs for e in program.equations],
+            [x for program in programs for x in program.outputs],
+        )
+
+    def prove(self) -> None:
+        """Checks what the regions claim."""
+        for equation in self.members:
+            equation.primitive.prove()
+
+
+def grouped_leaves(program: ProgramLike) -> ProgramLike:
+    """Returns a program whose regions of one text are grouped, where none needs another.
+
+    Args:
+        program: the program, its regions fused.
+    """
+    keys: dict[Hashable, list[EquationLike]] = {}
+    for equation in program.equations:
+        key = leaf_key(equation)
+        if key is not None:
+            keys.setdefault(key, []).append(equation)
+    equations = list(program.equations)
+    for members in keys.values():
+        if len(members) > 1:
+            equations = with_groups(equations, members)
+    if len(equations) == len(program.equations):
+        return program
+    return program.with_equations(equations)  # type: ignore[attr-defined, no-any-return]
+
+
+def leaf_key(equation: EquationLike) -> Hashable:
+    """Returns what regions have in common that one launch may compute; None of other equations."""
+    if not equation.primitive.fused or not is_of_leaves(equation.primitive):
+        return None
+    given = equation.operands
+    try:
+        on_host = list(map(is_on_host, given))
+        source = region_source("leaves", equation.primitive, given, on_host)
+    except NotNative:
+        return None
+    kernel = leaf_kernel(source, 1, NO_BYTES)
+    if kernel is None:
+        return None
+    numbers = [number_key(given[place.number]) for place in kernel.numbers]
+    return kernel.text, len(given), (*numbers,)
+
+
+def number_key(x: Operand) -> int:
+    """Returns what tells an operand from others, of whatever value."""
+    return id(x if is_variable(x) else constant(x))
+
+
+def with_groups(
+    equations: Sequence[EquationLike], members: Sequence[EquationLike]
+) -> list[EquationLike]:
+    """Returns equations, in order, some of them in groups within which none needs another."""
+    among = set(map(id, members))
+    # By how many of the members lie, one behind the other, before what makes a value.
+    stages: dict[VariableLike, int] = {}
+    groups: dict[int, list[EquationLike]] = {}
+    for equation in equations:
+        stage = max([stages.get(x, 0) for x in variables(equation)], default=0)
+        if id(equation) in among:
+            groups.setdefault(stage, []).append(equation)
+            stage += 1
+        stages |= dict.fromkeys(equation.outputs, stage)
+    units: dict[int, EquationLike] = {}
+    for group in groups.values():
+        if len(group) > 1:
+            units |= dict.fromkeys(map(id, group), joined(group))
+    return in_order([*dict.fromkeys(units.get(id(e), e) for e in reversed(equations))][::-1])
+
+
+def joined(members: Sequence[EquationLike]) -> EquationLike:
+    """Returns the equation that does what several regions do."""
+    operands = [x for equation in members for x in equation.operands]
+    outputs = [x for equation in members for x in equation.outputs]
+    made: EquationLike = members[0].by(ManyLeaves(members), operands, {}, outputs)  # type: ignore[attr-defined]
+    return made
+
+
+def variables(equation: EquationLike) -> Iterable[VariableLike]:
+    """Returns the variables that an equation reads."""
+    return filter(is_variable, equation.operands)
+
+
+def in_order(equations: Sequence[EquationLike]) -> list[EquationLike]:
+    """Returns equations each behind those whose results it needs, else in the order given."""
+    makers = {x: i for i, equation in enumerate(equations) for x in equation.outputs}
+    waiting: list[int] = []
+    followers: list[list[int]] = [[] for _ in equations]
+    for i, equation in enumerate(equations):
+        needed = {makers[x] for x in variables(equation) if x in makers}
+        waiting.append(len(needed))
+        for other in needed:
+            followers[other].append(i)
+    free = [i for i, number in enumerate(waiting) if not number]
+    heapq.heapify(free)
+    order: list[EquationLike] = []
+    while free:
+        i = heapq.heappop(free)
+        order.append(equations[i])
+        for follower in followers[i]:
+            waiting[follower] -= 1
+            if not waiting[follower]:
+                heapq.heappush(free, follower)
+    return order

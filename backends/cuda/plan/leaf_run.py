@@ -1,0 +1,204 @@
+"""Runs of regions that do the same with different arrays, by one launch for many of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from math import prod
+from operator import itemgetter
+from struct import pack_into
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import cupy
+import numpy as np
+from cupy import ndarray
+
+from ...cpu.plan.codegen.operands import is_variable
+from ...cpu.plan.native.not_native import NotNative
+from ..kernels.optimizers import largest_table
+from ..launch import is_contiguous
+from .leaf_kernels import leaf_kernel
+from .region_run import GpuRegion, is_on_host, region_source
+
+if TYPE_CHECKING:
+    from ...cpu.plan.annotations import EquationLike, Operand
+
+__all__ = ["LeafRun"]
+
+# With more elements than this, blocks go over several pieces each.
+FEW_ELEMENTS, MOST_STEPS = 1 << 21, 4
+
+
+class LeafTable(NamedTuple):
+    """The table of one launch.
+
+    Attributes:
+        leaves: how many regions it has.
+        blocks: how many blocks there are.
+        words: takes the words of the table from the addresses of all arrays, with the sizes and
+            first blocks behind them.
+        form: how these words lie in memory, for `struct.pack_into`.
+    """
+
+    leaves: int
+    blocks: int
+    words: Callable[[Sequence[int]], tuple[int, ...]]
+    form: str
+
+
+class LeafRun:
+    """Computes the outputs of regions of one text: ``run(*operands)``.
+
+    A region whose arrays lie in another order is computed by a launch of its own.
+
+    Args:
+        name: the name of the kernel.
+        members: the equations of the regions.
+        apart: as in `GpuRegion`.
+
+    Attributes:
+        writes_apart: as in `GpuRegion`, for each region by itself.
+        kernel: the kernel.
+        tables: the launches.
+
+    Raises:
+        NotNative: a kernel does not compute them.
+    """
+
+    writes_apart = True
+
+    def __init__(self, name: str, members: Sequence[EquationLike], apart: bool = False) -> None:
+        self.__name__ = self.name = name
+        self._members = members
+        self._apart = apart
+        first = members[0]
+        given: Sequence[Operand] = first.operands
+        on_host = [is_on_host(x) and not (apart and is_variable(x)) for x in given]
+        source = region_source(name, first.primitive, given, on_host)
+        kernel = leaf_kernel(source, len(members), largest_table())
+        if kernel is None:
+            raise NotNative("not the same for all elements")
+        self.kernel = kernel
+        self._count = len(given)
+        self._outputs = [
+            (x.type.shape, x.type.dtype) for equation in members for x in equation.outputs
+        ]
+        self._made = len(first.outputs)
+        self._sizes = [prod(equation.outputs[0].type.shape) for equation in members]
+        # The operands that are read from the table, by region.
+        read = [place.number for place in kernel.columns if place.kind == "in"]
+        self._read = [start + i for start in self._starts for i in read]
+        self._numbers = [(place.number, on_host[place.number]) for place in kernel.numbers]
+        dtypes = [x.type.dtype for x in first.primitive.program.inputs]
+        self._held = [np.dtype(np.float32) if d.char in "eE" else d for d in dtypes]
+        steps = MOST_STEPS if sum(self._sizes) > FEW_ELEMENTS else 1
+        self.piece = kernel.step * steps
+        self._firsts: list[int] = []
+        self.tables = [*self._tables(read)]
+        self._passed = np.dtype(f"V{kernel.rows * kernel.row_bytes}")
+        self._function: Any = None
+        self._alone: dict[int, GpuRegion] = {}
+
+    @property
+    def _starts(self) -> range:
+        """The first operands of the regions."""
+        return range(0, len(self._members) * self._count, self._count)
+
+    def _tables(self, read: Sequence[int]) -> Iterator[LeafTable]:
+        leaves, rows = len(self._members), self.kernel.rows
+        # Addresses of what is read, of what is written, sizes, first blocks.
+        written, sizes = leaves * len(read), leaves * (len(read) + self._made)
+        for start in range(0, leaves, rows):
+            blocks, places = 0, []
+            for leaf in range(start, min(start + rows, leaves)):
+                for place in self.kernel.columns:
+                    if place.kind == "in":
+                        places.append(leaf * len(read) + read.index(place.number))
+                    else:
+                        places.append(written + leaf * self._made + place.number)
+                places += [sizes + leaf, sizes + leaves + leaf]
+                self._firsts.append(blocks)
+                blocks += -(-self._sizes[leaf] // self.piece)
+            words, form = itemgetter(*places), f"{len(places)}Q"
+            yield LeafTable(len(self._firsts) - start, blocks, words, form)
+
+    @property
+    def text(self) -> str:
+        """The text of its kernel."""
+        return self.kernel.text
+
+    def take(self, module: Any) -> None:
+        """Takes its kernel from a compiled module."""
+        self._function = module.get_function(self.name)
+
+    def __call__(self, *operands: Any, into: Sequence[ndarray | None] = ()) -> list[Any]:
+        """Queues the kernel.
+
+        Args:
+            operands: the operands of the first region, of the second, and so on.
+            into: for each output memory for it, or None.
+
+        Returns:
+            The outputs of the first region, of the second, and so on.
+        """
+        read = [operands[i] for i in self._read]
+        sizes = self._sizes
+        if into:
+            pairs = zip(self._outputs, into, strict=True)
+            outs = [ndarray(*kind) if own is None else own for kind, own in pairs]
+        else:
+            outs = [ndarray(*kind) for kind in self._outputs]
+        if not all(map(is_contiguous, read)):
+            read, sizes = self._in_order(operands, read, outs)
+        numbers = [self._number(operands[i], i, on_host) for i, on_host in self._numbers]
+        words = [x.data.ptr for x in read] + [x.data.ptr for x in outs] + sizes + self._firsts
+        for table in self.tables:
+            given = self.arguments(table, words, numbers)
+            self._function((table.blocks,), (self.kernel.threads,), given)
+        return outs
+
+    def arguments(
+        self, table: LeafTable, words: Sequence[int], numbers: Sequence[Any]
+    ) -> tuple[Any, ...]:
+        """Returns the arguments of a launch.
+
+        Args:
+            table: the launch.
+            words: the addresses of what is read and of what is written, the numbers of elements,
+                and the first blocks.
+            numbers: the numbers that the kernel is given.
+        """
+        passed = bytearray(self._passed.itemsize)
+        pack_into(table.form, passed, 0, *table.words(words))
+        return np.frombuffer(passed, self._passed), table.leaves, self.piece, *numbers
+
+    def _in_order(
+        self, operands: Sequence[Any], read: list[Any], outs: list[Any]
+    ) -> tuple[list[Any], list[int]]:
+        """Computes regions whose arrays lie in another order, each by itself.
+
+        Returns:
+            What the launch reads, and for every region the number of elements: 0 for those.
+        """
+        sizes, count, made = [*self._sizes], self._count, self._made
+        columns = len(read) // len(sizes)
+        for leaf, start in enumerate(self._starts):
+            if not all(map(is_contiguous, read[leaf * columns : (leaf + 1) * columns])):
+                memory = outs[leaf * made : (leaf + 1) * made]
+                self._by_itself(leaf, operands[start : start + count], memory)
+                sizes[leaf] = 0
+        return read, sizes
+
+    def _number(self, x: Any, place: int, on_host: bool) -> Any:
+        if on_host:
+            return self._held[place].type(x)
+        return x if type(x) is ndarray else cupy.asarray(x)
+
+    def _by_itself(self, member: int, given: Sequence[Any], memory: Sequence[Any]) -> None:
+        """Computes a region by a launch of its own, into memory."""
+        run = self._alone.get(member)
+        if run is None:
+            equation = self._members[member]
+            name = f"{self.name}_{member}"
+            run = GpuRegion(name, equation.primitive, equation.operands, self._apart)
+            self._alone[member] = run
+        run(*given, into=memory)

@@ -53,9 +53,10 @@ def programs(draw):
     def values(x, y):
         for operation, *rest in steps:
             pair = (y, x) if rest == [True] else (x, y)
+            if operation in OF_TWO:
+                # uint64 beside signed integers makes floats, which have no bits.
+                assume(numpy.result_type(x.dtype, y.dtype).kind in "iu")
             x = operation(x, *rest) if operation in OF_ONE else operation(*pair)
-            # uint64 beside signed integers makes floats, which have no bits and are no indices.
-            assume(x.dtype.kind in "iu")
         return x
 
     return values, arrays

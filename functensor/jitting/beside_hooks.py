@@ -49,21 +49,32 @@ class Beside:
         return trace
 
 
-class Fork(CustomCall):
-    """Returns its operands twice, for the run that counts and the run that is shown."""
+class OfTwoRuns(CustomCall):
+    """A call that parts the two runs, or brings them together; the way back does the opposite."""
 
-    def __init__(self, beside: Beside) -> None:
-        super().__init__("fork", lambda values: [*values, *values])
+    def __init__(self, name: str, run: Callable[[Values], Values], beside: Beside) -> None:
+        super().__init__(name, run)
         self.beside = beside
+
+    def pulled(self, gs: Values) -> Values:
+        """Returns the cotangents of the operands."""
+        raise NotImplementedError
 
     def reverse(
         self, level: Trace, values: Values, wanted: Sequence[bool]
     ) -> tuple[Values, Callable[[Values], Values]]:
         with under(level):
             outs = at_face(self.bind, values)
-        return outs, Pullback(lambda kept, gs: at_face(self._pulled, gs), [])
+        return outs, Pullback(lambda kept, gs: at_face(self.pulled, gs), [])
 
-    def _pulled(self, gs: Values) -> Values:
+
+class Fork(OfTwoRuns):
+    """Returns its operands twice, for the run that counts and the run that is shown."""
+
+    def __init__(self, beside: Beside) -> None:
+        super().__init__("fork", lambda values: [*values, *values], beside)
+
+    def pulled(self, gs: Values) -> Values:
         count = len(gs) // 2
         if not self.beside.counts():
             return gs[count:]
@@ -85,7 +96,7 @@ class Fork(CustomCall):
         return call
 
 
-class Join(CustomCall):
+class Join(OfTwoRuns):
     """Returns the result that counts, of this one and of the one that is shown.
 
     Args:
@@ -96,19 +107,11 @@ class Join(CustomCall):
     """
 
     def __init__(self, beside: Beside, axes: int = 0, shown: bool = True) -> None:
-        super().__init__("join", lambda values: values[:1])
-        self.beside = beside
+        super().__init__("join", lambda values: values[:1], beside)
         self.axes = axes
         self.shown = shown
 
-    def reverse(
-        self, level: Trace, values: Values, wanted: Sequence[bool]
-    ) -> tuple[Values, Callable[[Values], Values]]:
-        with under(level):
-            outs = at_face(self.bind, values)
-        return outs, Pullback(lambda kept, gs: at_face(self._pulled, gs), [])
-
-    def _pulled(self, gs: Values) -> Values:
+    def pulled(self, gs: Values) -> Values:
         counting, shown = Fork(self.beside).bind(gs)
         if not self.shown:
             return [counting, None]

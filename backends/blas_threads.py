@@ -57,8 +57,12 @@ class Control:
         return int(self._get())
 
     def several(self) -> bool:
-        """Says whether BLAS may use more than one thread now."""
-        return not self._holders and self._get() > 1
+        """Says whether BLAS may use more than one thread where nobody keeps it to one.
+
+        Who keeps it to one now may release it at any time.
+        """
+        number = self._before[:1] or [self._get()]
+        return number[0] > 1
 
     @property
     def number(self) -> int:

@@ -32,14 +32,15 @@ def threaded_matmul(
     y: Buffer,
     out: Buffer | None = None,
     sharing: Callable[[Callable[[], Any], int], None] = share,
+    pieces: int = 1,
 ) -> Any:
     """Returns ``x @ y``, in the memory of ``out`` or in new memory.
 
     x is an array (rows, k) or (k,) and y one (k, columns) or (k,), or both are stacks of as many.
 
-    Every thread computes one part. BLAS may add up in another order for another shape, so that the
-    last bits may depend on the number of threads. A vector times a matrix is a sum of parts. They
-    do not depend on whether ``sharing`` uses that number.
+    There are ``pieces`` parts for every thread. BLAS may add up in another order for another shape,
+    so that the last bits may depend on the number of threads. A vector times a matrix is a sum of
+    parts. They do not depend on whether ``sharing`` uses that number.
     """
     number = threads.number
     if number < 2 or controlled() is None:
@@ -51,14 +52,16 @@ def threaded_matmul(
         parts = [(x[cut], y[cut], sums[i, ...]) for i, cut in enumerate(cuts(len(x), number))]
         sharing(partial(multiply_each, iter(parts)), len(parts))
         return np.add.reduce(sums, axis=0, out=out)
-    out, parts = cut_up(x, y, out)
-    sharing(partial(multiply_each, iter(parts)), len(parts))
+    out, parts = cut_up(x, y, out, pieces)
+    sharing(partial(multiply_each, iter(parts)), min(number, len(parts)))
     return out
 
 
-def cut_up(x: Buffer, y: Buffer, out: Buffer | None = None) -> tuple[Any, list[Any]]:
+def cut_up(
+    x: Buffer, y: Buffer, out: Buffer | None = None, pieces: int = 1
+) -> tuple[Any, list[Any]]:
     """Returns the memory for ``x @ y``, and the operands and memory of every part."""
-    number = threads.number
+    number = pieces * threads.number
     if out is None:
         shape = x.shape[:-1] if y.ndim == 1 else (*x.shape[:-1], y.shape[-1])
         out = np.empty(shape, x.dtype)

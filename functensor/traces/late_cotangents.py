@@ -23,7 +23,7 @@ __all__ = ["Late", "LateCotangents", "call_back", "late_cotangent", "take_in"]
 # The primitives that multiply matrices, with an axis of their cotangents that weights have too.
 SHARED_AXES = {"matmul": -1, "einsum": -1, "conv": 1}
 # Fewer multiplications take about as long as it takes to hand them over.
-FEWEST_MULTIPLICATIONS = 1 << 22
+FEWEST_MULTIPLICATIONS = 1 << 23
 
 
 class Late:

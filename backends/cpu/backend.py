@@ -70,7 +70,9 @@ NATIVE_PLANS = (
 )
 # The functions of modules that replace NumPy's for the primitives of their names.
 KERNELS: dict[ModuleType, tuple[str, ...]] = {
-    activations: ("gelu", "gelu_unit_grad", "sigmoid", "silu", "silu_grad", "softplus"),
+    activations: (
+        "gelu", "gelu_grad", "gelu_unit_grad", "sigmoid", "silu", "silu_grad", "softplus",
+    ),
     attention: ("attention", "attention_grad"),
     convolution: ("conv", "conv_input_grad", "conv_kernel_grad"),
     cross_entropy: ("cross_entropy", "cross_entropy_grad"),

@@ -51,6 +51,12 @@ def where(condition: Buffer, x: Any, y: Any) -> Any:
     if _is_zero_bits(y):
         return _combine(np.bitwise_and, a, mask).view(dtype)
     b = _as_bits(y, dtype, bits)
+    if b.ndim == 0 and a.size > mask.size:
+        # A number for the places of a mask that is used again and again: a pass less.
+        rest = np.bitwise_and(b, ~mask)
+        chosen = a & mask
+        np.bitwise_or(chosen, rest, out=chosen)
+        return chosen.view(dtype)
     out = _combine(np.bitwise_and, a ^ b, mask)
     out ^= b
     return out.view(dtype)

@@ -8,7 +8,7 @@ import pytest
 import functensor as ft
 from functensor import nn
 from functensor.backends import blas_threads, side_work
-from functensor.backends.cpu import where_and_extrema
+from functensor.backends.cpu import blocks, where_and_extrema
 from functensor.backends.cpu.plan.threads import eager, pool
 
 pytestmark = pytest.mark.skipif(
@@ -205,6 +205,38 @@ def test_updates_in_parts(optimizer, small_parts, monkeypatch):
     for a, b in zip(trained(), wanted, strict=True):
         np.testing.assert_array_equal(a, b)
     assert small_parts == [20, 20]
+
+
+@pytest.mark.parametrize("number", [1, -1e9])
+def test_a_number_beside_a_mask_that_is_used_again(number):
+    x = with_specials(normal(5, 40, 40))
+    mask = normal(40, 40, seed=1) > 0
+    got = ft.numpy.where(mask, x, number)
+    np.testing.assert_array_equal(got, np.where(mask, x, np.float32(number)))
+    assert got.dtype == np.float32
+
+
+@pytest.mark.parametrize("approximate", [True, False])
+def test_gelu_in_shared_blocks(approximate, monkeypatch):
+    x, g = with_specials(normal(5, 1000)), normal(5, 1000, seed=1)
+
+    def both():
+        out, pull = ft.vjp(lambda x: nn.gelu(x, approximate=approximate), x)
+        return out, pull(g)[0]
+
+    monkeypatch.setattr(blocks, "BLOCK_ELEMENTS", 512)
+    wanted = both()
+    monkeypatch.setattr(blocks, "FEWEST_SHARED_ELEMENTS", 1024)
+    found = []
+
+    def sharer(work, parts):
+        found.append(len(parts))
+        eager.share_parts(work, parts)
+
+    monkeypatch.setattr(blocks, "SHARERS", [sharer])
+    for a, b in zip(both(), wanted, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert found == [10, 10]
 
 
 # -- stacks of products

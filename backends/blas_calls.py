@@ -38,8 +38,8 @@ SMALLEST_SHARED_WORK = 1 << 23
 READING_WORK = 4
 # BLAS shares a product of two vectors among its threads from this length on.
 SHORTEST_BLAS_THREADED_VECTOR = 8192
-# It shares one of a matrix and a vector from so many elements of the matrix on.
-FEWEST_BLAS_THREADED_TERMS = 9216
+# Matrices of fewer elements are added up in less time than it takes to keep BLAS to one thread.
+FEWEST_BLAS_THREADED_TERMS = 1 << 18
 # BLAS factorises smaller matrices on the calling thread by itself. Larger ones are worth several
 # threads. Matrices between are made calm: they get one thread.
 FEWEST_CALM_ROWS, MOST_CALM_ROWS = 32, 256

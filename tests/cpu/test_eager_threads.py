@@ -117,9 +117,20 @@ def test_sharing_rests_where_it_has_cost_time():
         balance.note(-0.003)
         assert balance.pays()
     balance.note(-0.010)
-    assert [balance.pays() for _ in range(eager.RESTED_PIECES)].count(True) == 1
+    assert [balance.pays() for _ in range(eager.FEWEST_RESTED)].count(True) == 1
     assert balance.pays()
     assert balance.saved == 0
+
+
+def test_sharing_rests_longer_each_time_until_it_saves():
+    balance = eager.Balance()
+    rests = []
+    for seconds in [-0.01] * 6 + [0.01, -0.03]:
+        balance.note(seconds)
+        rests.append(balance.resting)
+        while not balance.pays():
+            pass
+    assert rests == [200, 400, 800, 1600, 3200, 3200, 0, 200]
 
 
 def test_work_that_rests_is_done_by_the_caller():

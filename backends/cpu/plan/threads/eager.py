@@ -18,9 +18,12 @@ __all__ = ["Balance", "PoolErrand", "balance", "send", "share_parts", "share_wor
 
 # More errands do not wait for helpers: they keep the memory of their operands.
 MOST_WAITING = 3
-# Sharing rests once it has cost so many seconds, for so many pieces of work. What it saved earlier
-# counts less with every piece.
-MOST_LOST, RESTED_PIECES, LEFT_OF_EARLIER = 0.002, 200, 0.9
+# Sharing rests once it has cost so many seconds. What it saved earlier counts less with every
+# piece.
+MOST_LOST, LEFT_OF_EARLIER = 0.002, 0.9
+# It rests for so many pieces of work at first, and for twice as many if it has not saved as much in
+# between, up to so many.
+FEWEST_RESTED, MOST_RESTED = 200, 3200
 
 
 class Balance:
@@ -29,13 +32,15 @@ class Balance:
     Attributes:
         saved: that number; it is negative where sharing has cost time.
         resting: how many pieces of work are not to be shared.
+        next_rest: how many it will be the next time.
     """
 
-    __slots__ = ("resting", "saved")
+    __slots__ = ("next_rest", "resting", "saved")
 
     def __init__(self) -> None:
         self.saved = 0.0
         self.resting = 0
+        self.next_rest = FEWEST_RESTED
 
     def pays(self) -> bool:
         """Says whether the next piece of work is to be shared."""
@@ -46,9 +51,12 @@ class Balance:
     def note(self, seconds: float) -> None:
         """Notes what a piece of work has saved."""
         self.saved = LEFT_OF_EARLIER * self.saved + seconds
-        if self.saved < -MOST_LOST:
+        if self.saved > MOST_LOST:
+            self.next_rest = FEWEST_RESTED
+        elif self.saved < -MOST_LOST:
             self.saved = 0.0
-            self.resting = RESTED_PIECES
+            self.resting = self.next_rest
+            self.next_rest = min(2 * self.next_rest, MOST_RESTED)
 
 
 balance = Balance()

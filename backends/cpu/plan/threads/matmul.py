@@ -25,6 +25,8 @@ __all__ = ["SharedProduct", "threaded_matmul"]
 
 # The rows of BLAS's tiles, and the fewest tiles of a part that begins with a whole one.
 BLAS_TILE_ROWS, FEWEST_TILES = 16, 2
+# BLAS brings an operand into its own order for every part, which costs more beside shorter ones.
+SHORTEST_PIECE = 256
 
 
 def threaded_matmul(
@@ -38,9 +40,9 @@ def threaded_matmul(
 
     x is an array (rows, k) or (k,) and y one (k, columns) or (k,), or both are stacks of as many.
 
-    There are ``pieces`` parts for every thread. BLAS may add up in another order for another shape,
-    so that the last bits may depend on the number of threads. A vector times a matrix is a sum of
-    parts. They do not depend on whether ``sharing`` uses that number.
+    There are up to ``pieces`` parts for every thread. BLAS may add up in another order for another
+    shape, so that the last bits may depend on the number of threads. A vector times a matrix is a
+    sum of parts. They do not depend on whether ``sharing`` uses that number.
     """
     number = threads.number
     if number < 2 or controlled() is None:
@@ -61,20 +63,26 @@ def cut_up(
     x: Buffer, y: Buffer, out: Buffer | None = None, pieces: int = 1
 ) -> tuple[Any, list[Any]]:
     """Returns the memory for ``x @ y``, and the operands and memory of every part."""
-    number = pieces * threads.number
+    number = threads.number
     if out is None:
         shape = x.shape[:-1] if y.ndim == 1 else (*x.shape[:-1], y.shape[-1])
         out = np.empty(shape, x.dtype)
     if x.shape[-1] == 1 < y.ndim:
         x, y = widened(np, x, y)
     if y.ndim > 2:
-        number = min(number, len(x))
+        number = min(pieces * number, len(x))
         parts = [(x[cut], y[cut], out[cut]) for cut in cuts(len(x), number)]
     elif y.ndim == 1 or len(x) >= y.shape[1]:
-        parts = [(x[cut], y, out[cut]) for cut in cuts(len(x), number)]
+        parts = [(x[cut], y, out[cut]) for cut in cuts(len(x), number_of(len(x), pieces))]
     else:
-        parts = [(x, y[:, cut], out[:, cut]) for cut in cuts(y.shape[1], number)]
+        length = y.shape[1]
+        parts = [(x, y[:, cut], out[:, cut]) for cut in cuts(length, number_of(length, pieces))]
     return out, parts
+
+
+def number_of(length: int, pieces: int) -> int:
+    """Returns the number of parts: up to ``pieces`` for every thread, if they are long enough."""
+    return max(threads.number, min(pieces * threads.number, length // SHORTEST_PIECE))
 
 
 class SharedProduct:

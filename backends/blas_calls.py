@@ -92,10 +92,12 @@ def product(x: Buffer, y: Buffer) -> Any:
     control = controlled()
     if work < least or control is None or not control.several():
         return np.matmul(x, y)
-    stacked = x.ndim > 2 or y.ndim > 2
-    alike = stacked and x.ndim == y.ndim and 1 < len(x) == len(y) and x.shape[:-2] == y.shape[:-2]
-    shared = work * (prod(x.shape[:-2]) if alike else 1) >= SMALLEST_SHARED_WORK
-    if shared and (vectors or stacked) and not alike:
+    apart = vectors
+    if x.ndim > 2 or y.ndim > 2:
+        apart = x.shape[:-2] != y.shape[:-2] or len(x) < 2
+        work *= 1 if apart else prod(x.shape[:-2])
+    shared = work >= SMALLEST_SHARED_WORK
+    if shared and apart:
         return np.matmul(x, y)
     with alone():
         return IN_PARTS[0](x, y) if shared else np.matmul(x, y)

@@ -61,8 +61,9 @@ class Control:
 
         Who keeps it to one now may release it at any time.
         """
-        number = self._before[:1] or [self._get()]
-        return number[0] > 1
+        for before in self._before:
+            return before > 1
+        return self._get() > 1
 
     @property
     def number(self) -> int:

@@ -24,6 +24,9 @@ __all__ = ["Late", "LateCotangents", "call_back", "late_cotangent", "take_in"]
 SHARED_AXES = {"matmul": -1, "einsum": -1, "conv": 1}
 # Fewer multiplications take about as long as it takes to hand them over.
 FEWEST_MULTIPLICATIONS = 1 << 23
+# The C library has tens of megabytes of heap for a thread. What is larger it gives back to the
+# system, and new pages cost more than sharing saves.
+MOST_ELEMENTS = 1 << 22
 
 
 class Late:
@@ -56,7 +59,8 @@ def late_cotangent(
     # What stands for a primitive shows hooks what its rules take and give.
     if axis is None or not isinstance(node.primitive, Primitive) or g.ndim < 2 or not g.size:
         return None
-    if prod(operand.shape) * (g.size // g.shape[axis]) < FEWEST_MULTIPLICATIONS:
+    size = prod(operand.shape)
+    if size * (g.size // g.shape[axis]) < FEWEST_MULTIPLICATIONS or size > MOST_ELEMENTS:
         return None
     primitive, params, running = node.primitive, node.params, slot.running
 

@@ -100,6 +100,14 @@ def test_primitives_that_multiply_matrices_send(function, shapes, sender, monkey
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.parametrize(("fewest", "most", "count"), [(24, 8, 1), (25, 8, 0), (24, 7, 0)])
+def test_small_products_and_large_results_are_not_sent(fewest, most, count, sender, monkeypatch):
+    monkeypatch.setattr(late_cotangents, "FEWEST_MULTIPLICATIONS", fewest)
+    monkeypatch.setattr(late_cotangents, "MOST_ELEMENTS", most)
+    ft.grad(lambda w: fnp.sum(normal(3, 4) @ w))(normal(4, 2))
+    assert len(sender.sent) == count
+
+
 def test_tensors_send(sender):
     x, w = torch.tensor(normal(3, 4)), torch.tensor(normal(5, 4), requires_grad=True)
     torch.nn.functional.linear(x, w).square().sum().backward()

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "READING_WORK", "SHORTEST_BLAS_THREADED_VECTOR", "SMALLEST_BLAS_THREADED_WORK",
-    "SMALLEST_EXAMINED_WORK", "SMALLEST_SHARED_WORK", "calmly", "dot", "product", "work_of",
+    "SMALLEST_EXAMINED_WORK", "SMALLEST_SHARED_WORK", "added_up", "calmly", "dot", "product",
+    "work_of",
 ]  # fmt: skip
 
 # Work counts multiplications. If the elements of the first operand times the columns of the second
@@ -37,6 +38,8 @@ SMALLEST_SHARED_WORK = 1 << 23
 READING_WORK = 4
 # BLAS shares a product of two vectors among its threads from this length on.
 SHORTEST_BLAS_THREADED_VECTOR = 8192
+# Matrices of fewer elements are added up in less time than it takes to keep BLAS to one thread.
+FEWEST_BLAS_THREADED_TERMS = 1 << 18
 # BLAS factorises smaller matrices on the calling thread by itself. Larger ones are worth several
 # threads. Matrices between are made calm: they get one thread.
 FEWEST_CALM_ROWS, MOST_CALM_ROWS = 32, 256
@@ -56,6 +59,16 @@ def dot(x: Buffer, y: Buffer, out: Buffer | None = None) -> Any:
     return np.matmul(x, y) if out is None else np.matmul(x, y, out)
 
 
+def added_up(x: Buffer, y: Buffer) -> Any:
+    """Returns ``x @ y``, one of them a vector of ones, on the calling thread."""
+    if max(x.size, y.size) >= FEWEST_BLAS_THREADED_TERMS:
+        control = controlled()
+        if control is not None and control.several():
+            with alone():
+                return np.matmul(x, y)
+    return np.matmul(x, y)
+
+
 def work_of(x: Shape, y: Shape) -> int:
     """Returns how many multiplications the largest single product of two (stacks of) arrays takes,
     as long as they take in products of matrices.
@@ -65,7 +78,7 @@ def work_of(x: Shape, y: Shape) -> int:
     return prod(x[-2:]) * y[-1]
 
 
-# Multiplies matrices in parts, side by side; the CPU's backend says how.
+# Multiplies matrices, or stacks of as many, in parts, side by side; the CPU's backend says how.
 IN_PARTS: list[Callable[[Any, Any], Any]] = []
 
 
@@ -79,8 +92,12 @@ def product(x: Buffer, y: Buffer) -> Any:
     control = controlled()
     if work < least or control is None or not control.several():
         return np.matmul(x, y)
+    apart = vectors
+    if x.ndim > 2 or y.ndim > 2:
+        apart = x.shape[:-2] != y.shape[:-2] or len(x) < 2
+        work *= 1 if apart else prod(x.shape[:-2])
     shared = work >= SMALLEST_SHARED_WORK
-    if shared and (vectors or x.ndim > 2 or y.ndim > 2):
+    if shared and apart:
         return np.matmul(x, y)
     with alone():
         return IN_PARTS[0](x, y) if shared else np.matmul(x, y)

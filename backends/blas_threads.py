@@ -57,8 +57,13 @@ class Control:
         return int(self._get())
 
     def several(self) -> bool:
-        """Says whether BLAS may use more than one thread now."""
-        return not self._holders and self._get() > 1
+        """Says whether BLAS may use more than one thread where nobody keeps it to one.
+
+        Who keeps it to one now may release it at any time.
+        """
+        for before in self._before:
+            return before > 1
+        return self._get() > 1
 
     @property
     def number(self) -> int:

@@ -203,11 +203,79 @@ def plan(subscripts: str, shapes: tuple[Shape, ...]) -> tuple[EinsumStep, ...]:
     return tuple(steps)
 
 
+class SoleContract(NamedTuple):
+    """The plan of NumPy's arrays whose only step is a `Contract`; None for what changes nothing."""
+
+    turned: bool
+    x_axes: Axes | None
+    x_shape: Shape | None
+    y_axes: Axes | None
+    y_shape: Shape | None
+    shape: Shape | None
+    axes: Axes | None
+
+    def __call__(self, x: Buffer, y: Buffer) -> Buffer:
+        turned, x_axes, x_shape, y_axes, y_shape, shape, axes = self
+        if turned:
+            x, y = y, x
+        if x_axes is not None:
+            x = x.transpose(x_axes)
+        if x_shape is not None:
+            x = x.reshape(x_shape)
+        if y_axes is not None:
+            y = y.transpose(y_axes)
+        if y_shape is not None:
+            y = y.reshape(y_shape)
+        out: Buffer = product(x, y)
+        if shape is not None:
+            out = out.reshape(shape)
+        return out if axes is None else out.transpose(axes)
+
+
+@lru_cache(maxsize=4096)
+def sole_contract(subscripts: str, x_shape: Shape, y_shape: Shape) -> SoleContract | None:
+    """Returns the plan of two operands as one call, where it is one product of matrices."""
+    (step,) = plan(subscripts, (x_shape, y_shape))
+    way = step.join
+    if type(way) is not Contract or any(t.diagonals or t.summed for t in step.tidies):
+        return None
+    # A step takes its first operand off a list of both.
+    turned = step.positions[0] == 1
+    x_given, y_given = (y_shape, x_shape) if turned else (x_shape, y_shape)
+    x_moved, y_moved = ordered(x_given, way.x_axes), ordered(y_given, way.y_axes)
+    made = (*way.x_shape[:-1], way.y_shape[-1])
+    return SoleContract(
+        turned,
+        unless_in_order(way.x_axes),
+        None if way.x_shape == x_moved else way.x_shape,
+        unless_in_order(way.y_axes),
+        None if way.y_shape == y_moved else way.y_shape,
+        None if way.shape == made else way.shape,
+        unless_in_order(way.axes),
+    )
+
+
+def ordered(shape: Shape, axes: Axes) -> Shape:
+    """Returns a shape with its axes in another order."""
+    return tuple([shape[axis] for axis in axes])
+
+
+def unless_in_order(axes: Axes) -> Axes | None:
+    """Returns axes; None where each is at its place."""
+    return None if axes == tuple(range(len(axes))) else axes
+
+
 def compute(xp: ArrayModule, *operands: Any, subscripts: str, contract: Any = None) -> Buffer:
     """Returns an einsum of an array module's arrays and of numbers.
 
     If it is given, ``contract(x, y, way)`` contracts two operands in place of a `Contract`.
     """
+    if xp is np and contract is None and len(operands) == 2:
+        x, y = operands
+        if type(x) is type(y) is np.ndarray:
+            way = sole_contract(subscripts, x.shape, y.shape)
+            if way is not None:
+                return way(x, y)
     values = [x if hasattr(x, "ndim") else xp.asarray(x) for x in operands]
     for step in plan(subscripts, tuple([x.shape for x in values])):
         step(xp, values, contract)

@@ -5,7 +5,7 @@ A block has whole rows of it, those of some queries against all keys: softmax ne
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,8 @@ import numpy as np
 
 from ..arrays.nn_formulas import stacked_shape
 from ..restoring import errstate
+from ..side_work import FEWEST_SHARED_ELEMENTS, SHARERS
+from .reductions import sum
 
 if TYPE_CHECKING:
     from ..annotations import Buffer, Shape
@@ -36,11 +38,15 @@ def attention(
     """Returns ``softmax(scale * q @ k^T + mask) @ v``; a query that sees no key gets zeros."""
     out = np.empty((*q.shape[:-1], v.shape[-1]), q.dtype)
     outs, values = stacked_matrices(out), stacked_matrices(v)
-    for many, rows, powers, shares in blocks_of_powers(q, k, mask, causal, scale):
-        seen = slice(powers.shape[-1])
-        part = np.matmul(powers, working(values[many, seen]))
-        part *= shares
-        outs[many, rows] = part
+
+    def fill(many: slice) -> None:
+        for rows, powers, shares in blocks_of_powers(many, q, k, mask, causal, scale):
+            seen = slice(powers.shape[-1])
+            part = np.matmul(powers, working(values[many, seen]))
+            part *= shares
+            outs[many, rows] = part
+
+    each_image(fill, q, k)
     return out
 
 
@@ -61,72 +67,97 @@ def attention_grad(
     by_k, by_v = (working(stacked_matrices(part)) for part in stacked[1:])
     queries, keys, values, cotangents, outs = map(stacked_matrices, (q, k, v, g, out))
     width, outputs = q.shape[-1], v.shape[-1]
-    for many, rows, powers, shares in blocks_of_powers(q, k, mask, causal, scale):
-        seen = slice(powers.shape[-1])
-        # Weights are powers times shares, which are multiplied with what has fewer elements.
-        own_g = working(cotangents[many, rows])
-        own_q = working(queries[many, rows]) * (shares * shares.dtype.type(scale))
-        by_v[many, seen, :outputs] += np.matmul(powers.swapaxes(1, 2), own_g * shares)
-        # The derivative of softmax: that by every weight less the mean of a query.
-        slopes = np.matmul(own_g, working(values[many, seen]).swapaxes(1, 2))
-        slopes -= np.vecdot(own_g, working(outs[many, rows]))[..., np.newaxis]
-        powers *= slopes
-        part = np.matmul(powers, working(keys[many, seen]))
-        part *= shares * shares.dtype.type(scale)
-        by_q[many, rows, :width] = part
-        by_k[many, seen, :width] += np.matmul(powers.swapaxes(1, 2), own_q)
+
+    def fill(many: slice) -> None:
+        for rows, powers, shares in blocks_of_powers(many, q, k, mask, causal, scale):
+            seen = slice(powers.shape[-1])
+            # Weights are powers times shares, which are multiplied with what has fewer elements.
+            own_g = working(cotangents[many, rows])
+            own_q = working(queries[many, rows]) * (shares * shares.dtype.type(scale))
+            by_v[many, seen, :outputs] += np.matmul(powers.swapaxes(1, 2), own_g * shares)
+            # The derivative of softmax: that by every weight less the mean of a query.
+            slopes = np.matmul(own_g, working(values[many, seen]).swapaxes(1, 2))
+            slopes -= np.vecdot(own_g, working(outs[many, rows]))[..., np.newaxis]
+            powers *= slopes
+            part = np.matmul(powers, working(keys[many, seen]))
+            part *= shares * shares.dtype.type(scale)
+            by_q[many, rows, :width] = part
+            by_k[many, seen, :width] += np.matmul(powers.swapaxes(1, 2), own_q)
+
+    each_image(fill, q, k)
     if q.itemsize == 2:
         stacked_matrices(stacked[1])[...], stacked_matrices(stacked[2])[...] = by_k, by_v
     return stacked
 
 
+def each_image(work: Callable[[slice], None], q: Buffer, k: Buffer) -> None:
+    """Calls a function with slices of matrices whose scores make a block; shares many of them."""
+    images, scores = prod(q.shape[:-2]), q.shape[-2] * k.shape[-2]
+    many = max(1, BLOCK_SCORES // max(1, scores))
+    parts = [slice(i, min(i + many, images)) for i in range(0, images, many)]
+    if images * scores >= FEWEST_SHARED_ELEMENTS:
+        SHARERS[0](work, parts)
+    else:
+        for part in parts:
+            work(part)
+
+
 def blocks_of_powers(
-    q: Buffer, k: Buffer, mask: Buffer | None, causal: bool, scale: float
-) -> Iterator[tuple[slice, slice, Any, Any]]:
-    """Yields slices of matrices and of their queries, the powers of scores, and every row's factor.
+    whole: slice, q: Buffer, k: Buffer, mask: Buffer | None, causal: bool, scale: float
+) -> Iterator[tuple[slice, Any, Any]]:
+    """Yields slices of some matrices' queries, the powers of scores, and every row's factor.
 
     Powers times factors are the weights. Keys that no query of a block sees are left out.
     """
     queries, keys = stacked_matrices(q), stacked_matrices(k)
-    images, count, length = len(queries), q.shape[-2], k.shape[-2]
+    count, length = q.shape[-2], k.shape[-2]
     fit = max(1, BLOCK_SCORES // max(1, length))
-    many = max(1, fit // max(1, count))
-    for first in range(0, images, many):
-        whole = slice(first, min(first + many, images))
-        masks = None if mask is None else masks_of(mask, (*q.shape[:-2], count, length), whole)
-        for row in range(0, count, fit):
-            rows = slice(row, min(row + fit, count))
-            seen = slice(min(length, rows.stop) if causal else length)
-            own = working(queries[whole, rows])
-            own = own * own.dtype.type(scale)
-            scores = np.matmul(own, working(keys[whole, seen]).swapaxes(1, 2))
-            if masks is not None:
-                part = masks[:, rows, seen]
-                if part.dtype.kind == "b":
-                    np.copyto(scores, -np.inf, where=~part)
-                else:
-                    scores += part
-            if causal:
-                unseen = ~np.tri(rows.stop - row, scores.shape[-1], row, np.bool_)
-                np.copyto(scores, -np.inf, where=unseen)
-            yield whole, rows, *powers_of(scores)
+    masks = None if mask is None else masks_of(mask, (*q.shape[:-2], count, length), whole)
+    for row in range(0, count, fit):
+        rows = slice(row, min(row + fit, count))
+        seen = slice(min(length, rows.stop) if causal else length)
+        own = working(queries[whole, rows])
+        own = own * own.dtype.type(scale)
+        scores = np.matmul(own, working(keys[whole, seen]).swapaxes(1, 2))
+        if masks is not None:
+            part = masks[:, rows, seen]
+            if part.dtype.kind == "b":
+                np.copyto(scores, -np.inf, where=~part)
+            else:
+                scores += part
+        if causal:
+            unseen = ~np.tri(rows.stop - row, scores.shape[-1], row, np.bool_)
+            np.copyto(scores, -np.inf, where=unseen)
+        yield rows, *powers_of(scores)
 
 
 def powers_of(scores: Buffer) -> tuple[Any, Any]:
-    """Returns the powers of scores, in their place, and the inverse of every row's sum.
+    """Returns the powers of scores, maybe in their place, and the inverse of every row's sum.
 
     A row that is minus infinity throughout becomes zeros.
     """
     if not scores.shape[-1]:
         return scores, np.ones((*scores.shape[:-1], 1), scores.dtype)
+    limit = np.finfo(scores.dtype)
+    # Most scores need no shift, which saves finding the largest of every row.
+    if scores.max(initial=-np.inf) <= 0.5 * np.log(limit.max):
+        powers = np.exp(scores)
+        total = row_sums(powers)
+        if total.min(initial=np.inf) >= np.sqrt(limit.tiny):
+            return powers, 1 / total
     top = scores.max(-1, keepdims=True)
     np.copyto(top, 0, where=np.isneginf(top))
     with errstate(invalid="ignore"):
         scores -= top
         np.exp(scores, out=scores)
-        total = scores.sum(-1, keepdims=True)
+        total = row_sums(scores)
     np.copyto(total, 1, where=total == 0)
     return scores, 1 / total
+
+
+def row_sums(x: Buffer) -> Any:
+    """Returns the sums over the last of three axes, which stays with length 1."""
+    return sum(x, axis=(2,), keepdims=True)
 
 
 def masks_of(mask: Buffer, shape: Shape, whole: slice) -> Buffer:

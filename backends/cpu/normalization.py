@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .blocks import inexact, row_blocks, shaped_like
+from .reductions import sum
 
 if TYPE_CHECKING:
     from ..annotations import Buffer
@@ -15,11 +16,16 @@ if TYPE_CHECKING:
 __all__ = ["affine_normalize", "affine_normalize_grad", "normalize", "normalize_grad"]
 
 
+def _row_sums(x: Buffer) -> Any:
+    """Returns the sums over the last axis, which stays with length 1."""
+    return sum(x, axis=(x.ndim - 1,), keepdims=True)
+
+
 def _center_and_scale(x: Buffer, eps: float, center: bool, out: Buffer) -> Any:
     """Fills ``out`` with normalised rows and returns what each was multiplied by."""
     length = max(x.shape[-1], 1)
     if center:
-        np.subtract(x, (np.add.reduce(x, -1) / length)[..., None], out=out)
+        np.subtract(x, _row_sums(x) / length, out=out)
     else:
         out[...] = x
     scale = 1 / np.sqrt(np.vecdot(out, out) / length + eps)
@@ -32,7 +38,7 @@ def _direction_grad(h: Buffer, y: Buffer, scale: Buffer, center: bool, out: Buff
     length = h.shape[-1]
     along = np.vecdot(h, y) / length
     if center:
-        np.subtract(h, (np.add.reduce(h, -1) / length)[..., None], out=out)
+        np.subtract(h, _row_sums(h) / length, out=out)
     elif out is not h:
         out[...] = h
     y *= along[..., None]
@@ -110,9 +116,9 @@ def affine_normalize_grad(
         y = np.empty(h.shape, work)
         scale = _center_and_scale(rows[:, block], eps, center, y)
         np.multiply(h, y, out=part)
-        totals[:, 0] += np.add.reduce(part, 1)
+        totals[:, 0] += sum(part, axis=(1,), keepdims=False)
         if bias:
-            totals[:, 1] += np.add.reduce(h, 1)
+            totals[:, 1] += sum(h, axis=(1,), keepdims=False)
         np.multiply(h, affine, out=part)
         _direction_grad(part, y, scale, center, part)
     shape = (*weight.shape[:-1], *out.shape[1:])

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..blas_calls import added_up
 from ..restoring import quiet
 from .blocks import inexact
 
@@ -105,9 +106,9 @@ def _sum_middle(x: Buffer) -> Any:
             out += _sum_middle(x[:, whole:])
         return out
     if after == 1:
-        return x.reshape(before, length) @ ones(length, x.dtype)
+        return added_up(x.reshape(before, length), ones(length, x.dtype))
     if before == 1 or length * after >= FEWEST_ELEMENTS_BY_BLAS:
-        return ones(length, x.dtype) @ x
+        return added_up(ones(length, x.dtype), x)
     return add_up(x, axis=1)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from ..backends.annotations import Buffer, DType
 from ..backends.errors.public_functions import check_function, entry, guarded
 from ..backends.protocol import loaded
+from ..backends.side_work import FEWEST_SHARED_ELEMENTS, by_flat_parts
 from ..primitives.core.annotations import Value
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array, Tracer
@@ -428,6 +429,9 @@ def _updated(
                 return [wrap(b.astype(d)) for b, d in zip(made, kept, strict=True)]
             # Large arrays cost more to allocate than to compute with: no temporaries.
             out = [np.empty_like(b) for b in (buffers[0], *buffers[2:])]
+            large = buffers[0].size >= FEWEST_SHARED_ELEMENTS
+            if large and _by_parts(rule, buffers, numbers.given, out):
+                return [wrap(buffer) for buffer in out]
             made = rule(Buffers, buffers[0], buffers[1], buffers[2:], numbers.given, out)
             return [wrap(buffer) for buffer in made]
     dtype = shape_dtype(p).dtype
@@ -442,6 +446,22 @@ def _updated(
     given = numbers.of(shape_dtype(p).dtype)
     made = rule(Primitives, p, g, slots, given, [None] * (1 + len(slots)))
     return [x if x.dtype == d else ops.astype(x, d) for x, d in zip(made, kept, strict=True)]
+
+
+def _by_parts(
+    rule: UpdateRule, buffers: Sequence[Buffer], numbers: Sequence[Scalar], out: Sequence[Buffer]
+) -> bool:
+    """Makes an update in parts that stay in the cache; returns False where that cannot be."""
+    count = len(buffers)
+
+    def update(*parts: Buffer) -> None:
+        places = parts[count:]
+        made = rule(Buffers, parts[0], parts[1], parts[2:count], numbers, places)
+        for x, place in zip(made, places, strict=True):
+            if x is not place:
+                np.copyto(place, x)
+
+    return by_flat_parts(update, [*buffers, *out])
 
 
 def _in_order_of(p: Buffer, g: Buffer) -> Buffer:

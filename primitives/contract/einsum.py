@@ -214,22 +214,33 @@ def _batch_einsum(
     return primitive.bind(values, {"subscripts": f"{','.join(batched)}->{axis}{out}"})
 
 
-def _einsum_vjp(g: Array, xs: Sequence[Array], i: int, *, subscripts: str) -> Array:
-    """Contracts the cotangent with all other operands; spreads it where operand i was summed."""
+@lru_cache(maxsize=1024)
+def _spread(subscripts: str, i: int) -> tuple[str | None, str, str, tuple[bool, ...]]:
+    """Returns how a cotangent comes back to operand i.
+
+    That is the notation of its contraction with the others if there is one, the term of that, the
+    operand's own term, and for every axis whether its letter is there for the first time.
+    """
     terms, out = split(subscripts)
-    shape = shape_of(xs[i])
-    others = [x for j, x in enumerate(xs) if j != i]
     inputs = [out, *(term for j, term in enumerate(terms) if j != i)]
     found = "".join(x for x in dict.fromkeys(terms[i]) if any(x in term for term in inputs))
-    if ",".join(inputs) != found:
-        g = einsum.bind((g, *others), {"subscripts": f"{','.join(inputs)}->{found}"})
-    if found == terms[i]:
+    first = tuple(terms[i].index(x) == axis for axis, x in enumerate(terms[i]))
+    given = ",".join(inputs)
+    return None if given == found else f"{given}->{found}", found, terms[i], first
+
+
+def _einsum_vjp(g: Array, xs: Sequence[Array], i: int, *, subscripts: str) -> Array:
+    """Contracts the cotangent with all other operands; spreads it where operand i was summed."""
+    contraction, found, term, first = _spread(subscripts, i)
+    if contraction is not None:
+        g = einsum.bind((g, *xs[:i], *xs[i + 1 :]), {"subscripts": contraction})
+    if found == term:
         return g
-    first = [terms[i].index(x) == axis for axis, x in enumerate(terms[i])]
-    places = [n if x in found and new else 1 for n, x, new in zip(shape, terms[i], first)]
+    shape = shape_of(xs[i])
+    places = [n if x in found and new else 1 for n, x, new in zip(shape, term, first)]
     g = ops.reshape(g, tuple(places))
     if not all(first):
-        g = ops.where(beside(g, _diagonal_mask(terms[i], shape)), g, 0)
+        g = ops.where(beside(g, _diagonal_mask(term, shape)), g, 0)
     return ops.broadcast_to(g, shape)
 
 

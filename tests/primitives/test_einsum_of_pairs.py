@@ -5,6 +5,7 @@ import pytest
 
 import functensor as ft
 import functensor.numpy as fnp
+from functensor.backends.arrays import einsum as einsum_plans
 
 pytestmark = pytest.mark.filterwarnings("ignore::functensor.jitting.retraces.RetraceWarning")
 
@@ -75,3 +76,36 @@ def test_a_plan_widens_what_is_not_stacked():
     assert "np_matmul" not in jitted.lower(x, y).source
     with np.errstate(invalid="ignore"):
         np.testing.assert_array_equal(np.asarray(jitted(x, y)), x * y)
+
+
+@pytest.mark.parametrize(
+    ("subscripts", "shapes", "steps"),
+    [
+        # The second operand has the output's last axis, or the first one has.
+        ("ij,jk->ik", [(2, 3), (3, 4)], 0),
+        ("bi,oi->bo", [(2, 3), (4, 3)], 1),
+        ("abi,oi->abo", [(2, 5, 3), (4, 3)], 3),
+        ("bo,bi->oi", [(2, 4), (2, 3)], 1),
+        ("bij,bki->bkj", [(2, 3, 4), (2, 5, 3)], 0),
+        ("ij,j->i", [(2, 3), (3,)], 3),
+        ("i,i->", [(3,), (3,)], 3),
+        ("ij,kj->ik", [(2, 0), (3, 0)], 1),
+    ],
+)
+def test_one_product_of_matrices_is_one_call(subscripts, shapes, steps):
+    """It does what the steps of the plan do, and nothing that changes nothing."""
+    x, y = (np.random.default_rng(i).standard_normal(shape) for i, shape in enumerate(shapes))
+    way = einsum_plans.sole_contract(subscripts, x.shape, y.shape)
+    operands = [x, y]
+    for step in einsum_plans.plan(subscripts, (x.shape, y.shape)):
+        step(np, operands, None)
+    got = way(x, y)
+    np.testing.assert_array_equal(got, operands[0])
+    assert (got.shape, got.dtype) == (operands[0].shape, operands[0].dtype)
+    assert sum(change is not None for change in way[1:]) == steps
+
+
+@pytest.mark.parametrize("subscripts", ["ii,ij->j", "ij,j->ij", "ij,k->k", "ij,kl->ijkl"])
+def test_others_are_not_one_call(subscripts):
+    shapes = [(2,) * len(term) for term in subscripts.partition("->")[0].split(",")]
+    assert einsum_plans.sole_contract(subscripts, *shapes) is None

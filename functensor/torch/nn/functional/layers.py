@@ -13,6 +13,7 @@ from ....primitives.core.array import Array
 from ....primitives.core.buffers import beside
 from ....primitives.core.errors import ShapeError, failure
 from ....primitives.core.registry import registry as ops
+from ....tensors import Tensor
 from ....tensors.functions.looked_at import check_between
 from ....tensors.functions.naming import with_words
 from ....tensors.functions.reductions import norm
@@ -25,6 +26,12 @@ __all__ = [
 ]  # fmt: skip
 
 Sizes = int | Sequence[int]
+
+# The parameters of the product of inputs and weights, by the number of the inputs' axes: what
+# `einsum` would find out for every call.
+PRODUCTS = {
+    n: {"subscripts": f"{'abc'[: n - 1]}i,oi->{'abc'[: n - 1]}o"} for n in (1, 2, 3, 4)
+}
 
 
 def linear(input: Array, weight: Any, bias: Any = None) -> Any:
@@ -41,7 +48,10 @@ def linear(input: Array, weight: Any, bias: Any = None) -> Any:
     """
     if len(weight.shape) == 2 and input.shape[-1:] == weight.shape[1:]:
         # Gradients of a product with a transpose would be transposed themselves, in memory too.
-        out = ops.einsum("...i,oi->...o", input, weight)
+        if type(input) is Tensor and len(input.shape) in PRODUCTS:
+            out = ops["einsum"].bind((input, weight), PRODUCTS[len(input.shape)])
+        else:
+            out = ops.einsum("...i,oi->...o", input, weight)
     else:
         out = ops.matmul(input, ops.transpose(weight))
     return out if bias is None else out + bias

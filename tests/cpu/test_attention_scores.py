@@ -1,0 +1,78 @@
+"""Attention's powers of scores on the CPU: those that need no shift, and those that do."""
+
+import numpy as np
+import pytest
+
+import functensor as ft
+from functensor import nn
+from functensor.backends.cpu import attention as kernels
+
+
+def normal(*shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def weights_by_definition(scores):
+    top = np.maximum(scores.max(-1, keepdims=True), np.finfo(np.float32).min)
+    powers = np.exp(scores - top)
+    total = powers.sum(-1, keepdims=True)
+    return powers / np.where(total == 0, 1, total)
+
+
+SCORES = {
+    "usual": normal(2, 3, 5),
+    "large": 60 + normal(2, 3, 5),
+    "huge": 1e30 * normal(2, 3, 5),
+    "small": -60 + normal(2, 3, 5),
+    "one row far below": np.concatenate([normal(2, 2, 5), -200 + normal(2, 1, 5)], 1),
+    "one row unseen": np.concatenate([normal(2, 2, 5), np.full((2, 1, 5), -np.inf, "f")], 1),
+    "no rows": normal(2, 0, 5),
+}
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_powers_times_shares_are_the_weights(name):
+    scores = SCORES[name]
+    powers, shares = kernels.powers_of(scores.copy())
+    np.testing.assert_allclose(powers * shares, weights_by_definition(scores), rtol=2e-5)
+
+
+def test_usual_scores_are_exponentiated_without_a_shift():
+    scores = normal(2, 3, 5)
+    powers, _ = kernels.powers_of(scores.copy())
+    np.testing.assert_array_equal(powers, np.exp(scores))
+    powers, _ = kernels.powers_of(60 + scores)
+    np.testing.assert_array_equal(powers.max(-1), 1)
+
+
+def test_a_row_of_nan_stays_one():
+    scores = normal(1, 2, 3)
+    scores[0, 1, 0] = np.nan
+    powers, shares = kernels.powers_of(scores.copy())
+    assert np.isnan(powers * shares).tolist() == [[[False] * 3, [True] * 3]]
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
+def test_shared_blocks_have_the_bits_of_others(causal, masked, monkeypatch):
+    operands = [normal(3, 2, 6, 4, seed=i) for i in range(3)]
+    mask = (normal(6, 6, seed=3) > -0.5,) if masked else ()
+
+    def both():
+        out, pull = ft.vjp(lambda q, k, v: nn.attention(q, k, v, *mask, causal=causal), *operands)
+        return out, *pull(np.ones(out.shape, np.float32))
+
+    monkeypatch.setattr(kernels, "BLOCK_SCORES", 72)
+    wanted = both()
+    shared = []
+
+    def sharer(work, parts):
+        shared.append(len(parts))
+        for part in reversed(parts):
+            work(part)
+
+    monkeypatch.setattr(kernels, "SHARERS", [sharer])
+    monkeypatch.setattr(kernels, "FEWEST_SHARED_ELEMENTS", 1)
+    for a, b in zip(both(), wanted, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert shared == [3, 3]

@@ -51,7 +51,12 @@ asinh = arcsinh = floating("asinh", "inverse hyperbolic sines")
 atan = arctan = floating("atan", "arc tangents")
 atanh = arctanh = floating("atanh", "inverse hyperbolic tangents")
 bitwise_not = unary("bitwise_not", "the other bits")
-conj = unary("conj", "complex conjugates")
+
+def conj(input: Array) -> Any:
+    """Returns complex conjugates, a view; a real tensor as it is."""
+    return input.conj()
+
+
 cos = floating("cos", "cosines")
 cosh = floating("cosh", "hyperbolic cosines")
 deg2rad = floating("deg2rad", "degrees as radians")

@@ -26,7 +26,7 @@ from ..primitives.core.trace import RAW, slot, under
 from .buffers import check_holds, tensor_buffer
 from .functions import pointwise
 from .functions.indexing import as_elements
-from .functions.looked_at import check_divisor, with_masks
+from .functions.looked_at import check_divisor, with_masks, with_numbers
 from .grad_mode import mode, no_grad
 from .recast import as_dtype, conjugated, part
 from .strides import as_strided, unfold
@@ -286,7 +286,9 @@ class InPlace(TorchMemory):
 
     def __getitem__(self, key: Any) -> Any:
         if not is_basic(key):
-            return super().__getitem__(with_masks(key))
+            key = with_numbers(key)
+            if not is_basic(key):
+                return super().__getitem__(with_masks(key))
         seen = self._data
         if within(self):
             with under(self.home):

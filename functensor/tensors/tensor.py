@@ -231,6 +231,9 @@ class Tensor(InPlaceFunctions):
             same = isinstance(value, Tensor) and buffer is given
             receiver.grad = value if same else TAPE.wrap(buffer, None)
 
+    # PyTorch's other name for it, which programs use that share gradients between processes.
+    _grad = grad
+
     def retain_grad(self) -> None:
         """Lets ``backward`` set ``grad`` although the tensor is no leaf.
 

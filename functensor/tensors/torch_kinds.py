@@ -64,6 +64,9 @@ class TorchKinds(TorchNames):
     resolve_conj = kinds.resolve_conj
     resolve_neg = kinds.resolve_neg
 
+    def __pos__(self) -> Self:
+        return self
+
     def is_nonzero(self) -> bool:
         """Says whether the only element is not zero."""
         return bool(self.item() != 0)

@@ -11,7 +11,7 @@ import numpy as np
 from ...backends.dtypes import named as dtype_named
 from ...backends.errors.public_functions import check_function
 from ...tensors import Tensor, no_grad
-from ...tensors.missing_gradients import clear_gradient
+from ...tensors.missing_gradients import clear_gradient, gradient_of
 from ...tensors.rebinding import rebind
 from .module_hooks import HookedPass, Passing, RemovableHandle
 from .parameter import Buffer, Parameter
@@ -352,7 +352,11 @@ class Module:
         for x in [*self.parameters(), *self.buffers()]:
             with no_grad():
                 new = convert(x.detach())
+            kept = gradient_of(x) if x.is_leaf else None
             rebind(x, new, "a conversion of the module")
+            if kept is not None:
+                with no_grad():
+                    x.grad = convert(kept)
         return self
 
     def to(self, *args: Any, **kwargs: Any) -> Self:

@@ -13,7 +13,7 @@ from typing import Any
 
 __all__ = [
     "CODE", "begins", "check_function", "complain", "entry", "guarded", "is_entry", "registering",
-    "wrap_methods",
+    "wrap_methods", "writing",
 ]  # fmt: skip
 
 
@@ -69,6 +69,31 @@ def registering(function: Callable[..., Any], name: str, bound: int = 0) -> Call
     return call
 
 
+def writing(
+    write: Callable[..., Any],
+) -> Callable[[Callable[..., Any], str, int], Callable[..., Any]]:
+    """Returns a maker as `guarded` of wrappers that take ``out``.
+
+    Args:
+        write: takes a function, its public name, its arguments, and those by keywords, ``out``
+            among them.
+    """
+
+    def make(function: Callable[..., Any], name: str, bound: int = 0) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            try:
+                if "out" in kwargs:
+                    return write(function, name, args, kwargs)
+                return function(*args, **kwargs)
+            except Exception as error:
+                complain(error, function, name, args, kwargs, bound)
+                raise
+
+        return call
+
+    return make
+
+
 def begins(function: Any) -> Any:
     """Marks a function that returns a registration, which its public form begins."""
     function.begins = True
@@ -78,16 +103,25 @@ def begins(function: Any) -> Any:
 # All wrappers have one of these: frames that run it stand between a function and its caller.
 CODE: CodeType = guarded(len, "").__code__
 REGISTERING: CodeType = registering(len, "").__code__
+WRITING: CodeType = writing(len)(len, "", 0).__code__
 
 
 def is_entry(function: Any) -> bool:
     """Says whether a function is such a wrapper."""
-    return getattr(function, "__code__", None) in (CODE, REGISTERING)
+    return getattr(function, "__code__", None) in (CODE, REGISTERING, WRITING)
 
 
-def entry(function: Any, name: str, bound: int = 0) -> Any:
-    """Returns the wrapper of `guarded` with the function's name, signature and documentation."""
+def entry(
+    function: Any, name: str, bound: int = 0, write: Callable[..., Any] | None = None
+) -> Any:
+    """Returns the wrapper of `guarded` with the function's name, signature and documentation.
+
+    With ``write`` it is that of `writing`.
+    """
+    make: Callable[[Callable[..., Any], str, int], Callable[..., Any]]
     make = registering if hasattr(function, "begins") else guarded
+    if write is not None:
+        make = writing(write)
     out: Any = make(function, name, bound)
     if type(function) is not FunctionType:
         return update_wrapper(out, function)

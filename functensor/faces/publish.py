@@ -45,7 +45,8 @@ def publish_name(namespace: dict[str, Any], name: str) -> Any:
         plain = value.__wrapped__ if is_entry(value) else value  # type: ignore[attr-defined]
         forms = namespace.setdefault("_forms", {})
         if plain not in forms:
-            made = entry(plain, f"{module}.{name}")
+            names, write = namespace.get("_outputs", ((), None))
+            made = entry(plain, f"{module}.{name}", write=write if name in names else None)
             made.__module__, made.__qualname__ = module, name
             forms[plain] = made
         # A second name is another one for the same function.
@@ -88,6 +89,7 @@ def publish(
     late: Mapping[str, str] | None = None,
     made: Mapping[str, Callable[[], Any]] | None = None,
     reason: Callable[[str], str] = lambda name: "",
+    outputs: tuple[Collection[str], Callable[..., Any]] | None = None,
 ) -> None:
     """Exposes all public names of a module.
 
@@ -98,7 +100,11 @@ def publish(
         late: names that are imported when they are first used, by the module that has them.
         made: names whose values are made each time.
         reason: returns why a name is left out on purpose, or nothing.
+        outputs: the names of functions that take ``out``, and what writes their results there; see
+            `public_functions.writing`.
     """
+    if outputs is not None:
+        namespace["_outputs"] = outputs
     package = namespace["__name__"]
     places = {name: place for place, names in (late or {}).items() for name in names.split()}
     known = [name for name in namespace["__all__"] if name in namespace and name not in plain]

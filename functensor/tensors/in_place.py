@@ -14,22 +14,25 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from ..backends.devices import device_of, on_device
 from ..backends.errors.tracebacks import tidy
+from ..backends.errors.words import WRAPPER_CODES
 from ..primitives.core.array import Array, Tracer
-from ..primitives.core.buffers import beside, to_buffer
+from ..primitives.core.buffers import beside, required_on, to_buffer, wrap
 from ..primitives.core.errors import BackwardError, OperandError, ShapeError, failure
 from ..primitives.core.numpy_protocols import conversion_error
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.trace import RAW, slot, under
-from .buffers import check_holds
+from .buffers import check_holds, tensor_buffer
 from .functions import pointwise
 from .functions.indexing import as_elements
-from .functions.looked_at import check_divisor, with_masks
-from .grad_mode import mode
+from .functions.looked_at import check_divisor, with_masks, with_numbers
+from .grad_mode import mode, no_grad
+from .recast import as_dtype, conjugated, part
 from .strides import as_strided, unfold
 from .tape import LeafNode, receiver_of
 from .torch_memory import TorchMemory
-from .views import changed, fall_behind, is_basic, is_there, part, taken, viewing, within
+from .views import changed, fall_behind, is_basic, is_there, taken, viewing, within
 
 if TYPE_CHECKING:
     from ..primitives.core.annotations import ArrayLike
@@ -88,6 +91,26 @@ def _diagonal_view(self: InPlace, *args: Any, **options: Any) -> Any:
     # The function copies, but the tensor is to share memory, by which views of it are told.
     out._data = self._data.diagonal(*args, **options)
     return out
+
+
+view_in_shape = viewing(TorchMemory.view)
+
+
+def _view(self: Any, *shape: Any, **options: Any) -> Any:
+    """Returns the elements in another shape, or their bits in another dtype; a view.
+
+    Args:
+        shape: as one sequence or several integers, of which one may be -1; or a dtype.
+        options: ``dtype``, in place of that.
+    """
+    kind = shape[0] if shape else options.get("dtype")
+    if isinstance(kind, np.dtype):
+        return as_dtype(self, kind)
+    return view_in_shape(self, *shape, **options)
+
+
+_view.__name__ = _view.__qualname__ = "view"
+WRAPPER_CODES.add(_view.__code__)
 
 
 class InPlace(TorchMemory):
@@ -206,6 +229,48 @@ class InPlace(TorchMemory):
         self._changes = getattr(self, "_changes", 0) + 1
         return self
 
+    # -- values without a graph
+
+    def copy_value(self, value: ArrayLike) -> None:
+        """Sets the value, without recording it; the tensor keeps its shape, dtype and ``grad``."""
+
+        here = device_of(self._data)
+
+        def new() -> Any:
+            buffer = tensor_buffer(value, None)
+            if not getattr(value, "shape", ()):
+                return on_device(buffer, here)
+            return required_on(buffer, here, "x.data = value: the value")
+
+        with no_grad():
+            self._change(new, "x.data = value")
+
+    def take_value(self, value: Array) -> None:
+        """Sets the value to an array of the same shape, dtype and device that nobody writes to."""
+        buffer = value._data
+        alone = slot.trace is None and not hasattr(self, "_source")
+        if alone and self._data.strides == buffer.strides:
+            self.put_buffer(buffer)
+        else:
+            self.copy_value(value)
+
+    def put_buffer(self, buffer: Any) -> None:
+        """Takes a buffer of the same shape, dtype and device, whatever transformation runs."""
+        if hasattr(self, "_source"):
+            with under(RAW), no_grad():
+                self._put(wrap(buffer), "a gradient")
+            return
+        views = getattr(self, "_views", None)
+        self._changes = getattr(self, "_changes", 0) + 1
+        if views is None:
+            self._data = buffer
+            return
+        with views.lock:
+            self._data = buffer
+            fall_behind(self)
+
+    # -- elements
+
     def __setitem__(self, key: Any, value: Any) -> None:
         try:
             key = key if is_basic(key) else with_masks(key)
@@ -221,7 +286,9 @@ class InPlace(TorchMemory):
 
     def __getitem__(self, key: Any) -> Any:
         if not is_basic(key):
-            return super().__getitem__(with_masks(key))
+            key = with_numbers(key)
+            if not is_basic(key):
+                return super().__getitem__(with_masks(key))
         seen = self._data
         if within(self):
             with under(self.home):
@@ -238,7 +305,8 @@ class InPlace(TorchMemory):
     flat = property(viewing(lambda self: ops.reshape(self, -1)), doc=TorchMemory.flat.__doc__)
     real = property(part("real"), doc="The real part; the tensor itself where it is real.")
     imag = property(part("imag"), doc="The imaginary part; 0 where the tensor is real.")
-    view = viewing(TorchMemory.view)
+    view: Any = _view
+    conj = conjugated
     reshape = viewing(TorchMemory.reshape, copies=True)
     ravel = viewing(TorchMemory.ravel, copies=True)
     flatten = viewing(TorchMemory.flatten, copies=True)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ..primitives.core.errors import message
+from .grad_mode import no_grad
 from .tape import LeafNode, receiver_of
 
-__all__ = ["gradient_of", "missing_grad", "missing_reason"]
+__all__ = ["clear_gradient", "gradient_of", "missing_grad", "missing_reason"]
 
 
 def gradient_of(x: Any) -> Any:
@@ -36,3 +37,19 @@ def missing_grad(x: Any, what: str) -> str:
         fix = "compute the loss from it, outside of no_grad()"
     reason = missing_reason(x)
     return message(f".grad of {x.name()} {what}, but it is None: {reason}", fix=fix, number=13)
+
+
+def clear_gradient(x: Any, set_to_none: bool) -> None:
+    """Sets the gradient of a tensor that requires grad to None, or the one that is there to zero.
+
+    Others that hold it, or views of it, see the zeros.
+    """
+    if not x.requires_grad:
+        return
+    kept = None if set_to_none else gradient_of(x)
+    if kept is None:
+        x.grad = None
+        return
+    kept.node = None
+    with no_grad():
+        kept.zero_()

@@ -10,7 +10,9 @@ from ..primitives.core.errors import failure
 from ..primitives.core.registry import registry as ops
 from .functions.naming import as_tensor_result
 from .functions.pointwise import complex as complex_of
-from .views import Recast, recast
+from .recast import recast
+from .tape import TAPE
+from .views import Recast
 
 __all__ = ["view_as_complex", "view_as_real"]
 
@@ -21,7 +23,11 @@ class Pairs(Recast):
     __slots__ = ()
 
     def __call__(self, x: Any) -> Any:
-        return ops.stack([ops.real(x), ops.imag(x)], -1)
+        out = ops.stack([ops.real(x), ops.imag(x)], -1)
+        if isinstance(x, TAPE.tracer) and x.home is None:
+            # The pairs lie as the numbers do, by which views of them are told.
+            out._data = self.of_array(np.asarray(x._data) if not x.ndim else x._data)
+        return out
 
     def put(self, x: Any, value: Any) -> Any:
         return complex_of(value[..., 0], value[..., 1])

@@ -15,12 +15,13 @@ from weakref import ref
 import numpy as np
 
 from ..primitives.core.array import Array
-from ..primitives.core.errors import BackwardError, failure
+from ..primitives.core.errors import failure
 from ..primitives.core.reference_counts import ALONE, references_in
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.trace import RAW, new, slot, under
 from ..transforms.tensor_entrance import entrance
 from .grad_mode import GradMode, mode
+from .recast import is_conjugated
 from .tape import TAPE, TapeTrace
 from .tensor import Tensor
 from .views import Overlapping, Recast, fall_behind, is_basic, places_of, views_of
@@ -122,21 +123,77 @@ def elements_of(x: Any) -> Any:
     return memory.held[0] if part is None else part
 
 
-def rearranged(x: Any, buffer: Any) -> Any:
-    """Returns the array over a tensor's elements, once their axes lie as those of a buffer do."""
-    old = elements_of(x)
-    if BUFFER.__get__(x).strides != old.strides:
-        raise failure(
-            BackwardError,
-            f"a change of the axes in place: {x.name()} lies in an array's memory that has gaps",
-            fix="change a copy: y = x.clone()",
-        )
-    new = np.lib.stride_tricks.as_strided(old, buffer.shape, buffer.strides)
-    x._memory[0].held[0] = new
-    return new
+class Watching:
+    """The class of a tensor has this base while others may change what it holds."""
+
+    __slots__ = ()
+
+    def __new__(cls, *args: Any, **options: Any) -> Any:
+        # A new tensor of the class of this one lies in its own memory.
+        return cls.__bases__[1](*args, **options)
+
+    # What a copy is made of lies in memory of its own.
+
+    def _copy(self) -> Tensor:
+        return _by_itself(self)._copy()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _by_itself(self).__reduce__()
 
 
-class InMemory:
+class Computed(Watching):
+    """The base of the class of conjugates of what others may write to: each read computes them.
+
+    Their own views have it too.
+    """
+
+    __slots__ = ()
+
+    @property
+    def _data(self) -> Any:
+        source: Any = self._source  # type: ignore[attr-defined]
+        base, take, key, *_ = source
+        with GradMode(False), under(None):
+            whole = TAPE.wrap(base._data, None)
+            buffer = (ops.index(whole, key) if take is None else take(whole))._data
+        BUFFER.__set__(self, buffer)
+        return buffer
+
+    @_data.setter
+    def _data(self, buffer: Any) -> None:
+        BUFFER.__set__(self, buffer)
+
+    value = _data
+
+    def has_view(self, take: Any) -> bool:
+        """Says whether what is taken of the tensor is a view, or has to be copied."""
+        buffer = np.asarray(self._data)
+        with GradMode(False), under(None):
+            return bool(np.may_share_memory(take(TAPE.wrap(buffer, None))._data, buffer))
+
+    def take_in(self, view: Any) -> bool:
+        """Has a view of the tensor computed, too."""
+        compute(view)
+        return True
+
+    def bring_in(self, other: Any) -> None:
+        """Has another tensor computed, which is a view of this one."""
+        compute(other)
+
+    def hand_over(self, other: Any) -> None:
+        """Has another tensor computed in place of this one."""
+        self._rest()
+        if other is not None:
+            compute(other)
+
+    def _rest(self) -> None:
+        """Keeps the value that is there."""
+        buffer = self._data
+        self.__class__ = kind_of(self)  # type: ignore[assignment]
+        BUFFER.__set__(self, buffer)
+
+
+class InMemory(Watching):
     """The class of a tensor has this base while others may write to the tensor's memory."""
 
     __slots__ = ()
@@ -144,10 +201,6 @@ class InMemory:
     # What the tensor lies in, and the array over its own elements, None where these are all; None
     # in place of both once sharing has ended, for threads that are still at it.
     _memory: Any
-
-    def __new__(cls, *args: Any, **options: Any) -> Any:
-        # A new tensor of the class of this one lies in its own memory.
-        return cls.__bases__[1](*args, **options)
 
     @property
     def _data(self) -> Any:
@@ -172,8 +225,6 @@ class InMemory:
             end_sharing(self, at_once=True)
             self._data = buffer
             return
-        if buffer.shape != elements.shape:
-            elements = rearranged(self, buffer)
         if not same_bits(buffer, elements):
             elements[...] = buffer
         BUFFER.__set__(self, buffer)
@@ -257,6 +308,9 @@ class InMemory:
         elements = elements_of(self)
         if isinstance(take, Recast):
             part = take.of_array(elements)
+            if part is None:
+                compute(view)
+                return True
         else:
             with GradMode(False), under(None):
                 whole = TAPE.wrap(elements, None)
@@ -270,20 +324,28 @@ class InMemory:
             lie_in(view, lying[0], part)
         return part is not None
 
+    def bring_in(self, other: Any) -> None:
+        """Lets another tensor lie where this one does."""
+        lying = self._memory
+        if lying is not None:
+            lie_in(other, *lying)
+
+    def hand_over(self, other: Any) -> None:
+        """Leaves the memory, to another tensor where there is one."""
+        lying, value = self._memory, self._data
+        if lying is not None:
+            self._memory = None
+            self.__class__ = kind_of(self)  # type: ignore[assignment]
+            BUFFER.__set__(self, value)
+            if other is not None:
+                lie_in(other, *lying)
+
     def _strides(self) -> tuple[int, ...]:
         return tuple([step // self.dtype.itemsize for step in elements_of(self).strides])
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
         """Says whether the elements lie in memory in their order, without gaps."""
         return bool(elements_of(self).flags.c_contiguous)
-
-    # What a copy is made of lies in memory of its own.
-
-    def _copy(self) -> Tensor:
-        return _by_itself(self)._copy()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _by_itself(self).__reduce__()
 
 
 def _by_itself(x: Any) -> Tensor:
@@ -300,17 +362,17 @@ def kind_of(x: Any) -> type[Tensor]:
 
 
 @cache
-def kind_in_memory(kind: Any) -> Any:
-    """Returns the class that tensors of a class have while others may write to their memory."""
+def kind_watching(base: Any, kind: Any) -> Any:
+    """Returns the class that tensors of a class have while others may change what they hold."""
     names = {"__slots__": (), "__module__": kind.__module__, "__qualname__": kind.__qualname__}
-    return type(kind)(kind.__name__, (InMemory, kind), names)
+    return type(kind)(kind.__name__, (base, kind), names)
 
 
 @cache
 def alike(kind: Any) -> frozenset[Any]:
-    """Returns the class of a tensor, and the one that it has while its memory is shared, or not."""
-    own = kind.__bases__[1] if issubclass(kind, InMemory) else kind
-    return frozenset({own, kind_in_memory(own)})
+    """Returns the classes that a tensor has, also while others may change what it holds."""
+    own = kind.__bases__[1] if issubclass(kind, Watching) else kind
+    return frozenset({own, kind_watching(InMemory, own), kind_watching(Computed, own)})
 
 
 def lie_in(x: Any, memory: Memory, part: Any = None) -> None:
@@ -323,7 +385,14 @@ def lie_in(x: Any, memory: Memory, part: Any = None) -> None:
     """
     x._memory = (memory, part)
     kind: Any = type(x)
-    x.__class__ = kind_in_memory(kind)
+    x.__class__ = kind_watching(InMemory, kind)
+
+
+def compute(x: Any) -> None:
+    """Has a view computed whenever it is read."""
+    if not isinstance(x, Computed):
+        kind: Any = type(x)
+        x.__class__ = kind_watching(Computed, kind)
 
 
 def root_of(x: Any) -> Any:
@@ -352,12 +421,14 @@ def end_sharing(x: Any, at_once: bool = False) -> None:
         left: list[Any] = [root]
         while left:
             tensor = left.pop()
-            if isinstance(tensor, TAPE.in_memory):
+            if isinstance(tensor, Computed):
+                tensor._rest()
+            elif isinstance(tensor, InMemory):
                 elements = elements_of(tensor)
                 if not same_bits(BUFFER.__get__(tensor), elements):
                     BUFFER.__set__(tensor, elements.copy("K")[()])
                 tensor._memory = None
-                tensor.__class__ = kind_of(tensor)
+                tensor.__class__ = kind_of(tensor)  # type: ignore[assignment]
             left += [view for r in getattr(tensor, "_views", ()) if (view := r()) is not None]
         fall_behind(root)
 
@@ -370,6 +441,13 @@ def array_over(x: Any) -> Any:
         TracerConversionError: it requires grad, or is traced.
     """
     x.__array__()
+    if is_conjugated(x):
+        raise failure(
+            RuntimeError,
+            f"numpy() of {x.name()}: its elements are conjugates of those in memory",
+            fix="x.resolve_conj().numpy()",
+            number=None,
+        )
     root = root_of(x)
     if not x.size or root.home is not None:
         return np.array(x._data)
@@ -409,6 +487,6 @@ def tensor_over(array: Any) -> Tensor:
     return out
 
 
-TapeTrace.in_memory = InMemory
+TapeTrace.in_memory = Watching
 entrance.alike = alike
 TapeTrace.array_over = staticmethod(array_over)

@@ -17,7 +17,7 @@ from ..custom.call import Pullback
 from ..primitives.core.array import Array, Tracer
 from ..primitives.core.augmented_assignment import watch
 from ..primitives.core.buffers import BUFFER_TYPES, owned, to_buffer, wrap
-from ..primitives.core.errors import TracerConversionError, failure, user_line
+from ..primitives.core.errors import BackwardError, TracerConversionError, failure, user_line
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.primitive_like import Call
 from ..primitives.core.registry import registry as ops
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from ..primitives.core.annotations import ArrayLike
 
 __all__ = [
-    "TAPE", "LeafNode", "Receiver", "TapeTrace", "add_totals", "lost", "note_call",
-    "receiver_of", "run_tape_backward", "turned",
+    "TAPE", "LeafNode", "OutdatedReceiver", "Receiver", "TapeTrace", "add_totals", "lost",
+    "note_call", "receiver_of", "run_tape_backward", "turned",
 ]  # fmt: skip
 
 # Threads may go back to the same leaves at the same time.
@@ -114,7 +114,15 @@ class Receiver:
             elif self.grad is None:
                 self.grad = TAPE.wrap(g, None)
             elif self.grad.node is None:
-                self.grad._data = self.grad._data + g
+                before = self.grad._data
+                if g.shape != before.shape:
+                    raise failure(
+                        BackwardError,
+                        f"backward() adds a gradient of shape {g.shape} to one of shape "
+                        f"{before.shape}: the leaf has another shape since",
+                        fix="x.grad = None",
+                    )
+                self.grad.put_buffer(before + g)
             else:
                 self.grad = self.grad + TAPE.wrap(g, None)
 
@@ -122,6 +130,28 @@ class Receiver:
         """Calls what is to be called once ``grad`` is there."""
         for hook in tuple(self.after.values()):
             hook()
+
+
+class OutdatedReceiver(Receiver):
+    """The end of a leaf's gradient in graphs from before the leaf was given another shape or dtype.
+
+    Attributes:
+        what: how it was given that.
+    """
+
+    __slots__ = ("what",)
+
+    def __init__(self, what: str) -> None:
+        super().__init__(keeps=True)
+        self.what = what
+
+    def shown(self, g: Any) -> Any:
+        """Raises an error, as the gradient fits the leaf no more."""
+        raise failure(
+            BackwardError,
+            f"backward() comes to a leaf that has another shape or dtype since {self.what}",
+            fix="backward() before the leaf is changed",
+        )
 
 
 class LeafNode(Node):

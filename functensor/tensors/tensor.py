@@ -20,7 +20,7 @@ from ..hooks.hook import Hook
 from ..hooks.registration import Registration
 from ..primitives.core.annotations import ArrayLike
 from ..primitives.core.array import Array
-from ..primitives.core.buffers import required_on, to_buffer
+from ..primitives.core.buffers import to_buffer
 from ..primitives.core.errors import (
     BackwardError,
     GradientInputError,
@@ -43,10 +43,11 @@ from .functions.naming import copied
 from .grad_mode import enable_grad, is_grad_enabled, no_grad
 from .level import LEVEL
 from .missing_gradients import missing_grad, missing_reason
+from .rebinding import lie_with, rebind
 from .tape import TAPE, LeafNode, TapeTrace, receiver_of
 from .tensor_hooks import hook_after_gradient, hook_on_gradient, hook_on_operations, remove_hook
 from .torch_in_place import InPlaceFunctions
-from .views import viewing
+from .views import detached
 
 __all__ = [
     "Tensor", "enable_grad", "is_grad_enabled", "no_grad", "tensor",
@@ -179,38 +180,24 @@ class Tensor(InPlaceFunctions):
 
     @property
     def data(self) -> Tensor:
-        """The tensor without its graph, as `detach` returns it; may be set to another of its shape.
+        """The tensor without its graph, as `detach` returns it; may be set to another tensor.
 
         Both share memory: what is written to one is seen through the other, and is not recorded.
+        Once set to a tensor, it lies in that one's memory, with its shape and dtype; the tensors
+        that it shared memory with before do not follow. An array's values are copied.
 
         Raises:
+            BackwardError: a computed tensor is set to one of another shape or dtype.
             DeviceError: it is set to an array on another device.
+            RuntimeError: it requires grad, and is set to a tensor of integers.
         """
         return self.detach()
 
     @data.setter
     def data(self, value: ArrayLike) -> None:
-        self.copy_value(value)
-
-    def copy_value(self, value: ArrayLike) -> None:
-        """Sets the value, without recording it; the tensor keeps its shape, dtype and ``grad``."""
-
-        def new() -> Any:
-            buffer = tensor_buffer(value, None)
-            if not getattr(value, "shape", ()):
-                return on_device(buffer, self.device)
-            return required_on(buffer, self.device, "x.data = value: the value")
-
-        with no_grad():
-            self._change(new, "x.data = value")
-
-    def take_value(self, value: Array) -> None:
-        """Sets the value to an array of the same shape, dtype and device that nobody writes to."""
-        buffer = value._data
-        alone = slot.trace is None and not hasattr(self, "_views") and not hasattr(self, "_source")
-        if alone and self._data.strides == buffer.strides:
-            self._data = buffer
-            self._changes = getattr(self, "_changes", 0) + 1
+        plain = isinstance(value, Tensor) and value.home is self.home
+        if plain and not getattr(self, "given", False):
+            rebind(self, value, "x.data = value")
         else:
             self.copy_value(value)
 
@@ -243,6 +230,9 @@ class Tensor(InPlaceFunctions):
                 buffer = to_buffer(cotangent_of(self._data, given, "gradient", "a tensor"))
             same = isinstance(value, Tensor) and buffer is given
             receiver.grad = value if same else TAPE.wrap(buffer, None)
+
+    # PyTorch's other name for it, which programs use that share gradients between processes.
+    _grad = grad
 
     def retain_grad(self) -> None:
         """Lets ``backward`` set ``grad`` although the tensor is no leaf.
@@ -389,7 +379,7 @@ class Tensor(InPlaceFunctions):
         >>> x
         Tensor([5., 2.], dtype=float32)
         """
-        plain = self.detach().cpu() if force else self
+        plain = self.detach().cpu().resolve_conj() if force else self
         return TAPE.array_over(plain)  # type: ignore[no-any-return]
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Any:
@@ -415,7 +405,11 @@ class Tensor(InPlaceFunctions):
         return of_class(type(self), Tensor, self, self.requires_grad)
 
     def __copy__(self) -> Tensor:
-        return with_state(self._copy(), added_to(self, Tensor))
+        if self.home is not None:
+            return self[...]  # type: ignore[no-any-return]
+        out = self._copy()
+        lie_with(out, self)
+        return with_state(out, added_to(self, Tensor))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         from copy import deepcopy
@@ -466,9 +460,6 @@ TapeTrace.tracer = Tensor
 TapeTrace.level = LEVEL
 entrance.classes = (Tensor,)
 entrance.made = partial(TapeTrace.wrap, TAPE, node=None)
-
-detached = viewing(lambda x: x.without_graph(), recorded=False)
-
 
 def tensor(
     data: ArrayLike,

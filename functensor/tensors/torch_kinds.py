@@ -7,7 +7,6 @@ from typing import Any, Final, Self
 import numpy as np
 
 from ..primitives.core.operators import binary_operator
-from ..primitives.core.registry import registry as ops
 from .functions import kinds, placing, solving
 from .functions.looked_at import check_divisor
 from .tape import LeafNode, receiver_of
@@ -65,6 +64,9 @@ class TorchKinds(TorchNames):
     resolve_conj = kinds.resolve_conj
     resolve_neg = kinds.resolve_neg
 
+    def __pos__(self) -> Self:
+        return self
+
     def is_nonzero(self) -> bool:
         """Says whether the only element is not zero."""
         return bool(self.item() != 0)
@@ -115,15 +117,15 @@ class TorchKinds(TorchNames):
 
     @property
     def H(self) -> Self:
-        """The conjugate transpose of a matrix."""
+        """The conjugate transpose of a matrix; a view."""
         if self.ndim not in (0, 2):
             raise RuntimeError(f"H of a tensor of {self.ndim} axes; mH swaps the last two")
-        return kinds.conj_physical(ops.transpose(self))  # type: ignore[no-any-return]
+        return self.permute(*reversed(range(self.ndim))).conj()
 
     @property
     def mH(self) -> Self:
-        """The conjugate transposes of matrices."""
-        return kinds.conj_physical(ops.swapaxes(self, -1, -2))  # type: ignore[no-any-return]
+        """The conjugate transposes of matrices; a view."""
+        return self.transpose(-1, -2).conj()  # type: ignore[no-any-return]
 
     # -- linear systems
 

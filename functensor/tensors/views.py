@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import nullcontext
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any
 from weakref import ref
@@ -21,7 +20,7 @@ from numpy.lib.stride_tricks import as_strided
 from ..backends.devices import to_host
 from ..backends.errors.words import WRAPPER_CODES
 from ..functions.closure import ClosureTrace
-from ..primitives.core.buffers import beside, to_buffer, wrap
+from ..primitives.core.buffers import beside, wrap
 from ..primitives.core.errors import BackwardError, failure
 from ..primitives.core.index_key import STATIC
 from ..primitives.core.registry import registry as ops
@@ -34,8 +33,8 @@ if TYPE_CHECKING:
     from ..primitives.core.array import Tracer
 
 __all__ = [
-    "Recast", "catch_up", "changed", "fall_behind", "is_basic", "is_there", "lies_in_order", "part",
-    "recast", "taken", "viewing", "within",
+    "Recast", "Views", "catch_up", "changed", "detached", "fall_behind", "is_basic", "is_there",
+    "lies_in_order", "taken", "viewing", "views_of", "within", "without_graph",
 ]  # fmt: skip
 
 # Threads may take the first view of one tensor at the same time.
@@ -47,15 +46,35 @@ class Views(list[Any]):
 
     Attributes:
         most: how many there may be before those that are gone are left out.
+        behind: references to the views that are behind it, by their ids.
+        most_behind: how many of these there may be, in the same way.
         lock: held where one of all tensors that share memory is written, or catches up.
     """
 
-    __slots__ = ("lock", "most")
+    __slots__ = ("behind", "lock", "most", "most_behind")
 
     def __init__(self, lock: Any) -> None:
         super().__init__()
-        self.most = 16
+        self.most = self.most_behind = 16
+        self.behind: dict[int, Any] = {}
         self.lock = lock
+
+    def note_behind(self, view: Any) -> None:
+        """Keeps a reference to a view that has fallen behind."""
+        self.behind[id(view)] = ref(view)
+        if len(self.behind) > self.most_behind:
+            self.behind = {key: view for key, view in self.behind.items() if view() is not None}
+            self.most_behind = 2 * len(self.behind) + 16
+
+    def all(self) -> list[Any]:
+        """Returns the views that are held, those that are behind too."""
+        references = [*self, *self.behind.values()]
+        return [view for reference in references if (view := reference()) is not None]
+
+    def leave_out(self, view: Any) -> None:
+        """Forgets a view, which now lies elsewhere."""
+        self[:] = [reference for reference in self if reference() is not view]
+        self.behind.pop(id(view), None)
 
     def drop(self) -> None:
         """Leaves out those that are gone."""
@@ -174,6 +193,20 @@ def viewing(
     return update_wrapper(view, method)
 
 
+def without_graph(x: Any) -> Any:
+    """Returns the same memory without its graph."""
+    return x.without_graph()
+
+
+def detached(x: Any) -> Any:
+    """Returns a view of all elements of a tensor, to which no gradients flow."""
+    seen = x._data
+    if within(x):
+        with under(x.home):
+            return taken(x, without_graph(x), seen, without_graph, recorded=False)
+    return taken(x, without_graph(x), seen, without_graph, recorded=False)
+
+
 class Overlapping:
     """Takes a view in which elements may lie several times, as overlapping windows do."""
 
@@ -202,58 +235,6 @@ class Recast:
     def of_array(self, x: Any) -> Any:
         """Returns the view of a NumPy array."""
         raise NotImplementedError
-
-
-class Part(Recast):
-    """Takes the real or the imaginary parts of complex numbers, and puts others in their place."""
-
-    __slots__ = ("name",)
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __call__(self, x: Tracer) -> Any:
-        return getattr(ops, self.name)(x)
-
-    def of_array(self, x: Any) -> Any:
-        """Returns the parts of a NumPy array."""
-        return getattr(x, self.name)
-
-    def put(self, x: Any, value: Any) -> Any:
-        """Returns complex numbers with other parts."""
-        tensor = isinstance(value, TAPE.tracer)
-        given = value._data if tensor else to_buffer(value)
-        # NumPy's scalars cannot be written to.
-        buffer = x._data
-        buffer = np.array(buffer) if isinstance(buffer, np.generic) else buffer.copy()
-        setattr(buffer, self.name, given)
-        out = TAPE.wrap(buffer[()], None)
-        if mode.enabled and (x.node is not None or (tensor and value.node is not None)):
-            real, imag = (value, ops.imag(x)) if self.name == "real" else (ops.real(x), value)
-            # The sum is not exact beside infinity; its rules do not ask for the value.
-            out.node = ops.add(real, ops.multiply(imag, 1j)).node
-        return out
-
-
-def part(name: str) -> Callable[[Any], Any]:
-    """Returns a method whose result is the real or the imaginary part, a view of the tensor."""
-    take = Part(name)
-
-    def method(self: Any) -> Any:
-        if self.dtype.kind != "c":
-            return self if name == "real" else take(self)
-        return recast(self, take)
-
-    return method
-
-
-def recast(x: Any, take: Recast) -> Any:
-    """Returns a view whose elements are what those of a tensor are made of."""
-    if not isinstance(x, TAPE.tracer):
-        return take(x)
-    seen = x._data
-    with under(x.home) if within(x) else nullcontext():
-        return taken(x, take(x), seen, take)
 
 
 def within(x: Any) -> bool:
@@ -394,6 +375,8 @@ def changed(view: Any, value: Value, what: str) -> list[tuple[Any, Any, GradMode
 def _base_with_view(source: Any, view: Any, value: Any, what: str) -> Any:
     """Returns the base's value with other elements where a view of it lies."""
     base, take, key, *_ = source
+    if take is without_graph:
+        return value
     if take is None:
         return ops.index_set(base, key, value)
     if isinstance(take, Recast):
@@ -436,6 +419,7 @@ def fall_behind(root: Any) -> None:
                 view._source = (*view._source, node)
                 view.__class__ = late
                 del view._data, view.node
+                view._source[0]._views.note_behind(view)
             elif type(view) not in behind:
                 # A class of the user's stays what it is.
                 _take_anew(view, view.node)
@@ -475,6 +459,7 @@ def _take_anew(view: Any, node: Any) -> None:
     kind: Any = type(view).__base__
     if TAPE.late.get(kind) is type(view):
         view.__class__ = kind
+    base._views.behind.pop(id(view), None)
     base._views.append(ref(view))
     if isinstance(base, TAPE.in_memory) and not isinstance(view, TAPE.in_memory):
         base.take_in(view)

@@ -64,6 +64,7 @@ from .creation import *
 from .in_place import *
 from .memory_formats import *
 from .numerics import *
+from .outputs import TAKE_OUT, write_results
 from .random import *
 from .serialization import *
 from .settings import *
@@ -126,4 +127,7 @@ __all__ += types.__all__
 __all__ += LATE_FUNCTIONS["layer_functions"].split()
 
 # NumPy has no bfloat16: its package is imported when it is asked for.
-publish(globals(), late=LATE_FUNCTIONS, made={"bfloat16": lambda: named("bfloat16")})
+publish(
+    globals(), late=LATE_FUNCTIONS, made={"bfloat16": lambda: named("bfloat16")},
+    outputs=(TAKE_OUT["torch"], write_results),
+)  # fmt: skip

@@ -15,6 +15,7 @@ from ..tensors import Tensor
 from ..tensors.default_dtypes import TENSOR_DTYPES
 from ..tensors.functions.naming import as_floats, with_words
 from .creation import made
+from .outputs import TAKE_OUT, write_results
 
 __all__ = [
     "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "hfft2", "hfftn", "ifft", "ifft2",
@@ -197,4 +198,4 @@ def ifftshift(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     return out  # type: ignore[no-any-return]
 
 
-publish(globals())
+publish(globals(), outputs=(TAKE_OUT["torch.fft"], write_results))

@@ -19,6 +19,7 @@ from ..tensors.functions import solving
 from ..tensors.functions.naming import as_tensor_result
 from ..tensors.functions.products import check_is_space, matrix_power, multi_dot
 from ..tensors.functions.solving import LU, CholeskyEx, LUFactor
+from .outputs import TAKE_OUT, write_results
 
 __all__ = [
     "LinAlgError", "cholesky", "cholesky_ex", "cond", "cross", "det", "diagonal", "eig", "eigh",
@@ -64,7 +65,7 @@ def solve(A: Array, B: Array, *, left: bool = True) -> Any:
 
 def lstsq(A: Array, B: Array) -> Any:
     """Returns the solution of least squares, residuals, rank and singular values."""
-    return linalg.lstsq(A, B)
+    return tuple(map(as_tensor_result, linalg.lstsq(A, B)))
 
 
 def qr(A: Array, mode: str = "reduced") -> Any:
@@ -310,4 +311,4 @@ def lu_solve(LU: Any, pivots: Any, B: Array, *, left: bool = True, adjoint: bool
     return solve(matrix, B, left=left)
 
 
-publish(globals())
+publish(globals(), outputs=(TAKE_OUT["torch.linalg"], write_results))

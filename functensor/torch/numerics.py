@@ -286,5 +286,10 @@ def frombuffer(
 
 
 def from_dlpack(ext_tensor: Any) -> Tensor:
-    """Returns a tensor in the memory of another library's array; a copy of what is read-only."""
+    """Returns a tensor in the memory of another, or of another library's array.
+
+    What is read-only is copied.
+    """
+    if isinstance(ext_tensor, Tensor):
+        return ext_tensor.detach()
     return tensor_over(np.from_dlpack(ext_tensor))

@@ -39,6 +39,7 @@ from ..tensors.functions.pointwise import lgamma as gammaln
 from ..tensors.functions.pointwise import mvlgamma as multigammaln
 from ..tensors.functions.pointwise import sigmoid as expit
 from ..tensors.functions.reductions import logsumexp
+from .outputs import TAKE_OUT, write_results
 
 __all__ = [
     "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "chebyshev_polynomial_t",
@@ -187,4 +188,4 @@ legendre_polynomial_p = polynomial(
 )
 
 
-publish(globals())
+publish(globals(), outputs=(TAKE_OUT["torch.special"], write_results))

@@ -57,7 +57,12 @@ def maker_of_kind(name: str, dtype: str | None) -> Callable[..., AnyTensor]:
                 f"{name} takes one sequence of numbers, or the lengths of axes",
                 fix=f"torch.{name}([1, 2])",
             )
-        return AnyTensor(data[0], False, wanted, place)
+        given = data[0]
+        here = isinstance(given, AnyTensor) and (place is None or given.device == place)
+        if here and (dtype is None or given.dtype == wanted):
+            # A view of all of it.
+            return given[...]  # type: ignore[no-any-return]
+        return AnyTensor(given, False, wanted, place)
 
     return entry(made, f"functensor.torch.{name}")  # type: ignore[no-any-return]
 

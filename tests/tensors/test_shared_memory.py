@@ -187,7 +187,7 @@ def test_copies_share_nothing():
     array = numpy.array([1.0, 2.0])
     x = torch.from_numpy(array)
     others = [
-        x.clone(), copy.copy(x), copy.deepcopy(x), pickle.loads(pickle.dumps(x)), torch.tensor(x),
+        x.clone(), copy.deepcopy(x), pickle.loads(pickle.dumps(x)), torch.tensor(x),
         torch.tensor(array), torch.asarray(array, copy=True), x + 0, x.to(torch.float32),
     ]  # fmt: skip
     array[:] = 9.0

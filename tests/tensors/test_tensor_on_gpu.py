@@ -9,6 +9,7 @@ from support.error_cases import check
 
 import functensor as ft
 import functensor.numpy as np
+import functensor.torch as torch
 from functensor import nn, optim
 from functensor.backends import DeviceError
 
@@ -165,13 +166,29 @@ def test_14_a_new_value_does_not_move_a_tensor():
         14,
     )
     with pytest.raises(DeviceError, match="is on cuda:0, but what it belongs to is on cpu"):
-        cpu.data = there
+        cpu.data = np.asarray(there)
     there.data = Y.tolist()
     assert there.device == "cuda:0"
     numpy.testing.assert_array_equal(here(there), Y)
     with ft.default_device("cuda"):
         cpu.data = Y.tolist()
     assert cpu.device == "cpu"
+
+
+def test_a_tensor_moves_to_the_memory_of_another():
+    x, y = ft.CpuTensor(X), ft.CudaTensor(Y)
+    view = x[0]
+    x.data = y
+    y.mul_(2)
+    assert (x.device, view.device) == ("cuda:0", "cpu")
+    numpy.testing.assert_array_equal(here(x), 2 * Y)
+    bits = x.view(numpy.dtype(numpy.int32))
+    bits.zero_()
+    assert not here(y).any()
+    p = torch.nn.Parameter(y)
+    torch.add(y, 1, out=y)
+    numpy.testing.assert_array_equal(here(p), numpy.ones_like(Y))
+    assert (x.t_().device, x.shape, y.shape) == ("cuda:0", (3, 2), (2, 3))
 
 
 def test_a_number_of_the_cpu_has_its_gradient_there():

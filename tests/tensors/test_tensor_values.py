@@ -232,7 +232,8 @@ def test_copies(duplicate):
     assert (other.requires_grad, other.tolist(), other.dtype) == (True, x.tolist(), x.dtype)
     with ft.no_grad():
         other += 1
-    assert x.tolist() == VALUES.tolist()
+    shared = duplicate is copy.copy
+    assert x.tolist() == (other if shared else VALUES).tolist()
     assert duplicate(x.detach()).requires_grad is False
     with pytest.raises(BackwardError, match="the copy would have no graph"):
         duplicate(x * x)

@@ -12,7 +12,7 @@ from ...primitives.core.array import Array
 from ...primitives.core.buffers import beside
 from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import canonical_axis
-from .naming import first_places, with_words
+from .naming import copied, first_places, with_words
 from .reductions import ValuesIndices, total_dtype
 from .shapes import of_one_dtype
 
@@ -78,7 +78,7 @@ def running(name: str, word: str, combine: str) -> Callable[..., Any]:
 
     def function(input: Array, dim: int) -> ValuesIndices:
         if not input.shape:
-            return ValuesIndices(input, first_places(input))
+            return ValuesIndices(copied(input), first_places(input))
         axis = canonical_axis(dim, input.ndim)
         best = best_so_far(input, dim, combine)
         shape = tuple([-1 if i == axis else 1 for i in range(input.ndim)])

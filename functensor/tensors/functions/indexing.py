@@ -14,7 +14,7 @@ from ...primitives.core.shape_dtype import canonical_axis
 from ..buffers import check_holds
 from ..default_dtypes import TENSOR_DTYPES
 from .looked_at import check_mask, check_places
-from .naming import as_tensor_result, first_places, on_host
+from .naming import as_tensor_result, copied, first_places, on_host
 from .reductions import ValuesIndices
 
 __all__ = [
@@ -345,7 +345,7 @@ def topk(
     if not 0 <= k <= length:
         raise RuntimeError(f"topk: k is at most {length}, the length of axis {dim}, not {k}")
     if not input.ndim:
-        return ValuesIndices(input, first_places(input))
+        return ValuesIndices(copied(input), first_places(input))
     order = ops.argsort(input, dim, stable=True, descending=largest)
     first = order[along(input, dim, slice(k))]
     return ValuesIndices(ops.take_along_axis(input, first, dim), first)

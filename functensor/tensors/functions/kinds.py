@@ -6,6 +6,8 @@ from typing import Any
 
 from ...primitives.core.array import Array
 from ...primitives.core.registry import registry as ops
+from ..recast import is_conjugated
+from .naming import copied
 
 __all__ = [
     "conj_physical", "get_device", "is_conj", "is_inference", "is_neg", "is_same_size",
@@ -24,8 +26,8 @@ def is_same_size(input: Array, other: Any) -> bool:
 
 
 def is_conj(input: Array) -> bool:
-    """Says whether a tensor is still to be conjugated: never, here it is done at once."""
-    return False
+    """Says whether a tensor is a view of another's conjugates."""
+    return is_conjugated(input)
 
 
 def is_neg(input: Array) -> bool:
@@ -45,8 +47,8 @@ def get_device(input: Array) -> int:
 
 
 def resolve_conj(input: Array) -> Any:
-    """Returns the tensor, which is conjugated already."""
-    return input
+    """Returns the tensor; a copy of a view of another's conjugates."""
+    return copied(input) if is_conjugated(input) else input
 
 
 def resolve_neg(input: Array) -> Any:

@@ -11,7 +11,7 @@ from ...primitives.core.registry import registry as ops
 
 __all__ = [
     "all_differ", "check_between", "check_divisor", "check_mask", "check_not_negative",
-    "check_places", "with_masks",
+    "check_places", "with_masks", "with_numbers",
 ]  # fmt: skip
 
 # What has no dtype of its own, and is no integer.
@@ -25,6 +25,16 @@ def _values_at_hand(x: Any) -> Any:
     if type(x) is Array:
         x = x._data
     return x if isinstance(x, np.ndarray | np.generic) and x.size else None
+
+
+def with_numbers(key: Any) -> Any:
+    """Returns an index with numbers in place of integers in tensors without axes that are known."""
+    if type(key) is tuple:
+        return tuple(map(with_numbers, key))
+    if not isinstance(key, Array) or key.ndim or key.dtype.kind not in "iu":
+        return key
+    value = _values_at_hand(key)
+    return key if value is None else int(value)
 
 
 def all_differ(x: Any, value: int) -> bool:

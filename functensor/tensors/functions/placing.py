@@ -207,5 +207,6 @@ def sum_to_size(input: Array, *size: Any) -> Any:
         raise RuntimeError(f"sum_to_size: {wanted} does not broadcast to {input.shape}")
     axes = [*range(ahead)]
     axes += [i + ahead for i, w in enumerate(wanted) if w == 1 and input.shape[i + ahead] != 1]
-    out = ops.sum(input, tuple(axes), total_dtype(input, None)) if axes else copied(input)
-    return ops.reshape(out, wanted)
+    if not axes:
+        return input
+    return ops.reshape(ops.sum(input, tuple(axes), total_dtype(input, None)), wanted)

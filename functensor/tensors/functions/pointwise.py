@@ -14,6 +14,7 @@ from .looked_at import check_divisor
 from .naming import (
     as_floats,
     binary,
+    copied,
     floating,
     on_numbers,
     scipy_special,
@@ -51,7 +52,12 @@ asinh = arcsinh = floating("asinh", "inverse hyperbolic sines")
 atan = arctan = floating("atan", "arc tangents")
 atanh = arctanh = floating("atanh", "inverse hyperbolic tangents")
 bitwise_not = unary("bitwise_not", "the other bits")
-conj = unary("conj", "complex conjugates")
+
+def conj(input: Array) -> Any:
+    """Returns complex conjugates, a view; a real tensor as it is."""
+    return input.conj()
+
+
 cos = floating("cos", "cosines")
 cosh = floating("cosh", "hyperbolic cosines")
 deg2rad = floating("deg2rad", "degrees as radians")
@@ -60,7 +66,13 @@ erfc = floating("erfc", "one minus the error function")
 exp = floating("exp", "exponentials")
 exp2 = floating("exp2", "powers of two")
 expm1 = floating("expm1", "exponentials minus one")
-imag = unary("imag", "imaginary parts")
+
+
+def imag(input: Array) -> Any:
+    """Returns the imaginary parts of complex numbers, a view."""
+    return input.imag if input.dtype.kind == "c" else ops.imag(input)
+
+
 isfinite = unary("isfinite", "whether elements are neither infinite nor NaN")
 isinf = unary("isinf", "whether elements are infinite")
 isnan = unary("isnan", "whether elements are NaN")
@@ -73,9 +85,21 @@ log1p = floating("log1p", "logarithms of one plus the elements")
 log2 = floating("log2", "logarithms to base two")
 logical_not = unary("logical_not", "whether elements are zero")
 neg = negative = unary("neg", "the elements with the other sign", "negative")
-positive = unary("positive", "the elements")
+
+
+def positive(input: Array) -> Any:
+    """Returns the tensor."""
+    return input
+
+
 rad2deg = floating("rad2deg", "radians as degrees")
-real = unary("real", "real parts")
+
+
+def real(input: Array) -> Any:
+    """Returns the real parts of complex numbers, a view; a real tensor as it is."""
+    return input.real if input.dtype.kind == "c" else input
+
+
 relu = unary("relu", "the elements, zero for negative ones")
 sgn = on_numbers("sgn", "signs; of complex numbers those of absolute value one", "sign")
 sigmoid = floating("sigmoid", "the logistic function")
@@ -100,17 +124,17 @@ lgamma = scipy_special(
 
 def ceil(input: Array) -> Any:
     """Returns the next integers above; integers as they are."""
-    return input if input.dtype.kind in "iu" else ops.ceil(input)
+    return copied(input) if input.dtype.kind in "iu" else ops.ceil(input)
 
 
 def floor(input: Array) -> Any:
     """Returns the next integers below; integers as they are."""
-    return input if input.dtype.kind in "iu" else ops.floor(input)
+    return copied(input) if input.dtype.kind in "iu" else ops.floor(input)
 
 
 def trunc(input: Array) -> Any:
     """Returns the elements rounded towards zero; integers as they are."""
-    return input if input.dtype.kind in "iu" else ops.trunc(input)
+    return copied(input) if input.dtype.kind in "iu" else ops.trunc(input)
 
 
 fix = trunc
@@ -123,7 +147,8 @@ def round(input: Array, *, decimals: int = 0) -> Any:
     >>> torch.round(torch.tensor([0.5, 1.5, 2.4])).tolist()
     [0.0, 2.0, 2.0]
     """
-    return input if input.dtype.kind in "iu" and decimals >= 0 else ops.round(input, decimals)
+    whole = input.dtype.kind in "iu" and decimals >= 0
+    return copied(input) if whole else ops.round(input, decimals)
 
 
 def ldexp(input: Array, other: Any) -> Any:
@@ -155,6 +180,8 @@ def nan_to_num(
     input: Array, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
 ) -> Any:
     """Returns the elements with numbers in place of NaN (0) and infinities (the largest)."""
+    if input.dtype.kind in "biu":
+        return copied(input)
     return ops.nan_to_num(input, nan=nan or 0.0, posinf=posinf, neginf=neginf)
 
 

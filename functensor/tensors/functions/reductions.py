@@ -11,7 +11,7 @@ from ...backends.annotations import DTypeLike
 from ...primitives.core.array import Array
 from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import canonical_axis
-from .naming import as_floats, as_tensor_result, first_places, with_words
+from .naming import as_floats, as_tensor_result, copied, first_places, with_words
 
 __all__ = [
     "AMinMax",
@@ -358,7 +358,7 @@ def shared_evenly(input: Array, chosen: Any) -> Any:
 def nanmedian(input: Array, dim: int | None = None, keepdim: bool = False) -> Any:
     """Returns the median of what is not NaN; along ``dim`` a pair of values and indices."""
     if not input.shape and dim is not None:
-        return ValuesIndices(input, first_places(input))
+        return ValuesIndices(copied(input), first_places(input))
     x, axis = (ops.reshape(input, -1), 0) if dim is None else (input, dim)
     order = ops.argsort(x, axis, stable=True)
     present = ops.sum(ops.logical_not(ops.isnan(x)), axis, keepdims=True)
@@ -374,7 +374,7 @@ def kthvalue(input: Array, k: int, dim: int = -1, keepdim: bool = False) -> Valu
     if not 1 <= k <= length:
         raise ValueError(f"kthvalue: k is from 1 to {length}, the length of axis {dim}, not {k}")
     if not input.shape:
-        return ValuesIndices(input, first_places(input))
+        return ValuesIndices(copied(input), first_places(input))
     order = ops.argsort(input, dim, stable=True)
     return at_places(input, ops.take(order, k - 1, dim), dim, keepdim)
 
@@ -385,7 +385,7 @@ def mode(input: Array, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     Of several the smallest is taken.
     """
     if not input.shape:
-        return ValuesIndices(input, first_places(input))
+        return ValuesIndices(copied(input), first_places(input))
     rows = ops.moveaxis(input, dim, -1)
     equal = ops.equal(ops.expand_dims(rows, -1), ops.expand_dims(rows, -2))
     counts = ops.moveaxis(ops.sum(equal, -1), -1, dim)

@@ -112,9 +112,8 @@ def t(input: Any) -> Any:
 
 
 def adjoint(input: Array) -> Any:
-    """Returns the conjugate transpose of matrices."""
-    swapped = input.transpose(-2, -1)
-    return ops.conj(swapped) if input.dtype.kind == "c" else swapped
+    """Returns the conjugate transpose of matrices, a view."""
+    return input.transpose(-2, -1).conj()
 
 
 def permute(input: Any, dims: Sequence[int]) -> Any:
@@ -267,7 +266,19 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Array, ...]:
     for x in as_one_list(tensors):
         if x.ndim > 1:
             raise RuntimeError(f"meshgrid: vectors, not the shape {tuple(x.shape)}")
-    return tuple(ops.meshgrid(*as_one_list(tensors), indexing=indexing))
+    if indexing not in ("ij", "xy"):
+        raise RuntimeError(f"meshgrid: indexing is 'ij' or 'xy', not {indexing!r}")
+    vectors = [x.reshape(-1) for x in as_one_list(tensors)]
+    order = list(range(len(vectors)))
+    if indexing == "xy" and len(vectors) > 1:
+        order[:2] = [1, 0]
+    shape = tuple([len(vectors[i]) for i in order])
+    return tuple(
+        [
+            x.reshape([-1 if j == i else 1 for j in order]).expand(shape)
+            for i, x in enumerate(vectors)
+        ]
+    )
 
 
 def cartesian_prod(*tensors: Any) -> Any:

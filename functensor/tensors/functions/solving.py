@@ -10,6 +10,7 @@ from ...numpy import linalg
 from ...primitives.core.array import Array
 from ...primitives.core.buffers import beside
 from ...primitives.core.registry import registry as ops
+from .naming import copied
 
 __all__ = [
     "LU", "CholeskyEx", "LUFactor", "TriangularSolve", "cholesky_inverse", "cholesky_solve", "lu",
@@ -88,7 +89,7 @@ def triangular_solve(
 ) -> TriangularSolve:
     """Returns X of ``A @ X = b`` for triangular matrices, and A."""
     matrix = ops.swapaxes(A, -1, -2) if transpose else A
-    return TriangularSolve(triangular(matrix, b, upper == transpose, unitriangular), A)
+    return TriangularSolve(triangular(matrix, b, upper == transpose, unitriangular), copied(A))
 
 
 def lu(A: Any, pivot: bool = True, get_infos: bool = False) -> Any:

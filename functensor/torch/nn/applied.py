@@ -44,8 +44,8 @@ class Applied(Module):
 
     function: Callable[..., Any]
     options: dict[str, Any]
-    # Options that the function does not take: what is done in place has the same result.
-    unused = frozenset({"inplace"})
+    # Options that the function does not take.
+    unused: frozenset[str] = frozenset()
 
     def _begin(self, given: dict[str, Any]) -> None:
         """Keeps the options; tensors are buffers."""

@@ -202,11 +202,10 @@ class Embedding(Module):
     def from_pretrained(
         cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None
     ) -> Embedding:
-        """Returns a module with a given table, which is not trained unless ``freeze=False``."""
+        """Returns a module over the memory of a table, which is trained with ``freeze=False``."""
         rows, width = embeddings.shape
         out = cls(rows, width, padding_idx, dtype=embeddings.dtype)
-        init.refilled(out.weight, embeddings.detach())
-        out.weight.requires_grad_(not freeze)
+        out.weight = Parameter(embeddings, requires_grad=not freeze)
         return out
 
     def forward(self, input: Array) -> Any:

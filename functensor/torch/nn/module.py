@@ -11,6 +11,8 @@ import numpy as np
 from ...backends.dtypes import named as dtype_named
 from ...backends.errors.public_functions import check_function
 from ...tensors import Tensor, no_grad
+from ...tensors.missing_gradients import clear_gradient, gradient_of
+from ...tensors.rebinding import rebind
 from .module_hooks import HookedPass, Passing, RemovableHandle
 from .parameter import Buffer, Parameter
 
@@ -341,20 +343,20 @@ class Module:
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Clears the gradients of the parameters."""
+        """Sets the gradients to None, or to zeros where ``set_to_none`` is False."""
         for parameter in self.parameters():
-            if parameter.requires_grad:
-                parameter.grad = None
+            clear_gradient(parameter, set_to_none)
 
     def _converted(self, convert: Callable[[Tensor], Tensor]) -> Self:
         """Gives all parameters and buffers other values; they stay the same objects."""
         for x in [*self.parameters(), *self.buffers()]:
             with no_grad():
                 new = convert(x.detach())
-            trained = x.requires_grad
-            x.node = None
-            x._data = new._data
-            x.requires_grad_(trained)
+            kept = gradient_of(x) if x.is_leaf else None
+            rebind(x, new, "a conversion of the module")
+            if kept is not None:
+                with no_grad():
+                    x.grad = convert(kept)
         return self
 
     def to(self, *args: Any, **kwargs: Any) -> Self:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...tensors import Tensor
+from ...tensors.rebinding import lie_with
 
 __all__ = ["Buffer", "Parameter"]
 
@@ -13,7 +14,7 @@ class Parameter(Tensor):
     """A tensor that a module counts among its parameters when it is assigned to an attribute.
 
     Args:
-        data: a tensor, or numbers.
+        data: a tensor, whose memory it shares, or numbers.
         requires_grad: whether it is trained.
 
     >>> import functensor.torch as torch
@@ -26,6 +27,8 @@ class Parameter(Tensor):
     def __init__(self, data: Any, requires_grad: bool = True) -> None:
         given = data.detach() if isinstance(data, Tensor) else data
         super().__init__(given)
+        if isinstance(data, Tensor):
+            lie_with(self, data)
         if requires_grad:
             self.requires_grad_()
 
@@ -40,3 +43,6 @@ class Buffer(Tensor):
 
     def __init__(self, data: Any) -> None:
         super().__init__(data.detach() if isinstance(data, Tensor) else data)
+        if isinstance(data, Tensor):
+            lie_with(self, data)
+            self.requires_grad_(data.requires_grad)

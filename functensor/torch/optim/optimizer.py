@@ -14,6 +14,7 @@ from ...primitives.core.array import Array
 from ...primitives.core.buffers import to_buffer, wrap
 from ...primitives.core.errors import MissingGradientWarning, message
 from ...tensors import Tensor, enable_grad, gradient_of, missing_reason
+from ...tensors.missing_gradients import clear_gradient
 from ...tensors.pairs import AS_NUMBERS, AS_PAIRS
 
 __all__ = ["Optimizer"]
@@ -55,11 +56,6 @@ def unpaired(x: Array, p: Tensor) -> Array:
     """Returns what is of a complex tensor's pairs as complex numbers, and others as they are."""
     of_pairs = p.dtype.kind == "c" and x.shape == (*p.shape, 2)
     return AS_NUMBERS(x) if of_pairs else x
-
-
-def zeros_beside(x: Tensor) -> Tensor:
-    """Returns zeros of the shape and dtype of a tensor, on its device."""
-    return Tensor(wrap(on_device(np.zeros(x.shape, x.dtype), x.device)))
 
 
 class Optimizer:
@@ -182,9 +178,7 @@ class Optimizer:
         """Sets the gradients to None, or to zeros where ``set_to_none`` is False."""
         for worker in self._workers:
             for p in worker.params:
-                if p.requires_grad:
-                    kept = None if set_to_none else gradient_of(p)
-                    p.grad = None if kept is None else zeros_beside(kept)
+                clear_gradient(p, set_to_none)
 
     @property
     def state(self) -> dict[Tensor, dict[str, Any]]:

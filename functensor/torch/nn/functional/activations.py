@@ -14,6 +14,7 @@ from ....primitives.core.registry import registry as ops
 from ....random.generator import default_generator
 from ....tensors.functions.along_axis import log_softmax, softmax
 from ....tensors.functions.pointwise import clamp, sigmoid, tanh
+from .writing import written
 
 __all__ = [
     "celu", "elu", "gelu", "glu", "gumbel_softmax", "hardshrink", "hardsigmoid", "hardswish",
@@ -25,12 +26,14 @@ __all__ = [
 
 def relu(input: Any, inplace: bool = False) -> Any:
     """Returns the elements, zero for negative ones; in place where that is asked for."""
-    return input.relu_() if inplace else ops.relu(input)
+    return written(input, ops.relu(input), inplace)
 
 
-def elu(input: Array, alpha: float = 1.0) -> Any:
+def elu(input: Array, alpha: float = 1.0, inplace: bool = False) -> Any:
     """Returns x where it is positive, ``alpha * (exp(x) - 1)`` elsewhere."""
-    return ops.elu(input) if alpha == 1 else ops.where(input > 0, input, alpha * negative(input))
+    if alpha == 1:
+        return written(input, ops.elu(input), inplace)
+    return written(input, ops.where(input > 0, input, alpha * negative(input)), inplace)
 
 
 def negative(x: Any) -> Any:
@@ -38,14 +41,14 @@ def negative(x: Any) -> Any:
     return ops.expm1(ops.minimum(x, 0))
 
 
-def celu(input: Array, alpha: float = 1.0) -> Any:
+def celu(input: Array, alpha: float = 1.0, inplace: bool = False) -> Any:
     """Returns x where it is positive, ``alpha * (exp(x / alpha) - 1)`` elsewhere."""
-    return pure.celu(input, alpha)
+    return written(input, pure.celu(input, alpha), inplace)
 
 
-def selu(input: Array) -> Any:
+def selu(input: Array, inplace: bool = False) -> Any:
     """Returns the self-normalising `elu` (Klambauer et al., 2017)."""
-    return pure.selu(input)
+    return written(input, pure.selu(input), inplace)
 
 
 def gelu(input: Array, approximate: str = "none") -> Any:
@@ -64,19 +67,19 @@ def gelu(input: Array, approximate: str = "none") -> Any:
     return ops.gelu(input, approximate == "tanh")
 
 
-def silu(input: Array) -> Any:
+def silu(input: Array, inplace: bool = False) -> Any:
     """Returns ``x * sigmoid(x)``."""
-    return ops.silu(input)
+    return written(input, ops.silu(input), inplace)
 
 
-def mish(input: Array) -> Any:
+def mish(input: Array, inplace: bool = False) -> Any:
     """Returns ``x * tanh(softplus(x))``."""
-    return pure.mish(input)
+    return written(input, pure.mish(input), inplace)
 
 
-def leaky_relu(input: Array, negative_slope: float = 0.01) -> Any:
+def leaky_relu(input: Array, negative_slope: float = 0.01, inplace: bool = False) -> Any:
     """Returns x where it is positive, and a small multiple of it elsewhere."""
-    return ops.where(input > 0, input, negative_slope * input)
+    return written(input, ops.where(input > 0, input, negative_slope * input), inplace)
 
 
 def prelu(input: Array, weight: Any) -> Any:
@@ -86,36 +89,43 @@ def prelu(input: Array, weight: Any) -> Any:
     return ops.where(input > 0, input, weight * input)
 
 
-def rrelu(input: Array, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> Any:
+def rrelu(
+    input: Array, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False,
+    inplace: bool = False
+) -> Any:
     """Returns x where it is positive; elsewhere times a number drawn, or the mean, of slopes."""
     if not training:
-        return leaky_relu(input, (lower + upper) / 2)
+        return leaky_relu(input, (lower + upper) / 2, inplace)
     slopes = random.uniform(default_generator.next_key(), input.shape, input.dtype, lower, upper)
-    return ops.where(input > 0, input, ops.to_device(slopes, input.device) * input)
+    found = ops.where(input > 0, input, ops.to_device(slopes, input.device) * input)
+    return written(input, found, inplace)
 
 
-def relu6(input: Array) -> Any:
+def relu6(input: Array, inplace: bool = False) -> Any:
     """Returns the elements limited to [0, 6]; no gradient at its ends."""
-    return hardtanh(input, 0.0, 6.0)
+    return hardtanh(input, 0.0, 6.0, inplace)
 
 
-def hardtanh(input: Array, min_val: float = -1.0, max_val: float = 1.0) -> Any:
+def hardtanh(
+    input: Array, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
+) -> Any:
     """Returns the elements limited to an interval; no gradient at its ends."""
     if input.dtype.kind in "iu":
         min_val, max_val = int(min_val), int(max_val)
     inside = ops.logical_and(input > min_val, input < max_val)
-    return ops.where(inside, input, ops.stop_gradient(clamp(input, min_val, max_val)))
+    found = ops.where(inside, input, ops.stop_gradient(clamp(input, min_val, max_val)))
+    return written(input, found, inplace)
 
 
-def hardsigmoid(input: Array) -> Any:
+def hardsigmoid(input: Array, inplace: bool = False) -> Any:
     """Returns ``x / 6 + 1/2``, limited to [0, 1]."""
-    return hardtanh(input + 3, 0, 6) / 6
+    return written(input, hardtanh(input + 3, 0, 6) / 6, inplace)
 
 
-def hardswish(input: Array) -> Any:
+def hardswish(input: Array, inplace: bool = False) -> Any:
     """Returns ``x * hardsigmoid(x)``."""
     inner = ops.where(input >= 3, input, input * (input + 3) / 6)
-    return ops.where(input <= -3, 0, inner)
+    return written(input, ops.where(input <= -3, 0, inner), inplace)
 
 
 def hardshrink(input: Array, lambd: float = 0.5) -> Any:
@@ -152,9 +162,9 @@ def logsigmoid(input: Array) -> Any:
     return -ops.softplus(-input)
 
 
-def threshold(input: Array, threshold: float, value: float) -> Any:
+def threshold(input: Array, threshold: float, value: float, inplace: bool = False) -> Any:
     """Returns the elements above a limit, and a number for the others."""
-    return ops.where(input > threshold, input, value)
+    return written(input, ops.where(input > threshold, input, value), inplace)
 
 
 def glu(input: Array, dim: int = -1) -> Any:

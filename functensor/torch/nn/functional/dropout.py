@@ -11,6 +11,7 @@ from ....primitives.core.array import Array
 from ....primitives.core.registry import registry as ops
 from ....random.generator import default_generator
 from ....tensors.functions.naming import with_words
+from .writing import written
 
 __all__ = [
     "alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout",
@@ -24,7 +25,7 @@ def dropout(input: Array, p: float = 0.5, training: bool = True, inplace: bool =
         input: a tensor.
         p: the probability of an element to be dropped.
         training: False returns x as it is.
-        inplace: has no effect on the result.
+        inplace: whether the result is written to ``input``, which is returned.
 
     Raises:
         ValueError: ``p`` is not from 0 to 1.
@@ -33,8 +34,8 @@ def dropout(input: Array, p: float = 0.5, training: bool = True, inplace: bool =
     if not training or p == 0:
         return input
     if p == 1:
-        return input * 0
-    return pure.dropout(default_generator.next_key(), input, p)
+        return written(input, input * 0, inplace)
+    return written(input, pure.dropout(default_generator.next_key(), input, p), inplace)
 
 
 def check_probability(p: float) -> None:
@@ -52,7 +53,8 @@ def whole_channels(n: int) -> Callable[..., Any]:
             return input
         lengths = input.shape[: input.ndim - n]
         kept = mask_of(input, lengths, p)
-        return input * ops.reshape(kept, (*lengths, *(1,) * n)) / max(1 - p, 1e-30)
+        found = input * ops.reshape(kept, (*lengths, *(1,) * n)) / max(1 - p, 1e-30)
+        return written(input, found, inplace)
 
     return with_words(
         function, f"dropout{n}d", "Returns x with whole channels set to zero at random."
@@ -75,7 +77,7 @@ def alpha_dropout(
     check_probability(p)
     if not training or p == 0:
         return input
-    return dropped_to_negative(input, mask_of(input, input.shape, p), p)
+    return written(input, dropped_to_negative(input, mask_of(input, input.shape, p), p), inplace)
 
 
 def feature_alpha_dropout(
@@ -86,7 +88,7 @@ def feature_alpha_dropout(
     if not training or p == 0:
         return input
     shape = (*input.shape[:2], *(1,) * (input.ndim - 2))
-    return dropped_to_negative(input, mask_of(input, shape, p), p)
+    return written(input, dropped_to_negative(input, mask_of(input, shape, p), p), inplace)
 
 
 def dropped_to_negative(input: Array, kept: Any, p: float) -> Any:

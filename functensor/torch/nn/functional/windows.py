@@ -11,7 +11,7 @@ import numpy as np
 from ....primitives.core.array import Array
 from ....primitives.core.buffers import beside
 from ....primitives.core.registry import registry as ops
-from ....tensors.functions.naming import with_words
+from ....tensors.functions.naming import copied, with_words
 from .layers import Sizes, spatial, with_batch
 
 __all__ = [
@@ -386,7 +386,7 @@ def pad(
     x = input if all(c == slice(0, n) for c, n in zip(cuts, input.shape)) else input[cuts]
     more = [(max(a, 0), max(b, 0)) for a, b in pairs]
     if not any(a or b for a, b in more):
-        return x
+        return copied(x)
     most = {"reflect": 1, "circular": 0}.get(mode)
     for n, pair in zip(input.shape, pairs if most is not None else ()):
         if max(pair) > n - (most or 0):

@@ -109,9 +109,9 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
-    """Sets tensors to the elements of one vector."""
+    """Lets tensors lie in the memory of one vector, one behind the other."""
     start = 0
     for x in parameters:
         count = prod(x.shape)
-        x.copy_value(ops.reshape(vec.detach()[start : start + count], x.shape))
+        x.data = vec[start : start + count].view(x.shape)
         start += count

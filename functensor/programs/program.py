@@ -41,12 +41,10 @@ class Variable:
 
     __slots__ = ("device", "order", "type")
 
-    def __init__(
-        self, type: ShapeDtype, device: str = "cpu", order: tuple[int, ...] | None = None
-    ) -> None:
+    def __init__(self, type: ShapeDtype, device: str = "cpu", order: Any = None) -> None:
         self.type = type
         self.device = device
-        self.order = order
+        self.order: tuple[int, ...] | None = order
 
 
 # An equation takes variables and constants.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..backends.config import config
 from ..custom.call import Pullback
 from ..primitives.core.annotations import Values
 from ..primitives.core.trace import RAW, slot
@@ -56,6 +57,7 @@ class RecordedProgram:
         self._rules = rules
         self._planned: Compiled | None = None
         self._count = len(program.outputs)
+        self._has_effect = program.has_effect()
         self._inexact = list(map(is_differentiable, program.outputs))
         end = len(program.inputs) + len(parts.brief.outputs)
         residuals = [*rules.kept, *range(parts.beside, end)]
@@ -77,7 +79,7 @@ class RecordedProgram:
         """Returns the outputs and the function that pulls cotangents back; see `Call.reverse`."""
         if self._ahead > 0:
             self._ahead -= 1
-            if self._parts.state() is None:
+            if self._may_be_joint():
                 return self._with_gradients(call, buffers, self._begin)
         outs = self._forward().run(buffers)
         known = [*buffers, *outs[: self._count]]
@@ -111,6 +113,15 @@ class RecordedProgram:
         return tuple([flag and next(flags) for flag in self._wanted])
 
     # -- gradients that are computed with the outputs
+
+    def _may_be_joint(self) -> bool:
+        """Says whether gradients may be computed before they are asked for.
+
+        Not where somebody would see it: by a hook of the way back, by what happens twice if another
+        pass is asked for, or by other bits than those of the first call.
+        """
+        seen = self._has_effect or config.deterministic
+        return not seen and self._parts.state() is None
 
     def _with_gradients(
         self, call: Any, buffers: list[Any], begin: Flags

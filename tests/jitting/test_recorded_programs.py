@@ -303,3 +303,12 @@ def test_the_way_back_takes_images_as_they_lie():
 
 def recorded():
     return [x for x in gc.get_objects() if type(x) is RecordedProgram]
+
+
+def test_a_deterministic_function_keeps_its_plans(joint):
+    compiled = torch.compile(loss_of)
+    w, x = operands()
+    with ft.config.using(deterministic=True):
+        found = [gradient(compiled, w, x).numpy().tobytes() for _ in range(5)]
+    assert not joint
+    assert len({*found}) == 1

@@ -24,7 +24,7 @@ from ..programs.program import Program, Variable, type_of
 from .gpu_tiers import GpuTiers, gpu_of, run_one_by_one
 from .tiers import Tiers
 
-__all__ = ["Compiled", "Lowered", "compiled", "plan_of_loop", "prepared_program"]
+__all__ = ["Compiled", "Lowered", "compiled", "is_planned", "plan_of_loop", "prepared_program"]
 
 LARGEST_FLOAT32 = 3.4028234663852886e38
 

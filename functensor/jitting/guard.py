@@ -239,8 +239,13 @@ class _Writer:
 
     # -- results
 
-    def record(self, recording: Recording | None, treedef: tree.TreeDef) -> None:
-        """Writes the lines that compute a result that belongs to the graph of tensors."""
+    def record(
+        self, recording: Recording | None, treedef: tree.TreeDef, computed: bool
+    ) -> None:
+        """Writes the lines that compute a result that belongs to the graph of tensors.
+
+        ``computed`` says whether there is a list of the buffers.
+        """
         none = as_tuple(["None"] * len(self.nodes))
         self.names["mode"] = entrance.mode
         self.lines.append(f"if mode.enabled and (nodes := {as_tuple(self.nodes)}) != {none}:")
@@ -250,11 +255,10 @@ class _Writer:
         before, self.lines = self.lines, []
         outs = [self.local() for _ in range(treedef.num_leaves)]
         # A graph keeps its values, and a NumPy array may be changed by its owner.
-        kept = [
-            f"owned({buffer})" if leaf == buffer else buffer
-            for leaf, buffer in zip(self.leaves, self.buffers, strict=True)
-        ]
-        given = f"[{', '.join(kept)}], nodes"
+        own = [(b, f"owned({b})" if x == b else b) for x, b in zip(self.leaves, self.buffers)]
+        same = computed and all(buffer == kept for buffer, kept in own)
+        given = "buffers" if same else f"[{', '.join([kept for _, kept in own])}]"
+        given += ", nodes"
         self.lines.append(f"{as_tuple(outs)} = {self.bind(recording, 'record')}({given})")
         self.lines.append(f"return {self.result(treedef, outs)}")
         self.lines = [*before, *(f"  {line}" for line in self.lines)]
@@ -375,7 +379,7 @@ def guard(
         apart, writer.lines = writer.lines, []
         buffers, on_host = (f"[{', '.join(xs)}]" for xs in (writer.buffers, writer.on_host))
         if writer.tensors:
-            writer.record(recording, treedef)
+            writer.record(recording, treedef, run is not None)
         taken = []
         if run is not None:
             taken, buffers = [f"  buffers = {buffers}"], "buffers"

@@ -155,11 +155,11 @@ class Jitted(CallsUnderHooks, Generic[P, R]):
         if slot.trace is None and not entry.captured:
             types = {*map(type, leaves)}
             if ShapeDtype not in types:
-                self._last = entry
+                again, self._last = entry is self._last, entry
                 tracers = {kind for kind in types if issubclass(kind, Tracer)}
                 traced = not all(map(entrance.stands, tracers))
                 # The first call may be the only one, and makes no guard.
-                if known is not None and entry.guard is None and not traced:
+                if known is not None and not traced and entry.wants_guard(again):
                     entry.guarded(args, kwargs, signature.static_places(len(args)))
         return entry, leaves
 

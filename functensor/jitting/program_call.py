@@ -16,7 +16,7 @@ from ..programs.named_scope import active_scope, scoped
 from ..programs.program import Program, Variable, type_of
 from ..programs.staging import StagingTrace
 from ..traces.reverse import is_inexact
-from .compile import compiled
+from .compile import compiled, is_planned
 from .program_derivatives import (
     Flags,
     is_differentiable,
@@ -238,6 +238,13 @@ class ProgramCall(DerivedCall):
             return pull, [flag and next(flags) for flag in wanted]
 
         return Rules(count, ProgramCall(parts.brief, self.name).bind, kept, backward, parts.state)
+
+    def buffers_of(self, values: Values) -> list[Any] | None:
+        """Returns the buffers of operands as plans take them; None where no plan is known to."""
+        if not is_planned(self.program):
+            return None
+        kinds = [x.type.weak for x in self.inputs]
+        return [x if kind is None else kind(x) for x, kind in zip(values, kinds, strict=True)]
 
     def recorded(self, wanted: Flags) -> RecordedProgram:
         """Returns reverse mode on buffers, for the operands whose cotangents are wanted."""

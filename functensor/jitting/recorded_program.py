@@ -21,7 +21,7 @@ from ..primitives.core.trace import RAW, slot
 from ..programs.named_scope import active_scope, scoped
 from ..programs.program import Program, Variable, type_of
 from ..programs.staging import StagingTrace
-from .compile import Compiled, compiled
+from .compile import Compiled, compiled, is_planned
 from .program_derivatives import Flags, Pulled, is_differentiable, staged
 
 if TYPE_CHECKING:
@@ -55,29 +55,33 @@ class RecordedProgram:
         self._wanted = wanted
         self._parts = parts
         self._rules = rules
-        self._forward: Compiled = compiled(parts.brief)
+        self._planned: Compiled | None = None
         self._count = len(program.outputs)
+        self._has_effect = program.has_effect()
         self._inexact = list(map(is_differentiable, program.outputs))
         end = len(program.inputs) + len(parts.brief.outputs)
         residuals = [*rules.kept, *range(parts.beside, end)]
         self._places = {source: number for number, source in enumerate(residuals)}
         self._backward: dict[Any, tuple[Compiled, list[int], Flags]] = {}
-        # The outputs that the next passes begin at, each with one, and how many there may be.
-        self._begin: Flags = ()
+        # The outputs that the next passes begin at, each with one, and how many there may be. A
+        # function of one real number is taken for a loss at first.
+        self._begin: Flags = (True,)
+        self._ahead = int(is_loss(program))
         self._with: dict[Flags, Compiled] = {}
-        self._ahead = 0
 
-    @property
-    def is_planned(self) -> bool:
-        """Whether the program runs as a plan; on several devices it does not."""
-        return self._forward.run is not None
+    def _forward(self) -> Compiled:
+        """Returns the plan of the way there; made when it is needed."""
+        if self._planned is None:
+            self._planned = compiled(self._parts.brief)
+        return self._planned
 
     def __call__(self, call: Any, buffers: list[Any]) -> tuple[Values, Pullback]:
         """Returns the outputs and the function that pulls cotangents back; see `Call.reverse`."""
         if self._ahead > 0:
             self._ahead -= 1
-            return self._with_gradients(call, buffers, self._begin)
-        outs = self._forward.run(buffers)
+            if self._may_be_joint():
+                return self._with_gradients(call, buffers, self._begin)
+        outs = self._forward().run(buffers)
         known = [*buffers, *outs[: self._count]]
         residuals = [*[known[i] for i in self._rules.kept], *outs[self._count :]]
         pull = partial(self._pull, active_scope())
@@ -110,6 +114,15 @@ class RecordedProgram:
         return tuple([flag and next(flags) for flag in self._wanted])
 
     # -- gradients that are computed with the outputs
+
+    def _may_be_joint(self) -> bool:
+        """Says whether gradients may be computed before they are asked for.
+
+        Not where somebody would see it: by a hook of the way back, by what happens twice if another
+        pass is asked for, or by other bits than those of the first call.
+        """
+        seen = self._has_effect or config.deterministic
+        return not seen and self._parts.state() is None
 
     def _with_gradients(
         self, call: Any, buffers: list[Any], begin: Flags
@@ -171,6 +184,13 @@ def order_of(buffer: Any) -> tuple[int, ...] | None:
         return None
     order = tuple(sorted(range(buffer.ndim), key=lambda axis: -buffer.strides[axis]))
     return order if buffer.transpose(order).flags.c_contiguous else None
+
+
+def is_loss(program: Program) -> bool:
+    """Says whether a program computes one real number, on the CPU."""
+    types = [type_of(x) for x in program.outputs]
+    real = len(types) == 1 and types[0].shape == () and types[0].dtype.kind == "f"
+    return real and is_planned(program)
 
 
 def is_one(gs: Values) -> bool:

@@ -32,11 +32,12 @@ class StagedEntry:
         guard: answers calls of the same kind; None until there was a second one.
         context: the choices under which it was staged.
         looked: what hooks have looked for in a call that ran operation by operation.
+        missed: how many calls of the kind its guard has given up.
     """
 
     __slots__ = (
         *("_computes", "_passed", "captured", "compiled", "context", "gradient", "guard"),
-        *("looked", "program"),
+        *("looked", "missed", "program"),
     )
 
     def __init__(
@@ -48,6 +49,7 @@ class StagedEntry:
         self.gradient: tuple[int, int] | None = None
         self.context = context
         self.looked: dict[Hashable, None] = {}
+        self.missed = 0
         places = {variable: i for i, variable in enumerate(program.inputs)}
         passed = [places.get(x) if isinstance(x, Variable) else None for x in program.outputs]
         # The numbers of the inputs that the outputs are.
@@ -59,6 +61,20 @@ class StagedEntry:
         self._computes = bool(outputs or donated)
         returned = sorted({i for i in self._passed if i is not None})
         self.compiled: Compiled = compiled(program, donated, returned)
+
+    def wants_guard(self, missed: bool) -> bool:
+        """Says whether a guard is to be made: there is none, or it gives calls of the kind up.
+
+        That is so where arrays were given in place of tensors, or containers of another class. It
+        is made anew after 2, 4, 8 such calls and so on.
+
+        Args:
+            missed: whether it has just given a call of the kind up.
+        """
+        if self.guard is None or self.guard is unguarded or not missed:
+            return self.guard is None
+        self.missed += 1
+        return self.missed > 1 and not self.missed & (self.missed - 1)
 
     def guarded(
         self, args: Sequence[Any], kwargs: dict[str, Any], static: Sequence[int | str]

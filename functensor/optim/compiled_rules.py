@@ -60,13 +60,16 @@ class CompiledRule:
         """Returns what tells buffers apart for which there are plans; None for those without."""
         if switch.off:
             return None
+        chars = [x.dtype.char for x in columns[0]]
         for place, column in enumerate(columns):
-            for x in column:
-                if type(x) not in TYPES or x.dtype.char not in DTYPES:
+            for x, char in zip(column, chars, strict=True):
+                if type(x) not in TYPES or x.dtype.char != char or char not in DTYPES:
                     return None
                 # Results of plans lie in C order, those of ufuncs as their operands do.
                 if place != GRADIENTS and not x.flags.c_contiguous:
                     return None
+        if [x.shape for x in columns[0]] != [g.shape for g in columns[GRADIENTS]]:
+            return None
         return tuple([(x.shape, x.dtype.char) for x in columns[0]])
 
     def is_due(self, kind: Any) -> bool:

@@ -44,7 +44,7 @@ class Variable:
     def __init__(self, type: ShapeDtype, device: str = "cpu", order: Any = None) -> None:
         self.type = type
         self.device = device
-        self.order = order
+        self.order: tuple[int, ...] | None = order
 
 
 # An equation takes variables and constants.

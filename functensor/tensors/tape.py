@@ -411,6 +411,12 @@ class TapeTrace(ReverseTrace):
         return values, tuple(parents), mask
 
     def custom(self, call: Call, args: Sequence[Any]) -> list[Any]:
+        of_program: Any = call
+        if hasattr(call, "recorded"):
+            values, nodes, mask = self.unwrap(args)
+            buffers = of_program.buffers_of(values) if mask else None
+            if buffers is not None:
+                return recorded_call(call, buffers, nodes)
         outs = super().custom(call, args)
         note_call(call, [x._data if isinstance(x, self.tracer) else x for x in args], outs)
         return [x if isinstance(x, self.tracer) else self.wrap(to_buffer(x), None) for x in outs]

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from ..backends.errors.public_functions import check_function, complain
-from ..jitting.guard import UNLIKE, Guard
+from ..jitting.guard import UNLIKE, Guard, unguarded
 from ..jitting.jitted import jit
 from ..jitting.signature import context_of
+from ..jitting.staged_entry import StagedEntry
 from ..jitting.switch import switch
 from ..optim.compiled_rules import compiling_rules
 from ..optim.stateful import StatefulOptimizer
@@ -29,6 +30,8 @@ from .optim.optimizer import Optimizer
 __all__ = ["CompiledFunction", "CompiledModule", "compile"]
 
 ARRAYS = Array, np.ndarray
+# A function has guards for so many kinds of calls.
+MOST_GUARDS = 64
 # Stands for an array among the constants of a plan.
 ARRAY_PLACE = object()
 
@@ -55,9 +58,11 @@ class CompiledFunction:
         # Messages and programs have the function's name.
         drawing.__name__ = drawing.__qualname__ = function_name(fun)
         self._run = jit(drawing, static_argnames=("form",))
-        # Answers calls of one kind; made by the second one. The choices that it was made under.
-        self._guard: tuple[Guard, Any] | None = None
-        self._called: Any = None
+        # What answers the calls of a kind, and the kind that it is of.
+        self._guard: Guard = unguarded
+        self._kind: StagedEntry | None = None
+        # The guards of all kinds, and how many of their calls were not answered by it.
+        self._guards: dict[StagedEntry, tuple[Guard, int]] = {}
 
     def __get__(self, instance: object | None, owner: type | None = None) -> Any:
         return self if instance is None else MethodType(self, instance)
@@ -66,10 +71,11 @@ class CompiledFunction:
         self._draws = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        known = self._guard
-        if known and slot.trace is None and not switch.off and known[1] == context_of():
+        kind = self._kind
+        usual = slot.trace is None and not switch.off
+        if kind and kind is self._run._last and usual and kind.context == context_of():
             try:
-                out = known[0](((args, kwargs),), {})
+                out = self._guard(((args, kwargs),), {})
             except Exception as error:
                 complain(error, self._fun, f"compile({function_name(self._fun)})", args, kwargs)
                 raise
@@ -84,12 +90,28 @@ class CompiledFunction:
         if self._draws and not drew:
             # The call in which the function was found to draw has used up a key.
             default_generator.next_key()
-        if slot.trace is None and not switch.off:
-            entry = self._run.entry_of(key, arrays, form=form)
-            if entry is self._called and entry is not None:
-                self._guard = entry.guard_behind(self._next_key, (args, kwargs)), entry.context
-            self._called = entry
+        if usual and slot.face is None:
+            self._learn(self._run.entry_of(key, arrays, form=form), args, kwargs)
         return out
+
+    def _learn(self, kind: StagedEntry | None, args: Any, kwargs: Any) -> None:
+        """Takes the guard of a kind for the next calls; made by the second call, for calls like it.
+
+        Where it gives calls of its kind up, it is made anew after 2, 4, 8 of these and so on.
+        """
+        if kind is None:
+            return
+        if len(self._guards) > MOST_GUARDS:
+            self._guards.clear()
+        guard, calls = self._guards.get(kind, (unguarded, 0))
+        calls += 1
+        missed = guard is unguarded or self._kind is kind
+        if calls > 1 and missed and not calls & (calls - 1):
+            guard = kind.guard_behind(self._next_key, (args, kwargs))
+        self._guards[kind] = guard, calls
+        self._kind = None
+        self._guard = guard
+        self._kind = kind
 
     def _next_key(self) -> Any:
         """Returns the key of a call; it counts as drawn where the function draws."""

@@ -6,6 +6,8 @@ import pytest
 import functensor as ft
 import functensor.torch as torch
 from functensor.jitting.guard import UNLIKE, unguarded
+from functensor.jitting.jitted import Jitted
+from functensor.jitting.staged_entry import StagedEntry
 
 
 def step(params, rate):
@@ -114,3 +116,70 @@ def test_a_step_of_a_module_is_answered_by_a_guard():
             numpy.asarray(value), numpy.asarray(params[name] - 0.1 * eager[name]), rtol=1e-6
         )
     assert f._last.guard((params, x), {}) is not UNLIKE
+
+
+def guards_made(monkeypatch):
+    """Returns a list that gets an entry for each guard that is made from now on."""
+    made = []
+    for name in ("guarded", "guard_behind"):
+        make = getattr(StagedEntry, name)
+        note = lambda self, *args, make=make: made.append(1) or make(self, *args)  # noqa: E731
+        monkeypatch.setattr(StagedEntry, name, note)
+    return made
+
+
+def test_a_guard_is_made_anew_for_tensors_in_place_of_arrays():
+    f = ft.jit(lambda w, state: (w - state, state * 2))
+    w, state = torch.ones(2), ft.numpy.ones(2, "float32")
+    called(f, w, state)
+    for _ in range(4):
+        w, state = f(w, state)
+    assert f._last.guard((w, state), {}) is not UNLIKE
+
+
+def test_guards_that_give_up_are_seldom_made_anew(monkeypatch):
+    f = ft.jit(lambda x, y: x + y)
+    x, made = torch.ones(2), guards_made(monkeypatch)
+    for i in range(64):
+        f(x, ft.numpy.ones(2, "float32") if i % 2 else torch.ones(2))
+    assert 2 <= len(made) <= 7
+
+
+def test_a_compiled_function_has_a_guard_for_each_kind(monkeypatch):
+    f = torch.compile(lambda x, scale: x * scale)
+    staged, look = [], Jitted._entry
+    monkeypatch.setattr(Jitted, "_entry", lambda *args: staged.append(1) or look(*args))
+    for _ in range(3):
+        for size in (2, 3):
+            for _ in range(5):
+                assert f(torch.ones(size), 2.0).tolist() == [2.0] * size
+    slow = len(staged)
+    # Two calls of each kind make its guard; later a change of kind is one call without a guard.
+    assert slow <= 2 * (2 + 2 + 4)
+    for _ in range(5):
+        f(torch.ones(3), 2.0)
+    assert len(staged) == slow
+    assert f(torch.ones(3), 3.0).tolist() == [3.0] * 3
+    assert f(torch.ones(3), True).tolist() == [1.0] * 3
+
+
+def test_constants_of_compiled_functions_are_compared():
+    f = torch.compile(lambda x, options: x * options["by"] + len(options["name"]))
+    for _ in range(3):
+        assert f(torch.ones(1), {"by": 2, "name": "ab"}).item() == 4
+    assert f(torch.ones(1), {"by": 3, "name": "ab"}).item() == 5
+    assert f(torch.ones(1), {"by": 2, "name": "abc"}).item() == 5
+    assert f(torch.ones(1), {"by": 2.5, "name": "ab"}).item() == 4.5
+
+
+def test_draws_of_a_guarded_function_differ_and_follow_the_seed():
+    f = torch.compile(lambda x: torch.nn.functional.dropout(x, 0.5))
+    x = torch.ones(64)
+
+    def draws():
+        torch.manual_seed(3)
+        return [f(x).tolist() for _ in range(6)] + [torch.rand(3).tolist()]
+
+    first = draws()
+    assert len({*map(tuple, first)}) == 7
+    assert draws() == first

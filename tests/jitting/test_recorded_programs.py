@@ -76,6 +76,25 @@ def test_a_step_of_training_runs_one_plan_for_loss_and_gradients(warm, monkeypat
     assert len(ran) == 1
 
 
+def test_a_loss_that_is_trained_has_no_plan_for_the_way_there(joint):
+    before = {id(x) for x in recorded()}
+    compiled = torch.compile(loss_of)
+    w, x = operands()
+    for _ in range(4):
+        gradient(compiled, w, x)
+    (made,) = [x for x in recorded() if id(x) not in before]
+    assert len(joint) == 4
+    assert made._planned is None
+    assert not made._backward
+
+
+def test_numbers_beside_tensors(joint):
+    f = ft.jit(lambda w, x, rate: loss_of(w, x) * rate)
+    w, x = operands()
+    for rate in (2.0, 3, numpy.float64(0.5), True, 0.25):
+        close(gradient(f, w, x, rate), gradient(loss_of, w, x, factor=float(rate)))
+
+
 def plans():
     return [x for x in gc.get_objects() if type(x) is Compiled and x.name == "loss_of"]
 
@@ -284,3 +303,12 @@ def test_the_way_back_takes_images_as_they_lie():
 
 def recorded():
     return [x for x in gc.get_objects() if type(x) is RecordedProgram]
+
+
+def test_a_deterministic_function_keeps_its_plans(joint):
+    compiled = torch.compile(loss_of)
+    w, x = operands()
+    with ft.config.using(deterministic=True):
+        found = [gradient(compiled, w, x).numpy().tobytes() for _ in range(5)]
+    assert not joint
+    assert len({*found}) == 1

@@ -95,6 +95,17 @@ def test_what_plans_leave_to_numpy(case, runs):
     assert int(state.step) == 1
 
 
+def test_gradients_of_another_dtype_or_shape_are_left_to_numpy(runs):
+    x = ft.numpy.ones(3, "float32")
+    optimizer = optim.sgd(0.1)
+    with compiling_rules():
+        out, _ = optimizer.update([x], optimizer.init([x]), [ft.numpy.ones(3)])
+        with pytest.raises(ValueError, match="its gradient"):
+            optimizer.update([x], optimizer.init([x]), [ft.numpy.ones((3, 1), "float32")])
+    assert out[0].dtype == "float32"
+    assert not runs
+
+
 def scalar_steps(step_of):
     parameters = [torch.tensor(numpy.full(s, 2.0, "f"), requires_grad=True) for s in ((5, 3), (3,))]
     optimizer = torch.optim.Adam(parameters, lr=0.1)

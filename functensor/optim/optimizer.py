@@ -12,7 +12,7 @@ import numpy as np
 from ..backends.annotations import Buffer, DType
 from ..backends.errors.public_functions import check_function, entry, guarded
 from ..backends.protocol import loaded
-from ..backends.side_work import FEWEST_SHARED_ELEMENTS, by_flat_parts
+from ..backends.side_work import FEWEST_SHARED_ELEMENTS
 from ..primitives.core.annotations import Value
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array, Tracer
@@ -25,6 +25,7 @@ from ..primitives.core.trace import slot
 from ..transforms.grad import differentiated
 from ..tree import containers as tree
 from .argument_order import ArgumentOrder, wrong_state
+from .arithmetic import Buffers, Primitives, in_order_of, made_by_parts
 from .compiled_rules import CompiledRule
 
 __all__ = ["Optimizer", "Rate", "elementwise", "rate_at"]
@@ -159,56 +160,6 @@ class Optimizer(Generic[State]):
 
     def __repr__(self) -> str:
         return f"<optimizer {self.name}>"
-
-
-class Buffers:
-    """Arithmetic of rules where all is known: ufuncs that write where they are told."""
-
-    add = np.add
-    subtract = np.subtract
-    multiply = np.multiply
-    divide = np.divide
-    sign = np.sign
-    sqrt = np.sqrt
-
-    @staticmethod
-    def maximum(x: Buffer, y: Buffer, out: Buffer | None) -> Buffer:
-        """Returns the greater elements."""
-        return np.maximum(x, y, out=out)
-
-    @staticmethod
-    def square_abs(x: Buffer, out: Buffer | None) -> Buffer:
-        """Returns the square of the absolute value."""
-        return np.multiply(x, x, out)
-
-
-def _never_writing(name: str) -> staticmethod[..., Array]:
-    """Returns a primitive that takes the place of its result last, as a ufunc, and ignores it."""
-
-    def apply(*operands: Any) -> Array:
-        out: Array = ops[name](*operands[:-1])
-        return out
-
-    return staticmethod(apply)
-
-
-class Primitives:
-    """Arithmetic of rules inside transformations."""
-
-    add = _never_writing("add")
-    subtract = _never_writing("subtract")
-    multiply = _never_writing("multiply")
-    divide = _never_writing("divide")
-    sign = _never_writing("sign")
-    sqrt = _never_writing("sqrt")
-    maximum = _never_writing("maximum")
-
-    @staticmethod
-    def square_abs(x: Value, out: None) -> Array:
-        """Returns the square of the absolute value."""
-        if shape_dtype(x).dtype.kind == "c":
-            return ops.real(ops.multiply(x, ops.conj(x)))
-        return ops.square(x)
 
 
 def elementwise(
@@ -419,7 +370,7 @@ def _updated(
     if known:
         buffers: list[Any] = [x._data if type(x) is Array else x for x in (p, g, *slots)]
         if all(isinstance(b, UFUNC_OPERANDS) and b.dtype.kind in REAL for b in buffers):
-            buffers[1] = _in_order_of(buffers[0], buffers[1])
+            buffers[1] = in_order_of(buffers[0], buffers[1])
             if buffers[0].dtype.itemsize == 2:
                 # Half precision cannot hold the square of a small gradient.
                 single = [b.astype(np.float32) for b in buffers]
@@ -430,7 +381,7 @@ def _updated(
             # Large arrays cost more to allocate than to compute with: no temporaries.
             out = [np.empty_like(b) for b in (buffers[0], *buffers[2:])]
             large = buffers[0].size >= FEWEST_SHARED_ELEMENTS
-            if large and _by_parts(rule, buffers, numbers.given, out):
+            if large and made_by_parts(rule, buffers, numbers.given, out):
                 return [wrap(buffer) for buffer in out]
             made = rule(Buffers, buffers[0], buffers[1], buffers[2:], numbers.given, out)
             return [wrap(buffer) for buffer in made]
@@ -446,34 +397,6 @@ def _updated(
     given = numbers.of(shape_dtype(p).dtype)
     made = rule(Primitives, p, g, slots, given, [None] * (1 + len(slots)))
     return [x if x.dtype == d else ops.astype(x, d) for x, d in zip(made, kept, strict=True)]
-
-
-def _by_parts(
-    rule: UpdateRule, buffers: Sequence[Buffer], numbers: Sequence[Scalar], out: Sequence[Buffer]
-) -> bool:
-    """Makes an update in parts that stay in the cache; returns False where that cannot be."""
-    count = len(buffers)
-
-    def update(*parts: Buffer) -> None:
-        places = parts[count:]
-        made = rule(Buffers, parts[0], parts[1], parts[2:count], numbers, places)
-        for x, place in zip(made, places, strict=True):
-            if x is not place:
-                np.copyto(place, x)
-
-    return by_flat_parts(update, [*buffers, *out])
-
-
-def _in_order_of(p: Buffer, g: Buffer) -> Buffer:
-    """Returns a gradient whose elements lie in memory as those of its parameter.
-
-    A rule goes over both several times, which is slow where one of them is transposed.
-    """
-    if p.strides == g.strides or p.ndim < 2:
-        return g
-    out = np.empty_like(p, g.dtype)
-    np.copyto(out, g)
-    return out
 
 
 def _python_scalar(x: Any) -> Scalar:

@@ -1,0 +1,98 @@
+"""Arithmetic of optimizers' rules: on buffers, in parts where these are large, and in primitives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..backends.annotations import Buffer
+from ..backends.side_work import by_flat_parts
+from ..primitives.core.annotations import Value
+from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Array
+from ..primitives.core.shape_dtype import shape_dtype
+
+__all__ = ["Buffers", "Primitives", "in_order_of", "made_by_parts"]
+
+
+class Buffers:
+    """Arithmetic of rules where all is known: ufuncs that write where they are told."""
+
+    add = np.add
+    subtract = np.subtract
+    multiply = np.multiply
+    divide = np.divide
+    sign = np.sign
+    sqrt = np.sqrt
+
+    @staticmethod
+    def maximum(x: Buffer, y: Buffer, out: Buffer | None) -> Buffer:
+        """Returns the greater elements."""
+        return np.maximum(x, y, out=out)
+
+    @staticmethod
+    def square_abs(x: Buffer, out: Buffer | None) -> Buffer:
+        """Returns the square of the absolute value."""
+        return np.multiply(x, x, out)
+
+
+def _never_writing(name: str) -> staticmethod[..., Array]:
+    """Returns a primitive that takes the place of its result last, as a ufunc, and ignores it."""
+
+    def apply(*operands: Any) -> Array:
+        out: Array = ops[name](*operands[:-1])
+        return out
+
+    return staticmethod(apply)
+
+
+class Primitives:
+    """Arithmetic of rules inside transformations."""
+
+    add = _never_writing("add")
+    subtract = _never_writing("subtract")
+    multiply = _never_writing("multiply")
+    divide = _never_writing("divide")
+    sign = _never_writing("sign")
+    sqrt = _never_writing("sqrt")
+    maximum = _never_writing("maximum")
+
+    @staticmethod
+    def square_abs(x: Value, out: None) -> Array:
+        """Returns the square of the absolute value."""
+        if shape_dtype(x).dtype.kind == "c":
+            return ops.real(ops.multiply(x, ops.conj(x)))
+        return ops.square(x)
+
+
+def made_by_parts(
+    rule: Callable[..., Sequence[Any]],
+    buffers: Sequence[Buffer],
+    numbers: Sequence[Any],
+    out: Sequence[Buffer],
+) -> bool:
+    """Makes an update in parts that stay in the cache; returns False where that cannot be."""
+    count = len(buffers)
+
+    def update(*parts: Buffer) -> None:
+        places = parts[count:]
+        made = rule(Buffers, parts[0], parts[1], parts[2:count], numbers, places)
+        for x, place in zip(made, places, strict=True):
+            if x is not place:
+                np.copyto(place, x)
+
+    return by_flat_parts(update, [*buffers, *out])
+
+
+def in_order_of(p: Buffer, g: Buffer) -> Buffer:
+    """Returns a gradient whose elements lie in memory as those of its parameter.
+
+    A rule goes over both several times, which is slow where one of them is transposed.
+    """
+    if p.strides == g.strides or p.ndim < 2:
+        return g
+    out = np.empty_like(p, g.dtype)
+    np.copyto(out, g)
+    return out

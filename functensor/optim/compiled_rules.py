@@ -60,6 +60,8 @@ class CompiledRule:
         """Returns what tells buffers apart for which there are plans; None for those without."""
         if switch.off:
             return None
+        if not TYPES.issuperset(map(type, columns[0])):
+            return None
         chars = [x.dtype.char for x in columns[0]]
         for place, column in enumerate(columns):
             for x, char in zip(column, chars, strict=True):

@@ -92,11 +92,15 @@ class StatefulOptimizer:
         """
         # All parameters that were updated equally often go together, as one list.
         groups: dict[int, list[tuple[int, Any]]] = {}
+        step, number = None, -1
         for i, p in enumerate(self.params):
             gradient = gradient_of(p)
             if gradient is not None:
-                slope = self.slope_of(gradient)
-                groups.setdefault(int(self._states[i].step), []).append((i, slope))
+                # Those that were updated together have one and the same count.
+                if self._states[i].step is not step:
+                    step = self._states[i].step
+                    number = int(step)
+                groups.setdefault(number, []).append((i, self.slope_of(gradient)))
         for members in groups.values():
             self._update([i for i, _ in members], [g for _, g in members])
         if not groups:

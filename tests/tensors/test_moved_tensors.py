@@ -448,3 +448,14 @@ def test_the_data_of_an_argument_is_not_set():
 
     with pytest.raises(ft.errors.ImmutableArrayError, match="caller's tensor would not see"):
         ft.jit(f)(torch.ones(3))
+
+
+def test_views_that_are_gone_are_forgotten():
+    x = torch.zeros(4)
+    kept = x[:2]
+    for _ in range(300):
+        x[1:].add_(1)
+    assert len(x._views) + len(x._views.behind) < 64
+    x.t_()
+    x.add_(1)
+    assert kept.tolist() == [1.0, 301.0]

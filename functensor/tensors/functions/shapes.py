@@ -13,7 +13,7 @@ import numpy as np
 from ...primitives.core.array import Array
 from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import INEXACT, canonical_axis, result_type
-from .naming import on_host
+from .naming import copied, on_host
 
 __all__ = [
     "adjoint", "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes",
@@ -477,4 +477,5 @@ def flipud(input: Array) -> Any:
 
 def rot90(input: Array, k: int = 1, dims: Sequence[int] = (0, 1)) -> Any:
     """Returns the elements turned by k right angles in the plane of two axes."""
-    return ops.rot90(input, k, tuple(dims))
+    turned = ops.rot90(input, k, tuple(dims))
+    return copied(input) if turned is input else turned

@@ -1,4 +1,4 @@
-"""Arithmetic of optimizers' rules: on buffers, in parts where these are large, and in primitives."""
+"""Arithmetic of optimizers' rules: on buffers, in parts where they are large; in primitives."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def lie_with(x: Any, y: Any) -> None:
     """Lets a tensor that shares its memory with none lie in that of another, on the same level."""
     y = origin(y)
     with views_of(y).lock:
-        x._data = y._data
+        x._data = y._data if y.home is None else y.without_graph()._data
         if getattr(y, "_source", None) is None and y.home is None:
             x._views = Views(y._views.lock)
             y._source = (x, without_graph, None, False, x.node)

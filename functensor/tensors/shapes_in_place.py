@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..backends.devices import device_of, on_device
+from ..backends.devices import device_of, on_device, to_host
 from ..primitives.core.errors import BackwardError, failure
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.trace import under
@@ -159,7 +159,9 @@ class ShapesInPlace(InPlace):
         problem = "requires grad" if self.node is not None else ""
         if is_shared(self) and grows:
             problem = "shares memory with other tensors, where it cannot get another size"
-        elif self.home is not None and count > have:
+        elif getattr(self, "given", False):
+            problem = "is an argument of a transformed function"
+        elif self.home is not None and grows and have:
             problem = "is traced, and cannot grow"
         if problem:
             raise failure(
@@ -173,10 +175,10 @@ class ShapesInPlace(InPlace):
                 what, "x.reshape(shape)",
             )  # fmt: skip
         buffer = np.zeros(count, self.dtype)
-        here = device_of(self._data)
+        here = str(self.device)
         # The order of elements is that of the tensor: what lies in memory otherwise is moved.
-        kept = on_device(np.asarray(self._data).reshape(-1) if here == "cpu" else self._data, "cpu")
-        buffer[: min(have, count)] = kept.reshape(-1)[:count]
+        if have:
+            buffer[: min(have, count)] = to_host(self._data).reshape(-1)[:count]
         self._data = on_device(buffer.reshape(shape), here)
         self._changes = getattr(self, "_changes", 0) + 1
         return self

@@ -195,8 +195,11 @@ class Tensor(InPlaceFunctions):
 
     @data.setter
     def data(self, value: ArrayLike) -> None:
-        plain = isinstance(value, Tensor) and value.home is self.home
-        if plain and not getattr(self, "given", False):
+        given = getattr(self, "given", False)
+        if isinstance(value, Tensor) and (given or value.home is not self.home):
+            with no_grad():
+                self._change(lambda: value, "x.data = value")
+        elif isinstance(value, Tensor):
             rebind(self, value, "x.data = value")
         else:
             self.copy_value(value)

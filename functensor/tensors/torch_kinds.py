@@ -7,6 +7,7 @@ from typing import Any, Final, Self
 import numpy as np
 
 from ..primitives.core.operators import binary_operator
+from ..primitives.core.registry import registry as ops
 from .functions import kinds, placing, solving
 from .functions.looked_at import check_divisor
 from .tape import LeafNode, receiver_of
@@ -30,6 +31,16 @@ def whole_operators(name: str) -> tuple[Any, Any]:
     return operator, reflected
 
 
+def number_of_one(name: str) -> Any:
+    """Returns the conversion of a tensor of one element, whatever its axes, to a number."""
+    plain = getattr(TorchNames, name)
+
+    def convert(self: Any) -> Any:
+        return plain(ops.reshape(self, ()) if self.ndim and self.size == 1 else self)
+
+    return convert
+
+
 class TorchKinds(TorchNames):
     """The methods of `Tensor` that tell what it is, and those that put a part into it."""
 
@@ -40,6 +51,11 @@ class TorchKinds(TorchNames):
     # Integers divided by zero are an error, as in PyTorch, where the values are known.
     __floordiv__, __rfloordiv__ = whole_operators("floor_divide")
     __mod__, __rmod__ = whole_operators("remainder")
+
+    __int__ = number_of_one("__int__")
+    __float__ = number_of_one("__float__")
+    __complex__ = number_of_one("__complex__")
+    __index__ = number_of_one("__index__")
 
     as_strided_scatter = placing.as_strided_scatter
     diagonal_scatter = placing.diagonal_scatter

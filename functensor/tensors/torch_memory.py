@@ -9,7 +9,7 @@ from ..backends.dtypes import named
 from ..primitives.core.errors import failure
 from .functions.naming import copied
 from .torch_functions import TorchFunctions
-from .views import lies_in_order
+from .views import lies_in_order, repeats_elements
 
 __all__ = ["TorchMemory"]
 
@@ -79,7 +79,8 @@ class TorchMemory(TorchFunctions):
     def is_contiguous(self, memory_format: Any = None) -> bool:
         """Says whether the elements lie in memory in their order, without gaps."""
         in_memory = self.home is None
-        return bool(self._data.flags.c_contiguous) if in_memory else lies_in_order(self)
+        in_order = self._data.flags.c_contiguous if in_memory else lies_in_order(self)
+        return bool(in_order) and not repeats_elements(self)
 
     def contiguous(self, memory_format: Any = None) -> Self:
         """Returns a copy whose elements lie in order; the tensor itself where they do so.

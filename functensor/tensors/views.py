@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Recast", "Views", "catch_up", "changed", "detached", "fall_behind", "is_basic", "is_there",
-    "lies_in_order", "taken", "viewing", "views_of", "within", "without_graph",
+    "lies_in_order", "repeats_elements", "taken", "viewing", "views_of", "within", "without_graph",
 ]  # fmt: skip
 
 # Threads may take the first view of one tensor at the same time.
@@ -276,12 +276,9 @@ def _shares_memory(view: Any, base: Any, take: Callable[[Any], Any]) -> bool:
         return False
     if isinstance(base, TAPE.in_memory):
         return bool(base.has_view(take))
-    tensor = base
-    while (source := getattr(tensor, "_source", None)) is not None:
-        # What repeats elements is a copy here, wherever its own buffer lies.
-        if tensor.numel() > source[0].numel():
-            return _would_share_memory(base, take)
-        tensor = source[0]
+    # What repeats elements is a copy here, wherever its own buffer lies.
+    if repeats_elements(base):
+        return _would_share_memory(base, take)
     # One element lies in order however it is shaped; what has no axes is no array of NumPy's.
     if view._data.size == 1:
         return True
@@ -290,6 +287,15 @@ def _shares_memory(view: Any, base: Any, take: Callable[[Any], Any]) -> bool:
     if base.home is not None:
         return lies_in_order(base)
     return getattr(view._data, "base", None) is not None
+
+
+def repeats_elements(x: Any) -> bool:
+    """Says whether a tensor is a view that has more elements than what it was taken from."""
+    while (source := getattr(x, "_source", None)) is not None:
+        if x.numel() > source[0].numel() and not isinstance(source[1], Recast):
+            return True
+        x = source[0]
+    return False
 
 
 def lies_in_order(x: Any) -> bool:
@@ -376,7 +382,7 @@ def _base_with_view(source: Any, view: Any, value: Any, what: str) -> Any:
     """Returns the base's value with other elements where a view of it lies."""
     base, take, key, *_ = source
     if take is without_graph:
-        return value
+        return value if base.home is None else ops.stop_gradient(value)
     if take is None:
         return ops.index_set(base, key, value)
     if isinstance(take, Recast):

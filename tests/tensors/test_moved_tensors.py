@@ -8,6 +8,7 @@ import gc
 import numpy
 import pytest
 
+import functensor as ft
 import functensor.torch as torch
 from functensor.errors import BackwardError
 from functensor.tensors.rebinding import is_shared
@@ -369,3 +370,92 @@ def test_bits_have_no_gradient():
     with torch.no_grad():
         x.view(torch.int32).zero_()
     assert x.tolist() == [0.0, 0.0]
+
+
+# -- within transformations
+
+
+def turns(x):
+    y = x * 2
+    row = y[0]
+    y.t_()
+    row.mul_(3)
+    return (y * torch.ones(3, 2)).sum()
+
+
+def lengthens(x):
+    y = x * 2
+    y.unsqueeze_(0)
+    y[0, 0] = 5
+    y.squeeze_()
+    return (y * y).sum()
+
+
+def copies(x):
+    y = x * 2
+    copy.copy(y).mul_(2)
+    return (y * y).sum()
+
+
+def writes_to_out(x):
+    out = torch.empty(0)
+    torch.matmul(x, x.t(), out=out)
+    return out.sum()
+
+
+@pytest.mark.parametrize(
+    ("function", "gradient"),
+    [
+        (turns, [[6.0] * 3, [2.0] * 3]), (lengthens, [[0.0] * 3, [24.0, 32.0, 40.0]]),
+        (copies, [[0.0, 32.0, 64.0], [96.0, 128.0, 160.0]]),
+        (writes_to_out, [[6.0, 10.0, 14.0], [6.0, 10.0, 14.0]]),
+    ],
+)  # fmt: skip
+def test_moves_within_transformations(function, gradient):
+    x = torch.arange(6.0).reshape(2, 3)
+    wanted = function(x.clone()).item()
+    assert ft.jit(function)(x).item() == wanted
+    assert ft.vmap(function)(x[None]).tolist() == [wanted]
+    assert ft.grad(function)(x).tolist() == gradient
+
+
+def test_data_is_a_constant_within_transformations():
+    def f(x):
+        y = torch.zeros(3)
+        y.data = x * 2
+        y.add_(1)
+        z = x * 1
+        z.data[0] = 5.0
+        return (y * x).sum() + 0 * z.sum()
+
+    x = torch.tensor([1.0, 2.0, 3.0])
+    assert ft.jit(f)(x).item() == 34.0
+    assert ft.grad(f)(x).tolist() == [3.0, 5.0, 7.0]
+
+
+@pytest.mark.parametrize("move", [
+    lambda x: x.t_(), lambda x: x.resize_(2), lambda x: x.resize_(20), lambda x: x.set_(x * 2),
+])  # fmt: skip
+def test_arguments_do_not_move(move):
+    with pytest.raises(BackwardError, match="argument of a transformed function"):
+        ft.jit(move)(torch.ones(2, 3))
+
+
+def test_the_data_of_an_argument_is_not_set():
+    def f(x):
+        x.data = x * 2
+        return x
+
+    with pytest.raises(ft.errors.ImmutableArrayError, match="caller's tensor would not see"):
+        ft.jit(f)(torch.ones(3))
+
+
+def test_views_that_are_gone_are_forgotten():
+    x = torch.zeros(4)
+    kept = x[:2]
+    for _ in range(300):
+        x[1:].add_(1)
+    assert len(x._views) + len(x._views.behind) < 64
+    x.t_()
+    x.add_(1)
+    assert kept.tolist() == [1.0, 301.0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 
 import numpy as np
@@ -206,3 +207,20 @@ def test_results_in_the_memory_of_numpy():
 def test_the_record_is_pytorchs():
     there = pytest.importorskip("torch")
     assert names_of(there) == RECORDED, f"recorded with PyTorch {VERSION}"
+
+
+def calls_of(function, *args):
+    """Returns how many functions of Python run."""
+    found = []
+    sys.setprofile(lambda frame, event, arg: found.append(event) if event == "call" else None)
+    try:
+        function(*args)
+    finally:
+        sys.setprofile(None)
+    return len(found)
+
+
+def test_a_call_without_out_goes_through_one_wrapper():
+    x = torch.ones(2)
+    torch.add(x, x)
+    assert calls_of(torch.add, x, x) == calls_of(torch.add.__wrapped__, x, x) + 1

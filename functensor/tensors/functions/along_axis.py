@@ -101,7 +101,7 @@ def diff(input: Array, n: int = 1, dim: int = -1, prepend: Any = None, append: A
     """Returns differences of neighbours along an axis, taken n times."""
     parts = [x for x in (prepend, input, append) if x is not None]
     whole = ops.concatenate(of_one_dtype(parts), dim) if len(parts) > 1 else input
-    return ops.diff(whole, n, dim)
+    return ops.diff(whole, n, dim) if n else copied(whole)
 
 
 def trapezoid(y: Any, x: Any = None, *, dx: float = 1.0, dim: int = -1) -> Any:

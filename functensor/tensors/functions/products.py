@@ -10,7 +10,7 @@ import numpy as np
 from ...primitives.core.array import Array
 from ...primitives.core.errors import ShapeError, failure
 from ...primitives.core.registry import registry as ops
-from .naming import as_tensor_result
+from .naming import as_tensor_result, copied
 
 __all__ = [
     "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "cdist", "chain_matmul", "cholesky",
@@ -212,7 +212,8 @@ def matrix_power(input: Array, n: int) -> Any:
     """Returns the n-th powers of square matrices."""
     from ...numpy import linalg
 
-    return as_tensor_result(linalg.matrix_power(input, n))
+    found = linalg.matrix_power(input, n)
+    return copied(input) if found is input else as_tensor_result(found)
 
 
 def inverse(input: Array) -> Any:

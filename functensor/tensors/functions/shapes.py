@@ -13,7 +13,7 @@ import numpy as np
 from ...primitives.core.array import Array
 from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import INEXACT, canonical_axis, result_type
-from .naming import on_host
+from .naming import copied, on_host
 
 __all__ = [
     "adjoint", "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes",
@@ -75,7 +75,7 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     return input.flatten(start_dim, end_dim)
 
 
-def unflatten(input: Array, dim: int, sizes: Sequence[int]) -> Any:
+def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Any:
     """Returns the tensor with an axis split into several, of which one length may be -1."""
     axis = canonical_axis(dim, input.ndim)
     if -1 not in sizes and prod(sizes) != input.shape[axis]:
@@ -85,7 +85,7 @@ def unflatten(input: Array, dim: int, sizes: Sequence[int]) -> Any:
     if known and not input.size:
         # Of no elements a length that is left out follows from the axis.
         sizes = [input.shape[axis] // known if size == -1 else size for size in sizes]
-    return input.reshape((*input.shape[:axis], *sizes, *input.shape[axis + 1 :]))
+    return input.view((*input.shape[:axis], *sizes, *input.shape[axis + 1 :]))
 
 
 def squeeze(input: Array, dim: Any = None) -> Any:
@@ -477,4 +477,5 @@ def flipud(input: Array) -> Any:
 
 def rot90(input: Array, k: int = 1, dims: Sequence[int] = (0, 1)) -> Any:
     """Returns the elements turned by k right angles in the plane of two axes."""
-    return ops.rot90(input, k, tuple(dims))
+    turned = ops.rot90(input, k, tuple(dims))
+    return copied(input) if turned is input else turned

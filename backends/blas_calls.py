@@ -78,7 +78,7 @@ def work_of(x: Shape, y: Shape) -> int:
     return prod(x[-2:]) * y[-1]
 
 
-# Multiplies matrices, or stacks of as many, in parts, side by side; the CPU's backend says how.
+# Multiplies matrices in parts, side by side; the CPU's backend says how.
 IN_PARTS: list[Callable[[Any, Any], Any]] = []
 
 
@@ -92,12 +92,8 @@ def product(x: Buffer, y: Buffer) -> Any:
     control = controlled()
     if work < least or control is None or not control.several():
         return np.matmul(x, y)
-    apart = vectors
-    if x.ndim > 2 or y.ndim > 2:
-        apart = x.shape[:-2] != y.shape[:-2] or len(x) < 2
-        work *= 1 if apart else prod(x.shape[:-2])
     shared = work >= SMALLEST_SHARED_WORK
-    if shared and apart:
+    if shared and (vectors or x.ndim > 2 or y.ndim > 2):
         return np.matmul(x, y)
     with alone():
         return IN_PARTS[0](x, y) if shared else np.matmul(x, y)

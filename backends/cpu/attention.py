@@ -13,7 +13,6 @@ import numpy as np
 
 from ..arrays.nn_formulas import stacked_shape
 from ..restoring import errstate
-from ..side_work import FEWEST_SHARED_ELEMENTS, SHARERS
 from .reductions import sum
 
 if TYPE_CHECKING:
@@ -91,15 +90,11 @@ def attention_grad(
 
 
 def each_image(work: Callable[[slice], None], q: Buffer, k: Buffer) -> None:
-    """Calls a function with slices of matrices whose scores make a block; shares many of them."""
+    """Calls a function with slices of matrices whose scores make a block."""
     images, scores = prod(q.shape[:-2]), q.shape[-2] * k.shape[-2]
     many = max(1, BLOCK_SCORES // max(1, scores))
-    parts = [slice(i, min(i + many, images)) for i in range(0, images, many)]
-    if images * scores >= FEWEST_SHARED_ELEMENTS:
-        SHARERS[0](work, parts)
-    else:
-        for part in parts:
-            work(part)
+    for i in range(0, images, many):
+        work(slice(i, min(i + many, images)))
 
 
 def blocks_of_powers(

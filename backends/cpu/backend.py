@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import blas_calls, devices, dtypes, protocol, side_work
+from .. import blas_calls, devices, dtypes, protocol
 from ..arrays import philox
 from ..blas_threads import controlled
 from ..fresh_results import FRESH_PRIMITIVES
@@ -36,28 +36,12 @@ __all__ = ["NumpyBackend", "numpy_backend"]
 
 
 def _in_parts(x: Buffer, y: Buffer) -> Any:
-    from .plan.threads.eager import share_work  # loads the pool of threads
-    from .plan.threads.matmul import threaded_matmul
+    from .plan.threads.matmul import threaded_matmul  # loads the pool of threads
 
-    # A helper begins later than the caller, who goes on with the next piece.
-    return threaded_matmul(x, y, sharing=share_work, pieces=2)
-
-
-def _errand(work: Callable[[], Any]) -> side_work.Errand | None:
-    from .plan.threads.eager import send  # loads the pool of threads
-
-    return send(work)
-
-
-def _share_parts(work: Callable[[Any], Any], parts: Sequence[Any]) -> None:
-    from .plan.threads.eager import share_parts
-
-    share_parts(work, parts)
+    return threaded_matmul(x, y)
 
 
 blas_calls.IN_PARTS.append(_in_parts)
-side_work.SENDERS.append(_errand)
-side_work.SHARERS.append(_share_parts)
 
 
 # What plans of machine code are made with, beside what all plans are made with.

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..restoring import quiet
-from ..side_work import FEWEST_SHARED_ELEMENTS, SHARERS
 
 if TYPE_CHECKING:
     from ..annotations import Buffer
@@ -72,17 +71,11 @@ def blockwise(kernel: Callable[..., None], spare: int = 0) -> Callable[..., Any]
         return out if out.ndim else out[()]
 
     def pieces(source: Buffer, target: Buffer, params: dict[str, Any]) -> None:
-        def fill(start: int) -> None:
+        spares = [np.empty(BLOCK_ELEMENTS, target.dtype) for _ in range(spare)]
+        for start in range(0, target.size, BLOCK_ELEMENTS):
             out = target[start : start + BLOCK_ELEMENTS]
-            spares = [np.empty_like(out) for _ in range(spare)]
-            kernel(source[start : start + BLOCK_ELEMENTS], out, *spares, **params)
-
-        starts = range(0, target.size, BLOCK_ELEMENTS)
-        if target.size >= FEWEST_SHARED_ELEMENTS:
-            SHARERS[0](fill, starts)
-        else:
-            for start in starts:
-                fill(start)
+            kept = spares if out.size == BLOCK_ELEMENTS else [s[: out.size] for s in spares]
+            kernel(source[start : start + BLOCK_ELEMENTS], out, *kept, **params)
 
     run.__doc__ = kernel.__doc__
     run.__dict__["__wrapped__"] = kernel  # which the legends of plans name

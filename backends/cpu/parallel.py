@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import wraps
 from importlib import import_module
 from itertools import pairwise
@@ -18,12 +18,11 @@ import numpy as np
 
 from ..blas_calls import FEWEST_PARALLEL_ELEMENTS
 from ..blas_threads import alone, controlled, held
-from ..side_work import SHARERS
 
 if TYPE_CHECKING:
     from ..annotations import Buffer
 
-__all__ = ["ThreadMemory", "each", "each_span", "is_parallel", "kept_calm", "spans"]
+__all__ = ["ThreadMemory", "each", "is_parallel", "kept_calm", "spans"]
 
 # Arrays of fewer elements are done before a second thread has begun.
 FEWEST_SHARED_ELEMENTS = 65536
@@ -55,26 +54,14 @@ def is_parallel() -> bool:
 
 
 def spans(length: int, size: int) -> list[slice]:
-    """Returns slices of an axis, one or two for each thread if there are enough elements."""
-    number = 1
-    if is_parallel():
-        if size >= FEWEST_SHARED_ELEMENTS:
-            number = sys.modules[POOL].threads.number
-    elif size >= FEWEST_PARALLEL_ELEMENTS:
-        number = import_module(POOL).threads.number
-        # Helpers begin later than the caller, who goes on with the next one.
-        number = 2 * number if number > 1 else 1
-    number = min(number, length)
+    """Returns slices of an axis, one for each thread if there are enough elements."""
+    number = (
+        min(sys.modules[POOL].threads.number, length)
+        if is_parallel() and size >= FEWEST_SHARED_ELEMENTS
+        else 1
+    )
     edges = [length * i // max(number, 1) for i in range(number + 1)]
     return [slice(low, high) for low, high in pairwise(edges)]
-
-
-def each_span(work: Callable[[slice], Any], parts: Sequence[slice]) -> None:
-    """Calls a function that needs no BLAS with each of what `spans` returned."""
-    if len(parts) == 1 or is_parallel():
-        each(work, parts)
-    else:
-        SHARERS[0](work, parts)
 
 
 def each(work: Callable[[Any], Any], parts: Iterable[Any]) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .parallel import each_span, spans
+from .parallel import each, spans
 
 if TYPE_CHECKING:
     from ..annotations import Buffer, DType, Shape, WindowsLike
@@ -36,7 +36,7 @@ def max_pool(x: Buffer, *, windows: WindowsLike) -> Buffer:
     def fill(many: slice) -> None:
         np.copyto(out[many], reduced_windows(np.maximum, x[many], windows))
 
-    each_span(fill, parts)
+    each(fill, parts)
     return out
 
 
@@ -57,7 +57,7 @@ def max_pool_argmax(x: Buffer, *, windows: WindowsLike) -> Buffer:
             if number < len(others):
                 best = np.maximum(best, values[place])
 
-    each_span(fill, spans(len(x), x.size))
+    each(fill, spans(len(x), x.size))
     return winner
 
 
@@ -91,7 +91,7 @@ def pool_scatter(g: Buffer, winner: Buffer, *, spatial: Shape, windows: WindowsL
             else:
                 masked(values, won == number, into[place])
 
-    each_span(fill, spans(len(g), out.size))
+    each(fill, spans(len(g), out.size))
     return cropped(out, spatial, windows)
 
 

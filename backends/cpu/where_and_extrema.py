@@ -14,7 +14,6 @@ import numpy as np
 
 from ..processor import ZEROS_ARE_ORDERED
 from ..restoring import errstate
-from ..side_work import FEWEST_SHARED_ELEMENTS, by_flat_parts
 
 if TYPE_CHECKING:
     from ..annotations import Buffer, DType
@@ -110,39 +109,14 @@ def minimum(x: Any, y: Any) -> Any:
 
 def relu(x: Any) -> Any:
     """Returns ``max(x, 0)``."""
-    if not _is_limited_by_clip(x, 0):
-        return np.maximum(x, 0)
-    if x.size >= FEWEST_SHARED_ELEMENTS:
-        out = np.empty_like(x)
-        if by_flat_parts(_relu_part, (x, out)):
-            return out
-    return x.clip(0, np.inf)
-
-
-def _relu_part(x: Buffer, out: Buffer) -> None:
-    x.clip(0, np.inf, out=out)
+    return x.clip(0, np.inf) if _is_limited_by_clip(x, 0) else np.maximum(x, 0)
 
 
 def relu_grad(x: Any, y: Any) -> Any:
     """Returns x where y is positive, 0 elsewhere."""
     if type(x) is float and getattr(y, "dtype", None) is not None and y.dtype.kind == "f":
         x = y.dtype.type(x)
-    if (
-        type(x) is type(y) is np.ndarray
-        and x.size >= FEWEST_SHARED_ELEMENTS
-        and x.dtype.char in "fd"
-    ):
-        out = np.empty_like(x)
-        if by_flat_parts(_relu_grad_part, (x, y, out)):
-            return out
     return where(np.greater(y, 0), x, 0)
-
-
-def _relu_grad_part(x: Buffer, y: Buffer, out: Buffer) -> None:
-    bits = SIGNED_INTEGERS[x.dtype.itemsize]
-    mask = np.greater(y, 0).astype(bits)
-    np.negative(mask, out=mask)
-    np.bitwise_and(x.view(bits), mask, out=out.view(bits))
 
 
 def power(x: Any, y: Any) -> Any:

@@ -1,20 +1,18 @@
-"""Arithmetic of optimizers' rules: on buffers, in parts where they are large; in primitives."""
+"""Arithmetic of optimizers' rules: on buffers, and in primitives."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..backends.annotations import Buffer
-from ..backends.side_work import by_flat_parts
 from ..primitives.core.annotations import Value
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.shape_dtype import shape_dtype
 
-__all__ = ["Buffers", "Primitives", "in_order_of", "made_by_parts"]
+__all__ = ["Buffers", "Primitives", "in_order_of"]
 
 
 class Buffers:
@@ -65,25 +63,6 @@ class Primitives:
         if shape_dtype(x).dtype.kind == "c":
             return ops.real(ops.multiply(x, ops.conj(x)))
         return ops.square(x)
-
-
-def made_by_parts(
-    rule: Callable[..., Sequence[Any]],
-    buffers: Sequence[Buffer],
-    numbers: Sequence[Any],
-    out: Sequence[Buffer],
-) -> bool:
-    """Makes an update in parts that stay in the cache; returns False where that cannot be."""
-    count = len(buffers)
-
-    def update(*parts: Buffer) -> None:
-        places = parts[count:]
-        made = rule(Buffers, parts[0], parts[1], parts[2:count], numbers, places)
-        for x, place in zip(made, places, strict=True):
-            if x is not place:
-                np.copyto(place, x)
-
-    return by_flat_parts(update, [*buffers, *out])
 
 
 def in_order_of(p: Buffer, g: Buffer) -> Buffer:

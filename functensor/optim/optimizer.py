@@ -12,7 +12,6 @@ import numpy as np
 from ..backends.annotations import Buffer, DType
 from ..backends.errors.public_functions import check_function, entry, guarded
 from ..backends.protocol import loaded
-from ..backends.side_work import FEWEST_SHARED_ELEMENTS
 from ..primitives.core.annotations import Value
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array, Tracer
@@ -25,7 +24,7 @@ from ..primitives.core.trace import slot
 from ..transforms.grad import differentiated
 from ..tree import containers as tree
 from .argument_order import ArgumentOrder, wrong_state
-from .arithmetic import Buffers, Primitives, in_order_of, made_by_parts
+from .arithmetic import Buffers, Primitives, in_order_of
 from .compiled_rules import CompiledRule
 
 __all__ = ["Optimizer", "Rate", "elementwise", "rate_at"]
@@ -380,9 +379,6 @@ def _updated(
                 return [wrap(b.astype(d)) for b, d in zip(made, kept, strict=True)]
             # Large arrays cost more to allocate than to compute with: no temporaries.
             out = [np.empty_like(b) for b in (buffers[0], *buffers[2:])]
-            large = buffers[0].size >= FEWEST_SHARED_ELEMENTS
-            if large and made_by_parts(rule, buffers, numbers.given, out):
-                return [wrap(buffer) for buffer in out]
             made = rule(Buffers, buffers[0], buffers[1], buffers[2:], numbers.given, out)
             return [wrap(buffer) for buffer in made]
     dtype = shape_dtype(p).dtype

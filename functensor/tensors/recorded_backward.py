@@ -18,9 +18,8 @@ from ..primitives.core.errors import BackwardError, failure, user_line
 from ..primitives.core.primitive_like import PrimitiveLike
 from ..primitives.core.shape_dtype import INEXACT
 from ..primitives.core.trace import base_trace, new, under
-from ..traces.consumed_nodes import Consumed, spent_error
 from ..traces.forward import zeros_like
-from ..traces.reverse import PROJECTION, Node, backward, maker_of
+from ..traces.reverse import PROJECTION, Consumed, Node, backward, maker_of, spent_error
 from ..transforms.grad import vjp
 from ..transforms.tensor_entrance import entrance
 from .grad_mode import GradMode
@@ -279,7 +278,7 @@ def chosen_gradients(
     )  # fmt: skip
     line = user_line()
     if copies.spent is not None and (wanted is None or not wanted <= copies.keys()):
-        raise spent_error(named(), copies.spent.saved.line, maker_of(copies.spent))
+        raise spent_error(named(), copies.spent.saved.line, copies.spent)
     if consume:
         copies.consume(line)
     begun = [(copies[node], g) for node, g in roots if node in copies]

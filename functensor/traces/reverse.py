@@ -29,22 +29,21 @@ from ..primitives.core.buffers import (
     wrap,
 )
 from ..primitives.core.dispatch import ADDERS
-from ..primitives.core.errors import OPERAND_ERRORS, note_rule
+from ..primitives.core.errors import OPERAND_ERRORS, BackwardError, failure, note_rule
 from ..primitives.core.plain_arrays import plain_arrays
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.primitive_like import Call, PrimitiveLike
 from ..primitives.core.shape_dtype import INEXACT, shape_dtype
 from ..primitives.core.trace import RAW, Trace, new, slot
 from ..primitives.shape.index import Scatter, scatter_sum
-from .consumed_nodes import Consumed, spent_error
 from .fitted_cotangents import fitted_cotangent
-from .late_cotangents import LateCotangents, call_back, late_cotangent, take_in
 
 if TYPE_CHECKING:
     from ..backends.annotations import DType
 
 __all__ = [
     "Node", "ReverseTrace", "ReverseTracer", "backward", "is_inexact", "maker_of",
+    "spent_error",
 ]
 
 ndarray = np.ndarray
@@ -339,6 +338,15 @@ def is_inexact(x: Any) -> bool:
         return isinstance(x, float | complex)
 
 
+class Consumed:
+    """Stands for what a node saved, once a backward pass has used it up."""
+
+    __slots__ = ("line",)
+
+    def __init__(self, line: str) -> None:
+        self.line = line
+
+
 def backward(
     roots: Sequence[tuple[Node, Any]],
     *,
@@ -361,22 +369,19 @@ def backward(
     """
     before, running = slot.turn, slot.running
     turn = [node for node, _ in roots[:1]]
-    late: LateCotangents = {}
     try:
         slot.turn = turn
         if of is not None:
             slot.running = of
         with computing_on(g for _, g in roots):
             # Rules may compute 0 / 0 beside a branch not taken; the user did not ask for that.
-            return silently(walk, (roots, consume, line, turn, named, late))
+            return silently(walk, (roots, consume, line, turn, named))
     except OPERAND_ERRORS as error:
         if turn and turn[0].primitive is not None:
             note_rule(error, maker_of(turn[0]))
         raise
     finally:
         slot.turn, slot.running = before, running
-        if late:
-            call_back(late)
 
 
 def walk(
@@ -385,7 +390,6 @@ def walk(
     line: str,
     turn: list[Node],
     named: Callable[[], str],
-    late: LateCotangents,
 ) -> dict[Node, Any]:
     """Does what `backward` does, where the cotangents are."""
     grads: dict[Node, Any] = {}
@@ -394,8 +398,6 @@ def walk(
     # The nodes with a cotangent that are not inputs, by falling number. Never more than the
     # frontier: a list of all nodes would cost as much memory as half of the forward pass.
     ready: list[tuple[int, Node]] = []
-    # A trace that stands in the slot sees what rules compute, one after the other.
-    sends = slot.trace is RAW
     for node, g in roots:
         turn[0] = node
         if node in grads:
@@ -416,7 +418,7 @@ def walk(
         params = node.params
         parents = node.parents
         if type(saved) is Consumed:
-            raise spent_error(named(), saved.line, maker_of(node))
+            raise spent_error(named(), saved.line, node)
         if consume:
             node.saved = spent
             node.parents = ()
@@ -426,11 +428,6 @@ def walk(
         for vjp, parent in zip(vjps, parents):
             if parent is None:
                 continue
-            if sends and parent.primitive is None and type(g) is ndarray:
-                part = late_cotangent(node, vjp, g, saved, parent)
-                if part is not None:
-                    late.setdefault(parent, []).append(part)
-                    continue
             c = vjp(g, saved, params)
             if type(c) is not ndarray:
                 if c is None:
@@ -447,9 +444,6 @@ def walk(
                     continue
             if c.shape != parent.shape or c.dtype is not parent.dtype:
                 c = fitted_cotangent(c, parent, primitive)
-            if late and parent in late:
-                late[parent].append(c)
-                continue
             before = grads.get(parent)
             if before is None:
                 grads[parent] = c
@@ -464,8 +458,6 @@ def walk(
             else:
                 grads[parent] = ops.add(before, c) if type(c) in DEVICE_TYPES else before + c
                 owned.add(parent)
-    if late:
-        take_in(late, grads, turn)
     for node, contributions in pending.items():
         turn[0] = node
         grads[node] = gathered_cotangent(grads.get(node), contributions, node)
@@ -493,3 +485,14 @@ def gathered_cotangent(g: Any, contributions: list[Any], node: Node) -> Any:
         return outputs
     total = scatter_sum(contributions)
     return total if g is None else g + total
+
+
+def spent_error(name: str, line: str, node: Node) -> BackwardError:
+    """Returns the error for a pass that comes to what another one, at a line, has used up."""
+    return failure(
+        BackwardError,
+        f"{name} reached {maker_of(node)!r} a second time: what it had saved was freed by "
+        f"the backward pass at {line}",
+        fix="loss.backward(retain_graph=True) the first time; for two losses that share a "
+        "graph, (loss1 + loss2).backward()",
+    )

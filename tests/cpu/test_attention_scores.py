@@ -54,7 +54,7 @@ def test_a_row_of_nan_stays_one():
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("masked", [False, True])
-def test_shared_blocks_have_the_bits_of_others(causal, masked, monkeypatch):
+def test_small_blocks_compute_the_same(causal, masked, monkeypatch):
     operands = [normal(3, 2, 6, 4, seed=i) for i in range(3)]
     mask = (normal(6, 6, seed=3) > -0.5,) if masked else ()
 
@@ -62,17 +62,7 @@ def test_shared_blocks_have_the_bits_of_others(causal, masked, monkeypatch):
         out, pull = ft.vjp(lambda q, k, v: nn.attention(q, k, v, *mask, causal=causal), *operands)
         return out, *pull(np.ones(out.shape, np.float32))
 
-    monkeypatch.setattr(kernels, "BLOCK_SCORES", 72)
     wanted = both()
-    shared = []
-
-    def sharer(work, parts):
-        shared.append(len(parts))
-        for part in reversed(parts):
-            work(part)
-
-    monkeypatch.setattr(kernels, "SHARERS", [sharer])
-    monkeypatch.setattr(kernels, "FEWEST_SHARED_ELEMENTS", 1)
+    monkeypatch.setattr(kernels, "BLOCK_SCORES", 72)
     for a, b in zip(both(), wanted, strict=True):
-        np.testing.assert_array_equal(a, b)
-    assert shared == [3, 3]
+        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-7)

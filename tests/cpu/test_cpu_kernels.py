@@ -368,3 +368,13 @@ def test_numbers_beside_infinities_decide_no_dtype(end):
             got, wanted = call(fnp.logaddexp), call(np.logaddexp)
         assert got.dtype == np.float32
         np.testing.assert_allclose(got, wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("number", [1, -1e9])
+def test_a_number_beside_a_mask_that_is_used_again(number):
+    x = normal((5, 40, 40), np.float32)
+    x.reshape(-1)[:7] = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-45, -1e-45]
+    mask = normal((40, 40), np.float32) > 0
+    got = fnp.where(mask, x, number)
+    np.testing.assert_array_equal(got, np.where(mask, x, np.float32(number)))
+    assert got.dtype == np.float32

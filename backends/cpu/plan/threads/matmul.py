@@ -25,8 +25,6 @@ __all__ = ["SharedProduct", "threaded_matmul"]
 
 # The rows of BLAS's tiles, and the fewest tiles of a part that begins with a whole one.
 BLAS_TILE_ROWS, FEWEST_TILES = 16, 2
-# BLAS brings an operand into its own order for every part, which costs more beside shorter ones.
-SHORTEST_PIECE = 256
 
 
 def threaded_matmul(
@@ -34,15 +32,14 @@ def threaded_matmul(
     y: Buffer,
     out: Buffer | None = None,
     sharing: Callable[[Callable[[], Any], int], None] = share,
-    pieces: int = 1,
 ) -> Any:
     """Returns ``x @ y``, in the memory of ``out`` or in new memory.
 
     x is an array (rows, k) or (k,) and y one (k, columns) or (k,), or both are stacks of as many.
 
-    There are up to ``pieces`` parts for every thread. BLAS may add up in another order for another
-    shape, so that the last bits may depend on the number of threads. A vector times a matrix is a
-    sum of parts. They do not depend on whether ``sharing`` uses that number.
+    Every thread computes one part. BLAS may add up in another order for another shape, so that the
+    last bits may depend on the number of threads. A vector times a matrix is a sum of parts. They
+    do not depend on whether ``sharing`` uses that number.
     """
     number = threads.number
     if number < 2 or controlled() is None:
@@ -54,14 +51,12 @@ def threaded_matmul(
         parts = [(x[cut], y[cut], sums[i, ...]) for i, cut in enumerate(cuts(len(x), number))]
         sharing(partial(multiply_each, iter(parts)), len(parts))
         return np.add.reduce(sums, axis=0, out=out)
-    out, parts = cut_up(x, y, out, pieces)
-    sharing(partial(multiply_each, iter(parts)), min(number, len(parts)))
+    out, parts = cut_up(x, y, out)
+    sharing(partial(multiply_each, iter(parts)), len(parts))
     return out
 
 
-def cut_up(
-    x: Buffer, y: Buffer, out: Buffer | None = None, pieces: int = 1
-) -> tuple[Any, list[Any]]:
+def cut_up(x: Buffer, y: Buffer, out: Buffer | None = None) -> tuple[Any, list[Any]]:
     """Returns the memory for ``x @ y``, and the operands and memory of every part."""
     number = threads.number
     if out is None:
@@ -70,19 +65,13 @@ def cut_up(
     if x.shape[-1] == 1 < y.ndim:
         x, y = widened(np, x, y)
     if y.ndim > 2:
-        number = min(pieces * number, len(x))
+        number = min(number, len(x))
         parts = [(x[cut], y[cut], out[cut]) for cut in cuts(len(x), number)]
     elif y.ndim == 1 or len(x) >= y.shape[1]:
-        parts = [(x[cut], y, out[cut]) for cut in cuts(len(x), number_of(len(x), pieces))]
+        parts = [(x[cut], y, out[cut]) for cut in cuts(len(x), number)]
     else:
-        length = y.shape[1]
-        parts = [(x, y[:, cut], out[:, cut]) for cut in cuts(length, number_of(length, pieces))]
+        parts = [(x, y[:, cut], out[:, cut]) for cut in cuts(y.shape[1], number)]
     return out, parts
-
-
-def number_of(length: int, pieces: int) -> int:
-    """Returns the number of parts: up to ``pieces`` for every thread, if they are long enough."""
-    return max(threads.number, min(pieces * threads.number, length // SHORTEST_PIECE))
 
 
 class SharedProduct:

@@ -88,7 +88,7 @@ def lie_with(x: Any, y: Any) -> None:
     y = origin(y)
     with views_of(y).lock:
         x._data = y._data if y.home is None else y.without_graph()._data
-        if getattr(y, "_source", None) is None and y.home is None:
+        if getattr(y, "_source", None) is None and y.home is None and is_plain(y):
             x._views = Views(y._views.lock)
             y._source = (x, without_graph, None, False, x.node)
             x._views.append(ref(y))
@@ -97,6 +97,14 @@ def lie_with(x: Any, y: Any) -> None:
             y._views.append(ref(x))
         if isinstance(y, TAPE.in_memory):
             y.bring_in(x)
+
+
+def is_plain(x: Any) -> bool:
+    """Says whether a tensor is of no class of its own, as parameters are, which stay no views."""
+    kind: Any = type(x)
+    if isinstance(x, TAPE.in_memory):
+        kind = kind.__bases__[1]
+    return kind is TAPE.tracer or kind in TAPE.late.values()
 
 
 def origin(x: Any) -> Any:

@@ -50,6 +50,17 @@ def test_a_parameter_of_a_tensor_of_its_own_is_a_view_of_nothing():
     assert not hasattr(p, "_source")
 
 
+def test_a_parameter_stays_no_view():
+    p, x = torch.nn.Parameter(torch.ones(2)), torch.zeros(2)
+    x.data = p
+    q = torch.nn.Parameter(p)
+    assert not hasattr(p, "_source")
+    torch.optim.SGD([p], lr=0.5).zero_grad()
+    (p * 2).sum().backward()
+    torch.optim.SGD([p], lr=0.5).step()
+    assert p.tolist() == x.tolist() == q.tolist() == [0.0, 0.0]
+
+
 def test_parameters_and_buffers_share_with_numpy():
     array = numpy.ones(2, numpy.float32)
     p, b = torch.nn.Parameter(torch.from_numpy(array)), torch.nn.Buffer(torch.from_numpy(array))

@@ -22,7 +22,7 @@ OF_REALS = [
 ]  # fmt: skip
 OF_COMPLEX = ["{x}.conj()", "{x}.conj()", "{x}[None].mH", "{x}.real"]
 WRITES = [
-    "{v} += 0.5", "{v}.mul_(2.0)", "{v}[0] = 0.25", "{v}[..., -1] -= 1.5",
+    "a[0] = 3.5", "b *= 2", "{v} += 0.5", "{v}.mul_(2.0)", "{v}[0] = 0.25", "{v}[..., -1] -= 1.5",
     "{v}[1:].neg_()", "{v}.data.add_(1.25)", "{v}.data[0] = 7.0",
     "{v}.t_()", "{v}.transpose_(0, -1)", "{v}.squeeze_()", "{v}.unsqueeze_(0)",
     "{v}.data = {x}", "{v}.data = {x}.clone()", "{v}.data = {v}.data",
@@ -31,16 +31,25 @@ WRITES = [
 ]  # fmt: skip
 
 
-def outcome(lines, torch, start, other):
-    """Runs lines, and returns what they name as lists; a line that is refused does nothing."""
-    values, done = {"x": torch.tensor(start), "y": torch.tensor(other)}, []
+def outcome(lines, torch, start, other, held):
+    """Runs lines, and returns what they name as lists; a line that is refused does nothing.
+
+    ``a`` and ``b`` are arrays of NumPy; ``held`` ones have ``x`` and ``y`` in their memory.
+    """
+    a, b = start.copy(), other.copy()
+    make = torch.from_numpy if held else torch.tensor
+    values = {"x": make(a), "y": make(b), "a": a, "b": b}
+    done = []
     for line in lines:
         try:
             exec(line, {"torch": torch, "copy": copy}, values)
             done.append(True)
         except (RuntimeError, IndexError, NameError, TypeError, ValueError):
             done.append(False)
-    return {name: value.detach().tolist() for name, value in values.items()}, done
+    return {
+        name: getattr(value, "detach", lambda x=value: x)().tolist()
+        for name, value in values.items()
+    }, done
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -62,5 +71,5 @@ def test_programs_that_move_tensors_do_as_with_pytorch(seed):
     other = numpy.arange(4.0) if choose.random() < 0.5 else numpy.arange(6.0).reshape(2, 3)
     if is_complex:
         start, other = start + 0.5j, other - 1j
-    wanted = outcome(lines, torch, start, other)
-    assert outcome(lines, functensor.torch, start, other) == wanted, "\n".join(lines)
+    wanted = outcome(lines, torch, start, other, seed % 2)
+    assert outcome(lines, functensor.torch, start, other, seed % 2) == wanted, "\n".join(lines)

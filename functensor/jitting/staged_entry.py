@@ -35,8 +35,8 @@ class StagedEntry:
     """
 
     __slots__ = (
-        *("_computes", "_passed", "captured", "compiled", "context", "gradient", "guard"),
-        *("looked", "program"),
+        *("_behind", "_computes", "_passed", "captured", "compiled", "context", "gradient"),
+        *("guard", "looked", "program"),
     )
 
     def __init__(
@@ -45,6 +45,7 @@ class StagedEntry:
         self.program = program
         self.captured = captured
         self.guard: Guard | None = None
+        self._behind: Guard | None = None
         self.gradient: tuple[int, int] | None = None
         self.context = context
         self.looked: dict[Hashable, None] = {}
@@ -80,12 +81,14 @@ class StagedEntry:
         return partial(entrance.recorded, ProgramCall(self.program))
 
     def guard_behind(self, first: Callable[[], Array], args: Any) -> Guard:
-        """Returns a guard for calls of which the first leaf is made anew each time.
+        """Returns a guard for calls of which the first leaf is made anew each time; made once.
 
         Args:
             first: makes it, an array.
             args: all others. Those that are no arrays are constants of the program.
         """
+        if self._behind is not None:
+            return self._behind
         recording, compute = self.recording(), self.compiled.on_buffers
 
         def run(leaves: Values, buffers: Values) -> Values:
@@ -97,10 +100,11 @@ class StagedEntry:
             return recording([first()._data, *buffers], (None, *nodes))
 
         passed = [None if i is None else i - 1 for i in self._passed]
-        return guard(
+        self._behind = guard(
             (args,), {}, (), run if self._computes else None, self.program.out_tree, passed,
             recording=recording and record, constants=True,
         )  # fmt: skip
+        return self._behind
 
     def outputs(self, leaves: Values, outs: Sequence[Any]) -> Any:
         """Returns the result's tree; an output that is an argument is that very array."""

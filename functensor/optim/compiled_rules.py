@@ -74,9 +74,8 @@ class CompiledRule:
         if kind is None:
             return False
         if at_once.wanted:
-            self._spent.setdefault(kind, SECONDS_BEFORE_STAGING)
-        spent = self._spent.get(kind, 0.0)
-        return spent >= SECONDS_BEFORE_STAGING and len(self._spent) <= MOST_KNOWN_SHAPES
+            self.note(kind, SECONDS_BEFORE_STAGING)
+        return self._spent.get(kind, 0.0) >= SECONDS_BEFORE_STAGING
 
     def note(self, kind: Any, seconds: float) -> None:
         """Notes how long an update of a kind took over NumPy."""

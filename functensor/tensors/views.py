@@ -322,6 +322,9 @@ def lies_in_order(x: Any) -> bool:
 
 def _would_share_memory(base: Any, take: Callable[[Any], Any]) -> bool:
     """Says whether a result would lie in the memory of a view, if that repeated elements there."""
+    # Without elements there is nothing to share.
+    if not base.numel():
+        return False
     places = _of_root(base, lambda root: np.arange(root.numel()).reshape(root.shape))
     if places is None:
         return False

@@ -13,6 +13,7 @@ from ..backends.errors.public_functions import check_function, complain
 from ..jitting.guard import UNLIKE, Guard
 from ..jitting.jitted import jit
 from ..jitting.signature import context_of
+from ..jitting.staged_entry import StagedEntry
 from ..jitting.switch import switch
 from ..optim.compiled_rules import compiling_rules
 from ..optim.stateful import StatefulOptimizer
@@ -31,6 +32,8 @@ __all__ = ["CompiledFunction", "CompiledModule", "compile"]
 ARRAYS = Array, np.ndarray
 # Stands for an array among the constants of a plan.
 ARRAY_PLACE = object()
+# A function tries so many guards, one after the other.
+MOST_GUARDS = 4
 
 
 class CompiledFunction:
@@ -55,9 +58,10 @@ class CompiledFunction:
         # Messages and programs have the function's name.
         drawing.__name__ = drawing.__qualname__ = function_name(fun)
         self._run = jit(drawing, static_argnames=("form",))
-        # Answers calls of one kind; made by the second one. The choices that it was made under.
-        self._guard: tuple[Guard, Any] | None = None
-        self._called: Any = None
+        # Each answers calls of one kind, the second of which makes it, under the same choices.
+        self._guards: tuple[tuple[Guard, Any], ...] = ()
+        # What the latest kinds of calls were staged to.
+        self._called: tuple[StagedEntry, ...] = ()
 
     def __get__(self, instance: object | None, owner: type | None = None) -> Any:
         return self if instance is None else MethodType(self, instance)
@@ -66,15 +70,16 @@ class CompiledFunction:
         self._draws = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        known = self._guard
-        if known and slot.trace is None and not switch.off and known[1] == context_of():
+        plain = slot.trace is None and not switch.off
+        if plain and self._guards:
+            context = context_of()
             try:
-                out = known[0](((args, kwargs),), {})
+                for guard, known in self._guards:
+                    if known == context and (out := guard(((args, kwargs),), {})) is not UNLIKE:
+                        return out
             except Exception as error:
                 complain(error, self._fun, f"compile({function_name(self._fun)})", args, kwargs)
                 raise
-            if out is not UNLIKE:
-                return out
         leaves, treedef = tree.flatten((args, kwargs))
         arrays = [x for x in leaves if isinstance(x, ARRAYS)]
         form = treedef, tuple([ARRAY_PLACE if isinstance(x, ARRAYS) else x for x in leaves])
@@ -84,12 +89,18 @@ class CompiledFunction:
         if self._draws and not drew:
             # The call in which the function was found to draw has used up a key.
             default_generator.next_key()
-        if slot.trace is None and not switch.off:
-            entry = self._run.entry_of(key, arrays, form=form)
-            if entry is self._called and entry is not None:
-                self._guard = entry.guard_behind(self._next_key, (args, kwargs)), entry.context
-            self._called = entry
+        if plain and (entry := self._run.entry_of(key, arrays, form=form)) is not None:
+            self._guarded(entry, args, kwargs)
         return out
+
+    def _guarded(self, entry: StagedEntry, args: Any, kwargs: Any) -> None:
+        """Notes what a call was staged to, and makes its guard where that was so before."""
+        if entry not in self._called:
+            self._called = (entry, *self._called)[:MOST_GUARDS]
+            return
+        made = entry.guard_behind(self._next_key, (args, kwargs)), entry.context
+        if made not in self._guards:
+            self._guards = (made, *self._guards)[:MOST_GUARDS]
 
     def _next_key(self) -> Any:
         """Returns the key of a call; it counts as drawn where the function draws."""

@@ -3,7 +3,9 @@
 import pytest
 
 import functensor.torch as torch
+from functensor.jitting import staged_entry
 from functensor.torch import nn
+from functensor.torch.compiling import MOST_GUARDS
 from functensor.torch.nn import functional as F
 
 
@@ -113,3 +115,34 @@ def test_settings():
 
 def test_vmap_by_its_short_name():
     assert torch.vmap(torch.dot)(torch.ones(3, 2), torch.ones(3, 2)).tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize("turns", ["abab", "aabb"])
+def test_kinds_of_calls_that_take_turns_have_a_guard_each(turns, monkeypatch):
+    compiled = torch.compile(lambda x, factor: x * factor)
+    kinds = {"a": (torch.ones(3), 2.0), "b": (torch.ones(4), 3.0)}
+    for turn in 2 * turns:
+        compiled(*kinds[turn])
+    slow = []
+    monkeypatch.setattr(compiled, "_run", lambda *args, **kwargs: slow.append(args))
+    for turn in 2 * turns:
+        x, factor = kinds[turn]
+        assert compiled(x, factor).tolist() == [factor] * len(x)
+    assert not slow
+
+
+def test_guards_of_many_kinds_are_made_once_and_few_are_tried(monkeypatch):
+    made = []
+    write = staged_entry.guard
+    monkeypatch.setattr(staged_entry, "guard", lambda *a, **k: made.append(1) or write(*a, **k))
+    compiled = torch.compile(lambda x: x + 1)
+    kinds = [torch.ones(n) for n in range(1, 2 * MOST_GUARDS)]
+    for x in 2 * kinds:
+        assert torch.equal(compiled(x), x + 1)
+        compiled(x)
+    count = len(made)
+    for x in 2 * kinds:
+        compiled(x)
+        compiled(x)
+    assert len(made) == count
+    assert len(compiled._guards) == MOST_GUARDS

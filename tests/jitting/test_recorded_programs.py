@@ -96,6 +96,17 @@ def test_losses_without_a_way_back_stop_to_compute_gradients(warm, joint):
     close(gradient(compiled, w, x), gradient(loss_of, w, x))
 
 
+def test_no_loss_computes_gradients_with_deterministic_where_passes_are_outside_of_it(joint):
+    compiled, (w, x) = torch.compile(loss_of), operands()
+    for _ in range(6):
+        w.grad = None
+        with ft.config.using(deterministic=True):
+            loss = compiled(w, x)
+        loss.backward()
+    assert not joint
+    close(w.grad, gradient(loss_of, w, x))
+
+
 def test_two_losses_before_one_pass(warm, joint):
     compiled, w, x = warm
     expected = gradient(lambda w: loss_of(w, x) + loss_of(w, 2 * x), w)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.errors.public_functions import check_function, complain
+from ..functions.wrapping import pickled
 from ..jitting.guard import UNLIKE, Guard
 from ..jitting.jitted import jit
 from ..jitting.signature import context_of
@@ -66,6 +67,15 @@ class CompiledFunction:
     def __get__(self, instance: object | None, owner: type | None = None) -> Any:
         return self if instance is None else MethodType(self, instance)
 
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        return pickled(self, (compile, (self._fun,), {}))
+
+    def __copy__(self) -> CompiledFunction:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> CompiledFunction:
+        return self
+
     def _note(self) -> None:
         self._draws = True
 
@@ -117,6 +127,18 @@ class CompiledModule(Module):
     def __init__(self, module: Module) -> None:
         super().__init__()
         self._orig_mod = module
+        self._compile()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy has a plan of its own, of the copied module.
+        return {name: value for name, value in vars(self).items() if name != "_plan"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._compile()
+
+    def _compile(self) -> None:
+        module: Any = self._orig_mod
 
         def run(parameters: Any, buffers: Any, modes: Any, args: Any, kwargs: Any) -> Any:
             # What the module writes to its buffers is returned, and written by the caller.

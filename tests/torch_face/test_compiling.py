@@ -1,5 +1,8 @@
 """`torch.compile`: plans of functions and modules, their state and their draws."""
 
+import copy
+import pickle
+
 import pytest
 
 import functensor.torch as torch
@@ -146,3 +149,45 @@ def test_guards_of_many_kinds_are_made_once_and_few_are_tried(monkeypatch):
         compiled(x)
     assert len(made) == count
     assert len(compiled._guards) == MOST_GUARDS
+
+
+def doubled(x):
+    return 2 * x
+
+
+@torch.compile
+def tripled(x):
+    return 3 * x
+
+
+def unpickled(x):
+    return pickle.loads(pickle.dumps(x))
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, unpickled])
+def test_functions_are_copied_and_pickled_after_calls(copied):
+    x = torch.ones(3)
+    compiled = torch.compile(doubled)
+    for _ in range(3):
+        tripled(x)
+        compiled(x)
+    assert copied(compiled)(x).tolist() == [2.0] * 3
+    assert copied(tripled) is tripled
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, unpickled])
+def test_copies_of_modules_compute_with_what_is_theirs(copied):
+    compiled = torch.compile(nn.Sequential(nn.Linear(4, 2), nn.Dropout(1.0)).eval())
+    x = torch.ones(3, 4)
+    for _ in range(3):
+        wanted = compiled(x)
+    other = copied(compiled)
+    assert torch.equal(other(x), wanted)
+    linear, dropout = other._orig_mod
+    dropout.p = 0.0
+    other.train()
+    with torch.no_grad():
+        linear.weight.zero_()
+        linear.bias.fill_(3.0)
+    assert other(x).tolist() == [[3.0, 3.0]] * 3
+    assert torch.equal(compiled(x), wanted)

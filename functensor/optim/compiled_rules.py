@@ -24,6 +24,8 @@ MOST_KNOWN_SHAPES = 16
 # The buffers that plans take, by the characters of their dtypes.
 TYPES = frozenset({np.ndarray, np.float32, np.float64})
 DTYPES = frozenset("fd")
+# What NumPy does where numbers overflow that plans may leave out.
+LEFT_OUT_BY_PLANS = frozenset({"ignore", "warn"})
 # The place of the gradients among columns.
 GRADIENTS = 1
 
@@ -58,7 +60,8 @@ class CompiledRule:
 
     def kind_of(self, columns: Sequence[list[Any]]) -> Any:
         """Returns what tells buffers apart for which there are plans; None for those without."""
-        if switch.off:
+        # NumPy raises within ``np.errstate(all="raise")``, plans do not.
+        if switch.off or not LEFT_OUT_BY_PLANS.issuperset(np.geterr().values()):
             return None
         for place, column in enumerate(columns):
             for x in column:

@@ -97,6 +97,20 @@ def test_what_plans_leave_to_numpy(case, runs):
     assert int(state.step) == 1
 
 
+@pytest.mark.parametrize("what", ["raise", "call"])
+def test_errors_that_numpy_is_told_to_raise(what, runs):
+    optimizer, x, seen = optim.adam(0.1), ft.numpy.ones(3, "f"), []
+    state, g = optimizer.init(x), ft.numpy.full(3, 1e30, "f")
+    with compiling_rules(), numpy.errstate(all=what, call=lambda *args: seen.append(args[0])):
+        if what == "raise":
+            with pytest.raises(FloatingPointError, match="overflow"):
+                optimizer.update(x, state, g)
+        else:
+            optimizer.update(x, state, g)
+            assert seen[0] == "overflow"
+    assert not runs
+
+
 def scalar_steps(step_of):
     parameters = [torch.tensor(numpy.full(s, 2.0, "f"), requires_grad=True) for s in ((5, 3), (3,))]
     optimizer = torch.optim.Adam(parameters, lr=0.1)

@@ -59,7 +59,7 @@ class RecordedProgram:
         self._count = len(program.outputs)
         self._inexact = list(map(is_differentiable, program.outputs))
         end = len(program.inputs) + len(parts.brief.outputs)
-        residuals = [*rules.kept, *range(parts.beside, end)]
+        residuals = [*rules.kept, *range(parts.own_count, end)]
         self._places = {source: number for number, source in enumerate(residuals)}
         self._backward: dict[Any, tuple[Compiled, list[int], Flags]] = {}
         # The outputs that the next passes begin at, each with one, and how many there may be.

@@ -24,10 +24,10 @@ from ..primitives.core.trace import (
 )
 from ..programs.named_scope import active_scope
 from ..tree import containers as tree
-from .beside_hooks import Beside, forked, reunited
 from .living import clear_all
 from .reported_run import Told, alarms, reported_run
 from .retraces import History, StaleProgramError
+from .shown_run import ShownRun, forked, reunited
 from .signature import Signature
 
 if TYPE_CHECKING:
@@ -62,11 +62,11 @@ class CallsUnderHooks:
         """
         met = interceptors()
         # The results of a run that is watched are not those that count.
-        apart = config.deterministic and slot.shown is None and not is_staged()
-        if not (apart and all(trace.only_looks() for trace in met)):
+        in_two = config.deterministic and slot.shown is None and not is_staged()
+        if not (in_two and all(trace.only_looks() for trace in met)):
             return self._shown(args, kwargs)
         if base_trace() is not RAW or is_traced((args, kwargs)):
-            return self._shown_beside(args, kwargs)
+            return self._in_two_runs(args, kwargs)
         shown = self._shown(args, kwargs)
         # The function may close over traced values.
         if is_traced(shown) or not all(trace.only_looks() for trace in met):
@@ -74,26 +74,26 @@ class CallsUnderHooks:
         with below_hooks():
             return self._called(args, kwargs)
 
-    def _shown_beside(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _in_two_runs(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Does the same where the function's derivatives or batches may be asked for."""
         with below_hooks():
             captured = self._entry(args, kwargs)[0].captured
         if captured:
             return self._shown(args, kwargs)
-        beside = Beside(interceptors())
+        shown_run = ShownRun(interceptors())
         with below_hooks():
-            given, (args, kwargs) = forked((args, kwargs), beside)
+            given, (args, kwargs) = forked((args, kwargs), shown_run)
         top: Any = slot.trace
         registrations = top.registrations()
         try:
-            slot.trace = beside.trace()
+            slot.trace = shown_run.trace()
             shown = self._one_by_one(*self._signature.mapped(shown_array, args, kwargs))
         finally:
             slot.trace = top.settled(registrations)
-        if not beside.counts():
+        if not shown_run.counts():
             return shown
         with below_hooks():
-            return reunited(self._called(*given), shown, beside)
+            return reunited(self._called(*given), shown, shown_run)
 
     def _shown(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Runs the function under hooks, by a plan that calls them or reports to them."""

@@ -220,10 +220,10 @@ class ProgramCall(DerivedCall):
     def pulled(self, wanted: Flags) -> Rules:
         parts = pulled_program(self.program, wanted)
         count = len(self.program.outputs)
-        beside = parts.beside
-        kept = [i for i in dict.fromkeys(parts.sources) if i < beside]
+        own_count = parts.own_count
+        kept = [i for i in dict.fromkeys(parts.sources) if i < own_count]
         # Kept operands and outputs come first, then the outputs that the brief program adds.
-        residuals = [*kept, *range(beside, len(self.inputs) + len(parts.brief.outputs))]
+        residuals = [*kept, *range(own_count, len(self.inputs) + len(parts.brief.outputs))]
         places = {source: number for number, source in enumerate(residuals)}
 
         def backward(given: Flags) -> tuple[Flat, Sequence[bool]]:

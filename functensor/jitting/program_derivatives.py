@@ -138,12 +138,12 @@ class Pulled:
         brief: the same, without the residuals that are among its inputs or outputs.
         sources: for every residual, where it is among the inputs, and behind those the outputs
             of the brief program.
-        beside: how many inputs and outputs the program itself has.
+        own_count: how many inputs and outputs the program itself has.
     """
 
     def __init__(self, program: Program, wanted: Flags) -> None:
         self.program = program
-        self.beside = len(program.inputs) + len(program.outputs)
+        self.own_count = len(program.inputs) + len(program.outputs)
         self.wanted = [i for i, flag in enumerate(wanted) if flag]
         self._known: dict[Any, tuple[Program, list[int], Flags]] = {}
         everything = tuple(map(is_differentiable, program.outputs))

@@ -60,7 +60,7 @@ class RecordedProgram:
         self._has_effect = program.has_effect()
         self._inexact = list(map(is_differentiable, program.outputs))
         end = len(program.inputs) + len(parts.brief.outputs)
-        residuals = [*rules.kept, *range(parts.beside, end)]
+        residuals = [*rules.kept, *range(parts.own_count, end)]
         self._places = {source: number for number, source in enumerate(residuals)}
         self._backward: dict[Any, tuple[Compiled, list[int], Flags]] = {}
         # The outputs that the next passes begin at, each with one, and how many there may be. A
@@ -77,10 +77,15 @@ class RecordedProgram:
 
     def __call__(self, call: Any, buffers: list[Any]) -> tuple[Values, Pullback]:
         """Returns the outputs and the function that pulls cotangents back; see `Call.reverse`."""
-        if self._ahead > 0:
+        # Both plans may round otherwise.
+        if self._ahead > 0 and not config.deterministic:
             self._ahead -= 1
             if self._may_be_joint():
                 return self._with_gradients(call, buffers, self._begin)
+        return self._in_two(call, buffers)
+
+    def _in_two(self, call: Any, buffers: list[Any]) -> tuple[Values, Pullback]:
+        """Returns the outputs, by a plan of their own, and the function that pulls back."""
         outs = self._forward().run(buffers)
         known = [*buffers, *outs[: self._count]]
         residuals = [*[known[i] for i in self._rules.kept], *outs[self._count :]]
@@ -96,8 +101,7 @@ class RecordedProgram:
             with scoped(scope):
                 return spread(back([*kept, *moved]), found)
         state = self._parts.state()
-        # Both plans may round otherwise.
-        if state is None and is_one(moved) and not config.deterministic:
+        if state is None and is_one(moved):
             self._begin = given
             self._ahead = min(self._ahead + 1, MOST_AHEAD)
         if (given, state) not in self._backward:
@@ -145,7 +149,7 @@ class RecordedProgram:
             self._ahead = min(self._ahead + 1, MOST_AHEAD)
             return spread(kept[:count], self._found(begin))
         self._ahead = 0
-        return self(call, kept[count:])[1](gs)
+        return self._in_two(call, kept[count:])[1](gs)
 
     def _joint(self, begin: Flags) -> Program:
         """Returns a program of the outputs and the cotangents."""

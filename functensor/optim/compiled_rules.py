@@ -24,6 +24,8 @@ MOST_KNOWN_SHAPES = 16
 # The buffers that plans take, by the characters of their dtypes.
 TYPES = frozenset({np.ndarray, np.float32, np.float64})
 DTYPES = frozenset("fd")
+# What NumPy does where numbers overflow that plans may leave out.
+LEFT_OUT_BY_PLANS = frozenset({"ignore", "warn"})
 # The place of the gradients among columns.
 GRADIENTS = 1
 
@@ -58,7 +60,8 @@ class CompiledRule:
 
     def kind_of(self, columns: Sequence[list[Any]]) -> Any:
         """Returns what tells buffers apart for which there are plans; None for those without."""
-        if switch.off:
+        # NumPy raises within ``np.errstate(all="raise")``, plans do not.
+        if switch.off or not LEFT_OUT_BY_PLANS.issuperset(np.geterr().values()):
             return None
         if not TYPES.issuperset(map(type, columns[0])):
             return None
@@ -79,9 +82,8 @@ class CompiledRule:
         if kind is None:
             return False
         if at_once.wanted:
-            self._spent.setdefault(kind, SECONDS_BEFORE_STAGING)
-        spent = self._spent.get(kind, 0.0)
-        return spent >= SECONDS_BEFORE_STAGING and len(self._spent) <= MOST_KNOWN_SHAPES
+            self.note(kind, SECONDS_BEFORE_STAGING)
+        return self._spent.get(kind, 0.0) >= SECONDS_BEFORE_STAGING
 
     def note(self, kind: Any, seconds: float) -> None:
         """Notes how long an update of a kind took over NumPy."""

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from ..primitives.core.shape_dtype import ShapeDtype
 
 __all__ = [
-    *("Kinds", "Region", "broadcast_place", "identity", "lengths", "operand_place", "region_kind"),
-    "row_place",
+    *("Kinds", "Region", "broadcast_place", "identity", "lengths", "main_operand"),
+    *("operand_place", "region_kind", "row_place"),
 ]
 
 # Elementwise primitives that are no ufuncs, and look at no element but the one that they compute.
@@ -99,6 +99,13 @@ class Region(Call):
     def prove(self) -> None:
         """Checks that places are those that broadcasting gives: see `prove_places`."""
         prove_places(self.program, self.grid, self.places)
+
+
+def main_operand(equation: Equation) -> Any:
+    """Returns the operand that a reduction or a product goes over."""
+    if equation.primitive.name == "matmul":
+        return max(equation.operands, key=lambda x: len(type_of(x).shape))
+    return equation.operands[0]
 
 
 def lengths(shape: Sequence[int]) -> tuple[int, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable, Sequence
 from math import prod
-from typing import Any
 
 from ..programs.named_scope import common_scope
 from ..programs.program import Equation, Operand, Program, Variable, live_equations, type_of, used
@@ -15,6 +14,7 @@ from .fused_region import (
     broadcast_place,
     identity,
     lengths,
+    main_operand,
     operand_place,
     row_place,
 )
@@ -101,6 +101,8 @@ class Clusters:
         # Results of reductions that are complete only after all blocks.
         self._late: set[int] = set()
         self._sharing: dict[tuple[int, tuple[int, ...], Variable], Cluster] = {}
+        # Equations that may move to where their result is needed, since nothing is kept for them.
+        self._free: set[int] = set()
         for i, equation in enumerate(self.equations):
             self._place(i, equation)
         for i in sorted(self.of, reverse=True):
@@ -238,7 +240,7 @@ class Clusters:
         if kind in ("", "move"):
             return None
         made = kind in ("element", "gather")
-        largest: Operand = equation.outputs[0] if made else _main(equation)
+        largest: Operand = equation.outputs[0] if made else main_operand(equation)
         grid = lengths(type_of(largest).shape)
         if not grid or prod(grid) < self.smallest:
             return None
@@ -279,7 +281,7 @@ class Clusters:
     def _product(
         self, i: int, equation: Equation, grid: tuple[int, ...], known: dict[Variable, Place]
     ) -> Place | None:
-        matrix, (x, y) = _main(equation), equation.operands
+        matrix, (x, y) = main_operand(equation), equation.operands
         if type_of(matrix).shape != grid:
             return None
         vector = y if matrix is x else x
@@ -359,7 +361,7 @@ class Clusters:
             return
         if not all(self._is_known(u, [variable]) for u in users):
             return
-        if any(self._stays(x, cluster, i) for x in used(self.equations[i].operands)):
+        if i not in self._free and self._keeps(cluster, i):
             return
         cluster.members.remove(i)
         home.members.append(i)
@@ -369,29 +371,28 @@ class Clusters:
         """Returns the numbers of equations that use a value, with those of the operands."""
         return [(u, n) for u in users for n, y in enumerate(self.equations[u].operands) if y is x]
 
-    def _stays(self, x: Variable, cluster: Cluster, user: int) -> bool:
-        """Says whether a value is kept for the sake of a user that moves out of its cluster."""
-        if not self.inner(x, cluster) or self._leaves(x, cluster, user):
-            return False
-        # What the user alone needs moves out after it.
-        maker, place = self.makers[x], identity(x.type.shape)
-        places = [self.places[maker], *[self.operand_place(*use) for use in self._uses(x, [user])]]
-        if self.kinds[maker] != "element" or {*self.users[x]} != {user} or {*places} != {place}:
-            return True
-        return any(self._stays(y, cluster, maker) for y in used(self.equations[maker].operands))
+    def _keeps(self, cluster: Cluster, i: int) -> bool:
+        """Says whether a cluster would keep values for the sake of an equation that moves out."""
+        waiting, makers = [(x, i) for x in used(self.equations[i].operands)], []
+        while waiting:
+            x, user = waiting.pop()
+            if not self.inner(x, cluster) or self._leaves(x, cluster, user):
+                continue
+            # What the user alone needs moves out after it.
+            maker, places = self.makers[x], [self.operand_place(*n) for n in self._uses(x, [user])]
+            alone = self.kinds[maker] == "element" and {*self.users[x]} == {user}
+            if not alone or {self.places[maker], *places} != {identity(x.type.shape)}:
+                return True
+            makers.append(maker)
+            waiting += [(y, maker) for y in used(self.equations[maker].operands)]
+        self._free.update(makers)
+        return False
 
     def _leaves(self, x: Variable, cluster: Cluster, besides: int) -> bool:
         """Says whether a value leaves its cluster anyhow."""
         if x in self.returned:
             return True
         return any(u != besides and self.of.get(u) is not cluster for u in self.users[x])
-
-
-def _main(equation: Equation) -> Any:
-    """Returns the operand that a reduction or a product goes over."""
-    if equation.primitive.name == "matmul":
-        return max(equation.operands, key=lambda x: len(type_of(x).shape))
-    return equation.operands[0]
 
 
 # -- the program of regions

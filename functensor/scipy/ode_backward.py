@@ -139,12 +139,14 @@ class BackwardCall(InlinedCall):
 
     def _planned(self, types: Sequence[ShapeDtype]) -> Whole | None:
         """Returns what solves all of it for operands of such types; None where nothing does."""
-        if self.whole[0] != types:
+        # Another thread may replace it meanwhile.
+        known = self.whole
+        if known[0] != types:
             # Each interval has a plan, too.
             self.adjoint.in_program = True
             equations = equations_of(self.ode, self.adjoint, [*types])
-            self.whole = types, None if equations is None else Whole(self, equations)
-        return self.whole[1]
+            self.whole = known = types, None if equations is None else Whole(self, equations)
+        return known[1]
 
 
 class Equations:

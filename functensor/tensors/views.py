@@ -309,18 +309,28 @@ def lies_in_order(x: Any) -> bool:
 
 def _would_share_memory(base: Any, take: Callable[[Any], Any]) -> bool:
     """Says whether a result would lie in the memory of a view, if that repeated elements there."""
-    places = _of_root(base, lambda root: np.arange(root.numel()).reshape(root.shape))
+    # Without elements there is nothing to share.
+    if not base.numel():
+        return False
+    places = _of_root(base, numbered)
     if places is None:
         return False
-    first = places[(0,) * places.ndim]
+    first = int(places[(0,) * places.ndim])
     steps = [
-        int(places[(0,) * axis + (1,) + (0,) * (places.ndim - axis - 1)] - first) if n > 1 else 0
+        int(places[(0,) * axis + (1,) + (0,) * (places.ndim - axis - 1)]) - first if n > 1 else 0
         for axis, n in enumerate(places.shape)
     ]
-    memory = np.empty(places.max() + 1, bool)
+    last = first + sum([step * (n - 1) for step, n in zip(steps, places.shape) if step > 0])
+    memory = np.empty(last + 1, bool)
     with under(None):
         taken = take(TAPE.wrap(as_strided(memory[first:], places.shape, steps), None))
     return np.may_share_memory(taken._data, memory)
+
+
+def numbered(x: Any) -> Any:
+    """Returns the numbers of a tensor's elements, in an array of its shape."""
+    count = x.numel()
+    return np.arange(count, dtype=np.int32 if count < 2**31 else np.int64).reshape(x.shape)
 
 
 def _of_root(x: Any, made: Callable[[Any], Any]) -> Any:

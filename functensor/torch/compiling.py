@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..backends.errors.public_functions import check_function, complain
-from ..jitting.guard import UNLIKE, Guard, unguarded
+from ..functions.wrapping import pickled
+from ..jitting.guard import UNLIKE, Guard
 from ..jitting.jitted import jit
 from ..jitting.signature import context_of
 from ..jitting.staged_entry import StagedEntry
@@ -22,6 +23,8 @@ from ..primitives.core.errors import function_name
 from ..primitives.core.trace import slot
 from ..random.generator import default_generator, drawing_from
 from ..tensors import no_grad
+from ..tensors.default_dtypes import TENSOR_DTYPES
+from ..tensors.grad_mode import mode
 from ..tree import containers as tree
 from .func import functional_call
 from .nn.module import Module
@@ -30,10 +33,10 @@ from .optim.optimizer import Optimizer
 __all__ = ["CompiledFunction", "CompiledModule", "compile"]
 
 ARRAYS = Array, np.ndarray
-# A function has guards for so many kinds of calls.
-MOST_GUARDS = 64
 # Stands for an array among the constants of a plan.
 ARRAY_PLACE = object()
+# A function tries so many guards, one after the other, and counts the calls of so many kinds.
+MOST_GUARDS, MOST_KINDS = 4, 64
 
 
 class CompiledFunction:
@@ -48,7 +51,7 @@ class CompiledFunction:
         self._draws = False
 
         def with_arguments(arrays: list[Any], *, form: Any) -> Any:
-            treedef, constants = form
+            treedef, constants, *_ = form
             given = iter(arrays)
             leaves = [next(given) if c is ARRAY_PLACE else c for c in constants]
             args, kwargs = treedef.unflatten(leaves)
@@ -58,64 +61,79 @@ class CompiledFunction:
         # Messages and programs have the function's name.
         drawing.__name__ = drawing.__qualname__ = function_name(fun)
         self._run = jit(drawing, static_argnames=("form",))
-        # What answers the calls of a kind, and the kind that it is of.
-        self._guard: Guard = unguarded
-        self._kind: StagedEntry | None = None
-        # The guards of all kinds, and how many of their calls were not answered by it.
-        self._guards: dict[StagedEntry, tuple[Guard, int]] = {}
+        # Each answers calls of one kind, under the choices that it was made under.
+        self._guards: tuple[tuple[StagedEntry, Any, Guard], ...] = ()
+        # How many calls of each kind no guard answered.
+        self._missed: dict[StagedEntry, int] = {}
 
     def __get__(self, instance: object | None, owner: type | None = None) -> Any:
         return self if instance is None else MethodType(self, instance)
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        return pickled(self, (compile, (self._fun,), {}))
+
+    def __copy__(self) -> CompiledFunction:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> CompiledFunction:
+        return self
 
     def _note(self) -> None:
         self._draws = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        kind = self._kind
-        usual = slot.trace is None and not switch.off
-        if kind and kind is self._run._last and usual and kind.context == context_of():
+        plain = slot.trace is None and not switch.off
+        if plain and self._guards:
+            choices = choices_now()
             try:
-                out = self._guard(((args, kwargs),), {})
+                for _, known, guard in self._guards:
+                    if known == choices and (out := guard(((args, kwargs),), {})) is not UNLIKE:
+                        return out
             except Exception as error:
                 complain(error, self._fun, f"compile({function_name(self._fun)})", args, kwargs)
                 raise
-            if out is not UNLIKE:
-                return out
         leaves, treedef = tree.flatten((args, kwargs))
         arrays = [x for x in leaves if isinstance(x, ARRAYS)]
-        form = treedef, tuple([ARRAY_PLACE if isinstance(x, ARRAYS) else x for x in leaves])
+        constants = tuple([ARRAY_PLACE if isinstance(x, ARRAYS) else x for x in leaves])
+        form = treedef, constants, *read_choices()
         drew = self._draws
         key = self._next_key()
         out = self._run(key, arrays, form=form)
         if self._draws and not drew:
             # The call in which the function was found to draw has used up a key.
             default_generator.next_key()
-        if usual and slot.face is None:
+        if plain and slot.face is None:
             self._learn(self._run.entry_of(key, arrays, form=form), args, kwargs)
         return out
 
     def _learn(self, kind: StagedEntry | None, args: Any, kwargs: Any) -> None:
-        """Takes the guard of a kind for the next calls; made by the second call, for calls like it.
+        """Makes the guard of a kind by the second call of it, for calls like it.
 
-        Where it gives calls of its kind up, it is made anew after 2, 4, 8 of these and so on.
+        Where it gives calls of its kind up, it is made anew after 4, 8, 16 of these and so on.
         """
         if kind is None:
             return
-        if len(self._guards) > MOST_GUARDS:
-            self._guards.clear()
-        guard, calls = self._guards.get(kind, (unguarded, 0))
-        calls += 1
-        missed = guard is unguarded or self._kind is kind
-        if calls > 1 and missed and not calls & (calls - 1):
-            guard = kind.guard_behind(self._next_key, (args, kwargs))
-        self._guards[kind] = guard, calls
-        self._kind = None
-        self._guard = guard
-        self._kind = kind
+        if kind not in self._missed and len(self._missed) >= MOST_KINDS:
+            self._missed.clear()
+        missed = self._missed[kind] = self._missed.get(kind, 0) + 1
+        if missed > 1 and not missed & (missed - 1):
+            made = kind, choices_now(), kind.guard_behind(self._next_key, (args, kwargs))
+            others = [known for known in self._guards if known[0] is not kind]
+            self._guards = (made, *others)[:MOST_GUARDS]
 
     def _next_key(self) -> Any:
         """Returns the key of a call; it counts as drawn where the function draws."""
         return default_generator.next_key() if self._draws else default_generator.upcoming_key()
+
+
+def read_choices() -> tuple[bool, Any]:
+    """Returns the choices that a function of tensors may read: whether they record, their dtype."""
+    return mode.enabled, TENSOR_DTYPES["f"]
+
+
+def choices_now() -> Any:
+    """Returns all choices that a plan depends on."""
+    return context_of(), read_choices()
 
 
 class CompiledModule(Module):
@@ -128,6 +146,18 @@ class CompiledModule(Module):
     def __init__(self, module: Module) -> None:
         super().__init__()
         self._orig_mod = module
+        self._compile()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy has a plan of its own, of the copied module.
+        return {name: value for name, value in vars(self).items() if name != "_plan"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._compile()
+
+    def _compile(self) -> None:
+        module: Any = self._orig_mod
 
         def run(parameters: Any, buffers: Any, modes: Any, args: Any, kwargs: Any) -> Any:
             # What the module writes to its buffers is returned, and written by the caller.

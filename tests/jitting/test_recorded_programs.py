@@ -115,6 +115,17 @@ def test_losses_without_a_way_back_stop_to_compute_gradients(warm, joint):
     close(gradient(compiled, w, x), gradient(loss_of, w, x))
 
 
+def test_no_loss_computes_gradients_with_deterministic_where_passes_are_outside_of_it(joint):
+    compiled, (w, x) = torch.compile(loss_of), operands()
+    for _ in range(6):
+        w.grad = None
+        with ft.config.using(deterministic=True):
+            loss = compiled(w, x)
+        loss.backward()
+    assert not joint
+    close(w.grad, gradient(loss_of, w, x))
+
+
 def test_two_losses_before_one_pass(warm, joint):
     compiled, w, x = warm
     expected = gradient(lambda w: loss_of(w, x) + loss_of(w, 2 * x), w)
@@ -290,12 +301,12 @@ def test_the_way_back_takes_images_as_they_lie():
     compiled = torch.compile(model)
     weights = list(model.parameters())
     expected = torch.autograd.grad(model(x).square().sum(), weights)
-    before = {id(x) for x in recorded()}
+    before = recorded()
     for _ in range(4):
         found = torch.autograd.grad(compiled(x).square().sum(), weights)
         for g, wanted in zip(found, expected, strict=True):
             close(g, wanted, rtol=1e-4)
-    (made,) = [x for x in recorded() if id(x) not in before]
+    (made,) = [x for x in recorded() if not any(x is y for y in before)]
     ((plan, *_),) = made._backward.values()
     orders = {x.order for x in plan.program.inputs if len(x.type.shape) == 4}
     assert (0, 2, 3, 1) in orders
@@ -312,3 +323,20 @@ def test_a_deterministic_function_keeps_its_plans(joint):
         found = [gradient(compiled, w, x).numpy().tobytes() for _ in range(5)]
     assert not joint
     assert len({*found}) == 1
+
+
+def test_a_compiled_function_reads_the_choices_of_its_call():
+    """Whether tensors record, and the default dtype, as PyTorch's compiled functions do."""
+    compiled = torch.compile(lambda x: x * 2 if torch.is_grad_enabled() else x * 3)
+    summed = torch.compile(lambda x: (x * torch.ones(3)).sum())
+    x = torch.ones(3)
+    for _ in range(4):
+        assert compiled(x).tolist() == [2.0] * 3
+        with torch.no_grad():
+            assert compiled(x).tolist() == [3.0] * 3
+        assert summed(x).dtype == torch.float32
+        torch.set_default_dtype(torch.float64)
+        try:
+            assert summed(x).dtype == torch.float64
+        finally:
+            torch.set_default_dtype(torch.float32)

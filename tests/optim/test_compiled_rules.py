@@ -76,11 +76,13 @@ def test_updates_become_plans_once_they_have_taken_a_while(runs, monkeypatch):
 
 def test_lists_of_many_kinds_are_not_all_staged(runs):
     optimizer = optim.sgd(0.1)
+    most = compiled_rules.MOST_KNOWN_SHAPES
+    # Those that have plans keep them when others come.
     with compiling_rules():
-        for size in range(1, 2 * compiled_rules.MOST_KNOWN_SHAPES):
+        for size in [*range(1, 2 * most), 1]:
             x = ft.numpy.ones(size)
             optimizer.update(x, optimizer.init(x), x)
-    assert len(runs) == compiled_rules.MOST_KNOWN_SHAPES
+    assert len(runs) == most + 1
 
 
 @pytest.mark.parametrize("case", ["half", "complex", "integers", "transposed", "disabled"])
@@ -103,6 +105,20 @@ def test_gradients_of_another_dtype_or_shape_are_left_to_numpy(runs):
         with pytest.raises(ValueError, match="its gradient"):
             optimizer.update([x], optimizer.init([x]), [ft.numpy.ones((3, 1), "float32")])
     assert out[0].dtype == "float32"
+    assert not runs
+
+
+@pytest.mark.parametrize("what", ["raise", "call"])
+def test_errors_that_numpy_is_told_to_raise(what, runs):
+    optimizer, x, seen = optim.adam(0.1), ft.numpy.ones(3, "f"), []
+    state, g = optimizer.init(x), ft.numpy.full(3, 1e30, "f")
+    with compiling_rules(), numpy.errstate(all=what, call=lambda *args: seen.append(args[0])):
+        if what == "raise":
+            with pytest.raises(FloatingPointError, match="overflow"):
+                optimizer.update(x, state, g)
+        else:
+            optimizer.update(x, state, g)
+            assert seen[0] == "overflow"
     assert not runs
 
 

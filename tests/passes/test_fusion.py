@@ -9,7 +9,7 @@ from functensor import nn
 from functensor.backends import get as get_backend
 from functensor.backends.cpu.plan.threads import pool
 from functensor.passes import fused_region as region_kinds
-from functensor.passes.fusion import fusion
+from functensor.passes.fusion import Clusters, fusion
 from functensor.passes.pipeline import optimized
 
 BIG = ft.ShapeDtype((512, 128), "float32")
@@ -234,3 +234,19 @@ def test_a_chain_is_computed_where_its_result_is_needed():
     _, found = regions(shared, BIG, BIG, square)
     assert ["multiply", "add"] in found
     assert ["sqrt", "multiply", "multiply", "add"] in found
+
+
+def test_long_chains_are_computed_where_their_result_is_needed(monkeypatch):
+    def update(m, g, w):
+        g = fnp.tanh(g) @ w
+        for _ in range(400):
+            m = fnp.sqrt(m * 0.9 + 1.0)
+        return m + g
+
+    asked = []
+    uses = Clusters._uses
+    monkeypatch.setattr(Clusters, "_uses", lambda *args: asked.append(1) or uses(*args))
+    _, found = regions(update, BIG, BIG, ft.ShapeDtype((128, 128), "float32"))
+    assert list(map(len, found)) == [3 * 400 + 1]
+    # Each equation is looked at a few times.
+    assert len(asked) < 4 * 3 * 400

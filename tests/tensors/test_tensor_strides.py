@@ -195,3 +195,10 @@ def test_a_reshape_of_repeated_elements_is_a_view_where_no_element_moves(shared)
         assert (view.numpy() == 1).all()
     for other in copies:
         assert (other.numpy() == 0).all()
+
+
+def test_a_reshape_of_no_elements_of_what_repeats_some():
+    repeated = torch.ones(3, 1).expand(3, 4)
+    assert repeated[:0].reshape(-1).shape == (0,)
+    assert repeated[:, :0].reshape(0, 5).shape == (0, 5)
+    assert repeated[3:].flatten().shape == (0,)

@@ -1,9 +1,14 @@
 """`torch.compile`: plans of functions and modules, their state and their draws."""
 
+import copy
+import pickle
+
 import pytest
 
 import functensor.torch as torch
+from functensor.jitting import staged_entry
 from functensor.torch import nn
+from functensor.torch.compiling import MOST_GUARDS
 from functensor.torch.nn import functional as F
 
 
@@ -113,3 +118,74 @@ def test_settings():
 
 def test_vmap_by_its_short_name():
     assert torch.vmap(torch.dot)(torch.ones(3, 2), torch.ones(3, 2)).tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize("turns", ["abab", "aabb"])
+def test_kinds_of_calls_that_take_turns_have_a_guard_each(turns, monkeypatch):
+    compiled = torch.compile(lambda x, factor: x * factor)
+    kinds = {"a": (torch.ones(3), 2.0), "b": (torch.ones(4), 3.0)}
+    for turn in 2 * turns:
+        compiled(*kinds[turn])
+    slow = []
+    monkeypatch.setattr(compiled, "_run", lambda *args, **kwargs: slow.append(args))
+    for turn in 2 * turns:
+        x, factor = kinds[turn]
+        assert compiled(x, factor).tolist() == [factor] * len(x)
+    assert not slow
+
+
+def test_guards_of_many_kinds_are_made_seldom_and_few_are_tried(monkeypatch):
+    made = []
+    write = staged_entry.guard
+    monkeypatch.setattr(staged_entry, "guard", lambda *a, **k: made.append(1) or write(*a, **k))
+    compiled = torch.compile(lambda x: x + 1)
+    kinds = [torch.ones(n) for n in range(1, 2 * MOST_GUARDS)]
+    for x in 64 * kinds:
+        assert torch.equal(compiled(x), x + 1)
+        compiled(x)
+    # Those of a kind that is not tried any more are made anew after 2, 4, 8 calls and so on, both
+    # that of the compiled function and that of the jitted one behind it.
+    assert len(made) <= 2 * 7 * len(kinds)
+    assert len(compiled._guards) == MOST_GUARDS
+
+
+def doubled(x):
+    return 2 * x
+
+
+@torch.compile
+def tripled(x):
+    return 3 * x
+
+
+def unpickled(x):
+    return pickle.loads(pickle.dumps(x))
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, unpickled])
+def test_functions_are_copied_and_pickled_after_calls(copied):
+    x = torch.ones(3)
+    compiled = torch.compile(doubled)
+    for _ in range(3):
+        tripled(x)
+        compiled(x)
+    assert copied(compiled)(x).tolist() == [2.0] * 3
+    assert copied(tripled) is tripled
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, unpickled])
+def test_copies_of_modules_compute_with_what_is_theirs(copied):
+    compiled = torch.compile(nn.Sequential(nn.Linear(4, 2), nn.Dropout(1.0)).eval())
+    x = torch.ones(3, 4)
+    for _ in range(3):
+        wanted = compiled(x)
+    other = copied(compiled)
+    assert torch.equal(other(x), wanted)
+    linear, dropout = other._orig_mod
+    dropout.p = 0.0
+    other.train()
+    with torch.no_grad():
+        linear.weight.zero_()
+        linear.bias.fill_(3.0)
+    assert other(x).tolist() == [[3.0, 3.0]] * 3
+    assert torch.equal(compiled(x), wanted)

@@ -14,10 +14,10 @@ from ...cpu.plan.codegen.source import Source
 from ...cpu.plan.native.not_native import NotNative
 from ..kernels.cross_entropy import AHEAD_FUNCTIONS
 from .donated_memory import DonatedMemory
+from .grads_ahead import grads_ahead
 from .leaf_groups import ManyLeaves
 from .leaf_run import LeafRun
 from .region_run import GpuRegion
-from .slopes_ahead import slopes_ahead
 
 if TYPE_CHECKING:
     from ...cpu.plan.annotations import EquationLike, Operand, ProgramLike, VariableLike
@@ -76,7 +76,7 @@ class PlanText:
         self._donated = DonatedMemory(program, there)
         self.taken = self._donated.taken
         # By losses the equations whose results are written along with them.
-        self._slopes = slopes_ahead(program)
+        self._ahead = grads_ahead(program)
         # Outputs that a region writes where they are to be.
         self._written: set[VariableLike] = set()
         if apart:
@@ -152,7 +152,7 @@ class PlanText:
             function = source.bind(self._bound(equation), primitive.name)
             right = f"{function}([{', '.join(given)}])"
             left = f"[{', '.join(map(source.name, equation.outputs))}]"
-        elif equation.outputs[0] in self._slopes:
+        elif equation.outputs[0] in self._ahead:
             (out,) = equation.outputs
             given = list(map(source.shown, equation.operands))
             function = source.bind(AHEAD_FUNCTIONS[primitive.name], f"{primitive.name}_ahead")
@@ -160,7 +160,7 @@ class PlanText:
             left = f"{source.name(out)}, exact_{source.name(out)}"
         else:
             given = list(map(source.shown, equation.operands))
-            ahead = next((x for x, e in self._slopes.items() if e is equation), None)
+            ahead = next((x for x, e in self._ahead.items() if e is equation), None)
             if ahead is not None:
                 given[1] = f"exact_{source.name(ahead)}"
             given += [f"{key}={source.static(value)}" for key, value in equation.params.items()]

@@ -9,12 +9,12 @@ from ...cpu.plan.codegen.operands import is_variable
 if TYPE_CHECKING:
     from ...cpu.plan.annotations import EquationLike, ProgramLike, VariableLike
 
-__all__ = ["slopes_ahead"]
+__all__ = ["grads_ahead"]
 
-LOSS, SLOPE = "cross_entropy", "cross_entropy_grad"
+LOSS, GRAD = "cross_entropy", "cross_entropy_grad"
 
 
-def slopes_ahead(program: ProgramLike) -> dict[VariableLike, EquationLike]:
+def grads_ahead(program: ProgramLike) -> dict[VariableLike, EquationLike]:
     """Returns for losses the one equation that asks for the derivative of the same logits.
 
     Args:
@@ -23,7 +23,7 @@ def slopes_ahead(program: ProgramLike) -> dict[VariableLike, EquationLike]:
     losses = {e.outputs[0]: e for e in program.equations if e.primitive.name == LOSS}
     found: dict[VariableLike, EquationLike] = {}
     for equation in program.equations:
-        if equation.primitive.name != SLOPE:
+        if equation.primitive.name != GRAD:
             continue
         x, loss, _, labels = equation.operands
         made = losses.get(loss) if is_variable(loss) else None

@@ -19,10 +19,10 @@ from ..primitives.core.trace import Trace, at_face, base_trace, under
 from ..traces.reverse import is_inexact
 from ..tree import containers as tree
 
-__all__ = ["Beside", "forked", "reunited"]
+__all__ = ["ShownRun", "forked", "reunited"]
 
 
-class Beside:
+class ShownRun:
     """The run that hooks are shown.
 
     Args:
@@ -52,9 +52,9 @@ class Beside:
 class OfTwoRuns(CustomCall):
     """A call that parts the two runs, or brings them together; the way back does the opposite."""
 
-    def __init__(self, name: str, run: Callable[[Values], Values], beside: Beside) -> None:
+    def __init__(self, name: str, run: Callable[[Values], Values], shown_run: ShownRun) -> None:
         super().__init__(name, run)
-        self.beside = beside
+        self.shown_run = shown_run
 
     def pulled(self, gs: Values) -> Values:
         """Returns the cotangents of the operands."""
@@ -71,14 +71,14 @@ class OfTwoRuns(CustomCall):
 class Fork(OfTwoRuns):
     """Returns its operands twice, for the run that counts and the run that is shown."""
 
-    def __init__(self, beside: Beside) -> None:
-        super().__init__("fork", lambda values: [*values, *values], beside)
+    def __init__(self, shown_run: ShownRun) -> None:
+        super().__init__("fork", lambda values: [*values, *values], shown_run)
 
     def pulled(self, gs: Values) -> Values:
         count = len(gs) // 2
-        if not self.beside.counts():
+        if not self.shown_run.counts():
             return gs[count:]
-        return list(map(partial(with_shown, self.beside), gs[:count], gs[count:]))
+        return list(map(partial(with_shown, self.shown_run), gs[:count], gs[count:]))
 
     def forward(self, level: Trace, values: Values, tangents: Values) -> tuple[Values, Values]:
         known = [i for i, t in enumerate(tangents) if t is not None]
@@ -91,7 +91,7 @@ class Fork(OfTwoRuns):
         return outs, out_tangents
 
     def batched(self, flags: Sequence[bool], size: int, axis_name: Hashable = None) -> CustomCall:
-        call = Fork(self.beside)
+        call = Fork(self.shown_run)
         call.out_flags = [*flags, *flags]
         return call
 
@@ -100,19 +100,19 @@ class Join(OfTwoRuns):
     """Returns the result that counts, of this one and of the one that is shown.
 
     Args:
-        beside: the run that is shown.
+        shown_run: the run that is shown.
         axes: so many first axes are those of examples that share the second one.
         shown: whether the second one has the cotangent of the first: it has none where its
             examples share the first one.
     """
 
-    def __init__(self, beside: Beside, axes: int = 0, shown: bool = True) -> None:
-        super().__init__("join", lambda values: values[:1], beside)
+    def __init__(self, shown_run: ShownRun, axes: int = 0, shown: bool = True) -> None:
+        super().__init__("join", lambda values: values[:1], shown_run)
         self.axes = axes
         self.shown = shown
 
     def pulled(self, gs: Values) -> Values:
-        counting, shown = Fork(self.beside).bind(gs)
+        counting, shown = Fork(self.shown_run).bind(gs)
         if not self.shown:
             return [counting, None]
         return [counting, ops.sum(shown, axis=tuple(range(self.axes))) if self.axes else shown]
@@ -127,31 +127,31 @@ class Join(OfTwoRuns):
     def batched(self, flags: Sequence[bool], size: int, axis_name: Hashable = None) -> CustomCall:
         counting, shown = flags
         axes = self.axes + (counting and not shown)
-        call = Join(self.beside, axes, self.shown and counting >= shown)
+        call = Join(self.shown_run, axes, self.shown and counting >= shown)
         call.out_flags = [counting]
         return call
 
 
-def forked(arguments: Any, beside: Beside) -> tuple[Any, Any]:
+def forked(arguments: Any, shown_run: ShownRun) -> tuple[Any, Any]:
     """Returns a tree for the run that counts and one for the run that is shown."""
     leaves, treedef = tree.flatten(arguments)
     traced = [i for i, x in enumerate(leaves) if isinstance(x, Tracer)]
-    outs = Fork(beside).bind([leaves[i] for i in traced])
+    outs = Fork(shown_run).bind([leaves[i] for i in traced])
     counting, shown = list(leaves), list(leaves)
     for n, i in enumerate(traced):
         counting[i], shown[i] = outs[n], outs[n + len(traced)]
     return treedef.unflatten(counting), treedef.unflatten(shown)
 
 
-def reunited(counting: Any, shown: Any, beside: Beside) -> Any:
+def reunited(counting: Any, shown: Any, shown_run: ShownRun) -> Any:
     """Returns the results that count. Their cotangents go to those that are shown, too."""
     leaves, treedef = tree.flatten(counting)
     pairs = zip(leaves, tree.leaves(shown), strict=True)
-    return treedef.unflatten([with_shown(beside, *pair) for pair in pairs])
+    return treedef.unflatten([with_shown(shown_run, *pair) for pair in pairs])
 
 
-def with_shown(beside: Beside, x: Any, other: Any) -> Any:
+def with_shown(shown_run: ShownRun, x: Any, other: Any) -> Any:
     """Returns a value that counts. What comes back to it goes to another one, too."""
     if not (isinstance(x, Tracer) and isinstance(other, Tracer) and is_inexact(x)):
         return x
-    return Join(beside).bind([x, other])[0]
+    return Join(shown_run).bind([x, other])[0]

@@ -239,6 +239,12 @@ class ProgramCall(DerivedCall):
 
         return Rules(count, ProgramCall(parts.brief, self.name).bind, kept, backward, parts.state)
 
+    def reached(self, wanted: Flags) -> Flags:
+        """Returns for every output whether it has a derivative by the wanted operands."""
+        pairs = zip(wanted, self.inputs, strict=True)
+        chosen = tuple([flag and is_differentiable(x) for flag, x in pairs])
+        return pulled_program(self.program, chosen).reached
+
     def recorded(self, wanted: Flags) -> RecordedProgram:
         """Returns reverse mode on buffers, for the operands whose cotangents are wanted."""
 

@@ -383,6 +383,12 @@ class TapeTrace(ReverseTrace):
     def custom(self, call: Call, args: Sequence[Any]) -> list[Any]:
         outs = super().custom(call, args)
         note_call(call, [x._data if isinstance(x, self.tracer) else x for x in args], outs)
+        if any(getattr(x, "node", None) is not None for x in outs):
+            # Those that were detached within a program require no gradient.
+            reached = call.reached(tuple([getattr(x, "node", None) is not None for x in args]))
+            for x, flag in zip(outs, reached or (), strict=False):
+                if not flag and isinstance(x, self.tracer):
+                    x.node = None
         return [x if isinstance(x, self.tracer) else self.wrap(to_buffer(x), None) for x in outs]
 
     def leave(self, tracer: Any) -> Any:
@@ -424,8 +430,8 @@ def recorded_call(
     outs, pull_back = reverse(call, buffers)
     joint = joint_node(call.name, nodes, pull_back, outs)
     return [
-        TAPE.wrap(out, projection_node(joint, i, out) if out.dtype.kind in INEXACT else None)
-        for i, out in enumerate(outs)
+        TAPE.wrap(out, projection_node(joint, i, out) if reached else None)
+        for i, (out, reached) in enumerate(zip(outs, reverse.reached, strict=True))
     ]
 
 

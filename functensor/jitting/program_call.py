@@ -246,6 +246,12 @@ class ProgramCall(DerivedCall):
         kinds = [x.type.weak for x in self.inputs]
         return [x if kind is None else kind(x) for x, kind in zip(values, kinds, strict=True)]
 
+    def reached(self, wanted: Flags) -> Flags:
+        """Returns for every output whether it has a derivative by the wanted operands."""
+        pairs = zip(wanted, self.inputs, strict=True)
+        chosen = tuple([flag and is_differentiable(x) for flag, x in pairs])
+        return pulled_program(self.program, chosen).reached
+
     def recorded(self, wanted: Flags) -> RecordedProgram:
         """Returns reverse mode on buffers, for the operands whose cotangents are wanted."""
 

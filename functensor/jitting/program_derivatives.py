@@ -139,6 +139,7 @@ class Pulled:
         sources: for every residual, where it is among the inputs, and behind those the outputs
             of the brief program.
         own_count: how many inputs and outputs the program itself has.
+        reached: for every output whether it has a derivative by what is wanted.
     """
 
     def __init__(self, program: Program, wanted: Flags) -> None:
@@ -158,6 +159,7 @@ class Pulled:
             joint.places += [x for x in watched.places if x not in joint.places]
             self._known[everything, state] = self._taken(watched, joint.places)
         self._places = joint.places
+        self.reached = joint.reached
         outputs = [*joint.outs, *joint.residuals]
         forward = joint.trace.program(joint.inputs, list(map(joint.tracer, outputs)))
         self.forward = named(forward, program.name)
@@ -220,6 +222,7 @@ class _Joint:
         residuals: the variables of the run that the way back needs.
         places: where those are defined: the number of an equation and of its output, or -1 and
             the number of an input.
+        reached: for every output whether it has a derivative by what is wanted.
     """
 
     def __init__(self, program: Program, wanted: Sequence[int], given: Flags) -> None:
@@ -250,6 +253,7 @@ class _Joint:
             values[i] = reverse.input(self.inputs[i])
         tracers = run(reverse, program.run, (values,))
         outs, nodes, _ = reverse.unwrap(tracers)
+        self.reached = tuple([node is not None for node in nodes])
         self.outs = [trace.operand(out) for out in outs]
         self.mark = len(trace.equations)
         roots = []

@@ -48,12 +48,16 @@ class RecordedProgram:
         wanted: for every input whether its cotangent is asked for; of inexact ones only.
         parts: its reverse mode, in two programs.
         rules: the same for calls, where cotangents are traced.
+
+    Attributes:
+        reached: for every output whether it has a derivative by those inputs.
     """
 
     def __init__(self, program: Program, wanted: Flags, parts: Pulled, rules: Rules) -> None:
         self._program = program
         self._wanted = wanted
         self._parts = parts
+        self.reached: Flags = parts.reached
         self._rules = rules
         self._planned: Compiled | None = None
         self._count = len(program.outputs)

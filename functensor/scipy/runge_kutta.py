@@ -22,8 +22,8 @@ from ..backends.restoring import quiet
 from ..primitives.core.shape_dtype import finfo
 
 __all__ = [
-    "BETWEEN", "ERROR", "GROW", "RUNGE_KUTTA_NODES", "SAFETY", "SHRINK", "STAGES", "End", "Norm",
-    "Options", "check_end", "integrate", "relative_tolerance",
+    "BETWEEN", "ERROR", "GROW", "RUNGE_KUTTA_NODES", "SAFETY", "SHORTEST", "SHRINK", "STAGES",
+    "End", "Norm", "Options", "check_end", "integrate", "relative_tolerance",
 ]  # fmt: skip
 
 # The first stage is at the beginning of a step.
@@ -57,6 +57,8 @@ BETWEEN = np.array(
 SAFETY = 0.9
 SHRINK = 0.2
 GROW = 10.0
+# The shortest step to begin with, beside the time: shorter ones may follow.
+SHORTEST = 2.0**-42
 
 
 class Options(NamedTuple):
@@ -233,10 +235,12 @@ def _first_step(
     ahead = f(t + direction * trial, y + (direction * trial * slope).astype(y.dtype))
     bend = norm((ahead - slope) / scale) / trial
     largest = max(speed, bend)
+    # Beside tolerances a large slope may ask for a step that the time is too coarse for.
+    shortest = min(SHORTEST * abs(t), longest)
     if not (speed < inf and bend < inf):
-        return trial
+        return float(max(trial, shortest))
     guess = (0.01 / largest) ** 0.2 if largest > 1e-15 else max(1e-6, trial * 1e-3)
-    return float(min(100 * trial, guess, longest))
+    return float(max(min(100 * trial, guess, longest), shortest))
 
 
 def check_end(end: End, times: Buffer, options: Options) -> None:

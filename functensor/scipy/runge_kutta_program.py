@@ -26,6 +26,7 @@ from .runge_kutta import (
     GROW,
     RUNGE_KUTTA_NODES,
     SAFETY,
+    SHORTEST,
     SHRINK,
     STAGES,
     Norm,
@@ -137,7 +138,8 @@ class Method:
         by_trial = ops.maximum(1e-6, trial * 1e-3)
         guess = ops.where(largest > 1e-15, (0.01 / largest) ** 0.2, by_trial)
         guess = ops.minimum(ops.minimum(100 * trial, guess), longest)
-        return ops.where(largest < inf, guess, trial)
+        found: Array = ops.where(largest < inf, guess, trial)
+        return ops.maximum(found, ops.minimum(SHORTEST * abs(t), longest))
 
     def is_at_next(self, going: Going) -> Array:
         """Says whether a step reached the first time that the solution is not known at yet."""

@@ -419,6 +419,12 @@ class TapeTrace(ReverseTrace):
                 return recorded_call(call, buffers, nodes)
         outs = super().custom(call, args)
         note_call(call, [x._data if isinstance(x, self.tracer) else x for x in args], outs)
+        if any(getattr(x, "node", None) is not None for x in outs):
+            # Those that were detached within a program require no gradient.
+            reached = call.reached(tuple([getattr(x, "node", None) is not None for x in args]))
+            for x, flag in zip(outs, reached or (), strict=False):
+                if not flag and isinstance(x, self.tracer):
+                    x.node = None
         return [x if isinstance(x, self.tracer) else self.wrap(to_buffer(x), None) for x in outs]
 
     def leave(self, tracer: Any) -> Any:
@@ -449,19 +455,14 @@ class TapeTrace(ReverseTrace):
         return wrap(self.leave(tensor))
 
 
-def recorded_call(
-    call: Any, buffers: list[Any], nodes: tuple[Node | None, ...]
-) -> list[Any]:
-    """Returns the outputs of a call of a program as tensors; what its plans compute is buffers.
-
-    Does what `TapeTrace.custom` does with a `ProgramCall` of tensors alone.
-    """
+def recorded_call(call: Any, buffers: list[Any], nodes: Sequence[Node | None]) -> list[Any]:
+    """Returns the outputs of a `ProgramCall` of tensors alone, of their buffers, as tensors."""
     reverse = call.recorded(tuple([node is not None for node in nodes]))
     outs, pull_back = reverse(call, buffers)
     joint = joint_node(call.name, nodes, pull_back, outs)
     return [
-        TAPE.wrap(out, projection_node(joint, i, out) if out.dtype.kind in INEXACT else None)
-        for i, out in enumerate(outs)
+        TAPE.wrap(out, projection_node(joint, i, out) if reached else None)
+        for i, (out, reached) in enumerate(zip(outs, reverse.reached, strict=True))
     ]
 
 

@@ -8,8 +8,8 @@ from typing import Any, Self
 from ..backends.dtypes import named
 from ..primitives.core.errors import failure
 from .functions.naming import copied
+from .places import lies_in_order, repeats, steps_in_memory
 from .torch_functions import TorchFunctions
-from .views import lies_in_order, repeats_elements
 
 __all__ = ["TorchMemory"]
 
@@ -65,6 +65,8 @@ class TorchMemory(TorchFunctions):
         return steps if dim is None else steps[dim]
 
     def _strides(self) -> tuple[int, ...]:
+        if repeats(self) and (steps := steps_in_memory(self)) is not None:
+            return steps
         if self.home is None:
             return tuple([step // self.dtype.itemsize for step in self._data.strides])
         if not lies_in_order(self):
@@ -78,9 +80,9 @@ class TorchMemory(TorchFunctions):
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
         """Says whether the elements lie in memory in their order, without gaps."""
-        in_memory = self.home is None
-        in_order = self._data.flags.c_contiguous if in_memory else lies_in_order(self)
-        return bool(in_order) and not repeats_elements(self)
+        if self.home is not None or repeats(self):
+            return lies_in_order(self)
+        return bool(self._data.flags.c_contiguous)
 
     def contiguous(self, memory_format: Any = None) -> Self:
         """Returns a copy whose elements lie in order; the tensor itself where they do so.

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
 from ..backends.devices import to_host
 from ..backends.errors.words import WRAPPER_CODES
@@ -26,6 +25,7 @@ from ..primitives.core.index_key import STATIC
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.trace import RAW, base_trace, slot, under
 from .grad_mode import GradMode, mode
+from .places import Recast, lies_in_order, repeats, would_share_memory
 from .tape import TAPE, LeafNode, receiver_of
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Recast", "Views", "catch_up", "changed", "detached", "fall_behind", "is_basic", "is_there",
-    "lies_in_order", "repeats_elements", "taken", "viewing", "views_of", "within", "without_graph",
+    "taken", "viewing", "views_of", "within", "without_graph",
 ]  # fmt: skip
 
 # Threads may take the first view of one tensor at the same time.
@@ -219,22 +219,6 @@ class Overlapping:
         return self.take(x)
 
 
-class Recast:
-    """Takes a view whose elements are not elements of its base, but what these are made of."""
-
-    __slots__ = ()
-
-    def __call__(self, x: Tracer) -> Any:
-        """Returns the view of a tensor."""
-        raise NotImplementedError
-
-    def put(self, x: Any, value: Any) -> Any:
-        """Returns the value of a tensor whose view has another value."""
-        raise NotImplementedError
-
-    def of_array(self, x: Any) -> Any:
-        """Returns the view of a NumPy array."""
-        raise NotImplementedError
 
 
 def within(x: Any) -> bool:
@@ -276,9 +260,8 @@ def _shares_memory(view: Any, base: Any, take: Callable[[Any], Any]) -> bool:
         return False
     if isinstance(base, TAPE.in_memory):
         return bool(base.has_view(take))
-    # What repeats elements is a copy here, wherever its own buffer lies.
-    if repeats_elements(base):
-        return _would_share_memory(base, take)
+    if repeats(base):
+        return would_share_memory(base, take)
     # One element lies in order however it is shaped; what has no axes is no array of NumPy's.
     if view._data.size == 1:
         return True
@@ -287,68 +270,6 @@ def _shares_memory(view: Any, base: Any, take: Callable[[Any], Any]) -> bool:
     if base.home is not None:
         return lies_in_order(base)
     return getattr(view._data, "base", None) is not None
-
-
-def repeats_elements(x: Any) -> bool:
-    """Says whether a tensor is a view that has more elements than what it was taken from."""
-    while (source := getattr(x, "_source", None)) is not None:
-        if x.numel() > source[0].numel() and not isinstance(source[1], Recast):
-            return True
-        x = source[0]
-    return False
-
-
-def lies_in_order(x: Any) -> bool:
-    """Says whether the elements of a traced tensor would lie in order in memory.
-
-    What was computed does; a view lies where it was taken.
-    """
-    found = _of_root(x, lambda root: np.empty(root.shape, bool))
-    return found is not None and bool(found.flags.c_contiguous)
-
-
-def _would_share_memory(base: Any, take: Callable[[Any], Any]) -> bool:
-    """Says whether a result would lie in the memory of a view, if that repeated elements there."""
-    # Without elements there is nothing to share.
-    if not base.numel():
-        return False
-    places = _of_root(base, numbered)
-    if places is None:
-        return False
-    first = int(places[(0,) * places.ndim])
-    steps = [
-        int(places[(0,) * axis + (1,) + (0,) * (places.ndim - axis - 1)]) - first if n > 1 else 0
-        for axis, n in enumerate(places.shape)
-    ]
-    last = first + sum([step * (n - 1) for step, n in zip(steps, places.shape) if step > 0])
-    memory = np.empty(last + 1, bool)
-    with under(None):
-        taken = take(TAPE.wrap(as_strided(memory[first:], places.shape, steps), None))
-    return np.may_share_memory(taken._data, memory)
-
-
-def numbered(x: Any) -> Any:
-    """Returns the numbers of a tensor's elements, in an array of its shape."""
-    count = x.numel()
-    return np.arange(count, dtype=np.int32 if count < 2**31 else np.int64).reshape(x.shape)
-
-
-def _of_root(x: Any, made: Callable[[Any], Any]) -> Any:
-    """Returns what views take of an array that is made in place of the tensor that they view.
-
-    None where they take parts of complex numbers.
-    """
-    taken = []
-    while (source := getattr(x, "_source", None)) is not None:
-        taken.append(source)
-        x = source[0]
-    with under(None):
-        y = TAPE.wrap(made(x), None)
-        for _, take, key, *_ in reversed(taken):
-            if isinstance(take, Recast):
-                return None
-            y = y[key] if take is None else take(y)
-    return y._data
 
 
 def is_there(base: Tracer, key: Any, value: Any) -> bool:

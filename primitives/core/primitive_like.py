@@ -132,6 +132,10 @@ class Call(PrimitiveLike):
         """Returns the outputs and the function that pulls cotangents back."""
         raise NotImplementedError
 
+    def reached(self, wanted: tuple[bool, ...]) -> Sequence[bool] | None:
+        """Returns for every output whether it has a derivative by operands; None if not known."""
+        return None
+
     def forward(
         self, level: Any, values: list[Any], tangents: list[Any]
     ) -> tuple[list[Any], list[Any]]:

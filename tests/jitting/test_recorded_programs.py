@@ -340,3 +340,28 @@ def test_a_compiled_function_reads_the_choices_of_its_call():
             assert summed(x).dtype == torch.float64
         finally:
             torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize("compile", [ft.jit, torch.compile])
+def test_outputs_without_a_derivative_require_no_gradient(compile):
+    def f(w, x):
+        y = w * x
+        return y.sum(), y.detach(), x * 2, w.sum().detach() + x.sum()
+
+    compiled = compile(f)
+    w, x = torch.ones(2, requires_grad=True), torch.ones(2)
+    for _ in range(4):
+        outs = compiled(w, x)
+        assert [out.requires_grad for out in outs] == [True, False, False, False]
+        assert outs[1].numpy().tolist() == [1, 1]
+        w.grad = None
+        outs[0].backward()
+        assert w.grad.tolist() == [1, 1]
+    # The loss of parameters that are frozen meanwhile is one of those.
+    w.requires_grad_(False)
+    other = torch.ones(2, requires_grad=True)
+    unused = compile(lambda w, x, other: (w * x).sum())
+    for _ in range(3):
+        assert not unused(w, x, other).requires_grad
+        with pytest.raises(ft.errors.BackwardError):
+            unused(w, x, other).backward()

@@ -424,3 +424,16 @@ def test_refused(call, error, words):
 def test_options_out_of_range(options, words):
     with pytest.raises(ValueError, match=words):
         odeint(lambda y, t: -y, 1.0, TIMES, **options)
+
+
+@pytest.mark.parametrize("wrapped", [lambda f: f, ft.jit])
+def test_a_steep_slope_beside_the_tolerances_does_not_end_the_solution_where_it_begins(wrapped):
+    """The cotangent of the rate begins with zero, and grows by 1e30 and more."""
+    times = np.array([1.0, 2.0])
+
+    def loss(rate):
+        return odeint(lambda y, t, rate: rate * y, 1e7, times, rate)[-1] ** 2
+
+    rate = 20.0
+    found = wrapped(ft.grad(loss))(rate)
+    numpy.testing.assert_allclose(found, 2 * (1e7 * numpy.exp(rate)) ** 2, rtol=1e-5)

@@ -202,3 +202,43 @@ def test_a_reshape_of_no_elements_of_what_repeats_some():
     assert repeated[:0].reshape(-1).shape == (0,)
     assert repeated[:, :0].reshape(0, 5).shape == (0, 5)
     assert repeated[3:].flatten().shape == (0,)
+
+
+@pytest.mark.parametrize("wrapped", [lambda f: f, ft.jit, torch.compile])
+@pytest.mark.parametrize("shape", [(3, 2), (1, 3, 2)])
+def test_a_reshape_that_moves_elements_is_a_copy_behind_an_expand_that_repeats_none(wrapped, shape):
+    def f(x):
+        y = x * 1
+        row = y.t().expand(shape).reshape(6)
+        row.add_(100)
+        return y, row
+
+    x = torch.arange(6.0).reshape(2, 3)
+    y, row = wrapped(f)(x)
+    assert y.tolist() == x.tolist()
+    assert row.tolist() == [100, 103, 101, 104, 102, 105]
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_what_repeats_elements_lies_in_no_order_so_that_contiguous_copies_it(shared):
+    x = torch.from_numpy(numpy.zeros(2)) if shared else torch.zeros(2, dtype=torch.float64)
+    repeated = x.expand(3, 2)
+    assert repeated.stride() == (0, 1)
+    assert repeated[0].is_contiguous()
+    assert not repeated.is_contiguous()
+    assert repeated[:0].reshape(0, 2, 1).shape == (0, 2, 1)
+    copies = repeated.contiguous(), repeated.reshape(1, 3, 2).contiguous()
+    x.add_(1)
+    assert (repeated == 1).all()
+    assert all((copy == 0).all() for copy in copies)
+
+
+def test_contiguous_copies_what_repeats_elements_within_a_transformation():
+    def f(x):
+        y = x * 1
+        copy = y.expand(3, 2).contiguous()
+        y.add_(1)
+        return copy.sum()
+
+    x = torch.zeros(2)
+    assert f(x) == ft.jit(f)(x) == torch.compile(f)(x) == 0

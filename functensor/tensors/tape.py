@@ -455,7 +455,7 @@ class TapeTrace(ReverseTrace):
         return wrap(self.leave(tensor))
 
 
-def recorded_call(call: Any, buffers: list[Any], nodes: Sequence[Node | None]) -> list[Any]:
+def recorded_call(call: Any, buffers: list[Any], nodes: tuple[Node | None, ...]) -> list[Any]:
     """Returns the outputs of a `ProgramCall` of tensors alone, of their buffers, as tensors."""
     reverse = call.recorded(tuple([node is not None for node in nodes]))
     outs, pull_back = reverse(call, buffers)

@@ -156,7 +156,7 @@ transpose = structural(
 
 def _compute_broadcast(xp: ArrayModule, x: Buffer, *, shape: tuple[int, ...]) -> Any:
     x = xp.asarray(x)
-    if x.size == prod(shape):
+    if x.size == prod(shape) and x.shape == shape[len(shape) - x.ndim :]:
         # Tensors rely on it: what repeats no element is a view.
         return x.reshape(shape)
     if prod(shape) > LARGEST_COPIED_ELEMENTS or x.ndim > len(shape) or xp is not np:

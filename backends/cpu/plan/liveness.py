@@ -104,6 +104,8 @@ def is_copied(equation: EquationLike) -> bool:
     x, known = equation.operands[0], equation.outputs[0].type
     if not is_variable(x) or x.type.weak or x.type.dtype != known.dtype:
         return False
+    if x.type.size == known.size:
+        return False  # it repeats no element, and is a view
     return is_native_array(known) and 0 < bytes_of(known) <= LARGEST_COPIED_BROADCAST_BYTES
 
 

@@ -7,6 +7,7 @@ from support import nvrtc, one_thread
 from support.gpu_functions import normal
 from support.gpu_programs import fused, plan_of
 from support.leaf_kernels import Launcher, buffer
+from support.long_forms import only_long, with_slow
 
 import functensor as ft
 import functensor.numpy as fnp
@@ -153,7 +154,7 @@ DTYPES = {"f4": 1e-6, "f8": 1e-12, "f2": 2e-3}
 
 
 @needs_compiler
-@pytest.mark.parametrize("dtype", [*DTYPES, "bfloat16"])
+@pytest.mark.parametrize("dtype", with_slow([*DTYPES, "bfloat16"], ["f8", "f2"]))
 @pytest.mark.parametrize("optimizer", [adam, sgd])
 def test_groups_compute_what_eager_mode_does(monkeypatch, optimizer, dtype):
     kind = np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
@@ -178,6 +179,8 @@ def test_memory_may_begin_anywhere(monkeypatch):
     assert len(launched) == 1
 
 
+@only_long
+@pytest.mark.long
 @needs_compiler
 def test_many_leaves_take_several_tables(monkeypatch):
     from functensor.backends.cuda.plan import leaf_run

@@ -242,7 +242,7 @@ def sole_contract(subscripts: str, x_shape: Shape, y_shape: Shape) -> SoleContra
     # A step takes its first operand off a list of both.
     turned = step.positions[0] == 1
     x_given, y_given = (y_shape, x_shape) if turned else (x_shape, y_shape)
-    x_moved, y_moved = ordered(x_given, way.x_axes), ordered(y_given, way.y_axes)
+    x_moved, y_moved = in_axes_order(x_given, way.x_axes), in_axes_order(y_given, way.y_axes)
     made = (*way.x_shape[:-1], way.y_shape[-1])
     return SoleContract(
         turned,
@@ -255,7 +255,7 @@ def sole_contract(subscripts: str, x_shape: Shape, y_shape: Shape) -> SoleContra
     )
 
 
-def ordered(shape: Shape, axes: Axes) -> Shape:
+def in_axes_order(shape: Shape, axes: Axes) -> Shape:
     """Returns a shape with its axes in another order."""
     return tuple([shape[axis] for axis in axes])
 

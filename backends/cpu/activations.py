@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["gelu", "gelu_grad", "gelu_unit_grad", "sigmoid", "silu", "silu_grad", "softplus"]
 
-REAL_DTYPE = np.dtype(float)
+DTYPE_OF_FLOATS = np.dtype(float)
 # Below minus this, x over 1 + exp(-w) is zero for silu and gelu; -inf over inf would be NaN.
 SMALLEST_GATED = {"f": -100.0, "d": -800.0}
 # For larger arguments gelu's derivative is constant to the last digit. exp(-w) does not overflow.
@@ -126,8 +126,8 @@ def gelu_unit_grad(x: Buffer, *, approximate: bool) -> Any:
 def gelu_grad(x: Any, y: Any, *, approximate: bool) -> Any:
     """Returns the derivative of ``gelu`` at y in the direction x."""
     # A number gets the dtype of the operand beside it.
-    if type(y) is float and getattr(x, "dtype", REAL_DTYPE).kind == "f":
-        y = getattr(x, "dtype", REAL_DTYPE).type(y)
+    if type(y) is float and getattr(x, "dtype", DTYPE_OF_FLOATS).kind == "f":
+        y = getattr(x, "dtype", DTYPE_OF_FLOATS).type(y)
     slope = gelu_unit_grad(y, approximate=approximate)
     alike = type(slope) is type(x) is np.ndarray and slope.dtype == x.dtype
     # A large result in new memory would cost another way to it.

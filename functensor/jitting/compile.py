@@ -16,7 +16,7 @@ from ..passes.pipeline import optimized
 from ..passes.scatter_updates import scatter_updates
 from ..primitives.core.annotations import Values
 from ..primitives.core.array import Array
-from ..primitives.core.buffers import WEAK_TYPES, to_buffer, wrap, wrapped
+from ..primitives.core.buffers import WEAK_TYPES, all_wrapped, to_buffer, wrap
 from ..primitives.core.donation import claimed, restored
 from ..primitives.core.errors import failure
 from ..programs.costs import Cost, cost_of
@@ -132,7 +132,7 @@ class Compiled:
             claimed(values, buffers, self.donated, f"jit of {self.name}")
         for i in self.returned:
             restored(values[i], buffers[i])
-        return wrapped(self.run(buffers))
+        return all_wrapped(self.run(buffers))
 
 
 def constants_of_bodies(program: Program, inside: bool = False) -> Iterator[Any]:

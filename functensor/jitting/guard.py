@@ -52,7 +52,7 @@ Guard = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 # A run takes leaves and their buffers, and returns the computed leaves of the result.
 Run = Callable[[list[Any], list[Any]], list[Any]]
 # A recording takes buffers and nodes, and returns all leaves of the result as tensors with a graph.
-Recording = Callable[[list[Any], tuple[Any, ...]], list[Any]]
+RecordedRun = Callable[[list[Any], tuple[Any, ...]], list[Any]]
 
 
 class _Unguarded(Exception):
@@ -239,9 +239,7 @@ class _Writer:
 
     # -- results
 
-    def record(
-        self, recording: Recording | None, treedef: tree.TreeDef, computed: bool
-    ) -> None:
+    def record(self, recording: RecordedRun | None, treedef: tree.TreeDef, computed: bool) -> None:
         """Writes the lines that compute a result that belongs to the graph of tensors.
 
         ``computed`` says whether there is a list of the buffers.
@@ -346,7 +344,7 @@ def guard(
     treedef: tree.TreeDef,
     passed: Sequence[int | None],
     gradient: tuple[int, int] | None = None,
-    recording: Recording | None = None,
+    recording: RecordedRun | None = None,
     constants: bool = False,
 ) -> Guard:
     """Returns a guard for calls like one; a guard of other trees than plain containers gives up.

@@ -36,10 +36,10 @@ def staged(program: Program, fun: Callable[..., Any]) -> Program:
     inputs = [trace.input(x.type, x.device) for x in program.inputs]
     with under(None), scoped(""):
         more, outs = run(trace, fun, (trace, inputs))
-    return named(trace.program([*inputs, *more], outs), program.name)
+    return with_name(trace.program([*inputs, *more], outs), program.name)
 
 
-def named(program: Program, name: str) -> Program:
+def with_name(program: Program, name: str) -> Program:
     """Returns the same program under another name, which messages have."""
     own = program.inputs, program.equations, program.outputs, program.in_tree, program.out_tree
     made = Program(name, *own)
@@ -162,7 +162,7 @@ class Pulled:
         self.reached = joint.reached
         outputs = [*joint.outs, *joint.residuals]
         forward = joint.trace.program(joint.inputs, list(map(joint.tracer, outputs)))
-        self.forward = named(forward, program.name)
+        self.forward = with_name(forward, program.name)
         inputs = self.forward.inputs
         known = {x: i for i, x in enumerate([*inputs, *joint.outs]) if type(x) is Variable}
         known |= {x: i for i, x in enumerate(inputs)}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,9 +23,6 @@ from ..programs.program import Program, Variable, type_of
 from ..programs.staging import StagingTrace
 from .compile import Compiled, compiled, is_planned
 from .program_derivatives import Flags, Pulled, is_differentiable, staged
-
-if TYPE_CHECKING:
-    from .program_call import Rules
 
 __all__ = ["RecordedProgram", "spread"]
 
@@ -53,7 +50,7 @@ class RecordedProgram:
         reached: for every output whether it has a derivative by those inputs.
     """
 
-    def __init__(self, program: Program, wanted: Flags, parts: Pulled, rules: Rules) -> None:
+    def __init__(self, program: Program, wanted: Flags, parts: Pulled, rules: Any) -> None:
         self._program = program
         self._wanted = wanted
         self._parts = parts

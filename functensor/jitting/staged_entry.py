@@ -15,7 +15,7 @@ from ..programs.program import Program, Variable, argument_type
 from ..transforms.taken_gradients import taken_gradients
 from ..transforms.tensor_entrance import entrance
 from .compile import Compiled, compiled
-from .guard import Guard, Recording, guard, unguarded
+from .guard import Guard, RecordedRun, guard, unguarded
 from .program_call import ProgramCall
 
 __all__ = ["StagedEntry", "strong_result"]
@@ -89,7 +89,7 @@ class StagedEntry:
             args, kwargs, static, run, out_tree, self._passed, self.gradient, recording
         )
 
-    def recording(self) -> Recording | None:
+    def recording(self) -> RecordedRun | None:
         """Returns what computes results for tensors with a graph; None where no plan does."""
         if entrance.recorded is None or self.compiled.run is None or self.program.replaced:
             return None
@@ -138,4 +138,3 @@ def strong_result(out: Any) -> Any:
         return wrap(owned(out))
     known = argument_type(out)
     return ops.astype(out, known.dtype) if known.weak else out
-

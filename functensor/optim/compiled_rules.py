@@ -23,15 +23,15 @@ SECONDS_BEFORE_STAGING = 0.05
 MOST_KNOWN_SHAPES = 16
 # The buffers that plans take, by the characters of their dtypes.
 TYPES = frozenset({np.ndarray, np.float32, np.float64})
-DTYPES = frozenset("fd")
+PLANNED_DTYPES = frozenset("fd")
 # What NumPy does where numbers overflow that plans may leave out.
 LEFT_OUT_BY_PLANS = frozenset({"ignore", "warn"})
 # The place of the gradients among columns.
-GRADIENTS = 1
+GRADIENT_COLUMN = 1
 
 
 class _AtOnce(threading.local):
-    """Whether a thread's updates make plans without a wait."""
+    """A thread's choice to make plans of updates without a wait."""
 
     wanted = False
 
@@ -68,12 +68,12 @@ class CompiledRule:
         chars = [x.dtype.char for x in columns[0]]
         for place, column in enumerate(columns):
             for x, char in zip(column, chars, strict=True):
-                if type(x) not in TYPES or x.dtype.char != char or char not in DTYPES:
+                if type(x) not in TYPES or x.dtype.char != char or char not in PLANNED_DTYPES:
                     return None
                 # Results of plans lie in C order, those of ufuncs as their operands do.
-                if place != GRADIENTS and not x.flags.c_contiguous:
+                if place != GRADIENT_COLUMN and not x.flags.c_contiguous:
                     return None
-        if [x.shape for x in columns[0]] != [g.shape for g in columns[GRADIENTS]]:
+        if [x.shape for x in columns[0]] != [g.shape for g in columns[GRADIENT_COLUMN]]:
             return None
         return tuple([(x.shape, x.dtype.char) for x in columns[0]])
 

@@ -50,7 +50,7 @@ def lies_in_order(x: Any) -> bool:
     What was computed does; a view lies where it was taken.
     """
     if repeats(x):
-        places = _places(x)
+        places = _places_in_root(x)
         return places is not None and bool(places.flags.c_contiguous)
     found = _of_root(x, lambda root: np.empty(root.shape, bool))
     return found is not None and bool(found.flags.c_contiguous)
@@ -58,13 +58,13 @@ def lies_in_order(x: Any) -> bool:
 
 def steps_in_memory(x: Any) -> tuple[int, ...] | None:
     """Returns how many elements would lie between those of a view; None where that is not known."""
-    places = _places(x)
+    places = _places_in_root(x)
     return None if places is None else places.strides
 
 
 def would_share_memory(base: Any, take: Callable[[Any], Any]) -> bool:
     """Says whether a result would lie in the memory of a view, if that repeated elements there."""
-    places = _places(base)
+    places = _places_in_root(base)
     if places is None:
         return False
     with under(None):
@@ -72,12 +72,12 @@ def would_share_memory(base: Any, take: Callable[[Any], Any]) -> bool:
     return np.may_share_memory(taken._data, places)
 
 
-def _places(x: Any) -> Any:
+def _places_in_root(x: Any) -> Any:
     """Returns an array of one byte each that lies as a view would, if that repeated elements there.
 
     None where that is not known.
     """
-    places = _of_root(x, _numbered)
+    places = _of_root(x, _element_numbers)
     if places is None:
         return None
     if not places.size:
@@ -91,7 +91,7 @@ def _places(x: Any) -> Any:
     return as_strided(np.empty(last + 1, bool)[first:], places.shape, steps)
 
 
-def _numbered(x: Any) -> Any:
+def _element_numbers(x: Any) -> Any:
     """Returns the numbers of a tensor's elements, in an array of its shape."""
     count = x.numel()
     return np.arange(count, dtype=np.int32 if count < 2**31 else np.int64).reshape(x.shape)

@@ -17,7 +17,7 @@ from ..primitives.core.shape_dtype import INEXACT
 from .tape import TAPE, LeafNode, OutdatedReceiver
 from .views import Views, views_of, without_graph
 
-__all__ = ["is_shared", "lie_with", "moved_leaf", "rebind", "stand_in"]
+__all__ = ["held_in_place", "is_shared", "lie_with", "moved_leaf", "rebind"]
 
 
 def is_shared(x: Any) -> bool:
@@ -38,7 +38,7 @@ def same_kind(x: Any) -> Any:
     return out
 
 
-def stand_in(x: Any) -> Any:
+def held_in_place(x: Any) -> Any:
     """Returns a tensor that has taken another's place among those that share memory.
 
     Views of the tensor are views of the stand-in then; the tensor itself lies nowhere with others.
@@ -72,7 +72,7 @@ def _leave(x: Any) -> None:
     """Lets a tensor lie in memory of its own; those that shared it go on sharing it."""
     views = getattr(x, "_views", None)
     if views is not None and views.all():
-        stand_in(x)
+        held_in_place(x)
         return
     with views_of(x).lock:
         # A view that is behind comes up.
@@ -88,7 +88,7 @@ def lie_with(x: Any, y: Any) -> None:
     y = origin(y)
     with views_of(y).lock:
         x._data = y._data if y.home is None else y.without_graph()._data
-        if getattr(y, "_source", None) is None and y.home is None and is_plain(y):
+        if getattr(y, "_source", None) is None and y.home is None and holds_a_buffer(y):
             x._views = Views(y._views.lock)
             y._source = (x, without_graph, None, False, x.node)
             x._views.append(ref(y))
@@ -99,7 +99,7 @@ def lie_with(x: Any, y: Any) -> None:
             y.bring_in(x)
 
 
-def is_plain(x: Any) -> bool:
+def holds_a_buffer(x: Any) -> bool:
     """Says whether a tensor is of no class of its own, as parameters are, which stay no views."""
     kind: Any = type(x)
     if isinstance(x, TAPE.in_memory):

@@ -15,7 +15,7 @@ from ..primitives.core.registry import registry as ops
 from ..primitives.core.trace import under
 from .grad_mode import GradMode, mode
 from .in_place import InPlace
-from .rebinding import is_shared, moved_leaf, rebind, stand_in
+from .rebinding import held_in_place, is_shared, moved_leaf, rebind
 from .tape import TAPE, LeafNode
 from .torch_functions import TorchFunctions
 from .views import taken, within
@@ -72,7 +72,7 @@ class ShapesInPlace(InPlace):
         with under(self.home) if within(self) else nullcontext(), GradMode(not leaf):
             seen = self._data
             result = compute(self)
-            base = stand_in(self) if is_shared(self) else None
+            base = held_in_place(self) if is_shared(self) else None
             self._data = result._data
             self.node = result.node
             if base is not None:

@@ -141,7 +141,7 @@ class Watching:
         return _by_itself(self).__reduce__()
 
 
-class Computed(Watching):
+class ComputedWhenRead(Watching):
     """The base of the class of conjugates of what others may write to: each read computes them.
 
     Their own views have it too.
@@ -173,18 +173,18 @@ class Computed(Watching):
 
     def take_in(self, view: Any) -> bool:
         """Has a view of the tensor computed, too."""
-        compute(view)
+        compute_when_read(view)
         return True
 
     def bring_in(self, other: Any) -> None:
         """Has another tensor computed, which is a view of this one."""
-        compute(other)
+        compute_when_read(other)
 
     def hand_over(self, other: Any) -> None:
         """Has another tensor computed in place of this one."""
         self._rest()
         if other is not None:
-            compute(other)
+            compute_when_read(other)
 
     def _rest(self) -> None:
         """Keeps the value that is there."""
@@ -309,7 +309,7 @@ class InMemory(Watching):
         if isinstance(take, Recast):
             part = take.of_array(elements)
             if part is None:
-                compute(view)
+                compute_when_read(view)
                 return True
         else:
             with GradMode(False), under(None):
@@ -369,10 +369,10 @@ def kind_watching(base: Any, kind: Any) -> Any:
 
 
 @cache
-def alike(kind: Any) -> frozenset[Any]:
+def classes_of(kind: Any) -> frozenset[Any]:
     """Returns the classes that a tensor has, also while others may change what it holds."""
     own = kind.__bases__[1] if issubclass(kind, Watching) else kind
-    return frozenset({own, kind_watching(InMemory, own), kind_watching(Computed, own)})
+    return frozenset({own, kind_watching(InMemory, own), kind_watching(ComputedWhenRead, own)})
 
 
 def lie_in(x: Any, memory: Memory, part: Any = None) -> None:
@@ -388,11 +388,11 @@ def lie_in(x: Any, memory: Memory, part: Any = None) -> None:
     x.__class__ = kind_watching(InMemory, kind)
 
 
-def compute(x: Any) -> None:
+def compute_when_read(x: Any) -> None:
     """Has a view computed whenever it is read."""
-    if not isinstance(x, Computed):
+    if not isinstance(x, ComputedWhenRead):
         kind: Any = type(x)
-        x.__class__ = kind_watching(Computed, kind)
+        x.__class__ = kind_watching(ComputedWhenRead, kind)
 
 
 def root_of(x: Any) -> Any:
@@ -421,7 +421,7 @@ def end_sharing(x: Any, at_once: bool = False) -> None:
         left: list[Any] = [root]
         while left:
             tensor = left.pop()
-            if isinstance(tensor, Computed):
+            if isinstance(tensor, ComputedWhenRead):
                 tensor._rest()
             elif isinstance(tensor, InMemory):
                 elements = elements_of(tensor)
@@ -488,5 +488,5 @@ def tensor_over(array: Any) -> Tensor:
 
 
 TapeTrace.in_memory = Watching
-entrance.alike = alike
+entrance.alike = classes_of
 TapeTrace.array_over = staticmethod(array_over)

@@ -24,11 +24,34 @@ from .registry import registry
 from .shape_dtype import NUMBERS, is_number_dtype
 
 __all__ = [
-    "ARRAY_TYPES", "BUFFER_TYPES", "DEVICE_TYPES", "SEQUENCES", "WEAK_TYPES", "TracedListError",
-    "all_apart_from", "apart_from", "as_array", "beside", "computing_on", "device_of",
-    "different_devices", "exposed", "holds_array", "is_changeable", "new_object", "on_gpu",
-    "operands_together", "own_array", "owned", "required_on", "stacked_buffers",
-    "to_buffer", "too_large", "unshared", "wrap", "wrapped",
+    "ARRAY_TYPES",
+    "BUFFER_TYPES",
+    "DEVICE_TYPES",
+    "SEQUENCES",
+    "WEAK_TYPES",
+    "TracedListError",
+    "all_apart_from",
+    "all_wrapped",
+    "apart_from",
+    "as_array",
+    "beside",
+    "computing_on",
+    "device_of",
+    "different_devices",
+    "exposed",
+    "holds_array",
+    "is_changeable",
+    "new_object",
+    "on_gpu",
+    "operands_together",
+    "own_array",
+    "owned",
+    "required_on",
+    "stacked_buffers",
+    "to_buffer",
+    "too_large",
+    "unshared",
+    "wrap",
 ]  # fmt: skip
 
 Placed = TypeVar("Placed")
@@ -70,7 +93,7 @@ def wrap(buffer: Any) -> Array:
     return out
 
 
-def wrapped(buffers: Iterable[Any]) -> list[Any]:
+def all_wrapped(buffers: Iterable[Any]) -> list[Any]:
     """Returns raw buffers as arrays, as `wrap` does."""
     outs = []
     for buffer in buffers:

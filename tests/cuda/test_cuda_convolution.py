@@ -130,7 +130,7 @@ def test_every_geometry(name):
 def test_places_of_64_bits(name, monkeypatch):
     from functensor.backends.cuda.kernels import convolution
 
-    monkeypatch.setattr(convolution, "FEWEST_FAR_PLACES", 1)
+    monkeypatch.setattr(convolution, "FEWEST_64_BIT_COLUMNS", 1)
     check(*CASES[name], "float32")
 
 

@@ -278,7 +278,7 @@ def test_places_of_large_convolutions_have_64_bits():
     from math import prod
     from types import SimpleNamespace
 
-    from functensor.backends.cuda.kernels.convolution import FAR, NEAR, place_type
+    from functensor.backends.cuda.kernels.convolution import INT_32, INT_64, place_type
     from functensor.primitives.contract.conv import Geometry
 
     word = SimpleNamespace(itemsize=4)
@@ -289,9 +289,9 @@ def test_places_of_large_convolutions_have_64_bits():
 
     plain = Geometry((1, 1), ((1, 1), (1, 1)), (1, 1), 1)
     small, columns = array(8, 3, 32, 32), array(27, 8 * 32 * 32)
-    assert place_type(small, columns, (3, 3), plain) == NEAR
-    assert place_type(array(1024, 64, 181, 182), columns, (3, 3), plain) == FAR
-    assert place_type(small, array(64 * 9, 2**22), (3, 3), plain) == FAR
+    assert place_type(small, columns, (3, 3), plain) == INT_32
+    assert place_type(array(1024, 64, 181, 182), columns, (3, 3), plain) == INT_64
+    assert place_type(small, array(64 * 9, 2**22), (3, 3), plain) == INT_64
     # Windows reach far behind the images.
     padded = Geometry((1, 1), ((0, 2**17), (0, 2**17)), (1, 1), 1)
-    assert place_type(small, columns, (3, 3), padded) == FAR
+    assert place_type(small, columns, (3, 3), padded) == INT_64

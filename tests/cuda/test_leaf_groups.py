@@ -154,7 +154,7 @@ DTYPES = {"f4": 1e-6, "f8": 1e-12, "f2": 2e-3}
 
 
 @needs_compiler
-@pytest.mark.parametrize("dtype", with_slow([*DTYPES, "bfloat16"], ["f8", "f2"]))
+@pytest.mark.parametrize("dtype", with_slow([*DTYPES, "bfloat16"], ["f8", "f2", "bfloat16"]))
 @pytest.mark.parametrize("optimizer", [adam, sgd])
 def test_groups_compute_what_eager_mode_does(monkeypatch, optimizer, dtype):
     kind = np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
@@ -164,6 +164,8 @@ def test_groups_compute_what_eager_mode_does(monkeypatch, optimizer, dtype):
     assert len(launched) == 1
 
 
+@only_long
+@pytest.mark.long
 @needs_compiler
 def test_memory_may_begin_anywhere(monkeypatch):
     def unaligned(x):
@@ -197,6 +199,8 @@ def test_many_leaves_take_several_tables(monkeypatch):
     assert [blocks for _, blocks in launched] == [(2,), (5,), (1,)]
 
 
+@only_long
+@pytest.mark.long
 @needs_compiler
 def test_blocks_of_many_elements_go_over_several_pieces(monkeypatch):
     from functensor.backends.cuda.plan import leaf_run
@@ -221,6 +225,8 @@ def test_results_lie_in_the_memory_that_they_are_given(monkeypatch):
     assert all(x is given[i] for x, i in zip(found, plan.text.taken.values(), strict=True))
 
 
+@only_long
+@pytest.mark.long
 @needs_compiler
 def test_a_leaf_in_another_order_is_computed_by_itself(monkeypatch):
     from functensor.backends.cuda.plan import leaf_run

@@ -67,6 +67,8 @@ def test_many_times_between_two_steps():
     check(lambda y, p: odeint(predators, y, numpy.linspace(0, 3, 400), p), STATE, RATES)
 
 
+@only_long
+@pytest.mark.long
 def test_gradients():
     check(ft.grad(loss, argnums=(0, 1, 2)), STATE, TIMES[:3], RATES)
     check(ft.hessian(loss, argnums=2), STATE, TIMES[:2], RATES, rtol=1e-9)
@@ -140,6 +142,8 @@ def test_ways_back_of_other_kinds_go_interval_by_interval():
     assert_allclose(mapped[1], one, rtol=1e-5)
 
 
+@only_long
+@pytest.mark.long
 def test_a_way_back_that_cannot_go_on_says_so():
     """The adjoint equation of a state that has come to rest grows without bound."""
 
@@ -190,6 +194,8 @@ def test_trees_of_several_dtypes():
     check(lambda y, p: odeint(slope, y, TIMES, p), y, 2.0, rtol=1e-7)
 
 
+@only_long
+@pytest.mark.long
 def test_batches_take_the_steps_of_the_worst():
     rates = numpy.stack([RATES, RATES * 3, RATES * 0.1])
     states = numpy.stack([STATE, STATE * 2, STATE])

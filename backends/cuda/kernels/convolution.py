@@ -48,15 +48,15 @@ WORD_TYPES = {
 COL2IM_TYPES = ("float, half_t", "float, bfloat16_t", "float, float", "double, double")
 
 # The types of numbers of places: where no array has so many elements, and elsewhere.
-NEAR, FAR, FEWEST_FAR_PLACES = "int", "index_t", 2**31
+INT_32, INT_64, FEWEST_64_BIT_COLUMNS = "int", "index_t", 2**31
 IM2COL_INSTANCES = (
-    *(f"{WORD_TYPES[size]}, {rank}, {NEAR}" for size in (2, 4, 8, 16) for rank in COMPILED_RANKS),
-    f"{WORD_TYPES[4]}, 2, {FAR}",
+    *(f"{WORD_TYPES[size]}, {rank}, {INT_32}" for size in (2, 4, 8, 16) for rank in COMPILED_RANKS),
+    f"{WORD_TYPES[4]}, 2, {INT_64}",
 )
 COL2IM_INSTANCES = (
-    *(f"{types}, {rank}, 1, {NEAR}" for types in COL2IM_TYPES for rank in COMPILED_RANKS),
-    *(f"float, float, 2, 2, {NEAR}", f"double, double, 2, 2, {NEAR}"),
-    f"float, float, 2, 1, {FAR}",
+    *(f"{types}, {rank}, 1, {INT_32}" for types in COL2IM_TYPES for rank in COMPILED_RANKS),
+    *(f"float, float, 2, 2, {INT_32}", f"double, double, 2, 2, {INT_32}"),
+    f"float, float, 2, 1, {INT_64}",
 )
 IM2COL = Kernel("convolution", "im2col", "ppplllllllll", IM2COL_INSTANCES)
 COL2IM = Kernel("convolution", "col2im", "ppplllllll", COL2IM_INSTANCES)
@@ -180,7 +180,11 @@ def window_columns(
 
 
 def add_columns(
-    columns: ndarray, out: ndarray, kernel: Shape, places: Shape, geometry: GeometryLike,
+    columns: ndarray,
+    out: ndarray,
+    kernel: Shape,
+    places: Shape,
+    geometry: GeometryLike,
     windows: slice,
 ) -> None:
     """Adds up columns of windows in contiguous images, which the first windows overwrite."""
@@ -206,7 +210,7 @@ def place_type(x: ndarray, columns: ndarray, kernel: Shape, geometry: GeometryLi
     lengths = zip([*x.shape[:2], *spatial], strides_of(x))
     reach = sum(n * abs(step) for n, step in lengths)
     most = max(reach, x.shape[0] * prod(spatial), columns.size) + BLOCK_THREADS
-    return NEAR if most < FEWEST_FAR_PLACES else FAR
+    return INT_32 if most < FEWEST_64_BIT_COLUMNS else INT_64
 
 
 def lane(dtype: DType) -> DType:

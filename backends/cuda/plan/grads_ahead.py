@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["grads_ahead"]
 
-LOSS, GRAD = "cross_entropy", "cross_entropy_grad"
+LOSS_NAME, GRAD_NAME = "cross_entropy", "cross_entropy_grad"
 
 
 def grads_ahead(program: ProgramLike) -> dict[VariableLike, EquationLike]:
@@ -20,10 +20,10 @@ def grads_ahead(program: ProgramLike) -> dict[VariableLike, EquationLike]:
     Args:
         program: the program, its regions fused.
     """
-    losses = {e.outputs[0]: e for e in program.equations if e.primitive.name == LOSS}
+    losses = {e.outputs[0]: e for e in program.equations if e.primitive.name == LOSS_NAME}
     found: dict[VariableLike, EquationLike] = {}
     for equation in program.equations:
-        if equation.primitive.name != GRAD:
+        if equation.primitive.name != GRAD_NAME:
             continue
         x, loss, _, labels = equation.operands
         made = losses.get(loss) if is_variable(loss) else None

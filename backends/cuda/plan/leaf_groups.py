@@ -117,11 +117,11 @@ def with_groups(
     units: dict[int, EquationLike] = {}
     for group in groups.values():
         if len(group) > 1:
-            units |= dict.fromkeys(map(id, group), joined(group))
-    return in_order([*dict.fromkeys(units.get(id(e), e) for e in reversed(equations))][::-1])
+            units |= dict.fromkeys(map(id, group), group_of(group))
+    return sorted_by_need([*dict.fromkeys(units.get(id(e), e) for e in reversed(equations))][::-1])
 
 
-def joined(members: Sequence[EquationLike]) -> EquationLike:
+def group_of(members: Sequence[EquationLike]) -> EquationLike:
     """Returns the equation that does what several regions do."""
     operands = [x for equation in members for x in equation.operands]
     outputs = [x for equation in members for x in equation.outputs]
@@ -134,7 +134,7 @@ def variables(equation: EquationLike) -> Iterable[VariableLike]:
     return filter(is_variable, equation.operands)
 
 
-def in_order(equations: Sequence[EquationLike]) -> list[EquationLike]:
+def sorted_by_need(equations: Sequence[EquationLike]) -> list[EquationLike]:
     """Returns equations each behind those whose results it needs, else in the order given."""
     makers = {x: i for i, equation in enumerate(equations) for x in equation.outputs}
     waiting: list[int] = []

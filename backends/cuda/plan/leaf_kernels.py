@@ -50,10 +50,10 @@ class LeafKernel(NamedTuple):
     @property
     def row_bytes(self) -> int:
         """The bytes of a leaf's row in the table."""
-        return row_bytes(len(self.columns))
+        return bytes_of_row(len(self.columns))
 
 
-def row_bytes(columns: int) -> int:
+def bytes_of_row(columns: int) -> int:
     """Returns the bytes of a row with so many addresses."""
     return WORD_BYTES * (columns + WORDS_BEHIND)
 
@@ -65,9 +65,7 @@ def is_of_leaves(region: RegionLike) -> bool:
     """
     program = region.program
     shapes = {x.type.shape for x in program.outputs}
-    return len(shapes) == 1 and all(
-        x.type.shape in ((), *shapes) for x in program.inputs
-    )
+    return len(shapes) == 1 and all(x.type.shape in ((), *shapes) for x in program.inputs)
 
 
 class LeafText(KernelText):
@@ -103,7 +101,7 @@ class LeafText(KernelText):
             loops: the lines that go over the elements from ``begin`` to ``end``.
         """
         columns = tuple(self._columns)
-        rows = max(min(most_bytes // row_bytes(len(columns)), leaves), 1)
+        rows = max(min(most_bytes // bytes_of_row(len(columns)), leaves), 1)
         words, place = len(columns) + WORDS_BEHIND, self.place_type
         table = f"const __grid_constant__ leaf_table<{rows},{words}> table"
         parameters = [table, "long long leaves", "long long piece", *self._parameters.values()]
@@ -131,9 +129,7 @@ class LeafText(KernelText):
         return " | ".join([f"(unsigned long long){name}" for name, _ in self._columns.values()])
 
 
-def leaf_kernel(
-    source: RegionSource, leaves: int, most_bytes: int
-) -> LeafKernel | None:
+def leaf_kernel(source: RegionSource, leaves: int, most_bytes: int) -> LeafKernel | None:
     """Returns the kernel that does for many leaves what a region does for one; None without one.
 
     Args:
@@ -153,8 +149,8 @@ def leaf_kernel(
     threads = MAP_THREADS if source.lanes > 1 else 1
     text = LeafText(source.name, threads, source.place_type)
     width, place = source.width, source.place_type
-    wide = loop(text, source, results, nodes, width) if width > 1 else []
-    narrow = loop(text, source, results, nodes, 1)
+    wide = element_loop(text, source, results, nodes, width) if width > 1 else []
+    narrow = element_loop(text, source, results, nodes, 1)
     begin = ["    const " + place + " behind = begin;"]
     if width > 1:
         begin = [
@@ -164,7 +160,7 @@ def leaf_kernel(
     return text.whole(most_bytes, leaves, threads * width, [*begin, *wide, *narrow])
 
 
-def loop(
+def element_loop(
     text: LeafText,
     source: RegionSource,
     results: Sequence[tuple[KernelResult, Room]],

@@ -216,7 +216,7 @@ class PlanText:
         # Those of a group run at once, in any order.
         return not any(
             memory.is_read_by(i, part, own if run.writes_apart and out in part.outputs else None)
-            for part in parts_of(equation)
+            for part in regions_of(equation)
         )
 
     def _one_by_one(self, number: int, equation: EquationLike) -> None:
@@ -230,7 +230,7 @@ class PlanText:
             names[out] = names[inner]
 
 
-def parts_of(equation: EquationLike) -> Sequence[EquationLike]:
+def regions_of(equation: EquationLike) -> Sequence[EquationLike]:
     """Returns the regions that an equation runs."""
     primitive = equation.primitive
     return primitive.members if type(primitive) is ManyLeaves else [equation]

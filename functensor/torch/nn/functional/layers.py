@@ -29,7 +29,7 @@ Sizes = int | Sequence[int]
 
 # The parameters of the product of inputs and weights, by the number of the inputs' axes: what
 # `einsum` would find out for every call.
-PRODUCTS = {
+LINEAR_SUBSCRIPTS = {
     n: {"subscripts": f"{'abc'[: n - 1]}i,oi->{'abc'[: n - 1]}o"} for n in (1, 2, 3, 4)
 }
 
@@ -48,8 +48,8 @@ def linear(input: Array, weight: Any, bias: Any = None) -> Any:
     """
     if len(weight.shape) == 2 and input.shape[-1:] == weight.shape[1:]:
         # Gradients of a product with a transpose would be transposed themselves, in memory too.
-        if type(input) is Tensor and len(input.shape) in PRODUCTS:
-            out = ops["einsum"].bind((input, weight), PRODUCTS[len(input.shape)])
+        if type(input) is Tensor and len(input.shape) in LINEAR_SUBSCRIPTS:
+            out = ops["einsum"].bind((input, weight), LINEAR_SUBSCRIPTS[len(input.shape)])
         else:
             out = ops.einsum("...i,oi->...o", input, weight)
     else:

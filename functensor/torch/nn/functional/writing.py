@@ -1,4 +1,4 @@
-"""What functions do with ``inplace=True``: the tensor that they are given gets their result."""
+"""Functions with ``inplace=True``: the tensor that they are given gets their result."""
 
 from __future__ import annotations
 

@@ -97,6 +97,8 @@ def test_machine_code_is_tried(env, tmp_path):
     assert "[unset FUNCTENSOR_NATIVE]" in done.stdout
 
 
+@only_long
+@pytest.mark.long
 def test_llvmlite_without_its_library(env):
     env.plant("llvmlite", "0.50.0", module="llvmlite")
     done = env.run("doctor")
@@ -161,11 +163,15 @@ def test_another_package_on_the_path_is_named(env, planted):
     assert done.stdout.startswith(f"{other} is imported in place of functensor: rename it")
 
 
+@only_long
+@pytest.mark.long
 def test_an_empty_folder_of_the_name_on_the_path_is_no_package(env):
     (env.folder / "path" / "functensor").mkdir(parents=True)
     assert mends(env.run("doctor", PYTHONPATH=str(env.folder / "path"))) == {}
 
 
+@only_long
+@pytest.mark.long
 def test_a_working_directory_that_was_deleted(env):
     gone = env.folder / "gone"
     gone.mkdir()
@@ -190,6 +196,8 @@ def test_a_report_that_cannot_be_written(env):
     assert done.stderr == "functensor: the report cannot be written: No space left on device\n"
 
 
+@only_long
+@pytest.mark.long
 def test_packages_that_are_old_or_broken(env):
     env.plant("scipy", "1.5.4", module="scipy", source="__version__ = '1.5.4'")
     env.plant("matplotlib", "3.9", module="matplotlib", source="raise OSError('no\\nfont')")
@@ -252,6 +260,8 @@ def test_numpy_1(env):
     assert plain.stderr.splitlines()[-1].startswith(line)
 
 
+@only_long
+@pytest.mark.long
 def test_numpy_that_is_another_than_its_metadata_says(env):
     env.forget("numpy")
     env.plant("numpy", "2.0.0")
@@ -261,6 +271,8 @@ def test_numpy_that_is_another_than_its_metadata_says(env):
     assert what(done)["numpy"] == f"{here} is imported, and its metadata says 2.0.0"
 
 
+@only_long
+@pytest.mark.long
 def test_what_functensor_needs_is_missing(env):
     env.forget("opt-einsum")
     (env.site / "opt_einsum").unlink()
@@ -271,6 +283,8 @@ def test_what_functensor_needs_is_missing(env):
     assert mends(env.run("doctor"))["functensor"] == "pip install functensor"
 
 
+@only_long
+@pytest.mark.long
 @on_no_driver
 def test_cupy_without_a_driver(env):
     source = CUPY.format(version="14.1.0", cuda=13000)
@@ -332,6 +346,8 @@ def test_cupy_that_does_not_fit(env, planted, cuda, wrong, command):
     assert block(done.stdout)["NVIDIA"]["driver"] == f"550.54.14, for CUDA up to {cuda}"
 
 
+@only_long
+@pytest.mark.long
 @on_no_driver
 def test_a_broken_cupy_and_hidden_gpus(env):
     env.plant("cupy-cuda12x", "14.1.0", module="cupy", source="raise ImportError('libnvrtc')")
@@ -364,6 +380,8 @@ IDLE_GPU = CUPY.replace(
 )
 
 
+@only_long
+@pytest.mark.long
 @on_no_driver
 def test_a_gpu_that_is_too_old_and_computes_nothing(env):
     source = IDLE_GPU.format(version="14.1.0", cuda=13000)

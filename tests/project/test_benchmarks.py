@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.long_forms import only_long
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -20,6 +21,8 @@ def benchmarks(monkeypatch):
     return measure, program_cases
 
 
+@only_long
+@pytest.mark.long
 def test_a_row_of_programs():
     command = ["--programs", "logistic_regression", "--peers", "functensor,functensor-jit-numpy"]
     done = subprocess.run(
@@ -87,6 +90,8 @@ def test_a_program_is_read_with_other_imports(benchmarks, name):
     assert cases.loaded(name, {})["np"].__name__ == "functensor.numpy"
 
 
+@only_long
+@pytest.mark.long
 def test_the_wait_for_machine_code():
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.native_wait", "--workloads", "logreg", "--rounds", "1"],

@@ -23,6 +23,7 @@ from ..primitives.core.trace import (
     as_written,
     base_trace,
     below_hooks,
+    interceptors,
     note_replaced,
     slot,
     under,
@@ -43,6 +44,7 @@ from .leaf_kind import leaf_kind
 from .living import jitted_functions
 from .program_call import ProgramCall
 from .retraces import History
+from .shown_run import only_look
 from .signature import Signature, context_of, named_axes
 from .staged_entry import StagedEntry, strong_result
 from .switch import disable_jit, switch
@@ -180,8 +182,9 @@ class Jitted(CallsUnderHooks, Generic[P, R]):
             admitted = key[5] == "tensors"
             stage = partial(entrance.admitting, self._program) if admitted else self._program
             program, captured, gradient = stage(dynamic, static, key[6])
-            # What hooks are shown may be computed again, as without them.
-            donated = () if key[6] and config.deterministic else self._signature.donated(dynamic)
+            # What hooks only look at is computed again, as without them.
+            twice = key[6] and only_look(interceptors())
+            donated = () if twice else self._signature.donated(dynamic)
             entry = StagedEntry(program, captured, donated, key[3])
             entry.gradient = gradient
         except BaseException as error:

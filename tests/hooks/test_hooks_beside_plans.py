@@ -14,7 +14,6 @@ import functensor.numpy as np
 from functensor.hooks import FnHook, Hook, use
 from functensor.jitting import tiers
 
-
 TIERS = ["over NumPy", "machine code", "deterministic"]
 
 

@@ -23,6 +23,7 @@ from ..primitives.core.trace import (
 )
 from ..programs.named_scope import active_scope
 from ..tree import containers as tree
+from .hook_answers import HookAnswers
 from .living import clear_all
 from .reported_run import Told, alarms, reported_run
 from .retraces import History, StaleProgramError
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CallsUnderHooks"]
 
+# Stands for the results of a run that showed hooks what they look at, and computed nothing else.
+NOT_COMPUTED = object()
 # A function remembers so many sets of hooks, and keeps plans for them.
 MOST_KEPT_HOOKS = 4
 
@@ -66,14 +69,16 @@ class CallsUnderHooks:
             return self._shown(args, kwargs)
         if base_trace() is not RAW or is_traced((args, kwargs)):
             return self._in_two_runs(args, kwargs, met)
-        shown = self._shown(args, kwargs)
-        # The function may close over traced values.
-        if is_traced(shown) or not only_look(met):
-            return shown
-        with below_hooks():
-            if self._seen(args, kwargs):
+        shown = self._shown(args, kwargs, counts=False)
+        if shown is not NOT_COMPUTED:
+            # The function may close over traced values.
+            if is_traced(shown) or not only_look(met):
                 return shown
+            with below_hooks():
+                if self._seen(args, kwargs):
+                    return shown
             del shown
+        with below_hooks():
             return self._called(args, kwargs)
 
     def _in_two_runs(
@@ -102,8 +107,11 @@ class CallsUnderHooks:
         entry, _ = self._entry(args, kwargs)
         return bool(entry.captured) or entry.program.has_effect()
 
-    def _shown(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Runs the function under hooks, by a plan that calls them or reports to them."""
+    def _shown(self, args: tuple[Any, ...], kwargs: dict[str, Any], counts: bool = True) -> Any:
+        """Runs the function under hooks, by a plan that calls them or reports to them.
+
+        Its results are needed if ``counts`` is True. Otherwise they may be `NOT_COMPUTED`.
+        """
         keys = *(found := [trace.key() for trace in interceptors()]), active_scope()
         inner = base_trace() is not RAW or is_traced((args, kwargs))
         told = None if inner else alarms()
@@ -118,14 +126,33 @@ class CallsUnderHooks:
         try:
             if None in found or keys not in self._hooks:
                 return self._watched(*self._signature.mapped(shown_array, args, kwargs), keys)
-            entry, leaves = self._entry(args, kwargs, keys)
-            with below_hooks():
-                return self._ran(entry, leaves)
+            return self._by_plan(args, kwargs, keys, counts)
         except StaleProgramError:
             clear_all()
             return self._called(args, kwargs)
         finally:
             slot.trace = top.settled(registrations)
+
+    def _by_plan(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], keys: Any, counts: bool
+    ) -> Any:
+        """Runs the function by a plan that calls hooks, and leaves out what they do not see."""
+        met, answers = interceptors(), None
+        if not counts:
+            with below_hooks():
+                counts = self._seen(args, kwargs)
+        if not counts:
+            answers = HookAnswers()
+            entry, leaves = self._entry(args, kwargs, (keys, False))
+            with below_hooks(), setting(slot, answers=answers):
+                entry.compiled(leaves)
+            if only_look(met):
+                return NOT_COMPUTED
+            # A hook has replaced something for the first time.
+            answers.repeat()
+        entry, leaves = self._entry(args, kwargs, (keys, True))
+        with below_hooks(), setting(slot, answers=answers):
+            return self._ran(entry, leaves)
 
     def _one_by_one(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Runs the function operation by operation in place of a plan, which messages name."""
@@ -159,7 +186,7 @@ class CallsUnderHooks:
         while len(self._hooks) > MOST_KEPT_HOOKS:
             del self._hooks[next(iter(self._hooks))]
         # Programs keep the hooks that they call.
-        for key in [key for key in list(self._entries) if key[6] and key[6] not in self._hooks]:
+        for key in [key for key in list(self._entries) if key[6] and key[6][0] not in self._hooks]:
             self._entries.pop(key, None)
             self._history.drop(key, "since other hooks came")
         return out

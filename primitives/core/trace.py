@@ -68,6 +68,7 @@ class Slot(threading.local):
         turn: the node whose rules a backward pass runs, and what is to live as long as the pass.
         replaying: whether a function runs again, for what a backward pass needs.
         shown: what hooks were shown, by id, while it is watched whether a function takes it back.
+        answers: keeps what hooks answer in a run of a plan, or repeats it.
     """
 
     trace: Trace | None = None
@@ -76,6 +77,7 @@ class Slot(threading.local):
     turn: list[Any] | None = None
     replaying: bool = False
     shown: dict[int, Any] | None = None
+    answers: Any = None
     met_tensor: bool = False
     face: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None
 

@@ -113,6 +113,46 @@ def test_values_that_a_hook_replaces_at_last_count(inside):
     assert found == [1.0, 1.0, 2.0, 2.0]
 
 
+def test_hooks_are_asked_once_in_the_call_in_which_one_begins_to_replace():
+    """Before it and behind it are others, in a loop with more calls of each."""
+    seen, late, xs = [], Late(8), np.arange(1.0, 4.0)
+
+    def f(x):
+        return ft.scan(lambda c, y: (np.sin(c) * y, np.cos(c)), x, xs)
+
+    jitted = ft.jit(f)
+    for call in range(4):
+        seen.clear()
+        with ExitStack() as stack:
+            stack.enter_context(use(FnHook(forward=lambda op, i, out: seen.append(op.name))))
+            stack.enter_context(use(late, "sin"))
+            found = jitted(0.5)
+        assert seen == ["sin", "multiply", "cos"] * 3
+        assert late.calls == 3 * (call + 1)
+        again, late.calls = late.calls, 3 * call
+        with use(late, "sin"):
+            wanted = f(0.5)
+        late.calls = again
+        for a, b in zip(ft.tree.leaves(found), ft.tree.leaves(wanted), strict=True):
+            numpy.testing.assert_allclose(a, b, rtol=1e-14)
+
+
+def test_what_no_hook_sees_is_computed_once():
+    def f(w, x):
+        return np.sum(np.tanh(w @ ft.tag(np.tanh(w @ x), "h")))
+
+    jitted = ft.jit(ft.value_and_grad(f))
+    plain, hook = steady(jitted, W, X.T), Observing()
+    for _ in range(3):
+        with use(hook, "h"):
+            assert bits(jitted(W, X.T)) == plain
+    programs = [entry.compiled.program for entry in jitted._entries.values()]
+    products = [str(program).count("matmul(") for program in programs]
+    shown = [len(program.outputs) for program in programs]
+    assert (products, shown) == ([5, 3], [2, 0])
+    assert str(programs[1]).count("hook on") == 2
+
+
 @pytest.mark.parametrize("inside", [False, True], ids=["jit of grad", "grad of jit"])
 def test_cotangents_that_a_hook_replaces_at_last_count(inside):
     f = ft.grad(ft.jit(np.sin)) if inside else ft.jit(ft.grad(np.sin))

@@ -91,8 +91,8 @@ Program.html = staticmethod(
 
 # Namespaces, and names by the module that has them, that are imported when they are first used.
 NAMESPACES = {
-    "checkpoint_policies", "control", "data", "datasets", "distributed", "errors", "extend", "hooks",
-    "nn", "optim", "random", "scipy", "sparse", "testing", "torch", "training",
+    "checkpoint_policies", "control", "data", "datasets", "distributed", "errors", "extend",
+    "hooks", "nn", "optim", "random", "scipy", "sparse", "testing", "torch", "training",
 }  # fmt: skip
 LATE_NAMES = {
     "checkpointing.checkpointed": "checkpoint remat",

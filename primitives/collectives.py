@@ -2,8 +2,8 @@
 
 Each is a function of one example's value and of the others'. The trace of the vmap of that name
 does the work with plain operations over the batch axis (``along``). Every other trace sees a linear
-function. An axis of processes is no trace: ``params["axis_name"]`` holds the axis itself, which does
-the work on buffers, wherever that is. Outside of all named axes a call is an error.
+function. An axis of processes is no trace: ``params["axis_name"]`` holds the axis itself, which
+does the work on buffers, wherever that is. Outside of all named axes a call is an error.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..backends.annotations import ArrayModule, Buffer
+from ..backends.restoring import setting
 from .core.annotations import Value
 from .core.annotations import operations as ops
 from .core.array import Array
@@ -28,9 +29,9 @@ from .core.trace import slot
 from .identities import batch_unchanged, infer_like_first
 
 __all__ = [
-    "Collective", "ProcessAxes", "all_gather", "all_to_all", "axis_device", "axis_index", "axis_length",
-    "axis_names", "check_axis", "is_among_processes", "pmax", "pmin", "ppermute", "psum", "psum_scatter",
-    "resolved_axis",
+    "Collective", "ProcessAxes", "all_gather", "all_to_all", "axis_device", "axis_index",
+    "axis_length", "axis_names", "check_axis", "pmax", "pmin", "ppermute", "psum", "psum_scatter",
+    "resolved_axis", "with_axes_of_now",
 ]  # fmt: skip
 
 Params = dict[str, Any]
@@ -72,12 +73,17 @@ class Collective(Primitive):
         declared: what else ``Primitive`` takes. The batching rule is for axes of other names.
     """
 
+    collective = True
+
     along: Callable[..., tuple[Any, bool]]
 
     def __init__(self, name: str, along: Callable[..., tuple[Any, bool]], **declared: Any) -> None:
         # Over an axis of another name every example does the same.
         super().__init__(name, batch=declared.pop("batch", batch_unchanged), **declared)
         self.along = along
+
+    def exchanges(self, params: Mapping[str, Any]) -> bool:
+        return any(hasattr(axis, "collect") for axis in params["axis_name"])
 
 
 def axis_names() -> dict[str, int]:
@@ -130,9 +136,17 @@ def axis_length(function: str, axis: Any) -> int:
     return axis.size if hasattr(axis, "collect") else check_axis(function, axis)
 
 
-def is_among_processes(params: Params) -> bool:
-    """Says whether an operation of these parameters is one of several processes."""
-    return any(hasattr(axis, "collect") for axis in params.get("axis_name", ()))
+def with_axes_of_now(fun: Callable[..., Any] | None) -> Any:
+    """Returns a function that may speak of the axes of processes that there are now, and later."""
+    axes = slot.axes
+    if axes is None or fun is None:
+        return fun
+
+    def among(*args: Any) -> Any:
+        with setting(slot, axes=axes):
+            return fun(*args)
+
+    return among
 
 
 def axis_device(name: Hashable) -> str:

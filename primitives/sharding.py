@@ -7,6 +7,7 @@ back of a join, whose operands are the same on those processes, divides among th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
 from typing import Any
 
@@ -89,7 +90,16 @@ def _share(g: Value, cuts: Cuts, rest: tuple[Any, ...], adds: bool) -> Array:
     return part if count == 1 else ops.divide(part, count)
 
 
-join_shards = Primitive(
+class _Join(Primitive):
+    """The class of the join of parts."""
+
+    collective = True
+
+    def exchanges(self, params: Mapping[str, Any]) -> bool:
+        return any(params["cuts"]) or bool(params["adds"] and params["rest"])
+
+
+join_shards = _Join(
     "join_shards",
     compute=_joined,
     infer=_infer_joined,

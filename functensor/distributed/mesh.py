@@ -6,6 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from math import prod
 from typing import Any
 
+from ..primitives.collectives import ProcessAxes
 from ..primitives.core.errors import message
 from .groups import group_of
 from .world import world
@@ -67,12 +68,17 @@ class Mesh:
             stride //= length
             self._strides[name] = stride
             self.axes[name] = ProcessAxis(self, name, length, rank // stride % length)
+        self._axes_by_device: dict[str, ProcessAxes] = {}
         self.position = {name: axis.index for name, axis in self.axes.items()}
 
     @property
     def size(self) -> int:
         """The number of processes."""
         return prod(self.shape.values())
+
+    def axes_on(self, device: str) -> ProcessAxes:
+        """Returns the axes as collectives find them, of arguments on a device."""
+        return self._axes_by_device.setdefault(device, ProcessAxes(self.axes, device))
 
     def ranks(self, names: Sequence[Hashable]) -> list[int]:
         """Returns the ranks of the processes that differ from this one along some axes alone.

@@ -8,14 +8,13 @@ from typing import Any
 from .. import tree
 from ..backends.restoring import setting
 from ..functions.wrapping import transformed
-from ..primitives import sharding
-from ..primitives.collectives import ProcessAxes, axis_names
-from ..primitives.core.annotations import operations as ops
+from ..primitives.collectives import axis_names
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import as_array, device_of
 from ..primitives.core.errors import describe, function_name, message
 from ..primitives.core.shape_dtype import shape_dtype
 from ..primitives.core.trace import slot
+from ..primitives.sharding import join_shards, shard
 from .emulated import emulated_spmd
 from .mesh import Mesh
 from .partition import PartitionSpec, broadcast_specs
@@ -99,7 +98,7 @@ class _ProcessRun:
         leaves, treedef = tree.flatten(args)
         parts = [self._part(words, leaf, spec) for leaf, spec in zip(leaves, specs)]
         device = next((d for d in map(_place, parts) if d != "cpu"), "cpu")
-        with setting(slot, axes=ProcessAxes(self.mesh.axes, device)):
+        with setting(slot, axes=self.mesh.axes_on(device)):
             out = self.fun(*treedef.unflatten(parts), **kwargs)
         outs, out_treedef = tree.flatten(out)
         specs = broadcast_specs(f"{words}: out_specs", self.out_specs, out, self.mesh.shape)
@@ -114,7 +113,7 @@ class _ProcessRun:
                 raise TypeError(f"{words}: {spec} cuts {leaf!r:.40}, which is no array")
             return leaf
         leaf = as_array(leaf)
-        return leaf if spec.is_local else ops.shard(leaf, **self._cuts(words, leaf, spec, True))
+        return leaf if spec.is_local else shard(leaf, **self._cuts(words, leaf, spec, True))
 
     def _whole(self, words: str, leaf: Any, spec: PartitionSpec) -> Any:
         """Returns an output as all processes see it."""
@@ -122,7 +121,7 @@ class _ProcessRun:
             return leaf
         if spec.is_local:
             return leaf
-        return ops.join_shards(leaf, adds=False, **self._cuts(words, leaf, spec, False))
+        return join_shards(leaf, adds=False, **self._cuts(words, leaf, spec, False))
 
     def _cuts(self, words: str, leaf: Any, spec: PartitionSpec, whole: bool) -> dict[str, Any]:
         """Returns the parameters of the primitives that cut an array and join its parts."""

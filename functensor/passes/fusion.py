@@ -6,8 +6,10 @@ import heapq
 from collections.abc import Callable, Iterable, Sequence
 from math import prod
 
+from ..backends.config import config
 from ..programs.named_scope import common_scope
 from ..programs.program import Equation, Operand, Program, Variable, live_equations, type_of, used
+from .exchange_order import check_exchanges
 from .fused_region import (
     Kinds,
     Region,
@@ -57,7 +59,10 @@ def fusion(
     regions = clusters.chosen()
     if not regions:
         return program
-    return neighbours(program.with_equations(_equations_in_order(program, regions, clusters)))
+    fused = neighbours(program.with_equations(_equations_in_order(program, regions, clusters)))
+    if config.check_programs:
+        check_exchanges(program, fused)
+    return fused
 
 
 class Cluster:
@@ -98,6 +103,8 @@ class Clusters:
         self.returned = set(used(program.outputs))
         # Values that are ready at the beginning are not noted.
         self._ready: dict[Variable, int] = {}
+        # The stage of the last operation of several processes: no later one is ready before.
+        self._exchanged = 0
         # Results of reductions that are complete only after all blocks.
         self._late: set[int] = set()
         self._sharing: dict[tuple[int, tuple[int, ...], Variable], Cluster] = {}
@@ -154,6 +161,8 @@ class Clusters:
     def _place(self, i: int, equation: Equation) -> None:
         operands = used(equation.operands)
         stage = max([self._ready.get(v, 0) for v in operands], default=0)
+        if equation.exchanges():
+            stage = self._exchanged = max(stage, self._exchanged)
         # No cluster has made what is ready at the beginning.
         cluster = self._joined(i, equation, operands, stage) if stage else None
         if cluster is None and self._is_large(equation, operands):
@@ -410,10 +419,14 @@ def _equations_in_order(
     made: dict[int, Equation] = {}
     waiting: dict[int, int] = {}
     followers: dict[int, list[int]] = {}
+    exchanged: int | None = None
     for u, own in members.items():
         made[u] = _region(clusters, chosen[u], own) if u in chosen else program.equations[u]
         known = [v for v in used(made[u].operands) if v in clusters.makers]
         needed = {unit.get(clusters.makers[v], clusters.makers[v]) for v in known}
+        if made[u].exchanges():
+            needed |= set() if exchanged is None else {exchanged}
+            exchanged = u
         waiting[u] = len(needed)
         for other in needed:
             followers.setdefault(other, []).append(u)
@@ -428,7 +441,7 @@ def _equations_in_order(
             if not waiting[follower]:
                 heapq.heappush(free, follower)
     # Regions have taken in some moves.
-    return live_equations(order, program.outputs)
+    return live_equations(order, program.outputs, all_exchanges=True)
 
 
 def _region(clusters: Clusters, cluster: Cluster, members: list[int]) -> Equation:

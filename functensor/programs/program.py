@@ -83,6 +83,10 @@ class Equation:
         self.scope = scope
         self.is_checked = False
 
+    def exchanges(self) -> bool:
+        """Says whether it is an operation of several processes, which all do in one order."""
+        return self.primitive.collective and self.primitive.exchanges(self.params)
+
     def apply(self, values: Sequence[Any]) -> Sequence[Any]:
         """Computes the outputs, at whatever level the slot is."""
         if isinstance(self.primitive, Primitive):
@@ -183,6 +187,12 @@ class Program:
     def has_effect(self) -> bool:
         """Says whether somebody sees that it runs, apart from its outputs."""
         return any(primitive.effect for primitive in self.primitives())
+
+    def exchanges(self) -> bool:
+        """Says whether it has operations of several processes."""
+        if not any(primitive.collective for primitive in self.primitives()):
+            return False
+        return any(equation.exchanges() for equation in self.equations)
 
     def replayed(self) -> Program:
         """Returns the program as it is where a backward pass runs it again."""
@@ -329,12 +339,18 @@ def with_replaced(operands: Sequence[Any], known: dict[Variable, Any]) -> list[A
     return [known.get(x, x) if type(x) is Variable else x for x in operands]
 
 
-def live_equations(equations: Sequence[Equation], outputs: Iterable[Any]) -> list[Equation]:
-    """Returns the equations that outputs depend on, and those that have an effect."""
+def live_equations(
+    equations: Sequence[Equation], outputs: Iterable[Any], all_exchanges: bool = False
+) -> list[Equation]:
+    """Returns the equations that outputs depend on, and those that have an effect.
+
+    ``all_exchanges`` says whether those of several processes stay too.
+    """
     needed = set(used(outputs))
     live = []
     for equation in reversed(equations):
-        if equation.primitive.effect or not needed.isdisjoint(equation.outputs):
+        stays = equation.primitive.effect or (all_exchanges and equation.exchanges())
+        if stays or not needed.isdisjoint(equation.outputs):
             live.append(equation)
             for x in equation.operands:
                 if type(x) is Variable:

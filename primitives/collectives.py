@@ -170,9 +170,10 @@ def _computed(
             if not hasattr(axis, "collect"):
                 check_axis(name, axis)
         x = xp.asarray(x)
-        if axis_name:
-            return axis_name[0].collect(name, x, axis_name, params)[()]
-        return alone(xp, x, **params)[()]
+        first: AxisOfProcesses | None = next(iter(axis_name), None)
+        if first is None:
+            return alone(xp, x, **params)[()]
+        return first.collect(name, x, axis_name, params)[()]
 
     return compute
 

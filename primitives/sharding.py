@@ -69,8 +69,11 @@ def _joined(
     xp: ArrayModule, x: Buffer, *, cuts: Cuts, rest: tuple[Any, ...], adds: bool
 ) -> Buffer:
     x = xp.asarray(x)
-    if adds and rest:
-        x = rest[0].collect("psum", x, rest, {})
+    if rest:
+        if adds:
+            x = rest[0].collect("psum", x, rest, {})
+        else:
+            rest[0].check_same(x, rest)
     for place, axes in enumerate(cuts):
         if axes:
             rows = axes[0].collect("all_gather", x, axes, {"axis": place})
@@ -96,7 +99,8 @@ class _Join(Primitive):
     collective = True
 
     def exchanges(self, params: Mapping[str, Any]) -> bool:
-        return any(params["cuts"]) or bool(params["adds"] and params["rest"])
+        # Where it adds nothing up it may compare.
+        return any(params["cuts"]) or bool(params["rest"])
 
 
 join_shards = _Join(

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..backends.config import config
 from ..backends.devices import backend_of
+from .checking import check_collective
 
 __all__ = ["collected"]
 
@@ -33,7 +35,6 @@ COLLECTIVES: dict[str, Collecting] = {
     "psum_scatter": _scattered,
     "all_to_all": _exchanged,
     "ppermute": lambda group, xp, x, params: group.permute(x, params["perm"]),
-    "axis_index": lambda group, xp, x, params: x + group.rank,
 }
 
 
@@ -49,6 +50,13 @@ def collected(
         axes: the axes.
         params: the primitive's other parameters.
     """
+    if name == "axis_index":
+        place = 0
+        for axis in axes:
+            place = place * axis.size + axis.index
+        return buffer + place
+    if config.check_collectives:
+        check_collective(name, buffer, axes, params)
     xp = backend_of(buffer).xp
     group = mesh.group([axis.name for axis in axes], buffer)
     return COLLECTIVES[name](group, xp, buffer, params)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from .lone_group import LoneGroup
 from .world import world
 
-__all__ = ["group_of"]
+__all__ = ["group_of", "is_capturing"]
 
 # The communicators and groups of this process, by the ranks of their processes.
 _comms: dict[tuple[int, ...], Any] = {}
@@ -43,6 +44,12 @@ def group_of(ranks: tuple[int, ...], buffer: Any) -> Any:
             group = NcclGroup(communicator_of(ranks))
         _groups[ranks, on_host] = group
     return group
+
+
+def is_capturing() -> bool:
+    """Says whether this thread records work for a CUDA graph instead of doing it."""
+    module = sys.modules.get("functensor.backends.cuda.capturing")
+    return module is not None and module.captured_here.kept is not None
 
 
 def communicator_of(ranks: tuple[int, ...]) -> Any:

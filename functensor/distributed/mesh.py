@@ -6,6 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from math import prod
 from typing import Any
 
+from ..backends.config import config
 from ..primitives.collectives import ProcessAxes
 from ..primitives.core.errors import message
 from .groups import group_of
@@ -35,6 +36,13 @@ class ProcessAxis:
         from .collecting import collected
 
         return collected(self.mesh, name, buffer, axes, params)
+
+    def check_same(self, buffer: Any, axes: Sequence[Any]) -> None:
+        """Checks that a buffer is the same along axes, where that is asked for."""
+        if config.check_collectives:
+            from .checking import check_same
+
+            check_same(self.mesh, buffer, axes)
 
     def __repr__(self) -> str:
         return repr(self.name)

@@ -40,8 +40,7 @@ def from_ordered(xp: Any, ordered: Any, dtype: Any) -> Any:
         return ordered
     limits = xp.iinfo(ordered.dtype)
     is_nan = (ordered == limits.max) | (ordered == limits.min)
-    numbers = turned_over(xp, ordered).view(dtype)
-    return xp.where(is_nan, dtype.type("nan"), numbers) if is_nan.any() else numbers
+    return xp.where(is_nan, dtype.type("nan"), turned_over(xp, ordered).view(dtype))
 
 
 def turned_over(xp: Any, bits: Any) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import tree
+from ..backends.config import config
 from ..backends.restoring import setting
 from ..functions.wrapping import transformed
 from ..primitives.collectives import axis_names
@@ -15,6 +16,7 @@ from ..primitives.core.errors import describe, function_name, message
 from ..primitives.core.shape_dtype import shape_dtype
 from ..primitives.core.trace import slot
 from ..primitives.sharding import join_shards, shard
+from .checking import begin_checks, check_end, check_raised
 from .emulated import emulated_spmd
 from .mesh import Mesh
 from .partition import PartitionSpec, broadcast_specs
@@ -98,8 +100,21 @@ class _ProcessRun:
         leaves, treedef = tree.flatten(args)
         parts = [self._part(words, leaf, spec) for leaf, spec in zip(leaves, specs)]
         device = next((d for d in map(_place, parts) if d != "cpu"), "cpu")
+        if not config.check_collectives:
+            return self._run(words, treedef.unflatten(parts), kwargs, device)
+        begin_checks()
+        try:
+            out = self._run(words, treedef.unflatten(parts), kwargs, device)
+        except Exception as error:
+            check_raised(words, error)
+            raise
+        check_end(words)
+        return out
+
+    def _run(self, words: str, parts: Any, kwargs: dict[str, Any], device: str) -> Any:
+        """Returns the outputs as all processes see them, of parts that are on a device."""
         with setting(slot, axes=self.mesh.axes_on(device)):
-            out = self.fun(*treedef.unflatten(parts), **kwargs)
+            out = self.fun(*parts, **kwargs)
         outs, out_treedef = tree.flatten(out)
         specs = broadcast_specs(f"{words}: out_specs", self.out_specs, out, self.mesh.shape)
         return out_treedef.unflatten(

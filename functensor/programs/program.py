@@ -85,7 +85,8 @@ class Equation:
 
     def exchanges(self) -> bool:
         """Says whether it is an operation of several processes, which all do in one order."""
-        return self.primitive.collective and self.primitive.exchanges(self.params)
+        primitive = self.primitive
+        return bool(primitive.collective and primitive.exchanges(self.params))
 
     def apply(self, values: Sequence[Any]) -> Sequence[Any]:
         """Computes the outputs, at whatever level the slot is."""

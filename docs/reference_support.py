@@ -76,7 +76,7 @@ ALONE = {
         ANYWHERE: "Program ShapeDtype checkpoint_name config default_device disable_jit "
         "named_scope optimization_barrier scope set_default_device stop_gradient tag value",
         EVERY: "Array associative_scan cond fori_loop scan switch to_device while_loop",
-        f"vmap with axis_name= or distributed.spmd, within which it is called; {EVERY}": "all_gather "
+        f"vmap with axis_name= or spmd, within which it is called; {EVERY}": "all_gather "
         "all_to_all axis_index axis_size pmax pmean pmin ppermute psum psum_scatter",
         f"vmap, jit; {CONSTANT}": "nn.one_hot",
         f"{MODES} by its parameters, vmap, jit": "random.uniform random.truncated_normal "

@@ -17,11 +17,13 @@ __all__ = ["Config", "config"]
 
 PRECISIONS = ("highest", "tf32")
 CHOICES = (
-    *("check_buffers", "check_finite", "check_programs", "check_tracer_leaks"),
+    *("check_buffers", "check_collectives", "check_finite", "check_programs"),
+    "check_tracer_leaks",
     *("deterministic", "full_tracebacks", "matmul_precision"),
 )
 # Threads start with this; tests set the variable.
 checked_from_the_start = bool(os.environ.get("FUNCTENSOR_CHECK_PROGRAMS"))
+collectives_checked = bool(os.environ.get("FUNCTENSOR_CHECK_COLLECTIVES"))
 full_from_the_start = bool(os.environ.get("FUNCTENSOR_FULL_TRACEBACKS"))
 
 
@@ -82,6 +84,11 @@ class Config(threading.local):
         check_buffers: whether a NumPy array that an operation has read, and that is written to
             before the way back reads it again, raises ``BackwardError``, which names the operation
             and the line. It is compared by a checksum.
+        check_collectives: whether processes that run together compare each collective before they
+            begin it, and at the end of an ``spmd`` what is to be the same on all. Where they
+            differ all raise ``CollectiveError``, which names a process that differs, and its line.
+            Each exchange costs another. All processes have to choose the same; threads start with
+            True where ``FUNCTENSOR_CHECK_COLLECTIVES`` is set in the environment.
         check_finite: whether the first operation that makes NaN or infinity of finite operands,
             forward or on the way back, raises ``NonFiniteError``, which names it, the line and the
             operands' ranges: for finding faults of one's own. ``ft.hooks.check_finite`` does the
@@ -118,6 +125,11 @@ class Config(threading.local):
         (False, True),
         switches=True,
     )
+    check_collectives: bool = _choice(
+        "check_collectives",
+        "Says whether processes compare each collective before they begin it.",
+        (False, True),
+    )
     check_finite: bool = _choice(
         "check_finite",
         "Says whether the first operation that makes NaN or infinity raises an error.",
@@ -137,6 +149,7 @@ class Config(threading.local):
 
     def __init__(self) -> None:
         self._check_buffers = False
+        self._check_collectives = collectives_checked
         self._check_finite = False
         self._checking: dict[str, Any] = {}
         self._matmul_precision = "highest"

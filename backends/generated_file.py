@@ -6,13 +6,17 @@ import linecache
 import weakref
 from collections.abc import Sequence
 from itertools import count
+from types import FrameType
 from typing import Any
 
+from .frames import frame_at
 from .notebook_cells import with_cells_named
 
-__all__ = ["GeneratedFile"]
+__all__ = ["GeneratedFile", "planned_line"]
 
 file_numbers = count()
+# The files that there are, by their names.
+files: weakref.WeakValueDictionary[str, GeneratedFile] = weakref.WeakValueDictionary()
 
 
 class GeneratedFile:
@@ -32,6 +36,7 @@ class GeneratedFile:
         self.name = f"<plan {next(file_numbers)} of {what}>"
         self.text = text
         self._origins = origins
+        files[self.name] = self
         lines = text.splitlines(keepends=True)
         linecache.cache[self.name] = (len(text), None, lines, self.name)
         weakref.finalize(self, linecache.cache.pop, self.name, None)
@@ -46,6 +51,23 @@ class GeneratedFile:
                     note = f"in {origin.primitive.name} of {function}, at {origin.line}"
                     error.add_note(with_cells_named(note))
             trace = trace.tb_next
+
+
+    def line(self, number: int) -> str:
+        """Returns the user's ``file:line`` that a line of the text stems from; empty if none."""
+        origin = self._origins[number - 1]
+        return getattr(origin, "line", "")
+
+
+def planned_line() -> str:
+    """Returns the user's line of the operation that the innermost plan runs; empty without one."""
+    frame: FrameType | None = frame_at(1)
+    while frame is not None:
+        file = files.get(frame.f_code.co_filename)
+        if file is not None:
+            return file.line(frame.f_lineno)
+        frame = frame.f_back
+    return ""
 
 
 def has_note(primitive: Any) -> bool:

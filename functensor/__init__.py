@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         control,
         data,
         datasets,
+        distributed,
         errors,
         extend,
         hooks,
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from .tensors.tensor_kinds import CpuTensor, CudaTensor
     from .transforms.collectives import (
         all_gather,
+        all_to_all,
         axis_index,
         axis_size,
         pmax,
@@ -89,8 +91,8 @@ Program.html = staticmethod(
 
 # Namespaces, and names by the module that has them, that are imported when they are first used.
 NAMESPACES = {
-    "checkpoint_policies", "control", "data", "datasets", "errors", "extend", "hooks", "nn",
-    "optim", "random", "scipy", "sparse", "testing", "torch", "training",
+    "checkpoint_policies", "control", "data", "datasets", "distributed", "errors", "extend",
+    "hooks", "nn", "optim", "random", "scipy", "sparse", "testing", "torch", "training",
 }  # fmt: skip
 LATE_NAMES = {
     "checkpointing.checkpointed": "checkpoint remat",
@@ -107,8 +109,8 @@ LATE_NAMES = {
     "programs.named_scope": "named_scope scope",
     "programs.staging": "eval_shape make_program",
     "tensors": "CpuTensor CudaTensor Tensor enable_grad is_grad_enabled no_grad tensor",
-    "transforms.collectives": "all_gather axis_index axis_size pmax pmean pmin ppermute psum "
-    "psum_scatter",
+    "transforms.collectives": "all_gather all_to_all axis_index axis_size pmax pmean pmin ppermute "
+    "psum psum_scatter",
     "transforms.jacobian": "hessian jacfwd jacobian jacrev",
     "transforms.jvp": "elementwise_grad hvp jvp linearize",
     "transforms.linear_functions": "linear_transpose",
@@ -116,17 +118,18 @@ LATE_NAMES = {
 
 __all__ = [
     "Array", "Checkpoints", "CpuTensor", "CudaTensor", "Program", "ShapeDtype", "Tensor",
-    "all_gather", "associative_scan", "axis_index", "axis_size", "checkpoint", "checkpoint_name",
-    "checkpoint_policies", "cond", "config", "control", "custom_gradient", "custom_jvp",
-    "custom_op", "custom_root", "custom_vjp", "data", "datasets", "default_device", "devices",
-    "disable_jit", "draw", "elementwise_grad", "enable_grad", "errors", "eval_shape", "extend",
-    "features", "fori_loop", "grad", "hessian", "hooks", "hvp", "is_grad_enabled", "jacfwd",
-    "jacobian", "jacrev", "jit", "jvp", "linear_transpose", "linearize", "load", "make_program",
-    "named_scope", "nn", "no_grad", "numpy", "optim", "optimization_barrier", "pmax", "pmean",
-    "pmin", "ppermute", "print_saved_residuals", "psum", "psum_scatter", "random", "read_metadata",
-    "remat", "save", "saved_residuals", "scan", "scipy", "scope", "set_default_device", "sparse",
-    "stop_gradient", "switch", "tag", "tensor", "testing", "to_device", "torch", "training", "tree",
-    "value", "value_and_grad", "vjp", "vmap", "while_loop",
+    "all_gather", "all_to_all", "associative_scan", "axis_index", "axis_size", "checkpoint",
+    "checkpoint_name", "checkpoint_policies", "cond", "config", "control", "custom_gradient",
+    "custom_jvp", "custom_op", "custom_root", "custom_vjp", "data", "datasets", "default_device",
+    "devices", "disable_jit", "distributed", "draw", "elementwise_grad", "enable_grad", "errors",
+    "eval_shape", "extend", "features", "fori_loop", "grad", "hessian", "hooks", "hvp",
+    "is_grad_enabled", "jacfwd", "jacobian", "jacrev", "jit", "jvp", "linear_transpose",
+    "linearize", "load", "make_program", "named_scope", "nn", "no_grad", "numpy", "optim",
+    "optimization_barrier", "pmax", "pmean", "pmin", "ppermute", "print_saved_residuals", "psum",
+    "psum_scatter", "random", "read_metadata", "remat", "save", "saved_residuals", "scan", "scipy",
+    "scope", "set_default_device", "sparse", "stop_gradient", "switch", "tag", "tensor", "testing",
+    "to_device", "torch", "training", "tree", "value", "value_and_grad", "vjp", "vmap",
+    "while_loop",
 ]  # fmt: skip
 
 # Trees import nothing but the standard library.

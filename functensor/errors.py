@@ -30,6 +30,7 @@ from .primitives.core.errors import (
     AxisSizeError,
     BackendUnavailable,
     BackwardError,
+    CollectiveError,
     ConcretizationError,
     DeviceError,
     EscapedTracerError,
@@ -52,14 +53,14 @@ from .programs.staging_warnings import StagingWarning
 from .random.key_reuse import KeyReuseWarning
 
 __all__ = [
-    "AxisSizeError", "BackendUnavailable", "BackwardError", "BodyTypeError", "ConcretizationError",
-    "DeviceError", "DonatedArrayError", "EscapedTracerError", "FileError", "GradientInputError",
-    "ImmutableArrayError", "KeyReuseWarning", "MatrixShapeError", "MissingExtraError",
-    "MissingFilesError", "MissingGradientError", "MissingGradientWarning", "MissingRuleError",
-    "NoKernel", "NonFiniteError", "NonScalarOutputError", "OperandError", "ProgramError",
-    "ReplayError", "RetraceError", "RetraceWarning", "RuleResultError", "ShapeError",
-    "StagingWarning", "StaleProgramError", "StaticArgumentError", "TracerConversionError",
-    "TreeMismatchError", "UnusedUpdateWarning", "explain",
+    "AxisSizeError", "BackendUnavailable", "BackwardError", "BodyTypeError", "CollectiveError",
+    "ConcretizationError", "DeviceError", "DonatedArrayError", "EscapedTracerError", "FileError",
+    "GradientInputError", "ImmutableArrayError", "KeyReuseWarning", "MatrixShapeError",
+    "MissingExtraError", "MissingFilesError", "MissingGradientError", "MissingGradientWarning",
+    "MissingRuleError", "NoKernel", "NonFiniteError", "NonScalarOutputError", "OperandError",
+    "ProgramError", "ReplayError", "RetraceError", "RetraceWarning", "RuleResultError",
+    "ShapeError", "StagingWarning", "StaleProgramError", "StaticArgumentError",
+    "TracerConversionError", "TreeMismatchError", "UnusedUpdateWarning", "explain",
 ]  # fmt: skip
 
 # The text is beside this module where it is installed, and in docs where it is not.

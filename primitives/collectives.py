@@ -2,17 +2,20 @@
 
 Each is a function of one example's value and of the others'. The trace of the vmap of that name
 does the work with plain operations over the batch axis (``along``). Every other trace sees a linear
-function. Outside of all named axes a call is an error.
+function. An axis of processes is no trace: ``params["axis_name"]`` holds the axis itself, which
+does the work on buffers, wherever that is. Outside of all named axes a call is an error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 
 from ..backends.annotations import ArrayModule, Buffer
+from ..backends.restoring import setting
 from .core.annotations import Value
 from .core.annotations import operations as ops
 from .core.array import Array
@@ -26,11 +29,38 @@ from .core.trace import slot
 from .identities import batch_unchanged, infer_like_first
 
 __all__ = [
-    "Collective", "all_gather", "axis_device", "axis_index", "axis_names", "check_axis", "pmax",
-    "pmin", "ppermute", "psum", "psum_scatter",
+    "Collective", "ProcessAxes", "all_gather", "all_to_all", "axis_device", "axis_index",
+    "axis_length", "axis_names", "check_axis", "pmax", "pmin", "ppermute", "psum", "psum_scatter",
+    "resolved_axis", "with_axes_of_now",
 ]  # fmt: skip
 
 Params = dict[str, Any]
+
+
+class AxisOfProcesses(Protocol):
+    """A named axis of processes, as collectives know it."""
+
+    size: int
+    index: int
+
+    def collect(self, name: str, buffer: Buffer, axes: Any, params: Params) -> Buffer:
+        """Does a collective over axes, of which this is the first, on a buffer."""
+
+
+@dataclass(frozen=True)
+class ProcessAxes:
+    """The axes of processes that the function of an ``spmd`` may speak of.
+
+    Attributes:
+        axes: by their names.
+        device: where the function's arguments are.
+    """
+
+    axes: Mapping[Hashable, AxisOfProcesses]
+    device: str
+
+    def __hash__(self) -> int:
+        return hash((*self.axes.values(), self.device))
 
 
 class Collective(Primitive):
@@ -43,12 +73,17 @@ class Collective(Primitive):
         declared: what else ``Primitive`` takes. The batching rule is for axes of other names.
     """
 
+    collective = True
+
     along: Callable[..., tuple[Any, bool]]
 
     def __init__(self, name: str, along: Callable[..., tuple[Any, bool]], **declared: Any) -> None:
         # Over an axis of another name every example does the same.
         super().__init__(name, batch=declared.pop("batch", batch_unchanged), **declared)
         self.along = along
+
+    def exchanges(self, params: Mapping[str, Any]) -> bool:
+        return any(hasattr(axis, "collect") for axis in params["axis_name"])
 
 
 def axis_names() -> dict[str, int]:
@@ -60,6 +95,9 @@ def axis_names() -> dict[str, int]:
         if name is not None:
             found.setdefault(name, trace.size)  # type: ignore[attr-defined]
         trace = trace.parent
+    if slot.axes is not None:
+        for name, axis in slot.axes.axes.items():
+            found.setdefault(name, axis.size)
     return found
 
 
@@ -79,6 +117,38 @@ def check_axis(function: str, name: Hashable) -> int:
     return names[name]
 
 
+def resolved_axis(function: str, name: Hashable) -> tuple[Any, int]:
+    """Returns what collectives call a named axis, and its length.
+
+    That is the name of a vmap's axis, and an axis of processes itself.
+    """
+    size = check_axis(function, name)
+    trace = slot.trace
+    while trace is not None and trace.parent is not trace:
+        if getattr(trace, "axis_name", None) == name:
+            return name, size
+        trace = trace.parent
+    return slot.axes.axes[name], size
+
+
+def axis_length(function: str, axis: Any) -> int:
+    """Returns the length of an axis that `resolved_axis` returned."""
+    return axis.size if hasattr(axis, "collect") else check_axis(function, axis)
+
+
+def with_axes_of_now(fun: Callable[..., Any] | None) -> Any:
+    """Returns a function that may speak of the axes of processes that there are now, and later."""
+    axes = slot.axes
+    if axes is None or fun is None:
+        return fun
+
+    def among(*args: Any) -> Any:
+        with setting(slot, axes=axes):
+            return fun(*args)
+
+    return among
+
+
 def axis_device(name: Hashable) -> str:
     """Returns the device where the examples along a named axis are."""
     trace = slot.trace
@@ -87,16 +157,23 @@ def axis_device(name: Hashable) -> str:
             inputs = trace.inputs  # type: ignore[attr-defined]
             return next((d for d in map(device_of, inputs) if d != "cpu"), "cpu")
         trace = trace.parent
-    return "cpu"
+    return "cpu" if slot.axes is None else slot.axes.device
 
 
-def _alone(name: str) -> Callable[..., Any]:
-    """Returns what computes a collective over no axes: an example that is by itself."""
+def _computed(
+    name: str, alone: Callable[..., Buffer] = lambda xp, x, **params: x
+) -> Callable[..., Any]:
+    """Returns what computes a collective over axes of processes, or over none by ``alone``."""
 
-    def compute(xp: ArrayModule, x: Buffer, *, axis_name: tuple[str, ...], **params: Any) -> Buffer:
-        for missing in axis_name:
-            check_axis(name, missing)
-        return xp.asarray(x)[()]
+    def compute(xp: ArrayModule, x: Buffer, *, axis_name: tuple[Any, ...], **params: Any) -> Buffer:
+        for axis in axis_name:
+            if not hasattr(axis, "collect"):
+                check_axis(name, axis)
+        x = xp.asarray(x)
+        first: AxisOfProcesses | None = next(iter(axis_name), None)
+        if first is None:
+            return alone(xp, x, **params)[()]
+        return first.collect(name, x, axis_name, params)[()]
 
     return compute
 
@@ -126,7 +203,7 @@ def _sum_of_examples(x: Value, batched: bool, size: int) -> Array:
 psum = Collective(
     "psum",
     lambda x, batched, size, params: (_sum_of_examples(x, batched, size), False),
-    compute=_alone("psum"), infer=infer_like_first,
+    compute=_computed("psum"), infer=infer_like_first,
     # The sum goes to every example of the batch; the sum of all their cotangents comes back.
     vjp=(lambda g, *, axis_name: ops.psum(g, axis_name=axis_name),),
     linear=True,
@@ -152,7 +229,7 @@ def _collective_extremum(name: str, reduction: str, adjective: str) -> Collectiv
     return Collective(
         name,
         along,
-        compute=_alone(name), infer=infer_like_first,
+        compute=_computed(name), infer=infer_like_first,
         vjp=(
             lambda g, x, ans, *, axis_name: _tied_share(
                 ops.psum(g, axis_name=axis_name), x, ans, axis_name
@@ -184,9 +261,7 @@ def _along_gather(x: Value, batched: bool, size: int, params: Params) -> tuple[A
 all_gather = Collective(
     "all_gather",
     _along_gather,
-    compute=lambda xp, x, *, axis_name, axis, size: xp.expand_dims(
-        _alone("all_gather")(xp, x, axis_name=axis_name), axis
-    ),
+    compute=_computed("all_gather", lambda xp, x, axis, size: xp.expand_dims(x, axis)),
     infer=lambda primitive, x, *, axis, size, axis_name: ShapeDtype(
         (*x.shape[:axis], size, *x.shape[axis:]), x.dtype
     ),
@@ -212,9 +287,7 @@ def _along_scatter(x: Value, batched: bool, size: int, params: Params) -> tuple[
 psum_scatter = Collective(
     "psum_scatter",
     _along_scatter,
-    compute=lambda xp, x, *, axis_name, axis, size: xp.squeeze(
-        _alone("psum_scatter")(xp, x, axis_name=axis_name), axis
-    )[()],
+    compute=_computed("psum_scatter", lambda xp, x, axis, size: xp.squeeze(x, axis)),
     infer=lambda primitive, x, *, axis, size, axis_name: ShapeDtype(
         (*x.shape[:axis], *x.shape[axis + 1 :]), x.dtype
     ),
@@ -228,6 +301,60 @@ psum_scatter = Collective(
     ],
     dtypes="fdD",
     doc="Returns each example's part of the sum over all; see `functensor.psum_scatter`.",
+)
+
+
+def _along_exchange(x: Value, batched: bool, size: int, params: Params) -> tuple[Array, bool]:
+    x = _of_every_example(x, batched, size)
+    order = [axis for axis in range(1, len(shape_of(x))) if axis != params["split_axis"] + 1]
+    order.insert(params["concat_axis"], 0)
+    return ops.transpose(x, (params["split_axis"] + 1, *order)), True
+
+
+def _batch_exchange(
+    primitive: Primitive, values: Any, flags: Any, params: Params
+) -> Value:
+    moved = {name: params[name] + 1 for name in ("split_axis", "concat_axis")}
+    return primitive.bind(values, {**params, **moved})
+
+
+def _exchange_alone(
+    xp: ArrayModule, x: Buffer, *, split_axis: int, concat_axis: int, size: int
+) -> Buffer:
+    return xp.moveaxis(x, split_axis, concat_axis)
+
+
+def _infer_exchange(
+    primitive: Primitive, x: ShapeDtype, *, split_axis: int, concat_axis: int, size: int, **_: Any
+) -> ShapeDtype:
+    rest = [*x.shape[:split_axis], *x.shape[split_axis + 1 :]]
+    rest.insert(concat_axis, size)
+    return ShapeDtype(tuple(rest), x.dtype)
+
+
+all_to_all = Collective(
+    "all_to_all",
+    _along_exchange,
+    compute=_computed("all_to_all", _exchange_alone),
+    infer=_infer_exchange,
+    batch=_batch_exchange,
+    # The way back sends everything back.
+    vjp=(
+        lambda g, *, split_axis, concat_axis, **params: ops.all_to_all(
+            g, split_axis=concat_axis, concat_axis=split_axis, **params
+        ),
+    ),
+    linear=True,
+    reference=lambda x, axis_name, split_axis, concat_axis, size: np.moveaxis(
+        x, split_axis, concat_axis
+    ),
+    samples=[
+        Sample((1,), axis_name=(), split_axis=0, concat_axis=0, size=1),
+        Sample((2, 1, 3), axis_name=(), split_axis=1, concat_axis=2, size=1),
+        Sample((0, 1), axis_name=(), split_axis=1, concat_axis=0, size=1),
+    ],
+    dtypes="fdD",
+    doc="Returns the parts that all examples have for one; see `functensor.all_to_all`.",
 )
 
 
@@ -248,9 +375,7 @@ def _along_permute(x: Value, batched: bool, size: int, params: Params) -> tuple[
 ppermute = Collective(
     "ppermute",
     _along_permute,
-    compute=lambda xp, x, *, axis_name, perm: (
-        _alone("ppermute")(xp, x, axis_name=axis_name) * bool(perm)
-    ),
+    compute=_computed("ppermute", lambda xp, x, perm: x * bool(perm)),
     infer=infer_like_first,
     vjp=(
         lambda g, *, axis_name, perm: ops.ppermute(
@@ -279,7 +404,7 @@ def _along_index(x: Value, batched: bool, size: int, params: Params) -> tuple[Ar
 axis_index = Collective(
     "axis_index",
     _along_index,
-    compute=_alone("axis_index"), infer=infer_like_first, constant=True,
+    compute=_computed("axis_index"), infer=infer_like_first, constant=True,
     reference=lambda x, axis_name: x,
     samples=_collective_samples(INTEGER),
     doc="Adds the example's position along a named axis; see `functensor.axis_index`.",

@@ -42,6 +42,7 @@ class StagedCheckpoint(CheckpointCall):
         super().__init__(call.fun, program.run, call.policy, call.barred)
         self.program = program
         self.effect = program.has_effect()
+        self.collective = program.exchanges()
 
     def replayed(self) -> StagedCheckpoint:
         return StagedCheckpoint(self, self.program.replayed()) if self.effect else self

@@ -102,6 +102,7 @@ class ControlCall(DerivedCall):
         super().__init__(name, self._evaluated)
         self.bodies = tuple(bodies)
         self.effect = any(body.has_effect() for body in bodies)
+        self.collective = any(body.exchanges() for body in bodies)
         self.inputs = tuple(inputs)
         self.derived = {}
 

@@ -13,6 +13,7 @@ from threading import local
 from typing import Any, Self
 
 from ..backends.restoring import setting
+from ..primitives.collectives import with_axes_of_now
 from ..primitives.core.annotations import Value, Values
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Tracer
@@ -111,7 +112,9 @@ class CustomCall(Call):
         sparse: Sequence[int] = (),
     ) -> None:
         self.name = name
-        self.evaluate = evaluate
+        # The rules may run when the processes' function is over.
+        evaluate, fwd, bwd, jvp = map(with_axes_of_now, (evaluate, fwd, bwd, jvp))
+        self.evaluate: Callable[[Values], Values] = evaluate
         self.fwd = fwd
         self.bwd = bwd
         self.jvp = jvp

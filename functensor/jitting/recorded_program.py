@@ -58,7 +58,7 @@ class RecordedProgram:
         self._rules = rules
         self._planned: Compiled | None = None
         self._count = len(program.outputs)
-        self._has_effect = program.has_effect()
+        self._has_effect = program.has_effect() or program.exchanges()
         self._inexact = list(map(is_differentiable, program.outputs))
         end = len(program.inputs) + len(parts.brief.outputs)
         residuals = [*rules.kept, *range(parts.own_count, end)]

@@ -284,8 +284,8 @@ class Signature:
 
 
 def context_of() -> tuple[Any, ...]:
-    """Returns the process-wide choices that staging depends on."""
-    return placement.device, config.numerics
+    """Returns the choices of the thread that staging depends on, and the axes of its processes."""
+    return placement.device, config.numerics, slot.axes
 
 
 def named_axes() -> tuple[Any, ...]:

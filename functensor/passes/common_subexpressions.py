@@ -25,7 +25,7 @@ def common_subexpressions(program: Program) -> Program:
 
     They have the same primitive, the same parameters and the same operands: variables, numbers of
     one type, one value and one sign, arrays. Random primitives take part, since they are functions
-    of their keys; calls do not.
+    of their keys; calls do not, nor do operations of several processes.
 
     Args:
         program: any program; the one itself is returned where nothing occurs twice.
@@ -40,7 +40,7 @@ def common_subexpressions(program: Program) -> Program:
     first: dict[Any, Variable] = {}
 
     def earlier(equation: Equation) -> Variable | None:
-        if not isinstance(equation.primitive, Primitive):
+        if not isinstance(equation.primitive, Primitive) or equation.exchanges():
             return None
         out = equation.outputs[0]
         same = first.setdefault(_equation_key(equation, out), out)

@@ -54,7 +54,7 @@ def constant_folding(program: Program) -> Program:
 
 def _foldable(equation: Equation) -> bool:
     primitive = equation.primitive
-    if not isinstance(primitive, Primitive) or primitive.creates:
+    if not isinstance(primitive, Primitive) or primitive.creates or equation.exchanges():
         return False
     out = equation.outputs[0]
     types = [type_of(x) for x in equation.operands]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Iterable, Sequence
 from math import prod
 
+from ..backends.config import config
 from ..programs.named_scope import common_scope
-from ..programs.program import Equation, Operand, Program, Variable, live_equations, type_of, used
+from ..programs.program import Equation, Operand, Program, Variable, type_of, used
+from .exchange_order import check_exchanges
 from .fused_region import (
     Kinds,
     Region,
@@ -20,6 +21,7 @@ from .fused_region import (
 )
 from .index_ranges import IndexRange, IndexRanges
 from .region_gathers import gather_place, index_place, is_in_bounds, is_slow_alone
+from .region_order import equations_in_order
 from .region_proofs import GATHERED_FROM, Place, count_of_sources
 from .schedule_parallel import neighbours
 from .unlocked import computed_once
@@ -57,7 +59,16 @@ def fusion(
     regions = clusters.chosen()
     if not regions:
         return program
-    return neighbours(program.with_equations(_equations_in_order(program, regions, clusters)))
+
+    def region(number: int, members: list[int]) -> Equation:
+        return _region(clusters, regions[number], members)
+
+    members = [cluster.members for cluster in regions]
+    order = equations_in_order(program, clusters.makers, members, region)
+    fused = neighbours(program.with_equations(order))
+    if config.check_programs:
+        check_exchanges(program, fused)
+    return fused
 
 
 class Cluster:
@@ -98,6 +109,8 @@ class Clusters:
         self.returned = set(used(program.outputs))
         # Values that are ready at the beginning are not noted.
         self._ready: dict[Variable, int] = {}
+        # The stage of the last operation of several processes: no later one is ready before.
+        self._exchanged = 0
         # Results of reductions that are complete only after all blocks.
         self._late: set[int] = set()
         self._sharing: dict[tuple[int, tuple[int, ...], Variable], Cluster] = {}
@@ -154,6 +167,8 @@ class Clusters:
     def _place(self, i: int, equation: Equation) -> None:
         operands = used(equation.operands)
         stage = max([self._ready.get(v, 0) for v in operands], default=0)
+        if equation.exchanges():
+            stage = self._exchanged = max(stage, self._exchanged)
         # No cluster has made what is ready at the beginning.
         cluster = self._joined(i, equation, operands, stage) if stage else None
         if cluster is None and self._is_large(equation, operands):
@@ -396,39 +411,6 @@ class Clusters:
 
 
 # -- the program of regions
-
-
-def _equations_in_order(
-    program: Program, regions: Iterable[Cluster], clusters: Clusters
-) -> list[Equation]:
-    """Returns equations and regions, each after what it depends on, else in the old order."""
-    unit = {i: min(cluster.members) for cluster in regions for i in cluster.members}
-    members: dict[int, list[int]] = {}
-    for i in range(len(program.equations)):
-        members.setdefault(unit.get(i, i), []).append(i)
-    chosen = {min(c.members): c for c in regions}
-    made: dict[int, Equation] = {}
-    waiting: dict[int, int] = {}
-    followers: dict[int, list[int]] = {}
-    for u, own in members.items():
-        made[u] = _region(clusters, chosen[u], own) if u in chosen else program.equations[u]
-        known = [v for v in used(made[u].operands) if v in clusters.makers]
-        needed = {unit.get(clusters.makers[v], clusters.makers[v]) for v in known}
-        waiting[u] = len(needed)
-        for other in needed:
-            followers.setdefault(other, []).append(u)
-    free = [u for u, count in waiting.items() if not count]
-    heapq.heapify(free)
-    order: list[Equation] = []
-    while free:
-        u = heapq.heappop(free)
-        order.append(made[u])
-        for follower in followers.get(u, ()):
-            waiting[follower] -= 1
-            if not waiting[follower]:
-                heapq.heappush(free, follower)
-    # Regions have taken in some moves.
-    return live_equations(order, program.outputs)
 
 
 def _region(clusters: Clusters, cluster: Cluster, members: list[int]) -> Equation:

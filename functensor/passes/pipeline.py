@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ..backends.config import config
 from ..programs.program import Program
 from .batch_elementwise import stacked_groups
 from .batch_matmuls import joined_products
@@ -11,6 +12,7 @@ from .common_subexpressions import common_subexpressions
 from .constant_folding import constant_folding
 from .contraction_order import contraction_paths
 from .dead_code import dead_code
+from .exchange_order import check_exchanges
 from .inline_calls import inlined
 from .simplify import algebra
 from .sink_broadcasts import sinking
@@ -46,7 +48,7 @@ def optimized(program: Program, stacks: bool = True) -> Program:
         c: float64[2] = add(b, b)
         return c
     """
-    program = contraction_paths(dead_code(inlined(program)))
+    program = staged = contraction_paths(dead_code(inlined(program), exchanges=True))
     # Small operations are joined early: a program of thousands of equations has few after that.
     program = joined_products(common_subexpressions(algebra(program)))
     program = dead_code(program)
@@ -59,4 +61,6 @@ def optimized(program: Program, stacks: bool = True) -> Program:
         program = better
         if unchanged == len(PASSES):
             break
+    if config.check_programs:
+        check_exchanges(staged, program)
     return program

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     *("Equation", "Program", "ProgramError", "Variable", "argument_type", "check"),
-    *("live_equations", "printed", "twin", "type_of", "used", "variable_name", "with_replaced"),
+    *("printed", "twin", "type_of", "used", "variable_name", "with_replaced"),
     "with_substitutes",
 ]
 
@@ -82,6 +82,11 @@ class Equation:
         self.line = line
         self.scope = scope
         self.is_checked = False
+
+    def exchanges(self) -> bool:
+        """Says whether it is an operation of several processes, which all do in one order."""
+        primitive = self.primitive
+        return bool(primitive.collective and primitive.exchanges(self.params))
 
     def apply(self, values: Sequence[Any]) -> Sequence[Any]:
         """Computes the outputs, at whatever level the slot is."""
@@ -183,6 +188,12 @@ class Program:
     def has_effect(self) -> bool:
         """Says whether somebody sees that it runs, apart from its outputs."""
         return any(primitive.effect for primitive in self.primitives())
+
+    def exchanges(self) -> bool:
+        """Says whether it has operations of several processes."""
+        if not any(primitive.collective for primitive in self.primitives()):
+            return False
+        return any(equation.exchanges() for equation in self.equations)
 
     def replayed(self) -> Program:
         """Returns the program as it is where a backward pass runs it again."""
@@ -327,19 +338,6 @@ def with_substitutes(program: Program, find: Callable[[Equation], Any]) -> Progr
 def with_replaced(operands: Sequence[Any], known: dict[Variable, Any]) -> list[Any]:
     """Returns operands with what is known in the place of variables."""
     return [known.get(x, x) if type(x) is Variable else x for x in operands]
-
-
-def live_equations(equations: Sequence[Equation], outputs: Iterable[Any]) -> list[Equation]:
-    """Returns the equations that outputs depend on, and those that have an effect."""
-    needed = set(used(outputs))
-    live = []
-    for equation in reversed(equations):
-        if equation.primitive.effect or not needed.isdisjoint(equation.outputs):
-            live.append(equation)
-            for x in equation.operands:
-                if type(x) is Variable:
-                    needed.add(x)
-    return live[::-1]
 
 
 def used(operands: Iterable[Any]) -> list[Variable]:

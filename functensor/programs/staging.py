@@ -34,13 +34,13 @@ from ..primitives.core.trace import RAW, Trace, as_written, base_trace, run, und
 from ..tree import TreeDef
 from ..tree import containers as tree
 from .costs import cost_of
+from .live_equations import live_equations
 from .program import (
     Equation,
     Operand,
     Program,
     Variable,
     argument_type,
-    live_equations,
     type_of,
     used,
 )
@@ -295,6 +295,9 @@ class StagingTrace(Trace):
         else:
             out_type = self.types.inferred(primitive, given, params)
             known = bool(self.known) and self.knows(args, operands)
+        if known and primitive.collective and primitive.exchanges(params):
+            # Whoever asked for the value would wait for other processes.
+            known = False
         out = self.record(primitive, operands, params, (out_type,))[0]
         functional = out_type.weak and not self.of_python and base_trace() is self
         if functional and all(map(python_type_of, args)):
@@ -311,7 +314,8 @@ class StagingTrace(Trace):
         if call.dissolves and not self.keeps_calls:
             with under(self):
                 return call.program.run(args)  # type: ignore[no-any-return]
-        known = not call.effect and (not variables or self.knows(args, operands))
+        seen = call.effect or call.collective
+        known = not seen and (not variables or self.knows(args, operands))
         if call.infer is not None:
             given = list(map(type_of, operands))
             types = list(map(self.types.kept, call.infer(*given)))
@@ -351,6 +355,8 @@ class StagingTrace(Trace):
             out: ShapeDtype = primitive.infer(primitive, *given, **params)
         except MissingRuleError:
             return None
+        if primitive.collective and primitive.exchanges(params):
+            return out
         return None if is_at_once(primitive, given, out) else out
 
     def knows(self, args: Sequence[Any], operands: Sequence[Any]) -> bool:

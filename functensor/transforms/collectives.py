@@ -8,10 +8,11 @@ sends along the axis reaches all of them: ``grad`` of ``psum(x)`` is the length 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from .. import tree
-from ..primitives.collectives import axis_device, check_axis
+from ..primitives.collectives import axis_device, axis_length, resolved_axis
 from ..primitives.core.annotations import ArrayLike
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.buffers import WEAK_TYPES
@@ -21,20 +22,18 @@ if TYPE_CHECKING:
     from ..primitives.core.array import Array
 
 __all__ = [
-    *("all_gather", "axis_index", "axis_size", "pmax", "pmean"),
+    *("all_gather", "all_to_all", "axis_index", "axis_size", "pmax", "pmean"),
     *("pmin", "ppermute", "psum", "psum_scatter"),
 ]
 
 
 def _names(function: str, axis_name: Hashable) -> tuple[tuple[Any, ...], int]:
-    """Returns the names of axes as a tuple, and how many examples they have together."""
+    """Returns axes as primitives take them, and how many examples they have together."""
     names = tuple(axis_name) if isinstance(axis_name, tuple | list) else (axis_name,)
     if len(set(names)) < len(names):
         raise ValueError(f"{function}: axis_name={axis_name!r} names an axis twice")
-    size = 1
-    for name in names:
-        size *= check_axis(function, name)
-    return names, size
+    found = [resolved_axis(function, name) for name in names]
+    return tuple([axis for axis, _ in found]), prod([size for _, size in found])
 
 
 def axis_size(axis_name: Hashable) -> int:
@@ -73,7 +72,7 @@ def axis_index(axis_name: Hashable) -> Any:
     place = next((d for d in map(axis_device, names) if d != "cpu"), "cpu")
     index: Array | int = 0 if place == "cpu" else ops.to_device(0, place)
     for name in names:
-        index = ops.axis_index(index * check_axis("axis_index", name), axis_name=(name,))
+        index = ops.axis_index(index * axis_length("axis_index", name), axis_name=(name,))
     return index
 
 
@@ -192,7 +191,7 @@ def all_gather(x: Any, axis_name: Hashable, *, axis: int = 0, tiled: bool = Fals
         shape = shape_dtype(leaf).shape
         place = canonical_axis(axis, len(shape) + (not tiled))
         for name in reversed(names):
-            length = check_axis("all_gather", name)
+            length = axis_length("all_gather", name)
             leaf = ops.all_gather(leaf, axis_name=(name,), axis=place, size=length)
         joined = shape[place] * size if tiled else size
         rest = shape[place + 1 :] if tiled else shape[place:]
@@ -203,38 +202,114 @@ def all_gather(x: Any, axis_name: Hashable, *, axis: int = 0, tiled: bool = Fals
     return tree.map(gathered, x)
 
 
-def psum_scatter(x: Any, axis_name: Hashable, *, scatter_dimension: int = 0) -> Any:
+def psum_scatter(
+    x: Any, axis_name: Hashable, *, scatter_dimension: int = 0, tiled: bool = False
+) -> Any:
     """Returns of the sum over the examples the part at the example's own position.
 
     Args:
-        x: a tree of arrays that are as long as the named axis along ``scatter_dimension``.
+        x: a tree of arrays that are as long as the named axis along ``scatter_dimension``, or, if
+            ``tiled``, a multiple of that.
         axis_name: the name of one axis.
-        scatter_dimension: the axis that disappears.
+        scatter_dimension: the axis that disappears, or is cut.
+        tiled: whether it is cut into as many parts as there are examples, and stays.
 
     Returns:
-        The same tree of arrays without that axis.
+        The same tree of arrays without that axis, or with a part of it.
 
     Raises:
         NameError: there is no axis of that name.
-        ValueError: the lengths differ.
+        ValueError: the lengths do not fit.
 
     >>> import functensor as ft, functensor.numpy as np
     >>> ft.vmap(lambda row: ft.psum_scatter(row, "i"), axis_name="i")(np.arange(4.0).reshape(2, 2))
     Array([2., 4.], dtype=float64, device='cpu')
     """
-    size = check_axis("psum_scatter", axis_name)
+    name, size = resolved_axis("psum_scatter", axis_name)
 
     def part(leaf: ArrayLike) -> Array:
         shape = shape_dtype(leaf).shape
         place = canonical_axis(scatter_dimension, len(shape))
-        if shape[place] != size:
-            raise ValueError(
-                f"psum_scatter: axis {place} of an array of shape {shape} has length "
-                f"{shape[place]}, the axis named {axis_name!r} {size}"
-            )
-        return ops.psum_scatter(leaf, axis_name=(axis_name,), axis=place, size=size)
+        if tiled:
+            leaf = _in_parts("psum_scatter", leaf, place, axis_name, size)
+        elif shape[place] != size:
+            raise _other_length("psum_scatter", shape, place, axis_name, size)
+        return ops.psum_scatter(leaf, axis_name=(name,), axis=place, size=size)
 
     return tree.map(part, x)
+
+
+def _other_length(
+    function: str, shape: tuple[int, ...], place: int, axis_name: Hashable, size: int
+) -> ValueError:
+    """Returns the error for an axis that is not as long as the named one."""
+    return ValueError(
+        f"{function}: axis {place} of an array of shape {shape} has length "
+        f"{shape[place]}, the axis named {axis_name!r} {size}"
+    )
+
+
+def _in_parts(
+    function: str, leaf: ArrayLike, place: int, axis_name: Hashable, size: int
+) -> ArrayLike:
+    """Returns an array with an axis in front of another one, which goes over parts of that."""
+    shape = shape_dtype(leaf).shape
+    if shape[place] % size:
+        raise ValueError(
+            f"{function}: axis {place} of an array of shape {shape} has length {shape[place]}, "
+            f"no multiple of the length {size} of the axis named {axis_name!r}"
+        )
+    parts = (*shape[:place], size, shape[place] // size, *shape[place + 1 :])
+    return ops.reshape(leaf, parts)
+
+
+def all_to_all(
+    x: Any, axis_name: Hashable, split_axis: int, concat_axis: int, *, tiled: bool = False
+) -> Any:
+    """Sends each example a part of every example's array: exchanges two axes.
+
+    Args:
+        x: a tree of arrays that are as long as the named axis along ``split_axis``, or, if
+            ``tiled``, a multiple of that.
+        axis_name: the name of one axis.
+        split_axis: the axis whose elements, or parts, go to the examples in their order.
+        concat_axis: where the axis of the examples that they come from goes.
+        tiled: whether the parts of ``split_axis`` are concatenated along ``concat_axis``.
+
+    Returns:
+        The same tree. Untiled, an array loses ``split_axis``, and has an axis of the same length
+        at the place ``concat_axis`` of the result.
+
+    Raises:
+        NameError: there is no axis of that name.
+        ValueError: the lengths do not fit.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> rows = np.arange(4.0).reshape(2, 2)
+    >>> ft.vmap(lambda row: ft.all_to_all(row, "i", 0, 0), axis_name="i")(rows)
+    Array([[0., 2.],
+           [1., 3.]], dtype=float64, device='cpu')
+    """
+    name, size = resolved_axis("all_to_all", axis_name)
+
+    def exchanged(leaf: ArrayLike) -> Array:
+        shape = shape_dtype(leaf).shape
+        split = canonical_axis(split_axis, len(shape))
+        concat = canonical_axis(concat_axis, len(shape))
+        if tiled:
+            leaf = _in_parts("all_to_all", leaf, split, axis_name, size)
+        elif shape[split] != size:
+            raise _other_length("all_to_all", shape, split, axis_name, size)
+        out = ops.all_to_all(
+            leaf, axis_name=(name,), split_axis=split, concat_axis=concat, size=size
+        )
+        if not tiled:
+            return out
+        shape = shape_dtype(out).shape
+        joined = (*shape[:concat], size * shape[concat + 1], *shape[concat + 2 :])
+        return ops.reshape(out, joined)
+
+    return tree.map(exchanged, x)
 
 
 def ppermute(x: Any, axis_name: Hashable, perm: Sequence[tuple[int, int]]) -> Any:
@@ -258,7 +333,7 @@ def ppermute(x: Any, axis_name: Hashable, perm: Sequence[tuple[int, int]]) -> An
     >>> ft.vmap(lambda x: ft.ppermute(x, "i", shift), axis_name="i")(np.arange(3.0))
     Array([2., 0., 1.], dtype=float64, device='cpu')
     """
-    size = check_axis("ppermute", axis_name)
+    name, size = resolved_axis("ppermute", axis_name)
     pairs = tuple((int(source), int(destination)) for source, destination in perm)
     for positions in zip(*pairs):
         if len(set(positions)) < len(pairs) or not all(0 <= i < size for i in positions):
@@ -266,4 +341,4 @@ def ppermute(x: Any, axis_name: Hashable, perm: Sequence[tuple[int, int]]) -> An
                 f"ppermute: perm={list(pairs)} is to hold each position of the axis "
                 f"{axis_name!r} of length {size} at most once as source and as destination"
             )
-    return tree.map(lambda leaf: ops.ppermute(leaf, axis_name=(axis_name,), perm=pairs), x)
+    return tree.map(lambda leaf: ops.ppermute(leaf, axis_name=(name,), perm=pairs), x)

@@ -22,6 +22,7 @@ __all__ = [
     "AxisSizeError",
     "BackendUnavailable",
     "BackwardError",
+    "CollectiveError",
     "ConcretizationError",
     "DeviceError",
     "EscapedTracerError",
@@ -113,6 +114,10 @@ class ReplayError(RuntimeError):
     """A checkpointed function did something else when it ran again (docs/errors.md#error-15)."""
 
 
+class CollectiveError(RuntimeError):
+    """Processes that run together do not do the same (docs/errors.md#error-25)."""
+
+
 class NonFiniteError(FloatingPointError):
     """An operation made NaN or infinity while that is checked (docs/errors.md#error-18)."""
 
@@ -130,7 +135,7 @@ SECTIONS: dict[type[Exception], int] = {
     TracerConversionError: 1, ImmutableArrayError: 3, EscapedTracerError: 6,
     NonScalarOutputError: 7, GradientInputError: 7, MissingRuleError: 8, RuleResultError: 9,
     AxisSizeError: 10, BackwardError: 12, MissingGradientError: 13, ReplayError: 15,
-    NonFiniteError: 18, ShapeError: 16,
+    NonFiniteError: 18, ShapeError: 16, CollectiveError: 25,
 }  # fmt: skip
 ErrorT = TypeVar("ErrorT", bound=Exception)
 # The beginning of notes that name a derivative rule.

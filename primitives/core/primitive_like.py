@@ -36,6 +36,8 @@ class PrimitiveLike:
         chooses: whether it runs only one of its bodies.
         device: where its outputs are; None where the operands tell.
         effect: whether somebody sees that it runs, so that no pass may leave it out.
+        collective: whether it may be an operation of several processes; `exchanges` says whether it
+            is one.
     """
 
     __slots__ = ()
@@ -56,6 +58,15 @@ class PrimitiveLike:
     chooses = False
     device: str | None = None
     effect = False
+    collective = False
+
+    def exchanges(self, params: Mapping[str, Any]) -> bool:
+        """Says whether several processes do it together, given its parameters.
+
+        All of them do so in the same order. Passes, which may find other constants in each
+        process, neither leave such operations out nor change their order.
+        """
+        return self.collective
 
     def under(self, trace: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Does its work under a trace, on values of that level."""

@@ -64,6 +64,7 @@ class Slot(threading.local):
     Attributes:
         stood_for: the ids of tracers in whose place a trace that is running puts values.
         face: makes functions of traced values those of tensors; None where none was given.
+        axes: the axes of processes that collectives may speak of; None outside of ``spmd``.
         met_tensor: whether a transformation that was given no tensor has met one.
         turn: the node whose rules a backward pass runs, and what is to live as long as the pass.
         replaying: whether a function runs again, for what a backward pass needs.
@@ -80,6 +81,7 @@ class Slot(threading.local):
     answers: Any = None
     met_tensor: bool = False
     face: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None
+    axes: Any = None
 
 
 slot = Slot()
@@ -91,10 +93,8 @@ R = TypeVar("R")
 def _pass_up(x: ArrayLike) -> Any:
     """Returns an operand as a value of an outer trace, which will unwrap it in its turn."""
     if isinstance(x, Tracer):
-        if not x.owner.alive:
-            x = x.owner.leave(x)
-            return x if isinstance(x, Tracer) else wrap(x)
-        return x
+        x = x if x.owner.alive else x.owner.leave(x)
+        return x if isinstance(x, Tracer) else wrap(x)
     return x if type(x) in BUFFER_TYPES or type(x) is Array else exposed(to_buffer(x))
 
 

@@ -1,0 +1,27 @@
+"""Several processes, on one machine or on many, that compute together.
+
+A function that speaks of named axes runs under `vmap` on a laptop, and unchanged by `spmd` on the
+processes of a mesh. Messages go by MPI and, among GPUs, by NCCL.
+
+>>> import functensor as ft, functensor.numpy as np
+>>> from functensor.distributed import P
+>>> mesh = ft.distributed.mesh({"data": -1})
+>>> total = ft.distributed.spmd(lambda x: ft.psum(np.sum(x), "data"), mesh, P("data"), P())
+>>> print(total(np.arange(4.0)))
+6.0
+"""
+
+from __future__ import annotations
+
+from ..faces.publish import publish
+from .mesh import Mesh, mesh
+from .partition import P, PartitionSpec
+from .spmd import spmd
+from .world import World, info, initialize, print_once, rank, size
+
+__all__ = [
+    "Mesh", "P", "PartitionSpec", "World", "info", "initialize", "mesh", "print_once", "rank",
+    "size", "spmd",
+]  # fmt: skip
+
+publish(globals())

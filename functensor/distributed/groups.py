@@ -1,0 +1,62 @@
+"""Groups of processes by their ranks, made when they first exchange something."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from .lone_group import LoneGroup
+from .world import world
+
+__all__ = ["group_of", "is_capturing"]
+
+# The communicators and groups of this process, by the ranks of their processes.
+_comms: dict[tuple[int, ...], Any] = {}
+_groups: dict[tuple[tuple[int, ...], bool], Any] = {}
+LONE = LoneGroup()
+# MPI tells apart by tags groups that are made at one time.
+GROUP_TAG = 20
+
+
+def group_of(ranks: tuple[int, ...], buffer: Any) -> Any:
+    """Returns the group of processes that exchanges buffers like one.
+
+    The first call is one of all these processes, and of no others.
+
+    Args:
+        ranks: of the processes, in their order in the group; this one is among them.
+        buffer: an array of NumPy's or CuPy's.
+    """
+    if len(ranks) == 1:
+        return LONE
+    on_host = isinstance(buffer, np.ndarray | np.generic)
+    group = _groups.get((ranks, on_host))
+    if group is None:
+        if on_host:
+            from .mpi_group import MpiGroup
+
+            group = MpiGroup(communicator_of(ranks))
+        else:
+            from .nccl_group import NcclGroup
+
+            group = NcclGroup(communicator_of(ranks))
+        _groups[ranks, on_host] = group
+    return group
+
+
+def is_capturing() -> bool:
+    """Says whether this thread records work for a CUDA graph instead of doing it."""
+    module = sys.modules.get("functensor.backends.cuda.capturing")
+    return module is not None and module.captured_here.kept is not None
+
+
+def communicator_of(ranks: tuple[int, ...]) -> Any:
+    """Returns the communicator of processes, made by a call of all of them and of no others."""
+    comm = _comms.get(ranks)
+    if comm is None:
+        whole = world().comm
+        everybody = whole.Get_group()
+        comm = _comms[ranks] = whole.Create_group(everybody.Incl(ranks), GROUP_TAG)
+    return comm

@@ -1,0 +1,158 @@
+"""Meshes: the processes of a program along named axes."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from math import prod
+from typing import Any
+
+from ..backends.config import config
+from ..primitives.collectives import ProcessAxes
+from ..primitives.core.errors import message
+from .groups import group_of
+from .world import world
+
+__all__ = ["Mesh", "ProcessAxis", "mesh"]
+
+
+class ProcessAxis:
+    """A named axis of a mesh, over which collectives of this process go.
+
+    Attributes:
+        mesh: the mesh.
+        name: the axis's name.
+        size: the number of processes along it.
+        index: the position of this process.
+    """
+
+    def __init__(self, mesh: Mesh, name: Hashable, size: int, index: int) -> None:
+        self.mesh = mesh
+        self.name = name
+        self.size = size
+        self.index = index
+
+    def collect(self, name: str, buffer: Any, axes: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Does a collective over axes, of which this is the first, on a buffer."""
+        from .collecting import collected
+
+        return collected(self.mesh, name, buffer, axes, params)
+
+    def check_same(self, buffer: Any, axes: Sequence[Any]) -> None:
+        """Checks that a buffer is the same along axes, where that is asked for."""
+        if config.check_collectives:
+            from .checking import check_same
+
+            check_same(self.mesh, buffer, axes)
+
+    def __repr__(self) -> str:
+        return repr(self.name)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _axis, (self.mesh.shape, self.name)
+
+
+def _axis(shape: dict[Hashable, int], name: Hashable) -> ProcessAxis:
+    return mesh(shape).axes[name]
+
+
+class Mesh:
+    """The processes of a program along named axes; `mesh` makes it.
+
+    Attributes:
+        shape: the lengths of the axes by their names.
+        axes: the axes by their names.
+        position: the position of this process along each axis, by its name.
+        emulated: whether one process stands for all.
+    """
+
+    def __init__(self, shape: Mapping[Hashable, int], rank: int, emulated: bool = False) -> None:
+        self.shape = dict(shape)
+        self.emulated = emulated
+        self.axes: dict[Hashable, ProcessAxis] = {}
+        self._strides: dict[Hashable, int] = {}
+        self._rank = rank
+        stride = prod(self.shape.values())
+        for name, length in self.shape.items():
+            stride //= length
+            self._strides[name] = stride
+            self.axes[name] = ProcessAxis(self, name, length, rank // stride % length)
+        self._axes_by_device: dict[str, ProcessAxes] = {}
+        self.position = {name: axis.index for name, axis in self.axes.items()}
+
+    @property
+    def size(self) -> int:
+        """The number of processes."""
+        return prod(self.shape.values())
+
+    def axes_on(self, device: str) -> ProcessAxes:
+        """Returns the axes as collectives find them, of arguments on a device."""
+        return self._axes_by_device.setdefault(device, ProcessAxes(self.axes, device))
+
+    def ranks(self, names: Sequence[Hashable]) -> list[int]:
+        """Returns the ranks of the processes that differ from this one along some axes alone.
+
+        The last of the names counts fastest.
+        """
+        found = [self._rank - sum(self.axes[n].index * self._strides[n] for n in names)]
+        for name in names:
+            steps = [self._strides[name] * i for i in range(self.shape[name])]
+            found = [rank + step for rank in found for step in steps]
+        return found
+
+    def group(self, names: Sequence[Hashable], buffer: Any) -> Any:
+        """Returns the group of these processes, which exchanges buffers like one."""
+        return group_of(tuple(self.ranks(names)), buffer)
+
+    def __repr__(self) -> str:
+        return f"<mesh of {self.size} processes: {self.shape}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return mesh, (self.shape,), {"emulated": self.emulated}
+
+
+_made: dict[Any, Mesh] = {}
+
+
+def mesh(shape: Mapping[Hashable, int], *, emulated: bool = False) -> Mesh:
+    """Returns the processes of the program along named axes.
+
+    Processes of consecutive ranks are neighbours along the last axis.
+
+    Args:
+        shape: the lengths of axes by their names, ``{"data": 4, "model": 2}``. One may be -1: it
+            takes the processes that the others leave.
+        emulated: whether this process stands for all of a mesh, so that a function is tried without
+            others; `spmd` runs it under `vmap` then.
+
+    Raises:
+        ValueError: the lengths do not multiply to the number of processes.
+
+    >>> import functensor as ft
+    >>> ft.distributed.mesh({"data": -1, "model": 1})
+    <mesh of 1 processes: {'data': 1, 'model': 1}>
+    >>> ft.distributed.mesh({"data": 4}, emulated=True).shape
+    {'data': 4}
+    """
+    found = world()
+    lengths = dict(shape)
+    missing = [name for name, length in lengths.items() if length == -1]
+    rest = prod(length for length in lengths.values() if length != -1)
+    count = found.size
+    if len(missing) == 1 and not emulated and rest > 0:
+        lengths[missing[0]] = count // rest
+    if not all(isinstance(n, int) and n > 0 for n in lengths.values()):
+        raise ValueError(f"distributed.mesh: lengths are positive, and one may be -1: {shape}")
+    if not emulated and prod(lengths.values()) != count:
+        raise ValueError(
+            message(
+                f"distributed.mesh: {dict(shape)} is for {prod(lengths.values())} processes, and "
+                f"the program runs on {count}",
+                fix=f"start so many: mpirun -n {prod(lengths.values())} python program.py; or try "
+                f"the function in one process: mesh({dict(shape)}, emulated=True)",
+            )
+        )
+    key = tuple(lengths.items()), emulated, found
+    made = _made.get(key)
+    if made is None:
+        made = _made[key] = Mesh(lengths, 0 if emulated else found.rank, emulated)
+    return made

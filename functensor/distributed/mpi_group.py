@@ -1,0 +1,123 @@
+"""Collectives among a group of processes over MPI, on NumPy's arrays without copies.
+
+Values that are only moved go as bytes, whatever their dtype. Sums of float16 and bfloat16 are
+added up in float32. Maxima and minima go as integers of the same order (`ordered_integers`), since
+MPI does not say what becomes of NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..backends.optional_modules import extra
+from .ordered_integers import from_ordered, to_ordered
+from .waiting import wait
+
+__all__ = ["MpiGroup"]
+
+# What MPI adds up as it is; others have no type there that every MPI knows.
+SUMMED = frozenset("bhilqBHILQfdFD")
+
+
+class Pending:
+    """A sum that is on its way.
+
+    Attributes:
+        kept: what its memory is needed of until it is there.
+    """
+
+    def __init__(self, request: Any, out: Any, dtype: Any, kept: Any) -> None:
+        self.request = request
+        self.out = out
+        self.dtype = dtype
+        self.kept = kept
+
+    def result(self) -> Any:
+        """Waits for the sum and returns it."""
+        if self.request is not None:
+            wait(self.request, "sum")
+            self.request = self.kept = None
+        return self.out.astype(self.dtype, copy=False)
+
+
+class MpiGroup:
+    """A group of processes that exchange NumPy's arrays.
+
+    Args:
+        comm: its communicator.
+
+    Attributes:
+        size, rank: the number of processes, and of this one among them.
+    """
+
+    def __init__(self, comm: Any) -> None:
+        self.comm = comm
+        self.size: int = comm.size
+        self.rank: int = comm.rank
+        self._mpi = extra("mpi4py.MPI", "mpi")
+
+    def begin_sum(self, x: Any) -> Pending:
+        """Begins to add up the arrays of all."""
+        given = np.asarray(x, dtype=None if x.dtype.char in SUMMED else np.float32, order="C")
+        out = np.empty_like(given)
+        request = self.comm.Iallreduce(given, out, self._mpi.SUM)
+        return Pending(request, out, x.dtype, given)
+
+    def sum(self, x: Any) -> Any:
+        """Returns the sum of the arrays of all."""
+        return self.begin_sum(x).result()
+
+    def extremum(self, x: Any, largest: bool) -> Any:
+        """Returns the largest elements of the arrays of all, or the smallest; NaN wins."""
+        given = to_ordered(np, np.asarray(x, order="C"), largest)
+        out = np.empty_like(given)
+        operation = self._mpi.MAX if largest else self._mpi.MIN
+        wait(self.comm.Iallreduce(given, out, operation), "extremum")
+        return from_ordered(np, out, x.dtype)
+
+    def gather(self, x: Any) -> Any:
+        """Returns the arrays of all, along a new first axis."""
+        x = np.asarray(x, order="C")
+        out = np.empty((self.size, *x.shape), x.dtype)
+        wait(self.comm.Iallgather(as_bytes(x), as_bytes(out)), "gather")
+        return out
+
+    def scatter_sum(self, x: Any) -> Any:
+        """Returns of the sum of all arrays the row of this process's rank."""
+        given = np.asarray(x, dtype=None if x.dtype.char in SUMMED else np.float32, order="C")
+        out = np.empty(given.shape[1:], given.dtype)
+        wait(self.comm.Ireduce_scatter_block(given, out, self._mpi.SUM), "scatter of a sum")
+        return out.astype(x.dtype, copy=False)
+
+    def exchange(self, x: Any) -> Any:
+        """Returns the rows that all have for this process, in the order of their ranks."""
+        x = np.asarray(x, order="C")
+        out = np.empty_like(x)
+        wait(self.comm.Ialltoall(as_bytes(x), as_bytes(out)), "exchange")
+        return out
+
+    def permute(self, x: Any, pairs: Sequence[tuple[int, int]]) -> Any:
+        """Returns the array that another process sends to this one; zeros where none does."""
+        x = np.asarray(x, order="C")
+        requests = []
+        out = None
+        for source, destination in pairs:
+            if destination == self.rank:
+                out = np.empty_like(x)
+                requests.append(self.comm.Irecv(as_bytes(out), source))
+        requests += [
+            self.comm.Isend(as_bytes(x), destination)
+            for source, destination in pairs
+            if source == self.rank
+        ]
+        for request in requests:
+            wait(request, "permutation")
+        return np.zeros_like(x) if out is None else out
+
+
+def as_bytes(x: Any) -> Any:
+    """Returns the memory of a contiguous array as bytes."""
+    return x.reshape(-1).view(np.uint8)

@@ -1,0 +1,205 @@
+"""Collectives among a group of processes over NCCL, on CuPy's arrays.
+
+Each call is queued on CuPy's current stream: nothing waits for it on the host, and a CUDA graph
+that is being recorded takes it in. Sums of float16 and bfloat16 are NCCL's own. Maxima and minima
+go as integers of the same order, as over MPI.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import cupy
+
+from .ordered_integers import from_ordered, to_ordered
+
+__all__ = ["NcclGroup"]
+
+# NCCL's names of dtypes, and the words that one of each has.
+DTYPES = {
+    **{name: (name.upper(), 1) for name in ("int8", "uint8", "int32", "uint32", "int64", "uint64")},
+    **{name: (name.upper(), 1) for name in ("float16", "bfloat16", "float32", "float64")},
+    "complex64": ("FLOAT32", 2),
+    "complex128": ("FLOAT64", 2),
+}
+# Integers that NCCL does not have go as these.
+WIDER = {"int16": "int32", "uint16": "uint32"}
+# The processes of a group may record graphs at different calls. NCCL would make them wait for each
+# other, to register the memory of a graph.
+os.environ.setdefault("NCCL_GRAPH_REGISTER", "0")
+
+
+class Queued:
+    """A sum that is queued on a stream.
+
+    Attributes:
+        out: the array.
+        event: when it is there.
+        kept: the array whose memory the pool is not to give away before.
+    """
+
+    def __init__(self, out: Any, dtype: Any, event: Any, kept: Any) -> None:
+        self.out = out
+        self.dtype = dtype
+        self.event = event
+        self.kept = kept
+
+    def result(self) -> Any:
+        """Returns the sum; what is queued after this waits for it."""
+        if self.event is not None:
+            cupy.cuda.get_current_stream().wait_event(self.event)
+            self.event = self.kept = None
+        return self.out.astype(self.dtype, copy=False)
+
+
+class NcclGroup:
+    """A group of processes that exchange CuPy's arrays.
+
+    Args:
+        comm: MPI's communicator of the processes, by which NCCL's is made.
+
+    Attributes:
+        size, rank: the number of processes, and of this one among them.
+    """
+
+    def __init__(self, comm: Any) -> None:
+        self.size: int = comm.size
+        self.rank: int = comm.rank
+        # Where NCCL is missing the import warns.
+        from cupy.cuda import nccl
+
+        self._names = nccl
+        number = comm.bcast(nccl.get_unique_id() if comm.rank == 0 else None)
+        self._nccl = nccl.NcclCommunicator(self.size, number, self.rank)
+        self._stream: Any = None
+
+    @property
+    def stream(self) -> Any:
+        """A stream beside the current one, for sums that others are not to wait for."""
+        if self._stream is None:
+            self._stream = cupy.cuda.Stream(non_blocking=True)
+        return self._stream
+
+    def begin_sum(self, x: Any) -> Queued:
+        """Begins to add up the arrays of all, beside what is queued on the current stream."""
+        given = _summable(x)
+        out = cupy.empty_like(given)
+        self.stream.wait_event(cupy.cuda.get_current_stream().record())
+        self._sum(given, out, self.stream)
+        return Queued(out, x.dtype, self.stream.record(), given)
+
+    def _dtype(self, x: Any) -> tuple[int, int]:
+        """Returns NCCL's number of an array's dtype, and how many words an element has."""
+        name, words = DTYPES[x.dtype.name]
+        return getattr(self._names, f"NCCL_{name}"), words
+
+    def _sum(self, given: Any, out: Any, stream: Any, operation: str = "SUM") -> None:
+        dtype, words = self._dtype(given)
+        number = getattr(self._names, f"NCCL_{operation}")
+        self._nccl.allReduce(
+            given.data.ptr, out.data.ptr, given.size * words, dtype, number, stream.ptr
+        )
+
+    def sum(self, x: Any) -> Any:
+        """Returns the sum of the arrays of all."""
+        given = _summable(x)
+        out = cupy.empty_like(given)
+        self._sum(given, out, cupy.cuda.get_current_stream())
+        return out.astype(x.dtype, copy=False)
+
+    def extremum(self, x: Any, largest: bool) -> Any:
+        """Returns the largest elements of the arrays of all, or the smallest; NaN wins."""
+        ordered = _summable(to_ordered(cupy, _contiguous(x), largest))
+        out = cupy.empty_like(ordered)
+        self._sum(ordered, out, cupy.cuda.get_current_stream(), "MAX" if largest else "MIN")
+        words = cupy.uint8 if x.dtype.kind == "b" else f"i{x.dtype.itemsize}"
+        if x.dtype.kind in "iu":
+            words = x.dtype
+        return from_ordered(cupy, out.astype(words, copy=False), x.dtype)
+
+    def gather(self, x: Any) -> Any:
+        """Returns the arrays of all, along a new first axis."""
+        x = _contiguous(x)
+        out = cupy.empty((self.size, *x.shape), x.dtype)
+        self._nccl.allGather(
+            x.data.ptr, out.data.ptr, x.nbytes, self._names.NCCL_UINT8, _current_stream()
+        )
+        return out
+
+    def scatter_sum(self, x: Any) -> Any:
+        """Returns of the sum of all arrays the row of this process's rank."""
+        given = _summable(x)
+        out = cupy.empty(given.shape[1:], given.dtype)
+        dtype, words = self._dtype(given)
+        self._nccl.reduceScatter(
+            given.data.ptr, out.data.ptr, out.size * words, dtype, self._names.NCCL_SUM,
+            _current_stream(),
+        )  # fmt: skip
+        return out.astype(x.dtype, copy=False)
+
+    def exchange(self, x: Any) -> Any:
+        """Returns the rows that all have for this process, in the order of their ranks."""
+        x = _contiguous(x)
+        out = cupy.empty_like(x)
+        sizes = x.nbytes // self.size
+        pairs = [(peer, peer) for peer in range(self.size)]
+        self._send(x, out, [(peer, peer * sizes) for peer, _ in pairs], sizes, pairs)
+        return out
+
+    def permute(self, x: Any, pairs: Sequence[tuple[int, int]]) -> Any:
+        """Returns the array that another process sends to this one; zeros where none does."""
+        x = _contiguous(x)
+        sources = [source for source, destination in pairs if destination == self.rank]
+        out = cupy.empty_like(x) if sources else cupy.zeros_like(x)
+        targets = [(destination, 0) for source, destination in pairs if source == self.rank]
+        self._send(x, out, targets, x.nbytes, [(source, 0) for source in sources])
+        return out
+
+    def _send(
+        self,
+        x: Any,
+        out: Any,
+        targets: Sequence[tuple[int, int]],
+        count: int,
+        sources: Sequence[tuple[int, int]],
+    ) -> None:
+        """Sends parts of an array and receives parts of another, all at once.
+
+        Args:
+            x, out: the arrays.
+            targets: to whom a part is sent, and at which byte it begins.
+            count: the bytes of a part.
+            sources: from whom one comes, and its number in ``out``.
+        """
+        if not count:
+            return
+        stream, nccl = _current_stream(), self._names
+        nccl.groupStart()
+        try:
+            for peer, begin in targets:
+                self._nccl.send(x.data.ptr + begin, count, nccl.NCCL_UINT8, peer, stream)
+            for peer, number in sources:
+                place = out.data.ptr + number * count
+                self._nccl.recv(place, count, nccl.NCCL_UINT8, peer, stream)
+        finally:
+            nccl.groupEnd()
+
+
+def _current_stream() -> int:
+    """Returns the address of the stream on which CuPy computes."""
+    stream: int = cupy.cuda.get_current_stream().ptr
+    return stream
+
+
+def _contiguous(x: Any) -> Any:
+    """Returns an array whose elements lie one behind the other."""
+    return cupy.ascontiguousarray(x).reshape(x.shape)
+
+
+def _summable(x: Any) -> Any:
+    """Returns an array of a dtype that NCCL has."""
+    x = _contiguous(x)
+    wider = WIDER.get(x.dtype.name)
+    return x if wider is None else x.astype(wider)

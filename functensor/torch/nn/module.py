@@ -13,7 +13,8 @@ from ...backends.errors.public_functions import check_function
 from ...tensors import Tensor, no_grad
 from ...tensors.missing_gradients import clear_gradient, gradient_of
 from ...tensors.rebinding import rebind
-from .module_hooks import HookedPass, Passing, RemovableHandle
+from ..utils.hooks import RemovableHandle
+from .module_hooks import HookedPass, Passing
 from .parameter import Buffer, Parameter
 
 __all__ = ["IncompatibleKeys", "Module"]

@@ -358,7 +358,7 @@ class Tensor(InPlaceFunctions):
         """Returns the same memory without its graph."""
         return TAPE.wrap(self._data, None)  # type: ignore[no-any-return]
 
-    def clone(self) -> Tensor:
+    def clone(self, *, memory_format: Any = None) -> Tensor:
         """Returns a copy, through which gradients flow back."""
         return copied(self)  # type: ignore[no-any-return]
 

@@ -64,10 +64,12 @@ def drawing_alike(draw: Callable[..., Tensor], what: str) -> Callable[..., Tenso
     def function(
         input: Array, *, dtype: DTypeLike | None = None, layout: Any = None,
         device: str | None = None, requires_grad: bool = False, pin_memory: bool = False,
-        memory_format: Any = None,
+        memory_format: Any = None, generator: Generator | None = None,
     ) -> Tensor:  # fmt: skip
-        wanted, where = dtype or input.dtype, device or input.device
-        return draw(input.shape, dtype=wanted, device=where, requires_grad=requires_grad)
+        return draw(
+            input.shape, dtype=dtype or input.dtype, device=device or input.device,
+            requires_grad=requires_grad, generator=generator,
+        )  # fmt: skip
 
     doc = f"Returns {what}, of the shape, dtype and device of a tensor."
     return with_words(function, f"{draw.__name__}_like", doc)

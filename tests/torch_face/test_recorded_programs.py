@@ -9,7 +9,9 @@ import functensor.torch
 
 RECORDS = [
     Path(__file__).with_name(f"{name}_programs.txt")
-    for name in ("attribute", "optimizer")
+    for name in (
+        "attribute", "averaging", "keyword", "optimizer", "parametrized",
+    )
 ]
 ALL = [program for path in RECORDS for program in programs(path)]
 

@@ -201,6 +201,7 @@ class Optimizer:
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
         """Calls a function with the optimizer before each `state_dict`."""
+        check_function("register_state_dict_pre_hook", hook, "hook")
         return RemovableHandle(self._state_hooks["saving"], hook, prepend)
 
     def register_state_dict_post_hook(
@@ -210,6 +211,7 @@ class Optimizer:
 
         It may return another state.
         """
+        check_function("register_state_dict_post_hook", hook, "hook")
         return RemovableHandle(self._state_hooks["saved"], hook, prepend)
 
     def register_load_state_dict_pre_hook(
@@ -219,12 +221,14 @@ class Optimizer:
 
         It may return another state.
         """
+        check_function("register_load_state_dict_pre_hook", hook, "hook")
         return RemovableHandle(self._state_hooks["loading"], hook, prepend)
 
     def register_load_state_dict_post_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
         """Calls a function with the optimizer after each `load_state_dict`."""
+        check_function("register_load_state_dict_post_hook", hook, "hook")
         return RemovableHandle(self._state_hooks["loaded"], hook, prepend)
 
     # -- states

@@ -10,7 +10,7 @@ import functensor.torch
 RECORDS = [
     Path(__file__).with_name(f"{name}_programs.txt")
     for name in (
-        "attribute", "averaging", "keyword", "optimizer", "parametrized",
+        "attribute", "averaging", "keyword", "optimizer", "parametrized", "pruned",
     )
 ]
 ALL = [program for path in RECORDS for program in programs(path)]

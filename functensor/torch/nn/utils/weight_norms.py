@@ -172,12 +172,12 @@ def remove_spectral_norm(module: Any, name: str = "weight") -> Any:
 
 def hooks_of(module: Any) -> list[Callable[..., Any]]:
     """Returns the hooks before the calls of a module."""
-    return [hook for hook, _ in module._forward_pre_hooks.values()]
+    return list(module._forward_pre_hooks.values())
 
 
 def without_hook(module: Any, name: str, kind: Any, ends: tuple[str, ...], what: str) -> Any:
     """Returns a module without the hook of a kind, and with a weight that is a parameter."""
-    for number, (hook, _) in list(module._forward_pre_hooks.items()):
+    for number, hook in list(module._forward_pre_hooks.items()):
         if type(hook) is kind and hook.name == name:
             with no_grad():
                 weight = hook.compute(module, False)

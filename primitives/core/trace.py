@@ -123,6 +123,7 @@ class Trace:
     batching = False
     # True where an operation of a batch above it may be recorded as its parts, though hooks see it.
     in_parts = False
+    differentiates = False  # True in reverse and forward mode
     # True where that program has only what tangents go through, and all else is computed.
     linear = False
     # True where that program calls the hooks that see its operations.
@@ -234,8 +235,7 @@ class Trace:
                 "of its own that was not given it as an argument",
                 fix="np.stack for a list; pass the value as an argument of the function",
             )
-        what = f"a tracer {tracer.describe()}, {tracer.origin()},"
-        raise self.escaped(what, tracer.is_known())
+        raise self.escaped(f"a tracer {tracer.describe()}, {tracer.origin()},", tracer.is_known())
 
     def escaped(self, what: str, known: bool = False) -> EscapedTracerError:
         """Returns the error for something that was made under this trace and outlived it.

@@ -36,6 +36,28 @@ template <typename T> T __shfl_xor_sync(unsigned int, T value, int offset) {
     return other;
 }
 
+template <typename T> T __shfl_sync(unsigned int, T value, int lane) {
+    auto &warp = *warps[threadIdx.x / 32];
+    T other;
+    memcpy(passed[threadIdx.x], &value, sizeof(T));
+    warp.arrive_and_wait();
+    memcpy(&other, passed[threadIdx.x / 32 * 32 + lane], sizeof(T));
+    warp.arrive_and_wait();
+    return other;
+}
+
+static unsigned int __float_as_uint(float value) {
+    unsigned int word;
+    memcpy(&word, &value, 4);
+    return word;
+}
+
+static float __uint_as_float(unsigned int word) {
+    float value;
+    memcpy(&value, &word, 4);
+    return value;
+}
+
 template <typename F>
 void on_blocks(unsigned int columns, unsigned int rows, unsigned int count, F run) {
     blockDim = {count, 1, 1};

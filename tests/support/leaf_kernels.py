@@ -15,7 +15,7 @@ class Buffer(np.ndarray):
     @property
     def data(self):
         """Where it lies."""
-        return SimpleNamespace(ptr=self.ctypes.data)
+        return SimpleNamespace(ptr=self.ctypes.data, device_id=0)
 
     @property
     def _c_contiguous(self):

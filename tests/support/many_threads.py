@@ -21,7 +21,9 @@ TOGETHER = """
 #include <thread>
 #include <vector>
 static thread_local place threadIdx;
-static place blockIdx, blockDim;
+static place blockIdx, blockDim, gridDim;
+static unsigned int layers = 1;
+extern "C" void set_layers(unsigned int count) { layers = count; }
 static std::unique_ptr<std::barrier<>> block;
 static std::vector<std::unique_ptr<std::barrier<>>> warps;
 static unsigned char passed[1024][16];
@@ -61,9 +63,10 @@ static float __uint_as_float(unsigned int word) {
 template <typename F>
 void on_blocks(unsigned int columns, unsigned int rows, unsigned int count, F run) {
     blockDim = {count, 1, 1};
-    for (unsigned int y = 0; y < rows; ++y)
+    gridDim = {columns, rows, layers};
+    for (unsigned int y = 0; y < rows * layers; ++y)
         for (unsigned int x = 0; x < columns; ++x) {
-            blockIdx = {x, y, 0};
+            blockIdx = {x, y % rows, y / rows};
             block = std::make_unique<std::barrier<>>(count);
             warps.clear();
             for (unsigned int w = 0; w < count; w += 32)

@@ -22,7 +22,7 @@ HEAD = """
 #define __grid_constant__
 #define __forceinline__ inline
 #define __noinline__
-#define __launch_bounds__(n)
+#define __launch_bounds__(...)
 #define __restrict__ __restrict
 #define __shared__ static
 #define __syncthreads()

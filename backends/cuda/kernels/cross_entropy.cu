@@ -97,6 +97,27 @@ loss_grad(const T *x, const L *loss, const T *g, const void *labels, T *out, ind
     write_grad(from, to, mine, mates);
 }
 
+// The loss, and its derivative for a cotangent that is the same for all rows.
+template <typename T, int N>
+__global__ void __launch_bounds__(1024)
+loss_with_grad(const T *x, const void *labels, T *out, T *grad, index_t count, index_t classes,
+               index_t row_stride, index_t stride, index_t kind, index_t label_stride,
+               index_t single, double g) {
+    typedef accumulator_t<T> A;
+    index_t r;
+    team mates = team_of(single, r);
+    if (r >= count) return;
+    row_of<const T, N> row(x + r * row_stride, classes, stride);
+    running<A> all;
+    all.run(row, mates);
+    index_t label = label_at(labels, kind, r * label_stride, classes);
+    A picked = label < 0 ? not_a_number<A>() : A(row.data[label * stride]);
+    A lost = loss_of(all.top, all.sum, picked);
+    if (mates.rank == 0) out[r] = T(lost);
+    grad_of_row<A> mine = {lost + picked, A(g), label};
+    write_grad(row, row_of<T, N>(grad + r * classes, classes, 1), mine, mates);
+}
+
 // The loss, and along with it, from the same read, the derivative for a cotangent that is not
 // known yet: a bet on what it was the last times. A block has whole rows in its shared memory, one
 // after the other; while it writes the derivative of one it fetches the next.

@@ -24,11 +24,12 @@ from cupy import ndarray
 
 from ...annotations import DType
 from ..annotations import GpuOperand
+from ..capturing import copied_once, kept_by_graph
 from ..launch import Kernel, c_type
 from ..row_layout import ROW_INSTANCES, geometry, inexact, limit, row_strides, wide, width
 from ..strides import common_stride
 
-__all__ = ["AHEAD_FUNCTIONS", "CROSS_ENTROPY_FUNCTIONS"]
+__all__ = ["AHEAD_FUNCTIONS", "CROSS_ENTROPY_FUNCTIONS", "cross_entropy_with_grad"]
 
 LOSS_PACKS = ("float, 4", "double, 2", "half_t, 8", "bfloat16_t, 8")
 LOSS = Kernel("cross_entropy", "loss", "pppplllllll", ROW_INSTANCES)
@@ -37,6 +38,7 @@ LOSS_GRAD_TYPES = (
     *(f"{f}, float" for f in ROW_INSTANCES if "_t" in f),
 )
 LOSS_GRAD = Kernel("cross_entropy", "loss_grad", "ppppplllllllll", LOSS_GRAD_TYPES)
+LOSS_WITH_GRAD = Kernel("cross_entropy", "loss_with_grad", "ppppllllllld", ROW_INSTANCES)
 LOSS_AHEAD = Kernel("cross_entropy", "ahead", "pppppppllll", LOSS_PACKS)
 SETTLE_LOSS_GRAD = Kernel("cross_entropy", "settle", "ppppppplllll", LOSS_PACKS)
 # Logits of fewer bytes are still in the GPU's cache when the derivative reads them.
@@ -171,6 +173,52 @@ def cross_entropy_ahead(x: ndarray, labels: ndarray) -> tuple[ndarray, ndarray]:
     watch = ref(exact, lambda _: written_ahead.pop(key, None))
     written_ahead[key] = Ahead(x, grad, staked, bets, watch)
     return out, exact
+
+
+def cross_entropy_with_grad(x: ndarray, labels: ndarray, g: float) -> tuple[ndarray, ndarray]:
+    """Returns the loss, and its derivative where the cotangent of every row is one number."""
+    place = ahead_launch(x)
+    if place is not None:
+        return written_for(x, labels, g, place)
+    x = inexact(x)
+    classes = x.shape[-1]
+    out, grad = cupy.empty(x.shape[:-1], x.dtype), cupy.empty(x.shape, x.dtype)
+    if grad.size:
+        x, row, stride = row_strides(x, 1)
+        labels, between, kind = labelled(labels)
+        types, n = width(x.dtype, wide(x, row, stride, classes))
+        grid, block, single = geometry(x.dtype, out.size, classes, n)
+        LOSS_WITH_GRAD(
+            types, grid, block, x, labels, out, grad,
+            out.size, classes, row, stride, kind, between, single, g,
+        )  # fmt: skip
+    return out, grad
+
+
+@cache
+def stakes_of(device: int, dtype: DType, g: float) -> ndarray:
+    """Returns a cotangent on the device, as the kernel reads it that bets on one."""
+    copied_once()
+    return cupy.asarray(np.full(2, g, dtype))
+
+
+def written_for(
+    x: ndarray, labels: ndarray, g: float, place: tuple[int, int, int]
+) -> tuple[ndarray, ndarray]:
+    """Returns what `cross_entropy_with_grad` does, of large logits, which are read once."""
+    grid, block, shared = place
+    classes, dtype = x.shape[-1], x.dtype
+    out, grad = cupy.empty(x.shape[:-1], dtype), cupy.empty(x.shape, dtype)
+    exact_dtype = accumulator(dtype)
+    exact, staked = cupy.empty(out.shape, exact_dtype), cupy.empty(out.shape, exact_dtype)
+    stakes = kept_by_graph(stakes_of(x.data.device_id, exact_dtype, g))
+    labels, between, kind = labelled(labels)
+    LOSS_AHEAD(
+        f"{c_type(dtype)}, {16 // dtype.itemsize}", grid, block,
+        x, labels, out, exact, grad, stakes, staked, out.size, classes, kind, between,
+        shared=shared,
+    )  # fmt: skip
+    return out, grad
 
 
 def cross_entropy_grad(x: ndarray, loss: ndarray, g: ndarray, labels: ndarray) -> ndarray:

@@ -31,6 +31,7 @@ class GpuPlan:
         bound: returns what computes an equation that is a call, such as a loop, on buffers.
         donated: the numbers of the inputs whose memory results may take.
         apart: whether numbers of the host are computed before anything is queued.
+        precision: the precision of small products, as ``config.matmul_precision`` has it.
     """
 
     called = ()
@@ -41,9 +42,10 @@ class GpuPlan:
         bound: Callable[[Any], Callable[..., Sequence[Any]]],
         donated: Sequence[int] = (),
         apart: bool = False,
+        precision: str = "highest",
     ) -> None:
         self.name = program.name
-        self.text = PlanText(program, bound, apart, donated)
+        self.text = PlanText(program, bound, apart, donated, precision)
         source = self.text.source
         self._file = GeneratedFile(f"{self.name} on a GPU", source.text(), source.origins)
         module = compile(source.code(), self._file.name, "exec")

@@ -307,8 +307,10 @@ def told_in_program(handle: Any, op: Operation, values: Sequence[Any]) -> Values
 
     def fun(shown: Values, again: bool) -> None:
         current = source.current()
-        if current is not None and (not again or current.on_replay):
-            current.before(of_examples(op), replaced(constant, traced, shown))
+        replayed = again and op.phase != "backward"
+        if current is not None and (not replayed or current.on_replay):
+            known = op.at("replay") if replayed else of_examples(op)
+            current.before(known, replaced(constant, traced, shown))
 
     shown = [values[i] for i in traced]
     through = [n for n, x in enumerate(shown) if unknown_behind(x) is not None]

@@ -177,3 +177,25 @@ def test_a_traceable_hook_is_told_before_what_a_checkpoint_runs(form):
     for _ in range(3):
         with use(Before(traceable=True)):
             numpy.testing.assert_allclose(f(X), numpy.cos(X), rtol=1e-14)
+
+
+@pytest.mark.parametrize("hook", [
+    FnHook(forward=lambda op, inputs, output: None),
+    FnHook(forward=lambda op, inputs, output: 2 * output),
+    FnHook(backward=lambda op, cotangents, g: [2 * c for c in cotangents]),
+], ids=["looks", "values", "cotangents"])  # fmt: skip
+def test_a_checkpoint_between_jitted_functions_repeats_what_it_did(hook):
+    """The inner one runs once in the run that hooks are shown, and once more on the way back."""
+
+    def f(x):
+        return np.sum(ft.checkpoint(lambda y: inner(y))(x))
+
+    inner = np.sin
+    with use(hook, "sin"):
+        expected = ft.grad(f)(X)
+    inner = ft.jit(np.sin)
+    for _ in range(3):
+        with use(hook, "sin"):
+            numpy.testing.assert_allclose(ft.grad(ft.jit(f))(X), expected, rtol=1e-14)
+            both = ft.vmap(ft.grad(ft.jit(f)))(np.stack([X, X]))
+        numpy.testing.assert_allclose(both[1], expected, rtol=1e-14)

@@ -119,3 +119,53 @@ def test_loops_show_the_way_back_of_every_step():
         for _ in range(3):
             numpy.testing.assert_array_equal(ft.grad(g)(w), [3.0, -3.0])
             numpy.testing.assert_array_equal(ft.jit(ft.grad(g))(w), [3.0, -3.0])
+
+
+DERIVATIVES = {
+    "jvp": lambda f: lambda x: ft.jvp(f, (x,), (x,)),
+    "grad": ft.value_and_grad,
+    "hessian": ft.hessian,
+    "loop": lambda f: ft.grad(lambda x: ft.fori_loop(0, 2, lambda i, c: f(c), x)),
+}
+
+
+@pytest.mark.parametrize("form", DERIVATIVES)
+@pytest.mark.parametrize("moment", ["forward", "backward"])
+@pytest.mark.parametrize("first", [2, 3, 5])
+def test_a_hook_that_begins_to_replace_in_a_derivative_is_asked_nothing_else_again(
+    form, moment, first
+):
+    """The call runs anew, and what the hook has looked at is not shown to it a second time."""
+
+    class Late(Hook):
+        calls, begins = 0, float("inf")
+
+        def forward(self, op, inputs, output):
+            self.calls += 1
+            return 2 * output if moment == "forward" and self.calls >= self.begins else None
+
+        def backward(self, op, grad_inputs, grad_output):
+            self.calls += 1
+            late = moment == "backward" and self.calls >= self.begins
+            return [None if g is None else 2 * g for g in grad_inputs] if late else None
+
+    f = DERIVATIVES[form](lambda x: np.sin(np.cos(x) * x))
+    jitted, late, eager, other, x = ft.jit(f), Late(), Late(), [], np.asarray(0.7)
+    watching = FnHook(forward=lambda op, inputs, output: other.append(op.name))
+    for _ in range(2):
+        with use(watching), use(late):
+            jitted(x)
+    count, late.calls, late.begins, eager.begins = late.calls // 2, 0, first, first
+    other.clear()
+    with use(watching), use(late):
+        found = jitted(x)
+    shown = list(other)
+    other.clear()
+    with use(watching), use(eager):
+        wanted = f(x)
+    for a, b in zip(ft.tree.leaves(found), ft.tree.leaves(wanted), strict=True):
+        numpy.testing.assert_allclose(a, b, rtol=1e-14)
+    assert shown == other
+    # A derivative of the hook asks it once more for each cotangent that it replaces.
+    again = 3 if (form, moment) == ("hessian", "backward") else 1
+    assert count <= late.calls <= count + again

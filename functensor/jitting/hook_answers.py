@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from itertools import takewhile
 from typing import Any
 
 from ..backends.restoring import setting
@@ -25,9 +26,9 @@ class HookAnswers:
         self._repeated = iter(self._kept)
 
     def that_changed_nothing(self) -> deque[tuple[str, Any]]:
-        """Returns the names and hooks of all calls before the last one, if none changed a value."""
-        looked = all(answer is None for answer in self._kept[:-1])
-        return deque(self._calls[: len(self._kept) - 1] if looked else ())
+        """Returns the names and hooks of the calls before the first that changed a value."""
+        looked = takewhile(lambda pair: pair[1] is None, zip(self._calls, self._kept))
+        return deque(call for call, _ in looked)
 
     def of(
         self, name: str, hook: Any, ask: Callable[[], Sequence[Any] | None]

@@ -169,3 +169,29 @@ def test_a_hook_that_begins_to_replace_in_a_derivative_is_asked_nothing_else_aga
     # A derivative of the hook asks it once more for each cotangent that it replaces.
     again = 3 if (form, moment) == ("hessian", "backward") else 1
     assert count <= late.calls <= count + again
+
+
+def test_a_value_that_is_replaced_before_one_with_a_derivative_is_the_first_to_be_asked_for():
+    calls = []
+
+    def forward(op, inputs, output):
+        calls.append(op.name)
+        return 2 * output if late and len(calls) > 1 else None
+
+    def f(x, y):
+        return ft.jvp(lambda t: np.cos(np.sin(y)) * np.tanh(t), (x,), (x,))
+
+    late, jitted, x, y = False, ft.jit(f), np.asarray(0.7), np.asarray(0.2)
+    hook = FnHook(forward=forward)
+    for _ in range(2):
+        with use(hook):
+            jitted(x, y)
+    late = True
+    calls.clear()
+    with use(hook):
+        found = jitted(x, y)
+    assert calls == ["sin", "cos", "tanh", "cos", "tanh", "multiply"]
+    calls.clear()
+    with use(FnHook(forward=forward)):
+        wanted = f(x, y)
+    numpy.testing.assert_allclose(found, wanted, rtol=1e-14)

@@ -25,7 +25,7 @@ from .core.families import batch_along
 from .core.primitive import Primitive
 from .core.shape_dtype import ShapeDtype, shape_dtype
 from .core.test_samples import DISTINCT, INTEGER, REAL, Domain, Operand, Sample
-from .core.trace import slot
+from .core.trace import is_staged, slot
 from .identities import batch_unchanged, infer_like_first
 
 __all__ = [
@@ -88,6 +88,15 @@ class Collective(Primitive):
 
 def axis_names() -> dict[str, int]:
     """Returns the named axes that the running code may speak of, with their lengths."""
+    found = _batch_axes()
+    if slot.axes is not None:
+        for name, axis in slot.axes.axes.items():
+            found.setdefault(name, axis.size)
+    return found
+
+
+def _batch_axes() -> dict[str, int]:
+    """Returns those of them that are axes of batches."""
     found: dict[str, int] = {}
     trace = slot.trace
     while trace is not None and trace.parent is not trace:
@@ -95,10 +104,7 @@ def axis_names() -> dict[str, int]:
         if name is not None:
             found.setdefault(name, trace.size)  # type: ignore[attr-defined]
         trace = trace.parent
-    if slot.axes is not None:
-        for name, axis in slot.axes.axes.items():
-            found.setdefault(name, axis.size)
-    return found
+    return found if slot.batch_axes is None else slot.batch_axes | found
 
 
 def check_axis(function: str, name: Hashable) -> int:
@@ -123,12 +129,7 @@ def resolved_axis(function: str, name: Hashable) -> tuple[Any, int]:
     That is the name of a vmap's axis, and an axis of processes itself.
     """
     size = check_axis(function, name)
-    trace = slot.trace
-    while trace is not None and trace.parent is not trace:
-        if getattr(trace, "axis_name", None) == name:
-            return name, size
-        trace = trace.parent
-    return slot.axes.axes[name], size
+    return (name if name in _batch_axes() else slot.axes.axes[name]), size
 
 
 def axis_length(function: str, axis: Any) -> int:
@@ -137,13 +138,19 @@ def axis_length(function: str, axis: Any) -> int:
 
 
 def with_axes_of_now(fun: Callable[..., Any] | None) -> Any:
-    """Returns a function that may speak of the axes of processes that there are now, and later."""
+    """Returns a function that may speak of the axes that there are now, and later.
+
+    They are those of processes and, of a program that is being staged, those of batches: the
+    batches of the program are made one by one, each where the others are not seen.
+    """
     axes = slot.axes
-    if axes is None or fun is None:
+    batch_axes = _batch_axes() if fun is not None and is_staged() else {}
+    if fun is None or (axes is None and not batch_axes):
         return fun
+    known = batch_axes or None
 
     def among(*args: Any) -> Any:
-        with setting(slot, axes=axes):
+        with setting(slot, axes=axes, batch_axes=known):
             return fun(*args)
 
     return among

@@ -65,6 +65,8 @@ class Slot(threading.local):
         stood_for: the ids of tracers in whose place a trace that is running puts values.
         face: makes functions of traced values those of tensors; None where none was given.
         axes: the axes of processes that collectives may speak of; None outside of ``spmd``.
+        batch_axes: the lengths of named axes around a program of whose call a function runs, by
+            their names; None elsewhere.
         met_tensor: whether a transformation that was given no tensor has met one.
         turn: the node whose rules a backward pass runs, and what is to live as long as the pass.
         replaying: whether a function runs again, for what a backward pass needs.
@@ -82,6 +84,7 @@ class Slot(threading.local):
     met_tensor: bool = False
     face: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None
     axes: Any = None
+    batch_axes: Any = None
 
 
 slot = Slot()

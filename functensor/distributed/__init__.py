@@ -14,13 +14,14 @@ processes of a mesh. Messages go by MPI and, among GPUs, by NCCL.
 from __future__ import annotations
 
 from ..faces.publish import publish
+from .data_parallel import data_parallel
 from .mesh import Mesh, mesh
 from .partition import P, PartitionSpec
 from .spmd import spmd
 from .world import World, info, initialize, print_once, rank, size
 
 __all__ = [
-    "Mesh", "P", "PartitionSpec", "World", "info", "initialize", "mesh", "print_once", "rank",
+    "Mesh", "P", "PartitionSpec", "World", "data_parallel", "info", "initialize", "mesh", "print_once", "rank",
     "size", "spmd",
 ]  # fmt: skip
 

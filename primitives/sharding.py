@@ -32,6 +32,7 @@ def lengths(cuts: Cuts, ndim: int) -> list[int]:
 
 
 def _cut(xp: ArrayModule, x: Buffer, *, cuts: Cuts, rest: tuple[Any, ...]) -> Buffer:
+    x = xp.asarray(x)
     key = []
     for axes, length in zip(cuts, x.shape):
         place = 0
@@ -39,7 +40,7 @@ def _cut(xp: ArrayModule, x: Buffer, *, cuts: Cuts, rest: tuple[Any, ...]) -> Bu
             place = place * axis.size + axis.index
         part = length // prod(axis.size for axis in axes)
         key.append(slice(place * part, (place + 1) * part))
-    return xp.asarray(x)[tuple(key)]
+    return x[tuple(key)]
 
 
 def _infer_cut(primitive: Primitive, x: ShapeDtype, *, cuts: Cuts, **rest: Any) -> ShapeDtype:

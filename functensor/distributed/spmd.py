@@ -11,7 +11,7 @@ from ..backends.restoring import setting
 from ..functions.wrapping import transformed
 from ..primitives.collectives import axis_names
 from ..primitives.core.array_likes import is_array_like
-from ..primitives.core.buffers import as_array, device_of
+from ..primitives.core.buffers import WEAK_TYPES, as_array, device_of
 from ..primitives.core.errors import describe, function_name, message
 from ..primitives.core.shape_dtype import shape_dtype
 from ..primitives.core.trace import slot
@@ -86,16 +86,13 @@ class _ProcessRun:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         words = f"spmd of {function_name(self.fun)}"
-        outer = [name for name in self.mesh.axes if name in axis_names()]
-        if outer or slot.axes is not None:
-            raise ValueError(
-                message(
-                    f"{words} runs within another named axis {outer[0]!r}"
-                    if outer
-                    else f"{words} runs within another spmd",
-                    fix="give the axes different names" if outer else "one mesh with all axes",
-                )
-            )
+        if slot.axes is not None:
+            what = f"{words} runs within another spmd"
+            raise ValueError(message(what, fix="one mesh with all axes, and one spmd over it"))
+        for name in self.mesh.axes:
+            if name in axis_names():
+                what = f"{words} runs within another axis named {name!r}"
+                raise ValueError(message(what, fix="give the axes different names"))
         specs = broadcast_specs(f"{words}: in_specs", self.in_specs, args, self.mesh.shape)
         leaves, treedef = tree.flatten(args)
         parts = [self._part(words, leaf, spec) for leaf, spec in zip(leaves, specs)]
@@ -128,6 +125,8 @@ class _ProcessRun:
                 raise TypeError(f"{words}: {spec} cuts {leaf!r:.40}, which is no array")
             return leaf
         leaf = as_array(leaf)
+        if type(leaf) in WEAK_TYPES and not spec.names():
+            return leaf  # a number that gives way to the dtypes of arrays
         return leaf if spec.is_local else shard(leaf, **self._cuts(words, leaf, spec, True))
 
     def _whole(self, words: str, leaf: Any, spec: PartitionSpec) -> Any:

@@ -1,0 +1,118 @@
+"""Checks on four processes of ``config.check_collectives``: all raise, and name who differs."""
+
+import numpy as np
+import pytest
+
+import functensor as ft
+import functensor.numpy as fnp
+from functensor.distributed import P, mesh, spmd
+from functensor.errors import CollectiveError
+
+GRID = {"data": 2, "model": 2}
+RANK = ft.distributed.rank()
+X = np.arange(16.0).reshape(4, 4)
+SPEC = P("data", "model")
+LINE = r"checks_of_the_switch\.py:\d+"
+
+
+def raises(fun, *words, out_specs=SPEC, kind=CollectiveError):
+    """Checks that all processes raise an error with some words, and go on together."""
+    with ft.config.using(check_collectives=True):
+        with pytest.raises(kind) as found:
+            spmd(fun, mesh(GRID), SPEC, out_specs)(X)
+        for text in words:
+            assert found.match(text)
+        # They still understand each other.
+        out = spmd(lambda x: ft.psum(x, "data"), mesh(GRID), SPEC, P(None, "model"))(X)
+        np.testing.assert_array_equal(np.asarray(out), X[:2] + X[2:])
+
+
+def check_another_primitive():
+    def one(x):
+        y = ft.pmin(x, "model")
+        return y + (ft.pmax(x, "data") if RANK == 2 else ft.psum(x, "data"))
+
+    def two(x):
+        return ft.psum(fnp.sum(x), "data" if RANK % 2 else "model") * x
+
+    raises(
+        one,
+        rf"rank 2: pmax of float64\[2, 2\] over 'data' at \S*{LINE}, its collective 2   <- differs",
+        rf"ranks 0, 1, 3: psum of float64\[2, 2\] over 'data' at \S*{LINE}, its collective 2",
+    )
+    raises(two, "over 'model' at", "over 'data' at")
+    for change in (ft.jit, lambda f: ft.grad(lambda x: fnp.sum(f(x)))):
+        raises(change(one), r"rank 2: pmax", rf"at \S*{LINE}")
+
+
+def check_another_order():
+    def one(x):
+        if RANK == 1:
+            b = ft.psum(x, "data")
+            a = ft.psum(x * 2, "data")
+        else:
+            a = ft.psum(x * 2, "data")
+            b = ft.psum(x, "data")
+        return a - b
+
+    raises(one, "rank 1: psum", "ranks 0, 2, 3: psum")
+    raises(ft.jit(one), "rank 1: psum", "ranks 0, 2, 3: psum")
+
+
+def check_other_shapes_dtypes_and_parameters():
+    raises(lambda x: ft.psum(x[: 1 + (RANK == 3)], "data")[:1] * x, r"rank 3: psum of float64\[2, 2")
+    raises(
+        lambda x: ft.psum(x.astype("float32") if RANK == 3 else x, "data") * x,
+        "rank 3: psum of float32",
+    )
+    raises(
+        lambda x: ft.ppermute(x, "data", [(0, 1)] if RANK else [(1, 0)]),
+        r"rank 0: ppermute .*perm=\(\(1, 0\),\)",
+    )
+
+
+def check_one_call_too_many():
+    def one(x):
+        for _ in range(2 + (RANK == 0)):
+            x = ft.psum(x, "data")
+        return x
+
+    raises(one, "rank 0: psum .* its collective 3", "ranks 1 to 3: the end of spmd of one after 2|"
+           "ranks 1 to 3: all_gather")  # fmt: skip
+
+
+def check_an_exception_on_one_process():
+    def one(x):
+        if RANK == 3:
+            raise KeyError("lost")
+        return ft.psum(x, "data")
+
+    if RANK == 3:
+        raises(one, "lost", kind=KeyError)
+    else:
+        raises(one, "rank 3: KeyError raised in spmd of one: 'lost'", "ranks 0 to 2: psum")
+
+
+def check_outputs_that_are_not_the_same():
+    def one(x):
+        return ft.psum(x, "data") + (RANK == 1)
+
+    raises(one, r"does not cut it along 'data', and is not the same", out_specs=P(None, "model"))
+    raises(ft.jit(one), r"rank 3 has other values than rank 1", out_specs=P(None, "model"))
+    # Rounding is no difference.
+    with ft.config.using(check_collectives=True):
+        near = spmd(lambda x: ft.psum(x, "data") * (1 + 1e-15 * RANK), mesh(GRID), SPEC,
+                    P(None, "model"))  # fmt: skip
+        assert np.allclose(np.asarray(near(X)), X[:2] + X[2:])
+
+
+def check_what_is_right():
+    def one(x):
+        return ft.psum(fnp.sin(x), "data") * ft.ppermute(x, "model", [(0, 1), (1, 0)])
+
+    whole = spmd(one, mesh(GRID), SPEC, SPEC)
+    uses = [whole, ft.jit(whole), ft.grad(lambda x: fnp.sum(whole(x)))]
+    wanted = [np.asarray(use(X)) for use in uses]
+    with ft.config.using(check_collectives=True):
+        for use, known in zip(uses, wanted, strict=True):
+            np.testing.assert_array_equal(np.asarray(use(X)), known)

@@ -227,6 +227,22 @@ def check_plans_of_two_kinds_at_once():
             step.compile(x, x + 1)
     assert_close(ft.jit(f)(x, x + 1), plain(x, x + 1))
 
+    def joined(x, z, k):
+        # A region of all that is elementwise needs what is sorted behind the second sum.
+        a = fnp.sin(x)
+        first = ft.psum(fnp.sum(a, keepdims=True), "data")
+        second = ft.psum(k, "data")
+        return a * fnp.sort(z), first + second * 0, second
+
+    f = spmd(joined, mesh(GRID), P(), P())
+    args = X[0] * (RANK + 1), X[1], X[2, :1] * 2
+    step = ft.jit(f)
+    wanted = f(*args)
+    for _ in range(3):
+        assert_close(step(*args), wanted)
+        if RANK in (1, 2):
+            step.compile(*args)
+
 
 def check_constants_that_differ_between_processes():
     """Passes look at constants: what is the same on one process may be another on the next."""

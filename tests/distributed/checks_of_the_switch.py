@@ -60,7 +60,10 @@ def check_another_order():
 
 
 def check_other_shapes_dtypes_and_parameters():
-    raises(lambda x: ft.psum(x[: 1 + (RANK == 3)], "data")[:1] * x, r"rank 3: psum of float64\[2, 2")
+    raises(
+        lambda x: ft.psum(x[: 1 + (RANK == 3)], "data")[:1] * x,
+        r"rank 3: psum of float64\[2, 2",
+    )
     raises(
         lambda x: ft.psum(x.astype("float32") if RANK == 3 else x, "data") * x,
         "rank 3: psum of float32",

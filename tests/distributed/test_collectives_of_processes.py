@@ -11,7 +11,11 @@ FILES = sorted(HERE.glob("checks_of_*.py"))
 
 @pytest.mark.parametrize(
     ("file", "name"),
-    [pytest.param(file, name, id=f"{file.stem[10:]}-{name[6:]}") for file in FILES for name in checks_of(file)],
+    [
+        pytest.param(file, name, id=f"{file.stem[10:]}-{name[6:]}")
+        for file in FILES
+        for name in checks_of(file)
+    ],
 )
 def test_on_four_processes(file, name, tmp_path_factory):
     assert_passed(name, file, 4, tmp_path_factory)

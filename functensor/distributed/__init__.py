@@ -14,6 +14,7 @@ processes of a mesh. Messages go by MPI and, among GPUs, by NCCL.
 from __future__ import annotations
 
 from ..faces.publish import publish
+from .broadcasting import broadcast
 from .data_parallel import data_parallel
 from .mesh import Mesh, mesh
 from .partition import P, PartitionSpec
@@ -21,8 +22,8 @@ from .spmd import spmd
 from .world import World, info, initialize, print_once, rank, size
 
 __all__ = [
-    "Mesh", "P", "PartitionSpec", "World", "data_parallel", "info", "initialize", "mesh", "print_once", "rank",
-    "size", "spmd",
+    "Mesh", "P", "PartitionSpec", "World", "broadcast", "data_parallel", "info", "initialize",
+    "mesh", "print_once", "rank", "size", "spmd",
 ]  # fmt: skip
 
 publish(globals())

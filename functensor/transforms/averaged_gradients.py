@@ -8,12 +8,14 @@ gradients, and all buckets before it are gone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 from typing import Any
+
+import numpy as np
 
 from .. import tree
 from ..backends.restoring import setting
@@ -21,7 +23,7 @@ from ..functions.arguments import Selection
 from ..primitives.core.annotations import Value
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array_likes import is_array_like
-from ..primitives.core.buffers import wrap
+from ..primitives.core.buffers import device_of
 from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import failure
 from ..primitives.core.primitive_like import PrimitiveLike
@@ -31,7 +33,7 @@ from ..primitives.gradient_buckets import begin_mean, end_mean, part_length
 from ..traces.forward import zeros_like
 from ..traces.reverse import Node
 
-__all__ = ["Buckets", "Means", "averaged", "means_of_now"]
+__all__ = ["Buckets", "Means", "averaged", "first_users", "means_of_now"]
 
 
 @dataclass(frozen=True)
@@ -137,6 +139,28 @@ def _piece(leaf: Any, i: int, count: int) -> Any:
     return leaf[i * step : (i + 1) * step]
 
 
+def first_users(roots: Sequence[Node], inputs: Collection[Node]) -> dict[Node, int]:
+    """Returns the numbers of the operations that used inputs first, of inputs that are reached.
+
+    On the way back they are the last ones. Inputs that are roots themselves have a number above
+    their own.
+    """
+    first = {node: node.number + 1 for node in roots if node in inputs}
+    seen = set(roots)
+    waiting = list(seen)
+    while waiting:
+        node = waiting.pop()
+        for parent in node.parents:
+            if parent is None:
+                continue
+            if parent in inputs:
+                first[parent] = min(first.get(parent, node.number), node.number)
+            elif parent not in seen:
+                seen.add(parent)
+                waiting.append(parent)
+    return first
+
+
 class _Arrived(PrimitiveLike):
     """Stands as the primitive of an input's node, whose cotangent is complete.
 
@@ -190,6 +214,7 @@ class Buckets:
         self._sum: Any = None
         self._buckets: list[Bucket] = []
         self._begun = 0
+        self._watched: list[tuple[Node, int]] = []
         self._handle: Any = None
 
     def add(self, value: Any, gradients: Sequence[Any]) -> None:
@@ -200,26 +225,23 @@ class Buckets:
             self._sum = ops.add(self._sum, value)
             self._sums = [ops.add(x, g) for x, g in zip(self._sums, gradients, strict=True)]
 
-    def begin(
-        self,
-        value: Value,
-        leaves: Sequence[Any],
-        nodes: Sequence[Node | None],
-        root: Node | None,
-    ) -> None:
-        """Gets ready for a backward pass.
-
-        Args:
-            value: what the function returned.
-            leaves: its inputs.
-            nodes: their nodes, None of those without a gradient.
-            root: the value's node, None where it depends on no input.
-        """
+    def begin_value(self, value: Value) -> None:
+        """Sends the function's value on its way; its mean is there when the pass has ended."""
         if self._sum is not None:
             value = ops.add(self._sum, value)
-        # The mean of the value is there when the backward pass has ended.
         self._shape = shape_of(value)
         self._handle = self._begin([value], scatter=False)
+
+    def begin(
+        self, leaves: Sequence[Any], nodes: Sequence[Node | None], first: dict[Node, int]
+    ) -> None:
+        """Gets ready for a backward pass, which hands over cotangents once they are complete.
+
+        Args:
+            leaves: the inputs.
+            nodes: their nodes, None of those without a gradient.
+            first: what `first_users` returned of the nodes from which the pass begins.
+        """
         self._leaves = list(leaves)
         open_ones: dict[Any, Bucket] = {}
         for i in reversed(range(len(leaves))):
@@ -236,34 +258,22 @@ class Buckets:
             if bucket.bytes >= self._means.bucket_bytes:
                 del open_ones[known.dtype]
         self._of = {i: bucket for bucket in self._buckets for i in bucket.members}
-        if root is not None:
-            self._watch(root, nodes)
-
-    def _watch(self, root: Node, nodes: Sequence[Node | None]) -> None:
-        """Has a backward pass from a node hand over cotangents as soon as they are complete."""
         places = {node: i for i, node in enumerate(nodes) if node is not None}
-        # The operation that used an input first is the last one on the way back.
-        first: dict[Node, int] = {}
-        seen = {root}
-        waiting = [root]
-        while waiting:
-            node = waiting.pop()
-            for parent in node.parents:
-                if parent is None:
-                    continue
-                if parent in places:
-                    first[parent] = min(first.get(parent, node.number), node.number)
-                elif parent not in seen:
-                    seen.add(parent)
-                    waiting.append(parent)
         for order, (node, i) in enumerate(places.items(), 1):
-            if node in first:
-                # Numbers of other nodes are integers.
-                node.number = first[node] - order / (len(places) + 1)  # type: ignore[assignment]
-            if node in first or node is root:
-                node.primitive = _Arrived(partial(self._take, i))
-            else:
+            if node not in first:
                 self._take(i, zeros_like(self._leaves[i]))
+                continue
+            self._watched.append((node, node.number))
+            # Numbers of other nodes are integers.
+            node.number = first[node] - order / (len(places) + 1)  # type: ignore[assignment]
+            node.primitive = _Arrived(partial(self._take, i))
+
+    def unwatch(self) -> None:
+        """Makes the nodes of inputs what they were, after a pass or an error in it."""
+        for node, number in self._watched:
+            node.number, node.primitive = number, None
+            node.saved = None
+        self._watched.clear()
 
     def _take(self, i: int, g: Any) -> None:
         if self._sums is not None:
@@ -276,9 +286,14 @@ class Buckets:
         """Sends buckets on their way that are full, in their order."""
         while self._begun < len(self._buckets) and not self._buckets[self._begun].missing:
             bucket = self._buckets[self._begun]
-            gs = [self._found.pop(i) for i in bucket.members]
+            gs = [self._sent(i, self._found.pop(i)) for i in bucket.members]
             bucket.handle = self._begin(gs, scatter=self._means.scatter)
             self._begun += 1
+
+    def _sent(self, i: int, g: Any) -> Any:
+        """Returns a gradient as it is sent: MPI adds up half-precision ones in single precision."""
+        half = shape_dtype(g).dtype.itemsize == 2
+        return ops.astype(g, np.float32) if half and device_of(self._leaves[i]) == "cpu" else g
 
     def _begin(self, xs: Sequence[Any], scatter: bool) -> Any:
         params = {"axis_name": self._means.axes, "scatter": scatter, "lead": 0}
@@ -289,19 +304,15 @@ class Buckets:
         return end_mean.bind((handle,), params)
 
     def value(self) -> Any:
-        """Returns the mean of the function's value."""
+        """Returns the mean of the function's value, if it was sent."""
+        if self._handle is None:
+            return None
         return ops.reshape(self._end(self._handle), self._shape)
 
     def end(self) -> list[Any]:
         """Returns the means of the gradients, once the pass has ended."""
-        for bucket in self._buckets[self._begun :]:
-            for i in bucket.members:
-                if i not in self._found:
-                    g = self._sums[i] if self._sums is not None else zeros_like(self._leaves[i])
-                    self._found[i] = g
-            bucket.missing = 0
-        self._send()
-        out = [None if i in self._of else wrap(zeros_like(x)) for i, x in enumerate(self._leaves)]
+        self.unwatch()
+        out = [None if i in self._of else zeros_like(x) for i, x in enumerate(self._leaves)]
         for bucket in self._buckets:
             flat, end = self._end(bucket.handle), 0
             for i in bucket.members:
@@ -309,5 +320,7 @@ class Buckets:
                 if self._means.scatter:
                     shape = (part_length(prod(shape), self._means.count),)
                 start, end = end, end + prod(shape)
-                out[i] = wrap(ops.reshape(flat[start:end], shape))
+                part = ops.reshape(flat[start:end], shape)
+                dtype = shape_dtype(self._leaves[i]).dtype
+                out[i] = part if shape_dtype(part).dtype == dtype else ops.astype(part, dtype)
         return out

@@ -38,7 +38,7 @@ from ..primitives.core.trace import RAW, Trace, as_written, base_trace, run, slo
 from ..traces.forward import zeros_like
 from ..traces.reverse import ReverseTrace, ReverseTracer, backward, is_inexact
 from ..tree import containers as tree
-from .averaged_gradients import Buckets, averaged, means_of_now
+from .averaged_gradients import Buckets, averaged, first_users, means_of_now
 from .given_cotangents import cotangent_of
 from .taken_gradients import taken_gradients
 from .tensor_entrance import entrance
@@ -249,7 +249,10 @@ def differentiated(
         grads: dict[Any, Any] = {}
         with under(trace.parent):
             if buckets is not None:
-                buckets.begin(value, leaves, nodes, node)
+                if with_value:
+                    buckets.begin_value(value)
+                inputs = {n for n in nodes if n is not None}
+                buckets.begin(leaves, nodes, first_users([] if node is None else [node], inputs))
             if node is not None:
                 known = shape_dtype(value)
                 one = beside(value, known.dtype.type(1))
@@ -257,7 +260,7 @@ def differentiated(
                     one = ops.broadcast_to(one, known.shape)
                 grads = backward([(node, one)], consume=True, of=trace)
             if buckets is not None:
-                gradients = buckets.end()
+                gradients = list(map(wrap, buckets.end()))
             else:
                 # Leaves of integers have no node.
                 gradients = [

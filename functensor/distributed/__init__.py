@@ -16,6 +16,7 @@ from __future__ import annotations
 from ..faces.publish import publish
 from .broadcasting import broadcast
 from .data_parallel import data_parallel
+from .failures import set_timeout
 from .mesh import Mesh, mesh
 from .partition import P, PartitionSpec
 from .spmd import spmd
@@ -23,7 +24,7 @@ from .world import World, info, initialize, print_once, rank, size
 
 __all__ = [
     "Mesh", "P", "PartitionSpec", "World", "broadcast", "data_parallel", "info", "initialize",
-    "mesh", "print_once", "rank", "size", "spmd",
+    "mesh", "print_once", "rank", "set_timeout", "size", "spmd",
 ]  # fmt: skip
 
 publish(globals())

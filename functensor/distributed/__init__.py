@@ -19,12 +19,15 @@ from .data_parallel import data_parallel
 from .failures import set_timeout
 from .mesh import Mesh, mesh
 from .partition import P, PartitionSpec
+from .sharded import ShardedOptimizer, sharded
+from .shards import Shard, gather
 from .spmd import spmd
 from .world import World, info, initialize, print_once, rank, size
 
 __all__ = [
-    "Mesh", "P", "PartitionSpec", "World", "broadcast", "data_parallel", "info", "initialize",
-    "mesh", "print_once", "rank", "set_timeout", "size", "spmd",
+    "Mesh", "P", "PartitionSpec", "Shard", "ShardedOptimizer", "World", "broadcast",
+    "data_parallel", "gather", "info", "initialize", "mesh", "print_once", "rank", "set_timeout",
+    "sharded", "size", "spmd",
 ]  # fmt: skip
 
 publish(globals())

@@ -46,6 +46,7 @@ NAMESPACES = {
     "functensor.control": EVERY,
     "functensor.data": EAGER,
     "functensor.datasets": EAGER,
+    "functensor.distributed": EAGER,
     "functensor.extend": f"{EVERY}, of the primitives that it makes",
     "functensor.hooks": "every transformation, whose operations it sees",
     "functensor.nn": EVERY,
@@ -75,8 +76,8 @@ ALONE = {
         ANYWHERE: "Program ShapeDtype checkpoint_name config default_device disable_jit "
         "named_scope optimization_barrier scope set_default_device stop_gradient tag value",
         EVERY: "Array associative_scan cond fori_loop scan switch to_device while_loop",
-        f"vmap with axis_name=, within which it is called; {EVERY}": "all_gather axis_index "
-        "axis_size pmax pmean pmin ppermute psum psum_scatter",
+        f"vmap with axis_name= or spmd, within which it is called; {EVERY}": "all_gather "
+        "all_to_all axis_index axis_size pmax pmean pmin ppermute psum psum_scatter",
         f"vmap, jit; {CONSTANT}": "nn.one_hot",
         f"{MODES} by its parameters, vmap, jit": "random.uniform random.truncated_normal "
         "random.multivariate_normal random.beta random.chisquare random.dirichlet random.f "

@@ -15,10 +15,10 @@ from ..primitives.core.annotations import Values
 from ..primitives.core.buffers import wrap
 from ..primitives.core.shape_dtype import ShapeDtype
 from ..primitives.elementwise.cast_and_complex import cast
+from ..programs.live_equations import live_equations
 from ..programs.program import (
     Program,
     Variable,
-    live_equations,
     type_of,
     used,
     with_replaced,

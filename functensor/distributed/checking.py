@@ -22,7 +22,10 @@ from ..primitives.core.errors import CollectiveError, describe, failure
 from .groups import group_of, is_capturing
 from .world import world
 
-__all__ = ["begin_checks", "check_collective", "check_end", "check_raised", "check_same"]
+__all__ = [
+    "begin_checks", "check_collective", "check_end", "check_raised", "check_same", "first_other",
+    "not_the_same",
+]  # fmt: skip
 
 
 class Order:
@@ -156,30 +159,46 @@ def check_same(mesh: Any, buffer: Any, axes: Sequence[Any]) -> None:
     _compare(f"the comparison of an output {describe(buffer)} along {', '.join(map(repr, names))}")
     mine = np.asarray(to_host(buffer))
     ranks = mesh.ranks(names)
-    rows = group_of(tuple(ranks), mine).gather(mine)
-    tolerance = np.sqrt(_epsilon(mine.dtype))
-    wide = rows.astype(np.result_type(rows.dtype, np.float32)) if rows.dtype.kind == "V" else rows
-    scale = np.max(np.abs(wide[0]), initial=0) if wide.dtype.kind in "fc" else 0
-    odd = [
-        rank for rank, row in zip(ranks, wide)
-        if not np.allclose(row, wide[0], rtol=0, atol=tolerance * scale, equal_nan=True)
-    ]  # fmt: skip
+    odd = first_other(group_of(tuple(ranks), mine).gather(mine))
     # Those whose neighbours agree raise as well.
-    told = _everybody().gather(np.array([odd[0] if odd else -1, ranks[0]]))
+    told = _everybody().gather(np.array([-1 if odd is None else ranks[odd], ranks[0]]))
     found = [(int(rank), int(first)) for rank, first in told if rank >= 0]
     if found:
-        rank, first = found[0]
-        raise failure(
-            CollectiveError,
-            f"an output {describe(buffer)} of an spmd has a spec that does not cut it along "
-            f"{', '.join(map(repr, names))}, and is not the same there: rank {rank} has other "
-            f"values than rank {first}",
-            fix="return ft.psum(x, name) or ft.pmean(x, name), or name the axis in out_specs",
-        )
+        raise not_the_same(describe(buffer), names, *found[0])
 
 
-def _epsilon(dtype: Any) -> float:
-    """Returns the distance from one to the next number of a dtype; 0 of integers."""
-    if dtype.kind in "fc":
-        return float(np.finfo(dtype).eps)
-    return 2.0**-7 if dtype.kind == "V" else 0.0
+def first_other(rows: Any) -> int | None:
+    """Returns the number of the first row that is not the first one, but for rounding, or None.
+
+    >>> first_other(np.array([[1.0, 2.0], [1.0, 2.0 + 1e-12], [1.0, 3.0]]))
+    2
+    """
+    wide = rows if rows.dtype.kind in "fc" else rows.astype(np.float64)
+    precision = np.finfo(wide.dtype).eps if rows.dtype.kind in "fc" else PRECISIONS[rows.dtype.kind]
+    finite = np.abs(wide[0])[np.isfinite(wide[0])]
+    tolerance = np.sqrt(precision) * np.max(finite, initial=0.0)
+    for number, row in enumerate(wide):
+        if not np.allclose(row, wide[0], rtol=0, atol=tolerance, equal_nan=True):
+            return number
+    return None
+
+
+# Of bfloat16, and of what is not rounded.
+PRECISIONS = {"V": 2.0**-7, "i": 0.0, "u": 0.0, "b": 0.0}
+
+
+def not_the_same(shown: str, names: Sequence[Any], rank: int, first: int) -> CollectiveError:
+    """Returns the error for an output that is not the same on two processes.
+
+    Args:
+        shown: the output's dtype and shape.
+        names: the axes along which it is to be the same.
+        rank, first: the processes.
+    """
+    along = ", ".join(map(repr, names))
+    return failure(
+        CollectiveError,
+        f"an output {shown} of an spmd has a spec that does not cut it along {along}, and is "
+        f"not the same there: rank {rank} has other values than rank {first}",
+        fix="return ft.psum(x, name) or ft.pmean(x, name), or name the axis in out_specs",
+    )

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from .. import tree
+from ..backends.config import config
+from ..backends.devices import to_host
 from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Array
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import as_array
 from ..primitives.core.derivative_rules import shape_of
-from ..primitives.core.errors import function_name
+from ..primitives.core.errors import describe, function_name
 from ..transforms.vmap import vmap
+from .checking import first_other, not_the_same
 from .partition import PartitionSpec, broadcast_specs
 
 if TYPE_CHECKING:
@@ -77,9 +83,24 @@ def _stacked(x: Any, spec: PartitionSpec, shape: dict[Hashable, int]) -> Any:
     return ops.transpose(x, (*(places[name] for name in shape if name in places), *own))
 
 
+def _check_same(x: Any, names: Sequence[Hashable], shape: dict[Hashable, int]) -> None:
+    """Checks that stacked parts are the same along the axes that cut nothing."""
+    rest = [name for name in shape if name not in names]
+    order = [place for place, name in enumerate(shape) if name in rest]
+    order += [place for place in range(x.ndim) if place not in order]
+    stacked = np.asarray(to_host(x._data)).transpose(order)
+    rows = stacked.reshape(prod(shape[name] for name in rest), -1)
+    odd = first_other(rows) if rest else None
+    if odd is not None:
+        part = x[(0,) * len(shape)]
+        raise not_the_same(describe(part), rest, odd, 0)
+
+
 def _unstacked(x: Any, spec: PartitionSpec, shape: dict[Hashable, int]) -> Any:
     """Returns the whole array of parts that are stacked along all axes of the mesh."""
     names = spec.names()
+    if config.check_collectives and type(x) is Array:
+        _check_same(x, names, shape)
     kept = [name for name in shape if name in names]
     x = x[tuple(slice(None) if name in names else 0 for name in shape)]
     own = shape_of(x)[len(kept) :]

@@ -42,7 +42,9 @@ def own_gpu(local: Any, wanted: bool) -> str:
                 fix=f"mpirun -n {len(set(buses))}, or ft.distributed.initialize(device='cpu')",
             )
         )
-    if not cupy.cuda.nccl.available:
+    from cupy.cuda import nccl
+
+    if not nccl.available:
         raise MissingExtraError(
             "processes with GPUs need NCCL, which CuPy does not find\n"
             "  fix: pip install 'functensor[nccl]'"

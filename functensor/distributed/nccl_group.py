@@ -12,26 +12,17 @@ from collections.abc import Sequence
 from typing import Any
 
 import cupy
-from cupy.cuda import nccl
 
 from .ordered_integers import from_ordered, to_ordered
 
 __all__ = ["NcclGroup"]
 
-# NCCL's numbers of dtypes, and the words that one of each has.
+# NCCL's names of dtypes, and the words that one of each has.
 DTYPES = {
-    "int8": (nccl.NCCL_INT8, 1),
-    "uint8": (nccl.NCCL_UINT8, 1),
-    "int32": (nccl.NCCL_INT32, 1),
-    "uint32": (nccl.NCCL_UINT32, 1),
-    "int64": (nccl.NCCL_INT64, 1),
-    "uint64": (nccl.NCCL_UINT64, 1),
-    "float16": (nccl.NCCL_FLOAT16, 1),
-    "bfloat16": (nccl.NCCL_BFLOAT16, 1),
-    "float32": (nccl.NCCL_FLOAT32, 1),
-    "float64": (nccl.NCCL_FLOAT64, 1),
-    "complex64": (nccl.NCCL_FLOAT32, 2),
-    "complex128": (nccl.NCCL_FLOAT64, 2),
+    **{name: (name.upper(), 1) for name in ("int8", "uint8", "int32", "uint32", "int64", "uint64")},
+    **{name: (name.upper(), 1) for name in ("float16", "bfloat16", "float32", "float64")},
+    "complex64": ("FLOAT32", 2),
+    "complex128": ("FLOAT64", 2),
 }
 # Integers that NCCL does not have go as these.
 WIDER = {"int16": "int32", "uint16": "uint32"}
@@ -79,8 +70,12 @@ class NcclGroup:
     def __init__(self, comm: Any) -> None:
         self.size: int = comm.size
         self.rank: int = comm.rank
-        self.number = comm.bcast(nccl.get_unique_id() if comm.rank == 0 else None)
-        self._nccl = nccl.NcclCommunicator(self.size, self.number, self.rank)
+        # Where NCCL is missing the import warns.
+        from cupy.cuda import nccl
+
+        self._names = nccl
+        number = comm.bcast(nccl.get_unique_id() if comm.rank == 0 else None)
+        self._nccl = nccl.NcclCommunicator(self.size, number, self.rank)
         self._stream: Any = None
 
     @property
@@ -98,10 +93,16 @@ class NcclGroup:
         self._sum(given, out, self.stream)
         return Queued(out, x.dtype, self.stream.record(), given)
 
-    def _sum(self, given: Any, out: Any, stream: Any, operation: int = nccl.NCCL_SUM) -> None:
-        dtype, words = DTYPES[given.dtype.name]
+    def _dtype(self, x: Any) -> tuple[int, int]:
+        """Returns NCCL's number of an array's dtype, and how many words an element has."""
+        name, words = DTYPES[x.dtype.name]
+        return getattr(self._names, f"NCCL_{name}"), words
+
+    def _sum(self, given: Any, out: Any, stream: Any, operation: str = "SUM") -> None:
+        dtype, words = self._dtype(given)
+        number = getattr(self._names, f"NCCL_{operation}")
         self._nccl.allReduce(
-            given.data.ptr, out.data.ptr, given.size * words, dtype, operation, stream.ptr
+            given.data.ptr, out.data.ptr, given.size * words, dtype, number, stream.ptr
         )
 
     def sum(self, x: Any) -> Any:
@@ -115,8 +116,7 @@ class NcclGroup:
         """Returns the largest elements of the arrays of all, or the smallest; NaN wins."""
         ordered = _summable(to_ordered(cupy, _contiguous(x), largest))
         out = cupy.empty_like(ordered)
-        operation = nccl.NCCL_MAX if largest else nccl.NCCL_MIN
-        self._sum(ordered, out, cupy.cuda.get_current_stream(), operation)
+        self._sum(ordered, out, cupy.cuda.get_current_stream(), "MAX" if largest else "MIN")
         words = cupy.uint8 if x.dtype.kind == "b" else f"i{x.dtype.itemsize}"
         if x.dtype.kind in "iu":
             words = x.dtype
@@ -127,7 +127,7 @@ class NcclGroup:
         x = _contiguous(x)
         out = cupy.empty((self.size, *x.shape), x.dtype)
         self._nccl.allGather(
-            x.data.ptr, out.data.ptr, x.nbytes, nccl.NCCL_UINT8, _current_stream()
+            x.data.ptr, out.data.ptr, x.nbytes, self._names.NCCL_UINT8, _current_stream()
         )
         return out
 
@@ -140,9 +140,9 @@ class NcclGroup:
         return Queued(out, x.dtype, self.stream.record(), given)
 
     def _scatter(self, given: Any, out: Any, stream: int) -> None:
-        dtype, words = DTYPES[given.dtype.name]
+        dtype, words = self._dtype(given)
         self._nccl.reduceScatter(
-            given.data.ptr, out.data.ptr, out.size * words, dtype, nccl.NCCL_SUM, stream
+            given.data.ptr, out.data.ptr, out.size * words, dtype, self._names.NCCL_SUM, stream
         )
 
     def scatter_sum(self, x: Any) -> Any:
@@ -188,7 +188,7 @@ class NcclGroup:
         """
         if not count:
             return
-        stream = _current_stream()
+        stream, nccl = _current_stream(), self._names
         nccl.groupStart()
         try:
             for peer, begin in targets:

@@ -7,9 +7,11 @@ from typing import Any
 
 from .. import tree
 from ..backends.config import config
+from ..backends.errors.public_functions import check_function
 from ..backends.restoring import setting
 from ..functions.wrapping import transformed
 from ..primitives.collectives import axis_names
+from ..primitives.core.array import Array
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import WEAK_TYPES, as_array, device_of
 from ..primitives.core.errors import describe, function_name, message
@@ -61,6 +63,7 @@ def spmd(
     >>> print(mean(np.arange(8.0)))
     3.5
     """
+    check_function("spmd", fun)
     if not isinstance(mesh, Mesh):
         raise TypeError(
             message(
@@ -124,7 +127,8 @@ class _ProcessRun:
             if spec.names():
                 raise TypeError(f"{words}: {spec} cuts {leaf!r:.40}, which is no array")
             return leaf
-        leaf = as_array(leaf)
+        # Tensors stay what they are.
+        leaf = leaf if isinstance(leaf, Array) else as_array(leaf)
         if type(leaf) in WEAK_TYPES and not spec.names():
             return leaf  # a number that gives way to the dtypes of arrays
         return leaf if spec.is_local else shard(leaf, **self._cuts(words, leaf, spec, True))

@@ -94,7 +94,7 @@ def initialize(comm: Any = None, *, device: str | None = None) -> World:
 def _found_world(comm: Any, device: str | None) -> World:
     count, launcher = launched_processes()
     if comm is None:
-        if count == 1 and "mpi4py.MPI" not in sys.modules:
+        if count == 1 and sys.modules.get("mpi4py.MPI") is None:
             return World(device=_own_device(None, device))
         try:
             comm = extra("mpi4py.MPI", "mpi").COMM_WORLD
@@ -102,7 +102,7 @@ def _found_world(comm: Any, device: str | None) -> World:
             # mpi4py raises a RuntimeError where it finds no library of MPI.
             raise MissingExtraError(
                 f"{launcher} started {count} processes, which need MPI: {error}\n"
-                "  fix: pip install 'functensor[mpi]'"
+                "  fix: pip install 'functensor[mpi]', and mpich where the machine has no MPI"
             ) from error
         if comm.size != count and count > 1:
             raise RuntimeError(

@@ -14,8 +14,9 @@ from ..primitives.core.annotations import Value, Values
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
 from ..primitives.core.trace import RAW, base_trace, run, under
+from ..programs.live_equations import live_equations
 from ..programs.named_scope import scoped
-from ..programs.program import Operand, Program, Variable, live_equations, type_of, used
+from ..programs.program import Operand, Program, Variable, type_of, used
 from ..programs.staging import StagedTracer, StagingTrace
 from ..traces.batch import batch_trace
 from ..traces.muting import muting

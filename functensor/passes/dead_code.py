@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..programs.program import Program, live_equations
+from ..programs.live_equations import live_equations
+from ..programs.program import Program
 
 __all__ = ["dead_code"]
 

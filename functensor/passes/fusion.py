@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Iterable, Sequence
 from math import prod
 
 from ..backends.config import config
 from ..programs.named_scope import common_scope
-from ..programs.program import Equation, Operand, Program, Variable, live_equations, type_of, used
+from ..programs.program import Equation, Operand, Program, Variable, type_of, used
 from .exchange_order import check_exchanges
 from .fused_region import (
     Kinds,
@@ -22,6 +21,7 @@ from .fused_region import (
 )
 from .index_ranges import IndexRange, IndexRanges
 from .region_gathers import gather_place, index_place, is_in_bounds, is_slow_alone
+from .region_order import equations_in_order
 from .region_proofs import GATHERED_FROM, Place, count_of_sources
 from .schedule_parallel import neighbours
 from .unlocked import computed_once
@@ -59,7 +59,13 @@ def fusion(
     regions = clusters.chosen()
     if not regions:
         return program
-    fused = neighbours(program.with_equations(_equations_in_order(program, regions, clusters)))
+
+    def region(number: int, members: list[int]) -> Equation:
+        return _region(clusters, regions[number], members)
+
+    members = [cluster.members for cluster in regions]
+    order = equations_in_order(program, clusters.makers, members, region)
+    fused = neighbours(program.with_equations(order))
     if config.check_programs:
         check_exchanges(program, fused)
     return fused
@@ -405,43 +411,6 @@ class Clusters:
 
 
 # -- the program of regions
-
-
-def _equations_in_order(
-    program: Program, regions: Iterable[Cluster], clusters: Clusters
-) -> list[Equation]:
-    """Returns equations and regions, each after what it depends on, else in the old order."""
-    unit = {i: min(cluster.members) for cluster in regions for i in cluster.members}
-    members: dict[int, list[int]] = {}
-    for i in range(len(program.equations)):
-        members.setdefault(unit.get(i, i), []).append(i)
-    chosen = {min(c.members): c for c in regions}
-    made: dict[int, Equation] = {}
-    waiting: dict[int, int] = {}
-    followers: dict[int, list[int]] = {}
-    exchanged: int | None = None
-    for u, own in members.items():
-        made[u] = _region(clusters, chosen[u], own) if u in chosen else program.equations[u]
-        known = [v for v in used(made[u].operands) if v in clusters.makers]
-        needed = {unit.get(clusters.makers[v], clusters.makers[v]) for v in known}
-        if made[u].exchanges():
-            needed |= set() if exchanged is None else {exchanged}
-            exchanged = u
-        waiting[u] = len(needed)
-        for other in needed:
-            followers.setdefault(other, []).append(u)
-    free = [u for u, count in waiting.items() if not count]
-    heapq.heapify(free)
-    order: list[Equation] = []
-    while free:
-        u = heapq.heappop(free)
-        order.append(made[u])
-        for follower in followers.get(u, ()):
-            waiting[follower] -= 1
-            if not waiting[follower]:
-                heapq.heappush(free, follower)
-    # Regions have taken in some moves.
-    return live_equations(order, program.outputs, all_exchanges=True)
 
 
 def _region(clusters: Clusters, cluster: Cluster, members: list[int]) -> Equation:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     *("Equation", "Program", "ProgramError", "Variable", "argument_type", "check"),
-    *("live_equations", "printed", "twin", "type_of", "used", "variable_name", "with_replaced"),
+    *("printed", "twin", "type_of", "used", "variable_name", "with_replaced"),
     "with_substitutes",
 ]
 
@@ -338,25 +338,6 @@ def with_substitutes(program: Program, find: Callable[[Equation], Any]) -> Progr
 def with_replaced(operands: Sequence[Any], known: dict[Variable, Any]) -> list[Any]:
     """Returns operands with what is known in the place of variables."""
     return [known.get(x, x) if type(x) is Variable else x for x in operands]
-
-
-def live_equations(
-    equations: Sequence[Equation], outputs: Iterable[Any], all_exchanges: bool = False
-) -> list[Equation]:
-    """Returns the equations that outputs depend on, and those that have an effect.
-
-    ``all_exchanges`` says whether those of several processes stay too.
-    """
-    needed = set(used(outputs))
-    live = []
-    for equation in reversed(equations):
-        stays = equation.primitive.effect or (all_exchanges and equation.exchanges())
-        if stays or not needed.isdisjoint(equation.outputs):
-            live.append(equation)
-            for x in equation.operands:
-                if type(x) is Variable:
-                    needed.add(x)
-    return live[::-1]
 
 
 def used(operands: Iterable[Any]) -> list[Variable]:

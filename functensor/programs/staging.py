@@ -34,13 +34,13 @@ from ..primitives.core.trace import RAW, Trace, as_written, base_trace, run, und
 from ..tree import TreeDef
 from ..tree import containers as tree
 from .costs import cost_of
+from .live_equations import live_equations
 from .program import (
     Equation,
     Operand,
     Program,
     Variable,
     argument_type,
-    live_equations,
     type_of,
     used,
 )

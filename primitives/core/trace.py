@@ -91,10 +91,8 @@ R = TypeVar("R")
 def _pass_up(x: ArrayLike) -> Any:
     """Returns an operand as a value of an outer trace, which will unwrap it in its turn."""
     if isinstance(x, Tracer):
-        if not x.owner.alive:
-            x = x.owner.leave(x)
-            return x if isinstance(x, Tracer) else wrap(x)
-        return x
+        x = x if x.owner.alive else x.owner.leave(x)
+        return x if isinstance(x, Tracer) else wrap(x)
     return x if type(x) in BUFFER_TYPES or type(x) is Array else exposed(to_buffer(x))
 
 

@@ -44,7 +44,7 @@ SPEC = P("data", "model")
 
 
 # What is slow is done with one function in so many.
-FEW = sized(4, 1)
+FEW = sized(5, 1)
 
 
 def functions(every=1):

@@ -8,7 +8,6 @@ import os
 import shutil
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -35,9 +34,10 @@ def checks_of(file):
     ]
 
 
-@cache
-def outcome(file, count, folder):
-    """Returns the names of checks that all processes went through, and what they printed."""
+def run_checks(file, count, folder):
+    """Returns the names of the checks that all processes went through, and what was printed."""
+    if mpirun() is None:
+        pytest.skip("there is no mpirun")
     done = Path(folder) / "done"
     command = [mpirun(), "-n", str(count), sys.executable, str(PROGRAM), str(file), str(done)]
     paths = [str(TESTS), os.environ.get("PYTHONPATH", "")]
@@ -50,13 +50,3 @@ def outcome(file, count, folder):
     except subprocess.TimeoutExpired as error:
         said = f"it did not end within {LONGEST_RUN} seconds\n{error.stdout}\n{error.stderr}"
     return (done.read_text().split() if done.exists() else []), said
-
-
-def assert_passed(name, file, count, tmp_path_factory):
-    """Checks that one check of a file passed on so many processes; the file is run once."""
-    if mpirun() is None:
-        pytest.skip("there is no mpirun")
-    folder = tmp_path_factory.getbasetemp() / f"{Path(file).stem}_{count}"
-    folder.mkdir(exist_ok=True)
-    passed, said = outcome(str(file), count, str(folder))
-    assert name in passed, said

@@ -1,0 +1,141 @@
+"""A world of one process, what launchers say, and what is missing."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from support.processes import mpirun
+
+import functensor as ft
+import functensor.numpy as fnp
+from functensor.distributed import P, mesh, spmd
+from functensor.distributed.launched import launched_processes
+from functensor.distributed.ordered_integers import from_ordered, to_ordered
+
+X = np.arange(6.0).reshape(2, 3)
+
+
+def run(*lines, **environment):
+    """Runs a program of some lines in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-c", "\n".join(lines)],
+        env={**os.environ, **environment}, capture_output=True, text=True,
+    )  # fmt: skip
+
+
+def test_one_process_is_a_world():
+    info = ft.distributed.initialize()
+    assert info is ft.distributed.info() is ft.distributed.initialize()
+    assert (info.rank, info.size, info.local_rank, info.local_size) == (0, 1, 0, 1)
+    assert info.engines == ()
+    assert "mpi4py.MPI" not in run(
+        "import functensor as ft, sys", "ft.distributed.info()", "print([*sys.modules])"
+    ).stdout
+
+
+def test_collectives_of_one_process():
+    def one(x):
+        y = ft.psum(x, "data") + ft.pmean(x, ("data", "model")) + ft.pmax(x, "model")
+        y = y + ft.all_gather(x, "data")[0] + ft.all_gather(x, "model", axis=1, tiled=True)
+        y = y + ft.psum_scatter(x[None], "data") + ft.all_to_all(x[None], "data", 0, 2)[..., 0]
+        return y + ft.ppermute(x, "data", [(0, 0)]) + ft.ppermute(x, "data", []) + (
+            ft.axis_index("data")
+        )
+
+    alone = mesh({"data": -1, "model": 1})
+    whole = spmd(one, alone, P("data", "model"), P("data", "model"))
+    np.testing.assert_array_equal(np.asarray(whole(X)), 8 * X)
+    np.testing.assert_array_equal(np.asarray(ft.jit(whole)(X)), 8 * X)
+    got = ft.grad(lambda x: fnp.sum(whole(x) * x))(X)
+    np.testing.assert_array_equal(np.asarray(got), 16 * X)
+    with ft.config.using(check_collectives=True):
+        np.testing.assert_array_equal(np.asarray(whole(X)), 8 * X)
+
+
+def test_tensors_stay_tensors():
+    whole = spmd(lambda w, x: ft.psum((x @ w).sum(), "data"), mesh({"data": 1}), P(), P())
+    w = ft.tensor(X[0], requires_grad=True)
+    out = whole(w, ft.tensor(X))
+    assert isinstance(out, ft.Tensor)
+    out.backward()
+    np.testing.assert_array_equal(w.grad.numpy(), X.sum(0))
+
+
+def test_an_emulated_mesh_needs_no_others():
+    grid = mesh({"data": 2, "model": 3}, emulated=True)
+    places = spmd(
+        lambda: (fnp.asarray(ft.axis_index("data")), fnp.asarray(ft.axis_index("model"))),
+        grid, P(), (P.local(), P.local()),
+    )  # fmt: skip
+    assert [int(place) for place in places()] == [0, 0]
+    total = spmd(lambda x: ft.psum(fnp.sum(x), ("data", "model")), grid, P("data", "model"), P())
+    assert float(total(X)) == X.sum()
+    with pytest.raises(ValueError, match=r"for 6 processes, and the program runs on 1"):
+        mesh({"data": 2, "model": 3})
+
+
+def test_launchers():
+    assert launched_processes({"PMI_SIZE": "4"})[0] == 4
+    assert launched_processes({"SLURM_NTASKS": "4", "SLURM_PROCID": "0"}) == (1, "")
+    assert launched_processes({"SLURM_STEP_NUM_TASKS": "8"}) == (8, "srun")
+    assert launched_processes({"OMPI_COMM_WORLD_SIZE": "1"}) == (1, "")
+
+
+def test_without_mpi_nothing_is_silent():
+    block = "import sys; sys.modules['mpi4py'] = sys.modules['mpi4py.MPI'] = None"
+    start = "import functensor as ft; ft.distributed.initialize()"
+    done = run(block, start, OMPI_COMM_WORLD_SIZE="2")
+    assert done.returncode
+    for words in ("Open MPI started 2 processes", "functensor[mpi]", "MissingExtraError"):
+        assert words in done.stderr
+    assert not run(block, start).returncode
+
+
+@pytest.mark.skipif(mpirun() is None, reason="there is no mpirun")
+def test_another_mpi_than_the_launchers_is_an_error():
+    pytest.importorskip("mpi4py")
+    done = run("import functensor as ft; ft.distributed.initialize()", OMPI_COMM_WORLD_SIZE="2")
+    assert "Open MPI started 2 processes, but MPI finds 1" in done.stderr
+
+
+def test_what_is_asked_for_too_late_or_wrongly():
+    start = "import functensor as ft"
+    done = run(start, "ft.distributed.info()", "ft.distributed.initialize(device='cuda')")
+    assert "was called before" in done.stderr
+    done = run(start, "ft.distributed.initialize(device='tpu')")
+    assert "device is 'cpu' or 'cuda', not 'tpu'" in done.stderr
+
+
+def test_printing(capsys):
+    ft.distributed.print_once("a", 1, sep="-")
+    assert capsys.readouterr().out == "a-1\n"
+
+
+@pytest.mark.parametrize("dtype", "efd")
+def test_integers_in_the_order_of_floats(dtype):
+    x = np.array([np.nan, np.inf, 3.5, 1e-7, 0.0, -0.0, -1e-7, -2.0, -np.inf]).astype(dtype)
+    for nan_last in (True, False):
+        ordered = to_ordered(np, x, nan_last)
+        np.testing.assert_array_equal(from_ordered(np, ordered, x.dtype), x)
+        assert (np.diff(ordered[1:].astype(float)) <= 0).all()
+        assert (ordered[0] == ordered.max()) is np.bool_(nan_last)
+        assert (ordered[0] == ordered.min()) is not np.bool_(nan_last)
+
+
+def test_specs():
+    assert P("a", None, ("b", "c")) == P("a", (), ("b", "c")) != P.local("a", None, ("b", "c"))
+    assert hash(P("a")) == hash(P("a"))
+    assert (repr(P()), repr(P.local("a", None))) == ("P()", "P.local('a', None)")
+    assert P("a", ("b", "c")).names() == ("a", "b", "c")
+
+
+def test_meshes_and_axes_survive_pickling():
+    import pickle
+
+    alone = mesh({"data": 1})
+    assert pickle.loads(pickle.dumps(alone)) is alone
+    program = ft.make_program(spmd(lambda x: ft.psum(x, "data"), alone, P(), P()))(X)
+    again = pickle.loads(pickle.dumps(program))
+    np.testing.assert_array_equal(np.asarray(again(X)), X)

@@ -25,7 +25,7 @@ def broadcast(values: Any) -> Any:
     were drawn in each process by itself become the same.
 
     Args:
-        values: a tree of arrays; other leaves stay as they are.
+        values: a tree of arrays and numbers; other leaves stay as they are.
 
     >>> import functensor as ft, functensor.numpy as np
     >>> ft.distributed.broadcast({"w": np.ones(2)})

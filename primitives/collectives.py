@@ -54,13 +54,15 @@ class ProcessAxes:
     Attributes:
         axes: by their names.
         device: where the function's arguments are.
+        means: over which of them gradients are averaged, and how; None where they are not.
     """
 
     axes: Mapping[Hashable, AxisOfProcesses]
     device: str
+    means: Hashable | None = None
 
     def __hash__(self) -> int:
-        return hash((*self.axes.values(), self.device))
+        return hash((*self.axes.values(), self.device, self.means))
 
 
 class Collective(Primitive):

@@ -35,6 +35,10 @@ class Pending:
         self.dtype = dtype
         self.kept = kept
 
+    def advance(self) -> None:
+        """Lets MPI go on with it; most MPIs do nothing between the calls of a program."""
+        self.request.Test()
+
     def result(self) -> Any:
         """Waits for the sum and returns it."""
         if self.request is not None:
@@ -85,12 +89,16 @@ class MpiGroup:
         wait(self.comm.Iallgather(as_bytes(x), as_bytes(out)), "gather")
         return out
 
-    def scatter_sum(self, x: Any) -> Any:
-        """Returns of the sum of all arrays the row of this process's rank."""
+    def begin_scatter_sum(self, x: Any) -> Pending:
+        """Begins to add up the arrays of all, of which each gets the row of its rank."""
         given = np.asarray(x, dtype=None if x.dtype.char in SUMMED else np.float32, order="C")
         out = np.empty(given.shape[1:], given.dtype)
-        wait(self.comm.Ireduce_scatter_block(given, out, self._mpi.SUM), "scatter of a sum")
-        return out.astype(x.dtype, copy=False)
+        request = self.comm.Ireduce_scatter_block(given, out, self._mpi.SUM)
+        return Pending(request, out, x.dtype, given)
+
+    def scatter_sum(self, x: Any) -> Any:
+        """Returns of the sum of all arrays the row of this process's rank."""
+        return self.begin_scatter_sum(x).result()
 
     def exchange(self, x: Any) -> Any:
         """Returns the rows that all have for this process, in the order of their ranks."""

@@ -46,6 +46,9 @@ class Queued:
         self.event = event
         self.kept = kept
 
+    def advance(self) -> None:
+        """Does nothing: the GPU goes on by itself."""
+
     def result(self) -> Any:
         """Returns the sum; what is queued after this waits for it."""
         if self.event is not None:
@@ -128,15 +131,25 @@ class NcclGroup:
         )
         return out
 
+    def begin_scatter_sum(self, x: Any) -> Queued:
+        """Begins to add up the arrays of all, of which each gets the row of its rank."""
+        given = _summable(x)
+        out = cupy.empty(given.shape[1:], given.dtype)
+        self.stream.wait_event(cupy.cuda.get_current_stream().record())
+        self._scatter(given, out, self.stream.ptr)
+        return Queued(out, x.dtype, self.stream.record(), given)
+
+    def _scatter(self, given: Any, out: Any, stream: int) -> None:
+        dtype, words = self._dtype(given)
+        self._nccl.reduceScatter(
+            given.data.ptr, out.data.ptr, out.size * words, dtype, self._names.NCCL_SUM, stream
+        )
+
     def scatter_sum(self, x: Any) -> Any:
         """Returns of the sum of all arrays the row of this process's rank."""
         given = _summable(x)
         out = cupy.empty(given.shape[1:], given.dtype)
-        dtype, words = self._dtype(given)
-        self._nccl.reduceScatter(
-            given.data.ptr, out.data.ptr, out.size * words, dtype, self._names.NCCL_SUM,
-            _current_stream(),
-        )  # fmt: skip
+        self._scatter(given, out, _current_stream())
         return out.astype(x.dtype, copy=False)
 
     def exchange(self, x: Any) -> Any:

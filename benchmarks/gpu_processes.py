@@ -161,22 +161,25 @@ def started(count: int, *options: str) -> list[str]:
     command = [program, "-n", str(count), sys.executable, "-m", __spec__.name, *options]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        return [f"failed: {(done.stderr or done.stdout).strip().splitlines()[-1]}"]
+        print(done.stderr, file=sys.stderr)
+        return ["failed"]
     return done.stdout.split()
 
 
-def table(counts: Sequence[int], workloads: Sequence[str], steps: int) -> str:
+def table(
+    counts: Sequence[int], workloads: Sequence[str], peers: Sequence[str], steps: int
+) -> str:
     """Milliseconds of a step, and the time of one GPU over it."""
     lines = [["workload", "", *(f"{count} GPUs" for count in counts)]]
     for workload in workloads:
-        for peer in PEERS:
+        for peer in peers:
             cells, alone = [], 0.0
             for count in counts:
                 found = started(count, "--peer", peer, "--steps", str(steps), workload)
                 try:
                     milliseconds = float(found[0])
                 except ValueError:
-                    cells.append(" ".join(found)[:60])
+                    cells.append("failed")
                     continue
                 alone = alone or milliseconds
                 cells.append(f"{milliseconds:.2f}, {alone / milliseconds:.3f}")
@@ -192,6 +195,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.add_argument("workloads", nargs="*", help="default: gpt gpt-bf16")
     options.add_argument("--gpus", default="1,2,4", help="default: 1,2,4")
     options.add_argument("--steps", type=positive, default=20, help="default: 20")
+    options.add_argument("--peers", default=",".join(PEERS), help="default: all")
     options.add_argument("--peer", choices=[*PEERS, "sums"], help=argparse.SUPPRESS)
     parsed = options.parse_args(arguments)
     workloads = parsed.workloads or ["gpt", "gpt-bf16"]
@@ -206,7 +210,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(*words)
         return 0
     counts = [int(count) for count in parsed.gpus.split(",")]
-    print(table(counts, workloads, parsed.steps), end="\n\n")
+    print(table(counts, workloads, parsed.peers.split(","), parsed.steps), end="\n\n")
     lines = [["MiB", *(f"{count} GPUs" for count in counts if count > 1)]]
     columns = [started(count, "--peer", "sums") for count in counts if count > 1]
     for place, size in enumerate(SUMS):

@@ -157,6 +157,8 @@ def _end(xp: ArrayModule, x: Buffer, *, axis_name: tuple[Any, ...], count: int) 
         return (x / x.dtype.type(count))[()]
     pending, _ = _on_their_way.pop(_address(x))
     total = pending.result()
+    if total.dtype.itemsize == 2:
+        return (total.astype(np.float32) / np.float32(count)).astype(total.dtype)
     # The memory is the bucket's own; of a process alone it is the operand of `begin_mean`'s copy.
     total /= total.dtype.type(count)
     return total

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from weakref import ref
 
 import cupy
@@ -25,8 +25,17 @@ from cupy import ndarray
 from ...annotations import DType
 from ..annotations import GpuOperand
 from ..capturing import copied_once, kept_by_graph
-from ..launch import Kernel, c_type
-from ..row_layout import ROW_INSTANCES, geometry, inexact, limit, row_strides, wide, width
+from ..launch import WIDEST_LOAD_BYTES, Kernel, c_type
+from ..row_layout import (
+    ROW_INSTANCES,
+    geometry,
+    inexact,
+    limit,
+    packs_of,
+    row_strides,
+    wide,
+    width,
+)
 from ..strides import common_stride
 
 __all__ = ["AHEAD_FUNCTIONS", "CROSS_ENTROPY_FUNCTIONS", "cross_entropy_with_grad"]
@@ -40,6 +49,9 @@ LOSS_GRAD_TYPES = (
 LOSS_GRAD = Kernel("cross_entropy", "loss_grad", "ppppplllllllll", LOSS_GRAD_TYPES)
 LOSS_WITH_GRAD = Kernel("cross_entropy", "loss_with_grad", "ppppllllllld", ROW_INSTANCES)
 LOSS_AHEAD = Kernel("cross_entropy", "ahead", "pppppppllll", LOSS_PACKS)
+# Rows of float32 that leave room for one block to a processor: 512 threads keep so many packs each.
+KEPT_PACKS, KEEPING_THREADS = 25, 512
+LOSS_AHEAD_KEPT = Kernel("cross_entropy", "ahead_kept", "pppppppllll", (f"float, 4, {KEPT_PACKS}",))
 SETTLE_LOSS_GRAD = Kernel("cross_entropy", "settle", "ppppppplllll", LOSS_PACKS)
 # Logits of fewer bytes are still in the GPU's cache when the derivative reads them.
 FEWEST_AHEAD_BYTES = 1 << 25
@@ -147,8 +159,33 @@ def ahead_launch(x: ndarray) -> tuple[int, int, int] | None:
         return None
     resident = limit("shared_of_processor", device) // (shared + RESERVED_SHARED_BYTES)
     threads = PROCESSOR_THREADS if resident < 2 else PROCESSOR_THREADS // 2
+    if is_kept(dtype, classes, resident):
+        threads = KEEPING_THREADS
+        resident = 1
     resident = min(resident, PROCESSOR_THREADS // threads)
     return min(x.size // classes, resident * limit("processors", device)), threads, shared
+
+
+def is_kept(dtype: DType, classes: int, resident: int) -> bool:
+    """Says whether the threads of a block keep a row in registers.
+
+    Args:
+        dtype, classes: of the rows.
+        resident: how many blocks a processor has room for.
+    """
+    packs = packs_of(classes, WIDEST_LOAD_BYTES // dtype.itemsize)
+    return resident < 2 and dtype.char == "f" and packs <= KEPT_PACKS * KEEPING_THREADS
+
+
+def launch_ahead(place: tuple[int, int, int], x: ndarray, *rest: Any) -> None:
+    """Launches the kernel that writes a derivative ahead, as `ahead_launch` says."""
+    grid, block, shared = place
+    types = f"{c_type(x.dtype)}, {WIDEST_LOAD_BYTES // x.dtype.itemsize}"
+    resident = limit("shared_of_processor", x.data.device_id) // (shared + RESERVED_SHARED_BYTES)
+    if is_kept(x.dtype, x.shape[-1], resident):
+        LOSS_AHEAD_KEPT(f"{types}, {KEPT_PACKS}", grid, block, x, *rest, shared=shared)
+    else:
+        LOSS_AHEAD(types, grid, block, x, *rest, shared=shared)
 
 
 def cross_entropy_ahead(x: ndarray, labels: ndarray) -> tuple[ndarray, ndarray]:
@@ -156,7 +193,6 @@ def cross_entropy_ahead(x: ndarray, labels: ndarray) -> tuple[ndarray, ndarray]:
     place = ahead_launch(x)
     if place is None:
         return losses(x, labels)
-    grid, block, shared = place
     classes, dtype = x.shape[-1], x.dtype
     out = cupy.empty(x.shape[:-1], dtype)
     exact_dtype = accumulator(dtype)
@@ -164,11 +200,9 @@ def cross_entropy_ahead(x: ndarray, labels: ndarray) -> tuple[ndarray, ndarray]:
     grad, staked = cupy.empty(x.shape, dtype), cupy.empty(out.shape, exact_dtype)
     bets = bets_of(x.data.device_id, dtype, out.size, classes)
     labels, between, kind = labelled(labels)
-    LOSS_AHEAD(
-        f"{c_type(dtype)}, {16 // dtype.itemsize}", grid, block,
-        x, labels, out, exact, grad, bets, staked, out.size, classes, kind, between,
-        shared=shared,
-    )  # fmt: skip
+    launch_ahead(
+        place, x, labels, out, exact, grad, bets, staked, out.size, classes, kind, between
+    )
     key = id(exact)
     watch = ref(exact, lambda _: written_ahead.pop(key, None))
     written_ahead[key] = Ahead(x, grad, staked, bets, watch)
@@ -206,18 +240,15 @@ def written_for(
     x: ndarray, labels: ndarray, g: float, place: tuple[int, int, int]
 ) -> tuple[ndarray, ndarray]:
     """Returns what `cross_entropy_with_grad` does, of large logits, which are read once."""
-    grid, block, shared = place
     classes, dtype = x.shape[-1], x.dtype
     out, grad = cupy.empty(x.shape[:-1], dtype), cupy.empty(x.shape, dtype)
     exact_dtype = accumulator(dtype)
     exact, staked = cupy.empty(out.shape, exact_dtype), cupy.empty(out.shape, exact_dtype)
     stakes = kept_by_graph(stakes_of(x.data.device_id, exact_dtype, g))
     labels, between, kind = labelled(labels)
-    LOSS_AHEAD(
-        f"{c_type(dtype)}, {16 // dtype.itemsize}", grid, block,
-        x, labels, out, exact, grad, stakes, staked, out.size, classes, kind, between,
-        shared=shared,
-    )  # fmt: skip
+    launch_ahead(
+        place, x, labels, out, exact, grad, stakes, staked, out.size, classes, kind, between
+    )
     return out, grad
 
 

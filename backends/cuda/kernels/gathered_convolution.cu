@@ -62,13 +62,22 @@ __device__ __forceinline__ void put_four(word_t *target, const float (&values)[4
 }
 
 // How images are read along an axis: window `w` and tap `t` meet at (w * scale + t * step + shift)
-// / divisor, if that is whole and there.
+// / divisor, if that is whole and there. There are `taps` of them.
 struct reach {
-    int scale, shift, step, divisor, length, stride;
+    int scale, shift, step, divisor, length, stride, taps;
 
     __device__ __forceinline__ reach(const index_t *given)
         : scale(given[0]), shift(given[1]), step(given[2]), divisor(given[3]), length(given[4]),
-          stride(given[5]) {}
+          stride(given[5]), taps(given[6]) {}
+
+    // Where a window meets the first tap, before it is divided.
+    __device__ __forceinline__ int begin(int window) const { return window * scale + shift; }
+
+    // Says whether all taps meet an element there.
+    __device__ __forceinline__ bool holds(int begin) const {
+        int end = begin + (taps - 1) * step;
+        return divisor == 1 && begin >= 0 && end >= 0 && begin < length && end < length;
+    }
 
     // Adds to an offset where an element lies; says whether there is one.
     __device__ __forceinline__ bool at(int place, int &offset) const {
@@ -83,29 +92,30 @@ struct reach {
     }
 };
 
-// A summed element of the product with weights: a channel and a tap.
+// What is summed in a tile: for channels and taps where the weight lies, where the element lies
+// behind the first that a window meets, and where the channel, and the tap along both axes.
 struct summed {
-    int weight, channel, down, across;
+    pack<int, 4> weight[QUADS], element[QUADS];
+    int channel[DEPTH], down[DEPTH], across[DEPTH];
 };
 
-// Numbers: the two axes of the images that are read, then what is named below.
-//
 // For results of `columns` windows, `places` in each image, the sums over channels and taps of
-// weights times what the windows meet.
+// weights times what the windows meet. The numbers are the two axes of the images that are read,
+// and then what is named below.
 template <typename P, int ROWS, int COLUMNS>
 __global__ void __launch_bounds__(256, 2)
 window_product(const float *weights, const float *x, float *out, const index_t *numbers,
                index_t rows_, index_t depth_, index_t columns_) {
     const int rows = rows_, depth = depth_, columns = columns_;
-    const reach axis_down(numbers), axis_across(numbers + 6);
-    const int taps = numbers[12], taps_across = numbers[13], by_row = numbers[14],
-              by_channel = numbers[15], by_group = numbers[16], x_image = numbers[17],
-              x_channel = numbers[18], x_group = numbers[19], places = numbers[20],
-              across = numbers[21], out_image = numbers[22], out_group = numbers[23];
+    const reach down(numbers), right(numbers + 7);
+    const int by_row = numbers[14], by_channel = numbers[15], by_group = numbers[16],
+              x_image = numbers[17], x_channel = numbers[18], x_group = numbers[19],
+              places = numbers[20], across = numbers[21], out_image = numbers[22],
+              out_group = numbers[23], taps = down.taps * right.taps;
     const int SHARE = QUADS * COLUMNS / BLOCK, A_WORDS = ROWS * PITCH, B_WORDS = COLUMNS * PITCH;
     __shared__ pack<word_t, 4> a_packs[2 * A_WORDS / 4], b_packs[2 * B_WORDS / 4];
+    __shared__ summed known[2];
     word_t *a = a_packs[0].items, *b = b_packs[0].items;
-    __shared__ summed known[2][DEPTH];
     weights += blockIdx.z * by_group;
     x += blockIdx.z * x_group;
     out += blockIdx.z * out_group;
@@ -114,35 +124,50 @@ window_product(const float *weights, const float *x, float *out, const index_t *
     const int column = threadIdx.x % COLUMNS, first_quad = threadIdx.x / COLUMNS;
     const int own_column = blockIdx.x * COLUMNS + column;
     const int image = own_column / places, place = own_column - image * places;
-    const int from_down = place / across * axis_down.scale + axis_down.shift;
-    const int from_across = place % across * axis_across.scale + axis_across.shift;
+    const int from_down = down.begin(place / across), from_right = right.begin(place % across);
+    const bool is = own_column < columns;
+    const bool inside = is && down.holds(from_down) && right.holds(from_right);
     const float *source = x + image * x_image;
+    const float *first = source + from_down * down.stride + from_right * right.stride;
+    const float *own_weights = weights + own_row * by_row;
+    const bool has_row = row < ROWS && own_row < rows;
 
     auto learn = [&](int tile) {
         if (threadIdx.x >= DEPTH) return;
-        int k = tile * DEPTH + threadIdx.x, channel = k / taps, tap = k - channel * taps;
-        known[tile & 1][threadIdx.x] = {k < depth ? channel * by_channel + tap : -1,
-                                        channel * x_channel, tap / taps_across * axis_down.step,
-                                        tap % taps_across * axis_across.step};
+        int at = threadIdx.x, k = tile * DEPTH + at, channel = k / taps, tap = k - channel * taps;
+        int v = tap / right.taps * down.step, u = tap % right.taps * right.step;
+        summed &these = known[tile & 1];
+        these.weight[at / 4][at % 4] = channel * by_channel + tap;
+        these.element[at / 4][at % 4] = channel * x_channel + v * down.stride + u * right.stride;
+        these.channel[at] = channel * x_channel;
+        these.down[at] = v;
+        these.across[at] = u;
     };
     float from_a[4], from_b[SHARE][4];
     auto read = [&](int tile) {
-        const summed *these = known[tile & 1];
+        const summed &these = known[tile & 1];
+        const int left = depth - tile * DEPTH;
+        const pack<int, 4> weight = these.weight[quad];
 #pragma unroll
-        for (int i = 0; i < 4; i++) {
-            int weight = these[quad * 4 + i].weight;
-            bool there = row < ROWS && own_row < rows && weight >= 0;
-            from_a[i] = there ? weights[own_row * by_row + weight] : 0;
+        for (int i = 0; i < 4; i++)
+            from_a[i] = has_row && quad * 4 + i < left ? own_weights[weight[i]] : 0;
+        if (inside && left >= DEPTH) {
+#pragma unroll
+            for (int q = 0; q < SHARE; q++) {
+                const pack<int, 4> element = these.element[first_quad + q * (BLOCK / COLUMNS)];
+#pragma unroll
+                for (int i = 0; i < 4; i++) from_b[q][i] = first[element[i]];
+            }
+            return;
         }
 #pragma unroll
         for (int q = 0; q < SHARE; q++)
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                summed one = these[(first_quad + q * (BLOCK / COLUMNS)) * 4 + i];
-                int offset = one.channel;
-                bool there = own_column < columns && one.weight >= 0;
-                there = there && axis_down.at(from_down + one.down, offset);
-                there = there && axis_across.at(from_across + one.across, offset);
+                int at = (first_quad + q * (BLOCK / COLUMNS)) * 4 + i, offset = these.channel[at];
+                bool there = is && at < left;
+                there = there && down.at(from_down + these.down[at], offset);
+                there = there && right.at(from_right + these.across[at], offset);
                 from_b[q][i] = there ? source[offset] : 0;
             }
     };
@@ -180,18 +205,16 @@ window_product(const float *weights, const float *x, float *out, const index_t *
 }
 
 // The sums over a share of all windows of cotangents times what a channel and a tap meet in them.
-//
-// Numbers: the two axes of the images, then what is named below.
+// The numbers are the two axes of the images, and then what is named below.
 template <typename P, int ROWS, int COLUMNS>
 __global__ void __launch_bounds__(256, 2)
 kernel_product(const float *g, const float *x, float *parts, const index_t *numbers,
                index_t rows_, index_t columns_, index_t depth_, index_t share_) {
     const int rows = rows_, columns = columns_, depth = depth_, share = share_;
-    const reach axis_down(numbers), axis_across(numbers + 6);
-    const int taps = numbers[12], taps_across = numbers[13], g_image = numbers[14],
-              places = numbers[15], across = numbers[16], g_group = numbers[17],
-              x_image = numbers[18], x_channel = numbers[19], x_group = numbers[20],
-              column_blocks = numbers[21];
+    const reach down(numbers), right(numbers + 7);
+    const int g_image = numbers[14], places = numbers[15], across = numbers[16],
+              g_group = numbers[17], x_image = numbers[18], x_channel = numbers[19],
+              x_group = numbers[20], column_blocks = numbers[21], taps = down.taps * right.taps;
     const int SHARE = COLUMNS / (BLOCK / QUADS), A_WORDS = ROWS * PITCH, B_WORDS = COLUMNS * PITCH;
     __shared__ pack<word_t, 4> a_packs[2 * A_WORDS / 4], b_packs[2 * B_WORDS / 4];
     word_t *a = a_packs[0].items, *b = b_packs[0].items;
@@ -200,49 +223,59 @@ kernel_product(const float *g, const float *x, float *parts, const index_t *numb
     const int first_row = blockIdx.x / column_blocks * ROWS;
     const int first_column = blockIdx.x % column_blocks * COLUMNS;
     const int quad = threadIdx.x % QUADS, row = threadIdx.x / QUADS;
-    const int own_row = first_row + row;
+    const bool has_row = row < ROWS && first_row + row < rows;
+    const float *own = g + (first_row + row) * places;
     const int begin = blockIdx.y * share, end = begin + share < depth ? begin + share : depth;
-    int channel[SHARE], down[SHARE], right[SHARE];
+    int channel[SHARE], tap_down[SHARE], tap_right[SHARE], element[SHARE];
+    bool is[SHARE];
 #pragma unroll
     for (int q = 0; q < SHARE; q++) {
-        int own = first_column + row + q * (BLOCK / QUADS), tap = own % taps;
-        channel[q] = own < columns ? own / taps * x_channel : -1;
-        down[q] = tap / taps_across * axis_down.step + axis_down.shift;
-        right[q] = tap % taps_across * axis_across.step + axis_across.shift;
+        int at = first_column + row + q * (BLOCK / QUADS), tap = at % taps;
+        is[q] = at < columns;
+        channel[q] = is[q] ? at / taps * x_channel : 0;
+        tap_down[q] = is[q] ? tap / right.taps * down.step : 0;
+        tap_right[q] = is[q] ? tap % right.taps * right.step : 0;
+        element[q] = channel[q] + tap_down[q] * down.stride + tap_right[q] * right.stride;
     }
     // The window of the first of a thread's four summed elements.
     int k = begin + quad * 4, image = k / places, place = k - image * places;
-    int at_down = place / across, at_across = place - at_down * across;
+    int v = place / across, u = place - v * across;
     float from_a[4], from_b[SHARE][4];
     auto read = [&]() {
-        int one = image, v = at_down, u = at_across;
+        int one = image, v_one = v, u_one = u;
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            bool is = k + i < end;
-            bool there = is && row < ROWS && own_row < rows;
-            from_a[i] = there ? g[one * g_image + own_row * places + v * across + u] : 0;
+            bool there = k + i < end;
+            int from_down = down.begin(v_one), from_right = right.begin(u_one);
+            const float *source = x + one * x_image;
+            from_a[i] = there && has_row ? own[one * g_image + v_one * across + u_one] : 0;
+            if (there && down.holds(from_down) && right.holds(from_right)) {
+                const float *first = source + from_down * down.stride + from_right * right.stride;
 #pragma unroll
-            for (int q = 0; q < SHARE; q++) {
-                int offset = channel[q] + one * x_image;
-                bool met = is && channel[q] >= 0;
-                met = met && axis_down.at(v * axis_down.scale + down[q], offset);
-                met = met && axis_across.at(u * axis_across.scale + right[q], offset);
-                from_b[q][i] = met ? x[offset] : 0;
+                for (int q = 0; q < SHARE; q++) from_b[q][i] = is[q] ? first[element[q]] : 0;
+            } else {
+#pragma unroll
+                for (int q = 0; q < SHARE; q++) {
+                    int offset = channel[q];
+                    bool met = there && is[q] && down.at(from_down + tap_down[q], offset);
+                    met = met && right.at(from_right + tap_right[q], offset);
+                    from_b[q][i] = met ? source[offset] : 0;
+                }
             }
-            if (++u == across) {
-                u = 0;
-                if (++v * across == places) {
-                    v = 0;
+            if (++u_one == across) {
+                u_one = 0;
+                if (++v_one * across == places) {
+                    v_one = 0;
                     one++;
                 }
             }
         }
         k += DEPTH;
-        at_across += DEPTH;
-        while (at_across >= across) {
-            at_across -= across;
-            if (++at_down * across == places) {
-                at_down = 0;
+        u += DEPTH;
+        while (u >= across) {
+            u -= across;
+            if (++v * across == places) {
+                v = 0;
                 image++;
             }
         }

@@ -70,24 +70,24 @@ def pair(numbers: Shape, alone: int) -> tuple[int, int]:
 
 
 def reaches(
-    x: ndarray, geometry: GeometryLike, transposed: bool = False
+    x: ndarray, kernel: Shape, geometry: GeometryLike, transposed: bool = False
 ) -> tuple[int, ...]:
     """Returns how windows meet images along both axes.
 
     Args:
         x: the images.
+        kernel: the lengths of the kernel.
         geometry: the convolution.
         transposed: whether elements of the images look for the windows that they are in.
     """
     strides, dilations = pair(tuple(geometry.stride), 1), pair(tuple(geometry.dilation), 1)
     before = pair(tuple([low for low, _ in geometry.padding]), 0)
-    lengths, steps = pair(x.shape[2:], 1), pair(strides_of(x)[2:], 0)
+    lengths, steps, taps = pair(x.shape[2:], 1), pair(strides_of(x)[2:], 0), pair(kernel, 1)
     found: list[int] = []
-    for stride, dilation, low, length, step in zip(strides, dilations, before, lengths, steps):
-        if transposed:
-            found += [1, low, -dilation, stride, length, step]
-        else:
-            found += [stride, -low, dilation, 1, length, step]
+    axes = zip(strides, dilations, before, lengths, steps, taps)
+    for stride, dilation, low, *rest in axes:
+        way = (1, low, -dilation, stride) if transposed else (stride, -low, dilation, 1)
+        found += [*way, *rest]
     return tuple(found)
 
 
@@ -124,7 +124,7 @@ def product_with_windows(
     by_image, by_channel = strides_of(x)[:2]
     numbers = (
         *axes,
-        *(taps, kernel[-1], *strides, by_image, by_channel, channels * by_channel),
+        *(*strides, by_image, by_channel, channels * by_channel),
         *(places, out.shape[-1], out.shape[1] * places, rows * places),
     )
     columns = out.shape[0] * places
@@ -148,7 +148,7 @@ def gathered_conv(
     taps = prod(kernel)
     steps = w.shape[1] * taps, taps, rows * w.shape[1] * taps
     w = cupy.ascontiguousarray(w)
-    product_with_windows(w, steps, x, reaches(x, geometry), kernel, out, groups)
+    product_with_windows(w, steps, x, reaches(x, kernel, geometry), kernel, out, groups)
     return out
 
 
@@ -163,7 +163,7 @@ def gathered_input_grad(
     taps = prod(kernel)
     steps = taps, rows * taps, w.shape[0] // groups * rows * taps
     w = cupy.ascontiguousarray(w)
-    axes = reaches(g, geometry, transposed=True)
+    axes = reaches(g, kernel, geometry, transposed=True)
     product_with_windows(w, steps, g, axes, kernel, out, groups)
     return out
 
@@ -189,8 +189,8 @@ def gathered_kernel_grad(
     shares = -(-depth // share)
     by_image, by_channel = strides_of(x)[:2]
     numbers = (
-        *reaches(x, geometry),
-        *(taps, kernel[-1], g.shape[1] * places, places, g.shape[-1], rows * places),
+        *reaches(x, kernel, geometry),
+        *(g.shape[1] * places, places, g.shape[-1], rows * places),
         *(by_image, by_channel, channels * by_channel, across),
     )
     out = cupy.empty((g.shape[1], channels, *kernel), x.dtype)

@@ -18,7 +18,6 @@ import numpy as np
 from cupy import ndarray
 
 from ...logs import log_debug
-from ...restoring import silently
 from ..capturing import NotCaptured, captured_here
 from ..cublas.recorded import RecordedCublas
 from ..kernels.plan import MOST_COPIED, MOST_WORDS, copy_arrays, copy_out, set_words
@@ -381,7 +380,7 @@ class GraphedPlan:
         """Queues the program on the current stream, and returns the buffers of its results."""
         text = self.plan.text
         try:
-            numbers, of_host = silently(self.plan.numbers, buffers)
+            numbers, of_host = self.plan.numbers(buffers)
             stream = cupy.cuda.get_current_stream()
             key = stream_key(stream)
             found = self._on_streams.get(key)

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from ..faces.publish import publish
 from .mesh import Mesh, mesh
-from .partition import P, PartitionSpec
+from .partition import PartitionSpec
+from .partition import PartitionSpec as P
 from .spmd import spmd
 from .world import World, info, initialize, print_once, rank, size
 

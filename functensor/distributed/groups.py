@@ -10,7 +10,7 @@ import numpy as np
 from .lone_group import LoneGroup
 from .world import world
 
-__all__ = ["group_of", "is_capturing"]
+__all__ = ["is_capturing", "process_group"]
 
 # The communicators and groups of this process, by the ranks of their processes.
 _comms: dict[tuple[int, ...], Any] = {}
@@ -20,7 +20,7 @@ LONE = LoneGroup()
 GROUP_TAG = 20
 
 
-def group_of(ranks: tuple[int, ...], buffer: Any) -> Any:
+def process_group(ranks: tuple[int, ...], buffer: Any) -> Any:
     """Returns the group of processes that exchanges buffers like one.
 
     The first call is one of all these processes, and of no others.

@@ -9,7 +9,7 @@ from .. import tree
 from ..primitives.core.errors import message
 from ..tree import containers
 
-__all__ = ["P", "PartitionSpec", "broadcast_specs"]
+__all__ = ["PartitionSpec", "broadcast_specs"]
 
 
 class PartitionSpec:
@@ -70,8 +70,7 @@ class PartitionSpec:
         return hash((self.entries, self.is_local))
 
 
-P = PartitionSpec
-EVERYWHERE = P()
+NOT_CUT = PartitionSpec()
 
 
 def broadcast_specs(
@@ -108,4 +107,4 @@ def broadcast_specs(
                         fix=f"{what}=P({next(iter(shape), None)!r})",
                     )
                 )
-    return [EVERYWHERE if spec is None else spec for spec in found]
+    return [NOT_CUT if spec is None else spec for spec in found]

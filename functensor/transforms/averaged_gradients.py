@@ -333,7 +333,7 @@ class Buckets:
         return begin_mean.bind(xs, params)
 
     def _end(self, handle: Any) -> Any:
-        params = {"axis_name": self._means.axes, "count": self._means.count * self._means.parts}
+        params = {"axis_name": self._means.axes, "parts": self._means.parts}
         return end_mean.bind((handle,), params)
 
     def value(self) -> Any:

@@ -63,8 +63,15 @@ def _bucket(xp: ArrayModule, xs: Sequence[Buffer], lead: int, count: int) -> Buf
                 row = xp.pad(row, (*((0, 0),) * lead, (0, length * count - size)))
             row = xp.moveaxis(row.reshape((*head, count, length)), lead, 0)
         rows.append(row)
-    # One copy of memory of its own, since what follows may write to the operands.
-    return xp.concatenate(rows, -1)
+    # Memory of its own, since what follows may write to the operands. CuPy's concatenation reads a
+    # table of the host's, which no graph of a GPU takes.
+    lengths = [row.shape[-1] for row in rows]
+    bucket = xp.empty((*rows[0].shape[:-1], sum(lengths)), rows[0].dtype)
+    end = 0
+    for row, length in zip(rows, lengths, strict=True):
+        bucket[..., end : end + length] = row
+        end += length
+    return bucket
 
 
 def _begin(

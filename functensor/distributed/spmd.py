@@ -89,7 +89,7 @@ class _ProcessRun:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         words = f"spmd of {function_name(self.fun)}"
-        if slot.axes is not None:
+        if slot.axes is not None and slot.axes.axes:
             what = f"{words} runs within another spmd"
             raise ValueError(message(what, fix="one mesh with all axes, and one spmd over it"))
         for name in self.mesh.axes:

@@ -9,7 +9,7 @@ does the work on buffers, wherever that is. Outside of all named axes a call is 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -54,16 +54,19 @@ class ProcessAxes:
     Attributes:
         axes: by their names.
         device: where the function's arguments are.
+        means: over which of them gradients are averaged, and how; None where they are not.
         outer: the lengths of the axes of vmaps that a rule may speak of, which is staged without
             them; they come around it later.
     """
 
     axes: Mapping[Hashable, AxisOfProcesses]
     device: str = "cpu"
+    means: Hashable | None = None
     outer: Mapping[Hashable, int] = field(default_factory=dict)
 
     def __hash__(self) -> int:
-        return hash((*self.axes.values(), self.device, *self.outer.items()))
+        axes, outer = tuple(self.axes.values()), tuple(self.outer.items())
+        return hash((axes, self.device, self.means, outer))
 
     def __repr__(self) -> str:
         return f"<axes of processes: {', '.join(map(repr, self.axes))}>"
@@ -157,10 +160,10 @@ def with_axes_of_now(fun: Callable[..., Any] | None) -> Any:
     outer = _batch_axes()
     if fun is None or (slot.axes is None and not outer):
         return fun
-    axes = ProcessAxes({}, "cpu", outer)
+    axes = ProcessAxes({}, outer=outer)
     if slot.axes is not None:
         own = {name: axis for name, axis in slot.axes.axes.items() if name not in outer}
-        axes = ProcessAxes(own, slot.axes.device, {**slot.axes.outer, **outer})
+        axes = replace(slot.axes, axes=own, outer={**slot.axes.outer, **outer})
 
     def among(*args: Any) -> Any:
         with setting(slot, axes=axes):

@@ -11,14 +11,21 @@ __all__ = ["LoneGroup"]
 
 
 class Done:
-    """A sum of one array."""
+    """A mean of one array.
+
+    Attributes:
+        out: the array.
+    """
 
     def __init__(self, x: Any) -> None:
-        self._x = x
+        self.out = x
+
+    def advance(self) -> None:
+        """Does nothing."""
 
     def result(self) -> Any:
         """Returns the array."""
-        return self._x
+        return self.out
 
 
 class LoneGroup:
@@ -27,8 +34,8 @@ class LoneGroup:
     size = 1
     rank = 0
 
-    def begin_sum(self, x: Any) -> Done:
-        """Returns the sum of one array, which is there already."""
+    def begin_mean(self, x: Any) -> Done:
+        """Returns the mean of one array, which is there already."""
         return Done(x)
 
     def sum(self, x: Any) -> Any:
@@ -42,6 +49,10 @@ class LoneGroup:
     def gather(self, x: Any) -> Any:
         """Returns the array with a new first axis."""
         return x[None]
+
+    def begin_scatter_mean(self, x: Any) -> Done:
+        """Returns the only row of one array, which is there already."""
+        return Done(x[0])
 
     def scatter_sum(self, x: Any) -> Any:
         """Returns the only row."""

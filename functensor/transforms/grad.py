@@ -38,6 +38,7 @@ from ..primitives.core.trace import RAW, Trace, as_written, base_trace, run, slo
 from ..traces.forward import zeros_like
 from ..traces.reverse import ReverseTrace, ReverseTracer, backward, is_inexact
 from ..tree import containers as tree
+from .averaged_gradients import Buckets, averaged, first_users, means_of_now
 from .given_cotangents import cotangent_of
 from .taken_gradients import taken_gradients
 from .tensor_entrance import entrance
@@ -224,13 +225,8 @@ def differentiated(
     check_function(name, fun)
     check_argnums(name, argnums, argnames)
 
-    def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
-        if entrance.classes and entrance.is_met((args, kwargs)):
-            # Made anew: a function that names itself would live until the garbage is collected.
-            options = {"has_aux": has_aux, "allow_int": allow_int, "holomorphic": holomorphic}
-            again = differentiated(name, fun, argnums, argnames, with_value=with_value, **options)
-            return entrance.lift(again, args, kwargs)
-        selection = Selection(fun, args, kwargs, argnums, argnames)
+    def once(selection: Selection, buckets: Buckets | None = None) -> tuple[Any, Any, list[Any]]:
+        """Returns the value, the extras and the gradients, or gives these to buckets."""
         leaves, treedef = tree.flatten(selection.values)
         check_inexact(selection, leaves, allow_int)
         if holomorphic:
@@ -249,31 +245,55 @@ def differentiated(
             raise _output_error(name, fun, what, f"{fix} is for a pair (output, extras)")
         value, node = _output_node(trace, out)
         _check_scalar(fun, value, name, holomorphic)
+        nodes = [None if t is leaf else t.node for leaf, t in zip(leaves, tracers, strict=True)]
         grads: dict[Any, Any] = {}
         with under(trace.parent):
+            if buckets is not None:
+                if with_value:
+                    buckets.begin_value(value)
+                inputs = {n for n in nodes if n is not None}
+                buckets.begin(leaves, nodes, first_users([] if node is None else [node], inputs))
             if node is not None:
                 known = shape_dtype(value)
                 one = beside(value, known.dtype.type(1))
                 if known.shape:
                     one = ops.broadcast_to(one, known.shape)
                 grads = backward([(node, one)], consume=True, of=trace)
-            gradients = [
+            if buckets is not None:
+                gradients = list(map(wrap, buckets.end()))
+            else:
                 # Leaves of integers have no node.
-                wrap(grads[t.node] if t is not leaf and t.node in grads else zeros_like(leaf))
-                for leaf, t in zip(leaves, tracers, strict=True)
-            ]
+                gradients = [
+                    wrap(grads[node] if node is not None and node in grads else zeros_like(leaf))
+                    for leaf, node in zip(leaves, nodes, strict=True)
+                ]
         if trace.parent.staging:
             trace.parent.note_gradients(leaves, gradients)
         elif taken_gradients.watched and leaves:
             taken_gradients.note(leaves[0], gradients[0])
         plain = plain_arrays(leaves)
-        found = treedef.unflatten(gradients)
         if has_aux:
             aux = tree.map(partial(trace.released, given=plain), aux)
+        if with_value:
+            value = apart_from(value, plain)
+        return value, aux, gradients
+
+    def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
+        if entrance.classes and entrance.is_met((args, kwargs)):
+            # Made anew: a function that names itself would live until the garbage is collected.
+            options = {"has_aux": has_aux, "allow_int": allow_int, "holomorphic": holomorphic}
+            again = differentiated(name, fun, argnums, argnames, with_value=with_value, **options)
+            return entrance.lift(again, args, kwargs)
+        selection = Selection(fun, args, kwargs, argnums, argnames)
+        means = None if slot.axes is None else means_of_now(name)
+        if means is None:
+            value, aux, gradients = once(selection)
+        else:
+            value, aux, gradients = averaged(once, means, selection)
+        found = tree.structure(selection.values).unflatten(gradients)
         if not with_value:
             return (found, aux) if has_aux else found
-        value = apart_from(value, plain)
-        return (value, aux) if has_aux else value, found
+        return ((value, aux) if has_aux else value), found
 
     return update_wrapper(value_and_gradient, fun)
 

@@ -35,6 +35,7 @@ from .region_graph import NotNative
 from .region_kernels import RegionKernels
 from .running import RunningFunction, is_running
 from .shared_segments import SharedSegment
+from .slices_written import SlicesWritten, writes_slices
 from .step_code import InnerFunction, InnerType, StepCode, StepPlace
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def code_with_loops(
 
 
 def loop_function(equation: EquationLike, blas: Blas | None) -> InnerFunction:
-    """Returns the function of a loop, a choice between branches, matrices, or random bits.
+    """Returns the function of a loop, a choice between branches, matrices, random bits, or slices.
 
     Raises:
         NotNative: the equation is none, or has an equation that machine code does not have.
@@ -79,6 +80,8 @@ def loop_function(equation: EquationLike, blas: Blas | None) -> InnerFunction:
         return MatrixFunction(equation, blas)
     if is_random_words(equation):
         return RandomWords(equation)
+    if writes_slices(equation):
+        return SlicesWritten(equation)
     branches = equation.primitive.machine_branches()
     if branches is not None:
         return NativeChoice(branches, equation, blas)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from functools import update_wrapper
 from math import log, pi
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from ....backends.errors.words import WRAPPER_CODES
 from ....primitives.core.array import Array
 from ....primitives.core.buffers import beside
 from ....primitives.core.registry import registry as ops
@@ -25,6 +28,8 @@ __all__ = [
     "soft_margin_loss", "triplet_margin_loss", "triplet_margin_with_distance_loss",
 ]  # fmt: skip
 
+LossT = TypeVar("LossT", bound=Callable[..., Any])
+
 
 def summarised(values: Any, reduction: str) -> Any:
     """Returns the mean of losses, their sum, or themselves.
@@ -41,6 +46,24 @@ def summarised(values: Any, reduction: str) -> Any:
     return values
 
 
+def taking_older_words(loss: LossT) -> LossT:
+    """Returns a loss that takes ``size_average`` and ``reduce`` too, which decide on ``reduction``.
+
+    They are PyTorch's older words.
+    """
+
+    def with_older_words(
+        *args: Any, size_average: bool | None = None, reduce: bool | None = None, **kwargs: Any
+    ) -> Any:
+        if size_average is not None or reduce is not None:
+            together = "sum" if size_average is False else "mean"
+            kwargs["reduction"] = "none" if reduce is False else together
+        return loss(*args, **kwargs)
+
+    WRAPPER_CODES.add(with_older_words.__code__)
+    return cast(LossT, update_wrapper(with_older_words, loss))
+
+
 def check_alike(name: str, input: Array, target: Array) -> None:
     """Warns of a target of another shape, which is seldom meant, as PyTorch does."""
     if input.shape != target.shape:
@@ -48,13 +71,14 @@ def check_alike(name: str, input: Array, target: Array) -> None:
             f"{name}: an input of shape {input.shape} and a target of shape {target.shape} are "
             "broadcast; give both the same shape",
             UserWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
 
 
 # -- distances
 
 
+@taking_older_words
 def mse_loss(input: Array, target: Array, reduction: str = "mean", weight: Any = None) -> Any:
     """Returns squared differences, by default their mean.
 
@@ -67,6 +91,7 @@ def mse_loss(input: Array, target: Array, reduction: str = "mean", weight: Any =
     return summarised(squares if weight is None else squares * weight, reduction)
 
 
+@taking_older_words
 def l1_loss(input: Array, target: Array, reduction: str = "mean", weight: Any = None) -> Any:
     """Returns absolute differences, by default their mean."""
     check_alike("l1_loss", input, target)
@@ -74,6 +99,7 @@ def l1_loss(input: Array, target: Array, reduction: str = "mean", weight: Any = 
     return summarised(sizes if weight is None else sizes * weight, reduction)
 
 
+@taking_older_words
 def smooth_l1_loss(input: Array, target: Array, reduction: str = "mean", beta: float = 1.0) -> Any:
     """Returns absolute differences less half of ``beta``; smaller ones squared, over 2 beta."""
     if beta == 0:
@@ -103,6 +129,7 @@ def with_classes_last(x: Array) -> Any:
     return ops.moveaxis(x, 1, -1) if x.ndim > 2 else x
 
 
+@taking_older_words
 def nll_loss(
     input: Array,
     target: Array,
@@ -147,6 +174,7 @@ def check_classes(rows: Any, classes: Any) -> None:
         )
 
 
+@taking_older_words
 def cross_entropy(
     input: Array,
     target: Array,
@@ -221,6 +249,7 @@ def limited_log(x: Array) -> Any:
     return ops.where(positive, logs, x * 1e12 - 100)
 
 
+@taking_older_words
 def binary_cross_entropy(
     input: Array, target: Array, weight: Any = None, reduction: str = "mean"
 ) -> Any:
@@ -236,6 +265,7 @@ def binary_cross_entropy(
     return summarised(loss if weight is None else loss * weight, reduction)
 
 
+@taking_older_words
 def binary_cross_entropy_with_logits(
     input: Array,
     target: Array,
@@ -262,6 +292,7 @@ def binary_cross_entropy_with_logits(
     return summarised(loss if weight is None else loss * weight, reduction)
 
 
+@taking_older_words
 def kl_div(input: Array, target: Array, reduction: str = "mean", log_target: bool = False) -> Any:
     """Returns ``target * (log(target) - input)``, where ``input`` is a logarithm already.
 
@@ -278,6 +309,7 @@ def kl_div(input: Array, target: Array, reduction: str = "mean", log_target: boo
     return summarised(loss, reduction)
 
 
+@taking_older_words
 def poisson_nll_loss(
     input: Array,
     target: Array,
@@ -316,6 +348,7 @@ def gaussian_nll_loss(
 # -- margins
 
 
+@taking_older_words
 def hinge_embedding_loss(
     input: Array, target: Array, margin: float = 1.0, reduction: str = "mean"
 ) -> Any:
@@ -326,6 +359,7 @@ def hinge_embedding_loss(
     return summarised(loss, reduction)
 
 
+@taking_older_words
 def margin_ranking_loss(
     input1: Any, input2: Any, target: Array, margin: float = 0.0, reduction: str = "mean"
 ) -> Any:
@@ -336,6 +370,7 @@ def margin_ranking_loss(
     return summarised(clamp(-target * (input1 - input2) + margin, min=0), reduction)
 
 
+@taking_older_words
 def cosine_embedding_loss(
     input1: Any, input2: Any, target: Array, margin: float = 0.0, reduction: str = "mean"
 ) -> Any:
@@ -345,11 +380,13 @@ def cosine_embedding_loss(
     return summarised(loss, reduction)
 
 
+@taking_older_words
 def soft_margin_loss(input: Array, target: Array, reduction: str = "mean") -> Any:
     """Returns ``log(1 + exp(-target * input))`` for targets 1 and -1."""
     return summarised(ops.softplus(-target * input), reduction)
 
 
+@taking_older_words
 def multilabel_soft_margin_loss(
     input: Array, target: Array, weight: Any = None, reduction: str = "mean"
 ) -> Any:
@@ -358,6 +395,7 @@ def multilabel_soft_margin_loss(
     return summarised(ops.mean(loss if weight is None else loss * weight, -1), reduction)
 
 
+@taking_older_words
 def multi_margin_loss(
     input: Array, target: Array, p: int = 1, margin: float = 1.0, weight: Any = None,
     reduction: str = "mean",
@@ -378,6 +416,7 @@ def multi_margin_loss(
     return summarised(ops.sum(ops.where(others, over, 0), -1) / input.shape[-1], reduction)
 
 
+@taking_older_words
 def multilabel_margin_loss(input: Array, target: Array, reduction: str = "mean") -> Any:
     """Returns by how much scores of wrong classes are not 1 below those of the right ones.
 
@@ -396,6 +435,7 @@ def multilabel_margin_loss(input: Array, target: Array, reduction: str = "mean")
     return summarised(loss, reduction)
 
 
+@taking_older_words
 def triplet_margin_loss(
     anchor: Any,
     positive: Any,

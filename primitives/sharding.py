@@ -61,7 +61,10 @@ shard = Primitive(
     vjp=(lambda g, *, cuts, rest: ops.join_shards(g, cuts=cuts, rest=rest, adds=True),),
     linear=True,
     reference=lambda x, cuts, rest: x,
-    samples=[Sample((2, 3), cuts=((), ()), rest=()), Sample((), cuts=(), rest=())],
+    samples=[
+        Sample((2, 3), cuts=((), ()), rest=()), Sample((), cuts=(), rest=()),
+        Sample((0, 3), cuts=((),), rest=()),
+    ],
     dtypes="fdD",
     doc="Returns the part of an array that a process has.",
 )
@@ -75,7 +78,7 @@ def _join_parts(
         if adds:
             x = rest[0].collect("psum", x, rest, {})
         else:
-            rest[0].check_same(x, rest)
+            rest[0].check_same("output", x, rest)
     for place, axes in enumerate(cuts):
         if axes:
             rows = axes[0].collect("all_gather", x, axes, {"axis": place})
@@ -116,6 +119,7 @@ join_shards = _Join(
     samples=[
         Sample((2, 3), cuts=((), ()), rest=(), adds=True),
         Sample((), cuts=(), rest=(), adds=False),
+        Sample((0, 3), cuts=((),), rest=(), adds=True),
     ],
     dtypes="fdD",
     doc="Returns the whole array of the parts that processes have.",

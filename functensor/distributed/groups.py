@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.devices import backend_of
+from ..primitives.core.errors import message
 from .lone_group import LoneGroup
 from .world import world
 
@@ -39,6 +41,14 @@ def process_group(ranks: tuple[int, ...], buffer: Any) -> Any:
 
             group = MpiGroup(communicator_of(ranks))
         else:
+            if backend_of(buffer).name != "cupy":
+                name = backend_of(buffer).name
+                raise NotImplementedError(
+                    message(
+                        f"no collective takes arrays of the {name} backend to other processes",
+                        fix='ft.to_device(x, "cpu") before it',
+                    )
+                )
             from .nccl_group import NcclGroup
 
             group = NcclGroup(communicator_of(ranks))

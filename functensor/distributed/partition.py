@@ -40,6 +40,9 @@ class PartitionSpec:
     def local(cls, *entries: Any) -> PartitionSpec:
         """Returns the spec of arrays of which each process has its own part already.
 
+        It is a value of one process: a derivative by it, or of it, is that process's own. On an
+        emulated mesh, where one process stands for all, it means the same as the class itself.
+
         Args:
             entries: as for the class.
 

@@ -89,7 +89,7 @@ class _ProcessRun:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         words = f"spmd of {function_name(self.fun)}"
-        if slot.axes is not None:
+        if slot.axes is not None and slot.axes.axes:
             what = f"{words} runs within another spmd"
             raise ValueError(message(what, fix="one mesh with all axes, and one spmd over it"))
         for name in self.mesh.axes:
@@ -131,7 +131,13 @@ class _ProcessRun:
         leaf = leaf if isinstance(leaf, Array) else as_array(leaf)
         if type(leaf) in WEAK_TYPES and not spec.names():
             return leaf  # a number that gives way to the dtypes of arrays
-        return leaf if spec.is_local else shard(leaf, **self._cuts(words, leaf, spec, True))
+        if spec.is_local:
+            return leaf
+        params = self._cuts(words, leaf, spec, True)
+        part = shard(leaf, **params)
+        if params["rest"] and type(part) is Array:
+            params["rest"][0].check_same("argument", part._data, params["rest"])
+        return part
 
     def _whole(self, words: str, leaf: Any, spec: PartitionSpec) -> Any:
         """Returns an output as all processes see it."""

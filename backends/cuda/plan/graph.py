@@ -17,6 +17,7 @@ import cupy
 import numpy as np
 from cupy import ndarray
 
+from ...config import config
 from ...logs import log_debug
 from ..capturing import NotCaptured, captured_here
 from ..cublas.recorded import RecordedCublas
@@ -152,6 +153,10 @@ class OnStream:
         # Why nothing is recorded any more.
         self.refused = ""
         text = plan.text
+        # Processes that compare each collective do so where it is queued, and not in a graph.
+        self._compared = any(
+            getattr(equation.primitive, "collective", False) for equation in text.program.equations
+        )
         self._dtypes = [x.type.dtype for x in text.numbers]
         self._words = bytearray(WORD_BYTES * len(self._dtypes))
         # Calls write it one after the other, on one stream: numbers, and behind them addresses.
@@ -171,7 +176,8 @@ class OnStream:
     def run(self, arrays: list[ndarray], numbers: Sequence[Any], stream: Any) -> list[ndarray]:
         """Queues the work of a call, and returns the results."""
         recording = self._recording
-        if recording is not None:
+        one_by_one = self._compared and config.check_collectives
+        if recording is not None and not one_by_one:
             if recording.fits(arrays):
                 return self._launched(recording, arrays, numbers, stream)
             self._note_moving(recording, arrays)
@@ -181,6 +187,8 @@ class OnStream:
             # Results are written into it in order.
             arrays[place] = ordered_array(arrays[place])
         outs = self._directly(arrays)
+        if one_by_one:
+            return outs
         self._calls += 1
         if self._calls >= CALLS_BEFORE_RECORDING and not self.refused:
             self._record(arrays, stream)

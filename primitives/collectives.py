@@ -59,7 +59,7 @@ class ProcessAxes:
 
     axes: Mapping[Hashable, AxisOfProcesses]
     device: str
-    means: Hashable | None = None
+    means: Any = None
 
     def __hash__(self) -> int:
         return hash((*self.axes.values(), self.device, self.means))

@@ -64,7 +64,8 @@ def _bucket(xp: ArrayModule, xs: Sequence[Buffer], lead: int, count: int) -> Buf
             row = xp.moveaxis(row.reshape((*head, count, length)), lead, 0)
         rows.append(row)
     # One copy of memory of its own, since what follows may write to the operands.
-    return xp.concatenate(rows, -1)
+    out: Buffer = xp.concatenate(rows, -1)
+    return out
 
 
 def _begin(
@@ -73,7 +74,8 @@ def _begin(
     count = _count(axis_name)
     bucket = _bucket(xp, xs, lead, count if scatter else 0)
     if not axis_name:
-        return bucket[0] if scatter else bucket
+        row: Buffer = bucket[0] if scatter else bucket
+        return row
     for earlier, _ in _on_their_way.values():
         earlier.advance()
     name = "begin_scattered_sum" if scatter else "begin_sum"
@@ -87,7 +89,7 @@ def _begin(
     return out
 
 
-def _address(x: Buffer) -> int:
+def _address(x: Any) -> int:
     """Returns where an array's elements begin."""
     if isinstance(x, np.ndarray):
         return int(x.__array_interface__["data"][0])
@@ -132,7 +134,7 @@ def _batch_begin(
     )
 
 
-begin_mean = _Exchange(
+begin_mean: Primitive = _Exchange(
     "begin_mean",
     compute=_begin,
     infer=_infer_begin,
@@ -152,17 +154,18 @@ begin_mean = _Exchange(
 
 
 def _end(xp: ArrayModule, x: Buffer, *, axis_name: tuple[Any, ...], count: int) -> Buffer:
-    x = xp.asarray(x)
-    if not axis_name or not x.size:
-        return (x / x.dtype.type(count))[()]
-    pending, _ = _on_their_way.pop(_address(x))
+    total: Any = xp.asarray(x)
+    if not axis_name or not total.size:
+        total = (total / total.dtype.type(count))[()]
+        return total  # type: ignore[no-any-return]
+    pending, _ = _on_their_way.pop(_address(total))
     total = pending.result()
-    # The memory is the bucket's own; of a process alone it is the operand of `begin_mean`'s copy.
+    # The memory is the bucket's own.
     total /= total.dtype.type(count)
-    return total
+    return total  # type: ignore[no-any-return]
 
 
-end_mean = _Exchange(
+end_mean: Primitive = _Exchange(
     "end_mean",
     compute=_end,
     infer=lambda primitive, x, **params: x.strong(),

@@ -19,7 +19,7 @@ from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import device_of
 from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import failure
-from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
+from ..primitives.core.shape_dtype import ShapeDtype
 from ..primitives.core.trace import slot
 from ..primitives.gradient_buckets import part_length
 from ..programs.staging import eval_shape

@@ -16,7 +16,7 @@ __all__ = ["GeneratedFile", "planned_line"]
 
 file_numbers = count()
 # The files that there are, by their names.
-files: weakref.WeakValueDictionary[str, GeneratedFile] = weakref.WeakValueDictionary()
+generated_files: weakref.WeakValueDictionary[str, GeneratedFile] = weakref.WeakValueDictionary()
 
 
 class GeneratedFile:
@@ -36,7 +36,7 @@ class GeneratedFile:
         self.name = f"<plan {next(file_numbers)} of {what}>"
         self.text = text
         self._origins = origins
-        files[self.name] = self
+        generated_files[self.name] = self
         lines = text.splitlines(keepends=True)
         linecache.cache[self.name] = (len(text), None, lines, self.name)
         weakref.finalize(self, linecache.cache.pop, self.name, None)
@@ -63,7 +63,7 @@ def planned_line() -> str:
     """Returns the user's line of the operation that the innermost plan runs; empty without one."""
     frame: FrameType | None = frame_at(1)
     while frame is not None:
-        file = files.get(frame.f_code.co_filename)
+        file = generated_files.get(frame.f_code.co_filename)
         if file is not None:
             return file.line(frame.f_lineno)
         frame = frame.f_back

@@ -9,7 +9,7 @@ does the work on buffers, wherever that is. Outside of all named axes a call is 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -54,15 +54,18 @@ class ProcessAxes:
     Attributes:
         axes: by their names.
         device: where the function's arguments are.
-        means: over which of them gradients are averaged, and how; None where they are not.
+        outer: the lengths of the axes of vmaps that a rule may speak of, which is staged without
+            them; they come around it later.
+        means: over which of the axes gradients are averaged, and how; None where they are not.
     """
 
     axes: Mapping[Hashable, AxisOfProcesses]
-    device: str
+    device: str = "cpu"
+    outer: Mapping[Hashable, int] = field(default_factory=dict)
     means: Any = None
 
     def __hash__(self) -> int:
-        return hash((*self.axes.values(), self.device, self.means))
+        return hash((*self.axes.values(), self.device, *self.outer.items(), self.means))
 
 
 class Collective(Primitive):
@@ -90,16 +93,24 @@ class Collective(Primitive):
 
 def axis_names() -> dict[str, int]:
     """Returns the named axes that the running code may speak of, with their lengths."""
-    found: dict[str, int] = {}
+    found = _batch_axes()
+    if slot.axes is not None:
+        for name, axis in slot.axes.axes.items():
+            found.setdefault(name, axis.size)
+        for name, size in slot.axes.outer.items():
+            found.setdefault(name, size)
+    return found
+
+
+def _batch_axes() -> dict[Any, int]:
+    """Returns the named axes of the vmaps that run, with their lengths."""
+    found: dict[Any, int] = {}
     trace = slot.trace
     while trace is not None and trace.parent is not trace:
         name = getattr(trace, "axis_name", None)
         if name is not None:
             found.setdefault(name, trace.size)  # type: ignore[attr-defined]
         trace = trace.parent
-    if slot.axes is not None:
-        for name, axis in slot.axes.axes.items():
-            found.setdefault(name, axis.size)
     return found
 
 
@@ -111,12 +122,17 @@ def check_axis(function: str, name: Hashable) -> int:
     """
     names = axis_names()
     if name not in names:
-        existing = ", ".join(map(repr, names)) or "none"
-        raise NameError(
-            f"{function}: there is no axis named {name!r} here; axes with a name: {existing}. "
-            f"Name one: ft.vmap(f, axis_name={name!r})"
-        )
+        raise _no_axis(function, name)
     return names[name]
+
+
+def _no_axis(function: str, name: Hashable) -> NameError:
+    """Returns the error for a name that no axis has."""
+    existing = ", ".join(map(repr, axis_names())) or "none"
+    return NameError(
+        f"{function}: there is no axis named {name!r} here; axes with a name: {existing}. "
+        f"Name one: ft.vmap(f, axis_name={name!r})"
+    )
 
 
 def resolved_axis(function: str, name: Hashable) -> tuple[Any, int]:
@@ -125,12 +141,9 @@ def resolved_axis(function: str, name: Hashable) -> tuple[Any, int]:
     That is the name of a vmap's axis, and an axis of processes itself.
     """
     size = check_axis(function, name)
-    trace = slot.trace
-    while trace is not None and trace.parent is not trace:
-        if getattr(trace, "axis_name", None) == name:
-            return name, size
-        trace = trace.parent
-    return slot.axes.axes[name], size
+    if slot.axes is None or name in _batch_axes():
+        return name, size
+    return slot.axes.axes.get(name, name), size
 
 
 def axis_length(function: str, axis: Any) -> int:
@@ -139,10 +152,14 @@ def axis_length(function: str, axis: Any) -> int:
 
 
 def with_axes_of_now(fun: Callable[..., Any] | None) -> Any:
-    """Returns a function that may speak of the axes of processes that there are now, and later."""
-    axes = slot.axes
-    if axes is None or fun is None:
+    """Returns a function that may speak later, too, of the named axes that there are now."""
+    outer = _batch_axes()
+    if fun is None or (slot.axes is None and not outer):
         return fun
+    axes = ProcessAxes({}, "cpu", outer)
+    if slot.axes is not None:
+        own = {name: axis for name, axis in slot.axes.axes.items() if name not in outer}
+        axes = ProcessAxes(own, slot.axes.device, {**slot.axes.outer, **outer})
 
     def among(*args: Any) -> Any:
         with setting(slot, axes=axes):
@@ -170,7 +187,7 @@ def _computed(
     def compute(xp: ArrayModule, x: Buffer, *, axis_name: tuple[Any, ...], **params: Any) -> Buffer:
         for axis in axis_name:
             if not hasattr(axis, "collect"):
-                check_axis(name, axis)
+                raise _no_axis(name, axis)
         x = xp.asarray(x)
         first: AxisOfProcesses | None = next(iter(axis_name), None)
         if first is None:

@@ -20,7 +20,8 @@ from .data_parallel import data_parallel
 from .failures import set_timeout
 from .loaders import shard
 from .mesh import Mesh, mesh
-from .partition import P, PartitionSpec
+from .partition import PartitionSpec
+from .partition import PartitionSpec as P
 from .sharded import ShardedOptimizer, sharded
 from .shards import Shard, gather
 from .spmd import spmd

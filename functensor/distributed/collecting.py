@@ -18,7 +18,7 @@ def _gathered(group: Any, xp: Any, x: Any, params: dict[str, Any]) -> Any:
     return xp.moveaxis(group.gather(x), 0, params["axis"])
 
 
-def _scattered(group: Any, xp: Any, x: Any, params: dict[str, Any]) -> Any:
+def _sum_scattered(group: Any, xp: Any, x: Any, params: dict[str, Any]) -> Any:
     return group.scatter_sum(xp.moveaxis(x, params["axis"], 0))
 
 
@@ -34,7 +34,7 @@ COLLECTIVES: dict[str, Collecting] = {
     "pmax": lambda group, xp, x, params: group.extremum(x, True),
     "pmin": lambda group, xp, x, params: group.extremum(x, False),
     "all_gather": _gathered,
-    "psum_scatter": _scattered,
+    "psum_scatter": _sum_scattered,
     "all_to_all": _exchanged,
     "ppermute": lambda group, xp, x, params: group.permute(x, params["perm"]),
 }

@@ -83,7 +83,7 @@ def _stacked(x: Any, spec: PartitionSpec, shape: dict[Hashable, int]) -> Any:
     return ops.transpose(x, (*(places[name] for name in shape if name in places), *own))
 
 
-def _check_same(x: Any, names: Sequence[Hashable], shape: dict[Hashable, int]) -> None:
+def _check_positions(x: Any, names: Sequence[Hashable], shape: dict[Hashable, int]) -> None:
     """Checks that stacked parts are the same along the axes that cut nothing."""
     rest = [name for name in shape if name not in names]
     order = [place for place, name in enumerate(shape) if name in rest]
@@ -100,7 +100,7 @@ def _unstacked(x: Any, spec: PartitionSpec, shape: dict[Hashable, int]) -> Any:
     """Returns the whole array of parts that are stacked along all axes of the mesh."""
     names = spec.names()
     if config.check_collectives and type(x) is Array:
-        _check_same(x, names, shape)
+        _check_positions(x, names, shape)
     kept = [name for name in shape if name in names]
     x = x[tuple(slice(None) if name in names else 0 for name in shape)]
     own = shape_of(x)[len(kept) :]

@@ -9,7 +9,7 @@ from typing import Any
 from ..backends.config import config
 from ..primitives.collectives import ProcessAxes
 from ..primitives.core.errors import message
-from .groups import group_of
+from .groups import process_group
 from .world import world
 
 __all__ = ["Mesh", "ProcessAxis", "mesh"]
@@ -40,18 +40,18 @@ class ProcessAxis:
     def check_same(self, buffer: Any, axes: Sequence[Any]) -> None:
         """Checks that a buffer is the same along axes, where that is asked for."""
         if config.check_collectives:
-            from .checking import check_same
+            from .checking import check_same_output
 
-            check_same(self.mesh, buffer, axes)
+            check_same_output(self.mesh, buffer, axes)
 
     def __repr__(self) -> str:
         return repr(self.name)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _axis, (self.mesh.shape, self.name)
+        return axis_of_shape, (self.mesh.shape, self.name)
 
 
-def _axis(shape: dict[Hashable, int], name: Hashable) -> ProcessAxis:
+def axis_of_shape(shape: dict[Hashable, int], name: Hashable) -> ProcessAxis:
     return mesh(shape).axes[name]
 
 
@@ -101,7 +101,7 @@ class Mesh:
 
     def group(self, names: Sequence[Hashable], buffer: Any) -> Any:
         """Returns the group of these processes, which exchanges buffers like one."""
-        return group_of(tuple(self.ranks(names)), buffer)
+        return process_group(tuple(self.ranks(names)), buffer)
 
     def __repr__(self) -> str:
         return f"<mesh of {self.size} processes: {self.shape}>"
@@ -110,7 +110,7 @@ class Mesh:
         return mesh, (self.shape,), {"emulated": self.emulated}
 
 
-_made: dict[Any, Mesh] = {}
+_known_meshes: dict[Any, Mesh] = {}
 
 
 def mesh(shape: Mapping[Hashable, int], *, emulated: bool = False) -> Mesh:
@@ -152,7 +152,7 @@ def mesh(shape: Mapping[Hashable, int], *, emulated: bool = False) -> Mesh:
             )
         )
     key = tuple(lengths.items()), emulated, found
-    made = _made.get(key)
+    made = _known_meshes.get(key)
     if made is None:
-        made = _made[key] = Mesh(lengths, 0 if emulated else found.rank, emulated)
+        made = _known_meshes[key] = Mesh(lengths, 0 if emulated else found.rank, emulated)
     return made

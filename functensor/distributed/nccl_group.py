@@ -18,14 +18,14 @@ from .ordered_integers import from_ordered, to_ordered
 __all__ = ["NcclGroup"]
 
 # NCCL's names of dtypes, and the words that one of each has.
-DTYPES = {
+NCCL_DTYPES = {
     **{name: (name.upper(), 1) for name in ("int8", "uint8", "int32", "uint32", "int64", "uint64")},
     **{name: (name.upper(), 1) for name in ("float16", "bfloat16", "float32", "float64")},
     "complex64": ("FLOAT32", 2),
     "complex128": ("FLOAT64", 2),
 }
 # Integers that NCCL does not have go as these.
-WIDER = {"int16": "int32", "uint16": "uint32"}
+WIDER_INTEGERS = {"int16": "int32", "uint16": "uint32"}
 # The processes of a group may record graphs at different calls. NCCL would make them wait for each
 # other, to register the memory of a graph.
 os.environ.setdefault("NCCL_GRAPH_REGISTER", "0")
@@ -95,7 +95,7 @@ class NcclGroup:
 
     def _dtype(self, x: Any) -> tuple[int, int]:
         """Returns NCCL's number of an array's dtype, and how many words an element has."""
-        name, words = DTYPES[x.dtype.name]
+        name, words = NCCL_DTYPES[x.dtype.name]
         return getattr(self._names, f"NCCL_{name}"), words
 
     def _sum(self, given: Any, out: Any, stream: Any, operation: str = "SUM") -> None:
@@ -214,5 +214,5 @@ def _contiguous(x: Any) -> Any:
 def _summable(x: Any) -> Any:
     """Returns an array of a dtype that NCCL has."""
     x = _contiguous(x)
-    wider = WIDER.get(x.dtype.name)
+    wider = WIDER_INTEGERS.get(x.dtype.name)
     return x if wider is None else x.astype(wider)

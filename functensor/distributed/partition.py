@@ -9,7 +9,7 @@ from .. import tree
 from ..primitives.core.errors import message
 from ..tree import containers
 
-__all__ = ["P", "PartitionSpec", "broadcast_specs"]
+__all__ = ["PartitionSpec", "broadcast_specs"]
 
 
 class PartitionSpec:
@@ -39,6 +39,9 @@ class PartitionSpec:
     @classmethod
     def local(cls, *entries: Any) -> PartitionSpec:
         """Returns the spec of arrays of which each process has its own part already.
+
+        It is a value of one process: a derivative by it, or of it, is that process's own. On an
+        emulated mesh, where one process stands for all, it means the same as the class itself.
 
         Args:
             entries: as for the class.
@@ -70,8 +73,7 @@ class PartitionSpec:
         return hash((self.entries, self.is_local))
 
 
-P = PartitionSpec
-EVERYWHERE = P()
+NOT_CUT = PartitionSpec()
 
 
 def broadcast_specs(
@@ -108,4 +110,4 @@ def broadcast_specs(
                         fix=f"{what}=P({next(iter(shape), None)!r})",
                     )
                 )
-    return [EVERYWHERE if spec is None else spec for spec in found]
+    return [NOT_CUT if spec is None else spec for spec in found]

@@ -18,7 +18,7 @@ from ..primitives.core.errors import describe, function_name, message
 from ..primitives.core.shape_dtype import shape_dtype
 from ..primitives.core.trace import slot
 from ..primitives.sharding import join_shards, shard
-from .checking import begin_checks, check_end, check_raised
+from .checking import begin_checks, check_raised, check_spmd_end
 from .emulated import emulated_spmd
 from .mesh import Mesh
 from .partition import PartitionSpec, broadcast_specs
@@ -89,7 +89,7 @@ class _ProcessRun:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         words = f"spmd of {function_name(self.fun)}"
-        if slot.axes is not None:
+        if slot.axes is not None and slot.axes.axes:
             what = f"{words} runs within another spmd"
             raise ValueError(message(what, fix="one mesh with all axes, and one spmd over it"))
         for name in self.mesh.axes:
@@ -108,7 +108,7 @@ class _ProcessRun:
         except Exception as error:
             check_raised(words, error)
             raise
-        check_end(words)
+        check_spmd_end(words)
         return out
 
     def _run(self, words: str, parts: Any, kwargs: dict[str, Any], device: str) -> Any:

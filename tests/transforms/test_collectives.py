@@ -207,6 +207,15 @@ def test_rules_and_hooks_may_speak_of_the_axis():
         close(got, 10 * (weights - weights.mean()))
         close(over(fun, in_axes=None, axis_size=2)(1.5), np.zeros(2))
 
+    # A plan of a batch is staged without the axes around it.
+    for fun in (centred, centred_too):
+        one = ft.grad(lambda x, fun=fun: fnp.sum(fnp.sin(fun(x)) * X))
+        for jitted in (ft.jit(one), ft.jit(ft.checkpoint(one))):
+            both = [ft.vmap(over(f), axis_name="j")(M) for f in (one, jitted)]
+            close(both[1], np.asarray(both[0]))
+            both = [over(ft.vmap(f, axis_name="j"))(M) for f in (one, jitted)]
+            close(both[1], np.asarray(both[0]))
+
     class Seen(ft.hooks.Hook):
         names = ()
 

@@ -67,6 +67,9 @@ class ProcessAxes:
     def __hash__(self) -> int:
         return hash((*self.axes.values(), self.device, *self.outer.items(), self.means))
 
+    def __repr__(self) -> str:
+        return f"<axes of processes: {', '.join(map(repr, self.axes))}>"
+
 
 class Collective(Primitive):
     """A primitive over named axes; ``params["axis_name"]`` holds those that are still to be done.

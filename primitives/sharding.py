@@ -78,7 +78,7 @@ def _join_parts(
         if adds:
             x = rest[0].collect("psum", x, rest, {})
         else:
-            rest[0].check_same(x, rest)
+            rest[0].check_same("output", x, rest)
     for place, axes in enumerate(cuts):
         if axes:
             rows = axes[0].collect("all_gather", x, axes, {"axis": place})

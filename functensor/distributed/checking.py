@@ -23,7 +23,7 @@ from .groups import is_capturing, process_group
 from .world import world
 
 __all__ = [
-    "begin_checks", "check_collective", "check_raised", "check_same_output", "check_spmd_end",
+    "begin_checks", "check_collective", "check_raised", "check_same_values", "check_spmd_end",
     "first_other", "not_the_same",
 ]  # fmt: skip
 
@@ -142,12 +142,13 @@ def _named(ranks: Sequence[int]) -> str:
     return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(words)}"
 
 
-def check_same_output(mesh: Any, buffer: Any, axes: Sequence[Any]) -> None:
-    """Checks that an output which is said to be the same along axes is so, but for rounding.
+def check_same_values(mesh: Any, what: str, buffer: Any, axes: Sequence[Any]) -> None:
+    """Checks that what is said to be the same along axes is so, but for rounding.
 
     Args:
         mesh: the mesh.
-        buffer: this process's output.
+        what: ``"argument"`` or ``"output"``.
+        buffer: this process's.
         axes: the axes along which it is not cut.
 
     Raises:
@@ -157,7 +158,8 @@ def check_same_output(mesh: Any, buffer: Any, axes: Sequence[Any]) -> None:
         return
     names = [axis.name for axis in axes]
     along = ", ".join(map(repr, names))
-    _compare_processes(f"the comparison of an output {describe(buffer)} along {along}")
+    shown = f"an {what} {describe(buffer)}"
+    _compare_processes(f"the comparison of {shown} along {along}")
     mine = np.asarray(to_host(buffer))
     ranks = mesh.ranks(names)
     odd = first_other(process_group(tuple(ranks), mine).gather(mine))
@@ -165,7 +167,7 @@ def check_same_output(mesh: Any, buffer: Any, axes: Sequence[Any]) -> None:
     told = _everybody().gather(np.array([-1 if odd is None else ranks[odd], ranks[0]]))
     found = [(int(rank), int(first)) for rank, first in told if rank >= 0]
     if found:
-        raise not_the_same(describe(buffer), names, *found[0])
+        raise not_the_same(shown, names, *found[0])
 
 
 def first_other(rows: Any) -> int | None:
@@ -190,17 +192,19 @@ OUTPUT_PRECISIONS = {"V": 2.0**-7, "i": 0.0, "u": 0.0, "b": 0.0}
 
 
 def not_the_same(shown: str, names: Sequence[Any], rank: int, first: int) -> CollectiveError:
-    """Returns the error for an output that is not the same on two processes.
+    """Returns the error for what is not the same on two processes.
 
     Args:
-        shown: the output's dtype and shape.
+        shown: an argument or an output, with its dtype and shape.
         names: the axes along which it is to be the same.
         rank, first: the processes.
     """
     along = ", ".join(map(repr, names))
     return failure(
         CollectiveError,
-        f"an output {shown} of an spmd has a spec that does not cut it along {along}, and is "
+        f"{shown} of an spmd has a spec that does not cut it along {along}, and is "
         f"not the same there: rank {rank} has other values than rank {first}",
-        fix="return ft.psum(x, name) or ft.pmean(x, name), or name the axis in out_specs",
+        fix="return ft.psum(x, name) or ft.pmean(x, name), or name the axis in out_specs"
+        if "output" in shown
+        else "P.local() for an argument of each process's own; or give all the same",
     )

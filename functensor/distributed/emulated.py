@@ -93,7 +93,7 @@ def _check_positions(x: Any, names: Sequence[Hashable], shape: dict[Hashable, in
     odd = first_other(rows) if rest else None
     if odd is not None:
         part = x[(0,) * len(shape)]
-        raise not_the_same(describe(part), rest, odd, 0)
+        raise not_the_same(f"an output {describe(part)}", rest, odd, 0)
 
 
 def _unstacked(x: Any, spec: PartitionSpec, shape: dict[Hashable, int]) -> Any:

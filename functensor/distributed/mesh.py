@@ -37,22 +37,23 @@ class ProcessAxis:
 
         return collected(self.mesh, name, buffer, axes, params)
 
-    def check_same(self, buffer: Any, axes: Sequence[Any]) -> None:
-        """Checks that a buffer is the same along axes, where that is asked for."""
+    def check_same(self, what: str, buffer: Any, axes: Sequence[Any]) -> None:
+        """Checks that an argument or output is the same along axes, where that is asked for."""
         if config.check_collectives:
-            from .checking import check_same_output
+            from .checking import check_same_values
 
-            check_same_output(self.mesh, buffer, axes)
+            check_same_values(self.mesh, what, buffer, axes)
 
     def __repr__(self) -> str:
         return repr(self.name)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return axis_of_shape, (self.mesh.shape, self.name)
+        return axis_of, (self.mesh, self.name)
 
 
-def axis_of_shape(shape: dict[Hashable, int], name: Hashable) -> ProcessAxis:
-    return mesh(shape).axes[name]
+def axis_of(mesh: Mesh, name: Hashable) -> ProcessAxis:
+    """Returns the axis of a mesh that has a name: one that was pickled."""
+    return mesh.axes[name]
 
 
 class Mesh:
@@ -107,7 +108,12 @@ class Mesh:
         return f"<mesh of {self.size} processes: {self.shape}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return mesh, (self.shape,), {"emulated": self.emulated}
+        return mesh_of, (self.shape, self.emulated)
+
+
+def mesh_of(shape: dict[Hashable, int], emulated: bool) -> Mesh:
+    """Returns a mesh that was pickled, of the processes that there are here."""
+    return mesh(shape, emulated=emulated)
 
 
 _known_meshes: dict[Any, Mesh] = {}

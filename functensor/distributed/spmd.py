@@ -131,7 +131,13 @@ class _ProcessRun:
         leaf = leaf if isinstance(leaf, Array) else as_array(leaf)
         if type(leaf) in WEAK_TYPES and not spec.names():
             return leaf  # a number that gives way to the dtypes of arrays
-        return leaf if spec.is_local else shard(leaf, **self._cuts(words, leaf, spec, True))
+        if spec.is_local:
+            return leaf
+        params = self._cuts(words, leaf, spec, True)
+        part = shard(leaf, **params)
+        if params["rest"] and type(part) is Array:
+            params["rest"][0].check_same("argument", part._data, params["rest"])
+        return part
 
     def _whole(self, words: str, leaf: Any, spec: PartitionSpec) -> Any:
         """Returns an output as all processes see it."""

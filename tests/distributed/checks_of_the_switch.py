@@ -109,6 +109,21 @@ def check_outputs_that_are_not_the_same():
         assert np.allclose(np.asarray(near(X)), X[:2] + X[2:])
 
 
+def check_arguments_that_are_not_the_same():
+    def use(x, spec, out_spec):
+        return spmd(fnp.sin, mesh(GRID), spec, out_spec)(x)
+
+    with ft.config.using(check_collectives=True):
+        words = r"an argument float64\[4, 4\] .* along 'data', 'model', .* rank 2 has other values"
+        with pytest.raises(CollectiveError, match=words):
+            use(X + (RANK == 2), P(), P())
+        words = r"an argument float64\[2, 4\] .* along 'model', .* rank 3 has other .* than rank 2"
+        with pytest.raises(CollectiveError, match=words):
+            use(X + (RANK == 3), P("data"), P("data"))
+        out = use(X * RANK, P.local(), P.local())
+        np.testing.assert_array_equal(np.asarray(out), np.sin(X * RANK))
+
+
 def check_what_is_right():
     def one(x):
         return ft.psum(fnp.sin(x), "data") * ft.ppermute(x, "model", [(0, 1), (1, 0)])

@@ -140,6 +140,8 @@ def test_meshes_and_axes_survive_pickling():
 
     alone = mesh({"data": 1})
     assert pickle.loads(pickle.dumps(alone)) is alone
+    emulated = mesh({"data": 4}, emulated=True)
+    assert pickle.loads(pickle.dumps(emulated)) is emulated
     program = ft.make_program(spmd(lambda x: ft.psum(x, "data"), alone, P(), P()))(X)
     again = pickle.loads(pickle.dumps(program))
     np.testing.assert_array_equal(np.asarray(again(X)), X)

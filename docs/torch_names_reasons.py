@@ -69,7 +69,7 @@ REASONS = [
     (r"torch\.nn\.init\.", LEGACY + ": the name ends in an underscore"),
     ((r"torch\.nn\.(Container|NLLLoss2d|CrossMapLRN2d|factory_kwargs|RNNBase|RNNCellBase"
      r"|Uninitialized\w+)$"), LEGACY),
-    (r".*(DataParallel|Distributed|SyncBatchNorm)", "one process and one device at a time"),
+    (r".*SyncBatchNorm", "each process has the statistics of its own part of a batch"),
     ((r"torch\.utils\.data\.(\w*DataPipe|DataChunk|functional_|guaranteed|non_det|runtime"
      r"|argument)"), LEGACY),
     (r"torch\.nn\.Module\.(T_dest|call_super|dump_patches|register_backward_hook)", LEGACY),

@@ -12,7 +12,7 @@ from ..primitives.core.patching import patch
 from ..primitives.core.primitive import Primitive
 from .tape import TAPE, TapeTrace
 
-__all__ = ["casting", "in_half", "watch_products", "in_float32"]
+__all__ = ["casting", "in_float32", "in_half", "watch_products"]
 
 # Primitives whose operands are in_half.
 NARROWED_PRIMITIVES = frozenset({"einsum", "matmul"})

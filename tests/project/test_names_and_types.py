@@ -42,8 +42,8 @@ FACES = (
     "torch.nn.utils", "torch.nn.utils.parametrizations", "torch.nn.utils.parametrize",
     "torch.nn.utils.prune", "torch.optim", "torch.optim.lr_scheduler", "torch.optim.swa_utils",
     "torch.special", "torch.utils", "torch.utils.checkpoint", "torch.amp", "torch.cuda.amp",
-    "torch.autograd.forward_ad", "torch.utils.data", "data", "datasets", "torch.backends", "torch.cuda", "training",
-    "testing.strategies",
+    "torch.autograd.forward_ad", "torch.utils.data", "data", "datasets", "torch.backends",
+    "torch.cuda", "training", "testing.strategies",
 )  # fmt: skip
 
 Sources = dict[str, ast.Module]

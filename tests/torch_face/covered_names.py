@@ -33,7 +33,8 @@ OTHERS = {
     "torch.nn.utils.parametrizations": IN_PROGRAMS, "torch.nn.utils.parametrize": IN_PROGRAMS,
     "torch.nn.utils.prune": IN_PROGRAMS, "torch.optim.swa_utils": IN_PROGRAMS,
     "torch.Tensor": METHODS, "torch.nn.Module": OF_MODULES, "torch.nn": OF_LAYERS,
-    "torch.nn.functional": OF_LAYERS, "torch.nn.init": OF_LAYERS, "torch.nn.utils": OF_LAYERS | (IN_PROGRAMS & NORMS),
+    "torch.nn.functional": OF_LAYERS, "torch.nn.init": OF_LAYERS,
+    "torch.nn.utils": OF_LAYERS | (IN_PROGRAMS & NORMS),
     "torch.nn.utils.rnn": OF_LAYERS, "torch.optim": OF_OPTIMIZERS,
     "torch.optim.lr_scheduler": OF_OPTIMIZERS,
 }  # fmt: skip
@@ -58,8 +59,9 @@ ELSEWHERE: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "a module, whose names have rows of their own": {
         "torch.nn.utils": ("parametrizations parametrized_programs.txt",
-                           "parametrize parametrized_programs.txt", "prune pruned_programs.txt",
-                           "rnn test_sequences_and_lazy.py", "stateless parametrized_programs.txt"),
+                           "parametrize parametrized_programs.txt",
+                           "rnn test_sequences_and_lazy.py",
+                           "stateless parametrized_programs.txt"),
         "torch.optim": ("lr_scheduler test_optimizers.py", "swa_utils averaging_programs.txt"),
     },
     "it is about many steps, or about what fails": {

@@ -13,7 +13,7 @@ from ...primitives.core.buffers import wrap
 from ...primitives.core.errors import failure
 from ...tensors import Tensor, enable_grad, gradient_of
 from ...tensors.tape import TAPE, turned
-from .optimizer import part_for
+from .optimizer import loaded_part
 from .pure_steps import PureOptimizer
 
 __all__ = ["LBFGS"]
@@ -191,7 +191,7 @@ class LBFGS(PureOptimizer):
             return closure()
 
     def _loaded(self, p: Any, number: Any, value: Any) -> Any:
-        return part_for(value, p, "")
+        return loaded_part(value, p, "")
 
 
 def next_direction(memory: dict[str, Any], gradient: Any, size: int) -> Any:

@@ -16,7 +16,7 @@ from ...primitives.core.errors import MissingGradientWarning, message
 from ...tensors import Tensor, enable_grad, gradient_of, missing_reason, no_grad
 from ...tensors.pairs import AS_NUMBERS, AS_PAIRS
 from ...tensors.tape import TAPE
-from .optimizer import Optimizer, part_for
+from .optimizer import Optimizer, loaded_part
 
 __all__ = ["PureOptimizer"]
 
@@ -190,7 +190,7 @@ class PureOptimizer(Optimizer):
 
     def _loaded(self, p: Tensor | None, number: Any, value: Any) -> Any:
         if p is None or not isinstance(value, dict):
-            return part_for(value, p, "")
+            return loaded_part(value, p, "")
         place = next(i for i, g in enumerate(self.param_groups) if any(x is p for x in g["params"]))
         update = self._update_of(place)
         own = type(self).__module__.startswith("functensor.")
@@ -211,7 +211,7 @@ class PureOptimizer(Optimizer):
                     f"{('step', *update.names)}"
                 )
             else:
-                loaded[name] = part_for(x, p, name)
+                loaded[name] = loaded_part(x, p, name)
         return loaded
 
     def __getstate__(self) -> dict[str, Any]:

@@ -86,13 +86,13 @@ def _begin(
         earlier.advance()
     name = "begin_scattered_mean" if scatter else "begin_mean"
     pending = axis_name[0].collect(name, bucket, axis_name, {})
-    out = pending.out
+    out: Any = pending.out
     if out is None or out.dtype != bucket.dtype:
         # The mean is in a wider dtype; other memory stands for it.
         out = xp.empty(bucket.shape[1:] if scatter else bucket.shape, bucket.dtype)
     if out.size:
         _on_their_way[_address(out)] = pending, out
-    return out
+    return out  # type: ignore[no-any-return]
 
 
 def _address(x: Any) -> int:

@@ -77,6 +77,48 @@ def test_an_emulated_mesh_needs_no_others():
         mesh({"data": 2, "model": 3})
 
 
+@pytest.mark.parametrize("emulated", [False, True])
+def test_a_mesh_in_one_process_refuses_as_processes_do(emulated):
+    length = 3 if emulated else 1
+    grid = mesh({"data": length}, emulated=emulated)
+
+    spec = P("data")
+
+    def call(*args, fun=lambda x: x, in_specs=spec, out_specs=spec):
+        return spmd(fun, grid, in_specs, out_specs)(*args)
+
+    for given in (
+        lambda: call(X, in_specs=P("data", None, None)), lambda: call(1.0),
+        lambda: call(X[0], out_specs=P("data", None)),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=r"is for \d axes, and an array float.* has \d"):
+            given()
+    with pytest.raises(TypeError, match=r"P\('data'\) cuts 'a', which is no array"):
+        call("a")
+    with pytest.raises(ValueError, match=r"runs within another"):
+        call(X[0], fun=lambda x: call(x))
+    with pytest.raises(ValueError, match=r"  fix: in_specs=P\('data'\)"):
+        call(X, in_specs=P("model"))
+    if emulated:
+        with pytest.raises(ValueError, match=r"axis 0 .* into 3 parts, and has length 2"):
+            call(X)
+
+
+@pytest.mark.parametrize("emulated", [False, True])
+def test_numbers_and_tensors_are_given_as_they_are(emulated):
+    grid = mesh({"data": 1}, emulated=emulated)
+    scaled = spmd(lambda x, by: x * by, grid, (P("data"), P()), P("data"))
+    assert scaled(X.astype("f"), 2.0).dtype == np.float32
+    x = ft.tensor(X, requires_grad=True)
+    scaled(x, 2.0).sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), np.full_like(X, 2.0))
+
+
+def test_nothing_sent_is_zero_whatever_was_there():
+    sent = spmd(lambda x: ft.ppermute(x, "data", []), mesh({"data": 1}), P("data"), P("data"))
+    np.testing.assert_array_equal(np.asarray(sent(np.array([np.inf, np.nan, 1.0]))), np.zeros(3))
+
+
 def test_launchers():
     assert launched_processes({"PMI_SIZE": "4"})[0] == 4
     assert launched_processes({"SLURM_NTASKS": "4", "SLURM_PROCID": "0"}) == (1, "")

@@ -13,7 +13,7 @@ from ...backends.errors.public_functions import check_function
 from ...tensors import Tensor, no_grad
 from ...tensors.missing_gradients import clear_gradient, gradient_of
 from ...tensors.rebinding import rebind
-from ..utils.hooks import RemovableHandle
+from ..utils.hooks import RemovableHandle, put_hook
 from .module_hooks import HookedPass, Passing
 from .parameter import Buffer, Parameter
 
@@ -61,7 +61,7 @@ class Module:
         object.__setattr__(self, "_backward_pre_hooks", OrderedDict())
         object.__setattr__(self, "_non_persistent_buffers_set", set())
         # The numbers of hooks before and after calls that take keywords too.
-        object.__setattr__(self, "_with_kwargs", set())
+        object.__setattr__(self, "_with_kwargs", {})
 
     # -- attributes
 
@@ -200,10 +200,8 @@ class Module:
         It may return other arguments. With ``with_kwargs`` it gets keywords too, and returns both.
         """
         check_function("register_forward_pre_hook", hook, "hook")
-        handle = RemovableHandle(self._forward_pre_hooks, hook, prepend)
-        if with_kwargs:
-            self._with_kwargs.add(handle.id)
-        return handle
+        noted = self._with_kwargs if with_kwargs else None
+        return put_hook(self._forward_pre_hooks, hook, prepend, noted)
 
     def register_forward_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
@@ -220,10 +218,8 @@ class Module:
         [(3,)]
         """
         check_function("register_forward_hook", hook, "hook")
-        handle = RemovableHandle(self._forward_hooks, hook, prepend)
-        if with_kwargs:
-            self._with_kwargs.add(handle.id)
-        return handle
+        noted = self._with_kwargs if with_kwargs else None
+        return put_hook(self._forward_hooks, hook, prepend, noted)
 
     def register_full_backward_hook(
         self, hook: Callable[..., Any], prepend: bool = False
@@ -233,14 +229,14 @@ class Module:
         It may return other gradients by the arguments.
         """
         check_function("register_full_backward_hook", hook, "hook")
-        return RemovableHandle(self._backward_hooks, hook, prepend)
+        return put_hook(self._backward_hooks, hook, prepend)
 
     def register_full_backward_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
         """Calls a function with the module and the gradients by its results; it may change them."""
         check_function("register_full_backward_pre_hook", hook, "hook")
-        return RemovableHandle(self._backward_pre_hooks, hook, prepend)
+        return put_hook(self._backward_pre_hooks, hook, prepend)
 
     # -- what is in it
 

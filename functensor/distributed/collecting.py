@@ -28,7 +28,7 @@ def _exchanged(group: Any, xp: Any, x: Any, params: dict[str, Any]) -> Any:
 
 
 COLLECTIVES: dict[str, Collecting] = {
-    "begin_sum": lambda group, xp, x, params: group.begin_sum(x),
+    "begin_sum": lambda group, xp, x, params: group.begin_sum(x, owned=True),
     "begin_scattered_sum": lambda group, xp, x, params: group.begin_scatter_sum(x),
     "psum": lambda group, xp, x, params: group.sum(x),
     "pmax": lambda group, xp, x, params: group.extremum(x, True),

@@ -63,11 +63,12 @@ class MpiGroup:
         self.rank: int = comm.rank
         self._mpi = extra("mpi4py.MPI", "mpi")
 
-    def begin_sum(self, x: Any) -> Pending:
-        """Begins to add up the arrays of all."""
+    def begin_sum(self, x: Any, owned: bool = False) -> Pending:
+        """Begins to add up the arrays of all, in the memory of this one if nobody else needs it."""
         given = np.asarray(x, dtype=None if x.dtype.char in SUMMED else np.float32, order="C")
-        out = np.empty_like(given)
-        request = self.comm.Iallreduce(given, out, self._mpi.SUM)
+        owned = owned or given.dtype != x.dtype
+        out = given if owned else np.empty_like(given)
+        request = self.comm.Iallreduce(self._mpi.IN_PLACE if owned else given, out, self._mpi.SUM)
         return Pending(request, out, x.dtype, given)
 
     def sum(self, x: Any) -> Any:

@@ -85,10 +85,13 @@ class NcclGroup:
             self._stream = cupy.cuda.Stream(non_blocking=True)
         return self._stream
 
-    def begin_sum(self, x: Any) -> Queued:
-        """Begins to add up the arrays of all, beside what is queued on the current stream."""
+    def begin_sum(self, x: Any, owned: bool = False) -> Queued:
+        """Begins to add up the arrays of all, beside what is queued on the current stream.
+
+        The sum is in the memory of this process's array if nobody else needs it.
+        """
         given = _summable(x)
-        out = cupy.empty_like(given)
+        out = given if owned else cupy.empty_like(given)
         self.stream.wait_event(cupy.cuda.get_current_stream().record())
         self._sum(given, out, self.stream)
         return Queued(out, x.dtype, self.stream.record(), given)

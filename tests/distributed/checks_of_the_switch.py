@@ -45,6 +45,19 @@ def check_another_primitive():
         raises(change(one), r"rank 2: pmax", rf"at \S*{LINE}")
 
 
+def check_lines_of_plans():
+    def one(x):
+        y = ft.psum(x, "data")
+        return y * (ft.pmin(x, "data") if RANK == 2 else ft.pmax(x, "data"))
+
+    with pytest.raises(CollectiveError) as found, ft.config.using(check_collectives=True):
+        spmd(one, mesh(GRID), SPEC, SPEC)(X)
+    eager = str(found.value).partition("\n  at ")[0]
+    with pytest.raises(CollectiveError) as found, ft.config.using(check_collectives=True):
+        spmd(ft.jit(one), mesh(GRID), SPEC, SPEC)(X)
+    assert str(found.value).partition("\n  at ")[0] == eager
+
+
 def check_another_order():
     def one(x):
         if RANK == 1:

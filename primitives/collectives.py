@@ -54,19 +54,18 @@ class ProcessAxes:
     Attributes:
         axes: by their names.
         device: where the function's arguments are.
-        means: over which of them gradients are averaged, and how; None where they are not.
         outer: the lengths of the axes of vmaps that a rule may speak of, which is staged without
             them; they come around it later.
+        means: over which of the axes gradients are averaged, and how; None where they are not.
     """
 
     axes: Mapping[Hashable, AxisOfProcesses]
     device: str = "cpu"
-    means: Hashable | None = None
     outer: Mapping[Hashable, int] = field(default_factory=dict)
+    means: Any = None
 
     def __hash__(self) -> int:
-        axes, outer = tuple(self.axes.values()), tuple(self.outer.items())
-        return hash((axes, self.device, self.means, outer))
+        return hash((*self.axes.values(), self.device, *self.outer.items(), self.means))
 
     def __repr__(self) -> str:
         return f"<axes of processes: {', '.join(map(repr, self.axes))}>"

@@ -63,8 +63,15 @@ def _bucket(xp: ArrayModule, xs: Sequence[Buffer], lead: int, count: int) -> Buf
                 row = xp.pad(row, (*((0, 0),) * lead, (0, length * count - size)))
             row = xp.moveaxis(row.reshape((*head, count, length)), lead, 0)
         rows.append(row)
-    # One copy of memory of its own, since what follows may write to the operands.
-    return xp.concatenate(rows, -1)
+    # Memory of its own, since what follows may write to the operands. CuPy's concatenation reads a
+    # table of the host's, which no graph of a GPU takes.
+    lengths = [row.shape[-1] for row in rows]
+    bucket: Buffer = xp.empty((*rows[0].shape[:-1], sum(lengths)), rows[0].dtype)
+    end = 0
+    for row, length in zip(rows, lengths, strict=True):
+        bucket[..., end : end + length] = row
+        end += length
+    return bucket
 
 
 def _begin(
@@ -73,7 +80,8 @@ def _begin(
     count = _count(axis_name)
     bucket = _bucket(xp, xs, lead, count if scatter else 0)
     if not axis_name:
-        return bucket[0] if scatter else bucket
+        row: Buffer = bucket[0] if scatter else bucket
+        return row
     for earlier, _ in _on_their_way.values():
         earlier.advance()
     name = "begin_scattered_mean" if scatter else "begin_mean"
@@ -87,7 +95,7 @@ def _begin(
     return out
 
 
-def _address(x: Buffer) -> int:
+def _address(x: Any) -> int:
     """Returns where an array's elements begin."""
     if isinstance(x, np.ndarray):
         return int(x.__array_interface__["data"][0])
@@ -134,7 +142,7 @@ def _batch_begin(
     )
 
 
-begin_mean = _Exchange(
+begin_mean: Primitive = _Exchange(
     "begin_mean",
     compute=_begin,
     infer=_infer_begin,
@@ -154,15 +162,15 @@ begin_mean = _Exchange(
 
 
 def _end(xp: ArrayModule, x: Buffer, *, axis_name: tuple[Any, ...], parts: int) -> Buffer:
-    x = xp.asarray(x)
-    mean = x
-    if axis_name and x.size:
-        pending, _ = _on_their_way.pop(_address(x))
+    mean: Any = xp.asarray(x)
+    if axis_name and mean.size:
+        pending, _ = _on_their_way.pop(_address(mean))
         mean = pending.result()
-    return mean if parts == 1 else (mean / mean.dtype.type(parts))[()]
+    out: Buffer = mean if parts == 1 else (mean / mean.dtype.type(parts))[()]
+    return out
 
 
-end_mean = _Exchange(
+end_mean: Primitive = _Exchange(
     "end_mean",
     compute=_end,
     infer=lambda primitive, x, **params: x.strong(),

@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -137,8 +137,11 @@ class Checkpoints:
             "processes": world().size,
             "shards": [{"shape": list(x.shape), "dtype": str(x.dtype)} for x in shards],
         }
-        text = json.dumps(manifest).encode()
-        write_whole(temporary / "manifest.json", lambda file: file.write(text), lambda path: None)
+
+        def write(file: IO[bytes]) -> None:
+            file.write(json.dumps(manifest).encode())
+
+        write_whole(temporary / "manifest.json", write, lambda path: None)
         synchronize_folder(temporary)
         if path.exists():
             shutil.rmtree(path)

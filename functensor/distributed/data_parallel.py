@@ -75,7 +75,7 @@ def data_parallel(
 
     def parallel_step(*args: Any, **kwargs: Any) -> Any:
         axes = slot.axes
-        if axes is None:
+        if axes is None or not axes.axes:
             used = given if given is not None else _all_along(names)
             arrays = [x for x in tree.leaves((args, kwargs)) if is_array_like(x)]
             device = next((d for d in map(device_of, arrays) if d != "cpu"), "cpu")

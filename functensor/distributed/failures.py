@@ -153,7 +153,7 @@ class News:
         names = ", ".join(map(str, missing)) or "none: each waits for something else"
         return gone(
             f"ranks that did not come within {Limit.seconds:g} seconds: {names}",
-            "\n".join(f"    rank {r} waits for the {words}" for r, words in sorted(waiting.items())),
+            "\n".join(f"    rank {r} waits for the {waiting[r]}" for r in sorted(waiting)),
             "ft.distributed.set_timeout(600), where they need more time",
         )
 

@@ -19,7 +19,7 @@ from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import device_of
 from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import failure
-from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
+from ..primitives.core.shape_dtype import ShapeDtype
 from ..primitives.core.trace import slot
 from ..primitives.gradient_buckets import part_length
 from ..programs.staging import eval_shape
@@ -115,7 +115,7 @@ class ShardedOptimizer(Optimizer[Any]):
 
         def step(params: Any, state: Any, *batch: Any, **kwargs: Any) -> Any:
             axes = slot.axes
-            if axes is None:
+            if axes is None or not axes.axes:
                 leaves = [x for x in tree.leaves(params) if is_array_like(x)]
                 device = next((d for d in map(device_of, leaves) if d != "cpu"), "cpu")
                 found = mesh({name: 1 if i else -1 for i, name in enumerate(self._names)})

@@ -56,7 +56,7 @@ def is_shard(x: Any) -> bool:
 
 def axes_of_now(names: tuple[Any, ...]) -> tuple[Any, ...]:
     """Returns the axes of processes of some names: those of the step that runs, or of all."""
-    if slot.axes is not None:
+    if slot.axes is not None and slot.axes.axes:
         return tuple([slot.axes.axes[name] for name in names])
     found = mesh({name: 1 if i else -1 for i, name in enumerate(names)})
     return tuple([found.axes[name] for name in names])

@@ -7,7 +7,8 @@ from typing import Any
 
 from ..backends.restoring import setting
 from ..tensors import Tensor
-from ..tensors.tape import means, turned
+from ..tensors.leaf_means import means_of_leaves
+from ..tensors.tape import turned
 from ..traces.forward import zeros_like
 from ..traces.reverse import Node
 from ..transforms.averaged_gradients import Buckets, Means, first_users
@@ -38,7 +39,7 @@ class TensorMeans:
         self._has_own = False
         broadcast_tensors([*self._tensors, *others])
         if self._means.count > 1:
-            means.enter(self.begin)
+            means_of_leaves.enter(self.begin)
 
     def unsent(self) -> setting:
         """Leaves gradients as they are, for the length of a ``with`` block."""

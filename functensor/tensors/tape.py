@@ -9,8 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
-from weakref import WeakMethod
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -30,7 +29,6 @@ from ..traces.reverse import (
     PROJECTION,
     Node,
     ReverseTrace,
-    backward,
     joint_node,
     maker_of,
     next_number,
@@ -40,6 +38,7 @@ from ..traces.stand_ins import StandIn
 from ..transforms.tensor_entrance import entrance
 from .default_dtypes import TENSOR_DTYPES
 from .grad_mode import mode, no_grad
+from .leaf_means import averaged_backward
 
 if TYPE_CHECKING:
     from ..backends.annotations import Buffer
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "TAPE", "LeafNode", "OutdatedReceiver", "Receiver", "TapeTrace", "add_totals", "lost",
-    "means", "note_call", "receiver_of", "run_tape_backward", "turned",
+    "note_call", "receiver_of", "run_tape_backward", "turned",
 ]  # fmt: skip
 
 # Threads may go back to the same leaves at the same time.
@@ -209,41 +208,6 @@ def receiver_of(node: Node, *, make: bool = False) -> Any:
     return node.primitive.receiver
 
 
-class AveragingPass(Protocol):
-    """A backward pass in which the gradients of some leaves are averaged over processes."""
-
-    def end(self) -> dict[Node, Any]:
-        """Returns the means, by leaf."""
-
-    def unwatch(self) -> None:
-        """Makes the leaves what they were."""
-
-
-class LeafMeans:
-    """What averages gradients of leaves over processes, in the order in which it was entered.
-
-    Each is a function of the nodes from which a pass begins; it returns None where the pass comes
-    to none of its leaves.
-    """
-
-    def __init__(self) -> None:
-        self._entered: list[WeakMethod[Callable[[list[Node]], AveragingPass | None]]] = []
-
-    def enter(self, begin: Callable[[list[Node]], AveragingPass | None]) -> None:
-        """Enters a method, for as long as its object lives."""
-        self._entered = [other for other in self._entered if other() is not None]
-        self._entered.append(WeakMethod(begin))
-
-    def of_leaves(self) -> list[Callable[[list[Node]], AveragingPass | None]]:
-        """Returns the methods whose objects live."""
-        if not self._entered:
-            return []
-        return [begin for entry in self._entered if (begin := entry()) is not None]
-
-
-means = LeafMeans()
-
-
 def run_tape_backward(
     roots: Sequence[tuple[Node, Buffer]], *, consume: bool, named: Callable[[], str]
 ) -> None:
@@ -252,15 +216,7 @@ def run_tape_backward(
     Nothing is added if a hook raises. ``named`` returns what messages call the pass.
     """
     with under(RAW), no_grad():
-        nodes = [node for node, _ in roots]
-        averaging = [begun for begin in means.of_leaves() if (begun := begin(nodes)) is not None]
-        try:
-            grads = backward(roots, consume=consume, line=user_line(), named=named)
-            for begun in averaging:
-                grads.update(begun.end())
-        finally:
-            for begun in averaging:
-                begun.unwatch()
+        grads = averaged_backward(roots, consume=consume, line=user_line(), named=named)
         totals = [
             (leaf.receiver, leaf.receiver.shown(g))
             for leaf, g in grads.items()

@@ -28,7 +28,6 @@ from ..primitives.core.buffers import (
 from ..primitives.core.errors import (
     NonScalarOutputError,
     RuleResultError,
-    describe,
     failure,
     function_name,
 )
@@ -40,6 +39,7 @@ from ..traces.reverse import ReverseTrace, ReverseTracer, backward, is_inexact
 from ..tree import containers as tree
 from .averaged_gradients import Buckets, averaged, first_users, means_of_now
 from .given_cotangents import cotangent_of
+from .returned_pairs import check_holomorphic, outline_of_output, pair_of
 from .taken_gradients import taken_gradients
 from .tensor_entrance import entrance
 
@@ -463,34 +463,6 @@ def _output_node(trace: ReverseTrace, out: Any) -> tuple[Any, Any]:
     if isinstance(out, ReverseTracer) and out.owner is trace:
         return out.value, out.node
     return trace.lift(owned(out)), None
-
-
-def check_holomorphic(fun: Callable[..., Any], leaves: list[Any], name: str, what: str) -> None:
-    """Checks that values are complex, as those of a holomorphic function are."""
-    for leaf in leaves:
-        dtype = shape_dtype(leaf).dtype
-        if dtype.kind != "c":
-            text = f"holomorphic=True is for complex {what}, not {dtype}"
-            raise TypeError(f"{name} of {function_name(fun)}: {text}")
-
-
-def outline_of_output(out: Any) -> str:
-    """Returns what a function returned, for messages: types and shapes, no values."""
-    if isinstance(out, tuple) and len(out) <= 4:
-        return f"a tuple ({', '.join(map(describe, out))})"
-    return f"a {type(out).__name__}"
-
-
-def pair_of(fun: Callable[..., Any], out: Any) -> tuple[Any, Any]:
-    if not isinstance(out, tuple) or len(out) != 2:
-        got = f"{len(out)} values" if isinstance(out, tuple) else f"one value, {describe(out)}"
-        raise failure(
-            TypeError,
-            f"has_aux=True is for a function that returns a pair (output, extras), but "
-            f"{function_name(fun)} returned {got}",
-            fix="return output, extras, or leave has_aux out",
-        )
-    return out
 
 
 def _check_scalar(fun: Callable[..., Any], value: Value, name: str, holomorphic: bool) -> None:

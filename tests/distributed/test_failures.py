@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.long_forms import only_long
 from support.processes import mpirun
 
 from functensor.distributed.failures import Limit, News, set_timeout
@@ -41,11 +42,14 @@ def test_a_rank_that_does_not_come_is_named():
     assert "    rank 0 waits for the sum\n    rank 1 waits for the sum\n" in said
 
 
+@only_long
+@pytest.mark.long
 def test_the_launcher_ends_all_where_a_rank_is_killed():
     code, _ = run("dies")
     assert code != 0
 
 
+@only_long
 @pytest.mark.long
 def test_a_rank_that_ends_before_the_others_is_named():
     code, said = run("ends")

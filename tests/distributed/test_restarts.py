@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.long_forms import only_long
 from support.processes import mpirun
 
 PROGRAM = Path(__file__).parent / "restarted_program.py"
@@ -39,6 +40,7 @@ def test_a_killed_training_goes_on_with_half_as_many_processes(tmp_path):
     assert last_loss(said) == pytest.approx(last_loss(alone), rel=1e-9)
 
 
+@only_long
 @pytest.mark.long
 @pytest.mark.skipif(mpirun() is None, reason="there is no mpirun")
 def test_a_restart_has_the_same_bits(tmp_path):

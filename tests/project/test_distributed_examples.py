@@ -1,4 +1,4 @@
-"""Examples of several processes: they do what the scripts for one do, from which few lines differ."""
+"""Examples of several processes do what the scripts for one do, with few other lines."""
 
 import difflib
 import os

@@ -59,7 +59,7 @@ class Module:
         for name in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks"):
             object.__setattr__(self, name, OrderedDict())
         object.__setattr__(self, "_backward_pre_hooks", OrderedDict())
-        object.__setattr__(self, "_not_saved", set())
+        object.__setattr__(self, "_non_persistent_buffers_set", set())
         # The numbers of hooks before and after calls that take keywords too.
         object.__setattr__(self, "_with_kwargs", set())
 
@@ -132,9 +132,9 @@ class Module:
         """
         check_name(self, name)
         self._buffers[name] = tensor
-        self._not_saved.discard(name)
+        self._non_persistent_buffers_set.discard(name)
         if not persistent:
-            self._not_saved.add(name)
+            self._non_persistent_buffers_set.add(name)
 
     def add_module(self, name: str, module: Module | None) -> None:
         """Enters a module under a name."""
@@ -417,7 +417,7 @@ class Module:
         found: dict[str, Any] = OrderedDict()
         for path, module in self.named_modules(prefix=prefix.rstrip("."), remove_duplicate=False):
             for name, x in {**module._parameters, **module._buffers}.items():
-                if x is not None and name not in module._not_saved:
+                if x is not None and name not in module._non_persistent_buffers_set:
                     found[f"{path}.{name}" if path else name] = x if keep_vars else x.detach()
         return found
 

@@ -291,7 +291,7 @@ class Optimizer:
 
     def _loaded(self, p: Tensor | None, number: Any, value: Any) -> Any:
         """Returns a copy of what was saved for a parameter, as it is kept here."""
-        return fitted(value, p, "")
+        return loaded_part(value, p, "")
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name not in LEFT_OUT}
@@ -338,7 +338,7 @@ def check_parameter(who: str, number: int, p: Any) -> None:
         )
 
 
-def fitted(value: Any, p: Tensor | None, name: str) -> Any:
+def loaded_part(value: Any, p: Tensor | None, name: str) -> Any:
     """Returns a copy of a part of a loaded state, in the dtype and on the device of a parameter."""
     if isinstance(value, Tensor):
         if p is None or name == "step":
@@ -347,7 +347,7 @@ def fitted(value: Any, p: Tensor | None, name: str) -> Any:
         dtype = p.dtype if floats else value.dtype
         return value.detach().to(device=p.device, dtype=dtype).clone()
     if isinstance(value, dict):
-        return {key: fitted(x, p, key) for key, x in value.items()}
+        return {key: loaded_part(x, p, key) for key, x in value.items()}
     if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
-        return type(value)([fitted(x, p, name) for x in value])
+        return type(value)([loaded_part(x, p, name) for x in value])
     return deepcopy(value)

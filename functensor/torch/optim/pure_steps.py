@@ -16,7 +16,7 @@ from ...primitives.core.errors import MissingGradientWarning, message
 from ...tensors import Tensor, enable_grad, gradient_of, missing_reason, no_grad
 from ...tensors.pairs import AS_NUMBERS, AS_PAIRS
 from ...tensors.tape import TAPE
-from .optimizer import Optimizer, fitted
+from .optimizer import Optimizer, loaded_part
 
 __all__ = ["PureOptimizer"]
 
@@ -61,7 +61,7 @@ class GroupUpdate:
         """Adds to a parameter's state what it lacks."""
         if self.counted and "step" not in state:
             state["step"] = TAPE.wrap(np.float32(0), None)
-        first = self.pure.init(value_of(p))
+        first = self.pure.init(updated_array(p))
         for name, x in zip(self.names, first[2:], strict=True):
             if state.get(name) is None:
                 state[name] = TAPE.wrap(unpaired(x, p)._data, None)
@@ -156,9 +156,9 @@ class PureOptimizer(Optimizer):
         """Updates parameters that were updated equally often before."""
         start = update.start
         before = type(start)(wrap(np.int64(number)), start.loss, *[
-            [value_of(x) for x in column] for column in slots
+            [updated_array(x) for x in column] for column in slots
         ])  # fmt: skip
-        values = [value_of(p) for p in params]
+        values = [updated_array(p) for p in params]
         slopes = [slope_of(g) for g in gradients]
         values, after = updated_columns(update.pure, before, values, slopes)
         for p, value in zip(params, values, strict=True):
@@ -190,11 +190,11 @@ class PureOptimizer(Optimizer):
 
     def _loaded(self, p: Tensor | None, number: Any, value: Any) -> Any:
         if p is None or not isinstance(value, dict):
-            return fitted(value, p, "")
+            return loaded_part(value, p, "")
         place = next(i for i, g in enumerate(self.param_groups) if any(x is p for x in g["params"]))
         update = self._update_of(place)
         own = type(self).__module__.startswith("functensor.")
-        first = update.pure.init(value_of(p))
+        first = update.pure.init(updated_array(p))
         loaded = {}
         for name, x in value.items():
             if x is None:
@@ -211,7 +211,7 @@ class PureOptimizer(Optimizer):
                     f"{('step', *update.names)}"
                 )
             else:
-                loaded[name] = fitted(x, p, name)
+                loaded[name] = loaded_part(x, p, name)
         return loaded
 
     def __getstate__(self) -> dict[str, Any]:
@@ -238,7 +238,7 @@ def slot_like(x: Any, like: Array, what: str) -> Tensor:
     return TAPE.wrap(on_device(copied, device_of(like._data)), None)  # type: ignore[no-any-return]
 
 
-def value_of(x: Any) -> Array:
+def updated_array(x: Any) -> Array:
     """Returns the array that is updated for a tensor: pairs of real numbers for complex ones."""
     return paired(wrap(x._data if isinstance(x, Tensor) else to_buffer(x)))
 

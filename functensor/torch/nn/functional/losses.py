@@ -14,6 +14,7 @@ from ....backends.errors.words import WRAPPER_CODES
 from ....primitives.core.array import Array
 from ....primitives.core.buffers import beside
 from ....primitives.core.registry import registry as ops
+from ....tensors.autocasting import casting, in_float32
 from ....tensors.functions.indexing import gather
 from ....tensors.functions.looked_at import all_differ, check_between, check_not_negative
 from ....tensors.functions.pointwise import clamp
@@ -58,6 +59,8 @@ def taking_older_words(loss: LossT) -> LossT:
         if size_average is not None or reduce is not None:
             together = "sum" if size_average is False else "mean"
             kwargs["reduction"] = "none" if reduce is False else together
+        if casting.active:
+            args = tuple(in_float32(*args))
         return loss(*args, **kwargs)
 
     WRAPPER_CODES.add(with_older_words.__code__)

@@ -1,7 +1,7 @@
 """Parameters of which some elements are zero: ``torch.nn.utils.prune``.
 
-A pruned parameter is ``NAME_orig``, and ``NAME_mask`` is a buffer of zeros and ones. Before each call
-of the module a hook computes what has the parameter's name: their product.
+A pruned parameter is ``NAME_orig``, and ``NAME_mask`` is a buffer of zeros and ones. Before each
+call of the module a hook computes what has the parameter's name: their product.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from ....tensors import Tensor, no_grad
 from ...creation import ones_like, zeros_like
 from ...random import rand
 from ..module import Module
-from ..parameter import Parameter
 
 __all__ = [
     "BasePruningMethod", "CustomFromMask", "Identity", "L1Unstructured", "LnStructured",
@@ -378,7 +377,8 @@ def global_unstructured(
         getattr(module, name + "_mask", ones_like(x))
         for (module, name), x in zip(pairs, tensors, strict=True)
     ]
-    flat, before = (ops.concatenate([x.reshape(-1) for x in several]) for several in (scores, masks))
+    flat = ops.concatenate([x.reshape(-1) for x in scores])
+    before = ops.concatenate([x.reshape(-1) for x in masks])
     container = PruningContainer(pruning_method(**kwargs))
     with no_grad():
         mask = container.compute_mask(flat, before)

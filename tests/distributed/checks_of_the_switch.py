@@ -137,6 +137,15 @@ def check_arguments_that_are_not_the_same():
         np.testing.assert_array_equal(np.asarray(out), np.sin(X * RANK))
 
 
+def check_staging_on_one_process():
+    whole = spmd(lambda x: ft.psum(x, "data") * x, mesh(GRID), SPEC, SPEC)
+    with ft.config.using(check_collectives=True):
+        if RANK == 1:
+            assert ft.eval_shape(whole, X).shape == X.shape
+            ft.jit(whole).lower(X)
+        np.testing.assert_allclose(np.asarray(whole(X))[0], (X[0] + X[2]) * X[0])
+
+
 def check_what_is_right():
     def one(x):
         return ft.psum(fnp.sin(x), "data") * ft.ppermute(x, "model", [(0, 1), (1, 0)])

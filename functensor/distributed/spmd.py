@@ -136,7 +136,7 @@ class _ProcessRun:
             return leaf
         params = self._cuts(words, leaf, spec, True)
         part = shard(leaf, **params)
-        if params["rest"] and type(part) is Array:
+        if params["rest"] and type(part) is Array and not is_staged():
             params["rest"][0].check_same("argument", part._data, params["rest"])
         return part
 

@@ -143,6 +143,7 @@ def check_staging_on_one_process():
         if RANK == 1:
             assert ft.eval_shape(whole, X).shape == X.shape
             ft.jit(whole).lower(X)
+            ft.eval_shape(lambda x: spmd(fnp.sin, mesh(GRID), P(), P())(np.ones(2)) * x, X[0, :2])
         np.testing.assert_allclose(np.asarray(whole(X))[0], (X[0] + X[2]) * X[0])
 
 

@@ -40,8 +40,8 @@ MOVING = frozenset(
 # The primitives of several processes, which have ways of their own for 16 bits.
 EXCHANGING = frozenset(
     {
-        "all_gather", "all_to_all", "join_shards", "pmax", "pmin", "ppermute", "psum",
-        "psum_scatter", "shard",
+        "all_gather", "all_to_all", "begin_mean", "end_mean", "join_shards", "pmax", "pmin",
+        "ppermute", "psum", "psum_scatter", "shard",
     }
 )  # fmt: skip
 

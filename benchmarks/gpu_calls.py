@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from statistics import median
 from typing import Any
 
 # JAX is to leave the others some memory; set before it is imported.
@@ -55,7 +56,7 @@ def all_of(xs: list[Any]) -> list[Any]:
 
 
 def host_seconds(call: Step) -> float:
-    """Returns what a call costs the host, which only queues."""
+    """Returns what a call costs the host, which only queues: the median of rounds of calls."""
     times = []
     for _ in range(ROUNDS):
         synchronize()
@@ -63,7 +64,7 @@ def host_seconds(call: Step) -> float:
         for _ in range(CALLS):
             call()
         times.append((time.perf_counter() - start) / CALLS)
-    return min(times)
+    return median(times)
 
 
 def with_leaves(jitted: Any, leaves: list[Any], gives_away: bool) -> Step:

@@ -5,7 +5,8 @@ process; the first figure of a line is that time itself. `unmatched` is a hook t
 operation that never comes, `forward`, `backward` and `both` a hook with those methods on every
 operation. `residuals` keeps copies of what the backward pass needs in its place; compiled functions
 run as they were written under it. In the second table a hook, or a capture, chooses one tag of a
-compiled function. The third has the check of NaN and infinity, on all operations and on those of
+compiled function; `one run` is a hook that leaves it to the plan it is called from to compute the
+result. The third has the check of NaN and infinity, on all operations and on those of
 one name. The command fails where a hook was not called as often as it should be, or has changed a
 result. The cost without any hook is what `python -m benchmarks` measures.
 """
@@ -129,7 +130,10 @@ def tagged_works(gradient: bool) -> dict[str, Work]:
     def run() -> Any:
         return function(*arguments)
 
+    one_run = Forward()
+    one_run.exact = False
     works = {"none": run, "forward": under(run, Forward(), TAG)}
+    works["one run"] = under(run, one_run, TAG)
     if gradient:
         works |= {"backward": under(run, Backward(), TAG), "both": under(run, Both(), TAG)}
     return works | {"capture": lambda: capturing(*arguments)}
@@ -185,16 +189,16 @@ def leaves(result: Any) -> list[Any]:
     return [np.asarray(leaf) for leaf in ft.tree.leaves(result)]
 
 
-def differs(works: Mapping[str, Work], compiled: bool) -> list[str]:
+def differs(works: Mapping[str, Work], compiled: bool, checked: bool) -> list[str]:
     """Returns the hooks under which a result is not the same to the last bit."""
-    # Plans may round otherwise without it.
-    with ft.config.using(deterministic=True):
+    # The check keeps a plan over NumPy.
+    with ft.config.using(deterministic=checked):
         first = leaves(works["none"]())
         return [
             name
             for name, work in works.items()
             # Under a residual hook a compiled function runs as written, and rounds otherwise.
-            if name not in ("none", "capture", *(["residuals"] if compiled else []))
+            if name not in ("none", "capture", "one run", *(["residuals"] if compiled else []))
             and not all(map(np.array_equal, first, leaves(work())))
         ]
 
@@ -222,7 +226,7 @@ def table(rows: Mapping[str, Mapping[str, float]]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print both tables; 1 if a hook changes a result or is not called."""
+    """Print the tables; 1 if a hook changes a result or is not called."""
     options = argparse.ArgumentParser(prog="python -m benchmarks.hook_costs", description=__doc__)
     options.add_argument("--rounds", type=positive, default=5, help="default: 5")
     parsed = options.parse_args(arguments)
@@ -258,7 +262,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         problems += [
             f"{title}: {name} changes a result"
             for title, works in group.items()
-            for name in differs(works, compiled="jit" in title)
+            for name in differs(works, "jit" in title, checked=group is checks)
         ]
         if heading == "every operation":
             for title in ("scalar-ops", "scalar-ops, gradient"):

@@ -9,7 +9,7 @@ does the work on buffers, wherever that is. Outside of all named axes a call is 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -156,13 +156,13 @@ def axis_length(function: str, axis: Any) -> int:
 
 def with_axes_of_now(fun: Callable[..., Any] | None) -> Any:
     """Returns a function that may speak later, too, of the named axes that there are now."""
-    outer = _batch_axes()
+    outer = {} if fun is None else _batch_axes()
     if fun is None or (slot.axes is None and not outer):
         return fun
-    axes = ProcessAxes({}, "cpu", outer)
+    axes = ProcessAxes({}, outer=outer)
     if slot.axes is not None:
         own = {name: axis for name, axis in slot.axes.axes.items() if name not in outer}
-        axes = ProcessAxes(own, slot.axes.device, {**slot.axes.outer, **outer})
+        axes = replace(slot.axes, axes=own, outer={**slot.axes.outer, **outer})
 
     def among(*args: Any) -> Any:
         with setting(slot, axes=axes):

@@ -1,7 +1,7 @@
 """Means over processes of many arrays at once, which go on their way while others are computed.
 
-``begin_mean`` puts arrays into one bucket, and has the processes begin to add up their buckets;
-``end_mean`` waits for the sum. The value between the two is memory that is still being written:
+``begin_mean`` puts arrays into one bucket, and has the processes begin to average their buckets;
+``end_mean`` waits for the mean. The value between the two is memory that is still being written:
 it is for ``end_mean`` alone.
 """
 
@@ -25,7 +25,7 @@ from .core.test_samples import Sample
 
 __all__ = ["begin_mean", "end_mean", "part_length"]
 
-# Sums on their way, by the address of the memory that stands for them; each holds that memory.
+# Means on their way, by the address of the memory that stands for them; each holds that memory.
 _on_their_way: dict[int, tuple[Any, Buffer]] = {}
 
 
@@ -63,9 +63,15 @@ def _bucket(xp: ArrayModule, xs: Sequence[Buffer], lead: int, count: int) -> Buf
                 row = xp.pad(row, (*((0, 0),) * lead, (0, length * count - size)))
             row = xp.moveaxis(row.reshape((*head, count, length)), lead, 0)
         rows.append(row)
-    # One copy of memory of its own, since what follows may write to the operands.
-    out: Buffer = xp.concatenate(rows, -1)
-    return out
+    # Memory of its own, since what follows may write to the operands. CuPy's concatenation reads a
+    # table of the host's, which no graph of a GPU takes.
+    lengths = [row.shape[-1] for row in rows]
+    bucket: Buffer = xp.empty((*rows[0].shape[:-1], sum(lengths)), rows[0].dtype)
+    end = 0
+    for row, length in zip(rows, lengths, strict=True):
+        bucket[..., end : end + length] = row
+        end += length
+    return bucket
 
 
 def _begin(
@@ -78,11 +84,11 @@ def _begin(
         return row
     for earlier, _ in _on_their_way.values():
         earlier.advance()
-    name = "begin_scattered_sum" if scatter else "begin_sum"
+    name = "begin_scattered_mean" if scatter else "begin_mean"
     pending = axis_name[0].collect(name, bucket, axis_name, {})
     out = pending.out
     if out is None or out.dtype != bucket.dtype:
-        # The sum is in a wider dtype; other memory stands for it.
+        # The mean is in a wider dtype; other memory stands for it.
         out = xp.empty(bucket.shape[1:] if scatter else bucket.shape, bucket.dtype)
     if out.size:
         _on_their_way[_address(out)] = pending, out
@@ -114,6 +120,8 @@ def _begin_pullback(
         g = ops.all_gather(g, axis_name=axis_name, axis=lead, size=count)
     elif axis_name:
         g = ops.psum(g, axis_name=axis_name)
+    if count > 1:
+        g = ops.divide(g, count)
     parts, end = [], 0
     for shape in map(shape_of, xs):
         head, size = shape[:lead], prod(shape[lead:])
@@ -149,20 +157,17 @@ begin_mean: Primitive = _Exchange(
         Sample((0, 3), (2,), axis_name=(), scatter=False, lead=0),
         Sample((2, 3), (), axis_name=(), scatter=True, lead=0),
     ],
-    doc="Begins to add up arrays over processes, all of them in one bucket.",
+    doc="Begins to average arrays over processes, all of them in one bucket.",
 )
 
 
-def _end(xp: ArrayModule, x: Buffer, *, axis_name: tuple[Any, ...], count: int) -> Buffer:
-    total: Any = xp.asarray(x)
-    if not axis_name or not total.size:
-        total = (total / total.dtype.type(count))[()]
-        return total  # type: ignore[no-any-return]
-    pending, _ = _on_their_way.pop(_address(total))
-    total = pending.result()
-    # The memory is the bucket's own.
-    total /= total.dtype.type(count)
-    return total  # type: ignore[no-any-return]
+def _end(xp: ArrayModule, x: Buffer, *, axis_name: tuple[Any, ...], parts: int) -> Buffer:
+    mean: Any = xp.asarray(x)
+    if axis_name and mean.size:
+        pending, _ = _on_their_way.pop(_address(mean))
+        mean = pending.result()
+    out: Buffer = mean if parts == 1 else (mean / mean.dtype.type(parts))[()]
+    return out
 
 
 end_mean: Primitive = _Exchange(
@@ -170,13 +175,13 @@ end_mean: Primitive = _Exchange(
     compute=_end,
     infer=lambda primitive, x, **params: x.strong(),
     batch=lambda primitive, values, flags, params: primitive.bind(values, params),
-    vjp=(lambda g, *, count: ops.divide(g, count),),
+    vjp=(lambda g, *, parts: g if parts == 1 else ops.divide(g, parts),),
     jvp=(lambda g, **params: end_mean.bind((g,), params),),
     dtypes="fdD",
-    reference=lambda x, axis_name, count: x / count,
+    reference=lambda x, axis_name, parts: x / parts,
     samples=[
-        Sample((4,), axis_name=(), count=2), Sample((0,), axis_name=(), count=3),
-        Sample((2, 3), axis_name=(), count=1),
+        Sample((4,), axis_name=(), parts=2), Sample((0,), axis_name=(), parts=3),
+        Sample((2, 3), axis_name=(), parts=1),
     ],
-    doc="Waits for the sum that `begin_mean` began, and divides it.",
+    doc="Waits for the mean that `begin_mean` began, and divides it by the parts of a batch.",
 )

@@ -9,11 +9,13 @@ that are multiples of 8) returns memory of its own, which is then copied.
 from __future__ import annotations
 
 from functools import cache
+from importlib.util import find_spec
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .. import lapack_of_numpy
 from ..optional_modules import scipy_module
 
 if TYPE_CHECKING:
@@ -24,20 +26,28 @@ __all__ = [
     "triangles_solved",
 ]  # fmt: skip
 
-LinAlgError = np.linalg.LinAlgError
+# A function of SciPy's takes half the time of one that is called by its address, which needs no
+# import.
+MOST_CALLS_BY_ADDRESS = 4
 
-PREFIXES = {"f": "s", "d": "d", "F": "c", "D": "z"}
+LinAlgError = np.linalg.LinAlgError
 
 
 def is_lapack_dtype(dtype: DType) -> bool:
     """Says whether LAPACK has functions for a dtype."""
-    return dtype.char in PREFIXES
+    return dtype.char in lapack_of_numpy.PREFIXES
+
+
+@cache
+def _has_scipy() -> bool:
+    return find_spec("scipy") is not None
 
 
 @cache
 def _routine(module: str, name: str, kind: str) -> Any:
     """Returns a function of BLAS or LAPACK for a dtype's character."""
-    return getattr(getattr(scipy_module(np, "linalg"), module), PREFIXES[kind] + name)
+    functions = getattr(scipy_module(np, "linalg"), module)
+    return getattr(functions, lapack_of_numpy.PREFIXES[kind] + name)
 
 
 def columns_contiguous(x: Buffer, stack: Shape, dtype: DType, rows_above: int = 0) -> Buffer:
@@ -73,7 +83,17 @@ def triangles_solved(
         if not diagonal.all():
             place = int((diagonal == 0).nonzero()[-1][0])
             raise LinAlgError(f"singular matrix: resolution failed at diagonal {place}")
+    flags = {"lower": lower, "transposed": transposed, "unit_diagonal": unit_diagonal}
     stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    few = prod(stack) <= MOST_CALLS_BY_ADDRESS or not _has_scipy()
+    if few and lapack_of_numpy.has_lapack(dtype):
+        return lapack_of_numpy.solved_by_triangle(
+            a.astype(dtype, copy=False), b.astype(dtype, copy=False), **flags
+        )
+    if not _has_scipy():
+        triangle = np.tril(a, -unit_diagonal) if lower else np.triu(a, int(unit_diagonal))
+        whole = triangle + unit_diagonal * np.eye(a.shape[-1], dtype=dtype)
+        return np.linalg.solve(whole.mT if transposed else whole, b)
     # These may lie in the operand's memory, behind one axis.
     whole = np.broadcast_to(a, (*stack, *a.shape[-2:]))
     matrices = whole.reshape(prod(stack), *a.shape[-2:]).astype(dtype, copy=False)

@@ -5,7 +5,7 @@ They take the array module first, work on stacks of matrices, and leave their op
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import permutations
 from math import factorial, log2, prod
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from ..annotations import ArrayModule, Buffer
 
 __all__ = [
-    "check_finite", "cholesky", "cofactors", "cofactors_by_singular_values", "expm", "inverses",
-    "pivots_to_permutation", "pseudo_inverse", "singular_values", "solve", "svd",
+    "check_finite", "cholesky", "cofactors", "cofactors_by_singular_values",
+    "cofactors_of_inverses", "expm", "failure_with_advice", "inverses", "pivots_to_permutation",
+    "pseudo_inverse", "singular_values", "solve", "svd",
 ]  # fmt: skip
 
 LinAlgError = np.linalg.LinAlgError
@@ -136,10 +137,17 @@ def _cofactors_by_inverse(xp: ArrayModule, a: Buffer) -> Any:
         inverse = xp.linalg.inv(a)
     except LinAlgError:
         return None
+    return cofactors_of_inverses(xp, a, inverse, lambda: xp.linalg.det(a))
+
+
+def cofactors_of_inverses(
+    xp: ArrayModule, a: Buffer, inverse: Buffer, determinants: Callable[[], Buffer]
+) -> Any:
+    """Returns matrices of cofactors by inverses, or None where one is too inaccurate."""
     limit = xp.finfo(a.dtype).eps ** (-1 / 3)
     if not (largest_column_sums(xp, a) * largest_column_sums(xp, inverse) <= limit).all():
         return None
-    return xp.linalg.det(a)[..., None, None] * xp.swapaxes(inverse, -1, -2)
+    return determinants()[..., None, None] * xp.swapaxes(inverse, -1, -2)
 
 
 def cofactors(xp: ArrayModule, a: Buffer, *directions: Buffer) -> Buffer:

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ..blas_threads import blas_libraries
+from ..lapack_of_numpy import LAPACK_NAMES
 from .instructions import Lines, constant, element_type
 
 if TYPE_CHECKING:
@@ -21,9 +22,8 @@ BLAS_NAMES = (("scipy_cblas_{}64_", 64), ("cblas_{}64_", 64), ("cblas_{}", 32))
 # What machine code calls them, by the letters of dtypes.
 BLAS_SYMBOLS = {"f": "functensor_sgemm", "d": "functensor_dgemm"}
 VECTOR_SYMBOLS = {"f": "functensor_sgemv", "d": "functensor_dgemv"}
-# Those of LAPACK, and the functions that are taken of it.
-LAPACK_NAMES = ("scipy_{}_64_", "{}_64_", "{}_")
-LAPACK_FUNCTIONS = ("gesv", "getrf", "potrf", "trtrs")
+# The functions of LAPACK.
+LAPACK_FUNCTIONS = ("gesv", "getrf", "getrs", "potrf", "trtrs")
 ROW_MAJOR, ROWS_AS_GIVEN, AS_TRANSPOSED = 101, 111, 112
 
 
@@ -169,7 +169,7 @@ def address_of(function: Any) -> int:
 def numpy_blas() -> Blas | None:
     """Returns the BLAS of NumPy's wheel; None where it is not known."""
     for library in blas_libraries():
-        for (name, bits), others in zip(BLAS_NAMES, LAPACK_NAMES, strict=True):
+        for (name, bits), (others, _) in zip(BLAS_NAMES, LAPACK_NAMES, strict=True):
             if hasattr(library, name.format("sgemm")):
                 found = {
                     symbols[char]: address_of(getattr(library, name.format(word + function)))

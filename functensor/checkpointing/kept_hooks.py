@@ -23,17 +23,22 @@ class KeptHooks(Handle):
     Args:
         handle: the registration.
         replaced: for every operation of the first run whether the hook replaced its output.
-        first: whether this is that run, which fills the list.
+        answers: what the first run was told of whether the hook only looks.
+        first: whether this is that run, which fills the lists.
     """
 
     direct = False
 
-    def __init__(self, handle: Handle, replaced: list[bool], first: bool) -> None:
+    def __init__(
+        self, handle: Handle, replaced: list[bool], answers: list[bool], first: bool
+    ) -> None:
         super().__init__(handle.hook, handle.match, handle.on_replay, handle.lasting)
         self.handle = handle
         self.replaced = replaced
+        self.answers = answers
         self.first = first
         self.position = 0
+        self.answered = 0
         # It is never begun, so that nothing would take it apart from its trace.
         self._trace = self._before = None
 
@@ -47,8 +52,16 @@ class KeptHooks(Handle):
         return self.handle.current()
 
     def root(self) -> Handle:
-        """Returns the registration outside of all checkpoints."""
-        return self.handle.root() if isinstance(self.handle, KeptHooks) else self.handle
+        return self.handle.root()
+
+    def only_looks(self) -> bool:
+        if self.first:
+            self.answers.append(super().only_looks())
+            return self.answers[-1]
+        # The second run is to do the same as the first one, whatever is known by now.
+        self.answered += 1
+        known = self.answers[self.answered - 1 : self.answered]
+        return known[0] if known else super().only_looks()
 
     def told(self, op: Operation, values: Sequence[Any], staged: bool) -> Sequence[Any]:
         if self.first or op.phase == "backward":

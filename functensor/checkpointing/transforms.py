@@ -175,10 +175,11 @@ def plain_call(call: CheckpointCall, trace: Trace, operands: Sequence[Any]) -> V
 
 def hooked_call(call: CheckpointCall, trace: HookTrace, operands: Sequence[Any]) -> Values:
     replaced: list[bool] = []
+    answers: list[bool] = []
     runs: list[Handle] = []
 
     def evaluate(values: Values) -> Values:
-        runs.append(KeptHooks(trace.handle, replaced, first=not runs))
+        runs.append(KeptHooks(trace.handle, replaced, answers, first=not runs))
         with under(trace.like(slot.trace or RAW, runs[-1])):
             return call.evaluate(values)
 

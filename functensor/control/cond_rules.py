@@ -33,8 +33,8 @@ __all__ = ["CondCall", "GuardCall", "where_examples"]
 
 # Their derivatives solve systems, or are equations of their own.
 REFUSING = frozenset({
-    "banded_solve", "cholesky", "eig", "inv", "logm", "lu", "odeint", "qr", "qr_pivots", "solve",
-    "solve_sylvester", "sqrtm", "triangular_solve",
+    "banded_solve", "cholesky", "eig", "inv", "kept_factors", "logm", "lu", "odeint", "qr",
+    "qr_pivots", "solve", "solve_by_factors", "solve_sylvester", "sqrtm", "triangular_solve",
 })  # fmt: skip
 
 

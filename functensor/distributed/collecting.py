@@ -28,8 +28,8 @@ def _exchanged(group: Any, xp: Any, x: Any, params: dict[str, Any]) -> Any:
 
 
 COLLECTIVES: dict[str, Collecting] = {
-    "begin_sum": lambda group, xp, x, params: group.begin_sum(x, owned=True),
-    "begin_scattered_sum": lambda group, xp, x, params: group.begin_scatter_sum(x),
+    "begin_mean": lambda group, xp, x, params: group.begin_mean(x),
+    "begin_scattered_mean": lambda group, xp, x, params: group.begin_scatter_mean(x),
     "psum": lambda group, xp, x, params: group.sum(x),
     "pmax": lambda group, xp, x, params: group.extremum(x, True),
     "pmin": lambda group, xp, x, params: group.extremum(x, False),

@@ -11,7 +11,7 @@ __all__ = ["LoneGroup"]
 
 
 class Done:
-    """A sum of one array.
+    """A mean of one array.
 
     Attributes:
         out: the array.
@@ -34,8 +34,8 @@ class LoneGroup:
     size = 1
     rank = 0
 
-    def begin_sum(self, x: Any, owned: bool = False) -> Done:
-        """Returns the sum of one array, which is there already."""
+    def begin_mean(self, x: Any) -> Done:
+        """Returns the mean of one array, which is there already."""
         return Done(x)
 
     def sum(self, x: Any) -> Any:
@@ -50,7 +50,7 @@ class LoneGroup:
         """Returns the array with a new first axis."""
         return x[None]
 
-    def begin_scatter_sum(self, x: Any) -> Done:
+    def begin_scatter_mean(self, x: Any) -> Done:
         """Returns the only row of one array, which is there already."""
         return Done(x[0])
 

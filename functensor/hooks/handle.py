@@ -16,7 +16,7 @@ from ..functions.type_variables import P, R
 from ..primitives.core.array import Array
 from ..primitives.core.errors import function_name
 from ..primitives.core.trace import RAW, Trace, slot, without_ended_interceptors
-from .faults import blaming, checked_cotangents, replacement
+from .faults import blame, blaming, checked_cotangents, replacement
 from .hook import Hook, check_hook
 from .interceptor import HookTrace
 from .matching import Match, Matching
@@ -83,9 +83,10 @@ class Handle(Registration):
         return None if alarms is None else (alarms, self.match.key)
 
     def only_looks(self) -> bool:
-        """Says whether the hook has replaced nothing so far."""
+        """Says whether the hook has changed nothing so far that it was shown."""
         hook = self.hook
-        return not (hook.traceable or hook.replaces or hook.replaces_cotangents)
+        changes = hook.traceable or hook.replaces or hook.replaces_cotangents
+        return not (changes or hook.taken_back)
 
     def source(self) -> Around | Handle:
         """Returns what a program keeps that was staged under the registration."""
@@ -93,6 +94,10 @@ class Handle(Registration):
 
     def current(self) -> Handle | None:
         """Returns the registration whose hook a program calls that was staged under it."""
+        return self
+
+    def root(self) -> Handle:
+        """Returns the registration outside of all checkpoints."""
         return self
 
     def is_around(self) -> bool:
@@ -155,7 +160,11 @@ class Handle(Registration):
         """Shows the hook cotangents; returns what stands in their place."""
         g = gs[0] if len(gs) == 1 else tuple(gs)
         hook = self.hook
-        new = blaming(hook, "backward", hook.backward, op, tuple(cotangents), g)
+        try:
+            new = hook.backward(op, tuple(cotangents), g)
+        except Exception as error:
+            blame(error, hook, "backward", op)
+            raise
         if new is None:
             return cotangents
         found = checked_cotangents(hook, op, new, cotangents)

@@ -29,6 +29,8 @@ class Hook:
         replaces_cotangents: True once it has replaced a cotangent.
         on_replay: whether it sees what a checkpoint runs again; False, but for hooks that measure.
         compiled: False has compiled functions run operation by operation under the hook.
+        exact: False has compiled functions return what they compute under the hook, in half the
+            time: its last bits are not those without the hook. True is the default.
 
     >>> import functensor as ft, functensor.numpy as np
     >>> class Doubled(ft.hooks.Hook):
@@ -44,6 +46,9 @@ class Hook:
     replaces_cotangents: bool = False
     on_replay: bool = False
     compiled: bool = True
+    exact: bool = True
+    # True once a function has computed with what the hook was shown.
+    taken_back: bool = False
     # The class of the trace that shows it operations, where that is another one than of all others.
     interceptor: Any = None
     # The errors that it raises on purpose: their messages say all, and get no note.
@@ -131,6 +136,7 @@ class FnHook(Hook):
         forward: called as `Hook.forward`.
         backward: called as `Hook.backward`.
         traceable: whether compiled functions hold what these compute, in place of calling them.
+        exact: whether results of compiled functions keep every bit, as `Hook.exact` says.
 
     >>> import functensor as ft, functensor.numpy as np
     >>> seen = []
@@ -146,6 +152,7 @@ class FnHook(Hook):
         backward: Callable[..., Any] | None = None,
         *,
         traceable: bool = False,
+        exact: bool = True,
     ) -> None:
         for given, name in ((forward, "forward"), (backward, "backward")):
             if given is not None:
@@ -155,9 +162,11 @@ class FnHook(Hook):
         if backward is not None:
             self.backward = backward  # type: ignore[method-assign]
         self.traceable = traceable
+        self.exact = exact
 
     def __repr__(self) -> str:
         given = {name: vars(self).get(name) for name in ("forward", "backward")}
         named = [f"{name}={function_line(fun)}" for name, fun in given.items() if fun is not None]
         traced = ["traceable=True"] if self.traceable else []
-        return f"FnHook({', '.join(named + traced)})"
+        rounded = [] if self.exact else ["exact=False"]
+        return f"FnHook({', '.join(named + traced + rounded)})"

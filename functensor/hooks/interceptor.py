@@ -15,12 +15,11 @@ from ..primitives.core.array import Array, Tracer
 from ..primitives.core.primitive import Primitive, evaluate
 from ..primitives.core.trace import RAW, Trace, explained, new, slot, under
 from ..programs.named_scope import active
-from ..programs.program import twin
 from ..traces.batch import BatchTrace
 from ..traces.forward import ForwardTrace
 from ..traces.reverse import ReverseTrace
 from .faults import blame, replacement
-from .noting import NotingHandle
+from .noting import NotingHandle, marked
 from .operation import Operation
 from .registration import registered
 from .watched_calls import CallWithHooks, PrimitiveCall
@@ -32,8 +31,10 @@ if TYPE_CHECKING:
 __all__ = ["HookTrace"]
 
 # So many calls out from the search for the user's line, at the least, is the frame of that line:
-# those of `HookTrace.described`, of `HookTrace.process1` and of the primitive are in between.
+# those of `HookTrace.described`, of `HookTrace.process1` and of the primitive are in between, and
+# two of a primitive of two operands.
 FRAMES_OF_OURS = 4
+FRAMES_OF_TWO = 5
 
 
 class HookTrace(Trace):
@@ -120,13 +121,15 @@ class HookTrace(Trace):
         finally:
             slot.trace = before
 
-    def described(self, name: str, params: dict[str, Any]) -> Operation:
+    def described(
+        self, name: str, params: dict[str, Any], frames: int = FRAMES_OF_OURS
+    ) -> Operation:
         """Returns what hooks are told of an operation that the user's line calls."""
         # The constructor would take twice as long.
         op = new(Operation)
         op.name = name
         op._params = params
-        op._line = user_instruction(FRAMES_OF_OURS)
+        op._line = user_instruction(frames)
         op.scope = active.entries[-1].path
         op.phase = self.phase
         op.batch_size = self.batch_size
@@ -180,7 +183,7 @@ class HookTrace(Trace):
         handle, parent = self.handle, self.parent
         light = self.light and handle.active
         if light:
-            op = self.described(primitive.name, {})
+            op = self.described(primitive.name, {}, FRAMES_OF_TWO)
         elif not self.passes_by(primitive):
             return self.process(primitive, (x, y), {})
         if parent is not RAW:
@@ -260,6 +263,10 @@ class HookTrace(Trace):
         """Says whether the hook has changed nothing so far that it was shown."""
         return self.handle.only_looks()  # type: ignore[no-any-return]
 
+    def exact(self) -> bool:
+        """Says whether the results of compiled functions are those without the hook."""
+        return self.handle.hook.exact  # type: ignore[no-any-return]
+
     def noting(self, trace: Trace, note: Callable[[], None]) -> HookTrace:
         """Returns a trace that does the same on top of another one.
 
@@ -274,6 +281,7 @@ class HookTrace(Trace):
         if taken_back and self.handle.sees_forward:
             # A program would not know that its values come from the hook.
             hook.compiled = False
+            hook.taken_back = True
 
     def told(self, op: Operation, args: Sequence[Any]) -> Sequence[Any]:
         """Tells the hook of an operation that is about to run; returns its operands."""
@@ -294,18 +302,20 @@ class HookTrace(Trace):
         """Shows an output to the hook's own method.
 
         It is `calling` with `Handle.shown_at_once`, written out: hooked operations on a few numbers
-        take three times as long as others, and each call is seen in that.
+        take three times as long as others, and each call is seen in that. So is each look for what
+        this thread has in the slot.
         """
-        hook, bottom, before = self.handle.hook, self.bottom, slot.trace
+        hook, bottom, mine = self.handle.hook, self.bottom, slot.__dict__
+        before = mine["trace"]
         try:
-            slot.trace = bottom
+            mine["trace"] = bottom
             new = hook.forward(op, args, out)
-            added = slot.trace
+            added = mine["trace"]
         except Exception as error:
             blame(error, hook, "forward", op)
             raise
         finally:
-            slot.trace = before
+            mine["trace"] = before
         if added is not bottom:
             keep_added(added)
         if new is None or new is out or is_marked(new):
@@ -328,15 +338,6 @@ class HookTrace(Trace):
         if added is not bottom:
             keep_added(added)
         return out
-
-
-def marked(x: Any) -> Any:
-    """Returns another object for a value that a hook is shown, by which it is known again."""
-    if not isinstance(x, Array):
-        return x
-    other = twin(x)
-    slot.shown[id(other)] = other  # type: ignore[index]
-    return other
 
 
 def is_marked(x: Any) -> bool:

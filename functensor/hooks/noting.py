@@ -7,11 +7,12 @@ from typing import Any
 
 from ..custom.call import CustomCall, Pullback
 from ..primitives.core.annotations import Values
-from ..primitives.core.array import Tracer
-from ..primitives.core.trace import Trace, at_face, under
+from ..primitives.core.array import Array, Tracer
+from ..primitives.core.trace import Trace, at_face, slot, under
+from ..programs.program import twin
 from .operation import Operation
 
-__all__ = ["NotingHandle"]
+__all__ = ["NotingHandle", "marked"]
 
 
 class KeptValue(CustomCall):
@@ -89,4 +90,14 @@ class NotingHandle:
 
     def noted(self, values: Sequence[Any]) -> Values:
         """Returns values, of which those with derivatives note that these are asked for."""
-        return [KeptValue(self.note).bind([x])[0] if isinstance(x, Tracer) else x for x in values]
+        found = [KeptValue(self.note).bind([x])[0] if isinstance(x, Tracer) else x for x in values]
+        return found if slot.shown is None else [marked(x) for x in found]
+
+
+def marked(x: Any) -> Any:
+    """Returns another object for a value that a hook is shown, by which it is known again."""
+    if not isinstance(x, Array):
+        return x
+    other = twin(x)
+    slot.shown[id(other)] = other  # type: ignore[index]
+    return other

@@ -78,6 +78,7 @@ class QueuedHook(Hook):
         self.reduce = reduce
         self.on_replay = hook.on_replay
         self.compiled = hook.compiled
+        self.exact = hook.exact
         self._next: list[Waiting] = []
         self._sent: deque[Sent] = deque()
         self._lock = threading.Lock()

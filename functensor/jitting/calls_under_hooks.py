@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from numpy import ndarray
 
-from ..backends.config import config
 from ..backends.restoring import setting
 from ..primitives.core.annotations import Values
 from ..primitives.core.array import Tracer
@@ -24,10 +23,11 @@ from ..primitives.core.trace import (
 )
 from ..programs.named_scope import active_scope
 from ..tree import containers as tree
+from .hook_answers import HookAnswers
 from .living import clear_all
 from .reported_run import Told, alarms, reported_run
 from .retraces import History, StaleProgramError
-from .shown_run import ShownRun, forked, reunited
+from .shown_run import ShownRun, forked, is_taken_back, only_look, reunited
 from .signature import Signature
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CallsUnderHooks"]
 
+# Stands for the results of a run that showed hooks what they look at, and computed nothing else.
+NOT_COMPUTED = object()
 # A function remembers so many sets of hooks, and keeps plans for them.
 MOST_KEPT_HOOKS = 4
 
@@ -55,48 +57,61 @@ class CallsUnderHooks:
     _as_written: Callable[..., Any]
 
     def _hooked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Runs the function under hooks.
+        """Runs the function under hooks; the results are those without, unless these replace any.
 
-        With ``config.deterministic`` the results are those without hooks, unless these replace
-        anything.
+        Hooks are shown a run of their own, since their calls between operations change what is
+        fused, and so the rounding.
         """
         met = interceptors()
         # The results of a run that is watched are not those that count.
-        in_two = config.deterministic and slot.shown is None and not is_staged()
-        if not (in_two and all(trace.only_looks() for trace in met)):
+        alone = slot.shown is not None or is_staged() or alarms() is not None
+        if alone or not (any(trace.exact() for trace in met) and only_look(met)):
             return self._shown(args, kwargs)
         if base_trace() is not RAW or is_traced((args, kwargs)):
-            return self._in_two_runs(args, kwargs)
-        shown = self._shown(args, kwargs)
-        # The function may close over traced values.
-        if is_traced(shown) or not all(trace.only_looks() for trace in met):
-            return shown
+            return self._in_two_runs(args, kwargs, met)
+        shown = self._shown(args, kwargs, counts=False)
+        if shown is not NOT_COMPUTED:
+            # The function may close over traced values.
+            if is_traced(shown) or not only_look(met):
+                return shown
+            with below_hooks():
+                if self._seen(args, kwargs):
+                    return shown
+            del shown
         with below_hooks():
             return self._called(args, kwargs)
 
-    def _in_two_runs(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _in_two_runs(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], met: Sequence[Any]
+    ) -> Any:
         """Does the same where the function's derivatives or batches may be asked for."""
-        with below_hooks():
-            captured = self._entry(args, kwargs)[0].captured
-        if captured:
-            return self._shown(args, kwargs)
-        shown_run = ShownRun(interceptors())
+        shown_run = ShownRun(met)
         with below_hooks():
             given, (args, kwargs) = forked((args, kwargs), shown_run)
         top: Any = slot.trace
         registrations = top.registrations()
         try:
-            slot.trace = shown_run.trace()
-            shown = self._one_by_one(*self._signature.mapped(shown_array, args, kwargs))
+            with setting(slot, shown={}):
+                slot.trace = shown_run.trace()
+                shown = self._one_by_one(*self._signature.mapped(shown_array, args, kwargs))
+                shown_run.note_taken_back(shown)
         finally:
             slot.trace = top.settled(registrations)
-        if not shown_run.counts():
-            return shown
         with below_hooks():
-            return reunited(self._called(*given), shown, shown_run)
+            if self._seen(*given):
+                shown_run.note_kept()
+            return reunited(self._called(*given), shown, shown_run) if shown_run.counts() else shown
 
-    def _shown(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Runs the function under hooks, by a plan that calls them or reports to them."""
+    def _seen(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Says whether somebody sees when it runs again: a hook of its own, or a derivative."""
+        entry, _ = self._entry(args, kwargs)
+        return bool(entry.captured) or entry.program.has_effect()
+
+    def _shown(self, args: tuple[Any, ...], kwargs: dict[str, Any], counts: bool = True) -> Any:
+        """Runs the function under hooks, by a plan that calls them or reports to them.
+
+        Its results are needed if ``counts`` is True. Otherwise they may be `NOT_COMPUTED`.
+        """
         keys = *(found := [trace.key() for trace in interceptors()]), active_scope()
         inner = base_trace() is not RAW or is_traced((args, kwargs))
         told = None if inner else alarms()
@@ -111,14 +126,33 @@ class CallsUnderHooks:
         try:
             if None in found or keys not in self._hooks:
                 return self._watched(*self._signature.mapped(shown_array, args, kwargs), keys)
-            entry, leaves = self._entry(args, kwargs, keys)
-            with below_hooks():
-                return self._ran(entry, leaves)
+            return self._by_plan(args, kwargs, keys, counts)
         except StaleProgramError:
             clear_all()
             return self._called(args, kwargs)
         finally:
             slot.trace = top.settled(registrations)
+
+    def _by_plan(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], keys: Any, counts: bool
+    ) -> Any:
+        """Runs the function by a plan that calls hooks, and leaves out what they do not see."""
+        met, answers = interceptors(), None
+        if not counts:
+            with below_hooks():
+                counts = self._seen(args, kwargs)
+        if not counts:
+            answers = HookAnswers()
+            entry, leaves = self._entry(args, kwargs, (keys, False))
+            with below_hooks(), setting(slot, answers=answers):
+                entry.compiled(leaves)
+            if only_look(met):
+                return NOT_COMPUTED
+            # A hook has replaced something for the first time.
+            answers.repeat()
+        entry, leaves = self._entry(args, kwargs, (keys, True))
+        with below_hooks(), setting(slot, answers=answers):
+            return self._ran(entry, leaves)
 
     def _one_by_one(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Runs the function operation by operation in place of a plan, which messages name."""
@@ -145,14 +179,14 @@ class CallsUnderHooks:
         with setting(slot, shown=shown):
             slot.trace = met[0].over(base_trace())
             out = self._one_by_one(args, kwargs)
-        taken_back = 0 in shown or any(shown.get(id(x)) is x for x in tree.leaves(out))
+        taken_back = is_taken_back(shown, out)
         for trace in met:
             trace.met(taken_back)
         self._hooks[keys] = None
         while len(self._hooks) > MOST_KEPT_HOOKS:
             del self._hooks[next(iter(self._hooks))]
         # Programs keep the hooks that they call.
-        for key in [key for key in list(self._entries) if key[6] and key[6] not in self._hooks]:
+        for key in [key for key in list(self._entries) if key[6] and key[6][0] not in self._hooks]:
             self._entries.pop(key, None)
             self._history.drop(key, "since other hooks came")
         return out

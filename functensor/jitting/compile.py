@@ -7,6 +7,7 @@ from typing import Any
 
 from ..backends import Loop
 from ..backends import get as get_backend
+from ..backends.config import config
 from ..backends.devices import to_host
 from ..backends.finiteness import is_finite
 from ..backends.notebook_cells import with_cells_named
@@ -183,8 +184,8 @@ def prepared_program(program: Program) -> Program | None:
 def compiled(
     program: Program, donated: Sequence[int] = (), returned: Sequence[int] = ()
 ) -> Compiled:
-    """Returns the compiled form of a program; made once."""
-    key = "compiled", tuple(donated), tuple(returned)
+    """Returns the compiled form of a program; made once for the choices that results depend on."""
+    key = "compiled", config.numerics, tuple(donated), tuple(returned)
     found: Compiled | None = program.derived.get(key)
     if found is None:
         found = program.derived[key] = Compiled(program, donated, returned)

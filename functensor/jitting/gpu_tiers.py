@@ -60,6 +60,8 @@ class GpuTiers:
         self._plan: Any = None
         self._job: Any = None
         self._finishing = False
+        # Plans are made in another thread, whose choices are others.
+        self._precision = config.matmul_precision
         self.note = ""
 
     def __call__(self, buffers: Sequence[Any]) -> list[Any]:
@@ -128,7 +130,8 @@ class GpuTiers:
         try:
             # Constants may have been computed on any stream.
             backend.synchronize_device(self._device)
-            with backend.current(self._device):
+            precision = config.using(matmul_precision=self._precision)
+            with backend.current(self._device), precision:
                 fused = gpu_program(self._program, backend)
                 plan = backend.plan_of_kernels(fused, call_on_buffers, self._donated)
         except Exception as error:

@@ -132,7 +132,8 @@ class Jitted(CallsUnderHooks, Generic[P, R]):
     ) -> tuple[StagedEntry, Values]:
         """Returns the entry for a call's kind of arguments, and the leaves of these.
 
-        ``hooks`` has the keys of the hooks that the program calls, and the scope they are told of.
+        ``hooks`` has the keys of the hooks that the program calls, with the scope they are told of,
+        and whether its results are needed.
         """
         signature = self._signature
         dynamic, static = signature.split(args, kwargs)
@@ -179,9 +180,11 @@ class Jitted(CallsUnderHooks, Generic[P, R]):
         try:
             admitted = key[5] == "tensors"
             stage = partial(entrance.admitting, self._program) if admitted else self._program
-            program, captured, gradient = stage(dynamic, static, key[6])
-            # What hooks are shown may be computed again, as without them.
-            donated = () if key[6] and config.deterministic else self._signature.donated(dynamic)
+            program, captured, gradient = stage(dynamic, static, key[6] and key[6][0])
+            donated = self._signature.donated(dynamic)
+            if key[6] and not key[6][1]:
+                # The results are those of another run, as without hooks.
+                program, donated = program.with_equations(program.equations, ()), ()
             entry = StagedEntry(program, captured, donated, key[3])
             entry.gradient = gradient
         except BaseException as error:

@@ -21,7 +21,7 @@ from ..primitives.core.trace import RAW, slot
 from ..programs.named_scope import active_scope, scoped
 from ..programs.program import Program, Variable, type_of
 from ..programs.staging import StagingTrace
-from .compile import Compiled, compiled, is_planned
+from .compile import compiled, is_planned
 from .program_derivatives import Flags, Pulled, is_differentiable, staged
 
 __all__ = ["RecordedProgram", "spread"]
@@ -56,25 +56,18 @@ class RecordedProgram:
         self._parts = parts
         self.reached: Flags = parts.reached
         self._rules = rules
-        self._planned: Compiled | None = None
         self._count = len(program.outputs)
         self._has_effect = program.has_effect() or program.exchanges()
         self._inexact = list(map(is_differentiable, program.outputs))
         end = len(program.inputs) + len(parts.brief.outputs)
         residuals = [*rules.kept, *range(parts.own_count, end)]
         self._places = {source: number for number, source in enumerate(residuals)}
-        self._backward: dict[Any, tuple[Compiled, list[int], Flags]] = {}
+        self._backward: dict[Any, tuple[Program, list[int], Flags]] = {}
         # The outputs that the next passes begin at, each with one, and how many there may be. A
         # function of one real number is taken for a loss at first.
         self._begin: Flags = (True,)
         self._ahead = int(is_loss(program))
-        self._with: dict[Flags, Compiled] = {}
-
-    def _forward(self) -> Compiled:
-        """Returns the plan of the way there; made when it is needed."""
-        if self._planned is None:
-            self._planned = compiled(self._parts.brief)
-        return self._planned
+        self._with: dict[Flags, Program] = {}
 
     def __call__(self, call: Any, buffers: list[Any]) -> tuple[Values, Pullback]:
         """Returns the outputs and the function that pulls cotangents back; see `Call.reverse`."""
@@ -87,7 +80,7 @@ class RecordedProgram:
 
     def _in_two(self, call: Any, buffers: list[Any]) -> tuple[Values, Pullback]:
         """Returns the outputs, by a plan of their own, and the function that pulls back."""
-        outs = self._forward().run(buffers)
+        outs = compiled(self._parts.brief).run(buffers)
         known = [*buffers, *outs[: self._count]]
         residuals = [*[known[i] for i in self._rules.kept], *outs[self._count :]]
         pull = partial(self._pull, active_scope())
@@ -109,9 +102,9 @@ class RecordedProgram:
             program, taken, _ = self._parts.backward(given)
             places = [self._places[self._parts.sources[i]] for i in taken]
             program = lying_as(program, [kept[i] for i in places])
-            self._backward[given, state] = compiled(program), places, self._found(given)
-        plan, places, found = self._backward[given, state]
-        return spread(plan.run([*[kept[i] for i in places], *moved]), found)
+            self._backward[given, state] = program, places, self._found(given)
+        program, places, found = self._backward[given, state]
+        return spread(compiled(program).run([*[kept[i] for i in places], *moved]), found)
 
     def _found(self, given: Flags) -> Flags:
         """Returns for every input whether it gets a cotangent."""
@@ -133,10 +126,10 @@ class RecordedProgram:
         self, call: Any, buffers: list[Any], begin: Flags
     ) -> tuple[Values, Pullback]:
         """Returns the outputs and a function that has the cotangents for a pass begun with one."""
-        plan = self._with.get(begin)
-        if plan is None:
-            plan = self._with[begin] = compiled(self._joint(begin))
-        outs = plan.run(buffers)
+        program = self._with.get(begin)
+        if program is None:
+            program = self._with[begin] = self._joint(begin)
+        outs = compiled(program).run(buffers)
         pull = partial(self._taken, call, begin, len(outs) - self._count)
         kept = [*outs[self._count :], *buffers]
         return outs[: self._count], Pullback(pull, kept, (call, buffers, None))

@@ -7,7 +7,7 @@ hook has kept is differentiated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,11 +15,11 @@ from ..custom.call import CustomCall, Pullback
 from ..primitives.core.annotations import Values
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Tracer
-from ..primitives.core.trace import Trace, at_face, base_trace, under
+from ..primitives.core.trace import Trace, at_face, base_trace, slot, under
 from ..traces.reverse import is_inexact
 from ..tree import containers as tree
 
-__all__ = ["ShownRun", "forked", "reunited"]
+__all__ = ["ShownRun", "forked", "is_taken_back", "only_look", "reunited"]
 
 
 class ShownRun:
@@ -35,11 +35,17 @@ class ShownRun:
 
     def counts(self) -> bool:
         """Says whether the other run counts, as far as it is known by now."""
-        return not self.kept and all(trace.only_looks() for trace in self.met)
+        return only_look(self.met) and not self.kept
 
     def note_kept(self) -> None:
         """Notes that a value which a hook was shown is differentiated."""
         self.kept = True
+
+    def note_taken_back(self, out: Any) -> None:
+        """Notes for each hook whether the function took back what it was shown."""
+        taken_back = is_taken_back(slot.shown or {}, out)
+        for trace in self.met:
+            trace.met(taken_back)
 
     def trace(self) -> Trace:
         """Returns what shows the hooks this run, on top of what is below them."""
@@ -47,6 +53,18 @@ class ShownRun:
         for interceptor in reversed(self.met):
             trace = interceptor.noting(trace, self.note_kept)
         return trace
+
+
+def only_look(met: Sequence[Any]) -> bool:
+    """Says whether no interceptor has changed anything so far."""
+    # All are asked, since a checkpoint has them answer the same again.
+    answers = [trace.only_looks() for trace in met]
+    return all(answers)
+
+
+def is_taken_back(shown: Mapping[int, Any], out: Any) -> bool:
+    """Says whether a function took back what hooks were shown, by id, or returned it."""
+    return 0 in shown or any(shown.get(id(x)) is x for x in tree.leaves(out))
 
 
 class OfTwoRuns(CustomCall):
@@ -135,12 +153,9 @@ class Join(OfTwoRuns):
 def forked(arguments: Any, shown_run: ShownRun) -> tuple[Any, Any]:
     """Returns a tree for the run that counts and one for the run that is shown."""
     leaves, treedef = tree.flatten(arguments)
-    traced = [i for i, x in enumerate(leaves) if isinstance(x, Tracer)]
-    outs = Fork(shown_run).bind([leaves[i] for i in traced])
-    counting, shown = list(leaves), list(leaves)
-    for n, i in enumerate(traced):
-        counting[i], shown[i] = outs[n], outs[n + len(traced)]
-    return treedef.unflatten(counting), treedef.unflatten(shown)
+    # One by one, so that those without a derivative get none.
+    pairs = [Fork(shown_run).bind([x]) if isinstance(x, Tracer) else (x, x) for x in leaves]
+    return treedef.unflatten([x for x, _ in pairs]), treedef.unflatten([x for _, x in pairs])
 
 
 def reunited(counting: Any, shown: Any, shown_run: ShownRun) -> Any:

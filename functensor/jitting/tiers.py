@@ -33,8 +33,9 @@ SECONDS_BEFORE_COMPILING = 0.005
 COMPARED_CALLS = 8
 # What machine code may compute beside regions and loops.
 NATIVE_ALONE = frozenset({
-    "cholesky", "conv", "conv_input_grad", "conv_kernel_grad", "det", "inv", "random_bits",
-    "random_keys", "slogdet", "solve", "triangular_solve",
+    "cholesky", "conv", "conv_input_grad", "conv_kernel_grad", "det", "det_by_factors", "inv",
+    "kept_factors", "random_bits", "random_keys", "slogdet", "slogdet_by_factors", "solve",
+    "solve_by_factors", "triangular_solve",
 })  # fmt: skip
 # Passes over longer programs would take many seconds.
 MOST_COMPILED_EQUATIONS = 20_000
@@ -207,7 +208,7 @@ def native_plan(program: Program, donated: Sequence[int]) -> Any:
 def native_program(program: Program) -> Program:
     """Returns a staged program in the form of which machine code is made: its regions are fused."""
     forms = kernel_forms(optimized(program, stacks=False))
-    return fusion(forms, 1, get_backend("numpy").native_test(forms))
+    return fusion(forms, 0, get_backend("numpy").native_test(forms))
 
 
 def native_body(program: Program) -> Program:

@@ -17,7 +17,10 @@ from ..tree import containers as tree
 from .algorithms import adagrad, adam, adamw, lion, momentum, sgd
 from .optimizer import Optimizer, Rate, rate_at
 
-__all__ = ["SGD", "Adagrad", "Adam", "AdamW", "Lion", "MomentumSGD", "StatefulOptimizer"]
+__all__ = [
+    "SGD", "Adagrad", "Adam", "AdamW", "Lion", "MomentumSGD", "StatefulOptimizer",
+    "updated_columns",
+]  # fmt: skip
 
 
 class StatefulOptimizer:
@@ -62,19 +65,7 @@ class StatefulOptimizer:
         self._make = make
         self._pure = make(lambda step: rate_at(self.lr, step))
         # One state for each, so that a parameter without a gradient is left out altogether.
-        self._states = [self._pure.init(self.value_of(p)) for p in self.params]
-
-    def value_of(self, p: Tensor) -> Array:
-        """Returns the array that is updated for a tensor."""
-        return wrap(p._data)
-
-    def slope_of(self, gradient: Tensor) -> Array:
-        """Returns a gradient as the array's update takes it."""
-        return wrap(turned(gradient._data))
-
-    def put(self, p: Tensor, value: Array) -> None:
-        """Gives a tensor its new value."""
-        p.take_value(value)
+        self._states = [self._pure.init(wrap(p._data)) for p in self.params]
 
     def __getstate__(self) -> dict[str, Any]:
         # The pure optimizer reads the rate of this object; a copy has its own.
@@ -100,7 +91,7 @@ class StatefulOptimizer:
                 if self._states[i].step is not step:
                     step = self._states[i].step
                     number = int(step)
-                groups.setdefault(number, []).append((i, self.slope_of(gradient)))
+                groups.setdefault(number, []).append((i, wrap(turned(gradient._data))))
         for members in groups.values():
             self._update([i for i, _ in members], [g for _, g in members])
         if not groups:
@@ -119,26 +110,17 @@ class StatefulOptimizer:
         if not all(isinstance(slot, Array) for slot in states[0][2:]):
             # A state that holds another one is of one parameter, and cannot be put together.
             for i, state, gradient in zip(places, states, gradients, strict=True):
-                value = self.value_of(self.params[i])
+                value = wrap(self.params[i]._data)
                 value, self._states[i] = self._pure.update(value, state, gradient)
-                self.put(self.params[i], value)
+                self.params[i].take_value(value)
             return
         slots = [list(column) for column in zip(*[s[2:] for s in states], strict=True)]
-        values = [self.value_of(self.params[i]) for i in places]
-        step = states[0].step
-        planned = self._pure._planned
-        found = planned and planned([values, gradients, *slots], int(step))
-        if found:
-            values, *slots = found
-            step = wrap(np.int64(int(step) + 1))
-        else:
-            values, state = self._pure.update(
-                values, make(step, states[0].loss, *slots), gradients
-            )
-            step, slots = state.step, state[2:]
-        for i, state, value, *own in zip(places, states, values, *slots, strict=True):
-            self.put(self.params[i], value)
-            self._states[i] = make(step, state.loss, *own)
+        values = [wrap(self.params[i]._data) for i in places]
+        before = make(states[0].step, states[0].loss, *slots)
+        values, after = updated_columns(self._pure, before, values, gradients)
+        for i, state, value, *own in zip(places, states, values, *after[2:], strict=True):
+            self.params[i].take_value(value)
+            self._states[i] = make(after.step, state.loss, *own)
 
     def zero_grad(self) -> None:
         """Clears the gradients of all tensors."""
@@ -173,6 +155,25 @@ class StatefulOptimizer:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {len(self.params)} parameters, lr={self.lr}>"
+
+
+def updated_columns(
+    pure: Optimizer[Any], state: Any, params: list[Any], gradients: list[Any]
+) -> tuple[Any, Any]:
+    """Returns parameters and their state after one update, by a plan if there is one by now.
+
+    Args:
+        pure: a pure optimizer.
+        state: its state of a list of parameters.
+        params, gradients: arrays, as many as there are in each list of the state.
+    """
+    step = int(state.step)
+    planned = pure._planned
+    found = planned and planned([params, gradients, *state[2:]], step)
+    if not found:
+        return pure.update(params, state, gradients)
+    after, *slots = found
+    return after, type(state)(wrap(np.int64(step + 1)), state.loss, *slots)
 
 
 class SGD(StatefulOptimizer):

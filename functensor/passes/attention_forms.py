@@ -17,8 +17,8 @@ from .rewriter import Rewritten, Sweep, behind
 
 __all__ = ["attention_by_products", "part_of_attention_grad"]
 
-# All score matrices together have at most so many elements.
-MOST_SCORES = 1 << 21
+# All score matrices together have at most so many bytes.
+MOST_SCORE_BYTES = 1 << 23
 
 
 @lru_cache(maxsize=32)
@@ -32,9 +32,10 @@ def causal_mask(queries: int, keys: int) -> Any:
 def fits(q: Operand, k: Operand, v: Operand) -> bool:
     """Says whether attention of such operands is computed with whole score matrices."""
     queries, keys = type_of(q), type_of(k)
-    count = prod(queries.shape[:-1]) * keys.shape[-2]
+    size = prod(queries.shape[:-1]) * keys.shape[-2] * queries.dtype.itemsize
     kinds = {queries.dtype.char, keys.dtype.char, type_of(v).dtype.char}
-    return kinds in ({"f"}, {"d"}) and bool(prod(type_of(v).shape)) and 0 < count <= MOST_SCORES
+    is_whole = bool(prod(type_of(v).shape)) and 0 < size <= MOST_SCORE_BYTES
+    return kinds in ({"f"}, {"d"}) and is_whole
 
 
 class _Rows:

@@ -20,13 +20,19 @@ if TYPE_CHECKING:
 
 __all__ = ["constant_folding"]
 
+# Constants of more bytes are kept only where staging keeps them.
+LARGEST_KEPT_BYTES = 1 << 20
+# Primitives whose elements are elements of their operands.
+MOVES = frozenset({"astype", "concatenate", "flip", "index", "roll", "stack"})
+
 
 def constant_folding(program: Program) -> Program:
     """Returns a program in which equations of constants are replaced by their results.
 
-    That is done where staging would do it: small results of small constants, and views; and for
-    arrays that are one number everywhere, which take no memory. Larger ones are computed in every
-    run rather than kept. Equations that would warn or raise are left to the
+    That is done where staging would do it: small results of small constants, and views; for arrays
+    that are one number everywhere, which take no memory; and for those of up to a MiB, of cheap
+    functions, that take no more memory than their operands. Others are computed in every run rather
+    than kept. Equations that would warn or raise are left to the
     runs, and so are those that create arrays on a default device, which may be another one by then.
 
     Args:
@@ -47,7 +53,9 @@ def constant_folding(program: Program) -> Program:
                 return None
         if _foldable(equation):
             return _folded_constant(equation)
-        return _folded_number(equation) if _is_one_number(equation) else None
+        if _is_one_number(equation):
+            return _folded_number(equation)
+        return _folded_constant(equation) if _saves_memory(equation) else None
 
     return with_substitutes(program, folded)
 
@@ -59,6 +67,27 @@ def _foldable(equation: Equation) -> bool:
     out = equation.outputs[0]
     types = [type_of(x) for x in equation.operands]
     return out.device == "cpu" and is_at_once(primitive, types, out.type)
+
+
+def _saves_memory(equation: Equation) -> bool:
+    """Says whether a constant takes no more memory than the constants of which it is computed.
+
+    Elementwise functions and moves of elements take no longer for it than a run does.
+    """
+    primitive, out = equation.primitive, equation.outputs[0]
+    if not isinstance(primitive, Primitive) or primitive.creates or out.device != "cpu":
+        return False
+    if primitive.family != "elementwise" and primitive.name not in MOVES:
+        return False
+    size = out.type.size * out.type.dtype.itemsize
+    return size <= LARGEST_KEPT_BYTES and size <= sum(
+        [bytes_taken(constant_buffer(x)) for x in equation.operands]
+    )
+
+
+def bytes_taken(buffer: Any) -> int:
+    """Returns how many bytes a constant takes, if none of its elements is repeated; 0 if one is."""
+    return buffer.nbytes if type(buffer) is np.ndarray and 0 not in buffer.strides else 0
 
 
 def _is_one_number(equation: Equation) -> bool:

@@ -10,6 +10,7 @@ from ..primitives.core.index_key import FULL
 from ..primitives.core.registry import registry
 from ..programs.program import Equation, Operand, Variable, type_of
 from .rewriter import ELEMENTWISE, RewriteRule, Rewritten, Sweep, behind
+from .simplify_indices import INDEX_RULES
 
 __all__ = ["SHAPE_RULES", "sliced"]
 
@@ -191,7 +192,7 @@ SHAPE_RULES: dict[str, tuple[RewriteRule, ...]] = {
     "reshape": (_simplify_reshape,),
     "transpose": (_simplify_transpose,),
     "broadcast_to": (_broadcast_to,),
-    "index": (_element_just_set, _simplify_index),
+    "index": (_element_just_set, _simplify_index, *INDEX_RULES),
     "concatenate": (_concatenate,),
     ELEMENTWISE: (_unbroadcast,),
     **dict.fromkeys(("max", "min", "sum", "prod"), (_reduce,)),

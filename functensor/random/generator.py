@@ -171,7 +171,7 @@ class Generator:
             raise failure(
                 RuntimeError,
                 "random numbers of a generator within vmap, the same ones for all examples",
-                fix="draw them outside with a batch axis, or torch.func.vmap(f, randomness='same')",
+                fix="torch.func.vmap(f, randomness='different'), or 'same'",
             )
         keys = draws.again if draws.given is None else draws.given
         found = None if keys is None else next(keys, None)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from functools import wraps
 from itertools import count
 from typing import TYPE_CHECKING, Any, Self
 
@@ -85,12 +84,20 @@ def _function(name: str) -> Callable[[Any], Any]:
     return method
 
 
-@wraps(TorchMemory.diagonal)
-def _diagonal_view(self: InPlace, *args: Any, **options: Any) -> Any:
-    out = TorchMemory.diagonal(self, *args, **options)
+def _diagonal_view(
+    self: InPlace, offset: int = 0, dim1: int = 0, dim2: int = 1, *, axis1: int | None = None,
+    axis2: int | None = None,
+) -> Any:  # fmt: skip
+    """Returns a view of a diagonal of the matrices on two axes, as a last axis."""
+    axes = dim1 if axis1 is None else axis1, dim2 if axis2 is None else axis2
+    out: Any = TorchMemory.diagonal(self, offset, *axes)
     # The function copies, but the tensor is to share memory, by which views of it are told.
-    out._data = self._data.diagonal(*args, **options)
+    out._data = self._data.diagonal(offset, *axes)
     return out
+
+
+_diagonal_view.__name__ = _diagonal_view.__qualname__ = "diagonal"
+WRAPPER_CODES.add(_diagonal_view.__code__)
 
 
 view_in_shape = viewing(TorchMemory.view)
@@ -366,7 +373,7 @@ class InPlace(TorchMemory):
         """Puts a value wherever a mask is true."""
         return self._change(lambda: self.masked_fill(mask, value), "x.masked_fill_()")
 
-    def copy_(self, other: ArrayLike) -> Self:
+    def copy_(self, other: ArrayLike, non_blocking: bool = False) -> Self:
         """Takes the values of another that broadcasts to the shape, of any dtype and device."""
         return self._change(lambda: self._spread(other), "x.copy_(y)")
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
-from ..primitives.core.errors import message
+from ..backends.frames import frame_at
+from ..primitives.core.bytecode import compares_with_none
+from ..primitives.core.errors import MissingGradientWarning, message
 from .grad_mode import no_grad
 from .tape import LeafNode, receiver_of
 
-__all__ = ["clear_gradient", "gradient_of", "missing_grad", "missing_reason"]
+__all__ = [
+    "clear_gradient", "gradient_of", "missing_grad", "missing_reason", "warn_of_missing_grad",
+]  # fmt: skip
 
 
 def gradient_of(x: Any) -> Any:
@@ -37,6 +42,12 @@ def missing_grad(x: Any, what: str) -> str:
         fix = "compute the loss from it, outside of no_grad()"
     reason = missing_reason(x)
     return message(f".grad of {x.name()} {what}, but it is None: {reason}", fix=fix, number=13)
+
+
+def warn_of_missing_grad(x: Any) -> None:
+    """Warns whoever reads a gradient that is None, unless the program asks for just that."""
+    if not compares_with_none(frame_at(2)):
+        warnings.warn(missing_grad(x, "was read"), MissingGradientWarning, stacklevel=3)
 
 
 def clear_gradient(x: Any, set_to_none: bool) -> None:

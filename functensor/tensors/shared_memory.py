@@ -20,6 +20,7 @@ from ..primitives.core.reference_counts import ALONE, references_in
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.trace import RAW, new, slot, under
 from ..transforms.tensor_entrance import entrance
+from .copies import added_to, with_state
 from .grad_mode import GradMode, mode
 from .recast import is_conjugated
 from .tape import TAPE, TapeTrace
@@ -138,7 +139,7 @@ class Watching:
         return _by_itself(self)._copy()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _by_itself(self).__reduce__()
+        return with_state(_by_itself(self), added_to(self, Tensor)).__reduce__()
 
 
 class ComputedWhenRead(Watching):

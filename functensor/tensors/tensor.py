@@ -6,7 +6,6 @@ PyTorch's names for what arrays can do already are in ``torch_methods``.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal, Self
@@ -26,7 +25,6 @@ from ..primitives.core.errors import (
     GradientInputError,
     ImmutableArrayError,
     MissingGradientError,
-    MissingGradientWarning,
     TracerConversionError,
     failure,
 )
@@ -42,7 +40,7 @@ from .device_names import device, named_device
 from .functions.naming import copied
 from .grad_mode import enable_grad, is_grad_enabled, no_grad
 from .level import LEVEL
-from .missing_gradients import missing_grad, missing_reason
+from .missing_gradients import gradient_of, missing_grad, missing_reason, warn_of_missing_grad
 from .rebinding import lie_with, rebind
 from .tape import TAPE, LeafNode, TapeTrace, receiver_of
 from .tensor_hooks import hook_after_gradient, hook_on_gradient, hook_on_operations, remove_hook
@@ -89,12 +87,15 @@ class Tensor(InPlaceFunctions):
     Tensor([2., 4.], dtype=float32)
     """
 
-    __slots__ = ()
+    # Users put attributes of their own on tensors, as on parameters that are trained otherwise.
+    __slots__ = ("__dict__",)
 
     owner: Any = TAPE
     mutable: Literal[True] = True  # type: ignore[assignment]
     # A tensor has its buffer where an array has it; tracers are asked for their value.
     value: Any = Array.__dict__["_data"]
+    # Whether a deep copy has the gradient too; a parameter's has none, as in PyTorch.
+    copies_gradient = True
     __hash__ = object.__hash__  # type: ignore[assignment]
 
     def __new__(cls, *args: Any, **options: Any) -> Self:
@@ -211,11 +212,11 @@ class Tensor(InPlaceFunctions):
         """The sum of the gradients of all backward passes since it was last cleared, or None.
 
         Reading it where it can only be None, or where a backward pass has not reached it, gives a
-        `MissingGradientWarning` that says why. It may be set.
+        `MissingGradientWarning` that says why; ``x.grad is None`` asks without one. It may be set.
         """
         receiver = None if self.node is None else receiver_of(self.node)
         if receiver is None or not receiver.keeps or receiver.missed():
-            warnings.warn(missing_grad(self, "was read"), MissingGradientWarning, stacklevel=2)
+            warn_of_missing_grad(self)
             return None
         return receiver.grad  # type: ignore[no-any-return]
 
@@ -357,7 +358,7 @@ class Tensor(InPlaceFunctions):
         """Returns the same memory without its graph."""
         return TAPE.wrap(self._data, None)  # type: ignore[no-any-return]
 
-    def clone(self) -> Tensor:
+    def clone(self, *, memory_format: Any = None) -> Tensor:
         """Returns a copy, through which gradients flow back."""
         return copied(self)  # type: ignore[no-any-return]
 
@@ -418,15 +419,18 @@ class Tensor(InPlaceFunctions):
         from copy import deepcopy
 
         out = memo[id(self)] = self._copy()
+        if self.copies_gradient and (gradient := gradient_of(self)) is not None:
+            out.grad = deepcopy(gradient, memo)
         return with_state(out, deepcopy(added_to(self, Tensor), memo))
 
     def __reduce__(self) -> tuple[Any, ...]:
         given = to_host(self._copy()._data), self.dtype, str(self.device), self.requires_grad
-        if type(self) is Tensor:
+        own = added_to(self, Tensor)
+        if type(self) is Tensor and not own:
             return tensor, given
         data, dtype, device, requires_grad = given
         again = type(self), Tensor, data, requires_grad, dtype, device
-        return of_class, again, added_to(self, Tensor) or None, None, None, with_state
+        return of_class, again, own or None, None, None, with_state
 
     def under(self) -> str:
         """Returns the transformation that the tensor belongs to: none."""

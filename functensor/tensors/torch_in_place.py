@@ -254,25 +254,37 @@ class InPlaceFunctions(ShapesInPlace):
 
     # -- tensors of its kind
 
-    def new_tensor(self, data: Any, *, dtype: Any = None, requires_grad: bool = False) -> Any:
+    def new_tensor(
+        self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+        layout: Any = None, pin_memory: bool = False,
+    ) -> Any:  # fmt: skip
         """Returns a tensor of data, with this one's dtype and device unless one is given."""
-        return TapeTrace.tracer(np.asarray(data), requires_grad, dtype or self.dtype, self.device)
+        where = self.device if device is None else str(device)
+        return TapeTrace.tracer(np.asarray(data), requires_grad, dtype or self.dtype, where)
 
     def new_full(
-        self, size: Any, fill_value: Any, *, dtype: Any = None, requires_grad: bool = False
-    ) -> Any:
+        self, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None,
+        requires_grad: bool = False, layout: Any = None, pin_memory: bool = False,
+    ) -> Any:  # fmt: skip
         """Returns a tensor of one number, with this one's dtype and device unless one is given."""
-        return self.new_tensor(
-            np.full(tuple(size), fill_value), dtype=dtype, requires_grad=requires_grad
-        )
+        values = np.full(tuple(size), fill_value)
+        return self.new_tensor(values, dtype=dtype, device=device, requires_grad=requires_grad)
 
-    def new_zeros(self, *size: Any, dtype: Any = None, requires_grad: bool = False) -> Any:
+    def new_zeros(
+        self, *sizes: Any, size: Any = None, dtype: Any = None, device: Any = None,
+        requires_grad: bool = False, layout: Any = None, pin_memory: bool = False,
+    ) -> Any:  # fmt: skip
         """Returns a tensor of zeros, with this one's dtype and device unless one is given."""
-        return self.new_full(given_shape(size), 0, dtype=dtype, requires_grad=requires_grad)
+        shape = given_shape(sizes if size is None else (size,))
+        return self.new_full(shape, 0, dtype=dtype, device=device, requires_grad=requires_grad)
 
-    def new_ones(self, *size: Any, dtype: Any = None, requires_grad: bool = False) -> Any:
+    def new_ones(
+        self, *sizes: Any, size: Any = None, dtype: Any = None, device: Any = None,
+        requires_grad: bool = False, layout: Any = None, pin_memory: bool = False,
+    ) -> Any:  # fmt: skip
         """Returns a tensor of ones, with this one's dtype and device unless one is given."""
-        return self.new_full(given_shape(size), 1, dtype=dtype, requires_grad=requires_grad)
+        shape = given_shape(sizes if size is None else (size,))
+        return self.new_full(shape, 1, dtype=dtype, device=device, requires_grad=requires_grad)
 
     new_empty = new_zeros
 

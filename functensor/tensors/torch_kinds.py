@@ -174,6 +174,6 @@ class TorchKinds(TorchNames):
         """Returns the elements as complex128; the tensor itself where they are."""
         return self.to(np.dtype(np.complex128))
 
-    def bfloat16(self) -> Self:
+    def bfloat16(self, memory_format: Any = None) -> Self:
         """Returns the elements as bfloat16; the tensor itself where they are."""
         return self.to("bfloat16")

@@ -78,7 +78,7 @@ def _given_shape(sizes: tuple[Any, ...]) -> Shape:
 def _cast_method(name: str, dtype: str) -> Any:
     """Returns the method that casts to a dtype."""
 
-    def method(self: Casts) -> Any:
+    def method(self: Casts, memory_format: Any = None) -> Any:
         return self.to(np.dtype(dtype))
 
     doc = f"Returns the elements as {dtype}; the tensor itself where they are."
@@ -384,12 +384,14 @@ class TorchNames(Casts):
             copied(self) if (copy or True in switches[1:]) and moved is self else moved
         )
 
-    def cuda(self, device: int | str | None = None, non_blocking: bool = False) -> Self:
+    def cuda(
+        self, device: int | str | None = None, non_blocking: bool = False, memory_format: Any = None
+    ) -> Self:
         """Returns the tensor on a GPU, by default on the current one.
 
         Args:
             device: the GPU's number, or its name.
-            non_blocking: of no effect: nothing waits for a copy to a GPU.
+            non_blocking, memory_format: of no effect: nothing waits for a copy to a GPU.
 
         Raises:
             BackendUnavailable: CuPy is not installed, or there is no GPU.
@@ -397,6 +399,6 @@ class TorchNames(Casts):
         """
         return self.to(f"cuda:{device}" if isinstance(device, int) else device or "cuda")
 
-    def cpu(self) -> Self:
+    def cpu(self, memory_format: Any = None) -> Self:
         """Returns the tensor on the CPU, once it is computed."""
         return self.to("cpu")

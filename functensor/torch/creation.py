@@ -39,17 +39,21 @@ def constant_maker(name: str, value: float, doc: str) -> Any:
     """Returns `zeros` or `ones`."""
 
     def function(
-        *size: Any, dtype: DTypeLike | None = None, device: str | None = None,
-        requires_grad: bool = False
-    ) -> Tensor:
-        values = np.full(sizes_of(size), value, TENSOR_DTYPES["f"])
+        *sizes: Any, size: Any = None, dtype: DTypeLike | None = None, layout: Any = None,
+        device: str | None = None, requires_grad: bool = False, pin_memory: bool = False,
+        memory_format: Any = None,
+    ) -> Tensor:  # fmt: skip
+        shape = sizes_of(sizes if size is None else (size,))
+        values = np.full(shape, value, TENSOR_DTYPES["f"])
         return made(values, dtype, device, requires_grad)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc + (
-        "\n\nArgs:\n    size: its shape, as one sequence or several integers.\n"
+        "\n\nArgs:\n    sizes: its shape, as one sequence or several integers.\n"
+        "    size: the shape, in place of these.\n"
         "    dtype: float32 by default.\n    device: the default device by default.\n"
         "    requires_grad: whether ``backward`` adds to ``grad``.\n"
+        "    layout, pin_memory, memory_format: no effect.\n"
     )
     return function
 
@@ -67,7 +71,9 @@ def full(
     *,
     dtype: DTypeLike | None = None,
     device: str | None = None,
+    layout: Any = None,
     requires_grad: bool = False,
+    pin_memory: bool = False,
 ) -> Tensor:
     """Returns a tensor of one number.
 
@@ -87,9 +93,10 @@ def constant_like(name: str, value: float, doc: str) -> Any:
     """Returns `zeros_like` or `ones_like`."""
 
     def function(
-        input: Array, *, dtype: DTypeLike | None = None, device: str | None = None,
-        requires_grad: bool = False
-    ) -> Tensor:
+        input: Array, *, dtype: DTypeLike | None = None, layout: Any = None,
+        device: str | None = None, requires_grad: bool = False, pin_memory: bool = False,
+        memory_format: Any = None,
+    ) -> Tensor:  # fmt: skip
         return full_like(input, value, dtype=dtype, device=device, requires_grad=requires_grad)
 
     function.__name__ = function.__qualname__ = name
@@ -103,7 +110,10 @@ def full_like(
     *,
     dtype: DTypeLike | None = None,
     device: str | None = None,
+    layout: Any = None,
     requires_grad: bool = False,
+    pin_memory: bool = False,
+    memory_format: Any = None,
 ) -> Tensor:
     """Returns a tensor of one number, of the shape, dtype and device of another."""
     wanted = input.dtype if dtype is None else dtype_named(dtype)
@@ -131,7 +141,9 @@ def arange(
     *,
     dtype: DTypeLike | None = None,
     device: str | None = None,
+    layout: Any = None,
     requires_grad: bool = False,
+    pin_memory: bool = False,
 ) -> Tensor:
     """Returns the numbers from ``start`` to before ``end``; of one number, from 0.
 
@@ -153,7 +165,9 @@ def linspace(
     *,
     dtype: DTypeLike | None = None,
     device: str | None = None,
+    layout: Any = None,
     requires_grad: bool = False,
+    pin_memory: bool = False,
 ) -> Tensor:
     """Returns numbers at equal distances, both ends among them."""
     return made(np.linspace(start, end, steps), dtype, device, requires_grad, TENSOR_DTYPES["f"])
@@ -167,7 +181,9 @@ def logspace(
     *,
     dtype: DTypeLike | None = None,
     device: str | None = None,
+    layout: Any = None,
     requires_grad: bool = False,
+    pin_memory: bool = False,
 ) -> Tensor:
     """Returns powers of a base whose exponents stand at equal distances."""
     values = np.logspace(start, end, steps, base=base)
@@ -180,7 +196,9 @@ def eye(
     *,
     dtype: DTypeLike | None = None,
     device: str | None = None,
+    layout: Any = None,
     requires_grad: bool = False,
+    pin_memory: bool = False,
 ) -> Tensor:
     """Returns a matrix with ones on its diagonal."""
     return made(np.eye(n, m), dtype, device, requires_grad, TENSOR_DTYPES["f"])

@@ -9,7 +9,8 @@ from typing import Any
 from ..faces.publish import publish
 from ..functions.wrapping import transformed
 from ..primitives.core.registry import registry as ops
-from ..random.generator import sharing_draws
+from ..random.generator import default_generator, drawing_from, sharing_draws
+from ..random.keys import split
 from ..tensors.tape import turned
 from ..transforms.grad import value_and_grad
 from ..transforms.grad import vjp as vjp_of
@@ -37,6 +38,7 @@ def functional_call(
     args: Any = None,
     kwargs: dict[str, Any] | None = None,
     *,
+    tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
     """Calls a module with other values in place of its parameters and buffers.
@@ -51,6 +53,7 @@ def functional_call(
             dictionaries.
         args: the arguments, a tuple or one that is none.
         kwargs: keywords.
+        tie_weights: no effect: a parameter with two names has one value.
         strict: whether a value must be given for all parameters and buffers.
 
     Returns:
@@ -138,30 +141,70 @@ def grad_and_value(
 
 
 def vmap(
-    func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error"
-) -> Callable[..., Any]:
+    func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", *,
+    chunk_size: int | None = None,
+) -> Callable[..., Any]:  # fmt: skip
     """Returns the function over an axis of its arguments; see `functensor.vmap`.
 
     Args:
         func: the function.
         in_dims, out_dims: the axes, as ``in_axes`` and ``out_axes`` of `functensor.vmap`.
         randomness: ``"error"`` where a draw of a generator is one, ``"same"`` where it is to be the
-            same for all examples.
+            same for all examples, ``"different"`` where each has its own.
+        chunk_size: no effect: all examples are computed at once.
 
     Raises:
-        NotImplementedError: ``randomness="different"``; draw outside, with a batch axis.
         ValueError: ``randomness`` is another word.
     """
-    if randomness == "different":
-        raise NotImplementedError(
-            "vmap: randomness='different' is not supported; draw outside, with a batch axis, and "
-            "pass it as an argument"
+    if randomness not in ("error", "same", "different"):
+        raise ValueError(
+            f"vmap: randomness is 'error', 'same' or 'different', not {randomness!r}"
         )
-    if randomness not in ("error", "same"):
-        raise ValueError(f"vmap: randomness is 'error' or 'same', not {randomness!r}")
+    if randomness == "different":
+        return drawing_apart(func, in_dims, out_dims)
     if randomness == "same":
         func = sharing_draws(func)
     return vmap_of(func, in_axes=in_dims, out_axes=out_dims)
+
+
+def drawing_apart(func: Callable[..., Any], in_dims: Any, out_dims: Any) -> Callable[..., Any]:
+    """Returns the function over an axis of its arguments, which draws apart for each example."""
+
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        rows: list[int] = []
+
+        def noting(x: Any, dim: Any) -> Any:
+            if dim is not None and hasattr(x, "shape"):
+                rows.append(x.shape[dim])
+            return x
+
+        several = in_dims if isinstance(in_dims, tuple | list) else (in_dims,) * len(args)
+        for arg, dims in zip(args, several):
+            map_prefix(noting, dims, arg)
+        key = default_generator.next_key()
+        keys = split(key, rows[0]) if rows else key
+        first = 0 if rows else None
+        apart = sharing_draws(drawing_from(func, ignored))
+        both = vmap_of(apart, in_axes=(first, *several), out_axes=out_dims)
+        return both(keys, *args, **kwargs)
+
+    return transformed(mapped, func, vmap, func, in_dims, out_dims, "different")
+
+
+def map_prefix(fun: Callable[..., Any], dims: Any, x: Any) -> None:
+    """Calls a function with every leaf of a tree and its axis, which a part of a tree tells."""
+    if isinstance(dims, Mapping):
+        for name, dim in dims.items():
+            map_prefix(fun, dim, x[name])
+    elif isinstance(dims, tuple | list):
+        for dim, part in zip(dims, x):
+            map_prefix(fun, dim, part)
+    else:
+        map_tree(lambda leaf: fun(leaf, dims), x)
+
+
+def ignored() -> None:
+    """Does nothing, where draws need not be noted."""
 
 
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
@@ -176,8 +219,16 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     return out, pulled, *aux
 
 
-def jvp(func: Callable[..., Any], primals: Any, tangents: Any) -> Any:
-    """Returns a function's value, and its derivative in a direction."""
+def jvp(
+    func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool = False,
+    has_aux: bool = False,
+) -> Any:  # fmt: skip
+    """Returns a function's value, and its derivative in a direction; ``strict`` has no effect.
+
+    With ``has_aux`` the function returns extras too, which come last.
+    """
+    if has_aux:
+        return jvp_of(func, primals, tangents, has_aux=True)
     return jvp_of(func, primals, tangents)
 
 
@@ -186,14 +237,33 @@ def linearize(func: Callable[..., Any], *primals: Any) -> Any:
     return linearize_of(func, *primals)
 
 
-def jacrev(func: Callable[..., Any], argnums: Any = 0) -> Callable[..., Any]:
-    """Returns the function that gives Jacobians, row by row."""
-    return jacrev_of(func, argnums)
+def jacrev(
+    func: Callable[..., Any], argnums: Any = 0, *, has_aux: bool = False,
+    chunk_size: int | None = None,
+) -> Callable[..., Any]:  # fmt: skip
+    """Returns the function that gives Jacobians, row by row; see `functensor.jacrev`.
+
+    Args:
+        func: the function.
+        argnums: the arguments by which it is derived.
+        has_aux: whether it returns extras too.
+        chunk_size: how many rows are computed at once.
+    """
+    return jacrev_of(func, argnums, has_aux=has_aux, chunk_size=chunk_size)
 
 
-def jacfwd(func: Callable[..., Any], argnums: Any = 0) -> Callable[..., Any]:
-    """Returns the function that gives Jacobians, column by column."""
-    return jacfwd_of(func, argnums)
+def jacfwd(
+    func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, *, randomness: str = "error"
+) -> Callable[..., Any]:
+    """Returns the function that gives Jacobians, column by column; see `functensor.jacfwd`.
+
+    Args:
+        func: the function.
+        argnums: the arguments by which it is derived.
+        has_aux: whether it returns extras too.
+        randomness: as `vmap` takes it, though no draw is repeated; of no effect.
+    """
+    return jacfwd_of(func, argnums, has_aux=has_aux)
 
 
 def hessian(func: Callable[..., Any], argnums: Any = 0) -> Callable[..., Any]:

@@ -23,7 +23,8 @@ from .outputs import TAKE_OUT, write_results
 
 __all__ = [
     "LinAlgError", "cholesky", "cholesky_ex", "cond", "cross", "det", "diagonal", "eig", "eigh",
-    "eigvals", "eigvalsh", "inv", "inv_ex", "lstsq", "lu", "lu_factor", "lu_factor_ex", "lu_solve",
+    "eigvals", "eigvalsh", "householder_product", "inv", "inv_ex", "lstsq", "lu", "lu_factor",
+    "lu_factor_ex", "lu_solve",
     "matmul", "matrix_exp", "matrix_norm", "matrix_power", "matrix_rank", "multi_dot", "norm",
     "pinv", "qr", "slogdet", "solve", "solve_ex", "solve_triangular", "svd", "svdvals",
     "tensorinv", "tensorsolve", "vander", "vecdot", "vector_norm",
@@ -50,8 +51,15 @@ def inv(A: Array) -> Any:
     return linalg.inv(A)
 
 
-def pinv(A: Array, *, rtol: float | None = None, hermitian: bool = False) -> Any:
-    """Returns pseudo-inverses; singular values below ``rtol`` times the largest count as zero."""
+def pinv(
+    A: Array, *, atol: Any = None, rtol: Any = None, hermitian: bool = False
+) -> Any:
+    """Returns pseudo-inverses.
+
+    Singular values below ``rtol`` times the largest one count as zero, and those below ``atol``.
+    """
+    if atol is not None:
+        rtol = ops.maximum(atol / svdvals(A)[..., 0], 0.0 if rtol is None else rtol)
     return linalg.pinv(A, rtol=rtol, hermitian=hermitian)
 
 
@@ -63,9 +71,12 @@ def solve(A: Array, B: Array, *, left: bool = True) -> Any:
     return linalg.solve(A, B[..., None])[..., 0] if vector else linalg.solve(A, B)
 
 
-def lstsq(A: Array, B: Array) -> Any:
-    """Returns the solution of least squares, residuals, rank and singular values."""
-    return tuple(map(as_tensor_result, linalg.lstsq(A, B)))
+def lstsq(A: Array, B: Array, rcond: float | None = None, *, driver: str | None = None) -> Any:
+    """Returns the solution of least squares, residuals, rank and singular values.
+
+    Singular values below ``rcond`` times the largest count as zero; ``driver`` has no effect.
+    """
+    return tuple(map(as_tensor_result, linalg.lstsq(A, B, rcond)))
 
 
 def qr(A: Array, mode: str = "reduced") -> Any:
@@ -73,13 +84,40 @@ def qr(A: Array, mode: str = "reduced") -> Any:
     return linalg.qr(A, mode)
 
 
-def svd(A: Array, full_matrices: bool = True) -> Any:
-    """Returns U, S and Vh of matrices ``U @ diag(S) @ Vh``."""
+def householder_product(A: Array, tau: Array) -> Any:
+    """Returns the first columns of a product of Householder's reflections.
+
+    Args:
+        A: of shape (..., rows, columns); below the diagonal its columns have the reflections'
+            vectors, whose first element is 1.
+        tau: the scales of the reflections, of shape (..., reflections).
+
+    Returns:
+        A tensor of the shape of ``A``.
+
+    >>> import functensor.torch as torch
+    >>> A, tau = torch.tensor([[0.0], [1.0]]), torch.tensor([1.0])
+    >>> torch.linalg.householder_product(A, tau).tolist()
+    [[0.0], [-1.0]]
+    """
+    rows, columns = A.shape[-2:]
+    one = beside(A, np.eye(rows, columns, dtype=A.dtype))
+    vectors = ops.tril(A, -1) + one
+    out = ops.broadcast_to(one, A.shape)
+    for i in reversed(range(tau.shape[-1])):
+        v = vectors[..., :, i : i + 1]
+        along = ops.matmul(ops.conj(ops.swapaxes(v, -1, -2)), out)
+        out = out - tau[..., i : i + 1, None] * v * along
+    return as_tensor_result(out)
+
+
+def svd(A: Array, full_matrices: bool = True, *, driver: str | None = None) -> Any:
+    """Returns U, S and Vh of matrices ``U @ diag(S) @ Vh``; ``driver`` has no effect."""
     return linalg.svd(A, full_matrices=full_matrices)
 
 
-def svdvals(A: Array) -> Any:
-    """Returns singular values, the largest first."""
+def svdvals(A: Array, *, driver: str | None = None) -> Any:
+    """Returns singular values, the largest first; ``driver`` has no effect."""
     return linalg.svdvals(A)
 
 
@@ -103,8 +141,18 @@ def eigvalsh(A: Array, UPLO: str = "L") -> Any:
     return linalg.eigvalsh(A, UPLO)
 
 
-def matrix_rank(A: Array, *, tol: Any = None, rtol: Any = None, hermitian: bool = False) -> Any:
-    """Returns how many singular values are not negligible."""
+def matrix_rank(
+    A: Array, *, tol: Any = None, atol: Any = None, rtol: Any = None, hermitian: bool = False
+) -> Any:
+    """Returns how many singular values are not negligible.
+
+    Those are that are at most ``atol``, which has the older name ``tol`` too, or ``rtol`` times the
+    largest one.
+    """
+    if atol is not None:
+        sizes = svdvals(A)
+        relative = 0.0 if rtol is None else rtol * sizes[..., :1]
+        return as_tensor_result(ops.sum(sizes > ops.maximum(atol, relative), -1))
     return as_tensor_result(linalg.matrix_rank(A, tol, hermitian, rtol=rtol))
 
 

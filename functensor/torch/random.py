@@ -43,13 +43,16 @@ def drawing(name: str, draw: Callable[..., Any], what: str) -> Callable[..., Ten
     """Returns `rand` or `randn`."""
 
     def function(
-        *size: Any,
+        *sizes: Any,
+        size: Any = None,
         generator: Generator | None = None,
         dtype: DTypeLike | None = None,
+        layout: Any = None,
         device: str | None = None,
         requires_grad: bool = False,
+        pin_memory: bool = False,
     ) -> Tensor:
-        shape = sizes_of(size)
+        shape = sizes_of(sizes if size is None else (size,))
         return drawn(lambda key, dt: draw(key, shape, dt), generator, dtype, device, requires_grad)
 
     return with_words(function, name, f"Returns {what}; arguments as for `zeros`.")
@@ -59,11 +62,14 @@ def drawing_alike(draw: Callable[..., Tensor], what: str) -> Callable[..., Tenso
     """Returns `rand_like` or `randn_like`."""
 
     def function(
-        input: Array, *, dtype: DTypeLike | None = None, device: str | None = None,
-        requires_grad: bool = False
-    ) -> Tensor:
-        wanted, where = dtype or input.dtype, device or input.device
-        return draw(input.shape, dtype=wanted, device=where, requires_grad=requires_grad)
+        input: Array, *, dtype: DTypeLike | None = None, layout: Any = None,
+        device: str | None = None, requires_grad: bool = False, pin_memory: bool = False,
+        memory_format: Any = None, generator: Generator | None = None,
+    ) -> Tensor:  # fmt: skip
+        return draw(
+            input.shape, dtype=dtype or input.dtype, device=device or input.device,
+            requires_grad=requires_grad, generator=generator,
+        )  # fmt: skip
 
     doc = f"Returns {what}, of the shape, dtype and device of a tensor."
     return with_words(function, f"{draw.__name__}_like", doc)
@@ -83,7 +89,10 @@ def randint(
     *,
     generator: Generator | None = None,
     dtype: Any = np.int64,
+    layout: Any = None,
     device: str | None = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
 ) -> Tensor:
     """Returns integers drawn evenly from ``low``, by default 0, to before ``high``.
 
@@ -98,20 +107,26 @@ def randint(
         lambda key, dt: random.randint(key, shape, int(low), int(high)), generator, np.int64, device
     )
     moved: Tensor = out.to(dtype_named(dtype))
-    return moved
+    return moved.requires_grad_() if requires_grad else moved
 
 
 def randint_like(
-    input: Array, low: int, high: int | None = None, *, dtype: DTypeLike | None = None
-) -> Tensor:
+    input: Array, low: int, high: int | None = None, *, dtype: DTypeLike | None = None,
+    layout: Any = None, device: str | None = None, requires_grad: bool = False,
+    pin_memory: bool = False, memory_format: Any = None,
+) -> Tensor:  # fmt: skip
     """Returns integers as `randint`, of the shape, dtype and device of a tensor."""
     low, high = (0, low) if high is None else (low, high)
-    return randint(low, high, input.shape, dtype=dtype or input.dtype, device=input.device)
+    kind, where = dtype or input.dtype, device or input.device
+    return randint(
+        low, high, input.shape, dtype=kind, device=where, requires_grad=requires_grad
+    )
 
 
 def randperm(
-    n: int, *, generator: Generator | None = None, dtype: Any = np.int64, device: str | None = None
-) -> Tensor:
+    n: int, *, generator: Generator | None = None, dtype: Any = np.int64, layout: Any = None,
+    device: str | None = None, requires_grad: bool = False, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
     """Returns the numbers from 0 to n - 1 in random order."""
     return drawn(lambda key, dt: random.permutation(key, n), generator, dtype, device)
 

@@ -62,6 +62,7 @@ class ForwardTrace(Trace):
     __slots__ = ("names",)
 
     in_parts = True
+    differentiates = True
 
     def __init__(self, parent: Trace, name: str, fun: Callable[..., Any] | None) -> None:
         super().__init__(parent, name, fun)

@@ -97,6 +97,7 @@ class ReverseTrace(Trace):
     __slots__ = ()
 
     in_parts = True
+    differentiates = True
     # The class of the tracers, which the facade replaces by its own.
     tracer = ReverseTracer
     # The types of operands that nodes keep as they are.

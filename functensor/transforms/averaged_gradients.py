@@ -1,8 +1,8 @@
 """Means of gradients over processes, which begin while the backward pass still runs.
 
 Within ``ft.distributed.data_parallel`` the outermost ``grad``, ``value_and_grad`` or ``minimize``
-returns means. Gradients are put into buckets in the opposite order of the parameters, which all
-processes share. A bucket goes on its way when the backward pass has come to the last of its
+returns means. Gradients are put into buckets in the order in which the backward pass comes to them,
+that of the first process. A bucket goes on its way when the pass has come to the last of its
 gradients, and all buckets before it are gone.
 """
 
@@ -34,6 +34,9 @@ from ..traces.forward import zeros_like
 from ..traces.reverse import Node
 
 __all__ = ["Buckets", "Means", "averaged", "first_users", "means_of_now"]
+
+# The orders of gradients on which processes have agreed, by the inputs' shapes and dtypes.
+_agreed: dict[Any, tuple[int, ...]] = {}
 
 
 @dataclass(frozen=True)
@@ -161,6 +164,37 @@ def first_users(roots: Sequence[Node], inputs: Collection[Node]) -> dict[Node, i
     return first
 
 
+def arrivals(
+    means: Means, leaves: Sequence[Any], nodes: Sequence[Node | None], first: dict[Node, int]
+) -> tuple[int, ...]:
+    """Returns the numbers of inputs in the order in which a pass completes their cotangents.
+
+    It is the first process's order, by which all make their buckets. They agree on it once.
+
+    Args:
+        means: how gradients are averaged.
+        leaves: the inputs.
+        nodes: their nodes, None of those without a gradient.
+        first: the numbers of the operations that used inputs first.
+    """
+    chosen = [i for i, node in enumerate(nodes) if node is not None]
+    kinds = [shape_dtype(leaves[i]) for i in chosen]
+    key = means, *chosen, *((kind.shape, kind.dtype) for kind in kinds)
+    known = _agreed.get(key)
+    if known is None:
+        # What the pass does not reach is there from the beginning.
+        unreached = max(first.values(), default=0) + 1
+        chosen.sort(key=lambda i: -first.get(nodes[i], unreached))  # type: ignore[arg-type]
+        if sum(prod(kind.shape) * kind.dtype.itemsize for kind in kinds) > means.bucket_bytes:
+            order = np.array(chosen, np.int64)
+            if any(axis.index for axis in means.axes):
+                order[:] = 0
+            order = means.axes[0].collect("psum", order, means.axes, {})
+            chosen = order.tolist()
+        known = _agreed[key] = tuple(chosen)
+    return known
+
+
 class _Arrived(PrimitiveLike):
     """Stands as the primitive of an input's node, whose cotangent is complete.
 
@@ -244,19 +278,18 @@ class Buckets:
         """
         self._leaves = list(leaves)
         open_ones: dict[Any, Bucket] = {}
-        for i in reversed(range(len(leaves))):
-            if nodes[i] is None:
-                continue
+        for i in arrivals(self._means, leaves, nodes, first):
             known = shape_dtype(leaves[i])
-            bucket = open_ones.get(known.dtype)
-            if bucket is None:
-                bucket = open_ones[known.dtype] = Bucket()
-                self._buckets.append(bucket)
+            bucket = open_ones.pop(known.dtype, None) or Bucket()
             bucket.members.append(i)
             bucket.missing += 1
             bucket.bytes += prod(known.shape) * known.dtype.itemsize
-            if bucket.bytes >= self._means.bucket_bytes:
-                del open_ones[known.dtype]
+            if bucket.bytes < self._means.bucket_bytes:
+                open_ones[known.dtype] = bucket
+            else:
+                self._buckets.append(bucket)
+        # Those that are not full, in the order of their last gradients.
+        self._buckets += open_ones.values()
         self._of = {i: bucket for bucket in self._buckets for i in bucket.members}
         places = {node: i for i, node in enumerate(nodes) if node is not None}
         for order, (node, i) in enumerate(places.items(), 1):
@@ -300,7 +333,7 @@ class Buckets:
         return begin_mean.bind(xs, params)
 
     def _end(self, handle: Any) -> Any:
-        params = {"axis_name": self._means.axes, "count": self._means.count * self._means.parts}
+        params = {"axis_name": self._means.axes, "parts": self._means.parts}
         return end_mean.bind((handle,), params)
 
     def value(self) -> Any:

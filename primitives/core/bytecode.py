@@ -17,8 +17,8 @@ from types import CellType, CodeType, FrameType, FunctionType
 from typing import Any
 
 __all__ = [
-    "closed_over", "does_nothing", "drops_result", "is_filled", "reads_after", "reads_item",
-    "stores_item",
+    "closed_over", "compares_with_none", "does_nothing", "drops_result", "is_filled", "reads_after",
+    "reads_item", "stores_item",
 ]  # fmt: skip
 
 # Since Python 3.12 an assignment to a slice with a colon is an instruction of its own.
@@ -54,6 +54,35 @@ def drops_result(frame: FrameType) -> bool:
     while position < len(code) and dis.opname[code[position]] == "CACHE":
         position += 2
     return position < len(code) and dis.opname[code[position]] == "POP_TOP"
+
+
+def compares_with_none(frame: FrameType) -> bool:
+    """Says whether a frame is where a value is read to ask whether it is None.
+
+    So are ``x.grad is None``, and ``g = x.grad`` with ``if g is None`` as the next statement.
+    """
+    return asks_for_none(frame.f_code, frame.f_lasti)
+
+
+@lru_cache(256)
+def asks_for_none(code: CodeType, at: int) -> bool:
+    """Says whether the instructions behind an offset compare what is read there with None."""
+    steps = list(dis.get_instructions(code))
+    place = next(i for i, step in enumerate(steps) if step.offset >= at)
+    stored = set()
+    for step, following in zip(steps[place + 1 : place + 6], steps[place + 2 : place + 7]):
+        names = step.argval if isinstance(step.argval, tuple) else (step.argval,)
+        if "IF_NONE" in step.opname or "IF_NOT_NONE" in step.opname:
+            return True
+        if step.opname == "LOAD_CONST":
+            return step.argval is None and following.opname == "IS_OP"
+        if step.opname.startswith("STORE_"):
+            stored |= set(names)
+        elif step.opname not in ("COPY", "NOP") and not (
+            step.opname.startswith("LOAD_") and stored.issuperset(names)
+        ):
+            return False
+    return False
 
 
 @lru_cache(256)

@@ -69,6 +69,7 @@ class Slot(threading.local):
         turn: the node whose rules a backward pass runs, and what is to live as long as the pass.
         replaying: whether a function runs again, for what a backward pass needs.
         shown: what hooks were shown, by id, while it is watched whether a function takes it back.
+        answers: keeps what hooks answer in a run of a plan, or repeats it.
     """
 
     trace: Trace | None = None
@@ -77,6 +78,7 @@ class Slot(threading.local):
     turn: list[Any] | None = None
     replaying: bool = False
     shown: dict[int, Any] | None = None
+    answers: Any = None
     met_tensor: bool = False
     face: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None
     axes: Any = None
@@ -121,6 +123,7 @@ class Trace:
     batching = False
     # True where an operation of a batch above it may be recorded as its parts, though hooks see it.
     in_parts = False
+    differentiates = False  # True in reverse and forward mode
     # True where that program has only what tangents go through, and all else is computed.
     linear = False
     # True where that program calls the hooks that see its operations.
@@ -232,8 +235,7 @@ class Trace:
                 "of its own that was not given it as an argument",
                 fix="np.stack for a list; pass the value as an argument of the function",
             )
-        what = f"a tracer {tracer.describe()}, {tracer.origin()},"
-        raise self.escaped(what, tracer.is_known())
+        raise self.escaped(f"a tracer {tracer.describe()}, {tracer.origin()},", tracer.is_known())
 
     def escaped(self, what: str, known: bool = False) -> EscapedTracerError:
         """Returns the error for something that was made under this trace and outlived it.

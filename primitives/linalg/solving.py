@@ -19,9 +19,20 @@ from ..core.array import Array
 from ..core.buffers import beside
 from ..core.derivative_rules import shape_of
 from ..core.families import prepare_reduction, reduction
+from ..core.in_steps import PrimitiveInSteps
 from ..core.test_samples import NONZERO, Sample
 from ..reduce.reductions import spread_over_axes
+from .by_factors import (
+    det_by_factors,
+    factors_pay,
+    kept_factors,
+    slogdet_by_factors,
+    slogdet_jvp,
+    slogdet_vjp,
+    solve_by_factors,
+)
 from .stacks import adjoint, conjugate, hermitian_part, near, of_matrices, safe_reciprocal
+from .triangular import triangular_solve
 
 __all__ = ["cholesky", "cofactors", "det", "euclidean_norm", "inv", "pinv", "slogdet", "solve"]
 
@@ -36,9 +47,15 @@ def _solve_pullback(g: Array, ans: Array, x: Array) -> tuple[Array, Array]:
     return -ops.matmul(by_y, ans.mT), by_y
 
 
+def _solve_in_steps(a: Array, b: Array) -> Array:
+    factors = kept_factors.bind((a,), {"strict": True})
+    return solve_by_factors.bind((factors, a, b), {"strict": True, "transposed": False})
+
+
 solve = of_matrices(
     "solve",
     lambda a, b: (a[1], b[1]),
+    kind=PrimitiveInSteps, steps=_solve_in_steps, in_steps=factors_pay,
     compute=linalg.solve, reference=np.linalg.solve,
     pullback=_solve_pullback,
     jvp=(lambda g, ans, x: -ops.solve(x, ops.matmul(g, ans)), lambda g, x: ops.solve(x, g)),
@@ -161,9 +178,14 @@ def _cofactors_reference(a: Buffer, *directions: Buffer) -> Buffer:
     return out
 
 
+def _det_in_steps(a: Array) -> Array:
+    return det_by_factors.bind((kept_factors.bind((a,), {"strict": False}), a), {})
+
+
 det = of_matrices(
     "det",
     lambda a: (),
+    kind=PrimitiveInSteps, steps=_det_in_steps, in_steps=factors_pay,
     compute=lambda xp, a: xp.linalg.det(a),
     reference=np.linalg.det,
     vjp=(lambda g, x: ops.expand_dims(g, (-2, -1)) * ops.cofactors(x),),
@@ -178,30 +200,24 @@ def _slogdet(xp: ArrayModule, a: Buffer) -> Buffer:
     return xp.stack([sign, logarithm.astype(sign.dtype)], axis=-1)
 
 
-def _imaginary_part(x: Array) -> Array:
-    """Returns i times the imaginary part."""
-    return x - ops.real(x)
+def _slogdet_in_steps(a: Array) -> Array:
+    return slogdet_by_factors.bind((kept_factors.bind((a,), {"strict": False}), a), {})
 
 
-def _slogdet_jvp(g: Array, ans: Array, x: Array) -> Array:
-    # The logarithm of the determinant changes by this; the sign turns with its imaginary part.
-    change = ops.sum(g * inv.bind((x,), {"strict": False}).mT, axis=(-2, -1))
-    sign = ops.index(ans, (Ellipsis, 0))
-    logarithm = ops.real(change) * x.dtype.type(1)
-    return ops.stack([sign * _imaginary_part(change), logarithm], axis=-1)
-
-
-def _slogdet_vjp(g: Array, ans: Array, x: Array) -> Array:
-    by_sign = _imaginary_part(ops.index(g, (Ellipsis, 0)) * ops.index(ans, (Ellipsis, 0)))
-    change = by_sign + ops.real(ops.index(g, (Ellipsis, 1)))
-    return ops.expand_dims(change, (-2, -1)) * inv.bind((x,), {"strict": False}).mT
+def _inverse(x: Array) -> Array:
+    """Returns inverses; NaN for singular matrices."""
+    out: Array = inv.bind((x,), {"strict": False})
+    return out
 
 
 slogdet = of_matrices(
     "slogdet",
     lambda a: (2,),
+    kind=PrimitiveInSteps, steps=_slogdet_in_steps, in_steps=factors_pay,
     compute=_slogdet,
-    vjp=(_slogdet_vjp,), jvp=(_slogdet_jvp,), dtypes="fdD",
+    vjp=(lambda g, ans, x: slogdet_vjp(g, ans, _inverse(x)),),
+    jvp=(lambda g, ans, x: slogdet_jvp(g, ans, x, _inverse(x)),),
+    dtypes="fdD",
     samples=[Sample(near(EYE[3])), Sample(near(EYE[2], 2)), Sample(near(EYE[0]))],
     doc="Returns the signs of determinants, and the logarithms of their sizes, packed.",
 )
@@ -216,14 +232,20 @@ def _half_triangle(x: Array) -> Array:
 
 
 def _cholesky_jvp(g: Array, ans: Array) -> Array:
-    inner = ops.solve(ans, adjoint(ops.solve(ans, hermitian_part(g))))
+    inner = _solved_below(ans, adjoint(_solved_below(ans, hermitian_part(g))))
     return ops.matmul(ans, _half_triangle(adjoint(inner)))
 
 
 def _cholesky_vjp(g: Array, ans: Array) -> Array:
     # The steps of forward mode are transposed, from the last to the first.
-    inner = ops.solve(ans.mT, _half_triangle(ops.matmul(ans.mT, g)))
-    return hermitian_part(ops.solve(adjoint(ans), inner.mT).mT)
+    inner = _solved_below(ans, _half_triangle(ops.matmul(ans.mT, g)), transposed=True)
+    return hermitian_part(_solved_below(conjugate(ans), inner.mT, transposed=True).mT)
+
+
+def _solved_below(lower: Array, b: Array, transposed: bool = False) -> Array:
+    """Solves systems of lower triangles."""
+    params = {"lower": True, "transposed": transposed, "unit_diagonal": False}
+    return triangular_solve.bind((lower, b), params)
 
 
 cholesky = of_matrices(

@@ -42,6 +42,7 @@ def of_matrices(
     *,
     dtype: Callable[[DType], DType] = lambda dtype: dtype,
     square: bool = True,
+    kind: type[Primitive] = Primitive,
     **declared: Any,
 ) -> Primitive:
     """Declares a primitive that does the same to every matrix of a stack; stacks broadcast.
@@ -52,6 +53,7 @@ def of_matrices(
             operands' last two lengths.
         dtype: the result's dtype for the operands' common one.
         square: whether the first operand's matrices have to be square.
+        kind: the class of the primitive.
         declared: what else ``Primitive`` takes. The reference, unless it is given, is the same
             computation on NumPy's arrays.
     """
@@ -71,7 +73,7 @@ def of_matrices(
 
     declared.setdefault("reference", partial(declared["compute"], np))
     declared["compute"] = calmly(declared["compute"])
-    return Primitive(
+    return kind(
         name, family="matrices", infer=infer, batch=batch_elementwise, broadcasts=True, **declared
     )
 

@@ -98,6 +98,24 @@ def test_regions_that_need_each_other_are_not_grouped():
     assert groups_of(plan) == [2]
 
 
+def test_texts_are_compared_where_operations_are_the_same(monkeypatch):
+    from functensor.backends.cuda.plan import leaf_groups
+
+    made = []
+    source = leaf_groups.region_source
+    monkeypatch.setattr(leaf_groups, "region_source", lambda *a: made.append(a) or source(*a))
+
+    def f(x, y, z):
+        return fnp.sin(x) * 2, fnp.cos(y) * 2, x - fnp.sum(y), fnp.exp(z) * 2 + 1
+
+    program = fused(f, fnp.ones(3, "f4"), fnp.ones(4, "f4"), fnp.ones(5, "f4"))
+    assert sum(equation.primitive.fused for equation in program.equations) > 2
+    leaf_groups.grouped_leaves(program)
+    assert not made
+    leaf_groups.grouped_leaves(fused(lambda xs: [x * 2 + 1 for x in xs], [fnp.ones(3, "f4")] * 2))
+    assert len(made) == 2
+
+
 def test_rows_and_broadcasts_are_no_leaves():
     def f(x, y, b):
         return x + b * 2, y + b * 2, fnp.sum(x * 2, 1), fnp.sum(y * 2, 1)

@@ -1,13 +1,14 @@
 """The texts of plans on a GPU, and where their kernels read and write."""
 
 import re
+from itertools import chain
 
 import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.gpu_functions import step
+from support.gpu_functions import normal, step
 from support.gpu_programs import fused, plan_of
 
 import functensor as ft
@@ -49,13 +50,38 @@ def test_numbers_of_the_host_are_computed_apart():
     assert "power" not in queue.partition("return")[0]
 
 
+def test_numbers_of_the_host_are_those_of_numpy():
+    def f(x, count, scale):
+        rate = scale * 0.9 ** (count + 1) / (1 - scale)
+        return fnp.sin(x * rate) @ x @ x, rate, count + 1, scale
+
+    plan = plan_of(fused(f, normal(4, 4), np.int64(3), np.float64(0.5)))
+    assert plan.text.is_plain
+    for count, scale in ((3, 0.5), (2**62, -1.0), (2**63 - 1, 2.0), (7, 1.0), (1, 1e300)):
+        given = [None, np.int64(count), np.float64(scale)]
+        with np.errstate(all="ignore"):
+            wanted = [*chain(*plan._numbers(*given))]
+        for found, number in zip(chain(*plan.numbers(given)), wanted, strict=True):
+            np.testing.assert_allclose(found, number, 1e-15)
+            assert np.asarray(found).dtype == np.asarray(number).dtype
+
+
+def test_whole_numbers_of_32_bits_are_left_to_numpy():
+    def f(x, count):
+        return fnp.sin(x * (count + 1)) @ x @ x
+
+    plan = plan_of(fused(f, normal(4, 4), np.int32(1)))
+    assert not plan.text.is_plain
+    assert plan.numbers([None, np.int32(2**31 - 1)])[0] == [-(2**31)]
+
+
 def test_constant_results_are_none_of_the_queue():
     def f(x):
         return 1.5, fnp.sin(x @ x @ x) @ x, np.arange(3)
 
     plan = plan_of(fused(f, fnp.ones((4, 4), "f4")))
     assert plan.text.outputs == [False, True, False]
-    needed, (number, array) = plan.numbers(None)
+    needed, (number, array) = plan.numbers([None])
     assert needed == []
     assert number == 1.5
     assert list(array) == [0, 1, 2]
@@ -86,6 +112,14 @@ def test_a_result_is_copied_to_donated_memory_that_is_still_read():
     assert "moved_into(" in plan.source
 
 
+@pytest.fixture
+def products_of_libraries(monkeypatch):
+    """Leaves small products to libraries, too."""
+    from functensor.backends.cuda.plan import small_products
+
+    monkeypatch.setattr(small_products, "MOST_MULTIPLICATIONS", 0)
+
+
 def donated_plan(function, donated=(0,)):
     """Returns the plan of a function of two matrices."""
     x = fnp.ones((4, 4), "f4")
@@ -97,7 +131,7 @@ def test_memory_in_which_a_result_lies_is_not_taken():
     assert plan.text.taken == {}
 
 
-def test_memory_that_a_view_reads_is_not_written_before():
+def test_memory_that_a_view_reads_is_not_written_before(products_of_libraries):
     # The region reads x as it is and transposed.
     plan = donated_plan(lambda x, y: (fnp.sin(x) * x.T, (x @ y) @ y))
     assert plan.text.taken == {0: 0}
@@ -152,7 +186,7 @@ def test_memory_in_which_results_lie_is_not_given_to_others(function):
     assert plan.text.taken == {}
 
 
-def test_a_region_writes_over_what_only_it_reads():
+def test_a_region_writes_over_what_only_it_reads(products_of_libraries):
     def f(x, y):
         return fnp.sin(x.T @ y), x * 2 - y
 
@@ -204,17 +238,28 @@ def test_offsets_are_those_of_strides(layout):
 
 
 def test_a_loss_and_its_slope_read_the_logits_once():
-    def losses(x, w, labels):
-        return fnp.mean(nn.softmax_cross_entropy(x @ w, labels))
+    def losses(x, w, labels, weights):
+        return fnp.mean(nn.softmax_cross_entropy(x @ w, labels) * weights)
 
     x, labels = fnp.ones((8, 4), "f4"), np.arange(8) % 4
-    source = plan_of(fused(ft.value_and_grad(losses, 1), x, x[:4], labels)).source
+    grads = ft.value_and_grad(losses, 1)
+    source = plan_of(fused(grads, x, x[:4], labels, fnp.ones(8, "f4"))).source
     made = re.search(r"(\w+), exact_(\w+) = cross_entropy_ahead\((\w+), (\w+)\)", source)
     loss, exact, logits, labels = made.groups()
     assert loss == exact
     assert re.search(rf"cross_entropy_grad\({logits}, exact_{loss}, \w+, {labels}\)", source)
     # Without a derivative, and with another one's logits, nothing is written ahead.
-    assert "ahead" not in plan_of(fused(losses, x, x[:4], np.arange(8) % 4)).source
+    assert "ahead" not in plan_of(fused(losses, x, x[:4], np.arange(8) % 4, x[:, 0])).source
+
+
+def test_a_slope_for_one_cotangent_is_written_with_the_loss():
+    def losses(x, w, labels):
+        return fnp.mean(nn.softmax_cross_entropy(x @ w, labels))
+
+    x, labels = fnp.ones((8, 4), "f4"), np.arange(8) % 4
+    source = plan_of(fused(ft.value_and_grad(losses, 1), x, x[:4], labels)).source
+    assert re.search(r"\w+, \w+ = cross_entropy_with_grad\(\w+, \w+, 0\.125\)", source)
+    assert "cross_entropy_grad" not in source
 
 
 class Elsewhere:

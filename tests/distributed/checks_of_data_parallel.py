@@ -73,15 +73,35 @@ def check_a_jitted_function_has_no_means_outside():
 
 
 def check_buckets_begin_while_the_backward_pass_runs():
-    """The exchange of the last layer stands before the last matrix product of the way back."""
+    """All exchanges but that of the first layer stand before the last product of the way back."""
     step = data_parallel(ft.grad(loss), bucket_megabytes=1e-5)
     names = [
         equation.primitive.name
         for equation in ft.make_program(step)(parameters(), own(X), own(Y)).equations
     ]
     last_product = len(names) - 1 - names[::-1].index("matmul")
-    assert names[:last_product].count("begin_mean") == 2
+    assert names[:last_product].count("begin_mean") == 3
     assert names.index("end_mean") > last_product
+
+
+def check_a_gradient_that_comes_last_holds_up_no_other():
+    """An embedding stands before layers by its name, and its gradient comes behind theirs."""
+
+    def loss(params, x):
+        for name in sorted(params)[1:]:
+            x = np.tanh(x @ params[name])
+        return np.sum(x)
+
+    def whole(params, x):
+        return loss(params, x @ params["embedding"])
+
+    params = {"layer1": drawn(5, 5), "layer2": drawn(5, 5), "embedding": drawn(5, 5)}
+    step = data_parallel(ft.grad(whole), bucket_megabytes=1e-5)
+    names = [e.primitive.name for e in ft.make_program(step)(params, own(X)).equations]
+    last_product = len(names) - 1 - names[::-1].index("matmul")
+    assert names[:last_product].count("begin_mean") == 2
+    wanted = ft.grad(whole)(params, X)
+    assert_close(step(params, own(X)), ft.tree.map(lambda g: g / SIZE, wanted))
 
 
 def check_order_of_buckets_does_not_follow_from_control_flow():

@@ -178,19 +178,21 @@ def test_a_wrapped_function_keeps_its_hook(mode):
             same(form(), wanted)
 
 
-def test_what_no_hook_matches_stays_fused():
+@pytest.mark.parametrize("exact", [False, True])
+def test_what_no_hook_matches_stays_fused(exact):
     def f(x):
         y = ft.tag(np.sin(x) * 2 + x, "h")
         return np.tanh(y) * y + 1
 
     x = np.ones(100_000)
     g = ft.jit(f)
-    with use(FnHook(forward=lambda op, inputs, output: None), "h"):
+    with use(FnHook(forward=lambda op, inputs, output: None, exact=exact), "h"):
         same(g(x), f(x))
         same(g(x), f(x))
         [entry] = [entry for key, entry in g._entries.items() if key[6]]
     names = [e.primitive.name for e in entry.compiled.program.equations]
-    assert names == ["fused", "hook on checkpoint_name", "fused"]
+    # The second part is that of the plan without hooks, if the result is to be exact.
+    assert names == ["fused", "hook on checkpoint_name", *([] if exact else ["fused"])]
 
 
 def test_a_plan_is_made_once_for_a_hook_and_again_without_it():

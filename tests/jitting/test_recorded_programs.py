@@ -84,7 +84,7 @@ def test_a_loss_that_is_trained_has_no_plan_for_the_way_there(joint):
         gradient(compiled, w, x)
     (made,) = [x for x in recorded() if id(x) not in before]
     assert len(joint) == 4
-    assert made._planned is None
+    assert not compiled_forms(made._parts.brief)
     assert not made._backward
 
 
@@ -93,6 +93,11 @@ def test_numbers_beside_tensors(joint):
     w, x = operands()
     for rate in (2.0, 3, numpy.float64(0.5), True, 0.25):
         close(gradient(f, w, x, rate), gradient(loss_of, w, x, factor=float(rate)))
+
+
+def compiled_forms(program):
+    """Returns the choices of numerics for which a program was compiled."""
+    return [key[1] for key in program.derived if key[0] == "compiled"]
 
 
 def plans():
@@ -307,8 +312,8 @@ def test_the_way_back_takes_images_as_they_lie():
         for g, wanted in zip(found, expected, strict=True):
             close(g, wanted, rtol=1e-4)
     (made,) = [x for x in recorded() if not any(x is y for y in before)]
-    ((plan, *_),) = made._backward.values()
-    orders = {x.order for x in plan.program.inputs if len(x.type.shape) == 4}
+    ((way, *_),) = made._backward.values()
+    orders = {x.order for x in way.inputs if len(x.type.shape) == 4}
     assert (0, 2, 3, 1) in orders
 
 
@@ -323,6 +328,22 @@ def test_a_deterministic_function_keeps_its_plans(joint):
         found = [gradient(compiled, w, x).numpy().tobytes() for _ in range(5)]
     assert not joint
     assert len({*found}) == 1
+
+
+def test_ways_back_are_compiled_for_the_choices_of_their_pass():
+    def seven_times(w, x):
+        return loss_of(w, x) * 7
+
+    compiled = ft.jit(seven_times)
+    w, x = operands()
+    for precision in ("highest", "tf32", "highest"):
+        # No pass begins with one, so that there is a plan for the way back alone.
+        loss = compiled(w, x) * 3
+        with ft.config.using(matmul_precision=precision):
+            loss.backward()
+    ways = [way for made in recorded() for way, *_ in made._backward.values()]
+    (way,) = [way for way in ways if way.name == "seven_times"]
+    assert compiled_forms(way) == [("highest", False), ("tf32", False)]
 
 
 def test_a_compiled_function_reads_the_choices_of_its_call():

@@ -163,7 +163,7 @@ def test_earlier_values_stay_after_a_compiled_step():
     step = torch.compile(optimizer.step)
     x.grad = torch.ones(4)
     step()
-    before = x.detach().clone(), x.grad, optimizer.state[x]["exp_avg"]
+    before = x.detach().clone(), x.grad, optimizer.state[x]["exp_avg"].clone()
     kept = [numpy.array(v) for v in before]
     step()
     for old, value in zip(kept, before, strict=True):

@@ -163,8 +163,8 @@ def test_equations_of_constants_are_computed_once():
 
 
 def test_large_results_and_faults_are_left_to_the_run():
-    large, small = ft.ShapeDtype((20000,), "float64"), ft.ShapeDtype((), "float64")
-    ones, zero = np.ones(20000), np.zeros(())
+    large, small = ft.ShapeDtype((200000,), "float64"), ft.ShapeDtype((), "float64")
+    ones, zero = np.ones(200000), np.zeros(())
     for operands, known, name in (
         ([ones], large, "exp"),
         ([np.ones(()), zero], small, "divide"),
@@ -177,6 +177,22 @@ def test_large_results_and_faults_are_left_to_the_run():
     params = {"axis": (0,), "keepdims": False, "dtype": None}
     total = Equation(ops["sum"], [ones[:2000]], params, [out])
     assert float(constant_folding(Program("f", [], [total], [out])).outputs[0]) == 2000.0
+
+
+def test_constants_that_take_no_more_memory_than_their_operands_are_kept():
+    rows = np.arange(20000.0).reshape(2, 10000)
+
+    def differences(x):
+        wide = np.concatenate([np.zeros((2, 1)), rows], axis=1)
+        return x * (wide[:, 1:] - wide[:, :-1])
+
+    program = ft.make_program(differences)(rows)
+    assert body(optimized(program)) == [
+        "b: float64[2,10000] = multiply(a, <float64[2, 10000]>)", "return b"
+    ]  # fmt: skip
+    # An outer sum takes more.
+    program = ft.make_program(lambda x: x + (rows[0] + rows[1, :100, None]))(np.ones(10000))
+    assert operations(optimized(program)) == ["add", "add"]
 
 
 def test_an_array_that_is_one_number_stays_one():

@@ -123,6 +123,17 @@ def test_the_table_of_gpu_steps_has_a_row_for_each_workload(benchmarks, capsys):
     ]
 
 
+def test_what_a_call_costs_the_host_is_a_median(benchmarks, monkeypatch):
+    from benchmarks import gpu_calls
+
+    # A round takes 1, 2, 4, 8 and so on; the clock is read twice in each.
+    ticks = [0, 1, 1, 3, 3, 7, 7, 15, 15, 31, 31, 63, 63, 127]
+    monkeypatch.setattr(gpu_calls, "synchronize", lambda: None)
+    monkeypatch.setattr(gpu_calls, "CALLS", 1)
+    monkeypatch.setattr(gpu_calls.time, "perf_counter", iter(ticks).__next__)
+    assert gpu_calls.host_seconds(lambda: None) == 8
+
+
 def test_steps_of_gpu_workloads_give_figures_to_compare(benchmarks):
     from benchmarks import gpu_workloads as workloads
 

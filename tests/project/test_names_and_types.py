@@ -40,9 +40,11 @@ FACES = (
     "torch.func",
     "torch.distributions", "torch.distributions.constraints", "torch.distributions.transforms",
     "torch.fft", "torch.linalg", "torch.nn", "torch.nn.functional", "torch.nn.init",
-    "torch.nn.utils", "torch.optim", "torch.optim.lr_scheduler", "torch.special", "torch.utils",
-    "torch.utils.data", "data", "datasets", "torch.backends", "torch.cuda", "training",
-    "testing.strategies",
+    "torch.nn.utils", "torch.nn.utils.parametrizations", "torch.nn.utils.parametrize",
+    "torch.nn.utils.prune", "torch.optim", "torch.optim.lr_scheduler", "torch.optim.swa_utils",
+    "torch.special", "torch.utils", "torch.utils.checkpoint", "torch.amp", "torch.cuda.amp",
+    "torch.autograd.forward_ad", "torch.utils.data", "data", "datasets", "torch.backends",
+    "torch.cuda", "training", "testing.strategies",
 )  # fmt: skip
 
 Sources = dict[str, ast.Module]

@@ -42,9 +42,11 @@ def fused(function, *args):
     return gpu_program(moved(ft.make_program(function)(*args)), Kernels())
 
 
-def plan_of(program, donated=(), apart=True):
+def plan_of(program, donated=(), apart=True, precision="highest"):
     """Returns the plan of a fused program, its kernels not compiled."""
+    from functensor.backends.cuda.plan.joint_parts import joined_parts
     from functensor.backends.cuda.plan.leaf_groups import grouped_leaves
     from functensor.backends.cuda.plan.plan import GpuPlan
 
-    return GpuPlan(grouped_leaves(program), call_on_buffers, donated, apart)
+    program = joined_parts(grouped_leaves(program))
+    return GpuPlan(program, call_on_buffers, donated, apart, precision)

@@ -1,4 +1,4 @@
-"""Runs groups of regions on the CPU: memory of NumPy's stands for that of a GPU."""
+"""Runs groups of regions and products on the CPU: memory of NumPy's stands for that of a GPU."""
 
 import ctypes
 from types import SimpleNamespace
@@ -15,7 +15,7 @@ class Buffer(np.ndarray):
     @property
     def data(self):
         """Where it lies."""
-        return SimpleNamespace(ptr=self.ctypes.data)
+        return SimpleNamespace(ptr=self.ctypes.data, device_id=0)
 
     @property
     def _c_contiguous(self):
@@ -36,12 +36,12 @@ class Launcher:
     """
 
     def __init__(self, patch, runs):
-        from functensor.backends.cuda.launch import included
-        from functensor.backends.cuda.plan import leaf_run
-        from functensor.backends.cuda.plan.region_run import INCLUDES
+        from functensor.backends.cuda.plan import joint_run, leaf_run
+        from functensor.backends.cuda.plan.region_run import whole_text
 
         patch.setattr(leaf_run, "ndarray", Buffer)
-        text = included(INCLUDES + "\n".join(run.text for run in runs))
+        patch.setattr(joint_run, "ndarray", Buffer)
+        text = whole_text("\n".join(run.text for run in runs))
         self.library = many_threads.Compiled(text, [run.kernel for run in runs]).library
         self.launched = []
         for run in runs:
@@ -52,19 +52,20 @@ class Launcher:
 
         def launch(blocks, threads, arguments):
             self.launched.append((name, blocks))
-            table, *rest = arguments
-
-            class Table(ctypes.Structure):
-                _fields_ = (("words", ctypes.c_ulonglong * (table.nbytes // 8)),)
-
-            given = [Table.from_buffer_copy(table.tobytes()), *map(argument, rest)]
+            given = map(argument, arguments)
             getattr(self.library, f"run_{name}")(*blocks, 1, *threads, *given)
 
         return launch
 
 
 def argument(x):
-    """Returns an argument of C."""
+    """Returns an argument of C; tables are passed by value."""
+    if isinstance(x, np.ndarray) and x.dtype.kind == "V":
+
+        class Table(ctypes.Structure):
+            _fields_ = (("words", ctypes.c_ulonglong * (x.nbytes // 8)),)
+
+        return Table.from_buffer_copy(x.tobytes())
     if isinstance(x, np.ndarray):
         return ctypes.c_void_p(x.ctypes.data)
     return ctypes.c_longlong(x) if isinstance(x, int) else by_value(x)

@@ -21,7 +21,9 @@ TOGETHER = """
 #include <thread>
 #include <vector>
 static thread_local place threadIdx;
-static place blockIdx, blockDim;
+static place blockIdx, blockDim, gridDim;
+static unsigned int layers = 1;
+extern "C" void set_layers(unsigned int count) { layers = count; }
 static std::unique_ptr<std::barrier<>> block;
 static std::vector<std::unique_ptr<std::barrier<>>> warps;
 static unsigned char passed[1024][16];
@@ -36,12 +38,35 @@ template <typename T> T __shfl_xor_sync(unsigned int, T value, int offset) {
     return other;
 }
 
+template <typename T> T __shfl_sync(unsigned int, T value, int lane) {
+    auto &warp = *warps[threadIdx.x / 32];
+    T other;
+    memcpy(passed[threadIdx.x], &value, sizeof(T));
+    warp.arrive_and_wait();
+    memcpy(&other, passed[threadIdx.x / 32 * 32 + lane], sizeof(T));
+    warp.arrive_and_wait();
+    return other;
+}
+
+static unsigned int __float_as_uint(float value) {
+    unsigned int word;
+    memcpy(&word, &value, 4);
+    return word;
+}
+
+static float __uint_as_float(unsigned int word) {
+    float value;
+    memcpy(&value, &word, 4);
+    return value;
+}
+
 template <typename F>
 void on_blocks(unsigned int columns, unsigned int rows, unsigned int count, F run) {
     blockDim = {count, 1, 1};
-    for (unsigned int y = 0; y < rows; ++y)
+    gridDim = {columns, rows, layers};
+    for (unsigned int y = 0; y < rows * layers; ++y)
         for (unsigned int x = 0; x < columns; ++x) {
-            blockIdx = {x, y, 0};
+            blockIdx = {x, y % rows, y / rows};
             block = std::make_unique<std::barrier<>>(count);
             warps.clear();
             for (unsigned int w = 0; w < count; w += 32)

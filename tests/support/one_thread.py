@@ -21,14 +21,18 @@ HEAD = """
 #define __global__
 #define __grid_constant__
 #define __forceinline__ inline
-#define __launch_bounds__(n)
+#define __noinline__
+#define __launch_bounds__(...)
 #define __restrict__ __restrict
 #define __shared__ static
 #define __syncthreads()
 struct place { unsigned int x, y, z; };
 static place threadIdx, blockIdx;
 struct half_t {
-    _Float16 held;
+    union {
+        _Float16 held;
+        unsigned short bits;
+    };
     half_t() = default;
     half_t(float value) : held(value) {}
     operator float() const { return held; }

@@ -166,7 +166,7 @@ def test_14_a_new_value_does_not_move_a_tensor():
         14,
     )
     with pytest.raises(DeviceError, match="is on cuda:0, but what it belongs to is on cpu"):
-        cpu.data = np.asarray(there)
+        cpu.data = ft.to_device(Y, "cuda")
     there.data = Y.tolist()
     assert there.device == "cuda:0"
     numpy.testing.assert_array_equal(here(there), Y)

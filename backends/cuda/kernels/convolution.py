@@ -1,7 +1,8 @@
-"""Convolution on a GPU: by cuDNN where it is there, by columns of windows and cuBLAS otherwise.
+"""Convolution on a GPU: by cuDNN where it is there, by own kernels or columns otherwise.
 
-Images stay laid out (batch, channels, *spatial). Windows overlap, so that their columns take many
-times the memory of the images: there is never more than a block of them.
+Images stay laid out (batch, channels, *spatial). Columns of windows go to cuBLAS. Windows overlap,
+so that their columns take many times the memory of the images: there is never more than a block of
+them.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from ..cublas.gemm import multiply
 from ..index_tables import table
 from ..launch import BLOCK_THREADS, Kernel, c_type
 from ..strides import strides_of
+from .gathered_convolution import gathered_conv, gathered_input_grad, gathered_kernel_grad
 
 if TYPE_CHECKING:
     from ...annotations import GeometryLike
@@ -87,6 +89,10 @@ def conv(x: ndarray, w: ndarray, *, geometry: GeometryLike) -> ndarray:
     """Correlates x (N, C, *spatial) with w (O, C / groups, *kernel)."""
     kernel, groups = w.shape[2:], geometry.groups
     places = cudnn.places_of(x.shape[2:], kernel, geometry)
+    if not is_plain(kernel, geometry):
+        gathered = gathered_conv(x, w, places, geometry)
+        if gathered is not None:
+            return gathered
     out = cupy.empty((x.shape[0], w.shape[0], *places), x.dtype)
     weights = weight_matrices(w, groups)
     outs = by_channel_group(out, groups)
@@ -100,6 +106,10 @@ def conv_input_grad(g: ndarray, w: ndarray, *, spatial: Shape, geometry: Geometr
     """Transposes ``conv`` in x: g (N, O, *out), w (O, C / groups, *kernel) to (N, C, *spatial)."""
     dtype, kernel, groups = g.dtype, w.shape[2:], geometry.groups
     channels = w.shape[1] * groups
+    if not is_plain(kernel, geometry):
+        gathered = gathered_input_grad(g, w, spatial, geometry)
+        if gathered is not None:
+            return gathered
     out = cupy.empty((g.shape[0], channels, *spatial), dtype)
     weights = weight_matrices(w, groups).swapaxes(1, 2)
     cotangents = by_channel_group(g, groups)
@@ -125,6 +135,10 @@ def conv_input_grad(g: ndarray, w: ndarray, *, spatial: Shape, geometry: Geometr
 def conv_kernel_grad(x: ndarray, g: ndarray, *, kernel: Shape, geometry: GeometryLike) -> ndarray:
     """Transposes ``conv`` in w: x (N, C, *spatial), g (N, O, *out) to (O, C / groups, *kernel)."""
     dtype, groups = x.dtype, geometry.groups
+    if not is_plain(kernel, geometry):
+        gathered = gathered_kernel_grad(x, g, kernel, geometry)
+        if gathered is not None:
+            return gathered
     channels, outputs = x.shape[1] // groups, g.shape[1] // groups
     cotangents = by_channel_group(g, groups)
     working = np.dtype(np.float32) if dtype.itemsize == 2 else dtype

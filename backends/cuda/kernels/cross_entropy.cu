@@ -97,6 +97,27 @@ loss_grad(const T *x, const L *loss, const T *g, const void *labels, T *out, ind
     write_grad(from, to, mine, mates);
 }
 
+// The loss, and its derivative for a cotangent that is the same for all rows.
+template <typename T, int N>
+__global__ void __launch_bounds__(1024)
+loss_with_grad(const T *x, const void *labels, T *out, T *grad, index_t count, index_t classes,
+               index_t row_stride, index_t stride, index_t kind, index_t label_stride,
+               index_t single, double g) {
+    typedef accumulator_t<T> A;
+    index_t r;
+    team mates = team_of(single, r);
+    if (r >= count) return;
+    row_of<const T, N> row(x + r * row_stride, classes, stride);
+    running<A> all;
+    all.run(row, mates);
+    index_t label = label_at(labels, kind, r * label_stride, classes);
+    A picked = label < 0 ? not_a_number<A>() : A(row.data[label * stride]);
+    A lost = loss_of(all.top, all.sum, picked);
+    if (mates.rank == 0) out[r] = T(lost);
+    grad_of_row<A> mine = {lost + picked, A(g), label};
+    write_grad(row, row_of<T, N>(grad + r * classes, classes, 1), mine, mates);
+}
+
 // The loss, and along with it, from the same read, the derivative for a cotangent that is not
 // known yet: a bet on what it was the last times. A block has whole rows in its shared memory, one
 // after the other; while it writes the derivative of one it fetches the next.
@@ -167,6 +188,83 @@ ahead(const T *x, const void *labels, T *loss, accumulator_t<T> *exact, T *out,
                 write(to, p, values);
             }
             if (p < wanted) fetch(next, p, places + p);
+        }
+    }
+}
+
+// The same for long rows, of which each thread keeps up to KEPT packs in registers: the next row is
+// on its way while one is worked on.
+template <typename T, int N, int KEPT>
+__global__ void __launch_bounds__(512, 1)
+ahead_kept(const T *x, const void *labels, T *loss, accumulator_t<T> *exact, T *out,
+           const accumulator_t<T> *bets, accumulator_t<T> *staked, index_t count, index_t classes,
+           index_t kind, index_t label_stride) {
+    typedef accumulator_t<T> A;
+    extern __shared__ int4 memory[];
+    pack<T, N> *places = reinterpret_cast<pack<T, N> *>(memory);
+    team mates = {threadIdx.x, blockDim.x, true};
+    A bet = bets[0];
+    index_t r = blockIdx.x;
+    if (r < count) {
+        row_of<const T, N> first(x + r * classes, classes, 1);
+        for (index_t p = mates.rank; p < first.packs(); p += mates.width)
+            fetch(first, p, places + p);
+    }
+    for (; r < count; r += gridDim.x) {
+        row_of<const T, N> row(x + r * classes, classes, 1);
+        int packs = row.packs(), width = mates.width, rank = mates.rank;
+        A kept[KEPT][N];
+        wait_for_packs();
+#pragma unroll
+        for (int k = 0; k < KEPT; k++) {
+            int p = rank + k * width;
+            if (p < packs) {
+                read_place(row, p, places + p, kept[k], -INFINITY_OF(A));
+            } else {
+#pragma unroll
+                for (int i = 0; i < N; i++) kept[k][i] = -INFINITY_OF(A);
+            }
+        }
+        // A thread reads and fetches its own places alone.
+        index_t later = r + gridDim.x;
+        if (later < count) {
+            row_of<const T, N> next(x + later * classes, classes, 1);
+            for (index_t p = rank; p < next.packs(); p += width) fetch(next, p, places + p);
+        }
+        index_t label = label_at(labels, kind, r * label_stride, classes);
+        A picked = label < 0 ? not_a_number<A>() : A(row.data[label]);
+        A top = -INFINITY_OF(A);
+#pragma unroll
+        for (int k = 0; k < KEPT; k++)
+#pragma unroll
+            for (int i = 0; i < N; i++) top = kept[k][i] > top ? kept[k][i] : top;
+        top = block_reduce(top, larger(), -INFINITY_OF(A));
+        A sum = A(0), shift = shift_of(top);
+#pragma unroll
+        for (int k = 0; k < KEPT; k++)
+#pragma unroll
+            for (int i = 0; i < N; i++)
+                sum += exp(top == INFINITY_OF(A) ? limited(kept[k][i]) : kept[k][i] - shift);
+        sum = block_reduce(sum, plus(), A(0));
+        A lost = loss_of(top, sum, picked);
+        if (rank == 0) {
+            loss[r] = T(lost);
+            exact[r] = lost;
+            staked[r] = bet;
+        }
+        if (!(bet == bet)) continue;
+        grad_of_row<A> mine = {lost + picked, bet, label};
+        row_of<T, N> to(out + r * classes, classes, 1);
+#pragma unroll
+        for (int k = 0; k < KEPT; k++) {
+            int p = rank + k * width;
+            if (p < packs) {
+                A values[N];
+                int start = row.start(p);
+#pragma unroll
+                for (int i = 0; i < N; i++) values[i] = mine.value(kept[k][i], start + i);
+                write(to, p, values);
+            }
         }
     }
 }

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from weakref import ref
 
 import cupy
@@ -24,11 +24,21 @@ from cupy import ndarray
 
 from ...annotations import DType
 from ..annotations import GpuOperand
-from ..launch import Kernel, c_type
-from ..row_layout import ROW_INSTANCES, geometry, inexact, limit, row_strides, wide, width
+from ..capturing import copied_once, kept_by_graph
+from ..launch import WIDEST_LOAD_BYTES, Kernel, c_type
+from ..row_layout import (
+    ROW_INSTANCES,
+    geometry,
+    inexact,
+    limit,
+    packs_of,
+    row_strides,
+    wide,
+    width,
+)
 from ..strides import common_stride
 
-__all__ = ["AHEAD_FUNCTIONS", "CROSS_ENTROPY_FUNCTIONS"]
+__all__ = ["AHEAD_FUNCTIONS", "CROSS_ENTROPY_FUNCTIONS", "cross_entropy_with_grad"]
 
 LOSS_PACKS = ("float, 4", "double, 2", "half_t, 8", "bfloat16_t, 8")
 LOSS = Kernel("cross_entropy", "loss", "pppplllllll", ROW_INSTANCES)
@@ -37,7 +47,11 @@ LOSS_GRAD_TYPES = (
     *(f"{f}, float" for f in ROW_INSTANCES if "_t" in f),
 )
 LOSS_GRAD = Kernel("cross_entropy", "loss_grad", "ppppplllllllll", LOSS_GRAD_TYPES)
+LOSS_WITH_GRAD = Kernel("cross_entropy", "loss_with_grad", "ppppllllllld", ROW_INSTANCES)
 LOSS_AHEAD = Kernel("cross_entropy", "ahead", "pppppppllll", LOSS_PACKS)
+# Rows of float32 that leave room for one block to a processor: 512 threads keep so many packs each.
+KEPT_PACKS, KEEPING_THREADS = 25, 512
+LOSS_AHEAD_KEPT = Kernel("cross_entropy", "ahead_kept", "pppppppllll", (f"float, 4, {KEPT_PACKS}",))
 SETTLE_LOSS_GRAD = Kernel("cross_entropy", "settle", "ppppppplllll", LOSS_PACKS)
 # Logits of fewer bytes are still in the GPU's cache when the derivative reads them.
 FEWEST_AHEAD_BYTES = 1 << 25
@@ -145,8 +159,33 @@ def ahead_launch(x: ndarray) -> tuple[int, int, int] | None:
         return None
     resident = limit("shared_of_processor", device) // (shared + RESERVED_SHARED_BYTES)
     threads = PROCESSOR_THREADS if resident < 2 else PROCESSOR_THREADS // 2
+    if is_kept(dtype, classes, resident):
+        threads = KEEPING_THREADS
+        resident = 1
     resident = min(resident, PROCESSOR_THREADS // threads)
     return min(x.size // classes, resident * limit("processors", device)), threads, shared
+
+
+def is_kept(dtype: DType, classes: int, resident: int) -> bool:
+    """Says whether the threads of a block keep a row in registers.
+
+    Args:
+        dtype, classes: of the rows.
+        resident: how many blocks a processor has room for.
+    """
+    packs = packs_of(classes, WIDEST_LOAD_BYTES // dtype.itemsize)
+    return resident < 2 and dtype.char == "f" and packs <= KEPT_PACKS * KEEPING_THREADS
+
+
+def launch_ahead(place: tuple[int, int, int], x: ndarray, *rest: Any) -> None:
+    """Launches the kernel that writes a derivative ahead, as `ahead_launch` says."""
+    grid, block, shared = place
+    types = f"{c_type(x.dtype)}, {WIDEST_LOAD_BYTES // x.dtype.itemsize}"
+    resident = limit("shared_of_processor", x.data.device_id) // (shared + RESERVED_SHARED_BYTES)
+    if is_kept(x.dtype, x.shape[-1], resident):
+        LOSS_AHEAD_KEPT(f"{types}, {KEPT_PACKS}", grid, block, x, *rest, shared=shared)
+    else:
+        LOSS_AHEAD(types, grid, block, x, *rest, shared=shared)
 
 
 def cross_entropy_ahead(x: ndarray, labels: ndarray) -> tuple[ndarray, ndarray]:
@@ -154,7 +193,6 @@ def cross_entropy_ahead(x: ndarray, labels: ndarray) -> tuple[ndarray, ndarray]:
     place = ahead_launch(x)
     if place is None:
         return losses(x, labels)
-    grid, block, shared = place
     classes, dtype = x.shape[-1], x.dtype
     out = cupy.empty(x.shape[:-1], dtype)
     exact_dtype = accumulator(dtype)
@@ -162,15 +200,56 @@ def cross_entropy_ahead(x: ndarray, labels: ndarray) -> tuple[ndarray, ndarray]:
     grad, staked = cupy.empty(x.shape, dtype), cupy.empty(out.shape, exact_dtype)
     bets = bets_of(x.data.device_id, dtype, out.size, classes)
     labels, between, kind = labelled(labels)
-    LOSS_AHEAD(
-        f"{c_type(dtype)}, {16 // dtype.itemsize}", grid, block,
-        x, labels, out, exact, grad, bets, staked, out.size, classes, kind, between,
-        shared=shared,
-    )  # fmt: skip
+    launch_ahead(
+        place, x, labels, out, exact, grad, bets, staked, out.size, classes, kind, between
+    )
     key = id(exact)
     watch = ref(exact, lambda _: written_ahead.pop(key, None))
     written_ahead[key] = Ahead(x, grad, staked, bets, watch)
     return out, exact
+
+
+def cross_entropy_with_grad(x: ndarray, labels: ndarray, g: float) -> tuple[ndarray, ndarray]:
+    """Returns the loss, and its derivative where the cotangent of every row is one number."""
+    place = ahead_launch(x)
+    if place is not None:
+        return written_for(x, labels, g, place)
+    x = inexact(x)
+    classes = x.shape[-1]
+    out, grad = cupy.empty(x.shape[:-1], x.dtype), cupy.empty(x.shape, x.dtype)
+    if grad.size:
+        x, row, stride = row_strides(x, 1)
+        labels, between, kind = labelled(labels)
+        types, n = width(x.dtype, wide(x, row, stride, classes))
+        grid, block, single = geometry(x.dtype, out.size, classes, n)
+        LOSS_WITH_GRAD(
+            types, grid, block, x, labels, out, grad,
+            out.size, classes, row, stride, kind, between, single, g,
+        )  # fmt: skip
+    return out, grad
+
+
+@cache
+def stakes_of(device: int, dtype: DType, g: float) -> ndarray:
+    """Returns a cotangent on the device, as the kernel reads it that bets on one."""
+    copied_once()
+    return cupy.asarray(np.full(2, g, dtype))
+
+
+def written_for(
+    x: ndarray, labels: ndarray, g: float, place: tuple[int, int, int]
+) -> tuple[ndarray, ndarray]:
+    """Returns what `cross_entropy_with_grad` does, of large logits, which are read once."""
+    classes, dtype = x.shape[-1], x.dtype
+    out, grad = cupy.empty(x.shape[:-1], dtype), cupy.empty(x.shape, dtype)
+    exact_dtype = accumulator(dtype)
+    exact, staked = cupy.empty(out.shape, exact_dtype), cupy.empty(out.shape, exact_dtype)
+    stakes = kept_by_graph(stakes_of(x.data.device_id, exact_dtype, g))
+    labels, between, kind = labelled(labels)
+    launch_ahead(
+        place, x, labels, out, exact, grad, stakes, staked, out.size, classes, kind, between
+    )
+    return out, grad
 
 
 def cross_entropy_grad(x: ndarray, loss: ndarray, g: ndarray, labels: ndarray) -> ndarray:

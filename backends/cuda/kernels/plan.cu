@@ -21,17 +21,19 @@ template <int N> struct copies {
     copied items[N];
 };
 
-// Copies arrays: blocks along y have one each. Both begin at multiples of 16 bytes, or `wide` is 0.
+// Copies arrays: blocks along y have one each. With bit 1 of `how` both begin at multiples of 16
+// bytes; with bit 2 `to` is where the address stands that is copied to.
 template <int N>
-__global__ void __launch_bounds__(256) copy_arrays(copies<N> given, long long wide) {
+__global__ void __launch_bounds__(256) copy_arrays(copies<N> given, long long how) {
     const copied one = given.items[blockIdx.y];
+    void *target = how & 2 ? *(void *const *)one.to : one.to;
     const long long step = (long long)gridDim.x * blockDim.x;
     const long long first = (long long)blockIdx.x * blockDim.x + threadIdx.x;
-    const long long packs = wide ? one.bytes / 16 : 0;
+    const long long packs = how & 1 ? one.bytes / 16 : 0;
     const pack<unsigned int, 4> *from = (const pack<unsigned int, 4> *)one.from;
-    pack<unsigned int, 4> *to = (pack<unsigned int, 4> *)one.to;
+    pack<unsigned int, 4> *to = (pack<unsigned int, 4> *)target;
     for (long long i = first; i < packs; i += step) to[i] = from[i];
     const unsigned char *rest = (const unsigned char *)one.from;
     for (long long i = packs * 16 + first; i < one.bytes; i += step)
-        ((unsigned char *)one.to)[i] = rest[i];
+        ((unsigned char *)target)[i] = rest[i];
 }

@@ -10,7 +10,7 @@ from cupy import ndarray
 
 from ..launch import BLOCK_THREADS, WIDEST_LOAD_BYTES, Kernel
 
-__all__ = ["copy_arrays", "set_words"]
+__all__ = ["MOST_COPIED", "MOST_WORDS", "copy_arrays", "copy_out", "set_words", "table_words"]
 
 # The numbers, and the arrays, of a launch: those of a small table, and at most.
 FEW_WORDS, MOST_WORDS = 16, 448
@@ -23,6 +23,15 @@ COPY_ARRAYS = Kernel("plan", "copy_arrays", "tl", tuple(map(str, COPY_TABLES)))
 BYTES_OF_BLOCK, MOST_COPYING_BLOCKS = 1 << 15, 2048
 
 
+# Bits of an argument: copies are wide; the places that they go to are read from memory.
+WIDE, INDIRECT = 1, 2
+
+
+def table_words(count: int) -> int:
+    """Returns the words of the table by which so many are set at once."""
+    return FEW_WORDS if count <= FEW_WORDS else MOST_WORDS
+
+
 def set_words(words: bytearray, out: ndarray) -> None:
     """Writes numbers of 8 bytes each into an array; nothing waits for that.
 
@@ -30,7 +39,7 @@ def set_words(words: bytearray, out: ndarray) -> None:
         words: the numbers, as they lie in memory.
         out: an array of as many bytes.
     """
-    most = FEW_WORDS if len(words) <= 8 * FEW_WORDS else MOST_WORDS
+    most = table_words(len(words) // 8)
     for start in range(0, len(words), 8 * most):
         part = words[start : start + 8 * most]
         table = np.frombuffer(bytes(part).ljust(8 * most, b"\0"), WORD_TABLES[most])
@@ -53,13 +62,31 @@ def copy_arrays(pairs: Sequence[tuple[ndarray, ndarray]]) -> None:
 
 def copied_alike(pairs: Sequence[tuple[ndarray, ndarray]], wide: bool) -> None:
     """Copies arrays; ``wide`` says whether all begin where wide loads may."""
-    most = FEW_COPIES if len(pairs) <= FEW_COPIES else MOST_COPIED
-    for start in range(0, len(pairs), most):
-        part = pairs[start : start + most]
-        rows = [(x.data.ptr, y.data.ptr, x.nbytes) for x, y in part]
-        words = bytearray(24 * most)
-        pack_into(f"{3 * len(rows)}Q", words, 0, *[number for row in rows for number in row])
-        longest = max(row[2] for row in rows)
-        blocks = min(-(-longest // BYTES_OF_BLOCK), MOST_COPYING_BLOCKS)
-        table = np.frombuffer(words, COPY_TABLES[most])
-        COPY_ARRAYS(str(most), (blocks, len(rows)), BLOCK_THREADS, table, int(wide))
+    for start in range(0, len(pairs), MOST_COPIED):
+        part = pairs[start : start + MOST_COPIED]
+        launch_copies([(x.data.ptr, y.data.ptr, x.nbytes) for x, y in part], WIDE * wide)
+
+
+def copy_out(arrays: Sequence[ndarray], places: ndarray) -> None:
+    """Copies contiguous arrays in one launch, to addresses that are in memory by then.
+
+    Args:
+        arrays: the arrays, at most `MOST_COPIED`.
+        places: the addresses, where wide loads may begin.
+    """
+    begin = places.data.ptr
+    rows = [(x.data.ptr, begin + 8 * i, x.nbytes) for i, x in enumerate(arrays) if x.nbytes]
+    aligned = all(not row[0] % WIDEST_LOAD_BYTES for row in rows)
+    if rows:
+        launch_copies(rows, INDIRECT | WIDE * aligned)
+
+
+def launch_copies(rows: Sequence[tuple[int, int, int]], how: int) -> None:
+    """Launches copies: for each where from, where to, and how many bytes."""
+    most = FEW_COPIES if len(rows) <= FEW_COPIES else MOST_COPIED
+    words = bytearray(24 * most)
+    pack_into(f"{3 * len(rows)}Q", words, 0, *[number for row in rows for number in row])
+    longest = max(row[2] for row in rows)
+    blocks = min(-(-longest // BYTES_OF_BLOCK), MOST_COPYING_BLOCKS)
+    table = np.frombuffer(words, COPY_TABLES[most])
+    COPY_ARRAYS(str(most), (blocks, len(rows)), BLOCK_THREADS, table, how)

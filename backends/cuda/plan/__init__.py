@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ...config import config
 from .graph import GraphedPlan
+from .joint_parts import joined_parts
 from .leaf_groups import grouped_leaves
 from .plan import GpuPlan
 from .plan_text import can_be_graph
@@ -28,11 +30,8 @@ def gpu_plan(
         bound: returns what computes an equation that is a call, such as a loop, on buffers.
         donated: the numbers of the inputs whose memory results may take.
     """
-    program = grouped_leaves(program)
-    if can_be_graph(program):
-        plan = GpuPlan(program, bound, donated, apart=True)
-        plan.load()
-        return GraphedPlan(plan)
-    plan = GpuPlan(program, bound, donated)
+    program = joined_parts(grouped_leaves(program))
+    is_graph = can_be_graph(program)
+    plan = GpuPlan(program, bound, donated, is_graph, config.matmul_precision)
     plan.load()
-    return plan
+    return GraphedPlan(plan) if is_graph else plan

@@ -30,7 +30,7 @@ __all__ = [
 
 FOLD_THREADS = 256
 # Blocks that keep a large GPU busy, and the points that a thread has at least if there are more.
-ENOUGH_BLOCKS, FEWEST_POINTS = 1024, 8
+ENOUGH_BLOCKS, FEWEST_POINTS = 1024, 16
 # The columns of a block that folds columns.
 COLUMNS = 32
 # Each of them has up to 2112 of the 49,152 bytes of a block's shared memory.

@@ -17,12 +17,13 @@ import cupy
 import numpy as np
 from cupy import ndarray
 
+from ...config import config
 from ...logs import log_debug
-from ...restoring import silently
 from ..capturing import NotCaptured, captured_here
 from ..cublas.recorded import RecordedCublas
-from ..kernels.plan import copy_arrays, set_words
+from ..kernels.plan import MOST_COPIED, MOST_WORDS, copy_arrays, copy_out, set_words
 from ..launch import is_contiguous
+from .first_node import WORD_BYTES, FirstNode, told
 
 if TYPE_CHECKING:
     from .plan import GpuPlan
@@ -97,6 +98,8 @@ class RecordedGraph:
         copied: for inputs that are copied the arrays into which they are.
         outputs: the arrays of results; None for those in donated inputs.
         kept: what has to live as long.
+        first: the node that is told where results are to be, and the numbers of the host; None
+            where there are too many of them.
     """
 
     def __init__(
@@ -107,7 +110,9 @@ class RecordedGraph:
         copied: dict[int, ndarray],
         outputs: list[ndarray | None],
         kept: list[Any],
+        first: FirstNode | None = None,
     ) -> None:
+        self.first = first
         self.graph = graph
         self.addresses = addresses
         self.strides = strides
@@ -148,12 +153,18 @@ class OnStream:
         # Why nothing is recorded any more.
         self.refused = ""
         text = plan.text
+        # Processes that compare each collective do so where it is queued, and not in a graph.
+        self._compared = any(
+            getattr(equation.primitive, "collective", False) for equation in text.program.equations
+        )
         self._dtypes = [x.type.dtype for x in text.numbers]
-        self._words = bytearray(8 * len(self._dtypes))
-        # Calls write it one after the other, on one stream.
-        self._slots = cupy.empty(max(len(self._words), 1), "u1")
+        self._words = bytearray(WORD_BYTES * len(self._dtypes))
+        # Calls write it one after the other, on one stream: numbers, and behind them addresses.
+        slots = len(self._dtypes) + sum(text.outputs)
+        self._slots = cupy.empty(max(WORD_BYTES * slots, 1), "u1")
         self._numbers = [
-            ndarray((), dtype, self._slots.data + 8 * i) for i, dtype in enumerate(self._dtypes)
+            ndarray((), dtype, self._slots.data + WORD_BYTES * i)
+            for i, dtype in enumerate(self._dtypes)
         ]
         self._places = {number: i for i, number in enumerate(text.inputs)}
         # By the places of results the places of the inputs whose memory they take.
@@ -164,26 +175,33 @@ class OnStream:
 
     def run(self, arrays: list[ndarray], numbers: Sequence[Any], stream: Any) -> list[ndarray]:
         """Queues the work of a call, and returns the results."""
-        if self._dtypes:
-            words = self._words
-            for i, (number, dtype) in enumerate(zip(numbers, self._dtypes)):
-                piece = dtype.type(number).tobytes()
-                words[8 * i : 8 * i + len(piece)] = piece
-            set_words(words, self._slots)
         recording = self._recording
-        if recording is not None:
+        one_by_one = self._compared and config.check_collectives
+        if recording is not None and not one_by_one:
             if recording.fits(arrays):
-                return self._launched(recording, arrays, stream)
+                return self._launched(recording, arrays, numbers, stream)
             self._note_moving(recording, arrays)
             self._recording = None
+        self._set(numbers)
         for place in self._taken.values():
             # Results are written into it in order.
             arrays[place] = ordered_array(arrays[place])
         outs = self._directly(arrays)
+        if one_by_one:
+            return outs
         self._calls += 1
         if self._calls >= CALLS_BEFORE_RECORDING and not self.refused:
             self._record(arrays, stream)
         return outs
+
+    def _set(self, numbers: Sequence[Any]) -> None:
+        """Sets the numbers of the host, by a launch."""
+        if self._dtypes:
+            words = self._words
+            for i, (number, dtype) in enumerate(zip(numbers, self._dtypes)):
+                piece = dtype.type(number).tobytes()
+                words[WORD_BYTES * i : WORD_BYTES * i + len(piece)] = piece
+            set_words(words, self._slots)
 
     def _note_moving(self, recording: RecordedGraph, arrays: list[ndarray]) -> None:
         """Notes the inputs that are not where a graph reads them."""
@@ -196,12 +214,14 @@ class OnStream:
                 self._moving.add(place)
 
     def _launched(
-        self, recording: RecordedGraph, arrays: list[ndarray], stream: Any
+        self,
+        recording: RecordedGraph,
+        arrays: list[ndarray],
+        numbers: Sequence[Any],
+        stream: Any,
     ) -> list[ndarray]:
         if recording.copied:
-            pairs = [(ordered_array(arrays[i]), own) for i, own in recording.copied.items()]
-            copy_arrays(pairs)
-        recording.graph.launch(stream)
+            copy_arrays([(ordered_array(arrays[i]), own) for i, own in recording.copied.items()])
         outs: list[ndarray] = []
         pairs = []
         for place, own in enumerate(recording.outputs):
@@ -211,6 +231,12 @@ class OnStream:
                 fresh = ndarray(own.shape, own.dtype)
                 pairs.append((own, fresh))
                 outs.append(fresh)
+        if recording.first is not None:
+            recording.first.set(numbers, [fresh.data.ptr for _, fresh in pairs])
+            recording.graph.launch(stream)
+            return outs
+        self._set(numbers)
+        recording.graph.launch(stream)
         if pairs:
             copy_arrays(pairs)
         return outs
@@ -243,12 +269,21 @@ class OnStream:
         captured_here.cublas, captured_here.kept = lane.cublas, []
         # What caches have of the caller's stream is there when the graph runs, which is there, too.
         captured_here.stream = stream.ptr
+        in_place = {k for k, place in self._taken.items() if place not in copied}
+        count = sum(self.plan.text.outputs) - len(in_place)
+        begins = 0 < len(self._dtypes) + count <= MOST_WORDS and count <= MOST_COPIED
         graph = None
         try:
             with lane.stream, cupy.cuda.using_allocator(pool.malloc):
                 lane.stream.begin_capture()
                 try:
+                    if begins:
+                        set_words(bytearray(WORD_BYTES * (len(self._dtypes) + count)), self._slots)
                     outs = self.plan.queue(*given, *self._numbers, *memory)
+                    owned = [None if k in in_place else x for k, x in enumerate(outs)]
+                    if begins:
+                        places = self._slots[len(self._words) :]
+                        copy_out([x for x in owned if x is not None], places)
                 finally:
                     graph = lane.stream.end_capture()
             kept = [pool, *captured_here.kept, self._slots]
@@ -256,12 +291,11 @@ class OnStream:
             captured_here.cublas = captured_here.kept = captured_here.stream = None
         check_nodes(graph.graph)
         addresses = [None if i in copied else x.data.ptr for i, x in enumerate(arrays)]
-        in_place = {k for k, place in self._taken.items() if place not in copied}
-        owned = [None if k in in_place else x for k, x in enumerate(outs)]
         if not all(x is None or is_contiguous(x) for x in owned):
             raise NotCaptured("the elements of a result do not lie one behind the other")
         strides = [*map(strides_unless_ordered, arrays)]
-        return RecordedGraph(graph, addresses, strides, copied, owned, kept)
+        first = FirstNode(graph, self._slots, self._dtypes, count) if begins else None
+        return RecordedGraph(graph, addresses, strides, copied, owned, kept, first)
 
 
 def ordered_array(x: ndarray) -> ndarray:
@@ -283,16 +317,6 @@ def driver() -> Any:
     found.cuGraphMemcpyNodeGetParams.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
     found.cuPointerGetAttribute.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_ulonglong)
     return found
-
-
-def told(status: int) -> None:
-    """Checks what the driver answers.
-
-    Raises:
-        NotCaptured: it does not say what was asked.
-    """
-    if status:
-        raise NotCaptured(f"the driver does not tell of a node: error {status}")
 
 
 def check_nodes(graph: int) -> None:
@@ -364,7 +388,7 @@ class GraphedPlan:
         """Queues the program on the current stream, and returns the buffers of its results."""
         text = self.plan.text
         try:
-            numbers, of_host = silently(self.plan.numbers, buffers)
+            numbers, of_host = self.plan.numbers(buffers)
             stream = cupy.cuda.get_current_stream()
             key = stream_key(stream)
             found = self._on_streams.get(key)

@@ -15,11 +15,11 @@ from .leaf_kernels import is_of_leaves, leaf_kernel
 from .region_run import is_on_host, region_source
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
+    from collections.abc import Callable, Hashable, Iterable
 
     from ...cpu.plan.annotations import EquationLike, Operand, ProgramLike, VariableLike
 
-__all__ = ["ManyLeaves", "grouped_leaves"]
+__all__ = ["ManyLeaves", "grouped_leaves", "joint_body", "with_groups"]
 
 # The bytes of the table while texts are compared, which have no rows then.
 NO_BYTES = 0
@@ -45,17 +45,22 @@ class ManyLeaves:
     def __init__(self, members: Sequence[EquationLike]) -> None:
         programs = [equation.primitive.program for equation in members]
         self.members = members
-        self.program = type(programs[0])(
-            self.name,
-            [x for program in programs for x in program.inputs],
-            [e for program in programs for e in program.equations],
-            [x for program in programs for x in program.outputs],
-        )
+        self.program = joint_body(programs)
 
     def prove(self) -> None:
         """Checks what the regions claim."""
         for equation in self.members:
             equation.primitive.prove()
+
+
+def joint_body(programs: Sequence[ProgramLike]) -> ProgramLike:
+    """Returns a program that does what some do, one after the other."""
+    return type(programs[0])(  # type: ignore[call-arg]
+        "fused",
+        [x for program in programs for x in program.inputs],
+        [e for program in programs for e in program.equations],
+        [x for program in programs for x in program.outputs],
+    )
 
 
 def grouped_leaves(program: ProgramLike) -> ProgramLike:
@@ -64,24 +69,34 @@ def grouped_leaves(program: ProgramLike) -> ProgramLike:
     Args:
         program: the program, its regions fused.
     """
-    keys: dict[Hashable, list[EquationLike]] = {}
+    alike: dict[Hashable, list[EquationLike]] = {}
     for equation in program.equations:
+        if equation.primitive.fused and is_of_leaves(equation.primitive):
+            alike.setdefault(operations_of(equation), []).append(equation)
+    keys: dict[Hashable, list[EquationLike]] = {}
+    # Texts are made where two may be the same.
+    for equation in [x for some in alike.values() if len(some) > 1 for x in some]:
         key = leaf_key(equation)
         if key is not None:
             keys.setdefault(key, []).append(equation)
     equations = list(program.equations)
     for members in keys.values():
         if len(members) > 1:
-            equations = with_groups(equations, members)
+            equations = with_groups(equations, members, leaves_of)
     if len(equations) == len(program.equations):
         return program
     return program.with_equations(equations)  # type: ignore[attr-defined, no-any-return]
 
 
+def operations_of(equation: EquationLike) -> Hashable:
+    """Returns the operations of a region, and the dtypes of its operands."""
+    program = equation.primitive.program
+    names = [e.primitive.name for e in program.equations]
+    return (*names, None, *[(x.type.dtype, bool(x.type.shape)) for x in program.inputs])
+
+
 def leaf_key(equation: EquationLike) -> Hashable:
-    """Returns what regions have in common that one launch may compute; None of other equations."""
-    if not equation.primitive.fused or not is_of_leaves(equation.primitive):
-        return None
+    """Returns what regions of leaves have in common that one launch may compute; None without."""
     given = equation.operands
     try:
         on_host = list(map(is_on_host, given))
@@ -101,9 +116,17 @@ def number_key(x: Operand) -> int:
 
 
 def with_groups(
-    equations: Sequence[EquationLike], members: Sequence[EquationLike]
+    equations: Sequence[EquationLike],
+    members: Sequence[EquationLike],
+    group_of: Callable[[Sequence[EquationLike]], EquationLike | None],
 ) -> list[EquationLike]:
-    """Returns equations, in order, some of them in groups within which none needs another."""
+    """Returns equations, in order, some of them in groups within which none needs another.
+
+    Args:
+        equations: the equations.
+        members: those that may be in groups.
+        group_of: returns what does the work of a group, or None where it is to stay as it is.
+    """
     among = set(map(id, members))
     # By how many of the members lie, one behind the other, before what makes a value.
     stages: dict[VariableLike, int] = {}
@@ -116,13 +139,16 @@ def with_groups(
         stages |= dict.fromkeys(equation.outputs, stage)
     units: dict[int, EquationLike] = {}
     for group in groups.values():
-        if len(group) > 1:
-            units |= dict.fromkeys(map(id, group), group_of(group))
+        whole = group_of(group)
+        if whole is not None:
+            units |= dict.fromkeys(map(id, group), whole)
     return sorted_by_need([*dict.fromkeys(units.get(id(e), e) for e in reversed(equations))][::-1])
 
 
-def group_of(members: Sequence[EquationLike]) -> EquationLike:
-    """Returns the equation that does what several regions do."""
+def leaves_of(members: Sequence[EquationLike]) -> EquationLike | None:
+    """Returns the equation that does what several regions do; None where there is one alone."""
+    if len(members) == 1:
+        return None
     operands = [x for equation in members for x in equation.operands]
     outputs = [x for equation in members for x in equation.outputs]
     made: EquationLike = members[0].by(ManyLeaves(members), operands, {}, outputs)  # type: ignore[attr-defined]

@@ -56,15 +56,12 @@ class LeafRun:
         apart: as in `GpuRegion`.
 
     Attributes:
-        writes_apart: as in `GpuRegion`, for each region by itself.
         kernel: the kernel.
         tables: the launches.
 
     Raises:
         NotNative: a kernel does not compute them.
     """
-
-    writes_apart = True
 
     def __init__(self, name: str, members: Sequence[EquationLike], apart: bool = False) -> None:
         self.__name__ = self.name = name
@@ -97,6 +94,10 @@ class LeafRun:
         self._passed = np.dtype(f"V{kernel.rows * kernel.row_bytes}")
         self._function: Any = None
         self._alone: dict[int, GpuRegion] = {}
+
+    def writes_apart(self, part: Any, x: Any) -> bool:
+        """Says whether results may lie where an operand does, as in `GpuRegion`; of each part."""
+        return True
 
     @property
     def _starts(self) -> range:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from ...generated_file import GeneratedFile
 from ...restoring import silently
 from ..launch import is_contiguous
+from .plain_numbers import PLAIN_NUMBERS
 from .plan_text import PlanText
 from .region_run import load_all
 
@@ -31,6 +33,7 @@ class GpuPlan:
         bound: returns what computes an equation that is a call, such as a loop, on buffers.
         donated: the numbers of the inputs whose memory results may take.
         apart: whether numbers of the host are computed before anything is queued.
+        precision: the precision of small products, as ``config.matmul_precision`` has it.
     """
 
     called = ()
@@ -41,9 +44,10 @@ class GpuPlan:
         bound: Callable[[Any], Callable[..., Sequence[Any]]],
         donated: Sequence[int] = (),
         apart: bool = False,
+        precision: str = "highest",
     ) -> None:
         self.name = program.name
-        self.text = PlanText(program, bound, apart, donated)
+        self.text = PlanText(program, bound, apart, donated, precision)
         source = self.text.source
         self._file = GeneratedFile(f"{self.name} on a GPU", source.text(), source.origins)
         module = compile(source.code(), self._file.name, "exec")
@@ -51,10 +55,21 @@ class GpuPlan:
         code = codes["queue"]
         defaults = (None,) * len(self.text.taken)
         self.queue: Callable[..., list[Any]] = FunctionType(code, source.scope, "queue", defaults)
+        self._plain: Callable[[Sequence[Any]], tuple[list[Any], list[Any]]] | None = None
+        if self.text.is_plain:
+            self._plain = FunctionType(codes[PLAIN_NUMBERS], source.scope, PLAIN_NUMBERS)
         if apart:
-            self.numbers: Callable[..., tuple[list[Any], list[Any]]] = FunctionType(
+            self._numbers: Callable[..., tuple[list[Any], list[Any]]] = FunctionType(
                 codes["numbers"], source.scope, "numbers"
             )
+
+    def numbers(self, buffers: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """Returns the host's numbers that kernels need, and those among the outputs."""
+        if self._plain is not None:
+            # Where Python raises an error, NumPy has infinity, NaN or an integer that wraps around.
+            with suppress(ArithmeticError, TypeError, ValueError):
+                return silently(self._plain, (buffers,))
+        return silently(self._numbers, buffers)
 
     def load(self) -> None:
         """Compiles its kernels, for the current GPU."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import cupy
 import numpy as np
@@ -12,17 +12,22 @@ from cupy import ndarray
 from ...cpu.plan.codegen.operands import constant, is_variable
 from ...cpu.plan.codegen.source import Source
 from ...cpu.plan.native.not_native import NotNative
-from ..kernels.cross_entropy import AHEAD_FUNCTIONS
+from ..kernels.cross_entropy import AHEAD_FUNCTIONS, cross_entropy_with_grad
 from .donated_memory import DonatedMemory
-from .grads_ahead import grads_ahead
+from .grads_ahead import grads_ahead, one_number
+from .joint_parts import JointParts
+from .joint_run import JointRun
 from .leaf_groups import ManyLeaves
 from .leaf_run import LeafRun
+from .plain_numbers import PLAIN_NUMBERS, plain_lines
 from .region_run import GpuRegion
 
 if TYPE_CHECKING:
     from ...cpu.plan.annotations import EquationLike, Operand, ProgramLike, VariableLike
 
 __all__ = ["PlanText", "can_be_graph"]
+
+AnyRun: TypeAlias = GpuRegion | LeafRun | JointRun
 
 # Operations that queue nothing.
 QUEUING_NOTHING = frozenset(
@@ -46,6 +51,7 @@ class PlanText:
         inputs: the numbers of the inputs that ``queue`` takes.
         numbers: the numbers that it takes as arrays.
         outputs: for each output whether ``queue`` returns it.
+        is_plain: whether there is a function of numbers by Python's own arithmetic, too.
         taken: for outputs, by their numbers, the numbers of the donated inputs whose memory they
             take.
 
@@ -54,6 +60,7 @@ class PlanText:
         bound: returns what computes an equation that is a call, such as a loop, on buffers.
         apart: whether numbers of the host are apart.
         donated: the numbers of the inputs whose memory results may take.
+        precision: the precision of small products, as ``config.matmul_precision`` has it.
     """
 
     def __init__(
@@ -62,10 +69,13 @@ class PlanText:
         bound: Callable[[Any], Callable[..., Sequence[Any]]],
         apart: bool,
         donated: Sequence[int],
+        precision: str = "highest",
     ) -> None:
         self.program = program
         self.source = Source()
-        self.runs: list[GpuRegion | LeafRun] = []
+        self.runs: list[AnyRun] = []
+        self._precision = precision
+        self.is_plain = False
         self._bound = bound
         self._apart = apart
         self.numbers: list[VariableLike] = []
@@ -77,6 +87,9 @@ class PlanText:
         self.taken = self._donated.taken
         # By losses the equations whose results are written along with them.
         self._ahead = grads_ahead(program)
+        # Those among them whose cotangent is one number: one launch writes both.
+        along = {x: e for x, e in self._ahead.items() if one_number(e.operands[2]) is not None}
+        self._written_along = along
         # Outputs that a region writes where they are to be.
         self._written: set[VariableLike] = set()
         if apart:
@@ -103,6 +116,14 @@ class PlanText:
         shown = [source.shown(x) for x, there in zip(program.outputs, self.outputs) if not there]
         needed_names = [source.shown(x) for x in self.numbers]
         source.add(f"return [{', '.join(needed_names)}], [{', '.join(shown)}]")
+        outputs = [x for x, there in zip(program.outputs, self.outputs) if not there]
+        equations = [equation for equation in program.equations if is_of_host(equation)]
+        lines = plain_lines(source, program.inputs, equations, self.numbers, outputs)
+        self.is_plain = lines is not None
+        if lines is not None:
+            source.function(PLAIN_NUMBERS, ["buffers"])
+            for line in lines:
+                source.add(line)
 
     def _queue(self) -> None:
         """Writes the function that queues the work."""
@@ -152,6 +173,15 @@ class PlanText:
             function = source.bind(self._bound(equation), primitive.name)
             right = f"{function}([{', '.join(given)}])"
             left = f"[{', '.join(map(source.name, equation.outputs))}]"
+        elif equation in self._written_along.values():
+            return
+        elif equation.outputs[0] in self._written_along:
+            (out,) = equation.outputs
+            slope = self._written_along[out]
+            given = [*map(source.shown, equation.operands), repr(one_number(slope.operands[2]))]
+            function = source.bind(cross_entropy_with_grad, "cross_entropy_with_grad")
+            right = f"{function}({', '.join(given)})"
+            left = f"{source.name(out)}, {source.name(slope.outputs[0])}"
         elif equation.outputs[0] in self._ahead:
             (out,) = equation.outputs
             given = list(map(source.shown, equation.operands))
@@ -170,16 +200,18 @@ class PlanText:
             left = source.name(equation.outputs[0])
         source.add(f"{left} = {right}", equation)
 
-    def _region(self, equation: EquationLike) -> GpuRegion | LeafRun | None:
+    def _region(self, equation: EquationLike) -> AnyRun | None:
         """Returns the run of a region; None where its equations run one by one."""
         primitive = equation.primitive
-        if is_better_alone(primitive.program):
+        if is_better_alone(primitive):
             return None
         name = f"region_{len(self.runs)}"
-        run: GpuRegion | LeafRun
+        run: AnyRun
         try:
             if type(primitive) is ManyLeaves:
                 run = LeafRun(name, primitive.members, self._apart)
+            elif type(primitive) is JointParts:
+                run = JointRun(name, primitive.members, self._precision, self._apart)
             else:
                 run = GpuRegion(name, primitive, equation.operands, self._apart)
         except NotNative:
@@ -187,7 +219,7 @@ class PlanText:
         self.runs.append(run)
         return run
 
-    def _memory(self, number: int, equation: EquationLike, run: GpuRegion | LeafRun) -> str:
+    def _memory(self, number: int, equation: EquationLike, run: AnyRun) -> str:
         """Returns the donated inputs that a region writes its outputs into, as text."""
         outputs = self.program.outputs
         places = {outputs[k]: k for k in self.taken if outputs[k] in equation.outputs}
@@ -206,16 +238,20 @@ class PlanText:
         i: int,
         number: int,
         equation: EquationLike,
-        run: GpuRegion | LeafRun,
+        run: AnyRun,
         out: VariableLike,
     ) -> bool:
         """Says whether a region may write an output into the memory of a donated input."""
         memory, own = self._donated, self.program.inputs[i]
+
+        def apart(part: EquationLike) -> bool:
+            return run.writes_apart(part, own)
+
         if memory.is_read_after(i, number):
             return False
         # Those of a group run at once, in any order.
         return not any(
-            memory.is_read_by(i, part, own if run.writes_apart and out in part.outputs else None)
+            memory.is_read_by(i, part, own if out in part.outputs and apart(part) else None)
             for part in regions_of(equation)
         )
 
@@ -233,7 +269,7 @@ class PlanText:
 def regions_of(equation: EquationLike) -> Sequence[EquationLike]:
     """Returns the regions that an equation runs."""
     primitive = equation.primitive
-    return primitive.members if type(primitive) is ManyLeaves else [equation]
+    return primitive.members if type(primitive) in (ManyLeaves, JointParts) else [equation]
 
 
 def is_host_number(x: Operand) -> bool:
@@ -267,7 +303,7 @@ def can_be_graph(program: ProgramLike) -> bool:
             continue
         if primitive.impl is None and not primitive.fused:
             return False
-        if numbers and (not primitive.fused or is_better_alone(primitive.program)):
+        if numbers and (not primitive.fused or is_better_alone(primitive)):
             return False
         count += primitive.name not in QUEUING_NOTHING
     return count >= FEWEST_RECORDED and not any(
@@ -275,9 +311,12 @@ def can_be_graph(program: ProgramLike) -> bool:
     )
 
 
-def is_better_alone(program: ProgramLike) -> bool:
+def is_better_alone(primitive: Any) -> bool:
     """Says whether a region is one operation that has a kernel which was written by hand."""
-    busy = [e for e in program.equations if e.primitive.name not in ("broadcast_to", "reshape")]
+    if type(primitive) is JointParts:
+        return False
+    names = "broadcast_to", "reshape"
+    busy = [e for e in primitive.program.equations if e.primitive.name not in names]
     return len(busy) == 1 and busy[0].primitive.family != "elementwise"
 
 

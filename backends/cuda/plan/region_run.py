@@ -23,13 +23,14 @@ if TYPE_CHECKING:
     from ...annotations import DType
     from ...cpu.plan.annotations import Operand, RegionLike
 
-__all__ = ["GpuRegion", "load_all", "region_source"]
+__all__ = ["GpuRegion", "load_all", "region_source", "whole_text"]
 
 # Products and sums are rounded each, as in eager mode.
 REGION_OPTIONS = (*COMPILER_OPTIONS, "-fmad=false")
 # The kernels of a region for memory in other orders; beyond that, arrays are copied.
 MOST_FORMS = 8
 INCLUDES = '#include "region.cuh"\n#include "leaves.cuh"\n'
+OF_PRODUCTS = '#include "small_products.cuh"\n'
 
 
 class Launch(NamedTuple):
@@ -109,10 +110,6 @@ class GpuRegion:
         given: its operands in the program.
         apart: whether numbers that the host computes are given as arrays on the GPU.
 
-    Attributes:
-        writes_apart: whether each thread reads the elements of inputs, in their order, before it
-            writes the same ones of outputs, so that these may lie in the same memory.
-
     Raises:
         NotNative: kernels do not compute it.
     """
@@ -128,8 +125,14 @@ class GpuRegion:
         self._held = [np.dtype(np.float32) if d.char in "eE" else d for d in self._dtypes]
         self._outputs = [(x.type.shape, x.type.dtype) for x in region.program.outputs]
         self.source = region_source(name, region, given, self._on_host)
-        self.writes_apart = self.source.writes_apart
         self._forms: dict[Any, KernelForm] = {}
+
+    def writes_apart(self, part: Any, x: Any) -> bool:
+        """Says whether results may lie where an operand of a part does, in the same order.
+
+        Each thread then reads elements of operands before it writes the same ones of results.
+        """
+        return self.source.writes_apart
 
     @property
     def text(self) -> str:
@@ -238,9 +241,14 @@ def is_on_host(x: Operand) -> bool:
     return type(value) is not ndarray and not np.shape(value)
 
 
+def whole_text(text: str) -> str:
+    """Returns the text of some kernels with what it includes."""
+    return included(INCLUDES + OF_PRODUCTS * ("small_product<" in text) + text)
+
+
 def compiled_module(text: str) -> Any:
     """Returns the compiled module of some kernels."""
-    return cupy.RawModule(code=included(INCLUDES + text), options=REGION_OPTIONS)
+    return cupy.RawModule(code=whole_text(text), options=REGION_OPTIONS)
 
 
 def load_all(runs: Sequence[Any]) -> None:

@@ -190,8 +190,10 @@ def multi_dot(tensors: Sequence[Any]) -> Any:
     return linalg.multi_dot(list(tensors))
 
 
-def cdist(x1: Any, x2: Any, p: float = 2.0) -> Any:
+def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str = "") -> Any:
     """Returns the distances of order ``p`` between all rows of two matrices.
+
+    ``compute_mode`` has no effect.
 
     Raises:
         RuntimeError: a tensor has no rows.

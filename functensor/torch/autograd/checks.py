@@ -26,6 +26,15 @@ def gradcheck(
     atol: float = 1e-5,
     rtol: float = 1e-3,
     raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_batched_forward_grad: bool = False,
+    check_forward_ad: bool = False,
+    check_backward_ad: bool = True,
+    fast_mode: bool = False,
+    masked: bool | None = None,
 ) -> bool:
     """Says whether gradients of a function agree with central differences.
 
@@ -35,6 +44,9 @@ def gradcheck(
         eps: the step.
         atol, rtol: how far derivatives may be apart, at all and relative to the differences.
         raise_exception: whether a difference is an error; else the result is False.
+        nondet_tol, check_undefined_grad, check_grad_dtypes, check_batched_grad,
+            check_batched_forward_grad, check_forward_ad, check_backward_ad, fast_mode, masked: no
+            effect: all elements are checked, in reverse mode.
 
     Raises:
         RuntimeError: they do not agree; the message has the input, the output and the figures.
@@ -115,11 +127,21 @@ def gradgradcheck(
     eps: float = 1e-6,
     atol: float = 1e-5,
     rtol: float = 1e-3,
+    gen_non_contig_grad_outputs: bool = False,
     raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_fwd_over_rev: bool = False,
+    check_rev_over_rev: bool = True,
+    fast_mode: bool = False,
+    masked: bool = False,
 ) -> bool:
     """Says whether second derivatives agree with differences of the first; see `gradcheck`.
 
-    ``grad_outputs`` are the gradients by the outputs, drawn where they are left out.
+    ``grad_outputs`` are the gradients by the outputs, drawn where they are left out. The options
+    that `gradcheck` has no use for have no effect here either.
 
     >>> import functensor.torch as torch
     >>> x = torch.tensor([0.5, 1.0], dtype="float64", requires_grad=True)

@@ -184,14 +184,19 @@ class Embedding(Module):
     def __init__(
         self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None,
         max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,
-        sparse: bool = False, device: str | None = None, dtype: DTypeLike | None = None,
+        sparse: bool = False, _weight: Tensor | None = None, _freeze: bool = False,
+        device: str | None = None, dtype: DTypeLike | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         self.padding_idx, self.max_norm, self.norm_type = padding_idx, max_norm, norm_type
         self.scale_grad_by_freq = scale_grad_by_freq
-        self.weight = parameter(num_embeddings, embedding_dim, device=device, dtype=dtype)
-        self.reset_parameters()
+        if _weight is None:
+            self.weight = parameter(num_embeddings, embedding_dim, device=device, dtype=dtype)
+            self.reset_parameters()
+        else:
+            self.weight = Parameter(_weight)
+        self.weight.requires_grad_(not _freeze)
 
     def reset_parameters(self) -> None:
         """Draws the table anew."""

@@ -30,7 +30,10 @@ __all__ = [
     "LazyInstanceNorm1d", "LazyInstanceNorm2d", "LazyInstanceNorm3d", "LazyLinear",
 ]  # fmt: skip
 
-HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+HOOKS = (
+    "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks",
+    "_with_kwargs",
+)  # fmt: skip
 
 
 def lazily(base: Any, axis: int) -> Any:

@@ -13,7 +13,8 @@ from ...backends.errors.public_functions import check_function
 from ...tensors import Tensor, no_grad
 from ...tensors.missing_gradients import clear_gradient, gradient_of
 from ...tensors.rebinding import rebind
-from .module_hooks import HookedPass, Passing, RemovableHandle
+from ..utils.hooks import RemovableHandle
+from .module_hooks import HookedPass, Passing
 from .parameter import Buffer, Parameter
 
 __all__ = ["IncompatibleKeys", "Module"]
@@ -58,7 +59,9 @@ class Module:
         for name in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks"):
             object.__setattr__(self, name, OrderedDict())
         object.__setattr__(self, "_backward_pre_hooks", OrderedDict())
-        object.__setattr__(self, "_not_saved", set())
+        object.__setattr__(self, "_non_persistent_buffers_set", set())
+        # The numbers of hooks before and after calls that take keywords too.
+        object.__setattr__(self, "_with_kwargs", set())
 
     # -- attributes
 
@@ -129,9 +132,9 @@ class Module:
         """
         check_name(self, name)
         self._buffers[name] = tensor
-        self._not_saved.discard(name)
+        self._non_persistent_buffers_set.discard(name)
         if not persistent:
-            self._not_saved.add(name)
+            self._non_persistent_buffers_set.add(name)
 
     def add_module(self, name: str, module: Module | None) -> None:
         """Enters a module under a name."""
@@ -149,8 +152,8 @@ class Module:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not (self._forward_hooks or self._forward_pre_hooks or self._has_backward_hooks()):
             return self.forward(*args, **kwargs)
-        for hook, with_kwargs in list(self._forward_pre_hooks.values()):
-            if with_kwargs:
+        for number, hook in list(self._forward_pre_hooks.items()):
+            if number in self._with_kwargs:
                 changed = hook(self, args, kwargs)
                 args, kwargs = (args, kwargs) if changed is None else changed
             else:
@@ -162,8 +165,9 @@ class Module:
             if self._has_backward_hooks()
             else (self.forward(*args, **kwargs))
         )
-        for hook, with_kwargs in list(self._forward_hooks.values()):
-            changed = hook(self, args, kwargs, out) if with_kwargs else hook(self, args, out)
+        for number, hook in list(self._forward_hooks.items()):
+            takes_kwargs = number in self._with_kwargs
+            changed = hook(self, args, kwargs, out) if takes_kwargs else hook(self, args, out)
             out = out if changed is None else changed
         return out
 
@@ -196,7 +200,10 @@ class Module:
         It may return other arguments. With ``with_kwargs`` it gets keywords too, and returns both.
         """
         check_function("register_forward_pre_hook", hook, "hook")
-        return RemovableHandle(self._forward_pre_hooks, (hook, with_kwargs), prepend)
+        handle = RemovableHandle(self._forward_pre_hooks, hook, prepend)
+        if with_kwargs:
+            self._with_kwargs.add(handle.id)
+        return handle
 
     def register_forward_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
@@ -213,7 +220,10 @@ class Module:
         [(3,)]
         """
         check_function("register_forward_hook", hook, "hook")
-        return RemovableHandle(self._forward_hooks, (hook, with_kwargs), prepend)
+        handle = RemovableHandle(self._forward_hooks, hook, prepend)
+        if with_kwargs:
+            self._with_kwargs.add(handle.id)
+        return handle
 
     def register_full_backward_hook(
         self, hook: Callable[..., Any], prepend: bool = False
@@ -407,7 +417,7 @@ class Module:
         found: dict[str, Any] = OrderedDict()
         for path, module in self.named_modules(prefix=prefix.rstrip("."), remove_duplicate=False):
             for name, x in {**module._parameters, **module._buffers}.items():
-                if x is not None and name not in module._not_saved:
+                if x is not None and name not in module._non_persistent_buffers_set:
                     found[f"{path}.{name}" if path else name] = x if keep_vars else x.detach()
         return found
 

@@ -1,36 +1,12 @@
-"""Hooks of modules: their handles, and the way back, on which they see gradients."""
+"""The way back through a module, on which its hooks see gradients."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from itertools import count
 from typing import Any
 
 from ..autograd import Function
 
-__all__ = ["HookedPass", "Passing", "RemovableHandle"]
-
-next_hook = count().__next__
-
-
-class RemovableHandle:
-    """The registration of a module's hook.
-
-    Attributes:
-        id: unique in the process.
-    """
-
-    def __init__(self, hooks: dict[int, Any], hook: Any, first: bool = False) -> None:
-        self.id = next_hook()
-        self._hooks = hooks
-        hooks[self.id] = hook
-        if first and isinstance(hooks, OrderedDict):
-            hooks.move_to_end(self.id, last=False)
-
-    def remove(self) -> None:
-        """Ends the registration; nothing happens if it has ended already."""
-        self._hooks.pop(self.id, None)
-
+__all__ = ["HookedPass", "Passing"]
 
 class HookedPass:
     """The way back through one call of a module.

@@ -24,6 +24,8 @@ class Parameter(Tensor):
 
     __slots__ = ()
 
+    copies_gradient = False
+
     def __init__(self, data: Any, requires_grad: bool = True) -> None:
         given = data.detach() if isinstance(data, Tensor) else data
         super().__init__(given)

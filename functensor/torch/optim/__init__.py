@@ -9,7 +9,7 @@ from .lbfgs import LBFGS
 from .optimizer import Optimizer
 
 # Modules within this one that are imported when they are first used.
-NAMESPACES = {"lr_scheduler"}
+NAMESPACES = {"lr_scheduler", "swa_utils"}
 
 __all__ = ["LBFGS", "Optimizer"]
 __all__ += algorithms.__all__

@@ -7,7 +7,7 @@ from typing import Any
 
 from ... import optim as pure
 from ...primitives.core.errors import failure
-from .optimizer import Optimizer
+from .pure_steps import PureOptimizer
 
 __all__ = [
     "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "RAdam", "RMSprop",
@@ -29,7 +29,7 @@ def decoupled(make: Callable[[float], Any], group: dict[str, Any]) -> Any:
     return pure.maximized(made) if group["maximize"] else made
 
 
-def refuse_differentiable(optimizer: Optimizer, differentiable: bool) -> None:
+def refuse_differentiable(optimizer: PureOptimizer, differentiable: bool) -> None:
     """Refuses steps that gradients would go through, which these optimizers do not make."""
     if differentiable:
         name = type(optimizer).__name__
@@ -42,7 +42,7 @@ def refuse_differentiable(optimizer: Optimizer, differentiable: bool) -> None:
         )
 
 
-class SGD(Optimizer):
+class SGD(PureOptimizer):
     """Gradient descent, with momentum.
 
     Args:
@@ -85,7 +85,7 @@ class SGD(Optimizer):
         return with_group_options(pure.momentum(rate, *options), group)
 
 
-class Adam(Optimizer):
+class Adam(PureOptimizer):
     """Adam (Kingma and Ba, 2015).
 
     Args:
@@ -153,7 +153,7 @@ class AdamW(Adam):
         )  # fmt: skip
 
 
-class NAdam(Optimizer):
+class NAdam(PureOptimizer):
     """Adam with Nesterov's look ahead (Dozat, 2016).
 
     Args:
@@ -188,7 +188,7 @@ class NAdam(Optimizer):
         return decoupled(lambda decay: pure.nadam(rate, b1, b2, eps, growth, decay), group)
 
 
-class RAdam(Optimizer):
+class RAdam(PureOptimizer):
     """Adam whose first steps are rectified (Liu et al., 2020).
 
     Args:
@@ -220,7 +220,7 @@ class RAdam(Optimizer):
         return decoupled(lambda decay: pure.radam(rate, b1, b2, eps, decay), group)
 
 
-class Adamax(Optimizer):
+class Adamax(PureOptimizer):
     """Adam by the maximum norm (Kingma and Ba, 2015).
 
     Args:
@@ -251,7 +251,7 @@ class Adamax(Optimizer):
         return with_group_options(pure.adamax(rate, b1, b2, eps), group)
 
 
-class RMSprop(Optimizer):
+class RMSprop(PureOptimizer):
     """RMSprop (Tieleman and Hinton, 2012).
 
     Args:
@@ -284,7 +284,7 @@ class RMSprop(Optimizer):
         return with_group_options(pure.rmsprop(rate, *options), group)
 
 
-class Adagrad(Optimizer):
+class Adagrad(PureOptimizer):
     """Adagrad (Duchi, Hazan and Singer, 2011).
 
     Args:
@@ -310,6 +310,7 @@ class Adagrad(Optimizer):
             "lr": lr, "lr_decay": lr_decay, "weight_decay": weight_decay, "eps": eps,
             "initial_accumulator_value": initial_accumulator_value, "maximize": maximize,
         })  # fmt: skip
+        self.begin_states()
 
     def _pure(self, group: dict[str, Any], rate: Any) -> Any:
         decay = group["lr_decay"]
@@ -321,7 +322,7 @@ class Adagrad(Optimizer):
         return with_group_options(pure.adagrad(slower if decay else rate, start, eps), group)
 
 
-class Adadelta(Optimizer):
+class Adadelta(PureOptimizer):
     """Adadelta (Zeiler, 2012).
 
     Args:

@@ -12,8 +12,9 @@ from ...primitives.core.array import Array
 from ...primitives.core.buffers import wrap
 from ...primitives.core.errors import failure
 from ...tensors import Tensor, enable_grad, gradient_of
-from ...tensors.tape import turned
-from .optimizer import Optimizer
+from ...tensors.tape import TAPE, turned
+from .optimizer import loaded_part
+from .pure_steps import PureOptimizer
 
 __all__ = ["LBFGS"]
 
@@ -34,7 +35,7 @@ class Point(NamedTuple):
     slope: float
 
 
-class LBFGS(Optimizer):
+class LBFGS(PureOptimizer):
     """L-BFGS (Nocedal, 1980): each step computes the loss several times, by a closure.
 
     Args:
@@ -79,8 +80,6 @@ class LBFGS(Optimizer):
         })  # fmt: skip
         if len(self.param_groups) > 1:
             raise ValueError("LBFGS: it takes one group of parameters")
-        # By PyTorch's names, so that states can be exchanged.
-        self._memory: dict[str, Any] = {}
 
     def _pure(self, group: dict[str, Any], rate: Any) -> Any:
         return pure.sgd(rate)
@@ -104,8 +103,18 @@ class LBFGS(Optimizer):
                 fix="optimizer.step(closure), where closure clears gradients and returns the loss",
                 number=None,
             )
+        # By PyTorch's names, so that states can be exchanged.
+        kept = self.state[self._tensors()[0]]
+        memory = {name: changed_leaves(x, Tensor, array_in) for name, x in kept.items()}
+        try:
+            return self._moved(closure, memory)
+        finally:
+            kept |= {name: changed_leaves(x, Array, tensor_around) for name, x in memory.items()}
+
+    def _moved(self, closure: Callable[[], Any], memory: dict[str, Any]) -> Any:
+        """Makes the moves of a step, of which the memory is told."""
         group = self.param_groups[0]
-        first, memory = self._evaluated(closure), self._memory
+        first = self._evaluated(closure)
         now = Point(0.0, float(first), self._gradient(), 0.0)
         memory["func_evals"] = memory.get("func_evals", 0) + 1
         evaluations = 1
@@ -113,7 +122,7 @@ class LBFGS(Optimizer):
             return first
         for move in range(1, group["max_iter"] + 1):
             memory["n_iter"] = memory.get("n_iter", 0) + 1
-            direction = self._direction(now.gradient, group["history_size"])
+            direction = next_direction(memory, now.gradient, group["history_size"])
             beginning = memory["n_iter"] == 1
             t = float(group["lr"])
             if beginning:
@@ -160,34 +169,9 @@ class LBFGS(Optimizer):
                 break
         return first
 
-    def _direction(self, gradient: Any, size: int) -> Any:
-        """Remembers the last move, and returns the next direction."""
-        memory = self._memory
-        if memory["n_iter"] == 1:
-            memory |= {"old_dirs": [], "old_stps": [], "ro": [], "H_diag": 1.0}
-            return ops.negative(gradient)
-        change = ops.subtract(gradient, memory["prev_flat_grad"])
-        move = ops.multiply(memory["d"], memory["t"])
-        bend = float(inner(change, move))
-        changes, moves, inverses = memory["old_dirs"], memory["old_stps"], memory["ro"]
-        if bend > LEAST_CURVATURE:
-            for row, x in ((changes, change), (moves, move), (inverses, 1.0 / bend)):
-                row.append(x)
-                del row[:-size]
-            memory["H_diag"] = bend / float(inner(change, change))
-        weights = [0.0] * len(moves)
-        d = ops.negative(gradient)
-        for i in reversed(range(len(moves))):
-            weights[i] = inverses[i] * float(inner(moves[i], d))
-            d = ops.subtract(d, ops.multiply(changes[i], weights[i]))
-        d = ops.multiply(d, memory["H_diag"])
-        for i, weight in enumerate(weights):
-            rest = weight - inverses[i] * float(inner(changes[i], d))
-            d = ops.add(d, ops.multiply(moves[i], rest))
-        return d
-
     def _tensors(self) -> list[Tensor]:
-        return self._workers[0].params
+        own: list[Tensor] = self.param_groups[0]["params"]
+        return own
 
     def _position(self) -> tuple[Any, Callable[[Any], Any]]:
         return packed([wrap(p._data) for p in self._tensors()])
@@ -206,34 +190,34 @@ class LBFGS(Optimizer):
         with enable_grad():
             return closure()
 
-    @property
-    def state(self) -> dict[Tensor, dict[str, Any]]:
-        """The memory of moves, under the first parameter."""
-        return {self._tensors()[0]: dict(self._memory)} if self._memory else {}
+    def _loaded(self, p: Any, number: Any, value: Any) -> Any:
+        return loaded_part(value, p, "")
 
-    def state_dict(self) -> dict[str, Any]:
-        """Returns the options and what is remembered, by PyTorch's names."""
-        group = {**self.param_groups[0], "params": list(range(len(self._tensors())))}
-        saved = {name: changed_leaves(x, Array, Tensor) for name, x in self._memory.items()}
-        return {"state": {0: saved} if saved else {}, "param_groups": [group]}
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Goes on from what `state_dict` returned.
-
-        Raises:
-            ValueError: it belongs to another number of parameters; nothing is changed.
-        """
-        groups = state_dict["param_groups"]
-        sizes = [len(group["params"]) for group in groups]
-        if sizes != [len(self._tensors())]:
-            raise ValueError(
-                f"load_state_dict: groups of {sizes} parameters, not of {[len(self._tensors())]}"
-            )
-        saved = state_dict["state"].get(0, {})
-        self._memory = {
-            name: changed_leaves(x, Tensor, lambda t: wrap(t._data)) for name, x in saved.items()
-        }
-        self.param_groups[0].update({k: v for k, v in groups[0].items() if k != "params"})
+def next_direction(memory: dict[str, Any], gradient: Any, size: int) -> Any:
+    """Remembers the last move, and returns the next direction."""
+    if memory["n_iter"] == 1:
+        memory |= {"old_dirs": [], "old_stps": [], "ro": [], "H_diag": 1.0}
+        return ops.negative(gradient)
+    change = ops.subtract(gradient, memory["prev_flat_grad"])
+    move = ops.multiply(memory["d"], memory["t"])
+    bend = float(inner(change, move))
+    changes, moves, inverses = memory["old_dirs"], memory["old_stps"], memory["ro"]
+    if bend > LEAST_CURVATURE:
+        for row, x in ((changes, change), (moves, move), (inverses, 1.0 / bend)):
+            row.append(x)
+            del row[:-size]
+        memory["H_diag"] = bend / float(inner(change, change))
+    weights = [0.0] * len(moves)
+    d = ops.negative(gradient)
+    for i in reversed(range(len(moves))):
+        weights[i] = inverses[i] * float(inner(moves[i], d))
+        d = ops.subtract(d, ops.multiply(changes[i], weights[i]))
+    d = ops.multiply(d, memory["H_diag"])
+    for i, weight in enumerate(weights):
+        rest = weight - inverses[i] * float(inner(changes[i], d))
+        d = ops.add(d, ops.multiply(moves[i], rest))
+    return d
 
 
 def changed_leaves(x: Any, kind: type, change: Callable[[Any], Any]) -> Any:
@@ -241,6 +225,16 @@ def changed_leaves(x: Any, kind: type, change: Callable[[Any], Any]) -> Any:
     if isinstance(x, list):
         return [changed_leaves(y, kind, change) for y in x]
     return change(x) if isinstance(x, kind) else x
+
+
+def array_in(x: Tensor) -> Array:
+    """Returns the array of a tensor's values."""
+    return wrap(x._data)
+
+
+def tensor_around(x: Array) -> Tensor:
+    """Returns the tensor of an array that nobody writes to."""
+    return TAPE.wrap(x._data, None)  # type: ignore[no-any-return]
 
 
 def largest(x: Any) -> float:

@@ -27,4 +27,7 @@ __all__ = [
     "MultiplicativeLR", "OneCycleLR", "PolynomialLR", "ReduceLROnPlateau", "SequentialLR", "StepLR",
 ]  # fmt: skip
 
+# The name that the base had earlier.
+_LRScheduler = LRScheduler
+
 publish(globals())

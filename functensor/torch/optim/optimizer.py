@@ -1,65 +1,44 @@
-"""The base of PyTorch's optimizers: groups of parameters, each with options of its own."""
+"""The base of optimizers, PyTorch's and a user's own: groups of parameters, and their states."""
 
 from __future__ import annotations
 
-import warnings
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
+from copy import deepcopy
+from difflib import get_close_matches
+from types import MethodType
 from typing import Any
 
-import numpy as np
-
-from ...backends.devices import on_device
-from ...optim.stateful import StatefulOptimizer
-from ...primitives.core.array import Array
-from ...primitives.core.buffers import to_buffer, wrap
-from ...primitives.core.errors import MissingGradientWarning, message
-from ...tensors import Tensor, enable_grad, gradient_of, missing_reason
+from ...backends.errors.public_functions import check_function
+from ...primitives.core.errors import GradientInputError, failure
+from ...primitives.core.shape_dtype import INEXACT
+from ...tensors import Tensor
 from ...tensors.missing_gradients import clear_gradient
-from ...tensors.pairs import AS_NUMBERS, AS_PAIRS
+from ..utils.hooks import RemovableHandle
 
-__all__ = ["Optimizer"]
+__all__ = ["Optimizer", "required"]
 
-# PyTorch's names of what pure optimizers keep for a parameter, by the names of their states.
-SLOT_NAMES = {
-    "AdadeltaState": ("square_avg", "acc_delta"),
-    "AdagradState": ("sum",),
-    "AdamState": ("exp_avg", "exp_avg_sq"),
-    "AdamaxState": ("exp_avg", "exp_inf"),
-    "AmsgradState": ("exp_avg", "exp_avg_sq", "max_exp_avg_sq"),
-    "MomentumState": ("momentum_buffer",),
-    "NadamState": ("exp_avg", "exp_avg_sq", "mu_product"),
-    "RmspropState": ("square_avg", "grad_avg", "momentum_buffer"),
-    "SgdState": (),
-}
+# Options are taken for misspelt that are so much like a known one.
+ALIKE = 0.85
+# What copies and pickles of an optimizer do not have: its hooks, and the step that calls them.
+LEFT_OUT = frozenset({"_step_pre_hooks", "_step_post_hooks", "_state_hooks", "step"})
 
 
-class PairwiseOptimizer(StatefulOptimizer):
-    """Updates complex tensors as pairs of real numbers, each by itself, as PyTorch does."""
+class Required:
+    """Stands as the default of an option that has to be given, in optimizers of older programs."""
 
-    def value_of(self, p: Tensor) -> Array:
-        return paired(wrap(p._data))
-
-    def slope_of(self, gradient: Tensor) -> Array:
-        # A tensor's gradient goes upwards in both parts.
-        return paired(wrap(gradient._data))
-
-    def put(self, p: Tensor, value: Array) -> None:
-        p.take_value(unpaired(value, p))
+    def __repr__(self) -> str:
+        return "<required option>"
 
 
-def paired(x: Array) -> Array:
-    """Returns complex numbers as pairs of real ones, and others as they are."""
-    return AS_PAIRS(x) if x.dtype.kind == "c" else x
-
-
-def unpaired(x: Array, p: Tensor) -> Array:
-    """Returns what is of a complex tensor's pairs as complex numbers, and others as they are."""
-    of_pairs = p.dtype.kind == "c" and x.shape == (*p.shape, 2)
-    return AS_NUMBERS(x) if of_pairs else x
+required = Required()
 
 
 class Optimizer:
-    """Updates parameters by their gradients; pure optimizers of `functensor.optim` compute.
+    """Updates parameters by their gradients: the base of all optimizers.
+
+    A subclass passes options of groups on to this constructor, and has a method ``step``. What it
+    keeps for a parameter is in ``state``, which is saved and loaded with the optimizer.
 
     Args:
         params: tensors; or dictionaries with ``"params"`` and options of their own; or pairs of
@@ -69,172 +48,257 @@ class Optimizer:
     Attributes:
         param_groups: dictionaries with ``"params"`` and the options; these may be changed.
         defaults: the options of groups that have none of their own.
+        state: a dictionary by parameters of dictionaries by names; those of an unknown parameter
+            are empty. What is written there is what the next step goes on from.
+
+    Raises:
+        TypeError: the parameters are a tensor, or something else than tensors.
+        ValueError: there are none, or one is there twice.
+        GradientInputError: one was computed from others, or is of integers.
+
+    >>> import functensor.torch as torch
+    >>> class SignDescent(torch.optim.Optimizer):
+    ...     def __init__(self, params, lr=0.1):
+    ...         super().__init__(params, {"lr": lr})
+    ...     @torch.no_grad()
+    ...     def step(self, closure=None):
+    ...         for group in self.param_groups:
+    ...             for p in group["params"]:
+    ...                 p.sub_(p.grad.sign(), alpha=group["lr"])
+    ...                 self.state[p]["steps"] = self.state[p].get("steps", 0) + 1
+    >>> x = torch.tensor([4.0], requires_grad=True)
+    >>> optimizer = SignDescent([x])
+    >>> (x * x).sum().backward()
+    >>> optimizer.step()
+    >>> x, optimizer.state_dict()["state"]
+    (Tensor([3.9], dtype=float32, requires_grad=True), {0: {'steps': 1}})
     """
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
         self.defaults = defaults
+        self.state: defaultdict[Any, Any] = defaultdict(dict)
         self.param_groups: list[dict[str, Any]] = []
-        self._workers: list[StatefulOptimizer] = []
-        self._made: list[tuple[Any, ...]] = []
+        self._make_hooks()
         if isinstance(params, Tensor):
             raise TypeError(
                 f"{type(self).__name__}: params is a list of tensors, not a tensor; give [x]"
             )
-        given = [x[1] if isinstance(x, tuple) else x for x in params]
+        given = list(params)
         if not given:
             raise ValueError(f"{type(self).__name__} was given no parameters")
         groups = given if isinstance(given[0], dict) else [{"params": given}]
         for group in groups:
             self.add_param_group(group)
 
-    def _pure(self, group: dict[str, Any], rate: Any) -> Any:
-        """Returns the pure optimizer of a group's options and a rate; a subclass has its own."""
-        raise NotImplementedError(f"{type(self).__name__} has no pure optimizer")
+    def _make_hooks(self) -> None:
+        self._step_pre_hooks: dict[int, Any] = OrderedDict()
+        self._step_post_hooks: dict[int, Any] = OrderedDict()
+        # Those of `state_dict` and of `load_state_dict`, before and after.
+        self._state_hooks: dict[str, dict[int, Any]] = {
+            when: OrderedDict() for when in ("saving", "saved", "loading", "loaded")
+        }
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Adds a group of parameters.
 
         Args:
-            param_group: ``"params"``, and options that are not the defaults.
+            param_group: ``"params"``, options that are not the defaults, and what else is to be
+                kept with the group.
 
         Raises:
-            ValueError: a parameter is in another group already, or an option is unknown.
+            ValueError: a parameter is in another group already, or an option is like one that there
+                is, but not the same.
         """
+        who = type(self).__name__
+        if not isinstance(param_group, dict):
+            raise TypeError(f"{who}: a group is a dict, not of type {type(param_group).__name__}")
         own = param_group["params"]
-        several = [own] if isinstance(own, Tensor) else own
-        own = [x[1] if isinstance(x, tuple) else x for x in several]
+        several = [own] if isinstance(own, Tensor) else list(own)
+        named = [x for x in several if isinstance(x, tuple)]
+        if named and len(named) < len(several):
+            raise ValueError(f"{who}: all parameters of a group have names, or none has")
+        own = [x[1] for x in named] if named else several
+        for i, p in enumerate(own):
+            check_parameter(who, i, p)
         known = {id(p) for group in self.param_groups for p in group["params"]}
         if any(id(p) in known for p in own):
-            raise ValueError(f"{type(self).__name__}: a parameter is in two groups")
-        unknown = set(param_group) - {"params", "initial_lr", *self.defaults}
-        if unknown:
-            raise ValueError(
-                f"{type(self).__name__} has no option {sorted(unknown)[0]!r}; it has "
-                f"{', '.join(self.defaults)}"
-            )
+            raise ValueError(f"{who}: a parameter is in two groups")
+        if len({id(p) for p in own}) < len(own):
+            raise ValueError(f"{who} was given a parameter twice")
+        for name in param_group:
+            if name not in self.defaults and get_close_matches(name, self.defaults, 1, ALIKE):
+                raise ValueError(
+                    f"{who} has no option {name!r}; it has {', '.join(self.defaults)}"
+                )
         group = {**self.defaults, **param_group, "params": own}
-        worker = self._worker(group)
+        for name, value in group.items():
+            if value is required:
+                raise ValueError(f"{who}: a group has no {name!r}, which has no default")
+        if named:
+            group["param_names"] = [x[0] for x in named]
+        self.check_group(group)
         self.param_groups.append(group)
-        self._workers.append(worker)
-        self._made.append(options_of(group))
 
-    def _worker(self, group: dict[str, Any]) -> StatefulOptimizer:
-        """Returns what updates a group's parameters."""
-        own, rate = group["params"], group["lr"]
-        return PairwiseOptimizer(own, rate, lambda rate: self._pure(group, rate))
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Workers read this object's groups; a copy has its own.
-        kept = {k: v for k, v in vars(self).items() if k not in ("_workers", "_made")}
-        return {"kept": kept, "states": [worker._states for worker in self._workers]}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state["kept"])
-        self._workers = [self._worker(group) for group in self.param_groups]
-        self._made = [options_of(group) for group in self.param_groups]
-        for worker, states in zip(self._workers, state["states"], strict=True):
-            worker._states = [
-                of_kind(new, old) for new, old in zip(worker._states, states, strict=True)
-            ]
+    def check_group(self, group: dict[str, Any]) -> None:
+        """Checks the options of a new group; a subclass may have its own."""
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Updates every parameter that has a gradient.
+        """Updates the parameters; a subclass has its own.
 
         Args:
             closure: computes the loss anew, with gradients, and returns it.
-
-        Returns:
-            What the closure returned.
-
-        Where no parameter has a gradient, it does nothing but warn.
         """
-        loss = None
-        if closure is not None:
-            with enable_grad():
-                loss = closure()
-        moved = False
-        for i, (group, worker) in enumerate(zip(self.param_groups, self._workers)):
-            if all(gradient_of(p) is None for p in worker.params):
-                continue
-            moved = True
-            if self._made[i] != options_of(group):
-                worker._pure = self._pure(group, lambda step, group=group: group["lr"])
-                worker._states = [
-                    of_kind(worker._pure.init(worker.value_of(p)), state)
-                    for p, state in zip(worker.params, worker._states, strict=True)
-                ]
-                self._made[i] = options_of(group)
-            worker.lr = group["lr"]
-            worker.step()
-        if not moved:
-            every = [p for group in self.param_groups for p in group["params"]]
-            reasons = "\n".join([f"    {p.name()}: {missing_reason(p)}" for p in every])
-            text = f"{type(self).__name__}.step(): no parameter has a gradient\n{reasons}"
-            fix = "loss.backward() before step(), and zero_grad() after it"
-            warnings.warn(message(text, fix=fix, number=13), MissingGradientWarning, stacklevel=2)
-        return loss
+        raise NotImplementedError(f"{type(self).__name__} has no method step")
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Sets the gradients to None, or to zeros where ``set_to_none`` is False."""
-        for worker in self._workers:
-            for p in worker.params:
+        for group in self.param_groups:
+            for p in group["params"]:
                 clear_gradient(p, set_to_none)
 
-    @property
-    def state(self) -> dict[Tensor, dict[str, Any]]:
-        """The state of every parameter that was updated, as arrays, which cannot be written to."""
-        return {
-            p: named_slots(state, p)
-            for worker in self._workers
-            for p, state in zip(worker.params, worker._states)
-            if int(state.step)
-        }
+    # -- hooks
+
+    def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Calls a function before each step; it may return other arguments of the step.
+
+        Args:
+            hook: ``hook(optimizer, args, kwargs)`` returns None or new ``(args, kwargs)``;
+                ``args`` begins with the optimizer.
+
+        Returns:
+            A handle with ``remove()``.
+        """
+        check_function("register_step_pre_hook", hook, "hook")
+        return self._hooked(self._step_pre_hooks, hook)
+
+    def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Calls a function after each step.
+
+        Args:
+            hook: ``hook(optimizer, args, kwargs)``; ``args`` begins with the optimizer.
+
+        Returns:
+            A handle with ``remove()``.
+
+        >>> import functensor.torch as torch
+        >>> x, seen = torch.tensor([4.0], requires_grad=True), []
+        >>> optimizer = torch.optim.SGD([x], lr=0.25)
+        >>> handle = optimizer.register_step_post_hook(lambda o, *_: seen.append(x.item()))
+        >>> x.grad = torch.ones(1)
+        >>> optimizer.step()
+        >>> seen
+        [3.75]
+        """
+        check_function("register_step_post_hook", hook, "hook")
+        return self._hooked(self._step_post_hooks, hook)
+
+    def _hooked(self, hooks: dict[int, Any], hook: Callable[..., Any]) -> RemovableHandle:
+        # From the first hook on; a step that a subclass takes from its base calls them once.
+        self.__dict__["step"] = MethodType(step_with_hooks, self)
+        return RemovableHandle(hooks, hook)
+
+    def register_state_dict_pre_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """Calls a function with the optimizer before each `state_dict`."""
+        check_function("register_state_dict_pre_hook", hook, "hook")
+        return RemovableHandle(self._state_hooks["saving"], hook, prepend)
+
+    def register_state_dict_post_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """Calls a function with the optimizer and its state after each `state_dict`.
+
+        It may return another state.
+        """
+        check_function("register_state_dict_post_hook", hook, "hook")
+        return RemovableHandle(self._state_hooks["saved"], hook, prepend)
+
+    def register_load_state_dict_pre_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """Calls a function with the optimizer and the state before each `load_state_dict`.
+
+        It may return another state.
+        """
+        check_function("register_load_state_dict_pre_hook", hook, "hook")
+        return RemovableHandle(self._state_hooks["loading"], hook, prepend)
+
+    def register_load_state_dict_post_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """Calls a function with the optimizer after each `load_state_dict`."""
+        check_function("register_load_state_dict_post_hook", hook, "hook")
+        return RemovableHandle(self._state_hooks["loaded"], hook, prepend)
+
+    # -- states
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the options, and the state of every updated parameter by its number.
+        """Returns the options, and the state of every parameter that has one by its number.
 
-        Names are PyTorch's: ``{"state": {0: {"step": ..., "exp_avg": ...}}, "param_groups": ...}``.
+        As in PyTorch the tensors are those of the optimizer, which later steps change; a deep copy
+        stays as it is.
         """
-        states = [
-            (p, state)
-            for worker in self._workers
-            for p, state in zip(worker.params, worker._states, strict=True)
-        ]
-        groups, start = [], 0
+        for hook in list(self._state_hooks["saving"].values()):
+            hook(self)
+        numbers: dict[int, int] = {}
+        groups = []
         for group in self.param_groups:
-            numbers = list(range(start, start + len(group["params"])))
-            groups.append({**group, "params": numbers})
-            start += len(numbers)
+            for p in group["params"]:
+                numbers[id(p)] = len(numbers)
+            groups.append({**group, "params": [numbers[id(p)] for p in group["params"]]})
         saved = {
-            i: {name: Tensor(x) for name, x in named_slots(state, p).items()}
-            for i, (p, state) in enumerate(states)
-            if int(state.step)
+            numbers.get(id(key), key) if isinstance(key, Tensor) else key: value
+            for key, value in self.state.items()
         }
-        return {"state": saved, "param_groups": groups}
+        found: dict[str, Any] = {"state": saved, "param_groups": groups}
+        for hook in list(self._state_hooks["saved"].values()):
+            changed = hook(self, found)
+            found = found if changed is None else changed
+        return found
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Goes on from what `state_dict`, or PyTorch's, returned.
+        """Goes on from a copy of what `state_dict`, or PyTorch's, returned.
+
+        Tensors of floats get the dtype and the device of their parameters.
 
         Raises:
             ValueError: it belongs to other parameters or another optimizer; nothing is changed.
         """
+        state_dict = dict(state_dict)
+        for hook in list(self._state_hooks["loading"].values()):
+            changed = hook(self, state_dict)
+            state_dict = state_dict if changed is None else changed
         groups = state_dict["param_groups"]
         sizes = [len(group["params"]) for group in groups]
         own = [len(group["params"]) for group in self.param_groups]
         if sizes != own:
             raise ValueError(f"load_state_dict: groups of {sizes} parameters, not of {own}")
-        saved = state_dict["state"]
-        loaded = [
-            [
-                with_slots(worker._pure.init(worker.value_of(p)), saved.get(i, {}), i)
-                for p, i in zip(worker.params, group["params"], strict=True)
-            ]
-            for worker, group in zip(self._workers, groups)
-        ]
-        for worker, states in zip(self._workers, loaded):
-            worker._states = states
+        by_number = {
+            number: p
+            for group, other in zip(self.param_groups, groups)
+            for p, number in zip(group["params"], other["params"])
+        }
+        state: defaultdict[Any, Any] = defaultdict(dict)
+        for number, value in state_dict["state"].items():
+            p = by_number.get(number)
+            state[number if p is None else p] = self._loaded(p, number, value)
+        self.state = state
         for group, other in zip(self.param_groups, groups):
-            group.update({k: v for k, v in other.items() if k != "params"})
+            group.update(deepcopy({k: v for k, v in other.items() if k != "params"}))
+        for hook in list(self._state_hooks["loaded"].values()):
+            hook(self)
+
+    def _loaded(self, p: Tensor | None, number: Any, value: Any) -> Any:
+        """Returns a copy of what was saved for a parameter, as it is kept here."""
+        return loaded_part(value, p, "")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in LEFT_OUT}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._make_hooks()
 
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__} ("]
@@ -244,45 +308,46 @@ class Optimizer:
         return "\n".join([*lines, ")"])
 
 
-def options_of(group: dict[str, Any]) -> tuple[Any, ...]:
-    """Returns the options of which a pure optimizer is made, without the rate."""
-    return tuple([v for k, v in group.items() if k not in ("params", "lr", "initial_lr")])
+def step_with_hooks(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+    """Makes a step of an optimizer, and calls its hooks before and after."""
+    given: tuple[Any, ...] = (self, *args)
+    for hook in list(self._step_pre_hooks.values()):
+        changed = hook(self, given, kwargs)
+        if changed is not None:
+            if not isinstance(changed, tuple) or len(changed) != 2:
+                raise RuntimeError(
+                    f"{type(self).__name__}.step: a hook before it returns None or (args, kwargs), "
+                    f"not {changed!r}"
+                )
+            given, kwargs = changed
+    out = type(self).step(*given, **kwargs)
+    for hook in list(self._step_post_hooks.values()):
+        hook(self, given, kwargs)
+    return out
 
 
-def of_kind(start: Any, state: Any) -> Any:
-    """Returns a state; where an optimizer now keeps something else, the start with its step."""
-    return state if type(state) is type(start) else start._replace(step=state.step)
+def check_parameter(who: str, number: int, p: Any) -> None:
+    """Checks that an optimizer can update a parameter."""
+    if not isinstance(p, Tensor) or not p.is_leaf or p.dtype.kind not in INEXACT:
+        what = p.name() if isinstance(p, Tensor) else f"of type {type(p).__name__}"
+        raise failure(
+            GradientInputError,
+            f"parameter {number} of {who} is {what}: it must be a tensor "
+            "of floats that was not computed from others",
+            fix="Tensor(data, requires_grad=True)",
+        )
 
 
-def named_slots(state: Any, p: Tensor) -> dict[str, Any]:
-    """Returns the parts of a pure optimizer's state of a parameter by PyTorch's names."""
-    names = SLOT_NAMES[type(state).__name__]
-    slots = [unpaired(x, p) for x in state[2:]]
-    return {"step": wrap(np.float32(state.step)), **dict(zip(names, slots, strict=True))}
-
-
-def with_slots(state: Any, saved: dict[str, Any], number: int) -> Any:
-    """Returns the state of a parameter with the parts that were saved, in its own dtypes.
-
-    Raises:
-        ValueError: a part is unknown, or has another shape.
-    """
-    kind = type(state).__name__
-    names = SLOT_NAMES[kind]
-    given = {
-        name: to_buffer(paired(wrap(to_buffer(x)))) for name, x in saved.items() if x is not None
-    }
-    for name in given.keys() - {"step", *names}:
-        raise ValueError(f"load_state_dict: parameter {number} has no {name!r}, it has {names}")
-    slots = []
-    for name, old in zip(names, state[2:], strict=True):
-        found = given.get(name, old)
-        if found.shape != old.shape:
-            raise ValueError(
-                f"load_state_dict: {name!r} of parameter {number} has the shape {found.shape}, not "
-                f"{old.shape}"
-            )
-        slots.append(wrap(on_device(to_buffer(found).astype(old.dtype), old.device)))
-    # PyTorch's gradient descent does not count its steps: it has a velocity after the first.
-    step = int(given["step"]) if "step" in given else int(bool(given))
-    return type(state)(wrap(np.int64(step)), state.loss, *slots)
+def loaded_part(value: Any, p: Tensor | None, name: str) -> Any:
+    """Returns a copy of a part of a loaded state, in the dtype and on the device of a parameter."""
+    if isinstance(value, Tensor):
+        if p is None or name == "step":
+            return value.detach().clone()
+        floats = value.dtype.kind in INEXACT and p.dtype.kind in INEXACT
+        dtype = p.dtype if floats else value.dtype
+        return value.detach().to(device=p.device, dtype=dtype).clone()
+    if isinstance(value, dict):
+        return {key: loaded_part(x, p, key) for key, x in value.items()}
+    if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
+        return type(value)([loaded_part(x, p, name) for x in value])
+    return deepcopy(value)

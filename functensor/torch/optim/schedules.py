@@ -38,15 +38,30 @@ class LRScheduler:
         # What the rates would be by this schedule alone.
         self._set = list(self.base_lrs)
         self.last_epoch = last_epoch
+        self._step_count = 0
         self.step()
 
     def rate(self, base: float, step: int, group: int) -> float:
-        """Returns the rate after some steps; a subclass has its own."""
-        raise NotImplementedError(f"{type(self).__name__} has no method rate")
+        """Returns the rate after some steps; a subclass has its own, or `get_lr`."""
+        raise NotImplementedError(f"{type(self).__name__} has no method get_lr")
+
+    def get_lr(self) -> list[float]:
+        """Returns the rates of all groups for the next step; a subclass may have its own.
+
+        It may read ``base_lrs``, ``last_epoch`` and ``optimizer``.
+        """
+        return [self.rate(base, self.last_epoch, i) for i, base in enumerate(self.base_lrs)]
 
     def step(self, epoch: int | None = None) -> None:
         """Sets the rates for the next step of the optimizer."""
+        self._step_count += 1
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        if is_overridden(self):
+            for i, (group, rate) in enumerate(
+                zip(self.optimizer.param_groups, self.get_lr(), strict=True)
+            ):
+                group["lr"] = self._set[i] = rate
+            return
         for i, (group, base) in enumerate(zip(self.optimizer.param_groups, self.base_lrs)):
             before, now = self._set[i], self.rate(base, self.last_epoch, i)
             others = self.chains and epoch is None and before and group["lr"] != before
@@ -62,6 +77,7 @@ class LRScheduler:
         return {
             "last_epoch": self.last_epoch, "base_lrs": list(self.base_lrs),
             "_last_lr": self.get_last_lr(), "_set": list(self._set),
+            "_step_count": self._step_count,
         }  # fmt: skip
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -69,8 +85,14 @@ class LRScheduler:
         self.base_lrs = list(state_dict["base_lrs"])
         self.last_epoch = state_dict["last_epoch"]
         self._set = list(state_dict["_set"])
+        self._step_count = state_dict.get("_step_count", self.last_epoch + 1)
         for group, rate in zip(self.optimizer.param_groups, state_dict["_last_lr"]):
             group["lr"] = rate
+
+
+def is_overridden(schedule: LRScheduler) -> bool:
+    """Says whether a schedule has a method ``get_lr`` of a user's."""
+    return not type(schedule).get_lr.__module__.startswith("functensor.")
 
 
 class LambdaLR(LRScheduler):

@@ -1,11 +1,11 @@
-"""PyTorch's ``torch.utils``: loaders of data."""
+"""PyTorch's ``torch.utils``: loaders of data, checkpoints, and handles of hooks."""
 
 from __future__ import annotations
 
 from ...faces.publish import publish
 
 # Modules within this one that are imported when they are first used.
-NAMESPACES = {"data"}
+NAMESPACES = {"checkpoint", "data", "hooks"}
 
 __all__: list[str] = []
 

@@ -47,13 +47,18 @@ __all__ = ["MatrixFunction", "is_matrix_function"]
 
 # The functions of LAPACK that they call.
 LAPACK_OF = {
-    "cholesky": "potrf", "det": "getrf", "inv": "gesv", "slogdet": "getrf", "solve": "gesv",
-    "triangular_solve": "trtrs",
+    "cholesky": "potrf", "det": "getrf", "det_by_factors": "getrf", "inv": "gesv",
+    "kept_factors": "getrf", "slogdet": "getrf", "slogdet_by_factors": "getrf", "solve": "gesv",
+    "solve_by_factors": "getrs", "triangular_solve": "trtrs",
 }  # fmt: skip
+# Those that every matrix has.
+UNCHECKED = ("det", "det_by_factors", "slogdet", "slogdet_by_factors")
 # The time of a call of LAPACK, in tenths of a nanosecond.
 LAPACK_EFFORT = 4000
 # Room for the whole numbers that a call takes by address.
 WHOLE_NUMBERS = 12
+# The place of the letters among them in a call that has pivots, and that of a count.
+LETTERS, ZEROS = 10, 11
 
 
 def is_matrix_function(equation: EquationLike) -> bool:
@@ -78,7 +83,7 @@ class MatrixFunction(InnerFunction):
         # The inverse of a singular matrix is NaN where that is not strict.
         self._params = equation.params
         self._strict = equation.params.get("strict", True)
-        self.checks = self._strict and LAPACK_OF[self._name] != "getrf"
+        self.checks = self._strict and self._name not in UNCHECKED
         (out,) = equation.outputs
         self._dtype: DType = out.type.dtype
         dtypes = {operand_dtype(x) for x in equation.operands}
@@ -106,6 +111,8 @@ class MatrixFunction(InnerFunction):
             self.constants = [np.eye(size, dtype=self._dtype)]
             if not self._strict:
                 self.constants.append(np.full((size, size), np.nan, self._dtype))
+        if self._name == "solve_by_factors" and not self._strict:
+            self.constants = [np.full((size, self._columns), np.nan, self._dtype)]
         # For each address of a matrix how many elements the next one lies behind.
         self._steps = [prod(shape[-2:]) if shape[:-2] else 0 for shape in shapes]
         self._steps += [0] * len(self.constants) + [out.type.size // self._count]
@@ -136,9 +143,12 @@ class MatrixFunction(InnerFunction):
         given = [f"%given_{i}" for i in range(len(self._steps))]
         places = [lines.let(f"getelementptr i8, ptr %memory, i64 {n}") for n in self._places]
         write = {
-            "gesv": self._system, "getrf": self._determinant, "potrf": self._factor,
-            "trtrs": self._triangular_system,
-        }[LAPACK_OF[self._name]]  # fmt: skip
+            "det": self._determinant, "det_by_factors": self._determinant_by_factors,
+            "cholesky": self._factor, "inv": self._system, "kept_factors": self._kept_factors,
+            "slogdet": self._determinant, "slogdet_by_factors": self._determinant_by_factors,
+            "solve": self._system, "solve_by_factors": self._system_by_factors,
+            "triangular_solve": self._triangular_system,
+        }[self._name]  # fmt: skip
         write(lines, module, given, places)
         lines.add("ret i64 0")
         module.declared.update(lines.declared)
@@ -146,8 +156,11 @@ class MatrixFunction(InnerFunction):
         head = f"define internal i64 @{name}({taken}) {{"
         module.functions[name] = "\n".join([head, *lines.text, "}"])
 
-    def _lapack(self, lines: Lines, given: Sequence[str | int], numbers: str) -> str:
-        return self._blas.lapack(lines, LAPACK_OF[self._name], self._dtype, given, numbers)
+    def _lapack(
+        self, lines: Lines, given: Sequence[str | int], numbers: str, function: str = ""
+    ) -> str:
+        function = function or LAPACK_OF[self._name]
+        return self._blas.lapack(lines, function, self._dtype, given, numbers)
 
     def _pivots(self, lines: Lines, memory: str) -> str:
         """Writes the address of the pivots, behind the whole numbers."""
@@ -228,11 +241,18 @@ class MatrixFunction(InnerFunction):
         """Writes the sign and the logarithm of the determinant, of the factors' diagonal."""
         matrix, out = given
         copied, _, numbers = places
-        size, kind = self._size, element_type(self._dtype)
-        short, align = "f" if self._dtype.char == "f" else "", self._dtype.itemsize
+        size = self._size
         self._turned(lines, module, (size, size), matrix, copied)
         pivots = self._pivots(lines, numbers)
         singular = self._lapack(lines, [size, size, copied, size, pivots], numbers)
+        self._of_diagonal(lines, copied, pivots, singular, out)
+
+    def _of_diagonal(
+        self, lines: Lines, copied: str, pivots: str, singular: str, out: str
+    ) -> None:
+        """Writes the determinant of factors, and ``singular``, which is 0 for regular matrices."""
+        size, kind = self._size, element_type(self._dtype)
+        short, align = "f" if self._dtype.char == "f" else "", self._dtype.itemsize
         before, head, end = lines.block, lines.label("head"), lines.label("end")
         place, sign, total, following, turned, sum_ = (lines.name() for _ in range(6))
         lines.add(f"br label %{head}")
@@ -265,13 +285,109 @@ class MatrixFunction(InnerFunction):
         found = lines.let(f"select i1 {regular}, {kind} {turned}, {kind} 0.0")
         lowest = "0xFFF0000000000000"
         size_of = lines.let(f"select i1 {regular}, {kind} {sum_}, {kind} {lowest}")
-        if self._name == "det":
+        if self._name.startswith("det"):
             size_of = lines.call(f"exp{short}", kind, [(kind, size_of)])
             found = lines.let(f"fmul {kind} {found}, {size_of}")
         lines.add(f"store {kind} {found}, ptr {out}, align {align}")
-        if self._name == "slogdet":
+        if self._name.startswith("slogdet"):
             second = lines.let(f"getelementptr {kind}, ptr {out}, i64 1")
             lines.add(f"store {kind} {size_of}, ptr {second}, align {align}")
+
+    def _kept_factors(
+        self, lines: Lines, module: Module, given: Sequence[str], places: Sequence[str]
+    ) -> None:
+        matrix, out = given
+        size, kind, align = self._size, element_type(self._dtype), self._dtype.itemsize
+        pivots = self._pivots(lines, places[2])
+        self._turned(lines, module, (size, size), matrix, out)
+        singular = self._lapack(lines, [size, size, out, size, pivots], places[2])
+        if self._strict:
+            self._unless(lines, singular)
+        whole = f"i{self._blas.bits}"
+        with counted_loop(lines, size) as number:
+            source = lines.let(f"getelementptr {whole}, ptr {pivots}, i64 {number}")
+            row = lines.let(f"load {whole}, ptr {source}, align {self._blas.bits // 8}")
+            shown = lines.let(f"sitofp {whole} {row} to {kind}")
+            behind = lines.let(f"add i64 {number}, {size * size}")
+            place = lines.let(f"getelementptr {kind}, ptr {out}, i64 {behind}")
+            lines.add(f"store {kind} {shown}, ptr {place}, align {align}")
+
+    def _known_factors(
+        self, lines: Lines, module: Module, given: Sequence[str], places: Sequence[str]
+    ) -> tuple[str, str, str]:
+        """Writes the address of the factors, that of the pivots, and how many of these are 0.
+
+        Where no factors were found the matrix is factorised.
+        """
+        factors, matrix = given[:2]
+        copied, _, numbers = places
+        size, kind, align = self._size, element_type(self._dtype), self._dtype.itemsize
+        whole = f"i{self._blas.bits}"
+        pivots = self._pivots(lines, numbers)
+        known, absent, end = (lines.label(x) for x in ("known", "absent", "end"))
+        last = lines.let(f"getelementptr {kind}, ptr {factors}, i64 {size * size}")
+        first = lines.let(f"load {kind}, ptr {last}, align {align}")
+        found = lines.let(f"fcmp ogt {kind} {first}, 0.0")
+        lines.add(f"br i1 {found}, label %{known}, label %{absent}")
+        lines.begin(known)
+        with counted_loop(lines, size) as number:
+            source = lines.let(f"getelementptr {kind}, ptr {last}, i64 {number}")
+            row = lines.let(f"load {kind}, ptr {source}, align {align}")
+            pivot = lines.let(f"fptosi {kind} {row} to {whole}")
+            place = lines.let(f"getelementptr {whole}, ptr {pivots}, i64 {number}")
+            lines.add(f"store {whole} {pivot}, ptr {place}, align {self._blas.bits // 8}")
+        known = lines.block
+        lines.add(f"br label %{end}")
+        lines.begin(absent)
+        self._turned(lines, module, (size, size), matrix, copied)
+        self._lapack(lines, [size, size, copied, size, pivots], numbers, "getrf")
+        absent = lines.block
+        lines.add(f"br label %{end}")
+        lines.begin(end)
+        both = lines.let(f"phi ptr [ {factors}, %{known} ], [ {copied}, %{absent} ]")
+        zeros = lines.let(f"getelementptr i64, ptr {numbers}, i64 {ZEROS}")
+        lines.add(f"store i64 0, ptr {zeros}, align 8")
+        with counted_loop(lines, size) as number:
+            step = lines.let(f"mul i64 {number}, {size + 1}")
+            entry = lines.let(f"getelementptr {kind}, ptr {both}, i64 {step}")
+            value = lines.let(f"load {kind}, ptr {entry}, align {align}")
+            one = lines.let(f"zext i1 {lines.let(f'fcmp oeq {kind} {value}, 0.0')} to i64")
+            before = lines.let(f"load i64, ptr {zeros}, align 8")
+            lines.add(f"store i64 {lines.let(f'add i64 {before}, {one}')}, ptr {zeros}, align 8")
+        return both, pivots, lines.let(f"load i64, ptr {zeros}, align 8")
+
+    def _system_by_factors(
+        self, lines: Lines, module: Module, given: Sequence[str], places: Sequence[str]
+    ) -> None:
+        right, out = given[2], given[-1]
+        _, solution, numbers = places
+        size, columns = self._size, self._columns
+        factors, pivots, zeros = self._known_factors(lines, module, given, places)
+        if self._strict:
+            self._unless(lines, zeros)
+        self._turned(lines, module, (size, columns), right, solution)
+        letter = lines.let(f"getelementptr i64, ptr {numbers}, i64 {LETTERS}")
+        word = "T" if self._params["transposed"] else "N"
+        lines.add(f"store i8 {ord(word)}, ptr {letter}, align 1")
+        self._lapack(
+            lines, [letter, size, columns, factors, size, pivots, solution, size], numbers
+        )
+        self._turned(lines, module, (columns, size), solution, out)
+        if self._strict:
+            return
+        singular, end = lines.label("singular"), lines.label("end")
+        regular = lines.let(f"icmp eq i64 {zeros}, 0")
+        lines.add(f"br i1 {regular}, label %{end}, label %{singular}")
+        lines.begin(singular)
+        copy_bytes(lines, out, given[3], self._right)
+        lines.add(f"br label %{end}")
+        lines.begin(end)
+
+    def _determinant_by_factors(
+        self, lines: Lines, module: Module, given: Sequence[str], places: Sequence[str]
+    ) -> None:
+        factors, pivots, zeros = self._known_factors(lines, module, given, places)
+        self._of_diagonal(lines, factors, pivots, zeros, given[-1])
 
     def _unless(self, lines: Lines, failed: str) -> None:
         """Writes the return where LAPACK failed."""

@@ -8,6 +8,7 @@ copies it there at its end elsewhere. Loops and choices within a step are functi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,7 @@ from .region_graph import NotNative
 from .region_kernels import RegionKernels
 from .running import RunningFunction, is_running
 from .shared_segments import SharedSegment
+from .slices_written import SlicesWritten, writes_slices
 from .step_code import InnerFunction, InnerType, StepCode, StepPlace
 
 if TYPE_CHECKING:
@@ -55,6 +57,7 @@ def code_with_loops(
     earlier: Mapping[VariableLike, EquationLike],
     moved: Collection[VariableLike],
     kernels: RegionKernels,
+    uses: Counter[VariableLike],
 ) -> SharedSegment:
     """Returns what collects the equations of a segment, loops among them.
 
@@ -63,14 +66,15 @@ def code_with_loops(
         earlier: the equations of views that stand before it.
         moved: variables of other places whose arrays are in another order than C's.
         kernels: makes the kernels of regions.
+        uses: how often the program uses its variables.
     """
-    code = SharedSegment(blas, loop_function, earlier, moved)
+    code = SharedSegment(blas, loop_function, earlier, moved, uses)
     code.kernels = kernels
     return code
 
 
 def loop_function(equation: EquationLike, blas: Blas | None) -> InnerFunction:
-    """Returns the function of a loop, a choice between branches, matrices, or random bits.
+    """Returns the function of a loop, a choice between branches, matrices, random bits, or slices.
 
     Raises:
         NotNative: the equation is none, or has an equation that machine code does not have.
@@ -79,6 +83,8 @@ def loop_function(equation: EquationLike, blas: Blas | None) -> InnerFunction:
         return MatrixFunction(equation, blas)
     if is_random_words(equation):
         return RandomWords(equation)
+    if writes_slices(equation):
+        return SlicesWritten(equation)
     branches = equation.primitive.machine_branches()
     if branches is not None:
         return NativeChoice(branches, equation, blas)

@@ -177,20 +177,23 @@ def softmin(input: Array, dim: int, dtype: DTypeLike | None = None) -> Any:
     return softmax(-input, dim, dtype)
 
 
-def gumbel_softmax(input: Array, tau: float = 1, hard: bool = False, dim: int = -1) -> Any:
+def gumbel_softmax(
+    logits: Array, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
+) -> Any:
     """Returns a softmax of perturbed logits: a sample that has a gradient (Jang et al., 2016).
 
     Args:
-        input: logits.
+        logits: scores.
         tau: the temperature.
         hard: whether the result is one-hot; the gradient is that of the soft one.
+        eps: no effect.
         dim: the axis.
     """
-    noise = random.gumbel(default_generator.next_key(), input.shape, input.dtype)
-    soft = softmax((input + ops.to_device(noise, input.device)) / tau, dim)
+    noise = random.gumbel(default_generator.next_key(), logits.shape, logits.dtype)
+    soft = softmax((logits + ops.to_device(noise, logits.device)) / tau, dim)
     if not hard:
         return soft
     best = ops.argmax(soft, dim, keepdims=True)
-    places = np.arange(input.shape[dim]).reshape(-1, *(1,) * (input.ndim - 1 - dim % input.ndim))
-    one_hot = ops.astype(ops.equal(best, places), input.dtype)
+    places = np.arange(logits.shape[dim]).reshape(-1, *(1,) * (logits.ndim - 1 - dim % logits.ndim))
+    one_hot = ops.astype(ops.equal(best, places), logits.dtype)
     return ops.stop_gradient(one_hot - soft) + soft

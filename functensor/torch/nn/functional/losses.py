@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from functools import update_wrapper
 from math import log, pi
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from ....backends.errors.words import WRAPPER_CODES
 from ....primitives.core.array import Array
 from ....primitives.core.buffers import beside
 from ....primitives.core.registry import registry as ops
+from ....tensors.autocasting import casting, in_float32
 from ....tensors.functions.indexing import gather
 from ....tensors.functions.looked_at import all_differ, check_between, check_not_negative
 from ....tensors.functions.pointwise import clamp
@@ -24,6 +28,8 @@ __all__ = [
     "multilabel_soft_margin_loss", "nll_loss", "poisson_nll_loss", "smooth_l1_loss",
     "soft_margin_loss", "triplet_margin_loss", "triplet_margin_with_distance_loss",
 ]  # fmt: skip
+
+LossT = TypeVar("LossT", bound=Callable[..., Any])
 
 
 def summarised(values: Any, reduction: str) -> Any:
@@ -41,6 +47,26 @@ def summarised(values: Any, reduction: str) -> Any:
     return values
 
 
+def taking_older_words(loss: LossT) -> LossT:
+    """Returns a loss that takes ``size_average`` and ``reduce`` too, which decide on ``reduction``.
+
+    They are PyTorch's older words.
+    """
+
+    def with_older_words(
+        *args: Any, size_average: bool | None = None, reduce: bool | None = None, **kwargs: Any
+    ) -> Any:
+        if size_average is not None or reduce is not None:
+            together = "sum" if size_average is False else "mean"
+            kwargs["reduction"] = "none" if reduce is False else together
+        if casting.active:
+            args = tuple(in_float32(*args))
+        return loss(*args, **kwargs)
+
+    WRAPPER_CODES.add(with_older_words.__code__)
+    return cast(LossT, update_wrapper(with_older_words, loss))
+
+
 def check_alike(name: str, input: Array, target: Array) -> None:
     """Warns of a target of another shape, which is seldom meant, as PyTorch does."""
     if input.shape != target.shape:
@@ -48,13 +74,14 @@ def check_alike(name: str, input: Array, target: Array) -> None:
             f"{name}: an input of shape {input.shape} and a target of shape {target.shape} are "
             "broadcast; give both the same shape",
             UserWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
 
 
 # -- distances
 
 
+@taking_older_words
 def mse_loss(input: Array, target: Array, reduction: str = "mean", weight: Any = None) -> Any:
     """Returns squared differences, by default their mean.
 
@@ -67,6 +94,7 @@ def mse_loss(input: Array, target: Array, reduction: str = "mean", weight: Any =
     return summarised(squares if weight is None else squares * weight, reduction)
 
 
+@taking_older_words
 def l1_loss(input: Array, target: Array, reduction: str = "mean", weight: Any = None) -> Any:
     """Returns absolute differences, by default their mean."""
     check_alike("l1_loss", input, target)
@@ -74,6 +102,7 @@ def l1_loss(input: Array, target: Array, reduction: str = "mean", weight: Any = 
     return summarised(sizes if weight is None else sizes * weight, reduction)
 
 
+@taking_older_words
 def smooth_l1_loss(input: Array, target: Array, reduction: str = "mean", beta: float = 1.0) -> Any:
     """Returns absolute differences less half of ``beta``; smaller ones squared, over 2 beta."""
     if beta == 0:
@@ -103,6 +132,7 @@ def with_classes_last(x: Array) -> Any:
     return ops.moveaxis(x, 1, -1) if x.ndim > 2 else x
 
 
+@taking_older_words
 def nll_loss(
     input: Array,
     target: Array,
@@ -147,6 +177,7 @@ def check_classes(rows: Any, classes: Any) -> None:
         )
 
 
+@taking_older_words
 def cross_entropy(
     input: Array,
     target: Array,
@@ -221,6 +252,7 @@ def limited_log(x: Array) -> Any:
     return ops.where(positive, logs, x * 1e12 - 100)
 
 
+@taking_older_words
 def binary_cross_entropy(
     input: Array, target: Array, weight: Any = None, reduction: str = "mean"
 ) -> Any:
@@ -236,6 +268,7 @@ def binary_cross_entropy(
     return summarised(loss if weight is None else loss * weight, reduction)
 
 
+@taking_older_words
 def binary_cross_entropy_with_logits(
     input: Array,
     target: Array,
@@ -262,6 +295,7 @@ def binary_cross_entropy_with_logits(
     return summarised(loss if weight is None else loss * weight, reduction)
 
 
+@taking_older_words
 def kl_div(input: Array, target: Array, reduction: str = "mean", log_target: bool = False) -> Any:
     """Returns ``target * (log(target) - input)``, where ``input`` is a logarithm already.
 
@@ -278,6 +312,7 @@ def kl_div(input: Array, target: Array, reduction: str = "mean", log_target: boo
     return summarised(loss, reduction)
 
 
+@taking_older_words
 def poisson_nll_loss(
     input: Array,
     target: Array,
@@ -316,6 +351,7 @@ def gaussian_nll_loss(
 # -- margins
 
 
+@taking_older_words
 def hinge_embedding_loss(
     input: Array, target: Array, margin: float = 1.0, reduction: str = "mean"
 ) -> Any:
@@ -326,6 +362,7 @@ def hinge_embedding_loss(
     return summarised(loss, reduction)
 
 
+@taking_older_words
 def margin_ranking_loss(
     input1: Any, input2: Any, target: Array, margin: float = 0.0, reduction: str = "mean"
 ) -> Any:
@@ -336,6 +373,7 @@ def margin_ranking_loss(
     return summarised(clamp(-target * (input1 - input2) + margin, min=0), reduction)
 
 
+@taking_older_words
 def cosine_embedding_loss(
     input1: Any, input2: Any, target: Array, margin: float = 0.0, reduction: str = "mean"
 ) -> Any:
@@ -345,11 +383,13 @@ def cosine_embedding_loss(
     return summarised(loss, reduction)
 
 
+@taking_older_words
 def soft_margin_loss(input: Array, target: Array, reduction: str = "mean") -> Any:
     """Returns ``log(1 + exp(-target * input))`` for targets 1 and -1."""
     return summarised(ops.softplus(-target * input), reduction)
 
 
+@taking_older_words
 def multilabel_soft_margin_loss(
     input: Array, target: Array, weight: Any = None, reduction: str = "mean"
 ) -> Any:
@@ -358,6 +398,7 @@ def multilabel_soft_margin_loss(
     return summarised(ops.mean(loss if weight is None else loss * weight, -1), reduction)
 
 
+@taking_older_words
 def multi_margin_loss(
     input: Array, target: Array, p: int = 1, margin: float = 1.0, weight: Any = None,
     reduction: str = "mean",
@@ -378,6 +419,7 @@ def multi_margin_loss(
     return summarised(ops.sum(ops.where(others, over, 0), -1) / input.shape[-1], reduction)
 
 
+@taking_older_words
 def multilabel_margin_loss(input: Array, target: Array, reduction: str = "mean") -> Any:
     """Returns by how much scores of wrong classes are not 1 below those of the right ones.
 
@@ -396,6 +438,7 @@ def multilabel_margin_loss(input: Array, target: Array, reduction: str = "mean")
     return summarised(loss, reduction)
 
 
+@taking_older_words
 def triplet_margin_loss(
     anchor: Any,
     positive: Any,

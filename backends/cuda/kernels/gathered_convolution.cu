@@ -1,0 +1,325 @@
+// Convolutions as products of matrices whose factors are gathered from where they lie.
+//
+// Images have two spatial axes here. A block of 8 warps adds up ROWS x COLUMNS results. It goes
+// over what is summed DEPTH elements at a time: while it multiplies those that are in shared
+// memory, each thread reads its share of the next ones.
+#include "mma.cuh"
+
+const int DEPTH = 16, PITCH = DEPTH + 4, QUADS = DEPTH / 4, BLOCK = 256;
+
+// The results of a warp: 32 rows, and its share of the columns. A factor lies in shared memory with
+// DEPTH summed elements for each row, or column, PITCH words apart.
+template <typename P, int ROWS, int COLUMNS> struct warp_results {
+    static const int DOWN = ROWS / 32, WIDTH = COLUMNS / (8 / DOWN), PARTS = WIDTH / 8;
+    float c[2][PARTS][4] = {};
+
+    static __device__ __forceinline__ int row() { return threadIdx.x / 32 % DOWN * 32; }
+    static __device__ __forceinline__ int column() { return threadIdx.x / 32 / DOWN * WIDTH; }
+
+    __device__ __forceinline__ void add(const word_t *a, const word_t *b) {
+        int group = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+#pragma unroll
+        for (int k = 0; k < DEPTH; k += 8) {
+            word_t x[2][4];
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                const word_t *at = a + (row() + 16 * i + group) * PITCH + k + t;
+                x[i][0] = at[0];
+                x[i][1] = at[8 * PITCH];
+                x[i][2] = at[4];
+                x[i][3] = at[8 * PITCH + 4];
+            }
+#pragma unroll
+            for (int j = 0; j < PARTS; j++) {
+                const word_t *at = b + (column() + 8 * j + group) * PITCH + k + t;
+                word_t first = at[0], second = at[4];
+#pragma unroll
+                for (int i = 0; i < 2; i++) P::multiply(c[i][j], x[i], first, second);
+            }
+        }
+    }
+
+    // Calls a function for every result: its row and column within the block's, and the number.
+    template <typename F> __device__ __forceinline__ void each(F store) const {
+        int group = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+#pragma unroll
+        for (int j = 0; j < PARTS; j++)
+#pragma unroll
+            for (int e = 0; e < 2; e++)
+#pragma unroll
+                for (int i = 0; i < 4; i++)
+                    store(row() + i * 8 + group, column() + 8 * j + 2 * t + e,
+                          c[i / 2][j][i % 2 * 2 + e]);
+    }
+};
+
+template <typename P>
+__device__ __forceinline__ void put_four(word_t *target, const float (&values)[4]) {
+    pack<word_t, 4> words;
+#pragma unroll
+    for (int i = 0; i < 4; i++) words[i] = P::ready(word_of(values[i]));
+    *reinterpret_cast<pack<word_t, 4> *>(target) = words;
+}
+
+// How images are read along an axis: window `w` and tap `t` meet at (w * scale + t * step + shift)
+// / divisor, if that is whole and there. There are `taps` of them.
+struct reach {
+    int scale, shift, step, divisor, length, stride, taps;
+
+    __device__ __forceinline__ reach(const index_t *given)
+        : scale(given[0]), shift(given[1]), step(given[2]), divisor(given[3]), length(given[4]),
+          stride(given[5]), taps(given[6]) {}
+
+    // Where a window meets the first tap, before it is divided.
+    __device__ __forceinline__ int begin(int window) const { return window * scale + shift; }
+
+    // Says whether all taps meet an element there.
+    __device__ __forceinline__ bool holds(int begin) const {
+        int end = begin + (taps - 1) * step;
+        return divisor == 1 && begin >= 0 && end >= 0 && begin < length && end < length;
+    }
+
+    // Adds to an offset where an element lies; says whether there is one.
+    __device__ __forceinline__ bool at(int place, int &offset) const {
+        if (place < 0) return false;
+        if (divisor != 1) {
+            int whole = place / divisor;
+            if (whole * divisor != place) return false;
+            place = whole;
+        }
+        offset += place * stride;
+        return place < length;
+    }
+};
+
+// What is summed in a tile: for channels and taps where the weight lies, where the element lies
+// behind the first that a window meets, and where the channel, and the tap along both axes.
+struct summed {
+    pack<int, 4> weight[QUADS], element[QUADS];
+    int channel[DEPTH], down[DEPTH], across[DEPTH];
+};
+
+// For results of `columns` windows, `places` in each image, the sums over channels and taps of
+// weights times what the windows meet. The numbers are the two axes of the images that are read,
+// and then what is named below.
+template <typename P, int ROWS, int COLUMNS>
+__global__ void __launch_bounds__(256, 2)
+window_product(const float *weights, const float *x, float *out, const index_t *numbers,
+               index_t rows_, index_t depth_, index_t columns_) {
+    const int rows = rows_, depth = depth_, columns = columns_;
+    const reach down(numbers), right(numbers + 7);
+    const int by_row = numbers[14], by_channel = numbers[15], by_group = numbers[16],
+              x_image = numbers[17], x_channel = numbers[18], x_group = numbers[19],
+              places = numbers[20], across = numbers[21], out_image = numbers[22],
+              out_group = numbers[23], taps = down.taps * right.taps;
+    const int SHARE = QUADS * COLUMNS / BLOCK, A_WORDS = ROWS * PITCH, B_WORDS = COLUMNS * PITCH;
+    __shared__ pack<word_t, 4> a_packs[2 * A_WORDS / 4], b_packs[2 * B_WORDS / 4];
+    __shared__ summed known[2];
+    word_t *a = a_packs[0].items, *b = b_packs[0].items;
+    weights += blockIdx.z * by_group;
+    x += blockIdx.z * x_group;
+    out += blockIdx.z * out_group;
+    const int quad = threadIdx.x % QUADS, row = threadIdx.x / QUADS;
+    const int own_row = blockIdx.y * ROWS + row;
+    const int column = threadIdx.x % COLUMNS, first_quad = threadIdx.x / COLUMNS;
+    const int own_column = blockIdx.x * COLUMNS + column;
+    const int image = own_column / places, place = own_column - image * places;
+    const int from_down = down.begin(place / across), from_right = right.begin(place % across);
+    const bool is = own_column < columns;
+    const bool inside = is && down.holds(from_down) && right.holds(from_right);
+    const float *source = x + image * x_image;
+    const float *first = source + from_down * down.stride + from_right * right.stride;
+    const float *own_weights = weights + own_row * by_row;
+    const bool has_row = row < ROWS && own_row < rows;
+
+    auto learn = [&](int tile) {
+        if (threadIdx.x >= DEPTH) return;
+        int at = threadIdx.x, k = tile * DEPTH + at, channel = k / taps, tap = k - channel * taps;
+        int v = tap / right.taps * down.step, u = tap % right.taps * right.step;
+        summed &these = known[tile & 1];
+        these.weight[at / 4][at % 4] = channel * by_channel + tap;
+        these.element[at / 4][at % 4] = channel * x_channel + v * down.stride + u * right.stride;
+        these.channel[at] = channel * x_channel;
+        these.down[at] = v;
+        these.across[at] = u;
+    };
+    float from_a[4], from_b[SHARE][4];
+    auto read = [&](int tile) {
+        const summed &these = known[tile & 1];
+        const int left = depth - tile * DEPTH;
+        const pack<int, 4> weight = these.weight[quad];
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            from_a[i] = has_row && quad * 4 + i < left ? own_weights[weight[i]] : 0;
+        if (inside && left >= DEPTH) {
+#pragma unroll
+            for (int q = 0; q < SHARE; q++) {
+                const pack<int, 4> element = these.element[first_quad + q * (BLOCK / COLUMNS)];
+#pragma unroll
+                for (int i = 0; i < 4; i++) from_b[q][i] = first[element[i]];
+            }
+            return;
+        }
+#pragma unroll
+        for (int q = 0; q < SHARE; q++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                int at = (first_quad + q * (BLOCK / COLUMNS)) * 4 + i, offset = these.channel[at];
+                bool there = is && at < left;
+                there = there && down.at(from_down + these.down[at], offset);
+                there = there && right.at(from_right + these.across[at], offset);
+                from_b[q][i] = there ? source[offset] : 0;
+            }
+    };
+    auto put = [&](int tile) {
+        if (row < ROWS) put_four<P>(a + (tile & 1) * A_WORDS + row * PITCH + quad * 4, from_a);
+#pragma unroll
+        for (int q = 0; q < SHARE; q++)
+            put_four<P>(b + (tile & 1) * B_WORDS + column * PITCH +
+                            (first_quad + q * (BLOCK / COLUMNS)) * 4,
+                        from_b[q]);
+    };
+
+    warp_results<P, ROWS, COLUMNS> results;
+    const int tiles = (depth + DEPTH - 1) / DEPTH;
+    learn(0);
+    learn(1);
+    __syncthreads();
+    read(0);
+    put(0);
+    __syncthreads();
+    for (int tile = 0; tile < tiles; tile++) {
+        if (tile + 1 < tiles) read(tile + 1);
+        results.add(a + (tile & 1) * A_WORDS, b + (tile & 1) * B_WORDS);
+        // What the next tile is made of is read; this one's place is free.
+        learn(tile + 2);
+        if (tile + 1 < tiles) put(tile + 1);
+        __syncthreads();
+    }
+    results.each([&](int r, int c, float value) {
+        int at_row = blockIdx.y * ROWS + r, at_column = blockIdx.x * COLUMNS + c;
+        if (at_row >= rows || at_column >= columns) return;
+        int of_image = at_column / places;
+        out[of_image * out_image + at_row * places + at_column - of_image * places] = value;
+    });
+}
+
+// The sums over a share of all windows of cotangents times what a channel and a tap meet in them.
+// The numbers are the two axes of the images, and then what is named below.
+template <typename P, int ROWS, int COLUMNS>
+__global__ void __launch_bounds__(256, 2)
+kernel_product(const float *g, const float *x, float *parts, const index_t *numbers,
+               index_t rows_, index_t columns_, index_t depth_, index_t share_) {
+    const int rows = rows_, columns = columns_, depth = depth_, share = share_;
+    const reach down(numbers), right(numbers + 7);
+    const int g_image = numbers[14], places = numbers[15], across = numbers[16],
+              g_group = numbers[17], x_image = numbers[18], x_channel = numbers[19],
+              x_group = numbers[20], column_blocks = numbers[21], taps = down.taps * right.taps;
+    const int SHARE = COLUMNS / (BLOCK / QUADS), A_WORDS = ROWS * PITCH, B_WORDS = COLUMNS * PITCH;
+    __shared__ pack<word_t, 4> a_packs[2 * A_WORDS / 4], b_packs[2 * B_WORDS / 4];
+    word_t *a = a_packs[0].items, *b = b_packs[0].items;
+    g += blockIdx.z * g_group;
+    x += blockIdx.z * x_group;
+    const int first_row = blockIdx.x / column_blocks * ROWS;
+    const int first_column = blockIdx.x % column_blocks * COLUMNS;
+    const int quad = threadIdx.x % QUADS, row = threadIdx.x / QUADS;
+    const bool has_row = row < ROWS && first_row + row < rows;
+    const float *own = g + (first_row + row) * places;
+    const int begin = blockIdx.y * share, end = begin + share < depth ? begin + share : depth;
+    int channel[SHARE], tap_down[SHARE], tap_right[SHARE], element[SHARE];
+    bool is[SHARE];
+#pragma unroll
+    for (int q = 0; q < SHARE; q++) {
+        int at = first_column + row + q * (BLOCK / QUADS), tap = at % taps;
+        is[q] = at < columns;
+        channel[q] = is[q] ? at / taps * x_channel : 0;
+        tap_down[q] = is[q] ? tap / right.taps * down.step : 0;
+        tap_right[q] = is[q] ? tap % right.taps * right.step : 0;
+        element[q] = channel[q] + tap_down[q] * down.stride + tap_right[q] * right.stride;
+    }
+    // The window of the first of a thread's four summed elements.
+    int k = begin + quad * 4, image = k / places, place = k - image * places;
+    int v = place / across, u = place - v * across;
+    float from_a[4], from_b[SHARE][4];
+    auto read = [&]() {
+        int one = image, v_one = v, u_one = u;
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            bool there = k + i < end;
+            int from_down = down.begin(v_one), from_right = right.begin(u_one);
+            const float *source = x + one * x_image;
+            from_a[i] = there && has_row ? own[one * g_image + v_one * across + u_one] : 0;
+            if (there && down.holds(from_down) && right.holds(from_right)) {
+                const float *first = source + from_down * down.stride + from_right * right.stride;
+#pragma unroll
+                for (int q = 0; q < SHARE; q++) from_b[q][i] = is[q] ? first[element[q]] : 0;
+            } else {
+#pragma unroll
+                for (int q = 0; q < SHARE; q++) {
+                    int offset = channel[q];
+                    bool met = there && is[q] && down.at(from_down + tap_down[q], offset);
+                    met = met && right.at(from_right + tap_right[q], offset);
+                    from_b[q][i] = met ? source[offset] : 0;
+                }
+            }
+            if (++u_one == across) {
+                u_one = 0;
+                if (++v_one * across == places) {
+                    v_one = 0;
+                    one++;
+                }
+            }
+        }
+        k += DEPTH;
+        u += DEPTH;
+        while (u >= across) {
+            u -= across;
+            if (++v * across == places) {
+                v = 0;
+                image++;
+            }
+        }
+    };
+    auto put = [&](int tile) {
+        if (row < ROWS) put_four<P>(a + (tile & 1) * A_WORDS + row * PITCH + quad * 4, from_a);
+#pragma unroll
+        for (int q = 0; q < SHARE; q++)
+            put_four<P>(b + (tile & 1) * B_WORDS + (row + q * (BLOCK / QUADS)) * PITCH + quad * 4,
+                        from_b[q]);
+    };
+
+    warp_results<P, ROWS, COLUMNS> results;
+    const int tiles = (end - begin + DEPTH - 1) / DEPTH;
+    read();
+    put(0);
+    __syncthreads();
+    for (int tile = 0; tile < tiles; tile++) {
+        if (tile + 1 < tiles) read();
+        results.add(a + (tile & 1) * A_WORDS, b + (tile & 1) * B_WORDS);
+        if (tile + 1 < tiles) put(tile + 1);
+        __syncthreads();
+    }
+    parts += (blockIdx.y * gridDim.z + blockIdx.z) * rows_ * columns_;
+    results.each([&](int r, int c, float value) {
+        int at_row = first_row + r, at_column = first_column + c;
+        if (at_row < rows && at_column < columns)
+            parts[(index_t)at_row * columns + at_column] = value;
+    });
+}
+
+// Adds up parts of results, in order: eight threads have some of them each.
+__global__ void __launch_bounds__(256)
+add_parts(const float *parts, float *out, index_t count, index_t shares) {
+    __shared__ float sums[8][32];
+    int lane = threadIdx.x % 32, group = threadIdx.x / 32;
+    index_t at = (index_t)blockIdx.x * 32 + lane;
+    float total = 0;
+#pragma unroll 4
+    for (index_t part = group; part < shares; part += 8)
+        if (at < count) total += parts[part * count + at];
+    sums[group][lane] = total;
+    __syncthreads();
+    if (group || at >= count) return;
+    for (int i = 1; i < 8; i++) total += sums[i][lane];
+    out[at] = total;
+}

@@ -1,0 +1,204 @@
+"""Convolutions of float32 by own kernels, which read windows where they lie.
+
+They are products of matrices: columns of windows are gathered into shared memory piece by piece,
+where others write them to memory and read them again. With many rows cuBLAS gains more by its
+products than that costs.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+import cupy
+from cupy import ndarray
+
+from ...annotations import Shape
+from ...config import config
+from ..index_tables import table
+from ..launch import BLOCK_THREADS, Kernel
+from ..row_layout import limit
+from ..strides import strides_of
+
+if TYPE_CHECKING:
+    from ...annotations import GeometryLike
+
+__all__ = ["gathered_conv", "gathered_input_grad", "gathered_kernel_grad"]
+
+FACTORS = {"highest": "full_t", "tf32": "tf32_t"}
+INSTANCES = tuple(
+    f"{factor}, {rows}, {columns}"
+    for factor in FACTORS.values()
+    for rows in (32, 64)
+    for columns in (64, 128)
+)
+WINDOW_PRODUCT = Kernel("gathered_convolution", "window_product", "pppplll", INSTANCES)
+KERNEL_PRODUCT = Kernel("gathered_convolution", "kernel_product", "ppppllll", INSTANCES)
+ADD_PARTS = Kernel("gathered_convolution", "add_parts", "ppll")
+# The rows of a product at most, and its results at least.
+MOST_ROWS = 128
+# Numbers of places have 32 bits.
+MOST_PLACES = 2**31 - 2**16
+# What is summed between two barriers; the blocks that keep a processor busy.
+DEPTH, BLOCKS_OF_PROCESSOR = 16, 4
+# The rounds of a block at least, where blocks share what is summed.
+FEWEST_ROUNDS = 8
+SUMS_OF_BLOCK = 32
+
+
+def is_gathered(rows: int, kernel: Shape, *arrays: ndarray) -> bool:
+    """Says whether own kernels compute a convolution.
+
+    Args:
+        rows: the rows of the product, of one group.
+        kernel: the lengths of the kernel.
+        arrays: the operands.
+    """
+    reach = [sum(n * abs(s) for n, s in zip(x.shape, strides_of(x))) for x in arrays]
+    return (
+        len(kernel) in (1, 2)
+        and all(x.dtype.char == "f" and x.size for x in arrays)
+        and 0 < rows <= MOST_ROWS
+        and max(reach) < MOST_PLACES
+    )
+
+
+def pair(numbers: Shape, alone: int) -> tuple[int, int]:
+    """Returns a number for each of two axes, of which images with one axis have the second."""
+    first, second = numbers if len(numbers) == 2 else (alone, *numbers)
+    return first, second
+
+
+def reaches(
+    x: ndarray, kernel: Shape, geometry: GeometryLike, transposed: bool = False
+) -> tuple[int, ...]:
+    """Returns how windows meet images along both axes.
+
+    Args:
+        x: the images.
+        kernel: the lengths of the kernel.
+        geometry: the convolution.
+        transposed: whether elements of the images look for the windows that they are in.
+    """
+    strides, dilations = pair(tuple(geometry.stride), 1), pair(tuple(geometry.dilation), 1)
+    before = pair(tuple([low for low, _ in geometry.padding]), 0)
+    lengths, steps, taps = pair(x.shape[2:], 1), pair(strides_of(x)[2:], 0), pair(kernel, 1)
+    found: list[int] = []
+    axes = zip(strides, dilations, before, lengths, steps, taps)
+    for stride, dilation, low, *rest in axes:
+        way = (1, low, -dilation, stride) if transposed else (stride, -low, dilation, 1)
+        found += [*way, *rest]
+    return tuple(found)
+
+
+def instance(rows: int, columns: int) -> tuple[str, int, int]:
+    """Returns the template's arguments, and the rows and columns of a block."""
+    by = FACTORS[config.matmul_precision]
+    down = 32 if rows <= 32 else 64
+    along = min((128, 64), key=lambda width: -(-columns // width) * width)
+    return f"{by}, {down}, {along}", down, along
+
+
+def product_with_windows(
+    weights: ndarray,
+    strides: tuple[int, int, int],
+    x: ndarray,
+    axes: tuple[int, ...],
+    kernel: Shape,
+    out: ndarray,
+    groups: int,
+) -> None:
+    """Writes for each window the sums over channels and taps of weights times what it meets.
+
+    Args:
+        weights: the weights, contiguous.
+        strides: their steps from row to row, from channel to channel and from group to group.
+        x: the images that windows meet.
+        axes: how windows do, as `reaches` says it.
+        kernel: the lengths of the kernel.
+        out: the results (images, groups x rows, *windows), contiguous.
+        groups: the number of groups.
+    """
+    taps, channels, rows = prod(kernel), x.shape[1] // groups, out.shape[1] // groups
+    places = prod(out.shape[2:])
+    by_image, by_channel = strides_of(x)[:2]
+    numbers = (
+        *axes,
+        *(*strides, by_image, by_channel, channels * by_channel),
+        *(places, out.shape[-1], out.shape[1] * places, rows * places),
+    )
+    columns = out.shape[0] * places
+    types, down, along = instance(rows, columns)
+    grid = -(-columns // along), -(-rows // down), groups
+    WINDOW_PRODUCT(
+        types, grid, BLOCK_THREADS, weights, x, out, table(numbers, x.data.device_id),
+        rows, channels * taps, columns,
+    )  # fmt: skip
+
+
+def gathered_conv(
+    x: ndarray, w: ndarray, places: Shape, geometry: GeometryLike
+) -> ndarray | None:
+    """Returns a convolution; None where own kernels do not compute it."""
+    groups = geometry.groups
+    kernel, rows = w.shape[2:], w.shape[0] // groups
+    out = cupy.empty((x.shape[0], w.shape[0], *places), x.dtype)
+    if not is_gathered(rows, kernel, x, w, out):
+        return None
+    taps = prod(kernel)
+    steps = w.shape[1] * taps, taps, rows * w.shape[1] * taps
+    w = cupy.ascontiguousarray(w)
+    product_with_windows(w, steps, x, reaches(x, kernel, geometry), kernel, out, groups)
+    return out
+
+
+def gathered_input_grad(
+    g: ndarray, w: ndarray, spatial: Shape, geometry: GeometryLike
+) -> ndarray | None:
+    """Returns the derivative of a convolution by its images; None where others compute it."""
+    groups, kernel, rows = geometry.groups, w.shape[2:], w.shape[1]
+    out = cupy.empty((g.shape[0], rows * groups, *spatial), g.dtype)
+    if not is_gathered(rows, kernel, g, w, out):
+        return None
+    taps = prod(kernel)
+    steps = taps, rows * taps, w.shape[0] // groups * rows * taps
+    w = cupy.ascontiguousarray(w)
+    axes = reaches(g, kernel, geometry, transposed=True)
+    product_with_windows(w, steps, g, axes, kernel, out, groups)
+    return out
+
+
+def gathered_kernel_grad(
+    x: ndarray, g: ndarray, kernel: Shape, geometry: GeometryLike
+) -> ndarray | None:
+    """Returns the derivative of a convolution by its kernels; None where others compute it."""
+    groups = geometry.groups
+    rows, channels = g.shape[1] // groups, x.shape[1] // groups
+    if not is_gathered(rows, kernel, x, g):
+        return None
+    g = cupy.ascontiguousarray(g)
+    places, taps = prod(g.shape[2:]), prod(kernel)
+    columns, depth = channels * taps, g.shape[0] * places
+    types, down, along = instance(rows, columns)
+    across = -(-columns // along)
+    blocks = across * -(-rows // down)
+    busy = BLOCKS_OF_PROCESSOR * limit("processors", x.data.device_id)
+    rounds = -(-depth // DEPTH)
+    shares = max(1, min(-(-busy // (blocks * groups)), rounds // FEWEST_ROUNDS))
+    share = -(-rounds // shares) * DEPTH
+    shares = -(-depth // share)
+    by_image, by_channel = strides_of(x)[:2]
+    numbers = (
+        *reaches(x, kernel, geometry),
+        *(g.shape[1] * places, places, g.shape[-1], rows * places),
+        *(by_image, by_channel, channels * by_channel, across),
+    )
+    out = cupy.empty((g.shape[1], channels, *kernel), x.dtype)
+    parts = out if shares == 1 else cupy.empty((shares, *out.shape), x.dtype)
+    KERNEL_PRODUCT(
+        types, (blocks, shares, groups), BLOCK_THREADS, g, x, parts,
+        table(numbers, x.data.device_id), rows, columns, depth, share,
+    )  # fmt: skip
+    if shares > 1:
+        ADD_PARTS("", -(-out.size // SUMS_OF_BLOCK), BLOCK_THREADS, parts, out, out.size, shares)
+    return out

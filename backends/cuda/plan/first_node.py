@@ -1,0 +1,110 @@
+"""The first node of a graph, which writes what differs from call to call: one call of the driver.
+
+It writes the numbers of the host that kernels read, and where results are to be, for the kernel
+that copies them there. Both are parameters of the node.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from ctypes import c_longlong, c_uint, c_void_p
+from functools import cache
+from struct import Struct
+from typing import Any
+
+from ..capturing import NotCaptured
+from ..kernels.plan import table_words
+
+__all__ = ["WORD_BYTES", "FirstNode", "told"]
+
+WORD_BYTES = 8
+
+
+class NodeParameters(ctypes.Structure):
+    """The driver's description of a node that launches a kernel."""
+
+    _fields_ = (
+        ("function", c_void_p),
+        ("sizes", c_uint * 7),
+        ("parameters", c_void_p),
+        ("extra", c_void_p),
+        ("kernel", c_void_p),
+        ("context", c_void_p),
+    )
+
+
+@cache
+def driver() -> Any:
+    """Returns the driver's library.
+
+    Raises:
+        NotCaptured: it is too old.
+    """
+    found = ctypes.CDLL("libcuda.so.1")
+    try:
+        found.cuGraphGetRootNodes.argtypes = (c_void_p, c_void_p, c_void_p)
+        found.cuGraphKernelNodeGetParams_v2.argtypes = (c_void_p, c_void_p)
+        found.cuGraphExecKernelNodeSetParams_v2.argtypes = (c_void_p, c_void_p, c_void_p)
+    except AttributeError as error:
+        raise NotCaptured(f"the driver is too old: {error}") from None
+    return found
+
+
+class FirstNode:
+    """The node by which a graph begins.
+
+    Args:
+        graph: the graph, whose first node sets words.
+        slots: the array that they are written to.
+        dtypes: the dtypes of the numbers, which come first.
+        count: how many addresses there are behind them.
+
+    Raises:
+        NotCaptured: the driver does not say what the node is.
+    """
+
+    def __init__(self, graph: Any, slots: Any, dtypes: Sequence[Any], count: int) -> None:
+        self._graph = graph
+        self._types = [dtype.type for dtype in dtypes]
+        total = len(dtypes) + count
+        self._table = bytearray(WORD_BYTES * table_words(total))
+        self._addresses = Struct(f"{count}Q")
+        self._begin = WORD_BYTES * len(dtypes)
+        found, nodes, number = driver(), (c_void_p * 1)(), ctypes.c_size_t(1)
+        told(found.cuGraphGetRootNodes(graph.graph, nodes, ctypes.byref(number)))
+        self._node = nodes[0]
+        self._parameters = NodeParameters()
+        self._place = ctypes.addressof(self._parameters)
+        told(found.cuGraphKernelNodeGetParams_v2(self._node, self._place))
+        # They live as long as the node is set.
+        table = (ctypes.c_char * len(self._table)).from_buffer(self._table)
+        out, words = c_void_p(slots.data.ptr), c_longlong(total)
+        self._held = table, out, words
+        self._list = (c_void_p * 3)(*map(ctypes.addressof, self._held))
+        self._parameters.parameters = ctypes.addressof(self._list)
+        self._set = found.cuGraphExecKernelNodeSetParams_v2
+        self._executable = graph.graphExec
+
+    def set(self, numbers: Sequence[Any], addresses: Sequence[int]) -> None:
+        """Sets what the next launch writes."""
+        table = self._table
+        place = 0
+        for number, kind in zip(numbers, self._types):
+            piece = kind(number).tobytes()
+            table[place : place + len(piece)] = piece
+            place += WORD_BYTES
+        self._addresses.pack_into(table, self._begin, *addresses)
+        status = self._set(self._executable, self._node, self._place)
+        if status:
+            raise RuntimeError(f"the driver does not set a node: error {status}")
+
+
+def told(status: int) -> None:
+    """Checks what the driver answers.
+
+    Raises:
+        NotCaptured: it does not say what was asked.
+    """
+    if status:
+        raise NotCaptured(f"the driver does not tell of a node: error {status}")

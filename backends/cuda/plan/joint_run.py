@@ -1,0 +1,230 @@
+"""Runs of small products and regions that need nothing of each other, by one launch."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import cupy
+import numpy as np
+from cupy import ndarray
+
+from ...cpu.plan.codegen.operands import is_variable
+from ..launch import WIDEST_LOAD_BYTES, is_contiguous
+from .joint_parts import SmallProduct
+from .kernel_text import Argument, GeneratedKernel
+from .region_run import is_on_host, region_source
+from .small_products import (
+    PRODUCT_THREADS,
+    SUMS,
+    TILE_COLUMNS,
+    TILE_ROWS,
+    WARPS,
+    product_blocks,
+    product_part,
+)
+
+if TYPE_CHECKING:
+    from ...cpu.plan.annotations import EquationLike, VariableLike
+    from .region_source import RegionSource
+
+__all__ = ["JointRun"]
+
+HEAD = re.compile(
+    r'extern "C" __global__ void __launch_bounds__\(\d+\)\n(\w+)\((.*)\) \{\n'
+)
+LAST_NAME = re.compile(r"(\w+)$")
+
+
+class Part(NamedTuple):
+    """A part of a launch.
+
+    Attributes:
+        text: the text of its function, and how it is called.
+        call: the call, but for its arguments.
+        blocks: the numbers of its blocks.
+        parameters: the declarations of its parameters, and their names.
+        arguments: what it is given.
+        source: the kernels of its region; None where it has none.
+    """
+
+    text: str
+    call: str
+    blocks: tuple[int, int]
+    parameters: Sequence[str]
+    arguments: Sequence[Argument]
+    source: RegionSource | None
+
+
+def part_of_text(
+    text: str, call: str, blocks: Sequence[int], arguments: Sequence[Argument], source: Any
+) -> Part:
+    """Returns a part, from the text of a kernel.
+
+    Args:
+        text: the text, in which the number of a block is ``block_x``, ``block_y``.
+        call: what the function is given first.
+        blocks: the numbers of its blocks.
+        arguments: what the kernel is given.
+        source: the kernels of its region.
+    """
+    found = HEAD.match(text)
+    assert found is not None
+    name, parameters = found[1], found[2].split(", ") if found[2] else []
+    first = "const unsigned int block_x, const unsigned int block_y, float *sums"
+    shown = ", ".join([first, *parameters])
+    head = f"static __device__ __forceinline__ void\n{name}({shown}) {{\n"
+    body = text[found.end() :].replace("blockIdx.x", "block_x").replace("blockIdx.y", "block_y")
+    across, along = [*blocks, 1][:2]
+    return Part(head + body, f"{name}({call}", (across, along), parameters, arguments, source)
+
+
+def joint_text(name: str, parts: Sequence[Part]) -> str:
+    """Returns the text of a kernel of which each part has some blocks."""
+    shown = [
+        LAST_NAME.sub(rf"p{i}_\1", parameter)
+        for i, part in enumerate(parts)
+        for parameter in part.parameters
+    ]
+    lines = [part.text for part in parts]
+    lines += [
+        f'extern "C" __global__ void __launch_bounds__({PRODUCT_THREADS})',
+        f"{name}({', '.join(shown)}) {{",
+        f"    __shared__ float {SUMS}[{WARPS * TILE_ROWS * TILE_COLUMNS}];",
+    ]
+    begin = 0
+    for i, part in enumerate(parts):
+        names = [f"p{i}_{''.join(LAST_NAME.findall(x))}" for x in part.parameters]
+        across, along = part.blocks
+        own = f"(blockIdx.x - {begin}u)" if begin else "blockIdx.x"
+        places = (own, "0u") if along == 1 else (f"{own} % {across}u", f"{own} / {across}u")
+        begin += across * along
+        call = f"{part.call}{', '.join([*places, SUMS, *names])});"
+        if i < len(parts) - 1:
+            lines += [f"    if (blockIdx.x < {begin}u) {{", f"        {call}", "        return;"]
+            lines.append("    }")
+        else:
+            lines.append(f"    {call}")
+    return "\n".join([*lines, "}", ""])
+
+
+class JointRun:
+    """Computes the outputs of small products and regions: ``run(*operands)``.
+
+    Args:
+        name: the name of the kernel.
+        members: their equations.
+        precision: the precision of the factors, as ``config.matmul_precision`` has it.
+        apart: as in `GpuRegion`.
+
+    Attributes:
+        kernel: the kernel.
+
+    Raises:
+        NotNative: a kernel does not compute them.
+    """
+
+    def __init__(
+        self, name: str, members: Sequence[EquationLike], precision: str, apart: bool = False
+    ) -> None:
+        self.__name__ = self.name = name
+        self._apart = apart
+        self._precision = precision
+        parts = [self._part(f"{name}_{i}", member) for i, member in enumerate(members)]
+        self._parts = dict(zip(map(id, members), parts, strict=True))
+        self._outputs = [
+            (x.type.shape, x.type.dtype) for equation in members for x in equation.outputs
+        ]
+        counts = [len(equation.operands) for equation in members]
+        made = [len(equation.outputs) for equation in members]
+        begins = {
+            "in": [0, *accumulate(counts)],
+            "out": [sum(counts) + n for n in (0, *accumulate(made))],
+        }
+        places = [
+            begins[place.kind][i] + place.number
+            for i, part in enumerate(parts)
+            for place in part.arguments
+        ]
+        blocks = sum(part.blocks[0] * part.blocks[1] for part in parts)
+        text = joint_text(name, parts)
+        self.kernel = GeneratedKernel(name, text, (blocks,), PRODUCT_THREADS, (), 1)
+        self._places = places
+        self._count = sum(counts)
+        # The dtypes of operands that are passed by value, and the operands that are read.
+        self._held = [x for member in members for x in self._dtypes_of_numbers(member)]
+        self._read = sorted({i for i in places if i < self._count and self._held[i] is None})
+        self._numbers = sorted({i for i in places if i < self._count} - {*self._read})
+        self._function: Any = None
+
+    def _on_host(self, member: EquationLike) -> list[bool]:
+        return [is_on_host(x) and not (self._apart and is_variable(x)) for x in member.operands]
+
+    def _dtypes_of_numbers(self, member: EquationLike) -> list[Any]:
+        """Returns for operands the dtypes of numbers that are passed by value, None for others."""
+        dtypes = [x.type.dtype for x in member.primitive.program.inputs]
+        held = [np.dtype(np.float32) if d.char in "eE" else d for d in dtypes]
+        pairs = zip(held, self._on_host(member), strict=True)
+        return [dtype if on_host else None for dtype, on_host in pairs]
+
+    def _part(self, name: str, member: EquationLike) -> Part:
+        primitive, given, on_host = member.primitive, member.operands, self._on_host(member)
+        source: RegionSource | None
+        if type(primitive) is not SmallProduct:
+            source = region_source(name, primitive, given, on_host)
+            (kernel,) = source.kernels
+            return part_of_text(kernel.text, "", kernel.blocks, kernel.arguments, source)
+        source = None
+        if primitive.region is not None:
+            # The second factor stands behind the region's operands.
+            count = len(given) - 1
+            source = region_source(name, primitive.region, given[:count], on_host[:count])
+        factors = primitive.number, len(given) - 1
+        text, arguments = product_part(name, primitive.shape, factors, self._precision, source)
+        return part_of_text(text, "", [product_blocks(primitive.shape)], arguments, source)
+
+    def writes_apart(self, part: EquationLike, x: VariableLike) -> bool:
+        """Says whether a part may write results where an operand lies in the same order."""
+        primitive, source = part.primitive, self._parts[id(part)].source
+        if type(primitive) is SmallProduct:
+            factors = part.operands[primitive.number], part.operands[-1]
+            return all(x is not factor for factor in factors)
+        return source is not None and source.writes_apart
+
+    @property
+    def text(self) -> str:
+        """The text of its kernel."""
+        return self.kernel.text
+
+    def take(self, module: Any) -> None:
+        """Takes its kernel from a compiled module."""
+        self._function = module.get_function(self.name)
+
+    def __call__(self, *operands: Any, into: Sequence[ndarray | None] = ()) -> list[Any]:
+        """Queues the kernel.
+
+        Args:
+            operands: the operands of the first part, of the second, and so on.
+            into: for each output memory for it, or None.
+
+        Returns:
+            The outputs of the first part, of the second, and so on.
+        """
+        given: list[Any] = [*operands]
+        for i in self._numbers:
+            given[i] = self._held[i].type(given[i])
+        for i in self._read:
+            x = given[i]
+            if type(x) is not ndarray:
+                x = cupy.asarray(x)
+            if not is_contiguous(x) or x.data.ptr % WIDEST_LOAD_BYTES:
+                x = x.copy()
+            given[i] = x
+        kinds = zip(self._outputs, into or [None] * len(self._outputs), strict=True)
+        outs = [ndarray(*kind) if own is None else own for kind, own in kinds]
+        given += outs
+        arguments = tuple([given[i] for i in self._places])
+        self._function(self.kernel.blocks, (self.kernel.threads,), arguments)
+        return outs

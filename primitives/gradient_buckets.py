@@ -86,8 +86,8 @@ def _begin(
         earlier.advance()
     name = "begin_scattered_mean" if scatter else "begin_mean"
     pending = axis_name[0].collect(name, bucket, axis_name, {})
-    out = pending.out
-    if out is None or out.dtype != bucket.dtype:
+    out: Buffer = pending.out
+    if out.dtype != bucket.dtype:
         # The mean is in a wider dtype; other memory stands for it.
         out = xp.empty(bucket.shape[1:] if scatter else bucket.shape, bucket.dtype)
     if out.size:

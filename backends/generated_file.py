@@ -9,7 +9,7 @@ from itertools import count
 from types import FrameType
 from typing import Any
 
-from .frames import frame_at
+from .frames import frame_at, is_users, module_of
 from .notebook_cells import with_cells_named
 
 __all__ = ["GeneratedFile", "planned_line"]
@@ -60,12 +60,17 @@ class GeneratedFile:
 
 
 def planned_line() -> str:
-    """Returns the user's line of the operation that the innermost plan runs; empty without one."""
+    """Returns the user's line of the operation that a plan runs.
+
+    Empty where no plan runs one, or where it calls a function of the user's, which does.
+    """
     frame: FrameType | None = frame_at(1)
     while frame is not None:
         file = generated_files.get(frame.f_code.co_filename)
         if file is not None:
             return file.line(frame.f_lineno)
+        if is_users(module_of(frame)):
+            return ""
         frame = frame.f_back
     return ""
 

@@ -156,7 +156,7 @@ def axis_length(function: str, axis: Any) -> int:
 
 def with_axes_of_now(fun: Callable[..., Any] | None) -> Any:
     """Returns a function that may speak later, too, of the named axes that there are now."""
-    outer = _batch_axes()
+    outer = {} if fun is None else _batch_axes()
     if fun is None or (slot.axes is None and not outer):
         return fun
     axes = ProcessAxes({}, outer=outer)

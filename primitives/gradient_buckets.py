@@ -23,16 +23,16 @@ from .core.primitive import Primitive
 from .core.shape_dtype import ShapeDtype
 from .core.test_samples import Sample
 
-__all__ = ["begin_mean", "end_mean", "part_length"]
+__all__ = ["begin_mean", "end_mean", "shard_length"]
 
 # Means on their way, by the address of the memory that stands for them; each holds that memory.
 _on_their_way: dict[int, tuple[Any, Buffer]] = {}
 
 
-def part_length(size: int, count: int) -> int:
+def shard_length(size: int, count: int) -> int:
     """Returns how many of an array's elements each of so many processes has, the last ones filled.
 
-    >>> part_length(10, 4)
+    >>> shard_length(10, 4)
     3
     """
     return -(-size // count)
@@ -47,7 +47,7 @@ class _Exchange(Primitive):
         return bool(params["axis_name"])
 
 
-def _count(axis_name: tuple[Any, ...]) -> int:
+def _processes_along(axis_name: tuple[Any, ...]) -> int:
     return prod(axis.size for axis in axis_name)
 
 
@@ -58,7 +58,7 @@ def _bucket(xp: ArrayModule, xs: Sequence[Buffer], lead: int, count: int) -> Buf
         head, size = x.shape[:lead], prod(x.shape[lead:])
         row = x.reshape((*head, size))
         if count:
-            length = part_length(size, count)
+            length = shard_length(size, count)
             if length * count > size:
                 row = xp.pad(row, (*((0, 0),) * lead, (0, length * count - size)))
             row = xp.moveaxis(row.reshape((*head, count, length)), lead, 0)
@@ -74,10 +74,10 @@ def _bucket(xp: ArrayModule, xs: Sequence[Buffer], lead: int, count: int) -> Buf
     return bucket
 
 
-def _begin(
+def _begin_mean(
     xp: ArrayModule, *xs: Buffer, axis_name: tuple[Any, ...], scatter: bool, lead: int
 ) -> Buffer:
-    count = _count(axis_name)
+    count = _processes_along(axis_name)
     bucket = _bucket(xp, xs, lead, count if scatter else 0)
     if not axis_name:
         row: Buffer = bucket[0] if scatter else bucket
@@ -86,8 +86,8 @@ def _begin(
         earlier.advance()
     name = "begin_scattered_mean" if scatter else "begin_mean"
     pending = axis_name[0].collect(name, bucket, axis_name, {})
-    out: Any = pending.out
-    if out is None or out.dtype != bucket.dtype:
+    out: Buffer = pending.out
+    if out.dtype != bucket.dtype:
         # The mean is in a wider dtype; other memory stands for it.
         out = xp.empty(bucket.shape[1:] if scatter else bucket.shape, bucket.dtype)
     if out.size:
@@ -107,15 +107,15 @@ def _infer_begin(
 ) -> ShapeDtype:
     lengths = [prod(x.shape[lead:]) for x in xs]
     if scatter:
-        count = _count(axis_name)
-        lengths = [part_length(n, count) for n in lengths]
+        count = _processes_along(axis_name)
+        lengths = [shard_length(n, count) for n in lengths]
     return ShapeDtype((*xs[0].shape[:lead], sum(lengths)), xs[0].dtype)
 
 
 def _begin_pullback(
     g: Array, xs: Sequence[Any], *, axis_name: tuple[Any, ...], scatter: bool, lead: int
 ) -> list[Any]:
-    count = _count(axis_name)
+    count = _processes_along(axis_name)
     if scatter:
         g = ops.all_gather(g, axis_name=axis_name, axis=lead, size=count)
     elif axis_name:
@@ -125,7 +125,7 @@ def _begin_pullback(
     parts, end = [], 0
     for shape in map(shape_of, xs):
         head, size = shape[:lead], prod(shape[lead:])
-        length = part_length(size, count) if scatter else size
+        length = shard_length(size, count) if scatter else size
         start, end = end, end + length
         part = g[..., start:end]
         if scatter:
@@ -144,7 +144,7 @@ def _batch_begin(
 
 begin_mean: Primitive = _Exchange(
     "begin_mean",
-    compute=_begin,
+    compute=_begin_mean,
     infer=_infer_begin,
     batch=_batch_begin,
     keep=lambda ans, xs: (None, *map(shape_of, xs)),
@@ -161,7 +161,7 @@ begin_mean: Primitive = _Exchange(
 )
 
 
-def _end(xp: ArrayModule, x: Buffer, *, axis_name: tuple[Any, ...], parts: int) -> Buffer:
+def _end_mean(xp: ArrayModule, x: Buffer, *, axis_name: tuple[Any, ...], parts: int) -> Buffer:
     mean: Any = xp.asarray(x)
     if axis_name and mean.size:
         pending, _ = _on_their_way.pop(_address(mean))
@@ -172,7 +172,7 @@ def _end(xp: ArrayModule, x: Buffer, *, axis_name: tuple[Any, ...], parts: int) 
 
 end_mean: Primitive = _Exchange(
     "end_mean",
-    compute=_end,
+    compute=_end_mean,
     infer=lambda primitive, x, **params: x.strong(),
     batch=lambda primitive, values, flags, params: primitive.bind(values, params),
     vjp=(lambda g, *, parts: g if parts == 1 else ops.divide(g, parts),),

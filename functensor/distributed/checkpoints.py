@@ -27,7 +27,7 @@ from ..files.safe_write import synchronize_folder, write_whole
 from ..files.saving import save
 from ..primitives.core.buffers import device_of, to_buffer, wrap
 from ..primitives.core.errors import failure
-from ..primitives.gradient_buckets import part_length
+from ..primitives.gradient_buckets import shard_length
 from .broadcasting import broadcast_object
 from .shards import Shard, is_shard
 from .waiting import wait
@@ -35,8 +35,8 @@ from .world import world
 
 __all__ = ["Checkpoints"]
 
-NAME = re.compile(r"step_(\d{10,})")
-FORMAT = 1
+FOLDER_NAME = re.compile(r"step_(\d{10,})")
+MANIFEST_FORMAT = 1
 
 
 class Checkpoints:
@@ -90,7 +90,7 @@ class Checkpoints:
         return found
 
     def _steps(self) -> list[int]:
-        names = [NAME.fullmatch(path.name) for path in self.folder.iterdir()]
+        names = [FOLDER_NAME.fullmatch(path.name) for path in self.folder.iterdir()]
         found = sorted(int(name[1]) for name in names if name is not None)
         return [step for step in found if (self.path(step) / "manifest.json").exists()]
 
@@ -133,7 +133,7 @@ class Checkpoints:
     def _finish(self, temporary: Path, path: Path, shards: list[Shard]) -> None:
         """Gives a checkpoint that is written its name, and removes older ones."""
         manifest = {
-            "format": FORMAT,
+            "format": MANIFEST_FORMAT,
             "processes": world().size,
             "shards": [{"shape": list(x.shape), "dtype": str(x.dtype)} for x in shards],
         }
@@ -219,7 +219,7 @@ class Checkpoints:
         """Returns this process's part of an array, from the files of other parts."""
         rows = [to_buffer(file[str(number)]) for file in files]
         size = int(np.prod(shard.shape))
-        length, old = part_length(size, shard.count), part_length(size, len(files))
+        length, old = shard_length(size, shard.count), shard_length(size, len(files))
         begin = world().rank % shard.count * length
         end = min(begin + length, size)
         out = np.zeros(length, rows[0].dtype)

@@ -15,7 +15,7 @@ import sys
 from time import monotonic, sleep
 from typing import Any
 
-from ..primitives.core.errors import DistributedError, failure, message
+from ..primitives.core.errors import DistributedError, failure
 
 __all__ = ["Limit", "News", "begin_news", "news", "set_timeout"]
 
@@ -49,9 +49,8 @@ def set_timeout(seconds: float) -> None:
     >>> ft.distributed.set_timeout(300.0)
     """
     if not seconds > 0:
-        raise ValueError(
-            message(f"set_timeout: {seconds!r} is no time to wait", fix="set_timeout(60.0)")
-        )
+        what = f"set_timeout: {seconds!r} is no time to wait"
+        raise failure(ValueError, what, fix="ft.distributed.set_timeout(60.0)", number=26)
     Limit.seconds = float(seconds)
 
 
@@ -78,8 +77,8 @@ class News:
         self._left = False
         self._neighbours = select.poll() if hasattr(select, "poll") else None
         self._rank_of: dict[int, int] = {}
-        for rank, (place, number) in enumerate(comm.allgather((_place(), os.getpid()))):
-            if rank != self._rank and place == _place():
+        for rank, (place, number) in enumerate(comm.allgather((_process_space(), os.getpid()))):
+            if rank != self._rank and place == _process_space():
                 self._see(rank, number)
 
     def _see(self, rank: int, number: int) -> None:
@@ -136,14 +135,16 @@ class News:
         here = f"    rank {self._rank} of {self._size} waits for the {what}"
         for rank, words in self.raised.items():
             what = f"rank {rank} ended by an error: {words}"
-            raise gone(what, here, "mend that error; its traceback is what that rank has printed")
+            fix = "mend that error; its traceback is what that rank has printed"
+            raise absence(what, here, fix)
         for rank in self.died():
             fix = "look for what ended it: the system's log tells of memory that ran out"
-            raise gone(f"rank {rank} died", here, fix)
+            raise absence(f"rank {rank} died", here, fix)
         for rank, since in self.ended.items():
             if monotonic() - since > min(SECONDS_BEHIND_THE_END, Limit.seconds / 2):
                 what = f"rank {rank} ended its program while others go on"
-                raise gone(what, here, "give all ranks as many steps: ft.distributed.shard(loader)")
+                fix = "give all ranks as many steps: ft.distributed.shard(loader)"
+                raise absence(what, here, fix)
 
     def late(self, what: str) -> DistributedError:
         """Returns the error for processes that did not come in time."""
@@ -151,7 +152,7 @@ class News:
         waiting = {**self.waiting, self._rank: what}
         missing = [rank for rank in range(self._size) if rank not in waiting]
         names = ", ".join(map(str, missing)) or "none: each waits for something else"
-        return gone(
+        return absence(
             f"ranks that did not come within {Limit.seconds:g} seconds: {names}",
             "\n".join(f"    rank {r} waits for the {waiting[r]}" for r in sorted(waiting)),
             "ft.distributed.set_timeout(600), where they need more time",
@@ -188,12 +189,12 @@ class News:
         os._exit(1)
 
 
-def gone(what: str, lines: str, fix: str) -> DistributedError:
+def absence(what: str, lines: str, fix: str) -> DistributedError:
     """Returns the error for another process that is not there."""
     return failure(DistributedError, f"{what}\n{lines}", fix=fix)
 
 
-def _place() -> tuple[str, str]:
+def _process_space() -> tuple[str, str]:
     """Returns what two processes have in common that see each other's numbers."""
     try:
         return socket.gethostname(), os.readlink("/proc/self/ns/pid")
@@ -201,7 +202,7 @@ def _place() -> tuple[str, str]:
         return socket.gethostname(), ""
 
 
-class Current:
+class NewsHere:
     """The news of this process; None before `begin_news`."""
 
     news: News | None = None
@@ -209,7 +210,7 @@ class Current:
 
 def news() -> News | None:
     """Returns the news of this process; None where it is alone."""
-    return Current.news
+    return NewsHere.news
 
 
 def begin_news(comm: Any) -> None:
@@ -217,25 +218,25 @@ def begin_news(comm: Any) -> None:
 
     From then on the end of this process is told to all others.
     """
-    found = Current.news = News(comm)
+    found = NewsHere.news = News(comm)
     before = sys.excepthook
 
     def told(kind: type[BaseException], error: BaseException, traceback: Any) -> None:
         before(kind, error, traceback)
         sys.stderr.flush()
-        if is_running():
+        if mpi_is_running():
             first = str(error).partition("\n")[0]
             found.leave(f"{kind.__name__}: {first}"[:LONGEST_WORDS])
 
     def end() -> None:
-        if is_running():
+        if mpi_is_running():
             found.leave(None)
 
     sys.excepthook = told
     atexit.register(end)
 
 
-def is_running() -> bool:
+def mpi_is_running() -> bool:
     """Says whether MPI has begun, and has not been ended."""
     mpi = sys.modules.get("mpi4py.MPI")
     return mpi is not None and mpi.Is_initialized() and not mpi.Is_finalized()

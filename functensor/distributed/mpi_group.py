@@ -68,13 +68,14 @@ class MpiGroup:
         self._mpi = extra("mpi4py.MPI", "mpi")
 
     def begin_mean(self, x: Any) -> Pending:
-        """Begins to average the arrays of all."""
-        return self._begin(x, self.size)
+        """Begins to average the arrays of all, in the memory of this one, which nobody else has."""
+        return self._begin(x, self.size, True)
 
-    def _begin(self, x: Any, count: int) -> Pending:
+    def _begin(self, x: Any, count: int, owned: bool = False) -> Pending:
         given = np.asarray(x, dtype=None if x.dtype.char in SUMMED else np.float32, order="C")
-        out = np.empty_like(given)
-        request = self.comm.Iallreduce(given, out, self._mpi.SUM)
+        owned = owned or given.dtype != x.dtype
+        out = given if owned else np.empty_like(given)
+        request = self.comm.Iallreduce(self._mpi.IN_PLACE if owned else given, out, self._mpi.SUM)
         return Pending(request, out, x.dtype, given, count)
 
     def sum(self, x: Any) -> Any:

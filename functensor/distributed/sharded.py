@@ -21,7 +21,7 @@ from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import failure
 from ..primitives.core.shape_dtype import ShapeDtype
 from ..primitives.core.trace import slot
-from ..primitives.gradient_buckets import part_length
+from ..primitives.gradient_buckets import shard_length
 from ..programs.staging import eval_shape
 from ..transforms.averaged_gradients import Means
 from ..transforms.grad import differentiated
@@ -81,7 +81,7 @@ class ShardedOptimizer(Optimizer[Any]):
     def _update(self, params: Any, state: Any, grads: Any) -> tuple[Any, Any]:
         axes = axes_of_now(self._names)
         shards = shard_tree(params, axes)
-        parts, gradients = _parts(shards), _parts(shard_tree(grads, axes))
+        parts, gradients = _without_shards(shards), _without_shards(shard_tree(grads, axes))
         return self._updated(params, shards, parts, state, gradients, axes)
 
     def _updated(
@@ -89,8 +89,8 @@ class ShardedOptimizer(Optimizer[Any]):
     ) -> tuple[Any, Any]:
         """Returns parameters and a state after an update of parts by their mean gradients."""
         if self._max_norm is not None:
-            gradients = _clipped(gradients, self._max_norm, axes)
-        parts, after = self.inner.update(parts, _parts(state), gradients)
+            gradients = _clipped_parts(gradients, self._max_norm, axes)
+        parts, after = self.inner.update(parts, _without_shards(state), gradients)
         leaves, treedef = tree.flatten(state, is_leaf=is_shard)
         after = treedef.unflatten(
             replace(old, part=new) if is_shard(old) else new
@@ -129,7 +129,7 @@ class ShardedOptimizer(Optimizer[Any]):
                 )
                 # From here on no gradient is taken.
                 params, after = self._updated(
-                    params, shards, _parts(shards), state, gradients, own
+                    params, shards, _without_shards(shards), state, gradients, own
                 )
             if value.dtype != state.loss.dtype:
                 value = ops.astype(value, state.loss.dtype)
@@ -232,12 +232,12 @@ def sharded(
     return ShardedOptimizer(optimizer, names, stage, max_norm, gathers, size)
 
 
-def _parts(values: Any) -> Any:
+def _without_shards(values: Any) -> Any:
     """Returns a tree with the parts themselves in the place of shards."""
     return tree.map(lambda x: x.part if is_shard(x) else x, values, is_leaf=is_shard)
 
 
-def _clipped(gradients: Any, limit: Any, axes: tuple[Any, ...]) -> Any:
+def _clipped_parts(gradients: Any, limit: Any, axes: tuple[Any, ...]) -> Any:
     """Returns parts of gradients times what brings the norm of all parts to a limit, at most 1."""
     squares = [sum_of_squares(g) for g in tree.leaves(gradients) if is_updated(g)]
     if not squares:
@@ -262,9 +262,9 @@ def _marked(optimizer: Optimizer[Any], shards: Any, count: int) -> Any:
         )
         return list(map(shape_of, tree.leaves(eval_shape(optimizer.init, made))))
 
-    state = optimizer.init(_parts(shards))
+    state = optimizer.init(_without_shards(shards))
     found = list(map(shape_of, tree.leaves(state)))
-    longer = shapes([(part_length(prod(x.shape), count) + 1,) for x in leaves])
+    longer = shapes([(shard_length(prod(x.shape), count) + 1,) for x in leaves])
     whole = shapes([x.shape for x in leaves])
     values, structure = tree.flatten(state)
     rows = zip(values, found, longer, whole, strict=True)

@@ -17,7 +17,7 @@ from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.shape_dtype import shape_dtype
 from ..primitives.core.trace import slot
-from ..primitives.gradient_buckets import part_length
+from ..primitives.gradient_buckets import shard_length
 from .mesh import mesh
 
 __all__ = ["Shard", "axes_of_now", "gather", "join", "own_part", "position", "shard_tree"]
@@ -74,7 +74,7 @@ def own_part(x: Any, axes: Sequence[Any]) -> Any:
     """Returns the part of a whole array that this process has."""
     count, place = prod(axis.size for axis in axes), position(axes)
     size = prod(shape_of(x))
-    length = part_length(size, count)
+    length = shard_length(size, count)
     flat = ops.reshape(x, (size,))
     part = flat[min(place * length, size) : min((place + 1) * length, size)]
     missing = length - shape_of(part)[0]

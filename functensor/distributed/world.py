@@ -152,8 +152,8 @@ def info() -> World:
         ``engines``, the names of what carries collectives.
 
     >>> import functensor as ft
-    >>> ft.distributed.info().rank, ft.distributed.info().device
-    (0, 'cpu')
+    >>> ft.distributed.info().rank, ft.distributed.info().size
+    (0, 1)
     """
     return world()
 

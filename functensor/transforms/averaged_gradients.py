@@ -29,11 +29,11 @@ from ..primitives.core.errors import failure
 from ..primitives.core.primitive_like import PrimitiveLike
 from ..primitives.core.shape_dtype import shape_dtype
 from ..primitives.core.trace import base_trace, slot
-from ..primitives.gradient_buckets import begin_mean, end_mean, part_length
+from ..primitives.gradient_buckets import begin_mean, end_mean, shard_length
 from ..traces.forward import zeros_like
 from ..traces.reverse import Node
 
-__all__ = ["Buckets", "Means", "averaged", "first_users", "means_of_now"]
+__all__ = ["Buckets", "Means", "averaged_over_processes", "first_users", "means_of_now"]
 
 # The orders of gradients on which processes have agreed, by the inputs' shapes and dtypes.
 _agreed: dict[Any, tuple[int, ...]] = {}
@@ -84,7 +84,7 @@ def means_of_now(name: str) -> Means | None:
     return means
 
 
-def averaged(once: Callable[..., Any], means: Means, selection: Selection) -> Any:
+def averaged_over_processes(once: Callable[..., Any], means: Means, selection: Selection) -> Any:
     """Returns the value, the extras and the gradients of a function, as means over processes.
 
     Args:
@@ -96,7 +96,7 @@ def averaged(once: Callable[..., Any], means: Means, selection: Selection) -> An
     """
     with setting(slot, axes=replace(slot.axes, means=None)):
         buckets = Buckets(means)
-        *others, last = [selection] if means.parts == 1 else parts_of(selection, means.parts)
+        *others, last = [selection] if means.parts == 1 else cut_calls(selection, means.parts)
         for other in others:
             value, _, gradients = once(other)
             buckets.add(value, gradients)
@@ -104,7 +104,7 @@ def averaged(once: Callable[..., Any], means: Means, selection: Selection) -> An
         return buckets.value(), aux, gradients
 
 
-def parts_of(selection: Selection, count: int) -> list[Selection]:
+def cut_calls(selection: Selection, count: int) -> list[Selection]:
     """Returns calls with a part of the batch each; numbers and what is no array are in all.
 
     Raises:
@@ -351,7 +351,7 @@ class Buckets:
             for i in bucket.members:
                 shape = shape_of(self._leaves[i])
                 if self._means.scatter:
-                    shape = (part_length(prod(shape), self._means.count),)
+                    shape = (shard_length(prod(shape), self._means.count),)
                 start, end = end, end + prod(shape)
                 part = ops.reshape(flat[start:end], shape)
                 dtype = shape_dtype(self._leaves[i]).dtype

@@ -37,7 +37,7 @@ from ..primitives.core.trace import RAW, Trace, as_written, base_trace, run, slo
 from ..traces.forward import zeros_like
 from ..traces.reverse import ReverseTrace, ReverseTracer, backward, is_inexact
 from ..tree import containers as tree
-from .averaged_gradients import Buckets, averaged, first_users, means_of_now
+from .averaged_gradients import Buckets, averaged_over_processes, first_users, means_of_now
 from .given_cotangents import cotangent_of
 from .returned_pairs import check_holomorphic, outline_of_output, pair_of
 from .taken_gradients import taken_gradients
@@ -289,7 +289,7 @@ def differentiated(
         if means is None:
             value, aux, gradients = once(selection)
         else:
-            value, aux, gradients = averaged(once, means, selection)
+            value, aux, gradients = averaged_over_processes(once, means, selection)
         found = tree.structure(selection.values).unflatten(gradients)
         if not with_value:
             return (found, aux) if has_aux else found

@@ -495,8 +495,6 @@ def explained(
         return different_devices(primitive.name, str(error), args)
     try:
         primitive.infer(primitive, *map(shape_dtype, args), **params)
-    except ShapeError as better:
-        return better
-    except MissingRuleError:
-        return error
+    except (MissingRuleError, ShapeError) as found:
+        return found if isinstance(found, ShapeError) else error
     return error

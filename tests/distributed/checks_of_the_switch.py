@@ -45,6 +45,19 @@ def check_another_primitive():
         raises(change(one), r"rank 2: pmax", rf"at \S*{LINE}")
 
 
+def check_lines_of_plans():
+    def one(x):
+        y = ft.psum(x, "data")
+        return y * (ft.pmin(x, "data") if RANK == 2 else ft.pmax(x, "data"))
+
+    with pytest.raises(CollectiveError) as found, ft.config.using(check_collectives=True):
+        spmd(one, mesh(GRID), SPEC, SPEC)(X)
+    eager = str(found.value).partition("\n  at ")[0]
+    with pytest.raises(CollectiveError) as found, ft.config.using(check_collectives=True):
+        spmd(ft.jit(one), mesh(GRID), SPEC, SPEC)(X)
+    assert str(found.value).partition("\n  at ")[0] == eager
+
+
 def check_another_order():
     def one(x):
         if RANK == 1:
@@ -122,6 +135,16 @@ def check_arguments_that_are_not_the_same():
             use(X + (RANK == 3), P("data"), P("data"))
         out = use(X * RANK, P.local(), P.local())
         np.testing.assert_array_equal(np.asarray(out), np.sin(X * RANK))
+
+
+def check_staging_on_one_process():
+    whole = spmd(lambda x: ft.psum(x, "data") * x, mesh(GRID), SPEC, SPEC)
+    with ft.config.using(check_collectives=True):
+        if RANK == 1:
+            assert ft.eval_shape(whole, X).shape == X.shape
+            ft.jit(whole).lower(X)
+            ft.eval_shape(lambda x: spmd(fnp.sin, mesh(GRID), P(), P())(np.ones(2)) * x, X[0, :2])
+        np.testing.assert_allclose(np.asarray(whole(X))[0], (X[0] + X[2]) * X[0])
 
 
 def check_what_is_right():

@@ -14,8 +14,8 @@ from functensor.distributed.failures import Limit, News, set_timeout
 from functensor.errors import DistributedError
 
 PROGRAM = Path(__file__).parent / "failing_program.py"
-# The others end within so many seconds.
-LONGEST_END = 30
+# A run that takes longer, in seconds, hangs.
+LONGEST_RUN = 240
 
 
 def run(how):
@@ -23,7 +23,7 @@ def run(how):
     if mpirun() is None:
         pytest.skip("there is no mpirun")
     command = [mpirun(), "-n", "4", sys.executable, str(PROGRAM), how]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST_END)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST_RUN)
     assert "the training ended" not in done.stdout
     return done.returncode, done.stdout + done.stderr
 
@@ -38,7 +38,7 @@ def test_a_rank_that_raises_is_named_by_all_others():
 def test_a_rank_that_does_not_come_is_named():
     code, said = run("sleeps")
     assert code != 0
-    assert "ranks that did not come within 1.5 seconds: 2\n" in said
+    assert "ranks that did not come within 3 seconds: 2\n" in said
     assert "    rank 0 waits for the sum\n    rank 1 waits for the sum\n" in said
 
 

@@ -1,4 +1,4 @@
-"""Collectives over NCCL, on a process for each GPU of this host."""
+"""Collectives and training over NCCL, on a process for each GPU of this host."""
 
 from pathlib import Path
 
@@ -7,13 +7,14 @@ from support.processes import checks_of, run_checks
 
 import functensor as ft
 
-CHECKS = Path(__file__).parent / "gpu_checks_of_nccl.py"
+FILES = sorted(Path(__file__).parent.glob("gpu_checks_of_*.py"))
 
 
 @pytest.mark.gpu
-def test_collectives_over_nccl(tmp_path):
+@pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
+def test_checks_pass_over_nccl(file, tmp_path):
     count = len(ft.devices()) - 1
     if count < 2:
         pytest.skip("there is one GPU")
-    done, said = run_checks(CHECKS, count, tmp_path)
-    assert done == checks_of(CHECKS), said
+    done, said = run_checks(file, count, tmp_path)
+    assert done == checks_of(file), said

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from ...backends.restoring import setting
+from ...distributed.data_parallel import MEGABYTE
 from ...distributed.tensor_means import TensorMeans
 from ...faces.publish import publish
 from .containers import DataParallel
 from .module import Module
 
 __all__ = ["DataParallel", "DistributedDataParallel"]
-
-MEGABYTE = 2**20
 
 
 class DistributedDataParallel(Module):

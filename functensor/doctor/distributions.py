@@ -14,8 +14,8 @@ __all__ = [
     "extras",
     "installed_version",
     "is_too_old",
-    "normal_name",
     "needed_by",
+    "normal_name",
     "requirement_of",
 ]  # fmt: skip
 

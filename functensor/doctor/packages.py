@@ -12,8 +12,8 @@ from .distributions import (
     extras,
     installed_version,
     is_too_old,
-    normal_name,
     needed_by,
+    normal_name,
 )
 from .finding import ABSENT, PRESENT, WRONG, Finding
 from .probes import TRYING, again

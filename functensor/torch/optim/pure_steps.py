@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from ...optim.stateful import updated_columns
 from ...primitives.core.array import Array
 from ...primitives.core.buffers import to_buffer, wrap
 from ...primitives.core.errors import MissingGradientWarning, message
+from ...primitives.core.trace import slot
 from ...tensors import Tensor, enable_grad, gradient_of, missing_reason, no_grad
 from ...tensors.pairs import AS_NUMBERS, AS_PAIRS
 from ...tensors.tape import TAPE
@@ -155,20 +156,19 @@ class PureOptimizer(Optimizer):
     ) -> None:  # fmt: skip
         """Updates parameters that were updated equally often before."""
         start = update.start
-        before = type(start)(wrap(np.int64(number)), start.loss, *[
-            [updated_array(x) for x in column] for column in slots
-        ])  # fmt: skip
-        values = [updated_array(p) for p in params]
+        kept, *columns = [[updated_array(x) for x in column] for column in (params, *slots)]
+        before = type(start)(wrap(np.int64(number)), start.loss, *columns)
         slopes = [slope_of(g) for g in gradients]
-        values, after = updated_columns(update.pure, before, values, slopes)
-        for p, value in zip(params, values, strict=True):
-            put(p, value)
+        values, after = updated_columns(update.pure, before, kept, slopes)
+        put_all(params, values)
         for name, column, arrays in zip(update.names, slots, after[2:], strict=True):
-            for state, x, array in zip(states, column, arrays, strict=True):
-                if isinstance(x, Tensor):
-                    put(x, array)
-                else:
-                    state[name] = TAPE.wrap(array._data, None)
+            tensors = column
+            if not all(isinstance(x, Tensor) for x in column):
+                # What a user has put there becomes a tensor.
+                tensors = [TAPE.wrap(x._data, None) for x in arrays]
+                for state, x in zip(states, tensors, strict=True):
+                    state[name] = x
+            put_all(tensors, arrays)
         if update.counted:
             following = np.float32(number + 1)
             for state in states:
@@ -176,8 +176,8 @@ class PureOptimizer(Optimizer):
                 buffer: Any = count._data if isinstance(count, Tensor) else None
                 if buffer is None:
                     state["step"] = number + 1
-                elif type(buffer) is np.float32:
-                    count.put_buffer(following)
+                elif type(buffer) is np.float32 and is_alone(count):
+                    count._data = following
                 else:
                     with no_grad():
                         count.fill_(number + 1)
@@ -240,17 +240,39 @@ def slot_like(x: Any, like: Array, what: str) -> Tensor:
 
 def updated_array(x: Any) -> Array:
     """Returns the array that is updated for a tensor: pairs of real numbers for complex ones."""
-    return paired(wrap(x._data if isinstance(x, Tensor) else to_buffer(x)))
+    buffer: Any = x._data if isinstance(x, Tensor) else to_buffer(x)
+    return wrap(buffer) if buffer.dtype.kind == "f" else paired(wrap(buffer))
 
 
 def slope_of(gradient: Tensor) -> Array:
     """Returns a gradient as updates take it; a tensor's goes upwards in both parts."""
-    return paired(wrap(gradient._data))
+    buffer: Any = gradient._data
+    return wrap(buffer) if buffer.dtype.kind == "f" else paired(wrap(buffer))
 
 
-def put(x: Tensor, value: Array) -> None:
-    """Gives a tensor its new value, in its own dtype."""
-    value = unpaired(value, x)
+def put_all(tensors: Sequence[Tensor], values: Sequence[Array]) -> None:
+    """Gives tensors their new values, each in its own dtype."""
+    known = slot.trace is None
+    for x, value in zip(tensors, values, strict=True):
+        old: Any = x._data
+        new: Any = value._data
+        if old.dtype is not new.dtype and old.dtype != new.dtype:
+            fit(x, unpaired(value, x))
+        elif known and old.strides == new.strides and is_alone(x):
+            # As `take_value`, for all of them without further calls.
+            x._changes = getattr(x, "_changes", 0) + 1
+            x._data = new
+        else:
+            x.take_value(value)
+
+
+def is_alone(x: Tensor) -> bool:
+    """Says whether no other tensor, and no array of NumPy's, has a part in a tensor's memory."""
+    return not (hasattr(x, "_source") or hasattr(x, "_views") or isinstance(x, TAPE.in_memory))
+
+
+def fit(x: Tensor, value: Array) -> None:
+    """Gives a tensor a value of another dtype."""
     if value.dtype == x.dtype:
         x.take_value(value)
     else:

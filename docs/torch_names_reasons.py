@@ -112,6 +112,7 @@ DIFFERENT: dict[str, str] = {
     "torch.spmm": "of dense matrices alone",
     "torch.nn.DataParallel": "the module runs on its own device, undivided",
     "torch.nn.Module.to_empty": "values stay",
+    "torch.nn.Module.share_memory": "the module itself: there is one process",
     "torch.empty": "the values are zeros",
     "torch.empty_like": "the values are zeros",
     "torch.Tensor.new_empty": "the values are zeros",

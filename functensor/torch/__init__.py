@@ -80,8 +80,8 @@ if TYPE_CHECKING:
 
 # Modules within this one that are imported when they are first used.
 NAMESPACES = {
-    "amp", "autograd", "backends", "cuda", "distributions", "fft", "func", "linalg", "nn", "optim",
-    "special", "utils",
+    "accelerator", "amp", "autograd", "backends", "cuda", "distributions", "fft", "func",
+    "linalg", "nn", "optim", "special", "utils",
 }  # fmt: skip
 # Functions that are imported when they are first used, by the module that has them.
 LATE_FUNCTIONS = {

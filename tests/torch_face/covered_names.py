@@ -32,7 +32,7 @@ OTHERS = {
     "torch.autograd.forward_ad": IN_PROGRAMS, "torch.linalg": IN_PROGRAMS & {"householder_product"},
     "torch.nn.utils.parametrizations": IN_PROGRAMS, "torch.nn.utils.parametrize": IN_PROGRAMS,
     "torch.nn.utils.prune": IN_PROGRAMS, "torch.optim.swa_utils": IN_PROGRAMS,
-    "torch.Tensor": METHODS, "torch.nn.Module": OF_MODULES, "torch.nn": OF_LAYERS,
+    "torch.Tensor": METHODS, "torch.nn.Module": OF_MODULES | IN_PROGRAMS, "torch.nn": OF_LAYERS,
     "torch.nn.functional": OF_LAYERS, "torch.nn.init": OF_LAYERS,
     "torch.nn.utils": OF_LAYERS | (IN_PROGRAMS & NORMS),
     "torch.nn.utils.rnn": OF_LAYERS, "torch.optim": OF_OPTIMIZERS,

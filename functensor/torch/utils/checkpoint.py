@@ -53,6 +53,7 @@ def checkpoint(
     """
     check_function("checkpoint", function, "function")
     if context_fn is not None:
+        check_function("checkpoint", context_fn, "context_fn")
         raise failure(
             NotImplementedError,
             "checkpoint: context_fn is not here",

@@ -20,6 +20,7 @@ from .layouts import LayOut, broadcast_strides, c_strides, identity_of, in_c_ord
 from .native_run import STREAM_EFFORT
 from .number_kernels import CALL_EFFORT, DeferredNumbers, uses_of
 from .region_graph import NotNative
+from .run_again import run_with_operands, runs_on_buffers
 from .segment_code import (
     LARGEST_PRODUCT,
     MOST_SEGMENT_EQUATIONS,
@@ -85,11 +86,6 @@ def array_of_type(x: Operand, known: VariableType, shape: Shape) -> Any:
     if value.dtype == known.dtype and value.shape == shape and value.flags.c_contiguous:
         return value
     return np.array(np.broadcast_to(value.astype(known.dtype), shape), order="C")
-
-
-def runs_on_buffers(equation: EquationLike) -> bool:
-    """Says whether an equation is a primitive, or a region of those."""
-    return equation.primitive.impl is not None or equation.primitive.fused
 
 
 class InnerFunction:
@@ -222,21 +218,7 @@ class SegmentWithLoops(SegmentCode):
         """
         known: dict[Any, Any] = dict(zip(map(identity_of, self.arrays), arrays))
         before = [*self._earlier.values(), *self.equations[: self.equations.index(checked)]]
-        needed, wanted = [checked], {x for x in checked.operands if is_variable(x)}
-        for equation in reversed(before):
-            if any(x in wanted and x not in known for x in equation.outputs):
-                needed.append(equation)
-                wanted.update(filter(is_variable, equation.operands))
-        for equation in reversed(needed):
-            buffers = [
-                known[x] if is_variable(x) else constant(x) for x in equation.operands
-            ]
-            primitive = equation.primitive
-            if primitive.impl is None:
-                outs = primitive.on_buffers(buffers)
-            else:
-                outs = [primitive.impl(*buffers, **equation.params)]
-            known.update(zip(equation.outputs, outs))
+        run_with_operands(checked, before, known)
 
     def _in_order(self, x: LayOut) -> LayOut:
         """Returns where a value lies in C order: where it is, or in a copy."""

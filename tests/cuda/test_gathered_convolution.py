@@ -25,7 +25,7 @@ CASES = {
         (6, 2, 3, 2),
         Geometry((2, 3), ((1, 0), (0, 2)), (2, 1), 2),
     ),
-    "many rows": ((1, 40, 3, 4), (70, 40, 2, 1), Geometry((1, 1), ((0, 0),) * 2, (1, 1), 1)),
+    "many rows": ((1, 9, 3, 4), (70, 9, 2, 1), Geometry((1, 1), ((0, 0),) * 2, (1, 1), 1)),
     "many windows": ((3, 1, 7, 9), (2, 1, 2, 2), Geometry((1, 1), ((0, 0),) * 2, (1, 1), 1)),
 }
 WINDOW = "const float *weights, const float *x, float *out, const long long *numbers"
@@ -121,6 +121,19 @@ def check(module, x, w, geometry):
 def test_every_geometry(module, name):
     x_shape, w_shape, geometry = CASES[name]
     check(module, normal(*x_shape), normal(*w_shape), geometry)
+
+
+def test_infinity_and_nan_stay_where_they_belong(module):
+    x = np.zeros((1, 1, 8), np.float32)
+    x[0, 0, 1], x[0, 0, 6] = np.nan, np.inf
+    w, geometry = buffer(np.ones((1, 1, 2), np.float32)), Geometry((1,), ((0, 0),), (1,), 1)
+    out = np.asarray(module.gathered_conv(buffer(x), w, (7,), geometry))[0, 0]
+    assert np.isnan(out).tolist() == [True, True, *[False] * 5]
+    assert np.isinf(out).tolist() == [*[False] * 5, True, True]
+    g = buffer(np.ones((1, 1, 7), np.float32))
+    assert np.isnan(module.gathered_kernel_grad(buffer(x), g, (2,), geometry)).all()
+    x[0, 0, 1] = 0
+    assert np.isposinf(module.gathered_kernel_grad(buffer(x), g, (2,), geometry)).all()
 
 
 def test_blocks_share_what_is_summed(module, compiled):

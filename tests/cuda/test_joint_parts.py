@@ -91,6 +91,23 @@ def test_parts_give_what_eager_mode_does(name, precision, monkeypatch):
     assert (worst > 1e-5) == (precision == "tf32")
 
 
+@needs_compiler
+@pytest.mark.parametrize("precision", ["highest", "tf32"])
+def test_infinity_and_nan_stay_where_they_belong(precision, monkeypatch):
+    x, w = np.ones((4, 6), "f4"), np.ones((6, 3), "f4")
+    x[0, 1], x[1, 2], x[2, 3], w[0, 2] = np.inf, np.nan, 3.4028e38, -2
+    plan, runs = runs_of(lambda x, w: x @ w, (x, w), precision)
+    Launcher(monkeypatch, runs)
+    (found,) = plan.queue(buffer(x), buffer(w))
+    with np.errstate(invalid="ignore"):
+        wanted = x @ w
+    if precision == "highest":
+        np.testing.assert_allclose(np.asarray(found), wanted, 1e-6)
+    else:
+        assert (np.isnan(found) == np.isnan(wanted)).all()
+        assert np.isposinf(found[0]).all()
+
+
 def test_a_training_step_of_a_small_network_is_few_launches():
     params = fnp.ones((24, 16), "f4"), fnp.ones(16, "f4"), fnp.ones((16, 10), "f4")
     args = params, ft.optim.adam(1e-2).init(params), fnp.ones((8, 24), "f4"), np.arange(8)

@@ -199,7 +199,20 @@ window_product(const float *weights, const float *x, float *out, const index_t *
     results.each([&](int r, int c, float value) {
         int at_row = blockIdx.y * ROWS + r, at_column = blockIdx.x * COLUMNS + c;
         if (at_row >= rows || at_column >= columns) return;
-        int of_image = at_column / places;
+        int of_image = at_column / places, window = at_column - of_image * places;
+        if (in_parts<P>::value && value != value) {
+            value = 0;
+            for (int n = 0; n < depth; n++) {
+                int of_channel = n / taps, tap = n % taps;
+                int offset = of_image * x_image + of_channel * x_channel;
+                bool met = down.at(down.begin(window / across) + tap / right.taps * down.step,
+                                   offset);
+                met = met && right.at(right.begin(window % across) + tap % right.taps * right.step,
+                                      offset);
+                if (met) value += weights[at_row * by_row + of_channel * by_channel + tap] *
+                                  x[offset];
+            }
+        }
         out[of_image * out_image + at_row * places + at_column - of_image * places] = value;
     });
 }
@@ -302,8 +315,21 @@ kernel_product(const float *g, const float *x, float *parts, const index_t *numb
     parts += (blockIdx.y * gridDim.z + blockIdx.z) * rows_ * columns_;
     results.each([&](int r, int c, float value) {
         int at_row = first_row + r, at_column = first_column + c;
-        if (at_row < rows && at_column < columns)
-            parts[(index_t)at_row * columns + at_column] = value;
+        if (at_row >= rows || at_column >= columns) return;
+        if (in_parts<P>::value && value != value) {
+            value = 0;
+            int tap = at_column % taps;
+            for (int n = begin; n < end; n++) {
+                int of_image = n / places, window = n - of_image * places;
+                int offset = of_image * x_image + at_column / taps * x_channel;
+                bool met = down.at(down.begin(window / across) + tap / right.taps * down.step,
+                                   offset);
+                met = met && right.at(right.begin(window % across) + tap % right.taps * right.step,
+                                      offset);
+                if (met) value += g[of_image * g_image + at_row * places + window] * x[offset];
+            }
+        }
+        parts[(index_t)at_row * columns + at_column] = value;
     });
 }
 

@@ -130,6 +130,7 @@ class JointRun:
         self, name: str, members: Sequence[EquationLike], precision: str, apart: bool = False
     ) -> None:
         self.__name__ = self.name = name
+        self._members = members
         self._apart = apart
         self._precision = precision
         parts = [self._part(f"{name}_{i}", member) for i, member in enumerate(members)]

@@ -133,16 +133,14 @@ def product_part(
     first, second = (text.read(Room(Argument("in", x), single, {0: 1})) for x in factors)
     turns = ", ".join(["true" if x else "false" for x in turned])
     split = shape.split
-    text.add(
-        f"small_product<{FACTORS[precision]}, {rows}, {columns}, {summed}, {turns}, {split}>("
-        f"{first}, {second}, block_x, {SUMS});"
-    )
+    types = f"{FACTORS[precision]}, {rows}, {columns}, {summed}, {turns}, {split}"
+    text.add(f"small_product<{types}>({first}, {second}, block_x, {SUMS});")
     count = TILE_ROWS * TILE_COLUMNS * WARPS // split
     text.open(f"for (int number = threadIdx.x; number < {count}; number += {PRODUCT_THREADS})")
     text.add(f"const small_place at = small_place_of<{rows}, {columns}, {split}>(block_x, number);")
     text.add("if (!at.there) continue;")
     text.add(f"{UNUSED} const {place} i = at.row * {columns} + at.column;")
-    text.add(f"const float product = small_sum<{split}>({SUMS}, number);")
+    text.add(f"const float product = small_sum<{types}>({first}, {second}, at, {SUMS}, number);")
     if source is None:
         points = Points((rows * columns,), [PointSegment((0,), "i")])
         text.store(Room(Argument("out", 0), single, {0: 1}), points, "product")

@@ -14,8 +14,7 @@ from .launch import WIDEST_LOAD_BYTES, c_type
 from .strides import common_stride
 
 __all__ = [
-    "ROW_INSTANCES", "geometry", "inexact", "limit", "packs_of", "row_strides", "shared_out",
-    "wide", "width",
+    "ROW_INSTANCES", "geometry", "inexact", "limit", "row_strides", "shared_out", "wide", "width",
 ]  # fmt: skip
 
 # The template arguments that kernels over real dtypes are compiled for, with and without packs.

@@ -73,10 +73,9 @@ struct reach {
     // Where a window meets the first tap, before it is divided.
     __device__ __forceinline__ int begin(int window) const { return window * scale + shift; }
 
-    // Says whether all taps meet an element there.
-    __device__ __forceinline__ bool holds(int begin) const {
-        int end = begin + (taps - 1) * step;
-        return divisor == 1 && begin >= 0 && end >= 0 && begin < length && end < length;
+    // Says whether there is an element at a place, which is not divided.
+    __device__ __forceinline__ bool has(int place) const {
+        return (unsigned int)place < (unsigned int)length;
     }
 
     // Adds to an offset where an element lies; says whether there is one.
@@ -92,10 +91,19 @@ struct reach {
     }
 };
 
+// How many blocks of these kernels a processor is to have room for.
+template <typename P, int ROWS, int COLUMNS> constexpr int resident_blocks() {
+    return in_parts<P>::value ? 2 : ROWS * COLUMNS > 4096 ? 3 : 4;
+}
+
+// The taps that have a bit each, at most.
+const int MOST_BITS = 32;
+
 // What is summed in a tile: for channels and taps where the weight lies, where the element lies
-// behind the first that a window meets, and where the channel, and the tap along both axes.
+// behind the first that a window meets, the bit of the tap, which is 0 behind all that is summed,
+// and where the channel, and the tap along both axes.
 struct summed {
-    pack<int, 4> weight[QUADS], element[QUADS];
+    pack<int, 4> weight[QUADS], element[QUADS], bit[QUADS];
     int channel[DEPTH], down[DEPTH], across[DEPTH];
 };
 
@@ -103,7 +111,7 @@ struct summed {
 // weights times what the windows meet. The numbers are the two axes of the images that are read,
 // and then what is named below.
 template <typename P, int ROWS, int COLUMNS>
-__global__ void __launch_bounds__(256, 2)
+__global__ void __launch_bounds__(256, resident_blocks<P, ROWS, COLUMNS>())
 window_product(const float *weights, const float *x, float *out, const index_t *numbers,
                index_t rows_, index_t depth_, index_t columns_) {
     const int rows = rows_, depth = depth_, columns = columns_;
@@ -126,7 +134,15 @@ window_product(const float *weights, const float *x, float *out, const index_t *
     const int image = own_column / places, place = own_column - image * places;
     const int from_down = down.begin(place / across), from_right = right.begin(place % across);
     const bool is = own_column < columns;
-    const bool inside = is && down.holds(from_down) && right.holds(from_right);
+    const bool by_bits = down.divisor == 1 && right.divisor == 1 && taps <= MOST_BITS;
+    // The taps that meet an element in the thread's window.
+    unsigned int met = 0;
+    if (by_bits && is)
+        for (int tap = 0; tap < taps; tap++) {
+            bool there = down.has(from_down + tap / right.taps * down.step) &&
+                         right.has(from_right + tap % right.taps * right.step);
+            met |= (unsigned int)there << tap;
+        }
     const float *source = x + image * x_image;
     const float *first = source + from_down * down.stride + from_right * right.stride;
     const float *own_weights = weights + own_row * by_row;
@@ -139,6 +155,7 @@ window_product(const float *weights, const float *x, float *out, const index_t *
         summed &these = known[tile & 1];
         these.weight[at / 4][at % 4] = channel * by_channel + tap;
         these.element[at / 4][at % 4] = channel * x_channel + v * down.stride + u * right.stride;
+        these.bit[at / 4][at % 4] = by_bits && k < depth ? 1 << tap : 0;
         these.channel[at] = channel * x_channel;
         these.down[at] = v;
         these.across[at] = u;
@@ -151,12 +168,13 @@ window_product(const float *weights, const float *x, float *out, const index_t *
 #pragma unroll
         for (int i = 0; i < 4; i++)
             from_a[i] = has_row && quad * 4 + i < left ? own_weights[weight[i]] : 0;
-        if (inside && left >= DEPTH) {
+        if (by_bits) {
 #pragma unroll
             for (int q = 0; q < SHARE; q++) {
-                const pack<int, 4> element = these.element[first_quad + q * (BLOCK / COLUMNS)];
+                const int own_quad = first_quad + q * (BLOCK / COLUMNS);
+                const pack<int, 4> element = these.element[own_quad], bit = these.bit[own_quad];
 #pragma unroll
-                for (int i = 0; i < 4; i++) from_b[q][i] = first[element[i]];
+                for (int i = 0; i < 4; i++) from_b[q][i] = met & bit[i] ? first[element[i]] : 0;
             }
             return;
         }
@@ -220,7 +238,7 @@ window_product(const float *weights, const float *x, float *out, const index_t *
 // The sums over a share of all windows of cotangents times what a channel and a tap meet in them.
 // The numbers are the two axes of the images, and then what is named below.
 template <typename P, int ROWS, int COLUMNS>
-__global__ void __launch_bounds__(256, 2)
+__global__ void __launch_bounds__(256, resident_blocks<P, ROWS, COLUMNS>())
 kernel_product(const float *g, const float *x, float *parts, const index_t *numbers,
                index_t rows_, index_t columns_, index_t depth_, index_t share_) {
     const int rows = rows_, columns = columns_, depth = depth_, share = share_;
@@ -239,16 +257,15 @@ kernel_product(const float *g, const float *x, float *parts, const index_t *numb
     const bool has_row = row < ROWS && first_row + row < rows;
     const float *own = g + (first_row + row) * places;
     const int begin = blockIdx.y * share, end = begin + share < depth ? begin + share : depth;
-    int channel[SHARE], tap_down[SHARE], tap_right[SHARE], element[SHARE];
+    int tap_down[SHARE], tap_right[SHARE], element[SHARE];
     bool is[SHARE];
 #pragma unroll
     for (int q = 0; q < SHARE; q++) {
         int at = first_column + row + q * (BLOCK / QUADS), tap = at % taps;
         is[q] = at < columns;
-        channel[q] = is[q] ? at / taps * x_channel : 0;
         tap_down[q] = is[q] ? tap / right.taps * down.step : 0;
         tap_right[q] = is[q] ? tap % right.taps * right.step : 0;
-        element[q] = channel[q] + tap_down[q] * down.stride + tap_right[q] * right.stride;
+        element[q] = (is[q] ? at / taps * x_channel : 0) + tap_down[q] * down.stride + tap_right[q] * right.stride;
     }
     // The window of the first of a thread's four summed elements.
     int k = begin + quad * 4, image = k / places, place = k - image * places;
@@ -262,18 +279,13 @@ kernel_product(const float *g, const float *x, float *parts, const index_t *numb
             int from_down = down.begin(v_one), from_right = right.begin(u_one);
             const float *source = x + one * x_image;
             from_a[i] = there && has_row ? own[one * g_image + v_one * across + u_one] : 0;
-            if (there && down.holds(from_down) && right.holds(from_right)) {
-                const float *first = source + from_down * down.stride + from_right * right.stride;
+            const float *first = source + from_down * down.stride + from_right * right.stride;
 #pragma unroll
-                for (int q = 0; q < SHARE; q++) from_b[q][i] = is[q] ? first[element[q]] : 0;
-            } else {
-#pragma unroll
-                for (int q = 0; q < SHARE; q++) {
-                    int offset = channel[q];
-                    bool met = there && is[q] && down.at(from_down + tap_down[q], offset);
-                    met = met && right.at(from_right + tap_right[q], offset);
-                    from_b[q][i] = met ? source[offset] : 0;
-                }
+            for (int q = 0; q < SHARE; q++) {
+                // Windows are not divided.
+                bool met = there && is[q] && down.has(from_down + tap_down[q]) &&
+                           right.has(from_right + tap_right[q]);
+                from_b[q][i] = met ? first[element[q]] : 0;
             }
             if (++u_one == across) {
                 u_one = 0;

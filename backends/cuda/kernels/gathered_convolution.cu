@@ -92,9 +92,9 @@ struct reach {
 };
 
 // How many blocks of these kernels a processor is to have room for.
-template <typename P, int ROWS, int COLUMNS> constexpr int resident_blocks() {
-    return in_parts<P>::value ? 2 : ROWS * COLUMNS > 4096 ? 3 : 4;
-}
+template <typename P, int ROWS, int COLUMNS> struct resident {
+    static const int blocks = in_parts<P>::value ? 2 : ROWS * COLUMNS > 4096 ? 3 : 4;
+};
 
 // The taps that have a bit each, at most.
 const int MOST_BITS = 32;
@@ -111,7 +111,7 @@ struct summed {
 // weights times what the windows meet. The numbers are the two axes of the images that are read,
 // and then what is named below.
 template <typename P, int ROWS, int COLUMNS>
-__global__ void __launch_bounds__(256, resident_blocks<P, ROWS, COLUMNS>())
+__global__ void __launch_bounds__(256, resident<P, ROWS, COLUMNS>::blocks)
 window_product(const float *weights, const float *x, float *out, const index_t *numbers,
                index_t rows_, index_t depth_, index_t columns_) {
     const int rows = rows_, depth = depth_, columns = columns_;
@@ -238,7 +238,7 @@ window_product(const float *weights, const float *x, float *out, const index_t *
 // The sums over a share of all windows of cotangents times what a channel and a tap meet in them.
 // The numbers are the two axes of the images, and then what is named below.
 template <typename P, int ROWS, int COLUMNS>
-__global__ void __launch_bounds__(256, resident_blocks<P, ROWS, COLUMNS>())
+__global__ void __launch_bounds__(256, resident<P, ROWS, COLUMNS>::blocks)
 kernel_product(const float *g, const float *x, float *parts, const index_t *numbers,
                index_t rows_, index_t columns_, index_t depth_, index_t share_) {
     const int rows = rows_, columns = columns_, depth = depth_, share = share_;

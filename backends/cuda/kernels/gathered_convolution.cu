@@ -61,65 +61,56 @@ __device__ __forceinline__ void put_four(word_t *target, const float (&values)[4
     *reinterpret_cast<pack<word_t, 4> *>(target) = words;
 }
 
-// How images are read along an axis: window `w` and tap `t` meet at (w * scale + t * step + shift)
-// / divisor, if that is whole and there. There are `taps` of them.
+// How images are read along an axis: window `w` and tap `t` meet at w * scale + t * step + shift, if
+// that is there. There are `taps` of them.
 struct reach {
-    int scale, shift, step, divisor, length, stride, taps;
+    int scale, shift, step, length, stride, taps;
 
     __device__ __forceinline__ reach(const index_t *given)
-        : scale(given[0]), shift(given[1]), step(given[2]), divisor(given[3]), length(given[4]),
-          stride(given[5]), taps(given[6]) {}
+        : scale(given[0]), shift(given[1]), step(given[2]), length(given[3]), stride(given[4]),
+          taps(given[5]) {}
 
-    // Where a window meets the first tap, before it is divided.
+    // Where a window meets the first tap.
     __device__ __forceinline__ int begin(int window) const { return window * scale + shift; }
 
-    // Says whether there is an element at a place, which is not divided.
+    // Says whether there is an element at a place.
     __device__ __forceinline__ bool has(int place) const {
         return (unsigned int)place < (unsigned int)length;
     }
-
-    // Adds to an offset where an element lies; says whether there is one.
-    __device__ __forceinline__ bool at(int place, int &offset) const {
-        if (place < 0) return false;
-        if (divisor != 1) {
-            int whole = place / divisor;
-            if (whole * divisor != place) return false;
-            place = whole;
-        }
-        offset += place * stride;
-        return place < length;
-    }
 };
+
+// The element that a window and a tap meet, behind one; 0 where there is none.
+__device__ __forceinline__ float met_by(const float *x, const reach &down, const reach &right,
+                                        int window, int across, int tap) {
+    int v = down.begin(window / across) + tap / right.taps * down.step;
+    int u = right.begin(window % across) + tap % right.taps * right.step;
+    return down.has(v) && right.has(u) ? x[v * down.stride + u * right.stride] : 0;
+}
 
 // How many blocks of these kernels a processor is to have room for.
 template <typename P, int ROWS, int COLUMNS> struct resident {
     static const int blocks = in_parts<P>::value ? 2 : ROWS * COLUMNS > 4096 ? 3 : 4;
 };
 
-// The taps that have a bit each, at most.
-const int MOST_BITS = 32;
-
 // What is summed in a tile: for channels and taps where the weight lies, where the element lies
-// behind the first that a window meets, the bit of the tap, which is 0 behind all that is summed,
-// and where the channel, and the tap along both axes.
+// behind the first that a window meets, and the bit of the tap; 0 behind all that is summed.
 struct summed {
     pack<int, 4> weight[QUADS], element[QUADS], bit[QUADS];
-    int channel[DEPTH], down[DEPTH], across[DEPTH];
 };
 
 // For results of `columns` windows, `places` in each image, the sums over channels and taps of
 // weights times what the windows meet. The numbers are the two axes of the images that are read,
-// and then what is named below.
+// and then what is named below. There are up to 32 taps.
 template <typename P, int ROWS, int COLUMNS>
 __global__ void __launch_bounds__(256, resident<P, ROWS, COLUMNS>::blocks)
 window_product(const float *weights, const float *x, float *out, const index_t *numbers,
                index_t rows_, index_t depth_, index_t columns_) {
     const int rows = rows_, depth = depth_, columns = columns_;
-    const reach down(numbers), right(numbers + 7);
-    const int by_row = numbers[14], by_channel = numbers[15], by_group = numbers[16],
-              x_image = numbers[17], x_channel = numbers[18], x_group = numbers[19],
-              places = numbers[20], across = numbers[21], out_image = numbers[22],
-              out_group = numbers[23], taps = down.taps * right.taps;
+    const reach down(numbers), right(numbers + 6);
+    const int by_row = numbers[12], by_channel = numbers[13], by_group = numbers[14],
+              x_image = numbers[15], x_channel = numbers[16], x_group = numbers[17],
+              places = numbers[18], across = numbers[19], out_image = numbers[20],
+              out_group = numbers[21], taps = down.taps * right.taps;
     const int SHARE = QUADS * COLUMNS / BLOCK, A_WORDS = ROWS * PITCH, B_WORDS = COLUMNS * PITCH;
     __shared__ pack<word_t, 4> a_packs[2 * A_WORDS / 4], b_packs[2 * B_WORDS / 4];
     __shared__ summed known[2];
@@ -133,18 +124,16 @@ window_product(const float *weights, const float *x, float *out, const index_t *
     const int own_column = blockIdx.x * COLUMNS + column;
     const int image = own_column / places, place = own_column - image * places;
     const int from_down = down.begin(place / across), from_right = right.begin(place % across);
-    const bool is = own_column < columns;
-    const bool by_bits = down.divisor == 1 && right.divisor == 1 && taps <= MOST_BITS;
     // The taps that meet an element in the thread's window.
     unsigned int met = 0;
-    if (by_bits && is)
+    if (own_column < columns)
         for (int tap = 0; tap < taps; tap++) {
             bool there = down.has(from_down + tap / right.taps * down.step) &&
                          right.has(from_right + tap % right.taps * right.step);
             met |= (unsigned int)there << tap;
         }
-    const float *source = x + image * x_image;
-    const float *first = source + from_down * down.stride + from_right * right.stride;
+    const float *first =
+        x + image * x_image + from_down * down.stride + from_right * right.stride;
     const float *own_weights = weights + own_row * by_row;
     const bool has_row = row < ROWS && own_row < rows;
 
@@ -155,10 +144,7 @@ window_product(const float *weights, const float *x, float *out, const index_t *
         summed &these = known[tile & 1];
         these.weight[at / 4][at % 4] = channel * by_channel + tap;
         these.element[at / 4][at % 4] = channel * x_channel + v * down.stride + u * right.stride;
-        these.bit[at / 4][at % 4] = by_bits && k < depth ? 1 << tap : 0;
-        these.channel[at] = channel * x_channel;
-        these.down[at] = v;
-        these.across[at] = u;
+        these.bit[at / 4][at % 4] = k < depth ? 1 << tap : 0;
     };
     float from_a[4], from_b[SHARE][4];
     auto read = [&](int tile) {
@@ -168,26 +154,13 @@ window_product(const float *weights, const float *x, float *out, const index_t *
 #pragma unroll
         for (int i = 0; i < 4; i++)
             from_a[i] = has_row && quad * 4 + i < left ? own_weights[weight[i]] : 0;
-        if (by_bits) {
 #pragma unroll
-            for (int q = 0; q < SHARE; q++) {
-                const int own_quad = first_quad + q * (BLOCK / COLUMNS);
-                const pack<int, 4> element = these.element[own_quad], bit = these.bit[own_quad];
+        for (int q = 0; q < SHARE; q++) {
+            const int own_quad = first_quad + q * (BLOCK / COLUMNS);
+            const pack<int, 4> element = these.element[own_quad], bit = these.bit[own_quad];
 #pragma unroll
-                for (int i = 0; i < 4; i++) from_b[q][i] = met & bit[i] ? first[element[i]] : 0;
-            }
-            return;
+            for (int i = 0; i < 4; i++) from_b[q][i] = met & bit[i] ? first[element[i]] : 0;
         }
-#pragma unroll
-        for (int q = 0; q < SHARE; q++)
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                int at = (first_quad + q * (BLOCK / COLUMNS)) * 4 + i, offset = these.channel[at];
-                bool there = is && at < left;
-                there = there && down.at(from_down + these.down[at], offset);
-                there = there && right.at(from_right + these.across[at], offset);
-                from_b[q][i] = there ? source[offset] : 0;
-            }
     };
     auto put = [&](int tile) {
         if (row < ROWS) put_four<P>(a + (tile & 1) * A_WORDS + row * PITCH + quad * 4, from_a);
@@ -220,15 +193,11 @@ window_product(const float *weights, const float *x, float *out, const index_t *
         int of_image = at_column / places, window = at_column - of_image * places;
         if (in_parts<P>::value && value != value) {
             value = 0;
+            const float *here = x + of_image * x_image;
             for (int n = 0; n < depth; n++) {
-                int of_channel = n / taps, tap = n % taps;
-                int offset = of_image * x_image + of_channel * x_channel;
-                bool met = down.at(down.begin(window / across) + tap / right.taps * down.step,
-                                   offset);
-                met = met && right.at(right.begin(window % across) + tap % right.taps * right.step,
-                                      offset);
-                if (met) value += weights[at_row * by_row + of_channel * by_channel + tap] *
-                                  x[offset];
+                int channel = n / taps, tap = n % taps;
+                value += weights[at_row * by_row + channel * by_channel + tap] *
+                         met_by(here + channel * x_channel, down, right, window, across, tap);
             }
         }
         out[of_image * out_image + at_row * places + at_column - of_image * places] = value;
@@ -242,10 +211,10 @@ __global__ void __launch_bounds__(256, resident<P, ROWS, COLUMNS>::blocks)
 kernel_product(const float *g, const float *x, float *parts, const index_t *numbers,
                index_t rows_, index_t columns_, index_t depth_, index_t share_) {
     const int rows = rows_, columns = columns_, depth = depth_, share = share_;
-    const reach down(numbers), right(numbers + 7);
-    const int g_image = numbers[14], places = numbers[15], across = numbers[16],
-              g_group = numbers[17], x_image = numbers[18], x_channel = numbers[19],
-              x_group = numbers[20], column_blocks = numbers[21], taps = down.taps * right.taps;
+    const reach down(numbers), right(numbers + 6);
+    const int g_image = numbers[12], places = numbers[13], across = numbers[14],
+              g_group = numbers[15], x_image = numbers[16], x_channel = numbers[17],
+              x_group = numbers[18], column_blocks = numbers[19], taps = down.taps * right.taps;
     const int SHARE = COLUMNS / (BLOCK / QUADS), A_WORDS = ROWS * PITCH, B_WORDS = COLUMNS * PITCH;
     __shared__ pack<word_t, 4> a_packs[2 * A_WORDS / 4], b_packs[2 * B_WORDS / 4];
     word_t *a = a_packs[0].items, *b = b_packs[0].items;
@@ -282,7 +251,6 @@ kernel_product(const float *g, const float *x, float *parts, const index_t *numb
             const float *first = source + from_down * down.stride + from_right * right.stride;
 #pragma unroll
             for (int q = 0; q < SHARE; q++) {
-                // Windows are not divided.
                 bool met = there && is[q] && down.has(from_down + tap_down[q]) &&
                            right.has(from_right + tap_right[q]);
                 from_b[q][i] = met ? first[element[q]] : 0;
@@ -330,15 +298,12 @@ kernel_product(const float *g, const float *x, float *parts, const index_t *numb
         if (at_row >= rows || at_column >= columns) return;
         if (in_parts<P>::value && value != value) {
             value = 0;
-            int tap = at_column % taps;
+            const float *here = x + at_column / taps * x_channel;
             for (int n = begin; n < end; n++) {
-                int of_image = n / places, window = n - of_image * places;
-                int offset = of_image * x_image + at_column / taps * x_channel;
-                bool met = down.at(down.begin(window / across) + tap / right.taps * down.step,
-                                   offset);
-                met = met && right.at(right.begin(window % across) + tap % right.taps * right.step,
-                                      offset);
-                if (met) value += g[of_image * g_image + at_row * places + window] * x[offset];
+                int image_of = n / places, window = n - image_of * places;
+                value += g[image_of * g_image + at_row * places + window] *
+                         met_by(here + image_of * x_image, down, right, window, across,
+                                at_column % taps);
             }
         }
         parts[(index_t)at_row * columns + at_column] = value;

@@ -35,8 +35,10 @@ INSTANCES = tuple(
 WINDOW_PRODUCT = Kernel("gathered_convolution", "window_product", "pppplll", INSTANCES)
 KERNEL_PRODUCT = Kernel("gathered_convolution", "kernel_product", "ppppllll", INSTANCES)
 ADD_PARTS = Kernel("gathered_convolution", "add_parts", "ppll")
-# The rows of a product at most: of convolutions, of their derivatives by images and by kernels.
-MOST_ROWS, MOST_ROWS_OF_IMAGES, MOST_ROWS_OF_KERNELS = 128, 128, 128
+# The rows of a product at most: with more, cuBLAS gains more than columns in memory cost.
+MOST_ROWS = 128
+# Each tap has a bit.
+MOST_TAPS = 32
 # Numbers of places have 32 bits.
 MOST_PLACES = 2**31 - 2**16
 # What is summed between two barriers; the blocks that keep a processor busy.
@@ -46,12 +48,11 @@ FEWEST_ROUNDS = 8
 SUMS_OF_BLOCK = 32
 
 
-def is_gathered(rows: int, most: int, kernel: Shape, *arrays: ndarray) -> bool:
+def is_gathered(rows: int, kernel: Shape, *arrays: ndarray) -> bool:
     """Says whether own kernels compute a convolution.
 
     Args:
         rows: the rows of the product, of one group.
-        most: how many there may be.
         kernel: the lengths of the kernel.
         arrays: the operands.
     """
@@ -59,7 +60,8 @@ def is_gathered(rows: int, most: int, kernel: Shape, *arrays: ndarray) -> bool:
     return (
         len(kernel) in (1, 2)
         and all(x.dtype.char == "f" and x.size for x in arrays)
-        and 0 < rows <= most
+        and 0 < rows <= MOST_ROWS
+        and prod(kernel) <= MOST_TAPS
         and max(reach) < MOST_PLACES
     )
 
@@ -79,7 +81,8 @@ def reaches(
         x: the images.
         kernel: the lengths of the kernel.
         geometry: the convolution.
-        transposed: whether elements of the images look for the windows that they are in.
+        transposed: whether elements of the images look for the windows that they are in, which are
+            neighbours then.
     """
     strides, dilations = pair(tuple(geometry.stride), 1), pair(tuple(geometry.dilation), 1)
     before = pair(tuple([low for low, _ in geometry.padding]), 0)
@@ -87,7 +90,7 @@ def reaches(
     found: list[int] = []
     axes = zip(strides, dilations, before, lengths, steps, taps)
     for stride, dilation, low, *rest in axes:
-        way = (1, low, -dilation, stride) if transposed else (stride, -low, dilation, 1)
+        way = (1, low, -dilation) if transposed else (stride, -low, dilation)
         found += [*way, *rest]
     return tuple(found)
 
@@ -144,7 +147,7 @@ def gathered_conv(
     groups = geometry.groups
     kernel, rows = w.shape[2:], w.shape[0] // groups
     out = cupy.empty((x.shape[0], w.shape[0], *places), x.dtype)
-    if not is_gathered(rows, MOST_ROWS, kernel, x, w, out):
+    if not is_gathered(rows, kernel, x, w, out):
         return None
     taps = prod(kernel)
     steps = w.shape[1] * taps, taps, rows * w.shape[1] * taps
@@ -159,7 +162,7 @@ def gathered_input_grad(
     """Returns the derivative of a convolution by its images; None where others compute it."""
     groups, kernel, rows = geometry.groups, w.shape[2:], w.shape[1]
     out = cupy.empty((g.shape[0], rows * groups, *spatial), g.dtype)
-    if not is_gathered(rows, MOST_ROWS_OF_IMAGES, kernel, g, w, out):
+    if max(geometry.stride) > 1 or not is_gathered(rows, kernel, g, w, out):
         return None
     taps = prod(kernel)
     steps = taps, rows * taps, w.shape[0] // groups * rows * taps
@@ -175,7 +178,7 @@ def gathered_kernel_grad(
     """Returns the derivative of a convolution by its kernels; None where others compute it."""
     groups = geometry.groups
     rows, channels = g.shape[1] // groups, x.shape[1] // groups
-    if not is_gathered(rows, MOST_ROWS_OF_KERNELS, kernel, x, g):
+    if not is_gathered(rows, kernel, x, g):
         return None
     g = cupy.ascontiguousarray(g)
     places, taps = prod(g.shape[2:]), prod(kernel)

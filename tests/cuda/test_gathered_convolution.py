@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from support import many_threads, one_thread
 from support.leaf_kernels import Buffer, argument, buffer
+from support.long_forms import only_long, with_slow
 
 from functensor.backends.cpu import convolution as on_the_cpu
 from functensor.backends.cuda.launch import source
@@ -125,7 +126,7 @@ def check(module, x, w, geometry):
     close(found, wanted)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", with_slow(CASES, [*CASES][2:]))
 def test_every_geometry(module, name):
     x_shape, w_shape, geometry = CASES[name]
     check(module, normal(*x_shape), normal(*w_shape), geometry)
@@ -144,6 +145,8 @@ def test_infinity_and_nan_stay_where_they_belong(module):
     assert np.isposinf(module.gathered_kernel_grad(buffer(x), g, (2,), geometry)).all()
 
 
+@only_long
+@pytest.mark.long
 def test_blocks_share_what_is_summed(module, compiled):
     x_shape, w_shape, geometry = CASES["many windows"]
     module.FEWEST_ROUNDS, before = 1, module.FEWEST_ROUNDS

@@ -8,7 +8,7 @@ from support import nvrtc, one_thread
 from support.gpu_functions import normal, step
 from support.gpu_programs import fused, plan_of
 from support.leaf_kernels import Launcher, buffer
-from support.long_forms import LONG
+from support.long_forms import LONG, with_slow
 
 import functensor as ft
 import functensor.numpy as fnp
@@ -73,7 +73,7 @@ def test_products_are_joined_with_what_is_ready(name):
 
 @needs_compiler
 @pytest.mark.parametrize("precision", ["highest", "tf32"])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", with_slow(CASES, [*CASES][4:]))
 def test_parts_give_what_eager_mode_does(name, precision, monkeypatch):
     function, args, _ = CASES[name]
     plan, runs = runs_of(function, args, precision)

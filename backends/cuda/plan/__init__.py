@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...config import config
 from .graph import GraphedPlan
-from .joint_parts import joined_parts
+from .joint_parts import with_joint_launches
 from .leaf_groups import grouped_leaves
 from .plan import GpuPlan
 from .plan_text import can_be_graph
@@ -30,7 +30,7 @@ def gpu_plan(
         bound: returns what computes an equation that is a call, such as a loop, on buffers.
         donated: the numbers of the inputs whose memory results may take.
     """
-    program = joined_parts(grouped_leaves(program))
+    program = with_joint_launches(grouped_leaves(program))
     is_graph = can_be_graph(program)
     plan = GpuPlan(program, bound, donated, is_graph, config.matmul_precision)
     plan.load()

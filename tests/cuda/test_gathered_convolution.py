@@ -90,6 +90,7 @@ def module(compiled, monkeypatch):
     monkeypatch.setattr(gathered_convolution, "cupy", ours)
     monkeypatch.setattr(gathered_convolution, "table", lambda x, device: np.array(x, "i8"))
     monkeypatch.setattr(gathered_convolution, "limit", lambda name, device: 2)
+    monkeypatch.setattr(gathered_convolution, "has_units", lambda device: True)
     window = compiled.kernel("window_product", WINDOW, ["n0", "n1", "n2"])
     kernel = compiled.kernel("kernel_product", KERNEL, ["n0", "n1", "n2", "n3"])
     monkeypatch.setattr(gathered_convolution, "WINDOW_PRODUCT", window)
@@ -165,6 +166,12 @@ def test_images_in_another_order_are_read_where_they_lie(module):
     x, w = np.moveaxis(last, -1, 1), buffer(normal(*w_shape))
     wanted = on_the_cpu.conv(np.asarray(x, float), np.asarray(w, float), geometry=geometry)
     close(module.gathered_conv(x, w, wanted.shape[2:], geometry), wanted)
+
+
+def test_older_gpus_have_no_units_for_this(module, monkeypatch):
+    x, w = buffer(normal(2, 3, 6, 5)), buffer(normal(5, 3, 3, 3))
+    monkeypatch.setattr(module, "has_units", lambda device: False)
+    assert module.gathered_conv(x, w, (6, 5), CASES["plain"][2]) is None
 
 
 def test_what_others_compute(module):

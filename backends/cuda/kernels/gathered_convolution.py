@@ -17,7 +17,7 @@ from ...annotations import Shape
 from ...config import config
 from ..index_tables import table
 from ..launch import BLOCK_THREADS, Kernel
-from ..row_layout import limit
+from ..row_layout import has_units, limit
 from ..strides import strides_of
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ def by_gathering(rows: int, kernel: Shape, *arrays: ndarray) -> bool:
         and 0 < rows <= MOST_GATHERED_ROWS
         and prod(kernel) <= MOST_TAPS
         and max(reach) < MOST_REACH
+        and has_units(arrays[0].data.device_id)
     )
 
 

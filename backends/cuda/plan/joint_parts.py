@@ -44,6 +44,7 @@ class ProductWithRegion:
         equation: the product.
         factors: its factors.
         shape, region, number: the attributes.
+        make: makes a program.
     """
 
     name = "fused"

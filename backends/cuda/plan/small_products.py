@@ -30,8 +30,9 @@ SUMS = "sums"
 MOST_TERMS = 1 << 23
 # The elements that are summed, at most: a block adds up all of them.
 MOST_SUMMED = 2048
-# The steps of a warp, at least, where there are too few results for all processors.
-FEWEST_STEPS, ENOUGH_WARPS = 1, 1056
+# The warps that keep a large GPU busy.
+ENOUGH_WARPS = 1056
+# The steps of a warp, at most, where others can have a share.
 STEPS_OF_WARP = 4
 # The types by which the units for matrices multiply floats.
 FACTOR_TYPES = {"highest": "full_t", "tf32": "tf32_t"}
@@ -61,7 +62,7 @@ class ProductShape(NamedTuple):
         steps, split = -(-self.summed // STEP), 1
         while split < PRODUCT_WARPS and (
             steps > STEPS_OF_WARP * split
-            or (steps >= 2 * FEWEST_STEPS * split and self.tiles * split < ENOUGH_WARPS)
+            or (steps >= 2 * split and self.tiles * split < ENOUGH_WARPS)
         ):
             split *= 2
         return split

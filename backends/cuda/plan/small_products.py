@@ -27,7 +27,7 @@ WARP_ROWS, WARP_COLUMNS, STEP = 16, 8, 16
 # The memory of a block in which its warps leave what they have added up.
 SUMS = "sums"
 # The multiplications of a product, at most: beyond that libraries read less memory.
-MOST_TERMS = 1 << 23
+MOST_PRODUCTS_OF_ELEMENTS = 1 << 23
 # The elements that are summed, at most: a block adds up all of them.
 MOST_SUMMED = 2048
 # The warps that keep a large GPU busy.
@@ -72,7 +72,7 @@ def is_small(shape: ProductShape) -> bool:
     """Says whether a product is quicker with what is done to its elements than by a library."""
     rows, columns, summed, _ = shape
     count = rows * columns * summed
-    return 0 < count <= MOST_TERMS and summed <= MOST_SUMMED
+    return 0 < count <= MOST_PRODUCTS_OF_ELEMENTS and summed <= MOST_SUMMED
 
 
 def product_blocks(shape: ProductShape) -> int:

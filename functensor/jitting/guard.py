@@ -234,17 +234,17 @@ class _Writer:
             some = self.dicts[i : i + MOST_LENGTHS_OF_A_SUM]
             lengths = " + ".join(f"len({name})" for name, _ in some)
             yield f"if {lengths} != {sum(length for _, length in some)}: return UNLIKE"
-        yield from compared(self.alike)
+        yield from lines_of_comparison(self.alike)
         if not self.there:
             return
         # Buffers that were compared before are the same still: it is quicker to know them again.
         names = [name for some in self.there.values() for name in some]
-        self.names["seen"] = [nothing] * len(names)
+        self.names["seen"] = [no_buffer] * len(names)
         yield f"there = {as_tuple(names)}"
         yield "if {*map(type, there)} != {Array}: return UNLIKE"
         yield "there = [x._data for x in there]"
         yield "if not all(map(is_, there, map(call, seen))):"
-        for line in compared(self.there):
+        for line in lines_of_comparison(self.there):
             yield f"  {line}"
         yield "  seen[:] = map(ref, there)"
         # Others count who holds a buffer.
@@ -333,11 +333,11 @@ class _Writer:
         return made if kind is tuple else f"{self.bind(kind._make, 'make')}({made})"
 
 
-def nothing() -> None:
+def no_buffer() -> None:
     """Stands for a reference to what is gone."""
 
 
-def compared(alike: dict[str, list[str]]) -> Iterator[str]:
+def lines_of_comparison(alike: dict[str, list[str]]) -> Iterator[str]:
     """Yields the lines that compare leaves, by the condition that one is not of their kind."""
     for other, names in alike.items():
         if len(names) == 1:

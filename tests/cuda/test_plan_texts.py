@@ -117,7 +117,7 @@ def products_of_libraries(monkeypatch):
     """Leaves small products to libraries, too."""
     from functensor.backends.cuda.plan import small_products
 
-    monkeypatch.setattr(small_products, "MOST_MULTIPLICATIONS", 0)
+    monkeypatch.setattr(small_products, "MOST_PRODUCTS_OF_ELEMENTS", 0)
 
 
 def donated_plan(function, donated=(0,)):

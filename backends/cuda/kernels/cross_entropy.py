@@ -26,16 +26,7 @@ from ...annotations import DType
 from ..annotations import GpuOperand
 from ..capturing import copied_once, kept_by_graph
 from ..launch import WIDEST_LOAD_BYTES, Kernel, c_type
-from ..row_layout import (
-    ROW_INSTANCES,
-    geometry,
-    inexact,
-    limit,
-    packs_of,
-    row_strides,
-    wide,
-    width,
-)
+from ..row_layout import ROW_INSTANCES, geometry, inexact, limit, row_strides, wide, width
 from ..strides import common_stride
 
 __all__ = ["AHEAD_FUNCTIONS", "CROSS_ENTROPY_FUNCTIONS", "cross_entropy_with_grad"]
@@ -49,9 +40,6 @@ LOSS_GRAD_TYPES = (
 LOSS_GRAD = Kernel("cross_entropy", "loss_grad", "ppppplllllllll", LOSS_GRAD_TYPES)
 LOSS_WITH_GRAD = Kernel("cross_entropy", "loss_with_grad", "ppppllllllld", ROW_INSTANCES)
 LOSS_AHEAD = Kernel("cross_entropy", "ahead", "pppppppllll", LOSS_PACKS)
-# Rows of float32 that leave room for one block to a processor: 512 threads keep so many packs each.
-KEPT_PACKS, KEEPING_THREADS = 25, 512
-LOSS_AHEAD_KEPT = Kernel("cross_entropy", "ahead_kept", "pppppppllll", (f"float, 4, {KEPT_PACKS}",))
 SETTLE_LOSS_GRAD = Kernel("cross_entropy", "settle", "ppppppplllll", LOSS_PACKS)
 # Logits of fewer bytes are still in the GPU's cache when the derivative reads them.
 FEWEST_AHEAD_BYTES = 1 << 25
@@ -159,33 +147,15 @@ def ahead_launch(x: ndarray) -> tuple[int, int, int] | None:
         return None
     resident = limit("shared_of_processor", device) // (shared + RESERVED_SHARED_BYTES)
     threads = PROCESSOR_THREADS if resident < 2 else PROCESSOR_THREADS // 2
-    if is_kept(dtype, classes, resident):
-        threads = KEEPING_THREADS
-        resident = 1
     resident = min(resident, PROCESSOR_THREADS // threads)
     return min(x.size // classes, resident * limit("processors", device)), threads, shared
-
-
-def is_kept(dtype: DType, classes: int, resident: int) -> bool:
-    """Says whether the threads of a block keep a row in registers.
-
-    Args:
-        dtype, classes: of the rows.
-        resident: how many blocks a processor has room for.
-    """
-    packs = packs_of(classes, WIDEST_LOAD_BYTES // dtype.itemsize)
-    return resident < 2 and dtype.char == "f" and packs <= KEPT_PACKS * KEEPING_THREADS
 
 
 def launch_ahead(place: tuple[int, int, int], x: ndarray, *rest: Any) -> None:
     """Launches the kernel that writes a derivative ahead, as `ahead_launch` says."""
     grid, block, shared = place
     types = f"{c_type(x.dtype)}, {WIDEST_LOAD_BYTES // x.dtype.itemsize}"
-    resident = limit("shared_of_processor", x.data.device_id) // (shared + RESERVED_SHARED_BYTES)
-    if is_kept(x.dtype, x.shape[-1], resident):
-        LOSS_AHEAD_KEPT(f"{types}, {KEPT_PACKS}", grid, block, x, *rest, shared=shared)
-    else:
-        LOSS_AHEAD(types, grid, block, x, *rest, shared=shared)
+    LOSS_AHEAD(types, grid, block, x, *rest, shared=shared)
 
 
 def cross_entropy_ahead(x: ndarray, labels: ndarray) -> tuple[ndarray, ndarray]:

@@ -61,57 +61,56 @@ __device__ __forceinline__ void put_four(word_t *target, const float (&values)[4
     *reinterpret_cast<pack<word_t, 4> *>(target) = words;
 }
 
-// How images are read along an axis: window `w` and tap `t` meet at (w * scale + t * step + shift)
-// / divisor, if that is whole and there. There are `taps` of them.
+// How images are read along an axis: window `w` and tap `t` meet at w * scale + t * step + shift, if
+// that is there. There are `taps` of them.
 struct reach {
-    int scale, shift, step, divisor, length, stride, taps;
+    int scale, shift, step, length, stride, taps;
 
     __device__ __forceinline__ reach(const index_t *given)
-        : scale(given[0]), shift(given[1]), step(given[2]), divisor(given[3]), length(given[4]),
-          stride(given[5]), taps(given[6]) {}
+        : scale(given[0]), shift(given[1]), step(given[2]), length(given[3]), stride(given[4]),
+          taps(given[5]) {}
 
-    // Where a window meets the first tap, before it is divided.
+    // Where a window meets the first tap.
     __device__ __forceinline__ int begin(int window) const { return window * scale + shift; }
 
-    // Says whether all taps meet an element there.
-    __device__ __forceinline__ bool holds(int begin) const {
-        int end = begin + (taps - 1) * step;
-        return divisor == 1 && begin >= 0 && end >= 0 && begin < length && end < length;
-    }
-
-    // Adds to an offset where an element lies; says whether there is one.
-    __device__ __forceinline__ bool at(int place, int &offset) const {
-        if (place < 0) return false;
-        if (divisor != 1) {
-            int whole = place / divisor;
-            if (whole * divisor != place) return false;
-            place = whole;
-        }
-        offset += place * stride;
-        return place < length;
+    // Says whether there is an element at a place.
+    __device__ __forceinline__ bool has(int place) const {
+        return (unsigned int)place < (unsigned int)length;
     }
 };
 
+// The element that a window and a tap meet, behind one; 0 where there is none.
+__device__ __forceinline__ float met_by(const float *x, const reach &down, const reach &right,
+                                        int window, int across, int tap) {
+    int v = down.begin(window / across) + tap / right.taps * down.step;
+    int u = right.begin(window % across) + tap % right.taps * right.step;
+    return down.has(v) && right.has(u) ? x[v * down.stride + u * right.stride] : 0;
+}
+
+// How many blocks of these kernels a processor is to have room for.
+template <typename P, int ROWS, int COLUMNS> struct resident {
+    static const int blocks = in_parts<P>::value ? 2 : ROWS * COLUMNS > 4096 ? 3 : 4;
+};
+
 // What is summed in a tile: for channels and taps where the weight lies, where the element lies
-// behind the first that a window meets, and where the channel, and the tap along both axes.
+// behind the first that a window meets, and the bit of the tap; 0 behind all that is summed.
 struct summed {
-    pack<int, 4> weight[QUADS], element[QUADS];
-    int channel[DEPTH], down[DEPTH], across[DEPTH];
+    pack<int, 4> weight[QUADS], element[QUADS], bit[QUADS];
 };
 
 // For results of `columns` windows, `places` in each image, the sums over channels and taps of
 // weights times what the windows meet. The numbers are the two axes of the images that are read,
-// and then what is named below.
+// and then what is named below. There are up to 32 taps.
 template <typename P, int ROWS, int COLUMNS>
-__global__ void __launch_bounds__(256, 2)
+__global__ void __launch_bounds__(256, resident<P, ROWS, COLUMNS>::blocks)
 window_product(const float *weights, const float *x, float *out, const index_t *numbers,
                index_t rows_, index_t depth_, index_t columns_) {
     const int rows = rows_, depth = depth_, columns = columns_;
-    const reach down(numbers), right(numbers + 7);
-    const int by_row = numbers[14], by_channel = numbers[15], by_group = numbers[16],
-              x_image = numbers[17], x_channel = numbers[18], x_group = numbers[19],
-              places = numbers[20], across = numbers[21], out_image = numbers[22],
-              out_group = numbers[23], taps = down.taps * right.taps;
+    const reach down(numbers), right(numbers + 6);
+    const int by_row = numbers[12], by_channel = numbers[13], by_group = numbers[14],
+              x_image = numbers[15], x_channel = numbers[16], x_group = numbers[17],
+              places = numbers[18], across = numbers[19], out_image = numbers[20],
+              out_group = numbers[21], taps = down.taps * right.taps;
     const int SHARE = QUADS * COLUMNS / BLOCK, A_WORDS = ROWS * PITCH, B_WORDS = COLUMNS * PITCH;
     __shared__ pack<word_t, 4> a_packs[2 * A_WORDS / 4], b_packs[2 * B_WORDS / 4];
     __shared__ summed known[2];
@@ -125,10 +124,16 @@ window_product(const float *weights, const float *x, float *out, const index_t *
     const int own_column = blockIdx.x * COLUMNS + column;
     const int image = own_column / places, place = own_column - image * places;
     const int from_down = down.begin(place / across), from_right = right.begin(place % across);
-    const bool is = own_column < columns;
-    const bool inside = is && down.holds(from_down) && right.holds(from_right);
-    const float *source = x + image * x_image;
-    const float *first = source + from_down * down.stride + from_right * right.stride;
+    // The taps that meet an element in the thread's window.
+    unsigned int met = 0;
+    if (own_column < columns)
+        for (int tap = 0; tap < taps; tap++) {
+            bool there = down.has(from_down + tap / right.taps * down.step) &&
+                         right.has(from_right + tap % right.taps * right.step);
+            met |= (unsigned int)there << tap;
+        }
+    const float *first =
+        x + image * x_image + from_down * down.stride + from_right * right.stride;
     const float *own_weights = weights + own_row * by_row;
     const bool has_row = row < ROWS && own_row < rows;
 
@@ -139,9 +144,7 @@ window_product(const float *weights, const float *x, float *out, const index_t *
         summed &these = known[tile & 1];
         these.weight[at / 4][at % 4] = channel * by_channel + tap;
         these.element[at / 4][at % 4] = channel * x_channel + v * down.stride + u * right.stride;
-        these.channel[at] = channel * x_channel;
-        these.down[at] = v;
-        these.across[at] = u;
+        these.bit[at / 4][at % 4] = k < depth ? 1 << tap : 0;
     };
     float from_a[4], from_b[SHARE][4];
     auto read = [&](int tile) {
@@ -151,25 +154,13 @@ window_product(const float *weights, const float *x, float *out, const index_t *
 #pragma unroll
         for (int i = 0; i < 4; i++)
             from_a[i] = has_row && quad * 4 + i < left ? own_weights[weight[i]] : 0;
-        if (inside && left >= DEPTH) {
 #pragma unroll
-            for (int q = 0; q < SHARE; q++) {
-                const pack<int, 4> element = these.element[first_quad + q * (BLOCK / COLUMNS)];
+        for (int q = 0; q < SHARE; q++) {
+            const int own_quad = first_quad + q * (BLOCK / COLUMNS);
+            const pack<int, 4> element = these.element[own_quad], bit = these.bit[own_quad];
 #pragma unroll
-                for (int i = 0; i < 4; i++) from_b[q][i] = first[element[i]];
-            }
-            return;
+            for (int i = 0; i < 4; i++) from_b[q][i] = met & bit[i] ? first[element[i]] : 0;
         }
-#pragma unroll
-        for (int q = 0; q < SHARE; q++)
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                int at = (first_quad + q * (BLOCK / COLUMNS)) * 4 + i, offset = these.channel[at];
-                bool there = is && at < left;
-                there = there && down.at(from_down + these.down[at], offset);
-                there = there && right.at(from_right + these.across[at], offset);
-                from_b[q][i] = there ? source[offset] : 0;
-            }
     };
     auto put = [&](int tile) {
         if (row < ROWS) put_four<P>(a + (tile & 1) * A_WORDS + row * PITCH + quad * 4, from_a);
@@ -199,7 +190,16 @@ window_product(const float *weights, const float *x, float *out, const index_t *
     results.each([&](int r, int c, float value) {
         int at_row = blockIdx.y * ROWS + r, at_column = blockIdx.x * COLUMNS + c;
         if (at_row >= rows || at_column >= columns) return;
-        int of_image = at_column / places;
+        int of_image = at_column / places, window = at_column - of_image * places;
+        if (in_parts<P>::value && value != value) {
+            value = 0;
+            const float *here = x + of_image * x_image;
+            for (int n = 0; n < depth; n++) {
+                int channel = n / taps, tap = n % taps;
+                value += weights[at_row * by_row + channel * by_channel + tap] *
+                         met_by(here + channel * x_channel, down, right, window, across, tap);
+            }
+        }
         out[of_image * out_image + at_row * places + at_column - of_image * places] = value;
     });
 }
@@ -207,14 +207,14 @@ window_product(const float *weights, const float *x, float *out, const index_t *
 // The sums over a share of all windows of cotangents times what a channel and a tap meet in them.
 // The numbers are the two axes of the images, and then what is named below.
 template <typename P, int ROWS, int COLUMNS>
-__global__ void __launch_bounds__(256, 2)
+__global__ void __launch_bounds__(256, resident<P, ROWS, COLUMNS>::blocks)
 kernel_product(const float *g, const float *x, float *parts, const index_t *numbers,
                index_t rows_, index_t columns_, index_t depth_, index_t share_) {
     const int rows = rows_, columns = columns_, depth = depth_, share = share_;
-    const reach down(numbers), right(numbers + 7);
-    const int g_image = numbers[14], places = numbers[15], across = numbers[16],
-              g_group = numbers[17], x_image = numbers[18], x_channel = numbers[19],
-              x_group = numbers[20], column_blocks = numbers[21], taps = down.taps * right.taps;
+    const reach down(numbers), right(numbers + 6);
+    const int g_image = numbers[12], places = numbers[13], across = numbers[14],
+              g_group = numbers[15], x_image = numbers[16], x_channel = numbers[17],
+              x_group = numbers[18], column_blocks = numbers[19], taps = down.taps * right.taps;
     const int SHARE = COLUMNS / (BLOCK / QUADS), A_WORDS = ROWS * PITCH, B_WORDS = COLUMNS * PITCH;
     __shared__ pack<word_t, 4> a_packs[2 * A_WORDS / 4], b_packs[2 * B_WORDS / 4];
     word_t *a = a_packs[0].items, *b = b_packs[0].items;
@@ -226,16 +226,15 @@ kernel_product(const float *g, const float *x, float *parts, const index_t *numb
     const bool has_row = row < ROWS && first_row + row < rows;
     const float *own = g + (first_row + row) * places;
     const int begin = blockIdx.y * share, end = begin + share < depth ? begin + share : depth;
-    int channel[SHARE], tap_down[SHARE], tap_right[SHARE], element[SHARE];
+    int tap_down[SHARE], tap_right[SHARE], element[SHARE];
     bool is[SHARE];
 #pragma unroll
     for (int q = 0; q < SHARE; q++) {
         int at = first_column + row + q * (BLOCK / QUADS), tap = at % taps;
         is[q] = at < columns;
-        channel[q] = is[q] ? at / taps * x_channel : 0;
         tap_down[q] = is[q] ? tap / right.taps * down.step : 0;
         tap_right[q] = is[q] ? tap % right.taps * right.step : 0;
-        element[q] = channel[q] + tap_down[q] * down.stride + tap_right[q] * right.stride;
+        element[q] = (is[q] ? at / taps * x_channel : 0) + tap_down[q] * down.stride + tap_right[q] * right.stride;
     }
     // The window of the first of a thread's four summed elements.
     int k = begin + quad * 4, image = k / places, place = k - image * places;
@@ -249,18 +248,12 @@ kernel_product(const float *g, const float *x, float *parts, const index_t *numb
             int from_down = down.begin(v_one), from_right = right.begin(u_one);
             const float *source = x + one * x_image;
             from_a[i] = there && has_row ? own[one * g_image + v_one * across + u_one] : 0;
-            if (there && down.holds(from_down) && right.holds(from_right)) {
-                const float *first = source + from_down * down.stride + from_right * right.stride;
+            const float *first = source + from_down * down.stride + from_right * right.stride;
 #pragma unroll
-                for (int q = 0; q < SHARE; q++) from_b[q][i] = is[q] ? first[element[q]] : 0;
-            } else {
-#pragma unroll
-                for (int q = 0; q < SHARE; q++) {
-                    int offset = channel[q];
-                    bool met = there && is[q] && down.at(from_down + tap_down[q], offset);
-                    met = met && right.at(from_right + tap_right[q], offset);
-                    from_b[q][i] = met ? source[offset] : 0;
-                }
+            for (int q = 0; q < SHARE; q++) {
+                bool met = there && is[q] && down.has(from_down + tap_down[q]) &&
+                           right.has(from_right + tap_right[q]);
+                from_b[q][i] = met ? first[element[q]] : 0;
             }
             if (++u_one == across) {
                 u_one = 0;
@@ -302,8 +295,18 @@ kernel_product(const float *g, const float *x, float *parts, const index_t *numb
     parts += (blockIdx.y * gridDim.z + blockIdx.z) * rows_ * columns_;
     results.each([&](int r, int c, float value) {
         int at_row = first_row + r, at_column = first_column + c;
-        if (at_row < rows && at_column < columns)
-            parts[(index_t)at_row * columns + at_column] = value;
+        if (at_row >= rows || at_column >= columns) return;
+        if (in_parts<P>::value && value != value) {
+            value = 0;
+            const float *here = x + at_column / taps * x_channel;
+            for (int n = begin; n < end; n++) {
+                int image_of = n / places, window = n - image_of * places;
+                value += g[image_of * g_image + at_row * places + window] *
+                         met_by(here + image_of * x_image, down, right, window, across,
+                                at_column % taps);
+            }
+        }
+        parts[(index_t)at_row * columns + at_column] = value;
     });
 }
 

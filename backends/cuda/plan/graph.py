@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import cupy
@@ -23,7 +22,8 @@ from ..capturing import NotCaptured, captured_here
 from ..cublas.recorded import RecordedCublas
 from ..kernels.plan import MOST_COPIED, MOST_WORDS, copy_arrays, copy_out, set_words
 from ..launch import is_contiguous
-from .first_node import WORD_BYTES, FirstNode, told
+from .first_node import FirstNode, driver, told
+from .leaf_kernels import WORD_BYTES
 
 if TYPE_CHECKING:
     from .plan import GpuPlan
@@ -306,17 +306,6 @@ def ordered_array(x: ndarray) -> ndarray:
 def strides_unless_ordered(x: ndarray) -> tuple[int, ...] | None:
     """Returns the strides of an array; None where elements lie one behind the other."""
     return None if is_contiguous(x) else x.strides
-
-
-@cache
-def driver() -> Any:
-    """Returns the driver's library."""
-    found = ctypes.CDLL("libcuda.so.1")
-    found.cuGraphGetNodes.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
-    found.cuGraphNodeGetType.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
-    found.cuGraphMemcpyNodeGetParams.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
-    found.cuPointerGetAttribute.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_ulonglong)
-    return found
 
 
 def check_nodes(graph: int) -> None:

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from ...cpu.plan.annotations import EquationLike, Operand, VariableLike
     from ...cpu.plan.codegen.source import Source
 
-__all__ = ["PLAIN_NUMBERS", "plain_lines"]
+__all__ = ["PLAIN_NAME", "plain_lines"]
 
 # The name of the function.
-PLAIN_NUMBERS = "plain_numbers"
-DOUBLE, WHOLE, SINGLE = map(np.dtype, ("f8", "i8", "f4"))
+PLAIN_NAME = "plain_numbers"
+IN_DOUBLE, IN_WHOLE, IN_SINGLE = map(np.dtype, ("f8", "i8", "f4"))
 SIGNS = {**ARITHMETIC_SIGNS, "divide": "/", "power": "**"}
 # By dtype Python's type.
-PLAIN = {DOUBLE: "float", WHOLE: "int"}
+PYTHON_KINDS = {IN_DOUBLE: "float", IN_WHOLE: "int"}
 
 
 def plain_lines(
@@ -46,7 +46,7 @@ def plain_lines(
     read = {x for e in equations for x in e.operands if is_variable(x)} - made
     lines = []
     for number, x in enumerate(inputs):
-        kind = PLAIN.get(x.type.dtype)
+        kind = PYTHON_KINDS.get(x.type.dtype)
         if x in read:
             if kind is None:
                 return None
@@ -66,7 +66,7 @@ def plain_lines(
         dtype = x.type.dtype
         name = source.names[x]
         # Python's own numbers are those of weak outputs.
-        weak = x.type.weak is not None or dtype == SINGLE
+        weak = x.type.weak is not None or dtype == IN_SINGLE
         return name if weak else f"{source.bind(dtype.type, dtype.name)}({name})"
 
     numbers = [source.names[x] if x in made else returned(x) for x in needed]
@@ -78,23 +78,23 @@ def plain_lines(
 def plain_text(source: Source, equation: EquationLike) -> str | None:
     """Returns the expression of an equation; None where Python has none that gives the same."""
     (out,), name, operands = equation.outputs, equation.primitive.name, equation.operands
-    dtypes = [dtype_of(x) for x in operands]
-    if name == "astype" and out.type.dtype == SINGLE and dtypes == [DOUBLE]:
+    dtypes = [operand_kind(x) for x in operands]
+    if name == "astype" and out.type.dtype == IN_SINGLE and dtypes == [IN_DOUBLE]:
         return f"{source.bind(np.float32, 'float32')}({source.shown(operands[0])})"
-    if name not in SIGNS or not {*dtypes} <= {*PLAIN}:
+    if name not in SIGNS or not {*dtypes} <= {*PYTHON_KINDS}:
         return None
-    if out.type.dtype == WHOLE:
-        fits = name in ARITHMETIC_SIGNS and {*dtypes} == {WHOLE}
+    if out.type.dtype == IN_WHOLE:
+        fits = name in ARITHMETIC_SIGNS and {*dtypes} == {IN_WHOLE}
     else:
-        fits = out.type.dtype == DOUBLE and DOUBLE in dtypes
+        fits = out.type.dtype == IN_DOUBLE and IN_DOUBLE in dtypes
     if not fits or equation.params:
         return None
     first, second = map(source.shown, operands)
     return f"{first} {SIGNS[name]} {second}"
 
 
-def dtype_of(x: Any) -> np.dtype[Any] | None:
+def operand_kind(x: Any) -> np.dtype[Any] | None:
     """Returns the dtype of an operand; None of a constant that is no number of Python's."""
     if is_variable(x):
         return x.type.dtype
-    return {float: DOUBLE, int: WHOLE}.get(type(constant(x)))
+    return {float: IN_DOUBLE, int: IN_WHOLE}.get(type(constant(x)))

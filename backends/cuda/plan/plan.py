@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ...generated_file import GeneratedFile
 from ...restoring import silently
 from ..launch import is_contiguous
-from .plain_numbers import PLAIN_NUMBERS
+from .plain_numbers import PLAIN_NAME
 from .plan_text import PlanText
 from .region_run import load_all
 
@@ -57,7 +57,7 @@ class GpuPlan:
         self.queue: Callable[..., list[Any]] = FunctionType(code, source.scope, "queue", defaults)
         self._plain: Callable[[Sequence[Any]], tuple[list[Any], list[Any]]] | None = None
         if self.text.is_plain:
-            self._plain = FunctionType(codes[PLAIN_NUMBERS], source.scope, PLAIN_NUMBERS)
+            self._plain = FunctionType(codes[PLAIN_NAME], source.scope, PLAIN_NAME)
         if apart:
             self._numbers: Callable[..., tuple[list[Any], list[Any]]] = FunctionType(
                 codes["numbers"], source.scope, "numbers"

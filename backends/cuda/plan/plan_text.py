@@ -19,7 +19,7 @@ from .joint_parts import JointParts
 from .joint_run import JointRun
 from .leaf_groups import ManyLeaves
 from .leaf_run import LeafRun
-from .plain_numbers import PLAIN_NUMBERS, plain_lines
+from .plain_numbers import PLAIN_NAME, plain_lines
 from .region_run import GpuRegion
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class PlanText:
         lines = plain_lines(source, program.inputs, equations, self.numbers, outputs)
         self.is_plain = lines is not None
         if lines is not None:
-            source.function(PLAIN_NUMBERS, ["buffers"])
+            source.function(PLAIN_NAME, ["buffers"])
             for line in lines:
                 source.add(line)
 

@@ -14,17 +14,20 @@ __all__ = ["ELSEWHERE", "uncovered"]
 
 HERE = Path(__file__).parent
 WORDS = " ".join([*EXPRESSIONS, *NAME_EXPRESSIONS, *FURTHER, *LAWS, *FOURIER, *SPECIAL])
-FULL = set(re.findall(r"torch(?:\.\w+)+", WORDS))
+PROGRAMS = " ".join(path.read_text() for path in sorted(HERE.glob("*_programs.txt")))
+FULL = set(re.findall(r"torch(?:\.\w+)+", f"{WORDS} {PROGRAMS}"))
 # What stands behind the point of anything but a module.
 METHODS = set(re.findall(r"\.([A-Za-z]\w*)", re.sub(r"torch(?:\.\w+)+", "T", WORDS)))
 OF_MODULES = set(re.findall(r"\.([A-Za-z]\w*)", " ".join(x for x in FURTHER if "torch.nn." in x)))
 OF_LAYERS = set(re.findall(r"\w+", " ".join(LAYERS)))
 OF_LAYERS |= set(re.findall(r"\w+", (HERE / "random_layers.py").read_text()))
 OF_OPTIMIZERS = set(re.findall(r"\w+", " ".join(OPTIMIZERS)))
+# Modules that a program imports by name.
+OF_PROGRAMS = set(re.findall(r"import_module\(torch.__name__ ?\+ ?\"[\w.]*\.(\w+)\"", PROGRAMS))
 OTHERS = {
     "torch.Tensor": METHODS, "torch.nn.Module": OF_MODULES, "torch.nn": OF_LAYERS,
-    "torch.nn.functional": OF_LAYERS, "torch.nn.init": OF_LAYERS, "torch.nn.utils": OF_LAYERS,
-    "torch.nn.utils.rnn": OF_LAYERS, "torch.optim": OF_OPTIMIZERS,
+    "torch.nn.functional": OF_LAYERS, "torch.nn.init": OF_LAYERS, "torch.nn.utils": OF_LAYERS | OF_PROGRAMS,
+    "torch.nn.utils.rnn": OF_LAYERS, "torch.optim": OF_OPTIMIZERS | OF_PROGRAMS,
     "torch.optim.lr_scheduler": OF_OPTIMIZERS,
 }  # fmt: skip
 
@@ -34,9 +37,6 @@ ELSEWHERE: dict[str, dict[str, tuple[str, ...]]] = {
     "PyTorch's own compiles, which takes a compiler of C++": {
         "torch": ("compile test_compiling.py", "cond test_sequences_and_lazy.py",
                   "while_loop test_sequences_and_lazy.py"),
-    },
-    "its result is a file": {
-        "torch": ("save test_serialization.py", "load test_serialization.py"),
     },
     "it takes a GPU": {
         "torch.Tensor": ("cuda ../tensors/test_tensor_on_gpu.py",),
@@ -48,10 +48,8 @@ ELSEWHERE: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "a module, whose names have rows of their own": {
         "torch.nn.utils": ("rnn test_sequences_and_lazy.py",),
-        "torch.optim": ("lr_scheduler test_optimizers.py",),
     },
     "it is about many steps, or about what fails": {
-        "torch.optim": ("LBFGS test_lbfgs.py",),
         "torch.autograd": ("detect_anomaly test_autograd.py",),
     },
 }  # fmt: skip

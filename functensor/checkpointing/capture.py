@@ -93,7 +93,7 @@ class FirstRunTracer(Tracer):
 
     @property
     def linked(self) -> bool:
-        """Whether the second run will give it a node."""
+        """Says whether the second run will give it a node."""
         return self.made is True or self.made.linked
 
     def origin(self) -> str:

@@ -1,4 +1,4 @@
-"""What a launcher, mpirun or srun, tells a process that it started, in the environment."""
+"""Reads from the environment how many processes a launcher, mpirun or srun, started."""
 
 from __future__ import annotations
 

@@ -26,7 +26,8 @@ OF_OPTIMIZERS = set(re.findall(r"\w+", " ".join(OPTIMIZERS)))
 OF_PROGRAMS = set(re.findall(r"import_module\(torch.__name__ ?\+ ?\"[\w.]*\.(\w+)\"", PROGRAMS))
 OTHERS = {
     "torch.Tensor": METHODS, "torch.nn.Module": OF_MODULES, "torch.nn": OF_LAYERS,
-    "torch.nn.functional": OF_LAYERS, "torch.nn.init": OF_LAYERS, "torch.nn.utils": OF_LAYERS | OF_PROGRAMS,
+    "torch.nn.functional": OF_LAYERS, "torch.nn.init": OF_LAYERS,
+    "torch.nn.utils": OF_LAYERS | OF_PROGRAMS,
     "torch.nn.utils.rnn": OF_LAYERS, "torch.optim": OF_OPTIMIZERS | OF_PROGRAMS,
     "torch.optim.lr_scheduler": OF_OPTIMIZERS,
 }  # fmt: skip

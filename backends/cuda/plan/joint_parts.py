@@ -131,7 +131,7 @@ class Factor(NamedTuple):
 
     @property
     def turned(self) -> bool:
-        """Whether the factor is the transpose of the matrix."""
+        """Says whether the factor is the transpose of the matrix."""
         return self.turn is not None
 
 

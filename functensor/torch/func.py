@@ -173,17 +173,16 @@ def vmap(
             f"vmap: randomness is 'error', 'same' or 'different', not {randomness!r}"
         )
     if randomness == "different":
-        return drawing_apart(func, in_dims, out_dims)
-    if randomness == "same":
-        func = sharing_draws(func)
-    mapped_of_none = vmap_of(func, in_axes=in_dims, out_axes=out_dims)
+        return drawing_for_each(func, in_dims, out_dims)
+    one = sharing_draws(func) if randomness == "same" else func
+    without_keywords = vmap_of(one, in_axes=in_dims, out_axes=out_dims)
 
     def mapped(*args: Any, **kwargs: Any) -> Any:
         if not kwargs:
-            return mapped_of_none(*args)
-        return vmap_of(sharing_keywords(func, kwargs), in_dims, out_dims)(*args)
+            return without_keywords(*args)
+        return vmap_of(sharing_keywords(one, kwargs), in_dims, out_dims)(*args)
 
-    return transformed(mapped, func, vmap, func, in_dims, out_dims)
+    return transformed(mapped, func, vmap, func, in_dims, out_dims, randomness)
 
 
 def sharing_keywords(func: Callable[..., Any], kwargs: dict[str, Any]) -> Callable[..., Any]:
@@ -196,8 +195,8 @@ def sharing_keywords(func: Callable[..., Any], kwargs: dict[str, Any]) -> Callab
     return update_wrapper(called, func)
 
 
-def drawing_apart(func: Callable[..., Any], in_dims: Any, out_dims: Any) -> Callable[..., Any]:
-    """Returns the function over an axis of its arguments, which draws apart for each example."""
+def drawing_for_each(func: Callable[..., Any], in_dims: Any, out_dims: Any) -> Callable[..., Any]:
+    """Returns the function over an axis of its arguments, which draws anew for each example."""
 
     def mapped(*args: Any, **kwargs: Any) -> Any:
         several = in_dims if isinstance(in_dims, tuple | list) else (in_dims,) * len(args)
@@ -206,8 +205,8 @@ def drawing_apart(func: Callable[..., Any], in_dims: Any, out_dims: Any) -> Call
         key = default_generator.next_key()
         keys = split(key, rows[0]) if rows else key
         first = 0 if rows else None
-        apart = sharing_draws(drawing_from(sharing_keywords(func, kwargs), ignored))
-        return vmap_of(apart, in_axes=(first, *several), out_axes=out_dims)(keys, *args)
+        drawing = sharing_draws(drawing_from(sharing_keywords(func, kwargs), ignored))
+        return vmap_of(drawing, in_axes=(first, *several), out_axes=out_dims)(keys, *args)
 
     return transformed(mapped, func, vmap, func, in_dims, out_dims, "different")
 

@@ -80,7 +80,7 @@ def relative_tolerance(A: Array, atol: Any, rtol: Any) -> Any:
 
 
 class LstsqResult(NamedTuple):
-    """What least squares give."""
+    """The solution of least squares, residuals, rank and singular values."""
 
     solution: Any
     residuals: Any

@@ -64,9 +64,15 @@ class KeptHooks(Handle):
         return known[0] if known else super().only_looks()
 
     def told(self, op: Operation, values: Sequence[Any], staged: bool) -> Sequence[Any]:
-        if self.first or op.phase == "backward":
+        if op.phase == "backward" or (staged and not self.hook.traceable):
+            # A program's calls know themselves when they are run again.
             return super().told(op, values, staged)
-        return super().told(op.at("replay"), values, staged) if self.on_replay else values
+        if not self.first:
+            return super().told(op.at("replay"), values, staged) if self.on_replay else values
+        runs = self.runs()
+        values = super().told(op, values, staged)
+        self.forget(runs)
+        return values
 
     def forward(self, op: Operation, inputs: Sequence[Any], output: Array) -> Array | None:
         if not self.first:
@@ -76,15 +82,23 @@ class KeptHooks(Handle):
         out = None
         there = self.handle.active or self.lasting
         if again or (there and (self.first or self.on_replay)):
-            runs = [(run, len(run.log)) for run in first_runs()] if self.first else []
+            runs = self.runs() if self.first else []
             out = (self.root() if again else self.handle).forward(op, inputs, output)
-            if out is None and not self.on_replay:
-                # Operations by which a hook looks at values are not done again.
-                for run, before in runs:
-                    run.forget(before)
+            if out is None:
+                self.forget(runs)
         if self.first:
             self.replaced.append(out is not None)
         return out
+
+    def runs(self) -> list[tuple[FirstRunTrace, int]]:
+        """Returns the first runs that are going on, with the lengths of what they have noted."""
+        return [(run, len(run.log)) for run in first_runs()]
+
+    def forget(self, runs: Sequence[tuple[FirstRunTrace, int]]) -> None:
+        """Takes operations by which the hook looked at values for none of the function's."""
+        if not self.on_replay:
+            for run, before in runs:
+                run.forget(before)
 
 
 def first_runs() -> Iterator[FirstRunTrace]:

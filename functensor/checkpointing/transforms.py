@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..backends.restoring import setting
 from ..functions.closure import ClosedOver
 from ..hooks.handle import Handle
 from ..hooks.interceptor import HookTrace
@@ -177,10 +178,13 @@ def hooked_call(call: CheckpointCall, trace: HookTrace, operands: Sequence[Any])
     replaced: list[bool] = []
     answers: list[bool] = []
     runs: list[Handle] = []
+    alone = slot.shown is not None
 
     def evaluate(values: Values) -> Values:
+        # The second run is shown to hooks where the first one was, and nowhere else.
+        shown = slot.shown if (slot.shown is not None) is alone else {} if alone else None
         runs.append(KeptHooks(trace.handle, replaced, answers, first=not runs))
-        with under(trace.like(slot.trace or RAW, runs[-1])):
+        with setting(slot, shown=shown), under(trace.like(slot.trace or RAW, runs[-1])):
             return call.evaluate(values)
 
     def bound() -> Values:

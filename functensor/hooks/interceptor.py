@@ -18,6 +18,7 @@ from ..programs.named_scope import active
 from ..traces.batch import BatchTrace
 from ..traces.forward import ForwardTrace
 from ..traces.reverse import ReverseTrace
+from .answered import AnsweredHandle
 from .faults import blame, replacement
 from .noting import NotingHandle, marked
 from .operation import Operation
@@ -273,6 +274,10 @@ class HookTrace(Trace):
         It calls ``note`` before a value that it has shown is differentiated.
         """
         return self.like(trace, NotingHandle(self.handle, note))
+
+    def answered(self, trace: Trace, calls: Any) -> HookTrace:
+        """Returns a trace that does the same on top of another one, but for calls made before."""
+        return self.like(trace, AnsweredHandle(self.handle, calls))
 
     def met(self, taken_back: bool) -> None:
         hook = self.handle.hook

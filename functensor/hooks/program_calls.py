@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.annotations import Axes
+from ..backends.restoring import setting
 from ..custom.call import CustomCall, replaced
 from ..jitting.program_call import DerivedCall, Flags, Flat, Rules
 from ..jitting.program_derivatives import batched_inputs, is_differentiable
@@ -124,12 +125,18 @@ class HookCall(HostCall):
         finally:
             slot.running = outer
 
+    def _asked_again(self, values: Values) -> Values:
+        """Does the same for a derivative: the call is none of those whose answers are kept."""
+        with setting(slot, answers=None):
+            return self._called(values)
+
     def _handed_on(self, values: Values) -> Values:
         shown = values[:-1]
         # Hooks are shown arrays, where a plan may have numbers of Python's.
         arrays = [wrap(x) if type(x) in WEAK_TYPES else x for x in shown]
         ask = partial(self.show, arrays, self.again or slot.replaying)
-        found = ask() if slot.answers is None else slot.answers.of(ask)
+        answers = slot.answers
+        found = ask() if answers is None else answers.of(self.name, self.source.hook, ask)
         if found is None:
             return [*self.passed(shown), np.False_]
         if not self.fixed:
@@ -184,7 +191,7 @@ class HookCall(HostCall):
             if not any_changed(changed):
                 return self.passed([tangents.get(i, zeros_like(x)) for i, x in enumerate(shown)])
             return jvp(
-                lambda *some: self._called([*replaced(shown, moved, some), changed])[:-1],
+                lambda *some: self._asked_again([*replaced(shown, moved, some), changed])[:-1],
                 [shown[i] for i in moved],
                 list(tangents.values()),
             )[1]
@@ -229,7 +236,7 @@ class HookCall(HostCall):
                     ]
 
                 def run(*some: Any) -> Values:
-                    outs = self._called([*replaced(shown, chosen, some), changed])
+                    outs = self._asked_again([*replaced(shown, chosen, some), changed])
                     return [outs[n] for n in reached]
 
                 return list(vjp(run, *[shown[i] for i in chosen])[1](list(gs.values())))
@@ -307,8 +314,10 @@ def told_in_program(handle: Any, op: Operation, values: Sequence[Any]) -> Values
 
     def fun(shown: Values, again: bool) -> None:
         current = source.current()
-        if current is not None and (not again or current.on_replay):
-            current.before(of_examples(op), replaced(constant, traced, shown))
+        replayed = again and op.phase != "backward"
+        if current is not None and (not replayed or current.on_replay):
+            known = op.at("replay") if replayed else of_examples(op)
+            current.before(known, replaced(constant, traced, shown))
 
     shown = [values[i] for i in traced]
     through = [n for n, x in enumerate(shown) if unknown_behind(x) is not None]

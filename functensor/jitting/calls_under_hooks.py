@@ -19,6 +19,7 @@ from ..primitives.core.trace import (
     is_staged,
     recalling,
     slot,
+    under,
     words_for,
 )
 from ..programs.named_scope import active_scope
@@ -123,26 +124,31 @@ class CallsUnderHooks:
             return self._one_by_one(*self._signature.mapped(shown_array, args, kwargs))
         top: Any = slot.trace
         registrations = top.registrations()
+        answers = HookAnswers()
         try:
             if None in found or keys not in self._hooks:
                 return self._watched(*self._signature.mapped(shown_array, args, kwargs), keys)
-            return self._by_plan(args, kwargs, keys, counts)
+            return self._by_plan(args, kwargs, keys, counts, answers)
         except StaleProgramError:
             clear_all()
-            return self._called(args, kwargs)
+            with under(answered_trace(answers)):
+                return self._called(args, kwargs)
         finally:
             slot.trace = top.settled(registrations)
 
     def _by_plan(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], keys: Any, counts: bool
+        self, args: Any, kwargs: Any, keys: Any, counts: bool, answers: HookAnswers
     ) -> Any:
-        """Runs the function by a plan that calls hooks, and leaves out what they do not see."""
-        met, answers = interceptors(), None
+        """Runs the function by a plan that calls hooks, and leaves out what they do not see.
+
+        Their answers are noted unless the results are needed in any case.
+        """
+        met, noted = interceptors(), None
         if not counts:
             with below_hooks():
                 counts = self._seen(args, kwargs)
         if not counts:
-            answers = HookAnswers()
+            noted = answers
             entry, leaves = self._entry(args, kwargs, (keys, False))
             with below_hooks(), setting(slot, answers=answers):
                 entry.compiled(leaves)
@@ -151,7 +157,7 @@ class CallsUnderHooks:
             # A hook has replaced something for the first time.
             answers.repeat()
         entry, leaves = self._entry(args, kwargs, (keys, True))
-        with below_hooks(), setting(slot, answers=answers):
+        with below_hooks(), setting(slot, answers=noted):
             return self._ran(entry, leaves)
 
     def _one_by_one(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -190,6 +196,15 @@ class CallsUnderHooks:
             self._entries.pop(key, None)
             self._history.drop(key, "since other hooks came")
         return out
+
+
+def answered_trace(answers: HookAnswers) -> Any:
+    """Returns a trace that calls the hooks, but not as they were called without a change."""
+    calls = answers.that_changed_nothing()
+    trace = base_trace()
+    for interceptor in reversed(interceptors()):
+        trace = interceptor.answered(trace, calls)
+    return trace
 
 
 def is_traced(arguments: Any) -> bool:

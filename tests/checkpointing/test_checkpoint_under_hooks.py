@@ -5,7 +5,7 @@ import pytest
 
 import functensor as ft
 import functensor.numpy as np
-from functensor.hooks import FnHook, use
+from functensor.hooks import FnHook, Hook, use
 
 policies = ft.checkpoint_policies
 X = numpy.array([0.3, -0.7, 1.1])
@@ -129,3 +129,73 @@ def test_a_sum_over_the_steps_of_a_loop_may_be_that_of_a_constant():
     expected = ft.grad(masked, (0, 1))(X, W)
     for a, b in zip(ft.jit(ft.grad(masked, (0, 1)))(X, W), expected, strict=True):
         numpy.testing.assert_allclose(a, b, rtol=1e-14)
+
+
+class Before(Hook):
+    """Notes what it is told of before it runs, and computes with the operands."""
+
+    def __init__(self, traceable=False):
+        self.traceable = traceable
+        self.seen = []
+
+    def before(self, op, values):
+        np.sum(values[0] * 2)
+        self.seen.append((op.name, op.phase))
+
+
+FORMS = {
+    "eager": ft.grad,
+    "jit of grad": lambda f: ft.jit(ft.grad(f)),
+    "grad of jit": lambda f: ft.grad(ft.jit(f)),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("on_replay", [False, True])
+def test_a_hook_is_told_before_what_a_checkpoint_runs(form, on_replay):
+    """A gradient within is shown in both runs."""
+
+    def inner(x):
+        return ft.grad(lambda y: np.sum(np.sin(y)))(np.tanh(x))
+
+    f, hook = FORMS[form](lambda x: np.sum(ft.checkpoint(inner)(x))), Before()
+    expected = ft.grad(lambda x: np.sum(inner(x)))(X)
+    first = [(name, "forward") for name in ("tanh", "sin", "sum")]
+    within = [("sum", "backward"), ("sin", "backward")]
+    again = [(name, "replay") for name in ("tanh", "sin", "sum")] if on_replay else []
+    for _ in range(3):
+        hook.seen.clear()
+        with use(hook, on_replay=on_replay):
+            numpy.testing.assert_allclose(f(X), expected, rtol=1e-14)
+        outside = [("sum", "forward"), ("sum", "backward")]
+        assert hook.seen == [*first, *within, *outside, *again, *within, ("tanh", "backward")]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_traceable_hook_is_told_before_what_a_checkpoint_runs(form):
+    f = FORMS[form](lambda x: np.sum(ft.checkpoint(np.sin)(x)))
+    for _ in range(3):
+        with use(Before(traceable=True)):
+            numpy.testing.assert_allclose(f(X), numpy.cos(X), rtol=1e-14)
+
+
+@pytest.mark.parametrize("hook", [
+    FnHook(forward=lambda op, inputs, output: None),
+    FnHook(forward=lambda op, inputs, output: 2 * output),
+    FnHook(backward=lambda op, cotangents, g: [2 * c for c in cotangents]),
+], ids=["looks", "values", "cotangents"])  # fmt: skip
+def test_a_checkpoint_between_jitted_functions_repeats_what_it_did(hook):
+    """The inner one runs once in the run that hooks are shown, and once more on the way back."""
+
+    def f(x):
+        return np.sum(ft.checkpoint(lambda y: inner(y))(x))
+
+    inner = np.sin
+    with use(hook, "sin"):
+        expected = ft.grad(f)(X)
+    inner = ft.jit(np.sin)
+    for _ in range(3):
+        with use(hook, "sin"):
+            numpy.testing.assert_allclose(ft.grad(ft.jit(f))(X), expected, rtol=1e-14)
+            both = ft.vmap(ft.grad(ft.jit(f)))(np.stack([X, X]))
+        numpy.testing.assert_allclose(both[1], expected, rtol=1e-14)

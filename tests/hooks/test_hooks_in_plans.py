@@ -119,3 +119,79 @@ def test_loops_show_the_way_back_of_every_step():
         for _ in range(3):
             numpy.testing.assert_array_equal(ft.grad(g)(w), [3.0, -3.0])
             numpy.testing.assert_array_equal(ft.jit(ft.grad(g))(w), [3.0, -3.0])
+
+
+DERIVATIVES = {
+    "jvp": lambda f: lambda x: ft.jvp(f, (x,), (x,)),
+    "grad": ft.value_and_grad,
+    "hessian": ft.hessian,
+    "loop": lambda f: ft.grad(lambda x: ft.fori_loop(0, 2, lambda i, c: f(c), x)),
+}
+
+
+@pytest.mark.parametrize("form", DERIVATIVES)
+@pytest.mark.parametrize("moment", ["forward", "backward"])
+@pytest.mark.parametrize("first", [2, 3, 5])
+def test_a_hook_that_begins_to_replace_in_a_derivative_is_asked_nothing_else_again(
+    form, moment, first
+):
+    """The call runs anew, and what the hook has looked at is not shown to it a second time."""
+
+    class Late(Hook):
+        calls, begins = 0, float("inf")
+
+        def forward(self, op, inputs, output):
+            self.calls += 1
+            return 2 * output if moment == "forward" and self.calls >= self.begins else None
+
+        def backward(self, op, grad_inputs, grad_output):
+            self.calls += 1
+            late = moment == "backward" and self.calls >= self.begins
+            return [None if g is None else 2 * g for g in grad_inputs] if late else None
+
+    f = DERIVATIVES[form](lambda x: np.sin(np.cos(x) * x))
+    jitted, late, eager, other, x = ft.jit(f), Late(), Late(), [], np.asarray(0.7)
+    watching = FnHook(forward=lambda op, inputs, output: other.append(op.name))
+    for _ in range(2):
+        with use(watching), use(late):
+            jitted(x)
+    count, late.calls, late.begins, eager.begins = late.calls // 2, 0, first, first
+    other.clear()
+    with use(watching), use(late):
+        found = jitted(x)
+    shown = list(other)
+    other.clear()
+    with use(watching), use(eager):
+        wanted = f(x)
+    for a, b in zip(ft.tree.leaves(found), ft.tree.leaves(wanted), strict=True):
+        numpy.testing.assert_allclose(a, b, rtol=1e-14)
+    assert shown == other
+    # A derivative of the hook asks it once more for each cotangent that it replaces.
+    again = 3 if (form, moment) == ("hessian", "backward") else 1
+    assert count <= late.calls <= count + again
+
+
+def test_a_value_that_is_replaced_before_one_with_a_derivative_is_the_first_to_be_asked_for():
+    calls = []
+
+    def forward(op, inputs, output):
+        calls.append(op.name)
+        return 2 * output if late and len(calls) > 1 else None
+
+    def f(x, y):
+        return ft.jvp(lambda t: np.cos(np.sin(y)) * np.tanh(t), (x,), (x,))
+
+    late, jitted, x, y = False, ft.jit(f), np.asarray(0.7), np.asarray(0.2)
+    hook = FnHook(forward=forward)
+    for _ in range(2):
+        with use(hook):
+            jitted(x, y)
+    late = True
+    calls.clear()
+    with use(hook):
+        found = jitted(x, y)
+    assert calls == ["sin", "cos", "tanh", "cos", "tanh", "multiply"]
+    calls.clear()
+    with use(FnHook(forward=forward)):
+        wanted = f(x, y)
+    numpy.testing.assert_allclose(found, wanted, rtol=1e-14)

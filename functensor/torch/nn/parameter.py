@@ -34,6 +34,13 @@ class Parameter(Tensor):
         if requires_grad:
             self.requires_grad_()
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        if type(self) is not Parameter:
+            return super().__deepcopy__(memo)
+        # Attributes of its own are not copied, as in PyTorch.
+        out = memo[id(self)] = self._copy()
+        return out
+
     def __repr__(self) -> str:
         return f"Parameter containing:\n{super().__repr__()}"
 

@@ -132,7 +132,8 @@ class PureOptimizer(Optimizer):
             gradient = gradient_of(p)
             if gradient is None:
                 continue
-            state = self.state[p]
+            # Where nothing is kept there is no state, as in PyTorch.
+            state = self.state[p] if names or counted else {}
             slots = [state.get(name) for name in names]
             lacking = [x for x in slots if x is None]
             count = state.get("step") if counted else not lacking
@@ -183,8 +184,10 @@ class PureOptimizer(Optimizer):
     def begin_states(self) -> None:
         """Makes the states of all parameters, before the first step."""
         for i, group in enumerate(self.param_groups):
-            for p in group["params"]:
-                self._update_of(i).begin(p, self.state[p])
+            update = self._update_of(i)
+            if update.names or update.counted:
+                for p in group["params"]:
+                    update.begin(p, self.state[p])
 
     def _loaded(self, p: Tensor | None, number: Any, value: Any) -> Any:
         if p is None or not isinstance(value, dict):

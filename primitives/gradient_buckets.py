@@ -92,7 +92,7 @@ def _begin_mean(
         out = xp.empty(bucket.shape[1:] if scatter else bucket.shape, bucket.dtype)
     if out.size:
         _on_their_way[_address(out)] = pending, out
-    return out  # type: ignore[no-any-return]
+    return out
 
 
 def _address(x: Any) -> int:

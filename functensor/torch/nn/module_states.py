@@ -10,7 +10,7 @@ import numpy as np
 
 from ...backends.errors.public_functions import check_function
 from ...tensors import no_grad
-from ..utils.hooks import RemovableHandle
+from ..utils.hooks import RemovableHandle, put_hook
 
 __all__ = ["IncompatibleKeys", "ModuleStates", "no_state_hooks"]
 
@@ -158,12 +158,12 @@ class ModuleStates:
     def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Calls ``hook(module, prefix, keep_vars)`` before each `state_dict`."""
         check_function("register_state_dict_pre_hook", hook, "hook")
-        return RemovableHandle(self._state_hooks["saving"], hook)
+        return put_hook(self._state_hooks["saving"], hook)
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Calls ``hook(module, state_dict, prefix, {})`` after each; it may change the state."""
         check_function("register_state_dict_post_hook", hook, "hook")
-        return RemovableHandle(self._state_hooks["saved"], hook)
+        return put_hook(self._state_hooks["saved"], hook)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Calls a function before each `load_state_dict`, which may change a copy of the state.
@@ -174,16 +174,16 @@ class ModuleStates:
                 which are errors.
         """
         check_function("register_load_state_dict_pre_hook", hook, "hook")
-        return RemovableHandle(self._state_hooks["loading"], hook)
+        return put_hook(self._state_hooks["loading"], hook)
 
     def _register_load_state_dict_pre_hook(
         self, hook: Callable[..., Any], with_module: bool = False
     ) -> RemovableHandle:
         """Calls a function as above, by PyTorch's older name, without the module."""
         called = hook if with_module else lambda module, *args: hook(*args)
-        return RemovableHandle(self._state_hooks["loading"], called)
+        return put_hook(self._state_hooks["loading"], called)
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Calls ``hook(module, keys)`` after each `load_state_dict`, with what that returns."""
         check_function("register_load_state_dict_post_hook", hook, "hook")
-        return RemovableHandle(self._state_hooks["loaded"], hook)
+        return put_hook(self._state_hooks["loaded"], hook)

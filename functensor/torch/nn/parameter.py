@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 from ...tensors import Tensor
 from ...tensors.rebinding import lie_with
@@ -34,7 +34,7 @@ class Parameter(Tensor):
         if requires_grad:
             self.requires_grad_()
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         if type(self) is not Parameter:
             return super().__deepcopy__(memo)
         # Attributes of its own are not copied, as in PyTorch.

@@ -76,7 +76,7 @@ def check_stages_under_jit():
 
 
 def check_stages_in_eager_mode():
-    for stage in (1, 2, 3):
+    for stage in (1, 2, 3) if LONG else (2, 3):
         spread = sharded(optim.adamw(0.05), stage=stage, bucket_megabytes=1e-5)
         assert_same_training(optim.adamw(0.05), spread, lambda step: step, steps=2)
 

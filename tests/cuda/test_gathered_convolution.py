@@ -133,6 +133,8 @@ def test_every_geometry(module, name):
     check(module, normal(*x_shape), normal(*w_shape), geometry)
 
 
+@only_long
+@pytest.mark.long
 def test_infinity_and_nan_stay_where_they_belong(module):
     x = np.zeros((1, 1, 8), np.float32)
     x[0, 0, 1], x[0, 0, 6] = np.nan, np.inf

@@ -303,6 +303,7 @@ class Loss(Applied):
     """
 
     unused = frozenset({"size_average", "reduce"})
+    reduction: str
 
     def _begin(self, given: dict[str, Any]) -> None:
         """Keeps the options, and what the older words mean."""

@@ -21,6 +21,11 @@ METHODS = set(re.findall(r"\.([A-Za-z]\w*)", re.sub(r"torch(?:\.\w+)+", "T", WOR
 OF_MODULES = set(re.findall(r"\.([A-Za-z]\w*)", " ".join(x for x in FURTHER if "torch.nn." in x)))
 OF_LAYERS = set(re.findall(r"\w+", " ".join(LAYERS)))
 OF_LAYERS |= set(re.findall(r"\w+", (HERE / "random_layers.py").read_text()))
+STATES = {
+    "get_extra_state", "register_load_state_dict_post_hook", "register_load_state_dict_pre_hook",
+    "register_state_dict_post_hook", "register_state_dict_pre_hook", "set_extra_state",
+    "set_submodule", "type",
+}  # fmt: skip
 NORMS = {"remove_spectral_norm", "remove_weight_norm", "spectral_norm", "weight_norm"}
 OF_OPTIMIZERS = set(re.findall(r"\w+", " ".join(OPTIMIZERS)))
 # Whole programs, each file with what PyTorch gave.
@@ -32,7 +37,8 @@ OTHERS = {
     "torch.autograd.forward_ad": IN_PROGRAMS, "torch.linalg": IN_PROGRAMS & {"householder_product"},
     "torch.nn.utils.parametrizations": IN_PROGRAMS, "torch.nn.utils.parametrize": IN_PROGRAMS,
     "torch.nn.utils.prune": IN_PROGRAMS, "torch.optim.swa_utils": IN_PROGRAMS,
-    "torch.Tensor": METHODS, "torch.nn.Module": OF_MODULES | IN_PROGRAMS, "torch.nn": OF_LAYERS,
+    "torch.Tensor": METHODS, "torch.nn.Module": OF_MODULES | (IN_PROGRAMS & STATES),
+    "torch.nn": OF_LAYERS,
     "torch.nn.functional": OF_LAYERS, "torch.nn.init": OF_LAYERS,
     "torch.nn.utils": OF_LAYERS | (IN_PROGRAMS & NORMS),
     "torch.nn.utils.rnn": OF_LAYERS, "torch.optim": OF_OPTIMIZERS,

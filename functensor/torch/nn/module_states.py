@@ -31,7 +31,7 @@ def no_state_hooks() -> dict[str, dict[int, Any]]:
 
 
 class ModuleStates:
-    """What `Module` has for its states."""
+    """The part of `Module` that saves and loads its states."""
 
     _parameters: dict[str, Any]
     _buffers: dict[str, Any]

@@ -14,6 +14,14 @@ __all__ = ["collected"]
 Collecting = Callable[[Any, Any, Any, dict[str, Any]], Any]
 
 
+def _extremum(group: Any, xp: Any, x: Any, largest: bool) -> Any:
+    if x.dtype.kind != "c":
+        return group.extremum(x, largest)
+    # No integers are in the order of complex numbers.
+    rows = group.gather(x)
+    return rows.max(axis=0) if largest else rows.min(axis=0)
+
+
 def _gathered(group: Any, xp: Any, x: Any, params: dict[str, Any]) -> Any:
     return xp.moveaxis(group.gather(x), 0, params["axis"])
 
@@ -31,8 +39,8 @@ COLLECTIVES: dict[str, Collecting] = {
     "begin_mean": lambda group, xp, x, params: group.begin_mean(x),
     "begin_scattered_mean": lambda group, xp, x, params: group.begin_scatter_mean(x),
     "psum": lambda group, xp, x, params: group.sum(x),
-    "pmax": lambda group, xp, x, params: group.extremum(x, True),
-    "pmin": lambda group, xp, x, params: group.extremum(x, False),
+    "pmax": lambda group, xp, x, params: _extremum(group, xp, x, True),
+    "pmin": lambda group, xp, x, params: _extremum(group, xp, x, False),
     "all_gather": _gathered,
     "psum_scatter": _sum_scattered,
     "all_to_all": _exchanged,

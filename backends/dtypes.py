@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from .annotations import DTypeLike
 
 __all__ = [
-    "INEXACT", "MET", "MOVING", "NUMBERS", "REAL", "bfloat16", "computed_in_single", "finfo",
-    "is_number_dtype", "named", "result_type", "when_met",
+    "EXCHANGING", "INEXACT", "MET", "MOVING", "NUMBERS", "REAL", "bfloat16", "computed_in_single",
+    "finfo", "is_number_dtype", "named", "result_type", "when_met",
 ]  # fmt: skip
 
 # Kinds of dtypes: of numbers, of those that have derivatives, and of the real ones among those.
@@ -34,6 +34,14 @@ MOVING = frozenset(
     {
         "astype", "broadcast_to", "conj", "flip", "index", "positive", "real", "reshape", "roll",
         "stop_gradient", "to_device", "transpose", "tril", "triu",
+    }
+)  # fmt: skip
+
+# The primitives of several processes, which have ways of their own for 16 bits.
+EXCHANGING = frozenset(
+    {
+        "all_gather", "all_to_all", "begin_mean", "end_mean", "join_shards", "pmax", "pmin",
+        "ppermute", "psum", "psum_scatter", "shard",
     }
 )  # fmt: skip
 

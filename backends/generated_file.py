@@ -9,14 +9,14 @@ from itertools import count
 from types import FrameType
 from typing import Any
 
-from .frames import frame_at
+from .frames import frame_at, is_users, module_of
 from .notebook_cells import with_cells_named
 
 __all__ = ["GeneratedFile", "planned_line"]
 
 file_numbers = count()
 # The files that there are, by their names.
-files: weakref.WeakValueDictionary[str, GeneratedFile] = weakref.WeakValueDictionary()
+generated_files: weakref.WeakValueDictionary[str, GeneratedFile] = weakref.WeakValueDictionary()
 
 
 class GeneratedFile:
@@ -36,7 +36,7 @@ class GeneratedFile:
         self.name = f"<plan {next(file_numbers)} of {what}>"
         self.text = text
         self._origins = origins
-        files[self.name] = self
+        generated_files[self.name] = self
         lines = text.splitlines(keepends=True)
         linecache.cache[self.name] = (len(text), None, lines, self.name)
         weakref.finalize(self, linecache.cache.pop, self.name, None)
@@ -60,12 +60,17 @@ class GeneratedFile:
 
 
 def planned_line() -> str:
-    """Returns the user's line of the operation that the innermost plan runs; empty without one."""
+    """Returns the user's line of the operation that a plan runs.
+
+    Empty where no plan runs one, or where it calls a function of the user's, which does.
+    """
     frame: FrameType | None = frame_at(1)
     while frame is not None:
-        file = files.get(frame.f_code.co_filename)
+        file = generated_files.get(frame.f_code.co_filename)
         if file is not None:
             return file.line(frame.f_lineno)
+        if is_users(module_of(frame)):
+            return ""
         frame = frame.f_back
     return ""
 

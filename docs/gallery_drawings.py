@@ -308,6 +308,25 @@ def draw_character_lstm(example, figure):
     axes.set_title("probability of each next letter")
 
 
+@drawing("distributed/train_digits")
+def draw_distributed_digits(example, figure):
+    _, losses, _ = example.fit(300)
+    show_curve(figure, losses, "step", "mean loss of all processes")
+
+
+@drawing("distributed/character_gpt")
+def draw_distributed_gpt(example, figure):
+    params, losses = example.fit(200)
+    text = example.TEXT[: example.WINDOW]
+    letters = np.array([[example.LETTERS.index(letter) for letter in text]])
+    chances = numpy.asarray(example.nn.softmax(example.network(params, letters)[0]))
+    left, right = figure.subplots(1, 2)
+    left.plot(losses, color=BLUE)
+    left.set(xlabel="step", ylabel="loss")
+    right.imshow(chances.T, cmap="Blues", aspect="auto")
+    right.set(xlabel="place", ylabel="next letter")
+
+
 @drawing("programs/variational_inference")
 def draw_variational_inference(example, figure):
     end = names_in(example.run, 400)

@@ -58,6 +58,7 @@ NAMESPACES = {
     "functensor.sparse": "functions that jit can stage",
     "functensor.testing": EAGER,
     "functensor.torch": "backward, functensor.torch.func and torch.compile",
+    "functensor.torch.accelerator": EAGER,
     "functensor.torch.cuda": EAGER,
     "functensor.torch.backends": EAGER,
     "functensor.torch.utils.data": EAGER,

@@ -18,7 +18,7 @@ LEGACY = "left out of PyTorch's own documentation, or deprecated there"
 LIBRARIES = "a kernel of one library, which no program calls by name"
 DEVICES = "another kind of device; tensors are on the CPU or on CUDA"
 STORAGE = "buffers never change, and have no storage object that tensors share"
-ACCELERATED = "mixed precision by a context: cast with `x.to(dtype)`"
+ACCELERATED = "the state of `torch.autocast`, which a `with` block sets"
 SCRIPTS = "no compiler of Python's text; `functensor.jit` stages functions"
 SYMBOLIC = "sizes are integers, never symbols"
 SWITCHES = "a switch of PyTorch's own engine, without a meaning here"
@@ -46,7 +46,10 @@ REASONS = [
     ((r".*\b(untyped_storage|storage|storage_type|is_storage|set_|share_memory_?|is_shared|data_ptr"
      r"|const_data_ptr|is_set_to|resize_?|resize_as_?|record_stream|from_file|storage_offset"
      r"|as_strided_|is_pinned)$"), STORAGE),
-    (r".*(autocast|GradScaler)", ACCELERATED),
+    (r"torch\.amp\.custom_", LEGACY),
+    (r".*autocast", ACCELERATED),
+    (r"torch\.utils\.checkpoint\.", UNUSED),
+    (r"torch\.autograd\.forward_ad\.", UNUSED),
     ((r"torch\.(fork|wait|import_ir|parse_|unify_type|merge_type|typename|classproperty|Tag"
      r"|get_file_path|init_num_threads|is_.*_available|compiled_with|has_|Fatal|sym_constrain"
      r"|thread_safe|prepare_multi|get_device_module|set_default_tensor|bit|U|profiler_allow"
@@ -69,7 +72,7 @@ REASONS = [
     (r"torch\.nn\.init\.", LEGACY + ": the name ends in an underscore"),
     ((r"torch\.nn\.(Container|NLLLoss2d|CrossMapLRN2d|factory_kwargs|RNNBase|RNNCellBase"
      r"|Uninitialized\w+)$"), LEGACY),
-    (r".*(DataParallel|Distributed|SyncBatchNorm)", "one process and one device at a time"),
+    (r".*SyncBatchNorm", "each process has the statistics of its own part of a batch"),
     ((r"torch\.utils\.data\.(\w*DataPipe|DataChunk|functional_|guaranteed|non_det|runtime"
      r"|argument)"), LEGACY),
     (r"torch\.nn\.Module\.(T_dest|call_super|dump_patches|register_backward_hook)", LEGACY),
@@ -109,6 +112,7 @@ DIFFERENT: dict[str, str] = {
     "torch.spmm": "of dense matrices alone",
     "torch.nn.DataParallel": "the module runs on its own device, undivided",
     "torch.nn.Module.to_empty": "values stay",
+    "torch.nn.Module.share_memory": "the module itself: there is one process",
     "torch.empty": "the values are zeros",
     "torch.empty_like": "the values are zeros",
     "torch.Tensor.new_empty": "the values are zeros",
@@ -132,6 +136,11 @@ DIFFERENT: dict[str, str] = {
     "torch.linalg.inv_ex": EXAMINED,
     "torch.linalg.solve_ex": EXAMINED,
     "torch.linalg.lu_factor_ex": EXAMINED,
+    "torch.autocast": "recurrent modules and `addmm` compute in float32",
+    "torch.amp.autocast": "recurrent modules and `addmm` compute in float32",
+    "torch.utils.checkpoint.checkpoint": "`use_reentrant` has no effect, `context_fn` is refused",
+    "torch.utils.checkpoint.checkpoint_sequential": "`use_reentrant` has no effect",
+    "torch.autograd.forward_ad.make_dual": "its values are not read as numbers within the block",
     "torch.autograd.set_detect_anomaly": "names the user's line of the operation that failed",
 }
 NUMBERS = (

@@ -28,10 +28,12 @@ NAMESPACES = [
     "torch.nn.init", "torch.nn.utils", "torch.nn.utils.rnn", "torch.optim",
     "torch.optim.lr_scheduler", "torch.autograd", "torch.autograd.functional", "torch.linalg",
     "torch.fft", "torch.special", "torch.func", "torch.distributions", "torch.utils.data",
+    "torch.nn.utils.parametrizations", "torch.nn.utils.parametrize", "torch.nn.utils.prune",
+    "torch.optim.swa_utils", "torch.utils.checkpoint", "torch.autograd.forward_ad", "torch.amp",
 ]  # fmt: skip
 # Namespaces whose names are not recorded one by one, only how often they are used.
 OTHERS = [
-    "accelerator", "amp", "ao", "backends", "compiler", "cpu", "cuda", "distributed", "export",
+    "accelerator", "ao", "backends", "compiler", "cpu", "cuda", "distributed", "export",
     "futures", "fx", "hub", "jit", "library", "masked", "mps", "mtia", "multiprocessing", "nested",
     "onnx", "overrides", "package", "profiler", "quantization", "random", "signal", "sparse",
     "testing", "utils", "xpu",

@@ -33,6 +33,7 @@ from .primitives.core.errors import (
     CollectiveError,
     ConcretizationError,
     DeviceError,
+    DistributedError,
     EscapedTracerError,
     GradientInputError,
     ImmutableArrayError,
@@ -54,13 +55,14 @@ from .random.key_reuse import KeyReuseWarning
 
 __all__ = [
     "AxisSizeError", "BackendUnavailable", "BackwardError", "BodyTypeError", "CollectiveError",
-    "ConcretizationError", "DeviceError", "DonatedArrayError", "EscapedTracerError", "FileError",
-    "GradientInputError", "ImmutableArrayError", "KeyReuseWarning", "MatrixShapeError",
-    "MissingExtraError", "MissingFilesError", "MissingGradientError", "MissingGradientWarning",
-    "MissingRuleError", "NoKernel", "NonFiniteError", "NonScalarOutputError", "OperandError",
-    "ProgramError", "ReplayError", "RetraceError", "RetraceWarning", "RuleResultError",
-    "ShapeError", "StagingWarning", "StaleProgramError", "StaticArgumentError",
-    "TracerConversionError", "TreeMismatchError", "UnusedUpdateWarning", "explain",
+    "ConcretizationError", "DeviceError", "DistributedError", "DonatedArrayError",
+    "EscapedTracerError", "FileError", "GradientInputError", "ImmutableArrayError",
+    "KeyReuseWarning", "MatrixShapeError", "MissingExtraError", "MissingFilesError",
+    "MissingGradientError", "MissingGradientWarning", "MissingRuleError", "NoKernel",
+    "NonFiniteError", "NonScalarOutputError", "OperandError", "ProgramError", "ReplayError",
+    "RetraceError", "RetraceWarning", "RuleResultError", "ShapeError", "StagingWarning",
+    "StaleProgramError", "StaticArgumentError", "TracerConversionError", "TreeMismatchError",
+    "UnusedUpdateWarning", "explain",
 ]  # fmt: skip
 
 # The text is beside this module where it is installed, and in docs where it is not.

@@ -9,7 +9,7 @@ does the work on buffers, wherever that is. Outside of all named axes a call is 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -25,7 +25,7 @@ from .core.families import batch_along
 from .core.primitive import Primitive
 from .core.shape_dtype import ShapeDtype, shape_dtype
 from .core.test_samples import DISTINCT, INTEGER, REAL, Domain, Operand, Sample
-from .core.trace import is_staged, slot
+from .core.trace import slot
 from .identities import batch_unchanged, infer_like_first
 
 __all__ = [
@@ -54,13 +54,21 @@ class ProcessAxes:
     Attributes:
         axes: by their names.
         device: where the function's arguments are.
+        outer: the lengths of the axes of vmaps that a rule may speak of, which is staged without
+            them; they come around it later.
+        means: over which of the axes gradients are averaged, and how; None where they are not.
     """
 
     axes: Mapping[Hashable, AxisOfProcesses]
-    device: str
+    device: str = "cpu"
+    outer: Mapping[Hashable, int] = field(default_factory=dict)
+    means: Any = None
 
     def __hash__(self) -> int:
-        return hash((*self.axes.values(), self.device))
+        return hash((*self.axes.values(), self.device, *self.outer.items(), self.means))
+
+    def __repr__(self) -> str:
+        return f"<axes of processes: {', '.join(map(repr, self.axes))}>"
 
 
 class Collective(Primitive):
@@ -92,19 +100,21 @@ def axis_names() -> dict[str, int]:
     if slot.axes is not None:
         for name, axis in slot.axes.axes.items():
             found.setdefault(name, axis.size)
+        for name, size in slot.axes.outer.items():
+            found.setdefault(name, size)
     return found
 
 
-def _batch_axes() -> dict[str, int]:
-    """Returns those of them that are axes of batches."""
-    found: dict[str, int] = {}
+def _batch_axes() -> dict[Any, int]:
+    """Returns the named axes of the vmaps that run, with their lengths."""
+    found: dict[Any, int] = {}
     trace = slot.trace
     while trace is not None and trace.parent is not trace:
         name = getattr(trace, "axis_name", None)
         if name is not None:
             found.setdefault(name, trace.size)  # type: ignore[attr-defined]
         trace = trace.parent
-    return found if slot.batch_axes is None else slot.batch_axes | found
+    return found
 
 
 def check_axis(function: str, name: Hashable) -> int:
@@ -115,12 +125,17 @@ def check_axis(function: str, name: Hashable) -> int:
     """
     names = axis_names()
     if name not in names:
-        existing = ", ".join(map(repr, names)) or "none"
-        raise NameError(
-            f"{function}: there is no axis named {name!r} here; axes with a name: {existing}. "
-            f"Name one: ft.vmap(f, axis_name={name!r})"
-        )
+        raise _no_axis(function, name)
     return names[name]
+
+
+def _no_axis(function: str, name: Hashable) -> NameError:
+    """Returns the error for a name that no axis has."""
+    existing = ", ".join(map(repr, axis_names())) or "none"
+    return NameError(
+        f"{function}: there is no axis named {name!r} here; axes with a name: {existing}. "
+        f"Name one: ft.vmap(f, axis_name={name!r})"
+    )
 
 
 def resolved_axis(function: str, name: Hashable) -> tuple[Any, int]:
@@ -129,7 +144,9 @@ def resolved_axis(function: str, name: Hashable) -> tuple[Any, int]:
     That is the name of a vmap's axis, and an axis of processes itself.
     """
     size = check_axis(function, name)
-    return (name if name in _batch_axes() else slot.axes.axes[name]), size
+    if slot.axes is None or name in _batch_axes():
+        return name, size
+    return slot.axes.axes.get(name, name), size
 
 
 def axis_length(function: str, axis: Any) -> int:
@@ -138,19 +155,17 @@ def axis_length(function: str, axis: Any) -> int:
 
 
 def with_axes_of_now(fun: Callable[..., Any] | None) -> Any:
-    """Returns a function that may speak of the axes that there are now, and later.
-
-    They are those of processes and, of a program that is being staged, those of batches: the
-    batches of the program are made one by one, each where the others are not seen.
-    """
-    axes = slot.axes
-    batch_axes = _batch_axes() if fun is not None and is_staged() else {}
-    if fun is None or (axes is None and not batch_axes):
+    """Returns a function that may speak later, too, of the named axes that there are now."""
+    outer = {} if fun is None else _batch_axes()
+    if fun is None or (slot.axes is None and not outer):
         return fun
-    known = batch_axes or None
+    axes = ProcessAxes({}, outer=outer)
+    if slot.axes is not None:
+        own = {name: axis for name, axis in slot.axes.axes.items() if name not in outer}
+        axes = replace(slot.axes, axes=own, outer={**slot.axes.outer, **outer})
 
     def among(*args: Any) -> Any:
-        with setting(slot, axes=axes, batch_axes=known):
+        with setting(slot, axes=axes):
             return fun(*args)
 
     return among
@@ -175,7 +190,7 @@ def _computed(
     def compute(xp: ArrayModule, x: Buffer, *, axis_name: tuple[Any, ...], **params: Any) -> Buffer:
         for axis in axis_name:
             if not hasattr(axis, "collect"):
-                check_axis(name, axis)
+                raise _no_axis(name, axis)
         x = xp.asarray(x)
         first: AxisOfProcesses | None = next(iter(axis_name), None)
         if first is None:

@@ -25,7 +25,7 @@ __all__ = ["join_shards", "shard"]
 Cuts = tuple[tuple[Any, ...], ...]
 
 
-def lengths(cuts: Cuts, ndim: int) -> list[int]:
+def part_counts(cuts: Cuts, ndim: int) -> list[int]:
     """Returns into how many parts each axis of an array is cut."""
     found = [prod(axis.size for axis in axes) for axes in cuts]
     return found + [1] * (ndim - len(found))
@@ -44,7 +44,8 @@ def _cut(xp: ArrayModule, x: Buffer, *, cuts: Cuts, rest: tuple[Any, ...]) -> Bu
 
 
 def _infer_cut(primitive: Primitive, x: ShapeDtype, *, cuts: Cuts, **rest: Any) -> ShapeDtype:
-    return ShapeDtype(tuple(map(int.__floordiv__, x.shape, lengths(cuts, len(x.shape)))), x.dtype)
+    counts = part_counts(cuts, len(x.shape))
+    return ShapeDtype(tuple(map(int.__floordiv__, x.shape, counts)), x.dtype)
 
 
 def _batch(primitive: Primitive, values: Any, flags: Any, params: dict[str, Any]) -> Array:
@@ -60,13 +61,16 @@ shard = Primitive(
     vjp=(lambda g, *, cuts, rest: ops.join_shards(g, cuts=cuts, rest=rest, adds=True),),
     linear=True,
     reference=lambda x, cuts, rest: x,
-    samples=[Sample((2, 3), cuts=((), ()), rest=()), Sample((), cuts=(), rest=())],
+    samples=[
+        Sample((2, 3), cuts=((), ()), rest=()), Sample((), cuts=(), rest=()),
+        Sample((0, 3), cuts=((),), rest=()),
+    ],
     dtypes="fdD",
     doc="Returns the part of an array that a process has.",
 )
 
 
-def _joined(
+def _join_parts(
     xp: ArrayModule, x: Buffer, *, cuts: Cuts, rest: tuple[Any, ...], adds: bool
 ) -> Buffer:
     x = xp.asarray(x)
@@ -74,7 +78,7 @@ def _joined(
         if adds:
             x = rest[0].collect("psum", x, rest, {})
         else:
-            rest[0].check_same(x, rest)
+            rest[0].check_same("output", x, rest)
     for place, axes in enumerate(cuts):
         if axes:
             rows = axes[0].collect("all_gather", x, axes, {"axis": place})
@@ -85,7 +89,7 @@ def _joined(
 
 
 def _infer_joined(primitive: Primitive, x: ShapeDtype, *, cuts: Cuts, **rest: Any) -> ShapeDtype:
-    return ShapeDtype(tuple(map(int.__mul__, x.shape, lengths(cuts, len(x.shape)))), x.dtype)
+    return ShapeDtype(tuple(map(int.__mul__, x.shape, part_counts(cuts, len(x.shape)))), x.dtype)
 
 
 def _share(g: Value, cuts: Cuts, rest: tuple[Any, ...], adds: bool) -> Array:
@@ -106,7 +110,7 @@ class _Join(Primitive):
 
 join_shards = _Join(
     "join_shards",
-    compute=_joined,
+    compute=_join_parts,
     infer=_infer_joined,
     batch=_batch,
     vjp=(lambda g, *, cuts, rest, adds: _share(g, cuts, rest, adds),),
@@ -115,6 +119,7 @@ join_shards = _Join(
     samples=[
         Sample((2, 3), cuts=((), ()), rest=(), adds=True),
         Sample((), cuts=(), rest=(), adds=False),
+        Sample((0, 3), cuts=((),), rest=(), adds=True),
     ],
     dtypes="fdD",
     doc="Returns the whole array of the parts that processes have.",

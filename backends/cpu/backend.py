@@ -93,7 +93,7 @@ class NumpyBackend(protocol.Backend):
             "scatter_add",
         }
     )  # fmt: skip
-    takes_bfloat16 = dtypes.MOVING | {"nextafter", "spacing"}
+    takes_bfloat16 = dtypes.MOVING | dtypes.EXCHANGING | {"nextafter", "spacing"}
 
     def __init__(self) -> None:
         malloc.keep_freed_memory()

@@ -45,7 +45,7 @@ WITHOUT_BFLOAT16: dict[str, Callable[..., ndarray]] = {
 }  # fmt: skip
 GPU_FUNCTIONS = {**WITH_BFLOAT16, **WITHOUT_BFLOAT16}
 # The primitives whose operands may be in bfloat16, for CuPy's own functions too.
-TAKES_BFLOAT16 = dtypes.MOVING | {
+TAKES_BFLOAT16 = dtypes.MOVING | dtypes.EXCHANGING | {
     "equal", "greater", "greater_equal", "isfinite", "isinf", "isnan", "less", "less_equal",
     "max", "maximum", "min", "minimum", "nextafter", "not_equal", "spacing", "sum",
     *WITH_BFLOAT16,

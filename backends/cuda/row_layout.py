@@ -14,7 +14,8 @@ from .launch import WIDEST_LOAD_BYTES, c_type
 from .strides import common_stride
 
 __all__ = [
-    "ROW_INSTANCES", "geometry", "inexact", "limit", "row_strides", "shared_out", "wide", "width",
+    "ROW_INSTANCES", "geometry", "has_units", "inexact", "limit", "row_strides", "shared_out",
+    "wide", "width",
 ]  # fmt: skip
 
 # The template arguments that kernels over real dtypes are compiled for, with and without packs.
@@ -25,13 +26,23 @@ ROW_INSTANCES = tuple(
 )
 # Bytes of a row's values that a thread keeps in registers.
 KEPT_ROW_BYTES = 64
-LIMITS = {"processors": 16, "shared": 97, "shared_of_processor": 81}
+LIMITS = {"processors": 16, "shared": 97, "shared_of_processor": 81, "generation": 75}
+# Older GPUs have no units for matrices of float32.
+FIRST_WITH_UNITS = 8
 
 
 @cache
 def limit(name: str, device: int) -> int:
-    """Returns how many processors a GPU has, or how much shared memory a block or one of them."""
+    """Returns a GPU's number of processors, its generation, or its bytes of shared memory.
+
+    These are the bytes of a block, or of a processor.
+    """
     return int(cupy.cuda.runtime.deviceGetAttribute(LIMITS[name], device))
+
+
+def has_units(device: int) -> bool:
+    """Says whether a GPU has units that multiply matrices of float32, with factors rounded."""
+    return limit("generation", device) >= FIRST_WITH_UNITS
 
 
 def inexact(x: ndarray) -> ndarray:

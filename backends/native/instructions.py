@@ -44,8 +44,7 @@ def element_type(dtype: DType) -> str:
     """Returns LLVM's type of a number."""
     if dtype.kind == "f":
         return FLOAT_TYPES[dtype.itemsize]
-    if dtype.kind == "V":
-        return "bfloat"
+    # Numbers of bfloat16 are their bits: processors without its instructions would call functions.
     return "i1" if dtype.kind == "b" else f"i{8 * dtype.itemsize}"
 
 
@@ -67,8 +66,10 @@ def constant(number: Any, width: int) -> str:
         text = "true" if number else "false"
     elif dtype.kind in "iu":
         text = str(int(number))
-    elif element in ("half", "bfloat"):
-        text = f"0x{'H' if element == 'half' else 'R'}{int(number.view(np.uint16)):04X}"
+    elif dtype.kind == "V":
+        text = str(int(number.view(np.uint16)))
+    elif element == "half":
+        text = f"0xH{int(number.view(np.uint16)):04X}"
     else:
         text = f"0x{struct.unpack('<Q', struct.pack('<d', float(number)))[0]:016X}"
     return text if width == 1 else f"splat ({element} {text})"
@@ -184,21 +185,19 @@ class Lines:
 
     def cast(self, x: str, old: DType, new: DType, width: int) -> str:
         """Adds the change of a dtype, as NumPy's ``astype`` does it."""
+        if "V" in old.kind + new.kind:
+            return self._cast_of_bfloat16(x, old, new, width)
         source, target = self.type(old, width), self.type(new, width)
         if new.kind == "b":
             zero = constant(old.type(0), width)
             return self.let(f"{comparison('not_equal', old)} {source} {x}, {zero}")
-        if old.kind in "fV" and new.kind in "fV":
-            if old.itemsize == new.itemsize:
-                middle = shown_type("float", width)
-                x = self.let(f"fpext {source} {x} to {middle}")
-                return self.let(f"fptrunc {middle} {x} to {target}")
-            if (old.itemsize, new.itemsize, new.kind) == (8, 2, "f"):
+        if old.kind == "f" and new.kind == "f":
+            if (old.itemsize, new.itemsize) == (8, 2):
                 x, source = self._rounded_to_odd(x, width), shown_type("float", width)
             word = "fpext" if old.itemsize < new.itemsize else "fptrunc"
-        elif old.kind in "fV":
+        elif old.kind == "f":
             word = "fptosi" if new.kind == "i" else "fptoui"
-        elif new.kind in "fV":
+        elif new.kind == "f":
             word = "sitofp" if old.kind == "i" else "uitofp"
         elif old.kind == "b" or old.itemsize < new.itemsize:
             word = "sext" if old.kind == "i" else "zext"
@@ -207,6 +206,36 @@ class Lines:
         else:
             return x
         return self.let(f"{word} {source} {x} to {target}")
+
+    def _cast_of_bfloat16(self, x: str, old: DType, new: DType, width: int) -> str:
+        """Adds the change from or to bfloat16, the upper half of a float32, rounded to even."""
+        single = np.dtype(np.float32)
+        short, whole, wide = (shown_type(t, width) for t in ("i16", "i32", "float"))
+
+        def of(number: int) -> str:
+            return constant(np.int32(number), width)
+
+        if old.kind == "V":
+            bits = self.let(f"zext {short} {x} to {whole}")
+            bits = self.let(f"shl {whole} {bits}, {of(16)}")
+            found = self.let(f"bitcast {whole} {bits} to {wide}")
+            return found if new == single else self.cast(found, single, new, width)
+        if old != single:
+            x = self.cast(x, old, single, width)
+        bits = self.let(f"bitcast {wide} {x} to {whole}")
+        last = self.let(f"lshr {whole} {bits}, {of(16)}")
+        last = self.let(f"and {whole} {last}, {of(1)}")
+        rounded = self.let(f"add {whole} {bits}, {of(0x7FFF)}")
+        rounded = self.let(f"add {whole} {rounded}, {last}")
+        rounded = self.let(f"lshr {whole} {rounded}, {of(16)}")
+        # Rounding would make some NaN infinite.
+        sign = self.let(f"lshr {whole} {bits}, {of(16)}")
+        sign = self.let(f"and {whole} {sign}, {of(0x8000)}")
+        quiet = self.let(f"or {whole} {sign}, {of(0x7FC0)}")
+        is_nan = self.let(f"fcmp uno {wide} {x}, {x}")
+        truth = shown_type("i1", width)
+        found = self.let(f"select {truth} {is_nan}, {whole} {quiet}, {whole} {rounded}")
+        return self.let(f"trunc {whole} {found} to {short}")
 
     def _rounded_to_odd(self, x: str, width: int) -> str:
         """Adds the float32 of a float64 whose last bit is set where it is not exact.

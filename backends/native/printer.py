@@ -10,6 +10,7 @@ step by step, so that sums of one row do not wait for those of another.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from math import prod
@@ -57,6 +58,8 @@ class Module:
         self._kernels: dict[str, str] = {}
         self._names: dict[LoopKernel, str] = {}
         self._parts: dict[str, str] = {}
+        self._inner: dict[str, str] = {}
+        self._inner_names = 0
         # How often functions are called.
         self.calls: Counter[str] = Counter()
 
@@ -81,6 +84,21 @@ class Module:
         name = self._parts.setdefault(body, f"part_{len(self._parts)}")
         self.functions[name] = f"define internal void @{name}{body}"
         return name
+
+    def inner_name(self) -> str:
+        """Returns a new name for a function of several, which begin with that name."""
+        self._inner_names += 1
+        return f"inner_{self._inner_names}"
+
+    def first_of_equals(self, name: str) -> str:
+        """Returns the name of the first function with the same text; a later one is dropped."""
+        own = [x for x in self.functions if x == name or x.startswith(f"{name}_")]
+        text = "\n".join(self.functions[x] for x in own)
+        first = self._inner.setdefault(re.sub(rf"@{name}(?=[_(])", "@inner", text), name)
+        if first != name:
+            for x in own:
+                del self.functions[x]
+        return first
 
     def text(self, *functions: str) -> str:
         """Returns the text of the module, with some functions more."""

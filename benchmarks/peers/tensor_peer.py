@@ -51,17 +51,6 @@ def with_our_imports() -> Any:
 SOURCE = with_our_imports()
 
 
-class Training(SOURCE.Training):  # type: ignore[misc, name-defined]
-    """A step of training, whose optimizer begins anew by another of its kind."""
-
-    def reset(self) -> None:
-        """Go back to the initial parameters and the optimizer's first state."""
-        with torch.no_grad():
-            tree_map(lambda leaf, initial: leaf.copy_(initial), self._params, self._initial)
-        self._optimizer = torch.optim.Adam(self._params.values(), lr=LEARNING_RATE)
-        self._update = self._compile(self._optimizer.step)
-
-
 class WholeStep:
     """A step of training as one function of tensors: gradients and a pure optimizer's update."""
 
@@ -116,7 +105,6 @@ class StepPeer(TensorPeer):
         return WholeStep(problem, self._compile)
 
 
-SOURCE.Training = Training
 EAGER = TensorPeer(identity)
 JIT = TensorPeer(torch.compile)
 STEP = StepPeer(Compiled)

@@ -91,6 +91,11 @@ class FirstRunTracer(Tracer):
 
     made: Any
 
+    @property
+    def linked(self) -> bool:
+        """Says whether the second run will give it a node."""
+        return self.made is True or self.made.linked
+
     def origin(self) -> str:
         return "made within a checkpointed function"
 
@@ -102,6 +107,9 @@ class FirstRunTrace(Trace):
     """
 
     __slots__ = ("log",)
+
+    # What derivatives need in steps is computed in steps, as in the second run.
+    differentiates = True
 
     def __init__(self, fun: Callable[..., Any] | None, within: Trace) -> None:
         super().__init__(base_trace(), "checkpoint", fun, within)
@@ -146,7 +154,6 @@ class RehearsalTrace(FirstRunTrace):
     __slots__ = ()
 
     in_parts = True
-
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         values, mine = self.unwrap(args)
         ans = self.below(primitive, values, params)

@@ -14,14 +14,23 @@ processes of a mesh. Messages go by MPI and, among GPUs, by NCCL.
 from __future__ import annotations
 
 from ..faces.publish import publish
+from .broadcasting import broadcast
+from .checkpoints import Checkpoints
+from .data_parallel import data_parallel
+from .failures import set_timeout
+from .loaders import shard
 from .mesh import Mesh, mesh
-from .partition import P, PartitionSpec
+from .partition import PartitionSpec
+from .partition import PartitionSpec as P
+from .sharded import ShardedOptimizer, sharded
+from .shards import Shard, gather
 from .spmd import spmd
 from .world import World, info, initialize, print_once, rank, size
 
 __all__ = [
-    "Mesh", "P", "PartitionSpec", "World", "info", "initialize", "mesh", "print_once", "rank",
-    "size", "spmd",
+    "Checkpoints", "Mesh", "P", "PartitionSpec", "Shard", "ShardedOptimizer", "World", "broadcast",
+    "data_parallel", "gather", "info", "initialize", "mesh", "print_once", "rank", "set_timeout",
+    "shard", "sharded", "size", "spmd",
 ]  # fmt: skip
 
 publish(globals())

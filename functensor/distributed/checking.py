@@ -19,12 +19,12 @@ from ..backends.frames import user_line
 from ..backends.generated_file import planned_line
 from ..backends.notebook_cells import with_cells_named
 from ..primitives.core.errors import CollectiveError, describe, failure
-from .groups import group_of, is_capturing
+from .groups import is_capturing, process_group
 from .world import world
 
 __all__ = [
-    "begin_checks", "check_collective", "check_end", "check_raised", "check_same", "first_other",
-    "not_the_same",
+    "begin_checks", "check_collective", "check_raised", "check_same_values", "check_spmd_end",
+    "first_other", "not_the_same",
 ]  # fmt: skip
 
 
@@ -51,15 +51,15 @@ def check_collective(
     shown = "".join(f", {key}={value}" for key, value in params.items() if key != "size")
     names = ", ".join(map(repr, axes))
     line = planned_line() or user_line()
-    _compare(
+    _compare_processes(
         f"{name} of {describe(buffer)} over {names}{shown} at {with_cells_named(line)}, "
         f"its collective {Order.number}"
     )
 
 
-def check_end(words: str) -> None:
+def check_spmd_end(words: str) -> None:
     """Compares the end of an ``spmd`` with what other processes are about to do."""
-    _compare(f"the end of {words} after {Order.number} collectives")
+    _compare_processes(f"the end of {words} after {Order.number} collectives")
 
 
 def check_raised(words: str, error: BaseException) -> None:
@@ -67,13 +67,13 @@ def check_raised(words: str, error: BaseException) -> None:
     if isinstance(error, CollectiveError):
         return
     try:
-        _compare(f"{type(error).__name__} raised in {words}: {error}")
+        _compare_processes(f"{type(error).__name__} raised in {words}: {error}")
     except CollectiveError:
         # The error itself says more.
         return
 
 
-def _compare(doing: str) -> None:
+def _compare_processes(doing: str) -> None:
     """Compares what processes are about to do, in words.
 
     Raises:
@@ -117,7 +117,7 @@ def _texts(everybody: Any, doing: str) -> list[str]:
 
 def _everybody() -> Any:
     """Returns the group of all processes, which exchange what is on the host."""
-    return group_of(tuple(range(world().size)), np.zeros(0))
+    return process_group(tuple(range(world().size)), np.zeros(0))
 
 
 def _named(ranks: Sequence[int]) -> str:
@@ -142,12 +142,13 @@ def _named(ranks: Sequence[int]) -> str:
     return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(words)}"
 
 
-def check_same(mesh: Any, buffer: Any, axes: Sequence[Any]) -> None:
-    """Checks that an output which is said to be the same along axes is so, but for rounding.
+def check_same_values(mesh: Any, what: str, buffer: Any, axes: Sequence[Any]) -> None:
+    """Checks that what is said to be the same along axes is so, but for rounding.
 
     Args:
         mesh: the mesh.
-        buffer: this process's output.
+        what: ``"argument"`` or ``"output"``.
+        buffer: this process's.
         axes: the axes along which it is not cut.
 
     Raises:
@@ -156,15 +157,17 @@ def check_same(mesh: Any, buffer: Any, axes: Sequence[Any]) -> None:
     if is_capturing():
         return
     names = [axis.name for axis in axes]
-    _compare(f"the comparison of an output {describe(buffer)} along {', '.join(map(repr, names))}")
+    along = ", ".join(map(repr, names))
+    shown = f"an {what} {describe(buffer)}"
+    _compare_processes(f"the comparison of {shown} along {along}")
     mine = np.asarray(to_host(buffer))
     ranks = mesh.ranks(names)
-    odd = first_other(group_of(tuple(ranks), mine).gather(mine))
+    odd = first_other(process_group(tuple(ranks), mine).gather(mine))
     # Those whose neighbours agree raise as well.
     told = _everybody().gather(np.array([-1 if odd is None else ranks[odd], ranks[0]]))
     found = [(int(rank), int(first)) for rank, first in told if rank >= 0]
     if found:
-        raise not_the_same(describe(buffer), names, *found[0])
+        raise not_the_same(shown, names, *found[0])
 
 
 def first_other(rows: Any) -> int | None:
@@ -173,8 +176,9 @@ def first_other(rows: Any) -> int | None:
     >>> first_other(np.array([[1.0, 2.0], [1.0, 2.0 + 1e-12], [1.0, 3.0]]))
     2
     """
-    wide = rows if rows.dtype.kind in "fc" else rows.astype(np.float64)
-    precision = np.finfo(wide.dtype).eps if rows.dtype.kind in "fc" else PRECISIONS[rows.dtype.kind]
+    kind = rows.dtype.kind
+    wide = rows if kind in "fc" else rows.astype(np.float64)
+    precision = np.finfo(wide.dtype).eps if kind in "fc" else OUTPUT_PRECISIONS[kind]
     finite = np.abs(wide[0])[np.isfinite(wide[0])]
     tolerance = np.sqrt(precision) * np.max(finite, initial=0.0)
     for number, row in enumerate(wide):
@@ -184,21 +188,23 @@ def first_other(rows: Any) -> int | None:
 
 
 # Of bfloat16, and of what is not rounded.
-PRECISIONS = {"V": 2.0**-7, "i": 0.0, "u": 0.0, "b": 0.0}
+OUTPUT_PRECISIONS = {"V": 2.0**-7, "i": 0.0, "u": 0.0, "b": 0.0}
 
 
 def not_the_same(shown: str, names: Sequence[Any], rank: int, first: int) -> CollectiveError:
-    """Returns the error for an output that is not the same on two processes.
+    """Returns the error for what is not the same on two processes.
 
     Args:
-        shown: the output's dtype and shape.
+        shown: an argument or an output, with its dtype and shape.
         names: the axes along which it is to be the same.
         rank, first: the processes.
     """
     along = ", ".join(map(repr, names))
     return failure(
         CollectiveError,
-        f"an output {shown} of an spmd has a spec that does not cut it along {along}, and is "
+        f"{shown} of an spmd has a spec that does not cut it along {along}, and is "
         f"not the same there: rank {rank} has other values than rank {first}",
-        fix="return ft.psum(x, name) or ft.pmean(x, name), or name the axis in out_specs",
+        fix="return ft.psum(x, name) or ft.pmean(x, name), or name the axis in out_specs"
+        if "output" in shown
+        else "P.local() for an argument of each process's own; or give all the same",
     )

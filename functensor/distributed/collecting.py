@@ -26,7 +26,7 @@ def _gathered(group: Any, xp: Any, x: Any, params: dict[str, Any]) -> Any:
     return xp.moveaxis(group.gather(x), 0, params["axis"])
 
 
-def _scattered(group: Any, xp: Any, x: Any, params: dict[str, Any]) -> Any:
+def _sum_scattered(group: Any, xp: Any, x: Any, params: dict[str, Any]) -> Any:
     return group.scatter_sum(xp.moveaxis(x, params["axis"], 0))
 
 
@@ -36,11 +36,13 @@ def _exchanged(group: Any, xp: Any, x: Any, params: dict[str, Any]) -> Any:
 
 
 COLLECTIVES: dict[str, Collecting] = {
+    "begin_mean": lambda group, xp, x, params: group.begin_mean(x),
+    "begin_scattered_mean": lambda group, xp, x, params: group.begin_scatter_mean(x),
     "psum": lambda group, xp, x, params: group.sum(x),
     "pmax": lambda group, xp, x, params: _extremum(group, xp, x, True),
     "pmin": lambda group, xp, x, params: _extremum(group, xp, x, False),
     "all_gather": _gathered,
-    "psum_scatter": _scattered,
+    "psum_scatter": _sum_scattered,
     "all_to_all": _exchanged,
     "ppermute": lambda group, xp, x, params: group.permute(x, params["perm"]),
 }

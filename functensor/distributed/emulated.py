@@ -14,12 +14,18 @@ from ..backends.devices import to_host
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.array_likes import is_array_like
-from ..primitives.core.buffers import as_array
 from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import describe, function_name
 from ..transforms.vmap import vmap
 from .checking import first_other, not_the_same
-from .partition import PartitionSpec, broadcast_specs
+from .partition import (
+    PartitionSpec,
+    broadcast_specs,
+    check_axes,
+    check_names,
+    checked_argument,
+    is_as_it_is,
+)
 
 if TYPE_CHECKING:
     from .mesh import Mesh
@@ -36,10 +42,15 @@ def emulated_spmd(
         in_specs = tuple(in_specs)
 
     def emulated(*args: Any, **kwargs: Any) -> Any:
-        leaves, treedef = tree.flatten(args)
+        check_names(words, mesh.axes)
+        found_leaves, treedef = tree.flatten(args)
         specs = broadcast_specs(f"{words}: in_specs", in_specs, args, mesh.shape)
-        arrays = [i for i, leaf in enumerate(leaves) if is_array_like(leaf)]
-        stacked = [_stacked(as_array(leaves[i]), specs[i], mesh.shape) for i in arrays]
+        leaves = [
+            checked_argument(words, leaf, PartitionSpec(*spec.entries), mesh.shape)
+            for leaf, spec in zip(found_leaves, specs, strict=True)
+        ]
+        arrays = [i for i, leaf in enumerate(leaves) if not is_as_it_is(leaf)]
+        stacked = [_stacked(leaves[i], specs[i], mesh.shape) for i in arrays]
         found: list[Any] = []
 
         def one(*parts: Any) -> list[Any]:
@@ -59,6 +70,9 @@ def emulated_spmd(
         whole = broadcast_specs(
             f"{words}: out_specs", out_specs, out_treedef.unflatten(outs), mesh.shape
         )
+        for out, spec in zip(outs, whole):
+            if is_array_like(out):
+                check_axes(words, out, spec)
         return out_treedef.unflatten([
             _unstacked(next(results), spec, mesh.shape) if is_array_like(out) else out
             for out, spec in zip(outs, whole)
@@ -83,7 +97,7 @@ def _stacked(x: Any, spec: PartitionSpec, shape: dict[Hashable, int]) -> Any:
     return ops.transpose(x, (*(places[name] for name in shape if name in places), *own))
 
 
-def _check_same(x: Any, names: Sequence[Hashable], shape: dict[Hashable, int]) -> None:
+def _check_positions(x: Any, names: Sequence[Hashable], shape: dict[Hashable, int]) -> None:
     """Checks that stacked parts are the same along the axes that cut nothing."""
     rest = [name for name in shape if name not in names]
     order = [place for place, name in enumerate(shape) if name in rest]
@@ -93,14 +107,14 @@ def _check_same(x: Any, names: Sequence[Hashable], shape: dict[Hashable, int]) -
     odd = first_other(rows) if rest else None
     if odd is not None:
         part = x[(0,) * len(shape)]
-        raise not_the_same(describe(part), rest, odd, 0)
+        raise not_the_same(f"an output {describe(part)}", rest, odd, 0)
 
 
 def _unstacked(x: Any, spec: PartitionSpec, shape: dict[Hashable, int]) -> Any:
     """Returns the whole array of parts that are stacked along all axes of the mesh."""
     names = spec.names()
     if config.check_collectives and type(x) is Array:
-        _check_same(x, names, shape)
+        _check_positions(x, names, shape)
     kept = [name for name in shape if name in names]
     x = x[tuple(slice(None) if name in names else 0 for name in shape)]
     own = shape_of(x)[len(kept) :]

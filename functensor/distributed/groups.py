@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.devices import backend_of
+from ..primitives.core.errors import message
 from .lone_group import LoneGroup
 from .world import world
 
-__all__ = ["group_of", "is_capturing"]
+__all__ = ["is_capturing", "process_group"]
 
 # The communicators and groups of this process, by the ranks of their processes.
 _comms: dict[tuple[int, ...], Any] = {}
@@ -20,7 +22,7 @@ LONE = LoneGroup()
 GROUP_TAG = 20
 
 
-def group_of(ranks: tuple[int, ...], buffer: Any) -> Any:
+def process_group(ranks: tuple[int, ...], buffer: Any) -> Any:
     """Returns the group of processes that exchanges buffers like one.
 
     The first call is one of all these processes, and of no others.
@@ -39,6 +41,14 @@ def group_of(ranks: tuple[int, ...], buffer: Any) -> Any:
 
             group = MpiGroup(communicator_of(ranks))
         else:
+            if backend_of(buffer).name != "cupy":
+                name = backend_of(buffer).name
+                raise NotImplementedError(
+                    message(
+                        f"no collective takes arrays of the {name} backend to other processes",
+                        fix='ft.to_device(x, "cpu") before it',
+                    )
+                )
             from .nccl_group import NcclGroup
 
             group = NcclGroup(communicator_of(ranks))

@@ -1,4 +1,4 @@
-"""What a launcher, mpirun or srun, tells a process that it started, in the environment."""
+"""Reads what launchers, mpirun or srun, tell the processes that they start."""
 
 from __future__ import annotations
 

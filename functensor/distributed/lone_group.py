@@ -5,20 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
+from ..backends.devices import backend_of
 
 __all__ = ["LoneGroup"]
 
 
 class Done:
-    """A sum of one array."""
+    """A mean of one array.
+
+    Attributes:
+        out: the array.
+    """
 
     def __init__(self, x: Any) -> None:
-        self._x = x
+        self.out = x
+
+    def advance(self) -> None:
+        """Does nothing."""
 
     def result(self) -> Any:
         """Returns the array."""
-        return self._x
+        return self.out
 
 
 class LoneGroup:
@@ -27,8 +34,8 @@ class LoneGroup:
     size = 1
     rank = 0
 
-    def begin_sum(self, x: Any) -> Done:
-        """Returns the sum of one array, which is there already."""
+    def begin_mean(self, x: Any) -> Done:
+        """Returns the mean of one array, which is there already."""
         return Done(x)
 
     def sum(self, x: Any) -> Any:
@@ -43,6 +50,10 @@ class LoneGroup:
         """Returns the array with a new first axis."""
         return x[None]
 
+    def begin_scatter_mean(self, x: Any) -> Done:
+        """Returns the only row of one array, which is there already."""
+        return Done(x[0])
+
     def scatter_sum(self, x: Any) -> Any:
         """Returns the only row."""
         return x[0]
@@ -53,4 +64,4 @@ class LoneGroup:
 
     def permute(self, x: Any, pairs: Sequence[tuple[int, int]]) -> Any:
         """Returns the array if it is sent to itself, and else zeros."""
-        return x if pairs else x * np.zeros((), x.dtype)
+        return x if pairs else backend_of(x).xp.zeros_like(x)

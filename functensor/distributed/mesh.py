@@ -9,7 +9,7 @@ from typing import Any
 from ..backends.config import config
 from ..primitives.collectives import ProcessAxes
 from ..primitives.core.errors import message
-from .groups import group_of
+from .groups import process_group
 from .world import world
 
 __all__ = ["Mesh", "ProcessAxis", "mesh"]
@@ -37,22 +37,23 @@ class ProcessAxis:
 
         return collected(self.mesh, name, buffer, axes, params)
 
-    def check_same(self, buffer: Any, axes: Sequence[Any]) -> None:
-        """Checks that a buffer is the same along axes, where that is asked for."""
+    def check_same(self, what: str, buffer: Any, axes: Sequence[Any]) -> None:
+        """Checks that an argument or output is the same along axes, where that is asked for."""
         if config.check_collectives:
-            from .checking import check_same
+            from .checking import check_same_values
 
-            check_same(self.mesh, buffer, axes)
+            check_same_values(self.mesh, what, buffer, axes)
 
     def __repr__(self) -> str:
         return repr(self.name)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _axis, (self.mesh.shape, self.name)
+        return axis_of, (self.mesh, self.name)
 
 
-def _axis(shape: dict[Hashable, int], name: Hashable) -> ProcessAxis:
-    return mesh(shape).axes[name]
+def axis_of(mesh: Mesh, name: Hashable) -> ProcessAxis:
+    """Returns the axis of a mesh that has a name: one that was pickled."""
+    return mesh.axes[name]
 
 
 class Mesh:
@@ -101,16 +102,21 @@ class Mesh:
 
     def group(self, names: Sequence[Hashable], buffer: Any) -> Any:
         """Returns the group of these processes, which exchanges buffers like one."""
-        return group_of(tuple(self.ranks(names)), buffer)
+        return process_group(tuple(self.ranks(names)), buffer)
 
     def __repr__(self) -> str:
         return f"<mesh of {self.size} processes: {self.shape}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return mesh, (self.shape,), {"emulated": self.emulated}
+        return mesh_of, (self.shape, self.emulated)
 
 
-_made: dict[Any, Mesh] = {}
+def mesh_of(shape: dict[Hashable, int], emulated: bool) -> Mesh:
+    """Returns a mesh that was pickled, of the processes that there are here."""
+    return mesh(shape, emulated=emulated)
+
+
+_known_meshes: dict[Any, Mesh] = {}
 
 
 def mesh(shape: Mapping[Hashable, int], *, emulated: bool = False) -> Mesh:
@@ -152,7 +158,7 @@ def mesh(shape: Mapping[Hashable, int], *, emulated: bool = False) -> Mesh:
             )
         )
     key = tuple(lengths.items()), emulated, found
-    made = _made.get(key)
+    made = _known_meshes.get(key)
     if made is None:
-        made = _made[key] = Mesh(lengths, 0 if emulated else found.rank, emulated)
+        made = _known_meshes[key] = Mesh(lengths, 0 if emulated else found.rank, emulated)
     return made

@@ -23,23 +23,31 @@ SUMMED = frozenset("bhilqBHILQfdFD")
 
 
 class Pending:
-    """A sum that is on its way.
+    """A sum that is on its way, or a mean.
 
     Attributes:
         kept: what its memory is needed of until it is there.
+        count: by how many a sum is divided.
     """
 
-    def __init__(self, request: Any, out: Any, dtype: Any, kept: Any) -> None:
+    def __init__(self, request: Any, out: Any, dtype: Any, kept: Any, count: int = 1) -> None:
         self.request = request
         self.out = out
         self.dtype = dtype
         self.kept = kept
+        self.count = count
+
+    def advance(self) -> None:
+        """Lets MPI go on with it; most MPIs do nothing between the calls of a program."""
+        self.request.Test()
 
     def result(self) -> Any:
-        """Waits for the sum and returns it."""
+        """Waits for the sum, or the mean, and returns it."""
         if self.request is not None:
             wait(self.request, "sum")
             self.request = self.kept = None
+            if self.count > 1:
+                self.out /= self.out.dtype.type(self.count)
         return self.out.astype(self.dtype, copy=False)
 
 
@@ -59,16 +67,20 @@ class MpiGroup:
         self.rank: int = comm.rank
         self._mpi = extra("mpi4py.MPI", "mpi")
 
-    def begin_sum(self, x: Any) -> Pending:
-        """Begins to add up the arrays of all."""
+    def begin_mean(self, x: Any) -> Pending:
+        """Begins to average the arrays of all, in the memory of this one, which nobody else has."""
+        return self._begin(x, self.size, True)
+
+    def _begin(self, x: Any, count: int, owned: bool = False) -> Pending:
         given = np.asarray(x, dtype=None if x.dtype.char in SUMMED else np.float32, order="C")
-        out = np.empty_like(given)
-        request = self.comm.Iallreduce(given, out, self._mpi.SUM)
-        return Pending(request, out, x.dtype, given)
+        owned = owned or given.dtype != x.dtype
+        out = given if owned else np.empty_like(given)
+        request = self.comm.Iallreduce(self._mpi.IN_PLACE if owned else given, out, self._mpi.SUM)
+        return Pending(request, out, x.dtype, given, count)
 
     def sum(self, x: Any) -> Any:
         """Returns the sum of the arrays of all."""
-        return self.begin_sum(x).result()
+        return self._begin(x, 1).result()
 
     def extremum(self, x: Any, largest: bool) -> Any:
         """Returns the largest elements of the arrays of all, or the smallest; NaN wins."""
@@ -85,12 +97,19 @@ class MpiGroup:
         wait(self.comm.Iallgather(as_bytes(x), as_bytes(out)), "gather")
         return out
 
-    def scatter_sum(self, x: Any) -> Any:
-        """Returns of the sum of all arrays the row of this process's rank."""
+    def begin_scatter_mean(self, x: Any) -> Pending:
+        """Begins to average the arrays of all, of which each gets the row of its rank."""
+        return self._begin_scatter(x, self.size)
+
+    def _begin_scatter(self, x: Any, count: int) -> Pending:
         given = np.asarray(x, dtype=None if x.dtype.char in SUMMED else np.float32, order="C")
         out = np.empty(given.shape[1:], given.dtype)
-        wait(self.comm.Ireduce_scatter_block(given, out, self._mpi.SUM), "scatter of a sum")
-        return out.astype(x.dtype, copy=False)
+        request = self.comm.Ireduce_scatter_block(given, out, self._mpi.SUM)
+        return Pending(request, out, x.dtype, given, count)
+
+    def scatter_sum(self, x: Any) -> Any:
+        """Returns of the sum of all arrays the row of this process's rank."""
+        return self._begin_scatter(x, 1).result()
 
     def exchange(self, x: Any) -> Any:
         """Returns the rows that all have for this process, in the order of their ranks."""

@@ -18,21 +18,23 @@ from .ordered_integers import from_ordered, to_ordered
 __all__ = ["NcclGroup"]
 
 # NCCL's names of dtypes, and the words that one of each has.
-DTYPES = {
+NCCL_DTYPES = {
     **{name: (name.upper(), 1) for name in ("int8", "uint8", "int32", "uint32", "int64", "uint64")},
     **{name: (name.upper(), 1) for name in ("float16", "bfloat16", "float32", "float64")},
     "complex64": ("FLOAT32", 2),
     "complex128": ("FLOAT64", 2),
 }
+# NCCL's numbers of operations; CuPy has no name for the average.
+SUM, LARGEST, SMALLEST, AVERAGE = 0, 2, 3, 4
 # Integers that NCCL does not have go as these.
-WIDER = {"int16": "int32", "uint16": "uint32"}
+WIDER_INTEGERS = {"int16": "int32", "uint16": "uint32"}
 # The processes of a group may record graphs at different calls. NCCL would make them wait for each
 # other, to register the memory of a graph.
 os.environ.setdefault("NCCL_GRAPH_REGISTER", "0")
 
 
 class Queued:
-    """A sum that is queued on a stream.
+    """A mean that is queued on a stream.
 
     Attributes:
         out: the array.
@@ -46,8 +48,11 @@ class Queued:
         self.event = event
         self.kept = kept
 
+    def advance(self) -> None:
+        """Does nothing: the GPU goes on by itself."""
+
     def result(self) -> Any:
-        """Returns the sum; what is queued after this waits for it."""
+        """Returns the mean; what is queued after this waits for it."""
         if self.event is not None:
             cupy.cuda.get_current_stream().wait_event(self.event)
             self.event = self.kept = None
@@ -77,29 +82,28 @@ class NcclGroup:
 
     @property
     def stream(self) -> Any:
-        """A stream beside the current one, for sums that others are not to wait for."""
+        """A stream beside the current one, for means that others are not to wait for."""
         if self._stream is None:
             self._stream = cupy.cuda.Stream(non_blocking=True)
         return self._stream
 
-    def begin_sum(self, x: Any) -> Queued:
-        """Begins to add up the arrays of all, beside what is queued on the current stream."""
+    def begin_mean(self, x: Any) -> Queued:
+        """Begins to average the arrays of all, beside what is queued on the current stream."""
         given = _summable(x)
         out = cupy.empty_like(given)
         self.stream.wait_event(cupy.cuda.get_current_stream().record())
-        self._sum(given, out, self.stream)
+        self._sum(given, out, self.stream, AVERAGE)
         return Queued(out, x.dtype, self.stream.record(), given)
 
     def _dtype(self, x: Any) -> tuple[int, int]:
         """Returns NCCL's number of an array's dtype, and how many words an element has."""
-        name, words = DTYPES[x.dtype.name]
+        name, words = NCCL_DTYPES[x.dtype.name]
         return getattr(self._names, f"NCCL_{name}"), words
 
-    def _sum(self, given: Any, out: Any, stream: Any, operation: str = "SUM") -> None:
+    def _sum(self, given: Any, out: Any, stream: Any, operation: int = SUM) -> None:
         dtype, words = self._dtype(given)
-        number = getattr(self._names, f"NCCL_{operation}")
         self._nccl.allReduce(
-            given.data.ptr, out.data.ptr, given.size * words, dtype, number, stream.ptr
+            given.data.ptr, out.data.ptr, given.size * words, dtype, operation, stream.ptr
         )
 
     def sum(self, x: Any) -> Any:
@@ -113,7 +117,9 @@ class NcclGroup:
         """Returns the largest elements of the arrays of all, or the smallest; NaN wins."""
         ordered = _summable(to_ordered(cupy, _contiguous(x), largest))
         out = cupy.empty_like(ordered)
-        self._sum(ordered, out, cupy.cuda.get_current_stream(), "MAX" if largest else "MIN")
+        self._sum(
+            ordered, out, cupy.cuda.get_current_stream(), LARGEST if largest else SMALLEST
+        )
         words = cupy.uint8 if x.dtype.kind == "b" else f"i{x.dtype.itemsize}"
         if x.dtype.kind in "iu":
             words = x.dtype
@@ -128,15 +134,25 @@ class NcclGroup:
         )
         return out
 
+    def begin_scatter_mean(self, x: Any) -> Queued:
+        """Begins to average the arrays of all, of which each gets the row of its rank."""
+        given = _summable(x)
+        out = cupy.empty(given.shape[1:], given.dtype)
+        self.stream.wait_event(cupy.cuda.get_current_stream().record())
+        self._scatter(given, out, self.stream.ptr, AVERAGE)
+        return Queued(out, x.dtype, self.stream.record(), given)
+
+    def _scatter(self, given: Any, out: Any, stream: int, operation: int = SUM) -> None:
+        dtype, words = self._dtype(given)
+        self._nccl.reduceScatter(
+            given.data.ptr, out.data.ptr, out.size * words, dtype, operation, stream
+        )
+
     def scatter_sum(self, x: Any) -> Any:
         """Returns of the sum of all arrays the row of this process's rank."""
         given = _summable(x)
         out = cupy.empty(given.shape[1:], given.dtype)
-        dtype, words = self._dtype(given)
-        self._nccl.reduceScatter(
-            given.data.ptr, out.data.ptr, out.size * words, dtype, self._names.NCCL_SUM,
-            _current_stream(),
-        )  # fmt: skip
+        self._scatter(given, out, _current_stream())
         return out.astype(x.dtype, copy=False)
 
     def exchange(self, x: Any) -> Any:
@@ -201,5 +217,5 @@ def _contiguous(x: Any) -> Any:
 def _summable(x: Any) -> Any:
     """Returns an array of a dtype that NCCL has."""
     x = _contiguous(x)
-    wider = WIDER.get(x.dtype.name)
+    wider = WIDER_INTEGERS.get(x.dtype.name)
     return x if wider is None else x.astype(wider)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 __all__ = ["from_ordered", "to_ordered"]
 
 
@@ -25,11 +27,12 @@ def to_ordered(xp: Any, x: Any, nan_last: bool) -> Any:
         return x.view(xp.uint8)
     if kind in "iu":
         return x
-    words = xp.dtype(f"i{x.dtype.itemsize}")
+    words = np.dtype(f"i{x.dtype.itemsize}")
     bits = x.view(words)
-    turned = turned_over(xp, bits)
-    extreme = xp.iinfo(words).max if nan_last else xp.iinfo(words).min
-    return xp.where(x != x, words.type(extreme), turned)
+    limits = np.iinfo(words)
+    is_nan = (bits & words.type(limits.max)) > bits_of("inf", x.dtype)
+    place = words.type(limits.max if nan_last else limits.min)
+    return xp.where(is_nan, place, turned_over(xp, bits))
 
 
 def from_ordered(xp: Any, ordered: Any, dtype: Any) -> Any:
@@ -38,11 +41,16 @@ def from_ordered(xp: Any, ordered: Any, dtype: Any) -> Any:
         return ordered.view(bool)
     if dtype.kind in "iu":
         return ordered
-    limits = xp.iinfo(ordered.dtype)
+    limits = np.iinfo(ordered.dtype)
     is_nan = (ordered == limits.max) | (ordered == limits.min)
-    return xp.where(is_nan, dtype.type("nan"), turned_over(xp, ordered).view(dtype))
+    return xp.where(is_nan, bits_of("nan", dtype), turned_over(xp, ordered)).view(dtype)
+
+
+def bits_of(number: str, dtype: Any) -> Any:
+    """Returns the bits of infinity or NaN in a dtype, as a signed integer."""
+    return np.array(float(number)).astype(dtype).view(f"i{dtype.itemsize}")[()]
 
 
 def turned_over(xp: Any, bits: Any) -> Any:
     """Returns integers with all bits but the sign turned over where the sign is set."""
-    return xp.where(bits < 0, bits ^ xp.iinfo(bits.dtype).max, bits)
+    return xp.where(bits < 0, bits ^ bits.dtype.type(np.iinfo(bits.dtype).max), bits)

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
+from math import prod
 from typing import Any
 
 from .. import tree
-from ..primitives.core.errors import message
+from ..primitives.collectives import axis_names
+from ..primitives.core.array import Array
+from ..primitives.core.array_likes import is_array_like
+from ..primitives.core.buffers import WEAK_TYPES, as_array
+from ..primitives.core.errors import describe, message
+from ..primitives.core.shape_dtype import shape_dtype
 from ..tree import containers
 
-__all__ = ["P", "PartitionSpec", "broadcast_specs"]
+__all__ = [
+    "PartitionSpec", "broadcast_specs", "check_axes", "check_names", "checked_argument",
+    "is_as_it_is",
+]  # fmt: skip
 
 
 class PartitionSpec:
@@ -39,6 +48,9 @@ class PartitionSpec:
     @classmethod
     def local(cls, *entries: Any) -> PartitionSpec:
         """Returns the spec of arrays of which each process has its own part already.
+
+        It is a value of one process: a derivative by it, or of it, is that process's own. On an
+        emulated mesh, where one process stands for all, it means the same as the class itself.
 
         Args:
             entries: as for the class.
@@ -70,8 +82,7 @@ class PartitionSpec:
         return hash((self.entries, self.is_local))
 
 
-P = PartitionSpec
-EVERYWHERE = P()
+NOT_CUT = PartitionSpec()
 
 
 def broadcast_specs(
@@ -94,10 +105,11 @@ def broadcast_specs(
                 fix="give one spec, or the structure with which the values begin",
             )
         ) from error
+    word = what.split()[-1]
     for spec in found:
         if spec is not None and not isinstance(spec, PartitionSpec):
             raise TypeError(
-                message(f"{what} holds {spec!r}, which is no spec", fix=f"{what}=P('data')")
+                message(f"{what} holds {spec!r}, which is no spec", fix=f"{word}=P('data')")
             )
         for name in spec.names() if spec is not None else ():
             if name not in shape:
@@ -105,7 +117,67 @@ def broadcast_specs(
                     message(
                         f"{what} has {spec}, and the mesh no axis {name!r}: its axes are "
                         f"{', '.join(map(repr, shape))}",
-                        fix=f"{what}=P({next(iter(shape), None)!r})",
+                        fix=f"{word}=P({next(iter(shape), None)!r})",
                     )
                 )
-    return [EVERYWHERE if spec is None else spec for spec in found]
+    return [NOT_CUT if spec is None else spec for spec in found]
+
+
+def check_names(words: str, names: Iterable[Hashable]) -> None:
+    """Checks that no axis of a mesh has the name of one that a function speaks of already."""
+    known = axis_names()
+    for name in names:
+        if name in known:
+            what = f"{words} runs within another axis named {name!r}"
+            raise ValueError(message(what, fix="give the axes different names"))
+
+
+def check_axes(words: str, leaf: Any, spec: PartitionSpec) -> None:
+    """Checks that an array has the axes of which a spec speaks."""
+    ndim = len(shape_dtype(leaf).shape)
+    if len(spec.entries) > ndim:
+        raise ValueError(
+            message(
+                f"{words}: {spec} is for {len(spec.entries)} axes, and an array {describe(leaf)} "
+                f"has {ndim}",
+                fix="P() for an array that is not cut",
+            )
+        )
+
+
+def checked_argument(
+    words: str, leaf: Any, spec: PartitionSpec, shape: Mapping[Hashable, int]
+) -> Any:
+    """Returns an argument as an array, of which each process may take its part.
+
+    Tensors stay what they are. Numbers that are not cut give way to the dtypes of arrays.
+
+    Args:
+        words: what messages call the function.
+        leaf: the argument, or a leaf of it.
+        spec: says along which axes it is cut.
+        shape: the lengths of the mesh's axes.
+    """
+    if not is_array_like(leaf):
+        if spec.names():
+            raise TypeError(f"{words}: {spec} cuts {leaf!r:.40}, which is no array")
+        return leaf
+    leaf = leaf if isinstance(leaf, Array) else as_array(leaf)
+    check_axes(words, leaf, spec)
+    for place, entry in enumerate(() if spec.is_local else spec.entries):
+        parts = prod(shape[name] for name in entry)
+        length = shape_dtype(leaf).shape[place]
+        if length % parts:
+            raise ValueError(
+                message(
+                    f"{words}: axis {place} of an array {describe(leaf)} is cut by {spec} into "
+                    f"{parts} parts, and has length {length}",
+                    fix=f"a length that is a multiple of {parts}",
+                )
+            )
+    return leaf
+
+
+def is_as_it_is(leaf: Any) -> bool:
+    """Says whether an argument is given to all processes as it is: a number, or no array."""
+    return not is_array_like(leaf) or type(leaf) in WEAK_TYPES

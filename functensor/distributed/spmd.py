@@ -10,18 +10,23 @@ from ..backends.config import config
 from ..backends.errors.public_functions import check_function
 from ..backends.restoring import setting
 from ..functions.wrapping import transformed
-from ..primitives.collectives import axis_names
 from ..primitives.core.array import Array
 from ..primitives.core.array_likes import is_array_like
-from ..primitives.core.buffers import WEAK_TYPES, as_array, device_of
-from ..primitives.core.errors import describe, function_name, message
-from ..primitives.core.shape_dtype import shape_dtype
-from ..primitives.core.trace import slot
+from ..primitives.core.buffers import device_of
+from ..primitives.core.errors import function_name, message
+from ..primitives.core.trace import is_staged, slot
 from ..primitives.sharding import join_shards, shard
-from .checking import begin_checks, check_end, check_raised
+from .checking import begin_checks, check_raised, check_spmd_end
 from .emulated import emulated_spmd
 from .mesh import Mesh
-from .partition import PartitionSpec, broadcast_specs
+from .partition import (
+    PartitionSpec,
+    broadcast_specs,
+    check_axes,
+    check_names,
+    checked_argument,
+    is_as_it_is,
+)
 
 __all__ = ["spmd"]
 
@@ -89,18 +94,16 @@ class _ProcessRun:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         words = f"spmd of {function_name(self.fun)}"
-        if slot.axes is not None:
+        if slot.axes is not None and slot.axes.axes:
             what = f"{words} runs within another spmd"
             raise ValueError(message(what, fix="one mesh with all axes, and one spmd over it"))
-        for name in self.mesh.axes:
-            if name in axis_names():
-                what = f"{words} runs within another axis named {name!r}"
-                raise ValueError(message(what, fix="give the axes different names"))
+        check_names(words, self.mesh.axes)
         specs = broadcast_specs(f"{words}: in_specs", self.in_specs, args, self.mesh.shape)
         leaves, treedef = tree.flatten(args)
         parts = [self._part(words, leaf, spec) for leaf, spec in zip(leaves, specs)]
         device = next((d for d in map(_place, parts) if d != "cpu"), "cpu")
-        if not config.check_collectives:
+        # What is staged on one process alone is no fault.
+        if not config.check_collectives or is_staged():
             return self._run(words, treedef.unflatten(parts), kwargs, device)
         begin_checks()
         try:
@@ -108,7 +111,7 @@ class _ProcessRun:
         except Exception as error:
             check_raised(words, error)
             raise
-        check_end(words)
+        check_spmd_end(words)
         return out
 
     def _run(self, words: str, parts: Any, kwargs: dict[str, Any], device: str) -> Any:
@@ -123,49 +126,26 @@ class _ProcessRun:
 
     def _part(self, words: str, leaf: Any, spec: PartitionSpec) -> Any:
         """Returns the part of an argument that this process has."""
-        if not is_array_like(leaf):
-            if spec.names():
-                raise TypeError(f"{words}: {spec} cuts {leaf!r:.40}, which is no array")
+        leaf = checked_argument(words, leaf, spec, self.mesh.shape)
+        if is_as_it_is(leaf) or spec.is_local:
             return leaf
-        # Tensors stay what they are.
-        leaf = leaf if isinstance(leaf, Array) else as_array(leaf)
-        if type(leaf) in WEAK_TYPES and not spec.names():
-            return leaf  # a number that gives way to the dtypes of arrays
-        return leaf if spec.is_local else shard(leaf, **self._cuts(words, leaf, spec, True))
+        params = self._cuts(spec)
+        part = shard(leaf, **params)
+        if params["rest"] and type(part) is Array and not is_staged():
+            params["rest"][0].check_same("argument", part._data, params["rest"])
+        return part
 
     def _whole(self, words: str, leaf: Any, spec: PartitionSpec) -> Any:
         """Returns an output as all processes see it."""
-        if not is_array_like(leaf):
+        if not is_array_like(leaf) or spec.is_local:
             return leaf
-        if spec.is_local:
-            return leaf
-        return join_shards(leaf, adds=False, **self._cuts(words, leaf, spec, False))
+        check_axes(words, leaf, spec)
+        return join_shards(leaf, adds=False, **self._cuts(spec))
 
-    def _cuts(self, words: str, leaf: Any, spec: PartitionSpec, whole: bool) -> dict[str, Any]:
+    def _cuts(self, spec: PartitionSpec) -> dict[str, Any]:
         """Returns the parameters of the primitives that cut an array and join its parts."""
         axes = self.mesh.axes
-        shape = shape_dtype(leaf).shape
-        if len(spec.entries) > len(shape):
-            raise ValueError(
-                message(
-                    f"{words}: {spec} is for {len(spec.entries)} axes, and an array "
-                    f"{describe(leaf)} has {len(shape)}",
-                    fix="P() for an array that is not cut",
-                )
-            )
         cuts = tuple(tuple(axes[name] for name in entry) for entry in spec.entries)
-        for place, entry in enumerate(cuts):
-            parts = 1
-            for axis in entry:
-                parts *= axis.size
-            if whole and shape[place] % parts:
-                raise ValueError(
-                    message(
-                        f"{words}: axis {place} of an array {describe(leaf)} is cut by {spec} "
-                        f"into {parts} parts, and has length {shape[place]}",
-                        fix=f"a length that is a multiple of {parts}",
-                    )
-                )
         return {"cuts": cuts, "rest": tuple(axes[n] for n in axes if n not in spec.names())}
 
 

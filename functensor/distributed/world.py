@@ -10,6 +10,7 @@ from typing import Any
 
 from ..backends.optional_modules import MissingExtraError, extra
 from ..primitives.core.errors import message
+from .failures import begin_news
 from .launched import launched_processes
 
 __all__ = ["World", "info", "initialize", "print_once", "rank", "size", "world"]
@@ -85,6 +86,8 @@ def initialize(comm: Any = None, *, device: str | None = None) -> World:
     if device not in (None, "cpu", "cuda"):
         raise ValueError(f"distributed.initialize: device is 'cpu' or 'cuda', not {device!r}")
     Current.world = found = _found_world(comm, device)
+    if found.comm is not None:
+        begin_news(found.comm)
     return found
 
 
@@ -149,8 +152,8 @@ def info() -> World:
         ``engines``, the names of what carries collectives.
 
     >>> import functensor as ft
-    >>> ft.distributed.info().rank, ft.distributed.info().device
-    (0, 'cpu')
+    >>> ft.distributed.info().rank, ft.distributed.info().size
+    (0, 1)
     """
     return world()
 

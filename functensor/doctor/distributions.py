@@ -14,8 +14,8 @@ __all__ = [
     "extras",
     "installed_version",
     "is_too_old",
+    "needed_by",
     "normal_name",
-    "required",
     "requirement_of",
 ]  # fmt: skip
 
@@ -72,7 +72,7 @@ def parsed(text: str) -> Requirement:
     )
 
 
-def required(of: str = "functensor") -> list[Requirement]:
+def needed_by(of: str = "functensor") -> list[Requirement]:
     """Returns all requirements of a distribution, those of its extras too."""
     try:
         return [parsed(text) for text in requires(of) or ()]
@@ -82,7 +82,7 @@ def required(of: str = "functensor") -> list[Requirement]:
 
 def extras() -> dict[str, list[Requirement]]:
     """Returns the requirements of functensor's extras by their names, without developers'."""
-    every = required()
+    every = needed_by()
     names = dict.fromkeys(r.extra for r in every if r.extra)
 
     def of(extra: str, above: tuple[str, ...] = ()) -> Iterable[Requirement]:
@@ -99,7 +99,7 @@ def extras() -> dict[str, list[Requirement]]:
 
 def requirement_of(name: str) -> Requirement | None:
     """Returns what functensor or an extra for users requires of a distribution; None if nothing."""
-    candidates = [r for r in required() if not r.extra]
+    candidates = [r for r in needed_by() if not r.extra]
     candidates += [r for group in extras().values() for r in group]
     return next((r for r in candidates if normal_name(r.name) == normal_name(name)), None)
 

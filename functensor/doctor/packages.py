@@ -12,8 +12,8 @@ from .distributions import (
     extras,
     installed_version,
     is_too_old,
+    needed_by,
     normal_name,
-    required,
 )
 from .finding import ABSENT, PRESENT, WRONG, Finding
 from .probes import TRYING, again
@@ -45,7 +45,7 @@ def needed_packages() -> Iterator[Finding]:
     if not is_installed("functensor"):
         what = "it has no metadata, so that its extras are not known"
         yield Finding("packages", "functensor", WRONG, what, "pip install functensor")
-    for requirement in (r for r in required() if not r.extra):
+    for requirement in (r for r in needed_by() if not r.extra):
         found = installed_version(requirement.name)
         if found is None:
             command = f"pip install '{requirement}'"
@@ -81,7 +81,7 @@ def extra_packages() -> Iterator[Finding]:
 
 def imports() -> Iterator[Finding]:
     """Yields what came of importing every package that is installed."""
-    every = [r.name for r in required() if not r.extra]
+    every = [r.name for r in needed_by() if not r.extra]
     every += [r.name for group in extras().values() for r in group]
     names = {normal_name(name): name for name in [*every, *UNNAMED]}.values()
     left = [name for name in names if not name.startswith(OF_NVIDIA) and is_installed(name)]

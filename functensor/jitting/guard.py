@@ -9,7 +9,9 @@ differs, the guard gives up before it has run anything, and ``jitted.py`` finds 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from operator import call, is_
 from typing import Any
+from weakref import ref
 
 from numpy import ndarray
 
@@ -43,8 +45,8 @@ UNLIKE: Any = object()
 # The global names of all guards. Messages know by the module's name that frames are not the user's.
 OWN_NAMES: dict[str, Any] = {
     "__name__": __name__, "Array": Array, "UNLIKE": UNLIKE, "ndarray": ndarray,
-    "device_of": device_of, "exact": exact, "owned": owned, "taken_gradients": taken_gradients,
-    "types": DEVICE_TYPES, "wrap": wrap,
+    "call": call, "device_of": device_of, "exact": exact, "is_": is_, "owned": owned, "ref": ref,
+    "taken_gradients": taken_gradients, "types": DEVICE_TYPES, "wrap": wrap,
 }  # fmt: skip
 
 # A guard takes a call's arguments and returns its result.
@@ -76,6 +78,7 @@ class _Writer:
         tensors: whether a leaf is a tensor, so that the results are.
         nodes: the expressions of the leaves' nodes in the graph of tensors.
         on_host: the expressions of the buffers that are on the host.
+        there: as `alike`, the leaves that are arrays on devices.
     """
 
     def __init__(self, constants: bool = False) -> None:
@@ -91,6 +94,7 @@ class _Writer:
         self.tensors = False
         self.nodes: list[str] = []
         self.on_host: list[str] = []
+        self.there: dict[str, list[str]] = {}
         self._owned: dict[int, str] = {}
         self._locals: set[str] = set()
 
@@ -209,7 +213,8 @@ class _Writer:
         other += self.place(buffer, getattr(value, "_data", value))
         self.leaves.append(name)
         self.buffers.append(buffer)
-        self.alike.setdefault(other, []).append(name)
+        is_there = kind is Array and type(value._data) in DEVICE_TYPES
+        (self.there if is_there else self.alike).setdefault(other, []).append(name)
 
     def place(self, buffer: str, example: Any) -> str:
         """Returns the rest of a condition: a leaf's buffer is not where its example is."""
@@ -229,13 +234,21 @@ class _Writer:
             some = self.dicts[i : i + MOST_LENGTHS_OF_A_SUM]
             lengths = " + ".join(f"len({name})" for name, _ in some)
             yield f"if {lengths} != {sum(length for _, length in some)}: return UNLIKE"
-        for other, names in self.alike.items():
-            if len(names) == 1:
-                yield f"x = {names[0]}"
-                yield f"if {other}: return UNLIKE"
-            else:
-                yield f"for x in {as_tuple(names)}:"
-                yield f"  if {other}: return UNLIKE"
+        yield from lines_of_comparison(self.alike)
+        if not self.there:
+            return
+        # Buffers that were compared before are the same still: it is quicker to know them again.
+        names = [name for some in self.there.values() for name in some]
+        self.names["seen"] = [no_buffer] * len(names)
+        yield f"there = {as_tuple(names)}"
+        yield "if {*map(type, there)} != {Array}: return UNLIKE"
+        yield "there = [x._data for x in there]"
+        yield "if not all(map(is_, there, map(call, seen))):"
+        for line in lines_of_comparison(self.there):
+            yield f"  {line}"
+        yield "  seen[:] = map(ref, there)"
+        # Others count who holds a buffer.
+        yield "there = x = None"
 
     # -- results
 
@@ -318,6 +331,21 @@ class _Writer:
             raise _Unguarded
         made = as_tuple([self.put(x, leaves) for x in tuple.__iter__(node)])
         return made if kind is tuple else f"{self.bind(kind._make, 'make')}({made})"
+
+
+def no_buffer() -> None:
+    """Stands for a reference to what is gone."""
+
+
+def lines_of_comparison(alike: dict[str, list[str]]) -> Iterator[str]:
+    """Yields the lines that compare leaves, by the condition that one is not of their kind."""
+    for other, names in alike.items():
+        if len(names) == 1:
+            yield f"x = {names[0]}"
+            yield f"if {other}: return UNLIKE"
+        else:
+            yield f"for x in {as_tuple(names)}:"
+            yield f"  if {other}: return UNLIKE"
 
 
 def is_leaf(value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""What hooks answered in a run that computed no results, for one that does."""
+"""Keeps what hooks answered in a run that computed no results, for one that does."""
 
 from __future__ import annotations
 

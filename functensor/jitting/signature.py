@@ -285,7 +285,9 @@ class Signature:
 
 def context_of() -> tuple[Any, ...]:
     """Returns the choices of the thread that staging depends on, and the axes of its processes."""
-    return placement.device, config.numerics, slot.axes
+    axes = slot.axes
+    known = placement.device, config.numerics
+    return known if axes is None else (*known, axes)
 
 
 def named_axes() -> tuple[Any, ...]:

@@ -208,7 +208,7 @@ def native_plan(program: Program, donated: Sequence[int]) -> Any:
 def native_program(program: Program) -> Program:
     """Returns a staged program in the form of which machine code is made: its regions are fused."""
     forms = kernel_forms(optimized(program, stacks=False))
-    return fusion(forms, 1, get_backend("numpy").native_test(forms))
+    return fusion(forms, 0, get_backend("numpy").native_test(forms))
 
 
 def native_body(program: Program) -> Program:

@@ -75,7 +75,9 @@ def clipped_by_norm(optimizer: Optimizer[State], limit: Scalar) -> Optimizer[Sta
     [Array([-0.3, -0.4], dtype=float64, device='cpu'), Array([-0.25], dtype=float64, device='cpu')]
     """
     _check_limit("clipped_by_norm", limit)
-    return with_gradients(optimizer, lambda p, g: clipped_to_norm(g, sum_of_squares(g), limit))
+    return with_gradients(
+        optimizer, lambda p, g: clipped_to_norm(g, sum_of_squares(g), limit), by_element=False
+    )
 
 
 def clipped_by_global_norm(optimizer: Optimizer[State], limit: Scalar) -> Optimizer[State]:
@@ -117,7 +119,8 @@ def clipped_by_global_norm(optimizer: Optimizer[State], limit: Scalar) -> Optimi
             grads = tree.map(clipped, grads)
         return optimizer.update(params, state, grads)
 
-    return Optimizer(optimizer.name, *checking_order(optimizer.name, optimizer.init, update))
+    checked = checking_order(optimizer.name, optimizer.init, update)
+    return Optimizer(optimizer.name, *checked, reach="tree")
 
 
 def chained(*parts: Any) -> Optimizer[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import perf_counter
-from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from .argument_order import ArgumentOrder, wrong_state
 from .arithmetic import Buffers, Primitives, in_order_of
 from .compiled_rules import CompiledRule
 
-__all__ = ["Optimizer", "Rate", "elementwise", "rate_at"]
+__all__ = ["Optimizer", "Rate", "Reach", "elementwise", "rate_at"]
 
 # A tree of parameters, or one that matches it.
 Tree = TypeVar("Tree")
@@ -68,6 +68,7 @@ class Arithmetic(Protocol):
     def __getattr__(self, name: str) -> Callable[..., Value]: ...
 
 
+Reach: TypeAlias = Literal["element", "parameter", "tree", "unknown"]
 # Makes of a parameter and its gradient another gradient.
 Change: TypeAlias = Callable[[Any, Any], Any]
 
@@ -86,6 +87,8 @@ class Optimizer(Generic[State]):
         init: ``init(params)`` returns the state before the first update: a named tuple of arrays
             and trees with at least ``step``, how many updates were made, and ``loss``, the last
             loss that `minimize` saw (NaN before).
+        reach: what an update of an element looks at: that element alone (``"element"``), all of
+            its parameter (``"parameter"``), all parameters (``"tree"``), or nobody knows.
         update: ``update(params, state, grads)`` returns ``(params, state)`` after one update. All
             three trees match; every parameter keeps its shape and dtype; parameters of integers,
             which have no gradient, stay as they are. The order of the arguments is not Optax's:
@@ -101,17 +104,20 @@ class Optimizer(Generic[State]):
     (Array([0.8, 1.6], dtype=float64, device='cpu'), 1)
     """
 
-    __slots__ = ("_planned", "_updating", "init", "name", "update")
+    __slots__ = ("_planned", "_updating", "init", "name", "reach", "update")
 
     def __init__(
         self,
         name: str,
         init: Callable[[Any], State],
         update: Callable[[Any, State, Any], tuple[Any, State]],
+        *,
+        reach: Reach = "unknown",
     ) -> None:
         check_function("Optimizer", init, "init")
         check_function("Optimizer", update, "update")
         self.name = name
+        self.reach: Reach = reach
         self.init: Callable[[Any], State] = entry(init, "Optimizer.init")
         self.update: UpdateFunction[State] = entry(update, "Optimizer.update")
         # Makes an update that changes every gradient first, once its arguments are checked.
@@ -277,16 +283,16 @@ def elementwise(
         numbers = [_python_scalar(c) for c in coefficients(step)]
         return None if any(isinstance(c, Array) for c in numbers) else compiled(columns, numbers)
 
-    made = made_of(name, init, updating)
+    made = made_of(name, init, updating, "parameter" if by_primitives else "element")
     made._planned = planned
     return made
 
 
 def made_of(
-    name: str, init: Callable[[Any], State], updating: Callable[[Any], Any]
+    name: str, init: Callable[[Any], State], updating: Callable[[Any], Any], reach: Reach
 ) -> Optimizer[State]:
     """Returns an optimizer whose updates may change gradients once arguments are checked."""
-    made = Optimizer(name, init, updating(None))
+    made = Optimizer(name, init, updating(None), reach=reach)
     made._updating = updating
     return made
 

@@ -65,20 +65,23 @@ def maximized(optimizer: Optimizer[State]) -> Optimizer[State]:
 
 
 def with_gradients(
-    optimizer: Optimizer[State], change: Callable[[Any, Any], Any]
+    optimizer: Optimizer[State], change: Callable[[Any, Any], Any], by_element: bool = True
 ) -> Optimizer[State]:
     """Returns an optimizer to which gradients come as a function of them and of parameters."""
     inner = optimizer._updating
+    reach = optimizer.reach
+    if not by_element and reach == "element":
+        reach = "parameter"
 
     def update(params: Any, state: State, grads: Any) -> tuple[Any, State]:
         return optimizer.update(params, state, tree.map(change, params, grads))
 
     if inner is None:
-        return Optimizer(optimizer.name, optimizer.init, update)
+        return Optimizer(optimizer.name, optimizer.init, update, reach=reach)
 
     def updating(outer: Callable[[Any, Any], Any] | None) -> Any:
         if outer is None:
             return inner(change)
         return inner(lambda p, g: change(p, outer(p, g)))
 
-    return made_of(optimizer.name, optimizer.init, updating)
+    return made_of(optimizer.name, optimizer.init, updating, reach)

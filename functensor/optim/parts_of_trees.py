@@ -161,7 +161,12 @@ def _by_labels(
                 after[i] = x
         return treedef.unflatten(after), PartitionedState(counted(state.step), state.loss, parts)
 
-    return Optimizer(name, *checking_order(name, init, update, PartitionedState))
+    reaches = {part.reach for part in optimizers.values() if part is not None}
+    return Optimizer(
+        name,
+        *checking_order(name, init, update, PartitionedState),
+        reach=reaches.pop() if len(reaches) == 1 else "unknown",
+    )
 
 
 def _known(optimizers: Mapping[str, Optimizer[Any] | None], label: str) -> Optimizer[Any]:

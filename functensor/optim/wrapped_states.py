@@ -115,7 +115,8 @@ def accumulated(optimizer: Optimizer[Any], every: int) -> Optimizer[AccumulatedS
         params, inner, total = either(full, at_the_end, between, params, state.inner, total)
         return params, AccumulatedState(counted(state.step), state.loss, inner, total)
 
-    return Optimizer("accumulated", *checking_order("accumulated", init, update, AccumulatedState))
+    checked = checking_order("accumulated", init, update, AccumulatedState)
+    return Optimizer("accumulated", *checked, reach=optimizer.reach)
 
 
 def lookahead(
@@ -165,7 +166,8 @@ def lookahead(
         params, slow = either(full, back, lambda params, slow: (params, slow), params, state.slow)
         return params, LookaheadState(counted(state.step), state.loss, inner, slow)
 
-    return Optimizer("lookahead", *checking_order("lookahead", init, update, LookaheadState))
+    checked = checking_order("lookahead", init, update, LookaheadState)
+    return Optimizer("lookahead", *checked, reach=optimizer.reach)
 
 
 def with_average(optimizer: Optimizer[Any], decay: Scalar = 0.999) -> Optimizer[AveragedState]:
@@ -207,7 +209,8 @@ def with_average(optimizer: Optimizer[Any], decay: Scalar = 0.999) -> Optimizer[
         average = tree.map(lambda x, p: toward(x, p, 1 - decay), state.average, params)
         return params, AveragedState(counted(state.step), state.loss, inner, average)
 
-    return Optimizer("with_average", *checking_order("with_average", init, update, AveragedState))
+    checked = checking_order("with_average", init, update, AveragedState)
+    return Optimizer("with_average", *checked, reach=optimizer.reach)
 
 
 def apply_if_finite(
@@ -264,7 +267,7 @@ def apply_if_finite(
         return params, FiniteState(counted(state.step), state.loss, inner, skipped, ever)
 
     checked = checking_order("apply_if_finite", init, update, FiniteState)
-    return Optimizer("apply_if_finite", *checked)
+    return Optimizer("apply_if_finite", *checked, reach="tree")
 
 
 def either(condition: Any, yes: Any, no: Any, *operands: Any) -> Any:

@@ -18,7 +18,7 @@ from .rewriter import Rewritten, Sweep, behind
 __all__ = ["attention_by_products", "part_of_attention_grad"]
 
 # All score matrices together have at most so many bytes.
-MOST_SCORE_BYTES = 1 << 23
+MOST_BYTES_OF_SCORES = 1 << 23
 
 
 @lru_cache(maxsize=32)
@@ -34,7 +34,7 @@ def fits(q: Operand, k: Operand, v: Operand) -> bool:
     queries, keys = type_of(q), type_of(k)
     size = prod(queries.shape[:-1]) * keys.shape[-2] * queries.dtype.itemsize
     kinds = {queries.dtype.char, keys.dtype.char, type_of(v).dtype.char}
-    is_whole = bool(prod(type_of(v).shape)) and 0 < size <= MOST_SCORE_BYTES
+    is_whole = bool(prod(type_of(v).shape)) and 0 < size <= MOST_BYTES_OF_SCORES
     return kinds in ({"f"}, {"d"}) and is_whole
 
 

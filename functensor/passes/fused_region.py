@@ -208,7 +208,7 @@ def region_kind(equation: Equation, every: bool = False) -> str:
     on_gpu = out.device != "cpu"
     if (on_gpu and not every) or not out.type.size:
         return ""
-    kinds = NATIVE_DTYPE_KINDS + "V" * on_gpu
+    kinds = NATIVE_DTYPE_KINDS + "V" * every
     if any(t.dtype.kind not in kinds for t in (*types, out.type)):
         return ""
     name = primitive.name

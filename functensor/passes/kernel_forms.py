@@ -14,6 +14,7 @@ from .attention_forms import attention_by_products, part_of_attention_grad
 from .common_subexpressions import common_subexpressions
 from .dead_code import dead_code
 from .rewriter import RewriteRule, Rewritten, Sweep, behind, swept
+from .single_forms import SINGLE_FORMS
 
 __all__ = ["kernel_forms"]
 
@@ -29,7 +30,7 @@ def kernel_forms(program: Program) -> Program:
     >>> print(kernel_forms(program).equations[-2].primitive.name)
     multiply
     """
-    better = swept(program, KERNEL_FORMS)
+    better = swept(swept(program, SINGLE_FORMS), KERNEL_FORMS)
     return program if better is program else dead_code(common_subexpressions(better))
 
 

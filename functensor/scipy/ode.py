@@ -388,7 +388,10 @@ def odeint(
 
     By the method of Dormand and Prince, of order five, with steps of its own choice. Derivatives
     flow to ``y0``, ``t``, ``params`` and to arrays that ``func`` closes over, in both modes and to
-    any order: they are solutions of differential equations too, to the same tolerances. Under vmap
+    any order: they are solutions of differential equations too, to the same tolerances. Reverse
+    mode computes the state backward, too. Where that leads elsewhere than to the state before, as
+    for stiff equations, it halves the time in between, and solves the state in the middle forward;
+    ``jit`` of ``vmap`` of a gradient does not, and wants closer times ``t``. Under vmap
     all examples take their steps together, so that the worst one meets the tolerances; with times
     of their own they step from each time to the next.
 

@@ -7,13 +7,13 @@ with the loop over the steps in it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from ..backends.annotations import Buffer
-from ..backends.devices import device_of
+from ..backends.devices import device_of, to_host
+from ..backends.restoring import quiet
 from ..control.cond import cond
 from ..control.while_loop import fori_loop
 from ..custom.call import InlinedCall
@@ -21,18 +21,23 @@ from ..jitting.compile import compiled
 from ..jitting.tiers import Tiers
 from ..primitives.core.annotations import Value, Values
 from ..primitives.core.annotations import operations as ops
-from ..primitives.core.array import Array
+from ..primitives.core.array import Array, Tracer
 from ..primitives.core.buffers import to_buffer, wrap
 from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
 from ..primitives.core.trace import is_staged, slot
 from ..programs.program import Program, argument_type
 from ..programs.staging import make_program
 from ..traces.forward import zeros_like
-from .ode_plans import Slope, StateVector, program_of_equation
-from .runge_kutta import Norm
+from .ode_plans import Slope, StateVector, program_of_equation, run_or_repeated
+from .runge_kutta import Norm, NoStepError, relative_tolerance
 from .runge_kutta_program import solution_at_times
 
 __all__ = ["BackwardCall", "pulled"]
+
+# An interval is halved so often where the state cannot be computed backward.
+MOST_HALVINGS = 12
+# The error of a state that was computed backward, in relation to the tolerances.
+MOST_DRIFT = 1000.0
 
 
 def pulled_by_intervals(
@@ -56,10 +61,9 @@ def pulled_by_intervals(
     for i in range(last, 0, -1):
         state = ode.at(solution, i)
         by_times.append(time_cotangent(ode.at(gs, i), func(state, times[i], args)))
-        interval = ops.stack([times[i], times[i - 1]])
-        outs = adjoint.bind([*state, *moved, *by_args, interval, *args])
-        earlier = adjoint.at(outs, 1)
-        moved, by_args = earlier[count : 2 * count], earlier[2 * count :]
+        ends = (times[i - 1], ode.at(solution, i - 1)), (times[i], state)
+        earlier = pulled_across(ode, adjoint, ends, [*moved, *by_args], args, MOST_HALVINGS)
+        moved, by_args = earlier[:count], earlier[count:]
         if i > 1:
             moved = [a + g for a, g in zip(moved, ode.at(gs, i - 1), strict=True)]
     if last:
@@ -69,6 +73,71 @@ def pulled_by_intervals(
     else:
         by_times.append(zeros_like(times[0]))
     return [*moved, ops.stack(by_times[::-1]), *by_args]
+
+
+def pulled_across(
+    ode: Any,
+    adjoint: Any,
+    ends: Sequence[tuple[Any, Values]],
+    cotangents: Values,
+    args: Values,
+    halvings: int,
+) -> Values:
+    """Returns the cotangents of the state and of arguments at the earlier end of an interval.
+
+    The adjoint equation computes the state backward, too, and that may be unstable where the
+    solution itself is stable: a small error grows, until the state is another one or beyond all
+    numbers. The interval is then halved, with the state in its middle solved forward.
+
+    Args:
+        ode, adjoint: as for `pulled_by_intervals`.
+        ends: the time and the state at the earlier end, and at the later one.
+        cotangents: those of the state and of arguments at the later end.
+        args: the arguments.
+        halvings: how often the interval may be halved.
+    """
+    (begin, first), (end, last) = ends
+    try:
+        outs = adjoint.bind([*last, *cotangents, ops.stack([end, begin]), *args])
+        found: Values = adjoint.at(outs, 1)
+        if not halvings or is_back(ode, found[: len(last)], first):
+            return found[len(last) :]
+    except NoStepError:
+        if not halvings:
+            raise
+    middle = begin + (end - begin) / 2
+    solved = ode.bind([*first, ops.stack([begin, middle]), *args])
+    between = middle, ode.at(solved, 1)
+    later = pulled_across(ode, adjoint, (between, ends[1]), cotangents, args, halvings - 1)
+    return pulled_across(ode, adjoint, (ends[0], between), later, args, halvings - 1)
+
+
+def is_back(ode: Any, found: Values, known: Values) -> bool:
+    """Says whether a state that was computed backward is the one that it was forward.
+
+    What is not known while a program is staged counts as that.
+    """
+    for x, y in zip(map(value_below, found), map(value_below, known), strict=True):
+        if x is not None and y is not None and x.size:
+            x, y = on_host(x), on_host(y)
+            rtol = relative_tolerance(ode.options, x.dtype)
+            with quiet():
+                # A NaN is where the solution is one.
+                if (abs(x - y) > MOST_DRIFT * (ode.options.atol + rtol * abs(y))).any():
+                    return False
+    return True
+
+
+def on_host(x: Any) -> Buffer:
+    """Returns a buffer as NumPy's array."""
+    return np.asarray(to_host(x))
+
+
+def value_below(x: Any) -> Any:
+    """Returns the buffer of a value that transformations compute with; None while staging."""
+    while isinstance(x, Tracer):
+        x = getattr(x, "value", None)
+    return None if x is None else to_buffer(x)
 
 
 def time_cotangent(gs: Sequence[Any], slopes: Sequence[Any]) -> Array:
@@ -98,18 +167,17 @@ class BackwardCall(InlinedCall):
 
     @staticmethod
     def serves(ode: Any, adjoint: Any, residuals: Values) -> bool:
-        """Says whether the way back is one call: in a program, for one example of one dtype."""
-        if not is_staged() or any(adjoint.ranks):
+        """Says whether the way back is one call: in a program, of one dtype."""
+        if not is_staged():
             return False
         solution, times, args = ode.split(residuals)
         moved = [argument_type(args[i]) for i in adjoint.moves]
         dtypes = {x.dtype for x in (*map(argument_type, solution), *moved)}
-        weak = any(argument_type(x).weak for x in args)
-        return len(dtypes) == 1 and dtypes.pop().kind == "f" and not weak and times.shape[0] > 1
+        return len(dtypes) == 1 and dtypes.pop().kind == "f" and times.shape[0] > 1
 
     def _infer(self, *operands: ShapeDtype) -> list[ShapeDtype]:
         solution, times, rest = self.ode.split(list(operands))
-        state = [ShapeDtype(y.shape[1:], y.dtype) for y in solution]
+        state = [without_times(y, rank) for y, rank in zip(solution, self.ode.ranks)]
         by_args = [rest[i].strong() for i in self.adjoint.moves]
         return [*state, ShapeDtype(times.shape, state[0].dtype), *by_args]
 
@@ -136,6 +204,13 @@ class BackwardCall(InlinedCall):
         whole = self._planned(types)
         if whole is not None:
             whole.tiers.finish()
+            return
+        ode, adjoint = self.ode, self.adjoint
+        state = [without_times(y, rank) for y, rank in zip(types, ode.ranks)]
+        times, args = types[len(state)], types[len(state) + 1 : len(types) - len(state)]
+        interval = ShapeDtype((2,), times.dtype)
+        by_args = [args[i].strong() for i in adjoint.moves]
+        adjoint.compile_for([*state, *state, *by_args, interval, *args])
 
     def _planned(self, types: Sequence[ShapeDtype]) -> Whole | None:
         """Returns what solves all of it for operands of such types; None where nothing does."""
@@ -144,9 +219,16 @@ class BackwardCall(InlinedCall):
         if known[0] != types:
             # Each interval has a plan, too.
             self.adjoint.in_program = True
-            equations = equations_of(self.ode, self.adjoint, [*types])
+            equations = None
+            if not any(self.adjoint.ranks) and not any(known.weak for known in types):
+                equations = equations_of(self.ode, self.adjoint, [*types])
             self.whole = known = types, None if equations is None else Whole(self, equations)
         return known[1]
+
+
+def without_times(y: ShapeDtype, rank: int) -> ShapeDtype:
+    """Returns the type of a state, for that of a solution with so many batch axes in front."""
+    return ShapeDtype((*y.shape[:rank], *y.shape[rank + 1 :]), y.dtype)
 
 
 class Equations:
@@ -219,13 +301,12 @@ class Whole:
 
     def __call__(self, buffers: Sequence[Buffer]) -> Values:
         """Returns the cotangents."""
+        outs: Values = [False]
         if self.run is not self.plan:
-            # Interval by interval an error names lines of the user's alone.
-            with suppress(Exception):
-                outs: Values = self.run(buffers)
-                if outs[-1]:
-                    return outs[:-1]
-        return self.plan(buffers)[:-1]
+            outs = run_or_repeated(self.run, self.plan, buffers)
+        if not outs[-1]:
+            outs = self.plan(buffers)
+        return outs[:-1]
 
 
 class ByIntervals:
@@ -252,6 +333,7 @@ def program_of_way_back(ode: Any, adjoint: Any, equations: Equations) -> Program
     solution, times, rest = ode.split(equations.types)
     norm = Norm([known.shape for known in adjoint_layout(state, by_args).types], adjoint.ranks)
     count, size = len(ode.arg_ranks), state.type.shape[0]
+    rtol = relative_tolerance(ode.options, state.type.dtype)
 
     def odeint_backward(solution: Values, times: Array, args: Values, gs: Values) -> Values:
         rows, cotangents = rows_by_time(solution), rows_by_time(gs)
@@ -272,6 +354,9 @@ def program_of_way_back(ode: Any, adjoint: Any, equations: Equations) -> Program
             start = ops.concatenate([rows[i], back, moved_args])
             ends = ops.astype(ops.stack([times[i], times[i - 1]]), np.float64)
             states, done, *_ = solution_at_times(slope, start, ends, ode.options, norm)
+            drift = abs(states[1][:size] - rows[i - 1])
+            allowed = MOST_DRIFT * (ode.options.atol + rtol * abs(rows[i - 1]))
+            solved = solved & ~ops.any(drift > allowed)
             back = states[1][size : 2 * size]
             back = ops.where(i > 1, back + cotangents[i - 1], back)
             return back, states[1][2 * size :], by_times, solved & (done == 2)

@@ -26,8 +26,12 @@ from .runge_kutta_program import solution_at_times
 
 __all__ = [
     "Slope", "Solver", "StateVector", "StepByStep", "as_buffer_function", "one_vector",
-    "part_as_dtype", "program_of_equation",
+    "part_as_dtype", "program_of_equation", "run_or_repeated",
 ]  # fmt: skip
+
+# What NumPy's functions raise for some values of a state: a singular matrix, a division by zero
+# where that is to be an error, an index out of bounds.
+FAILURES_OF_EQUATIONS = (np.linalg.LinAlgError, ArithmeticError, IndexError)
 
 # Takes the leaves of the state, the time, and the arguments; returns the leaves of the slope.
 Slope = Callable[[Values, Any, Values], Values]
@@ -193,10 +197,32 @@ class Solver:
         self.plan.grows = self.run is self.plan
         if self.plan.grows or self.run is self.tiers:
             return self.run(buffers)
-        with suppress(Exception):
-            return self.run(buffers)
-        # Step by step the error names lines of the user's alone.
-        return self.plan(buffers)
+        return run_or_repeated(self.run, self.plan, buffers)
+
+
+def run_or_repeated(
+    run: Callable[[Sequence[Buffer]], Values],
+    plan: Callable[[Sequence[Buffer]], Values],
+    buffers: Sequence[Buffer],
+) -> Values:
+    """Returns what machine code of a whole solution finds; where it fails, what its plan does.
+
+    The plan's error names lines of the user's alone. If the plan finds a solution, machine code met
+    a failure of the equation at a step that the plan does not take; any other failure is raised.
+
+    Args:
+        run: the machine code.
+        plan: what solves the same in parts.
+        buffers: what both take.
+    """
+    try:
+        return run(buffers)
+    except Exception as error:
+        fault = error
+    outs = plan(buffers)
+    if not isinstance(fault, FAILURES_OF_EQUATIONS):
+        raise fault
+    return outs
 
 
 def as_buffer_function(program: Program) -> Callable[[Values], Values]:

@@ -23,7 +23,7 @@ from ..primitives.core.shape_dtype import finfo
 
 __all__ = [
     "BETWEEN", "ERROR", "GROW", "RUNGE_KUTTA_NODES", "SAFETY", "SHORTEST", "SHRINK", "STAGES",
-    "End", "Norm", "Options", "check_end", "integrate", "relative_tolerance",
+    "End", "NoStepError", "Norm", "Options", "check_end", "integrate", "relative_tolerance",
 ]  # fmt: skip
 
 # The first stage is at the beginning of a step.
@@ -68,6 +68,10 @@ class Options(NamedTuple):
     atol: float
     mxstep: float
     hmax: float
+
+
+class NoStepError(RuntimeError):
+    """Steps became too small: ``odeint`` raises it as the ``RuntimeError`` that it documents."""
 
 
 class End(NamedTuple):
@@ -253,7 +257,7 @@ def check_end(end: End, times: Buffer, options: Options) -> None:
             f"odeint: {taken:.0f} steps (mxstep) did not lead to t={times[int(done)]:.6g}, only to "
             f"t={t:.6g}: raise mxstep or the tolerances rtol and atol"
         )
-    raise RuntimeError(
+    raise NoStepError(
         f"odeint: at t={t:.6g} a step of {h:.3g} is too small to go on: the solution has a "
         "singularity there, or is not a number"
     )

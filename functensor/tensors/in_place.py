@@ -36,7 +36,7 @@ from .views import changed, fall_behind, is_basic, is_there, taken, viewing, wit
 if TYPE_CHECKING:
     from ..primitives.core.annotations import ArrayLike
 
-__all__ = ["InPlace"]
+__all__ = ["InPlace", "take_buffer"]
 
 next_tensor = count(1).__next__
 numbering = threading.Lock()
@@ -118,6 +118,30 @@ def _view(self: Any, *shape: Any, **options: Any) -> Any:
 
 _view.__name__ = _view.__qualname__ = "view"
 WRAPPER_CODES.add(_view.__code__)
+
+
+def take_buffer(x: InPlace, buffer: Any) -> None:
+    """Gives a tensor a buffer of its shape, dtype and device that nobody writes to.
+
+    It is `Tensor.take_value` without the frame of a public method.
+    """
+    alone = slot.trace is None and not hasattr(x, "_source")
+    if alone and x._data.strides == buffer.strides:
+        exchange_buffer(x, buffer)
+    else:
+        x.copy_value(wrap(buffer))
+
+
+def exchange_buffer(x: InPlace, buffer: Any) -> None:
+    """Gives a tensor that is no view another buffer, and lets its views fall behind."""
+    views = getattr(x, "_views", None)
+    x._changes = getattr(x, "_changes", 0) + 1
+    if views is None:
+        x._data = buffer
+        return
+    with views.lock:
+        x._data = buffer
+        fall_behind(x)
 
 
 class InPlace(TorchMemory):
@@ -254,27 +278,15 @@ class InPlace(TorchMemory):
 
     def take_value(self, value: Array) -> None:
         """Sets the value to an array of the same shape, dtype and device that nobody writes to."""
-        buffer = value._data
-        alone = slot.trace is None and not hasattr(self, "_source")
-        if alone and self._data.strides == buffer.strides:
-            self.put_buffer(buffer)
-        else:
-            self.copy_value(value)
+        take_buffer(self, value._data)
 
     def put_buffer(self, buffer: Any) -> None:
         """Takes a buffer of the same shape, dtype and device, whatever transformation runs."""
         if hasattr(self, "_source"):
             with under(RAW), no_grad():
                 self._put(wrap(buffer), "a gradient")
-            return
-        views = getattr(self, "_views", None)
-        self._changes = getattr(self, "_changes", 0) + 1
-        if views is None:
-            self._data = buffer
-            return
-        with views.lock:
-            self._data = buffer
-            fall_behind(self)
+        else:
+            exchange_buffer(self, buffer)
 
     # -- elements
 

@@ -24,7 +24,7 @@ from .tape import TAPE, lost, note_call
 if TYPE_CHECKING:
     from ..primitives.core.annotations import Value
 
-__all__ = ["LEVEL"]
+__all__ = ["LEVEL", "outside"]
 
 
 class LevelTracer(ReverseTracer):
@@ -126,10 +126,15 @@ def _value_inside(x: Any) -> Any:
     return wrap(LEVEL.entered(x)) if isinstance(x, TAPE.tracer) else owned(x)
 
 
+def outside(value: Any) -> Any:
+    """Returns a value of this level, a tracer, a buffer or an array, as a tensor."""
+    if type(value) is LevelTracer:
+        return TAPE.wrap(value.value, value.node)
+    return TAPE.wrap(value._data if type(value) is Array else value, None)
+
+
 def _tensor_outside(x: Any) -> Any:
-    if type(x) is LevelTracer:
-        return TAPE.wrap(x.value, x.node)
-    return TAPE.wrap(x._data, None) if type(x) is Array else x
+    return outside(x) if type(x) is LevelTracer or type(x) is Array else x
 
 
 entrance.lift = lifted

@@ -29,7 +29,6 @@ from ..traces.reverse import (
     PROJECTION,
     Node,
     ReverseTrace,
-    backward,
     joint_node,
     maker_of,
     next_number,
@@ -39,6 +38,7 @@ from ..traces.stand_ins import StandIn
 from ..transforms.tensor_entrance import entrance
 from .default_dtypes import TENSOR_DTYPES
 from .grad_mode import mode, no_grad
+from .leaf_means import averaged_backward
 
 if TYPE_CHECKING:
     from ..backends.annotations import Buffer
@@ -216,7 +216,7 @@ def run_tape_backward(
     Nothing is added if a hook raises. ``named`` returns what messages call the pass.
     """
     with under(RAW), no_grad():
-        grads = backward(roots, consume=consume, line=user_line(), named=named)
+        grads = averaged_backward(roots, consume=consume, line=user_line(), named=named)
         totals = [
             (leaf.receiver, leaf.receiver.shown(g))
             for leaf, g in grads.items()

@@ -72,6 +72,7 @@ from .tensor_types import *
 from .types import *
 
 if TYPE_CHECKING:
+    from .amp import GradScaler, autocast
     from .compiling import compile
     from .func import vmap
 
@@ -79,11 +80,12 @@ if TYPE_CHECKING:
 
 # Modules within this one that are imported when they are first used.
 NAMESPACES = {
-    "autograd", "backends", "cuda", "distributions", "fft", "func", "linalg", "nn", "optim",
-    "special", "utils",
+    "accelerator", "amp", "autograd", "backends", "cuda", "distributions", "fft", "func",
+    "linalg", "nn", "optim", "special", "utils",
 }  # fmt: skip
 # Functions that are imported when they are first used, by the module that has them.
 LATE_FUNCTIONS = {
+    "amp": "GradScaler autocast",
     "compiling": "compile",
     "func": "vmap",
     "layer_functions": (
@@ -99,7 +101,8 @@ LATE_FUNCTIONS = {
 }
 
 __all__ = [
-    "Generator", "as_strided", "compile", "default_generator", "enable_grad", "initial_seed",
+    "Generator", "GradScaler", "as_strided", "autocast", "compile", "default_generator",
+    "enable_grad", "initial_seed",
     "is_grad_enabled", "manual_seed", "no_grad", "seed", "tensor", "vmap",
 ]  # fmt: skip
 __all__ += along_axis.__all__

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import update_wrapper
 from typing import Any
 
+from ..backends.errors.words import WRAPPER_CODES
 from ..faces.publish import publish
 from ..functions.wrapping import transformed
 from ..primitives.core.registry import registry as ops
@@ -20,6 +22,7 @@ from ..transforms.jacobian import jacrev as jacrev_of
 from ..transforms.jvp import jvp as jvp_of
 from ..transforms.jvp import linearize as linearize_of
 from ..transforms.vmap import vmap as vmap_of
+from ..tree import containers as tree
 from ..tree import map as map_tree
 from .nn.module import Module
 
@@ -153,54 +156,59 @@ def vmap(
             same for all examples, ``"different"`` where each has its own.
         chunk_size: no effect: all examples are computed at once.
 
+    Returns:
+        A function of the same arguments with the additional axes. All examples share keyword
+        arguments, as in PyTorch; `functensor.vmap` maps over them.
+
     Raises:
         ValueError: ``randomness`` is another word.
+
+    >>> import functensor.torch as torch
+    >>> scaled = torch.func.vmap(lambda x, scale: (x * scale).sum())
+    >>> scaled(torch.ones(3, 2), scale=torch.tensor([2.0, 3.0])).tolist()
+    [5.0, 5.0, 5.0]
     """
     if randomness not in ("error", "same", "different"):
         raise ValueError(
             f"vmap: randomness is 'error', 'same' or 'different', not {randomness!r}"
         )
     if randomness == "different":
-        return drawing_apart(func, in_dims, out_dims)
-    if randomness == "same":
-        func = sharing_draws(func)
-    return vmap_of(func, in_axes=in_dims, out_axes=out_dims)
-
-
-def drawing_apart(func: Callable[..., Any], in_dims: Any, out_dims: Any) -> Callable[..., Any]:
-    """Returns the function over an axis of its arguments, which draws apart for each example."""
+        return drawing_for_each(func, in_dims, out_dims)
+    one = sharing_draws(func) if randomness == "same" else func
+    without_keywords = vmap_of(one, in_axes=in_dims, out_axes=out_dims)
 
     def mapped(*args: Any, **kwargs: Any) -> Any:
-        rows: list[int] = []
+        if not kwargs:
+            return without_keywords(*args)
+        return vmap_of(sharing_keywords(one, kwargs), in_dims, out_dims)(*args)
 
-        def noting(x: Any, dim: Any) -> Any:
-            if dim is not None and hasattr(x, "shape"):
-                rows.append(x.shape[dim])
-            return x
+    return transformed(mapped, func, vmap, func, in_dims, out_dims, randomness)
 
+
+def sharing_keywords(func: Callable[..., Any], kwargs: dict[str, Any]) -> Callable[..., Any]:
+    """Returns a function of positional arguments, which calls another with keywords too."""
+
+    def called(*args: Any) -> Any:
+        return func(*args, **kwargs)
+
+    WRAPPER_CODES.add(called.__code__)
+    return update_wrapper(called, func)
+
+
+def drawing_for_each(func: Callable[..., Any], in_dims: Any, out_dims: Any) -> Callable[..., Any]:
+    """Returns the function over an axis of its arguments, which draws anew for each example."""
+
+    def mapped(*args: Any, **kwargs: Any) -> Any:
         several = in_dims if isinstance(in_dims, tuple | list) else (in_dims,) * len(args)
-        for arg, dims in zip(args, several):
-            map_prefix(noting, dims, arg)
+        axes = tree.broadcast_prefix(tuple(several), args, lambda dim: dim is None)
+        rows = [x.shape[dim] for x, dim in zip(tree.leaves(args), axes) if dim is not None]
         key = default_generator.next_key()
         keys = split(key, rows[0]) if rows else key
         first = 0 if rows else None
-        apart = sharing_draws(drawing_from(func, ignored))
-        both = vmap_of(apart, in_axes=(first, *several), out_axes=out_dims)
-        return both(keys, *args, **kwargs)
+        drawing = sharing_draws(drawing_from(sharing_keywords(func, kwargs), ignored))
+        return vmap_of(drawing, in_axes=(first, *several), out_axes=out_dims)(keys, *args)
 
     return transformed(mapped, func, vmap, func, in_dims, out_dims, "different")
-
-
-def map_prefix(fun: Callable[..., Any], dims: Any, x: Any) -> None:
-    """Calls a function with every leaf of a tree and its axis, which a part of a tree tells."""
-    if isinstance(dims, Mapping):
-        for name, dim in dims.items():
-            map_prefix(fun, dim, x[name])
-    elif isinstance(dims, tuple | list):
-        for dim, part in zip(dims, x):
-            map_prefix(fun, dim, part)
-    else:
-        map_tree(lambda leaf: fun(leaf, dims), x)
 
 
 def ignored() -> None:

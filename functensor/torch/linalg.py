@@ -14,6 +14,7 @@ from ..numpy import linalg
 from ..numpy.linalg import LinAlgError
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import beside
+from ..primitives.core.errors import ShapeError
 from ..primitives.core.registry import registry as ops
 from ..tensors.functions import solving
 from ..tensors.functions.naming import as_tensor_result
@@ -59,7 +60,7 @@ def pinv(
     Singular values below ``rtol`` times the largest one count as zero, and those below ``atol``.
     """
     if atol is not None:
-        rtol = ops.maximum(atol / svdvals(A)[..., 0], 0.0 if rtol is None else rtol)
+        rtol = ops.maximum(atol / svdvals(A)[..., 0], relative_tolerance(A, atol, rtol))
     return linalg.pinv(A, rtol=rtol, hermitian=hermitian)
 
 
@@ -71,12 +72,35 @@ def solve(A: Array, B: Array, *, left: bool = True) -> Any:
     return linalg.solve(A, B[..., None])[..., 0] if vector else linalg.solve(A, B)
 
 
-def lstsq(A: Array, B: Array, rcond: float | None = None, *, driver: str | None = None) -> Any:
+def relative_tolerance(A: Array, atol: Any, rtol: Any) -> Any:
+    """Returns ``rtol``; by default 0 beside an ``atol`` above 0, and else the precision."""
+    if rtol is not None:
+        return rtol
+    return (atol <= 0) * max(A.shape[-2:]) * float(np.finfo(A.dtype).eps)
+
+
+class LstsqResult(NamedTuple):
+    """The solution of least squares, residuals, rank and singular values."""
+
+    solution: Any
+    residuals: Any
+    rank: Any
+    singular_values: Any
+
+
+def lstsq(
+    A: Array, B: Array, rcond: float | None = None, *, driver: str | None = None
+) -> LstsqResult:
     """Returns the solution of least squares, residuals, rank and singular values.
 
     Singular values below ``rcond`` times the largest count as zero; ``driver`` has no effect.
+
+    >>> import functensor.torch as torch
+    >>> A, B = torch.tensor([[1.0], [0.0]]), torch.tensor([[2.0], [1.0]])
+    >>> torch.linalg.lstsq(A, B).solution.tolist()
+    [[2.0]]
     """
-    return tuple(map(as_tensor_result, linalg.lstsq(A, B, rcond)))
+    return LstsqResult(*map(as_tensor_result, linalg.lstsq(A, B, rcond)))
 
 
 def qr(A: Array, mode: str = "reduced") -> Any:
@@ -100,6 +124,11 @@ def householder_product(A: Array, tau: Array) -> Any:
     >>> torch.linalg.householder_product(A, tau).tolist()
     [[0.0], [-1.0]]
     """
+    if A.ndim < 2 or A.shape[-2] < A.shape[-1] or A.shape[-1] < tau.shape[-1]:
+        raise ShapeError(
+            f"householder_product: A of shape {A.shape} and tau of shape {tau.shape}; matrices "
+            "have at least as many rows as columns, and as many columns as reflections"
+        )
     rows, columns = A.shape[-2:]
     one = beside(A, np.eye(rows, columns, dtype=A.dtype))
     vectors = ops.tril(A, -1) + one
@@ -146,13 +175,14 @@ def matrix_rank(
 ) -> Any:
     """Returns how many singular values are not negligible.
 
-    Those are that are at most ``atol``, which has the older name ``tol`` too, or ``rtol`` times the
-    largest one.
+    Negligible are those up to ``atol``, or up to ``rtol`` times the largest one. ``tol`` is an
+    older name of ``atol``.
     """
-    if atol is not None:
-        sizes = svdvals(A)
-        relative = 0.0 if rtol is None else rtol * sizes[..., :1]
-        return as_tensor_result(ops.sum(sizes > ops.maximum(atol, relative), -1))
+    if atol is not None and min(A.shape[-2:]):
+        sizes = ops.abs(eigvalsh(A)) if hermitian else svdvals(A)
+        relative = relative_tolerance(A, atol, rtol) * ops.max(sizes, -1)
+        least = ops.expand_dims(ops.maximum(atol, relative), -1)
+        return as_tensor_result(ops.count_nonzero(sizes > least, -1))
     return as_tensor_result(linalg.matrix_rank(A, tol, hermitian, rtol=rtol))
 
 

@@ -56,6 +56,17 @@ class Progress:
         self._bar.close()
 
 
+def _is_another() -> bool:
+    """Says whether this is one of several processes, and not that of rank 0."""
+    from ..distributed.launched import launched_processes  # the namespace is imported late
+
+    if launched_processes()[0] == 1:
+        return False
+    from ..distributed.world import rank
+
+    return rank() > 0
+
+
 def progress(
     iterable: Iterable[Any] | int,
     *,
@@ -72,7 +83,8 @@ def progress(
             `Progress.update` counts.
         desc: a text in front.
         total: how many values there are, where the iterable does not tell.
-        quiet: whether nothing is shown; by default where there is no terminal and no notebook.
+        quiet: whether nothing is shown; by default where there is no terminal and no notebook, and
+            on all processes of a program but that of rank 0.
         interval: for how many seconds the figures stay.
         file: where to write; standard error by default.
 
@@ -97,5 +109,7 @@ def progress(
     if quiet is None and notebook:
         # tqdm would be quiet, as the streams of a notebook are no terminal.
         quiet = False
+    # tqdm looks for a terminal where it is told nothing.
+    quiet = True if quiet is None and _is_another() else quiet
     bar = bars.tqdm(desc=desc, total=total, disable=quiet, mininterval=interval, file=file)
     return Progress(values, bar, interval)

@@ -231,7 +231,7 @@ def psum_scatter(
         shape = shape_dtype(leaf).shape
         place = canonical_axis(scatter_dimension, len(shape))
         if tiled:
-            leaf = _in_parts("psum_scatter", leaf, place, axis_name, size)
+            leaf = _cut_in_parts("psum_scatter", leaf, place, axis_name, size)
         elif shape[place] != size:
             raise _other_length("psum_scatter", shape, place, axis_name, size)
         return ops.psum_scatter(leaf, axis_name=(name,), axis=place, size=size)
@@ -249,7 +249,7 @@ def _other_length(
     )
 
 
-def _in_parts(
+def _cut_in_parts(
     function: str, leaf: ArrayLike, place: int, axis_name: Hashable, size: int
 ) -> ArrayLike:
     """Returns an array with an axis in front of another one, which goes over parts of that."""
@@ -297,7 +297,7 @@ def all_to_all(
         split = canonical_axis(split_axis, len(shape))
         concat = canonical_axis(concat_axis, len(shape))
         if tiled:
-            leaf = _in_parts("all_to_all", leaf, split, axis_name, size)
+            leaf = _cut_in_parts("all_to_all", leaf, split, axis_name, size)
         elif shape[split] != size:
             raise _other_length("all_to_all", shape, split, axis_name, size)
         out = ops.all_to_all(

@@ -28,7 +28,6 @@ from ..primitives.core.buffers import (
 from ..primitives.core.errors import (
     NonScalarOutputError,
     RuleResultError,
-    describe,
     failure,
     function_name,
 )
@@ -38,7 +37,9 @@ from ..primitives.core.trace import RAW, Trace, as_written, base_trace, run, slo
 from ..traces.forward import zeros_like
 from ..traces.reverse import ReverseTrace, ReverseTracer, backward, is_inexact
 from ..tree import containers as tree
+from .averaged_gradients import Buckets, averaged_over_processes, first_users, means_of_now
 from .given_cotangents import cotangent_of
+from .returned_pairs import check_holomorphic, outline_of_output, pair_of
 from .taken_gradients import taken_gradients
 from .tensor_entrance import entrance
 
@@ -224,13 +225,8 @@ def differentiated(
     check_function(name, fun)
     check_argnums(name, argnums, argnames)
 
-    def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
-        if entrance.classes and entrance.is_met((args, kwargs)):
-            # Made anew: a function that names itself would live until the garbage is collected.
-            options = {"has_aux": has_aux, "allow_int": allow_int, "holomorphic": holomorphic}
-            again = differentiated(name, fun, argnums, argnames, with_value=with_value, **options)
-            return entrance.lift(again, args, kwargs)
-        selection = Selection(fun, args, kwargs, argnums, argnames)
+    def once(selection: Selection, buckets: Buckets | None = None) -> tuple[Any, Any, list[Any]]:
+        """Returns the value, the extras and the gradients, or gives these to buckets."""
         leaves, treedef = tree.flatten(selection.values)
         check_inexact(selection, leaves, allow_int)
         if holomorphic:
@@ -249,31 +245,55 @@ def differentiated(
             raise _output_error(name, fun, what, f"{fix} is for a pair (output, extras)")
         value, node = _output_node(trace, out)
         _check_scalar(fun, value, name, holomorphic)
+        nodes = [None if t is leaf else t.node for leaf, t in zip(leaves, tracers, strict=True)]
         grads: dict[Any, Any] = {}
         with under(trace.parent):
+            if buckets is not None:
+                if with_value:
+                    buckets.begin_value(value)
+                inputs = {n for n in nodes if n is not None}
+                buckets.begin(leaves, nodes, first_users([] if node is None else [node], inputs))
             if node is not None:
                 known = shape_dtype(value)
                 one = beside(value, known.dtype.type(1))
                 if known.shape:
                     one = ops.broadcast_to(one, known.shape)
                 grads = backward([(node, one)], consume=True, of=trace)
-            gradients = [
+            if buckets is not None:
+                gradients = list(map(wrap, buckets.end()))
+            else:
                 # Leaves of integers have no node.
-                wrap(grads[t.node] if t is not leaf and t.node in grads else zeros_like(leaf))
-                for leaf, t in zip(leaves, tracers, strict=True)
-            ]
+                gradients = [
+                    wrap(grads[node] if node is not None and node in grads else zeros_like(leaf))
+                    for leaf, node in zip(leaves, nodes, strict=True)
+                ]
         if trace.parent.staging:
             trace.parent.note_gradients(leaves, gradients)
         elif taken_gradients.watched and leaves:
             taken_gradients.note(leaves[0], gradients[0])
         plain = plain_arrays(leaves)
-        found = treedef.unflatten(gradients)
         if has_aux:
             aux = tree.map(partial(trace.released, given=plain), aux)
+        if with_value:
+            value = apart_from(value, plain)
+        return value, aux, gradients
+
+    def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
+        if entrance.classes and entrance.is_met((args, kwargs)):
+            # Made anew: a function that names itself would live until the garbage is collected.
+            options = {"has_aux": has_aux, "allow_int": allow_int, "holomorphic": holomorphic}
+            again = differentiated(name, fun, argnums, argnames, with_value=with_value, **options)
+            return entrance.lift(again, args, kwargs)
+        selection = Selection(fun, args, kwargs, argnums, argnames)
+        means = None if slot.axes is None else means_of_now(name)
+        if means is None:
+            value, aux, gradients = once(selection)
+        else:
+            value, aux, gradients = averaged_over_processes(once, means, selection)
+        found = tree.structure(selection.values).unflatten(gradients)
         if not with_value:
             return (found, aux) if has_aux else found
-        value = apart_from(value, plain)
-        return (value, aux) if has_aux else value, found
+        return ((value, aux) if has_aux else value), found
 
     return update_wrapper(value_and_gradient, fun)
 
@@ -443,34 +463,6 @@ def _output_node(trace: ReverseTrace, out: Any) -> tuple[Any, Any]:
     if isinstance(out, ReverseTracer) and out.owner is trace:
         return out.value, out.node
     return trace.lift(owned(out)), None
-
-
-def check_holomorphic(fun: Callable[..., Any], leaves: list[Any], name: str, what: str) -> None:
-    """Checks that values are complex, as those of a holomorphic function are."""
-    for leaf in leaves:
-        dtype = shape_dtype(leaf).dtype
-        if dtype.kind != "c":
-            text = f"holomorphic=True is for complex {what}, not {dtype}"
-            raise TypeError(f"{name} of {function_name(fun)}: {text}")
-
-
-def outline_of_output(out: Any) -> str:
-    """Returns what a function returned, for messages: types and shapes, no values."""
-    if isinstance(out, tuple) and len(out) <= 4:
-        return f"a tuple ({', '.join(map(describe, out))})"
-    return f"a {type(out).__name__}"
-
-
-def pair_of(fun: Callable[..., Any], out: Any) -> tuple[Any, Any]:
-    if not isinstance(out, tuple) or len(out) != 2:
-        got = f"{len(out)} values" if isinstance(out, tuple) else f"one value, {describe(out)}"
-        raise failure(
-            TypeError,
-            f"has_aux=True is for a function that returns a pair (output, extras), but "
-            f"{function_name(fun)} returned {got}",
-            fix="return output, extras, or leave has_aux out",
-        )
-    return out
 
 
 def _check_scalar(fun: Callable[..., Any], value: Value, name: str, holomorphic: bool) -> None:

@@ -21,8 +21,9 @@ from ..primitives.core.shape_dtype import shape_dtype
 from ..primitives.elementwise.cast_and_complex import complex_of
 from ..tree import TreeDef
 from ..tree import containers as tree
-from .grad import check_holomorphic, pulled_back
+from .grad import pulled_back
 from .jvp import linearized, pushed_forward
+from .returned_pairs import check_holomorphic
 from .taken_gradients import TakenGradients, taken_gradients
 from .tensor_entrance import entrance
 from .vmap import vmap

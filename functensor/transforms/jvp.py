@@ -40,14 +40,13 @@ from ..tree import TreeDef
 from ..tree import containers as tree
 from .given_cotangents import cotangent_of
 from .grad import (
-    check_holomorphic,
     check_kind,
     differentiated,
     grad,
-    pair_of,
     pulled_back,
 )
 from .linear_functions import linear_transpose
+from .returned_pairs import check_holomorphic, pair_of
 from .tensor_entrance import entrance
 
 if TYPE_CHECKING:

@@ -95,14 +95,15 @@ def wrap(buffer: Any) -> Array:
 
 def all_wrapped(buffers: Iterable[Any]) -> list[Any]:
     """Returns raw buffers as arrays, as `wrap` does."""
-    outs = []
+    outs: list[Any] = []
+    kinds = ARRAY_TYPES
     for buffer in buffers:
-        if type(buffer) in ARRAY_TYPES:
+        if type(buffer) in kinds:
             out = new_object(Array)
             out._data = buffer
+            outs.append(out)
         else:
-            out = wrap(buffer)
-        outs.append(out)
+            outs.append(wrap(buffer))
     return outs
 
 

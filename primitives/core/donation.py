@@ -12,7 +12,7 @@ from ...backends.protocol import Backend, when_registered
 from .annotations import ArrayLike, Value
 from .array import Array
 from .errors import failure
-from .reference_counts import ALONE, references_in
+from .reference_counts import ALONE, ALONE_AMONG, references_among, references_in
 
 __all__ = ["DonatedArrayError", "claimed", "restored"]
 
@@ -83,6 +83,8 @@ def enter_owner(backend: Backend) -> None:
 
 when_registered(enter_owner)
 
+ARRAY_ALONE = {Array}
+
 
 def claimed(
     arrays: Sequence[ArrayLike], buffers: list[Value], places: Sequence[int], to: str
@@ -96,6 +98,11 @@ def claimed(
     gone: Any = _Gone(to)
     array: Any
     buffer: Any
+    if are_alone(arrays, buffers, places):
+        for i in places:
+            array = arrays[i]
+            array._data = gone
+        return
     for i in places:
         count = references_in(buffers, i)
         buffer, array = buffers[i], arrays[i]
@@ -111,6 +118,19 @@ def claimed(
             left.shared = buffer
         if is_array:
             array._data = left
+
+
+def are_alone(arrays: Sequence[ArrayLike], buffers: list[Value], places: Sequence[int]) -> bool:
+    """Says whether operands are arrays that are the only holders of their buffers' own memory."""
+    if {*map(type, [arrays[i] for i in places])} != ARRAY_ALONE:
+        return False
+    # Less than this has a buffer that its array gave away meanwhile.
+    if references_among(buffers, places) != {ALONE_AMONG}:
+        return False
+    some = [buffers[i] for i in places]
+    kinds = {*map(type, some)}
+    owns = OWNERS.get(kinds.pop())
+    return owns is not None and not kinds and all(map(owns, some))
 
 
 def restored(array: ArrayLike, buffer: Buffer) -> None:

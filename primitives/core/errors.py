@@ -25,6 +25,7 @@ __all__ = [
     "CollectiveError",
     "ConcretizationError",
     "DeviceError",
+    "DistributedError",
     "EscapedTracerError",
     "GradientInputError",
     "ImmutableArrayError",
@@ -118,6 +119,10 @@ class CollectiveError(RuntimeError):
     """Processes that run together do not do the same (docs/errors.md#error-25)."""
 
 
+class DistributedError(RuntimeError):
+    """Another process has ended, or does not come (docs/errors.md#error-26)."""
+
+
 class NonFiniteError(FloatingPointError):
     """An operation made NaN or infinity while that is checked (docs/errors.md#error-18)."""
 
@@ -136,6 +141,7 @@ SECTIONS: dict[type[Exception], int] = {
     NonScalarOutputError: 7, GradientInputError: 7, MissingRuleError: 8, RuleResultError: 9,
     AxisSizeError: 10, BackwardError: 12, MissingGradientError: 13, ReplayError: 15,
     NonFiniteError: 18, ShapeError: 16, CollectiveError: 25,
+    DistributedError: 26,
 }  # fmt: skip
 ErrorT = TypeVar("ErrorT", bound=Exception)
 # The beginning of notes that name a derivative rule.

@@ -68,9 +68,11 @@ class PrimitiveInSteps(Primitive):
         """Says whether a trace is to differentiate what is computed of these operands."""
         return (
             trace.differentiates
-            and any(
-                isinstance(x, Tracer) and x.owner is trace and getattr(x, "node", x) is not None
-                for x in args
-            )
+            and any(isinstance(x, Tracer) and x.owner is trace and is_linked(x) for x in args)
             and self.in_steps(*args)
         )
+
+
+def is_linked(x: Tracer) -> bool:
+    """Says whether a tracer has a derivative: a node, or a note of a checkpoint's first run."""
+    return getattr(x, "node", x) is not None and getattr(x, "linked", True)

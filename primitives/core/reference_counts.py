@@ -8,6 +8,7 @@ counting fails, a buffer is copied, or an error is raised that asks for a copy: 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from sys import getrefcount
 from typing import Any
 
@@ -16,12 +17,31 @@ from numpy import empty
 from .annotations import Value
 from .buffers import wrap
 
-__all__ = ["ALONE", "ONE_NAME", "ONE_NAME_TWICE", "getrefcount", "references_in"]
+__all__ = [
+    *("ALONE", "ALONE_AMONG", "ONE_NAME", "ONE_NAME_TWICE", "getrefcount", "references_among"),
+    "references_in",
+]
 
 
 def references_in(buffers: list[Value], i: int) -> int:
     """Returns how many references the interpreter counts of one of the operands' buffers."""
     return getrefcount(buffers[i])
+
+
+def references_among(buffers: list[Value], places: Sequence[int]) -> set[int]:
+    """Returns how many references the interpreter counts of operands' buffers, each number once."""
+    return {*map(getrefcount, [buffers[i] for i in places])}
+
+
+def _references_alone_among() -> int:
+    """Returns how many there are in `references_among` where `_references_alone` has its number."""
+    buffers: list[Value] = [empty(1)]
+    array = wrap(buffers[0])
+    alone = references_among(buffers, [0])
+    another = array._data
+    found = references_among(buffers, [0])
+    more = {count + 1 for count in alone}
+    return min(alone) if another is buffers[0] and found == more else 0
 
 
 def _references_alone() -> int:
@@ -57,5 +77,6 @@ def _references_assigned(both: bool) -> int:
 # The counts of a buffer that only its array holds, and of an object with one name in ``x += y`` and
 # in ``x += x``.
 ALONE = _references_alone()
+ALONE_AMONG = _references_alone_among()
 ONE_NAME = _references_assigned(both=False)
 ONE_NAME_TWICE = _references_assigned(both=True)

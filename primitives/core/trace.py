@@ -53,7 +53,6 @@ __all__ = [
     "without_ended_interceptors", "words_for",
 ]  # fmt: skip
 
-
 # The errors that `Tracer.__float__` may raise where NumPy stores a number.
 BURIED = (ImmutableArrayError, EscapedTracerError)
 
@@ -65,11 +64,9 @@ class Slot(threading.local):
         stood_for: the ids of tracers in whose place a trace that is running puts values.
         face: makes functions of traced values those of tensors; None where none was given.
         axes: the axes of processes that collectives may speak of; None outside of ``spmd``.
-        batch_axes: the lengths of named axes around a program of whose call a function runs, by
-            their names; None elsewhere.
         met_tensor: whether a transformation that was given no tensor has met one.
-        turn: the node whose rules a backward pass runs, and what is to live as long as the pass.
-        replaying: whether a function runs again, for what a backward pass needs.
+        turn: the node whose rules a backward pass runs, and what lives as long as the pass.
+        replaying: whether a function runs again for a backward pass.
         shown: what hooks were shown, by id, while it is watched whether a function takes it back.
         answers: keeps what hooks answer in a run of a plan, or repeats it.
     """
@@ -84,7 +81,6 @@ class Slot(threading.local):
     met_tensor: bool = False
     face: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None
     axes: Any = None
-    batch_axes: Any = None
 
 
 slot = Slot()
@@ -451,11 +447,8 @@ def at_face(fun: Callable[..., Sequence[Any]], *groups: Sequence[Any]) -> list[A
 
 
 def transformation_stack(trace: Trace | None, outermost: Trace | None = None) -> str:
-    """Returns the stack of transformations that a trace stands on, outermost first.
-
-    It begins at ``outermost``, if that is among them.
-    """
-    names: list[str] = []
+    """Returns the stack that a trace stands on, from ``outermost`` if it is there, or the first."""
+    names = []
     while trace is not None and trace is not RAW:
         names.append(trace.in_words())
         trace = None if trace is outermost else trace.within or trace.parent
@@ -498,8 +491,6 @@ def explained(
         return different_devices(primitive.name, str(error), args)
     try:
         primitive.infer(primitive, *map(shape_dtype, args), **params)
-    except ShapeError as better:
-        return better
-    except MissingRuleError:
-        return error
+    except (MissingRuleError, ShapeError) as found:
+        return found if isinstance(found, ShapeError) else error
     return error

@@ -418,7 +418,7 @@ def test_dots_with_batches():
     assert not decision(fnp.sin, (2,))
 
 
-def test_numbers_of_pythons_are_not_saved_as_arrays():
+def test_numbers_of_pythons_are_non_persistent_buffers_set_as_arrays():
     x = X.astype("float32")
 
     def f(scale, x):

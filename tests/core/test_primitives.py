@@ -23,7 +23,7 @@ from functensor.primitives.core.test_samples import Operand
 # Primitives of a single module of SciPy's enter the registry when that is first used.
 for module in scipy.__all__:
     import_module(f"functensor.scipy.{module}")
-for module in ("extend", "nn", "random", "custom.kernel_op", "torch.nn"):
+for module in ("distributed", "extend", "nn", "random", "custom.kernel_op", "torch.nn"):
     import_module(f"functensor.{module}")
 
 PRIMITIVES = [primitive.name for primitive in registry]

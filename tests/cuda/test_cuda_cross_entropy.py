@@ -233,3 +233,17 @@ def test_tensors(kernels, launches):
     loss.backward()
     ours = [name for name in launches if name in ("ahead", "settle", "loss_grad")]
     assert ours == ["ahead", "settle"]
+
+
+@pytest.mark.parametrize("name", TOLERANCES)
+@pytest.mark.parametrize("classes", [10, 1000, 9001])
+@pytest.mark.parametrize("least", [0, 1 << 40], ids=["at once", "read again"])
+def test_a_slope_for_one_cotangent_comes_with_the_loss(kernels, monkeypatch, name, classes, least):
+    monkeypatch.setattr(kernels, "FEWEST_AHEAD_BYTES", least)
+    x, labels = example(7, classes, name)
+    losses, grads = doubles(x, labels)
+    loss, grad = kernels.cross_entropy_with_grad(cupy.asarray(x), cupy.asarray(labels), 0.25)
+    close(loss, losses, name, 2)
+    close(grad, grads * 0.25, name, 4)
+    empty = kernels.cross_entropy_with_grad(cupy.asarray(x[:0]), cupy.asarray(labels[:0]), 0.25)
+    assert [part.shape for part in empty] == [(0,), (0, classes)]

@@ -45,6 +45,29 @@ def test_padded_products_are_those_of_the_operands(sizes, transposed, dtype, mon
     assert found.shape == (m, n)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "complex64"])
+@pytest.mark.parametrize(
+    "sizes", [(3, 2, 5, 4), (3, 7, 3, 7), (50257, 9, 50264, 16), (1, 300, 8, 304), (5, 6, 2, 3)]
+)
+def test_columns_are_copied_with_zeros_behind_them(sizes, dtype):
+    import cupy
+
+    from functensor.backends.cuda.cublas.padding import Matrix, copy_columns
+
+    rows, columns, all_rows, all_columns = sizes
+    leading = rows + 3
+    given = cupy.arange(columns * leading).reshape(columns, leading).astype(dtype)
+    made = cupy.full((all_columns, all_rows + 1), 7, dtype)
+    copy_columns(
+        Matrix(given, rows, columns, leading), Matrix(made, all_rows, all_columns, all_rows + 1)
+    )
+    wanted = np.zeros((all_columns, all_rows), dtype)
+    kept = given.get()[:all_columns, : min(rows, all_rows)]
+    wanted[: len(kept), : kept.shape[1]] = kept
+    np.testing.assert_array_equal(made.get()[:, :-1], wanted)
+    assert (made.get()[:, -1] == 7).all()
+
+
 def test_small_products_are_not_padded(monkeypatch):
     import functensor as ft
     import functensor.numpy as fnp

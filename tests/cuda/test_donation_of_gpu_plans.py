@@ -82,15 +82,20 @@ def run_of_program(program, operands, into):
     return outs
 
 
-def run_of_leaves(run):
-    """Returns what stands for a group of regions, which run in any order."""
+def slices_of(counts):
+    """Returns slices of so many values, one behind the other."""
+    return [slice(*pair) for pair in pairwise(accumulate(counts, initial=0))]
+
+
+def run_of_group(run):
+    """Returns what stands for a group of regions and products, which run in any order."""
 
     def of_all(*operands, into=()):
-        outs, count = {}, run._count
-        ends = [*accumulate([len(member.outputs) for member in run._members], initial=0)]
-        places = [slice(*pair) for pair in pairwise(ends)]
+        outs = {}
+        taken = slices_of([len(member.operands) for member in run._members])
+        places = slices_of([len(member.outputs) for member in run._members])
         for number in random.Random(len(operands)).sample(range(len(places)), len(places)):
-            given = operands[number * count : (number + 1) * count]
+            given = operands[taken[number]]
             memory = into[places[number]] if into else ()
             outs[number] = run_of_program(run._members[number].primitive.program, given, memory)
         return [x for number in range(len(places)) for x in outs[number]]
@@ -108,6 +113,7 @@ def moved(x, into):
 # In the last short one two leaves of a group read what one of them might write.
 @pytest.mark.parametrize("seed", range(2000) if LONG else [*range(60), 169])
 def test_donated_memory_is_written_when_nothing_else_lies_there(seed, made):
+    from functensor.backends.cuda.plan.joint_run import JointRun
     from functensor.backends.cuda.plan.leaf_run import LeafRun
     from functensor.backends.cuda.plan.plan_text import moved_into
     from functensor.backends.cuda.plan.region_run import GpuRegion
@@ -121,8 +127,8 @@ def test_donated_memory_is_written_when_nothing_else_lies_there(seed, made):
     for name, value in [*scope.items()]:
         if isinstance(value, GpuRegion):
             scope[name] = run_of(value)
-        elif isinstance(value, LeafRun):
-            scope[name] = run_of_leaves(value)
+        elif isinstance(value, LeafRun | JointRun):
+            scope[name] = run_of_group(value)
         elif value is moved_into:
             scope[name] = moved
     memory = [args[i] for i in plan.text.taken.values()]

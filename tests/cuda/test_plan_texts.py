@@ -1,13 +1,14 @@
 """The texts of plans on a GPU, and where their kernels read and write."""
 
 import re
+from itertools import chain
 
 import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.gpu_functions import step
+from support.gpu_functions import normal, step
 from support.gpu_programs import fused, plan_of
 
 import functensor as ft
@@ -49,13 +50,38 @@ def test_numbers_of_the_host_are_computed_apart():
     assert "power" not in queue.partition("return")[0]
 
 
+def test_numbers_of_the_host_are_those_of_numpy():
+    def f(x, count, scale):
+        rate = scale * 0.9 ** (count + 1) / (1 - scale)
+        return fnp.sin(x * rate) @ x @ x, rate, count + 1, scale
+
+    plan = plan_of(fused(f, normal(4, 4), np.int64(3), np.float64(0.5)))
+    assert plan.text.is_plain
+    for count, scale in ((3, 0.5), (2**62, -1.0), (2**63 - 1, 2.0), (7, 1.0), (1, 1e300)):
+        given = [None, np.int64(count), np.float64(scale)]
+        with np.errstate(all="ignore"):
+            wanted = [*chain(*plan._numbers(*given))]
+        for found, number in zip(chain(*plan.numbers(given)), wanted, strict=True):
+            np.testing.assert_allclose(found, number, 1e-15)
+            assert np.asarray(found).dtype == np.asarray(number).dtype
+
+
+def test_whole_numbers_of_32_bits_are_left_to_numpy():
+    def f(x, count):
+        return fnp.sin(x * (count + 1)) @ x @ x
+
+    plan = plan_of(fused(f, normal(4, 4), np.int32(1)))
+    assert not plan.text.is_plain
+    assert plan.numbers([None, np.int32(2**31 - 1)])[0] == [-(2**31)]
+
+
 def test_constant_results_are_none_of_the_queue():
     def f(x):
         return 1.5, fnp.sin(x @ x @ x) @ x, np.arange(3)
 
     plan = plan_of(fused(f, fnp.ones((4, 4), "f4")))
     assert plan.text.outputs == [False, True, False]
-    needed, (number, array) = plan.numbers(None)
+    needed, (number, array) = plan.numbers([None])
     assert needed == []
     assert number == 1.5
     assert list(array) == [0, 1, 2]
@@ -91,7 +117,7 @@ def products_of_libraries(monkeypatch):
     """Leaves small products to libraries, too."""
     from functensor.backends.cuda.plan import small_products
 
-    monkeypatch.setattr(small_products, "MOST_MULTIPLICATIONS", 0)
+    monkeypatch.setattr(small_products, "MOST_PRODUCTS_OF_ELEMENTS", 0)
 
 
 def donated_plan(function, donated=(0,)):

@@ -214,12 +214,18 @@ def check_bfloat16():
     import ml_dtypes
 
     x = (np.arange(12) % 5).reshape(4, 3).astype(ml_dtypes.bfloat16)
-    for name in ("psum", "pmax", "all_gather"):
+    x[2, 1] = np.nan
+    for name in ("psum", "pmax", "all_gather", "ppermute"):
         mesh = ft.distributed.mesh({"i": 4})
-        one = ft.distributed.spmd(lambda p, n=name: getattr(ft, n)(p[0], "i"), mesh, P("i"), P())
+        more = ([(i, i) for i in range(4)],) if name == "ppermute" else ()
+        one = ft.distributed.spmd(
+            lambda p, name=name, more=more: getattr(ft, name)(p[0], "i", *more),
+            mesh, P("i"), P.local("i") if more else P(),
+        )  # fmt: skip
         out = np.asarray(one(x))
         assert out.dtype == x.dtype
-        wanted = {"psum": x.sum(0), "pmax": x.max(0), "all_gather": x}[name]
+        mine = x[ft.distributed.rank()]
+        wanted = {"psum": x.sum(0), "pmax": x.astype("f").max(0), "all_gather": x}.get(name, mine)
         np.testing.assert_array_equal(out.astype(float), wanted.astype(float))
 
 

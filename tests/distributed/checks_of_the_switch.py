@@ -45,6 +45,19 @@ def check_another_primitive():
         raises(change(one), r"rank 2: pmax", rf"at \S*{LINE}")
 
 
+def check_lines_of_plans():
+    def one(x):
+        y = ft.psum(x, "data")
+        return y * (ft.pmin(x, "data") if RANK == 2 else ft.pmax(x, "data"))
+
+    with pytest.raises(CollectiveError) as found, ft.config.using(check_collectives=True):
+        spmd(one, mesh(GRID), SPEC, SPEC)(X)
+    eager = str(found.value).partition("\n  at ")[0]
+    with pytest.raises(CollectiveError) as found, ft.config.using(check_collectives=True):
+        spmd(ft.jit(one), mesh(GRID), SPEC, SPEC)(X)
+    assert str(found.value).partition("\n  at ")[0] == eager
+
+
 def check_another_order():
     def one(x):
         if RANK == 1:
@@ -107,6 +120,31 @@ def check_outputs_that_are_not_the_same():
         near = spmd(lambda x: ft.psum(x, "data") * (1 + 1e-15 * RANK), mesh(GRID), SPEC,
                     P(None, "model"))  # fmt: skip
         assert np.allclose(np.asarray(near(X)), X[:2] + X[2:])
+
+
+def check_arguments_that_are_not_the_same():
+    def use(x, spec, out_spec):
+        return spmd(fnp.sin, mesh(GRID), spec, out_spec)(x)
+
+    with ft.config.using(check_collectives=True):
+        words = r"an argument float64\[4, 4\] .* along 'data', 'model', .* rank 2 has other values"
+        with pytest.raises(CollectiveError, match=words):
+            use(X + (RANK == 2), P(), P())
+        words = r"an argument float64\[2, 4\] .* along 'model', .* rank 3 has other .* than rank 2"
+        with pytest.raises(CollectiveError, match=words):
+            use(X + (RANK == 3), P("data"), P("data"))
+        out = use(X * RANK, P.local(), P.local())
+        np.testing.assert_array_equal(np.asarray(out), np.sin(X * RANK))
+
+
+def check_staging_on_one_process():
+    whole = spmd(lambda x: ft.psum(x, "data") * x, mesh(GRID), SPEC, SPEC)
+    with ft.config.using(check_collectives=True):
+        if RANK == 1:
+            assert ft.eval_shape(whole, X).shape == X.shape
+            ft.jit(whole).lower(X)
+            ft.eval_shape(lambda x: spmd(fnp.sin, mesh(GRID), P(), P())(np.ones(2)) * x, X[0, :2])
+        np.testing.assert_allclose(np.asarray(whole(X))[0], (X[0] + X[2]) * X[0])
 
 
 def check_what_is_right():

@@ -9,6 +9,7 @@ HERE = Path(__file__).parent
 FILES = sorted(HERE.glob("checks_of_*.py"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
 def test_checks_pass_on_four_processes(file, tmp_path):
     done, said = run_checks(file, 4, tmp_path)

@@ -320,3 +320,30 @@ def test_names_of_parts_of_trees_are_not_mixed_up():
     assert ft.tree.leaves(out) == ft.tree.leaves(tree) == [1.0, 2.0, 3.0, 4.0, 5.0]
     assert f._last.guard is not unguarded
     assert len(seen) == 1
+
+
+def test_buffers_on_devices_are_known_again(monkeypatch):
+    from functensor.jitting import guard
+
+    # NumPy's stand for those of a GPU.
+    monkeypatch.setattr(guard, "DEVICE_TYPES", {numpy.ndarray: None})
+    f, seen = counted(lambda xs: xs[0] + xs[1])
+    xs = arrays(2)
+    for _ in range(4):
+        assert f(xs).tolist() == [1.0] * 4
+    text = guard_source(f._last.guard)
+    known = f._last.guard.__globals__["seen"]
+    assert [known() for known in known] == [x._data for x in xs]
+    # Others of the same kind are compared, and take their places.
+    ys = [np.full(4, 2.0), xs[1]]
+    assert f(ys).tolist() == [3.0] * 4
+    assert known[0]() is ys[0]._data
+    del ys
+    assert known[0]() is None
+    assert f(xs).tolist() == [1.0] * 4
+    # Others of another kind are not taken for them.
+    assert f([x.astype("f4") for x in xs]).dtype == "float32"
+    assert f([np.ones(3), np.ones(3)]).shape == (3,)
+    assert f([1.0, 2.0]).tolist() == 3.0
+    assert len(seen) == 4
+    assert "map(is_, there, map(call, seen))" in text

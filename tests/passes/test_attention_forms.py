@@ -72,12 +72,12 @@ def test_forward_and_backward_share_the_scores():
 def test_what_stays_a_kernel_of_blocks(case, monkeypatch):
     xs = operands("square", "none", "float16" if case == "half" else "float32")
     if case == "large":
-        monkeypatch.setattr(attention_forms, "MOST_SCORE_BYTES", 4 * 3 * 5 * 5 - 1)
+        monkeypatch.setattr(attention_forms, "MOST_BYTES_OF_SCORES", 4 * 3 * 5 * 5 - 1)
     assert {"attention", "attention_grad"} <= names(with_gradients("causal"), *xs)
 
 
 def test_scores_are_counted_in_bytes(monkeypatch):
-    monkeypatch.setattr(attention_forms, "MOST_SCORE_BYTES", 4 * 3 * 5 * 5)
+    monkeypatch.setattr(attention_forms, "MOST_BYTES_OF_SCORES", 4 * 3 * 5 * 5)
     narrow, wide = operands("square", "none", "float32"), operands("square", "none", "float64")
     assert not names(with_gradients("causal"), *narrow) & {"attention", "attention_grad"}
     assert {"attention", "attention_grad"} <= names(with_gradients("causal"), *wide)

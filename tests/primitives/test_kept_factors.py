@@ -1,5 +1,7 @@
 """Factors that solutions and determinants keep for their derivatives."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from support.native import missing
@@ -83,6 +85,25 @@ def test_products_with_hessians_take_the_same_factors(factorised):
     ft.vjp(ft.grad(solved), a, b)[1](a)
     ft.jvp(solved, (a, b), (a, b))
     assert factorised == [a.shape] * 3
+
+
+@pytest.mark.parametrize("jit", [False, True], ids=["eager", "jit"])
+@pytest.mark.parametrize(
+    "policy",
+    [None, ft.checkpoint_policies.everything_saveable, ft.checkpoint_policies.dots_saveable],
+    ids=["none", "everything", "dots"],
+)
+@pytest.mark.parametrize("name", CASES)
+def test_checkpoints_do_the_same_again(name, policy, jit):
+    f, operands = CASES[name]
+    grad = partial(ft.grad, argnums=tuple(range(len(operands()))))
+    again = grad(ft.checkpoint(f, policy=policy))
+    for got, wanted in zip((ft.jit(again) if jit else again)(*operands()), grad(f)(*operands())):
+        np.testing.assert_allclose(np.asarray(got), np.asarray(wanted), rtol=1e-12)
+    of_first = ft.grad(lambda a: ft.checkpoint(f, policy=policy)(a, *operands()[1:]))
+    np.testing.assert_allclose(
+        np.asarray(of_first(operands()[0])), np.asarray(grad(f)(*operands())[0]), rtol=1e-12
+    )
 
 
 @known

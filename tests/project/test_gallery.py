@@ -11,7 +11,10 @@ from support.long_forms import only_long
 ROOT = Path(__file__).resolve().parents[2]
 DOCS, EXAMPLES = ROOT / "docs", ROOT / "examples"
 # Files that examples import.
-HELPERS = {"digits", "torch/cart_pole", "torch/common"}
+HELPERS = {
+    *("digits", "torch/cart_pole", "torch/common"),
+    *("distributed/character_gpt_alone", "distributed/train_digits_alone"),
+}
 NAMES = sorted(
     path.relative_to(EXAMPLES).with_suffix("").as_posix()
     for path in EXAMPLES.rglob("*.py")

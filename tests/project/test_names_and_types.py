@@ -36,12 +36,15 @@ FACES = (
     "scipy.linalg", "scipy.ndimage", "scipy.optimize", "scipy.signal", "scipy.sparse",
     "scipy.spatial.distance", "scipy.special", "scipy.stats", "random", "nn", "nn.init", "optim",
     "sparse", "tree", "hooks", "control", "testing", "extend", "errors", "checkpoint_policies",
-    "torch", "torch.autograd", "torch.autograd.functional", "torch.autograd.graph", "torch.func",
+    "distributed", "torch", "torch.autograd", "torch.autograd.functional", "torch.autograd.graph",
+    "torch.func",
     "torch.distributions", "torch.distributions.constraints", "torch.distributions.transforms",
     "torch.fft", "torch.linalg", "torch.nn", "torch.nn.functional", "torch.nn.init",
-    "torch.nn.utils", "torch.optim", "torch.optim.lr_scheduler", "torch.special", "torch.utils",
-    "torch.utils.data", "data", "datasets", "torch.backends", "torch.cuda", "training",
-    "testing.strategies",
+    "torch.nn.utils", "torch.nn.utils.parametrizations", "torch.nn.utils.parametrize",
+    "torch.nn.utils.prune", "torch.optim", "torch.optim.lr_scheduler", "torch.optim.swa_utils",
+    "torch.special", "torch.utils", "torch.utils.checkpoint", "torch.amp", "torch.cuda.amp",
+    "torch.autograd.forward_ad", "torch.utils.data", "data", "datasets", "torch.backends",
+    "torch.accelerator", "torch.cuda", "training", "testing.strategies",
 )  # fmt: skip
 
 Sources = dict[str, ast.Module]

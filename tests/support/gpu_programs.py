@@ -44,9 +44,9 @@ def fused(function, *args):
 
 def plan_of(program, donated=(), apart=True, precision="highest"):
     """Returns the plan of a fused program, its kernels not compiled."""
-    from functensor.backends.cuda.plan.joint_parts import joined_parts
+    from functensor.backends.cuda.plan.joint_parts import with_joint_launches
     from functensor.backends.cuda.plan.leaf_groups import grouped_leaves
     from functensor.backends.cuda.plan.plan import GpuPlan
 
-    program = joined_parts(grouped_leaves(program))
+    program = with_joint_launches(grouped_leaves(program))
     return GpuPlan(program, call_on_buffers, donated, apart, precision)

@@ -9,6 +9,7 @@ from torch_face.layers import LAYERS
 from torch_face.name_expressions import NAME_EXPRESSIONS
 from torch_face.namespaces import FOURIER, SPECIAL
 from torch_face.optimizers import OPTIMIZERS
+from torch_face.programs import RECORDED
 
 __all__ = ["ELSEWHERE", "uncovered"]
 
@@ -20,10 +21,26 @@ METHODS = set(re.findall(r"\.([A-Za-z]\w*)", re.sub(r"torch(?:\.\w+)+", "T", WOR
 OF_MODULES = set(re.findall(r"\.([A-Za-z]\w*)", " ".join(x for x in FURTHER if "torch.nn." in x)))
 OF_LAYERS = set(re.findall(r"\w+", " ".join(LAYERS)))
 OF_LAYERS |= set(re.findall(r"\w+", (HERE / "random_layers.py").read_text()))
+STATES = {
+    "get_extra_state", "register_load_state_dict_post_hook", "register_load_state_dict_pre_hook",
+    "register_state_dict_post_hook", "register_state_dict_pre_hook", "set_extra_state",
+    "set_submodule", "type",
+}  # fmt: skip
+NORMS = {"remove_spectral_norm", "remove_weight_norm", "spectral_norm", "weight_norm"}
 OF_OPTIMIZERS = set(re.findall(r"\w+", " ".join(OPTIMIZERS)))
+# Whole programs, each file with what PyTorch gave.
+IN_PROGRAMS = set(re.findall(r"\w+", " ".join(
+    (HERE / f"{name}_programs.txt").read_text() for name in RECORDED
+)))  # fmt: skip
 OTHERS = {
-    "torch.Tensor": METHODS, "torch.nn.Module": OF_MODULES, "torch.nn": OF_LAYERS,
-    "torch.nn.functional": OF_LAYERS, "torch.nn.init": OF_LAYERS, "torch.nn.utils": OF_LAYERS,
+    "torch": IN_PROGRAMS & {"GradScaler", "autocast"}, "torch.amp": IN_PROGRAMS,
+    "torch.autograd.forward_ad": IN_PROGRAMS, "torch.linalg": IN_PROGRAMS & {"householder_product"},
+    "torch.nn.utils.parametrizations": IN_PROGRAMS, "torch.nn.utils.parametrize": IN_PROGRAMS,
+    "torch.nn.utils.prune": IN_PROGRAMS, "torch.optim.swa_utils": IN_PROGRAMS,
+    "torch.Tensor": METHODS, "torch.nn.Module": OF_MODULES | (IN_PROGRAMS & STATES),
+    "torch.nn": OF_LAYERS,
+    "torch.nn.functional": OF_LAYERS, "torch.nn.init": OF_LAYERS,
+    "torch.nn.utils": OF_LAYERS | (IN_PROGRAMS & NORMS),
     "torch.nn.utils.rnn": OF_LAYERS, "torch.optim": OF_OPTIMIZERS,
     "torch.optim.lr_scheduler": OF_OPTIMIZERS,
 }  # fmt: skip
@@ -47,8 +64,11 @@ ELSEWHERE: dict[str, dict[str, tuple[str, ...]]] = {
         "torch.distributions": ("register_kl test_distributions.py",),
     },
     "a module, whose names have rows of their own": {
-        "torch.nn.utils": ("rnn test_sequences_and_lazy.py",),
-        "torch.optim": ("lr_scheduler test_optimizers.py",),
+        "torch.nn.utils": ("parametrizations parametrized_programs.txt",
+                           "parametrize parametrized_programs.txt",
+                           "rnn test_sequences_and_lazy.py",
+                           "stateless parametrized_programs.txt"),
+        "torch.optim": ("lr_scheduler test_optimizers.py", "swa_utils averaging_programs.txt"),
     },
     "it is about many steps, or about what fails": {
         "torch.optim": ("LBFGS test_lbfgs.py",),

@@ -16,7 +16,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-__all__ = ["check", "programs", "record", "run"]
+__all__ = ["RECORDED", "check", "programs", "record", "run"]
+
+# The files of programs, beside those about shared memory.
+RECORDED = (
+    "attribute", "averaging", "keyword", "optimizer", "parametrized", "pruned", "tutorial",
+)  # fmt: skip
 
 
 def programs(path):

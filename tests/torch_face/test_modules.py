@@ -140,6 +140,15 @@ def test_forward_hooks_see_and_change():
     assert torch.equal(layer(torch.zeros(3)), layer.bias)
 
 
+def test_removed_hooks_leave_nothing():
+    layer = torch.nn.Linear(2, 2)
+    before = {name: len(x) for name, x in vars(layer).items() if hasattr(x, "__len__")}
+    for _ in range(3):
+        layer.register_forward_hook(lambda *_: None, with_kwargs=True).remove()
+        layer.register_forward_pre_hook(lambda *_: None, with_kwargs=True).remove()
+    assert before == {name: len(x) for name, x in vars(layer).items() if hasattr(x, "__len__")}
+
+
 def test_backward_hooks_see_and_change_gradients():
     layer, seen = nn.Linear(3, 2), []
     x = torch.ones(4, 3, requires_grad=True)

@@ -3,16 +3,11 @@
 from pathlib import Path
 
 import pytest
-from torch_face.programs import check, programs
+from torch_face.programs import RECORDED, check, programs
 
 import functensor.torch
 
-RECORDS = [
-    Path(__file__).with_name(f"{name}_programs.txt")
-    for name in (
-        "attribute", "averaging", "keyword", "optimizer", "parametrized", "pruned",
-    )
-]
+RECORDS = [Path(__file__).with_name(f"{name}_programs.txt") for name in RECORDED]
 ALL = [program for path in RECORDS for program in programs(path)]
 
 

@@ -12,6 +12,7 @@ import functensor.numpy as fnp
 from functensor.testing import check_grads
 
 X = np.array([0.3, -1.2, 2.0])
+W = np.array([1.0, -0.5, 2.0])
 M = np.arange(6.0).reshape(2, 3) / 7 + 0.1
 
 
@@ -48,6 +49,25 @@ FUNCTIONS = {
     "psum_scatter": (
         lambda x: ft.psum_scatter(fnp.stack([x, 2 * x * x, fnp.sin(x)]), "i") * x,
         lambda x: fnp.stack([fnp.sum(x, 0), 2 * fnp.sum(x * x, 0), fnp.sum(fnp.sin(x), 0)]) * x,
+    ),
+    "psum_scatter_tiled": (
+        lambda x: fnp.sum(ft.psum_scatter(
+            fnp.stack([x, x**3, 2 * x * x, -x, fnp.sin(x), fnp.cos(x)]), "i", tiled=True
+        ) ** 2, 0),
+        lambda x: fnp.stack([
+            fnp.sum(x, 0) ** 2 + fnp.sum(x**3, 0) ** 2,
+            4 * fnp.sum(x * x, 0) ** 2 + fnp.sum(x, 0) ** 2,
+            fnp.sum(fnp.sin(x), 0) ** 2 + fnp.sum(fnp.cos(x), 0) ** 2,
+        ]),
+    ),
+    "all_to_all": (
+        lambda x: x * fnp.tensordot(
+            W, ft.all_to_all(fnp.stack([x, 2 * x * x, fnp.sin(x)], -1), "i", -1, 0), 1
+        ),
+        lambda x: x * fnp.stack([
+            fnp.tensordot(W, x, 1), fnp.tensordot(W, 2 * x * x, 1),
+            fnp.tensordot(W, fnp.sin(x), 1),
+        ]),
     ),
     "ppermute": (
         lambda x: ft.ppermute(fnp.sin(x), "i", [(0, 2), (2, 1)]) * x,
@@ -144,6 +164,21 @@ def test_gathering_along_any_axis_and_tiled():
     close(got, squares.sum(0).T)
 
 
+def test_exchanges_along_any_axes():
+    cubes = np.arange(3 * 3 * 6 * 2.0).reshape(3, 3, 6, 2)  # the first axis is named
+    got = over(lambda x: ft.all_to_all(x, "i", 0, 2))(cubes)
+    close(got, np.moveaxis(cubes, (1, 0), (0, 3)))
+    for split, concat in ((1, 0), (0, 1), (1, 1), (-2, -1)):
+        got = over(lambda x, s=split, c=concat: ft.all_to_all(x, "i", s, c, tiled=True))(cubes)
+        parts = [np.split(x, 3, split) for x in cubes]
+        close(got, np.stack([np.concatenate([p[k] for p in parts], concat) for k in range(3)]))
+        back = over(lambda x, s=split, c=concat: ft.all_to_all(x, "i", c, s, tiled=True))(got)
+        close(back, cubes)
+    rows = np.arange(3 * 6.0).reshape(3, 6)
+    got = over(lambda x: ft.psum_scatter(x, "i", tiled=True))(rows)
+    close(got, rows.sum(0).reshape(3, 2))
+
+
 def grid(fun, **kwargs):
     """Maps over rows, named i, and within them over columns, named j."""
     return ft.vmap(ft.vmap(fun, axis_name="j", **kwargs), axis_name="i", **kwargs)
@@ -207,6 +242,15 @@ def test_rules_and_hooks_may_speak_of_the_axis():
         close(got, 10 * (weights - weights.mean()))
         close(over(fun, in_axes=None, axis_size=2)(1.5), np.zeros(2))
 
+    # A plan of a batch is staged without the axes around it.
+    for fun in (centred, centred_too):
+        one = ft.grad(lambda x, fun=fun: fnp.sum(fnp.sin(fun(x)) * X))
+        for jitted in (ft.jit(one), ft.jit(ft.checkpoint(one))):
+            both = [ft.vmap(over(f), axis_name="j")(M) for f in (one, jitted)]
+            close(both[1], np.asarray(both[0]))
+            both = [over(ft.vmap(f, axis_name="j"))(M) for f in (one, jitted)]
+            close(both[1], np.asarray(both[0]))
+
     class Seen(ft.hooks.Hook):
         names = ()
 
@@ -259,6 +303,7 @@ CALLS = {
     "all_gather": lambda x, name: ft.all_gather(x, name),
     "psum_scatter": lambda x, name: ft.psum_scatter(fnp.stack([x] * 3), name),
     "ppermute": lambda x, name: ft.ppermute(x, name, []),
+    "all_to_all": lambda x, name: ft.all_to_all(fnp.stack([x] * 3), name, 0, 0),
     "axis_index": lambda x, name: ft.axis_index(name),
     "axis_size": lambda x, name: ft.axis_size(name),
 }
@@ -293,6 +338,15 @@ def test_other_mistakes():
     words = r"axis 0 of an array of shape \(2,\) has length 2, .* 'i' 3"
     with pytest.raises(ValueError, match=words):
         over(lambda x: ft.psum_scatter(x, "i"))(np.ones((3, 2)))
+    words = r"axis 0 of an array of shape \(2,\) has length 2, no multiple of the length 3"
+    for exchange in (
+        lambda x: ft.psum_scatter(x, "i", tiled=True),
+        lambda x: ft.all_to_all(x, "i", 0, 0, tiled=True),
+    ):
+        with pytest.raises(ValueError, match=words):
+            over(exchange)(np.ones((3, 2)))
+    with pytest.raises(ValueError, match=r"all_to_all: axis 0 .* has length 2, .* 'i' 3"):
+        over(lambda x: ft.all_to_all(x, "i", 0, 0))(np.ones((3, 2)))
     with pytest.raises(np.exceptions.AxisError):
         over(lambda x: ft.all_gather(x, "i", axis=2))(X)
 

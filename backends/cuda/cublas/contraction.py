@@ -17,7 +17,6 @@ import numpy as np
 from cupy import ndarray
 from cupy._core._routines_linalg import set_compute_type
 from cupy.cuda.device import get_cublas_handle
-from cupy.lib.stride_tricks import as_strided
 
 from ...annotations import Buffer, DType, Shape
 from ...arrays.einsum import Contract, compute
@@ -25,7 +24,7 @@ from ...config import config
 from ...dtypes import result_type
 from ..capturing import captured_here
 from .matmul_calls import ProductAxis, ProductCalls, product_calls
-from .padding import Matrix, padded_product
+from .padding import Matrix, copy_columns, padded_product
 
 __all__ = ["CONTRACTION_FUNCTIONS"]
 
@@ -95,11 +94,6 @@ def cublas_on(handle: int) -> ModuleType:
     return PREPARED[handle]
 
 
-def as_rows(x: ndarray, count: int, length: int, step: int) -> ndarray:
-    """Returns an array's memory as rows of some length, so many elements apart."""
-    return as_strided(x, (count, length), (step * x.itemsize, x.itemsize))
-
-
 def run_product(product: ProductCalls, x: ndarray, y: ndarray, kind: CublasType) -> ndarray:
     """Returns the product of two arrays of one dtype, by its calls."""
     x_order, y_order, calls, shape, axes = product
@@ -126,7 +120,7 @@ def run_product(product: ProductCalls, x: ndarray, y: ndarray, kind: CublasType)
                     u.array.data.ptr, dtype, u.leading, v.array.data.ptr, dtype, v.leading,
                     kind.zero, w.array.data.ptr, dtype, w.leading, by, ANY_ALGORITHM,
                 )  # fmt: skip
-                as_rows(made, n, m, lead[2])[...] = w.array[:n, :m]
+                copy_columns(w, whole)
                 return out if axes is None else out.transpose(axes)
         cublas.gemmEx(
             handle, t_first, t_second, m, n, k, kind.one, a, dtype, lead[0], b, dtype, lead[1],

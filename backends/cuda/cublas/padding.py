@@ -11,11 +11,15 @@ from typing import NamedTuple
 
 import cupy
 from cupy import ndarray
-from cupy.lib.stride_tricks import as_strided
 
-from ..launch import WIDEST_LOAD_BYTES
+from ..launch import BLOCK_THREADS, WIDEST_LOAD_BYTES, Kernel
 
-__all__ = ["Matrix", "PaddedProduct", "padded_product"]
+__all__ = ["Matrix", "PaddedProduct", "copy_columns", "padded_product"]
+
+# The elements that a thread copies at a time, by their bytes.
+COPIED = {2: "unsigned short, 16", 4: "unsigned int, 8", 8: "unsigned long long, 4"}
+COPY_ROWS = Kernel("padding", "copy_rows", "pplllllll", tuple(COPIED.values()))
+FEWEST_ACROSS, MOST_SHARES = 32, 65_535
 
 # What a product gains is worth copies of these bytes a multiplication and addition, or less; small
 # products gain nothing.
@@ -43,14 +47,29 @@ class Matrix(NamedTuple):
 
     def padded(self, rows: int, columns: int) -> Matrix:
         """Returns a copy with so many rows and columns; the further elements are 0."""
-        itemsize = self.array.itemsize
-        strides = self.leading * itemsize, itemsize
-        own = as_strided(self.array, (self.columns, self.rows), strides)
-        made = ndarray((columns, rows), self.array.dtype)
-        made[: self.columns, : self.rows] = own
-        made[:, self.rows :] = 0
-        made[self.columns :, : self.rows] = 0
-        return Matrix(made, rows, columns, rows)
+        made = Matrix(ndarray((columns, rows), self.array.dtype), rows, columns, rows)
+        copy_columns(self, made)
+        return made
+
+
+def copy_columns(given: Matrix, made: Matrix) -> None:
+    """Copies a matrix to the beginning of another one, whose further elements become 0.
+
+    It copies as much as the smaller of them has.
+    """
+    itemsize = given.array.itemsize
+    types = COPIED[itemsize]
+    # A column lies as a row of CUDA's.
+    across = BLOCK_THREADS
+    while across > max(made.rows, FEWEST_ACROSS):
+        across //= 2
+    together = across * int(types.rpartition(" ")[2])
+    blocks = -(-made.columns // (BLOCK_THREADS // across))
+    COPY_ROWS(
+        types, (blocks, min(-(-made.rows // together), MOST_SHARES)), BLOCK_THREADS,
+        given.array, made.array, min(given.columns, made.columns), min(given.rows, made.rows),
+        given.leading, made.columns, made.rows, made.leading, across,
+    )  # fmt: skip
 
 
 class PaddedProduct(NamedTuple):

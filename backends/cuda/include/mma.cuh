@@ -127,6 +127,10 @@ struct full_t {
     }
 };
 
+// Whether a type multiplies in parts. A sum with infinity is then NaN, and is to be made anew.
+template <typename P> struct in_parts { static const bool value = false; };
+template <> struct in_parts<full_t> { static const bool value = true; };
+
 // Two numbers of 16 bits to a word.
 template <typename T> struct pair_t {
     typedef T element;

@@ -71,10 +71,17 @@ __device__ __forceinline__ small_place small_place_of(unsigned int part, unsigne
     return {row < ROWS && column < COLUMNS, row, column};
 }
 
-template <int SPLIT>
-__device__ __forceinline__ float small_sum(const float *sums, unsigned int number) {
+template <typename P, int ROWS, int COLUMNS, int LENGTH, bool A_TURNED, bool B_TURNED, int SPLIT>
+__device__ __forceinline__ float small_sum(const float *a, const float *b, const small_place &at,
+                                           const float *sums, unsigned int number) {
     float total = 0;
 #pragma unroll
     for (int i = 0; i < SPLIT; i++) total += sums[(number / 128 * SPLIT + i) * 128 + number % 128];
+    if (in_parts<P>::value && total != total) {
+        total = 0;
+        for (int k = 0; k < LENGTH; k++)
+            total += a[A_TURNED ? k * ROWS + at.row : at.row * LENGTH + k] *
+                     b[B_TURNED ? at.column * LENGTH + k : k * COLUMNS + at.column];
+    }
     return total;
 }

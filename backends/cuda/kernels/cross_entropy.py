@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from weakref import ref
 
 import cupy
@@ -25,7 +25,7 @@ from cupy import ndarray
 from ...annotations import DType
 from ..annotations import GpuOperand
 from ..capturing import copied_once, kept_by_graph
-from ..launch import Kernel, c_type
+from ..launch import WIDEST_LOAD_BYTES, Kernel, c_type
 from ..row_layout import ROW_INSTANCES, geometry, inexact, limit, row_strides, wide, width
 from ..strides import common_stride
 
@@ -151,12 +151,18 @@ def ahead_launch(x: ndarray) -> tuple[int, int, int] | None:
     return min(x.size // classes, resident * limit("processors", device)), threads, shared
 
 
+def launch_ahead(place: tuple[int, int, int], x: ndarray, *rest: Any) -> None:
+    """Launches the kernel that writes a derivative ahead, as `ahead_launch` says."""
+    grid, block, shared = place
+    types = f"{c_type(x.dtype)}, {WIDEST_LOAD_BYTES // x.dtype.itemsize}"
+    LOSS_AHEAD(types, grid, block, x, *rest, shared=shared)
+
+
 def cross_entropy_ahead(x: ndarray, labels: ndarray) -> tuple[ndarray, ndarray]:
     """Returns the loss twice: as ``cross_entropy`` does, and not rounded, for the derivative."""
     place = ahead_launch(x)
     if place is None:
         return losses(x, labels)
-    grid, block, shared = place
     classes, dtype = x.shape[-1], x.dtype
     out = cupy.empty(x.shape[:-1], dtype)
     exact_dtype = accumulator(dtype)
@@ -164,11 +170,9 @@ def cross_entropy_ahead(x: ndarray, labels: ndarray) -> tuple[ndarray, ndarray]:
     grad, staked = cupy.empty(x.shape, dtype), cupy.empty(out.shape, exact_dtype)
     bets = bets_of(x.data.device_id, dtype, out.size, classes)
     labels, between, kind = labelled(labels)
-    LOSS_AHEAD(
-        f"{c_type(dtype)}, {16 // dtype.itemsize}", grid, block,
-        x, labels, out, exact, grad, bets, staked, out.size, classes, kind, between,
-        shared=shared,
-    )  # fmt: skip
+    launch_ahead(
+        place, x, labels, out, exact, grad, bets, staked, out.size, classes, kind, between
+    )
     key = id(exact)
     watch = ref(exact, lambda _: written_ahead.pop(key, None))
     written_ahead[key] = Ahead(x, grad, staked, bets, watch)
@@ -206,18 +210,15 @@ def written_for(
     x: ndarray, labels: ndarray, g: float, place: tuple[int, int, int]
 ) -> tuple[ndarray, ndarray]:
     """Returns what `cross_entropy_with_grad` does, of large logits, which are read once."""
-    grid, block, shared = place
     classes, dtype = x.shape[-1], x.dtype
     out, grad = cupy.empty(x.shape[:-1], dtype), cupy.empty(x.shape, dtype)
     exact_dtype = accumulator(dtype)
     exact, staked = cupy.empty(out.shape, exact_dtype), cupy.empty(out.shape, exact_dtype)
     stakes = kept_by_graph(stakes_of(x.data.device_id, exact_dtype, g))
     labels, between, kind = labelled(labels)
-    LOSS_AHEAD(
-        f"{c_type(dtype)}, {16 // dtype.itemsize}", grid, block,
-        x, labels, out, exact, grad, stakes, staked, out.size, classes, kind, between,
-        shared=shared,
-    )  # fmt: skip
+    launch_ahead(
+        place, x, labels, out, exact, grad, stakes, staked, out.size, classes, kind, between
+    )
     return out, grad
 
 

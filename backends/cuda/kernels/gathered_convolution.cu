@@ -61,51 +61,60 @@ __device__ __forceinline__ void put_four(word_t *target, const float (&values)[4
     *reinterpret_cast<pack<word_t, 4> *>(target) = words;
 }
 
-// How images are read along an axis: window `w` and tap `t` meet at (w * scale + t * step + shift)
-// / divisor, if that is whole and there.
+// How images are read along an axis: window `w` and tap `t` meet at w * scale + t * step + shift, if
+// that is there. There are `taps` of them.
 struct reach {
-    int scale, shift, step, divisor, length, stride;
+    int scale, shift, step, length, stride, taps;
 
     __device__ __forceinline__ reach(const index_t *given)
-        : scale(given[0]), shift(given[1]), step(given[2]), divisor(given[3]), length(given[4]),
-          stride(given[5]) {}
+        : scale(given[0]), shift(given[1]), step(given[2]), length(given[3]), stride(given[4]),
+          taps(given[5]) {}
 
-    // Adds to an offset where an element lies; says whether there is one.
-    __device__ __forceinline__ bool at(int place, int &offset) const {
-        if (place < 0) return false;
-        if (divisor != 1) {
-            int whole = place / divisor;
-            if (whole * divisor != place) return false;
-            place = whole;
-        }
-        offset += place * stride;
-        return place < length;
+    // Where a window meets the first tap.
+    __device__ __forceinline__ int begin(int window) const { return window * scale + shift; }
+
+    // Says whether there is an element at a place.
+    __device__ __forceinline__ bool has(int place) const {
+        return (unsigned int)place < (unsigned int)length;
     }
 };
 
-// A summed element of the product with weights: a channel and a tap.
-struct summed {
-    int weight, channel, down, across;
+// The element that a window and a tap meet, behind one; 0 where there is none.
+__device__ __forceinline__ float met_by(const float *x, const reach &down, const reach &right,
+                                        int window, int across, int tap) {
+    int v = down.begin(window / across) + tap / right.taps * down.step;
+    int u = right.begin(window % across) + tap % right.taps * right.step;
+    return down.has(v) && right.has(u) ? x[v * down.stride + u * right.stride] : 0;
+}
+
+// How many blocks of these kernels a processor is to have room for.
+template <typename P, int ROWS, int COLUMNS> struct resident {
+    static const int blocks = in_parts<P>::value ? 2 : ROWS * COLUMNS > 4096 ? 3 : 4;
 };
 
-// Numbers: the two axes of the images that are read, then what is named below.
-//
+// What is summed in a tile: for channels and taps where the weight lies, where the element lies
+// behind the first that a window meets, and the bit of the tap; 0 behind all that is summed.
+struct summed {
+    pack<int, 4> weight[QUADS], element[QUADS], bit[QUADS];
+};
+
 // For results of `columns` windows, `places` in each image, the sums over channels and taps of
-// weights times what the windows meet.
+// weights times what the windows meet. The numbers are the two axes of the images that are read,
+// and then what is named below. There are up to 32 taps.
 template <typename P, int ROWS, int COLUMNS>
-__global__ void __launch_bounds__(256, 2)
+__global__ void __launch_bounds__(256, resident<P, ROWS, COLUMNS>::blocks)
 window_product(const float *weights, const float *x, float *out, const index_t *numbers,
                index_t rows_, index_t depth_, index_t columns_) {
     const int rows = rows_, depth = depth_, columns = columns_;
-    const reach axis_down(numbers), axis_across(numbers + 6);
-    const int taps = numbers[12], taps_across = numbers[13], by_row = numbers[14],
-              by_channel = numbers[15], by_group = numbers[16], x_image = numbers[17],
-              x_channel = numbers[18], x_group = numbers[19], places = numbers[20],
-              across = numbers[21], out_image = numbers[22], out_group = numbers[23];
+    const reach down(numbers), right(numbers + 6);
+    const int by_row = numbers[12], by_channel = numbers[13], by_group = numbers[14],
+              x_image = numbers[15], x_channel = numbers[16], x_group = numbers[17],
+              places = numbers[18], across = numbers[19], out_image = numbers[20],
+              out_group = numbers[21], taps = down.taps * right.taps;
     const int SHARE = QUADS * COLUMNS / BLOCK, A_WORDS = ROWS * PITCH, B_WORDS = COLUMNS * PITCH;
     __shared__ pack<word_t, 4> a_packs[2 * A_WORDS / 4], b_packs[2 * B_WORDS / 4];
+    __shared__ summed known[2];
     word_t *a = a_packs[0].items, *b = b_packs[0].items;
-    __shared__ summed known[2][DEPTH];
     weights += blockIdx.z * by_group;
     x += blockIdx.z * x_group;
     out += blockIdx.z * out_group;
@@ -114,37 +123,44 @@ window_product(const float *weights, const float *x, float *out, const index_t *
     const int column = threadIdx.x % COLUMNS, first_quad = threadIdx.x / COLUMNS;
     const int own_column = blockIdx.x * COLUMNS + column;
     const int image = own_column / places, place = own_column - image * places;
-    const int from_down = place / across * axis_down.scale + axis_down.shift;
-    const int from_across = place % across * axis_across.scale + axis_across.shift;
-    const float *source = x + image * x_image;
+    const int from_down = down.begin(place / across), from_right = right.begin(place % across);
+    // The taps that meet an element in the thread's window.
+    unsigned int met = 0;
+    if (own_column < columns)
+        for (int tap = 0; tap < taps; tap++) {
+            bool there = down.has(from_down + tap / right.taps * down.step) &&
+                         right.has(from_right + tap % right.taps * right.step);
+            met |= (unsigned int)there << tap;
+        }
+    const float *first =
+        x + image * x_image + from_down * down.stride + from_right * right.stride;
+    const float *own_weights = weights + own_row * by_row;
+    const bool has_row = row < ROWS && own_row < rows;
 
     auto learn = [&](int tile) {
         if (threadIdx.x >= DEPTH) return;
-        int k = tile * DEPTH + threadIdx.x, channel = k / taps, tap = k - channel * taps;
-        known[tile & 1][threadIdx.x] = {k < depth ? channel * by_channel + tap : -1,
-                                        channel * x_channel, tap / taps_across * axis_down.step,
-                                        tap % taps_across * axis_across.step};
+        int at = threadIdx.x, k = tile * DEPTH + at, channel = k / taps, tap = k - channel * taps;
+        int v = tap / right.taps * down.step, u = tap % right.taps * right.step;
+        summed &these = known[tile & 1];
+        these.weight[at / 4][at % 4] = channel * by_channel + tap;
+        these.element[at / 4][at % 4] = channel * x_channel + v * down.stride + u * right.stride;
+        these.bit[at / 4][at % 4] = k < depth ? 1 << tap : 0;
     };
     float from_a[4], from_b[SHARE][4];
     auto read = [&](int tile) {
-        const summed *these = known[tile & 1];
+        const summed &these = known[tile & 1];
+        const int left = depth - tile * DEPTH;
+        const pack<int, 4> weight = these.weight[quad];
 #pragma unroll
-        for (int i = 0; i < 4; i++) {
-            int weight = these[quad * 4 + i].weight;
-            bool there = row < ROWS && own_row < rows && weight >= 0;
-            from_a[i] = there ? weights[own_row * by_row + weight] : 0;
+        for (int i = 0; i < 4; i++)
+            from_a[i] = has_row && quad * 4 + i < left ? own_weights[weight[i]] : 0;
+#pragma unroll
+        for (int q = 0; q < SHARE; q++) {
+            const int own_quad = first_quad + q * (BLOCK / COLUMNS);
+            const pack<int, 4> element = these.element[own_quad], bit = these.bit[own_quad];
+#pragma unroll
+            for (int i = 0; i < 4; i++) from_b[q][i] = met & bit[i] ? first[element[i]] : 0;
         }
-#pragma unroll
-        for (int q = 0; q < SHARE; q++)
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                summed one = these[(first_quad + q * (BLOCK / COLUMNS)) * 4 + i];
-                int offset = one.channel;
-                bool there = own_column < columns && one.weight >= 0;
-                there = there && axis_down.at(from_down + one.down, offset);
-                there = there && axis_across.at(from_across + one.across, offset);
-                from_b[q][i] = there ? source[offset] : 0;
-            }
     };
     auto put = [&](int tile) {
         if (row < ROWS) put_four<P>(a + (tile & 1) * A_WORDS + row * PITCH + quad * 4, from_a);
@@ -174,24 +190,31 @@ window_product(const float *weights, const float *x, float *out, const index_t *
     results.each([&](int r, int c, float value) {
         int at_row = blockIdx.y * ROWS + r, at_column = blockIdx.x * COLUMNS + c;
         if (at_row >= rows || at_column >= columns) return;
-        int of_image = at_column / places;
+        int of_image = at_column / places, window = at_column - of_image * places;
+        if (in_parts<P>::value && value != value) {
+            value = 0;
+            const float *here = x + of_image * x_image;
+            for (int n = 0; n < depth; n++) {
+                int channel = n / taps, tap = n % taps;
+                value += weights[at_row * by_row + channel * by_channel + tap] *
+                         met_by(here + channel * x_channel, down, right, window, across, tap);
+            }
+        }
         out[of_image * out_image + at_row * places + at_column - of_image * places] = value;
     });
 }
 
 // The sums over a share of all windows of cotangents times what a channel and a tap meet in them.
-//
-// Numbers: the two axes of the images, then what is named below.
+// The numbers are the two axes of the images, and then what is named below.
 template <typename P, int ROWS, int COLUMNS>
-__global__ void __launch_bounds__(256, 2)
+__global__ void __launch_bounds__(256, resident<P, ROWS, COLUMNS>::blocks)
 kernel_product(const float *g, const float *x, float *parts, const index_t *numbers,
                index_t rows_, index_t columns_, index_t depth_, index_t share_) {
     const int rows = rows_, columns = columns_, depth = depth_, share = share_;
-    const reach axis_down(numbers), axis_across(numbers + 6);
-    const int taps = numbers[12], taps_across = numbers[13], g_image = numbers[14],
-              places = numbers[15], across = numbers[16], g_group = numbers[17],
-              x_image = numbers[18], x_channel = numbers[19], x_group = numbers[20],
-              column_blocks = numbers[21];
+    const reach down(numbers), right(numbers + 6);
+    const int g_image = numbers[12], places = numbers[13], across = numbers[14],
+              g_group = numbers[15], x_image = numbers[16], x_channel = numbers[17],
+              x_group = numbers[18], column_blocks = numbers[19], taps = down.taps * right.taps;
     const int SHARE = COLUMNS / (BLOCK / QUADS), A_WORDS = ROWS * PITCH, B_WORDS = COLUMNS * PITCH;
     __shared__ pack<word_t, 4> a_packs[2 * A_WORDS / 4], b_packs[2 * B_WORDS / 4];
     word_t *a = a_packs[0].items, *b = b_packs[0].items;
@@ -200,49 +223,52 @@ kernel_product(const float *g, const float *x, float *parts, const index_t *numb
     const int first_row = blockIdx.x / column_blocks * ROWS;
     const int first_column = blockIdx.x % column_blocks * COLUMNS;
     const int quad = threadIdx.x % QUADS, row = threadIdx.x / QUADS;
-    const int own_row = first_row + row;
+    const bool has_row = row < ROWS && first_row + row < rows;
+    const float *own = g + (first_row + row) * places;
     const int begin = blockIdx.y * share, end = begin + share < depth ? begin + share : depth;
-    int channel[SHARE], down[SHARE], right[SHARE];
+    int tap_down[SHARE], tap_right[SHARE], element[SHARE];
+    bool is[SHARE];
 #pragma unroll
     for (int q = 0; q < SHARE; q++) {
-        int own = first_column + row + q * (BLOCK / QUADS), tap = own % taps;
-        channel[q] = own < columns ? own / taps * x_channel : -1;
-        down[q] = tap / taps_across * axis_down.step + axis_down.shift;
-        right[q] = tap % taps_across * axis_across.step + axis_across.shift;
+        int at = first_column + row + q * (BLOCK / QUADS), tap = at % taps;
+        is[q] = at < columns;
+        tap_down[q] = is[q] ? tap / right.taps * down.step : 0;
+        tap_right[q] = is[q] ? tap % right.taps * right.step : 0;
+        element[q] = (is[q] ? at / taps * x_channel : 0) + tap_down[q] * down.stride + tap_right[q] * right.stride;
     }
     // The window of the first of a thread's four summed elements.
     int k = begin + quad * 4, image = k / places, place = k - image * places;
-    int at_down = place / across, at_across = place - at_down * across;
+    int v = place / across, u = place - v * across;
     float from_a[4], from_b[SHARE][4];
     auto read = [&]() {
-        int one = image, v = at_down, u = at_across;
+        int one = image, v_one = v, u_one = u;
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            bool is = k + i < end;
-            bool there = is && row < ROWS && own_row < rows;
-            from_a[i] = there ? g[one * g_image + own_row * places + v * across + u] : 0;
+            bool there = k + i < end;
+            int from_down = down.begin(v_one), from_right = right.begin(u_one);
+            const float *source = x + one * x_image;
+            from_a[i] = there && has_row ? own[one * g_image + v_one * across + u_one] : 0;
+            const float *first = source + from_down * down.stride + from_right * right.stride;
 #pragma unroll
             for (int q = 0; q < SHARE; q++) {
-                int offset = channel[q] + one * x_image;
-                bool met = is && channel[q] >= 0;
-                met = met && axis_down.at(v * axis_down.scale + down[q], offset);
-                met = met && axis_across.at(u * axis_across.scale + right[q], offset);
-                from_b[q][i] = met ? x[offset] : 0;
+                bool met = there && is[q] && down.has(from_down + tap_down[q]) &&
+                           right.has(from_right + tap_right[q]);
+                from_b[q][i] = met ? first[element[q]] : 0;
             }
-            if (++u == across) {
-                u = 0;
-                if (++v * across == places) {
-                    v = 0;
+            if (++u_one == across) {
+                u_one = 0;
+                if (++v_one * across == places) {
+                    v_one = 0;
                     one++;
                 }
             }
         }
         k += DEPTH;
-        at_across += DEPTH;
-        while (at_across >= across) {
-            at_across -= across;
-            if (++at_down * across == places) {
-                at_down = 0;
+        u += DEPTH;
+        while (u >= across) {
+            u -= across;
+            if (++v * across == places) {
+                v = 0;
                 image++;
             }
         }
@@ -269,8 +295,18 @@ kernel_product(const float *g, const float *x, float *parts, const index_t *numb
     parts += (blockIdx.y * gridDim.z + blockIdx.z) * rows_ * columns_;
     results.each([&](int r, int c, float value) {
         int at_row = first_row + r, at_column = first_column + c;
-        if (at_row < rows && at_column < columns)
-            parts[(index_t)at_row * columns + at_column] = value;
+        if (at_row >= rows || at_column >= columns) return;
+        if (in_parts<P>::value && value != value) {
+            value = 0;
+            const float *here = x + at_column / taps * x_channel;
+            for (int n = begin; n < end; n++) {
+                int image_of = n / places, window = n - image_of * places;
+                value += g[image_of * g_image + at_row * places + window] *
+                         met_by(here + image_of * x_image, down, right, window, across,
+                                at_column % taps);
+            }
+        }
+        parts[(index_t)at_row * columns + at_column] = value;
     });
 }
 

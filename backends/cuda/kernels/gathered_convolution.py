@@ -17,7 +17,7 @@ from ...annotations import Shape
 from ...config import config
 from ..index_tables import table
 from ..launch import BLOCK_THREADS, Kernel
-from ..row_layout import limit
+from ..row_layout import has_units, limit
 from ..strides import strides_of
 
 if TYPE_CHECKING:
@@ -25,20 +25,22 @@ if TYPE_CHECKING:
 
 __all__ = ["gathered_conv", "gathered_input_grad", "gathered_kernel_grad"]
 
-FACTORS = {"highest": "full_t", "tf32": "tf32_t"}
-INSTANCES = tuple(
+FACTOR_OF_PRECISION = {"highest": "full_t", "tf32": "tf32_t"}
+GATHERED_INSTANCES = tuple(
     f"{factor}, {rows}, {columns}"
-    for factor in FACTORS.values()
+    for factor in FACTOR_OF_PRECISION.values()
     for rows in (32, 64)
     for columns in (64, 128)
 )
-WINDOW_PRODUCT = Kernel("gathered_convolution", "window_product", "pppplll", INSTANCES)
-KERNEL_PRODUCT = Kernel("gathered_convolution", "kernel_product", "ppppllll", INSTANCES)
+WINDOW_PRODUCT = Kernel("gathered_convolution", "window_product", "pppplll", GATHERED_INSTANCES)
+KERNEL_PRODUCT = Kernel("gathered_convolution", "kernel_product", "ppppllll", GATHERED_INSTANCES)
 ADD_PARTS = Kernel("gathered_convolution", "add_parts", "ppll")
-# The rows of a product at most, and its results at least.
-MOST_ROWS = 128
+# The rows of a product at most: with more, cuBLAS gains more than columns in memory cost.
+MOST_GATHERED_ROWS = 128
+# Each tap has a bit.
+MOST_TAPS = 32
 # Numbers of places have 32 bits.
-MOST_PLACES = 2**31 - 2**16
+MOST_REACH = 2**31 - 2**16
 # What is summed between two barriers; the blocks that keep a processor busy.
 DEPTH, BLOCKS_OF_PROCESSOR = 16, 4
 # The rounds of a block at least, where blocks share what is summed.
@@ -46,7 +48,7 @@ FEWEST_ROUNDS = 8
 SUMS_OF_BLOCK = 32
 
 
-def is_gathered(rows: int, kernel: Shape, *arrays: ndarray) -> bool:
+def by_gathering(rows: int, kernel: Shape, *arrays: ndarray) -> bool:
     """Says whether own kernels compute a convolution.
 
     Args:
@@ -58,42 +60,48 @@ def is_gathered(rows: int, kernel: Shape, *arrays: ndarray) -> bool:
     return (
         len(kernel) in (1, 2)
         and all(x.dtype.char == "f" and x.size for x in arrays)
-        and 0 < rows <= MOST_ROWS
-        and max(reach) < MOST_PLACES
+        and 0 < rows <= MOST_GATHERED_ROWS
+        and prod(kernel) <= MOST_TAPS
+        and max(reach) < MOST_REACH
+        and has_units(arrays[0].data.device_id)
     )
 
 
-def pair(numbers: Shape, alone: int) -> tuple[int, int]:
+def of_two_axes(numbers: Shape, alone: int) -> tuple[int, int]:
     """Returns a number for each of two axes, of which images with one axis have the second."""
     first, second = numbers if len(numbers) == 2 else (alone, *numbers)
     return first, second
 
 
 def reaches(
-    x: ndarray, geometry: GeometryLike, transposed: bool = False
+    x: ndarray, kernel: Shape, geometry: GeometryLike, transposed: bool = False
 ) -> tuple[int, ...]:
     """Returns how windows meet images along both axes.
 
     Args:
         x: the images.
+        kernel: the lengths of the kernel.
         geometry: the convolution.
-        transposed: whether elements of the images look for the windows that they are in.
+        transposed: whether elements of the images look for the windows that they are in, which are
+            neighbours then.
     """
-    strides, dilations = pair(tuple(geometry.stride), 1), pair(tuple(geometry.dilation), 1)
-    before = pair(tuple([low for low, _ in geometry.padding]), 0)
-    lengths, steps = pair(x.shape[2:], 1), pair(strides_of(x)[2:], 0)
+    strides, dilations = (
+        of_two_axes(tuple(some), 1) for some in (geometry.stride, geometry.dilation)
+    )
+    before = of_two_axes(tuple([low for low, _ in geometry.padding]), 0)
+    lengths, taps = of_two_axes(x.shape[2:], 1), of_two_axes(kernel, 1)
+    steps = of_two_axes(strides_of(x)[2:], 0)
     found: list[int] = []
-    for stride, dilation, low, length, step in zip(strides, dilations, before, lengths, steps):
-        if transposed:
-            found += [1, low, -dilation, stride, length, step]
-        else:
-            found += [stride, -low, dilation, 1, length, step]
+    axes = zip(strides, dilations, before, lengths, steps, taps)
+    for stride, dilation, low, *rest in axes:
+        way = (1, low, -dilation) if transposed else (stride, -low, dilation)
+        found += [*way, *rest]
     return tuple(found)
 
 
 def instance(rows: int, columns: int) -> tuple[str, int, int]:
     """Returns the template's arguments, and the rows and columns of a block."""
-    by = FACTORS[config.matmul_precision]
+    by = FACTOR_OF_PRECISION[config.matmul_precision]
     down = 32 if rows <= 32 else 64
     along = min((128, 64), key=lambda width: -(-columns // width) * width)
     return f"{by}, {down}, {along}", down, along
@@ -124,7 +132,7 @@ def product_with_windows(
     by_image, by_channel = strides_of(x)[:2]
     numbers = (
         *axes,
-        *(taps, kernel[-1], *strides, by_image, by_channel, channels * by_channel),
+        *(*strides, by_image, by_channel, channels * by_channel),
         *(places, out.shape[-1], out.shape[1] * places, rows * places),
     )
     columns = out.shape[0] * places
@@ -143,12 +151,12 @@ def gathered_conv(
     groups = geometry.groups
     kernel, rows = w.shape[2:], w.shape[0] // groups
     out = cupy.empty((x.shape[0], w.shape[0], *places), x.dtype)
-    if not is_gathered(rows, kernel, x, w, out):
+    if not by_gathering(rows, kernel, x, w, out):
         return None
     taps = prod(kernel)
     steps = w.shape[1] * taps, taps, rows * w.shape[1] * taps
     w = cupy.ascontiguousarray(w)
-    product_with_windows(w, steps, x, reaches(x, geometry), kernel, out, groups)
+    product_with_windows(w, steps, x, reaches(x, kernel, geometry), kernel, out, groups)
     return out
 
 
@@ -158,12 +166,12 @@ def gathered_input_grad(
     """Returns the derivative of a convolution by its images; None where others compute it."""
     groups, kernel, rows = geometry.groups, w.shape[2:], w.shape[1]
     out = cupy.empty((g.shape[0], rows * groups, *spatial), g.dtype)
-    if not is_gathered(rows, kernel, g, w, out):
+    if max(geometry.stride) > 1 or not by_gathering(rows, kernel, g, w, out):
         return None
     taps = prod(kernel)
     steps = taps, rows * taps, w.shape[0] // groups * rows * taps
     w = cupy.ascontiguousarray(w)
-    axes = reaches(g, geometry, transposed=True)
+    axes = reaches(g, kernel, geometry, transposed=True)
     product_with_windows(w, steps, g, axes, kernel, out, groups)
     return out
 
@@ -174,7 +182,7 @@ def gathered_kernel_grad(
     """Returns the derivative of a convolution by its kernels; None where others compute it."""
     groups = geometry.groups
     rows, channels = g.shape[1] // groups, x.shape[1] // groups
-    if not is_gathered(rows, kernel, x, g):
+    if not by_gathering(rows, kernel, x, g):
         return None
     g = cupy.ascontiguousarray(g)
     places, taps = prod(g.shape[2:]), prod(kernel)
@@ -189,8 +197,8 @@ def gathered_kernel_grad(
     shares = -(-depth // share)
     by_image, by_channel = strides_of(x)[:2]
     numbers = (
-        *reaches(x, geometry),
-        *(taps, kernel[-1], g.shape[1] * places, places, g.shape[-1], rows * places),
+        *reaches(x, kernel, geometry),
+        *(g.shape[1] * places, places, g.shape[-1], rows * places),
         *(by_image, by_channel, channels * by_channel, across),
     )
     out = cupy.empty((g.shape[1], channels, *kernel), x.dtype)

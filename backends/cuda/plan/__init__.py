@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import cupy
+
 from ...config import config
+from ..row_layout import has_units
 from .graph import GraphedPlan
-from .joint_parts import joined_parts
+from .joint_parts import with_joint_launches
 from .leaf_groups import grouped_leaves
 from .plan import GpuPlan
 from .plan_text import can_be_graph
@@ -30,7 +33,9 @@ def gpu_plan(
         bound: returns what computes an equation that is a call, such as a loop, on buffers.
         donated: the numbers of the inputs whose memory results may take.
     """
-    program = joined_parts(grouped_leaves(program))
+    program = grouped_leaves(program)
+    if has_units(cupy.cuda.runtime.getDevice()):
+        program = with_joint_launches(program)
     is_graph = can_be_graph(program)
     plan = GpuPlan(program, bound, donated, is_graph, config.matmul_precision)
     plan.load()

@@ -15,10 +15,9 @@ from typing import Any
 
 from ..capturing import NotCaptured
 from ..kernels.plan import table_words
+from .leaf_kernels import WORD_BYTES
 
-__all__ = ["WORD_BYTES", "FirstNode", "told"]
-
-WORD_BYTES = 8
+__all__ = ["FirstNode", "driver", "told"]
 
 
 class NodeParameters(ctypes.Structure):
@@ -42,6 +41,10 @@ def driver() -> Any:
         NotCaptured: it is too old.
     """
     found = ctypes.CDLL("libcuda.so.1")
+    found.cuGraphGetNodes.argtypes = (c_void_p, c_void_p, c_void_p)
+    found.cuGraphNodeGetType.argtypes = (c_void_p, c_void_p)
+    found.cuGraphMemcpyNodeGetParams.argtypes = (c_void_p, c_void_p)
+    found.cuPointerGetAttribute.argtypes = (c_void_p, ctypes.c_int, ctypes.c_ulonglong)
     try:
         found.cuGraphGetRootNodes.argtypes = (c_void_p, c_void_p, c_void_p)
         found.cuGraphKernelNodeGetParams_v2.argtypes = (c_void_p, c_void_p)

@@ -10,20 +10,20 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import cupy
 import numpy as np
 from cupy import ndarray
 
+from ...config import config
 from ...logs import log_debug
-from ...restoring import silently
 from ..capturing import NotCaptured, captured_here
 from ..cublas.recorded import RecordedCublas
 from ..kernels.plan import MOST_COPIED, MOST_WORDS, copy_arrays, copy_out, set_words
 from ..launch import is_contiguous
-from .first_node import WORD_BYTES, FirstNode, told
+from .first_node import FirstNode, driver, told
+from .leaf_kernels import WORD_BYTES
 
 if TYPE_CHECKING:
     from .plan import GpuPlan
@@ -153,6 +153,10 @@ class OnStream:
         # Why nothing is recorded any more.
         self.refused = ""
         text = plan.text
+        # Processes that compare each collective do so where it is queued, and not in a graph.
+        self._compared = any(
+            getattr(equation.primitive, "collective", False) for equation in text.program.equations
+        )
         self._dtypes = [x.type.dtype for x in text.numbers]
         self._words = bytearray(WORD_BYTES * len(self._dtypes))
         # Calls write it one after the other, on one stream: numbers, and behind them addresses.
@@ -172,7 +176,8 @@ class OnStream:
     def run(self, arrays: list[ndarray], numbers: Sequence[Any], stream: Any) -> list[ndarray]:
         """Queues the work of a call, and returns the results."""
         recording = self._recording
-        if recording is not None:
+        one_by_one = self._compared and config.check_collectives
+        if recording is not None and not one_by_one:
             if recording.fits(arrays):
                 return self._launched(recording, arrays, numbers, stream)
             self._note_moving(recording, arrays)
@@ -182,6 +187,8 @@ class OnStream:
             # Results are written into it in order.
             arrays[place] = ordered_array(arrays[place])
         outs = self._directly(arrays)
+        if one_by_one:
+            return outs
         self._calls += 1
         if self._calls >= CALLS_BEFORE_RECORDING and not self.refused:
             self._record(arrays, stream)
@@ -301,17 +308,6 @@ def strides_unless_ordered(x: ndarray) -> tuple[int, ...] | None:
     return None if is_contiguous(x) else x.strides
 
 
-@cache
-def driver() -> Any:
-    """Returns the driver's library."""
-    found = ctypes.CDLL("libcuda.so.1")
-    found.cuGraphGetNodes.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
-    found.cuGraphNodeGetType.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
-    found.cuGraphMemcpyNodeGetParams.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
-    found.cuPointerGetAttribute.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_ulonglong)
-    return found
-
-
 def check_nodes(graph: int) -> None:
     """Checks that a graph computes, copies and fills within the memory of GPUs alone.
 
@@ -381,7 +377,7 @@ class GraphedPlan:
         """Queues the program on the current stream, and returns the buffers of its results."""
         text = self.plan.text
         try:
-            numbers, of_host = silently(self.plan.numbers, buffers)
+            numbers, of_host = self.plan.numbers(buffers)
             stream = cupy.cuda.get_current_stream()
             key = stream_key(stream)
             found = self._on_streams.get(key)

@@ -22,13 +22,13 @@ from .small_products import PRODUCT_THREADS, ProductShape, is_small, merges
 if TYPE_CHECKING:
     from ...cpu.plan.annotations import EquationLike, ProgramLike, VariableLike
 
-__all__ = ["JointParts", "SmallProduct", "joined_parts"]
+__all__ = ["JointParts", "ProductWithRegion", "with_joint_launches"]
 
 # The points of a region, at most, that is done beside products.
 MOST_POINTS = 1 << 18
 
 
-class SmallProduct:
+class ProductWithRegion:
     """A product of two matrices, with the region that takes each of its elements.
 
     Its operands are those of the region, the first factor in the place of the product, and behind
@@ -44,6 +44,7 @@ class SmallProduct:
         equation: the product.
         factors: its factors.
         shape, region, number: the attributes.
+        make: makes a program.
     """
 
     name = "fused"
@@ -55,7 +56,7 @@ class SmallProduct:
     def __init__(
         self,
         equation: Any,
-        factors: Sequence[Factor],
+        factors: Sequence[MatrixFactor],
         shape: ProductShape,
         region: Any,
         number: int,
@@ -64,17 +65,17 @@ class SmallProduct:
         self.shape = shape
         self.region = region
         self.number = number
-        first, second = ends = [twin(factor.matrix) for factor in factors]
+        first, second = ends = [alike_variable(factor.matrix) for factor in factors]
         equations: list[EquationLike] = []
         given = []
         for end, factor, operand in zip(ends, factors, equation.operands, strict=True):
             given.append(end)
             if factor.turned:
-                given[-1] = twin(operand)
+                given[-1] = alike_variable(operand)
                 turn = factor.turn
                 equations.append(turn.by(turn.primitive, [end], turn.params, given[-1:]))
         if region is None:
-            outputs = [twin(equation.outputs[0])]
+            outputs = [alike_variable(equation.outputs[0])]
             inputs, behind, made = [first, second], [], outputs
         else:
             body = region.program
@@ -118,7 +119,7 @@ class JointParts:
             equation.primitive.prove()
 
 
-class Factor(NamedTuple):
+class MatrixFactor(NamedTuple):
     """A factor of a product.
 
     Attributes:
@@ -131,11 +132,11 @@ class Factor(NamedTuple):
 
     @property
     def turned(self) -> bool:
-        """Whether the factor is the transpose of the matrix."""
+        """Says that the factor is the transpose of the matrix."""
         return self.turn is not None
 
 
-def twin(x: Any) -> Any:
+def alike_variable(x: Any) -> Any:
     """Returns another variable of the same type, on the same device."""
     return type(x)(x.type, x.device)
 
@@ -181,21 +182,21 @@ class Joining:
         split = self._region_of(out, shape)
         if split is None:
             given = [first.matrix, second.matrix]
-            primitive = SmallProduct(equation, [first, second], shape, None, 0, self.make)
+            primitive = ProductWithRegion(equation, [first, second], shape, None, 0, self.make)
             self._new[id(equation)] = [equation.by(primitive, given, {}, [out])]
             return
         region, number = split.first.primitive, split.number
         given = [*split.first.operands, second.matrix]
         given[number] = first.matrix
         outputs = split.first.outputs
-        primitive = SmallProduct(equation, [first, second], shape, region, number, self.make)
+        primitive = ProductWithRegion(equation, [first, second], shape, region, number, self.make)
         self._new[id(equation)] = []
         self._new[id(split.whole)] = [
             equation.by(primitive, given, {}, outputs),
             *split.rest,
         ]
 
-    def _factor(self, x: Any) -> Factor | None:
+    def _factor(self, x: Any) -> MatrixFactor | None:
         """Returns a matrix that is a factor, as it lies in memory; None where it is none."""
         if not is_variable(x) or x.type.ndim != 2 or x.type.dtype != np.float32:
             return None
@@ -205,8 +206,8 @@ class Joining:
         if made is not None and made.primitive.name == "transpose":
             (source,) = made.operands
             if is_variable(source):
-                return Factor(source, made)
-        return Factor(x, None)
+                return MatrixFactor(source, made)
+        return MatrixFactor(x, None)
 
     def _region_of(self, out: VariableLike, shape: ProductShape) -> RegionSplit | None:
         """Returns the region that takes each element of a product, apart from what is behind it."""
@@ -229,14 +230,14 @@ class Joining:
         return split if merges(source, split.number, shape) else None
 
 
-def joined_parts(program: ProgramLike) -> ProgramLike:
+def with_joint_launches(program: ProgramLike) -> ProgramLike:
     """Returns a program whose small products are joined with other work.
 
     Args:
         program: the program, its regions fused and leaves grouped.
     """
     found = Joining(program)
-    products = [e for e in found.equations if type(e.primitive) is SmallProduct]
+    products = [e for e in found.equations if type(e.primitive) is ProductWithRegion]
     if not products:
         return program
     regions = [e for e in found.equations if is_beside(e)]
@@ -246,7 +247,7 @@ def joined_parts(program: ProgramLike) -> ProgramLike:
 
 def group_of(members: Sequence[EquationLike]) -> EquationLike | None:
     """Returns the equation that does what small products and regions do; None without products."""
-    if not any(type(equation.primitive) is SmallProduct for equation in members):
+    if not any(type(equation.primitive) is ProductWithRegion for equation in members):
         return None
     operands = [x for equation in members for x in equation.operands]
     outputs = [x for equation in members for x in equation.outputs]
@@ -256,7 +257,7 @@ def group_of(members: Sequence[EquationLike]) -> EquationLike | None:
 
 def is_beside(equation: EquationLike) -> bool:
     """Says whether a region is small, and one kernel of as many threads as products have."""
-    if not equation.primitive.fused or type(equation.primitive) in (ManyLeaves, SmallProduct):
+    if not equation.primitive.fused or type(equation.primitive) in (ManyLeaves, ProductWithRegion):
         return False
     shapes = [x.type.shape for x in (*equation.primitive.program.inputs, *equation.outputs)]
     if not 0 < max(map(prod, shapes)) <= MOST_POINTS or not min(map(prod, shapes)):

@@ -13,15 +13,15 @@ from cupy import ndarray
 
 from ...cpu.plan.codegen.operands import is_variable
 from ..launch import WIDEST_LOAD_BYTES, is_contiguous
-from .joint_parts import SmallProduct
+from .joint_parts import ProductWithRegion
 from .kernel_text import Argument, GeneratedKernel
 from .region_run import is_on_host, region_source
 from .small_products import (
     PRODUCT_THREADS,
+    PRODUCT_WARPS,
     SUMS,
-    TILE_COLUMNS,
-    TILE_ROWS,
-    WARPS,
+    WARP_COLUMNS,
+    WARP_ROWS,
     product_blocks,
     product_part,
 )
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 __all__ = ["JointRun"]
 
-HEAD = re.compile(
+KERNEL_HEAD = re.compile(
     r'extern "C" __global__ void __launch_bounds__\(\d+\)\n(\w+)\((.*)\) \{\n'
 )
 LAST_NAME = re.compile(r"(\w+)$")
 
 
-class Part(NamedTuple):
+class LaunchPart(NamedTuple):
     """A part of a launch.
 
     Attributes:
@@ -60,7 +60,7 @@ class Part(NamedTuple):
 
 def part_of_text(
     text: str, call: str, blocks: Sequence[int], arguments: Sequence[Argument], source: Any
-) -> Part:
+) -> LaunchPart:
     """Returns a part, from the text of a kernel.
 
     Args:
@@ -70,7 +70,7 @@ def part_of_text(
         arguments: what the kernel is given.
         source: the kernels of its region.
     """
-    found = HEAD.match(text)
+    found = KERNEL_HEAD.match(text)
     assert found is not None
     name, parameters = found[1], found[2].split(", ") if found[2] else []
     first = "const unsigned int block_x, const unsigned int block_y, float *sums"
@@ -78,10 +78,10 @@ def part_of_text(
     head = f"static __device__ __forceinline__ void\n{name}({shown}) {{\n"
     body = text[found.end() :].replace("blockIdx.x", "block_x").replace("blockIdx.y", "block_y")
     across, along = [*blocks, 1][:2]
-    return Part(head + body, f"{name}({call}", (across, along), parameters, arguments, source)
+    return LaunchPart(head + body, f"{name}({call}", (across, along), parameters, arguments, source)
 
 
-def joint_text(name: str, parts: Sequence[Part]) -> str:
+def joint_text(name: str, parts: Sequence[LaunchPart]) -> str:
     """Returns the text of a kernel of which each part has some blocks."""
     shown = [
         LAST_NAME.sub(rf"p{i}_\1", parameter)
@@ -92,7 +92,7 @@ def joint_text(name: str, parts: Sequence[Part]) -> str:
     lines += [
         f'extern "C" __global__ void __launch_bounds__({PRODUCT_THREADS})',
         f"{name}({', '.join(shown)}) {{",
-        f"    __shared__ float {SUMS}[{WARPS * TILE_ROWS * TILE_COLUMNS}];",
+        f"    __shared__ float {SUMS}[{PRODUCT_WARPS * WARP_ROWS * WARP_COLUMNS}];",
     ]
     begin = 0
     for i, part in enumerate(parts):
@@ -130,6 +130,7 @@ class JointRun:
         self, name: str, members: Sequence[EquationLike], precision: str, apart: bool = False
     ) -> None:
         self.__name__ = self.name = name
+        self._members = members
         self._apart = apart
         self._precision = precision
         parts = [self._part(f"{name}_{i}", member) for i, member in enumerate(members)]
@@ -169,10 +170,10 @@ class JointRun:
         pairs = zip(held, self._on_host(member), strict=True)
         return [dtype if on_host else None for dtype, on_host in pairs]
 
-    def _part(self, name: str, member: EquationLike) -> Part:
+    def _part(self, name: str, member: EquationLike) -> LaunchPart:
         primitive, given, on_host = member.primitive, member.operands, self._on_host(member)
         source: RegionSource | None
-        if type(primitive) is not SmallProduct:
+        if type(primitive) is not ProductWithRegion:
             source = region_source(name, primitive, given, on_host)
             (kernel,) = source.kernels
             return part_of_text(kernel.text, "", kernel.blocks, kernel.arguments, source)
@@ -188,7 +189,7 @@ class JointRun:
     def writes_apart(self, part: EquationLike, x: VariableLike) -> bool:
         """Says whether a part may write results where an operand lies in the same order."""
         primitive, source = part.primitive, self._parts[id(part)].source
-        if type(primitive) is SmallProduct:
+        if type(primitive) is ProductWithRegion:
             factors = part.operands[primitive.number], part.operands[-1]
             return all(x is not factor for factor in factors)
         return source is not None and source.writes_apart

@@ -82,7 +82,7 @@ def grouped_leaves(program: ProgramLike) -> ProgramLike:
     equations = list(program.equations)
     for members in keys.values():
         if len(members) > 1:
-            equations = with_groups(equations, members, leaves_of)
+            equations = with_groups(equations, members, many_leaves_of)
     if len(equations) == len(program.equations):
         return program
     return program.with_equations(equations)  # type: ignore[attr-defined, no-any-return]
@@ -145,7 +145,7 @@ def with_groups(
     return sorted_by_need([*dict.fromkeys(units.get(id(e), e) for e in reversed(equations))][::-1])
 
 
-def leaves_of(members: Sequence[EquationLike]) -> EquationLike | None:
+def many_leaves_of(members: Sequence[EquationLike]) -> EquationLike | None:
     """Returns the equation that does what several regions do; None where there is one alone."""
     if len(members) == 1:
         return None

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ...kernels.kernel_result import KernelResult
     from .region_source import RegionSource
 
-__all__ = ["LeafKernel", "is_of_leaves", "leaf_kernel"]
+__all__ = ["WORD_BYTES", "LeafKernel", "is_of_leaves", "leaf_kernel"]
 
 WORD_BYTES = 8
 # The words of a row behind the addresses: the number of elements, and the first block.

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from ...generated_file import GeneratedFile
 from ...restoring import silently
 from ..launch import is_contiguous
+from .plain_numbers import PLAIN_NAME
 from .plan_text import PlanText
 from .region_run import load_all
 
@@ -53,10 +55,21 @@ class GpuPlan:
         code = codes["queue"]
         defaults = (None,) * len(self.text.taken)
         self.queue: Callable[..., list[Any]] = FunctionType(code, source.scope, "queue", defaults)
+        self._plain: Callable[[Sequence[Any]], tuple[list[Any], list[Any]]] | None = None
+        if self.text.is_plain:
+            self._plain = FunctionType(codes[PLAIN_NAME], source.scope, PLAIN_NAME)
         if apart:
-            self.numbers: Callable[..., tuple[list[Any], list[Any]]] = FunctionType(
+            self._numbers: Callable[..., tuple[list[Any], list[Any]]] = FunctionType(
                 codes["numbers"], source.scope, "numbers"
             )
+
+    def numbers(self, buffers: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """Returns the host's numbers that kernels need, and those among the outputs."""
+        if self._plain is not None:
+            # Where Python raises an error, NumPy has infinity, NaN or an integer that wraps around.
+            with suppress(ArithmeticError, TypeError, ValueError):
+                return silently(self._plain, (buffers,))
+        return silently(self._numbers, buffers)
 
     def load(self) -> None:
         """Compiles its kernels, for the current GPU."""

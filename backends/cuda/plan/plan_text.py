@@ -19,6 +19,7 @@ from .joint_parts import JointParts
 from .joint_run import JointRun
 from .leaf_groups import ManyLeaves
 from .leaf_run import LeafRun
+from .plain_numbers import PLAIN_NAME, plain_lines
 from .region_run import GpuRegion
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class PlanText:
         inputs: the numbers of the inputs that ``queue`` takes.
         numbers: the numbers that it takes as arrays.
         outputs: for each output whether ``queue`` returns it.
+        is_plain: whether there is a function of numbers by Python's own arithmetic, too.
         taken: for outputs, by their numbers, the numbers of the donated inputs whose memory they
             take.
 
@@ -73,6 +75,7 @@ class PlanText:
         self.source = Source()
         self.runs: list[AnyRun] = []
         self._precision = precision
+        self.is_plain = False
         self._bound = bound
         self._apart = apart
         self.numbers: list[VariableLike] = []
@@ -113,6 +116,14 @@ class PlanText:
         shown = [source.shown(x) for x, there in zip(program.outputs, self.outputs) if not there]
         needed_names = [source.shown(x) for x in self.numbers]
         source.add(f"return [{', '.join(needed_names)}], [{', '.join(shown)}]")
+        outputs = [x for x, there in zip(program.outputs, self.outputs) if not there]
+        equations = [equation for equation in program.equations if is_of_host(equation)]
+        lines = plain_lines(source, program.inputs, equations, self.numbers, outputs)
+        self.is_plain = lines is not None
+        if lines is not None:
+            source.function(PLAIN_NAME, ["buffers"])
+            for line in lines:
+                source.add(line)
 
     def _queue(self) -> None:
         """Writes the function that queues the work."""

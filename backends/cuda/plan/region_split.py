@@ -50,20 +50,20 @@ def split_region(equation: EquationLike, operand: VariableLike) -> RegionSplit |
     if not large or not made.issuperset(outs) or len(outs) < len(equation.outputs):
         return None
     given = dict(zip(body.inputs, equation.operands, strict=True))
-    first = part_of(equation, given, large, [outs[x] for x in large], [])
+    first = region_part(equation, given, large, [outs[x] for x in large], [])
     if own not in first.primitive.program.inputs:
         return None
     number = first.primitive.program.inputs.index(own)
     rest = []
     if late:
-        behind = part_of(equation, given | outs, late, [outs[x] for x in late], large)
+        behind = region_part(equation, given | outs, late, [outs[x] for x in late], large)
         if own in behind.primitive.program.inputs:
             return None
         rest.append(behind)
     return RegionSplit(equation, first, number, rest)
 
 
-def part_of(
+def region_part(
     equation: EquationLike,
     given: dict[VariableLike, Any],
     outputs: Sequence[VariableLike],

@@ -21,20 +21,21 @@ __all__ = [
     "product_part",
 ]
 
-PRODUCT_THREADS, WARPS = 256, 8
+PRODUCT_THREADS, PRODUCT_WARPS = 256, 8
 # The rows and columns of a warp's results, and how many elements of them it adds up in a step.
-TILE_ROWS, TILE_COLUMNS, STEP = 16, 8, 16
+WARP_ROWS, WARP_COLUMNS, STEP = 16, 8, 16
 # The memory of a block in which its warps leave what they have added up.
 SUMS = "sums"
 # The multiplications of a product, at most: beyond that libraries read less memory.
-MOST_MULTIPLICATIONS = 1 << 23
+MOST_PRODUCTS_OF_ELEMENTS = 1 << 23
 # The elements that are summed, at most: a block adds up all of them.
 MOST_SUMMED = 2048
-# The steps of a warp, at least, where there are too few results for all processors.
-FEWEST_STEPS, ENOUGH_WARPS = 1, 1056
+# The warps that keep a large GPU busy.
+ENOUGH_WARPS = 1056
+# The steps of a warp, at most, where others can have a share.
 STEPS_OF_WARP = 4
 # The types by which the units for matrices multiply floats.
-FACTORS = {"highest": "full_t", "tf32": "tf32_t"}
+FACTOR_TYPES = {"highest": "full_t", "tf32": "tf32_t"}
 
 
 class ProductShape(NamedTuple):
@@ -53,15 +54,15 @@ class ProductShape(NamedTuple):
     @property
     def tiles(self) -> int:
         """The number of warps' results."""
-        return -(-self.rows // TILE_ROWS) * -(-self.columns // TILE_COLUMNS)
+        return -(-self.rows // WARP_ROWS) * -(-self.columns // WARP_COLUMNS)
 
     @property
     def split(self) -> int:
         """The number of warps that share the sums of a result."""
         steps, split = -(-self.summed // STEP), 1
-        while split < WARPS and (
+        while split < PRODUCT_WARPS and (
             steps > STEPS_OF_WARP * split
-            or (steps >= 2 * FEWEST_STEPS * split and self.tiles * split < ENOUGH_WARPS)
+            or (steps >= 2 * split and self.tiles * split < ENOUGH_WARPS)
         ):
             split *= 2
         return split
@@ -71,12 +72,12 @@ def is_small(shape: ProductShape) -> bool:
     """Says whether a product is quicker with what is done to its elements than by a library."""
     rows, columns, summed, _ = shape
     count = rows * columns * summed
-    return 0 < count <= MOST_MULTIPLICATIONS and summed <= MOST_SUMMED
+    return 0 < count <= MOST_PRODUCTS_OF_ELEMENTS and summed <= MOST_SUMMED
 
 
 def product_blocks(shape: ProductShape) -> int:
     """Returns the number of blocks of a product."""
-    return -(-shape.tiles * shape.split // WARPS)
+    return -(-shape.tiles * shape.split // PRODUCT_WARPS)
 
 
 def merges(source: RegionSource, number: int, shape: ProductShape) -> bool:
@@ -133,16 +134,14 @@ def product_part(
     first, second = (text.read(Room(Argument("in", x), single, {0: 1})) for x in factors)
     turns = ", ".join(["true" if x else "false" for x in turned])
     split = shape.split
-    text.add(
-        f"small_product<{FACTORS[precision]}, {rows}, {columns}, {summed}, {turns}, {split}>("
-        f"{first}, {second}, block_x, {SUMS});"
-    )
-    count = TILE_ROWS * TILE_COLUMNS * WARPS // split
+    types = f"{FACTOR_TYPES[precision]}, {rows}, {columns}, {summed}, {turns}, {split}"
+    text.add(f"small_product<{types}>({first}, {second}, block_x, {SUMS});")
+    count = WARP_ROWS * WARP_COLUMNS * PRODUCT_WARPS // split
     text.open(f"for (int number = threadIdx.x; number < {count}; number += {PRODUCT_THREADS})")
     text.add(f"const small_place at = small_place_of<{rows}, {columns}, {split}>(block_x, number);")
     text.add("if (!at.there) continue;")
     text.add(f"{UNUSED} const {place} i = at.row * {columns} + at.column;")
-    text.add(f"const float product = small_sum<{split}>({SUMS}, number);")
+    text.add(f"const float product = small_sum<{types}>({first}, {second}, at, {SUMS}, number);")
     if source is None:
         points = Points((rows * columns,), [PointSegment((0,), "i")])
         text.store(Room(Argument("out", 0), single, {0: 1}), points, "product")

@@ -10,6 +10,9 @@ from .checks import gradcheck, gradgradcheck
 from .function import Function, FunctionCtx, once_differentiable
 from .graphs import backward, grad
 
+# Modules within this one that are imported when they are first used.
+NAMESPACES = {"forward_ad"}
+
 __all__ = [
     "Function", "FunctionCtx", "backward", "detect_anomaly", "enable_grad",
     "functional", "grad", "gradcheck", "gradgradcheck", "graph", "no_grad",

@@ -8,6 +8,7 @@ from typing import Any
 
 from ...primitives.core.array import Array
 from . import functional as F
+from .functional.losses import older_reduction
 from .module import Module
 
 __all__ = [
@@ -302,13 +303,13 @@ class Loss(Applied):
     """
 
     unused = frozenset({"size_average", "reduce"})
+    reduction: str
 
     def _begin(self, given: dict[str, Any]) -> None:
         """Keeps the options, and what the older words mean."""
         super()._begin(given)
-        means, summed = given.get("size_average"), given.get("reduce")
-        if means is not None or summed is not None:
-            self.reduction = "none" if summed is False else "sum" if means is False else "mean"
+        words = given.get("size_average"), given.get("reduce")
+        self.reduction = older_reduction(*words, self.reduction)
 
 
 def loss(name: str, function: Callable[..., Any], **options: Any) -> Any:

@@ -32,7 +32,7 @@ __all__ = [
 
 HOOKS = (
     "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks",
-    "_with_kwargs",
+    "_state_hooks", "_with_kwargs",
 )  # fmt: skip
 
 

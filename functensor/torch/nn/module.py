@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, Self
+from collections.abc import Callable, Iterator
+from typing import Any, Self
 
 import numpy as np
 
@@ -13,21 +13,15 @@ from ...backends.errors.public_functions import check_function
 from ...tensors import Tensor, no_grad
 from ...tensors.missing_gradients import clear_gradient, gradient_of
 from ...tensors.rebinding import rebind
-from ..utils.hooks import RemovableHandle
+from ..utils.hooks import RemovableHandle, put_hook
 from .module_hooks import HookedPass, Passing
+from .module_states import ModuleStates, no_state_hooks
 from .parameter import Buffer, Parameter
 
-__all__ = ["IncompatibleKeys", "Module"]
+__all__ = ["Module"]
 
 
-class IncompatibleKeys(NamedTuple):
-    """The names that a loaded state lacked, and those that it had too many."""
-
-    missing_keys: list[str]
-    unexpected_keys: list[str]
-
-
-class Module:
+class Module(ModuleStates):
     """The base of all modules.
 
     A subclass calls ``super().__init__()``, assigns `Parameter` objects and other modules to
@@ -59,9 +53,10 @@ class Module:
         for name in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks"):
             object.__setattr__(self, name, OrderedDict())
         object.__setattr__(self, "_backward_pre_hooks", OrderedDict())
-        object.__setattr__(self, "_not_saved", set())
+        object.__setattr__(self, "_non_persistent_buffers_set", set())
         # The numbers of hooks before and after calls that take keywords too.
-        object.__setattr__(self, "_with_kwargs", set())
+        object.__setattr__(self, "_with_kwargs", {})
+        object.__setattr__(self, "_state_hooks", no_state_hooks())
 
     # -- attributes
 
@@ -132,9 +127,9 @@ class Module:
         """
         check_name(self, name)
         self._buffers[name] = tensor
-        self._not_saved.discard(name)
+        self._non_persistent_buffers_set.discard(name)
         if not persistent:
-            self._not_saved.add(name)
+            self._non_persistent_buffers_set.add(name)
 
     def add_module(self, name: str, module: Module | None) -> None:
         """Enters a module under a name."""
@@ -200,10 +195,8 @@ class Module:
         It may return other arguments. With ``with_kwargs`` it gets keywords too, and returns both.
         """
         check_function("register_forward_pre_hook", hook, "hook")
-        handle = RemovableHandle(self._forward_pre_hooks, hook, prepend)
-        if with_kwargs:
-            self._with_kwargs.add(handle.id)
-        return handle
+        noted = self._with_kwargs if with_kwargs else None
+        return put_hook(self._forward_pre_hooks, hook, prepend, noted)
 
     def register_forward_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
@@ -220,10 +213,8 @@ class Module:
         [(3,)]
         """
         check_function("register_forward_hook", hook, "hook")
-        handle = RemovableHandle(self._forward_hooks, hook, prepend)
-        if with_kwargs:
-            self._with_kwargs.add(handle.id)
-        return handle
+        noted = self._with_kwargs if with_kwargs else None
+        return put_hook(self._forward_hooks, hook, prepend, noted)
 
     def register_full_backward_hook(
         self, hook: Callable[..., Any], prepend: bool = False
@@ -233,14 +224,14 @@ class Module:
         It may return other gradients by the arguments.
         """
         check_function("register_full_backward_hook", hook, "hook")
-        return RemovableHandle(self._backward_hooks, hook, prepend)
+        return put_hook(self._backward_hooks, hook, prepend)
 
     def register_full_backward_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
         """Calls a function with the module and the gradients by its results; it may change them."""
         check_function("register_full_backward_pre_hook", hook, "hook")
-        return RemovableHandle(self._backward_pre_hooks, hook, prepend)
+        return put_hook(self._backward_pre_hooks, hook, prepend)
 
     # -- what is in it
 
@@ -326,6 +317,14 @@ class Module:
         path, _, name = target.rpartition(".")
         return self.get_submodule(path)._buffers[name]  # type: ignore[no-any-return]
 
+    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
+        """Puts a module in the place of a name with points; with ``strict`` there must be one."""
+        path, _, name = target.rpartition(".")
+        owner = self.get_submodule(path)
+        if strict and name not in owner._modules:
+            raise AttributeError(f"{type(owner).__name__} has no module {name!r}")
+        owner._modules[name] = module
+
     # -- states
 
     def apply(self, fn: Callable[[Module], Any]) -> Self:
@@ -345,6 +344,10 @@ class Module:
     def eval(self) -> Self:
         """Sets ``training`` to False."""
         return self.train(False)
+
+    def share_memory(self) -> Self:
+        """Returns the module: there is one process, in which all threads share it."""
+        return self
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Sets whether the parameters are trained."""
@@ -388,6 +391,10 @@ class Module:
     def _cast(self, dtype: Any) -> Self:
         return self._converted(lambda x: x.to(dtype_named(dtype)) if x.dtype.kind in "fV" else x)
 
+    def type(self, dst_type: Any) -> Self:
+        """Casts all parameters and buffers to a dtype."""
+        return self._converted(lambda x: x.to(dtype_named(dst_type)))
+
     def cuda(self, device: int | None = None) -> Self:
         """Moves parameters and buffers to a GPU."""
         return self._converted(lambda x: x.cuda(device))
@@ -411,57 +418,6 @@ class Module:
     def bfloat16(self) -> Self:
         """Casts parameters and buffers of floats to bfloat16."""
         return self._cast("bfloat16")
-
-    def state_dict(self, *, prefix: str = "", keep_vars: bool = False) -> dict[str, Any]:
-        """Returns parameters and buffers by their names; they share memory with the module's."""
-        found: dict[str, Any] = OrderedDict()
-        for path, module in self.named_modules(prefix=prefix.rstrip("."), remove_duplicate=False):
-            for name, x in {**module._parameters, **module._buffers}.items():
-                if x is not None and name not in module._not_saved:
-                    found[f"{path}.{name}" if path else name] = x if keep_vars else x.detach()
-        return found
-
-    def load_state_dict(
-        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
-    ) -> IncompatibleKeys:
-        """Takes the values of a state that `state_dict` returned.
-
-        Args:
-            state_dict: tensors or arrays by names.
-            strict: whether a name that is missing, or one too many, is an error.
-            assign: whether the tensors take the place of the module's; else values are copied.
-
-        Returns:
-            The names that were missing, and those too many.
-
-        Raises:
-            RuntimeError: names differ, or a shape; nothing is changed then.
-        """
-        own = self.state_dict(keep_vars=True)
-        missing = [name for name in own if name not in state_dict]
-        unexpected = [name for name in state_dict if name not in own]
-        wrong = [
-            f"{name} has the shape {tuple(np.shape(state_dict[name]))}, not {own[name].shape}"
-            for name in own
-            if name in state_dict and tuple(np.shape(state_dict[name])) != own[name].shape
-        ]
-        if strict:
-            wrong += [f"{name} is missing" for name in missing]
-            wrong += [f"{name} is not of this module" for name in unexpected]
-        if wrong:
-            raise RuntimeError(
-                f"load_state_dict of {type(self).__name__}: " + "\n  ".join(["", *wrong])
-            )
-        with no_grad():
-            for name, x in own.items():
-                if name not in state_dict:
-                    continue
-                if assign:
-                    path, _, last = name.rpartition(".")
-                    setattr(self.get_submodule(path), last, type(x)(state_dict[name]))
-                else:
-                    x.copy_(state_dict[name])
-        return IncompatibleKeys(missing, unexpected)
 
     # -- text
 

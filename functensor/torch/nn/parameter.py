@@ -38,8 +38,9 @@ class Parameter(Tensor):
         if type(self) is not Parameter:
             return super().__deepcopy__(memo)  # type: ignore[return-value]
         # Attributes of its own are not copied, as in PyTorch.
-        out = memo[id(self)] = self._copy()
-        return out  # type: ignore[return-value]
+        out: Any = self._copy()
+        memo[id(self)] = out
+        return out  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
         return f"Parameter containing:\n{super().__repr__()}"

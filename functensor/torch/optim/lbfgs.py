@@ -13,7 +13,7 @@ from ...primitives.core.buffers import wrap
 from ...primitives.core.errors import failure
 from ...tensors import Tensor, enable_grad, gradient_of
 from ...tensors.tape import TAPE, turned
-from .optimizer import fitted
+from .optimizer import loaded_part
 from .pure_steps import PureOptimizer
 
 __all__ = ["LBFGS"]
@@ -105,11 +105,11 @@ class LBFGS(PureOptimizer):
             )
         # By PyTorch's names, so that states can be exchanged.
         kept = self.state[self._tensors()[0]]
-        memory = {name: changed_leaves(x, Tensor, as_array) for name, x in kept.items()}
+        memory = {name: changed_leaves(x, Tensor, array_in) for name, x in kept.items()}
         try:
             return self._moved(closure, memory)
         finally:
-            kept |= {name: changed_leaves(x, Array, as_tensor) for name, x in memory.items()}
+            kept |= {name: changed_leaves(x, Array, tensor_around) for name, x in memory.items()}
 
     def _moved(self, closure: Callable[[], Any], memory: dict[str, Any]) -> Any:
         """Makes the moves of a step, of which the memory is told."""
@@ -191,7 +191,7 @@ class LBFGS(PureOptimizer):
             return closure()
 
     def _loaded(self, p: Any, number: Any, value: Any) -> Any:
-        return fitted(value, p, "")
+        return loaded_part(value, p, "")
 
 
 def next_direction(memory: dict[str, Any], gradient: Any, size: int) -> Any:
@@ -227,12 +227,12 @@ def changed_leaves(x: Any, kind: type, change: Callable[[Any], Any]) -> Any:
     return change(x) if isinstance(x, kind) else x
 
 
-def as_array(x: Tensor) -> Array:
+def array_in(x: Tensor) -> Array:
     """Returns the array of a tensor's values."""
     return wrap(x._data)
 
 
-def as_tensor(x: Array) -> Tensor:
+def tensor_around(x: Array) -> Tensor:
     """Returns the tensor of an array that nobody writes to."""
     return TAPE.wrap(x._data, None)  # type: ignore[no-any-return]
 

@@ -14,7 +14,7 @@ from ...primitives.core.errors import GradientInputError, failure
 from ...primitives.core.shape_dtype import INEXACT
 from ...tensors import Tensor
 from ...tensors.missing_gradients import clear_gradient
-from ..utils.hooks import RemovableHandle
+from ..utils.hooks import RemovableHandle, put_hook
 
 __all__ = ["Optimizer", "required"]
 
@@ -195,14 +195,14 @@ class Optimizer:
     def _hooked(self, hooks: dict[int, Any], hook: Callable[..., Any]) -> RemovableHandle:
         # From the first hook on; a step that a subclass takes from its base calls them once.
         self.__dict__["step"] = MethodType(step_with_hooks, self)
-        return RemovableHandle(hooks, hook)
+        return put_hook(hooks, hook)
 
     def register_state_dict_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
         """Calls a function with the optimizer before each `state_dict`."""
         check_function("register_state_dict_pre_hook", hook, "hook")
-        return RemovableHandle(self._state_hooks["saving"], hook, prepend)
+        return put_hook(self._state_hooks["saving"], hook, prepend)
 
     def register_state_dict_post_hook(
         self, hook: Callable[..., Any], prepend: bool = False
@@ -212,7 +212,7 @@ class Optimizer:
         It may return another state.
         """
         check_function("register_state_dict_post_hook", hook, "hook")
-        return RemovableHandle(self._state_hooks["saved"], hook, prepend)
+        return put_hook(self._state_hooks["saved"], hook, prepend)
 
     def register_load_state_dict_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
@@ -222,14 +222,14 @@ class Optimizer:
         It may return another state.
         """
         check_function("register_load_state_dict_pre_hook", hook, "hook")
-        return RemovableHandle(self._state_hooks["loading"], hook, prepend)
+        return put_hook(self._state_hooks["loading"], hook, prepend)
 
     def register_load_state_dict_post_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
         """Calls a function with the optimizer after each `load_state_dict`."""
         check_function("register_load_state_dict_post_hook", hook, "hook")
-        return RemovableHandle(self._state_hooks["loaded"], hook, prepend)
+        return put_hook(self._state_hooks["loaded"], hook, prepend)
 
     # -- states
 
@@ -291,7 +291,7 @@ class Optimizer:
 
     def _loaded(self, p: Tensor | None, number: Any, value: Any) -> Any:
         """Returns a copy of what was saved for a parameter, as it is kept here."""
-        return fitted(value, p, "")
+        return loaded_part(value, p, "")
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name not in LEFT_OUT}
@@ -338,7 +338,7 @@ def check_parameter(who: str, number: int, p: Any) -> None:
         )
 
 
-def fitted(value: Any, p: Tensor | None, name: str) -> Any:
+def loaded_part(value: Any, p: Tensor | None, name: str) -> Any:
     """Returns a copy of a part of a loaded state, in the dtype and on the device of a parameter."""
     if isinstance(value, Tensor):
         if p is None or name == "step":
@@ -347,7 +347,7 @@ def fitted(value: Any, p: Tensor | None, name: str) -> Any:
         dtype = p.dtype if floats else value.dtype
         return value.detach().to(device=p.device, dtype=dtype).clone()
     if isinstance(value, dict):
-        return {key: fitted(x, p, key) for key, x in value.items()}
+        return {key: loaded_part(x, p, key) for key, x in value.items()}
     if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
-        return type(value)([fitted(x, p, name) for x in value])
+        return type(value)([loaded_part(x, p, name) for x in value])
     return deepcopy(value)

@@ -11,12 +11,13 @@ import numpy as np
 from ...backends.devices import device_of, on_device
 from ...optim.stateful import updated_columns
 from ...primitives.core.array import Array
-from ...primitives.core.buffers import to_buffer, wrap
+from ...primitives.core.buffers import all_wrapped, to_buffer, wrap
 from ...primitives.core.errors import MissingGradientWarning, message
 from ...tensors import Tensor, enable_grad, gradient_of, missing_reason, no_grad
+from ...tensors.in_place import take_buffer
 from ...tensors.pairs import AS_NUMBERS, AS_PAIRS
 from ...tensors.tape import TAPE
-from .optimizer import Optimizer, fitted
+from .optimizer import Optimizer, loaded_part
 
 __all__ = ["PureOptimizer"]
 
@@ -61,7 +62,7 @@ class GroupUpdate:
         """Adds to a parameter's state what it lacks."""
         if self.counted and "step" not in state:
             state["step"] = TAPE.wrap(np.float32(0), None)
-        first = self.pure.init(value_of(p))
+        first = self.pure.init(values_of([p])[0])
         for name, x in zip(self.names, first[2:], strict=True):
             if state.get(name) is None:
                 state[name] = TAPE.wrap(unpaired(x, p)._data, None)
@@ -124,8 +125,8 @@ class PureOptimizer(Optimizer):
         update = self._update_of(i)
         names, counted = update.names, update.counted
         # All parameters that were updated equally often go together, as lists.
-        together: dict[int, list[list[Any]]] = {}
-        columns: list[list[Any]] = []
+        together: dict[int, list[Any]] = {}
+        rows: list[Any] = []
         last: Any = None
         for p in self.param_groups[i]["params"]:
             gradient = gradient_of(p)
@@ -133,21 +134,21 @@ class PureOptimizer(Optimizer):
                 continue
             # Where nothing is kept there is no state, as in PyTorch.
             state = self.state[p] if names or counted else {}
-            lacking = [name for name in names if state.get(name) is None]
+            slots = [state.get(name) for name in names]
+            lacking = [x for x in slots if x is None]
             count = state.get("step") if counted else not lacking
             if lacking or count is None:
                 update.begin(p, state)
+                slots = [state[name] for name in names]
                 count = state["step"] if counted else False
-            slots = [state[name] for name in names]
             held = count._data if isinstance(count, Tensor) else count
             # Those that were updated together have one and the same count.
             if held is not last or not together:
                 last = held
-                columns = together.setdefault(int(held), [[] for _ in range(3 + len(names))])
-            for column, x in zip(columns, (p, gradient, state, *slots), strict=True):
-                column.append(x)
-        for number, columns in together.items():
-            self._update_together(update, number, *columns)
+                rows = together.setdefault(int(held), [])
+            rows.append((p, gradient, state, *slots))
+        for number, rows in together.items():
+            self._update_together(update, number, *zip(*rows, strict=True))
         return bool(together)
 
     def _update_together(
@@ -156,11 +157,8 @@ class PureOptimizer(Optimizer):
     ) -> None:  # fmt: skip
         """Updates parameters that were updated equally often before."""
         start = update.start
-        before = type(start)(wrap(np.int64(number)), start.loss, *[
-            [value_of(x) for x in column] for column in slots
-        ])  # fmt: skip
-        values = [value_of(p) for p in params]
-        slopes = [slope_of(g) for g in gradients]
+        before = type(start)(wrap(np.int64(number)), start.loss, *map(values_of, slots))
+        values, slopes = values_of(params), values_of(gradients)
         values, after = updated_columns(update.pure, before, values, slopes)
         for p, value in zip(params, values, strict=True):
             put(p, value)
@@ -178,7 +176,7 @@ class PureOptimizer(Optimizer):
                 if buffer is None:
                     state["step"] = number + 1
                 elif type(buffer) is np.float32:
-                    count.put_buffer(following)
+                    take_buffer(count, following)
                 else:
                     with no_grad():
                         count.fill_(number + 1)
@@ -193,11 +191,11 @@ class PureOptimizer(Optimizer):
 
     def _loaded(self, p: Tensor | None, number: Any, value: Any) -> Any:
         if p is None or not isinstance(value, dict):
-            return fitted(value, p, "")
+            return loaded_part(value, p, "")
         place = next(i for i, g in enumerate(self.param_groups) if any(x is p for x in g["params"]))
         update = self._update_of(place)
         own = type(self).__module__.startswith("functensor.")
-        first = update.pure.init(value_of(p))
+        first = update.pure.init(values_of([p])[0])
         loaded = {}
         for name, x in value.items():
             if x is None:
@@ -214,7 +212,7 @@ class PureOptimizer(Optimizer):
                     f"{('step', *update.names)}"
                 )
             else:
-                loaded[name] = fitted(x, p, name)
+                loaded[name] = loaded_part(x, p, name)
         return loaded
 
     def __getstate__(self) -> dict[str, Any]:
@@ -241,29 +239,26 @@ def slot_like(x: Any, like: Array, what: str) -> Tensor:
     return TAPE.wrap(on_device(copied, device_of(like._data)), None)  # type: ignore[no-any-return]
 
 
-def value_of(x: Any) -> Array:
-    """Returns the array that is updated for a tensor: pairs of real numbers for complex ones."""
-    return paired(wrap(x._data if isinstance(x, Tensor) else to_buffer(x)))
+def values_of(xs: Iterable[Any]) -> list[Array]:
+    """Returns the arrays that are updated for tensors: pairs of real numbers for complex ones.
 
-
-def slope_of(gradient: Tensor) -> Array:
-    """Returns a gradient as updates take it; a tensor's goes upwards in both parts."""
-    return paired(wrap(gradient._data))
+    A tensor's gradient goes upwards in both parts.
+    """
+    arrays = all_wrapped([x._data if isinstance(x, Tensor) else to_buffer(x) for x in xs])
+    return [AS_PAIRS(x) if x._data.dtype.kind == "c" else x for x in arrays]
 
 
 def put(x: Tensor, value: Array) -> None:
     """Gives a tensor its new value, in its own dtype."""
+    if value._data.dtype is x._data.dtype:
+        take_buffer(x, value._data)
+        return
     value = unpaired(value, x)
     if value.dtype == x.dtype:
         x.take_value(value)
     else:
         with no_grad():
             x.copy_(TAPE.wrap(value._data, None))
-
-
-def paired(x: Array) -> Array:
-    """Returns complex numbers as pairs of real ones, and others as they are."""
-    return AS_PAIRS(x) if x.dtype.kind == "c" else x
 
 
 def unpaired(x: Array, p: Tensor) -> Array:

@@ -15,6 +15,9 @@ __all__ = [
     "MultiplicativeLR", "PolynomialLR", "ReduceLROnPlateau", "SequentialLR", "StepLR",
 ]  # fmt: skip
 
+# The attributes of every schedule.
+OF_BASE = frozenset({"_set", "_step_count", "base_lrs", "last_epoch", "optimizer"})
+
 
 class LRScheduler:
     """The base of schedules, which are functions of how many steps were made.
@@ -73,21 +76,35 @@ class LRScheduler:
         return [group["lr"] for group in self.optimizer.param_groups]
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns how far the schedule is."""
+        """Returns how far the schedule is.
+
+        It has the attributes of a user's own schedule too, but for functions.
+        """
         return {
-            "last_epoch": self.last_epoch, "base_lrs": list(self.base_lrs),
+            **own_attributes(self), "last_epoch": self.last_epoch, "base_lrs": list(self.base_lrs),
             "_last_lr": self.get_last_lr(), "_set": list(self._set),
             "_step_count": self._step_count,
         }  # fmt: skip
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Goes on from what `state_dict` returned."""
+        """Goes on from what `state_dict`, or PyTorch's, returned."""
+        own = own_attributes(self).items()
+        vars(self).update({name: state_dict.get(name, x) for name, x in own})
         self.base_lrs = list(state_dict["base_lrs"])
         self.last_epoch = state_dict["last_epoch"]
-        self._set = list(state_dict["_set"])
+        self._set = list(state_dict.get("_set", state_dict["_last_lr"]))
         self._step_count = state_dict.get("_step_count", self.last_epoch + 1)
         for group, rate in zip(self.optimizer.param_groups, state_dict["_last_lr"]):
             group["lr"] = rate
+
+
+def own_attributes(schedule: LRScheduler) -> dict[str, Any]:
+    """Returns the attributes that a user's own schedule has beside those of the base."""
+    if type(schedule).__module__.startswith("functensor."):
+        return {}
+    return {
+        name: x for name, x in vars(schedule).items() if name not in OF_BASE and not callable(x)
+    }
 
 
 def is_overridden(schedule: LRScheduler) -> bool:

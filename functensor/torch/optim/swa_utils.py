@@ -89,7 +89,7 @@ def get_swa_multi_avg_fn() -> Callable[..., None]:
             if average.dtype.kind in "fcV":
                 average.lerp_(current, share)
             else:
-                average.add_((current - average) * share)
+                average.copy_(average + (current - average) * share)
 
     return swa_update
 

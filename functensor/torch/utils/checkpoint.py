@@ -53,6 +53,7 @@ def checkpoint(
     """
     check_function("checkpoint", function, "function")
     if context_fn is not None:
+        check_function("checkpoint", context_fn, "context_fn")
         raise failure(
             NotImplementedError,
             "checkpoint: context_fn is not here",
@@ -101,12 +102,12 @@ def checkpoint_sequential(
     size = len(several) // segments
     out, start = input, 0
     for _ in range(segments - 1):
-        out = checkpoint(in_order(several[start : start + size]), out)
+        out = checkpoint(one_after_another(several[start : start + size]), out)
         start += size
-    return in_order(several[start:])(out)
+    return one_after_another(several[start:])(out)
 
 
-def in_order(functions: Iterable[Any]) -> Callable[[Any], Any]:
+def one_after_another(functions: Iterable[Any]) -> Callable[[Any], Any]:
     """Returns the function that calls several, one after another."""
     several = list(functions)
 

@@ -17,30 +17,59 @@ class RemovableHandle:
     """The registration of a hook, which ends at the end of a ``with`` block of the handle too.
 
     Args:
-        hooks_dict: the hooks by the ids of their handles; this one is put there.
-        hook: the hook, with what is known of it.
-        first: whether it comes before the others.
+        hooks_dict: where the hook is kept by the number of its handle.
+        extra_dict: where more is kept by this number, a dictionary or several.
 
     Attributes:
         id: unique in the process.
+
+    >>> import functensor.torch as torch
+    >>> hooks = {}
+    >>> handle = torch.utils.hooks.RemovableHandle(hooks)
+    >>> hooks[handle.id] = print
+    >>> handle.remove()
+    >>> hooks
+    {}
     """
 
-    def __init__(self, hooks_dict: dict[int, Any], hook: Any, first: bool = False) -> None:
+    def __init__(self, hooks_dict: dict[int, Any], *, extra_dict: Any = None) -> None:
         self.id = next_hook()
-        self._hooks = hooks_dict
-        hooks_dict[self.id] = hook
-        if first and isinstance(hooks_dict, OrderedDict):
-            hooks_dict.move_to_end(self.id, last=False)
+        several = extra_dict if isinstance(extra_dict, list) else [extra_dict]
+        self._kept = [hooks_dict, *(x for x in several if x is not None)]
 
     def remove(self) -> None:
         """Ends the registration; nothing happens if it has ended already."""
-        self._hooks.pop(self.id, None)
+        for kept in self._kept:
+            kept.pop(self.id, None)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:
         self.remove()
+
+
+def put_hook(
+    hooks: dict[int, Any],
+    hook: Any,
+    first: bool = False,
+    with_kwargs: dict[int, bool] | None = None,
+) -> RemovableHandle:
+    """Puts a hook among others, and returns its handle.
+
+    Args:
+        hooks: the others.
+        hook: the hook.
+        first: whether it comes before them.
+        with_kwargs: where it is noted that the hook takes keywords too, if it does.
+    """
+    handle = RemovableHandle(hooks, extra_dict=with_kwargs)
+    hooks[handle.id] = hook
+    if with_kwargs is not None:
+        with_kwargs[handle.id] = True
+    if first and isinstance(hooks, OrderedDict):
+        hooks.move_to_end(handle.id, last=False)
+    return handle
 
 
 publish(globals())

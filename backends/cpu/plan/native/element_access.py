@@ -192,7 +192,7 @@ class ElementAccess(InnerFunction):
             given = [CopiedPart(self._part.shape, strides, 0)]
             lying = dtype, self._part.shape, given, self._part.strides
             operation = UPDATES[self._name]
-            if operation and (dtype.char in "?e" or (dtype.kind == "c" and operation != "add")):
+            if operation and (dtype.char in "?eE" or (dtype.kind == "c" and operation != "add")):
                 raise NotNative("an update of another dtype")
             self._kernel = update_kernel(operation, *lying) if operation else copy_kernel(*lying)
         self.operands += [(i, i.shape) for i in self._places]

@@ -36,9 +36,12 @@ def folded_dtypes(name: str) -> str:
     return FOLDED_DTYPES.get(name, ROW_FLOATS)
 
 
-def is_machine_dtype(dtype: DType, on_gpu: bool = False) -> bool:
-    """Says whether kernels compute with a dtype, its bytes in the machine's order."""
-    known = f"{NATIVE_DTYPES}{BFLOAT16_CHAR}" if on_gpu else NATIVE_DTYPES
+def is_machine_dtype(dtype: DType, in_regions: bool = False) -> bool:
+    """Says whether kernels compute with a dtype, its bytes in the machine's order.
+
+    Those of regions compute bfloat16 in float32.
+    """
+    known = f"{NATIVE_DTYPES}{BFLOAT16_CHAR}" if in_regions else NATIVE_DTYPES
     return dtype.char in known and dtype.isnative
 
 

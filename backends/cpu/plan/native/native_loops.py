@@ -8,6 +8,7 @@ copies it there at its end elsewhere. Loops and choices within a step are functi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -56,6 +57,7 @@ def code_with_loops(
     earlier: Mapping[VariableLike, EquationLike],
     moved: Collection[VariableLike],
     kernels: RegionKernels,
+    uses: Counter[VariableLike],
 ) -> SharedSegment:
     """Returns what collects the equations of a segment, loops among them.
 
@@ -64,8 +66,9 @@ def code_with_loops(
         earlier: the equations of views that stand before it.
         moved: variables of other places whose arrays are in another order than C's.
         kernels: makes the kernels of regions.
+        uses: how often the program uses its variables.
     """
-    code = SharedSegment(blas, loop_function, earlier, moved)
+    code = SharedSegment(blas, loop_function, earlier, moved, uses)
     code.kernels = kernels
     return code
 

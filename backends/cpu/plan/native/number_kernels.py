@@ -22,7 +22,7 @@ from .region_graph import NotNative
 if TYPE_CHECKING:
     from ..annotations import EquationLike, ProgramLike, VariableLike
 
-__all__ = ["CALL_EFFORT", "DeferredNumbers", "NumberEquations", "is_of_numbers"]
+__all__ = ["CALL_EFFORT", "DeferredNumbers", "NumberEquations", "is_of_numbers", "uses_of"]
 
 # The efforts of a call and of an equation of numbers, in tenths of a nanosecond.
 CALL_EFFORT = 50
@@ -72,6 +72,8 @@ def number_node(
             raise NotNative(name)
         found = leading(nodes[first])
         return found + 0 if name in ("mean", "sum") else found
+    if name == "reshape" and is_variable(first):
+        return nodes[first]
     known = [nodes[x] if is_variable(x) else None for x in equation.operands]
     return elementwise(graph, equation, known)
 
@@ -110,13 +112,21 @@ class NumberEquations:
             check_kernel(self.kernel)
 
 
-class DeferredNumbers:
-    """Defers equations of numbers of a program, so that many of them are one kernel."""
+def uses_of(program: ProgramLike) -> Counter[VariableLike]:
+    """Returns how often each variable of a program is an operand or an output."""
+    operands = [x for e in program.equations for x in e.operands]
+    return Counter(filter(is_variable, [*operands, *program.outputs]))
 
-    def __init__(self, program: ProgramLike) -> None:
-        operands = [x for e in program.equations for x in e.operands]
-        # How often each variable is an operand or an output.
-        self._uses = Counter(filter(is_variable, [*operands, *program.outputs]))
+
+class DeferredNumbers:
+    """Defers equations of numbers of a program, so that many of them are one kernel.
+
+    Args:
+        uses: the program's, by `uses_of`.
+    """
+
+    def __init__(self, uses: Counter[VariableLike]) -> None:
+        self._uses = uses
         self._equations: list[EquationLike] = []
         self._made: set[VariableLike] = set()
 

@@ -167,7 +167,7 @@ class RegionGraph:
 
     def _input(self, number: int, variable: VariableLike, given: Operand) -> AnyNode:
         known = variable.type
-        if not is_machine_dtype(known.dtype, self._on_gpu):
+        if not is_machine_dtype(known.dtype, in_regions=True):
             raise NotNative(known.dtype)
         if variable in self._sources:
             self.shapes.append((self._turned.get(variable), known.shape))
@@ -254,7 +254,7 @@ class RegionGraph:
 
     def _equation(self, equation: EquationLike) -> Any:
         name = equation.primitive.name
-        if not is_machine_dtype(equation.outputs[0].type.dtype, self._on_gpu):
+        if not is_machine_dtype(equation.outputs[0].type.dtype, in_regions=True):
             raise NotNative(name)
         if name in ("broadcast_to", "reshape"):
             return self._node(equation.operands[0])
@@ -343,7 +343,7 @@ def is_native(equation: EquationLike, on_gpu: bool = False) -> bool:
     name = equation.primitive.name
     (out,) = equation.outputs
     dtypes = [operand_dtype(x) for x in (*equation.operands, out)]
-    if not all(is_machine_dtype(dtype, on_gpu) for dtype in dtypes):
+    if not all(is_machine_dtype(dtype, in_regions=True) for dtype in dtypes):
         return False
     if on_gpu:
         folds = name in REDUCTION_UFUNCS or name in ROW_FUNCTIONS or name in LAST_AXIS_FUNCTIONS

@@ -22,10 +22,11 @@ from ..labels import write_label_tests
 from ..regions.axis_order import memory_orders
 from .layouts import LayOut
 from .native_loops import code_with_loops
+from .number_kernels import uses_of
 from .region_kernels import RegionKernels
-from .segment_code import VIEW_NAMES, SegmentCode, operand_shape
+from .segment_code import MOST_SEGMENT_EQUATIONS, VIEW_NAMES, SegmentCode, operand_shape
 from .shared_calls import SharedCall
-from .shared_segments import SharedSegment
+from .shared_segments import SharedSegment, single
 
 if TYPE_CHECKING:
     from ..annotations import EquationLike, ProgramLike, VariableLike
@@ -104,6 +105,15 @@ class Segment:
         return False
 
 
+    def runs(self, checked: EquationLike) -> Callable[..., None]:
+        """Returns what runs one of its equations by NumPy, of its arrays; its error is raised."""
+
+        def run(*arrays: Any) -> None:
+            self.code.run_again(checked, arrays)
+
+        return run
+
+
 class NativeEquation:
     """The equation of a segment."""
 
@@ -178,22 +188,29 @@ def with_segments(program: ProgramLike) -> NativeProgram:
     if not is_known():
         return NativeProgram(program, program.equations)
     views: dict[VariableLike, EquationLike] = {}
-    begun = partial(code_with_loops, numpy_blas(), views, memory_orders(program), RegionKernels())
+    begun = partial(
+        code_with_loops,
+        numpy_blas(), views, memory_orders(program), RegionKernels(), uses_of(program),
+    )  # fmt: skip
     open_code = begun()
+    is_long = len(program.equations) > MOST_SEGMENT_EQUATIONS
     for equation in program.equations:
-        if open_code.add(equation):
+        ends = is_long and open_code.repeats_with(equation)
+        if not ends and open_code.add(equation):
             continue
         if equation.primitive.name in VIEW_NAMES:
             views[equation.outputs[0]] = equation
         apart = open_code.made.isdisjoint(filter(is_variable, equation.operands))
-        if apart and not open_code.is_full:
+        if apart and not ends and not open_code.is_full:
             done.append(equation)
             continue
+        open_code.end()
         done.append(open_code)
         views.update(open_code.views)
         open_code = begun()
         if not open_code.add(equation):
             done.append(equation)
+    open_code.end()
     done.append(open_code)
     return NativeProgram(program, closed(program, done))
 
@@ -208,7 +225,7 @@ def closed(program: ProgramLike, done: Sequence[Any]) -> list[Any]:
             needed.update(filter(is_variable, item.operands))
             continue
         if not item.works:
-            parts.append(list(item.equations))
+            parts.append(list(map(single, item.equations)))
             needed.update(x for e in item.equations for x in e.operands if is_variable(x))
             continue
         item.drop_unread()
@@ -343,8 +360,12 @@ def write_segment(writer: SegmentWriter, equation: EquationLike) -> str:
         source.add(f"    {again}({arrays})", equation)
     else:
         source.add(f"    if {again}({arrays}):", equation)
-        for checked in segment.code.checked:
-            source.add(f"        {writer.called(checked)}", checked)
+        for number, checked in enumerate(segment.code.checked):
+            if any(is_variable(x) and x in segment.code.made for x in checked.operands):
+                text = f"{source.bind(segment.runs(checked), f'{enter}_check_{number}')}({arrays})"
+            else:
+                text = writer.called(checked)
+            source.add(f"        {text}", checked)
         source.add("        raise IndexError('an index in a loop is out of bounds')")
     if own:
         source.add(f"del {memory}", equation)

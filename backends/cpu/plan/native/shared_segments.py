@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,9 +21,10 @@ from .copies import CopiedPart, copy_kernel
 from .elementwise_nodes import operand_dtype
 from .layouts import LayOut, broadcast_strides, in_c_order
 from .native_run import STREAM_EFFORT
+from .number_kernels import is_of_numbers
 from .region_graph import NotNative
 from .region_kernels import RegionKernel
-from .segment_code import SegmentCall
+from .segment_code import VIEW_NAMES, SegmentCall, operand_shape
 from .step_code import InnerType, InnerValue, SegmentWithLoops
 from .work_in_parts import (
     KernelInParts,
@@ -34,9 +35,9 @@ from .work_in_parts import (
 )
 
 if TYPE_CHECKING:
-    from ..annotations import EquationLike, VariableLike
+    from ..annotations import EquationLike, Operand, VariableLike
 
-__all__ = ["SharedSegment"]
+__all__ = ["SharedSegment", "single"]
 
 # Efforts count tenths of a nanosecond, about. Smaller work is not worth a hand-off. Larger work
 # does not need this one, and memory for its results is better given back after each call.
@@ -45,6 +46,10 @@ SMALLEST_HANDED_EFFORT, LARGEST_HANDED_EFFORT = 200_000, 60_000_000
 FEWEST_REGION_PARTS, MOST_REGION_PARTS, EFFORT_OF_BLOCK = 4, 16, 500_000
 # The same limits for the multiplications of products.
 SMALLEST_SHARED_PRODUCT, LARGEST_SHARED_PRODUCT = 1 << 19, 1 << 29
+# A segment of a long program ends no earlier where its first equation comes again.
+FEWEST_BEFORE_REPEATS = 100
+# Fewer equations of numbers alone are left to Python, and fewer elements of a single equation.
+FEWEST_NUMBERS, FEWEST_ELEMENTS = 8, 4
 # The most elements of a result whose parts are looked at one by one.
 MOST_MARKED = 1 << 24
 # The most memory, in bytes, that the blocks of a region have of their own.
@@ -59,8 +64,47 @@ class SharedSegment(SegmentWithLoops):
     """
 
     is_shared = False
+    # How many equations of numbers it has.
+    _count_of_numbers = 0
+
+    @property
+    def works(self) -> bool:
+        """Says whether it computes anything that NumPy's functions do not do as quickly."""
+        if not super().works:
+            return False
+        if len(self._calls) > 1:
+            return True
+        (equation, *others) = [e for e in self.equations if e.outputs[0] not in self.views]
+        if others:
+            return len(others) != self._count_of_numbers - 1 or len(others) >= FEWEST_NUMBERS
+        return not self._count_of_numbers and not is_tiny(equation)
 
     # -- collecting
+
+    def add(self, equation: EquationLike) -> bool:
+        if self._numbers.are_read_by(equation) and not is_deferred(equation):
+            self._close_numbers()
+        return super().add(equation)
+
+    def repeats_with(self, equation: EquationLike) -> bool:
+        """Says whether an equation is one like the first, behind enough others.
+
+        Where steps are written out, segments then begin at one place of a step, and have equal
+        functions.
+        """
+        return len(self.equations) >= FEWEST_BEFORE_REPEATS and kind_of(
+            self.equations[0]
+        ) == kind_of(equation)
+
+    def end(self) -> None:
+        """Ends the collection: there comes no equation more."""
+        self._close_numbers()
+
+    def _add(self, equation: EquationLike) -> None:
+        if is_deferred(equation) and self._numbers.take(equation):
+            self._count_of_numbers += 1
+            return
+        super()._add(equation)
 
     def _add_region(
         self, region: RegionKernel, given: Sequence[LayOut], outs: Sequence[LayOut]
@@ -113,8 +157,14 @@ class SharedSegment(SegmentWithLoops):
         self.is_shared |= product.parts > 1
         return work
 
+    def _has_view(self, x: Operand, out: VariableLike) -> bool:
+        return not out.type.shape or super()._has_view(x, out)
+
     def _view(self, equation: EquationLike) -> None:
         (x, *_), (out,) = equation.operands, equation.outputs
+        if not out.type.shape:
+            self._element(equation)
+            return
         lying = self._layout(x) if equation.primitive.name == "reshape" and is_variable(x) else None
         if lying is None or not self.made or in_c_order(lying.shape, lying.strides):
             super()._view(equation)
@@ -122,6 +172,15 @@ class SharedSegment(SegmentWithLoops):
         # NumPy copies an array whose axes it cannot join, too.
         self._refuse_moved(equation)
         self._copy([lying], out, lying.shape, [CopiedPart(lying.shape, lying.strides, 0)])
+
+    def _element(self, equation: EquationLike) -> None:
+        """Takes in a single element of an array of the segment, as a number of its own."""
+        x, (out,) = equation.operands[0], equation.outputs
+        if x not in self.made or not operand_shape(x) or out.type.weak:
+            raise NotNative("a number")
+        lying = self._view_layout(equation)
+        one = lying._replace(shape=(1,), strides=(1,))
+        self._copy([one], out, (1,), [CopiedPart((1,), (1,), 0)])
 
     def _other(self, equation: EquationLike) -> None:
         parts = joined_parts(equation) if equation.primitive.name == "scatter_add" else None
@@ -188,6 +247,42 @@ class SharedSegment(SegmentWithLoops):
             shared_call(lines, module, "%team", name, room, work.parts)
         else:
             lines.add(f"call void @{name}(ptr {room}, i64 0)")
+
+
+def kind_of(equation: EquationLike) -> tuple[Any, ...]:
+    """Returns what equations of the same place in two steps have in common."""
+    primitive = equation.primitive
+    inner = [e.primitive.name for e in primitive.program.equations] if primitive.fused else ()
+    types = [(x.type.dtype, x.type.shape) for x in equation.outputs]
+    return equation.line, primitive.name, tuple(inner), types
+
+
+def is_deferred(equation: EquationLike) -> bool:
+    """Says whether an equation outside of loops is computed in a kernel of numbers."""
+    values = [*filter(is_variable, equation.operands), *equation.outputs]
+    # Views of arrays share memory; a number without axes is none.
+    view = equation.primitive.name in VIEW_NAMES and all(x.type.shape for x in values)
+    return not view and not equation.outputs[0].type.weak and is_of_numbers(equation)
+
+
+def is_tiny(equation: EquationLike) -> bool:
+    """Says whether an equation is a region of a single one, of a few elements."""
+    primitive = equation.primitive
+    return primitive.fused and len(primitive.program.equations) == 1 and prod(
+        primitive.grid
+    ) < FEWEST_ELEMENTS
+
+
+def single(equation: EquationLike) -> EquationLike:
+    """Returns the only equation of such a region, with the region's operands and result."""
+    if not is_tiny(equation):
+        return equation
+    program = equation.primitive.program
+    (inner,) = program.equations
+    given = dict(zip(program.inputs, equation.operands))
+    operands = [given.get(x, x) if is_variable(x) else x for x in inner.operands]
+    found: EquationLike = inner.by(inner.primitive, operands, inner.params, equation.outputs)
+    return found
 
 
 def joined_parts(equation: EquationLike) -> list[CopiedPart] | None:

@@ -66,7 +66,7 @@ class SlicesWritten(InnerFunction):
         self._kernels: list[tuple[int, LoopKernel, int]] = []
         self._adds = equation.primitive.name == "scatter_add"
         if self._adds:
-            if dtype.char in "?e":
+            if dtype.char in "?eE":
                 raise NotNative("sums of another dtype")
             for number, (own, key) in enumerate(zip(shapes, equation.params["keys"], strict=True)):
                 part = part_of(shape, key)

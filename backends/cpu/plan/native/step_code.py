@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -17,8 +18,9 @@ from .copies import CopiedPart, copy_kernel
 from .elementwise_nodes import operand_dtype
 from .layouts import LayOut, broadcast_strides, c_strides, identity_of, in_c_order
 from .native_run import STREAM_EFFORT
-from .number_kernels import CALL_EFFORT, DeferredNumbers
+from .number_kernels import CALL_EFFORT, DeferredNumbers, uses_of
 from .region_graph import NotNative
+from .run_again import run_with_operands, runs_on_buffers
 from .segment_code import (
     LARGEST_PRODUCT,
     MOST_SEGMENT_EQUATIONS,
@@ -117,12 +119,12 @@ class InnerFunction:
         self.memory = max([part.memory for part in parts], default=0)
 
     def function(self, module: Module) -> str:
-        """Writes its function, and returns the name.
+        """Writes its function, or finds an equal one, and returns the name.
 
         The function takes the addresses of operands, constants and results, and that of its memory.
         It returns a status: 0, or why it ended before its work was done.
         """
-        name = f"inner_{len(module.functions)}"
+        name = module.inner_name()
         module.functions[name] = ""
         lines = Lines()
         lines.begin("entry")
@@ -130,7 +132,7 @@ class InnerFunction:
         module.declared.update(lines.declared)
         head = f"define internal i64 @{name}({TABLE_ARGUMENTS}) {self.calls} {{"
         module.functions[name] = "\n".join([head, *lines.text, "}"])
-        return name
+        return module.first_of_equals(name)
 
     def _write(self, lines: Lines, name: str, module: Module) -> None:
         """Writes the lines of its function, and the functions of its parts."""
@@ -160,9 +162,20 @@ class SegmentWithLoops(SegmentCode):
         inner: InnerFunctions,
         earlier: Mapping[VariableLike, EquationLike] | None = None,
         moved: Collection[VariableLike] = (),
+        uses: Counter[VariableLike] | None = None,
     ) -> None:
         super().__init__(blas, earlier, moved)
         self._inner = inner
+        self._numbers = DeferredNumbers(Counter() if uses is None else uses)
+
+    def _close_numbers(self) -> None:
+        """Makes a kernel of the deferred equations of numbers."""
+        for numbers in self._numbers.closed():
+            given = [self._layout(x) for x in numbers.inputs]
+            outs = [self._fresh(x) for x in numbers.results]
+            self._lying.update({x.owner: x for x in outs})
+            self._calls.append(SegmentCall(numbers.kernel, (*given, *outs), len(given)))
+            self.effort += numbers.effort
 
     def _other(self, equation: EquationLike) -> None:
         inner = self._inner(equation, self.blas)
@@ -180,17 +193,32 @@ class SegmentWithLoops(SegmentCode):
         self.largest_product = max(self.largest_product, inner.largest_product)
 
     def _check(self, equation: EquationLike) -> None:
-        """Notes that Python runs an equation again where an index in it is out of bounds.
+        """Notes that Python runs an equation again where it fails, or an index is out of bounds.
 
-        For that its operands come from outside of the segment, which does not write into them.
+        It computes operands that are made in the segment from what comes from outside, which the
+        segment does not write into.
         """
         for x in filter(is_variable, equation.operands):
-            if self._lying.get(x, self._fresh(x)).owner is not x or x in self.made:
-                raise NotNative("operands of this segment")
+            inside = x in self.made or x in self._earlier
+            if not inside and self._lying.get(x, self._fresh(x)).owner is not x:
+                raise NotNative("operands in other memory")
+            if inside and not all(map(runs_on_buffers, self.equations)):
+                raise NotNative("operands of a loop of this segment")
             if x not in self._lying:
                 self._lying[x] = self._fresh(x)
                 self.arrays.append(x)
         self.checked.append(equation)
+
+    def run_again(self, checked: EquationLike, arrays: Sequence[Any]) -> None:
+        """Runs one of the equations that are checked, and those that its operands need.
+
+        Args:
+            checked: the equation.
+            arrays: the buffers of `arrays`.
+        """
+        known: dict[Any, Any] = dict(zip(map(identity_of, self.arrays), arrays))
+        before = [*self._earlier.values(), *self.equations[: self.equations.index(checked)]]
+        run_with_operands(checked, before, known)
 
     def _in_order(self, x: LayOut) -> LayOut:
         """Returns where a value lies in C order: where it is, or in a copy."""
@@ -284,7 +312,7 @@ class StepCode(SegmentWithLoops):
         super().__init__(blas, inner)
         if len(program.equations) > MOST_SEGMENT_EQUATIONS:
             raise NotNative("a long body")
-        self._numbers = DeferredNumbers(program)
+        self._numbers = DeferredNumbers(uses_of(program))
         for equation in reads_first(program.equations):
             if not all(out.type.size for out in equation.outputs):
                 raise NotNative("an empty array")
@@ -326,15 +354,6 @@ class StepCode(SegmentWithLoops):
             self._other(equation)
         else:
             super()._add(equation)
-
-    def _close_numbers(self) -> None:
-        """Makes a kernel of the deferred equations of numbers."""
-        for numbers in self._numbers.closed():
-            given = [self._layout(x) for x in numbers.inputs]
-            outs = [self._fresh(x) for x in numbers.results]
-            self._lying.update({x.owner: x for x in outs})
-            self._calls.append(SegmentCall(numbers.kernel, (*given, *outs), len(given)))
-            self.effort += numbers.effort
 
     def _region(self, equation: EquationLike) -> None:
         for x in filter(is_variable, equation.operands):

@@ -229,14 +229,14 @@ def worked(job: Job, helpers: int) -> BaseException | None:
         # Helpers write into the caller's memory until they have ended.
         try:
             while len(job.ended) < begun:
-                wait(job, begun)
+                wait_for_job(job, begun)
             waiting = False
         except BaseException as error:
             raised = error
     return next((error for error in job.ended if error is not None), raised)
 
 
-def wait(job: Job, begun: int) -> None:
+def wait_for_job(job: Job, begun: int) -> None:
     """Waits until one more helper has ended, or all that have begun.
 
     Most helpers end within microseconds of the caller, and waking up takes ten times as long. So

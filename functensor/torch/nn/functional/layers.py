@@ -14,6 +14,7 @@ from ....primitives.core.buffers import beside
 from ....primitives.core.errors import ShapeError, failure
 from ....primitives.core.registry import registry as ops
 from ....tensors import Tensor
+from ....tensors.autocasting import casting, in_half
 from ....tensors.functions.looked_at import check_between
 from ....tensors.functions.naming import with_words
 from ....tensors.functions.reductions import norm
@@ -46,6 +47,8 @@ def linear(input: Array, weight: Any, bias: Any = None) -> Any:
     >>> torch.nn.functional.linear(torch.ones(2), torch.ones(3, 2)).tolist()
     [2.0, 2.0, 2.0]
     """
+    if casting.active:
+        input, weight, bias = in_half(input, weight, bias)
     if len(weight.shape) == 2 and input.shape[-1:] == weight.shape[1:]:
         # Gradients of a product with a transpose would be transposed themselves, in memory too.
         if type(input) is Tensor and len(input.shape) in LINEAR_SUBSCRIPTS:
@@ -101,6 +104,8 @@ def convolution(n: int) -> Callable[..., Any]:
         dilation: Sizes = 1,
         groups: int = 1,
     ) -> Any:
+        if casting.active:
+            input, weight, bias = in_half(input, weight, bias)
         x, single = with_batch(name, input, n)
         places = padding.upper() if isinstance(padding, str) else spatial(padding, n)
         out = pure.conv(
@@ -140,6 +145,8 @@ def transposed(n: int) -> Callable[..., Any]:
         groups: int = 1,
         dilation: Sizes = 1,
     ) -> Any:
+        if casting.active:
+            input, weight, bias = in_half(input, weight, bias)
         x, single = with_batch(name, input, n)
         out = ops.conv_transpose(
             x, weight, stride=spatial(stride, n), padding=spatial(padding, n),
@@ -253,6 +260,8 @@ def scaled_dot_product_attention(
         scale: by what products are multiplied; ``1 / sqrt(width)`` by default.
         enable_gqa: whether several heads of queries share one of keys and values.
     """
+    if casting.active:
+        query, key, value, attn_mask = in_half(query, key, value, attn_mask)
     if not dropout_p:
         return attention(
             query, key, value, attn_mask, 0.0, is_causal, scale=scale, enable_gqa=enable_gqa

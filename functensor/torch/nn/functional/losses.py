@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from functools import update_wrapper
+from inspect import signature
 from math import log, pi
 from typing import Any, TypeVar, cast
 
@@ -14,6 +15,7 @@ from ....backends.errors.words import WRAPPER_CODES
 from ....primitives.core.array import Array
 from ....primitives.core.buffers import beside
 from ....primitives.core.registry import registry as ops
+from ....tensors.autocasting import casting, in_float32
 from ....tensors.functions.indexing import gather
 from ....tensors.functions.looked_at import all_differ, check_between, check_not_negative
 from ....tensors.functions.pointwise import clamp
@@ -46,22 +48,43 @@ def summarised(values: Any, reduction: str) -> Any:
     return values
 
 
-def taking_older_words(loss: LossT) -> LossT:
-    """Returns a loss that takes ``size_average`` and ``reduce`` too, which decide on ``reduction``.
+def older_reduction(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
+    """Returns the reduction that PyTorch's older words ask for, or the given one without them."""
+    if size_average is None and reduce is None:
+        return reduction
+    together = "sum" if size_average is False else "mean"
+    return "none" if reduce is False else together
 
-    They are PyTorch's older words.
+
+def taking_older_words(before: str = "reduction") -> Callable[[LossT], LossT]:
+    """Returns what makes a loss take ``size_average`` and ``reduce``, where PyTorch has them.
+
+    Args:
+        before: the parameter behind ``size_average``; ``reduce`` comes before ``reduction``.
     """
 
-    def with_older_words(
-        *args: Any, size_average: bool | None = None, reduce: bool | None = None, **kwargs: Any
-    ) -> Any:
-        if size_average is not None or reduce is not None:
-            together = "sum" if size_average is False else "mean"
-            kwargs["reduction"] = "none" if reduce is False else together
-        return loss(*args, **kwargs)
+    def taking(loss: LossT) -> LossT:
+        names = list(signature(loss).parameters)
+        place = names.index(before)
+        names.insert(names.index("reduction"), "reduce")
+        names.insert(place, "size_average")
 
-    WRAPPER_CODES.add(with_older_words.__code__)
-    return cast(LossT, update_wrapper(with_older_words, loss))
+        def with_older_words(*args: Any, **kwargs: Any) -> Any:
+            # A text there is the reduction.
+            if len(args) > place and len(args) <= len(names) and type(args[place]) is not str:
+                given = dict(zip(names[place:], args[place:]))
+                args, kwargs = args[:place], {**given, **kwargs}
+            if "size_average" in kwargs or "reduce" in kwargs:
+                words = kwargs.pop("size_average", None), kwargs.pop("reduce", None)
+                kwargs["reduction"] = older_reduction(*words, kwargs.get("reduction", "mean"))
+            if casting.active:
+                args = tuple(in_float32(*args))
+            return loss(*args, **kwargs)
+
+        WRAPPER_CODES.add(with_older_words.__code__)
+        return cast(LossT, update_wrapper(with_older_words, loss))
+
+    return taking
 
 
 def check_alike(name: str, input: Array, target: Array) -> None:
@@ -78,7 +101,7 @@ def check_alike(name: str, input: Array, target: Array) -> None:
 # -- distances
 
 
-@taking_older_words
+@taking_older_words()
 def mse_loss(input: Array, target: Array, reduction: str = "mean", weight: Any = None) -> Any:
     """Returns squared differences, by default their mean.
 
@@ -91,7 +114,7 @@ def mse_loss(input: Array, target: Array, reduction: str = "mean", weight: Any =
     return summarised(squares if weight is None else squares * weight, reduction)
 
 
-@taking_older_words
+@taking_older_words()
 def l1_loss(input: Array, target: Array, reduction: str = "mean", weight: Any = None) -> Any:
     """Returns absolute differences, by default their mean."""
     check_alike("l1_loss", input, target)
@@ -99,7 +122,7 @@ def l1_loss(input: Array, target: Array, reduction: str = "mean", weight: Any = 
     return summarised(sizes if weight is None else sizes * weight, reduction)
 
 
-@taking_older_words
+@taking_older_words()
 def smooth_l1_loss(input: Array, target: Array, reduction: str = "mean", beta: float = 1.0) -> Any:
     """Returns absolute differences less half of ``beta``; smaller ones squared, over 2 beta."""
     if beta == 0:
@@ -129,7 +152,7 @@ def with_classes_last(x: Array) -> Any:
     return ops.moveaxis(x, 1, -1) if x.ndim > 2 else x
 
 
-@taking_older_words
+@taking_older_words("ignore_index")
 def nll_loss(
     input: Array,
     target: Array,
@@ -174,7 +197,7 @@ def check_classes(rows: Any, classes: Any) -> None:
         )
 
 
-@taking_older_words
+@taking_older_words("ignore_index")
 def cross_entropy(
     input: Array,
     target: Array,
@@ -249,7 +272,7 @@ def limited_log(x: Array) -> Any:
     return ops.where(positive, logs, x * 1e12 - 100)
 
 
-@taking_older_words
+@taking_older_words()
 def binary_cross_entropy(
     input: Array, target: Array, weight: Any = None, reduction: str = "mean"
 ) -> Any:
@@ -265,7 +288,7 @@ def binary_cross_entropy(
     return summarised(loss if weight is None else loss * weight, reduction)
 
 
-@taking_older_words
+@taking_older_words()
 def binary_cross_entropy_with_logits(
     input: Array,
     target: Array,
@@ -292,7 +315,7 @@ def binary_cross_entropy_with_logits(
     return summarised(loss if weight is None else loss * weight, reduction)
 
 
-@taking_older_words
+@taking_older_words()
 def kl_div(input: Array, target: Array, reduction: str = "mean", log_target: bool = False) -> Any:
     """Returns ``target * (log(target) - input)``, where ``input`` is a logarithm already.
 
@@ -309,7 +332,7 @@ def kl_div(input: Array, target: Array, reduction: str = "mean", log_target: boo
     return summarised(loss, reduction)
 
 
-@taking_older_words
+@taking_older_words("eps")
 def poisson_nll_loss(
     input: Array,
     target: Array,
@@ -348,7 +371,7 @@ def gaussian_nll_loss(
 # -- margins
 
 
-@taking_older_words
+@taking_older_words()
 def hinge_embedding_loss(
     input: Array, target: Array, margin: float = 1.0, reduction: str = "mean"
 ) -> Any:
@@ -359,7 +382,7 @@ def hinge_embedding_loss(
     return summarised(loss, reduction)
 
 
-@taking_older_words
+@taking_older_words()
 def margin_ranking_loss(
     input1: Any, input2: Any, target: Array, margin: float = 0.0, reduction: str = "mean"
 ) -> Any:
@@ -370,7 +393,7 @@ def margin_ranking_loss(
     return summarised(clamp(-target * (input1 - input2) + margin, min=0), reduction)
 
 
-@taking_older_words
+@taking_older_words()
 def cosine_embedding_loss(
     input1: Any, input2: Any, target: Array, margin: float = 0.0, reduction: str = "mean"
 ) -> Any:
@@ -380,13 +403,13 @@ def cosine_embedding_loss(
     return summarised(loss, reduction)
 
 
-@taking_older_words
+@taking_older_words()
 def soft_margin_loss(input: Array, target: Array, reduction: str = "mean") -> Any:
     """Returns ``log(1 + exp(-target * input))`` for targets 1 and -1."""
     return summarised(ops.softplus(-target * input), reduction)
 
 
-@taking_older_words
+@taking_older_words()
 def multilabel_soft_margin_loss(
     input: Array, target: Array, weight: Any = None, reduction: str = "mean"
 ) -> Any:
@@ -395,7 +418,7 @@ def multilabel_soft_margin_loss(
     return summarised(ops.mean(loss if weight is None else loss * weight, -1), reduction)
 
 
-@taking_older_words
+@taking_older_words()
 def multi_margin_loss(
     input: Array, target: Array, p: int = 1, margin: float = 1.0, weight: Any = None,
     reduction: str = "mean",
@@ -416,7 +439,7 @@ def multi_margin_loss(
     return summarised(ops.sum(ops.where(others, over, 0), -1) / input.shape[-1], reduction)
 
 
-@taking_older_words
+@taking_older_words()
 def multilabel_margin_loss(input: Array, target: Array, reduction: str = "mean") -> Any:
     """Returns by how much scores of wrong classes are not 1 below those of the right ones.
 
@@ -435,7 +458,7 @@ def multilabel_margin_loss(input: Array, target: Array, reduction: str = "mean")
     return summarised(loss, reduction)
 
 
-@taking_older_words
+@taking_older_words()
 def triplet_margin_loss(
     anchor: Any,
     positive: Any,

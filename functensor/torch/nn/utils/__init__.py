@@ -10,11 +10,11 @@ from .gradients import *
 NAMESPACES = {"parametrizations", "parametrize", "prune", "rnn", "stateless"}
 
 # Functions that are imported when they are first used, by the module that has them.
-LATE_FUNCTIONS = {
+LATE_NORMS = {
     "weight_norms": "remove_spectral_norm remove_weight_norm spectral_norm weight_norm",
 }
 
 __all__ = list(gradients.__all__)
-__all__ += LATE_FUNCTIONS["weight_norms"].split()
+__all__ += LATE_NORMS["weight_norms"].split()
 
-publish(globals(), late=LATE_FUNCTIONS)
+publish(globals(), late=LATE_NORMS)

@@ -24,7 +24,7 @@ __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 MAPS = ("matrix_exp", "cayley", "householder")
 # The singular vectors of a new module are found by so many steps.
 FIRST_POWER_STEPS = 15
-TRANSPOSED = (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)
+TRANSPOSED_CONVOLUTIONS = (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)
 
 
 class WeightNorm(Module):
@@ -205,7 +205,7 @@ def is_orthogonal(Q: Any) -> bool:
     return bool(np.allclose(product, np.eye(k), atol=eps, rtol=0))
 
 
-def tensor_of(module: Any, name: str, who: str) -> Any:
+def tensor_under_name(module: Any, name: str, who: str) -> Any:
     """Returns the tensor of a module that a name stands for.
 
     Raises:
@@ -244,7 +244,7 @@ def orthogonal(
     >>> torch.allclose(layer.weight @ layer.weight.T, torch.eye(2), atol=1e-6)
     True
     """
-    weight = tensor_of(module, name, "orthogonal")
+    weight = tensor_under_name(module, name, "orthogonal")
     if weight.ndim < 2:
         raise ValueError(f"orthogonal: a matrix has two axes, not {weight.ndim}")
     if orthogonal_map is None:
@@ -274,14 +274,14 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
     >>> layer.parametrizations.weight.original0.shape
     (2, 1)
     """
-    tensor_of(module, name, "weight_norm")
+    tensor_under_name(module, name, "weight_norm")
     made = WeightNorm(dim)
     return register_parametrization(module, name, made, unsafe=True)  # type: ignore[no-any-return]
 
 
 def default_axis(module: Module) -> int:
     """Returns the axis of a weight that goes over outputs."""
-    return 1 if isinstance(module, TRANSPOSED) else 0
+    return 1 if isinstance(module, TRANSPOSED_CONVOLUTIONS) else 0
 
 
 def spectral_norm(
@@ -310,7 +310,7 @@ def spectral_norm(
     >>> bool(torch.linalg.matrix_norm(layer.weight, 2) < 1.1)
     True
     """
-    weight = tensor_of(module, name, "spectral_norm")
+    weight = tensor_under_name(module, name, "spectral_norm")
     axis = default_axis(module) if dim is None else dim
     made = SpectralNorm(weight, n_power_iterations, axis, eps)
     return register_parametrization(module, name, made)  # type: ignore[no-any-return]

@@ -359,14 +359,12 @@ def transfer_parametrizations_and_params(
 
     Args:
         from_module: has parametrized tensors.
-        to_module: gets copies of them.
+        to_module: gets the same ones.
         tensor_name: of the tensor; by default all that are parametrized.
 
     Returns:
         The second module.
     """
-    from copy import deepcopy
-
     if not is_parametrized(from_module):
         return to_module
     chosen = list(from_module.parametrizations) if tensor_name is None else [tensor_name]
@@ -374,11 +372,14 @@ def transfer_parametrizations_and_params(
         if not hasattr(to_module, name):
             setattr(to_module, name, Parameter(getattr(from_module, name).detach().clone()))
         for part in from_module.parametrizations[name]:
-            register_parametrization(to_module, name, deepcopy(part))
-        with no_grad():
-            ours, theirs = (m.parametrizations[name]._held() for m in (to_module, from_module))
-            for x, y in zip(ours, theirs, strict=True):
-                x.copy_(y)
+            register_parametrization(to_module, name, part, unsafe=True)
+        ours, theirs = (m.parametrizations[name] for m in (to_module, from_module))
+        ours.unsafe = theirs.unsafe
+        several = ["original"] if theirs.is_tensor else [
+            f"original{i}" for i in range(theirs.ntensors)
+        ]  # fmt: skip
+        for original in several:
+            setattr(ours, original, getattr(theirs, original))
     return to_module
 
 

@@ -1,7 +1,7 @@
 """Parameters of which some elements are zero: ``torch.nn.utils.prune``.
 
-A pruned parameter is ``NAME_orig``, and ``NAME_mask`` is a buffer of zeros and ones. Before each call
-of the module a hook computes what has the parameter's name: their product.
+A pruned parameter is ``NAME_orig``, and ``NAME_mask`` is a buffer of zeros and ones. Before each
+call of the module a hook computes what has the parameter's name: their product.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from ....tensors import Tensor, no_grad
 from ...creation import ones_like, zeros_like
 from ...random import rand
 from ..module import Module
-from ..parameter import Parameter
 
 __all__ = [
     "BasePruningMethod", "CustomFromMask", "Identity", "L1Unstructured", "LnStructured",
@@ -233,6 +232,7 @@ class RandomStructured(Amount):
 
     def compute_mask(self, t: Any, default_mask: Any) -> Any:
         """Returns the mask."""
+        check_axes(t)
         size = t.shape[self.dim]
         scores = rand(size, device=t.device)
         return without_places(scores, default_mask, self._count(size), self.dim)
@@ -255,6 +255,7 @@ class LnStructured(Amount):
 
     def compute_mask(self, t: Any, default_mask: Any) -> Any:
         """Returns the mask."""
+        check_axes(t)
         others = tuple(i for i in range(t.ndim) if i != self.dim % t.ndim)
         norms = t.norm(p=self.n, dim=others)
         return without_places(norms, default_mask, self._count(t.shape[self.dim]), self.dim)
@@ -275,6 +276,15 @@ class CustomFromMask(BasePruningMethod):
     def compute_mask(self, t: Any, default_mask: Any) -> Any:
         """Returns the mask."""
         return default_mask * self.mask.to(dtype=default_mask.dtype)
+
+
+def check_axes(t: Any) -> None:
+    """Checks that a tensor has places along an axis that are more than single elements."""
+    if t.ndim < 2:
+        raise ValueError(
+            f"prune: a tensor of shape {t.shape} has no rows or columns; prune its elements, as by "
+            "l1_unstructured"
+        )
 
 
 def without_least(scores: Any, mask: Any, count: int) -> Any:
@@ -378,7 +388,9 @@ def global_unstructured(
         getattr(module, name + "_mask", ones_like(x))
         for (module, name), x in zip(pairs, tensors, strict=True)
     ]
-    flat, before = (ops.concatenate([x.reshape(-1) for x in several]) for several in (scores, masks))
+    flat, before = (
+        ops.concatenate([x.reshape(-1) for x in several]) for several in (scores, masks)
+    )
     container = PruningContainer(pruning_method(**kwargs))
     with no_grad():
         mask = container.compute_mask(flat, before)

@@ -10,7 +10,7 @@ from ...numerics import norm_except_dim
 from ...random import randn
 from ..functional import normalize
 from ..parameter import Parameter
-from .parametrizations import as_matrix, default_axis, tensor_of
+from .parametrizations import as_matrix, default_axis, tensor_under_name
 
 __all__ = ["remove_spectral_norm", "remove_weight_norm", "spectral_norm", "weight_norm"]
 
@@ -90,7 +90,7 @@ def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
     """
     if any(type(hook) is NormHook and hook.name == name for hook in hooks_of(module)):
         raise RuntimeError(f"weight_norm: {name!r} of {type(module).__name__} is normed already")
-    weight = tensor_of(module, name, "weight_norm")
+    weight = tensor_under_name(module, name, "weight_norm")
     made = NormHook(name, dim)
     with no_grad():
         norms = norm_except_dim(weight, 2, made.dim).detach()
@@ -146,7 +146,7 @@ def spectral_norm(
         raise ValueError(
             f"spectral_norm: n_power_iterations is {n_power_iterations}, it is positive"
         )
-    weight = tensor_of(module, name, "spectral_norm")
+    weight = tensor_under_name(module, name, "spectral_norm")
     made = SpectralHook(
         name, n_power_iterations, eps, default_axis(module) if dim is None else dim
     )

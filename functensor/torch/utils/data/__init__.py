@@ -23,6 +23,9 @@ from ....faces.publish import publish
 from .batches import default_collate, default_convert
 from .loader import DataLoader, get_worker_info
 
+# A module within this one that is imported when it is first used.
+NAMESPACES = {"distributed"}
+
 __all__ = [
     "BatchSampler", "ConcatDataset", "DataLoader", "Dataset", "IterableDataset", "RandomSampler",
     "Sampler", "SequentialSampler", "Subset", "SubsetRandomSampler", "TensorDataset",

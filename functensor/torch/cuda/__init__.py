@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..backends.devices import DefaultDevice, default_device, devices, resolved
-from ..backends.protocol import Backend
-from ..faces.publish import publish
-from ..random.generator import default_generator
+from ...backends.devices import DefaultDevice, default_device, devices, resolved
+from ...backends.protocol import Backend
+from ...faces.publish import publish
+from ...random.generator import default_generator
+
+# Modules within this one that are imported when they are first used.
+NAMESPACES = {"amp"}
 
 __all__ = [
     "Event", "current_device", "device", "device_count", "empty_cache", "get_device_capability",

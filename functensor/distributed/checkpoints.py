@@ -1,0 +1,241 @@
+"""Checkpoints of a training of several processes, each of which writes its shards.
+
+A checkpoint is a folder: ``rank_00000.safetensors`` and so on have each process's parts, by the
+number of the shard; ``whole.safetensors`` has all else, with the number of a shard in its place;
+and ``manifest.json`` says what belongs together. The folder gets its name when all is written.
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+import re
+import shutil
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from .. import tree as trees
+from ..backends.devices import on_device
+from ..files.checkpoints import RestoredCheckpoint
+from ..files.file_errors import FileError, TreeMismatchError, path_text
+from ..files.loading import load, read_metadata
+from ..files.safe_write import synchronize_folder, write_whole
+from ..files.saving import save
+from ..primitives.core.buffers import device_of, to_buffer, wrap
+from ..primitives.core.errors import failure
+from ..primitives.gradient_buckets import shard_length
+from .broadcasting import broadcast_object
+from .shards import Shard, is_shard
+from .waiting import wait
+from .world import world
+
+__all__ = ["Checkpoints"]
+
+FOLDER_NAME = re.compile(r"step_(\d{10,})")
+MANIFEST_FORMAT = 1
+
+
+class Checkpoints:
+    """Saves and restores the state of a training of several processes, keeping the last ones.
+
+    All processes call its methods, in a folder that all see. A checkpoint is there as a whole or
+    not at all, also where a process is killed while it writes. It is restored by any number of
+    processes: each reads the parts that it needs.
+
+    Args:
+        folder: where the checkpoints are; it is made if it does not exist.
+        keep: how many of the latest steps are kept.
+
+    Raises:
+        ValueError: ``keep`` is no positive integer.
+
+    >>> import tempfile
+    >>> import functensor as ft, functensor.numpy as np
+    >>> optimizer = ft.distributed.sharded(ft.optim.adam(0.1))
+    >>> params = {"w": np.ones(3)}
+    >>> state = optimizer.init(params)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     checkpoints = ft.distributed.Checkpoints(folder)
+    ...     checkpoints.save(7, (params, state))
+    ...     restored = checkpoints.restore((params, state))
+    >>> restored.step, restored.tree[1][2]
+    (7, {'w': <one of 1 shards of float64[3]>})
+    """
+
+    def __init__(self, folder: str | PathLike[str], *, keep: int = 3) -> None:
+        if operator.index(keep) < 1:
+            raise ValueError(f"distributed.Checkpoints: keep is 1 or more, not {keep}")
+        self.folder = Path(path_text(folder))
+        self.keep = int(keep)
+        if world().rank == 0:
+            self.folder.mkdir(parents=True, exist_ok=True)
+
+    def path(self, step: int) -> Path:
+        """Returns the folder of a step, whether it is there or not."""
+        number = operator.index(step)
+        if number < 0:
+            raise ValueError(f"distributed.Checkpoints: a step is 0 or more, not {step}")
+        return self.folder / f"step_{number:010d}"
+
+    def steps(self) -> list[int]:
+        """Returns the steps of which there are whole checkpoints, from first to last.
+
+        They are those that the process of rank 0 sees.
+        """
+        found: list[int] = broadcast_object(self._steps() if world().rank == 0 else None)
+        return found
+
+    def _steps(self) -> list[int]:
+        names = [FOLDER_NAME.fullmatch(path.name) for path in self.folder.iterdir()]
+        found = sorted(int(name[1]) for name in names if name is not None)
+        return [step for step in found if (self.path(step) / "manifest.json").exists()]
+
+    def save(self, step: int, tree: Any, metadata: Mapping[str, Any] | None = None) -> None:
+        """Saves the state of a step, and removes checkpoints that are not kept any more.
+
+        Args:
+            step: how far the training is, from 0 up; one that is there already is replaced.
+            tree: all that the training goes on from, of the same structure on all processes.
+                Shards are those of each process, and all else is that of rank 0.
+            metadata: as for `functensor.save`.
+
+        Raises:
+            OSError: a file cannot be written; older checkpoints are as they were.
+            DistributedError: another process could not write.
+        """
+        here = world()
+        path = self.path(step)
+        temporary = path.with_name(f".{path.name}.tmp")
+        if here.rank == 0:
+            shutil.rmtree(temporary, ignore_errors=True)
+            temporary.mkdir()
+        barrier("beginning of a checkpoint")
+        leaves, treedef = trees.flatten(tree, is_leaf=is_shard)
+        shards = [leaf for leaf in leaves if is_shard(leaf)]
+        save(
+            temporary / f"rank_{here.rank:05d}.safetensors",
+            {str(i): shard.part for i, shard in enumerate(shards)},
+        )
+        if here.rank == 0:
+            numbers = iter(range(len(shards)))
+            whole = treedef.unflatten([next(numbers) if is_shard(x) else x for x in leaves])
+            notes = {"step": int(step), "metadata": {} if metadata is None else dict(metadata)}
+            save(temporary / "whole.safetensors", whole, metadata=notes)
+        barrier("end of a checkpoint")
+        if here.rank == 0:
+            self._finish(temporary, path, shards)
+        barrier("name of a checkpoint")
+
+    def _finish(self, temporary: Path, path: Path, shards: list[Shard]) -> None:
+        """Gives a checkpoint that is written its name, and removes older ones."""
+        manifest = {
+            "format": MANIFEST_FORMAT,
+            "processes": world().size,
+            "shards": [{"shape": list(x.shape), "dtype": str(x.dtype)} for x in shards],
+        }
+
+        def write(file: IO[bytes]) -> None:
+            file.write(json.dumps(manifest).encode())
+
+        write_whole(temporary / "manifest.json", write, lambda path: None)
+        synchronize_folder(temporary)
+        if path.exists():
+            shutil.rmtree(path)
+        temporary.rename(path)
+        synchronize_folder(self.folder)
+        for step in self._steps()[: -self.keep]:
+            if self.path(step) != path:
+                shutil.rmtree(self.path(step))
+        for left in self.folder.glob(".step_*.tmp"):
+            shutil.rmtree(left, ignore_errors=True)
+
+    def restore(self, like: Any, step: int | None = None) -> RestoredCheckpoint:
+        """Returns the state of a step, which another number of processes may have saved.
+
+        Args:
+            like: a tree of the same structure, as for `functensor.load`, with the shards of these
+                processes.
+            step: a step; None for the last one.
+
+        Returns:
+            A named tuple ``(step, tree, metric, metadata)``; the metric is None.
+
+        Raises:
+            FileError: a file is damaged or missing.
+            FileNotFoundError: there is no such checkpoint.
+            TreeMismatchError: it does not fit ``like``.
+        """
+        steps = self.steps()
+        wanted = steps[-1] if step is None and steps else step
+        if wanted not in steps:
+            there = f"there are {', '.join(map(str, steps))}" if steps else "there are none"
+            raise failure(
+                FileNotFoundError,
+                f"{self.folder} has no checkpoint of step {step!r}: {there}",
+                fix="if checkpoints.steps(): restored = checkpoints.restore(like)",
+                number=None,
+            )
+        path = self.path(wanted)
+        manifest = json.loads((path / "manifest.json").read_text())
+        leaves, treedef = trees.flatten(like, is_leaf=is_shard)
+        shards = [leaf for leaf in leaves if is_shard(leaf)]
+        kinds = [{"shape": list(x.shape), "dtype": str(x.dtype)} for x in shards]
+        if kinds != manifest["shards"]:
+            raise failure(
+                TreeMismatchError,
+                f"the checkpoint of step {wanted} has {len(manifest['shards'])} shards of other "
+                f"shapes or dtypes than the {len(kinds)} that are wanted",
+                fix="restore(like) with the state of the same optimizer and parameters",
+                number=None,
+            )
+        whole_path = path / "whole.safetensors"
+        numbers = iter(range(len(shards)))
+        outline = treedef.unflatten([next(numbers) if is_shard(x) else x for x in leaves])
+        whole = trees.leaves(load(whole_path, outline))
+        files = [
+            load(self._part_file(path, rank), mmap=True) for rank in range(manifest["processes"])
+        ]
+        parts = iter([self._part(files, i, shard) for i, shard in enumerate(shards)])
+        made = [next(parts) if is_shard(x) else new for x, new in zip(leaves, whole, strict=True)]
+        metadata = read_metadata(whole_path).get("metadata", {})
+        return RestoredCheckpoint(wanted, treedef.unflatten(made), None, metadata)
+
+    def _part_file(self, path: Path, rank: int) -> Path:
+        found = path / f"rank_{rank:05d}.safetensors"
+        if not found.exists():
+            raise failure(
+                FileError,
+                f"{path} has no file of rank {rank}",
+                fix="a folder that all processes see, and that is copied as a whole",
+                number=19,
+            )
+        return found
+
+    def _part(self, files: list[Any], number: int, shard: Shard) -> Shard:
+        """Returns this process's part of an array, from the files of other parts."""
+        rows = [to_buffer(file[str(number)]) for file in files]
+        size = int(np.prod(shard.shape))
+        length, old = shard_length(size, shard.count), shard_length(size, len(files))
+        begin = world().rank % shard.count * length
+        end = min(begin + length, size)
+        out = np.zeros(length, rows[0].dtype)
+        for i, row in enumerate(rows):
+            low, high = max(begin, i * old), min(end, (i + 1) * old)
+            if low < high:
+                out[low - begin : high - begin] = row[low - i * old : high - i * old]
+        place = device_of(shard.part)
+        return Shard(wrap(on_device(out, place)), shard.shape, shard.count)
+
+    def __repr__(self) -> str:
+        return f"distributed.Checkpoints({str(self.folder)!r}, keep={self.keep})"
+
+
+def barrier(what: str) -> None:
+    """Waits until all processes have come here."""
+    comm = world().comm
+    if comm is not None:
+        wait(comm.Ibarrier(), what)

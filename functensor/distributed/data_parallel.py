@@ -1,0 +1,106 @@
+"""``data_parallel``: a training step whose gradients are means over processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import replace
+from typing import Any
+
+from .. import tree
+from ..backends.errors.public_functions import check_function
+from ..backends.restoring import setting
+from ..functions.wrapping import transformed
+from ..primitives.core.array_likes import is_array_like
+from ..primitives.core.buffers import device_of
+from ..primitives.core.errors import message
+from ..primitives.core.trace import slot
+from ..transforms.averaged_gradients import Means
+from .mesh import Mesh, mesh
+
+__all__ = ["data_parallel"]
+
+MEGABYTE = 2**20
+
+
+def data_parallel(
+    step: Callable[..., Any],
+    mesh: Mesh | None = None,
+    axis: Hashable | tuple[Hashable, ...] = "data",
+    *,
+    accumulate: int = 1,
+    bucket_megabytes: float = 25.0,
+) -> Callable[..., Any]:
+    """Returns a training step that all processes make together, each with its own part of a batch.
+
+    Within ``step`` the outermost `grad` or `value_and_grad`, or that of an optimizer's
+    ``minimize``, returns means over the processes, of values and of gradients. Extras of
+    ``has_aux`` are those of this process. So processes that begin with the same parameters have
+    the same ones after each step. Gradients are added up in buckets, while the backward pass still
+    runs. Other transformations within ``step`` are as they are outside; a derivative within a
+    function that is differentiated is no mean.
+
+    Args:
+        step: the step of one process, or what `functensor.jit` made of one.
+        mesh: the processes; by default all, along one axis ``"data"``. Within an `spmd` its mesh.
+        axis: over which of its axes means are taken, one name or several.
+        accumulate: into how many parts batches are cut, which are gone through one after the other
+            before gradients are averaged. Arrays among the arguments that are not differentiated
+            are cut along their first axes.
+        bucket_megabytes: how large a bucket is, in units of 1,048,576 bytes.
+
+    Returns:
+        A function of the same arguments. It may be given to `functensor.jit`.
+
+    Raises:
+        ValueError: a batch cannot be cut, or gradients are those of single examples of a `vmap`.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> optimizer = ft.optim.sgd(0.1)
+    >>> loss = lambda w, x: np.mean((w - x) ** 2)
+    >>> step = ft.jit(ft.distributed.data_parallel(optimizer.minimize(loss)))
+    >>> w = np.zeros(())
+    >>> w, state = step(w, optimizer.init(w), np.array([1.0, 3.0]))
+    >>> print(w, state.loss)
+    0.4 5.0
+    """
+    check_function("data_parallel", step, "step")
+    if accumulate < 1:
+        raise ValueError(f"data_parallel: accumulate is {accumulate}, it must be positive")
+    names = axis if isinstance(axis, tuple) else (axis,)
+    given = mesh
+    if given is not None and given.emulated:
+        raise ValueError(
+            message("data_parallel is for processes, not for an emulated mesh", fix="mesh=None")
+        )
+
+    def parallel_step(*args: Any, **kwargs: Any) -> Any:
+        axes = slot.axes
+        if axes is None or not axes.axes:
+            used = given if given is not None else _all_along(names)
+            arrays = [x for x in tree.leaves((args, kwargs)) if is_array_like(x)]
+            device = next((d for d in map(device_of, arrays) if d != "cpu"), "cpu")
+            axes = used.axes_on(device)
+        for name in names:
+            if name not in axes.axes:
+                raise ValueError(
+                    message(
+                        f"data_parallel: the mesh has no axis {name!r}: its axes are "
+                        f"{', '.join(map(repr, axes.axes))}",
+                        fix=f"data_parallel(step, axis={next(iter(axes.axes))!r})",
+                    )
+                )
+        means = Means(
+            tuple([axes.axes[name] for name in names]),
+            int(bucket_megabytes * MEGABYTE),
+            accumulate,
+        )
+        alone = means.count == 1 and accumulate == 1
+        with setting(slot, axes=replace(axes, means=None if alone else means)):
+            return step(*args, **kwargs)
+
+    return transformed(parallel_step, step, data_parallel, step, mesh, axis)
+
+
+def _all_along(names: tuple[Hashable, ...]) -> Mesh:
+    """Returns all processes along the first of some axes."""
+    return mesh({name: 1 if i else -1 for i, name in enumerate(names)})

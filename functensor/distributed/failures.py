@@ -1,0 +1,242 @@
+"""News of other processes: which have raised, died, ended, or wait for those that do not come.
+
+Processes tell each other on a communicator of their own, and look for news wherever they wait. A
+process that ends by an error tells all others, and gives them time to end by an error that names
+it. On its own host a process sees by itself that another one has died.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import select
+import socket
+import sys
+from time import monotonic, sleep
+from typing import Any
+
+from ..primitives.core.errors import DistributedError, failure
+
+__all__ = ["Limit", "News", "begin_news", "news", "set_timeout"]
+
+# Every so many seconds a process that waits looks for news.
+SECONDS_BETWEEN_LOOKS = 0.05
+# A process tells others what it waits for after so many seconds.
+SECONDS_BEFORE_TELLING = 1.0
+# So long a process that ends by an error waits for others to do so too.
+SECONDS_TO_LEAVE = 5.0
+# What a process began with others before it ended may still be on its way for so many seconds.
+SECONDS_BEHIND_THE_END = 5.0
+# Words of an exception are so long at most.
+LONGEST_WORDS = 500
+
+
+class Limit:
+    """The number of seconds for which a process waits for others."""
+
+    seconds = 300.0
+
+
+def set_timeout(seconds: float) -> None:
+    """Sets for how long a process waits for others before it raises an error that names them.
+
+    It is 300 seconds at first. The others compute in that time, compile, read data or write files.
+
+    Args:
+        seconds: a positive number.
+
+    >>> import functensor as ft
+    >>> ft.distributed.set_timeout(300.0)
+    """
+    if not seconds > 0:
+        what = f"set_timeout: {seconds!r} is no time to wait"
+        raise failure(ValueError, what, fix="ft.distributed.set_timeout(60.0)", number=26)
+    Limit.seconds = float(seconds)
+
+
+class News:
+    """What a process knows of the others.
+
+    Args:
+        comm: the communicator of all.
+
+    Attributes:
+        raised: the words of exceptions by which processes have ended, by their ranks.
+        ended: when this process learnt that others had ended without one.
+        waiting: what others say that they wait for.
+    """
+
+    def __init__(self, comm: Any) -> None:
+        self._comm = comm.Dup()
+        self._rank: int = comm.rank
+        self._size: int = comm.size
+        self.raised: dict[int, str] = {}
+        self.ended: dict[int, float] = {}
+        self.waiting: dict[int, str] = {}
+        self._sent: list[Any] = []
+        self._left = False
+        self._neighbours = select.poll() if hasattr(select, "poll") else None
+        self._rank_of: dict[int, int] = {}
+        for rank, (place, number) in enumerate(comm.allgather((_process_space(), os.getpid()))):
+            if rank != self._rank and place == _process_space():
+                self._see(rank, number)
+
+    def _see(self, rank: int, number: int) -> None:
+        """Looks after a process of this host from now on."""
+        if self._neighbours is None or not hasattr(os, "pidfd_open"):
+            return
+        try:
+            descriptor = os.pidfd_open(number)
+        except OSError:
+            return
+        self._rank_of[descriptor] = rank
+        self._neighbours.register(descriptor, select.POLLIN)
+
+    def tell(self, kind: str, words: str = "") -> None:
+        """Tells all others something, without waiting until they know."""
+        self._sent = [request for request in self._sent if not request.Test()]
+        for rank in range(self._size):
+            if rank != self._rank:
+                self._sent.append(self._comm.isend((kind, self._rank, words), rank))
+
+    def look(self) -> None:
+        """Takes all news that there are."""
+        while (found := self._comm.improbe()) is not None:
+            kind, rank, words = found.recv()
+            if kind == "raised":
+                self.raised.setdefault(rank, words)
+            elif kind == "ended":
+                self.ended.setdefault(rank, monotonic())
+            elif kind == "waits":
+                self.waiting[rank] = words
+            else:
+                self.waiting.pop(rank, None)
+
+    def died(self) -> list[int]:
+        """Returns the ranks of processes of this host that are there no more, and said nothing."""
+        if self._neighbours is None:
+            return []
+        dead = [self._rank_of[descriptor] for descriptor, _ in self._neighbours.poll(0)]
+        if dead:
+            self.look()
+        return [rank for rank in dead if rank not in self.raised and rank not in self.ended]
+
+    def check(self, what: str) -> None:
+        """Looks for news while something is waited for.
+
+        Args:
+            what: the thing, in words.
+
+        Raises:
+            DistributedError: another process has raised an error, has died, or has ended a while
+                ago.
+        """
+        self.look()
+        here = f"    rank {self._rank} of {self._size} waits for the {what}"
+        for rank, words in self.raised.items():
+            what = f"rank {rank} ended by an error: {words}"
+            fix = "mend that error; its traceback is what that rank has printed"
+            raise absence(what, here, fix)
+        for rank in self.died():
+            fix = "look for what ended it: the system's log tells of memory that ran out"
+            raise absence(f"rank {rank} died", here, fix)
+        for rank, since in self.ended.items():
+            if monotonic() - since > min(SECONDS_BEHIND_THE_END, Limit.seconds / 2):
+                what = f"rank {rank} ended its program while others go on"
+                fix = "give all ranks as many steps: ft.distributed.shard(loader)"
+                raise absence(what, here, fix)
+
+    def late(self, what: str) -> DistributedError:
+        """Returns the error for processes that did not come in time."""
+        self.look()
+        waiting = {**self.waiting, self._rank: what}
+        missing = [rank for rank in range(self._size) if rank not in waiting]
+        names = ", ".join(map(str, missing)) or "none: each waits for something else"
+        return absence(
+            f"ranks that did not come within {Limit.seconds:g} seconds: {names}",
+            "\n".join(f"    rank {r} waits for the {waiting[r]}" for r in sorted(waiting)),
+            "ft.distributed.set_timeout(600), where they need more time",
+        )
+
+    def leave(self, words: str | None) -> None:
+        """Tells the others that this process ends, and waits until they end too.
+
+        Args:
+            words: the words of the exception by which it ends; None where there is none. With one
+                the others are given some seconds.
+        """
+        if self._left:
+            return
+        self._left = True
+        self.tell("ended" if words is None else "raised", words or "")
+        begun = monotonic()
+        others = set(range(self._size)) - {self._rank}
+        while not others <= self.raised.keys() | self.ended.keys():
+            self.look()
+            dead = self.died()
+            others -= set(dead)
+            failed = words is not None or self.raised or dead
+            if failed and monotonic() - begun > min(SECONDS_TO_LEAVE, Limit.seconds):
+                break
+            if not failed:
+                begun = monotonic()
+            sleep(0.002)
+        if words is None and not self.raised and len(others) == self._size - 1:
+            return
+        # MPI would wait for the others once more.
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        os._exit(1)
+
+
+def absence(what: str, lines: str, fix: str) -> DistributedError:
+    """Returns the error for another process that is not there."""
+    return failure(DistributedError, f"{what}\n{lines}", fix=fix)
+
+
+def _process_space() -> tuple[str, str]:
+    """Returns what two processes have in common that see each other's numbers."""
+    try:
+        return socket.gethostname(), os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return socket.gethostname(), ""
+
+
+class NewsHere:
+    """The news of this process; None before `begin_news`."""
+
+    news: News | None = None
+
+
+def news() -> News | None:
+    """Returns the news of this process; None where it is alone."""
+    return NewsHere.news
+
+
+def begin_news(comm: Any) -> None:
+    """Begins to tell other processes news, and to look for theirs; all of them call it.
+
+    From then on the end of this process is told to all others.
+    """
+    found = NewsHere.news = News(comm)
+    before = sys.excepthook
+
+    def told(kind: type[BaseException], error: BaseException, traceback: Any) -> None:
+        before(kind, error, traceback)
+        sys.stderr.flush()
+        if mpi_is_running():
+            first = str(error).partition("\n")[0]
+            found.leave(f"{kind.__name__}: {first}"[:LONGEST_WORDS])
+
+    def end() -> None:
+        if mpi_is_running():
+            found.leave(None)
+
+    sys.excepthook = told
+    atexit.register(end)
+
+
+def mpi_is_running() -> bool:
+    """Says whether MPI has begun, and has not been ended."""
+    mpi = sys.modules.get("mpi4py.MPI")
+    return mpi is not None and mpi.Is_initialized() and not mpi.Is_finalized()

@@ -1,0 +1,139 @@
+"""Shards: arrays of which each process has its part, and what cuts and joins them.
+
+A part is a row of elements. An array of n elements on p processes is cut, in C order, into p rows
+of n / p elements, rounded up; zeros fill the last ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from .. import tree
+from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array_likes import is_array_like
+from ..primitives.core.derivative_rules import shape_of
+from ..primitives.core.shape_dtype import shape_dtype
+from ..primitives.core.trace import slot
+from ..primitives.gradient_buckets import shard_length
+from .mesh import mesh
+
+__all__ = ["Shard", "axes_of_now", "gather", "join", "own_part", "position", "shard_tree"]
+
+
+@dataclass(frozen=True, eq=False)
+class Shard:
+    """An array of which this process has a part.
+
+    Attributes:
+        part: the elements of this process, along one axis.
+        shape: the shape of the whole array.
+        count: how many processes have a part.
+    """
+
+    part: Any
+    shape: tuple[int, ...]
+    count: int
+
+    @property
+    def dtype(self) -> Any:
+        """The elements' dtype."""
+        return shape_dtype(self.part).dtype
+
+    def __repr__(self) -> str:
+        return f"<one of {self.count} shards of {self.dtype}{list(self.shape)}>"
+
+
+tree.register_dataclass(Shard, ["part"], ["shape", "count"])
+
+
+def is_shard(x: Any) -> bool:
+    """Says whether a node of a tree is a shard."""
+    return type(x) is Shard
+
+
+def axes_of_now(names: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Returns the axes of processes of some names: those of the step that runs, or of all."""
+    if slot.axes is not None and slot.axes.axes:
+        return tuple([slot.axes.axes[name] for name in names])
+    found = mesh({name: 1 if i else -1 for i, name in enumerate(names)})
+    return tuple([found.axes[name] for name in names])
+
+
+def position(axes: Sequence[Any]) -> int:
+    """Returns the number of this process among those along axes."""
+    place = 0
+    for axis in axes:
+        place = place * axis.size + axis.index
+    return place
+
+
+def own_part(x: Any, axes: Sequence[Any]) -> Any:
+    """Returns the part of a whole array that this process has."""
+    count, place = prod(axis.size for axis in axes), position(axes)
+    size = prod(shape_of(x))
+    length = shard_length(size, count)
+    flat = ops.reshape(x, (size,))
+    part = flat[min(place * length, size) : min((place + 1) * length, size)]
+    missing = length - shape_of(part)[0]
+    return ops.pad(part, ((0, missing),)) if missing else part
+
+
+def join(parts: Sequence[Any], shapes: Sequence[tuple[int, ...]], axes: tuple[Any, ...]) -> Any:
+    """Returns whole arrays of parts, which go together by their dtypes."""
+    count = prod(axis.size for axis in axes)
+    out: list[Any] = [None] * len(parts)
+    groups: dict[Any, list[int]] = {}
+    for i, part in enumerate(parts):
+        groups.setdefault(shape_dtype(part).dtype, []).append(i)
+    for members in groups.values():
+        own = [parts[i] for i in members]
+        row = ops.concatenate(own, axis=0) if len(own) > 1 else own[0]
+        rows = ops.all_gather(row, axis_name=axes, axis=0, size=count)
+        end = 0
+        for i in members:
+            length = shape_of(parts[i])[0]
+            start, end = end, end + length
+            flat = ops.reshape(rows[:, start:end], (count * length,))
+            size = prod(shapes[i])
+            out[i] = ops.reshape(flat if size == count * length else flat[:size], shapes[i])
+    return out
+
+
+def shard_tree(values: Any, axes: tuple[Any, ...]) -> Any:
+    """Returns a tree with shards in the place of its arrays."""
+    count = prod(axis.size for axis in axes)
+
+    def cut(x: Any) -> Any:
+        if is_shard(x) or not is_array_like(x):
+            return x
+        return Shard(own_part(x, axes), shape_of(x), count)
+
+    return tree.map(cut, values, is_leaf=is_shard)
+
+
+def gather(values: Any, axis: Any = "data") -> Any:
+    """Returns a tree with whole arrays in the place of its shards.
+
+    All processes call it. The gradient of a whole array goes back as each process's part of the
+    sum.
+
+    Args:
+        values: a tree with shards, such as `sharded` makes.
+        axis: the axis of processes along which it was cut, a name or a tuple of several.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> optimizer = ft.distributed.sharded(ft.optim.sgd(0.1), stage=3)
+    >>> shards = optimizer.shard({"w": np.ones((2, 2))})
+    >>> ft.distributed.gather(shards)["w"].shape
+    (2, 2)
+    """
+    axes = axes_of_now(axis if isinstance(axis, tuple) else (axis,))
+    leaves, treedef = tree.flatten(values, is_leaf=is_shard)
+    places = [i for i, leaf in enumerate(leaves) if is_shard(leaf)]
+    wholes = join([leaves[i].part for i in places], [leaves[i].shape for i in places], axes)
+    for i, whole in zip(places, wholes, strict=True):
+        leaves[i] = whole
+    return treedef.unflatten(leaves)

@@ -1,0 +1,74 @@
+"""Mixed precision: the dtypes in which a thread computes products of tensors meanwhile."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..primitives.core.patching import patch
+from ..primitives.core.primitive import Primitive
+from .tape import TAPE, TapeTrace
+
+__all__ = ["casting", "in_float32", "in_half", "watch_products"]
+
+# Primitives whose operands are in_half.
+NARROWED_PRIMITIVES = frozenset({"einsum", "matmul"})
+WIDE = np.dtype(np.float32)
+
+
+class AutocastState(threading.local):
+    """The dtypes of products of a thread.
+
+    Attributes:
+        active: whether any is set.
+        cpu, cuda: that of products on the CPU and on GPUs; None where operands stay as they are.
+    """
+
+    active = False
+    cpu: np.dtype[Any] | None = None
+    cuda: np.dtype[Any] | None = None
+
+
+casting = AutocastState()
+
+
+def in_precision(x: Any, to_float32: bool) -> Any:
+    """Returns a tensor of single or half precision in the other one; all else as it is."""
+    if not isinstance(x, TAPE.tracer) or x.dtype.itemsize > 4 or x.dtype.kind not in "fV":
+        return x
+    wanted = casting.cpu if x.device == "cpu" else casting.cuda
+    if wanted is None:
+        return x
+    dtype = WIDE if to_float32 else wanted
+    return x if x.dtype == dtype else x.to(dtype)
+
+
+def in_half(*operands: Any) -> list[Any]:
+    """Returns the operands of a product in the dtype that is set for their device."""
+    return [in_precision(x, False) for x in operands]
+
+
+def in_float32(*operands: Any) -> list[Any]:
+    """Returns operands as float32 where a narrower dtype is set for their device."""
+    return [in_precision(x, True) for x in operands]
+
+
+def casting_products(process: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns the method of the trace of tensors that narrows what products are made of."""
+
+    def narrowing(
+        self: TapeTrace, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
+    ) -> Any:
+        if casting.active and primitive.name in NARROWED_PRIMITIVES:
+            args = in_half(*args)
+        return process(self, primitive, args, params)
+
+    return narrowing
+
+
+def watch_products() -> None:
+    """Has the trace of tensors look at products, from the first block on that narrows them."""
+    patch(TapeTrace, "mixed precision", lambda: {"process": casting_products(TapeTrace.process)})

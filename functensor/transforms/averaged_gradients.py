@@ -1,0 +1,359 @@
+"""Means of gradients over processes, which begin while the backward pass still runs.
+
+Within ``ft.distributed.data_parallel`` the outermost ``grad``, ``value_and_grad`` or ``minimize``
+returns means. Gradients are put into buckets in the order in which the backward pass comes to them,
+that of the first process. A bucket goes on its way when the pass has come to the last of its
+gradients, and all buckets before it are gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import partial
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from .. import tree
+from ..backends.restoring import setting
+from ..functions.arguments import Selection
+from ..primitives.core.annotations import Value
+from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array_likes import is_array_like
+from ..primitives.core.buffers import device_of
+from ..primitives.core.derivative_rules import shape_of
+from ..primitives.core.errors import failure
+from ..primitives.core.primitive_like import PrimitiveLike
+from ..primitives.core.shape_dtype import shape_dtype
+from ..primitives.core.trace import base_trace, slot
+from ..primitives.gradient_buckets import begin_mean, end_mean, shard_length
+from ..traces.forward import zeros_like
+from ..traces.reverse import Node
+
+__all__ = ["Buckets", "Means", "averaged_over_processes", "first_users", "means_of_now"]
+
+# The orders of gradients on which processes have agreed, by the inputs' shapes and dtypes.
+_agreed: dict[Any, tuple[int, ...]] = {}
+
+
+@dataclass(frozen=True)
+class Means:
+    """Says over which processes gradients are averaged, and how.
+
+    Attributes:
+        axes: the axes of processes.
+        bucket_bytes: how large a bucket is, at least, before it goes on its way.
+        parts: how many parts of the batch are gone through one after the other.
+        scatter: whether each process gets its part of each gradient alone, as one axis.
+    """
+
+    axes: tuple[Any, ...]
+    bucket_bytes: int
+    parts: int = 1
+    scatter: bool = False
+
+    @property
+    def count(self) -> int:
+        """The number of processes."""
+        return prod(axis.size for axis in self.axes)
+
+
+def means_of_now(name: str) -> Means | None:
+    """Returns how gradients are averaged that are taken now; None where they are not.
+
+    Raises:
+        ValueError: they are those of single examples of a ``vmap``.
+    """
+    axes = slot.axes
+    if axes is None or axes.means is None:
+        return None
+    trace = base_trace()
+    while trace is not trace.parent and trace.parent is not None:
+        if trace.batching:
+            raise failure(
+                ValueError,
+                f"{name} of single examples, under vmap, within data_parallel: their means over "
+                "processes would be those of other examples",
+                fix="spmd of the step, with ft.pmean of the mean gradient",
+            )
+        trace = trace.parent
+    means: Means = axes.means
+    return means
+
+
+def averaged_over_processes(once: Callable[..., Any], means: Means, selection: Selection) -> Any:
+    """Returns the value, the extras and the gradients of a function, as means over processes.
+
+    Args:
+        once: ``once(selection, buckets)`` returns them for this process, and has buckets take the
+            value and the gradients.
+        means: how they are averaged.
+        selection: the arguments. Where there are several parts of the batch, those that are not
+            differentiated are cut along their first axes.
+    """
+    with setting(slot, axes=replace(slot.axes, means=None)):
+        buckets = Buckets(means)
+        *others, last = [selection] if means.parts == 1 else cut_calls(selection, means.parts)
+        for other in others:
+            value, _, gradients = once(other)
+            buckets.add(value, gradients)
+        _, aux, gradients = once(last, buckets)
+        return buckets.value(), aux, gradients
+
+
+def cut_calls(selection: Selection, count: int) -> list[Selection]:
+    """Returns calls with a part of the batch each; numbers and what is no array are in all.
+
+    Raises:
+        ValueError: an axis is not a multiple of the parts.
+    """
+    chosen = set(tree.leaves(selection.places))
+    batch = (
+        {i: x for i, x in enumerate(selection.args) if i not in chosen},
+        {name: x for name, x in selection.kwargs.items() if name not in chosen},
+    )
+    leaves, treedef = tree.flatten(batch)
+    rows = [[_piece(leaf, i, count) for leaf in leaves] for i in range(count)]
+    made = []
+    for by_place, by_name in map(treedef.unflatten, rows):
+        part = copy(selection)
+        part.args = [by_place.get(i, x) for i, x in enumerate(selection.args)]
+        part.kwargs = {**selection.kwargs, **by_name}
+        made.append(part)
+    return made
+
+
+def _piece(leaf: Any, i: int, count: int) -> Any:
+    """Returns a part of an array of a batch."""
+    if not is_array_like(leaf) or not shape_of(leaf):
+        return leaf
+    length = shape_of(leaf)[0]
+    if length % count:
+        raise failure(
+            ValueError,
+            f"data_parallel: accumulate={count} cuts the first axes of batches, and one has the "
+            f"length {length}",
+            fix=f"batches of a multiple of {count}",
+        )
+    step = length // count
+    return leaf[i * step : (i + 1) * step]
+
+
+def first_users(roots: Sequence[Node], inputs: Collection[Node]) -> dict[Node, int]:
+    """Returns the numbers of the operations that used inputs first, of inputs that are reached.
+
+    On the way back they are the last ones. Inputs that are roots themselves have a number above
+    their own.
+    """
+    first = {node: node.number + 1 for node in roots if node in inputs}
+    seen = set(roots)
+    waiting = list(seen)
+    while waiting:
+        node = waiting.pop()
+        for parent in node.parents:
+            if parent is None:
+                continue
+            if parent in inputs:
+                first[parent] = min(first.get(parent, node.number), node.number)
+            elif parent not in seen:
+                seen.add(parent)
+                waiting.append(parent)
+    return first
+
+
+def arrivals(
+    means: Means, leaves: Sequence[Any], nodes: Sequence[Node | None], first: dict[Node, int]
+) -> tuple[int, ...]:
+    """Returns the numbers of inputs in the order in which a pass completes their cotangents.
+
+    It is the first process's order, by which all make their buckets. They agree on it once.
+
+    Args:
+        means: how gradients are averaged.
+        leaves: the inputs.
+        nodes: their nodes, None of those without a gradient.
+        first: the numbers of the operations that used inputs first.
+    """
+    chosen = [i for i, node in enumerate(nodes) if node is not None]
+    kinds = [shape_dtype(leaves[i]) for i in chosen]
+    key = means, *chosen, *((kind.shape, kind.dtype) for kind in kinds)
+    known = _agreed.get(key)
+    if known is None:
+        # What the pass does not reach is there from the beginning.
+        unreached = max(first.values(), default=0) + 1
+        chosen.sort(key=lambda i: -first.get(nodes[i], unreached))  # type: ignore[arg-type]
+        if sum(prod(kind.shape) * kind.dtype.itemsize for kind in kinds) > means.bucket_bytes:
+            order = np.array(chosen, np.int64)
+            if any(axis.index for axis in means.axes):
+                order[:] = 0
+            order = means.axes[0].collect("psum", order, means.axes, {})
+            chosen = order.tolist()
+        known = _agreed[key] = tuple(chosen)
+    return known
+
+
+class _Arrived(PrimitiveLike):
+    """Stands as the primitive of an input's node, whose cotangent is complete.
+
+    Args:
+        take: is called with it.
+    """
+
+    name = "gradient"
+    broadcasts = False
+    vjps = None
+
+    def __init__(self, take: Callable[[Any], None]) -> None:
+        self._take = take
+
+    def pullback(self, g: Any, saved: Any, params: dict[str, Any]) -> tuple[()]:
+        """Takes the cotangent, which goes on to no operand."""
+        self._take(g)
+        return ()
+
+
+class Bucket:
+    """Gradients of one dtype that go together.
+
+    Attributes:
+        members: the numbers of their leaves.
+        missing: how many of them have not come yet.
+        handle: what stands for the sum that is on its way.
+    """
+
+    def __init__(self) -> None:
+        self.members: list[int] = []
+        self.missing = 0
+        self.bytes = 0
+        self.handle: Any = None
+
+
+class Buckets:
+    """The gradients of one backward pass.
+
+    Args:
+        means: how they are averaged.
+    """
+
+    def __init__(self, means: Means) -> None:
+        self._means = means
+        self._shape: tuple[int, ...] = ()
+        self._of: dict[int, Bucket] = {}
+        self._leaves: list[Any] = []
+        self._found: dict[int, Any] = {}
+        self._sums: list[Any] | None = None
+        self._sum: Any = None
+        self._buckets: list[Bucket] = []
+        self._begun = 0
+        self._watched: list[tuple[Node, int]] = []
+        self._handle: Any = None
+
+    def add(self, value: Any, gradients: Sequence[Any]) -> None:
+        """Adds the value and the gradients of a part of the batch that is not the last one."""
+        if self._sums is None:
+            self._sum, self._sums = value, list(gradients)
+        else:
+            self._sum = ops.add(self._sum, value)
+            self._sums = [ops.add(x, g) for x, g in zip(self._sums, gradients, strict=True)]
+
+    def begin_value(self, value: Value) -> None:
+        """Sends the function's value on its way; its mean is there when the pass has ended."""
+        if self._sum is not None:
+            value = ops.add(self._sum, value)
+        self._shape = shape_of(value)
+        self._handle = self._begin([value], scatter=False)
+
+    def begin(
+        self, leaves: Sequence[Any], nodes: Sequence[Node | None], first: dict[Node, int]
+    ) -> None:
+        """Gets ready for a backward pass, which hands over cotangents once they are complete.
+
+        Args:
+            leaves: the inputs.
+            nodes: their nodes, None of those without a gradient.
+            first: what `first_users` returned of the nodes from which the pass begins.
+        """
+        self._leaves = list(leaves)
+        open_ones: dict[Any, Bucket] = {}
+        for i in arrivals(self._means, leaves, nodes, first):
+            known = shape_dtype(leaves[i])
+            bucket = open_ones.pop(known.dtype, None) or Bucket()
+            bucket.members.append(i)
+            bucket.missing += 1
+            bucket.bytes += prod(known.shape) * known.dtype.itemsize
+            if bucket.bytes < self._means.bucket_bytes:
+                open_ones[known.dtype] = bucket
+            else:
+                self._buckets.append(bucket)
+        # Those that are not full, in the order of their last gradients.
+        self._buckets += open_ones.values()
+        self._of = {i: bucket for bucket in self._buckets for i in bucket.members}
+        places = {node: i for i, node in enumerate(nodes) if node is not None}
+        for order, (node, i) in enumerate(places.items(), 1):
+            if node not in first:
+                self._take(i, zeros_like(self._leaves[i]))
+                continue
+            self._watched.append((node, node.number))
+            # Numbers of other nodes are integers.
+            node.number = first[node] - order / (len(places) + 1)  # type: ignore[assignment]
+            node.primitive = _Arrived(partial(self._take, i))
+
+    def unwatch(self) -> None:
+        """Makes the nodes of inputs what they were, after a pass or an error in it."""
+        for node, number in self._watched:
+            node.number, node.primitive = number, None
+            node.saved = None
+        self._watched.clear()
+
+    def _take(self, i: int, g: Any) -> None:
+        if self._sums is not None:
+            g = ops.add(self._sums[i], g)
+        self._found[i] = g
+        self._of[i].missing -= 1
+        self._send()
+
+    def _send(self) -> None:
+        """Sends buckets on their way that are full, in their order."""
+        while self._begun < len(self._buckets) and not self._buckets[self._begun].missing:
+            bucket = self._buckets[self._begun]
+            gs = [self._sent(i, self._found.pop(i)) for i in bucket.members]
+            bucket.handle = self._begin(gs, scatter=self._means.scatter)
+            self._begun += 1
+
+    def _sent(self, i: int, g: Any) -> Any:
+        """Returns a gradient as it is sent: MPI adds up half-precision ones in single precision."""
+        half = shape_dtype(g).dtype.itemsize == 2
+        return ops.astype(g, np.float32) if half and device_of(self._leaves[i]) == "cpu" else g
+
+    def _begin(self, xs: Sequence[Any], scatter: bool) -> Any:
+        params = {"axis_name": self._means.axes, "scatter": scatter, "lead": 0}
+        return begin_mean.bind(xs, params)
+
+    def _end(self, handle: Any) -> Any:
+        params = {"axis_name": self._means.axes, "parts": self._means.parts}
+        return end_mean.bind((handle,), params)
+
+    def value(self) -> Any:
+        """Returns the mean of the function's value, if it was sent."""
+        if self._handle is None:
+            return None
+        return ops.reshape(self._end(self._handle), self._shape)
+
+    def end(self) -> list[Any]:
+        """Returns the means of the gradients, once the pass has ended."""
+        self.unwatch()
+        out = [None if i in self._of else zeros_like(x) for i, x in enumerate(self._leaves)]
+        for bucket in self._buckets:
+            flat, end = self._end(bucket.handle), 0
+            for i in bucket.members:
+                shape = shape_of(self._leaves[i])
+                if self._means.scatter:
+                    shape = (shard_length(prod(shape), self._means.count),)
+                start, end = end, end + prod(shape)
+                part = ops.reshape(flat[start:end], shape)
+                dtype = shape_dtype(self._leaves[i]).dtype
+                out[i] = part if shape_dtype(part).dtype == dtype else ops.astype(part, dtype)
+        return out

@@ -1,0 +1,187 @@
+"""Means over processes of many arrays at once, which go on their way while others are computed.
+
+``begin_mean`` puts arrays into one bucket, and has the processes begin to average their buckets;
+``end_mean`` waits for the mean. The value between the two is memory that is still being written:
+it is for ``end_mean`` alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..backends.annotations import ArrayModule, Buffer
+from .core.annotations import Value
+from .core.annotations import operations as ops
+from .core.array import Array
+from .core.derivative_rules import shape_of
+from .core.families import filled_operands
+from .core.primitive import Primitive
+from .core.shape_dtype import ShapeDtype
+from .core.test_samples import Sample
+
+__all__ = ["begin_mean", "end_mean", "shard_length"]
+
+# Means on their way, by the address of the memory that stands for them; each holds that memory.
+_on_their_way: dict[int, tuple[Any, Buffer]] = {}
+
+
+def shard_length(size: int, count: int) -> int:
+    """Returns how many of an array's elements each of so many processes has, the last ones filled.
+
+    >>> shard_length(10, 4)
+    3
+    """
+    return -(-size // count)
+
+
+class _Exchange(Primitive):
+    """The class of both halves of a mean over processes."""
+
+    collective = True
+
+    def exchanges(self, params: Mapping[str, Any]) -> bool:
+        return bool(params["axis_name"])
+
+
+def _processes_along(axis_name: tuple[Any, ...]) -> int:
+    return prod(axis.size for axis in axis_name)
+
+
+def _bucket(xp: ArrayModule, xs: Sequence[Buffer], lead: int, count: int) -> Buffer:
+    """Returns arrays one behind the other; where there is a count, cut into so many rows."""
+    rows = []
+    for x in map(xp.asarray, xs):
+        head, size = x.shape[:lead], prod(x.shape[lead:])
+        row = x.reshape((*head, size))
+        if count:
+            length = shard_length(size, count)
+            if length * count > size:
+                row = xp.pad(row, (*((0, 0),) * lead, (0, length * count - size)))
+            row = xp.moveaxis(row.reshape((*head, count, length)), lead, 0)
+        rows.append(row)
+    # Memory of its own, since what follows may write to the operands. CuPy's concatenation reads a
+    # table of the host's, which no graph of a GPU takes.
+    lengths = [row.shape[-1] for row in rows]
+    bucket: Buffer = xp.empty((*rows[0].shape[:-1], sum(lengths)), rows[0].dtype)
+    end = 0
+    for row, length in zip(rows, lengths, strict=True):
+        bucket[..., end : end + length] = row
+        end += length
+    return bucket
+
+
+def _begin_mean(
+    xp: ArrayModule, *xs: Buffer, axis_name: tuple[Any, ...], scatter: bool, lead: int
+) -> Buffer:
+    count = _processes_along(axis_name)
+    bucket = _bucket(xp, xs, lead, count if scatter else 0)
+    if not axis_name:
+        row: Buffer = bucket[0] if scatter else bucket
+        return row
+    for earlier, _ in _on_their_way.values():
+        earlier.advance()
+    name = "begin_scattered_mean" if scatter else "begin_mean"
+    pending = axis_name[0].collect(name, bucket, axis_name, {})
+    out: Buffer = pending.out
+    if out.dtype != bucket.dtype:
+        # The mean is in a wider dtype; other memory stands for it.
+        out = xp.empty(bucket.shape[1:] if scatter else bucket.shape, bucket.dtype)
+    if out.size:
+        _on_their_way[_address(out)] = pending, out
+    return out
+
+
+def _address(x: Any) -> int:
+    """Returns where an array's elements begin."""
+    if isinstance(x, np.ndarray):
+        return int(x.__array_interface__["data"][0])
+    return int(x.data.ptr)
+
+
+def _infer_begin(
+    primitive: Primitive, *xs: ShapeDtype, axis_name: tuple[Any, ...], scatter: bool, lead: int
+) -> ShapeDtype:
+    lengths = [prod(x.shape[lead:]) for x in xs]
+    if scatter:
+        count = _processes_along(axis_name)
+        lengths = [shard_length(n, count) for n in lengths]
+    return ShapeDtype((*xs[0].shape[:lead], sum(lengths)), xs[0].dtype)
+
+
+def _begin_pullback(
+    g: Array, xs: Sequence[Any], *, axis_name: tuple[Any, ...], scatter: bool, lead: int
+) -> list[Any]:
+    count = _processes_along(axis_name)
+    if scatter:
+        g = ops.all_gather(g, axis_name=axis_name, axis=lead, size=count)
+    elif axis_name:
+        g = ops.psum(g, axis_name=axis_name)
+    if count > 1:
+        g = ops.divide(g, count)
+    parts, end = [], 0
+    for shape in map(shape_of, xs):
+        head, size = shape[:lead], prod(shape[lead:])
+        length = shard_length(size, count) if scatter else size
+        start, end = end, end + length
+        part = g[..., start:end]
+        if scatter:
+            part = ops.reshape(part, (*head, count * length))[..., :size]
+        parts.append(ops.reshape(part, shape))
+    return parts
+
+
+def _batch_begin(
+    primitive: Primitive, values: Sequence[Value], flags: Sequence[bool], params: dict[str, Any]
+) -> Value:
+    return primitive.bind(
+        filled_operands(values, flags), {**params, "lead": params["lead"] + 1}
+    )
+
+
+begin_mean: Primitive = _Exchange(
+    "begin_mean",
+    compute=_begin_mean,
+    infer=_infer_begin,
+    batch=_batch_begin,
+    keep=lambda ans, xs: (None, *map(shape_of, xs)),
+    pullback=_begin_pullback,
+    pushforward=lambda ts, **params: begin_mean.bind(ts, params),
+    dtypes="fdD",
+    reference=lambda *xs, axis_name, scatter, lead: np.concatenate([np.ravel(x) for x in xs]),
+    samples=[
+        Sample((2, 3), (4,), (), axis_name=(), scatter=False, lead=0),
+        Sample((0, 3), (2,), axis_name=(), scatter=False, lead=0),
+        Sample((2, 3), (), axis_name=(), scatter=True, lead=0),
+    ],
+    doc="Begins to average arrays over processes, all of them in one bucket.",
+)
+
+
+def _end_mean(xp: ArrayModule, x: Buffer, *, axis_name: tuple[Any, ...], parts: int) -> Buffer:
+    mean: Any = xp.asarray(x)
+    if axis_name and mean.size:
+        pending, _ = _on_their_way.pop(_address(mean))
+        mean = pending.result()
+    out: Buffer = mean if parts == 1 else (mean / mean.dtype.type(parts))[()]
+    return out
+
+
+end_mean: Primitive = _Exchange(
+    "end_mean",
+    compute=_end_mean,
+    infer=lambda primitive, x, **params: x.strong(),
+    batch=lambda primitive, values, flags, params: primitive.bind(values, params),
+    vjp=(lambda g, *, parts: g if parts == 1 else ops.divide(g, parts),),
+    jvp=(lambda g, **params: end_mean.bind((g,), params),),
+    dtypes="fdD",
+    reference=lambda x, axis_name, parts: x / parts,
+    samples=[
+        Sample((4,), axis_name=(), parts=2), Sample((0,), axis_name=(), parts=3),
+        Sample((2, 3), axis_name=(), parts=1),
+    ],
+    doc="Waits for the mean that `begin_mean` began, and divides it by the parts of a batch.",
+)

@@ -1,0 +1,38 @@
+"""A training on four processes, of which one fails in the way that the command line says."""
+
+import os
+import signal
+import sys
+import time
+
+import functensor as ft
+import functensor.numpy as np
+
+
+def fail(how):
+    if how == "raises":
+        raise FileNotFoundError("no such shard")
+    if how == "dies":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if how == "sleeps":
+        time.sleep(600)
+    if how == "ends":
+        sys.exit(0)
+
+
+def main(how):
+    ft.distributed.initialize(device="cpu")
+    ft.distributed.set_timeout(3.0 if how in ("sleeps", "ends") else 60.0)
+    optimizer = ft.optim.sgd(0.1)
+    step = ft.jit(ft.distributed.data_parallel(optimizer.minimize(lambda w, x: np.sum(w * x))))
+    w = np.ones(3)
+    state = optimizer.init(w)
+    for number in range(20):
+        if number == 3 and ft.distributed.rank() == 2:
+            fail(how)
+        w, state = step(w, state, np.ones(3))
+    print("the training ended")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,94 @@
+"""Processes that fail: the others end soon, with an error that names the one."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.long_forms import only_long
+from support.processes import mpirun
+
+from functensor.distributed.failures import Limit, News, set_timeout
+from functensor.errors import DistributedError
+
+PROGRAM = Path(__file__).parent / "failing_program.py"
+# A run that takes longer, in seconds, hangs.
+LONGEST_RUN = 240
+
+
+def run(how):
+    """Returns the exit code and the errors of four processes."""
+    if mpirun() is None:
+        pytest.skip("there is no mpirun")
+    command = [mpirun(), "-n", "4", sys.executable, str(PROGRAM), how]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST_RUN)
+    assert "the training ended" not in done.stdout
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_a_rank_that_raises_is_named_by_all_others():
+    code, said = run("raises")
+    assert code != 0
+    assert said.count("FileNotFoundError: no such shard\n") == 4
+    assert said.count("rank 2 ended by an error: FileNotFoundError: no such shard") == 3
+
+
+def test_a_rank_that_does_not_come_is_named():
+    code, said = run("sleeps")
+    assert code != 0
+    assert "ranks that did not come within 3 seconds: 2\n" in said
+    assert "    rank 0 waits for the sum\n    rank 1 waits for the sum\n" in said
+
+
+@only_long
+@pytest.mark.long
+def test_the_launcher_ends_all_where_a_rank_is_killed():
+    code, _ = run("dies")
+    assert code != 0
+
+
+@only_long
+@pytest.mark.long
+def test_a_rank_that_ends_before_the_others_is_named():
+    code, said = run("ends")
+    assert code != 0
+    assert "rank 2 ended its program while others go on" in said
+
+
+class Alone:
+    """The communicator of a process that hears nothing of another one."""
+
+    rank, size = 0, 2
+
+    def __init__(self, other):
+        self.other = other
+
+    def Dup(self):
+        return self
+
+    def allgather(self, own):
+        return [own, (own[0], self.other)]
+
+    def improbe(self):
+        return None
+
+
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="the system tells nothing of processes")
+def test_a_dead_process_of_the_same_host_is_named():
+    """Some launchers let the others go on."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        known = News(Alone(other.pid))
+        known.check("sum")
+        other.send_signal(signal.SIGKILL)
+        other.wait()
+        with pytest.raises(DistributedError, match=r"rank 1 died\n    rank 0 of 2 waits for the s"):
+            known.check("sum")
+
+
+def test_the_time_to_wait_is_positive():
+    before = Limit.seconds
+    with pytest.raises(ValueError, match=r"set_timeout: 0 is no time to wait"):
+        set_timeout(0)
+    assert Limit.seconds == before

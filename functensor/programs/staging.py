@@ -295,7 +295,7 @@ class StagingTrace(Trace):
         else:
             out_type = self.types.inferred(primitive, given, params)
             known = bool(self.known) and self.knows(args, operands)
-        if known and primitive.collective and primitive.exchanges(params):
+        if known and primitive.collective and self.waits(primitive, params):
             # Whoever asked for the value would wait for other processes.
             known = False
         out = self.record(primitive, operands, params, (out_type,))[0]
@@ -355,9 +355,16 @@ class StagingTrace(Trace):
             out: ShapeDtype = primitive.infer(primitive, *given, **params)
         except MissingRuleError:
             return None
-        if primitive.collective and primitive.exchanges(params):
+        if primitive.collective and self.waits(primitive, params):
             return out
         return None if is_at_once(primitive, given, out) else out
+
+    def waits(self, primitive: Primitive, params: dict[str, Any]) -> bool:
+        """Says whether a collective cannot be done while the program is staged.
+
+        It is of several processes, or over a batch that the program will be in.
+        """
+        return primitive.exchanges(params) or (self.parent is RAW and bool(params.get("axis_name")))
 
     def knows(self, args: Sequence[Any], operands: Sequence[Any]) -> bool:
         """Says whether what is computed of arguments depends on none of the inputs."""

@@ -349,3 +349,27 @@ def test_other_mistakes():
         over(lambda x: ft.all_to_all(x, "i", 0, 0))(np.ones((3, 2)))
     with pytest.raises(np.exceptions.AxisError):
         over(lambda x: ft.all_gather(x, "i", axis=2))(X)
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("b", "a"), ("a", None)])
+@pytest.mark.parametrize("axes", ["a", ("a", "b")])
+def test_a_jitted_function_with_a_rule_speaks_of_all_axes_around_it(names, axes):
+    if axes != "a" and None in names:
+        names = ("b", "a")
+
+    @ft.custom_vjp
+    def summed(x):
+        return ft.psum(fnp.sin(x), axes)
+
+    summed.defvjp(
+        lambda x: (summed(x), x), lambda x, g: (ft.psum(g, axes) * ft.axis_index("a") * x,)
+    )
+    x = np.arange(6.0).reshape(2, 3)
+    jitted = ft.jit(summed)
+    for change in (lambda f: f, ft.grad, ft.value_and_grad):
+        both = [
+            ft.vmap(ft.vmap(change(f), axis_name=names[1]), axis_name=names[0])(x)
+            for f in (summed, jitted)
+        ]
+        for wanted, found in zip(*map(ft.tree.leaves, both), strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-14)

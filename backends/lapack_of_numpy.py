@@ -21,8 +21,12 @@ if TYPE_CHECKING:
     from .annotations import Buffer, DType
 
 __all__ = [
-    "LAPACK_NAMES", "PREFIXES", "factorised", "has_lapack", "solved_by_factors",
-    "solved_by_triangle",
+    "LAPACK_NAMES",
+    "PREFIXES",
+    "has_lapack",
+    "lu_of_stack",
+    "solved_by_factors",
+    "triangles_of_stack_solved",
 ]  # fmt: skip
 
 # The names of the functions, with the bits of their whole numbers.
@@ -30,7 +34,7 @@ LAPACK_NAMES = (("scipy_{}_64_", 64), ("{}_64_", 64), ("{}_", 32))
 # The first letters of their names for the letters of dtypes.
 PREFIXES = {"f": "s", "d": "d", "F": "c", "D": "z"}
 WHOLE: dict[int, Any] = {64: ctypes.c_int64, 32: ctypes.c_int32}
-INTEGERS = {bits: np.dtype(kind) for bits, kind in WHOLE.items()}
+PIVOT_DTYPES = {bits: np.dtype(kind) for bits, kind in WHOLE.items()}
 # Numbers that calls take by address.
 ONES: list[Buffer] = []
 # How many whole numbers are kept for calls, which take them by address.
@@ -38,7 +42,7 @@ MOST_WHOLE_NUMBERS = 1024
 
 
 @lru_cache(maxsize=64)
-def _function(name: str, char: str) -> tuple[Any, int] | None:
+def _lapack_function(name: str, char: str) -> tuple[Any, int] | None:
     """Returns a function for a dtype's letter, and the bits of its whole numbers."""
     for library in blas_libraries():
         for form, bits in LAPACK_NAMES:
@@ -49,11 +53,11 @@ def _function(name: str, char: str) -> tuple[Any, int] | None:
 
 def has_lapack(dtype: DType) -> bool:
     """Says whether the functions are known, for a dtype."""
-    return dtype.char in PREFIXES and _function("getrf", dtype.char) is not None
+    return dtype.char in PREFIXES and _lapack_function("getrf", dtype.char) is not None
 
 
 @lru_cache(maxsize=MOST_WHOLE_NUMBERS)
-def _whole(number: int, bits: int) -> Any:
+def _number_by_reference(number: int, bits: int) -> Any:
     """Returns a whole number by reference."""
     return ctypes.byref(WHOLE[bits](number))
 
@@ -68,7 +72,7 @@ def _called(name: str, char: str, count: int, given: list[Any]) -> list[int]:
         given: its arguments but the last: whole numbers, letters, and pairs of an array of matrices
             and the bytes from one to the next.
     """
-    found = _function(name, char)
+    found = _lapack_function(name, char)
     assert found is not None
     function, bits = found
     said = WHOLE[bits](0)
@@ -82,7 +86,7 @@ def _called(name: str, char: str, count: int, given: list[Any]) -> list[int]:
                 moving.append((place, x[1]))
             arguments.append(place)
         else:
-            arguments.append(_whole(x, bits) if type(x) is int else x)
+            arguments.append(_number_by_reference(x, bits) if type(x) is int else x)
     out = []
     for number in range(count):
         if number:
@@ -93,7 +97,7 @@ def _called(name: str, char: str, count: int, given: list[Any]) -> list[int]:
     return out
 
 
-def factorised(a: Buffer) -> Buffer:
+def lu_of_stack(a: Buffer) -> Buffer:
     """Returns the factors of matrices, and in a last row the pivots.
 
     Args:
@@ -107,9 +111,9 @@ def factorised(a: Buffer) -> Buffer:
     count = prod(stack)
     out = np.empty((*stack, n + 1, n), a.dtype)
     out[..., :n, :] = a.mT
-    known = _function("getrf", a.dtype.char)
+    known = _lapack_function("getrf", a.dtype.char)
     assert known is not None
-    pivots = np.empty((*stack, n), INTEGERS[known[1]])
+    pivots = np.empty((*stack, n), PIVOT_DTYPES[known[1]])
     size = a.dtype.itemsize
     if count:
         own = (pivots, n * pivots.itemsize)
@@ -122,7 +126,7 @@ def solved_by_factors(factors: Buffer, b: Buffer, *, transposed: bool) -> Buffer
     """Returns x with ``a @ x = b``, for the factors of a, none of whose pivots is 0.
 
     Args:
-        factors: a result of `factorised`.
+        factors: a result of `lu_of_stack`.
         b: right-hand sides of shape (..., n, k) and of the same dtype; both stacks broadcast.
         transposed: whether the matrices are transposed.
     """
@@ -134,7 +138,7 @@ def solved_by_factors(factors: Buffer, b: Buffer, *, transposed: bool) -> Buffer
         one = columns.reshape(n, prod(columns.shape[1:]))
         found = solved_by_factors(factors.reshape(n + 1, n), one, transposed=transposed)
         return np.moveaxis(found.reshape(columns.shape), 0, -2)
-    known = _function("getrs", b.dtype.char)
+    known = _lapack_function("getrs", b.dtype.char)
     assert known is not None
     stack = b.shape[:-2]
     if factors.shape[:-2] != stack:
@@ -144,7 +148,7 @@ def solved_by_factors(factors: Buffer, b: Buffer, *, transposed: bool) -> Buffer
     out = np.empty((*stack, k, n), b.dtype)
     out[...] = b.mT
     if out.size:
-        pivots = factors[..., n, :].real.astype(INTEGERS[known[1]])
+        pivots = factors[..., n, :].real.astype(PIVOT_DTYPES[known[1]])
         size = b.dtype.itemsize
         letter = b"T" if transposed else b"N"
         own = (factors, (n + 1) * n * size), n, (pivots, n * pivots.itemsize)
@@ -152,7 +156,7 @@ def solved_by_factors(factors: Buffer, b: Buffer, *, transposed: bool) -> Buffer
     return np.ascontiguousarray(out.mT)
 
 
-def solved_by_triangle(
+def triangles_of_stack_solved(
     a: Buffer, b: Buffer, *, lower: bool, transposed: bool, unit_diagonal: bool
 ) -> Buffer:
     """Returns x with ``a @ x = b`` of triangular a, none of whose diagonals has a 0.

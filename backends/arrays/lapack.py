@@ -87,7 +87,7 @@ def triangles_solved(
     stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     few = prod(stack) <= MOST_CALLS_BY_ADDRESS or not _has_scipy()
     if few and lapack_of_numpy.has_lapack(dtype):
-        return lapack_of_numpy.solved_by_triangle(
+        return lapack_of_numpy.triangles_of_stack_solved(
             a.astype(dtype, copy=False), b.astype(dtype, copy=False), **flags
         )
     if not _has_scipy():

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 __all__ = ["constant_folding"]
 
 # Constants of more bytes are kept only where staging keeps them.
-LARGEST_KEPT_BYTES = 1 << 20
+LARGEST_FOLDED_BYTES = 1 << 20
 # Primitives whose elements are elements of their operands.
-MOVES = frozenset({"astype", "concatenate", "flip", "index", "roll", "stack"})
+CHEAP_MOVES = frozenset({"astype", "concatenate", "flip", "index", "roll", "stack"})
 
 
 def constant_folding(program: Program) -> Program:
@@ -77,10 +77,10 @@ def _saves_memory(equation: Equation) -> bool:
     primitive, out = equation.primitive, equation.outputs[0]
     if not isinstance(primitive, Primitive) or primitive.creates or out.device != "cpu":
         return False
-    if primitive.family != "elementwise" and primitive.name not in MOVES:
+    if primitive.family != "elementwise" and primitive.name not in CHEAP_MOVES:
         return False
     size = out.type.size * out.type.dtype.itemsize
-    return size <= LARGEST_KEPT_BYTES and size <= sum(
+    return size <= LARGEST_FOLDED_BYTES and size <= sum(
         [bytes_taken(constant_buffer(x)) for x in equation.operands]
     )
 

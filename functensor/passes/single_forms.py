@@ -15,7 +15,7 @@ from .rewriter import RewriteRule, Rewritten, Sweep
 
 __all__ = ["SINGLE_FORMS"]
 
-BFLOAT16_CHAR = "E"
+WIDENED_CHAR = "E"
 LABELLED = frozenset({"cross_entropy", "cross_entropy_grad"})
 
 
@@ -23,7 +23,7 @@ def _in_single(sweep: Sweep, equation: Equation) -> Rewritten:
     """Casts operands to float32, and the result back."""
     (out,) = equation.outputs
     types = [type_of(x) for x in equation.operands]
-    if out.device != "cpu" or out.type.dtype.char != BFLOAT16_CHAR:
+    if out.device != "cpu" or out.type.dtype.char != WIDENED_CHAR:
         return None
     if any(known.dtype != out.type.dtype for known in types) or equation.params.get("dtype"):
         return None

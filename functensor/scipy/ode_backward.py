@@ -119,7 +119,7 @@ def is_back(ode: Any, found: Values, known: Values) -> bool:
     """
     for x, y in zip(map(value_below, found), map(value_below, known), strict=True):
         if x is not None and y is not None and x.size:
-            x, y = on_host(x), on_host(y)
+            x, y = as_numpys(x), as_numpys(y)
             rtol = relative_tolerance(ode.options, x.dtype)
             with quiet():
                 # A NaN is where the solution is one.
@@ -128,7 +128,7 @@ def is_back(ode: Any, found: Values, known: Values) -> bool:
     return True
 
 
-def on_host(x: Any) -> Buffer:
+def as_numpys(x: Any) -> Buffer:
     """Returns a buffer as NumPy's array."""
     return np.asarray(to_host(x))
 

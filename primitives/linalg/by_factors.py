@@ -32,7 +32,7 @@ __all__ = [
 
 # To factorise a smaller matrix a second time takes no longer than to keep the factors.
 FEWEST_KEPT_ROWS = 64
-LAPACK_DTYPES = "fdFD"
+KEPT_CHARS = "fdFD"
 
 
 def factors_pay(*operands: Array) -> bool:
@@ -41,7 +41,7 @@ def factors_pay(*operands: Array) -> bool:
     return (
         known[0].shape[-1] >= FEWEST_KEPT_ROWS
         and all(x.dtype == known[0].dtype for x in known)
-        and known[0].dtype.char in LAPACK_DTYPES
+        and known[0].dtype.char in KEPT_CHARS
         and all(device_of(x) == "cpu" for x in operands)
     )
 
@@ -51,7 +51,7 @@ def _kept_factors(xp: ArrayModule, a: Buffer, *, strict: bool) -> Buffer:
     if xp is not np or not a.size or not lapack_of_numpy.has_lapack(a.dtype):
         # Pivots of 0 stand for factors that were not found.
         return xp.zeros((*a.shape[:-2], n + 1, n), a.dtype)
-    factors = lapack_of_numpy.factorised(a)
+    factors = lapack_of_numpy.lu_of_stack(a)
     if strict and not factors[..., :n, :].diagonal(0, -2, -1).all():
         with linalg.failure_with_advice("solve", linalg.LEAST_SQUARES):
             raise linalg.LinAlgError("Singular matrix")

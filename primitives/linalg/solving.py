@@ -204,7 +204,7 @@ def _slogdet_in_steps(a: Array) -> Array:
     return slogdet_by_factors.bind((kept_factors.bind((a,), {"strict": False}), a), {})
 
 
-def _inverse(x: Array) -> Array:
+def _inverse_or_nan(x: Array) -> Array:
     """Returns inverses; NaN for singular matrices."""
     out: Array = inv.bind((x,), {"strict": False})
     return out
@@ -215,8 +215,8 @@ slogdet = of_matrices(
     lambda a: (2,),
     kind=PrimitiveInSteps, steps=_slogdet_in_steps, in_steps=factors_pay,
     compute=_slogdet,
-    vjp=(lambda g, ans, x: slogdet_vjp(g, ans, _inverse(x)),),
-    jvp=(lambda g, ans, x: slogdet_jvp(g, ans, x, _inverse(x)),),
+    vjp=(lambda g, ans, x: slogdet_vjp(g, ans, _inverse_or_nan(x)),),
+    jvp=(lambda g, ans, x: slogdet_jvp(g, ans, x, _inverse_or_nan(x)),),
     dtypes="fdD",
     samples=[Sample(near(EYE[3])), Sample(near(EYE[2], 2)), Sample(near(EYE[0]))],
     doc="Returns the signs of determinants, and the logarithms of their sizes, packed.",

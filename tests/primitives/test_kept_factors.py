@@ -50,7 +50,7 @@ def factorised(monkeypatch):
 
         return call
 
-    monkeypatch.setattr(lapack_of_numpy, "factorised", noted(lapack_of_numpy.factorised))
+    monkeypatch.setattr(lapack_of_numpy, "lu_of_stack", noted(lapack_of_numpy.lu_of_stack))
     for name in ("solve", "inv", "det", "slogdet"):
         monkeypatch.setattr(np.linalg, name, noted(getattr(np.linalg, name)))
     return shapes
@@ -149,7 +149,7 @@ def test_derivatives_of_every_order(name):
 def test_systems_by_factors(stacks, dtype, transposed):
     a = matrices(*stacks[0], n=5, dtype=dtype)
     b = matrices(*stacks[1], n=5, dtype=dtype, seed=1)[..., :2]
-    factors = lapack_of_numpy.factorised(a)
+    factors = lapack_of_numpy.lu_of_stack(a)
     found = lapack_of_numpy.solved_by_factors(factors, b, transposed=transposed)
     wanted = np.linalg.solve(a.mT if transposed else a, b)
     assert found.dtype == b.dtype
@@ -165,7 +165,7 @@ def test_systems_by_factors(stacks, dtype, transposed):
 def test_systems_of_triangles(stacks, lower, transposed, unit_diagonal, order):
     a = np.asarray(matrices(*stacks[0], n=5) + 3 * np.eye(5), order=order)
     b = matrices(*stacks[1], n=5, seed=1)[..., :2]
-    found = lapack_of_numpy.solved_by_triangle(
+    found = lapack_of_numpy.triangles_of_stack_solved(
         a, b, lower=lower, transposed=transposed, unit_diagonal=unit_diagonal
     )
     read = np.tril(a) if lower else np.triu(a)

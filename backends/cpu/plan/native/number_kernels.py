@@ -22,7 +22,7 @@ from .region_graph import NotNative
 if TYPE_CHECKING:
     from ..annotations import EquationLike, ProgramLike, VariableLike
 
-__all__ = ["CALL_EFFORT", "DeferredNumbers", "NumberEquations", "is_of_numbers", "uses_of"]
+__all__ = ["CALL_EFFORT", "DeferredNumbers", "NumberEquations", "is_of_numbers", "uses_in_program"]
 
 # The efforts of a call and of an equation of numbers, in tenths of a nanosecond.
 CALL_EFFORT = 50
@@ -112,7 +112,7 @@ class NumberEquations:
             check_kernel(self.kernel)
 
 
-def uses_of(program: ProgramLike) -> Counter[VariableLike]:
+def uses_in_program(program: ProgramLike) -> Counter[VariableLike]:
     """Returns how often each variable of a program is an operand or an output."""
     operands = [x for e in program.equations for x in e.operands]
     return Counter(filter(is_variable, [*operands, *program.outputs]))
@@ -122,7 +122,7 @@ class DeferredNumbers:
     """Defers equations of numbers of a program, so that many of them are one kernel.
 
     Args:
-        uses: the program's, by `uses_of`.
+        uses: the program's, by `uses_in_program`.
     """
 
     def __init__(self, uses: Counter[VariableLike]) -> None:

@@ -22,7 +22,7 @@ from ..labels import write_label_tests
 from ..regions.axis_order import memory_orders
 from .layouts import LayOut
 from .native_loops import code_with_loops
-from .number_kernels import uses_of
+from .number_kernels import uses_in_program
 from .region_kernels import RegionKernels
 from .segment_code import MOST_SEGMENT_EQUATIONS, VIEW_NAMES, SegmentCode, operand_shape
 from .shared_calls import SharedCall
@@ -190,7 +190,7 @@ def with_segments(program: ProgramLike) -> NativeProgram:
     views: dict[VariableLike, EquationLike] = {}
     begun = partial(
         code_with_loops,
-        numpy_blas(), views, memory_orders(program), RegionKernels(), uses_of(program),
+        numpy_blas(), views, memory_orders(program), RegionKernels(), uses_in_program(program),
     )  # fmt: skip
     open_code = begun()
     is_long = len(program.equations) > MOST_SEGMENT_EQUATIONS

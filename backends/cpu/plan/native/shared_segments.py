@@ -92,9 +92,9 @@ class SharedSegment(SegmentWithLoops):
         Where steps are written out, segments then begin at one place of a step, and have equal
         functions.
         """
-        return len(self.equations) >= FEWEST_BEFORE_REPEATS and kind_of(
+        return len(self.equations) >= FEWEST_BEFORE_REPEATS and kind_in_step(
             self.equations[0]
-        ) == kind_of(equation)
+        ) == kind_in_step(equation)
 
     def end(self) -> None:
         """Ends the collection: there comes no equation more."""
@@ -249,7 +249,7 @@ class SharedSegment(SegmentWithLoops):
             lines.add(f"call void @{name}(ptr {room}, i64 0)")
 
 
-def kind_of(equation: EquationLike) -> tuple[Any, ...]:
+def kind_in_step(equation: EquationLike) -> tuple[Any, ...]:
     """Returns what equations of the same place in two steps have in common."""
     primitive = equation.primitive
     inner = [e.primitive.name for e in primitive.program.equations] if primitive.fused else ()

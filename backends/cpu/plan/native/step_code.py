@@ -18,7 +18,7 @@ from .copies import CopiedPart, copy_kernel
 from .elementwise_nodes import operand_dtype
 from .layouts import LayOut, broadcast_strides, c_strides, identity_of, in_c_order
 from .native_run import STREAM_EFFORT
-from .number_kernels import CALL_EFFORT, DeferredNumbers, uses_of
+from .number_kernels import CALL_EFFORT, DeferredNumbers, uses_in_program
 from .region_graph import NotNative
 from .run_again import run_with_operands, runs_on_buffers
 from .segment_code import (
@@ -312,7 +312,7 @@ class StepCode(SegmentWithLoops):
         super().__init__(blas, inner)
         if len(program.equations) > MOST_SEGMENT_EQUATIONS:
             raise NotNative("a long body")
-        self._numbers = DeferredNumbers(uses_of(program))
+        self._numbers = DeferredNumbers(uses_in_program(program))
         for equation in reads_first(program.equations):
             if not all(out.type.size for out in equation.outputs):
                 raise NotNative("an empty array")

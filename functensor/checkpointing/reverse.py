@@ -45,7 +45,7 @@ class Record:
 
     def linked(self) -> list[int]:
         """Returns which of the tracers that it closes over have derivatives."""
-        return [i for i, tracer in enumerate(self.met.values()) if is_linked(tracer)]
+        return [i for i, tracer in enumerate(self.met.values()) if goes_back(tracer)]
 
 
 class Pull:
@@ -220,7 +220,7 @@ def _first(
         return trace.wrap(trace.argument(value)) if linked else wrap(value)
 
     def stand_in(tracer: ReverseTracer) -> Any:
-        return given(tracer.value, is_linked(tracer))
+        return given(tracer.value, goes_back(tracer))
 
     operands = [given(value, i in wanted) for i, value in enumerate(values)]
     given_to = level, ClosedOver(record.met), stand_in, call.evaluate, operands
@@ -236,7 +236,7 @@ def _first(
     return [wrap(out) for out in (*results, *saved)]
 
 
-def is_linked(tracer: ReverseTracer) -> bool:
+def goes_back(tracer: ReverseTracer) -> bool:
     """Says whether derivatives go back from a tracer of reverse mode."""
     return tracer.node is not None and is_inexact(tracer)
 

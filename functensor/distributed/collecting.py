@@ -14,7 +14,7 @@ __all__ = ["collected"]
 Collecting = Callable[[Any, Any, Any, dict[str, Any]], Any]
 
 
-def _extremum(group: Any, xp: Any, x: Any, largest: bool) -> Any:
+def _extreme_values(group: Any, xp: Any, x: Any, largest: bool) -> Any:
     if x.dtype.kind != "c":
         return group.extremum(x, largest)
     # No integers are in the order of complex numbers.
@@ -39,8 +39,8 @@ COLLECTIVES: dict[str, Collecting] = {
     "begin_mean": lambda group, xp, x, params: group.begin_mean(x),
     "begin_scattered_mean": lambda group, xp, x, params: group.begin_scatter_mean(x),
     "psum": lambda group, xp, x, params: group.sum(x),
-    "pmax": lambda group, xp, x, params: _extremum(group, xp, x, True),
-    "pmin": lambda group, xp, x, params: _extremum(group, xp, x, False),
+    "pmax": lambda group, xp, x, params: _extreme_values(group, xp, x, True),
+    "pmin": lambda group, xp, x, params: _extreme_values(group, xp, x, False),
     "all_gather": _gathered,
     "psum_scatter": _sum_scattered,
     "all_to_all": _exchanged,

@@ -21,7 +21,7 @@ from .checking import first_other, not_the_same
 from .partition import (
     PartitionSpec,
     broadcast_specs,
-    check_axes,
+    check_entries,
     check_names,
     checked_argument,
     is_as_it_is,
@@ -72,7 +72,7 @@ def emulated_spmd(
         )
         for out, spec in zip(outs, whole):
             if is_array_like(out):
-                check_axes(words, out, spec)
+                check_entries(words, out, spec)
         return out_treedef.unflatten([
             _unstacked(next(results), spec, mesh.shape) if is_array_like(out) else out
             for out, spec in zip(outs, whole)

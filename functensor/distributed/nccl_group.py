@@ -25,7 +25,7 @@ NCCL_DTYPES = {
     "complex128": ("FLOAT64", 2),
 }
 # NCCL's numbers of operations; CuPy has no name for the average.
-SUM, LARGEST, SMALLEST, AVERAGE = 0, 2, 3, 4
+NCCL_SUM, NCCL_MAX, NCCL_MIN, NCCL_AVG = 0, 2, 3, 4
 # Integers that NCCL does not have go as these.
 WIDER_INTEGERS = {"int16": "int32", "uint16": "uint32"}
 # The processes of a group may record graphs at different calls. NCCL would make them wait for each
@@ -92,7 +92,7 @@ class NcclGroup:
         given = _summable(x)
         out = cupy.empty_like(given)
         self.stream.wait_event(cupy.cuda.get_current_stream().record())
-        self._sum(given, out, self.stream, AVERAGE)
+        self._sum(given, out, self.stream, NCCL_AVG)
         return Queued(out, x.dtype, self.stream.record(), given)
 
     def _dtype(self, x: Any) -> tuple[int, int]:
@@ -100,7 +100,7 @@ class NcclGroup:
         name, words = NCCL_DTYPES[x.dtype.name]
         return getattr(self._names, f"NCCL_{name}"), words
 
-    def _sum(self, given: Any, out: Any, stream: Any, operation: int = SUM) -> None:
+    def _sum(self, given: Any, out: Any, stream: Any, operation: int = NCCL_SUM) -> None:
         dtype, words = self._dtype(given)
         self._nccl.allReduce(
             given.data.ptr, out.data.ptr, given.size * words, dtype, operation, stream.ptr
@@ -118,7 +118,7 @@ class NcclGroup:
         ordered = _summable(to_ordered(cupy, _contiguous(x), largest))
         out = cupy.empty_like(ordered)
         self._sum(
-            ordered, out, cupy.cuda.get_current_stream(), LARGEST if largest else SMALLEST
+            ordered, out, cupy.cuda.get_current_stream(), NCCL_MAX if largest else NCCL_MIN
         )
         words = cupy.uint8 if x.dtype.kind == "b" else f"i{x.dtype.itemsize}"
         if x.dtype.kind in "iu":
@@ -139,10 +139,10 @@ class NcclGroup:
         given = _summable(x)
         out = cupy.empty(given.shape[1:], given.dtype)
         self.stream.wait_event(cupy.cuda.get_current_stream().record())
-        self._scatter(given, out, self.stream.ptr, AVERAGE)
+        self._scatter(given, out, self.stream.ptr, NCCL_AVG)
         return Queued(out, x.dtype, self.stream.record(), given)
 
-    def _scatter(self, given: Any, out: Any, stream: int, operation: int = SUM) -> None:
+    def _scatter(self, given: Any, out: Any, stream: int, operation: int = NCCL_SUM) -> None:
         dtype, words = self._dtype(given)
         self._nccl.reduceScatter(
             given.data.ptr, out.data.ptr, out.size * words, dtype, operation, stream

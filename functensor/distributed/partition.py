@@ -16,7 +16,7 @@ from ..primitives.core.shape_dtype import shape_dtype
 from ..tree import containers
 
 __all__ = [
-    "PartitionSpec", "broadcast_specs", "check_axes", "check_names", "checked_argument",
+    "PartitionSpec", "broadcast_specs", "check_entries", "check_names", "checked_argument",
     "is_as_it_is",
 ]  # fmt: skip
 
@@ -132,7 +132,7 @@ def check_names(words: str, names: Iterable[Hashable]) -> None:
             raise ValueError(message(what, fix="give the axes different names"))
 
 
-def check_axes(words: str, leaf: Any, spec: PartitionSpec) -> None:
+def check_entries(words: str, leaf: Any, spec: PartitionSpec) -> None:
     """Checks that an array has the axes of which a spec speaks."""
     ndim = len(shape_dtype(leaf).shape)
     if len(spec.entries) > ndim:
@@ -163,7 +163,7 @@ def checked_argument(
             raise TypeError(f"{words}: {spec} cuts {leaf!r:.40}, which is no array")
         return leaf
     leaf = leaf if isinstance(leaf, Array) else as_array(leaf)
-    check_axes(words, leaf, spec)
+    check_entries(words, leaf, spec)
     for place, entry in enumerate(() if spec.is_local else spec.entries):
         parts = prod(shape[name] for name in entry)
         length = shape_dtype(leaf).shape[place]

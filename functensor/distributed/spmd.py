@@ -22,7 +22,7 @@ from .mesh import Mesh
 from .partition import (
     PartitionSpec,
     broadcast_specs,
-    check_axes,
+    check_entries,
     check_names,
     checked_argument,
     is_as_it_is,
@@ -139,7 +139,7 @@ class _ProcessRun:
         """Returns an output as all processes see it."""
         if not is_array_like(leaf) or spec.is_local:
             return leaf
-        check_axes(words, leaf, spec)
+        check_entries(words, leaf, spec)
         return join_shards(leaf, adds=False, **self._cuts(spec))
 
     def _cuts(self, spec: PartitionSpec) -> dict[str, Any]:

@@ -16,7 +16,7 @@ __all__ = ["casting", "in_float32", "in_half", "watch_products"]
 
 # Primitives whose operands are in_half.
 NARROWED_PRIMITIVES = frozenset({"einsum", "matmul"})
-WIDE = np.dtype(np.float32)
+AUTOCAST_WIDE = np.dtype(np.float32)
 
 
 class AutocastState(threading.local):
@@ -42,7 +42,7 @@ def in_precision(x: Any, to_float32: bool) -> Any:
     wanted = casting.cpu if x.device == "cpu" else casting.cuda
     if wanted is None:
         return x
-    dtype = WIDE if to_float32 else wanted
+    dtype = AUTOCAST_WIDE if to_float32 else wanted
     return x if x.dtype == dtype else x.to(dtype)
 
 

@@ -60,7 +60,7 @@ def pinv(
     Singular values below ``rtol`` times the largest one count as zero, and those below ``atol``.
     """
     if atol is not None:
-        rtol = ops.maximum(atol / svdvals(A)[..., 0], relative_tolerance(A, atol, rtol))
+        rtol = ops.maximum(atol / svdvals(A)[..., 0], tolerance_of_rank(A, atol, rtol))
     return linalg.pinv(A, rtol=rtol, hermitian=hermitian)
 
 
@@ -72,7 +72,7 @@ def solve(A: Array, B: Array, *, left: bool = True) -> Any:
     return linalg.solve(A, B[..., None])[..., 0] if vector else linalg.solve(A, B)
 
 
-def relative_tolerance(A: Array, atol: Any, rtol: Any) -> Any:
+def tolerance_of_rank(A: Array, atol: Any, rtol: Any) -> Any:
     """Returns ``rtol``; by default 0 beside an ``atol`` above 0, and else the precision."""
     if rtol is not None:
         return rtol
@@ -180,7 +180,7 @@ def matrix_rank(
     """
     if atol is not None and min(A.shape[-2:]):
         sizes = ops.abs(eigvalsh(A)) if hermitian else svdvals(A)
-        relative = relative_tolerance(A, atol, rtol) * ops.max(sizes, -1)
+        relative = tolerance_of_rank(A, atol, rtol) * ops.max(sizes, -1)
         least = ops.expand_dims(ops.maximum(atol, relative), -1)
         return as_tensor_result(ops.count_nonzero(sizes > least, -1))
     return as_tensor_result(linalg.matrix_rank(A, tol, hermitian, rtol=rtol))

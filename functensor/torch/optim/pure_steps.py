@@ -62,7 +62,7 @@ class GroupUpdate:
         """Adds to a parameter's state what it lacks."""
         if self.counted and "step" not in state:
             state["step"] = TAPE.wrap(np.float32(0), None)
-        first = self.pure.init(values_of([p])[0])
+        first = self.pure.init(updated_arrays([p])[0])
         for name, x in zip(self.names, first[2:], strict=True):
             if state.get(name) is None:
                 state[name] = TAPE.wrap(unpaired(x, p)._data, None)
@@ -157,8 +157,8 @@ class PureOptimizer(Optimizer):
     ) -> None:  # fmt: skip
         """Updates parameters that were updated equally often before."""
         start = update.start
-        before = type(start)(wrap(np.int64(number)), start.loss, *map(values_of, slots))
-        values, slopes = values_of(params), values_of(gradients)
+        before = type(start)(wrap(np.int64(number)), start.loss, *map(updated_arrays, slots))
+        values, slopes = updated_arrays(params), updated_arrays(gradients)
         values, after = updated_columns(update.pure, before, values, slopes)
         for p, value in zip(params, values, strict=True):
             put(p, value)
@@ -195,7 +195,7 @@ class PureOptimizer(Optimizer):
         place = next(i for i, g in enumerate(self.param_groups) if any(x is p for x in g["params"]))
         update = self._update_of(place)
         own = type(self).__module__.startswith("functensor.")
-        first = update.pure.init(values_of([p])[0])
+        first = update.pure.init(updated_arrays([p])[0])
         loaded = {}
         for name, x in value.items():
             if x is None:
@@ -239,7 +239,7 @@ def slot_like(x: Any, like: Array, what: str) -> Tensor:
     return TAPE.wrap(on_device(copied, device_of(like._data)), None)  # type: ignore[no-any-return]
 
 
-def values_of(xs: Iterable[Any]) -> list[Array]:
+def updated_arrays(xs: Iterable[Any]) -> list[Array]:
     """Returns the arrays that are updated for tensors: pairs of real numbers for complex ones.
 
     A tensor's gradient goes upwards in both parts.

@@ -232,7 +232,7 @@ class RandomStructured(Amount):
 
     def compute_mask(self, t: Any, default_mask: Any) -> Any:
         """Returns the mask."""
-        check_axes(t)
+        check_rows(t)
         size = t.shape[self.dim]
         scores = rand(size, device=t.device)
         return without_places(scores, default_mask, self._count(size), self.dim)
@@ -255,7 +255,7 @@ class LnStructured(Amount):
 
     def compute_mask(self, t: Any, default_mask: Any) -> Any:
         """Returns the mask."""
-        check_axes(t)
+        check_rows(t)
         others = tuple(i for i in range(t.ndim) if i != self.dim % t.ndim)
         norms = t.norm(p=self.n, dim=others)
         return without_places(norms, default_mask, self._count(t.shape[self.dim]), self.dim)
@@ -278,7 +278,7 @@ class CustomFromMask(BasePruningMethod):
         return default_mask * self.mask.to(dtype=default_mask.dtype)
 
 
-def check_axes(t: Any) -> None:
+def check_rows(t: Any) -> None:
     """Checks that a tensor has places along an axis that are more than single elements."""
     if t.ndim < 2:
         raise ValueError(

@@ -55,7 +55,7 @@ def set_timeout(seconds: float) -> None:
 
 
 class News:
-    """What a process knows of the others.
+    """Keeps what a process knows of the others.
 
     Args:
         comm: the communicator of all.

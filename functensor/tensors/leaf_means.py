@@ -1,4 +1,4 @@
-"""What averages gradients of leaves over processes during backward passes."""
+"""Averages of the gradients of leaves over processes, taken during backward passes."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class AveragingPass(Protocol):
 
 
 class LeafMeans:
-    """What averages gradients of leaves over processes, in the order in which it was entered.
+    """Keeps the functions that average gradients of leaves over processes, the oldest first.
 
-    Each is a function of the nodes from which a pass begins; it returns None where the pass comes
+    Each is given the nodes from which a pass begins; it returns None where the pass comes
     to none of its leaves.
     """
 

@@ -104,9 +104,9 @@ class CallsUnderHooks:
             return reunited(self._called(*given), shown, shown_run) if shown_run.counts() else shown
 
     def _seen(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        """Says whether somebody sees when it runs again: a hook of its own, or a derivative."""
+        """Says whether it is to run once: a hook, a derivative or another process sees each run."""
         entry, _ = self._entry(args, kwargs)
-        return bool(entry.captured) or entry.program.has_effect()
+        return bool(entry.captured) or entry.program.has_effect() or entry.program.exchanges()
 
     def _shown(self, args: tuple[Any, ...], kwargs: dict[str, Any], counts: bool = True) -> Any:
         """Runs the function under hooks, by a plan that calls them or reports to them.

@@ -44,8 +44,10 @@ def reported_run(entry: StagedEntry, leaves: Values, told: Told, again: Callable
         plan = entry.compiled.watched()
     key = tuple(told)
     program = entry.program
-    # A plan does not report the values that a hook has put in place of others.
-    unknown = entry.captured or program.has_effect() or program.replaced
+    # A plan does not report the values that a hook has put in place of others. Other processes take
+    # part in one run.
+    seen = program.has_effect() or program.exchanges()
+    unknown = entry.captured or seen or program.replaced
     if unknown or entry.compiled.plan is None:
         return silently(again, ())
     if plan is None:

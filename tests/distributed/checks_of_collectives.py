@@ -3,6 +3,8 @@
 Values, all derivatives, within the processes' function and around it, batches, programs, plans.
 """
 
+from contextlib import nullcontext
+
 import numpy as np
 from support.long_forms import sized
 from support.meshes import assert_close, assert_same
@@ -155,6 +157,20 @@ def check_checkpoints():
         assert_same(lambda f, x: ft.grad(total(f))(x), ft.checkpoint(fun), GRID, SPEC, SPEC, X)
     over_functions(lambda f, x: ft.grad(total(ft.checkpoint(f)))(x), FEW)
     over_functions(lambda f, x: ft.jit(ft.grad(total(ft.checkpoint(f))))(x), FEW)
+
+
+def check_hooks_of_one_process():
+    """The others do not wait for runs that only a hook is shown."""
+    whole = ft.distributed.spmd(
+        lambda x: x * ft.psum(fnp.sin(x), "data"), ft.distributed.mesh(GRID), SPEC, SPEC
+    )
+    hook = ft.hooks.FnHook(forward=lambda op, inputs, output: None)
+    for form in (ft.jit(whole), ft.jit(ft.grad(total(whole))), ft.grad(ft.jit(total(whole)))):
+        wanted = form(X)
+        for manager in (ft.hooks.check_finite, lambda: ft.hooks.use(hook)):
+            for _ in range(3):
+                with manager() if ft.distributed.rank() == 1 else nullcontext():
+                    assert_close(form(X), wanted)
 
 
 def check_hooks():

@@ -195,8 +195,8 @@ def test_jitted_functions_under_hooks_get_numbers_that_divide_by_zero():
     with ft.hooks.use(ft.hooks.FnHook(forward=lambda op, inputs, out: None)):
         assert float(f(tree, 0.0, n=3)) == math.inf
         assert math.isnan(float(f(tree, x=math.nan, n=3)))
-    # NumPy's arrays are ours, so that hooks see what is done with them.
-    assert seen == [(False, int), (False, int)]
+    # NumPy's arrays are ours, so that hooks see what is done with them, in every run.
+    assert set(seen) == {(False, int)}
 
 
 def test_classes_of_numbers():

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from functools import partial
 from itertools import count
+from operator import attrgetter
 from typing import Any, Self
 
+from ...backends.restoring import InC, in_turn, leaving
 from ...faces.publish import publish
 
 __all__ = ["RemovableHandle"]
@@ -35,18 +38,18 @@ class RemovableHandle:
     def __init__(self, hooks_dict: dict[int, Any], *, extra_dict: Any = None) -> None:
         self.id = next_hook()
         several = extra_dict if isinstance(extra_dict, list) else [extra_dict]
-        self._kept = [hooks_dict, *(x for x in several if x is not None)]
+        kept = [hooks_dict, *(x for x in several if x is not None)]
+        self._left = leaving(in_turn([partial(x.pop, self.id, None) for x in kept]))
 
     def remove(self) -> None:
         """Ends the registration; nothing happens if it has ended already."""
-        for kept in self._kept:
-            kept.pop(self.id, None)
+        self._left()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *exception: object) -> None:
-        self.remove()
+    # An interrupt at the end of a block would let it stand.
+    __exit__ = InC(attrgetter("_left"))
 
 
 def put_hook(

@@ -30,6 +30,7 @@ __all__ = [
     "soft_margin_loss", "triplet_margin_loss", "triplet_margin_with_distance_loss",
 ]  # fmt: skip
 
+OLDER_WORDS = "size_average", "reduce"
 LossT = TypeVar("LossT", bound=Callable[..., Any])
 
 
@@ -70,10 +71,11 @@ def taking_older_words(before: str = "reduction") -> Callable[[LossT], LossT]:
         names.insert(place, "size_average")
 
         def with_older_words(*args: Any, **kwargs: Any) -> Any:
-            # A text there is the reduction.
-            if len(args) > place and len(args) <= len(names) and type(args[place]) is not str:
+            if place < len(args) <= len(names):
                 given = dict(zip(names[place:], args[place:]))
-                args, kwargs = args[:place], {**given, **kwargs}
+                # Anything else there is not meant for the older words.
+                if {type(given.get(word)) for word in OLDER_WORDS} <= {bool, type(None)}:
+                    args, kwargs = args[:place], {**given, **kwargs}
             if "size_average" in kwargs or "reduce" in kwargs:
                 words = kwargs.pop("size_average", None), kwargs.pop("reduce", None)
                 kwargs["reduction"] = older_reduction(*words, kwargs.get("reduction", "mean"))

@@ -8,7 +8,7 @@ from support import nvrtc, one_thread
 from support.gpu_functions import normal, step
 from support.gpu_programs import fused, plan_of
 from support.leaf_kernels import Launcher, buffer
-from support.long_forms import LONG, with_slow
+from support.long_forms import LONG, only_long, with_slow
 
 import functensor as ft
 import functensor.numpy as fnp
@@ -73,7 +73,7 @@ def test_products_are_joined_with_what_is_ready(name):
 
 @needs_compiler
 @pytest.mark.parametrize("precision", ["highest", "tf32"])
-@pytest.mark.parametrize("name", with_slow(CASES, CASES.keys() - {"odd sizes", "slopes"}))
+@pytest.mark.parametrize("name", with_slow(CASES, CASES.keys() - {"odd sizes"}))
 def test_parts_give_what_eager_mode_does(name, precision, monkeypatch):
     function, args, _ = CASES[name]
     plan, runs = runs_of(function, args, precision)
@@ -92,6 +92,8 @@ def test_parts_give_what_eager_mode_does(name, precision, monkeypatch):
 
 
 @needs_compiler
+@only_long
+@pytest.mark.long
 @pytest.mark.parametrize("precision", ["highest", "tf32"])
 def test_infinity_and_nan_stay_where_they_belong(precision, monkeypatch):
     x, w = np.ones((4, 6), "f4"), np.ones((6, 3), "f4")

@@ -35,6 +35,8 @@ def test_a_rank_that_raises_is_named_by_all_others():
     assert said.count("rank 2 ended by an error: FileNotFoundError: no such shard") == 3
 
 
+@only_long
+@pytest.mark.long
 def test_a_rank_that_does_not_come_is_named():
     code, said = run("sleeps")
     assert code != 0

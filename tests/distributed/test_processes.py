@@ -3,14 +3,17 @@
 from pathlib import Path
 
 import pytest
+from support.long_forms import with_slow
 from support.processes import checks_of, run_checks
 
 HERE = Path(__file__).parent
-FILES = sorted(HERE.glob("checks_of_*.py"))
+FILES = {file.stem: file for file in sorted(HERE.glob("checks_of_*.py"))}
+QUICK = {"checks_of_data_parallel", "checks_of_the_switch"}
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
-def test_checks_pass_on_four_processes(file, tmp_path):
+@pytest.mark.parametrize("name", with_slow(FILES, FILES.keys() - QUICK))
+def test_checks_pass_on_four_processes(name, tmp_path):
+    file = FILES[name]
     done, said = run_checks(file, 4, tmp_path)
     assert done == checks_of(file), said

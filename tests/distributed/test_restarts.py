@@ -28,6 +28,8 @@ def last_loss(said):
     return float.fromhex(found[1])
 
 
+@only_long
+@pytest.mark.long
 @pytest.mark.skipif(mpirun() is None, reason="there is no mpirun")
 def test_a_killed_training_goes_on_with_half_as_many_processes(tmp_path):
     code, said = run(4, tmp_path / "killed", killed_before=8)

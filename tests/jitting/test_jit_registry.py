@@ -14,7 +14,7 @@ import support.registry_cases as cases
 from core.test_primitives import PRIMITIVES
 from public_functions import all_cases
 from public_functions.harness import CHECKS, check_derivatives, inexact_leaves, leaves_of
-from support.long_forms import only_long
+from support.long_forms import only_long, thinned, with_slow
 from support.run_on_device import calls_jitted
 
 import functensor as ft
@@ -115,7 +115,7 @@ def check_weak(call, operands):
             assert_allclose(ft.jit(call)(*weak), call(*weak))
 
 
-@pytest.mark.parametrize("name", PRIMITIVES)
+@pytest.mark.parametrize("name", with_slow(PRIMITIVES, SLOW))
 def test_primitive(name):
     primitive = registry[name]
     double = "d" if "d" in primitive.dtypes else primitive.dtypes[0]
@@ -140,7 +140,7 @@ def test_primitive(name):
             check_call(lambda *xs, inner=inner: [inner(*xs)], values, order)
 
 
-@pytest.mark.parametrize("case", all_cases(), ids=repr)
+@pytest.mark.parametrize("case", thinned(all_cases(), every=2), ids=repr)
 def test_public_function(case):
     if case.static:
         return

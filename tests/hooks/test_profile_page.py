@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 
 import numpy
 import pytest
+from support.long_forms import only_long
 
 import functensor as ft
 import functensor.numpy as np
@@ -227,6 +228,8 @@ def test_light_and_dark(opened):
     assert shown == {"light": "rgba(255, 255, 255, 1)", "dark": "rgba(20, 24, 30, 1)"}
 
 
+@only_long
+@pytest.mark.long
 @needs_chromium
 def test_a_page_of_many_operations_draws_few_bars(browser, tmp_path):
     events = [

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from support.long_forms import only_long
 from support.native import missing
 
 import functensor as ft
@@ -40,6 +41,8 @@ def test_gradients_are_those_of_forward_mode(mu, jit):
         assert_allclose(x, y, rtol=2e-5, atol=1e-6)
 
 
+@only_long
+@pytest.mark.long
 def test_batches():
     wanted = ft.vmap(forward, in_axes=(None, 0))(START, STIFFNESS)
     found = ft.vmap(slope, in_axes=(None, 0))(START, STIFFNESS)

@@ -50,7 +50,7 @@ def plan_of(fun, *args, donated=(), fused=False):
     return BACKEND.plan(fusion(program, 1) if fused else program, donated)
 
 
-@pytest.mark.parametrize(("primitive", "sample", "fused"), thinned(CASES, every=2))
+@pytest.mark.parametrize(("primitive", "sample", "fused"), thinned(CASES, every=4))
 def test_a_plan_computes_what_eager_mode_does(primitive, sample, fused, monkeypatch):
     monkeypatch.setattr(fusion_pass, "FEWEST_SMALLEST_REGIONS_TO_SHARE", 1)
 

@@ -81,7 +81,7 @@ steps = st.one_of(
     st.tuples(st.sampled_from(sorted(TWO)), places, places),
 )
 draws = st.tuples(
-    st.lists(steps, min_size=1, max_size=sized(5, 9)),
+    st.lists(steps, min_size=1, max_size=sized(5, 8)),
     st.sampled_from(sorted(USES)),
     st.sampled_from(["value", "jit", "grad"]),
 )
@@ -128,7 +128,7 @@ def check_random_programs():
         return
 
     @settings(
-        max_examples=sized(15, 400), deadline=None, database=None, derandomize=sized(True, False),
+        max_examples=sized(15, 100), deadline=None, database=None, derandomize=sized(True, False),
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     @given(draws)

@@ -215,7 +215,8 @@ def test_packages_that_are_old_or_broken(env):
         "matplotlib": "pip install --force-reinstall --no-deps 'matplotlib>=3.8'",
         "tqdm": "pip install --force-reinstall --no-deps 'tqdm>=4.60'",
         "pooch": "pip install 'pooch>=1.8'",
-        "mpi4py": "pip install --force-reinstall --no-deps 'mpi4py'",
+        "mpi4py": "pip install --force-reinstall --no-deps 'mpi4py>=4.1'",
+        "mpi": "pip install 'mpi4py>=4.1'",
         "working directory": "mv functensor my_functensor",
     }
     found = what(done)

@@ -122,7 +122,7 @@ SLOW = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", with_slow(PRIMITIVES, SLOW))
+@pytest.mark.parametrize("name", thinned(with_slow(PRIMITIVES, SLOW), every=2))
 def test_primitive(name):
     primitive = registry[name]
     double = "d" if "d" in primitive.dtypes else primitive.dtypes[0]
@@ -147,7 +147,7 @@ def test_primitive(name):
             check_call(lambda *xs, inner=inner: [inner(*xs)], values, order)
 
 
-@pytest.mark.parametrize("case", thinned(all_cases(), every=2), ids=repr)
+@pytest.mark.parametrize("case", thinned(all_cases(), every=4), ids=repr)
 def test_public_function(case):
     if case.static:
         return

@@ -54,7 +54,7 @@ def check_primitive(primitive, dtype):
     assert_allclose(jitted(*strided), wanted)
 
 
-@pytest.mark.parametrize("name", thinned(PRIMITIVES, every=2))
+@pytest.mark.parametrize("name", thinned(PRIMITIVES, every=4))
 def test_primitive(name):
     primitive = registry[name]
     check_primitive(primitive, "f" if "f" in primitive.dtypes else primitive.dtypes[0])

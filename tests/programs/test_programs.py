@@ -62,7 +62,7 @@ def test_every_program_is_tested():
     assert set(re.findall(r"^\| `(\w+)\.py`", above, re.MULTILINE)) == GOALS.keys() - OURS_ALONE
 
 
-@pytest.mark.parametrize("name", GOALS)
+@pytest.mark.parametrize("name", with_slow(GOALS, {"fluid_simulation", "kalman_filter", "ode_fit"}))
 def test_program(name, loaded):
     steps, reached = GOALS[name]
     results = loaded(name, {})["run"](steps)

@@ -44,9 +44,9 @@ def gradcheck(
         eps: the step.
         atol, rtol: how far derivatives may be apart, at all and relative to the differences.
         raise_exception: whether a difference is an error; else the result is False.
-        nondet_tol, check_undefined_grad, check_grad_dtypes, check_batched_grad,
-            check_batched_forward_grad, check_forward_ad, check_backward_ad, fast_mode, masked: no
-            effect: all elements are checked, in reverse mode.
+        nondet_tol, fast_mode, masked: no effect: all elements are checked, in reverse mode.
+        check_undefined_grad, check_grad_dtypes, check_batched_grad: no effect.
+        check_batched_forward_grad, check_forward_ad, check_backward_ad: no effect.
 
     Raises:
         RuntimeError: they do not agree; the message has the input, the output and the figures.

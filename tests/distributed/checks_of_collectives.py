@@ -46,7 +46,7 @@ SPEC = P("data", "model")
 
 
 # What is slow is done with one function in so many.
-FEW = sized(5, 1)
+FEW = sized(5, 2)
 
 
 def functions(every=1):

@@ -128,7 +128,7 @@ def check_random_programs():
         return
 
     @settings(
-        max_examples=sized(15, 100), deadline=None, database=None, derandomize=sized(True, False),
+        max_examples=sized(15, 40), deadline=None, database=None, derandomize=sized(True, False),
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     @given(draws)

@@ -195,6 +195,23 @@ def test_the_keyboard_goes_from_operation_to_operation(opened, report):
 
 
 @needs_chromium
+def test_the_chosen_operation_is_seen_among_bars_drawn_as_one(browser, tmp_path):
+    events = [
+        Event("f", "", "x.py:1", "forward", 10 * i, 10 * i + 9, "", 8, None) for i in range(3)
+    ]
+    Report("short", None, 1_000_000, True, events, []).save(tmp_path / "short.html")
+    browser.get((tmp_path / "short.html").as_uri())
+    for _ in events:
+        browser.find_element("id", "timeline").send_keys(Keys.ARROW_RIGHT)
+        [chosen] = browser.find_elements("css selector", ".chosen")
+        assert chosen.get_attribute("data-count") == "3"
+    browser.find_element("id", "timeline").send_keys(Keys.ENTER)
+    [chosen] = browser.find_elements("css selector", ".chosen")
+    assert chosen.get_attribute("data-bar") == "2"
+    assert chosen.get_attribute("data-count") == "1"
+
+
+@needs_chromium
 def test_rows_and_the_peak(opened, report):
     texts = [text.text for text in opened.find_elements("css selector", "#timeline text.faint")]
     assert {"forward", "backward"} <= set(texts)

@@ -98,16 +98,17 @@
     }
   }
 
-  function drawBar(i, merged) {
-    const bar = bars[i];
+  // One bar for all that are given, by the name of the first.
+  function drawBar(drawn) {
+    const bar = bars[drawn[0]];
     const x = Math.max(at(bar.begin), -1);
-    const end = Math.min(at(merged ? merged.end : bar.end), width() + 1);
+    const end = Math.min(at(bars[drawn.at(-1)].end), width() + 1);
     const wide = Math.max(end - x, NARROWEST);
     const y = rowTop[bar.row] + bar.level * LANE;
     const kind = bar.event < 0 ? "bar scope" : "bar";
     const rect = element(timeline, "rect", {
-      class: kind + (i === chosen ? " chosen" : ""), x, y, width: wide, height: LANE - 2,
-      rx: Math.min(3, wide / 3), "data-bar": i, "data-count": merged ? merged.count : 1,
+      class: kind + (drawn.includes(chosen) ? " chosen" : ""), x, y, width: wide, height: LANE - 2,
+      rx: Math.min(3, wide / 3), "data-bar": drawn[0], "data-count": drawn.length,
     });
     if (bar.event >= 0) rect.style.setProperty("--hue", hue(bar.name));
     const room = Math.floor((wide - 6) / CHARACTER);
@@ -127,7 +128,7 @@
       while (last + 1 < lane.length && at(bars[lane[last + 1]].end) - at(bar.begin) < NARROWEST) {
         last += 1;
       }
-      drawBar(lane[place], last > place && { end: bars[lane[last]].end, count: last - place + 1 });
+      drawBar(lane.slice(place, last + 1));
       place = last + 1;
     }
   }

@@ -29,7 +29,7 @@ settings.register_profile(
 settings.load_profile("functensor")
 
 # One of these is in the text of each module that has a test marked ``long``.
-SAYS_LONG = ("mark.long", "with_slow", "thinned", "hypothesis")
+SAYS_LONG = ("mark.long", "on_every_architecture", "with_slow", "thinned", "hypothesis")
 
 # Modules of shared checks show the values of a failed assertion as the tests do.
 pytest.register_assert_rewrite("error_cases", "registry_cases")

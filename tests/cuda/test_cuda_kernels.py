@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from support import nvrtc
-from support.long_forms import LONG
 
 FOLDER = Path(__file__).resolve().parents[2] / "backends" / "cuda"
 FAMILIES = sorted(path.stem for path in FOLDER.rglob("*.cu"))
@@ -19,20 +18,13 @@ MODULES = sorted(
 )
 # Importing it registers the backend, which needs a GPU.
 NEEDS_GPU = {"backend"}
-# A short run compiles the first instance of each kernel for this one alone. A long run, as
-# in CI, compiles every instance of all kernels for it, and the first ones for every architecture.
+# Every instance of all kernels is compiled for this one, the first of each for the others.
 MEASURED = 90
-ARCHITECTURES = (70, 80, 90, 100) if LONG else (MEASURED,)
 # Says how many registers each kernel takes, and what does not fit into them.
 OPTIONS = ("--ptxas-options=-v",)
-OLD = "nvrtc: warning: Architectures prior to"
 SPILLS = re.compile(r"Compiling entry function '(\w+)'.*?(\d+) bytes spill stores", re.DOTALL)
 # Bytes a thread: what holds a long piece of a row in registers may leave a few of them in memory.
 MOST_SPILLED = 256
-
-needs_nvrtc = pytest.mark.skipif(
-    nvrtc.library() is None, reason="needs NVRTC: pip install nvidia-cuda-nvrtc-cu12"
-)
 
 
 @cache
@@ -53,29 +45,25 @@ def kernels(family):
 # Compilation
 
 
-@needs_nvrtc
-@pytest.mark.long
+@nvrtc.on_every_architecture
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("architecture", ARCHITECTURES, ids="sm_{}".format)
 def test_kernels_compile(family, architecture):
-    if architecture not in nvrtc.architectures():
-        pytest.skip(f"this NVRTC does not compile for sm_{architecture}; that of CUDA 12.9 does")
     instances = [
         kernel.expression(types)
         for kernel in kernels(family)
-        for types in kernel.instances[: None if LONG and architecture == MEASURED else 1]
+        for types in kernel.instances[: None if architecture == MEASURED else 1]
     ]
     source, options = launch().source(family), (*launch().COMPILER_OPTIONS, *OPTIONS)
     made = nvrtc.compiled(source, architecture, options, instances)
     assert made.cubin.startswith(b"\x7fELF"), made.log
-    assert [line for line in made.log.splitlines() if "warning" in line and OLD not in line] == []
+    assert made.warnings == []
     assert all(name.encode() in made.cubin for name in made.names.values())
     spills = {name: int(count) for name, count in SPILLS.findall(made.log)}
     assert spills.keys() >= set(made.names.values())
     assert {name: count for name, count in spills.items() if count > MOST_SPILLED} == {}
 
 
-@needs_nvrtc
+@nvrtc.needed
 def test_what_the_compiler_refuses_is_told():
     made = nvrtc.compiled("__global__ void f(float *x) { *x = y; }", MEASURED)
     assert made.cubin == b""

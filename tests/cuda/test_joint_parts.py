@@ -8,7 +8,7 @@ from support import nvrtc, one_thread
 from support.gpu_functions import normal, step
 from support.gpu_programs import fused, plan_of
 from support.leaf_kernels import Launcher, buffer
-from support.long_forms import LONG, only_long, with_slow
+from support.long_forms import only_long, with_slow
 
 import functensor as ft
 import functensor.numpy as fnp
@@ -17,10 +17,6 @@ from functensor import nn
 pytest.importorskip("cupy", reason="needs CuPy: pip install cupy-cuda13x")
 
 needs_compiler = pytest.mark.skipif(one_thread.COMPILER is None, reason="needs g++")
-needs_nvrtc = pytest.mark.skipif(
-    nvrtc.library() is None, reason="needs NVRTC: pip install nvidia-cuda-nvrtc-cu12"
-)
-ARCHITECTURES = (70, 80, 90, 100) if LONG else (90,)
 
 
 def layer(x, w, b):
@@ -168,8 +164,7 @@ def test_results_take_donated_memory_that_no_factor_lies_in():
     assert "moved_into(" in source
 
 
-@needs_nvrtc
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@nvrtc.on_every_architecture
 def test_texts_compile(architecture):
     from functensor.backends.cuda.plan.region_run import REGION_OPTIONS, whole_text
 

@@ -7,9 +7,13 @@ from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+from support.long_forms import only_long
+
 # The distributions that bring it. That of CUDA 12 is the last to know sm_70.
 DISTRIBUTIONS = ("nvidia-cuda-nvrtc-cu12", "nvidia-cuda-nvrtc")
 LIBRARY = re.compile(r"libnvrtc\.so\.\d+")
+ARCHITECTURES = (70, 80, 90, 100)
 
 
 class Made(NamedTuple):
@@ -24,6 +28,12 @@ class Made(NamedTuple):
     cubin: bytes
     log: str
     names: dict[str, str]
+
+    @property
+    def warnings(self):
+        """The lines of the log that warn of more than an architecture's age."""
+        lines = self.log.splitlines()
+        return [x for x in lines if "warning" in x and "Architectures prior to" not in x]
 
 
 @cache
@@ -104,3 +114,26 @@ def compiled(source, architecture, options=(), instances=()):
         return Made(text(program, nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN), log, names)
     finally:
         nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+needed = pytest.mark.skipif(
+    library() is None, reason="needs NVRTC: pip install nvidia-cuda-nvrtc-cu12"
+)
+
+
+def on_every_architecture(test):
+    """Makes a test of the long form, which runs once with each ``architecture``."""
+    known = [] if library() is None else architectures()
+    cases = [
+        pytest.param(
+            number,
+            id=f"sm_{number}",
+            marks=pytest.mark.skipif(
+                number not in known,
+                reason=f"this NVRTC does not compile for sm_{number}; that of CUDA 12.9 does",
+            ),
+        )
+        for number in ARCHITECTURES
+    ]
+    named = pytest.mark.parametrize("architecture", cases)(test)
+    return needed(only_long(pytest.mark.long(named)))

@@ -258,7 +258,7 @@ class GroupRun:
     @property
     def text(self) -> str:
         """The text of its kernel."""
-        return self.kernel.text
+        return self.kernel.text  # type: ignore[no-any-return]
 
     def take(self, module: Any) -> None:
         """Takes its kernel from a compiled module."""

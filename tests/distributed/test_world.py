@@ -88,6 +88,20 @@ def test_an_emulated_mesh_needs_no_others():
         mesh({"data": 2, "model": 3})
 
 
+@pytest.mark.parametrize("shape", [4, ["data"], {"data": "4"}, {"data": 2.0, "model": None}])
+def test_a_mesh_that_is_no_dict_of_lengths_is_refused_with_right_code(shape):
+    with pytest.raises(TypeError, match=r"shape is a dict of whole numbers") as caught:
+        mesh(shape)
+    what, line, fix = str(caught.value).split("\n")
+    assert what.endswith(f"not {shape!r}")
+    assert "test_world.py:" in line
+    assert fix.startswith('  fix: mesh({"data": 4})')
+
+
+def test_lengths_of_a_mesh_may_be_integers_of_numpy():
+    assert mesh({"data": np.int64(4)}, emulated=True) is mesh({"data": 4}, emulated=True)
+
+
 @pytest.mark.parametrize("emulated", [False, True])
 def test_a_mesh_in_one_process_refuses_as_processes_do(emulated):
     length = 3 if emulated else 1

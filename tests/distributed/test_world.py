@@ -202,6 +202,29 @@ def test_specs():
     assert P("a", ("b", "c")).names() == ("a", "b", "c")
 
 
+@pytest.mark.parametrize("emulated", [False, True])
+@pytest.mark.parametrize("number", [2, 2.5, True, 2j])
+def test_traced_numbers_give_way_to_the_dtypes_of_arrays(number, emulated):
+    def plain(s, x):
+        return s * x, s * 2 + x
+
+    x = np.ones(3, "float32")
+    own = spmd(plain, mesh({"data": 1}, emulated=emulated), P(), P())
+    ways = {
+        "jit": lambda fun: ft.jit(fun)(number, x),
+        "jit of grad": lambda fun: ft.jit(
+            ft.value_and_grad(lambda x, s: fnp.sum(fnp.real(fun(s, x)[0])))
+        )(x, number),
+        "jvp of s": lambda fun: ft.jvp(lambda s: fun(s, x)[0], (2.5,), (1.0,)),
+        "vmap of jit": lambda fun: ft.vmap(ft.jit(fun), (None, 0))(number, x),
+    }
+    for name, way in ways.items():
+        wanted, found = map(ft.tree.leaves, (way(plain), way(own)))
+        assert [x.dtype for x in found] == [x.dtype for x in wanted], name
+        for got, good in zip(found, wanted, strict=True):
+            np.testing.assert_array_equal(np.asarray(got), np.asarray(good))
+
+
 def test_meshes_and_axes_survive_pickling():
     import pickle
 

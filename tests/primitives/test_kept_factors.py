@@ -106,6 +106,17 @@ def test_checkpoints_do_the_same_again(name, policy, jit):
     )
 
 
+@pytest.mark.parametrize("rows", [3, N])
+@pytest.mark.parametrize("name", ["solve", "det", "slogdet"])
+def test_policies_know_operations_by_their_names(name, rows):
+    f, operands = CASES[name]
+    given = [matrices(n=rows), *(x[:rows] for x in operands()[1:])]
+    policy = ft.checkpoint_policies.save_only_these_primitives(name)
+    again = ft.checkpoint(lambda *xs: fnp.sin(f(*xs)), policy=policy)
+    (kept,) = [x for x in ft.saved_residuals(again, *given) if "by the policy" in x.source]
+    assert f"output of {name}" in kept.source
+
+
 @known
 def test_batches_factorise_each_matrix_once(factorised):
     a, b = matrices(3), matrices(seed=1)[:, :3]

@@ -3,7 +3,9 @@
 A policy is asked once for every operation that a checkpointed function does on its arguments:
 ``policy(primitive, *types, **params)``, with the primitive, of which it may look at the ``name``,
 the operands' ``ShapeDtype`` and the static parameters. True saves the output, False computes it
-again; `Offload` saves it elsewhere or in another form. A value that was given a name by
+again; `Offload` saves it elsewhere or in another form. Large systems and determinants are computed
+by steps, of which ``solve_by_factors`` and the like are the last: unless a policy saves that, it is
+asked for ``solve``, ``det`` or ``slogdet`` itself. A value that was given a name by
 ``ft.checkpoint_name`` is asked for again, as the output of ``checkpoint_name`` with the parameter
 ``name``. Values that the backward pass does not need are dropped. Functions with rules of their
 own, and checkpointed functions inside, are not asked for: they run again as a whole.

@@ -45,7 +45,8 @@ def _cut(xp: ArrayModule, x: Buffer, *, cuts: Cuts, rest: tuple[Any, ...]) -> Bu
 
 def _infer_cut(primitive: Primitive, x: ShapeDtype, *, cuts: Cuts, **rest: Any) -> ShapeDtype:
     counts = part_counts(cuts, len(x.shape))
-    return ShapeDtype(tuple(map(int.__floordiv__, x.shape, counts)), x.dtype)
+    # A number stays one that gives way to the dtypes of arrays.
+    return ShapeDtype(tuple(map(int.__floordiv__, x.shape, counts)), x.dtype, x.weak)
 
 
 def _batch(primitive: Primitive, values: Any, flags: Any, params: dict[str, Any]) -> Array:

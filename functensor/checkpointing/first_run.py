@@ -38,7 +38,7 @@ from ..tree import containers as tree
 from .capture import FirstRunTrace, FirstRunTracer, signature
 
 if TYPE_CHECKING:
-    from ..primitives.core.primitive_like import Call, PrimitiveLike
+    from ..primitives.core.primitive_like import Call
 
 __all__ = ["Made", "Policy", "RecordingTrace", "Saved", "reached"]
 
@@ -248,14 +248,18 @@ class RecordingTrace(FirstRunTrace):
         self,
         made: Made,
         ans: Value,
-        primitive: PrimitiveLike,
+        primitive: Primitive,
         values: Values,
         params: dict[str, Any],
     ) -> None:
         """Saves a value, if the policy says so."""
         if not self.asking:
             return
-        answer = self.policy(primitive, *map(argument_type, values), **params)
+        types = list(map(argument_type, values))
+        answer = self.policy(primitive, *types, **params)
+        if not answer and primitive.whole is not None:
+            # Its users know the operation that it is the last step of.
+            answer = self.policy(primitive.whole, *types[1:])
         # Saved as arrays, Python's numbers would decide promotions.
         if answer and argument_type(ans).weak is None:
             made.saved = Saved(ans, answer, self.parent, f"output of {primitive.name}")

@@ -8,8 +8,6 @@ and ``manifest.json`` says what belongs together. The folder gets its name when 
 from __future__ import annotations
 
 import json
-import operator
-import re
 import shutil
 from collections.abc import Mapping
 from os import PathLike
@@ -20,8 +18,8 @@ import numpy as np
 
 from .. import tree as trees
 from ..backends.devices import on_device
-from ..files.checkpoints import RestoredCheckpoint
-from ..files.file_errors import FileError, TreeMismatchError, path_text
+from ..files.checkpoints import RestoredCheckpoint, StepFolder
+from ..files.file_errors import FileError, TreeMismatchError
 from ..files.loading import load, read_metadata
 from ..files.safe_write import synchronize_folder, write_whole
 from ..files.saving import save
@@ -35,11 +33,10 @@ from .world import world
 
 __all__ = ["Checkpoints"]
 
-FOLDER_NAME = re.compile(r"step_(\d{10,})")
 MANIFEST_FORMAT = 1
 
 
-class Checkpoints:
+class Checkpoints(StepFolder):
     """Saves and restores the state of a training of several processes, keeping the last ones.
 
     All processes call its methods, in a folder that all see. A checkpoint is there as a whole or
@@ -66,20 +63,12 @@ class Checkpoints:
     (7, {'w': <one of 1 shards of float64[3]>})
     """
 
+    who, suffix = "distributed.Checkpoints", ""
+
     def __init__(self, folder: str | PathLike[str], *, keep: int = 3) -> None:
-        if operator.index(keep) < 1:
-            raise ValueError(f"distributed.Checkpoints: keep is 1 or more, not {keep}")
-        self.folder = Path(path_text(folder))
-        self.keep = int(keep)
+        super().__init__(folder, keep)
         if world().rank == 0:
             self.folder.mkdir(parents=True, exist_ok=True)
-
-    def path(self, step: int) -> Path:
-        """Returns the folder of a step, whether it is there or not."""
-        number = operator.index(step)
-        if number < 0:
-            raise ValueError(f"distributed.Checkpoints: a step is 0 or more, not {step}")
-        return self.folder / f"step_{number:010d}"
 
     def steps(self) -> list[int]:
         """Returns the steps of which there are whole checkpoints, from first to last.
@@ -90,8 +79,7 @@ class Checkpoints:
         return found
 
     def _steps(self) -> list[int]:
-        names = [FOLDER_NAME.fullmatch(path.name) for path in self.folder.iterdir()]
-        found = sorted(int(name[1]) for name in names if name is not None)
+        found = super().steps()
         return [step for step in found if (self.path(step) / "manifest.json").exists()]
 
     def save(self, step: int, tree: Any, metadata: Mapping[str, Any] | None = None) -> None:
@@ -172,13 +160,7 @@ class Checkpoints:
         steps = self.steps()
         wanted = steps[-1] if step is None and steps else step
         if wanted not in steps:
-            there = f"there are {', '.join(map(str, steps))}" if steps else "there are none"
-            raise failure(
-                FileNotFoundError,
-                f"{self.folder} has no checkpoint of step {step!r}: {there}",
-                fix="if checkpoints.steps(): restored = checkpoints.restore(like)",
-                number=None,
-            )
+            raise self._no_step(step, steps)
         path = self.path(wanted)
         manifest = json.loads((path / "manifest.json").read_text())
         leaves, treedef = trees.flatten(like, is_leaf=is_shard)

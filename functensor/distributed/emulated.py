@@ -83,6 +83,9 @@ def emulated_spmd(
 
 def _stacked(x: Any, spec: PartitionSpec, shape: dict[Hashable, int]) -> Any:
     """Returns an array with the axes of the mesh that cut it in front, in the mesh's order."""
+    if not shape_of(x):
+        # A number stays one that gives way to the dtypes of arrays.
+        return x
     lengths: list[int] = []
     places: dict[Hashable, int] = {}
     own: list[int] = []

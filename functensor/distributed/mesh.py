@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Hashable, Mapping, Sequence
 from math import prod
 from typing import Any
 
 from ..backends.config import config
 from ..primitives.collectives import ProcessAxes
-from ..primitives.core.errors import message
+from ..primitives.core.errors import failure, message
 from .groups import process_group
 from .world import world
 
@@ -131,6 +132,7 @@ def mesh(shape: Mapping[Hashable, int], *, emulated: bool = False) -> Mesh:
             others; `spmd` runs it under `vmap` then.
 
     Raises:
+        TypeError: the shape is no dict of whole numbers.
         ValueError: the lengths do not multiply to the number of processes.
 
     >>> import functensor as ft
@@ -140,13 +142,21 @@ def mesh(shape: Mapping[Hashable, int], *, emulated: bool = False) -> Mesh:
     {'data': 4}
     """
     found = world()
-    lengths = dict(shape)
+    try:
+        lengths = {name: operator.index(length) for name, length in dict(shape).items()}
+    except (TypeError, ValueError):
+        raise failure(
+            TypeError,
+            "distributed.mesh: shape is a dict of whole numbers, the lengths of axes, by the "
+            f"names of the axes, not {shape!r}",
+            fix='mesh({"data": 4}), or mesh({"data": -1}) for all processes',
+        ) from None
     missing = [name for name, length in lengths.items() if length == -1]
     rest = prod(length for length in lengths.values() if length != -1)
     count = found.size
     if len(missing) == 1 and not emulated and rest > 0:
         lengths[missing[0]] = count // rest
-    if not all(isinstance(n, int) and n > 0 for n in lengths.values()):
+    if not all(n > 0 for n in lengths.values()):
         raise ValueError(f"distributed.mesh: lengths are positive, and one may be -1: {shape}")
     if not emulated and prod(lengths.values()) != count:
         raise ValueError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from .. import tree
@@ -10,12 +11,14 @@ from ..backends.config import config
 from ..backends.errors.public_functions import check_function
 from ..backends.restoring import setting
 from ..functions.wrapping import transformed
-from ..primitives.core.array import Array
+from ..primitives.core.array import Array, Tracer
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import device_of
 from ..primitives.core.errors import function_name, message
 from ..primitives.core.trace import is_staged, slot
 from ..primitives.sharding import join_shards, shard
+from ..programs.program import argument_type, as_weak
+from ..programs.python_numbers import as_numbers
 from .checking import begin_checks, check_raised, check_spmd_end
 from .emulated import emulated_spmd
 from .mesh import Mesh
@@ -130,7 +133,10 @@ class _ProcessRun:
         if is_as_it_is(leaf) or spec.is_local:
             return leaf
         params = self._cuts(spec)
-        part = shard(leaf, **params)
+        cut = partial(shard, **params)
+        weak = argument_type(leaf).weak if isinstance(leaf, Tracer) else None
+        # A number stays one that gives way to the dtypes of arrays.
+        part = cut(leaf) if weak is None else as_weak(as_numbers(cut, leaf), weak)
         if params["rest"] and type(part) is Array and not is_staged():
             params["rest"][0].check_same("argument", part._data, params["rest"])
         return part

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -16,9 +16,7 @@ from .loading import load, read_metadata
 from .safe_write import remove_left_over, synchronize_folder
 from .saving import save
 
-__all__ = ["Checkpoints", "RestoredCheckpoint"]
-
-NAME = re.compile(r"step_(\d{10,})\.safetensors")
+__all__ = ["Checkpoints", "RestoredCheckpoint", "StepFolder"]
 
 
 class RestoredCheckpoint(NamedTuple):
@@ -30,7 +28,48 @@ class RestoredCheckpoint(NamedTuple):
     metadata: dict[str, Any]
 
 
-class Checkpoints:
+class StepFolder:
+    """A folder with checkpoints of steps.
+
+    Attributes:
+        who: the name of the class in messages.
+        suffix: how the names of checkpoints end.
+    """
+
+    who = "Checkpoints"
+    suffix = ".safetensors"
+
+    def __init__(self, folder: str | PathLike[str], keep: int) -> None:
+        if operator.index(keep) < 1:
+            raise ValueError(f"{self.who}: keep is 1 or more, not {keep}")
+        self.folder = Path(path_text(folder))
+        self.keep = int(keep)
+
+    def path(self, step: int) -> Path:
+        """Returns where the checkpoint of a step is, whether it is there or not."""
+        number = operator.index(step)
+        if number < 0:
+            raise ValueError(f"{self.who}: a step is 0 or more, not {step}")
+        return self.folder / f"step_{number:010d}{self.suffix}"
+
+    def steps(self) -> list[int]:
+        """Returns the steps of which there are checkpoints, from first to last."""
+        form = re.compile(r"step_(\d{10,})" + re.escape(self.suffix))
+        names = [form.fullmatch(path.name) for path in self.folder.iterdir()]
+        return sorted(int(name[1]) for name in names if name is not None)
+
+    def _no_step(self, step: Any, steps: Sequence[int]) -> BaseException:
+        """Returns the error that there is no checkpoint of a step."""
+        there = f"there are {', '.join(map(str, steps))}" if steps else "there are none"
+        return failure(
+            FileNotFoundError,
+            f"{self.folder} has no checkpoint of step {step!r}: {there}",
+            fix="if checkpoints.steps(): restored = checkpoints.restore(like)",
+            number=None,
+        )
+
+
+class Checkpoints(StepFolder):
     """Saves and restores the state of a training, keeping the last checkpoints and the best one.
 
     A checkpoint is one file, which is there as a whole or not at all, also if the process is
@@ -64,23 +103,9 @@ class Checkpoints:
     ) -> None:
         if best not in (None, "min", "max"):
             raise ValueError(f'Checkpoints: best is "min", "max" or None, not {best!r}')
-        if operator.index(keep) < 1:
-            raise ValueError(f"Checkpoints: keep is 1 or more, not {keep}")
-        self.folder = Path(path_text(folder))
-        self.keep, self.best = int(keep), best
+        super().__init__(folder, keep)
+        self.best = best
         self.folder.mkdir(parents=True, exist_ok=True)
-
-    def path(self, step: int) -> Path:
-        """Returns the file of a step, whether it is there or not."""
-        number = operator.index(step)
-        if number < 0:
-            raise ValueError(f"Checkpoints: a step is 0 or more, not {step}")
-        return self.folder / f"step_{number:010d}.safetensors"
-
-    def steps(self) -> list[int]:
-        """Returns the steps of which there are checkpoints, from first to last."""
-        names = [NAME.fullmatch(path.name) for path in self.folder.iterdir()]
-        return sorted(int(name[1]) for name in names if name is not None)
 
     def save(
         self,
@@ -218,13 +243,7 @@ class Checkpoints:
         else:
             found = operator.index(step) if step in steps else None
         if found is None:
-            there = f"there are {', '.join(map(str, steps))}" if steps else "there are none"
-            raise failure(
-                FileNotFoundError,
-                f"{self.folder} has no checkpoint of step {step!r}: {there}",
-                fix="if checkpoints.steps(): restored = checkpoints.restore(like)",
-                number=None,
-            )
+            raise self._no_step(step, steps)
         return found
 
     def __repr__(self) -> str:

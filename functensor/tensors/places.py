@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,11 +50,8 @@ def lies_in_order(x: Any) -> bool:
 
     What was computed does; a view lies where it was taken.
     """
-    if repeats(x):
-        places = _places_in_root(x)
-        return places is not None and bool(places.flags.c_contiguous)
-    found = _of_root(x, lambda root: np.empty(root.shape, bool))
-    return found is not None and bool(found.flags.c_contiguous)
+    places = _places_in_root(x)
+    return places is not None and bool(places.flags.c_contiguous)
 
 
 def steps_in_memory(x: Any) -> tuple[int, ...] | None:
@@ -75,41 +73,32 @@ def would_share_memory(base: Any, take: Callable[[Any], Any]) -> bool:
 def _places_in_root(x: Any) -> Any:
     """Returns an array of one byte each that lies as a view would, if that repeated elements there.
 
-    None where that is not known.
-    """
-    places = _of_root(x, _element_numbers)
-    if places is None:
-        return None
-    if not places.size:
-        return np.empty(places.shape, bool)
-    first = int(places[(0,) * places.ndim])
-    steps = [
-        int(places[(0,) * axis + (1,) + (0,) * (places.ndim - axis - 1)]) - first if n > 1 else 0
-        for axis, n in enumerate(places.shape)
-    ]
-    last = first + sum([step * (n - 1) for step, n in zip(steps, places.shape) if step > 0])
-    return as_strided(np.empty(last + 1, bool)[first:], places.shape, steps)
-
-
-def _element_numbers(x: Any) -> Any:
-    """Returns the numbers of a tensor's elements, in an array of its shape."""
-    count = x.numel()
-    return np.arange(count, dtype=np.int32 if count < 2**31 else np.int64).reshape(x.shape)
-
-
-def _of_root(x: Any, made: Callable[[Any], Any]) -> Any:
-    """Returns what views take of an array that is made in place of the tensor that they view.
-
-    None where they take parts of complex numbers.
+    None where views take parts of complex numbers.
     """
     taken = []
     while (source := getattr(x, "_source", None)) is not None:
         taken.append(source)
         x = source[0]
+    places = np.empty(x.shape, bool)
+    for _, take, key, *_ in reversed(taken):
+        if isinstance(take, Recast):
+            return None
+        places = _places_of(places, itemgetter(key) if take is None else take)
+    return places
+
+
+def _places_of(places: Any, take: Callable[[Any], Any]) -> Any:
+    """Returns what a view takes of places, lying among them also where that is a copy."""
     with under(None):
-        y = TAPE.wrap(made(x), None)
-        for _, take, key, *_ in reversed(taken):
-            if isinstance(take, Recast):
-                return None
-            y = y[key] if take is None else take(y)
-    return y._data
+        found = take(TAPE.wrap(places, None))._data
+        if not found.size or np.may_share_memory(found, places):
+            return found
+        # A copy is small, and tells by the numbers of its elements where they lie.
+        numbers = take(TAPE.wrap(np.arange(places.size).reshape(places.shape), None))._data
+    first = np.unravel_index(numbers.flat[0], places.shape)
+    steps = []
+    for axis, n in enumerate(numbers.shape):
+        following = np.moveaxis(numbers, axis, 0)[min(1, n - 1)].flat[0]
+        ways = np.subtract(np.unravel_index(following, places.shape), first)
+        steps.append(int(np.dot(ways, places.strides)))
+    return as_strided(places[(*first, ...)], numbers.shape, steps)

@@ -27,6 +27,7 @@ class PrimitiveInSteps(Primitive):
         name: its name.
         steps: ``steps(*operands)``, which does the same by other primitives.
         in_steps: ``in_steps(*operands)``: whether that saves time for these operands.
+        last: the primitive of the last step: another operand, and these behind it.
         declared: what else ``Primitive`` takes.
     """
 
@@ -36,11 +37,13 @@ class PrimitiveInSteps(Primitive):
         *,
         steps: Callable[..., Array],
         in_steps: Callable[..., bool],
+        last: Primitive,
         **declared: Any,
     ) -> None:
         super().__init__(name, **declared)
         self.steps = steps
         self.in_steps = in_steps
+        last.whole = self
 
     def __call__(self, *args: Any, **kwargs: Any) -> Array:
         try:

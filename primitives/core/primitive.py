@@ -179,12 +179,14 @@ class Primitive(PrimitiveLike):
         hosted: True where movable operands are not moved: kernels look at them on the host first.
         module: the name of the module that declares it.
         arity: how many operands it has if it has no parameters; 0 where it may have.
+        whole: the primitive whose last step it is, which has no first operand; None elsewhere.
     """
 
     compute: str | Callable[..., Any]
     impl: Callable[..., Any]
     infer: Callable[..., Any]
     arity = 0
+    whole: Primitive | None = None
     # Signatures at run time name a primitive with its parameters.
     __class_getitem__: Any = classmethod(GenericAlias)
     # The name by which users call it, with its module, once that has been imported.

@@ -55,7 +55,7 @@ def _solve_in_steps(a: Array, b: Array) -> Array:
 solve = of_matrices(
     "solve",
     lambda a, b: (a[1], b[1]),
-    kind=PrimitiveInSteps, steps=_solve_in_steps, in_steps=factors_pay,
+    kind=PrimitiveInSteps, steps=_solve_in_steps, in_steps=factors_pay, last=solve_by_factors,
     compute=linalg.solve, reference=np.linalg.solve,
     pullback=_solve_pullback,
     jvp=(lambda g, ans, x: -ops.solve(x, ops.matmul(g, ans)), lambda g, x: ops.solve(x, g)),
@@ -185,7 +185,7 @@ def _det_in_steps(a: Array) -> Array:
 det = of_matrices(
     "det",
     lambda a: (),
-    kind=PrimitiveInSteps, steps=_det_in_steps, in_steps=factors_pay,
+    kind=PrimitiveInSteps, steps=_det_in_steps, in_steps=factors_pay, last=det_by_factors,
     compute=lambda xp, a: xp.linalg.det(a),
     reference=np.linalg.det,
     vjp=(lambda g, x: ops.expand_dims(g, (-2, -1)) * ops.cofactors(x),),
@@ -213,7 +213,7 @@ def _inverse_or_nan(x: Array) -> Array:
 slogdet = of_matrices(
     "slogdet",
     lambda a: (2,),
-    kind=PrimitiveInSteps, steps=_slogdet_in_steps, in_steps=factors_pay,
+    kind=PrimitiveInSteps, steps=_slogdet_in_steps, in_steps=factors_pay, last=slogdet_by_factors,
     compute=_slogdet,
     vjp=(lambda g, ans, x: slogdet_vjp(g, ans, _inverse_or_nan(x)),),
     jvp=(lambda g, ans, x: slogdet_jvp(g, ans, x, _inverse_or_nan(x)),),

@@ -88,6 +88,20 @@ def test_an_emulated_mesh_needs_no_others():
         mesh({"data": 2, "model": 3})
 
 
+@pytest.mark.parametrize("shape", [4, ["data"], {"data": "4"}, {"data": 2.0, "model": None}])
+def test_a_mesh_that_is_no_dict_of_lengths_is_refused_with_right_code(shape):
+    with pytest.raises(TypeError, match=r"shape is a dict of whole numbers") as caught:
+        mesh(shape)
+    what, line, fix = str(caught.value).split("\n")
+    assert what.endswith(f"not {shape!r}")
+    assert "test_world.py:" in line
+    assert fix.startswith('  fix: mesh({"data": 4})')
+
+
+def test_lengths_of_a_mesh_may_be_integers_of_numpy():
+    assert mesh({"data": np.int64(4)}, emulated=True) is mesh({"data": 4}, emulated=True)
+
+
 @pytest.mark.parametrize("emulated", [False, True])
 def test_a_mesh_in_one_process_refuses_as_processes_do(emulated):
     length = 3 if emulated else 1
@@ -186,6 +200,29 @@ def test_specs():
     assert hash(P("a")) == hash(P("a"))
     assert (repr(P()), repr(P.local("a", None))) == ("P()", "P.local('a', None)")
     assert P("a", ("b", "c")).names() == ("a", "b", "c")
+
+
+@pytest.mark.parametrize("emulated", [False, True])
+@pytest.mark.parametrize("number", [2, 2.5, True, 2j])
+def test_traced_numbers_give_way_to_the_dtypes_of_arrays(number, emulated):
+    def plain(s, x):
+        return s * x, s * 2 + x
+
+    x = np.ones(3, "float32")
+    own = spmd(plain, mesh({"data": 1}, emulated=emulated), P(), P())
+    ways = {
+        "jit": lambda fun: ft.jit(fun)(number, x),
+        "jit of grad": lambda fun: ft.jit(
+            ft.value_and_grad(lambda x, s: fnp.sum(fnp.real(fun(s, x)[0])))
+        )(x, number),
+        "jvp of s": lambda fun: ft.jvp(lambda s: fun(s, x)[0], (2.5,), (1.0,)),
+        "vmap of jit": lambda fun: ft.vmap(ft.jit(fun), (None, 0))(number, x),
+    }
+    for name, way in ways.items():
+        wanted, found = map(ft.tree.leaves, (way(plain), way(own)))
+        assert [x.dtype for x in found] == [x.dtype for x in wanted], name
+        for got, good in zip(found, wanted, strict=True):
+            np.testing.assert_array_equal(np.asarray(got), np.asarray(good))
 
 
 def test_meshes_and_axes_survive_pickling():

@@ -36,12 +36,11 @@ class Launcher:
     """
 
     def __init__(self, patch, runs):
-        from functensor.backends.cuda.plan import joint_run, leaf_run
-        from functensor.backends.cuda.plan.region_run import whole_text
+        from functensor.backends.cuda.plan import joint_run, leaf_run, region_run
 
-        patch.setattr(leaf_run, "ndarray", Buffer)
-        patch.setattr(joint_run, "ndarray", Buffer)
-        text = whole_text("\n".join(run.text for run in runs))
+        for module in (joint_run, leaf_run, region_run):
+            patch.setattr(module, "ndarray", Buffer)
+        text = region_run.whole_text("\n".join(run.text for run in runs))
         self.library = many_threads.Compiled(text, [run.kernel for run in runs]).library
         self.launched = []
         for run in runs:

@@ -242,3 +242,26 @@ def test_contiguous_copies_what_repeats_elements_within_a_transformation():
 
     x = torch.zeros(2)
     assert f(x) == ft.jit(f)(x) == torch.compile(f)(x) == 0
+
+
+@pytest.mark.parametrize("length", [3, 5000])
+def test_repeated_views_lie_as_those_of_numpy(length, monkeypatch):
+    numbered = []
+
+    def noted(*args, **options):
+        out = arange(*args, **options)
+        numbered.append(out.size)
+        return out
+
+    arange = numpy.arange
+    monkeypatch.setattr(numpy, "arange", noted)
+    root = numpy.zeros((2, 6, length))
+    x, tensor = root[1, 1::2, None], ft.Tensor(root)[1, 1::2, None]
+    wide, taken = numpy.broadcast_to(x, (3, 4, length)), tensor.expand(3, 4, length)
+    shapes = [(3, 2, 2, length), (12, length), (3, 4, length, 1), (-1,), (3, 4 * length)]
+    for shape in shapes:
+        other, own = wide.reshape(shape), taken.reshape(shape)
+        assert own.stride() == tuple(step // 8 for step in other.strides), shape
+        assert own.is_contiguous() == other.flags.c_contiguous
+    assert taken.mT[1:].stride() == tuple(s // 8 for s in wide.transpose(0, 2, 1)[1:].strides)
+    assert max(numbered, default=0) <= 2048

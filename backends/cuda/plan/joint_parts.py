@@ -14,7 +14,7 @@ import numpy as np
 
 from ...cpu.plan.codegen.operands import is_variable
 from ...cpu.plan.native.not_native import NotNative
-from .leaf_groups import ManyLeaves, joint_body, with_groups
+from .leaf_groups import CallGroup, FusedCall, ManyLeaves, with_groups
 from .region_run import is_on_host, region_source
 from .region_split import RegionSplit, split_region
 from .small_products import PRODUCT_THREADS, ProductShape, is_small, merges
@@ -28,7 +28,7 @@ __all__ = ["JointParts", "ProductWithRegion", "with_joint_launches"]
 MOST_POINTS = 1 << 18
 
 
-class ProductWithRegion:
+class ProductWithRegion(FusedCall):
     """A product of two matrices, with the region that takes each of its elements.
 
     Its operands are those of the region, the first factor in the place of the product, and behind
@@ -46,12 +46,6 @@ class ProductWithRegion:
         shape, region, number: the attributes.
         make: makes a program.
     """
-
-    name = "fused"
-    fused = True
-    impl = infer = None
-    effect = False
-    bodies: Sequence[Any] = ()
 
     def __init__(
         self,
@@ -91,32 +85,8 @@ class ProductWithRegion:
             self.region.prove()
 
 
-class JointParts:
-    """A call of small products and regions that need nothing of each other, by one launch.
-
-    Attributes:
-        program: what they compute, one after the other.
-        members: the equations of the products and regions.
-
-    Args:
-        members: the same.
-    """
-
-    name = "fused"
-    fused = True
-    impl = infer = None
-    effect = False
-    bodies: Sequence[Any] = ()
-
-    def __init__(self, members: Sequence[EquationLike]) -> None:
-        programs = [equation.primitive.program for equation in members]
-        self.members = members
-        self.program = joint_body(programs)
-
-    def prove(self) -> None:
-        """Checks what the regions claim."""
-        for equation in self.members:
-            equation.primitive.prove()
+class JointParts(CallGroup):
+    """A call of small products, and of regions beside them."""
 
 
 class MatrixFactor(NamedTuple):
@@ -249,10 +219,7 @@ def group_of(members: Sequence[EquationLike]) -> EquationLike | None:
     """Returns the equation that does what small products and regions do; None without products."""
     if not any(type(equation.primitive) is ProductWithRegion for equation in members):
         return None
-    operands = [x for equation in members for x in equation.operands]
-    outputs = [x for equation in members for x in equation.outputs]
-    made: EquationLike = members[0].by(JointParts(members), operands, {}, outputs)  # type: ignore[attr-defined]
-    return made
+    return JointParts.equation(members)
 
 
 def is_beside(equation: EquationLike) -> bool:

@@ -8,14 +8,12 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cupy
-import numpy as np
 from cupy import ndarray
 
-from ...cpu.plan.codegen.operands import is_variable
 from ..launch import WIDEST_LOAD_BYTES, is_contiguous
 from .joint_parts import ProductWithRegion
 from .kernel_text import Argument, GeneratedKernel
-from .region_run import is_on_host, region_source
+from .region_run import GroupRun, dtypes_of_numbers, given_by_value, region_source
 from .small_products import (
     PRODUCT_THREADS,
     PRODUCT_WARPS,
@@ -110,17 +108,12 @@ def joint_text(name: str, parts: Sequence[LaunchPart]) -> str:
     return "\n".join([*lines, "}", ""])
 
 
-class JointRun:
+class JointRun(GroupRun):
     """Computes the outputs of small products and regions: ``run(*operands)``.
 
     Args:
-        name: the name of the kernel.
-        members: their equations.
+        name, members, apart: as in `GroupRun`.
         precision: the precision of the factors, as ``config.matmul_precision`` has it.
-        apart: as in `GpuRegion`.
-
-    Attributes:
-        kernel: the kernel.
 
     Raises:
         NotNative: a kernel does not compute them.
@@ -129,15 +122,10 @@ class JointRun:
     def __init__(
         self, name: str, members: Sequence[EquationLike], precision: str, apart: bool = False
     ) -> None:
-        self.__name__ = self.name = name
-        self._members = members
-        self._apart = apart
+        super().__init__(name, members, apart)
         self._precision = precision
         parts = [self._part(f"{name}_{i}", member) for i, member in enumerate(members)]
         self._parts = dict(zip(map(id, members), parts, strict=True))
-        self._outputs = [
-            (x.type.shape, x.type.dtype) for equation in members for x in equation.outputs
-        ]
         counts = [len(equation.operands) for equation in members]
         made = [len(equation.outputs) for equation in members]
         begins = {
@@ -158,16 +146,13 @@ class JointRun:
         self._held = [x for member in members for x in self._dtypes_of_numbers(member)]
         self._read = sorted({i for i in places if i < self._count and self._held[i] is None})
         self._numbers = sorted({i for i in places if i < self._count} - {*self._read})
-        self._function: Any = None
 
     def _on_host(self, member: EquationLike) -> list[bool]:
-        return [is_on_host(x) and not (self._apart and is_variable(x)) for x in member.operands]
+        return given_by_value(member.operands, self._apart)
 
     def _dtypes_of_numbers(self, member: EquationLike) -> list[Any]:
         """Returns for operands the dtypes of numbers that are passed by value, None for others."""
-        dtypes = [x.type.dtype for x in member.primitive.program.inputs]
-        held = [np.dtype(np.float32) if d.char in "eE" else d for d in dtypes]
-        pairs = zip(held, self._on_host(member), strict=True)
+        pairs = zip(dtypes_of_numbers(member.primitive), self._on_host(member), strict=True)
         return [dtype if on_host else None for dtype, on_host in pairs]
 
     def _part(self, name: str, member: EquationLike) -> LaunchPart:
@@ -194,25 +179,8 @@ class JointRun:
             return all(x is not factor for factor in factors)
         return source is not None and source.writes_apart
 
-    @property
-    def text(self) -> str:
-        """The text of its kernel."""
-        return self.kernel.text
-
-    def take(self, module: Any) -> None:
-        """Takes its kernel from a compiled module."""
-        self._function = module.get_function(self.name)
-
     def __call__(self, *operands: Any, into: Sequence[ndarray | None] = ()) -> list[Any]:
-        """Queues the kernel.
-
-        Args:
-            operands: the operands of the first part, of the second, and so on.
-            into: for each output memory for it, or None.
-
-        Returns:
-            The outputs of the first part, of the second, and so on.
-        """
+        """Queues the kernel, whose outputs lie in memory that is given, or in new memory."""
         given: list[Any] = [*operands]
         for i in self._numbers:
             given[i] = self._held[i].type(given[i])
@@ -223,8 +191,7 @@ class JointRun:
             if not is_contiguous(x) or x.data.ptr % WIDEST_LOAD_BYTES:
                 x = x.copy()
             given[i] = x
-        kinds = zip(self._outputs, into or [None] * len(self._outputs), strict=True)
-        outs = [ndarray(*kind) if own is None else own for kind, own in kinds]
+        outs = self._memory(into)
         given += outs
         arguments = tuple([given[i] for i in self._places])
         self._function(self.kernel.blocks, (self.kernel.threads,), arguments)

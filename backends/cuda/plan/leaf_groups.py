@@ -19,14 +19,24 @@ if TYPE_CHECKING:
 
     from ...cpu.plan.annotations import EquationLike, Operand, ProgramLike, VariableLike
 
-__all__ = ["ManyLeaves", "grouped_leaves", "joint_body", "with_groups"]
+__all__ = ["CallGroup", "FusedCall", "ManyLeaves", "grouped_leaves", "with_groups"]
 
 # The bytes of the table while texts are compared, which have no rows then.
 NO_BYTES = 0
 
 
-class ManyLeaves:
-    """A call of regions that do the same with different arrays and need nothing of each other.
+class FusedCall:
+    """A call of what one launch computes, alike to a region."""
+
+    name = "fused"
+    fused = True
+    impl = infer = None
+    effect = False
+    bodies: Sequence[Any] = ()
+
+
+class CallGroup(FusedCall):
+    """A call of regions that need nothing of each other, by one launch.
 
     Attributes:
         program: what they compute, one after the other.
@@ -36,16 +46,23 @@ class ManyLeaves:
         members: the equations of the regions.
     """
 
-    name = "fused"
-    fused = True
-    impl = infer = None
-    effect = False
-    bodies: Sequence[Any] = ()
-
     def __init__(self, members: Sequence[EquationLike]) -> None:
         programs = [equation.primitive.program for equation in members]
         self.members = members
-        self.program = joint_body(programs)
+        self.program: ProgramLike = type(programs[0])(
+            self.name,
+            [x for program in programs for x in program.inputs],
+            [e for program in programs for e in program.equations],
+            [x for program in programs for x in program.outputs],
+        )
+
+    @classmethod
+    def equation(cls, members: Sequence[EquationLike]) -> EquationLike:
+        """Returns the equation that does what those of the regions do."""
+        operands = [x for equation in members for x in equation.operands]
+        outputs = [x for equation in members for x in equation.outputs]
+        made: EquationLike = members[0].by(cls(members), operands, {}, outputs)  # type: ignore[attr-defined]
+        return made
 
     def prove(self) -> None:
         """Checks what the regions claim."""
@@ -53,14 +70,8 @@ class ManyLeaves:
             equation.primitive.prove()
 
 
-def joint_body(programs: Sequence[ProgramLike]) -> ProgramLike:
-    """Returns a program that does what some do, one after the other."""
-    return type(programs[0])(  # type: ignore[call-arg]
-        "fused",
-        [x for program in programs for x in program.inputs],
-        [e for program in programs for e in program.equations],
-        [x for program in programs for x in program.outputs],
-    )
+class ManyLeaves(CallGroup):
+    """A call of regions that do the same with different arrays."""
 
 
 def grouped_leaves(program: ProgramLike) -> ProgramLike:
@@ -147,12 +158,7 @@ def with_groups(
 
 def many_leaves_of(members: Sequence[EquationLike]) -> EquationLike | None:
     """Returns the equation that does what several regions do; None where there is one alone."""
-    if len(members) == 1:
-        return None
-    operands = [x for equation in members for x in equation.operands]
-    outputs = [x for equation in members for x in equation.outputs]
-    made: EquationLike = members[0].by(ManyLeaves(members), operands, {}, outputs)  # type: ignore[attr-defined]
-    return made
+    return ManyLeaves.equation(members) if len(members) > 1 else None
 
 
 def variables(equation: EquationLike) -> Iterable[VariableLike]:

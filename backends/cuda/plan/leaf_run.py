@@ -12,12 +12,11 @@ import cupy
 import numpy as np
 from cupy import ndarray
 
-from ...cpu.plan.codegen.operands import is_variable
 from ...cpu.plan.native.not_native import NotNative
 from ..kernels.optimizers import largest_table
 from ..launch import is_contiguous
 from .leaf_kernels import leaf_kernel
-from .region_run import GpuRegion, is_on_host, region_source
+from .region_run import GpuRegion, GroupRun, dtypes_of_numbers, given_by_value, region_source
 
 if TYPE_CHECKING:
     from ...cpu.plan.annotations import EquationLike, Operand
@@ -45,18 +44,15 @@ class LeafTable(NamedTuple):
     form: str
 
 
-class LeafRun:
+class LeafRun(GroupRun):
     """Computes the outputs of regions of one text: ``run(*operands)``.
 
     A region whose arrays lie in another order is computed by a launch of its own.
 
     Args:
-        name: the name of the kernel.
-        members: the equations of the regions.
-        apart: as in `GpuRegion`.
+        name, members, apart: as in `GroupRun`.
 
     Attributes:
-        kernel: the kernel.
         tables: the launches.
 
     Raises:
@@ -64,35 +60,28 @@ class LeafRun:
     """
 
     def __init__(self, name: str, members: Sequence[EquationLike], apart: bool = False) -> None:
-        self.__name__ = self.name = name
-        self._members = members
-        self._apart = apart
+        super().__init__(name, members, apart)
         first = members[0]
         given: Sequence[Operand] = first.operands
-        on_host = [is_on_host(x) and not (apart and is_variable(x)) for x in given]
+        on_host = given_by_value(given, apart)
         source = region_source(name, first.primitive, given, on_host)
         kernel = leaf_kernel(source, len(members), largest_table())
         if kernel is None:
             raise NotNative("not the same for all elements")
         self.kernel = kernel
         self._count = len(given)
-        self._outputs = [
-            (x.type.shape, x.type.dtype) for equation in members for x in equation.outputs
-        ]
         self._made = len(first.outputs)
         self._sizes = [prod(equation.outputs[0].type.shape) for equation in members]
         # The operands that are read from the table, by region.
         read = [place.number for place in kernel.columns if place.kind == "in"]
         self._read = [start + i for start in self._starts for i in read]
         self._numbers = [(place.number, on_host[place.number]) for place in kernel.numbers]
-        dtypes = [x.type.dtype for x in first.primitive.program.inputs]
-        self._held = [np.dtype(np.float32) if d.char in "eE" else d for d in dtypes]
+        self._held = dtypes_of_numbers(first.primitive)
         steps = MOST_STEPS if sum(self._sizes) > FEW_ELEMENTS else 1
         self.piece = kernel.step * steps
         self._firsts: list[int] = []
         self.tables = [*self._tables(read)]
         self._passed = np.dtype(f"V{kernel.rows * kernel.row_bytes}")
-        self._function: Any = None
         self._alone: dict[int, GpuRegion] = {}
 
     def writes_apart(self, part: Any, x: Any) -> bool:
@@ -122,32 +111,11 @@ class LeafRun:
             words, form = itemgetter(*places), f"{len(places)}Q"
             yield LeafTable(len(self._firsts) - start, blocks, words, form)
 
-    @property
-    def text(self) -> str:
-        """The text of its kernel."""
-        return self.kernel.text
-
-    def take(self, module: Any) -> None:
-        """Takes its kernel from a compiled module."""
-        self._function = module.get_function(self.name)
-
     def __call__(self, *operands: Any, into: Sequence[ndarray | None] = ()) -> list[Any]:
-        """Queues the kernel.
-
-        Args:
-            operands: the operands of the first region, of the second, and so on.
-            into: for each output memory for it, or None.
-
-        Returns:
-            The outputs of the first region, of the second, and so on.
-        """
+        """Queues the kernel, whose outputs lie in memory that is given, or in new memory."""
         read = [operands[i] for i in self._read]
         sizes = self._sizes
-        if into:
-            pairs = zip(self._outputs, into, strict=True)
-            outs = [ndarray(*kind) if own is None else own for kind, own in pairs]
-        else:
-            outs = [ndarray(*kind) for kind in self._outputs]
+        outs = self._memory(into)
         if not all(map(is_contiguous, read)):
             read, sizes = self._in_order(operands, read, outs)
         numbers = [self._number(operands[i], i, on_host) for i, on_host in self._numbers]

@@ -17,7 +17,7 @@ from .donated_memory import DonatedMemory
 from .grads_ahead import grads_ahead, one_number
 from .joint_parts import JointParts
 from .joint_run import JointRun
-from .leaf_groups import ManyLeaves
+from .leaf_groups import CallGroup, ManyLeaves
 from .leaf_run import LeafRun
 from .plain_numbers import PLAIN_NAME, plain_lines
 from .region_run import GpuRegion
@@ -269,7 +269,7 @@ class PlanText:
 def regions_of(equation: EquationLike) -> Sequence[EquationLike]:
     """Returns the regions that an equation runs."""
     primitive = equation.primitive
-    return primitive.members if type(primitive) in (ManyLeaves, JointParts) else [equation]
+    return primitive.members if isinstance(primitive, CallGroup) else [equation]
 
 
 def is_host_number(x: Operand) -> bool:

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...annotations import DType
-    from ...cpu.plan.annotations import Operand, RegionLike
+    from ...cpu.plan.annotations import EquationLike, Operand, RegionLike
 
-__all__ = ["GpuRegion", "load_all", "region_source", "whole_text"]
+__all__ = ["GpuRegion", "GroupRun", "load_all", "region_source", "whole_text"]
 
 # Products and sums are rounded each, as in eager mode.
 REGION_OPTIONS = (*COMPILER_OPTIONS, "-fmad=false")
@@ -120,9 +120,8 @@ class GpuRegion:
         self.__name__ = self.name = name
         self._region = region
         self._given = given
-        self._on_host = [is_on_host(x) and not (apart and is_variable(x)) for x in given]
-        self._dtypes = [x.type.dtype for x in region.program.inputs]
-        self._held = [np.dtype(np.float32) if d.char in "eE" else d for d in self._dtypes]
+        self._on_host = given_by_value(given, apart)
+        self._held = dtypes_of_numbers(region)
         self._outputs = [(x.type.shape, x.type.dtype) for x in region.program.outputs]
         self.source = region_source(name, region, given, self._on_host)
         self._forms: dict[Any, KernelForm] = {}
@@ -233,12 +232,68 @@ class GpuRegion:
         return found
 
 
+class GroupRun:
+    """Computes the outputs of several regions by one kernel: ``run(*operands)``.
+
+    Its operands are those of the first region, of the second, and so on; its outputs too.
+
+    Args:
+        name: the name of the kernel.
+        members: the equations of the regions.
+        apart: as in `GpuRegion`.
+
+    Attributes:
+        kernel: the kernel.
+    """
+
+    kernel: Any
+
+    def __init__(self, name: str, members: Sequence[EquationLike], apart: bool) -> None:
+        self.__name__ = self.name = name
+        self._members = members
+        self._apart = apart
+        self._outputs = [(x.type.shape, x.type.dtype) for e in members for x in e.outputs]
+        self._function: Any = None
+
+    @property
+    def text(self) -> str:
+        """The text of its kernel."""
+        return self.kernel.text  # type: ignore[no-any-return]
+
+    def take(self, module: Any) -> None:
+        """Takes its kernel from a compiled module."""
+        self._function = module.get_function(self.name)
+
+    def _memory(self, into: Sequence[ndarray | None]) -> list[Any]:
+        """Returns memory for the outputs: for each what is given, or new memory for None."""
+        if not into:
+            return [ndarray(*kind) for kind in self._outputs]
+        pairs = zip(self._outputs, into, strict=True)
+        return [ndarray(*kind) if own is None else own for kind, own in pairs]
+
+
 def is_on_host(x: Operand) -> bool:
     """Says whether an operand is a number of the host's, which kernels take by value."""
     if is_variable(x):
         return getattr(x, "device") == "cpu" and not x.type.shape  # noqa: B009
     value = constant(x)
     return type(value) is not ndarray and not np.shape(value)
+
+
+def given_by_value(given: Sequence[Operand], apart: bool) -> list[bool]:
+    """Says for operands whether kernels take them by value.
+
+    Args:
+        given: the operands.
+        apart: as in `GpuRegion`.
+    """
+    return [is_on_host(x) and not (apart and is_variable(x)) for x in given]
+
+
+def dtypes_of_numbers(region: Any) -> list[DType]:
+    """Returns the dtypes in which kernels take the inputs of a region that are given by value."""
+    dtypes = [x.type.dtype for x in region.program.inputs]
+    return [np.dtype(np.float32) if d.char in "eE" else d for d in dtypes]
 
 
 def whole_text(text: str) -> str:

@@ -52,10 +52,7 @@ class SpectralNorm(Module):
         super().__init__()
         if not -weight.ndim <= dim < weight.ndim:
             raise IndexError(f"spectral_norm: there is no axis {dim} of {weight.ndim}")
-        if n_power_iterations <= 0:
-            raise ValueError(
-                f"spectral_norm: n_power_iterations is {n_power_iterations}, it is positive"
-            )
+        check_steps(n_power_iterations)
         self.dim = dim if dim >= 0 else dim + weight.ndim
         self.eps, self.n_power_iterations = eps, n_power_iterations
         if weight.ndim > 1:
@@ -79,8 +76,7 @@ class SpectralNorm(Module):
         if self.training:
             self._iterate(matrix.detach(), self.n_power_iterations)
         # Copies, since the next call writes to the vectors.
-        u, v = self._u.clone(), self._v.clone()
-        return weight / (u @ (matrix @ v))
+        return weight / (self._u.clone() @ (matrix @ self._v.clone()))
 
     def right_inverse(self, value: Any) -> Any:
         """Returns the tensor, which has the norm that it is to have."""
@@ -162,6 +158,14 @@ class Orthogonal(Module):
         self.base = base
         start = np.broadcast_to(-np.eye(*self.shape[-2:], dtype=Q.dtype), self.shape)
         return Tensor(start, device=str(Q.device))
+
+
+def check_steps(n_power_iterations: int) -> None:
+    """Raises ValueError if there are no steps of the power iteration."""
+    if n_power_iterations <= 0:
+        raise ValueError(
+            f"spectral_norm: n_power_iterations is {n_power_iterations}, it is positive"
+        )
 
 
 def as_matrix(weight: Any, dim: int) -> Any:

@@ -6,11 +6,17 @@ from collections.abc import Callable
 from typing import Any
 
 from ....tensors import no_grad
-from ...numerics import norm_except_dim
 from ...random import randn
 from ..functional import normalize
 from ..parameter import Parameter
-from .parametrizations import as_matrix, default_axis, tensor_under_name
+from .parametrizations import (
+    WeightNorm,
+    as_matrix,
+    check_steps,
+    default_axis,
+    power_steps,
+    tensor_under_name,
+)
 
 __all__ = ["remove_spectral_norm", "remove_weight_norm", "spectral_norm", "weight_norm"]
 
@@ -37,12 +43,12 @@ class NormHook(WeightHook):
 
     def __init__(self, name: str, dim: int | None) -> None:
         self.name = name
-        self.dim = -1 if dim is None else dim
+        self.norm = WeightNorm(dim)
 
     def compute(self, module: Any, training: bool) -> Any:
         """Returns directions with other norms."""
         g, v = getattr(module, self.name + "_g"), getattr(module, self.name + "_v")
-        return v * (g / norm_except_dim(v, 2, self.dim))
+        return self.norm.forward(g, v)
 
 
 class SpectralHook(WeightHook):
@@ -58,10 +64,8 @@ class SpectralHook(WeightHook):
         matrix = as_matrix(weight, self.dim)
         if training:
             with no_grad():
-                before = matrix.detach()
-                for _ in range(self.steps):
-                    v.copy_(normalize(before.mH @ u, dim=0, eps=self.eps))
-                    u.copy_(normalize(before @ v, dim=0, eps=self.eps))
+                # The other vector is the first here: its matrix is the adjoint.
+                power_steps(matrix.detach().mH, v, u, self.steps, self.eps)
             # Copies, since the next call writes to the vectors.
             u, v = u.clone(), v.clone()
         return weight / (u @ (matrix @ v))
@@ -93,10 +97,10 @@ def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
     weight = tensor_under_name(module, name, "weight_norm")
     made = NormHook(name, dim)
     with no_grad():
-        norms = norm_except_dim(weight, 2, made.dim).detach()
+        norms, directions = made.norm.right_inverse(weight.detach())
     del module._parameters[name]
     module.register_parameter(name + "_g", Parameter(norms))
-    module.register_parameter(name + "_v", Parameter(weight.detach()))
+    module.register_parameter(name + "_v", Parameter(directions))
     setattr(module, name, made.compute(module, False))
     module.register_forward_pre_hook(made)
     return module
@@ -142,10 +146,7 @@ def spectral_norm(
     """
     if any(type(hook) is SpectralHook and hook.name == name for hook in hooks_of(module)):
         raise RuntimeError(f"spectral_norm: {name!r} of {type(module).__name__} is normed already")
-    if n_power_iterations <= 0:
-        raise ValueError(
-            f"spectral_norm: n_power_iterations is {n_power_iterations}, it is positive"
-        )
+    check_steps(n_power_iterations)
     weight = tensor_under_name(module, name, "spectral_norm")
     made = SpectralHook(
         name, n_power_iterations, eps, default_axis(module) if dim is None else dim

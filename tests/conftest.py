@@ -3,6 +3,7 @@
 import gc
 import os
 from functools import cache
+from pathlib import Path
 
 # Before NumPy and SciPy load their libraries: several test processes share the cores.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -13,7 +14,7 @@ os.environ.setdefault("FUNCTENSOR_CACHE_DIR", "")
 import pytest
 from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, settings
-from support.long_forms import LONG, only_long, sized
+from support.long_forms import LONG, cases_of_the_long_form, only_long, sized
 
 from functensor.backends import BackendUnavailable
 from functensor.backends import get as get_backend
@@ -23,7 +24,7 @@ settings.register_profile(
     "functensor",
     deadline=None,
     derandomize=False,
-    max_examples=sized(6, 15),
+    max_examples=sized(4, 12),
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("functensor")
@@ -35,13 +36,14 @@ SAYS_LONG = ("mark.long", "on_every_architecture", "with_slow", "thinned", "hypo
 pytest.register_assert_rewrite("error_cases", "registry_cases")
 
 
-def pytest_report_header():
+def pytest_report_header(config):
     """Says which tests are left out, and why."""
     lines = []
     if missing_gpu():
         lines.append(f"tests marked gpu are left out: {missing_gpu()}")
     if not LONG:
         lines.append("tests of the long form alone are left out: FUNCTENSOR_LONG_TESTS=1 runs them")
+        lines += ["of tests with many cases one in three runs"] * runs_all_tests(config)
     return lines
 
 
@@ -50,14 +52,24 @@ def pytest_collection_modifyitems(config, items):
 
     Thousands of tests that would only be skipped take time, so that they do not stay.
     """
+    further = set()
+    if LONG or runs_all_tests(config):
+        further = {*cases_of_the_long_form([item for item in items if not is_left_out(item)])}
     kept, left_out = [], []
     for item in items:
-        if getattr(item.obj, "is_hypothesis_test", False):
+        if item in further or getattr(item.obj, "is_hypothesis_test", False):
             item.add_marker("long")
-        gone = is_left_out(item)
+        gone = is_left_out(item) or (item in further and not LONG)
         (left_out if gone else kept).append(item)
     config.hook.pytest_deselected(items=left_out)
     items[:] = kept
+
+
+def runs_all_tests(config):
+    """Says whether no tests were chosen, by a path, a word or a mark."""
+    given = [Path(path).resolve() for path in config.args]
+    chosen = config.option.keyword or config.option.markexpr
+    return given == [Path(__file__).parent] and not chosen
 
 
 def is_left_out(item):

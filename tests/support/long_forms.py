@@ -5,6 +5,8 @@ Hypothesis draws.
 """
 
 import os
+import zlib
+from collections import Counter
 
 import pytest
 
@@ -41,3 +43,26 @@ def further(case):
 def sized(short, long):
     """Returns the first of two sizes, and the second where tests run in full."""
     return long if LONG else short
+
+
+# Of a test with so many cases the short form of all tests runs one in so many.
+MANY_CASES, CASES_FOR_ONE = 30, 3
+
+
+def cases_of_the_long_form(items):
+    """Returns those cases of tests with many cases that the short form of all tests leaves out.
+
+    A case stays where it is, whatever other cases there are.
+    """
+    counts = Counter(map(test_of, items))
+    return [
+        item
+        for item in items
+        if counts[test_of(item)] >= MANY_CASES
+        and zlib.crc32(item.nodeid.encode()) % CASES_FOR_ONE
+    ]
+
+
+def test_of(item):
+    """Returns what the cases of a test have in common."""
+    return item.nodeid.partition("[")[0]

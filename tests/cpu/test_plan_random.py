@@ -177,7 +177,7 @@ def test_equal_lengths_in_small_regions(name, drawn, others, smallest):
         agrees(TRANSFORMED[name](fun), args)
 
 
-@settings(max_examples=sized(2, 40))
+@settings(max_examples=sized(2, 20))
 @given(programs((st.sampled_from([300, 520]), st.just(260)), st.just(2), 300000))
 def test_equal_lengths_above_all_limits(drawn):
     fun, args = drawn

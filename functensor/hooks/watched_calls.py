@@ -191,16 +191,22 @@ class PrimitiveCall(CustomCall):
             return [primitive.bind(values, params)]
 
         def fwd(values: list[Any]) -> tuple[list[Any], list[Any]]:
-            out = primitive.bind(values, params)
-            return [out], [out, *values]
+            chosen, operands, known = primitive.differentiated(values, params)
+            out = chosen.bind(operands, known)
+            return [out], [out, *operands]
 
         def bwd(residuals: list[Any], gs: list[Any]) -> list[Any]:
-            return cotangents_of(primitive, gs[0], residuals, params, wanted)
+            hidden = len(residuals) - 1 - len(wanted)
+            chosen, known = primitive.last if hidden else (primitive, params)
+            asked = [*[False] * hidden, *wanted]
+            return cotangents_of(chosen, gs[0], residuals, known, asked)[hidden:]
 
         def jvp(values: list[Any], tangents: list[Any]) -> tuple[list[Any], list[Any]]:
-            out = primitive.bind(values, params)
-            known = [t if is_inexact(v) else None for t, v in zip(tangents, values, strict=True)]
-            return [out], [tangent_of(primitive, out, values, known, params)]
+            given = [t if is_inexact(v) else None for t, v in zip(tangents, values, strict=True)]
+            chosen, operands, known = primitive.differentiated(values, params)
+            out = chosen.bind(operands, known)
+            given = [*[None] * (len(operands) - len(values)), *given]
+            return [out], [tangent_of(chosen, out, operands, given, known)]
 
         sparse = (0,) if primitive is index_primitive else ()
         super().__init__(primitive.name, evaluate, fwd, bwd, jvp, sparse)
@@ -212,12 +218,14 @@ class PrimitiveCall(CustomCall):
         self, level: Trace, values: list[Any], tangents: list[Any]
     ) -> tuple[list[Any], list[Any]]:
         """Returns the output and its tangent, None where that is zero."""
-        primitive, params = self.primitive, self.params
-        out = primitive.under(level, values, params)
+        with under(level):
+            primitive, operands, params = self.primitive.differentiated(values, self.params)
+        out = primitive.under(level, operands, params)
         if primitive.constant or not is_inexact(out):
             return [out], [None]
+        tangents = [*[None] * (len(operands) - len(values)), *tangents]
         with under(level), quiet():
-            return [out], [tangent_of(primitive, out, values, tangents, params)]
+            return [out], [tangent_of(primitive, out, operands, tangents, params)]
 
     def asked(self, wanted: Sequence[bool]) -> PrimitiveCall:
         """Returns the call for fewer cotangents."""

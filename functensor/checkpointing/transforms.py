@@ -5,6 +5,7 @@ The functions of those calls do the transformation's work inside.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -188,8 +189,14 @@ def hooked_call(call: CheckpointCall, trace: HookTrace, operands: Sequence[Any])
             return call.evaluate(values)
 
     def bound() -> Values:
+        hooked = call.of(evaluate)
+        if trace.parent is RAW and "functensor.tensors.tape" in sys.modules:
+            from .tensors import call_of_tensors  # where there are tensors
+
+            with under(None):
+                return [wrap(owned(out)) for out in call_of_tensors(hooked, list(operands))]
         with under(None if trace.parent is RAW else trace.parent):
-            return call.of(evaluate).bind(operands)
+            return hooked.bind(operands)
 
     return trace.around(call.name, operands, bound)
 

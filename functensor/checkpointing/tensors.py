@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import tree
+from ..backends.restoring import setting
 from ..primitives.core.annotations import Values
 from ..primitives.core.buffers import owned
 from ..primitives.core.shape_dtype import ShapeDtype
-from ..primitives.core.trace import under
+from ..primitives.core.trace import slot, under
 from ..random.key_reuse import ledger
 from ..tensors.grad_mode import enable_grad, mode
 from ..tensors.recorded_backward import FunctionPull, chosen_gradients
@@ -171,7 +172,7 @@ def run_twice(
     def run_again() -> tuple[list[Node], int]:
         tensors = {i: TAPE.wrap(*kept) for i, kept in given.items()}
         start = next_number()
-        with under(None), enable_grad(), ledger.replaying():
+        with under(None), enable_grad(), ledger.replaying(), setting(slot, replaying=True):
             outs, tree_again = tree.flatten(again(tensors))
         trace = ReplayTrace(TAPE, "checkpoint", fun, log, TAPE)
         found = _recorded_tensors(outs, start)

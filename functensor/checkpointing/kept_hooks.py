@@ -8,7 +8,7 @@ from typing import Any
 from ..hooks.handle import Handle
 from ..hooks.operation import Operation
 from ..primitives.core.array import Array
-from ..primitives.core.trace import RAW, base_trace
+from ..primitives.core.trace import RAW, base_trace, slot
 from .capture import FirstRunTrace
 
 __all__ = ["KeptHooks"]
@@ -23,6 +23,8 @@ class KeptHooks(Handle):
     Args:
         handle: the registration.
         replaced: for every operation of the first run whether the hook replaced its output.
+        pulled_before: for every operation of a backward pass within the first run whether the hook
+            replaced its cotangents.
         answers: what the first run was told of whether the hook only looks.
         first: whether this is that run, which fills the lists.
     """
@@ -30,14 +32,21 @@ class KeptHooks(Handle):
     direct = False
 
     def __init__(
-        self, handle: Handle, replaced: list[bool], answers: list[bool], first: bool
+        self,
+        handle: Handle,
+        replaced: list[bool],
+        pulled_before: list[bool],
+        answers: list[bool],
+        first: bool,
     ) -> None:
         super().__init__(handle.hook, handle.match, handle.on_replay, handle.lasting)
         self.handle = handle
         self.replaced = replaced
+        self.pulled_before = pulled_before
         self.answers = answers
         self.first = first
         self.position = 0
+        self.place = 0
         self.answered = 0
         # It is never begun, so that nothing would take it apart from its trace.
         self._trace = self._before = None
@@ -46,7 +55,10 @@ class KeptHooks(Handle):
         return []
 
     def sees_pass(self, staged: bool) -> bool:
-        return self.handle.sees_pass(staged)
+        # Other passes come back to what the second run has left behind.
+        if self.first or not slot.replaying or (staged and not self.hook.traceable):
+            return self.handle.sees_pass(staged)
+        return True in self.pulled_before or (self.on_replay and self.handle.sees_pass(staged))
 
     def current(self) -> Handle | None:
         return self.handle.current()
@@ -64,11 +76,14 @@ class KeptHooks(Handle):
         return known[0] if known else super().only_looks()
 
     def told(self, op: Operation, values: Sequence[Any], staged: bool) -> Sequence[Any]:
-        if op.phase == "backward" or (staged and not self.hook.traceable):
+        if staged and not self.hook.traceable:
             # A program's calls know themselves when they are run again.
             return super().told(op, values, staged)
         if not self.first:
-            return super().told(op.at("replay"), values, staged) if self.on_replay else values
+            backward = op.phase == "backward"
+            seen = self.on_replay or (backward and not slot.replaying)
+            known = op if backward else op.at("replay")
+            return super().told(known, values, staged) if seen else values
         runs = self.runs()
         values = super().told(op, values, staged)
         self.forget(runs)
@@ -89,6 +104,24 @@ class KeptHooks(Handle):
         if self.first:
             self.replaced.append(out is not None)
         return out
+
+    def backward(
+        self, op: Operation, cotangents: Sequence[Any], gs: Sequence[Any]
+    ) -> Sequence[Any]:
+        if self.first:
+            runs = self.runs()
+            found = super().backward(op, cotangents, gs)
+            if found is cotangents:
+                self.forget(runs)
+            self.pulled_before.append(found is not cotangents)
+            return found
+        if not slot.replaying:
+            return super().backward(op, cotangents, gs)
+        again = self.pulled_before[self.place : self.place + 1] == [True]
+        self.place += 1
+        if again or (self.on_replay and (self.handle.active or self.lasting)):
+            return (self.root() if again else self.handle).backward(op, cotangents, gs)
+        return cotangents
 
     def runs(self) -> list[tuple[FirstRunTrace, int]]:
         """Returns the first runs that are going on, with the lengths of what they have noted."""

@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import tree
+from ..backends.restoring import setting
 from ..primitives.core.annotations import Values
 from ..primitives.core.buffers import owned
 from ..primitives.core.shape_dtype import ShapeDtype
-from ..primitives.core.trace import under
+from ..primitives.core.trace import slot, under
 from ..random.key_reuse import ledger
 from ..tensors.grad_mode import enable_grad, mode
 from ..tensors.recorded_backward import FunctionPull, chosen_gradients
@@ -28,10 +29,11 @@ from ..traces.reverse import (
     next_number,
     projection_node,
 )
+from .call import CheckpointCall
 from .capture import ReplayTrace
 from .closure_snapshot import Frozen
 
-__all__ = ["checkpointed_tensors"]
+__all__ = ["call_of_tensors", "checkpointed_tensors"]
 
 
 class Graph:
@@ -116,11 +118,50 @@ def checkpointed_tensors(fun: Callable[..., Any], args: Any, kwargs: Any) -> Any
     if not mode.enabled:
         return fun(*args, **kwargs)
     leaves, treedef = tree.flatten((args, kwargs))
-    # Tensors that change in place later get other buffers, so these stay as they are.
-    given = [(x._data, x.node) if isinstance(x, TAPE.tracer) else None for x in leaves]
     before = Frozen(fun, [owned(x) for x in leaves])
+
+    def again(tensors: dict[int, Any]) -> Any:
+        called, filled = before.again()
+        for i, x in tensors.items():
+            filled[i] = x
+        args, kwargs = treedef.unflatten(filled)
+        return called(*args, **kwargs)
+
+    return run_twice(fun, leaves, lambda: before.first(fun)(*args, **kwargs), again)
+
+
+def call_of_tensors(call: CheckpointCall, operands: Values) -> Values:
+    """Does a call outside of all transformations, and keeps none of the nodes that it records."""
+    if not mode.enabled:
+        return call.evaluate(operands)
+
+    def again(tensors: dict[int, Any]) -> Values:
+        return call.evaluate([tensors.get(i, x) for i, x in enumerate(operands)])
+
+    out: Values = run_twice(call.fun, operands, lambda: call.evaluate(operands), again)
+    return out
+
+
+def run_twice(
+    fun: Callable[..., Any],
+    leaves: Sequence[Any],
+    first: Callable[[], Any],
+    again: Callable[[dict[int, Any]], Any],
+) -> Any:
+    """Runs a function for the first time, and has the way back run it again.
+
+    Args:
+        fun: the function, for messages.
+        leaves: the leaves of its arguments.
+        first, again: run it; ``again`` takes the tensors among the leaves, by their numbers.
+
+    Returns:
+        What it returned. One node stands for all that it recorded.
+    """
+    # Tensors that change in place later get other buffers, so these stay as they are.
+    given = {i: (x._data, x.node) for i, x in enumerate(leaves) if isinstance(x, TAPE.tracer)}
     start = next_number()
-    out = before.first(fun)(*args, **kwargs)
+    out = first()
     out_leaves, out_tree = tree.flatten(out)
     places = _recorded_tensors(out_leaves, start)
     if not places:
@@ -129,14 +170,10 @@ def checkpointed_tensors(fun: Callable[..., Any], args: Any, kwargs: Any) -> Any
     log, outside = graph.log(), graph.outside
 
     def run_again() -> tuple[list[Node], int]:
-        called, filled = before.again()
-        for i, kept in enumerate(given):
-            if kept is not None:
-                filled[i] = TAPE.wrap(*kept)
-        args, kwargs = treedef.unflatten(filled)
+        tensors = {i: TAPE.wrap(*kept) for i, kept in given.items()}
         start = next_number()
-        with under(None), enable_grad(), ledger.replaying():
-            outs, tree_again = tree.flatten(called(*args, **kwargs))
+        with under(None), enable_grad(), ledger.replaying(), setting(slot, replaying=True):
+            outs, tree_again = tree.flatten(again(tensors))
         trace = ReplayTrace(TAPE, "checkpoint", fun, log, TAPE)
         found = _recorded_tensors(outs, start)
         for step in Graph([outs[i].node for i in found], start).log():

@@ -5,6 +5,7 @@ The functions of those calls do the transformation's work inside.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -176,6 +177,7 @@ def plain_call(call: CheckpointCall, trace: Trace, operands: Sequence[Any]) -> V
 
 def hooked_call(call: CheckpointCall, trace: HookTrace, operands: Sequence[Any]) -> Values:
     replaced: list[bool] = []
+    pulled: list[bool] = []
     answers: list[bool] = []
     runs: list[Handle] = []
     alone = slot.shown is not None
@@ -183,13 +185,19 @@ def hooked_call(call: CheckpointCall, trace: HookTrace, operands: Sequence[Any])
     def evaluate(values: Values) -> Values:
         # The second run is shown to hooks where the first one was, and nowhere else.
         shown = slot.shown if (slot.shown is not None) is alone else {} if alone else None
-        runs.append(KeptHooks(trace.handle, replaced, answers, first=not runs))
+        runs.append(KeptHooks(trace.handle, replaced, pulled, answers, first=not runs))
         with setting(slot, shown=shown), under(trace.like(slot.trace or RAW, runs[-1])):
             return call.evaluate(values)
 
     def bound() -> Values:
+        hooked = call.of(evaluate)
+        if trace.parent is RAW and "functensor.tensors.tape" in sys.modules:
+            from .tensors import call_of_tensors  # where there are tensors
+
+            with under(None):
+                return [wrap(owned(out)) for out in call_of_tensors(hooked, list(operands))]
         with under(None if trace.parent is RAW else trace.parent):
-            return call.of(evaluate).bind(operands)
+            return hooked.bind(operands)
 
     return trace.around(call.name, operands, bound)
 

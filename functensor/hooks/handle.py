@@ -111,6 +111,10 @@ class Handle(Registration):
         """
         return self.active or self.lasting or (staged and not self._stays)
 
+    def sees_again(self) -> bool:
+        """Says whether the hook sees cotangents of a backward pass that is run again."""
+        return self.on_replay or self.hook.replaces_cotangents
+
     # -- calls of the hook, at once or by the program that is being staged
 
     def told(self, op: Operation, values: Sequence[Any], staged: bool) -> Sequence[Any]:

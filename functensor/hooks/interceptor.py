@@ -150,7 +150,7 @@ class HookTrace(Trace):
             args = self.told(op, args)
         if handle.sees_way_back and self.on_nodes:
             out = self.below(primitive, args, params)
-            self.watch(primitive, op, out)
+            self.watch(primitive, op, out, len(args))
         elif handle.sees_way_back and not primitive.constant:
             traced = [isinstance(x, Tracer) for x in args]
             call = CallWithHooks(PrimitiveCall(primitive, traced, params), op, [handle])
@@ -177,7 +177,7 @@ class HookTrace(Trace):
         if not light:
             return out
         if handle.sees_backward:
-            self.watch(primitive, op, out)
+            self.watch(primitive, op, out, 1)
         return self.looked(op, (x,), out) if handle.sees_forward else out
 
     def process2(self, primitive: Primitive, x: Any, y: Any) -> Any:
@@ -200,7 +200,7 @@ class HookTrace(Trace):
         if not light:
             return out
         if handle.sees_backward:
-            self.watch(primitive, op, out)
+            self.watch(primitive, op, out, 2)
         return self.looked(op, (x, y), out) if handle.sees_forward else out
 
     def passes_by(self, primitive: Primitive) -> bool:
@@ -208,19 +208,22 @@ class HookTrace(Trace):
         handle = self.handle
         return self.passes and handle.active and not handle.match.may(primitive.name)
 
-    def watch(self, primitive: Primitive, op: Operation, out: Any) -> None:
-        """Has the hook see the cotangents of an operation that reverse mode has recorded."""
+    def watch(self, primitive: Primitive, op: Operation, out: Any, count: int) -> None:
+        """Has the hook see the cotangents of an operation that reverse mode has recorded.
+
+        ``count`` is how many operands it has.
+        """
         owner = getattr(out, "owner", None)
         if owner is not None and (owner is self.parent or owner.standing):
             # Without a node the output is a constant.
             node = out.node
-            if node is not None and node.primitive is primitive:
-                node.primitive = RulesWithHook(node, op, self.handle)
+            if node is not None and primitive.leaves(node.primitive):
+                node.primitive = RulesWithHook(node, op, self.handle, len(node.parents) - count)
 
     def below(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Hands an operation to the parent."""
         if self.parent is RAW:
-            return evaluate(primitive, args, params)
+            return primitive.evaluated(args, params)
         return super().below(primitive, args, params)
 
     def custom(self, call: Any, args: Sequence[Any]) -> list[Any]:

@@ -314,9 +314,9 @@ def told_in_program(handle: Any, op: Operation, values: Sequence[Any]) -> Values
 
     def fun(shown: Values, again: bool) -> None:
         current = source.current()
-        replayed = again and op.phase != "backward"
-        if current is not None and (not replayed or current.on_replay):
-            known = op.at("replay") if replayed else of_examples(op)
+        if current is not None and (not again or current.on_replay):
+            first = not again or op.phase == "backward"
+            known = of_examples(op) if first else op.at("replay")
             current.before(known, replaced(constant, traced, shown))
 
     shown = [values[i] for i in traced]
@@ -366,7 +366,7 @@ def pulled_in_program(
 
     def fun(shown: Values, again: bool) -> Sequence[Any] | None:
         current = source.current()
-        if current is None:
+        if current is None or (again and not current.sees_again()):
             return None
         found = replaced(nothing, given, shown[: len(given)])
         new = current.backward(of_examples(op), found, shown[len(given) :])

@@ -125,9 +125,10 @@ def recorded_in_parts(watched: WatchedCall, trace: Trace, args: Sequence[Any]) -
         return [out]
     values, nodes = level.kept(values)
     wanted = [node is not None and is_inexact(x) for node, x in zip(nodes, values, strict=True)]
-    if not levels and result.node.primitive is call.primitive:
+    if not levels and call.primitive.leaves(result.node.primitive):
+        hidden = len(result.node.parents) - len(args)
         for handle in watched.handles:
-            result.node.primitive = RulesWithHook(result.node, watched.op, handle)
+            result.node.primitive = RulesWithHook(result.node, watched.op, handle, hidden)
         return [out]
     if result.node.number < before:
         result, out = with_own_node(result, level, levels)

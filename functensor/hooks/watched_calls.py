@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..backends.restoring import quiet
-from ..custom.call import CustomCall
+from ..custom.call import CustomCall, Pullback, at_face_sparse, filled_like
 from ..primitives.core.buffers import all_apart_from, wrap
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.shape_dtype import shape_dtype
@@ -112,12 +112,30 @@ class CallWithHooks(AskedCall):
             return self
         return CallWithHooks(self.call.asked(wanted), self.op, self.handles)
 
+    def reverse(
+        self, level: Trace, values: list[Any], wanted: Sequence[bool]
+    ) -> tuple[list[Any], Callable[[list[Any]], list[Any]]]:
+        if isinstance(self.call, PrimitiveCall):
+            return super().reverse(level, values, wanted)
+        # The call may have a way back of its own, which is other than its rules.
+        outs, pull = self.call.reverse(level, values, wanted)
+        kept = pull.kept if isinstance(pull, Pullback) else []
+        more = outs if len(outs) > 1 else []
+        count = len(kept)
+
+        def plain(kept: list[Any], gs: list[Any]) -> list[Any]:
+            return pull.run(kept, gs) if isinstance(pull, Pullback) else pull(gs)
+
+        def shown(kept: list[Any], gs: list[Any]) -> list[Any]:
+            gs = filled_like(gs, kept[count:]) if more else gs
+            return at_face_sparse(self.showing(plain), kept[:count], gs)
+
+        return outs, Pullback(shown, [*kept, *more])
+
     def forward(
         self, level: Trace, values: list[Any], tangents: list[Any]
     ) -> tuple[list[Any], list[Any]]:
-        if isinstance(self.call, PrimitiveCall):
-            return self.call.forward(level, values, tangents)
-        return super().forward(level, values, tangents)
+        return self.call.forward(level, values, tangents)
 
     def in_parts(self, trace: Trace, args: Sequence[Any]) -> list[Any] | None:
         call = self.call
@@ -149,10 +167,9 @@ class CallWithHooks(AskedCall):
             self.jvp,
             self.sparse,
         ).batched(flags, size, axis_name)
-        shown.each_time = True
-        if not isinstance(self.call, PrimitiveCall):
-            return shown
         plain = self.call.batched(flags, size, axis_name)
+        if not isinstance(self.call, PrimitiveCall):
+            return BatchBeside(plain, shown, pullback)
 
         def bwd(values: list[Any], gs: list[Any]) -> list[Any]:
             pullback.changed = False
@@ -179,6 +196,59 @@ class BatchWithHooks(AskedCall):
         return self.made(wanted)
 
 
+class BatchBeside(CustomCall):
+    """A call for a batch, beside one whose cotangents hooks see.
+
+    Args:
+        plain: the call without hooks.
+        shown: the same, whose rules show the cotangents of each example.
+        pullback: what shows them.
+    """
+
+    each_time = True
+
+    def __init__(
+        self, plain: CustomCall, shown: CustomCall, pullback: PullbackWithHooks
+    ) -> None:
+        super().__init__(
+            shown.name, shown.evaluate, shown.fwd, shown.bwd, shown.jvp, shown.sparse
+        )
+        self.plain = plain
+        self.shown = shown
+        self.pullback = pullback
+
+    def reverse(
+        self, level: Trace, values: list[Any], wanted: Sequence[bool]
+    ) -> tuple[list[Any], Callable[[list[Any]], list[Any]]]:
+        if type(self.plain) is CustomCall:
+            # Its rules are the same.
+            return super().reverse(level, values, wanted)
+        outs, plain = self.plain.reverse(level, values, wanted)
+        count = len(values)
+
+        def seen(values: list[Any], gs: list[Any]) -> list[Any]:
+            self.pullback.changed = False
+            _, residuals = self.fwd(values)
+            found: list[Any] = self.bwd(residuals, gs)
+            return found if self.pullback.changed else plain(gs)
+
+        def pull(kept: list[Any], gs: list[Any]) -> list[Any]:
+            gs = filled_like(gs, kept[count:]) if len(gs) > 1 else gs
+            return at_face_sparse(seen, kept[:count], gs)
+
+        return outs, Pullback(pull, [*values, *outs])
+
+    def forward(
+        self, level: Trace, values: list[Any], tangents: list[Any]
+    ) -> tuple[list[Any], list[Any]]:
+        return self.plain.forward(level, values, tangents)
+
+    def batched(self, flags: Sequence[bool], size: int, axis_name: Hashable = None) -> CustomCall:
+        plain = self.plain.batched(flags, size, axis_name)
+        shown = self.shown.batched(flags, size, axis_name)
+        return BatchBeside(plain, shown, self.pullback)
+
+
 class PrimitiveCall(CustomCall):
     """A primitive, on the operands of one call, as a call that has the primitive's rules.
 
@@ -191,16 +261,22 @@ class PrimitiveCall(CustomCall):
             return [primitive.bind(values, params)]
 
         def fwd(values: list[Any]) -> tuple[list[Any], list[Any]]:
-            out = primitive.bind(values, params)
-            return [out], [out, *values]
+            chosen, operands, known = primitive.differentiated(values, params)
+            out = chosen.bind(operands, known)
+            return [out], [out, *operands]
 
         def bwd(residuals: list[Any], gs: list[Any]) -> list[Any]:
-            return cotangents_of(primitive, gs[0], residuals, params, wanted)
+            hidden = len(residuals) - 1 - len(wanted)
+            chosen, known = primitive.last if hidden else (primitive, params)
+            asked = [*[False] * hidden, *wanted]
+            return cotangents_of(chosen, gs[0], residuals, known, asked)[hidden:]
 
         def jvp(values: list[Any], tangents: list[Any]) -> tuple[list[Any], list[Any]]:
-            out = primitive.bind(values, params)
-            known = [t if is_inexact(v) else None for t, v in zip(tangents, values, strict=True)]
-            return [out], [tangent_of(primitive, out, values, known, params)]
+            given = [t if is_inexact(v) else None for t, v in zip(tangents, values, strict=True)]
+            chosen, operands, known = primitive.differentiated(values, params)
+            out = chosen.bind(operands, known)
+            given = [*[None] * (len(operands) - len(values)), *given]
+            return [out], [tangent_of(chosen, out, operands, given, known)]
 
         sparse = (0,) if primitive is index_primitive else ()
         super().__init__(primitive.name, evaluate, fwd, bwd, jvp, sparse)
@@ -212,12 +288,14 @@ class PrimitiveCall(CustomCall):
         self, level: Trace, values: list[Any], tangents: list[Any]
     ) -> tuple[list[Any], list[Any]]:
         """Returns the output and its tangent, None where that is zero."""
-        primitive, params = self.primitive, self.params
-        out = primitive.under(level, values, params)
+        with under(level):
+            primitive, operands, params = self.primitive.differentiated(values, self.params)
+        out = primitive.under(level, operands, params)
         if primitive.constant or not is_inexact(out):
             return [out], [None]
+        tangents = [*[None] * (len(operands) - len(values)), *tangents]
         with under(level), quiet():
-            return [out], [tangent_of(primitive, out, values, tangents, params)]
+            return [out], [tangent_of(primitive, out, operands, tangents, params)]
 
     def asked(self, wanted: Sequence[bool]) -> PrimitiveCall:
         """Returns the call for fewer cotangents."""

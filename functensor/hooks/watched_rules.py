@@ -33,23 +33,25 @@ class RulesWithHook(PrimitiveLike):
         node: the node, on which its primitive stands until then.
         op: what the hook is told of the operation.
         handle: the hook's registration.
+        hidden: how many of the node's first operands are none of the operation's.
 
     Attributes:
         primitive: what stood on the node.
         parents: the node's, until a pass has consumed it.
     """
 
-    __slots__ = ("broadcasts", "handle", "name", "op", "parents", "primitive")
+    __slots__ = ("broadcasts", "handle", "hidden", "name", "op", "parents", "primitive")
 
     vjps = None
 
-    def __init__(self, node: Node, op: Operation, handle: Any) -> None:
+    def __init__(self, node: Node, op: Operation, handle: Any, hidden: int = 0) -> None:
         self.primitive = primitive = node.primitive
         self.name = primitive.name
         self.broadcasts = primitive.broadcasts
         self.parents = node.parents
         self.op = op
         self.handle = handle
+        self.hidden = hidden
 
     def pullback(self, g: Any, saved: Any, params: dict[str, Any]) -> list[Any]:
         """Returns the cotangents of the operands, None for those without one."""
@@ -76,7 +78,8 @@ class RulesWithHook(PrimitiveLike):
         found = self.plain(g, saved, params, parents)
         if not handle.sees_backward:
             return found
-        shown = [wrap(c) if type(c) is ndarray else dense(c) for c in found]
+        hidden, own = found[: self.hidden], found[self.hidden :]
+        shown = [wrap(c) if type(c) is ndarray else dense(c) for c in own]
         # It is `at_face`, written out.
         mine = slot.__dict__
         try:
@@ -89,9 +92,9 @@ class RulesWithHook(PrimitiveLike):
             return found
         lowered = wrap if trace is not RAW else to_buffer
         # Cotangents that the hook has not changed go on as without it, to the last bit.
-        return [
+        return hidden + [
             old if n is s else None if n is None else lowered(n)
-            for old, s, n in zip(found, shown, new, strict=True)
+            for old, s, n in zip(own, shown, new, strict=True)
         ]
 
     def plain(

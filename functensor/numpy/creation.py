@@ -34,7 +34,7 @@ from ..primitives.core.shape_dtype import (
     is_number_dtype,
     number_dtype,
 )
-from ..primitives.core.trace import is_staged, slot
+from ..primitives.core.trace import below_hooks, is_staged, slot
 
 if TYPE_CHECKING:
 
@@ -195,7 +195,10 @@ def made_later(
         device: where it is; None for the default device.
     """
     # That module imports this one.
-    out: Array = import_module("functensor.custom.creation").created(name, make, known, device)
+    created = import_module("functensor.custom.creation").created
+    # Outside of programs hooks are not shown what is made of nothing.
+    with below_hooks():
+        out: Array = created(name, make, known, device)
     return out
 
 
@@ -219,7 +222,8 @@ def made_on_device(
             if function in FILLING_FUNCTIONS:
                 # Repeated without memory, so that passes see the number.
                 number = made_on_device(function, (), *args[1:], device=device)
-                return ops.broadcast_to(number, known.shape)
+                with below_hooks():
+                    return ops.broadcast_to(number, known.shape)
             # Another device may be the default one when the program runs.
             device = resolved(device)[1]
             make = partial(made_on_device, function, *args, device=device)

@@ -268,7 +268,7 @@ def equations_of(ode: Any, adjoint: Any, types: Values) -> Equations | None:
     solution, times, rest = ode.split(types)
     args = rest[: len(ode.arg_ranks)]
     state = StateVector([ShapeDtype(y.shape[1:], y.dtype) for y in solution])
-    by_args = StateVector([args[i] for i in adjoint.moves])
+    by_args = StateVector([args[i] for i in adjoint.moves], state.type.dtype)
     time = ShapeDtype((), times.dtype)
     plain = program_of_equation(ode.func, state, time, args)
     layout = adjoint_layout(state, by_args)

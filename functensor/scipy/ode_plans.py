@@ -42,6 +42,7 @@ class StateVector:
 
     Args:
         types: those of the leaves.
+        dtype: that of the vector where there are no leaves.
 
     Attributes:
         types: the same.
@@ -53,11 +54,12 @@ class StateVector:
     array([1., 2., 3.])
     """
 
-    def __init__(self, types: Sequence[ShapeDtype]) -> None:
+    def __init__(self, types: Sequence[ShapeDtype], dtype: DType | None = None) -> None:
         self.types = types
         ends = [0, *accumulate(known.size for known in types)]
         self._parts = [slice(*pair) for pair in pairwise(ends)]
-        self.type = ShapeDtype((ends[-1],), result_type(*(known.dtype for known in types)))
+        kinds = [known.dtype for known in types]
+        self.type = ShapeDtype((ends[-1],), result_type(*kinds) if kinds else dtype)
 
     def joined(self, buffers: Sequence[Buffer], xp: ArrayModule) -> Buffer:
         """Returns a vector of buffers of the leaves."""

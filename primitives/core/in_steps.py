@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .array import Array, Tracer
-from .primitive import Primitive
+from .primitive import Application, Primitive
 from .trace import Trace, slot, under
 
 if TYPE_CHECKING:
     from .annotations import ArrayLike
 
 __all__ = ["PrimitiveInSteps"]
+
+# A primitive and its parameters.
+Step: TypeAlias = tuple[Primitive, dict[str, Any]]
 
 
 class PrimitiveInSteps(Primitive):
@@ -25,9 +28,11 @@ class PrimitiveInSteps(Primitive):
 
     Args:
         name: its name.
-        steps: ``steps(*operands)``, which does the same by other primitives.
+        first: the primitive of the first step, which takes the first operand, and its parameters.
+            Its result has no derivative.
+        last: the primitive of the last step, which takes that result and then all operands, and
+            its parameters.
         in_steps: ``in_steps(*operands)``: whether that saves time for these operands.
-        last: the primitive of the last step: another operand, and these behind it.
         declared: what else ``Primitive`` takes.
     """
 
@@ -35,15 +40,16 @@ class PrimitiveInSteps(Primitive):
         self,
         name: str,
         *,
-        steps: Callable[..., Array],
+        first: Step,
+        last: Step,
         in_steps: Callable[..., bool],
-        last: Primitive,
         **declared: Any,
     ) -> None:
         super().__init__(name, **declared)
-        self.steps = steps
+        self.first = first
+        self.last = last
         self.in_steps = in_steps
-        last.whole = self
+        last[0].whole = self
 
     def __call__(self, *args: Any, **kwargs: Any) -> Array:
         try:
@@ -55,17 +61,38 @@ class PrimitiveInSteps(Primitive):
     def bind(self, args: Sequence[ArrayLike], params: dict[str, Any]) -> Array:
         """Applies the primitive, or its steps under a trace that stands open."""
         if slot.trace is None:
-            standing = (x.owner for x in args if isinstance(x, Tracer) and x.owner.standing)
-            if any(self._wanted(trace, args) for trace in standing):
-                return self.steps(*args, **params)
+            return self.evaluated(args, params)
         return super().bind(args, params)
+
+    def evaluated(self, args: Sequence[ArrayLike], params: dict[str, Any]) -> Array:
+        """Computes the primitive at the public face, in its steps where a tensor needs them."""
+        standing = (x.owner for x in args if isinstance(x, Tracer) and x.owner.standing)
+        if any(self._wanted(trace, args) for trace in standing):
+            with under(None):
+                return self._run(args)
+        return super().evaluated(args, params)
 
     def under(self, trace: Trace, args: Sequence[ArrayLike], params: dict[str, Any]) -> Array:
         """Hands the primitive to a trace, or its steps where the trace differentiates them."""
         if self._wanted(trace, args):
             with under(trace):
-                return self.steps(*args, **params)
+                return self._run(args)
         return super().under(trace, args, params)
+
+    def differentiated(self, args: Sequence[Any], params: dict[str, Any]) -> Application:
+        if not self.in_steps(*args):
+            return super().differentiated(args, params)
+        first, known = self.first
+        primitive, rest = self.last
+        return primitive, [first.bind(args[:1], known), *args], rest
+
+    def leaves(self, primitive: Any) -> bool:
+        return primitive is self or primitive is self.last[0]
+
+    def _run(self, args: Sequence[ArrayLike]) -> Array:
+        """Does the steps at the level of the current trace."""
+        primitive, operands, params = self.differentiated(args, {})
+        return primitive.bind(operands, params)
 
     def _wanted(self, trace: Trace, args: Sequence[ArrayLike]) -> bool:
         """Says whether a trace is to differentiate what is computed of these operands."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from importlib import import_module
 from types import FrameType, FunctionType, GenericAlias
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
@@ -51,11 +51,13 @@ from .ufunc_options import (
 
 if TYPE_CHECKING:
     from inspect import Signature
-    from typing import Concatenate, Self, TypeAlias
+    from typing import Concatenate, Self
 
     from .annotations import FunctionOfArray, FunctionOfArrays, P, Prepare
 
-__all__ = ["Binary", "Primitive", "Unary", "evaluate", "of_operands", "of_parameters"]
+__all__ = [
+    "Application", "Binary", "Primitive", "Unary", "evaluate", "of_operands", "of_parameters",
+]  # fmt: skip
 
 # The kinds of dtypes that are numbers.
 NUMBER_KINDS = "fiubc"
@@ -63,6 +65,10 @@ ndarray = np.ndarray
 NO_OPERAND = slice(0, 0)
 # The primitives of one operand that return it, or a part of its memory.
 RETURN_OPERAND = frozenset({"conj", "imag", "real", "stop_gradient"})
+
+
+# A primitive with its operands and its parameters.
+Application: TypeAlias = tuple["Primitive", list[Any], dict[str, Any]]
 
 
 def any_operands(*operands: ArrayLike) -> None:
@@ -193,6 +199,8 @@ class Primitive(PrimitiveLike):
     public = ""
     # The work of a collective over a named axis; `Collective` says more.
     along: Callable[..., tuple[Any, bool]] | None = None
+    # The last of its steps, with parameters; `PrimitiveInSteps` says more.
+    last: Any = None
     # The signature by which a call is checked, where `prepare` does not say it.
     form: Callable[..., Any] = staticmethod(any_operands)
 
@@ -314,6 +322,18 @@ class Primitive(PrimitiveLike):
     def under(self, trace: Trace, args: Sequence[ArrayLike], params: dict[str, Any]) -> Array:
         """Hands the primitive to a trace in the form that its class has."""
         return trace.process(self, args, params)
+
+    def evaluated(self, args: Sequence[ArrayLike], params: dict[str, Any]) -> Array:
+        """Computes the primitive at the public face, where traces stand open at the most."""
+        return evaluate(self, args, params)
+
+    def differentiated(self, args: Sequence[Any], params: dict[str, Any]) -> Application:
+        """Returns the primitive of which there are derivatives: this one, or its last step."""
+        return self, list(args), params
+
+    def leaves(self, primitive: Any) -> bool:
+        """Says whether a node is this primitive's, by the primitive that stands on it."""
+        return primitive is self
 
     @property
     def __signature__(self) -> Signature:

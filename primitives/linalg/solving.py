@@ -47,15 +47,11 @@ def _solve_pullback(g: Array, ans: Array, x: Array) -> tuple[Array, Array]:
     return -ops.matmul(by_y, ans.mT), by_y
 
 
-def _solve_in_steps(a: Array, b: Array) -> Array:
-    factors = kept_factors.bind((a,), {"strict": True})
-    return solve_by_factors.bind((factors, a, b), {"strict": True, "transposed": False})
-
-
 solve = of_matrices(
     "solve",
     lambda a, b: (a[1], b[1]),
-    kind=PrimitiveInSteps, steps=_solve_in_steps, in_steps=factors_pay, last=solve_by_factors,
+    kind=PrimitiveInSteps, in_steps=factors_pay, first=(kept_factors, {"strict": True}),
+    last=(solve_by_factors, {"strict": True, "transposed": False}),
     compute=linalg.solve, reference=np.linalg.solve,
     pullback=_solve_pullback,
     jvp=(lambda g, ans, x: -ops.solve(x, ops.matmul(g, ans)), lambda g, x: ops.solve(x, g)),
@@ -178,14 +174,11 @@ def _cofactors_reference(a: Buffer, *directions: Buffer) -> Buffer:
     return out
 
 
-def _det_in_steps(a: Array) -> Array:
-    return det_by_factors.bind((kept_factors.bind((a,), {"strict": False}), a), {})
-
-
 det = of_matrices(
     "det",
     lambda a: (),
-    kind=PrimitiveInSteps, steps=_det_in_steps, in_steps=factors_pay, last=det_by_factors,
+    kind=PrimitiveInSteps, in_steps=factors_pay, first=(kept_factors, {"strict": False}),
+    last=(det_by_factors, {}),
     compute=lambda xp, a: xp.linalg.det(a),
     reference=np.linalg.det,
     vjp=(lambda g, x: ops.expand_dims(g, (-2, -1)) * ops.cofactors(x),),
@@ -200,10 +193,6 @@ def _slogdet(xp: ArrayModule, a: Buffer) -> Buffer:
     return xp.stack([sign, logarithm.astype(sign.dtype)], axis=-1)
 
 
-def _slogdet_in_steps(a: Array) -> Array:
-    return slogdet_by_factors.bind((kept_factors.bind((a,), {"strict": False}), a), {})
-
-
 def _inverse_or_nan(x: Array) -> Array:
     """Returns inverses; NaN for singular matrices."""
     out: Array = inv.bind((x,), {"strict": False})
@@ -213,7 +202,8 @@ def _inverse_or_nan(x: Array) -> Array:
 slogdet = of_matrices(
     "slogdet",
     lambda a: (2,),
-    kind=PrimitiveInSteps, steps=_slogdet_in_steps, in_steps=factors_pay, last=slogdet_by_factors,
+    kind=PrimitiveInSteps, in_steps=factors_pay, first=(kept_factors, {"strict": False}),
+    last=(slogdet_by_factors, {}),
     compute=_slogdet,
     vjp=(lambda g, ans, x: slogdet_vjp(g, ans, _inverse_or_nan(x)),),
     jvp=(lambda g, ans, x: slogdet_jvp(g, ans, x, _inverse_or_nan(x)),),

@@ -153,7 +153,7 @@ FORMS = {
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("on_replay", [False, True])
 def test_a_hook_is_told_before_what_a_checkpoint_runs(form, on_replay):
-    """A gradient within is shown in both runs."""
+    """A gradient within is a part of either run."""
 
     def inner(x):
         return ft.grad(lambda y: np.sum(np.sin(y)))(np.tanh(x))
@@ -162,13 +162,13 @@ def test_a_hook_is_told_before_what_a_checkpoint_runs(form, on_replay):
     expected = ft.grad(lambda x: np.sum(inner(x)))(X)
     first = [(name, "forward") for name in ("tanh", "sin", "sum")]
     within = [("sum", "backward"), ("sin", "backward")]
-    again = [(name, "replay") for name in ("tanh", "sin", "sum")] if on_replay else []
+    again = [(name, "replay") for name in ("tanh", "sin", "sum")] + within if on_replay else []
     for _ in range(3):
         hook.seen.clear()
         with use(hook, on_replay=on_replay):
             numpy.testing.assert_allclose(f(X), expected, rtol=1e-14)
         outside = [("sum", "forward"), ("sum", "backward")]
-        assert hook.seen == [*first, *within, *outside, *again, *within, ("tanh", "backward")]
+        assert hook.seen == [*first, *within, *outside, *again, ("tanh", "backward")]
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -195,3 +195,22 @@ def test_a_value_that_is_replaced_before_one_with_a_derivative_is_the_first_to_b
     with use(FnHook(forward=forward)):
         wanted = f(x, y)
     numpy.testing.assert_allclose(found, wanted, rtol=1e-14)
+
+
+def test_arrays_that_a_program_makes_of_nothing_are_no_operations():
+    """A program makes large ones itself, which are constants where nothing is staged."""
+
+    def f(x):
+        made = np.eye(300)[0] + np.zeros((300, 300))[1] + np.linspace(0, 1, 90000)[:300]
+        return np.sin(made * np.arange(90000)[:300]) * x
+
+    x, seen = np.ones(300), []
+    hook = FnHook(forward=lambda op, inputs, output: seen.append(op.name))
+    with use(hook):
+        wanted = f(x)
+    names, jitted = list(seen), ft.jit(f)
+    for _ in range(2):
+        seen.clear()
+        with use(hook):
+            numpy.testing.assert_allclose(jitted(x), wanted, rtol=1e-14)
+        assert seen == names

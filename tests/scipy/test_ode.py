@@ -437,3 +437,15 @@ def test_a_steep_slope_beside_the_tolerances_does_not_end_the_solution_where_it_
     rate = 20.0
     found = wrapped(ft.grad(loss))(rate)
     numpy.testing.assert_allclose(found, 2 * (1e7 * numpy.exp(rate)) ** 2, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_jitted_gradients_of_an_equation_without_arguments(dtype):
+    def last(y):
+        return np.sum(odeint(lambda y, t: np.sin(t) * y, y, np.array([0, 1, 2], dtype))[-1] ** 2)
+
+    y = np.array([1.0, -0.5], dtype)
+    for step in (ft.jit(ft.grad(last)), ft.jit(ft.grad(last)).compile(y)):
+        found = step(y)
+        assert found.dtype == dtype
+        assert_allclose(found, ft.grad(last)(y), rtol=1e-5)

@@ -36,8 +36,9 @@ __all__ = ["BackwardCall", "pulled"]
 
 # An interval is halved so often where the state cannot be computed backward.
 MOST_HALVINGS = 12
-# The error of a state that was computed backward, in relation to the tolerances.
-MOST_DRIFT = 1000.0
+# The error of a state that was computed backward, in relation to the tolerances. Slopes that depend
+# on the state have as large an error.
+MOST_DRIFT = 100.0
 
 
 def pulled_by_intervals(

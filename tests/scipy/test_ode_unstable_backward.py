@@ -41,6 +41,25 @@ def test_gradients_are_those_of_forward_mode(mu, jit):
         assert_allclose(x, y, rtol=2e-5, atol=1e-6)
 
 
+def followed(y, t, size):
+    """The first component follows a cosine: its error grows by exp(5 t) backward."""
+    return fnp.stack([5.0 * (size * fnp.cos(t) - y[0]), fnp.sin(3.0 * y[0])])
+
+
+@pytest.mark.parametrize("jit", [False, True], ids=["eager", "jit"])
+def test_coarse_tolerances_give_coarse_gradients(jit):
+    def end(size, tolerance):
+        states = odeint(
+            followed, START, np.array([0.0, 3.0]), size, rtol=tolerance, atol=tolerance
+        )
+        return states[-1, 1]
+
+    wanted = ft.jvp(lambda size: end(size, 1e-10), (2.0,), (1.0,))[1]
+    of_coarse = ft.grad(lambda size: end(size, 1e-3))
+    # A hundred times the tolerance.
+    assert_allclose((ft.jit(of_coarse) if jit else of_coarse)(2.0), wanted, rtol=0.1, atol=0.0)
+
+
 @only_long
 @pytest.mark.long
 def test_batches():

@@ -1,7 +1,7 @@
 """Checkpoints of a training of several processes, each of which writes its shards.
 
 A checkpoint is a folder: ``rank_00000.safetensors`` and so on have each process's parts, by the
-number of the shard; ``whole.safetensors`` has all else, with the number of a shard in its place;
+number of the shard, and say which parts they are; ``whole.safetensors`` has all else, with the number of a shard in its place;
 and ``manifest.json`` says what belongs together. The folder gets its name when all is written.
 """
 
@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
+from math import prod
 from os import PathLike
 from pathlib import Path
 from typing import IO, Any
@@ -107,6 +109,7 @@ class Checkpoints(StepFolder):
         save(
             temporary / f"rank_{here.rank:05d}.safetensors",
             {str(i): shard.part for i, shard in enumerate(shards)},
+            metadata={"places": [shard.place for shard in shards]},
         )
         if here.rank == 0:
             numbers = iter(range(len(shards)))
@@ -123,7 +126,7 @@ class Checkpoints(StepFolder):
         manifest = {
             "format": MANIFEST_FORMAT,
             "processes": world().size,
-            "shards": [{"shape": list(x.shape), "dtype": str(x.dtype)} for x in shards],
+            "shards": [{**_kind(x), "count": x.count} for x in shards],
         }
 
         def write(file: IO[bytes]) -> None:
@@ -165,11 +168,12 @@ class Checkpoints(StepFolder):
         manifest = json.loads((path / "manifest.json").read_text())
         leaves, treedef = trees.flatten(like, is_leaf=is_shard)
         shards = [leaf for leaf in leaves if is_shard(leaf)]
-        kinds = [{"shape": list(x.shape), "dtype": str(x.dtype)} for x in shards]
-        if kinds != manifest["shards"]:
+        written = [(each.pop("count"), each) for each in manifest["shards"]]
+        kinds = [_kind(x) for x in shards]
+        if kinds != [kind for _, kind in written]:
             raise failure(
                 TreeMismatchError,
-                f"the checkpoint of step {wanted} has {len(manifest['shards'])} shards of other "
+                f"the checkpoint of step {wanted} has {len(written)} shards of other "
                 f"shapes or dtypes than the {len(kinds)} that are wanted",
                 fix="restore(like) with the state of the same optimizer and parameters",
                 number=None,
@@ -178,10 +182,12 @@ class Checkpoints(StepFolder):
         numbers = iter(range(len(shards)))
         outline = treedef.unflatten([next(numbers) if is_shard(x) else x for x in leaves])
         whole = trees.leaves(load(whole_path, outline))
-        files = [
-            load(self._part_file(path, rank), mmap=True) for rank in range(manifest["processes"])
-        ]
-        parts = iter([self._part(files, i, shard) for i, shard in enumerate(shards)])
+        paths = [self._part_file(path, rank) for rank in range(manifest["processes"])]
+        files = [(load(part, mmap=True), read_metadata(part)["places"]) for part in paths]
+        parts = iter([
+            self._part(files, i, count, shard)
+            for i, ((count, _), shard) in enumerate(zip(written, shards, strict=True))
+        ])
         made = [next(parts) if is_shard(x) else new for x, new in zip(leaves, whole, strict=True)]
         metadata = read_metadata(whole_path).get("metadata", {})
         return RestoredCheckpoint(wanted, treedef.unflatten(made), None, metadata)
@@ -197,23 +203,31 @@ class Checkpoints(StepFolder):
             )
         return found
 
-    def _part(self, files: list[Any], number: int, shard: Shard) -> Shard:
-        """Returns this process's part of an array, from the files of other parts."""
-        rows = [to_buffer(file[str(number)]) for file in files]
-        size = int(np.prod(shard.shape))
-        length, old = shard_length(size, shard.count), shard_length(size, len(files))
-        begin = world().rank % shard.count * length
+    def _part(
+        self, files: list[tuple[Any, list[int]]], number: int, count: int, shard: Shard
+    ) -> Shard:
+        """Returns this process's part of an array, from the files of so many other parts."""
+        # Along other axes of a mesh processes have the same parts.
+        rows = {places[number]: to_buffer(file[str(number)]) for file, places in files}
+        size = prod(shard.shape)
+        length, old = shard_length(size, shard.count), shard_length(size, count)
+        begin = shard.place * length
         end = min(begin + length, size)
-        out = np.zeros(length, rows[0].dtype)
-        for i, row in enumerate(rows):
+        out = np.zeros(length, shard.dtype)
+        for i in range(count):
             low, high = max(begin, i * old), min(end, (i + 1) * old)
             if low < high:
-                out[low - begin : high - begin] = row[low - i * old : high - i * old]
-        place = device_of(shard.part)
-        return Shard(wrap(on_device(out, place)), shard.shape, shard.count)
+                out[low - begin : high - begin] = rows[i][low - i * old : high - i * old]
+        device = device_of(shard.part)
+        return replace(shard, part=wrap(on_device(out, device)))
 
     def __repr__(self) -> str:
         return f"distributed.Checkpoints({str(self.folder)!r}, keep={self.keep})"
+
+
+def _kind(shard: Shard) -> dict[str, Any]:
+    """Returns what a whole array has in common, however it is cut."""
+    return {"shape": list(shard.shape), "dtype": str(shard.dtype)}
 
 
 def barrier(what: str) -> None:

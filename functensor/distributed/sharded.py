@@ -27,7 +27,7 @@ from ..transforms.averaged_gradients import Means
 from ..transforms.grad import differentiated
 from .data_parallel import MEGABYTE
 from .mesh import mesh
-from .shards import Shard, axes_of_now, gather, is_shard, join, own_part, shard_tree
+from .shards import Shard, axes_of_now, gather, is_shard, join, own_part, position, shard_tree
 
 __all__ = ["ShardedOptimizer", "sharded"]
 
@@ -76,7 +76,7 @@ class ShardedOptimizer(Optimizer[Any]):
     def _init(self, params: Any) -> Any:
         axes = axes_of_now(self._names)
         shards = shard_tree(params, axes)
-        return _marked(self.inner, shards, prod(axis.size for axis in axes))
+        return _marked(self.inner, shards, axes)
 
     def _update(self, params: Any, state: Any, grads: Any) -> tuple[Any, Any]:
         axes = axes_of_now(self._names)
@@ -249,12 +249,13 @@ def _clipped_parts(gradients: Any, limit: Any, axes: tuple[Any, ...]) -> Any:
     return tree.map(lambda g: clipped_to_norm(g, total, limit) if is_updated(g) else g, gradients)
 
 
-def _marked(optimizer: Optimizer[Any], shards: Any, count: int) -> Any:
+def _marked(optimizer: Optimizer[Any], shards: Any, axes: tuple[Any, ...]) -> Any:
     """Returns an optimizer's first state, with shards where it has as many elements as a part.
 
     What it has of a parameter is found by its length: states are made of other lengths too.
     """
     leaves, treedef = tree.flatten(shards, is_leaf=is_shard)
+    count, place = prod(axis.size for axis in axes), position(axes)
 
     def shapes(lengths: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
         made = treedef.unflatten(
@@ -269,6 +270,6 @@ def _marked(optimizer: Optimizer[Any], shards: Any, count: int) -> Any:
     values, structure = tree.flatten(state)
     rows = zip(values, found, longer, whole, strict=True)
     return structure.unflatten(
-        Shard(value, shape, count) if length != other else value
+        Shard(value, shape, count, place) if length != other else value
         for value, length, other, shape in rows
     )

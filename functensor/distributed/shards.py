@@ -30,12 +30,14 @@ class Shard:
     Attributes:
         part: the elements of this process, along one axis.
         shape: the shape of the whole array.
-        count: how many processes have a part.
+        count: how many processes have a part of their own.
+        place: the number of this part among those.
     """
 
     part: Any
     shape: tuple[int, ...]
     count: int
+    place: int
 
     @property
     def dtype(self) -> Any:
@@ -46,7 +48,7 @@ class Shard:
         return f"<one of {self.count} shards of {self.dtype}{list(self.shape)}>"
 
 
-tree.register_dataclass(Shard, ["part"], ["shape", "count"])
+tree.register_dataclass(Shard, ["part"], ["shape", "count", "place"])
 
 
 def is_shard(x: Any) -> bool:
@@ -104,12 +106,12 @@ def join(parts: Sequence[Any], shapes: Sequence[tuple[int, ...]], axes: tuple[An
 
 def shard_tree(values: Any, axes: tuple[Any, ...]) -> Any:
     """Returns a tree with shards in the place of its arrays."""
-    count = prod(axis.size for axis in axes)
+    count, place = prod(axis.size for axis in axes), position(axes)
 
     def cut(x: Any) -> Any:
         if is_shard(x) or not is_array_like(x):
             return x
-        return Shard(own_part(x, axes), shape_of(x), count)
+        return Shard(own_part(x, axes), shape_of(x), count, place)
 
     return tree.map(cut, values, is_leaf=is_shard)
 

@@ -12,7 +12,7 @@ import pytest
 import functensor as ft
 import functensor.numpy as np
 from functensor.data import DataLoader, IterableDataset, TensorDataset
-from functensor.distributed import Checkpoints, Shard, broadcast, shard, sharded
+from functensor.distributed import Checkpoints, P, Shard, broadcast, shard, sharded
 from functensor.distributed.broadcasting import broadcast_object
 from functensor.distributed.checkpoints import barrier
 from functensor.errors import FileError, TreeMismatchError
@@ -85,15 +85,38 @@ def check_parts_of_other_numbers_of_processes():
                 length = -(-11 // count)
                 rows = numpy.append(whole, numpy.zeros(length * count - 11)).reshape(count, -1)
                 for rank, row in enumerate(rows):
-                    ft.save(path / f"rank_{rank:05d}.safetensors", {"0": row})
+                    file = path / f"rank_{rank:05d}.safetensors"
+                    ft.save(file, {"0": row}, metadata={"places": [rank]})
                 ft.save(path / "whole.safetensors", [0], metadata={"step": count, "metadata": {}})
-                shards = '[{"shape": [11], "dtype": "float64"}]'
+                shards = f'[{{"shape": [11], "dtype": "float64", "count": {count}}}]'
                 text = f'{{"format": 1, "processes": {count}, "shards": {shards}}}'
                 (path / "manifest.json").write_text(text)
             barrier("files")
             like = [sharded(ft.optim.sgd(0.1), stage=3).shard(np.zeros(11))]
             found = checkpoints.restore(like, step=count).tree[0]
             numpy.testing.assert_array_equal(numpy.array(ft.distributed.gather(found)), whole)
+
+
+def check_parts_along_one_axis_of_a_mesh():
+    """Processes that differ along the other axis have the same part; more read what is left."""
+    whole = np.arange(11.0)
+    alone = sharded(ft.optim.momentum(1.0)).init(whole)
+    mesh = ft.distributed.mesh({"data": 2, "model": SIZE // 2})
+    for name in ("data", "model"):
+        spread = sharded(ft.optim.momentum(1.0), name)
+        specs = P(), P.local()
+        begun = ft.distributed.spmd(spread.init, mesh, P(), P.local())(whole)
+        _, state = ft.distributed.spmd(spread.update, mesh, (*specs, P()), specs)(
+            whole, begun, whole
+        )
+        with common_folder() as folder:
+            checkpoints = Checkpoints(folder)
+            checkpoints.save(1, state)
+            again, other = checkpoints.restore(begun).tree, checkpoints.restore(alone).tree
+        for x, y in zip(ft.tree.leaves(again), ft.tree.leaves(state), strict=True):
+            numpy.testing.assert_array_equal(numpy.array(x), numpy.array(y))
+        (found,) = [x for x in ft.tree.leaves(ft.distributed.gather(other)) if x.ndim]
+        numpy.testing.assert_array_equal(numpy.array(found), numpy.array(whole))
 
 
 def check_a_checkpoint_is_whole_or_not_there():

@@ -1,8 +1,9 @@
 """Checkpoints of a training of several processes, each of which writes its shards.
 
 A checkpoint is a folder: ``rank_00000.safetensors`` and so on have each process's parts, by the
-number of the shard, and say which parts they are; ``whole.safetensors`` has all else, with the number of a shard in its place;
-and ``manifest.json`` says what belongs together. The folder gets its name when all is written.
+number of the shard, and say which parts they are; ``whole.safetensors`` has all else, with the
+number of a shard in its place; and ``manifest.json`` says what belongs together. The folder gets
+its name when all is written.
 """
 
 from __future__ import annotations

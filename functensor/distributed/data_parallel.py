@@ -15,7 +15,7 @@ from ..primitives.core.buffers import device_of
 from ..primitives.core.errors import message
 from ..primitives.core.trace import slot
 from ..transforms.averaged_gradients import Means
-from .mesh import Mesh, mesh
+from .mesh import Mesh, mesh, named_axes
 
 __all__ = ["data_parallel"]
 
@@ -80,19 +80,8 @@ def data_parallel(
             arrays = [x for x in tree.leaves((args, kwargs)) if is_array_like(x)]
             device = next((d for d in map(device_of, arrays) if d != "cpu"), "cpu")
             axes = used.axes_on(device)
-        for name in names:
-            if name not in axes.axes:
-                raise ValueError(
-                    message(
-                        f"data_parallel: the mesh has no axis {name!r}: its axes are "
-                        f"{', '.join(map(repr, axes.axes))}",
-                        fix=f"data_parallel(step, axis={next(iter(axes.axes))!r})",
-                    )
-                )
         means = Means(
-            tuple([axes.axes[name] for name in names]),
-            int(bucket_megabytes * MEGABYTE),
-            accumulate,
+            named_axes("data_parallel", axes, names), int(bucket_megabytes * MEGABYTE), accumulate
         )
         alone = means.count == 1 and accumulate == 1
         with setting(slot, axes=replace(axes, means=None if alone else means)):

@@ -13,7 +13,7 @@ from ..primitives.core.errors import failure, message
 from .groups import process_group
 from .world import world
 
-__all__ = ["Mesh", "ProcessAxis", "mesh"]
+__all__ = ["Mesh", "ProcessAxis", "mesh", "named_axes"]
 
 
 class ProcessAxis:
@@ -172,3 +172,24 @@ def mesh(shape: Mapping[Hashable, int], *, emulated: bool = False) -> Mesh:
     if made is None:
         made = _known_meshes[key] = Mesh(lengths, 0 if emulated else found.rank, emulated)
     return made
+
+
+def named_axes(
+    function: str, axes: ProcessAxes, names: Sequence[Hashable]
+) -> tuple[ProcessAxis, ...]:
+    """Returns the axes of processes of some names, for a function that messages name.
+
+    Raises:
+        ValueError: there is none of a name.
+    """
+    known: Mapping[Hashable, Any] = axes.axes
+    for name in names:
+        if name not in known:
+            raise ValueError(
+                message(
+                    f"{function}: the mesh has no axis {name!r}: its axes are "
+                    f"{', '.join(map(repr, known))}",
+                    fix=f"axis={next(iter(known), 'data')!r}",
+                )
+            )
+    return tuple([known[name] for name in names])

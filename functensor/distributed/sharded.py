@@ -26,7 +26,7 @@ from ..programs.staging import eval_shape
 from ..transforms.averaged_gradients import Means
 from ..transforms.grad import differentiated
 from .data_parallel import MEGABYTE
-from .mesh import mesh
+from .mesh import mesh, named_axes
 from .shards import Shard, axes_of_now, gather, is_shard, join, own_part, position, shard_tree
 
 __all__ = ["ShardedOptimizer", "sharded"]
@@ -120,7 +120,7 @@ class ShardedOptimizer(Optimizer[Any]):
                 device = next((d for d in map(device_of, leaves) if d != "cpu"), "cpu")
                 found = mesh({name: 1 if i else -1 for i, name in enumerate(self._names)})
                 axes = found.axes_on(device)
-            own = tuple([axes.axes[name] for name in self._names])
+            own = named_axes("sharded", axes, self._names)
             given = axes.means
             means = Means(own, self._bytes, 1 if given is None else given.parts, self.stage > 1)
             with setting(slot, axes=replace(axes, means=means)):

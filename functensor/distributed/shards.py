@@ -15,10 +15,11 @@ from .. import tree
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.derivative_rules import shape_of
+from ..primitives.core.errors import failure
 from ..primitives.core.shape_dtype import shape_dtype
 from ..primitives.core.trace import slot
 from ..primitives.gradient_buckets import shard_length
-from .mesh import mesh
+from .mesh import mesh, named_axes
 
 __all__ = ["Shard", "axes_of_now", "gather", "join", "own_part", "position", "shard_tree"]
 
@@ -59,7 +60,7 @@ def is_shard(x: Any) -> bool:
 def axes_of_now(names: tuple[Any, ...]) -> tuple[Any, ...]:
     """Returns the axes of processes of some names: those of the step that runs, or of all."""
     if slot.axes is not None and slot.axes.axes:
-        return tuple([slot.axes.axes[name] for name in names])
+        return named_axes("sharded", slot.axes, names)
     found = mesh({name: 1 if i else -1 for i, name in enumerate(names)})
     return tuple([found.axes[name] for name in names])
 
@@ -126,6 +127,9 @@ def gather(values: Any, axis: Any = "data") -> Any:
         values: a tree with shards, such as `sharded` makes.
         axis: the axis of processes along which it was cut, a name or a tuple of several.
 
+    Raises:
+        ValueError: it was cut for another number of processes than are along the axis.
+
     >>> import functensor as ft, functensor.numpy as np
     >>> optimizer = ft.distributed.sharded(ft.optim.sgd(0.1), stage=3)
     >>> shards = optimizer.shard({"w": np.ones((2, 2))})
@@ -135,6 +139,17 @@ def gather(values: Any, axis: Any = "data") -> Any:
     axes = axes_of_now(axis if isinstance(axis, tuple) else (axis,))
     leaves, treedef = tree.flatten(values, is_leaf=is_shard)
     places = [i for i, leaf in enumerate(leaves) if is_shard(leaf)]
+    count = prod(own.size for own in axes)
+    for i in places:
+        if leaves[i].count != count:
+            raise failure(
+                ValueError,
+                f"distributed.gather: {leaves[i]!r} is not cut along axis={axis!r}, of {count} "
+                "processes",
+                fix="the axis that sharded(optimizer, axis) was given; and Checkpoints for what "
+                "another number of processes is to read",
+                number=None,
+            )
     wholes = join([leaves[i].part for i in places], [leaves[i].shape for i in places], axes)
     for i, whole in zip(places, wholes, strict=True):
         leaves[i] = whole

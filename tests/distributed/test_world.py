@@ -235,3 +235,16 @@ def test_meshes_and_axes_survive_pickling():
     program = ft.make_program(spmd(lambda x: ft.psum(x, "data"), alone, P(), P()))(X)
     again = pickle.loads(pickle.dumps(program))
     np.testing.assert_array_equal(np.asarray(again(X)), X)
+
+
+def test_axes_that_do_not_fit():
+    alone = mesh({"data": 1})
+    spread = ft.distributed.sharded(ft.optim.sgd(0.1), "rows", stage=3)
+    for use in (spread.shard, lambda x: ft.distributed.gather(x, "rows"),
+                lambda x: spread.minimize(fnp.sum)(x, None),
+                ft.distributed.data_parallel(ft.grad(fnp.sum), axis="rows")):
+        with pytest.raises(ValueError, match="no axis 'rows': its axes are 'data'"):
+            spmd(use, alone, P(), P())(X)
+    cut = ft.distributed.Shard(fnp.ones(3), (2, 3), 2, 0)
+    with pytest.raises(ValueError, match="of 2 shards of float64.*not cut along axis='data', of 1"):
+        ft.distributed.gather([cut])

@@ -242,6 +242,7 @@ class Buckets:
         self._means = means
         self._shape: tuple[int, ...] = ()
         self._of: dict[int, Bucket] = {}
+        self._missing: set[int] = set()
         self._leaves: list[Any] = []
         self._found: dict[int, Any] = {}
         self._sums: list[Any] | None = None
@@ -291,6 +292,7 @@ class Buckets:
         # Those that are not full, in the order of their last gradients.
         self._buckets += open_ones.values()
         self._of = {i: bucket for bucket in self._buckets for i in bucket.members}
+        self._missing = set(self._of)
         places = {node: i for i, node in enumerate(nodes) if node is not None}
         for order, (node, i) in enumerate(places.items(), 1):
             if node not in first:
@@ -312,6 +314,7 @@ class Buckets:
         if self._sums is not None:
             g = ops.add(self._sums[i], g)
         self._found[i] = g
+        self._missing.discard(i)
         self._of[i].missing -= 1
         self._send()
 
@@ -345,6 +348,9 @@ class Buckets:
     def end(self) -> list[Any]:
         """Returns the means of the gradients, once the pass has ended."""
         self.unwatch()
+        # An operation that uses an input may have no cotangent for it.
+        for i in sorted(self._missing):
+            self._take(i, zeros_like(self._leaves[i]))
         out = [None if i in self._of else zeros_like(x) for i, x in enumerate(self._leaves)]
         for bucket in self._buckets:
             flat, end = self._end(bucket.handle), 0

@@ -60,7 +60,9 @@ def check_means_in_jitted_steps():
     for options in ({}, {"bucket_megabytes": 1e-5}, {"accumulate": 2}):
         within = data_parallel(ft.jit(ft.value_and_grad(loss)), **options)
         around = ft.jit(data_parallel(ft.value_and_grad(loss), **options))
-        for both in (within, around):
+        # It takes a parameter that has no influence, too.
+        inside = data_parallel(ft.value_and_grad(ft.jit(loss)), **options)
+        for both in (within, around, inside):
             for _ in range(2):
                 assert_close(both(parameters(), own(X), own(Y)), wanted)
 

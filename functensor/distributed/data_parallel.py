@@ -45,7 +45,8 @@ def data_parallel(
         axis: over which of its axes means are taken, one name or several.
         accumulate: into how many parts batches are cut, which are gone through one after the other
             before gradients are averaged. Arrays among the arguments that are not differentiated
-            are cut along their first axes.
+            are cut along their first axes: of keys, ``ft.random.split(key, accumulate)``, each part
+            gets one row. Extras are those of the last part.
         bucket_megabytes: how large a bucket is, in units of 1,048,576 bytes.
 
     Returns:

@@ -155,16 +155,20 @@ def mesh(shape: Mapping[Hashable, int], *, emulated: bool = False) -> Mesh:
     rest = prod(length for length in lengths.values() if length != -1)
     count = found.size
     if len(missing) == 1 and not emulated and rest > 0:
-        lengths[missing[0]] = count // rest
+        # No fewer than one, so that the error below tells how many processes there have to be.
+        lengths[missing[0]] = max(count // rest, 1)
     if not all(n > 0 for n in lengths.values()):
-        raise ValueError(f"distributed.mesh: lengths are positive, and one may be -1: {shape}")
-    if not emulated and prod(lengths.values()) != count:
+        whose = "lengths of an emulated mesh" if emulated else "lengths, of which one may be -1,"
+        raise ValueError(f"distributed.mesh: {whose} are positive: {shape}")
+    needed = prod(lengths.values())
+    if not emulated and needed != count:
+        several = f"a multiple of {rest}" if missing else str(needed)
         raise ValueError(
             message(
-                f"distributed.mesh: {dict(shape)} is for {prod(lengths.values())} processes, and "
+                f"distributed.mesh: {dict(shape)} is for {several} processes, and "
                 f"the program runs on {count}",
-                fix=f"start so many: mpirun -n {prod(lengths.values())} python program.py; or try "
-                f"the function in one process: mesh({dict(shape)}, emulated=True)",
+                fix=f"start so many: mpirun -n {needed} python program.py; or try "
+                f"the function in one process: mesh({lengths}, emulated=True)",
             )
         )
     key = tuple(lengths.items()), emulated, found

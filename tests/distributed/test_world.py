@@ -248,3 +248,19 @@ def test_axes_that_do_not_fit():
     cut = ft.distributed.Shard(fnp.ones(3), (2, 3), 2, 0)
     with pytest.raises(ValueError, match=r"of 2 shards of float64.*not cut along axis='data'"):
         ft.distributed.gather([cut])
+
+
+def test_meshes_that_processes_do_not_fill():
+    for shape, words in (
+        ({"data": -1, "model": 2}, "a multiple of 2 processes, and the program runs on 1"),
+        ({"data": 3}, "for 3 processes, and the program runs on 1"),
+    ):
+        with pytest.raises(ValueError, match=words) as seen:
+            mesh(shape)
+        # The right code that it shows is right.
+        text = str(seen.value).partition("in one process: ")[2].partition("\n")[0]
+        assert eval(text, {"mesh": mesh}).emulated
+    with pytest.raises(ValueError, match="lengths of an emulated mesh are positive"):
+        mesh({"data": -1}, emulated=True)
+    with pytest.raises(ValueError, match="lengths, of which one may be -1, are positive"):
+        mesh({"data": -1, "model": -1})

@@ -28,6 +28,9 @@ __all__ = [
 ]  # fmt: skip
 
 
+BFLOAT16_PRECISION = 2.0**-7
+
+
 class Order:
     """Counts the collectives of a process, from the beginning of an ``spmd`` on."""
 
@@ -176,19 +179,18 @@ def first_other(rows: Any) -> int | None:
     >>> first_other(np.array([[1.0, 2.0], [1.0, 2.0 + 1e-12], [1.0, 3.0]]))
     2
     """
-    kind = rows.dtype.kind
-    wide = rows if kind in "fc" else rows.astype(np.float64)
-    precision = np.finfo(wide.dtype).eps if kind in "fc" else OUTPUT_PRECISIONS[kind]
+    if rows.dtype.kind in "biu":
+        differs = (rows != rows[0]).reshape(len(rows), -1).any(axis=1)
+        return int(differs.argmax()) if differs.any() else None
+    rounded = rows.dtype.kind == "V"
+    wide = rows.astype(np.float64) if rounded else rows
+    precision = BFLOAT16_PRECISION if rounded else np.finfo(wide.dtype).eps
     finite = np.abs(wide[0])[np.isfinite(wide[0])]
     tolerance = np.sqrt(precision) * np.max(finite, initial=0.0)
     for number, row in enumerate(wide):
         if not np.allclose(row, wide[0], rtol=0, atol=tolerance, equal_nan=True):
             return number
     return None
-
-
-# Of bfloat16, and of what is not rounded.
-OUTPUT_PRECISIONS = {"V": 2.0**-7, "i": 0.0, "u": 0.0, "b": 0.0}
 
 
 def not_the_same(shown: str, names: Sequence[Any], rank: int, first: int) -> CollectiveError:

@@ -12,6 +12,7 @@ from support.processes import mpirun
 import functensor as ft
 import functensor.numpy as fnp
 from functensor.distributed import P, mesh, spmd
+from functensor.distributed.checking import first_other
 from functensor.distributed.launched import launched_processes
 from functensor.distributed.ordered_integers import from_ordered, to_ordered
 
@@ -264,3 +265,15 @@ def test_meshes_that_processes_do_not_fill():
         mesh({"data": -1}, emulated=True)
     with pytest.raises(ValueError, match="lengths, of which one may be -1, are positive"):
         mesh({"data": -1, "model": -1})
+
+
+def test_what_is_not_rounded_is_compared_exactly():
+    keys = np.array([[1, 2**62], [1, 2**62], [1, 2**62 + 1]])
+    for rows in (keys, keys.astype(np.uint64), keys % 2 == 1):
+        assert first_other(rows) == 2
+        assert first_other(rows[:2]) is None
+        assert first_other(rows[:, :0]) is None
+    halves = np.array([[1.0, 2.0], [1.01, 2.0], [1.5, 2.0]])
+    for dtype in ("float16", ml_dtypes.bfloat16, "complex64"):
+        assert first_other(halves[:2].astype(dtype)) is (1 if dtype == "complex64" else None)
+        assert first_other(halves.astype(dtype)) == (1 if dtype == "complex64" else 2)

@@ -54,7 +54,7 @@ class Look:
     def __init__(self, fun: Callable[..., Any]) -> None:
         self.fun = fun
         self.told = False
-        self._numpy = "numpy.random" in sys.modules
+        self._numpy = imported("numpy.random", "get_state") is not None
         self._states = [(name, read, read()) for name, read in sources(fun)]
 
     def taken(self) -> listed:
@@ -64,8 +64,8 @@ class Look:
     def report(self, equations: Sequence[Equation]) -> None:
         """Warns of random numbers that were drawn since, and of a line with many equations."""
         moved = [name for name, read, before in self._states if read() != before]
-        imported = "numpy.random" in sys.modules and not self._numpy
-        if imported and global_state()[1:] != (UNDRAWN_POSITION, 0):
+        is_new = not self._numpy and imported("numpy.random", "get_state") is not None
+        if is_new and global_state()[1:] != (UNDRAWN_POSITION, 0):
             moved.append("numpy.random")
         if moved and not self.told:
             for look in looking.looks:
@@ -114,10 +114,10 @@ def global_state() -> tuple[bytes, int, int]:
 
 def sources(fun: Callable[..., Any]) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Yields what numbers may be drawn of, by name, with a function that reads its state."""
-    if "numpy.random" in sys.modules:
+    if imported("numpy.random", "get_state"):
         yield "numpy.random", global_state
-    if "random" in sys.modules:
-        yield "Python's random", sys.modules["random"].getstate
+    if read := imported("random", "getstate"):
+        yield "Python's random", read
     for name, value in held_generators(fun, DEEPEST_HELPER, set()):
         yield f"the generator {name!r}", partial(state_of, value)
 
@@ -132,10 +132,13 @@ def is_generator(x: Any) -> bool:
     """Says whether a value is a generator of NumPy's or Python's."""
     classes = (("numpy.random", "Generator"), ("numpy.random", "RandomState"), ("random", "Random"))
     return any(
-        isinstance(x, getattr(sys.modules[module], name))
-        for module, name in classes
-        if module in sys.modules
+        isinstance(x, kind) for names in classes if (kind := imported(*names)) is not None
     )
+
+
+def imported(module: str, name: str) -> Any:
+    """Returns what a module has by a name; None where another thread may still be importing it."""
+    return getattr(sys.modules.get(module), name, None)
 
 
 def held_generators(

@@ -3,10 +3,12 @@
 import gc
 import random
 import re
+import sys
 import threading
 import warnings
 import weakref
 from functools import partial
+from types import ModuleType
 
 import numpy
 import pytest
@@ -102,6 +104,13 @@ def test_other_threads_are_mentioned():
         over.set()
         other.join()
     assert first.endswith("the same in every call (unless another thread drew them)")
+
+
+@pytest.mark.parametrize("module", ["random", "numpy.random"])
+def test_modules_that_another_thread_is_importing(module, monkeypatch):
+    """Python enters a module before it runs its first line."""
+    monkeypatch.setitem(sys.modules, module, ModuleType(module))
+    assert float(ft.jit(lambda x: x + 1)(1.0)) == 2.0
 
 
 def test_functions_that_draw_nothing_are_silent():

@@ -272,3 +272,14 @@ def test_an_error_in_the_equation_names_the_function_and_its_lines():
     assert "in solve of leaning, at" in notes[0]
     assert "while_loop" not in notes[0]
     assert_allclose(jitted(STATE, 1.0), solve(STATE, 1.0), rtol=1e-7)
+
+
+@pytest.mark.parametrize("shape", [(2,), (0, 2)])
+def test_gradients_of_equations_without_arguments(shape):
+    def total(y):
+        return np.sum(odeint(lambda y, t: -y, y, TIMES))
+
+    start, slope = numpy.ones(shape), ft.jit(ft.grad(total))
+    assert_allclose(slope(start), numpy.full(shape, numpy.exp(-TIMES).sum()), rtol=1e-7)
+    if start.size:
+        check(ft.grad(total), start)

@@ -350,9 +350,9 @@ def program_of_way_back(ode: Any, adjoint: Any, equations: Equations) -> Program
         # all is computed in the loop therefore.
 
         def interval(i: Any, going: tuple[Any, ...]) -> tuple[Any, ...]:
-            back, moved_args, by_times, solved = going
+            back, by_times, solved, *moved_args = going
             by_times = by_times.at[i].set(ops.sum(cotangents[i] * slope_at(i)))
-            start = ops.concatenate([rows[i], back, moved_args])
+            start = ops.concatenate([rows[i], back, *moved_args])
             ends = ops.astype(ops.stack([times[i], times[i - 1]]), np.float64)
             states, done, *_ = solution_at_times(slope, start, ends, ode.options, norm)
             drift = abs(states[1][:size] - rows[i - 1])
@@ -360,12 +360,13 @@ def program_of_way_back(ode: Any, adjoint: Any, equations: Equations) -> Program
             solved = solved & ~ops.any(drift > allowed)
             back = states[1][size : 2 * size]
             back = ops.where(i > 1, back + cotangents[i - 1], back)
-            return back, states[1][2 * size :], by_times, solved & (done == 2)
+            moved_args = [states[1][2 * size :]] * len(moved_args)
+            return back, by_times, solved & (done == 2), *moved_args
 
         def first(i: Any, going: tuple[Any, ...]) -> tuple[Any, ...]:
-            back, moved_args, by_times, solved = going
+            back, by_times, solved, *moved_args = going
             by_times = by_times.at[i].set(-ops.sum(back * slope_at(i)))
-            return back + cotangents[i], moved_args, by_times, solved
+            return back + cotangents[i], by_times, solved, *moved_args
 
         def earlier(step: Any, going: tuple[Any, ...]) -> tuple[Any, ...]:
             i = last - step
@@ -373,9 +374,11 @@ def program_of_way_back(ode: Any, adjoint: Any, equations: Equations) -> Program
 
         none = wrap(np.zeros(by_args.type.shape, state.type.dtype))
         by_times = wrap(np.zeros(times.shape, state.type.dtype))
-        going = cotangents[last], none, by_times, wrap(np.True_)
-        back, moved_args, by_times, solved = fori_loop(0, last + 1, earlier, going)
-        return [*state.leaves(back), by_times, *by_args.leaves(moved_args), solved]
+        # Machine code carries no empty arrays: one of arguments is there if there are some.
+        moved_args = [none] if by_args.type.size else []
+        going = cotangents[last], by_times, wrap(np.True_), *moved_args
+        back, by_times, solved, *moved_args = fori_loop(0, last + 1, earlier, going)
+        return [*state.leaves(back), by_times, *by_args.leaves([*moved_args, none][0]), solved]
 
     return make_program(odeint_backward)(solution, times, rest[:count], rest[count:])
 

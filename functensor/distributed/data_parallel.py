@@ -6,16 +6,13 @@ from collections.abc import Callable, Hashable
 from dataclasses import replace
 from typing import Any
 
-from .. import tree
 from ..backends.errors.public_functions import check_function
 from ..backends.restoring import setting
 from ..functions.wrapping import transformed
-from ..primitives.core.array_likes import is_array_like
-from ..primitives.core.buffers import device_of
 from ..primitives.core.errors import message
 from ..primitives.core.trace import slot
 from ..transforms.averaged_gradients import Means
-from .mesh import Mesh, mesh, named_axes
+from .mesh import Mesh, axes_of_step, named_axes
 
 __all__ = ["data_parallel"]
 
@@ -68,19 +65,13 @@ def data_parallel(
     if accumulate < 1:
         raise ValueError(f"data_parallel: accumulate is {accumulate}, it must be positive")
     names = axis if isinstance(axis, tuple) else (axis,)
-    given = mesh
-    if given is not None and given.emulated:
+    if mesh is not None and mesh.emulated:
         raise ValueError(
             message("data_parallel is for processes, not for an emulated mesh", fix="mesh=None")
         )
 
     def parallel_step(*args: Any, **kwargs: Any) -> Any:
-        axes = slot.axes
-        if axes is None or not axes.axes:
-            used = given if given is not None else _all_along(names)
-            arrays = [x for x in tree.leaves((args, kwargs)) if is_array_like(x)]
-            device = next((d for d in map(device_of, arrays) if d != "cpu"), "cpu")
-            axes = used.axes_on(device)
+        axes = axes_of_step((args, kwargs), names, mesh)
         means = Means(
             named_axes("data_parallel", axes, names), int(bucket_megabytes * MEGABYTE), accumulate
         )
@@ -89,8 +80,3 @@ def data_parallel(
             return step(*args, **kwargs)
 
     return transformed(parallel_step, step, data_parallel, step, mesh, axis)
-
-
-def _all_along(names: tuple[Hashable, ...]) -> Mesh:
-    """Returns all processes along the first of some axes."""
-    return mesh({name: 1 if i else -1 for i, name in enumerate(names)})

@@ -7,13 +7,17 @@ from collections.abc import Hashable, Mapping, Sequence
 from math import prod
 from typing import Any
 
+from .. import tree
 from ..backends.config import config
 from ..primitives.collectives import ProcessAxes
+from ..primitives.core.array_likes import is_array_like
+from ..primitives.core.buffers import device_of
 from ..primitives.core.errors import failure, message
+from ..primitives.core.trace import slot
 from .groups import process_group
 from .world import world
 
-__all__ = ["Mesh", "ProcessAxis", "mesh", "named_axes"]
+__all__ = ["Mesh", "ProcessAxis", "all_along", "axes_of_step", "mesh", "named_axes"]
 
 
 class ProcessAxis:
@@ -176,6 +180,27 @@ def mesh(shape: Mapping[Hashable, int], *, emulated: bool = False) -> Mesh:
     if made is None:
         made = _known_meshes[key] = Mesh(lengths, 0 if emulated else found.rank, emulated)
     return made
+
+
+def all_along(names: Sequence[Hashable]) -> Mesh:
+    """Returns all processes along the first of some axes."""
+    return mesh({name: 1 if i else -1 for i, name in enumerate(names)})
+
+
+def axes_of_step(values: Any, names: Sequence[Hashable], given: Mesh | None = None) -> ProcessAxes:
+    """Returns the axes of processes of the step that runs: of the `spmd` around it if there is one.
+
+    Args:
+        values: the step's arguments, on whose device collectives are.
+        names: the axes that the step speaks of, for a mesh of all processes.
+        given: the mesh in place of that.
+    """
+    if slot.axes is not None and slot.axes.axes:
+        around: ProcessAxes = slot.axes
+        return around
+    arrays = [x for x in tree.leaves(values) if is_array_like(x)]
+    device = next((d for d in map(device_of, arrays) if d != "cpu"), "cpu")
+    return (all_along(names) if given is None else given).axes_on(device)
 
 
 def named_axes(

@@ -15,8 +15,6 @@ from ..backends.restoring import setting
 from ..optim.clipping import clipped_to_norm, sum_of_squares
 from ..optim.optimizer import Optimizer, is_updated
 from ..primitives.core.annotations import operations as ops
-from ..primitives.core.array_likes import is_array_like
-from ..primitives.core.buffers import device_of
 from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import failure
 from ..primitives.core.shape_dtype import ShapeDtype
@@ -26,7 +24,7 @@ from ..programs.staging import eval_shape
 from ..transforms.averaged_gradients import Means
 from ..transforms.grad import differentiated
 from .data_parallel import MEGABYTE
-from .mesh import mesh, named_axes
+from .mesh import axes_of_step, named_axes
 from .shards import Shard, axes_of_now, gather, is_shard, join, own_part, position, shard_tree
 
 __all__ = ["ShardedOptimizer", "sharded"]
@@ -114,12 +112,7 @@ class ShardedOptimizer(Optimizer[Any]):
         """
 
         def step(params: Any, state: Any, *batch: Any, **kwargs: Any) -> Any:
-            axes = slot.axes
-            if axes is None or not axes.axes:
-                leaves = [x for x in tree.leaves(params) if is_array_like(x)]
-                device = next((d for d in map(device_of, leaves) if d != "cpu"), "cpu")
-                found = mesh({name: 1 if i else -1 for i, name in enumerate(self._names)})
-                axes = found.axes_on(device)
+            axes = axes_of_step(params, self._names)
             own = named_axes("sharded", axes, self._names)
             given = axes.means
             means = Means(own, self._bytes, 1 if given is None else given.parts, self.stage > 1)

@@ -19,7 +19,7 @@ from ..primitives.core.errors import failure
 from ..primitives.core.shape_dtype import shape_dtype
 from ..primitives.core.trace import slot
 from ..primitives.gradient_buckets import shard_length
-from .mesh import mesh, named_axes
+from .mesh import all_along, named_axes
 
 __all__ = ["Shard", "axes_of_now", "gather", "join", "own_part", "position", "shard_tree"]
 
@@ -61,7 +61,7 @@ def axes_of_now(names: tuple[Any, ...]) -> tuple[Any, ...]:
     """Returns the axes of processes of some names: those of the step that runs, or of all."""
     if slot.axes is not None and slot.axes.axes:
         return named_axes("sharded", slot.axes, names)
-    found = mesh({name: 1 if i else -1 for i, name in enumerate(names)})
+    found = all_along(names)
     return tuple([found.axes[name] for name in names])
 
 

@@ -17,7 +17,7 @@ from ..primitives.core.array import Tracer
 from ..primitives.core.buffers import all_apart_from, apart_from, wrap
 from ..primitives.core.errors import ReplayError, function_name, message
 from ..primitives.core.plain_arrays import plain_arrays
-from ..primitives.core.primitive import Primitive, evaluate
+from ..primitives.core.primitive import Primitive
 from ..primitives.core.shape_dtype import shape_dtype
 from ..primitives.core.trace import RAW, Trace, base_trace, new, under
 from ..traces.reverse import ReverseTrace, ReverseTracer, is_inexact
@@ -60,7 +60,7 @@ class CaptureTrace(Trace):
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         values = [self.resolve(a) for a in args]
         if self.parent is RAW:
-            return evaluate(primitive, values, params)
+            return primitive.evaluated(values, params)
         return self.below(primitive, values, params)
 
     def custom(self, call: Call, args: Sequence[Any]) -> Values:

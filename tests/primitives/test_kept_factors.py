@@ -224,6 +224,55 @@ def test_hooks_see_one_solution():
     assert "kept_factors" not in seen
 
 
+def of_tensor(a):
+    x = ft.Tensor(a, requires_grad=True)
+    fnp.sum(fnp.linalg.slogdet(x)[1] * fnp.linalg.solve(x, np.ones(N))).backward()
+    return x.grad
+
+
+def of_both(a):
+    return fnp.sum(fnp.linalg.slogdet(a)[1] * fnp.linalg.solve(a, np.ones(N)))
+
+
+STACKED = np.stack([matrices(), matrices(seed=1)])
+WAYS = {
+    "grad": lambda: ft.grad(of_both)(STACKED[0]),
+    "jvp": lambda: ft.jvp(of_both, (STACKED[0],), (STACKED[1],))[1],
+    "vmap of grad": lambda: ft.vmap(ft.grad(of_both))(STACKED),
+    "grad of vmap": lambda: ft.grad(lambda a: fnp.sum(ft.vmap(of_both)(a)))(STACKED),
+    "jvp of grad": lambda: ft.jvp(ft.grad(of_both), (STACKED[0],), (STACKED[1],))[1],
+    "checkpoint": lambda: ft.grad(ft.checkpoint(of_both))(STACKED[0]),
+    "tensors": lambda: of_tensor(STACKED[0]),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_hooks_see_cotangents_and_change_no_bits(way):
+    wanted, seen = np.array(WAYS[way]()), []
+    hooks = [
+        ft.hooks.FnHook(forward=lambda op, inputs, output: None),
+        ft.hooks.FnHook(backward=lambda op, gs, g: seen.append((op.name, len(gs)))),
+        ft.hooks.FnHook(
+            forward=lambda op, inputs, output: None, backward=lambda op, gs, g: None
+        ),
+    ]
+    for some in ([hooks[0]], hooks[1:]):
+        with ft.hooks.use(some[0]), ft.hooks.use(some[-1]):
+            np.testing.assert_array_equal(np.array(WAYS[way]()), wanted)
+    if way != "jvp":
+        assert {("solve", 2), ("slogdet", 1)} <= set(seen)
+    assert not any("factors" in name for name, _ in seen)
+
+
+def test_cotangents_of_solutions_are_clipped():
+    for way in (lambda f: f, ft.jit):
+        clipped = way(ft.hooks.clip_gradients(of_both, "solve", max_value=1e-3))
+        plain = ft.grad(lambda a: fnp.sum(fnp.linalg.slogdet(a)[1]))(STACKED[0])
+        scale = fnp.sum(fnp.linalg.solve(STACKED[0], np.ones(N)))
+        rest = ft.grad(clipped)(STACKED[0]) - scale * plain
+        assert_allclose(fnp.max(abs(rest)), 1e-3, rtol=1e-9)
+
+
 def test_triangles_without_other_libraries(monkeypatch):
     """Systems of triangles, and Cholesky's derivative with them, need NumPy alone."""
     monkeypatch.setattr(lapack, "_has_scipy", lambda: False)

@@ -300,17 +300,15 @@ class Primitive(PrimitiveLike):
     @property
     def namespace(self) -> str:
         """The place where users find it, as messages write that."""
-        module = self.public.rpartition(".")[0]
-        return module.replace("functensor.numpy", "np") or "np"
+        return self.public.rpartition(".")[0].replace("functensor.numpy", "np") or "np"
 
     def by_place(self, kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Returns a call's arguments with the operand, if it was named, in the first place."""
         code = getattr(self.prepare, "__code__", None)
         name = code.co_varnames[0] if code is not None else ""
-        if name not in kwargs:
-            return (), kwargs
         rest = dict(kwargs)
-        return (operand(rest.pop(name)),), rest
+        first = (operand(rest.pop(name)),) if name in rest else ()
+        return first, rest
 
     def bind(self, args: Sequence[ArrayLike], params: dict[str, Any]) -> Array:
         """Applies the primitive to operands and parameters that are prepared already."""

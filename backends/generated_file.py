@@ -48,10 +48,10 @@ class GeneratedFile:
             if trace.tb_frame.f_code.co_filename == self.name:
                 origin = self._origins[trace.tb_lineno - 1]
                 if origin is not None and origin.line and has_note(origin.primitive):
-                    note = f"in {origin.primitive.name} of {function}, at {origin.line}"
+                    name = getattr(origin.primitive, "told_as", "") or origin.primitive.name
+                    note = f"in {name} of {function}, at {origin.line}"
                     error.add_note(with_cells_named(note))
             trace = trace.tb_next
-
 
     def line(self, number: int) -> str:
         """Returns the user's ``file:line`` that a line of the text stems from; empty if none."""

@@ -161,7 +161,8 @@ def applied(equation: Equation, operands: Sequence[Any], trace: Trace) -> Sequen
             # The line that asks for the value is not the one that computes it.
             notes = getattr(error, "__notes__", [])
             error.__notes__ = [note for note in notes if not note.startswith("  in ")]
-            note = f"in {equation.primitive.name} of {name}, at {equation.line}"
+            told = equation.primitive.told_as or equation.primitive.name
+            note = f"in {told} of {name}, at {equation.line}"
             error.add_note(with_cells_named(note))
         raise
 

@@ -38,6 +38,7 @@ class PrimitiveLike:
         effect: whether somebody sees that it runs, so that no pass may leave it out.
         collective: whether it may be an operation of several processes; `exchanges` says whether it
             is one.
+        told_as: the name of the user's operation in errors; empty where it is its own.
     """
 
     __slots__ = ()
@@ -59,6 +60,7 @@ class PrimitiveLike:
     device: str | None = None
     effect = False
     collective = False
+    told_as = ""
 
     def exchanges(self, params: Mapping[str, Any]) -> bool:
         """Says whether several processes do it together, given its parameters.

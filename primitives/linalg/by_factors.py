@@ -83,6 +83,8 @@ kept_factors = of_matrices(
     A singular matrix is an error where that is ``strict``.
     """,
 )
+# Systems alone make an error of it.
+kept_factors.told_as = "solve"
 
 
 def _solve_by_factors(

@@ -23,8 +23,8 @@ class KeptHooks(Handle):
     Args:
         handle: the registration.
         replaced: for every operation of the first run whether the hook replaced its output.
-        pulled_before: for every operation of a backward pass within the first run whether the hook
-            replaced its cotangents.
+        pulled_before: for every operation of a backward pass within the first run, and on the way
+            back through the second one, whether the hook replaced its cotangents.
         answers: what the first run was told of whether the hook only looks.
         first: whether this is that run, which fills the lists.
     """
@@ -55,10 +55,11 @@ class KeptHooks(Handle):
         return []
 
     def sees_pass(self, staged: bool) -> bool:
-        # Other passes come back to what the second run has left behind.
+        # The way back over what the second run has left behind comes after that.
         if self.first or not slot.replaying or (staged and not self.hook.traceable):
             return self.handle.sees_pass(staged)
-        return True in self.pulled_before or (self.on_replay and self.handle.sees_pass(staged))
+        # What is computed for the hook is computed again, whether or not it is asked.
+        return bool(self.pulled_before) or (self.on_replay and self.handle.sees_pass(staged))
 
     def current(self) -> Handle | None:
         return self.handle.current()
@@ -79,11 +80,10 @@ class KeptHooks(Handle):
         if staged and not self.hook.traceable:
             # A program's calls know themselves when they are run again.
             return super().told(op, values, staged)
-        if not self.first:
-            backward = op.phase == "backward"
-            seen = self.on_replay or (backward and not slot.replaying)
+        backward = op.phase == "backward"
+        if not self.first and (slot.replaying or not backward):
             known = op if backward else op.at("replay")
-            return super().told(known, values, staged) if seen else values
+            return super().told(known, values, staged) if self.on_replay else values
         runs = self.runs()
         values = super().told(op, values, staged)
         self.forget(runs)
@@ -108,15 +108,13 @@ class KeptHooks(Handle):
     def backward(
         self, op: Operation, cotangents: Sequence[Any], gs: Sequence[Any]
     ) -> Sequence[Any]:
-        if self.first:
+        if self.first or not slot.replaying:
             runs = self.runs()
             found = super().backward(op, cotangents, gs)
             if found is cotangents:
                 self.forget(runs)
             self.pulled_before.append(found is not cotangents)
             return found
-        if not slot.replaying:
-            return super().backward(op, cotangents, gs)
         again = self.pulled_before[self.place : self.place + 1] == [True]
         self.place += 1
         if again or (self.on_replay and (self.handle.active or self.lasting)):

@@ -22,6 +22,7 @@ from ..programs.closed_over import hoisted
 from ..programs.program import type_of
 from ..programs.staged_tracers import KnownTracer, StagedTracer, known_tracer, replayed
 from ..programs.staging import StagingTrace
+from ..programs.unwatched import unwatched
 from ..traces.batch import BatchTrace, NamedBatchTrace, batch_trace
 from ..traces.forward import ForwardTrace
 from .call import CheckpointCall
@@ -48,6 +49,10 @@ class StagedCheckpoint(CheckpointCall):
 
     def replayed(self) -> StagedCheckpoint:
         return StagedCheckpoint(self, self.program.replayed()) if self.effect else self
+
+    def unwatched(self) -> StagedCheckpoint:
+        program = unwatched(self.program)
+        return self if program is self.program else StagedCheckpoint(self, program)
 
     def infer(self, *types: ShapeDtype) -> list[Any]:
         """Returns the outputs' types."""

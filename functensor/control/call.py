@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
+from operator import is_
 from typing import TYPE_CHECKING, Any
 
 from ..backends.restoring import setting
@@ -17,6 +18,7 @@ from ..primitives.core.buffers import exposed, to_buffer, wrap
 from ..primitives.core.errors import MissingRuleError
 from ..primitives.core.trace import Trace, at_face, below_hooks, is_staged, slot, under
 from ..programs.program import Program, Variable, used
+from ..programs.unwatched import unwatched
 from ..traces.forward import zeros_like
 from ..traces.muting import muting
 from ..traces.reverse import is_inexact
@@ -127,6 +129,13 @@ class ControlCall(DerivedCall):
             call = self.derived["replayed"] = self.over([body.replayed() for body in self.bodies])
             call.derived["replayed"] = call
         return self.derived["replayed"]  # type: ignore[no-any-return]
+
+    def unwatched(self) -> ControlCall:
+        if "unwatched" not in self.derived:
+            bodies = [*map(unwatched, self.bodies)]
+            same = all(map(is_, bodies, self.bodies))
+            self.derived["unwatched"] = self if same else self.over(bodies)
+        return self.derived["unwatched"]  # type: ignore[no-any-return]
 
     def over(self, bodies: Sequence[Program]) -> ControlCall:
         """Returns the call of other bodies that take and return the same."""

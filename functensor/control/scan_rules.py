@@ -22,6 +22,7 @@ from ..primitives.core.annotations import operations as ops
 from ..primitives.core.buffers import device_of, exposed
 from ..primitives.core.shape_dtype import ShapeDtype
 from ..programs.program import Program, Variable, type_of, used
+from ..programs.unwatched import unwatched
 from .call import ControlCall, runner, weak_inputs
 from .program_edits import (
     batched_body,
@@ -302,7 +303,8 @@ class _Again:
         self._parts = parts
         self._count = len(parts.program.outputs)
         self.state = parts.state
-        program = parts.program
+        # Hooks see the cotangents that come to the second run.
+        program = unwatched(parts.program)
         self.forward = rewired(program, program.inputs, [*program.outputs, *program.inputs])
 
     def backward(self, given: Flags) -> tuple[Program, list[int], Flags]:

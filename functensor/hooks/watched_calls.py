@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from ..backends.restoring import quiet
@@ -148,6 +149,9 @@ class CallWithHooks(AskedCall):
                 return list(map(wrap, outs))
         return recorded_in_parts(self, trace, args)
 
+    def unwatched(self) -> CustomCall:
+        return in_place_of(self, self.call)
+
     def showing(self, pull: Callable[..., Any]) -> PullbackWithHooks:
         """Returns what shows the cotangents to the hooks that a function pulls back."""
         return PullbackWithHooks(pull, self.op, self.handles)
@@ -178,6 +182,7 @@ class CallWithHooks(AskedCall):
             return found if pullback.changed else list(plain.bwd(values, gs))
 
         call = BatchWithHooks(self.name, plain.evaluate, plain.fwd, bwd, shown.jvp, self.sparse)
+        call.plain = plain
         call.made = lambda wanted: self.asked(wanted).batched(flags, size, axis_name)
         return call
 
@@ -186,14 +191,19 @@ class BatchWithHooks(AskedCall):
     """A primitive's call for a batch, whose cotangents hooks see.
 
     Attributes:
+        plain: the call without hooks.
         made: makes the same for the operands whose cotangents are asked for.
     """
 
     each_time = True
+    plain: CustomCall
     made: Callable[[Sequence[bool]], CustomCall]
 
     def asked(self, wanted: Sequence[bool]) -> CustomCall:
         return self.made(wanted)
+
+    def unwatched(self) -> CustomCall:
+        return in_place_of(self, self.plain)
 
 
 class BatchBeside(CustomCall):
@@ -247,6 +257,16 @@ class BatchBeside(CustomCall):
         plain = self.plain.batched(flags, size, axis_name)
         shown = self.shown.batched(flags, size, axis_name)
         return BatchBeside(plain, shown, self.pullback)
+
+    def unwatched(self) -> CustomCall:
+        return in_place_of(self, self.plain)
+
+
+def in_place_of(watched: CustomCall, plain: CustomCall) -> CustomCall:
+    """Returns a call as it stands in an equation, in place of one whose cotangents hooks see."""
+    call = copy(plain)
+    call.program = watched.program
+    return call
 
 
 class PrimitiveCall(CustomCall):

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
+from ..backends.restoring import setting
 from ..primitives.core.annotations import Value, Values
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
-from ..primitives.core.trace import RAW, base_trace, run, under
+from ..primitives.core.trace import RAW, base_trace, run, slot, under
 from ..programs.live_equations import live_equations
 from ..programs.named_scope import scoped
 from ..programs.program import Operand, Program, Variable, type_of, used
@@ -32,10 +33,13 @@ Flags = tuple[bool, ...]
 
 
 def staged(program: Program, fun: Callable[..., Any]) -> Program:
-    """Stages a function of the trace and of a program's inputs: ``(more inputs, outputs)``."""
+    """Stages a function of the trace and of a program's inputs: ``(more inputs, outputs)``.
+
+    The program may be asked for first where a function runs again. It is used elsewhere, too.
+    """
     trace = StagingTrace(RAW, program.name, fun)
     inputs = [trace.input(x.type, x.device) for x in program.inputs]
-    with under(None), scoped(""):
+    with under(None), scoped(""), setting(slot, replaying=False):
         more, outs = run(trace, fun, (trace, inputs))
     return with_name(trace.program([*inputs, *more], outs), program.name)
 
@@ -231,7 +235,7 @@ class _Joint:
         self.inputs = [trace.input(x.type, x.device) for x in program.inputs]
         self.cotangents: list[StagedTracer] = []
         self.found: list[bool] = []
-        with under(None), scoped(""):
+        with under(None), scoped(""), setting(slot, replaying=False):
             grads = run(trace, self._both, (program, wanted, given))
         before = {
             variable: (number, i)

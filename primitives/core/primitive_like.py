@@ -93,6 +93,10 @@ class PrimitiveLike:
         """Returns the same where a backward pass runs it again, with an effect of that."""
         return self
 
+    def unwatched(self) -> Any:
+        """Returns the same without the hooks that see its cotangents."""
+        return self
+
     def prove(self) -> None:
         """Checks what it claims of its program; `check_programs` asks for that."""
 

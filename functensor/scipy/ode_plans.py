@@ -217,12 +217,16 @@ def run_or_repeated(
         plan: what solves the same in parts.
         buffers: what both take.
     """
+    fault: Exception | None = None
     try:
         return run(buffers)
+    except FAILURES_OF_EQUATIONS:
+        # Kept, the error would hold this frame, and so the buffers.
+        pass
     except Exception as error:
         fault = error
     outs = plan(buffers)
-    if not isinstance(fault, FAILURES_OF_EQUATIONS):
+    if fault is not None:
         raise fault
     return outs
 

@@ -1,5 +1,9 @@
 """Gradients of solutions whose equation is unstable backward, and failures of machine code."""
 
+import gc
+import weakref
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 from support.long_forms import only_long
@@ -82,6 +86,16 @@ def test_machine_code_does_not_return_what_another_state_gives():
         assert_allclose(x, y, rtol=2e-5, atol=1e-6)
 
 
+@contextmanager
+def quiet_garbage():
+    """Has no cycles collected for the length of a ``with`` block."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
 def failing(error):
     def run(buffers):
         raise error
@@ -101,3 +115,12 @@ def test_failures_of_machine_code_are_raised_where_its_plan_has_none():
             failing(ValueError("of machine code")), failing(ValueError("of the user")), ()
         )
     assert seen.value.__context__ is None
+
+
+def test_failures_of_machine_code_keep_no_buffers():
+    buffers = [np.ones(2)]
+    gone = weakref.ref(buffers[0])
+    with quiet_garbage():
+        ode_plans.run_or_repeated(failing(np.linalg.LinAlgError("singular")), len, buffers)
+        del buffers
+        assert gone() is None

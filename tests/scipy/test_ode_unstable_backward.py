@@ -118,9 +118,12 @@ def test_failures_of_machine_code_are_raised_where_its_plan_has_none():
 
 
 def test_failures_of_machine_code_keep_no_buffers():
+    def run(buffers):
+        raise np.linalg.LinAlgError("singular")
+
     buffers = [np.ones(2)]
     gone = weakref.ref(buffers[0])
     with quiet_garbage():
-        ode_plans.run_or_repeated(failing(np.linalg.LinAlgError("singular")), len, buffers)
+        ode_plans.run_or_repeated(run, len, buffers)
         del buffers
         assert gone() is None

@@ -16,7 +16,7 @@ from ..optim.clipping import clipped_to_norm, sum_of_squares
 from ..optim.optimizer import Optimizer, is_updated
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.derivative_rules import shape_of
-from ..primitives.core.errors import failure
+from ..primitives.core.errors import describe, failure
 from ..primitives.core.shape_dtype import ShapeDtype
 from ..primitives.core.trace import slot
 from ..primitives.gradient_buckets import shard_length
@@ -199,6 +199,7 @@ def sharded(
         `data_parallel`. Its ``update`` takes mean gradients.
 
     Raises:
+        TypeError: ``optimizer`` is none, or one that keeps its own state, as those of tensors do.
         ValueError: the optimizer looks at more than one element at a time.
 
     >>> import functensor as ft, functensor.numpy as np
@@ -209,6 +210,12 @@ def sharded(
     >>> print(np.round(w, 3), state[2])
     [0.1 0.1 0.1] <one of 1 shards of float64[3]>
     """
+    if not isinstance(optimizer, Optimizer):
+        raise failure(
+            TypeError,
+            f"sharded: the optimizer is a {describe(optimizer)}, no pure one",
+            fix="sharded(ft.optim.adam(1e-3))",
+        )
     if stage not in (1, 2, 3):
         raise ValueError(f"sharded: stage is 1, 2 or 3, not {stage!r}")
     if not gathers and stage != 3:

@@ -238,6 +238,15 @@ def test_meshes_and_axes_survive_pickling():
     np.testing.assert_array_equal(np.asarray(again(X)), X)
 
 
+def test_optimizers_that_cannot_be_spread():
+    import functensor.torch as torch
+
+    of_tensors = torch.optim.Adam([torch.ones(1, requires_grad=True)])
+    for optimizer, words in ((of_tensors, "Adam"), (ft.optim.adam, "function"), (3, "int")):
+        with pytest.raises(TypeError, match=f"sharded: the optimizer is a {words}, no pure one"):
+            ft.distributed.sharded(optimizer)
+
+
 def test_axes_that_do_not_fit():
     alone = mesh({"data": 1})
     spread = ft.distributed.sharded(ft.optim.sgd(0.1), "rows", stage=3)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import linecache
+import threading
 import weakref
+from collections import deque
 from collections.abc import Sequence
 from itertools import count
 from types import FrameType
@@ -15,6 +17,8 @@ from .notebook_cells import with_cells_named
 __all__ = ["GeneratedFile", "planned_line"]
 
 file_numbers = count()
+# The names of files that are gone.
+dropped_names: deque[str] = deque()
 # The files that there are, by their names.
 generated_files: weakref.WeakValueDictionary[str, GeneratedFile] = weakref.WeakValueDictionary()
 
@@ -37,9 +41,10 @@ class GeneratedFile:
         self.text = text
         self._origins = origins
         generated_files[self.name] = self
+        remove_dropped_names()
         lines = text.splitlines(keepends=True)
         linecache.cache[self.name] = (len(text), None, lines, self.name)
-        weakref.finalize(self, linecache.cache.pop, self.name, None)
+        weakref.finalize(self, drop_lines, self.name)
 
     def explain(self, error: Exception, function: str) -> None:
         """Adds a note with the user's line to an error; names the function that was planned."""
@@ -57,6 +62,22 @@ class GeneratedFile:
         """Returns the user's ``file:line`` that a line of the text stems from; empty if none."""
         origin = self._origins[number - 1]
         return getattr(origin, "line", "")
+
+
+def drop_lines(name: str) -> None:
+    """Lets the lines of a file go, and leaves its name.
+
+    Debuggers and doctests go through all names, and look each of them up.
+    """
+    linecache.cache[name] = (0, None, [], name)
+    dropped_names.append(name)
+
+
+def remove_dropped_names() -> None:
+    """Removes the names of files that are gone, in the thread in which debuggers run mostly."""
+    if threading.current_thread() is threading.main_thread():
+        while dropped_names:
+            linecache.cache.pop(dropped_names.popleft(), None)
 
 
 def planned_line() -> str:

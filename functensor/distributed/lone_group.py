@@ -20,8 +20,9 @@ class Done:
     def __init__(self, x: Any) -> None:
         self.out = x
 
-    def advance(self) -> None:
-        """Does nothing."""
+    def advance(self) -> bool:
+        """Says that it is there."""
+        return True
 
     def result(self) -> Any:
         """Returns the array."""

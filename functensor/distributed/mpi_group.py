@@ -37,9 +37,12 @@ class Pending:
         self.kept = kept
         self.count = count
 
-    def advance(self) -> None:
-        """Lets MPI go on with it; most MPIs do nothing between the calls of a program."""
-        self.request.Test()
+    def advance(self) -> bool:
+        """Lets MPI go on with it, and says whether it is there.
+
+        Most MPIs do nothing between the calls of a program.
+        """
+        return bool(self.request.Test())
 
     def result(self) -> Any:
         """Waits for the sum, or the mean, and returns it."""

@@ -48,8 +48,9 @@ class Queued:
         self.event = event
         self.kept = kept
 
-    def advance(self) -> None:
-        """Does nothing: the GPU goes on by itself."""
+    def advance(self) -> bool:
+        """Says whether it is there; the GPU goes on by itself."""
+        return bool(self.event.done)
 
     def result(self) -> Any:
         """Returns the mean; what is queued after this waits for it."""

@@ -77,7 +77,11 @@ class LeafPass:
     def __init__(self, buckets: Buckets, nodes: list[Any]) -> None:
         self._buckets = buckets
         self._nodes = nodes
-        self.unwatch = buckets.unwatch
+
+    def unwatch(self) -> None:
+        """Makes the leaves what they were, and leaves nothing on its way."""
+        self._buckets.unwatch()
+        self._buckets.let_go()
 
     def end(self) -> dict[Node, Any]:
         """Returns the means, by leaf."""

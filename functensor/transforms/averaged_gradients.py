@@ -22,14 +22,15 @@ from ..backends.restoring import setting
 from ..functions.arguments import Selection
 from ..primitives.core.annotations import Value
 from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Tracer
 from ..primitives.core.array_likes import is_array_like
-from ..primitives.core.buffers import device_of
+from ..primitives.core.buffers import device_of, to_buffer
 from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import failure
 from ..primitives.core.primitive_like import PrimitiveLike
 from ..primitives.core.shape_dtype import shape_dtype
 from ..primitives.core.trace import base_trace, slot
-from ..primitives.gradient_buckets import begin_mean, end_mean, shard_length
+from ..primitives.gradient_buckets import begin_mean, end_mean, let_go, shard_length
 from ..traces.forward import zeros_like
 from ..traces.reverse import Node
 
@@ -94,14 +95,17 @@ def averaged_over_processes(once: Callable[..., Any], means: Means, selection: S
         selection: the arguments. Where there are several parts of the batch, those that are not
             differentiated are cut along their first axes.
     """
-    with setting(slot, axes=replace(slot.axes, means=None)):
-        buckets = Buckets(means)
-        *others, last = [selection] if means.parts == 1 else cut_calls(selection, means.parts)
-        for other in others:
-            value, _, gradients = once(other)
-            buckets.add(value, gradients)
-        _, aux, gradients = once(last, buckets)
-        return buckets.value(), aux, gradients
+    buckets = Buckets(means)
+    try:
+        with setting(slot, axes=replace(slot.axes, means=None)):
+            *others, last = [selection] if means.parts == 1 else cut_calls(selection, means.parts)
+            for other in others:
+                value, _, gradients = once(other)
+                buckets.add(value, gradients)
+            _, aux, gradients = once(last, buckets)
+            return buckets.value(), aux, gradients
+    finally:
+        buckets.let_go()
 
 
 def cut_calls(selection: Selection, count: int) -> list[Selection]:
@@ -310,6 +314,14 @@ class Buckets:
             node.saved = None
         self._watched.clear()
 
+    def let_go(self) -> None:
+        """Has nobody wait for what an error left on its way."""
+        for handle in [self._handle, *(bucket.handle for bucket in self._buckets)]:
+            if handle is not None and not isinstance(handle, Tracer):
+                let_go(to_buffer(handle))
+        self._handle = None
+        self._buckets = []
+
     def _take(self, i: int, g: Any) -> None:
         if self._sums is not None:
             g = ops.add(self._sums[i], g)
@@ -336,6 +348,7 @@ class Buckets:
         return begin_mean.bind(xs, params)
 
     def _end(self, handle: Any) -> Any:
+        """Returns the mean of what was sent."""
         params = {"axis_name": self._means.axes, "parts": self._means.parts}
         return end_mean.bind((handle,), params)
 
@@ -343,7 +356,8 @@ class Buckets:
         """Returns the mean of the function's value, if it was sent."""
         if self._handle is None:
             return None
-        return ops.reshape(self._end(self._handle), self._shape)
+        handle, self._handle = self._handle, None
+        return ops.reshape(self._end(handle), self._shape)
 
     def end(self) -> list[Any]:
         """Returns the means of the gradients, once the pass has ended."""
@@ -353,7 +367,8 @@ class Buckets:
             self._take(i, zeros_like(self._leaves[i]))
         out = [None if i in self._of else zeros_like(x) for i, x in enumerate(self._leaves)]
         for bucket in self._buckets:
-            flat, end = self._end(bucket.handle), 0
+            handle, bucket.handle = bucket.handle, None
+            flat, end = self._end(handle), 0
             for i in bucket.members:
                 shape = shape_of(self._leaves[i])
                 if self._means.scatter:

@@ -106,6 +106,32 @@ def check_a_gradient_that_comes_last_holds_up_no_other():
     assert_close(step(params, own(X)), ft.tree.map(lambda g: g / SIZE, wanted))
 
 
+@ft.custom_vjp
+def failing(x):
+    return x
+
+
+def fail(_, g):
+    raise FloatingPointError("on the way back")
+
+
+failing.defvjp(lambda x: (x, None), fail)
+
+
+def check_a_pass_that_fails_leaves_nothing_on_its_way():
+    """The last layer's gradient is on its way when the first layer's fails."""
+
+    def of_failing(params, x, y):
+        return loss([{**params[0], "w": failing(params[0]["w"])}, params[1]], x, y)
+
+    for with_value in (ft.value_and_grad, ft.grad):
+        step = data_parallel(with_value(of_failing), bucket_megabytes=1e-5)
+        with pytest.raises(FloatingPointError):
+            step(parameters(), own(X), own(Y))
+        wanted = ft.grad(loss)(parameters(), X, Y)
+        assert_close(data_parallel(ft.grad(loss))(parameters(), own(X), own(Y)), wanted)
+
+
 def check_order_of_buckets_does_not_follow_from_control_flow():
     """A parameter that some processes do not use has a gradient of zeros there."""
 

@@ -132,9 +132,10 @@ def check_axis(function: str, name: Hashable) -> int:
 def _no_axis(function: str, name: Hashable) -> NameError:
     """Returns the error for a name that no axis has."""
     existing = ", ".join(map(repr, axis_names())) or "none"
+    of_mesh = f", or ft.distributed.mesh({{{name!r}: -1}})" if slot.axes is not None else ""
     return NameError(
         f"{function}: there is no axis named {name!r} here; axes with a name: {existing}. "
-        f"Name one: ft.vmap(f, axis_name={name!r})"
+        f"Name one: ft.vmap(f, axis_name={name!r}){of_mesh}"
     )
 
 

@@ -225,8 +225,8 @@ def begin_news(comm: Any) -> None:
         before(kind, error, traceback)
         sys.stderr.flush()
         if mpi_is_running():
-            first = str(error).partition("\n")[0]
-            found.leave(f"{kind.__name__}: {first}"[:LONGEST_WORDS])
+            words = [kind.__name__, *str(error).splitlines()[:1]]
+            found.leave(": ".join(words)[:LONGEST_WORDS])
 
     def end() -> None:
         if mpi_is_running():

@@ -12,6 +12,8 @@ import functensor.numpy as np
 def fail(how):
     if how == "raises":
         raise FileNotFoundError("no such shard")
+    if how == "is interrupted":
+        raise KeyboardInterrupt
     if how == "dies":
         os.kill(os.getpid(), signal.SIGKILL)
     if how == "sleeps":

@@ -37,6 +37,13 @@ def test_a_rank_that_raises_is_named_by_all_others():
 
 @only_long
 @pytest.mark.long
+def test_an_exception_without_words_is_named_alone():
+    _, said = run("is interrupted")
+    assert said.count("rank 2 ended by an error: KeyboardInterrupt\n") == 3
+
+
+@only_long
+@pytest.mark.long
 def test_a_rank_that_does_not_come_is_named():
     code, said = run("sleeps")
     assert code != 0

@@ -249,6 +249,8 @@ def test_optimizers_that_cannot_be_spread():
 
 def test_axes_that_do_not_fit():
     alone = mesh({"data": 1})
+    with pytest.raises(NameError, match=r"no axis named 'rows' here.*mesh\(\{'rows': -1\}\)"):
+        spmd(lambda x: ft.psum(x, "rows"), alone, P(), P())(X)
     spread = ft.distributed.sharded(ft.optim.sgd(0.1), "rows", stage=3)
     for use in (spread.shard, lambda x: ft.distributed.gather(x, "rows"),
                 lambda x: spread.minimize(fnp.sum)(x, None),

@@ -202,7 +202,9 @@ def _sign_and_logarithm(xp: ArrayModule, factors: Buffer, a: Buffer) -> tuple[Bu
     swaps = (factors[..., n, :].real != np.arange(1, n + 1)).sum(axis=-1)
     sizes = np.abs(diagonal)
     with errstate(divide="ignore", invalid="ignore"):
-        turns = np.where(sizes > 0, diagonal / sizes, diagonal)
+        # As NumPy has it, infinity and NaN have a sign if they are real.
+        turns = diagonal / sizes if a.dtype.kind == "c" else np.where(diagonal < 0, -1, 1)
+        turns = np.where(sizes == 0, 0, turns).astype(a.dtype)
         logarithm = np.log(sizes).sum(axis=-1)
     return np.prod(turns, axis=-1) * (1 - 2 * (swaps % 2)).astype(a.dtype), logarithm
 

@@ -217,6 +217,18 @@ def test_tensors_factorise_a_matrix_once(factorised):
     assert factorised == [(N, N)]
 
 
+@pytest.mark.parametrize("dtype", "fdFD")
+@pytest.mark.parametrize("number", [np.inf, -np.inf, 0.0])
+def test_values_beside_derivatives_are_those_without(number, dtype):
+    a = matrices(dtype=dtype)
+    a[3, slice(None) if number == 0 else 2] = number
+    with np.errstate(all="ignore"):
+        for f in (fnp.linalg.det, fnp.linalg.slogdet):
+            wanted, found = ft.tree.leaves(f(a)), ft.tree.leaves(ft.jvp(f, (a,), (a,))[0])
+            for x, y in zip(found, wanted, strict=True):
+                np.testing.assert_array_equal(np.array(x), np.array(y))
+
+
 def test_hooks_see_one_solution():
     seen = []
     hook = ft.hooks.FnHook(forward=lambda op, inputs, output: seen.append(op.name))

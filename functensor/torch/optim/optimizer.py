@@ -130,12 +130,14 @@ class Optimizer:
                 raise ValueError(
                     f"{who} has no option {name!r}; it has {', '.join(self.defaults)}"
                 )
-        group = {**self.defaults, **param_group, "params": own}
+        group = {**param_group, "params": own}
+        if named:
+            group["param_names"] = [x[0] for x in named]
+        for name, value in self.defaults.items():
+            group.setdefault(name, value)
         for name, value in group.items():
             if value is required:
                 raise ValueError(f"{who}: a group has no {name!r}, which has no default")
-        if named:
-            group["param_names"] = [x[0] for x in named]
         self.check_group(group)
         self.param_groups.append(group)
 
@@ -246,7 +248,8 @@ class Optimizer:
         for group in self.param_groups:
             for p in group["params"]:
                 numbers[id(p)] = len(numbers)
-            groups.append({**group, "params": [numbers[id(p)] for p in group["params"]]})
+            options = {name: value for name, value in group.items() if name != "params"}
+            groups.append({**options, "params": [numbers[id(p)] for p in group["params"]]})
         saved = {
             numbers.get(id(key), key) if isinstance(key, Tensor) else key: value
             for key, value in self.state.items()

@@ -92,8 +92,8 @@ ALONE = {
         "optim.adam optim.adamw optim.adamax optim.amsgrad optim.nadam optim.radam optim.adagrad "
         "optim.adadelta optim.adafactor optim.bounded_adafactor optim.rmsprop optim.rprop "
         "optim.lamb optim.lion",
-        f"{MODES} by rates, parameters and gradients, rounded as steps are; vmap, jit": "optim.asgd "
-        "optim.muon",
+        f"{MODES} by rates, parameters and gradients, rounded as steps are; vmap, jit": ""
+        "optim.asgd optim.muon",
         f"{MODES}, vmap, jit; within jit forward mode alone": "optim.lbfgs",
         "what the optimizers support that it is given": "optim.accumulated optim.apply_if_finite "
         "optim.chained optim.clipped_by_global_norm optim.clipped_by_norm optim.clipped_by_value "

@@ -241,6 +241,7 @@ def test_schedules_refuse_what_they_cannot_do():
         schedules.OneCycleLR(optimizer, 0.1, cycle_momentum=False)
     cycle = schedules.OneCycleLR(optimizer, 0.1, total_steps=2, cycle_momentum=False)
     cycle.step()
+    cycle.step()
     with pytest.raises(ValueError, match="step 3 of a cycle of 2 steps"):
         cycle.step()
     with pytest.raises(ValueError, match="mode is one of triangular, triangular2, exp_range"):

@@ -52,7 +52,7 @@ from . import (
     in_place,
     memory_formats,
     numerics,
-    random,
+    random_tensors,
     serialization,
     settings,
     tensor_types,
@@ -65,11 +65,13 @@ from .in_place import *
 from .memory_formats import *
 from .numerics import *
 from .outputs import TAKE_OUT, write_results
-from .random import *
+from .random import get_rng_state, set_rng_state
+from .random_tensors import *
 from .serialization import *
 from .settings import *
 from .tensor_types import *
 from .types import *
+from .version import __version__ as __version__
 
 if TYPE_CHECKING:
     from .amp import GradScaler, autocast
@@ -81,7 +83,7 @@ if TYPE_CHECKING:
 # Modules within this one that are imported when they are first used.
 NAMESPACES = {
     "accelerator", "amp", "autograd", "backends", "cuda", "distributions", "fft", "func",
-    "linalg", "nn", "optim", "special", "utils",
+    "linalg", "nn", "optim", "random", "special", "testing", "torch_version", "utils",
 }  # fmt: skip
 # Functions that are imported when they are first used, by the module that has them.
 LATE_FUNCTIONS = {
@@ -102,8 +104,8 @@ LATE_FUNCTIONS = {
 
 __all__ = [
     "Generator", "GradScaler", "as_strided", "autocast", "compile", "default_generator",
-    "enable_grad", "initial_seed",
-    "is_grad_enabled", "manual_seed", "no_grad", "seed", "tensor", "vmap",
+    "enable_grad", "get_rng_state", "initial_seed", "is_grad_enabled", "manual_seed", "no_grad",
+    "seed", "set_rng_state", "tensor", "vmap",
 ]  # fmt: skip
 __all__ += along_axis.__all__
 __all__ += comparing.__all__
@@ -119,7 +121,7 @@ __all__ += pairs.__all__
 __all__ += placing.__all__
 __all__ += pointwise.__all__
 __all__ += products.__all__
-__all__ += random.__all__
+__all__ += random_tensors.__all__
 __all__ += serialization.__all__
 __all__ += reductions.__all__
 __all__ += settings.__all__

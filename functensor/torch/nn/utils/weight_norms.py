@@ -7,7 +7,7 @@ from typing import Any
 
 from ....tensors import no_grad
 from ...numerics import norm_except_dim
-from ...random import randn
+from ...random_tensors import randn
 from ..functional import normalize
 from ..parameter import Parameter
 from .parametrizations import as_matrix, default_axis, tensor_under_name

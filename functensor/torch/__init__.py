@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from ..backends.dtypes import named
@@ -61,6 +62,7 @@ from . import (
 from .comparing import *
 from .control_flow import *
 from .creation import *
+from .deep_names import DeepNames
 from .in_place import *
 from .memory_formats import *
 from .numerics import *
@@ -130,6 +132,9 @@ __all__ += solving.__all__
 __all__ += tensor_types.__all__
 __all__ += types.__all__
 __all__ += LATE_FUNCTIONS["layer_functions"].split()
+
+# The last of Python's finders: what is here by itself is found before.
+sys.meta_path.append(DeepNames())
 
 # NumPy has no bfloat16: its package is imported when it is asked for.
 publish(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...faces.publish import publish
 from ...tensors.grad_mode import enable_grad, no_grad
+from ..deep_names import inner_modules
 from . import functional, graph
 from .anomaly import detect_anomaly, set_detect_anomaly
 from .checks import gradcheck, gradgradcheck
@@ -19,4 +20,4 @@ __all__ = [
     "once_differentiable", "set_detect_anomaly",
 ]  # fmt: skip
 
-publish(globals())
+publish(globals(), made=inner_modules("autograd"))

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from ...faces.publish import publish
+from ..deep_names import inner_modules
 from . import (
     applied,
     containers,
@@ -46,4 +47,4 @@ __all__ += normalization.__all__
 __all__ += recurrent.__all__
 __all__ += transformer.__all__
 
-publish(globals())
+publish(globals(), made=inner_modules("nn"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...faces.publish import publish
+from ..deep_names import inner_modules
 from . import algorithms, rarer_algorithms
 from .algorithms import *
 from .lbfgs import LBFGS
@@ -16,4 +17,4 @@ __all__ = ["LBFGS", "Optimizer"]
 __all__ += algorithms.__all__
 __all__ += rarer_algorithms.__all__
 
-publish(globals())
+publish(globals(), made=inner_modules("optim"))

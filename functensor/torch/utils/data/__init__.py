@@ -20,6 +20,7 @@ from ....data.samplers import (
 )
 from ....data.splitting import random_split
 from ....faces.publish import publish
+from ...deep_names import inner_modules
 from .batches import default_collate, default_convert
 from .loader import DataLoader, get_worker_info
 
@@ -33,4 +34,4 @@ __all__ = [
     "random_split",
 ]  # fmt: skip
 
-publish(globals())
+publish(globals(), made=inner_modules("utils.data"))

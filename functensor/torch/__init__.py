@@ -84,8 +84,9 @@ if TYPE_CHECKING:
 
 # Modules within this one that are imported when they are first used.
 NAMESPACES = {
-    "accelerator", "amp", "autograd", "backends", "cuda", "distributions", "fft", "func",
-    "linalg", "nn", "optim", "random", "special", "testing", "torch_version", "utils",
+    "accelerator", "amp", "autograd", "backends", "compiler", "cuda", "distributions", "fft",
+    "func", "linalg", "nn", "optim", "profiler", "random", "special", "testing", "torch_version",
+    "utils",
 }  # fmt: skip
 # Functions that are imported when they are first used, by the module that has them.
 LATE_FUNCTIONS = {

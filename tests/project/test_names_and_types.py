@@ -45,7 +45,7 @@ FACES = (
     "torch.special", "torch.utils", "torch.utils.checkpoint", "torch.amp", "torch.cuda.amp",
     "torch.autograd.forward_ad", "torch.utils.data", "data", "datasets", "torch.backends",
     "torch.accelerator", "torch.cuda", "training", "testing.strategies", "torch.random",
-    "torch.testing", "torch.torch_version",
+    "torch.compiler", "torch.nn.attention", "torch.profiler", "torch.testing", "torch.torch_version",
 )  # fmt: skip
 
 Sources = dict[str, ast.Module]

@@ -10,12 +10,13 @@ from .anomaly import detect_anomaly, set_detect_anomaly
 from .checks import gradcheck, gradgradcheck
 from .function import Function, FunctionCtx, once_differentiable
 from .graphs import backward, grad
+from .variables import Variable
 
 # Modules within this one that are imported when they are first used.
 NAMESPACES = {"forward_ad"}
 
 __all__ = [
-    "Function", "FunctionCtx", "backward", "detect_anomaly", "enable_grad",
+    "Function", "FunctionCtx", "Variable", "backward", "detect_anomaly", "enable_grad",
     "functional", "grad", "gradcheck", "gradgradcheck", "graph", "no_grad",
     "once_differentiable", "set_detect_anomaly",
 ]  # fmt: skip

@@ -35,7 +35,7 @@ from .recurrent import *
 from .transformer import *
 
 # Modules within this one that are imported when they are first used.
-NAMESPACES = {"functional", "init", "parallel", "utils"}
+NAMESPACES = {"attention", "functional", "init", "parallel", "utils"}
 
 __all__ = ["Buffer", "Module", "Parameter"]
 __all__ += applied.__all__

@@ -52,6 +52,8 @@ DEEP_MODULES = {
     for namespace, names in WITHIN.items()
     for name in names.split()
 }
+# It has the older interface's names too.
+DEEP_MODULES[f"{TORCH}.autograd.profiler"] = f"{TORCH}.profiler"
 HIDDEN_NAMES = {
     f"{TORCH}.nn.modules.{module}": {name: f"{TORCH}.nn.{place}" for name, place in names.items()}
     for module, names in HIDDEN.items()
@@ -94,5 +96,6 @@ def looked_up(module: str, name: str) -> Any:
 
 def inner_modules(namespace: str) -> dict[str, Callable[[], ModuleType]]:
     """Returns functions that import the modules directly within a namespace, by their names."""
-    found = [name for name in WITHIN[namespace].split() if "." not in name]
-    return {name: partial(import_module, f"{TORCH}.{namespace}.{name}") for name in found}
+    start = f"{TORCH}.{namespace}."
+    found = [name.removeprefix(start) for name in DEEP_MODULES if name.startswith(start)]
+    return {name: partial(import_module, start + name) for name in found if "." not in name}

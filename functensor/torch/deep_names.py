@@ -41,6 +41,10 @@ HIDDEN = {
     "conv": {"_ConvNd": "convolution.Convolving"},
     "instancenorm": {"_InstanceNorm": "normalization.InstanceNorm"},
     "loss": {"_Loss": "applied.Loss"},
+    "module": {
+        f"register_module_{name}": f"module_hooks.register_module_{name}"
+        for name in ("forward_hook", "forward_pre_hook", "full_backward_hook")
+    },
     "rnn": {"RNNBase": "recurrent.Recurrent", "RNNCellBase": "recurrent.SingleStep"},
     "utils": {
         f"_{name}": f"tuples.{name}" for name in ("ntuple", "single", "pair", "triple", "quadruple")

@@ -44,7 +44,7 @@ class Applied(Module):
     """
 
     function: Callable[..., Any]
-    options: dict[str, Any]
+    options: ClassVar[dict[str, Any]] = {}
     # Options that the function does not take.
     unused: frozenset[str] = frozenset()
 
@@ -303,7 +303,6 @@ class Loss(Applied):
     """
 
     unused = frozenset({"size_average", "reduce"})
-    options: ClassVar[dict[str, Any]] = {}
     reduction: str
 
     def __init__(

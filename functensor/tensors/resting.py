@@ -6,7 +6,7 @@ from typing import Any
 
 from .tape import LeafNode, Receiver, receiver_of
 
-__all__ = ["receiver_at", "rest", "wake"]
+__all__ = ["put_to_rest", "receiver_at", "wake"]
 
 
 class RestingReceiver(Receiver):
@@ -38,7 +38,7 @@ def receiver_at(x: Any) -> Any:
     return None if resting is None else resting[1]
 
 
-def rest(x: Any) -> None:
+def put_to_rest(x: Any) -> None:
     """Lets a tensor require no gradient any more; a leaf keeps the one that it has."""
     if isinstance(x.node, LeafNode):
         x._resting = x.node, x.node.receiver

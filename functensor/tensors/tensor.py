@@ -42,7 +42,7 @@ from .grad_mode import enable_grad, is_grad_enabled, no_grad
 from .level import LEVEL
 from .missing_gradients import gradient_of, missing_grad, missing_reason, warn_of_missing_grad
 from .rebinding import lie_with, rebind
-from .resting import receiver_at, rest, wake
+from .resting import put_to_rest, receiver_at, wake
 from .tape import TAPE, LeafNode, TapeTrace, receiver_of
 from .tensor_hooks import hook_after_gradient, hook_on_gradient, hook_on_operations, remove_hook
 from .torch_in_place import InPlaceFunctions
@@ -177,7 +177,7 @@ class Tensor(InPlaceFunctions):
                 fix="x.detach()",
             )
         elif not requires_grad:
-            rest(self)
+            put_to_rest(self)
         return self
 
     @property

@@ -22,7 +22,7 @@ from .functions import (
     products,
     reductions,
 )
-from .resting import rest
+from .resting import put_to_rest
 from .shapes_in_place import ShapesInPlace
 from .tape import TapeTrace
 
@@ -250,7 +250,7 @@ class InPlaceFunctions(ShapesInPlace):
 
     def detach_(self) -> Self:
         """Cuts the tensor off from its graph; a leaf keeps its gradient."""
-        rest(self)
+        put_to_rest(self)
         return self
 
     # -- tensors of its kind

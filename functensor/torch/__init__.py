@@ -103,6 +103,7 @@ LATE_FUNCTIONS = {
         "pairwise_distance pdist pixel_shuffle pixel_unshuffle prelu rms_norm rrelu "
         "rrelu_ selu selu_ threshold threshold_ "
     ),
+    "older_functions": "range set_default_tensor_type",
 }
 
 __all__ = [
@@ -133,6 +134,7 @@ __all__ += solving.__all__
 __all__ += tensor_types.__all__
 __all__ += types.__all__
 __all__ += LATE_FUNCTIONS["layer_functions"].split()
+__all__ += LATE_FUNCTIONS["older_functions"].split()
 
 # The last of Python's finders: what is here by itself is found before.
 sys.meta_path.append(DeepNames())

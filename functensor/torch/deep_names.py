@@ -47,7 +47,8 @@ HIDDEN = {
     },
     "rnn": {"RNNBase": "recurrent.Recurrent", "RNNCellBase": "recurrent.SingleStep"},
     "utils": {
-        f"_{name}": f"tuples.{name}" for name in ("ntuple", "single", "pair", "triple", "quadruple")
+        "_ntuple": "tuples.ntuple", "_single": "tuples.single", "_pair": "tuples.doubled_number",
+        "_triple": "tuples.triple", "_quadruple": "tuples.quadruple",
     },
 }
 TORCH = "functensor.torch"

@@ -38,12 +38,12 @@ __all__ = [
 ]  # fmt: skip
 
 # The columns of a table, and by what its rows may be sorted.
-COLUMNS = (
+TABLE_COLUMNS = (
     "Name", "Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg", "# of Calls",
 )  # fmt: skip
 NARROWEST = 12
 # The beginning of the names of steps, which are averaged under one name.
-STEP = "ProfilerStep"
+STEP_NAME = "ProfilerStep"
 WIDEST_NAME = 55
 
 
@@ -56,7 +56,7 @@ class ProfilerActivity(Enum):
 
 
 class ProfilerAction(Enum):
-    """What is done in a step: nothing, nothing yet, recording, or recording for the last time."""
+    """The things that a step does: nothing, nothing yet, recording, recording for the last time."""
 
     NONE = 0
     WARMUP = 1
@@ -130,8 +130,8 @@ class Recorded(NamedTuple):
     inputs: str = ""
 
 
-class Average:
-    """What is recorded under one name; times are in microseconds.
+class NameTimes:
+    """The sum of all that is recorded under one name; times are in microseconds.
 
     Attributes:
         key: the name.
@@ -163,12 +163,12 @@ class Average:
         )
 
 
-class Averages(list[Average]):
+class Averages(list[NameTimes]):
     """The averages of all names."""
 
-    def total_average(self) -> Average:
+    def total_average(self) -> NameTimes:
         """Returns the sum of all."""
-        total = Average("Total")
+        total = NameTimes("Total")
         for each in self:
             total.count += each.count
             total.cpu_time_total += each.cpu_time_total
@@ -189,7 +189,7 @@ class Averages(list[Average]):
         """Returns a table.
 
         Args:
-            sort_by: an attribute of `Average`, such as ``"cpu_time_total"``, of which the greatest
+            sort_by: an attribute of rows, such as ``"cpu_time_total"``, of which the greatest
                 come first.
             row_limit: how many rows it has at most; -1 for all.
             max_name_column_width: how long names are at most.
@@ -203,25 +203,26 @@ class Averages(list[Average]):
         whole = self.self_cpu_time_total
         texts = [
             (
-                shortened(each.key, max_name_column_width),
-                shown_part(each.self_cpu_time_total, whole),
+                cut_name(each.key, max_name_column_width),
+                percentage(each.self_cpu_time_total, whole),
                 shown_time(each.self_cpu_time_total, time_unit),
-                shown_part(each.cpu_time_total, whole), shown_time(each.cpu_time_total, time_unit),
+                percentage(each.cpu_time_total, whole), shown_time(each.cpu_time_total, time_unit),
                 shown_time(each.cpu_time, time_unit), str(each.count),
             )
             for each in (rows if row_limit < 0 else rows[:row_limit])
         ]  # fmt: skip
         widths = [
-            max(NARROWEST, *(len(row[i]) for row in [COLUMNS, *texts])) for i in range(len(COLUMNS))
+            max(NARROWEST, *map(len, column)) for column in zip(TABLE_COLUMNS, *texts, strict=True)
         ]
-        lines = ["  ".join(x.rjust(n) for x, n in zip(row, widths)) for row in [COLUMNS, *texts]]
+        shown = [TABLE_COLUMNS, *texts]
+        lines = ["  ".join(x.rjust(n) for x, n in zip(row, widths)) for row in shown]
         rule = "  ".join("-" * n for n in widths)
         above = [] if header is None else [header]
         end = f"Self CPU time total: {shown_time(whole, time_unit)}"
         return "\n".join([*above, rule, lines[0], rule, *lines[1:], rule, end, ""])
 
 
-def shortened(name: str, width: int) -> str:
+def cut_name(name: str, width: int) -> str:
     """Returns a name, or its beginning with dots."""
     return name if len(name) <= width or width < 4 else f"{name[: width - 3]}..."
 
@@ -233,7 +234,7 @@ def shown_time(microseconds: float, unit: str | None = None) -> str:
     return f"{microseconds / {'s': 1e6, 'ms': 1e3, 'us': 1.0}[unit]:.3f}{unit}"
 
 
-def shown_part(part: float, whole: float) -> str:
+def percentage(part: float, whole: float) -> str:
     """Returns a part in percent."""
     return f"{100 * part / whole:.2f}%" if whole else "0.00%"
 
@@ -358,7 +359,7 @@ class profile:
 
     def _begin_step(self) -> None:
         if self.schedule is not None:
-            self._step = record_function(f"{STEP}#{self.step_num}").__enter__()
+            self._step = record_function(f"{STEP_NAME}#{self.step_num}").__enter__()
 
     def _end_step(self) -> None:
         if self._step is not None:
@@ -398,7 +399,7 @@ class profile:
             raise AssertionError("profile: nothing was recorded yet")
         found = [
             Recorded(
-                name_of(event), event.begin, event.nanoseconds, event.thread,
+                shown_name(event), event.begin, event.nanoseconds, event.thread,
                 event.shown.get("inputs", ""),
             )
             for event in list(self._timer._events)
@@ -419,12 +420,12 @@ class profile:
             AssertionError: nothing was recorded.
         """
         shapes = group_by_input_shape and self.record_shapes
-        found: dict[tuple[str, str], Average] = {}
-        around: dict[int, list[tuple[int, Average]]] = {}
+        found: dict[tuple[str, str], NameTimes] = {}
+        around: dict[int, list[tuple[int, NameTimes]]] = {}
         for event in self.events():
-            step = event.name.startswith(STEP)
-            key = f"{STEP}*" if step else event.name, event.inputs if shapes else ""
-            average = found.setdefault(key, Average(*key))
+            step = event.name.startswith(STEP_NAME)
+            key = f"{STEP_NAME}*" if step else event.name, event.inputs if shapes else ""
+            average = found.setdefault(key, NameTimes(*key))
             outer = around.setdefault(event.thread, [])
             while outer and outer[-1][0] <= event.begin:
                 outer.pop()
@@ -456,7 +457,7 @@ class profile:
         Path(path).write_bytes(gzip.compress(text) if str(path).endswith(".gz") else text)
 
 
-def name_of(event: Any) -> str:
+def shown_name(event: Any) -> str:
     """Returns what tables call an operation."""
     name: str = event.name
     return name if event.phase == "forward" else f"{name} ({event.phase})"

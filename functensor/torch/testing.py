@@ -28,10 +28,10 @@ DTYPE_TOLERANCES = {
 }  # fmt: skip
 DTYPE_OF_NUMBERS = {int: "int64", float: "float64", complex: "complex128"}
 # Where numbers of `make_tensor` lie by default.
-LOWEST, ABOVE, ABOVE_INTEGERS = -9, 9, 10
+LOWEST, ABOVE_FLOATS, ABOVE_INTEGERS = -9, 9, 10
 
 
-class Unlike(Exception):
+class Mismatch(Exception):
     """A difference between what is compared: the class of its error, the text, and where it is."""
 
     def __init__(self, kind: type[Exception], text: str, place: tuple[Any, ...]) -> None:
@@ -50,7 +50,7 @@ class Unlike(Exception):
 
 
 class Demands(NamedTuple):
-    """What `assert_close` demands of two values."""
+    """The demands of `assert_close` on two values."""
 
     allow_subclasses: bool
     rtol: float | None
@@ -67,7 +67,7 @@ class Demands(NamedTuple):
             return self.rtol, self.atol
         if self.rtol is not None or self.atol is not None:
             lacking = "rtol" if self.rtol is None else "atol"
-            raise Unlike(
+            raise Mismatch(
                 ValueError,
                 "Both 'rtol' and 'atol' must be either specified or omitted, "
                 f"but got no {lacking}.",
@@ -119,14 +119,14 @@ def assert_close(
     error = None
     try:
         found = list(comparisons(actual, expected, demands, ()))
-    except Unlike as unlike:
-        error = unlike.error()
+    except Mismatch as mismatch:
+        error = mismatch.error()
     if error is None:
         try:
             for compare in found:
                 compare()
-        except Unlike as unlike:
-            error = unlike.error(msg)
+        except Mismatch as mismatch:
+            error = mismatch.error(msg)
     if error is not None:
         raise error
 
@@ -137,12 +137,12 @@ def comparisons(
     """Yields a function that compares for each pair of values in two structures.
 
     Raises:
-        Unlike: the structures differ, or values cannot be compared.
+        Mismatch: the structures differ, or values cannot be compared.
     """
     if all(isinstance(x, Sequence) and not isinstance(x, str) for x in (a, b)):
         if len(a) != len(b):
             text = f"The length of the sequences mismatch: {len(a)} != {len(b)}"
-            raise Unlike(AssertionError, text, place)
+            raise Mismatch(AssertionError, text, place)
         for i, pair in enumerate(zip(a, b, strict=True)):
             yield from comparisons(*pair, demands, (*place, i))
     elif isinstance(a, Mapping) and isinstance(b, Mapping):
@@ -152,7 +152,7 @@ def comparisons(
                 f"Missing keys in the actual mapping: {sorted(set(b) - set(a))}\n"
                 f"Additional keys in the actual mapping: {sorted(set(a) - set(b))}"
             )
-            raise Unlike(AssertionError, text, place)
+            raise Mismatch(AssertionError, text, place)
         for key in a:
             yield from comparisons(a[key], b[key], demands, (*place, key))
     elif a is None or b is None:
@@ -172,7 +172,7 @@ def comparisons(
             text = (
                 f"No comparison pair was able to handle inputs of type {type(a)} and {type(b)}."
             )
-            raise Unlike(TypeError, text, place)
+            raise Mismatch(TypeError, text, place)
         limits = demands.limits([x.dtype for x in tensors], place)
         yield lambda: compare_tensors(tensors[0], tensors[1], limits, demands, place)
 
@@ -190,7 +190,7 @@ def tensor_like(x: Any) -> Any:
 def compare_constants(what: str, a: Any, b: Any, place: tuple[Any, ...]) -> None:
     """Checks that two values are the same."""
     if a is not b:
-        raise Unlike(AssertionError, f"{what} mismatch: {a} is not {b}", place)
+        raise Mismatch(AssertionError, f"{what} mismatch: {a} is not {b}", place)
 
 
 def compare_numbers(
@@ -199,12 +199,12 @@ def compare_numbers(
     """Checks that two of Python's numbers are nearly equal."""
     if demands.check_dtype and type(a) is not type(b):
         text = f"The (d)types do not match: {type(a)} != {type(b)}."
-        raise Unlike(AssertionError, text, place)
+        raise Mismatch(AssertionError, text, place)
     rtol, atol = limits
     apart = abs(a - b)
     nan = demands.equal_nan and a != a and b != b
     if not (a == b or nan or (apart <= atol + rtol * abs(b) and apart < math.inf)):
-        raise Unlike(AssertionError, scalars_differ(a, b, limits), place)
+        raise Mismatch(AssertionError, scalars_differ(a, b, limits), place)
 
 
 def compare_tensors(
@@ -220,7 +220,7 @@ def compare_tensors(
     for name, wanted, mine, theirs in attributes:
         if wanted and mine != theirs:
             text = f"The values for attribute '{name}' do not match: {mine} != {theirs}."
-            raise Unlike(AssertionError, text, place)
+            raise Mismatch(AssertionError, text, place)
     dtype = result_type(a, b) if a.dtype != b.dtype else a.dtype
     if dtype.itemsize == 2 and dtype.kind in INEXACT:
         dtype = np.dtype(np.float32)
@@ -237,7 +237,7 @@ def compare_tensors(
         if matches.all():
             return
         if not matches.shape:
-            raise Unlike(AssertionError, scalars_differ(a.item(), b.item(), limits), place)
+            raise Mismatch(AssertionError, scalars_differ(a.item(), b.item(), limits), place)
         apart = np.where(matches, 0, apart)
         # As PyTorch divides, integers in single precision.
         kind = np.dtype(np.float32) if dtype.kind == "i" else apart.dtype
@@ -251,7 +251,7 @@ def compare_tensors(
             f"Greatest {word} difference: {values[worst].item()} at index {index}"
             f"{allowed(limit, limits)}"
         )
-    raise Unlike(AssertionError, "\n".join([head("Tensor-likes", limits), *lines]), place)
+    raise Mismatch(AssertionError, "\n".join([head("Tensor-likes", limits), *lines]), place)
 
 
 def head(what: str, limits: tuple[float, float]) -> str:
@@ -312,7 +312,7 @@ def make_tensor(
         raise ValueError(f"make_tensor: tensors of {wanted} cannot require a gradient")
     spread = noncontiguous and math.prod(sizes) > 1
     drawn_sizes = (*sizes[:-1], 2 * sizes[-1]) if spread else sizes
-    low, high = range_of(wanted, low, high)
+    low, high = drawn_range(wanted, low, high)
     with no_grad():
         if inexact:
             wide = "float64" if wanted.itemsize >= 8 else "float32"
@@ -334,7 +334,7 @@ def make_tensor(
     return result
 
 
-def range_of(dtype: np.dtype[Any], low: float | None, high: float | None) -> tuple[float, float]:
+def drawn_range(dtype: np.dtype[Any], low: float | None, high: float | None) -> tuple[float, float]:
     """Returns the range of numbers of a dtype, cut off to what it can hold."""
     inexact = dtype.kind in INEXACT
     if dtype.kind == "b":
@@ -346,7 +346,7 @@ def range_of(dtype: np.dtype[Any], low: float | None, high: float | None) -> tup
         usual = (LOWEST, ABOVE_INTEGERS)
     elif inexact:
         least, most = float(finfo(dtype).min), float(finfo(dtype).max)
-        usual = (LOWEST, ABOVE)
+        usual = (LOWEST, ABOVE_FLOATS)
     else:
         raise TypeError(f"make_tensor: {dtype} is no dtype of tensors")
     start, end = usual[0] if low is None else low, usual[1] if high is None else high

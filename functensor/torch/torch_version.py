@@ -12,14 +12,14 @@ from ..faces.publish import publish
 __all__ = ["TorchVersion"]
 
 # Release, what comes before it, what comes after it, and the local part, as in PEP 440.
-PARTS = re.compile(
+VERSION_PARTS = re.compile(
     r"v?(\d+(?:\.\d+)*)"
     r"(?:[-_.]?(a|alpha|b|beta|c|rc|pre|preview)[-_.]?(\d*))?"
     r"(?:[-_.]?(?:post|rev|r)[-_.]?(\d*))?"
     r"(?:[-_.]?dev[-_.]?(\d*))?"
     r"(?:\+([a-z0-9]+(?:[-_.][a-z0-9]+)*))?"
 )
-STAGES = {"alpha": "a", "beta": "b", "c": "rc", "pre": "rc", "preview": "rc"}
+STAGE_NAMES = {"alpha": "a", "beta": "b", "c": "rc", "pre": "rc", "preview": "rc"}
 
 
 class TorchVersion(str):
@@ -38,7 +38,7 @@ class TorchVersion(str):
         text = other
         if not isinstance(other, str) and isinstance(other, Iterable):
             text = ".".join(map(str, other))
-        mine, theirs = order_of(self), order_of(str(text))
+        mine, theirs = version_order(self), version_order(str(text))
         if mine is None or theirs is None:
             found: bool = as_texts(self, other)
             return found
@@ -65,16 +65,16 @@ class TorchVersion(str):
     __hash__ = str.__hash__
 
 
-def order_of(text: str) -> tuple[Any, ...] | None:
+def version_order(text: str) -> tuple[Any, ...] | None:
     """Returns what orders versions as PEP 440 does, None of what is none."""
-    found = PARTS.fullmatch(text.strip().lower())
+    found = VERSION_PARTS.fullmatch(text.strip().lower())
     if found is None:
         return None
     release, stage, number, post, dev, local = found.groups()
     numbers = [int(x) for x in release.split(".")]
     while numbers and numbers[-1] == 0:
         numbers.pop()
-    before = (STAGES.get(stage, stage), int(number or 0)) if stage else ("z", 0)
+    before = (STAGE_NAMES.get(stage, stage), int(number or 0)) if stage else ("z", 0)
     if not stage and post is None and dev is not None:
         # What is developed comes before the first stage.
         before = ("", 0)

@@ -1,4 +1,4 @@
-"""Which PyTorch's names are here: ``torch.version``.
+"""The version of PyTorch whose names are here: ``torch.version``.
 
 The local part of the version says that it is not PyTorch itself.
 """

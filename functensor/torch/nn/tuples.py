@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from itertools import repeat
 from typing import Any
 
-__all__ = ["ntuple", "pair", "quadruple", "single", "triple"]
+__all__ = ["doubled_number", "ntuple", "quadruple", "single", "triple"]
 
 
 def ntuple(n: int, name: str = "parse") -> Callable[[Any], tuple[Any, ...]]:
@@ -24,6 +24,6 @@ def ntuple(n: int, name: str = "parse") -> Callable[[Any], tuple[Any, ...]]:
 
 
 single = ntuple(1, "_single")
-pair = ntuple(2, "_pair")
+doubled_number = ntuple(2, "_pair")
 triple = ntuple(3, "_triple")
 quadruple = ntuple(4, "_quadruple")

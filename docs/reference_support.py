@@ -67,6 +67,7 @@ NAMESPACES = {
     "functensor.torch.random": EAGER,
     "functensor.torch.testing": EAGER,
     "functensor.torch.torch_version": EAGER,
+    "functensor.torch.utils.benchmark": EAGER,
     "functensor.torch.utils.data": EAGER,
     "functensor.training": EAGER,
     "functensor.tree": f"{ANYWHERE}, on traced values too",

@@ -46,6 +46,7 @@ FACES = (
     "torch.autograd.forward_ad", "torch.utils.data", "data", "datasets", "torch.backends",
     "torch.accelerator", "torch.cuda", "training", "testing.strategies", "torch.compiler",
     "torch.nn.attention", "torch.profiler", "torch.random", "torch.testing", "torch.torch_version",
+    "torch.utils.benchmark",
 )  # fmt: skip
 
 Sources = dict[str, ast.Module]

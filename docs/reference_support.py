@@ -61,6 +61,13 @@ NAMESPACES = {
     "functensor.torch.accelerator": EAGER,
     "functensor.torch.cuda": EAGER,
     "functensor.torch.backends": EAGER,
+    "functensor.torch.compiler": ANYWHERE,
+    "functensor.torch.nn.attention": ANYWHERE,
+    "functensor.torch.profiler": EAGER,
+    "functensor.torch.random": EAGER,
+    "functensor.torch.testing": EAGER,
+    "functensor.torch.torch_version": EAGER,
+    "functensor.torch.utils.benchmark": EAGER,
     "functensor.torch.utils.data": EAGER,
     "functensor.training": EAGER,
     "functensor.tree": f"{ANYWHERE}, on traced values too",
@@ -90,7 +97,10 @@ ALONE = {
         f"{MODES} by the numbers to choose from, vmap, jit": "random.choice random.permutation",
         f"{MODES} by rates, parameters and gradients, vmap, jit": "optim.sgd optim.momentum "
         "optim.adam optim.adamw optim.adamax optim.amsgrad optim.nadam optim.radam optim.adagrad "
-        "optim.adadelta optim.adafactor optim.rmsprop optim.lamb optim.lion",
+        "optim.adadelta optim.adafactor optim.bounded_adafactor optim.rmsprop optim.rprop "
+        "optim.lamb optim.lion",
+        f"{MODES} by rates, parameters and gradients, rounded as steps are; vmap, jit": ""
+        "optim.asgd optim.muon",
         f"{MODES}, vmap, jit; within jit forward mode alone": "optim.lbfgs",
         "what the optimizers support that it is given": "optim.accumulated optim.apply_if_finite "
         "optim.chained optim.clipped_by_global_norm optim.clipped_by_norm optim.clipped_by_value "

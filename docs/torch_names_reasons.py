@@ -98,6 +98,8 @@ DIFFERENT: dict[str, str] = {
     "torch.from_numpy": "copies to the default device where that is a GPU, and read-only arrays",
     "torch.device": "a string, and printed as one",
     "torch.Generator": "its `device` is a string",
+    "torch.get_rng_state": "16 bytes, of this library's own generator",
+    "torch.set_rng_state": "takes 16 bytes, of this library's own generator",
     "torch.default_generator": "its `device` is a string",
     "torch.linalg.LinAlgError": "NumPy's, which is a `ValueError`",
     "torch.is_inference": INFERENCE,

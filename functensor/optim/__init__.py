@@ -37,12 +37,14 @@ from .algorithms import (
     sgd,
 )
 from .clipping import chained, clipped_by_global_norm, clipped_by_norm, clipped_by_value
+from .kept_rates import AsgdState, RpropState, asgd, rprop
 from .line_search import LbfgsState, lbfgs
 from .mean_squares import AdadeltaState, RmspropState, adadelta, rmsprop
 from .optimizer import Optimizer
+from .orthogonal_steps import MuonState, muon
 from .other_losses import maximized, with_weight_decay
 from .parts_of_trees import PartitionedState, frozen, masked, partitioned
-from .scaled_steps import AdafactorState, adafactor, lamb
+from .scaled_steps import AdafactorState, adafactor, bounded_adafactor, lamb
 from .schedules import (
     constant_rate,
     cosine_decay,
@@ -67,16 +69,17 @@ from .wrapped_states import (
 )
 
 __all__ = [
-    "SGD", "AccumulatedState", "AdadeltaState", "AdafactorState", "Adagrad", "AdagradState",
-    "Adam", "AdamState", "AdamW", "AdamaxState", "AmsgradState", "AveragedState", "FiniteState",
-    "LbfgsState", "Lion", "LionState", "LookaheadState", "MomentumSGD", "MomentumState",
-    "NadamState", "Optimizer", "PartitionedState", "RmspropState", "SgdState",
-    "StatefulOptimizer", "accumulated", "adadelta", "adafactor", "adagrad", "adam", "adamax",
-    "adamw", "amsgrad", "apply_if_finite", "chained", "clipped_by_global_norm",
-    "clipped_by_norm", "clipped_by_value", "constant_rate", "cosine_decay", "exponential_decay",
-    "frozen", "lamb", "lbfgs", "lion", "lookahead", "masked", "maximized", "momentum", "nadam",
-    "one_cycle", "partitioned", "piecewise_rate", "polynomial_decay", "radam", "rmsprop", "sgd",
-    "step_decay", "warm_up", "warm_up_cosine", "with_average", "with_weight_decay",
+    "SGD", "AccumulatedState", "AdadeltaState", "AdafactorState", "Adagrad", "AdagradState", "Adam",
+    "AdamState", "AdamW", "AdamaxState", "AmsgradState", "AsgdState", "AveragedState",
+    "FiniteState", "LbfgsState", "Lion", "LionState", "LookaheadState", "MomentumSGD",
+    "MomentumState", "MuonState", "NadamState", "Optimizer", "PartitionedState", "RmspropState",
+    "RpropState", "SgdState", "StatefulOptimizer", "accumulated", "adadelta", "adafactor",
+    "adagrad", "adam", "adamax", "adamw", "amsgrad", "apply_if_finite", "asgd", "bounded_adafactor",
+    "chained", "clipped_by_global_norm", "clipped_by_norm", "clipped_by_value", "constant_rate",
+    "cosine_decay", "exponential_decay", "frozen", "lamb", "lbfgs", "lion", "lookahead", "masked",
+    "maximized", "momentum", "muon", "nadam", "one_cycle", "partitioned", "piecewise_rate",
+    "polynomial_decay", "radam", "rmsprop", "rprop", "sgd", "step_decay", "warm_up",
+    "warm_up_cosine", "with_average", "with_weight_decay",
 ]  # fmt: skip
 
 publish(globals())

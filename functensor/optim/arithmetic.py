@@ -35,6 +35,21 @@ class Buffers:
         """Returns the square of the absolute value."""
         return np.multiply(x, x, out)
 
+    @staticmethod
+    def minimum(x: Buffer, y: Buffer, out: Buffer | None) -> Buffer:
+        """Returns the smaller elements."""
+        return np.minimum(x, y, out=out)
+
+    @staticmethod
+    def less(x: Buffer, y: Buffer, out: None) -> Buffer:
+        """Says where elements are less than others."""
+        return np.less(x, y)
+
+    @staticmethod
+    def where(condition: Buffer, x: Buffer, y: Buffer, out: None) -> Buffer:
+        """Returns elements of one buffer where a condition holds, and of another elsewhere."""
+        return np.where(condition, x, y)
+
 
 def _never_writing(name: str) -> staticmethod[..., Array]:
     """Returns a primitive that takes the place of its result last, as a ufunc, and ignores it."""
@@ -56,6 +71,9 @@ class Primitives:
     sign = _never_writing("sign")
     sqrt = _never_writing("sqrt")
     maximum = _never_writing("maximum")
+    minimum = _never_writing("minimum")
+    less = _never_writing("less")
+    where = _never_writing("where")
 
     @staticmethod
     def square_abs(x: Value, out: None) -> Array:

@@ -62,7 +62,8 @@ class OptimizerState(Protocol):
 class Arithmetic(Protocol):
     """The functions that rules compute with; each may write into its last argument.
 
-    They are add, subtract, multiply, divide, maximum, sign, sqrt and square_abs.
+    They are add, subtract, multiply, divide, maximum, minimum, sign, sqrt and square_abs, and
+    less and where, which do not write.
     """
 
     def __getattr__(self, name: str) -> Callable[..., Value]: ...

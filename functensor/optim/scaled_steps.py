@@ -10,8 +10,8 @@ from ..numpy.zeros_ones import full_like
 from ..primitives.core.annotations import Value
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
-from ..primitives.core.shape_dtype import shape_dtype
-from .adam_kin import means_of_adam
+from ..primitives.core.shape_dtype import finfo, shape_dtype
+from .adam_kin import chosen_number, means_of_adam
 from .algorithms import (
     AdamState,
     ResultPlaces,
@@ -24,7 +24,7 @@ from .algorithms import (
 )
 from .optimizer import Arithmetic, Optimizer, Rate, Scalar, elementwise, rate_at
 
-__all__ = ["AdafactorState", "adafactor", "lamb"]
+__all__ = ["AdafactorState", "adafactor", "bounded_adafactor", "lamb"]
 
 # No parameter is taken for smaller than this when its step is scaled (Shazeer and Stern, 6).
 SMALLEST_SCALE = 1e-3
@@ -194,6 +194,90 @@ def adafactor(
     starts = start_of(0), start_of(1), start_of(2)
     return elementwise(
         "adafactor", AdafactorState, starts, coefficients, rule, by_primitives=True
+    )
+
+
+def bounded_adafactor(
+    lr: Rate = 1e-2, decay_power: float = 0.8, eps: Scalar | None = None,
+    smallest_scale: Scalar = 1e-3, clipping: Scalar = 1.0, weight_decay: Scalar = 0.0,
+) -> Optimizer[AdafactorState]:  # fmt: skip
+    """Returns Adafactor with bounds in place of added numbers, and rates that fall.
+
+    It is PyTorch's. Means are over the last two axes of every parameter that has two. The variance
+    ``row column / mean(row)`` is not below ``eps^2``, and its denominator not below ``eps``. In
+    step t the rate is ``min(lr, 1 / sqrt(t))`` times the root mean square of the parameter, which
+    counts as ``smallest_scale`` at least.
+
+    Args:
+        lr: the learning rate: a number, or a function of how many updates were made before.
+        decay_power: how fast the means become slower, as in `adafactor`.
+        eps: the bound; None for the spacing of numbers at 1 in the dtype that is computed in.
+        smallest_scale: no parameter is taken for smaller.
+        clipping: the largest root mean square of a step before scaling.
+        weight_decay: how fast weights decay by themselves, for each unit of ``lr``.
+
+    Returns:
+        An `Optimizer` with the state `AdafactorState`, whose rows and columns keep their axes.
+
+    Raises:
+        ValueError: an argument is out of its range.
+
+    N. Shazeer and M. Stern, "Adafactor: adaptive learning rates with sublinear memory cost", 2018,
+    as PyTorch has it.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> opt = ft.optim.bounded_adafactor(0.1)
+    >>> x = np.full((2, 3), 2.0)
+    >>> after, state = opt.update(x, opt.init(x), np.ones((2, 3)))
+    >>> after[0], state.row.shape, state.column.shape
+    (Array([1.8, 1.8, 1.8], dtype=float64, device='cpu'), (2, 1), (1, 3))
+    """
+    _check_ranges(
+        "bounded_adafactor", lr=lr, decay_power=decay_power, eps=eps or 0, clipping=clipping,
+        smallest_scale=smallest_scale, weight_decay=weight_decay,
+    )  # fmt: skip
+
+    def start_of(axis: int | None) -> Any:
+        def start(p: Value) -> Value:
+            shape = list(shape_dtype(p).shape)
+            if (len(shape) > 1) is (axis is None):
+                shape = [1]
+            elif axis is not None:
+                shape[axis] = 1
+            return full_like(p, 0, _real_dtype(p), shape=tuple(shape))
+
+        return start
+
+    def coefficients(step: Scalar) -> Scalars:
+        t, rate = step + 1, rate_at(lr, step)
+        fresh, slow = t**-decay_power, t**-0.5
+        falling = chosen_number(rate < slow, rate, slow)
+        return falling, 1 - fresh, fresh, 1 - rate * weight_decay
+
+    def rule(
+        xp: Arithmetic, p: Value, g: Value, slots: Slots, numbers: Scalars, out: ResultPlaces
+    ) -> Slots:
+        rate, kept, fresh, staying = numbers
+        bound = float(finfo(shape_dtype(p).dtype).eps) if eps is None else eps
+        row, column, square = slots
+        squares = xp.square_abs(g, None)
+        if len(shape_dtype(p).shape) > 1:
+            means = [ops.mean(squares, axis=axis, keepdims=True) for axis in (-1, -2)]
+            row = ops.add(ops.multiply(row, kept), ops.multiply(means[0], fresh))
+            column = ops.add(ops.multiply(column, kept), ops.multiply(means[1], fresh))
+            whole = ops.maximum(ops.mean(row, axis=-2, keepdims=True), bound)
+            variance = ops.divide(ops.multiply(row, column), whole)
+        else:
+            variance = square = ops.add(ops.multiply(square, kept), ops.multiply(squares, fresh))
+        u = ops.divide(g, ops.sqrt(ops.maximum(variance, bound * bound)))
+        excess = ops.maximum(1, ops.divide(root_mean_square(xp, u), clipping))
+        scale = ops.maximum(root_mean_square(xp, p), smallest_scale)
+        move = ops.multiply(u, ops.divide(ops.multiply(scale, rate), excess))
+        return ops.subtract(ops.multiply(p, staying), move), row, column, square
+
+    starts = start_of(-1), start_of(-2), start_of(None)
+    return elementwise(
+        "bounded_adafactor", AdafactorState, starts, coefficients, rule, by_primitives=True
     )
 
 

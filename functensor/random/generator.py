@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from itertools import count
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -16,8 +16,8 @@ from ..primitives.core.trace import RAW, Trace, is_staged, slot
 from .keys import fold_in, key
 
 __all__ = [
-    "Generator", "default_generator", "drawing_from", "initial_seed", "manual_seed", "noting_draws",
-    "repeating_draws", "seed", "sharing_draws",
+    "Generator", "default_generator", "drawing_from", "initial_seed", "keeping_draws",
+    "manual_seed", "noting_draws", "repeating_draws", "seed", "sharing_draws",
 ]  # fmt: skip
 
 
@@ -196,6 +196,20 @@ class Generator:
 
 
 default_generator = Generator()
+
+
+class keeping_draws(setting):
+    """Sets a generator back at the end of a ``with`` block to where it was at its beginning."""
+
+    def __init__(self, generator: Generator) -> None:
+        super().__init__(generator, _seed=None, _draws=None, _key=None)
+
+    def __enter__(self) -> Any:
+        self._values = {name: getattr(self._owner, name) for name in self._values}
+        return super().__enter__()
+
+    def _recreate_cm(self) -> Self:
+        return type(self)(self._owner)
 
 
 def manual_seed(seed: int) -> Generator:

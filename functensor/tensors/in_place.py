@@ -147,13 +147,15 @@ def exchange_buffer(x: InPlace, buffer: Any) -> None:
 class InPlace(TorchMemory):
     """The methods of `Tensor` that change it, and how they are counted."""
 
-    __slots__ = ("_changes", "_hooks", "_id", "_memory", "_source", "_views", "node")
+    __slots__ = ("_changes", "_hooks", "_id", "_memory", "_resting", "_source", "_views", "node")
 
     _changes: int
     _memory: Any
     _hooks: dict[int, Any]
     _source: Any
     _views: Any
+    # The node and the receiver of a leaf that requires no gradient any more.
+    _resting: Any
     _id: int
     node: Any
     # The trace under which the tensor's operations give tensors; None outside of all.

@@ -9,7 +9,8 @@ from ..backends.frames import frame_at
 from ..primitives.core.bytecode import compares_with_none
 from ..primitives.core.errors import MissingGradientWarning, message
 from .grad_mode import no_grad
-from .tape import LeafNode, receiver_of
+from .resting import receiver_at
+from .tape import LeafNode
 
 __all__ = [
     "clear_gradient", "gradient_of", "missing_grad", "missing_reason", "warn_of_missing_grad",
@@ -18,7 +19,8 @@ __all__ = [
 
 def gradient_of(x: Any) -> Any:
     """Returns a leaf's gradient, or None without saying why."""
-    return None if x.node is None else receiver_of(x.node).grad
+    receiver = receiver_at(x)
+    return None if receiver is None else receiver.grad
 
 
 def missing_reason(x: Any) -> str:
@@ -55,7 +57,7 @@ def clear_gradient(x: Any, set_to_none: bool) -> None:
 
     Others that hold it, or views of it, see the zeros.
     """
-    if not x.requires_grad:
+    if receiver_at(x) is None:
         return
     kept = None if set_to_none else gradient_of(x)
     if kept is None:

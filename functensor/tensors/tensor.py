@@ -42,6 +42,7 @@ from .grad_mode import enable_grad, is_grad_enabled, no_grad
 from .level import LEVEL
 from .missing_gradients import gradient_of, missing_grad, missing_reason, warn_of_missing_grad
 from .rebinding import lie_with, rebind
+from .resting import put_to_rest, receiver_at, wake
 from .tape import TAPE, LeafNode, TapeTrace, receiver_of
 from .tensor_hooks import hook_after_gradient, hook_on_gradient, hook_on_operations, remove_hook
 from .torch_in_place import InPlaceFunctions
@@ -159,7 +160,7 @@ class Tensor(InPlaceFunctions):
         self.requires_grad_(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
-        """Sets `requires_grad` and returns the tensor."""
+        """Sets `requires_grad` and returns the tensor, which keeps its gradient."""
         if requires_grad and self.node is None:
             if self.dtype.kind not in INEXACT:
                 raise failure(
@@ -167,7 +168,7 @@ class Tensor(InPlaceFunctions):
                     f"requires_grad of {self.name()}: {self.dtype} has no gradient",
                     fix="Tensor(data, dtype='float32', requires_grad=True)",
                 )
-            self.node = LeafNode(self._data)
+            wake(self)
         elif not requires_grad and not self.is_leaf:
             raise failure(
                 BackwardError,
@@ -176,7 +177,7 @@ class Tensor(InPlaceFunctions):
                 fix="x.detach()",
             )
         elif not requires_grad:
-            self.node = None
+            put_to_rest(self)
         return self
 
     @property
@@ -214,7 +215,7 @@ class Tensor(InPlaceFunctions):
         Reading it where it can only be None, or where a backward pass has not reached it, gives a
         `MissingGradientWarning` that says why; ``x.grad is None`` asks without one. It may be set.
         """
-        receiver = None if self.node is None else receiver_of(self.node)
+        receiver = receiver_at(self)
         if receiver is None or not receiver.keeps or receiver.missed():
             warn_of_missing_grad(self)
             return None
@@ -222,7 +223,7 @@ class Tensor(InPlaceFunctions):
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
-        receiver = None if self.node is None else receiver_of(self.node)
+        receiver = receiver_at(self)
         if receiver is None or not receiver.keeps:
             if value is not None:
                 raise MissingGradientError(missing_grad(self, "was set"))
@@ -420,6 +421,8 @@ class Tensor(InPlaceFunctions):
 
         out = memo[id(self)] = self._copy()
         if self.copies_gradient and (gradient := gradient_of(self)) is not None:
+            if not self.requires_grad:
+                out.requires_grad_().requires_grad_(False)
             out.grad = deepcopy(gradient, memo)
         return with_state(out, deepcopy(added_to(self, Tensor), memo))
 

@@ -22,6 +22,7 @@ from .functions import (
     products,
     reductions,
 )
+from .resting import put_to_rest
 from .shapes_in_place import ShapesInPlace
 from .tape import TapeTrace
 
@@ -248,8 +249,8 @@ class InPlaceFunctions(ShapesInPlace):
         )
 
     def detach_(self) -> Self:
-        """Cuts the tensor off from its graph."""
-        self.node = None
+        """Cuts the tensor off from its graph; a leaf keeps its gradient."""
+        put_to_rest(self)
         return self
 
     # -- tensors of its kind

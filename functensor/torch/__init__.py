@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from ..backends.dtypes import named
@@ -52,7 +53,7 @@ from . import (
     in_place,
     memory_formats,
     numerics,
-    random,
+    random_tensors,
     serialization,
     settings,
     tensor_types,
@@ -61,15 +62,18 @@ from . import (
 from .comparing import *
 from .control_flow import *
 from .creation import *
+from .deep_names import DeepNames
 from .in_place import *
 from .memory_formats import *
 from .numerics import *
 from .outputs import TAKE_OUT, write_results
-from .random import *
+from .random import get_rng_state, set_rng_state
+from .random_tensors import *
 from .serialization import *
 from .settings import *
 from .tensor_types import *
 from .types import *
+from .version import __version__ as __version__
 
 if TYPE_CHECKING:
     from .amp import GradScaler, autocast
@@ -80,8 +84,9 @@ if TYPE_CHECKING:
 
 # Modules within this one that are imported when they are first used.
 NAMESPACES = {
-    "accelerator", "amp", "autograd", "backends", "cuda", "distributions", "fft", "func",
-    "linalg", "nn", "optim", "special", "utils",
+    "accelerator", "amp", "autograd", "backends", "compiler", "cuda", "distributions", "fft",
+    "func", "linalg", "nn", "optim", "profiler", "random", "special", "testing", "torch_version",
+    "utils",
 }  # fmt: skip
 # Functions that are imported when they are first used, by the module that has them.
 LATE_FUNCTIONS = {
@@ -98,12 +103,13 @@ LATE_FUNCTIONS = {
         "pairwise_distance pdist pixel_shuffle pixel_unshuffle prelu rms_norm rrelu "
         "rrelu_ selu selu_ threshold threshold_ "
     ),
+    "older_functions": "range set_default_tensor_type",
 }
 
 __all__ = [
     "Generator", "GradScaler", "as_strided", "autocast", "compile", "default_generator",
-    "enable_grad", "initial_seed",
-    "is_grad_enabled", "manual_seed", "no_grad", "seed", "tensor", "vmap",
+    "enable_grad", "get_rng_state", "initial_seed", "is_grad_enabled", "manual_seed", "no_grad",
+    "seed", "set_rng_state", "tensor", "vmap",
 ]  # fmt: skip
 __all__ += along_axis.__all__
 __all__ += comparing.__all__
@@ -119,7 +125,7 @@ __all__ += pairs.__all__
 __all__ += placing.__all__
 __all__ += pointwise.__all__
 __all__ += products.__all__
-__all__ += random.__all__
+__all__ += random_tensors.__all__
 __all__ += serialization.__all__
 __all__ += reductions.__all__
 __all__ += settings.__all__
@@ -128,6 +134,10 @@ __all__ += solving.__all__
 __all__ += tensor_types.__all__
 __all__ += types.__all__
 __all__ += LATE_FUNCTIONS["layer_functions"].split()
+__all__ += LATE_FUNCTIONS["older_functions"].split()
+
+# The last of Python's finders: what is here by itself is found before.
+sys.meta_path.append(DeepNames())
 
 # NumPy has no bfloat16: its package is imported when it is asked for.
 publish(

@@ -106,7 +106,8 @@ def check_all_optimizers():
         return
     makers = [
         optim.sgd, optim.momentum, optim.adam, optim.adamw, optim.lion, optim.adagrad,
-        optim.rmsprop, optim.amsgrad, optim.adamax, optim.radam, optim.nadam,
+        optim.rmsprop, optim.amsgrad, optim.adamax, optim.radam, optim.nadam, optim.rprop,
+        optim.asgd,
     ]  # fmt: skip
     for make in makers:
         for stage in (1, 2, 3):

@@ -54,7 +54,7 @@ OPTIMIZERS = [
     name
     for name in optim.__all__
     if not isinstance(getattr(optim, name), type)
-    and name not in (*optim.schedules.__all__, "lbfgs")
+    and name not in (*optim.schedules.__all__, "lbfgs", "muon")  # parameters are vectors here
 ]
 WRAPPERS = {
     "accumulated": lambda o: optim.accumulated(o, 2),

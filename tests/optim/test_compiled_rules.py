@@ -25,6 +25,7 @@ TABLE = {
     "adadelta": optim.adadelta,
     "rmsprop": optim.rmsprop,
     "lion": optim.lion,
+    "rprop": optim.rprop,
     "decaying": lambda lr: optim.with_weight_decay(optim.adam(lr), 0.1),
 }
 

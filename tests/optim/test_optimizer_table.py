@@ -10,6 +10,13 @@ import functensor as ft
 import functensor.numpy as np
 from functensor import optim
 
+
+def matrices_by_muon(lr):
+    """Returns Muon for the matrix, and gradient descent for the others."""
+    parts = {"matrix": optim.muon(lr, weight_decay=0.0), "other": optim.sgd(lr)}
+    return optim.partitioned(parts, lambda path: "matrix" if path == "['w']" else "other")
+
+
 # Makes an optimizer of a rate; the rate and the steps that bring a parabola near its minimum; the
 # rate for the valley.
 TABLE = {
@@ -29,6 +36,10 @@ TABLE = {
     "lion": (optim.lion, 0.01, 400, 0.002),
     "lamb": (optim.lamb, 0.02, 400, 0.01),
     "adafactor": (lambda lr: optim.adafactor(lr, min_size_to_factor=2), 0.01, 500, 0.01),
+    "bounded_adafactor": (optim.bounded_adafactor, 0.02, 800, 0.01),
+    "rprop": (optim.rprop, 0.1, 100, 0.001),
+    "asgd": (optim.asgd, 0.1, 200, 1e-3),
+    "muon": (lambda lr: matrices_by_muon(lr), 0.02, 300, 1e-3),
     "lbfgs": (optim.lbfgs, 1.0, 10, 1.0),
     "clipped": (lambda lr: optim.clipped_by_global_norm(optim.sgd(lr), 2.0), 0.1, 200, 1e-2),
     "accumulated": (lambda lr: optim.accumulated(optim.adam(lr), 2), 0.1, 400, 0.02),

@@ -44,7 +44,9 @@ FACES = (
     "torch.nn.utils.prune", "torch.optim", "torch.optim.lr_scheduler", "torch.optim.swa_utils",
     "torch.special", "torch.utils", "torch.utils.checkpoint", "torch.amp", "torch.cuda.amp",
     "torch.autograd.forward_ad", "torch.utils.data", "data", "datasets", "torch.backends",
-    "torch.accelerator", "torch.cuda", "training", "testing.strategies",
+    "torch.accelerator", "torch.cuda", "training", "testing.strategies", "torch.compiler",
+    "torch.nn.attention", "torch.profiler", "torch.random", "torch.testing", "torch.torch_version",
+    "torch.utils.benchmark",
 )  # fmt: skip
 
 Sources = dict[str, ast.Module]

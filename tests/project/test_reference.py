@@ -3,6 +3,7 @@
 import inspect
 import re
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -179,6 +180,8 @@ OPTIMIZERS = [
 @pytest.mark.parametrize("full", OPTIMIZERS)
 def test_updates_are_differentiated_as_their_line_tells(full):
     make = getattr(ft.optim, full.rpartition(".")[2])
+    if full.endswith(".muon"):
+        make = partial(make, dtype="float64")
 
     def twice(lr, params):
         optimizer = make(lr)
@@ -190,7 +193,8 @@ def test_updates_are_differentiated_as_their_line_tells(full):
     start = np.array([[1.0, 2.0, 3.0]])
     gradients = ft.jit(ft.grad(twice, (0, 1)))(0.1, start)
     _, tangent = ft.jvp(lambda lr: twice(lr, start), (0.1,), (1.0,))
-    assert_allclose(tangent, gradients[0])
+    # The rates of asgd are kept in single precision.
+    assert_allclose(tangent, gradients[0], rtol=1e-7 if full.endswith(".asgd") else 1e-9)
     assert ft.vmap(twice)(np.array([0.1, 0.2]), np.stack([start] * 2)).shape == (2,)
 
 

@@ -33,14 +33,17 @@ IN_PROGRAMS = set(re.findall(r"\w+", " ".join(
     (HERE / f"{name}_programs.txt").read_text() for name in RECORDED
 )))  # fmt: skip
 OTHERS = {
-    "torch": IN_PROGRAMS & {"GradScaler", "autocast"}, "torch.amp": IN_PROGRAMS,
+    "torch": IN_PROGRAMS & {"GradScaler", "autocast", "range", "set_default_tensor_type"},
+    "torch.amp": IN_PROGRAMS,
     "torch.autograd.forward_ad": IN_PROGRAMS, "torch.linalg": IN_PROGRAMS & {"householder_product"},
     "torch.nn.utils.parametrizations": IN_PROGRAMS, "torch.nn.utils.parametrize": IN_PROGRAMS,
     "torch.nn.utils.prune": IN_PROGRAMS, "torch.optim.swa_utils": IN_PROGRAMS,
     "torch.Tensor": METHODS, "torch.nn.Module": OF_MODULES | (IN_PROGRAMS & STATES),
     "torch.nn": OF_LAYERS,
-    "torch.nn.functional": OF_LAYERS, "torch.nn.init": OF_LAYERS,
-    "torch.nn.utils": OF_LAYERS | (IN_PROGRAMS & NORMS),
+    "torch.nn.functional": OF_LAYERS, "torch.nn.init": OF_LAYERS | IN_PROGRAMS,
+    "torch.autograd": IN_PROGRAMS & {"Variable", "grad_mode", "variable"},
+    "torch.utils.data": IN_PROGRAMS & {"ChainDataset", "DistributedSampler", "StackDataset"},
+    "torch.nn.utils": OF_LAYERS | (IN_PROGRAMS & {*NORMS, "clip_grad_norm"}),
     "torch.nn.utils.rnn": OF_LAYERS, "torch.optim": OF_OPTIMIZERS,
     "torch.optim.lr_scheduler": OF_OPTIMIZERS,
 }  # fmt: skip

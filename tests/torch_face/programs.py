@@ -20,7 +20,8 @@ __all__ = ["RECORDED", "check", "programs", "record", "run"]
 
 # The files of programs, beside those about shared memory.
 RECORDED = (
-    "attribute", "averaging", "keyword", "optimizer", "parametrized", "pruned", "tutorial",
+    "attribute", "averaging", "keyword", "optimizer", "optimizer_key", "parametrized", "pruned",
+    "testing", "tutorial",
 )  # fmt: skip
 
 

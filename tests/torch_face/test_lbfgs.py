@@ -10,18 +10,10 @@ with numpy.load(RECORD) as file:
     RECORDED = {name: file[name] for name in RUNS}
 
 
-@pytest.mark.parametrize("name", [name for name in RUNS if name != "searching"])
-def test_steps_of_a_fixed_rate_are_pytorchs(name):
+@pytest.mark.parametrize("name", RUNS)
+def test_losses_and_steps_are_pytorchs(name):
     found = run(torch, RUNS[name])
-    numpy.testing.assert_allclose(found, RECORDED[name], rtol=1e-8, atol=1e-10)
-
-
-def test_a_line_search_comes_as_low_as_pytorchs():
-    found, wanted = run(torch, RUNS["searching"]), RECORDED["searching"]
-    # Both are at the minimum; the ways there are two searches with the same conditions.
-    assert found[-1, 0] == pytest.approx(wanted[-1, 0], rel=1e-9)
-    numpy.testing.assert_allclose(found[-1, 3:], wanted[-1, 3:], rtol=1e-4, atol=1e-5)
-    assert found[-1, 2] < 1.5 * wanted[-1, 2]
+    numpy.testing.assert_allclose(found, RECORDED[name], rtol=1e-7, atol=1e-9)
 
 
 def test_a_line_search_in_rosenbrocks_valley():
@@ -58,8 +50,8 @@ def test_a_loss_without_a_value_is_no_fall():
 
 @pytest.mark.parametrize("name", ["plain", "searching"])
 def test_a_state_goes_on(name):
-    params, optimizer, closure = made(torch, RUNS[name])
-    others, other, again = made(torch, RUNS[name])
+    params, optimizer, closure, _ = made(torch, RUNS[name])
+    others, other, again, _ = made(torch, RUNS[name])
     for _ in range(2):
         optimizer.step(closure)
     with torch.no_grad():

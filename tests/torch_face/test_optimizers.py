@@ -20,6 +20,13 @@ def furthest(found, wanted):
     return max(float(numpy.max(abs(a - b) / (abs(b) + 1e-9))) for a, b in zip(found, wanted))
 
 
+def tolerance(line):
+    """Returns how far the steps of an optimizer may be from PyTorch's."""
+    # PyTorch keeps the product of NAdam's momenta in single precision. Muon's products are rounded
+    # to eight bits: where a machine sums in another order, one may be rounded the other way.
+    return {"NAdam": 1e-8, "Muon": 1e-2}.get(line.partition("(")[0], 1e-9)
+
+
 def test_all_are_recorded():
     assert set(OPTIMIZERS) == set(RECORDED)
 
@@ -27,15 +34,14 @@ def test_all_are_recorded():
 OF_COMPLEX_NUMBERS = {
     "SGD": {"momentum": 0.5, "weight_decay": 0.1}, "Adam": {"amsgrad": True, "weight_decay": 0.1},
     "AdamW": {}, "RMSprop": {"centered": True, "momentum": 0.5}, "Adagrad": {}, "Adadelta": {},
-    "Adamax": {}, "NAdam": {}, "RAdam": {},
+    "Adamax": {}, "NAdam": {}, "RAdam": {}, "Rprop": {}, "ASGD": {"t0": 2},
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("line", OPTIMIZERS)
 def test_steps_are_pytorchs(line):
     found, _ = optimizer_outcomes(torch, line)
-    # PyTorch keeps the product of NAdam's momenta in single precision.
-    assert furthest(found, RECORDED[line][0]) < (1e-8 if line.startswith("NAdam") else 1e-9)
+    assert furthest(found, RECORDED[line][0]) < tolerance(line)
 
 
 @pytest.mark.gpu
@@ -43,7 +49,7 @@ def test_steps_are_pytorchs(line):
 def test_steps_are_pytorchs_on_a_gpu(line):
     with ft.default_device("cuda"):
         found, _ = optimizer_outcomes(torch, line)
-    assert furthest(found, RECORDED[line][0]) < (1e-8 if line.startswith("NAdam") else 1e-9)
+    assert furthest(found, RECORDED[line][0]) < tolerance(line)
 
 
 def test_the_record_is_pytorchs():
@@ -240,6 +246,7 @@ def test_schedules_refuse_what_they_cannot_do():
     with pytest.raises(ValueError, match="give total_steps, or epochs and steps_per_epoch"):
         schedules.OneCycleLR(optimizer, 0.1, cycle_momentum=False)
     cycle = schedules.OneCycleLR(optimizer, 0.1, total_steps=2, cycle_momentum=False)
+    cycle.step()
     cycle.step()
     with pytest.raises(ValueError, match="step 3 of a cycle of 2 steps"):
         cycle.step()

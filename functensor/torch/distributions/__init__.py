@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from ...faces.publish import publish
+from ..deep_names import inner_modules
 from . import (
     categories,
     composed,
@@ -65,4 +66,4 @@ __all__ += parts.__all__
 __all__ += powers.__all__
 __all__ += transforms.__all__
 
-publish(globals())
+publish(globals(), made=inner_modules("distributions"))

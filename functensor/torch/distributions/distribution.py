@@ -15,7 +15,7 @@ from ...tensors import Tensor, no_grad
 from ...tensors.default_dtypes import TENSOR_DTYPES
 from ...tensors.functions.naming import as_tensor_result, on_host
 from ..creation import made
-from ..random import drawn
+from ..random_tensors import drawn
 from .constraints import Constraint, Dependent, unchanging
 
 __all__ = [

@@ -9,7 +9,7 @@ from typing import Any
 from ... import random
 from ...primitives.core.registry import registry as ops
 from ...scipy import special, stats
-from ..random import rand
+from ..random_tensors import rand
 from . import constraints
 from .constraints import Constraint, unchanging
 from .distribution import Centred, Parameter, noise, together

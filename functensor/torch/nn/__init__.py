@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from ...faces.publish import publish
+from ..deep_names import inner_modules
 from . import (
     applied,
     containers,
@@ -34,7 +35,7 @@ from .recurrent import *
 from .transformer import *
 
 # Modules within this one that are imported when they are first used.
-NAMESPACES = {"functional", "init", "parallel", "utils"}
+NAMESPACES = {"attention", "functional", "init", "parallel", "utils"}
 
 __all__ = ["Buffer", "Module", "Parameter"]
 __all__ += applied.__all__
@@ -46,4 +47,4 @@ __all__ += normalization.__all__
 __all__ += recurrent.__all__
 __all__ += transformer.__all__
 
-publish(globals())
+publish(globals(), made=inner_modules("nn"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from ...primitives.core.array import Array
 from . import functional as F
@@ -44,7 +44,7 @@ class Applied(Module):
     """
 
     function: Callable[..., Any]
-    options: dict[str, Any]
+    options: ClassVar[dict[str, Any]] = {}
     # Options that the function does not take.
     unused: frozenset[str] = frozenset()
 
@@ -304,6 +304,13 @@ class Loss(Applied):
 
     unused = frozenset({"size_average", "reduce"})
     reduction: str
+
+    def __init__(
+        self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+    ) -> None:
+        # Of a user's own loss.
+        super().__init__()
+        self.reduction = older_reduction(size_average, reduce, reduction)
 
     def _begin(self, given: dict[str, Any]) -> None:
         """Keeps the options, and what the older words mean."""

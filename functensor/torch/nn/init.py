@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from math import prod, sqrt
 from typing import Any
 
@@ -13,11 +15,13 @@ from ...primitives.core.buffers import beside
 from ...primitives.core.registry import registry as ops
 from ...random.generator import Generator, default_generator
 from ...tensors import Tensor, no_grad
+from ...tensors.functions.naming import with_words
 
 __all__ = [
-    "calculate_gain", "constant_", "dirac_", "eye_", "kaiming_normal_", "kaiming_uniform_",
-    "normal_", "ones_", "orthogonal_", "sparse_", "trunc_normal_", "uniform_", "xavier_normal_",
-    "xavier_uniform_", "zeros_",
+    "calculate_gain", "constant", "constant_", "dirac", "dirac_", "eye", "eye_", "kaiming_normal",
+    "kaiming_normal_", "kaiming_uniform", "kaiming_uniform_", "normal", "normal_", "ones_",
+    "orthogonal", "orthogonal_", "sparse", "sparse_", "trunc_normal_", "uniform", "uniform_",
+    "xavier_normal", "xavier_normal_", "xavier_uniform", "xavier_uniform_", "zeros_",
 ]  # fmt: skip
 
 GAINS = {
@@ -176,5 +180,24 @@ def sparse_(
     gone = ops.less(ops.argsort(order, 0), int(np.ceil(sparsity * rows)))
     return refilled(tensor, ops.where(beside(tensor, np.asarray(gone)), 0.0, tensor.detach()))
 
+
+def older(function: Callable[..., Tensor]) -> Any:
+    """Returns a function by its older name, which warns of the newer one."""
+    new = function.__name__
+    old = new.removesuffix("_")
+
+    def fill(tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        text = f"nn.init.{old} is now deprecated in favor of nn.init.{new}"
+        warnings.warn(text, FutureWarning, stacklevel=3)
+        return function(tensor, *args, **kwargs)
+
+    return with_words(fill, old, f"Does the same as `{new}`, with a warning: the name is older.")
+
+
+constant, dirac, eye = older(constant_), older(dirac_), older(eye_)
+uniform, normal = older(uniform_), older(normal_)
+xavier_uniform, xavier_normal = older(xavier_uniform_), older(xavier_normal_)
+kaiming_uniform, kaiming_normal = older(kaiming_uniform_), older(kaiming_normal_)
+orthogonal, sparse = older(orthogonal_), older(sparse_)
 
 publish(globals())

@@ -14,7 +14,14 @@ from ...tensors import Tensor, no_grad
 from ...tensors.missing_gradients import clear_gradient, gradient_of
 from ...tensors.rebinding import rebind
 from ..utils.hooks import RemovableHandle, put_hook
-from .module_hooks import HookedPass, Passing
+from .module_hooks import (
+    BACKWARD_OF_ALL,
+    BEFORE_ALL,
+    BEHIND_ALL,
+    WITH_KEYWORDS,
+    HookedPass,
+    Passing,
+)
 from .module_states import ModuleStates, no_state_hooks
 from .parameter import Buffer, Parameter
 
@@ -145,9 +152,10 @@ class Module(ModuleStates):
         raise NotImplementedError(f"{type(self).__name__} has no method forward")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not (self._forward_hooks or self._forward_pre_hooks or self._has_backward_hooks()):
+        own = self._forward_hooks or self._forward_pre_hooks or self._has_backward_hooks()
+        if not (own or BEFORE_ALL or BEHIND_ALL):
             return self.forward(*args, **kwargs)
-        for number, hook in list(self._forward_pre_hooks.items()):
+        for number, hook in [*BEFORE_ALL.items(), *self._forward_pre_hooks.items()]:
             if number in self._with_kwargs:
                 changed = hook(self, args, kwargs)
                 args, kwargs = (args, kwargs) if changed is None else changed
@@ -160,15 +168,15 @@ class Module(ModuleStates):
             if self._has_backward_hooks()
             else (self.forward(*args, **kwargs))
         )
-        for number, hook in list(self._forward_hooks.items()):
-            takes_kwargs = number in self._with_kwargs
+        for number, hook in [*BEHIND_ALL.items(), *self._forward_hooks.items()]:
+            takes_kwargs = number in self._with_kwargs or number in WITH_KEYWORDS
             changed = hook(self, args, kwargs, out) if takes_kwargs else hook(self, args, out)
             out = out if changed is None else changed
         return out
 
     def _has_backward_hooks(self) -> bool:
         """Says whether gradients are to be seen."""
-        return bool(self._backward_hooks or self._backward_pre_hooks)
+        return bool(self._backward_hooks or self._backward_pre_hooks or BACKWARD_OF_ALL)
 
     def _between_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Computes the result between two functions whose way back calls the hooks."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from ... import optim as pure
@@ -29,8 +29,17 @@ def decoupled(make: Callable[[float], Any], group: dict[str, Any]) -> Any:
     return pure.maximized(made) if group["maximize"] else made
 
 
-def refuse_differentiable(optimizer: PureOptimizer, differentiable: bool) -> None:
-    """Refuses steps that gradients would go through, which these optimizers do not make."""
+def check_ways(
+    optimizer: PureOptimizer, differentiable: bool, foreach: Any = None, fused: Any = None
+) -> None:
+    """Refuses steps that gradients would go through, and two ways of computing at once.
+
+    Raises:
+        NotImplementedError: steps are to be differentiable.
+        RuntimeError: both ``foreach`` and ``fused`` are True; neither has an effect.
+    """
+    if fused and foreach:
+        raise RuntimeError(f"{type(optimizer).__name__}: foreach and fused are both True")
     if differentiable:
         name = type(optimizer).__name__
         raise failure(
@@ -72,10 +81,11 @@ class SGD(PureOptimizer):
     ) -> None:  # fmt: skip
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("SGD: nesterov=True takes a momentum and no dampening")
-        refuse_differentiable(self, differentiable)
+        check_ways(self, differentiable, foreach, fused)
         super().__init__(params, {
             "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
-            "nesterov": nesterov, "maximize": maximize,
+            "nesterov": nesterov, "maximize": maximize, "foreach": foreach,
+            "differentiable": differentiable, "fused": fused,
         })  # fmt: skip
 
     def _pure(self, group: dict[str, Any], rate: Any) -> Any:
@@ -108,10 +118,11 @@ class Adam(PureOptimizer):
         capturable: bool = False, differentiable: bool = False, fused: bool | None = None,
         decoupled_weight_decay: bool = False,
     ) -> None:  # fmt: skip
-        refuse_differentiable(self, differentiable)
+        check_ways(self, differentiable, foreach, fused)
         super().__init__(params, {
             "lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay,
-            "amsgrad": amsgrad, "maximize": maximize,
+            "amsgrad": amsgrad, "maximize": maximize, "foreach": foreach,
+            "capturable": capturable, "differentiable": differentiable, "fused": fused,
             "decoupled_weight_decay": decoupled_weight_decay,
         })  # fmt: skip
 
@@ -149,7 +160,8 @@ class AdamW(Adam):
     ) -> None:  # fmt: skip
         super().__init__(
             params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize,
-            decoupled_weight_decay=True, differentiable=differentiable,
+            decoupled_weight_decay=True, foreach=foreach, capturable=capturable,
+            differentiable=differentiable, fused=fused,
         )  # fmt: skip
 
 
@@ -176,11 +188,12 @@ class NAdam(PureOptimizer):
         foreach: bool | None = None, maximize: bool = False, capturable: bool = False,
         differentiable: bool = False,
     ) -> None:  # fmt: skip
-        refuse_differentiable(self, differentiable)
+        check_ways(self, differentiable)
         super().__init__(params, {
             "lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay,
             "momentum_decay": momentum_decay, "decoupled_weight_decay": decoupled_weight_decay,
-            "maximize": maximize,
+            "maximize": maximize, "foreach": foreach, "capturable": capturable,
+            "differentiable": differentiable,
         })  # fmt: skip
 
     def _pure(self, group: dict[str, Any], rate: Any) -> Any:
@@ -209,10 +222,11 @@ class RAdam(PureOptimizer):
         decoupled_weight_decay: bool = False, *, foreach: bool | None = None,
         maximize: bool = False, capturable: bool = False, differentiable: bool = False,
     ) -> None:  # fmt: skip
-        refuse_differentiable(self, differentiable)
+        check_ways(self, differentiable)
         super().__init__(params, {
             "lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay,
-            "decoupled_weight_decay": decoupled_weight_decay, "maximize": maximize,
+            "maximize": maximize, "foreach": foreach, "capturable": capturable,
+            "decoupled_weight_decay": decoupled_weight_decay, "differentiable": differentiable,
         })  # fmt: skip
 
     def _pure(self, group: dict[str, Any], rate: Any) -> Any:
@@ -240,10 +254,11 @@ class Adamax(PureOptimizer):
         foreach: bool | None = None, *, maximize: bool = False, differentiable: bool = False,
         capturable: bool = False,
     ) -> None:  # fmt: skip
-        refuse_differentiable(self, differentiable)
+        check_ways(self, differentiable)
         super().__init__(params, {
             "lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay,
-            "maximize": maximize,
+            "foreach": foreach, "maximize": maximize, "differentiable": differentiable,
+            "capturable": capturable,
         })  # fmt: skip
 
     def _pure(self, group: dict[str, Any], rate: Any) -> Any:
@@ -273,15 +288,20 @@ class RMSprop(PureOptimizer):
         capturable: bool = False, foreach: bool | None = None, maximize: bool = False,
         differentiable: bool = False,
     ) -> None:  # fmt: skip
-        refuse_differentiable(self, differentiable)
+        check_ways(self, differentiable)
         super().__init__(params, {
-            "lr": lr, "alpha": alpha, "eps": eps, "weight_decay": weight_decay,
-            "momentum": momentum, "centered": centered, "maximize": maximize,
+            "lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered,
+            "weight_decay": weight_decay, "capturable": capturable, "foreach": foreach,
+            "maximize": maximize, "differentiable": differentiable,
         })  # fmt: skip
 
     def _pure(self, group: dict[str, Any], rate: Any) -> Any:
         options = group["alpha"], group["eps"], group["momentum"], group["centered"]
         return with_group_options(pure.rmsprop(rate, *options), group)
+
+    def _hidden(self, group: dict[str, Any], p: Any) -> Collection[str]:
+        by_option = (("momentum_buffer", "momentum"), ("grad_avg", "centered"))
+        return [name for name, option in by_option if not group[option]]
 
 
 class Adagrad(PureOptimizer):
@@ -305,10 +325,11 @@ class Adagrad(PureOptimizer):
         foreach: bool | None = None, *, maximize: bool = False, differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:  # fmt: skip
-        refuse_differentiable(self, differentiable)
+        check_ways(self, differentiable, foreach, fused)
         super().__init__(params, {
-            "lr": lr, "lr_decay": lr_decay, "weight_decay": weight_decay, "eps": eps,
-            "initial_accumulator_value": initial_accumulator_value, "maximize": maximize,
+            "lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay,
+            "initial_accumulator_value": initial_accumulator_value, "foreach": foreach,
+            "maximize": maximize, "differentiable": differentiable, "fused": fused,
         })  # fmt: skip
         self.begin_states()
 
@@ -341,9 +362,10 @@ class Adadelta(PureOptimizer):
         weight_decay: float = 0, foreach: bool | None = None, *, capturable: bool = False,
         maximize: bool = False, differentiable: bool = False,
     ) -> None:  # fmt: skip
-        refuse_differentiable(self, differentiable)
+        check_ways(self, differentiable)
         super().__init__(params, {
             "lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
+            "capturable": capturable, "foreach": foreach, "differentiable": differentiable,
         })  # fmt: skip
 
     def _pure(self, group: dict[str, Any], rate: Any) -> Any:

@@ -33,10 +33,26 @@ def set_momentum(group: dict[str, Any], value: float) -> None:
         group["momentum"] = value
 
 
-def check_momentum(name: str, optimizer: Optimizer) -> None:
-    """Raises a ``ValueError`` for an optimizer that has no momentum to change."""
+def begin_momentum(
+    name: str, optimizer: Optimizer, base: Any, top: Any, last_epoch: int
+) -> tuple[list[float], list[float]]:
+    """Writes the limits of momentum to all groups, and returns them.
+
+    A schedule that goes on leaves groups as they are.
+
+    Raises:
+        ValueError: the optimizer has no momentum to change.
+    """
     if not {"betas", "momentum"} & optimizer.defaults.keys():
         raise ValueError(f"{name}: the optimizer has no momentum; give cycle_momentum=False")
+    count = len(optimizer.param_groups)
+    low = one_for_each_group(f"{name}: base_momentum", base, count)
+    high = one_for_each_group(f"{name}: max_momentum", top, count)
+    if last_epoch == -1:
+        for group, least, most in zip(optimizer.param_groups, low, high):
+            set_momentum(group, most)
+            group |= {"max_momentum": most, "base_momentum": least}
+    return low, high
 
 
 class OneCycleLR(LRScheduler):
@@ -75,25 +91,23 @@ class OneCycleLR(LRScheduler):
             )
         total = (epochs or 0) * (steps_per_epoch or 0) if total_steps is None else total_steps
         self.total_steps, self.anneal_strategy = total, anneal_strategy
-        count = len(optimizer.param_groups)
-        self.max_lrs = one_for_each_group("OneCycleLR: max_lr", max_lr, count)
-        self.starts = [rate / div_factor for rate in self.max_lrs]
-        self.ends = [rate / final_div_factor for rate in self.starts]
-        turn = pct_start * total - 1
-        # Where each phase ends, and the rates from which and to which it goes.
-        self.phases = [(turn, self.starts, self.max_lrs)]
+        turn = float(pct_start * total)
+        # Where each phase ends, and the options of groups from which and to which rates go.
+        self.phases = [(turn - 1, "initial_lr", "max_lr")]
         if three_phase:
-            self.phases.append((2 * turn, self.max_lrs, self.starts))
-            self.phases.append((total - 1, self.starts, self.ends))
+            self.phases.append((2 * turn - 2, "max_lr", "initial_lr"))
+            self.phases.append((total - 1, "initial_lr", "min_lr"))
         else:
-            self.phases.append((total - 1, self.max_lrs, self.ends))
+            self.phases.append((total - 1, "max_lr", "min_lr"))
+        rates = one_for_each_group("OneCycleLR: max_lr", max_lr, len(optimizer.param_groups))
+        # A schedule that goes on finds these options in the groups.
+        if last_epoch == -1:
+            for group, rate in zip(optimizer.param_groups, rates):
+                start = rate / div_factor
+                group |= {"initial_lr": start, "max_lr": rate, "min_lr": start / final_div_factor}
         self.cycles_momentum = cycle_momentum
         if cycle_momentum:
-            check_momentum("OneCycleLR", optimizer)
-            self.low = one_for_each_group("OneCycleLR: base_momentum", base_momentum, count)
-            self.high = one_for_each_group("OneCycleLR: max_momentum", max_momentum, count)
-        for group, start in zip(optimizer.param_groups, self.starts):
-            group["initial_lr"] = start
+            begin_momentum("OneCycleLR", optimizer, base_momentum, max_momentum, last_epoch)
         super().__init__(optimizer, last_epoch)
 
     def between(self, start: float, end: float, part: float) -> float:
@@ -103,20 +117,19 @@ class OneCycleLR(LRScheduler):
 
     def rate(self, base: float, step: int, group: int) -> float:
         """Returns the rate after some steps, and sets the group's momentum."""
-        if step >= self.total_steps:
-            raise ValueError(f"OneCycleLR: step {step + 1} of a cycle of {self.total_steps} steps")
+        if step > self.total_steps:
+            raise ValueError(f"OneCycleLR: step {step} of a cycle of {self.total_steps} steps")
+        options = self.optimizer.param_groups[group]
         begin = 0.0
         for number, (end, low, high) in enumerate(self.phases):
             last = number == len(self.phases) - 1
             if step <= end or last:
                 part = (step - begin) / (end - begin)
                 if self.cycles_momentum:
-                    limits = [self.high[group], self.low[group], self.high[group]]
+                    limits = [options[f"{name}_momentum"] for name in ("max", "base", "max")]
                     start, stop = limits[number], limits[min(number + 1, 2)]
-                    set_momentum(
-                        self.optimizer.param_groups[group], self.between(start, stop, part)
-                    )
-                return self.between(low[group], high[group], part)
+                    set_momentum(options, self.between(start, stop, part))
+                return self.between(options[low], options[high], part)
             begin = end
         raise AssertionError("a cycle has a last phase")
 
@@ -163,9 +176,9 @@ class CyclicLR(LRScheduler):
         self.length = self.up + (step_size_up if step_size_down is None else step_size_down)
         self.cycles_momentum = cycle_momentum
         if cycle_momentum:
-            check_momentum("CyclicLR", optimizer)
-            self.low = one_for_each_group("CyclicLR: base_momentum", base_momentum, count)
-            self.high = one_for_each_group("CyclicLR: max_momentum", max_momentum, count)
+            self.low, self.high = begin_momentum(
+                "CyclicLR", optimizer, base_momentum, max_momentum, last_epoch
+            )
         bases = one_for_each_group("CyclicLR: base_lr", base_lr, count)
         for group, base in zip(optimizer.param_groups, bases):
             group["initial_lr"] = base

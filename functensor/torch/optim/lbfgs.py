@@ -22,8 +22,10 @@ __all__ = ["LBFGS"]
 LEAST_CURVATURE = 1e-10
 # The conditions of Wolfe: what part of the promised fall a step brings, and of the slope it leaves.
 FALL, SLOPE = 1e-4, 0.9
-# How often a line search computes the loss at most.
-LINE_TRIES = 25
+# A line search ends where no parameter differs by this between the ends of its interval.
+LEAST_INTERVAL = 1e-9
+# How far a point is kept from the ends of its interval, as a part of its length.
+MARGIN = 0.1
 
 
 class Point(NamedTuple):
@@ -147,8 +149,9 @@ class LBFGS(PureOptimizer):
                     gradient = self._gradient()
                     return Point(t, loss, gradient, float(inner(gradient, d)))
 
-                reach = largest(direction)
-                now, tries = line_minimum(evaluate, t, before, group["tolerance_change"] / reach)
+                rounds = group["max_eval"] - evaluations
+                least = LEAST_INTERVAL / largest(direction)
+                now, tries = line_minimum(evaluate, t, before, least, rounds)
                 t = now.t
                 put(t)
             else:
@@ -243,49 +246,82 @@ def largest(x: Any) -> float:
 
 
 def line_minimum(
-    evaluate: Callable[[float], Point], t: float, start: Point, least: float
+    evaluate: Callable[[float], Point], t: float, start: Point, least: float, rounds: int
 ) -> tuple[Point, int]:
-    """Returns a point that fulfils the strong conditions of Wolfe, and how many were tried.
+    """Returns a point that fulfils the strong conditions of Wolfe, and how often it was evaluated.
 
-    J. Nocedal and S. Wright, "Numerical optimization", 2006, algorithms 3.5 and 3.6. Where the
-    conditions cannot be met it is the lowest point found.
+    J. Nocedal and S. Wright, "Numerical optimization", 2006, algorithms 3.5 and 3.6, with PyTorch's
+    choice of points. Where the conditions cannot be met it is the lowest end of the last interval.
+
+    Args:
+        evaluate: returns the point at a distance.
+        t: the first distance.
+        start: the point from where it goes.
+        least: the search ends where the interval is shorter.
+        rounds: how many points there are at most, beside the first.
     """
-    low, high = start, None
-    for tries in range(1, LINE_TRIES + 1):
-        now = evaluate(t)
+
+    def fell(point: Point) -> bool:
         # A loss that is not a number is no fall.
-        fell = now.loss <= start.loss + FALL * now.t * start.slope
-        if not fell or (now.loss >= low.loss and low is not start):
-            high = now
-        elif abs(now.slope) <= -SLOPE * start.slope:
-            return now, tries
-        else:
-            # The minimum is on the side of the lowest point to which the slope there points.
-            if high is None:
-                high = low if now.slope >= 0 else None
-            elif now.slope * (high.t - low.t) >= 0:
-                high = low
-            low = now
-        if high is not None and abs(high.t - low.t) < least:
+        return point.loss <= start.loss + FALL * point.t * start.slope
+
+    def is_flat(point: Point) -> bool:
+        return abs(point.slope) <= -SLOPE * start.slope
+
+    before, now, made = start, evaluate(t), 0
+    while made < rounds:
+        risen = made > 1 and now.loss >= before.loss
+        if fell(now) and not risen and is_flat(now):
+            return now, made + 1
+        if risen or not fell(now) or now.slope >= 0:
             break
-        if high is None:
-            t = min(max(cubic_minimum(low, start, 2 * low.t), 1.1 * low.t), 10 * low.t)
-        else:
-            width = high.t - low.t
-            share = (cubic_minimum(low, high, (low.t + high.t) / 2) - low.t) / width
-            t = low.t + min(max(share, 0.1), 0.9) * width
-    return low, tries
+        bounds = now.t + 0.01 * (now.t - before.t), 10 * now.t
+        before, now = now, evaluate(cubic_minimum(before, now, bounds))
+        made += 1
+    else:
+        before = start
+    ends = [before, now]
+    low = int(now.loss < before.loss)
+    stuck = False
+    while made < rounds and abs(ends[1].t - ends[0].t) >= least:
+        near, far = sorted(end.t for end in ends)
+        t = cubic_minimum(ends[0], ends[1], (near, far))
+        margin = MARGIN * (far - near)
+        close = min(far - t, t - near) < margin
+        # One point may be close to an end, the next one not.
+        moves = close and (stuck or not near < t < far)
+        stuck = close and not moves
+        if moves:
+            t = far - margin if far - t < t - near else near + margin
+        now = evaluate(t)
+        made += 1
+        if not fell(now) or not now.loss < ends[low].loss:
+            ends[1 - low] = now
+            low = int(ends[1].loss < ends[0].loss)
+            continue
+        flat = is_flat(now)
+        if not flat and now.slope * (ends[1 - low].t - ends[low].t) >= 0:
+            ends[1 - low] = ends[low]
+        ends[low] = now
+        if flat:
+            break
+    return ends[low], made + 1
 
 
-def cubic_minimum(a: Point, b: Point, otherwise: float) -> float:
-    """Returns the minimum of the cubic through two points with their slopes, if it has one."""
-    if a.t == b.t:
-        return otherwise
-    mean = a.slope + b.slope - 3 * (a.loss - b.loss) / (a.t - b.t)
-    square = mean * mean - a.slope * b.slope
-    if not 0 <= square < float("inf"):
-        return otherwise
-    root = square**0.5 if b.t > a.t else -(square**0.5)
-    below = b.slope - a.slope + 2 * root
-    found = b.t - (b.t - a.t) * (b.slope + root - mean) / below if below else otherwise
-    return found if abs(found) < float("inf") else otherwise
+def cubic_minimum(a: Point, b: Point, bounds: tuple[float, float]) -> float:
+    """Returns the minimum of the cubic through two points with their slopes, within bounds.
+
+    Where it has none, it is the middle between the bounds.
+    """
+    found = float("nan")
+    first, last = (a, b) if a.t <= b.t else (b, a)
+    if first.t < last.t:
+        mean = a.slope + b.slope - 3 * (a.loss - b.loss) / (a.t - b.t)
+        square = mean * mean - a.slope * b.slope
+        if 0 <= square < float("inf"):
+            below = last.slope - first.slope + 2 * square**0.5
+            share = (last.slope + square**0.5 - mean) / below if below else float("nan")
+            found = last.t - (last.t - first.t) * share
+    if not abs(found) < float("inf"):
+        return (bounds[0] + bounds[1]) / 2
+    return min(max(found, bounds[0]), bounds[1])

@@ -8,6 +8,7 @@ from copy import deepcopy
 from difflib import get_close_matches
 from types import MethodType
 from typing import Any
+from weakref import WeakSet
 
 from ...backends.errors.public_functions import check_function
 from ...primitives.core.errors import GradientInputError, failure
@@ -16,12 +17,20 @@ from ...tensors import Tensor
 from ...tensors.missing_gradients import clear_gradient
 from ..utils.hooks import RemovableHandle, put_hook
 
-__all__ = ["Optimizer", "required"]
+__all__ = [
+    "Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook",
+    "required",
+]  # fmt: skip
 
 # Options are taken for misspelt that are so much like a known one.
 ALIKE = 0.85
 # What copies and pickles of an optimizer do not have: its hooks, and the step that calls them.
 LEFT_OUT = frozenset({"_step_pre_hooks", "_step_post_hooks", "_state_hooks", "step"})
+
+
+# All optimizers, and the hooks of the steps of all.
+ALIVE: WeakSet[Optimizer] = WeakSet()
+HOOKS_OF_ALL: dict[str, dict[int, Any]] = {"before": OrderedDict(), "after": OrderedDict()}
 
 
 class Required:
@@ -97,6 +106,9 @@ class Optimizer:
         self._state_hooks: dict[str, dict[int, Any]] = {
             when: OrderedDict() for when in ("saving", "saved", "loading", "loaded")
         }
+        ALIVE.add(self)
+        if any(HOOKS_OF_ALL.values()):
+            self._call_hooks()
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Adds a group of parameters.
@@ -130,12 +142,14 @@ class Optimizer:
                 raise ValueError(
                     f"{who} has no option {name!r}; it has {', '.join(self.defaults)}"
                 )
-        group = {**self.defaults, **param_group, "params": own}
+        group = {**param_group, "params": own}
+        if named:
+            group["param_names"] = [x[0] for x in named]
+        for name, value in self.defaults.items():
+            group.setdefault(name, value)
         for name, value in group.items():
             if value is required:
                 raise ValueError(f"{who}: a group has no {name!r}, which has no default")
-        if named:
-            group["param_names"] = [x[0] for x in named]
         self.check_group(group)
         self.param_groups.append(group)
 
@@ -193,9 +207,12 @@ class Optimizer:
         return self._hooked(self._step_post_hooks, hook)
 
     def _hooked(self, hooks: dict[int, Any], hook: Callable[..., Any]) -> RemovableHandle:
+        self._call_hooks()
+        return put_hook(hooks, hook)
+
+    def _call_hooks(self) -> None:
         # From the first hook on; a step that a subclass takes from its base calls them once.
         self.__dict__["step"] = MethodType(step_with_hooks, self)
-        return put_hook(hooks, hook)
 
     def register_state_dict_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
@@ -246,7 +263,8 @@ class Optimizer:
         for group in self.param_groups:
             for p in group["params"]:
                 numbers[id(p)] = len(numbers)
-            groups.append({**group, "params": [numbers[id(p)] for p in group["params"]]})
+            options = {name: value for name, value in group.items() if name != "params"}
+            groups.append({**options, "params": [numbers[id(p)] for p in group["params"]]})
         saved = {
             numbers.get(id(key), key) if isinstance(key, Tensor) else key: value
             for key, value in self.state.items()
@@ -311,7 +329,7 @@ class Optimizer:
 def step_with_hooks(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
     """Makes a step of an optimizer, and calls its hooks before and after."""
     given: tuple[Any, ...] = (self, *args)
-    for hook in list(self._step_pre_hooks.values()):
+    for hook in [*HOOKS_OF_ALL["before"].values(), *self._step_pre_hooks.values()]:
         changed = hook(self, given, kwargs)
         if changed is not None:
             if not isinstance(changed, tuple) or len(changed) != 2:
@@ -321,9 +339,52 @@ def step_with_hooks(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
                 )
             given, kwargs = changed
     out = type(self).step(*given, **kwargs)
-    for hook in list(self._step_post_hooks.values()):
+    for hook in [*self._step_post_hooks.values(), *HOOKS_OF_ALL["after"].values()]:
         hook(self, given, kwargs)
     return out
+
+
+def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Calls a function before each step of every optimizer, and before hooks of its own.
+
+    Args:
+        hook: as that of `Optimizer.register_step_pre_hook`.
+
+    Returns:
+        A handle with ``remove()``.
+
+    >>> import functensor.torch as torch
+    >>> from functensor.torch.optim.optimizer import register_optimizer_step_pre_hook
+    >>> x, seen = torch.tensor([4.0], requires_grad=True), []
+    >>> optimizer = torch.optim.SGD([x], lr=0.25)
+    >>> x.grad = torch.ones(1)
+    >>> with register_optimizer_step_pre_hook(lambda o, *_: seen.append(type(o).__name__)):
+    ...     optimizer.step()
+    >>> seen
+    ['SGD']
+    """
+    check_function("register_optimizer_step_pre_hook", hook, "hook")
+    return hooked_in_all("before", hook)
+
+
+def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Calls a function after each step of every optimizer, and after hooks of its own.
+
+    Args:
+        hook: as that of `Optimizer.register_step_post_hook`.
+
+    Returns:
+        A handle with ``remove()``.
+    """
+    check_function("register_optimizer_step_post_hook", hook, "hook")
+    return hooked_in_all("after", hook)
+
+
+def hooked_in_all(when: str, hook: Callable[..., Any]) -> RemovableHandle:
+    """Registers a hook of the steps of all optimizers, those to come too."""
+    for optimizer in list(ALIVE):
+        optimizer._call_hooks()
+    return put_hook(HOOKS_OF_ALL[when], hook)
 
 
 def check_parameter(who: str, number: int, p: Any) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import numpy as np
@@ -23,18 +24,27 @@ __all__ = ["PureOptimizer"]
 
 # PyTorch's names of what pure optimizers keep for a parameter, by the names of their states.
 SLOT_NAMES = {
+    "AdafactorState": ("row_var", "col_var", "variance"),
     "AdadeltaState": ("square_avg", "acc_delta"),
     "AdagradState": ("sum",),
     "AdamState": ("exp_avg", "exp_avg_sq"),
     "AdamaxState": ("exp_avg", "exp_inf"),
     "AmsgradState": ("exp_avg", "exp_avg_sq", "max_exp_avg_sq"),
+    "AsgdState": ("eta", "mu", "ax"),
     "MomentumState": ("momentum_buffer",),
+    "MuonState": ("momentum_buffer",),
     "NadamState": ("exp_avg", "exp_avg_sq", "mu_product"),
     "RmspropState": ("square_avg", "grad_avg", "momentum_buffer"),
+    "RpropState": ("prev", "step_size"),
     "SgdState": (),
 }
+# PyTorch's order of these names in states, where it is another one.
+SAVED_ORDER = {
+    "NadamState": ("mu_product", "exp_avg", "exp_avg_sq"),
+    "RmspropState": ("square_avg", "momentum_buffer", "grad_avg"),
+}
 # As PyTorch, these do not count their steps: a parameter was updated if it has a velocity.
-UNCOUNTED = frozenset({"MomentumState", "SgdState"})
+UNCOUNTED = frozenset({"MomentumState", "MuonState", "SgdState"})
 
 
 class GroupUpdate:
@@ -44,8 +54,9 @@ class GroupUpdate:
         group: the group; its rate is read in every step.
         options: those of which the optimizer was made.
         pure: the optimizer.
-        start: its state of a number, which has the kind of all others.
+        start: its state of a matrix of one number, which has the kind of all others.
         names: PyTorch's names of what it keeps.
+        order: their order in PyTorch's states.
         counted: whether steps are counted in a parameter's state.
     """
 
@@ -53,34 +64,51 @@ class GroupUpdate:
         self.group = group
         self.options = options
         self.pure = make(group, lambda step: group["lr"])
-        self.start = self.pure.init(wrap(np.float32(0)))
+        self.start = self.pure.init(wrap(np.zeros((1, 1), np.float32)))
         kind = type(self.start).__name__
         self.names = SLOT_NAMES[kind]
+        self.order = SAVED_ORDER.get(kind, self.names)
         self.counted = kind not in UNCOUNTED
 
-    def begin(self, p: Tensor, state: dict[str, Any]) -> None:
-        """Adds to a parameter's state what it lacks."""
+    def begin(self, p: Tensor, stores: dict[str, dict[str, Any]], state: dict[str, Any]) -> None:
+        """Adds to a parameter's state what it lacks.
+
+        Args:
+            p: the parameter.
+            stores: where each of the names is kept, by the names.
+            state: where the number of steps is.
+        """
         if self.counted and "step" not in state:
             state["step"] = TAPE.wrap(np.float32(0), None)
         first = self.pure.init(updated_arrays([p])[0])
-        for name, x in zip(self.names, first[2:], strict=True):
-            if state.get(name) is None:
-                state[name] = TAPE.wrap(unpaired(x, p)._data, None)
+        for name in self.order:
+            if stores[name].get(name) is None:
+                x = first[2 + self.names.index(name)]
+                stores[name][name] = TAPE.wrap(unpaired(x, p)._data, None)
 
 
 class PureOptimizer(Optimizer):
     """Updates parameters by pure optimizers, whose arithmetic is the only one.
 
-    Complex tensors are updated as pairs of real numbers, each by itself, as in PyTorch.
+    Complex tensors are updated as pairs of real numbers, each by itself, as in PyTorch, or refused.
     """
+
+    # Whether complex parameters are refused.
+    real_alone = False
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
         self._updates: list[GroupUpdate] = []
+        # What pure optimizers keep for parameters, and PyTorch's do not.
+        self._unsaved: defaultdict[Any, dict[str, Any]] = defaultdict(dict)
         super().__init__(params, defaults)
 
     def _pure(self, group: dict[str, Any], rate: Any) -> Any:
         """Returns the pure optimizer of a group's options and a rate; a subclass has its own."""
         raise NotImplementedError(f"{type(self).__name__} has no pure optimizer")
+
+    def _hidden(self, group: dict[str, Any], p: Tensor) -> Collection[str]:
+        """Returns names of what PyTorch does not keep for a parameter; a subclass may have some."""
+        return ()
 
     def check_group(self, group: dict[str, Any]) -> None:
         """Checks the ranges of a group's options."""
@@ -138,8 +166,7 @@ class PureOptimizer(Optimizer):
             lacking = [x for x in slots if x is None]
             count = state.get("step") if counted else not lacking
             if lacking or count is None:
-                update.begin(p, state)
-                slots = [state[name] for name in names]
+                slots = self._completed(update, p, state)
                 count = state["step"] if counted else False
             held = count._data if isinstance(count, Tensor) else count
             # Those that were updated together have one and the same count.
@@ -150,6 +177,18 @@ class PureOptimizer(Optimizer):
         for number, rows in together.items():
             self._update_together(update, number, *zip(*rows, strict=True))
         return bool(together)
+
+    def _completed(self, update: GroupUpdate, p: Tensor, state: dict[str, Any]) -> list[Any]:
+        """Returns what is kept for a parameter, once what it lacks is added."""
+        if self.real_alone and p.dtype.kind == "c":
+            raise RuntimeError(f"{type(self).__name__} does not support complex parameters")
+        hidden = self._hidden(update.group, p)
+        unsaved = self._unsaved[p] if hidden else state
+        stores = {name: unsaved if name in hidden else state for name in update.names}
+        lacking = [name for name in update.names if stores[name].get(name) is None]
+        if lacking or (update.counted and "step" not in state):
+            update.begin(p, stores, state)
+        return [stores[name][name] for name in update.names]
 
     def _update_together(
         self, update: GroupUpdate, number: int, params: Any, gradients: Any, states: Any,
@@ -187,7 +226,7 @@ class PureOptimizer(Optimizer):
             update = self._update_of(i)
             if update.names or update.counted:
                 for p in group["params"]:
-                    update.begin(p, self.state[p])
+                    self._completed(update, p, self.state[p])
 
     def _loaded(self, p: Tensor | None, number: Any, value: Any) -> Any:
         if p is None or not isinstance(value, dict):
@@ -209,7 +248,7 @@ class PureOptimizer(Optimizer):
             elif own:
                 raise ValueError(
                     f"load_state_dict: parameter {number} has no {name!r}, it has "
-                    f"{('step', *update.names)}"
+                    f"{('step', *update.order)}"
                 )
             else:
                 loaded[name] = loaded_part(x, p, name)
@@ -217,11 +256,13 @@ class PureOptimizer(Optimizer):
 
     def __getstate__(self) -> dict[str, Any]:
         # Pure optimizers read this object's groups; a copy has its own.
-        return {k: v for k, v in super().__getstate__().items() if k != "_updates"}
+        own = ("_updates", "_unsaved")
+        return {k: v for k, v in super().__getstate__().items() if k not in own}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         self._updates = []
+        self._unsaved = defaultdict(dict)
 
 
 def slot_like(x: Any, like: Array, what: str) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...faces.publish import publish
 
 # Modules within this one that are imported when they are first used.
-NAMESPACES = {"checkpoint", "data", "hooks"}
+NAMESPACES = {"benchmark", "checkpoint", "data", "hooks"}
 
 __all__: list[str] = []
 

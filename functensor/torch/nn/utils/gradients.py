@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from math import prod
 
@@ -11,8 +12,8 @@ from ....primitives.core.registry import registry as ops
 from ....tensors import Tensor, gradient_of, no_grad
 
 __all__ = [
-    "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm",
-    "parameters_to_vector", "vector_to_parameters",
+    "clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_",
+    "get_total_norm", "parameters_to_vector", "vector_to_parameters",
 ]  # fmt: skip
 
 
@@ -76,6 +77,19 @@ def clip_grad_norm_(
         total = get_total_norm([g.detach() for g in found], norm_type, error_if_nonfinite)
     scale_down(found, max_norm, total)
     return total
+
+
+def clip_grad_norm(
+    parameters: Tensor | Iterable[Tensor],
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """Does the same as `clip_grad_norm_`, with a warning: the name is older."""
+    text = "nn.utils.clip_grad_norm is now deprecated in favor of nn.utils.clip_grad_norm_"
+    warnings.warn(text, FutureWarning, stacklevel=3)
+    return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 
 
 def scale_down(gradients: list[Tensor], max_norm: float, total: Tensor) -> None:

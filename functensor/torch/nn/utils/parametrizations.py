@@ -13,7 +13,7 @@ from ....primitives.core.registry import registry as ops
 from ....tensors import Tensor, no_grad
 from ...linalg import householder_product, matrix_exp, solve
 from ...numerics import norm_except_dim
-from ...random import randn
+from ...random_tensors import randn
 from ..convolution import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from ..functional import normalize
 from ..module import Module

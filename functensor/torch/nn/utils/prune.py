@@ -13,7 +13,7 @@ from ....faces.publish import publish
 from ....primitives.core.registry import registry as ops
 from ....tensors import Tensor, no_grad
 from ...creation import ones_like, zeros_like
-from ...random import rand
+from ...random_tensors import rand
 from ..module import Module
 
 __all__ = [

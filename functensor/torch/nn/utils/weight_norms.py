@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ....tensors import no_grad
-from ...random import randn
+from ...random_tensors import randn
 from ..functional import normalize
 from ..parameter import Parameter
 from .parametrizations import (

@@ -20,17 +20,21 @@ from ....data.samplers import (
 )
 from ....data.splitting import random_split
 from ....faces.publish import publish
+from ...deep_names import inner_modules
 from .batches import default_collate, default_convert
 from .loader import DataLoader, get_worker_info
+from .stacked_sets import ChainDataset, StackDataset
 
 # A module within this one that is imported when it is first used.
 NAMESPACES = {"distributed"}
 
 __all__ = [
-    "BatchSampler", "ConcatDataset", "DataLoader", "Dataset", "IterableDataset", "RandomSampler",
-    "Sampler", "SequentialSampler", "Subset", "SubsetRandomSampler", "TensorDataset",
-    "WeightedRandomSampler", "default_collate", "default_convert", "get_worker_info",
-    "random_split",
+    "BatchSampler", "ChainDataset", "ConcatDataset", "DataLoader", "Dataset", "DistributedSampler",
+    "IterableDataset", "RandomSampler", "Sampler", "SequentialSampler", "StackDataset", "Subset",
+    "SubsetRandomSampler", "TensorDataset", "WeightedRandomSampler", "default_collate",
+    "default_convert", "get_worker_info", "random_split",
 ]  # fmt: skip
 
-publish(globals())
+publish(
+    globals(), late={"distributed": "DistributedSampler"}, made=inner_modules("utils.data")
+)

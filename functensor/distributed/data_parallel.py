@@ -12,7 +12,7 @@ from ..functions.wrapping import transformed
 from ..primitives.core.errors import message
 from ..primitives.core.trace import slot
 from ..transforms.averaged_gradients import Means
-from .mesh import Mesh, axes_of_step, named_axes
+from .mesh import Mesh, axes_by_name, axes_of_step
 
 __all__ = ["data_parallel"]
 
@@ -73,7 +73,7 @@ def data_parallel(
     def parallel_step(*args: Any, **kwargs: Any) -> Any:
         axes = axes_of_step((args, kwargs), names, mesh)
         means = Means(
-            named_axes("data_parallel", axes, names), int(bucket_megabytes * MEGABYTE), accumulate
+            axes_by_name("data_parallel", axes, names), int(bucket_megabytes * MEGABYTE), accumulate
         )
         alone = means.count == 1 and accumulate == 1
         with setting(slot, axes=replace(axes, means=None if alone else means)):

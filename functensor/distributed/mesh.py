@@ -17,7 +17,7 @@ from ..primitives.core.trace import slot
 from .groups import process_group
 from .world import world
 
-__all__ = ["Mesh", "ProcessAxis", "all_along", "axes_of_step", "mesh", "named_axes"]
+__all__ = ["Mesh", "ProcessAxis", "all_along", "axes_by_name", "axes_of_step", "mesh"]
 
 
 class ProcessAxis:
@@ -203,7 +203,7 @@ def axes_of_step(values: Any, names: Sequence[Hashable], given: Mesh | None = No
     return (all_along(names) if given is None else given).axes_on(device)
 
 
-def named_axes(
+def axes_by_name(
     function: str, axes: ProcessAxes, names: Sequence[Hashable]
 ) -> tuple[ProcessAxis, ...]:
     """Returns the axes of processes of some names, for a function that messages name.

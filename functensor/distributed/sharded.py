@@ -24,7 +24,7 @@ from ..programs.staging import eval_shape
 from ..transforms.averaged_gradients import Means
 from ..transforms.grad import differentiated
 from .data_parallel import MEGABYTE
-from .mesh import axes_of_step, named_axes
+from .mesh import axes_by_name, axes_of_step
 from .shards import Shard, axes_of_now, gather, is_shard, join, own_part, position, shard_tree
 
 __all__ = ["ShardedOptimizer", "sharded"]
@@ -113,7 +113,7 @@ class ShardedOptimizer(Optimizer[Any]):
 
         def step(params: Any, state: Any, *batch: Any, **kwargs: Any) -> Any:
             axes = axes_of_step(params, self._names)
-            own = named_axes("sharded", axes, self._names)
+            own = axes_by_name("sharded", axes, self._names)
             given = axes.means
             means = Means(own, self._bytes, 1 if given is None else given.parts, self.stage > 1)
             with setting(slot, axes=replace(axes, means=means)):

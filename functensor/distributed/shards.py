@@ -19,7 +19,7 @@ from ..primitives.core.errors import failure
 from ..primitives.core.shape_dtype import shape_dtype
 from ..primitives.core.trace import slot
 from ..primitives.gradient_buckets import shard_length
-from .mesh import all_along, named_axes
+from .mesh import all_along, axes_by_name
 
 __all__ = ["Shard", "axes_of_now", "gather", "join", "own_part", "position", "shard_tree"]
 
@@ -60,7 +60,7 @@ def is_shard(x: Any) -> bool:
 def axes_of_now(names: tuple[Any, ...]) -> tuple[Any, ...]:
     """Returns the axes of processes of some names: those of the step that runs, or of all."""
     if slot.axes is not None and slot.axes.axes:
-        return named_axes("sharded", slot.axes, names)
+        return axes_by_name("sharded", slot.axes, names)
     found = all_along(names)
     return tuple([found.axes[name] for name in names])
 

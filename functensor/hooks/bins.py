@@ -15,12 +15,12 @@ __all__ = ["ZERO", "Histogram", "bins_of", "edges_of", "lower_edge"]
 
 ZERO = 0
 # Numbers below the least normal one of float64, 2**-1022, have one bin, the first.
-FIRST = 1
+FIRST_CODE = 1
 LEAST = 5e-324
 # The bits of a float64 without its sign. Its exponent and two bits of its mantissa tell a bin: they
 # are what is left of it after a shift, 4 for the least normal number, whose bin is the second.
 SIZE = (1 << 63) - 1
-SHIFT = 50
+CODE_SHIFT = 50
 OFFSET = 2
 
 
@@ -53,15 +53,15 @@ def bins_of(numbers: np.ndarray) -> np.ndarray:
     array([-8180, -4090,     0,     0,     1,     4])
     """
     bits = np.ascontiguousarray(numbers).view(np.int64)
-    codes = np.maximum(((bits & SIZE) >> SHIFT) - OFFSET, FIRST)
+    codes = np.maximum(((bits & SIZE) >> CODE_SHIFT) - OFFSET, FIRST_CODE)
     return np.where(numbers == 0, ZERO, np.where(bits < 0, -codes, codes))
 
 
 def lower_edge(code: int) -> float:
     """Returns the least number that lies in a bin of positive numbers."""
-    if code == FIRST:
+    if code == FIRST_CODE:
         return LEAST
-    return float(np.int64((code + OFFSET) << SHIFT).view(np.float64))
+    return float(np.int64((code + OFFSET) << CODE_SHIFT).view(np.float64))
 
 
 def edges_of(codes: Iterable[int]) -> tuple[np.ndarray, dict[int, int]]:
@@ -74,7 +74,7 @@ def edges_of(codes: Iterable[int]) -> tuple[np.ndarray, dict[int, int]]:
         The edges in rising order, ``[bins + 1]``; and by code the place of a bin.
     """
     used = set(codes) or {ZERO}
-    least = min((abs(code) for code in used if code != ZERO), default=FIRST)
+    least = min((abs(code) for code in used if code != ZERO), default=FIRST_CODE)
     negative = [-code for code in range(-min(used), least - 1, -1)] if min(used) < ZERO else []
     positive = list(range(least, max(used) + 1)) if max(used) > ZERO else []
     middle = [ZERO] if ZERO in used or (negative and positive) else []

@@ -150,7 +150,7 @@ class CallWithHooks(AskedCall):
         return recorded_in_parts(self, trace, args)
 
     def unwatched(self) -> CustomCall:
-        return in_place_of(self, self.call)
+        return watched_in_place_of(self, self.call)
 
     def showing(self, pull: Callable[..., Any]) -> PullbackWithHooks:
         """Returns what shows the cotangents to the hooks that a function pulls back."""
@@ -203,7 +203,7 @@ class BatchWithHooks(AskedCall):
         return self.made(wanted)
 
     def unwatched(self) -> CustomCall:
-        return in_place_of(self, self.plain)
+        return watched_in_place_of(self, self.plain)
 
 
 class BatchBeside(CustomCall):
@@ -259,10 +259,10 @@ class BatchBeside(CustomCall):
         return BatchBeside(plain, shown, self.pullback)
 
     def unwatched(self) -> CustomCall:
-        return in_place_of(self, self.plain)
+        return watched_in_place_of(self, self.plain)
 
 
-def in_place_of(watched: CustomCall, plain: CustomCall) -> CustomCall:
+def watched_in_place_of(watched: CustomCall, plain: CustomCall) -> CustomCall:
     """Returns a call as it stands in an equation, in place of one whose cotangents hooks see."""
     call = copy(plain)
     call.program = watched.program

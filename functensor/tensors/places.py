@@ -83,11 +83,11 @@ def _places_in_root(x: Any) -> Any:
     for _, take, key, *_ in reversed(taken):
         if isinstance(take, Recast):
             return None
-        places = _places_of(places, itemgetter(key) if take is None else take)
+        places = _taken_places(places, itemgetter(key) if take is None else take)
     return places
 
 
-def _places_of(places: Any, take: Callable[[Any], Any]) -> Any:
+def _taken_places(places: Any, take: Callable[[Any], Any]) -> Any:
     """Returns what a view takes of places, lying among them also where that is a copy."""
     with under(None):
         found = take(TAPE.wrap(places, None))._data

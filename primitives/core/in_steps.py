@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["PrimitiveInSteps"]
 
 # A primitive and its parameters.
-Step: TypeAlias = tuple[Primitive, dict[str, Any]]
+BoundStep: TypeAlias = tuple[Primitive, dict[str, Any]]
 
 
 class PrimitiveInSteps(Primitive):
@@ -40,8 +40,8 @@ class PrimitiveInSteps(Primitive):
         self,
         name: str,
         *,
-        first: Step,
-        last: Step,
+        first: BoundStep,
+        last: BoundStep,
         in_steps: Callable[..., bool],
         **declared: Any,
     ) -> None:

@@ -26,6 +26,7 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import Any, NamedTuple, Self
 
+from ..backends.errors.public_functions import check_function
 from ..backends.restoring import InC, leaving
 from ..faces.publish import publish
 from ..hooks.handle import use
@@ -313,6 +314,10 @@ class profile:
     ) -> None:  # fmt: skip
         if activities is not None and not list(activities):
             raise AssertionError("profile: there are no activities")
+        if schedule is not None:
+            check_function("profile", schedule, "schedule")
+        if on_trace_ready is not None:
+            check_function("profile", on_trace_ready, "on_trace_ready")
         self.enabled = enabled
         self.schedule = schedule
         self.on_trace_ready = on_trace_ready

@@ -26,8 +26,7 @@ from ..random.generator import (
 from ..tensors import Tensor
 
 __all__ = [
-    "default_generator", "fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed",
-    "set_rng_state",
+    "fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state",
 ]  # fmt: skip
 
 # A state is a seed and a number of draws, each of eight bytes.

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.errors.public_functions import check_function
 from ...faces.publish import publish
 from .. import cuda
 from ..settings import get_num_threads, set_num_threads
@@ -214,6 +215,7 @@ class Timer:
             raise ValueError("Timer: the statement is a string")
         if global_setup or language not in ("py", "python", 0):
             raise ValueError("Timer: statements are Python's, without a global_setup")
+        check_function("Timer", timer, "timer")
         from ... import torch
 
         names = {"torch": torch, **(globals or {})}

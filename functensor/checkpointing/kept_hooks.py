@@ -25,6 +25,7 @@ class KeptHooks(Handle):
         replaced: for every operation of the first run whether the hook replaced its output.
         pulled_before: for every operation of a backward pass within the first run, and on the way
             back through the second one, whether the hook replaced its cotangents.
+        passes: filled once the hook was there in such a pass.
         answers: what the first run was told of whether the hook only looks.
         first: whether this is that run, which fills the lists.
     """
@@ -36,6 +37,7 @@ class KeptHooks(Handle):
         handle: Handle,
         replaced: list[bool],
         pulled_before: list[bool],
+        passes: list[bool],
         answers: list[bool],
         first: bool,
     ) -> None:
@@ -43,6 +45,7 @@ class KeptHooks(Handle):
         self.handle = handle
         self.replaced = replaced
         self.pulled_before = pulled_before
+        self.passes = passes
         self.answers = answers
         self.first = first
         self.position = 0
@@ -55,11 +58,13 @@ class KeptHooks(Handle):
         return []
 
     def sees_pass(self, staged: bool) -> bool:
+        there = self.handle.sees_pass(staged)
         # The way back over what the second run has left behind comes after that.
         if self.first or not slot.replaying or (staged and not self.hook.traceable):
-            return self.handle.sees_pass(staged)
+            self.passes[:] = [there or True in self.passes]
+            return there
         # What is computed for the hook is computed again, whether or not it is asked.
-        return bool(self.pulled_before) or (self.on_replay and self.handle.sees_pass(staged))
+        return True in self.passes or (self.on_replay and there)
 
     def current(self) -> Handle | None:
         return self.handle.current()

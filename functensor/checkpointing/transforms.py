@@ -183,6 +183,7 @@ def plain_call(call: CheckpointCall, trace: Trace, operands: Sequence[Any]) -> V
 def hooked_call(call: CheckpointCall, trace: HookTrace, operands: Sequence[Any]) -> Values:
     replaced: list[bool] = []
     pulled: list[bool] = []
+    passes: list[bool] = []
     answers: list[bool] = []
     runs: list[Handle] = []
     alone = slot.shown is not None
@@ -190,7 +191,8 @@ def hooked_call(call: CheckpointCall, trace: HookTrace, operands: Sequence[Any])
     def evaluate(values: Values) -> Values:
         # The second run is shown to hooks where the first one was, and nowhere else.
         shown = slot.shown if (slot.shown is not None) is alone else {} if alone else None
-        runs.append(KeptHooks(trace.handle, replaced, pulled, answers, first=not runs))
+        kept = replaced, pulled, passes, answers
+        runs.append(KeptHooks(trace.handle, *kept, first=not runs))
         with setting(slot, shown=shown), under(trace.like(slot.trace or RAW, runs[-1])):
             return call.evaluate(values)
 

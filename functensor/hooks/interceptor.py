@@ -276,6 +276,9 @@ class HookTrace(Trace):
 
         It calls ``note`` before a value that it has shown is differentiated.
         """
+        if self.alarms() is not None:
+            # It hands on no value, and looks for the nodes of those that it is shown.
+            return self.like(trace, self.handle)
         return self.like(trace, NotingHandle(self.handle, note))
 
     def answered(self, trace: Trace, calls: Any) -> HookTrace:

@@ -64,11 +64,13 @@ class CallsUnderHooks:
         fused, and so the rounding.
         """
         met = interceptors()
-        # The results of a run that is watched are not those that count.
-        alone = slot.shown is not None or is_staged() or alarms() is not None
+        inner = base_trace() is not RAW or is_traced((args, kwargs))
+        # The results of a run that is watched are not those that count. A plan that reports is the
+        # one whose results do.
+        alone = slot.shown is not None or is_staged() or (not inner and alarms() is not None)
         if alone or not (any(trace.exact() for trace in met) and only_look(met)):
             return self._shown(args, kwargs)
-        if base_trace() is not RAW or is_traced((args, kwargs)):
+        if inner:
             return self._in_two_runs(args, kwargs, met)
         shown = self._shown(args, kwargs, counts=False)
         if shown is not NOT_COMPUTED:

@@ -89,7 +89,7 @@ class Optimizer(Generic[State]):
             and trees with at least ``step``, how many updates were made, and ``loss``, the last
             loss that `minimize` saw (NaN before).
         reach: what an update of an element looks at: that element alone (``"element"``), all of
-            its parameter (``"parameter"``), all parameters (``"tree"``), or nobody knows.
+            its parameter (``"parameter"``), all parameters (``"tree"``), or ``"unknown"``.
         update: ``update(params, state, grads)`` returns ``(params, state)`` after one update. All
             three trees match; every parameter keeps its shape and dtype; parameters of integers,
             which have no gradient, stay as they are. The order of the arguments is not Optax's:

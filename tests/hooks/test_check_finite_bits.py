@@ -54,6 +54,23 @@ def test_loops(name):
         assert calls_are_alike(total, (X, w))
 
 
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_jitted_functions_within_other_transformations(name):
+    jitted = ft.jit(FUNCTIONS[name])
+    forms = {
+        "grad": ft.grad(lambda x, w: np.sum(jitted(x, w) ** 2), (0, 1)),
+        "vmap": lambda x, w: ft.vmap(jitted, (0, None))(w + x, w),
+        "jvp": lambda x, w: ft.jvp(jitted, (x, w), (w[0], w)),
+    }
+    for seed in range(3):
+        w = np.asarray(numpy.random.RandomState(seed).randn(3, 3))
+        for form in forms.values():
+            wanted = [numpy.asarray(leaf).tobytes() for leaf in ft.tree.leaves(form(X, w))]
+            with check_finite():
+                found = [numpy.asarray(leaf).tobytes() for leaf in ft.tree.leaves(form(X, w))]
+            assert found == wanted
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(sized(6, 100)))
 def test_random_programs(seed):

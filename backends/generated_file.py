@@ -7,16 +7,35 @@ import weakref
 from collections.abc import Sequence
 from itertools import count
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 from .frames import frame_at, is_users, module_of
 from .notebook_cells import with_cells_named
 
-__all__ = ["GeneratedFile", "planned_line"]
+__all__ = ["GeneratedFile", "Origin", "planned_line"]
 
 file_numbers = count()
 # The files that there are, by their names.
 generated_files: weakref.WeakValueDictionary[str, GeneratedFile] = weakref.WeakValueDictionary()
+
+
+class Origin(NamedTuple):
+    """What messages tell of an equation, which is pickled with a plan in its place.
+
+    Attributes:
+        line: the user's ``file:line``.
+        name, bodies, effect: those of its primitive, for which it stands, too.
+    """
+
+    line: str
+    name: str
+    bodies: tuple[Any, ...]
+    effect: bool
+
+    @property
+    def primitive(self) -> Origin:
+        """What has the attributes of the primitive."""
+        return self
 
 
 class GeneratedFile:
@@ -25,6 +44,7 @@ class GeneratedFile:
     Attributes:
         name: the name of the file.
         text: the text.
+        origins: for every line its equation, or what is told of it, or None.
 
     Args:
         what: what it is, for its name.
@@ -35,7 +55,7 @@ class GeneratedFile:
     def __init__(self, what: str, text: str, origins: Sequence[Any]) -> None:
         self.name = f"<plan {next(file_numbers)} of {what}>"
         self.text = text
-        self._origins = origins
+        self.origins = origins
         generated_files[self.name] = self
         lines = text.splitlines(keepends=True)
         linecache.cache[self.name] = (len(text), None, lines, self.name)
@@ -46,7 +66,7 @@ class GeneratedFile:
         trace = error.__traceback__
         while trace is not None:
             if trace.tb_frame.f_code.co_filename == self.name:
-                origin = self._origins[trace.tb_lineno - 1]
+                origin = self.origins[trace.tb_lineno - 1]
                 if origin is not None and origin.line and has_note(origin.primitive):
                     note = f"in {origin.primitive.name} of {function}, at {origin.line}"
                     error.add_note(with_cells_named(note))
@@ -55,7 +75,7 @@ class GeneratedFile:
 
     def line(self, number: int) -> str:
         """Returns the user's ``file:line`` that a line of the text stems from; empty if none."""
-        origin = self._origins[number - 1]
+        origin = self.origins[number - 1]
         return getattr(origin, "line", "")
 
 

@@ -26,24 +26,22 @@ from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..processor import ARM, X86
 from .blas import numpy_blas
 from .c_library import c_functions, load_library, python_functions
+from .instruction_sets import InstructionSet, NativeUnavailable, known_set
 from .library_pages import LibraryPages
 from .object_cache import FORMAT, ObjectCache, user_cache
 
 __all__ = [
     *("COMMAND", "Code", "InstructionSet", "NativeUnavailable", "NotCompiled", "compiles_here"),
-    *("in_step", "instruction_set", "llvm_version", "machine_code", "object_text", "rest"),
-    "why_not",
+    *("in_step", "instruction_set", "kept_code", "llvm_version", "machine_code", "name_in_cache"),
+    *("object_text", "rest", "why_not"),
 ]
 
 COMMAND = "pip install 'functensor[native]'"
-# What LLVM calls the parts of x86-64-v3 and of AVX-512 that printed kernels need.
-AVX2 = ("avx2", "fma", "f16c")
-AVX512 = ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
 # LLVM keeps a record of every library that it linked, for as long as the JIT lives, and looks for
 # names among them one by one. A JIT whose code is no longer used goes away with its records.
 LINKED_BY_ONE_JIT = 64
@@ -64,44 +62,24 @@ LLVM_LIBRARY = "libllvmlite.dylib" if sys.platform == "darwin" else "libllvmlite
 DECLARED = re.compile(r"^declare [^@\n]*@((?!llvm\.)[\w.$]+)\(", re.MULTILINE)
 
 
-class NativeUnavailable(ImportError):
-    """Kernels cannot be compiled here; the message says why."""
-
-
 class NotCompiled(Exception):
     """LLVM does not take a text, or lacks a function that it calls."""
-
-
-class InstructionSet(NamedTuple):
-    """The abilities of the processor.
-
-    Attributes:
-        name: ``AVX-512``, ``AVX2`` or ``NEON``.
-        vector_bytes: the size of a vector register.
-        processor: LLVM's name of the processor.
-        features: LLVM's list of all features, those that it lacks with a minus.
-        triple: LLVM's name of the platform.
-    """
-
-    name: str
-    vector_bytes: int
-    processor: str
-    features: str
-    triple: str
 
 
 class Code:
     """Compiled functions; their machine code is freed when this object dies.
 
     Attributes:
+        key: the name of its object in the cache.
         bytes: the size of the object file.
         from_disk: whether it was compiled by an earlier process, or earlier by this one.
     """
 
-    __slots__ = ("__weakref__", "_addresses", "bytes", "from_disk")
+    __slots__ = ("__weakref__", "_addresses", "bytes", "from_disk", "key")
 
-    def __init__(self, addresses: dict[str, int], size: int, from_disk: bool) -> None:
+    def __init__(self, addresses: dict[str, int], key: str, size: int, from_disk: bool) -> None:
         self._addresses = addresses
+        self.key = key
         self.bytes = size
         self.from_disk = from_disk
 
@@ -168,20 +146,45 @@ def machine_code(text: str, names: Sequence[str], cache: ObjectCache | None = No
     llvm = _llvm()
     cache = user_cache() if cache is None else cache
     key = llvm.key(text)
-    image = cache.get(key)
-    if image is not None:
-        # Another system may have had the same processor, and a C library with more functions.
-        with suppress(NotCompiled):
-            return llvm.linked(image, names, from_disk=True)
+    known = kept_code(key, names, cache)
+    if known is not None:
+        return known
     image = llvm.image(text)
     try:
-        code = llvm.linked(image, names, from_disk=False)
+        code = llvm.linked(image, names, key, from_disk=False)
     except NotCompiled as error:
         missing = [name for name in DECLARED.findall(text) if name not in c_functions()]
         what = f"; not in the C library: {', '.join(missing)}" if missing else ""
         raise NotCompiled(f"{error}{what}") from None
     cache.put(key, image)
     return code
+
+
+def kept_code(key: str, names: Sequence[str], cache: ObjectCache | None = None) -> Code | None:
+    """Returns functions of an object that is in a cache; None where there is none that fits.
+
+    Args:
+        key: the name of the object, that of `Code`.
+        names: the functions that are asked for.
+        cache: where objects are kept; by default the folder of this user.
+
+    Raises:
+        NativeUnavailable: kernels cannot be compiled here.
+    """
+    image = (user_cache() if cache is None else cache).get(key)
+    # Another system may have had the same processor, and a C library with more functions.
+    with suppress(NotCompiled):
+        return None if image is None else _llvm().linked(image, names, key, from_disk=True)
+    return None
+
+
+def name_in_cache(text: str) -> str:
+    """Returns what something is kept by that follows from a text and the processor alone.
+
+    Raises:
+        NativeUnavailable: kernels cannot be compiled here.
+    """
+    return _llvm().key(text)
 
 
 def rest() -> None:
@@ -316,11 +319,20 @@ class Llvm:
     def _emitted(self, emit: str, modules: list[Any]) -> Any:
         return getattr(self._target, emit)(modules.pop())
 
-    def linked(self, image: bytes, names: Sequence[str], *, from_disk: bool) -> Code:
-        """Returns the functions of an object file, as code of this process."""
+    def linked(
+        self, image: bytes, names: Sequence[str], key: str = "", *, from_disk: bool
+    ) -> Code:
+        """Returns the functions of an object file, as code of this process.
+
+        Args:
+            image: the object file.
+            names: the functions that are asked for.
+            key: the object's name in the cache.
+            from_disk: whether it comes from there.
+        """
         tracker = in_step(self._link, image, names)
         addresses = {name: tracker[name] for name in names}
-        code = Code(addresses, len(image), from_disk)
+        code = Code(addresses, key, len(image), from_disk)
         # The last reference to the tracker would free it at once, and wait for others to do so.
         weakref.finalize(code, retire, tracker).atexit = False
         return code
@@ -341,21 +353,6 @@ class Llvm:
         for name in names:
             library.export_symbol(name)
         return library.link(self._jit, str(self._linked))
-
-
-def known_set(processor: str, features: dict[str, bool], text: str, triple: str) -> InstructionSet:
-    """Returns the instruction set of a processor.
-
-    Raises:
-        NativeUnavailable: kernels are not made for it.
-    """
-    if platform.machine().lower() in ARM:
-        return InstructionSet("NEON", 16, processor, text, triple)
-    if not all(features.get(name) for name in AVX2):
-        raise NativeUnavailable(f"native code needs AVX2, which the processor ({processor}) lacks")
-    if all(features.get(name) for name in AVX512):
-        return InstructionSet("AVX-512", 64, processor, text, triple)
-    return InstructionSet("AVX2", 32, processor, text, triple)
 
 
 # Steps within LLVM

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import platform
 from functools import cache
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -23,9 +23,11 @@ from ..processor import ARM
 from .array_objects import OBJECT_HEADER, never_freed
 from .c_library import c_functions
 from .entry import ObjectsCall, objects_call
-from .instructions import Lines
 from .machine import machine_code
-from .printer import Module
+
+if TYPE_CHECKING:
+    from .instructions import Lines
+    from .printer import Module
 
 __all__ = ["Team", "awake", "opened_and_closed", "serve_teams", "server", "shared_call"]
 

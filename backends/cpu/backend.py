@@ -200,34 +200,17 @@ class NumpyBackend(protocol.Backend):
         for name in NATIVE_PLANS:
             import_module(f".plan.{name}", __package__)
 
-    def keeps_plans(self) -> bool:
-        """Says whether plans of machine code are kept on the disk."""
-        from .plan.native.kept_plans import cache_is_there  # only where machine code is made
-
-        return cache_is_there()
-
-    def plan_key(self, told: str) -> str:
-        """Returns what the plan of a program is kept by, which is told by a text."""
-        from .plan.native.kept_plans import plan_key
-
-        return plan_key(told)
-
-    def kept_plan(self, key: str, arrays: Sequence[Buffer]) -> Any:
-        """Returns a plan of machine code from the disk; None where it is not there.
+    def kept_plan(self, tell: Callable[[], Any], make: Callable[[], Any]) -> Any:
+        """Returns a plan of machine code from the disk, or makes it, and keeps it there.
 
         Args:
-            key: what it is kept by.
-            arrays: the constants of its program.
+            tell: returns the text of its program, with the constants; or None.
+            make: returns the plan; or None.
         """
-        from .plan.native.kept_plans import kept_plan
+        from ..native.machine import in_step  # only where machine code is made
 
-        return kept_plan(key, arrays)
-
-    def keep_plan(self, key: str, plan: Any, arrays: Sequence[Buffer]) -> None:
-        """Writes a plan of machine code to the disk, if it can be written."""
-        from .plan.native.kept_plans import keep_plan
-
-        keep_plan(key, plan, arrays)
+        kept = in_step(import_module, ".plan.native.kept_plans", __package__)
+        return kept.kept_or_made(tell, make)
 
     def loop(self, program: ProgramLike, loop: protocol.Loop) -> Any:
         """Returns what runs a program again and again, as one generated function."""

@@ -21,7 +21,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from .array_objects import OBJECT_HEADER, word_of
-from .machine import Code, machine_code
+from .code import Code
+from .machine import machine_code
 from .signals import INTERRUPTED
 
 __all__ = ["NativeCall", "ObjectsCall", "kernel_call", "objects_call", "portable_entry"]

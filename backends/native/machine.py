@@ -29,11 +29,14 @@ from pathlib import Path
 from typing import Any
 
 from ..processor import ARM, X86
-from .blas import numpy_blas
-from .c_library import c_functions, load_library, python_functions
+from .blas import blas_functions
+from .c_library import c_function, c_functions, load_library, python_functions
+from .code import Code
 from .instruction_sets import InstructionSet, NativeUnavailable, known_set
+from .known_machine import keep_machine, kept_machine
 from .library_pages import LibraryPages
 from .object_cache import FORMAT, ObjectCache, user_cache
+from .object_loader import NotLoaded, free, loaded
 
 __all__ = [
     *("COMMAND", "Code", "InstructionSet", "NativeUnavailable", "NotCompiled", "compiles_here"),
@@ -64,28 +67,6 @@ DECLARED = re.compile(r"^declare [^@\n]*@((?!llvm\.)[\w.$]+)\(", re.MULTILINE)
 
 class NotCompiled(Exception):
     """LLVM does not take a text, or lacks a function that it calls."""
-
-
-class Code:
-    """Compiled functions; their machine code is freed when this object dies.
-
-    Attributes:
-        key: the name of its object in the cache.
-        bytes: the size of the object file.
-        from_disk: whether it was compiled by an earlier process, or earlier by this one.
-    """
-
-    __slots__ = ("__weakref__", "_addresses", "bytes", "from_disk", "key")
-
-    def __init__(self, addresses: dict[str, int], key: str, size: int, from_disk: bool) -> None:
-        self._addresses = addresses
-        self.key = key
-        self.bytes = size
-        self.from_disk = from_disk
-
-    def address(self, name: str) -> int:
-        """Returns the address of a function, which is valid for as long as this object lives."""
-        return self._addresses[name]
 
 
 def why_not() -> str:
@@ -143,12 +124,12 @@ def machine_code(text: str, names: Sequence[str], cache: ObjectCache | None = No
         NativeUnavailable: kernels cannot be compiled here.
         NotCompiled: the text is wrong, or calls a function that is not there.
     """
-    llvm = _llvm()
     cache = user_cache() if cache is None else cache
-    key = llvm.key(text)
+    key = name_in_cache(text, cache)
     known = kept_code(key, names, cache)
     if known is not None:
         return known
+    llvm = _llvm()
     image = llvm.image(text)
     try:
         code = llvm.linked(image, names, key, from_disk=False)
@@ -157,6 +138,7 @@ def machine_code(text: str, names: Sequence[str], cache: ObjectCache | None = No
         what = f"; not in the C library: {', '.join(missing)}" if missing else ""
         raise NotCompiled(f"{error}{what}") from None
     cache.put(key, image)
+    keep_machine(cache, llvm.key)
     return code
 
 
@@ -172,19 +154,41 @@ def kept_code(key: str, names: Sequence[str], cache: ObjectCache | None = None) 
         NativeUnavailable: kernels cannot be compiled here.
     """
     image = (user_cache() if cache is None else cache).get(key)
+    if image is None:
+        return None
+    with suppress(NotLoaded):
+        addresses, memory = loaded(image, names, called_address)
+        code = Code(addresses, key, len(image), True)
+        weakref.finalize(code, free, *memory).atexit = False
+        return code
     # Another system may have had the same processor, and a C library with more functions.
     with suppress(NotCompiled):
-        return None if image is None else _llvm().linked(image, names, key, from_disk=True)
+        return _llvm().linked(image, names, key, from_disk=True)
     return None
 
 
-def name_in_cache(text: str) -> str:
+def called_address(name: str) -> int:
+    """Returns the address of a function that machine code may call; 0 if there is none."""
+    return blas_functions().get(name) or python_functions().get(name) or c_function(name)
+
+
+def name_in_cache(text: str, cache: ObjectCache | None = None) -> str:
     """Returns what something is kept by that follows from a text and the processor alone.
+
+    LLVM tells the processor, unless it has done so to an earlier process.
 
     Raises:
         NativeUnavailable: kernels cannot be compiled here.
     """
-    return _llvm().key(text)
+    from hashlib import sha256  # 10 ms, where OpenSSL is loaded for it
+
+    why = why_not()
+    if why:
+        raise NativeUnavailable(why)
+    known = None
+    if not _llvm_loaded:
+        known = kept_machine(user_cache() if cache is None else cache)
+    return sha256(f"{known or _llvm().key}\n{text}".encode()).hexdigest()
 
 
 def rest() -> None:
@@ -209,6 +213,7 @@ class Llvm:
     Attributes:
         machine: what the processor can do.
         version: LLVM's version.
+        key: the processor, and the versions of all that compiles.
         pages: the parts of its library that are only read.
 
     Args:
@@ -241,7 +246,7 @@ class Llvm:
         )
         self._layout = str(self._target.target_data)
         versions = FORMAT, import_module("llvmlite").__version__, self.version
-        self._key = "\n".join(map(str, (*versions, *self.machine)))
+        self.key = "\n".join(map(str, (*versions, *self.machine)))
         self._jit: Any = None
         self._linked = 0
 
@@ -259,12 +264,6 @@ class Llvm:
             features = self._llvm.FeatureMap()
         name = self._llvm.get_host_cpu_name()
         return known_set(name, features, features.flatten(), triple)
-
-    def key(self, text: str) -> str:
-        """Returns the name of a text's object, which no other text, machine or version has."""
-        from hashlib import sha256  # 10 ms, where OpenSSL is loaded for it
-
-        return sha256(f"{self._key}\n{text}".encode()).hexdigest()
 
     def image(self, text: str) -> bytes:
         """Returns the object file of a text."""
@@ -343,8 +342,7 @@ class Llvm:
                 self._target, use_jit_link=sys.platform != "win32", suppress_errors=True
             )
             functions = self._llvm.JITLibraryBuilder()
-            blas = numpy_blas()
-            known = c_functions() | python_functions() | (blas.addresses if blas else {})
+            known = c_functions() | python_functions() | blas_functions()
             for name, address in known.items():
                 functions.import_symbol(name, address)
             self._jit.c_library = functions.link(self._jit, C_LIBRARY)

@@ -15,13 +15,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["FORMAT", "PLAN", "ObjectCache", "user_cache"]
+__all__ = ["FORMAT", "MACHINE", "PLAN", "ObjectCache", "user_cache"]
 
 # Raised when the same text would be compiled to other code: other passes, another convention.
 FORMAT = 2
 HEADER = f"functensor object {FORMAT}\n".encode()
 DIGEST = 32
-OBJECT, PLAN, UNFINISHED = ".o", ".plan", ".part"
+OBJECT, PLAN, MACHINE, UNFINISHED = ".o", ".plan", ".machine", ".part"
 LIMIT = 256 * 2**20
 # What is left of the limit, once it was exceeded.
 KEPT = 0.75
@@ -116,7 +116,7 @@ class ObjectCache:
                 # Others may drop it meanwhile.
                 with suppress(OSError):
                     facts = entry.stat(follow_symlinks=False)
-                    if entry.name.endswith((OBJECT, PLAN)):
+                    if entry.name.endswith((OBJECT, PLAN, MACHINE)):
                         yield facts.st_mtime, facts.st_size, entry.path
                     elif entry.name.endswith(UNFINISHED) and is_older(facts, AN_HOUR):
                         os.unlink(entry.path)

@@ -83,7 +83,8 @@ class Teller:
         lines.append(", ".join(inputs))
         for equation in program.equations:
             primitive = equation.primitive
-            if not isinstance(primitive, Primitive) or primitive.module.partition(".")[0] != LIBRARY:
+            known = isinstance(primitive, Primitive)
+            if not known or primitive.module.partition(".")[0] != LIBRARY:
                 raise Untold(primitive.name)
             params = [f"{key}={self.value(value)}" for key, value in equation.params.items()]
             operands = [self.operand(x) for x in equation.operands]
@@ -129,11 +130,11 @@ class Teller:
         if kind is np.ndarray:
             return self.array(x)
         if kind is type and x in (bool, int, float, complex):
-            return x.__name__
+            return str(x.__name__)
         raise Untold(kind.__name__)
 
     def array(self, x: Any) -> str:
-        """Returns the text of a constant array: its number, how it lies, and a hash of its bytes."""
+        """Returns the text of a constant array: a number, how it lies, and a hash of its bytes."""
         found = self.known.get(id(x))
         if found is None:
             self.size += x.nbytes

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
+from functools import partial
+from importlib import import_module
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -189,35 +191,26 @@ def native_plan(program: Program, donated: Sequence[int]) -> Any:
         program: as it was staged.
         donated: the numbers of the inputs whose memory results may take.
     """
-    from ..backends.native.machine import in_step  # only where machine code is made
-
-    backend = get_backend("numpy")
-    # A fork waits for the end of a step. In the child of a fork in the middle of an import nobody
-    # could import the module any more.
-    told, key = None, ""
-    if in_step(backend.keeps_plans):
-        told = in_step(told_as_text, program, donated)
-    if told is not None:
-        key = backend.plan_key(told.text)
-        kept = backend.kept_plan(key, told.arrays)
-        if kept is not None:
-            return kept
-    in_step(backend.load_native_plans)
-    plan = scheduled_plan(program, donated)
-    if plan is not None and told is not None:
-        backend.keep_plan(key, plan, told.arrays)
-    return plan
+    return get_backend("numpy").kept_plan(
+        partial(told_as_text, program, donated), partial(scheduled_plan, program, donated)
+    )
 
 
 def told_as_text(program: Program, donated: Sequence[int]) -> Any:
     """Returns a program as the text that its plan is kept by; None where there is none."""
-    from .program_key import told_program  # needs 10 ms, where OpenSSL is loaded for it
+    from ..backends.native.machine import in_step
 
-    return told_program(program, donated)
+    module = in_step(import_module, ".program_key", __package__)
+    return module.told_program(program, donated)
 
 
 def scheduled_plan(program: Program, donated: Sequence[int]) -> Any:
     """Returns the plan of a staged program, whose kernels are scheduled and printed now."""
+    from ..backends.native.machine import in_step  # only where machine code is made
+
+    # A fork waits for the end of a step. In the child of a fork in the middle of an import nobody
+    # could import the module any more.
+    in_step(get_backend("numpy").load_native_plans)
     fused = native_program(program)
     if not any(
         e.primitive.fused

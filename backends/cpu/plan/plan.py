@@ -16,12 +16,12 @@ from .codegen.legend import legend
 from .writer import Straight
 
 if TYPE_CHECKING:
-    from ...native.machine import Code
+    from ...native.code import Code
     from .annotations import Kernels, ProgramLike
     from .memory import KeptMemory
     from .native.segments import NativeProgram
 
-__all__ = ["CpuPlan", "PlanParts", "cpu_plan"]
+__all__ = ["CpuPlan", "PlanParts", "cpu_plan", "parts_of"]
 
 
 class PlanParts(NamedTuple):
@@ -180,17 +180,30 @@ def cpu_plan(
         native: whether regions become machine code.
     """
     written = Straight(program, frozenset(donated), kernels, None, watched, native)
+    parts = parts_of(written)
+    return CpuPlan(with_machine_code(parts, written.machine) if native else parts)
+
+
+def parts_of(written: Straight) -> PlanParts:
+    """Returns what a plan is put together of, but for machine code."""
     source, machine = written.source, written.machine
     called = {*map(id, source.calls.values())}
     # Machine code warns of nothing.
-    may_warn = (machine is None or not machine.is_machine_code) and not watched
-    parts = PlanParts(
-        written.program.name, source.text(), source.code(), source.origins, written.kept,
-        source.scope, source.calls,
-        [e for e in written.program.equations if id(e.primitive) in called],
-        sorted(written.overwritten), may_warn, written.shares, written.regions,
-    )  # fmt: skip
-    return CpuPlan(with_machine_code(parts, machine) if native else parts)
+    is_calm = machine is not None and machine.is_machine_code
+    return PlanParts(
+        name=written.program.name,
+        text=source.text(),
+        code=source.code(),
+        origins=source.origins,
+        kept=written.kept,
+        scope=source.scope,
+        calls=source.calls,
+        called=[e for e in written.program.equations if id(e.primitive) in called],
+        overwritten=sorted(written.overwritten),
+        may_warn=not is_calm and not written.watched,
+        shares=written.shares,
+        regions=written.regions,
+    )
 
 
 def with_machine_code(parts: PlanParts, machine: NativeProgram | None) -> PlanParts:

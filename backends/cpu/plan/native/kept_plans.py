@@ -12,10 +12,10 @@ import io
 import marshal
 import pickle
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from types import CodeType, FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from ....blas_threads import controlled
 from ....config import config
 from ....generated_file import Origin
 from ....native.blas import numpy_blas
-from ....native.machine import Code, kept_code, name_in_cache, rest
+from ....native.machine import kept_code, name_in_cache, rest
 from ....native.object_cache import PLAN, user_cache
 from ..codegen.source import Source
 from ..plan import CpuPlan, PlanParts
@@ -31,7 +31,10 @@ from ..threads.pool import threads
 from .kernel_runs import enter_kernels
 from .segment_run import SegmentRun, entered
 
-__all__ = ["cache_is_there", "keep_plan", "kept_plan", "plan_key"]
+if TYPE_CHECKING:
+    from ....native.code import Code
+
+__all__ = ["keep_plan", "kept_or_made", "kept_plan", "plan_key"]
 
 # Raised when files of plans have other contents.
 FORMAT = 1
@@ -49,9 +52,23 @@ class NotKept(Exception):
     """A plan holds what no other process can find again."""
 
 
-def cache_is_there() -> bool:
-    """Says whether there is a folder for plans."""
-    return user_cache().folder is not None
+def kept_or_made(tell: Callable[[], Any], make: Callable[[], Any]) -> Any:
+    """Returns a plan from the disk, or makes it, and keeps it there.
+
+    Args:
+        tell: returns the text of its program, with the constants; or None.
+        make: returns the plan; or None.
+    """
+    told = None if user_cache().folder is None else tell()
+    if told is None:
+        return make()
+    key = plan_key(told.text)
+    plan = kept_plan(key, told.arrays)
+    if plan is None:
+        plan = make()
+        if plan is not None:
+            keep_plan(key, plan, told.arrays)
+    return plan
 
 
 def plan_key(told: str) -> str:
@@ -199,7 +216,7 @@ def put_together(contents: bytes, arrays: Sequence[Any]) -> CpuPlan | None:
             code = code_of(key, runs)
             if code is None:
                 return None
-            scope |= enter(code, runs) or {}
+            scope |= enter(code, runs)
             state[part] = code, runs
     rest()
     return CpuPlan(PlanParts(**state | {"scope": scope, "code": marshal.loads(state["code"])}))

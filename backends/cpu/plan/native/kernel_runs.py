@@ -13,8 +13,8 @@ from ..regions.region_run import RegionRun, block_memory
 from ..threads.sharing import MeasuredSharing
 
 if TYPE_CHECKING:
-    from ....kernels.kernel import LoopKernel
-    from ....native.machine import Code
+    from ....native.code import Code
+    from .native_run import NativeRegion
 
 __all__ = ["NativeRun", "enter_kernels", "far_apart", "without"]
 
@@ -26,7 +26,7 @@ class NativeRun(RegionRun):
 
     def __init__(self, name: str, code: NativeRegion) -> None:
         super().__init__(name, code)  # type: ignore[arg-type]
-        self.kernel: LoopKernel = code.kernel
+        self.kernel = code.kernel
         self.most = len(code.blocks)
         self._dtypes = code.dtypes
         self.labels = code.labels
@@ -36,7 +36,7 @@ class NativeRun(RegionRun):
         self.enter: NativeCall
 
     def __getstate__(self) -> dict[str, Any]:
-        """Returns what is pickled: neither the kernel nor what is needed where a plan is written."""
+        """Returns what is pickled, without the kernel and what is needed to write a plan."""
         return {
             **without(vars(self), "kernel", "can_take", "labels", "share", "enter"),
             "outputs": [output._replace(value=None) for output in self.outputs],
@@ -89,7 +89,8 @@ def without(known: dict[str, Any], *names: str) -> dict[str, Any]:
     return {name: value for name, value in known.items() if name not in names}
 
 
-def enter_kernels(code: Code, runs: Sequence[NativeRun]) -> None:
-    """Gives runs the functions of their kernels."""
+def enter_kernels(code: Code, runs: Sequence[Any]) -> dict[str, Any]:
+    """Gives runs the functions of their kernels; plans call none of these by itself."""
     for run in runs:
         run.enter = kernel_call(code, *run.entry)
+    return {}

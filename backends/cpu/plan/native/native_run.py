@@ -18,7 +18,7 @@ from .kernel_runs import NativeRun, enter_kernels
 from .region_graph import NotNative, RegionGraph
 
 if TYPE_CHECKING:
-    from ....native.machine import Code
+    from ....native.code import Code
 
 __all__ = ["compile_runs", "effort_of", "has_gathers", "in_place_pairs", "native_region"]
 

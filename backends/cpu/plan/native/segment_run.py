@@ -12,7 +12,7 @@ from ....native.team import Team
 from .shared_calls import SharedCall
 
 if TYPE_CHECKING:
-    from ....native.machine import Code
+    from ....native.code import Code
 
 __all__ = ["SegmentRun", "entered"]
 

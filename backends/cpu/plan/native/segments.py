@@ -27,8 +27,8 @@ from .segment_run import SegmentRun, entered
 from .shared_segments import SharedSegment, single
 
 if TYPE_CHECKING:
+    from ....native.code import Code
     from ....native.entry import ObjectsCall
-    from ....native.machine import Code
     from ..annotations import EquationLike, ProgramLike, VariableLike
 
 __all__ = [

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import cache
 from struct import Struct
+from struct import error as StructError
 from typing import Any, NamedTuple
 
 from ..processor import IS_X86_64
@@ -25,10 +26,10 @@ SYMBOL, RELOCATION = Struct("<IBBHQQ"), Struct("<QQq")
 BEGINNING, RELOCATABLE, X86_64 = b"\x7fELF\x02\x01\x01", 1, 62
 BITS, SYMBOLS, RELOCATIONS, EMPTY = 1, 2, 4, 8
 WRITABLE, ALLOCATED, UNDEFINED = 1, 2, 0
-ABSOLUTE_64, RELATIVE_32, CALL_32 = 1, 2, 4
+RELATIVE_32, CALL_32 = 2, 4
 # A jump to the address behind it, which may be further away than a call reaches.
 JUMP = b"\xff\x25\x00\x00\x00\x00"
-JUMP_BYTES = 16
+JUMP_BYTES, DISTANCE_BYTES = 16, 4
 PAGE = 4096
 READ, WRITE, RUN, PRIVATE, ANONYMOUS = 1, 2, 4, 0x02, 0x20
 
@@ -97,30 +98,29 @@ def loaded(
     try:
         object_file = ObjectFile(image)
         size = object_file.laid_out(address_of)
-        address = mapped(size)
-        try:
-            memory = object_file.written(address, size)
-            ctypes.memmove(address, memory, size)
-            if system().mprotect(address, size, READ | RUN):
-                raise NotLoaded("memory cannot be run")
-            return {name: address + object_file.places[name] for name in names}, (address, size)
-        except BaseException:
-            free(address, size)
-            raise
-    # An object that is no such file.
-    except (ValueError, KeyError, IndexError, ArithmeticError) as error:
+        contents = object_file.written(size)
+        places = {name: object_file.places[name] for name in names}
+    # It is no such file.
+    except (ValueError, KeyError, IndexError, OverflowError, StructError) as error:
         raise NotLoaded(repr(error)) from None
+    address = mapped(contents)
+    return {name: address + place for name, place in places.items()}, (address, size)
 
 
-def mapped(size: int) -> int:
-    """Returns the address of new memory.
+def mapped(contents: bytes) -> int:
+    """Returns the address of new memory with some contents, which may be run.
 
     Raises:
-        NotLoaded: there is none.
+        NotLoaded: the system has none.
     """
+    size = len(contents)
     address = system().mmap(None, size, READ | WRITE, PRIVATE | ANONYMOUS, -1, 0)
     if address is None or address == ctypes.c_void_p(-1).value:
         raise NotLoaded("no memory")
+    ctypes.memmove(address, contents, size)
+    if system().mprotect(address, size, READ | RUN):
+        free(address, size)
+        raise NotLoaded("memory cannot be run")
     return int(address)
 
 
@@ -187,7 +187,7 @@ class ObjectFile:
             if section.kind == RELOCATIONS and self._is_wanted(section.info):
                 for place, info, add in RELOCATION.iter_unpack(self._contents(section)):
                     kind, symbol = info & 0xFFFFFFFF, info >> 32
-                    if kind not in (ABSOLUTE_64, RELATIVE_32, CALL_32):
+                    if kind not in (RELATIVE_32, CALL_32):
                         raise NotLoaded(f"a relocation of kind {kind}")
                     found.append((section.info, place, kind, symbol, add))
         return found
@@ -231,8 +231,8 @@ class ObjectFile:
                 raise NotLoaded("a place outside of code and constants")
         return aligned(max(end, 1), PAGE)
 
-    def written(self, address: int, size: int) -> bytes:
-        """Returns the contents of the memory, for an address."""
+    def written(self, size: int) -> bytes:
+        """Returns the contents of the memory; wherever it lies they are the same."""
         memory = bytearray(size)
         for number, begin in self._begins.items():
             contents = self._contents(self.sections[number])
@@ -240,18 +240,17 @@ class ObjectFile:
         for place, target in self._jumps.values():
             jump = JUMP + target.to_bytes(8, "little")
             memory[place : place + len(jump)] = jump
-        for number, offset, kind, symbol, add in self.relocations:
+        for number, offset, _, symbol, add in self.relocations:
             name, section_number, value = self.symbols[symbol]
             place = self._begins[number] + offset
             if section_number == UNDEFINED:
                 to = self._jumps[name][0] + add
             else:
                 to = self._begins[section_number] + value + add
-            width = 8 if kind == ABSOLUTE_64 else 4
-            entered = address + to if kind == ABSOLUTE_64 else to - place
-            if place + width > self._begins[number] + self.sections[number].size:
+            if place + DISTANCE_BYTES > self._begins[number] + self.sections[number].size:
                 raise NotLoaded("a place behind a section")
-            memory[place : place + width] = entered.to_bytes(width, "little", signed=True)
+            distance = (to - place).to_bytes(DISTANCE_BYTES, "little", signed=True)
+            memory[place : place + DISTANCE_BYTES] = distance
         return bytes(memory)
 
 

@@ -25,6 +25,7 @@ from ....generated_file import Origin
 from ....native.blas import numpy_blas
 from ....native.machine import kept_code, name_in_cache, rest
 from ....native.object_cache import PLAN, user_cache
+from ..codegen.called import unwrapped
 from ..codegen.source import Source
 from ..plan import CpuPlan, PlanParts
 from ..threads.pool import threads
@@ -33,6 +34,7 @@ from .segment_run import SegmentRun, entered
 
 if TYPE_CHECKING:
     from ....native.code import Code
+    from ..annotations import EquationLike
 
 __all__ = ["keep_plan", "kept_or_made", "kept_plan", "plan_key"]
 
@@ -94,16 +96,33 @@ def plan_key(told: str) -> str:
 
 
 class Pickler(pickle.Pickler):
-    """Writes the parts of a plan; arrays of the program itself are named by their numbers."""
+    """Writes the parts of a plan.
 
-    def __init__(self, file: io.BytesIO, arrays: Sequence[Any]) -> None:
+    Arrays of the program itself are named by their numbers, and functions of primitives by these.
+
+    Args:
+        file: where it writes.
+        arrays: the constants of the program.
+        equations: the equations of the plan, with None among them.
+    """
+
+    def __init__(
+        self, file: io.BytesIO, arrays: Sequence[Any], equations: Sequence[EquationLike | None]
+    ) -> None:
         super().__init__(file, pickle.HIGHEST_PROTOCOL)
-        self._numbers = {id(x): i for i, x in enumerate(arrays)}
+        self._names: dict[int, Any] = {id(x): i for i, x in enumerate(arrays)}
+        for equation in equations:
+            primitive = None if equation is None else equation.primitive
+            if primitive is not None and primitive.impl is not None:
+                self._names[id(unwrapped(primitive.impl))] = primitive, False
+                self._names[id(primitive.impl)] = primitive, True
 
     def persistent_id(self, found: Any) -> Any:
-        if isinstance(found, NAMED) and not is_known(found.__module__, found.__qualname__):
+        known = self._names.get(id(found))
+        is_named = known is None and isinstance(found, NAMED)
+        if is_named and not is_known(found.__module__, found.__qualname__):
             raise NotKept(f"{found.__qualname__} of {found.__module__}")
-        return self._numbers.get(id(found))
+        return known
 
 
 class Unpickler(pickle.Unpickler):
@@ -118,8 +137,11 @@ class Unpickler(pickle.Unpickler):
         super().__init__(io.BytesIO(contents))
         self._arrays = arrays
 
-    def persistent_load(self, number: Any) -> Any:
-        return self._arrays[number]
+    def persistent_load(self, name: Any) -> Any:
+        if isinstance(name, int):
+            return self._arrays[name]
+        primitive, is_whole = name
+        return primitive.impl if is_whole else unwrapped(primitive.impl)
 
     def find_class(self, module: str, name: str) -> Any:
         if not is_known(module, name):
@@ -159,23 +181,24 @@ def written(parts: PlanParts, arrays: Sequence[Any]) -> bytes:
     code = parts.code
     if isinstance(code, str) or any(isinstance(value, CodeType) for value in code.co_consts):
         raise NotKept("functions within the plan")
-    made_anew = {*Source().scope, *entered_names(parts)}
+    base = Source().scope
+    entered_later = dict.fromkeys(names_of_segments(parts))
+    scope = {k: v for k, v in (parts.scope | entered_later).items() if k not in base}
     file = io.BytesIO()
-    Pickler(file, arrays).dump({
+    Pickler(file, arrays, parts.origins).dump({
         **parts._asdict(),
         "code": marshal.dumps(code),
         "origins": [*short_origins(parts.origins)],
-        "scope": {k: v for k, v in parts.scope.items() if k not in made_anew},
+        "scope": scope,
         "segments": parts.segments and (parts.segments[0].key, parts.segments[1]),
         "kernels": parts.kernels and (parts.kernels[0].key, parts.kernels[1]),
     })
     return file.getvalue()
 
 
-def entered_names(parts: PlanParts) -> set[str]:
+def names_of_segments(parts: PlanParts) -> list[str]:
     """Returns the names of the functions of segments."""
-    count = 0 if parts.segments is None else len(parts.segments[1])
-    return {f"segment_{i}" for i in range(count)}
+    return [f"segment_{i}" for i in range(0 if parts.segments is None else len(parts.segments[1]))]
 
 
 def short_origins(origins: Sequence[Any]) -> Iterator[Origin | None]:

@@ -12,6 +12,7 @@ import numpy as np
 from ....blas_calls import SMALLEST_BLAS_THREADED_WORK
 from ....native.array_objects import is_known
 from ....native.blas import numpy_blas
+from ....native.instructions import GLUE
 from ....native.machine import NotCompiled, machine_code
 from ....native.printer import Module
 from ..codegen.operands import is_variable
@@ -39,6 +40,8 @@ __all__ = [
 LARGEST_LOCKED_EFFORT = 100_000
 # More memory, in bytes, is given back after each call.
 LARGEST_KEPT_MEMORY = 1 << 20
+# A longer function of a segment, in characters, is glue between many calls.
+LONG_SEGMENT = 6_000
 # LLVM takes a minute for a longer text, in characters.
 LONGEST_CODE = 5_000_000
 
@@ -127,6 +130,8 @@ class NativeProgram:
             text, segment.memory = segment.code.text(name, module, segment.outputs)
             # Layers of a kind, and steps that are written out, have equal functions.
             body = text.partition("(")[2]
+            if len(body) > LONG_SEGMENT:
+                body = body.replace(") {", f") {GLUE} {{", 1)
             segment.function = texts.setdefault(body, name)
         self.text = module.text(*[f"define i64 @{name}({body}" for body, name in texts.items()])
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from ..processor import ARM
 from .array_objects import OBJECT_HEADER, never_freed
-from .c_library import c_functions
+from .c_library import c_function
 from .entry import ObjectsCall, objects_call
 from .machine import machine_code
 
@@ -209,7 +209,7 @@ def pause_declaration() -> str:
 
 def yielding_call() -> str:
     """Returns the call by which a thread lets others have its core, where the system has it."""
-    return "%rested = call i32 @sched_yield()" if "sched_yield" in c_functions() else ""
+    return "%rested = call i32 @sched_yield()" if c_function("sched_yield") else ""
 
 
 def yielding_declaration() -> dict[str, str]:

@@ -14,7 +14,6 @@ from ..threads.sharing import MeasuredSharing
 
 if TYPE_CHECKING:
     from ....native.code import Code
-    from .native_run import NativeRegion
 
 __all__ = ["NativeRun", "enter_kernels", "far_apart", "without"]
 
@@ -24,8 +23,8 @@ class NativeRun(RegionRun):
 
     native = True
 
-    def __init__(self, name: str, code: NativeRegion) -> None:
-        super().__init__(name, code)  # type: ignore[arg-type]
+    def __init__(self, name: str, code: Any) -> None:
+        super().__init__(name, code)
         self.kernel = code.kernel
         self.most = len(code.blocks)
         self._dtypes = code.dtypes

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from ..annotations import DType
 
 __all__ = [
-    *("GLUE", "Lines", "constant", "element_type", "memory_type", "ones", "overloaded", "shown_type"),
+    *("GLUE", "Lines", "constant", "element_type", "memory_type", "ones", "overloaded"),
+    "shown_type",
 ]
 
 # What stands behind a function that does little but call others: LLVM makes its code in a third of

@@ -39,7 +39,8 @@ from .object_cache import FORMAT, ObjectCache, user_cache
 from .object_loader import NotLoaded, free, loaded
 
 __all__ = [
-    *("COMMAND", "Code", "InstructionSet", "NativeUnavailable", "NotCompiled", "compiles_here"),
+    *("COMMAND", "FEW_PASSES", "Code", "InstructionSet", "NativeUnavailable", "NotCompiled"),
+    "compiles_here",
     *("in_step", "instruction_set", "kept_code", "llvm_version", "machine_code", "name_in_cache"),
     *("object_text", "rest", "why_not"),
 ]
@@ -54,8 +55,9 @@ LONGEST_STEP = 10.0
 ROUNDS, WAIT_ROUND = 100, 0.001
 # LLVM's own list of passes takes as long as the rest of its work. Of a text of so many characters
 # these make code that is as quick in a quarter of the time: expressions are simplified, and equal
-# ones computed once. Loops over few numbers, which have short texts, gain by the others.
-LONG_TEXT = 16_000
+# ones computed once. Loops over few numbers, which have short texts, gain by the others; a text
+# without any says so in its beginning.
+LONG_TEXT, FEW_PASSES = 16_000, "; few passes\n"
 PASSES_OF_LONG_TEXTS = (
     *("always_inliner", "global_dead_code_eliminate", "sroa", "simplify_cfg", "loop_rotate"),
     *("new_gvn", "instruction_combine", "simplify_cfg"),
@@ -273,7 +275,8 @@ class Llvm:
         """Returns what a method of the target machine gives for a text, once it is optimised."""
         # The last step takes the module out of the list, so that it dies within LLVM.
         modules = [in_step(self._parsed, text)]
-        in_step(self._optimise, modules, len(text) > LONG_TEXT)
+        is_long = len(text) > LONG_TEXT or text.startswith(FEW_PASSES)
+        in_step(self._optimise, modules, is_long)
         # The next step needs other parts of the library.
         self.rest()
         return in_step(self._emitted, emit, modules)

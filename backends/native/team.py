@@ -23,7 +23,7 @@ from ..processor import ARM
 from .array_objects import OBJECT_HEADER, never_freed
 from .c_library import c_function
 from .entry import ObjectsCall, objects_call
-from .machine import machine_code
+from .machine import FEW_PASSES, machine_code
 
 if TYPE_CHECKING:
     from .instructions import Lines
@@ -318,7 +318,8 @@ def server() -> ObjectsCall:
         pause=name, given=given, data=OBJECT_HEADER, awake=AWAKE, places=TEAM_PLACES,
         teams=MOST_TEAMS, looks=MOST_LOOKS, fast=MOST_LOOKS // MOST_LOOKS_AT_EMPTY,
     )  # fmt: skip
-    code = machine_code("\n".join([pause_declaration(), TAKE_TEXT, text]), ["team_serve"])
+    text = "\n".join([pause_declaration(), TAKE_TEXT, text])
+    code = machine_code(FEW_PASSES + text, ["team_serve"])
     return objects_call(code, "team_serve", 1)
 
 

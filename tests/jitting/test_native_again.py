@@ -13,6 +13,7 @@ from functensor.backends.cpu.plan.native import region_kernels
 from functensor.backends.cpu.plan.native.region_kernels import RegionKernels
 from functensor.backends.cpu.plan.native.segments import segmented
 from functensor.backends.native import machine
+from functensor.backends.native.object_cache import ObjectCache
 from functensor.jitting.tiers import native_program
 
 pytestmark = pytest.mark.skipif(bool(missing), reason=missing)
@@ -138,3 +139,12 @@ def test_long_texts_take_few_passes(monkeypatch):
         for found, right in zip(ft.jit(function).compile(x)(x), function(x)):
             np.testing.assert_allclose(found, right, rtol=1e-12)
     assert set(taken) == {False, True}
+
+
+def test_texts_without_loops_say_that_they_take_few_passes(monkeypatch):
+    taken = []
+    monkeypatch.setattr(machine.Llvm, "_optimise", lambda self, modules, long: taken.append(long))
+    text = "define void @f() {\n  ret void\n}"
+    for given in (text, machine.FEW_PASSES + text):
+        machine.machine_code(given, ["f"], ObjectCache(None))
+    assert taken == [False, True]

@@ -104,7 +104,9 @@ def module_names(name: str) -> list[str]:
 def is_shown(kind: type, name: str) -> bool:
     """Says whether a class's attribute is a member for users, defined by functensor."""
     value = inspect.getattr_static(kind, name)
-    base = next(x for x in kind.__mro__ if name in vars(x))
+    base = next((x for x in kind.__mro__ if name in vars(x)), None)
+    if base is None:
+        return False  # of its metaclass, as an enumeration's
     if name.startswith("_") or isinstance(value, ForeignName) or name in OF_THE_MACHINERY:
         return False
     if not base.__module__.startswith("functensor"):

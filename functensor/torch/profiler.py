@@ -296,8 +296,8 @@ class profile:
         on_trace_ready: is called with the profile at the end of every cycle, and of the block.
         record_shapes: whether `key_averages` can tell operands apart.
         use_cuda: as ``activities``.
-        profile_memory, with_stack, with_flops, with_modules, experimental_config,
-            execution_trace_observer, acc_events, use_kineto: no effect.
+        profile_memory, with_stack, with_flops, with_modules: no effect.
+        experimental_config, execution_trace_observer, acc_events, use_kineto: no effect.
 
     Attributes:
         step_num: how many steps have ended.

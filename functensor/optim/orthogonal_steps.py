@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +14,7 @@ from ..primitives.core.annotations import Value
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.errors import GradientInputError, describe, failure
-from ..primitives.core.shape_dtype import shape_dtype
+from ..primitives.core.shape_dtype import INEXACT, shape_dtype
 from .algorithms import ResultPlaces, Scalars, Slots, _check_ranges, _zeros
 from .kept_rates import real_start
 from .optimizer import Arithmetic, Optimizer, Rate, Scalar, elementwise, rate_at
@@ -80,13 +82,15 @@ def muon(
     Array([[-0.5,  0. ],
            [ 0. ,  0.5]], dtype=float64, device='cpu')
     """
-    _check_ranges("muon", lr=lr, momentum=momentum, weight_decay=weight_decay)
+    _check_ranges("muon", lr=lr, momentum=momentum, weight_decay=weight_decay, eps=eps)
     if scale not in SCALES:
         raise ValueError(f"muon: scale is one of {', '.join(SCALES)}, not {scale!r}")
-    if not 0 <= rounds < 100:
-        raise ValueError(f"muon: rounds is {rounds}: it must be from 0 to 99")
-    if len(polynomial) != 3:
-        raise ValueError(f"muon: polynomial has {len(polynomial)} numbers, not 3")
+    if not isinstance(rounds, Integral) or not 0 <= rounds < 100:
+        raise ValueError(f"muon: rounds is {rounds}: it must be an integer from 0 to 99")
+    if not isinstance(polynomial, Sized) or len(polynomial) != 3:
+        raise ValueError(f"muon: polynomial is {polynomial}: it must have 3 numbers")
+    if named(dtype).kind not in INEXACT or named(dtype).kind == "c":
+        raise ValueError(f"muon: dtype is {dtype}: it must be one of real floats")
 
     def start(p: Value) -> Value:
         if len(shape_dtype(p).shape) != 2:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from math import floor
+from math import floor, isfinite
 from typing import Any
 
 import numpy as np
@@ -40,10 +40,10 @@ def range(
     ...     torch.range(1, 2, 0.5)
     Tensor([1. , 1.5, 2. ], dtype=float32)
     """
+    if step == 0 or not isfinite(end - start) or (end - start) * step < 0:
+        raise RuntimeError(f"range: no steps of {step} lead from {start} to {end}")
     text = "torch.range is deprecated, as it has its end too: use torch.arange, which leaves it out"
     warnings.warn(text, UserWarning, stacklevel=3)
-    if step == 0 or (end - start) * step < 0:
-        raise RuntimeError(f"range: no steps of {step} lead from {start} to {end}")
     numbers = start + step * np.arange(floor((end - start) / step) + 1, dtype=np.float64)
     return made(numbers, dtype, device, requires_grad, TENSOR_DTYPES["f"])
 

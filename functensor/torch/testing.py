@@ -225,12 +225,11 @@ def compare_tensors(
     if dtype.itemsize == 2 and dtype.kind in INEXACT:
         dtype = np.dtype(np.float32)
     if dtype.kind not in "fc":
-        # No difference of small integers overflows there.
-        dtype = np.dtype(np.int64)
+        dtype = dtype if dtype == np.uint64 else np.dtype(np.int64)
     x, y = (np.asarray(t.cpu().numpy()).astype(dtype) for t in (a, b))
     rtol, atol = limits
     with errstate(all="ignore"):
-        apart, size = abs(x - y), abs(y)
+        apart, size = distance(x, y), distance(y, np.zeros_like(y))
         matches = (x == y) | ((apart <= atol + rtol * size) & np.isfinite(apart))
         if demands.equal_nan:
             matches |= np.isnan(x) & np.isnan(y)
@@ -240,7 +239,7 @@ def compare_tensors(
             raise Mismatch(AssertionError, scalars_differ(a.item(), b.item(), limits), place)
         apart = np.where(matches, 0, apart)
         # As PyTorch divides, integers in single precision.
-        kind = np.dtype(np.float32) if dtype.kind == "i" else apart.dtype
+        kind = np.dtype(np.float32) if dtype.kind in "iu" else apart.dtype
         relative = np.where(matches, 0, apart.astype(kind) / size.astype(kind))
     count = matches.size - np.count_nonzero(matches)
     lines = [f"Mismatched elements: {count} / {matches.size} ({count / matches.size:.1%})"]
@@ -252,6 +251,14 @@ def compare_tensors(
             f"{allowed(limit, limits)}"
         )
     raise Mismatch(AssertionError, "\n".join([head("Tensor-likes", limits), *lines]), place)
+
+
+def distance(x: Any, y: Any) -> Any:
+    """Returns how far numbers are apart; no integers are too far."""
+    if x.dtype.kind in "fc":
+        return abs(x - y)
+    a, b = x.astype(np.uint64), y.astype(np.uint64)
+    return np.where(x < y, b - a, a - b)
 
 
 def head(what: str, limits: tuple[float, float]) -> str:

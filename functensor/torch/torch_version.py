@@ -11,9 +11,9 @@ from ..faces.publish import publish
 
 __all__ = ["TorchVersion"]
 
-# Release, what comes before it, what comes after it, and the local part, as in PEP 440.
+# Epoch, release, what comes before it, what comes after it, and the local part, as in PEP 440.
 VERSION_PARTS = re.compile(
-    r"v?(\d+(?:\.\d+)*)"
+    r"v?(?:(\d+)!)?(\d+(?:\.\d+)*)"
     r"(?:[-_.]?(a|alpha|b|beta|c|rc|pre|preview)[-_.]?(\d*))?"
     r"(?:[-_.]?(?:post|rev|r)[-_.]?(\d*))?"
     r"(?:[-_.]?dev[-_.]?(\d*))?"
@@ -25,7 +25,7 @@ STAGE_NAMES = {"alpha": "a", "beta": "b", "c": "rc", "pre": "rc", "preview": "rc
 class TorchVersion(str):
     """A version that is a string, and is compared by its numbers with strings and tuples.
 
-    A string that is no version is compared as a string is.
+    A string that is no version is compared as a string is, and numbers are not compared.
 
     >>> import functensor.torch as torch
     >>> torch.__version__ >= "2.9", torch.__version__ > (2, 1), torch.__version__ < "10"
@@ -35,10 +35,9 @@ class TorchVersion(str):
     __slots__ = ()
 
     def _compared(self, other: Any, compare: Any, as_texts: Any) -> bool:
-        text = other
-        if not isinstance(other, str) and isinstance(other, Iterable):
-            text = ".".join(map(str, other))
-        mine, theirs = version_order(self), version_order(str(text))
+        given = isinstance(other, Iterable)
+        text = ".".join(map(str, other)) if given and not isinstance(other, str) else other
+        mine, theirs = version_order(self), version_order(text) if given else None
         if mine is None or theirs is None:
             found: bool = as_texts(self, other)
             return found
@@ -70,7 +69,7 @@ def version_order(text: str) -> tuple[Any, ...] | None:
     found = VERSION_PARTS.fullmatch(text.strip().lower())
     if found is None:
         return None
-    release, stage, number, post, dev, local = found.groups()
+    epoch, release, stage, number, post, dev, local = found.groups()
     numbers = [int(x) for x in release.split(".")]
     while numbers and numbers[-1] == 0:
         numbers.pop()
@@ -80,7 +79,7 @@ def version_order(text: str) -> tuple[Any, ...] | None:
         before = ("", 0)
     parts = re.split(r"[-_.]", local) if local else []
     return (
-        numbers, before, -1 if post is None else int(post or 0),
+        int(epoch or 0), numbers, before, -1 if post is None else int(post or 0),
         float("inf") if dev is None else int(dev or 0),
         [(1, int(x), "") if x.isdigit() else (0, 0, x) for x in parts],
     )  # fmt: skip

@@ -272,6 +272,11 @@ def test_schedule_counts_from_zero():
         (lambda: optim.lion(1.0, 0.9, 1.0), "lion: b2 is 1.0: .* below 1"),
         (lambda: optim.adagrad(1.0, -0.1), "adagrad: initial_accumulator_value is -0.1"),
         (lambda: optim.adagrad(float("nan")), "adagrad: lr is nan"),
+        (lambda: optim.muon(dtype="int32"), "muon: dtype is int32: .* real floats"),
+        (lambda: optim.muon(dtype="complex64"), "muon: dtype is complex64: .* real floats"),
+        (lambda: optim.muon(eps=-1.0), "muon: eps is -1.0"),
+        (lambda: optim.muon(rounds=2.5), "muon: rounds is 2.5: .* integer from 0 to 99"),
+        (lambda: optim.muon(polynomial=1.5), "muon: polynomial is 1.5: .* 3 numbers"),
     ],
 )
 def test_numbers_out_of_range(call, text):

@@ -12,6 +12,12 @@ PLACES = torch.tensor([[-1, 1]])
 MASK = torch.tensor([0, 1])
 X = torch.zeros(2, 3)
 
+
+def one_cycle(**options):
+    optimizer = torch.optim.SGD([torch.ones(1)], lr=0.1, momentum=0.9)
+    return torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=1.0, **options)
+
+
 REFUSED = [
     (lambda: F.embedding(PLACES, X), IndexError, "embedding: the index -1 is negative"),
     (lambda: torch.gather(X, 1, PLACES), IndexError, "index: the index -1 is negative"),
@@ -32,6 +38,12 @@ REFUSED = [
     (lambda: torch.normal(X, X - 1), RuntimeError, "std is at least 0"),
     (lambda: F.binary_cross_entropy(X + 1.5, X), RuntimeError, "a probability is from 0 to 1"),
     (lambda: X.repeat(2), RuntimeError, "repeat(2): a number for each of 2 axes"),
+    (lambda: torch.range(0, math.inf), RuntimeError, "no steps of 1 lead from 0 to inf"),
+    (lambda: one_cycle(total_steps=0), ValueError, "total_steps is 0: it must be a positive"),
+    (lambda: one_cycle(total_steps=2.5), ValueError, "total_steps is 2.5: it must be a positive"),
+    (lambda: one_cycle(epochs=3, steps_per_epoch=0), ValueError, "steps_per_epoch is 0"),
+    (lambda: one_cycle(total_steps=5, pct_start=2.0), ValueError, "pct_start is 2.0"),
+    (lambda: torch.__version__ < 2.1, TypeError, "not supported"),
 ]  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import cos, floor, pi
+from numbers import Integral
 from typing import Any
 
 from ...backends.errors.public_functions import check_function
@@ -73,7 +74,8 @@ class OneCycleLR(LRScheduler):
         last_epoch: how many steps were made, less one.
 
     Raises:
-        ValueError: the length is not given, or a step comes after the cycle.
+        ValueError: the length is not given, an argument is out of its range, or a step comes after
+            the cycle.
     """
 
     def __init__(
@@ -89,6 +91,14 @@ class OneCycleLR(LRScheduler):
             raise ValueError(
                 f"OneCycleLR: anneal_strategy is 'cos' or 'linear', not {anneal_strategy!r}"
             )
+        for name, count in (
+            ("total_steps", total_steps), ("epochs", epochs), ("steps_per_epoch", steps_per_epoch),
+        ):  # fmt: skip
+            used = name == "total_steps" or total_steps is None
+            if used and count is not None and not (isinstance(count, Integral) and count > 0):
+                raise ValueError(f"OneCycleLR: {name} is {count}: it must be a positive integer")
+        if not 0 <= pct_start <= 1:
+            raise ValueError(f"OneCycleLR: pct_start is {pct_start}: it must be from 0 to 1")
         total = (epochs or 0) * (steps_per_epoch or 0) if total_steps is None else total_steps
         self.total_steps, self.anneal_strategy = total, anneal_strategy
         turn = float(pct_start * total)

@@ -9,12 +9,12 @@ from collections import deque
 from collections.abc import Sequence
 from itertools import count
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 from .frames import frame_at, is_users, module_of
 from .notebook_cells import with_cells_named
 
-__all__ = ["GeneratedFile", "planned_line"]
+__all__ = ["GeneratedFile", "Origin", "planned_line"]
 
 file_numbers = count()
 # The names of files that are gone.
@@ -23,12 +23,32 @@ dropped_names: deque[str] = deque()
 generated_files: weakref.WeakValueDictionary[str, GeneratedFile] = weakref.WeakValueDictionary()
 
 
+class Origin(NamedTuple):
+    """What messages tell of an equation, which is pickled with a plan in its place.
+
+    Attributes:
+        line: the user's ``file:line``.
+        name, bodies, effect: those of its primitive, for which it stands, too.
+    """
+
+    line: str
+    name: str
+    bodies: tuple[Any, ...]
+    effect: bool
+
+    @property
+    def primitive(self) -> Origin:
+        """What has the attributes of the primitive."""
+        return self
+
+
 class GeneratedFile:
     """The text of a plan, which tracebacks show for as long as there is the file.
 
     Attributes:
         name: the name of the file.
         text: the text.
+        origins: for every line its equation, or what is told of it, or None.
 
     Args:
         what: what it is, for its name.
@@ -39,7 +59,7 @@ class GeneratedFile:
     def __init__(self, what: str, text: str, origins: Sequence[Any]) -> None:
         self.name = f"<plan {next(file_numbers)} of {what}>"
         self.text = text
-        self._origins = origins
+        self.origins = origins
         generated_files[self.name] = self
         remove_dropped_names()
         lines = text.splitlines(keepends=True)
@@ -51,7 +71,7 @@ class GeneratedFile:
         trace = error.__traceback__
         while trace is not None:
             if trace.tb_frame.f_code.co_filename == self.name:
-                origin = self._origins[trace.tb_lineno - 1]
+                origin = self.origins[trace.tb_lineno - 1]
                 if origin is not None and origin.line and has_note(origin.primitive):
                     name = getattr(origin.primitive, "told_as", "") or origin.primitive.name
                     note = f"in {name} of {function}, at {origin.line}"
@@ -60,7 +80,7 @@ class GeneratedFile:
 
     def line(self, number: int) -> str:
         """Returns the user's ``file:line`` that a line of the text stems from; empty if none."""
-        origin = self._origins[number - 1]
+        origin = self.origins[number - 1]
         return getattr(origin, "line", "")
 
 

@@ -294,6 +294,15 @@ class Backend(Protocol):
         """Imports what plans are made with, so that the first one does not wait for it."""
         return
 
+    def kept_plan(self, tell: Callable[[], Any], make: Callable[[], Any]) -> Any:
+        """Returns a plan of machine code from the disk, or makes it, and keeps it there.
+
+        Args:
+            tell: returns the text of its program, with the constants; or None.
+            make: returns the plan; or None.
+        """
+        return make()
+
     def load_native_plans(self) -> None:
         """Imports what plans of machine code are made with."""
         return

@@ -200,6 +200,18 @@ class NumpyBackend(protocol.Backend):
         for name in NATIVE_PLANS:
             import_module(f".plan.{name}", __package__)
 
+    def kept_plan(self, tell: Callable[[], Any], make: Callable[[], Any]) -> Any:
+        """Returns a plan of machine code from the disk, or makes it, and keeps it there.
+
+        Args:
+            tell: returns the text of its program, with the constants; or None.
+            make: returns the plan; or None.
+        """
+        from ..native.machine import in_step  # only where machine code is made
+
+        kept = in_step(import_module, ".plan.native.kept_plans", __package__)
+        return kept.kept_or_made(tell, make)
+
     def loop(self, program: ProgramLike, loop: protocol.Loop) -> Any:
         """Returns what runs a program again and again, as one generated function."""
         from .plan import loop_plan

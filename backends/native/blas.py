@@ -15,7 +15,7 @@ from .instructions import Lines, constant, element_type
 if TYPE_CHECKING:
     from ..annotations import DType
 
-__all__ = ["Blas", "numpy_blas"]
+__all__ = ["Blas", "blas_functions", "numpy_blas"]
 
 # The names of the functions, with the bits of their whole numbers.
 BLAS_NAMES = (("scipy_cblas_{}64_", 64), ("cblas_{}64_", 64), ("cblas_{}", 32))
@@ -178,3 +178,9 @@ def numpy_blas() -> Blas | None:
                 }
                 return Blas(library, found | lapack_addresses(library, others), bits)
     return None
+
+
+def blas_functions() -> dict[str, int]:
+    """Returns the addresses of its functions, by the names that machine code has for them."""
+    blas = numpy_blas()
+    return {} if blas is None else blas.addresses

@@ -30,6 +30,7 @@ COMPILER_SUPPORT = (
 SYSTEM = ("sched_yield",)
 # What takes the lock of the interpreter, and handles signals.
 PYTHON = ("PyErr_CheckSignals", "PyGILState_Ensure", "PyGILState_Release")
+NAMES = frozenset({*MATH, *[f"{name}f" for name in MATH], *COMPILER_SUPPORT, *SYSTEM})
 WINDOWS = ("ucrtbase", "vcruntime140", "ntdll")
 # Beside the process itself, which has the C library and its mathematical functions.
 POSIX = ("libm.so.6", "libgcc_s.so.1")
@@ -52,16 +53,25 @@ def c_functions() -> dict[str, int]:
     >>> {"sin", "sinf", "pow", "powf", "memcpy"} <= c_functions().keys()
     True
     """
-    places = list(c_libraries())
-    found = {}
-    for name in (*MATH, *[f"{name}f" for name in MATH], *COMPILER_SUPPORT, *SYSTEM):
-        for library in places:
-            with suppress(AttributeError):
-                address = ctypes.cast(getattr(library, name), ctypes.c_void_p).value
-                if address:
-                    found[name] = address
-                    break
-    return found
+    found = {name: c_function(name) for name in NAMES}
+    return {name: address for name, address in found.items() if address}
+
+
+@cache
+def c_function(name: str) -> int:
+    """Returns the address of one of them; 0 where there is none."""
+    for library in known_libraries() if name in NAMES else ():
+        with suppress(AttributeError):
+            address = ctypes.cast(getattr(library, name), ctypes.c_void_p).value
+            if address:
+                return address
+    return 0
+
+
+@cache
+def known_libraries() -> list[ctypes.CDLL]:
+    """Returns the libraries that may have the functions."""
+    return list(c_libraries())
 
 
 @cache

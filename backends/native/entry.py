@@ -21,7 +21,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from .array_objects import OBJECT_HEADER, word_of
-from .machine import Code, machine_code
+from .code import Code
+from .machine import FEW_PASSES, machine_code
 from .signals import INTERRUPTED
 
 __all__ = ["NativeCall", "ObjectsCall", "kernel_call", "objects_call", "portable_entry"]
@@ -337,7 +338,7 @@ class Trampoline:
     def __init__(self) -> None:
         places = {"data": OBJECT_HEADER, "class_": OBJECT_HEADER - WORD}
         text = ENTRY_TEXT.format(**places, interrupted=INTERRUPTED)
-        self._code = machine_code(text, ENTRIES)
+        self._code = machine_code(FEW_PASSES + text, ENTRIES)
         python = ctypes.pythonapi
         functions = [ctypes.cast(getattr(python, name), ctypes.c_void_p).value for name in API]
         self._messages = [ctypes.create_string_buffer(text) for text in MESSAGES]

@@ -26,24 +26,26 @@ from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..processor import ARM, X86
-from .blas import numpy_blas
-from .c_library import c_functions, load_library, python_functions
+from .blas import blas_functions
+from .c_library import c_function, c_functions, load_library, python_functions
+from .code import Code
+from .instruction_sets import InstructionSet, NativeUnavailable, known_set
+from .known_machine import keep_machine, kept_machine
 from .library_pages import LibraryPages
 from .object_cache import FORMAT, ObjectCache, user_cache
+from .object_loader import NotLoaded, free, loaded
 
 __all__ = [
-    *("COMMAND", "Code", "InstructionSet", "NativeUnavailable", "NotCompiled", "compiles_here"),
-    *("in_step", "instruction_set", "llvm_version", "machine_code", "object_text", "rest"),
-    "why_not",
+    *("COMMAND", "FEW_PASSES", "Code", "InstructionSet", "NativeUnavailable", "NotCompiled"),
+    "compiles_here",
+    *("in_step", "instruction_set", "kept_code", "llvm_version", "machine_code", "name_in_cache"),
+    *("object_text", "rest", "why_not"),
 ]
 
 COMMAND = "pip install 'functensor[native]'"
-# What LLVM calls the parts of x86-64-v3 and of AVX-512 that printed kernels need.
-AVX2 = ("avx2", "fma", "f16c")
-AVX512 = ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
 # LLVM keeps a record of every library that it linked, for as long as the JIT lives, and looks for
 # names among them one by one. A JIT whose code is no longer used goes away with its records.
 LINKED_BY_ONE_JIT = 64
@@ -53,8 +55,9 @@ LONGEST_STEP = 10.0
 ROUNDS, WAIT_ROUND = 100, 0.001
 # LLVM's own list of passes takes as long as the rest of its work. Of a text of so many characters
 # these make code that is as quick in a quarter of the time: expressions are simplified, and equal
-# ones computed once. Loops over few numbers, which have short texts, gain by the others.
-LONG_TEXT = 16_000
+# ones computed once. Loops over few numbers, which have short texts, gain by the others; a text
+# without any says so in its beginning.
+LONG_TEXT, FEW_PASSES = 16_000, "; few passes\n"
 PASSES_OF_LONG_TEXTS = (
     *("always_inliner", "global_dead_code_eliminate", "sroa", "simplify_cfg", "loop_rotate"),
     *("new_gvn", "instruction_combine", "simplify_cfg"),
@@ -64,50 +67,8 @@ LLVM_LIBRARY = "libllvmlite.dylib" if sys.platform == "darwin" else "libllvmlite
 DECLARED = re.compile(r"^declare [^@\n]*@((?!llvm\.)[\w.$]+)\(", re.MULTILINE)
 
 
-class NativeUnavailable(ImportError):
-    """Kernels cannot be compiled here; the message says why."""
-
-
 class NotCompiled(Exception):
     """LLVM does not take a text, or lacks a function that it calls."""
-
-
-class InstructionSet(NamedTuple):
-    """The abilities of the processor.
-
-    Attributes:
-        name: ``AVX-512``, ``AVX2`` or ``NEON``.
-        vector_bytes: the size of a vector register.
-        processor: LLVM's name of the processor.
-        features: LLVM's list of all features, those that it lacks with a minus.
-        triple: LLVM's name of the platform.
-    """
-
-    name: str
-    vector_bytes: int
-    processor: str
-    features: str
-    triple: str
-
-
-class Code:
-    """Compiled functions; their machine code is freed when this object dies.
-
-    Attributes:
-        bytes: the size of the object file.
-        from_disk: whether it was compiled by an earlier process, or earlier by this one.
-    """
-
-    __slots__ = ("__weakref__", "_addresses", "bytes", "from_disk")
-
-    def __init__(self, addresses: dict[str, int], size: int, from_disk: bool) -> None:
-        self._addresses = addresses
-        self.bytes = size
-        self.from_disk = from_disk
-
-    def address(self, name: str) -> int:
-        """Returns the address of a function, which is valid for as long as this object lives."""
-        return self._addresses[name]
 
 
 def why_not() -> str:
@@ -165,23 +126,71 @@ def machine_code(text: str, names: Sequence[str], cache: ObjectCache | None = No
         NativeUnavailable: kernels cannot be compiled here.
         NotCompiled: the text is wrong, or calls a function that is not there.
     """
-    llvm = _llvm()
     cache = user_cache() if cache is None else cache
-    key = llvm.key(text)
-    image = cache.get(key)
-    if image is not None:
-        # Another system may have had the same processor, and a C library with more functions.
-        with suppress(NotCompiled):
-            return llvm.linked(image, names, from_disk=True)
+    key = name_in_cache(text, cache)
+    known = kept_code(key, names, cache)
+    if known is not None:
+        return known
+    llvm = _llvm()
     image = llvm.image(text)
     try:
-        code = llvm.linked(image, names, from_disk=False)
+        code = llvm.linked(image, names, key, from_disk=False)
     except NotCompiled as error:
         missing = [name for name in DECLARED.findall(text) if name not in c_functions()]
         what = f"; not in the C library: {', '.join(missing)}" if missing else ""
         raise NotCompiled(f"{error}{what}") from None
     cache.put(key, image)
+    keep_machine(cache, llvm.key)
     return code
+
+
+def kept_code(key: str, names: Sequence[str], cache: ObjectCache | None = None) -> Code | None:
+    """Returns functions of an object that is in a cache; None where there is none that fits.
+
+    Args:
+        key: the name of the object, that of `Code`.
+        names: the functions that are asked for.
+        cache: where objects are kept; by default the folder of this user.
+
+    Raises:
+        NativeUnavailable: kernels cannot be compiled here.
+    """
+    image = (user_cache() if cache is None else cache).get(key)
+    if image is None:
+        return None
+    with suppress(NotLoaded):
+        addresses, memory = loaded(image, names, called_address)
+        code = Code(addresses, key, len(image), True)
+        weakref.finalize(code, free, *memory).atexit = False
+        return code
+    # Another system may have had the same processor, and a C library with more functions.
+    with suppress(NotCompiled):
+        return _llvm().linked(image, names, key, from_disk=True)
+    return None
+
+
+def called_address(name: str) -> int:
+    """Returns the address of a function that machine code may call; 0 if there is none."""
+    return blas_functions().get(name) or python_functions().get(name) or c_function(name)
+
+
+def name_in_cache(text: str, cache: ObjectCache | None = None) -> str:
+    """Returns what something is kept by that follows from a text and the processor alone.
+
+    LLVM tells the processor, unless it has done so to an earlier process.
+
+    Raises:
+        NativeUnavailable: kernels cannot be compiled here.
+    """
+    from hashlib import sha256  # 10 ms, where OpenSSL is loaded for it
+
+    why = why_not()
+    if why:
+        raise NativeUnavailable(why)
+    known = None
+    if not _llvm_loaded:
+        known = kept_machine(user_cache() if cache is None else cache)
+    return sha256(f"{known or _llvm().key}\n{text}".encode()).hexdigest()
 
 
 def rest() -> None:
@@ -206,6 +215,7 @@ class Llvm:
     Attributes:
         machine: what the processor can do.
         version: LLVM's version.
+        key: the processor, and the versions of all that compiles.
         pages: the parts of its library that are only read.
 
     Args:
@@ -238,7 +248,7 @@ class Llvm:
         )
         self._layout = str(self._target.target_data)
         versions = FORMAT, import_module("llvmlite").__version__, self.version
-        self._key = "\n".join(map(str, (*versions, *self.machine)))
+        self.key = "\n".join(map(str, (*versions, *self.machine)))
         self._jit: Any = None
         self._linked = 0
 
@@ -257,12 +267,6 @@ class Llvm:
         name = self._llvm.get_host_cpu_name()
         return known_set(name, features, features.flatten(), triple)
 
-    def key(self, text: str) -> str:
-        """Returns the name of a text's object, which no other text, machine or version has."""
-        from hashlib import sha256  # 10 ms, where OpenSSL is loaded for it
-
-        return sha256(f"{self._key}\n{text}".encode()).hexdigest()
-
     def image(self, text: str) -> bytes:
         """Returns the object file of a text."""
         return bytes(self.translated(text, "emit_object"))
@@ -271,7 +275,8 @@ class Llvm:
         """Returns what a method of the target machine gives for a text, once it is optimised."""
         # The last step takes the module out of the list, so that it dies within LLVM.
         modules = [in_step(self._parsed, text)]
-        in_step(self._optimise, modules, len(text) > LONG_TEXT)
+        is_long = len(text) > LONG_TEXT or text.startswith(FEW_PASSES)
+        in_step(self._optimise, modules, is_long)
         # The next step needs other parts of the library.
         self.rest()
         return in_step(self._emitted, emit, modules)
@@ -316,11 +321,20 @@ class Llvm:
     def _emitted(self, emit: str, modules: list[Any]) -> Any:
         return getattr(self._target, emit)(modules.pop())
 
-    def linked(self, image: bytes, names: Sequence[str], *, from_disk: bool) -> Code:
-        """Returns the functions of an object file, as code of this process."""
+    def linked(
+        self, image: bytes, names: Sequence[str], key: str = "", *, from_disk: bool
+    ) -> Code:
+        """Returns the functions of an object file, as code of this process.
+
+        Args:
+            image: the object file.
+            names: the functions that are asked for.
+            key: the object's name in the cache.
+            from_disk: whether it comes from there.
+        """
         tracker = in_step(self._link, image, names)
         addresses = {name: tracker[name] for name in names}
-        code = Code(addresses, len(image), from_disk)
+        code = Code(addresses, key, len(image), from_disk)
         # The last reference to the tracker would free it at once, and wait for others to do so.
         weakref.finalize(code, retire, tracker).atexit = False
         return code
@@ -331,8 +345,7 @@ class Llvm:
                 self._target, use_jit_link=sys.platform != "win32", suppress_errors=True
             )
             functions = self._llvm.JITLibraryBuilder()
-            blas = numpy_blas()
-            known = c_functions() | python_functions() | (blas.addresses if blas else {})
+            known = c_functions() | python_functions() | blas_functions()
             for name, address in known.items():
                 functions.import_symbol(name, address)
             self._jit.c_library = functions.link(self._jit, C_LIBRARY)
@@ -341,21 +354,6 @@ class Llvm:
         for name in names:
             library.export_symbol(name)
         return library.link(self._jit, str(self._linked))
-
-
-def known_set(processor: str, features: dict[str, bool], text: str, triple: str) -> InstructionSet:
-    """Returns the instruction set of a processor.
-
-    Raises:
-        NativeUnavailable: kernels are not made for it.
-    """
-    if platform.machine().lower() in ARM:
-        return InstructionSet("NEON", 16, processor, text, triple)
-    if not all(features.get(name) for name in AVX2):
-        raise NativeUnavailable(f"native code needs AVX2, which the processor ({processor}) lacks")
-    if all(features.get(name) for name in AVX512):
-        return InstructionSet("AVX-512", 64, processor, text, triple)
-    return InstructionSet("AVX2", 32, processor, text, triple)
 
 
 # Steps within LLVM

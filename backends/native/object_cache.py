@@ -1,4 +1,4 @@
-"""Object files on the disk, which later processes take in place of compiling anew.
+"""Object files on the disk, which later processes take in place of compiling anew, and plans.
 
 A file is named by a hash of all that its contents follow from, and begins with a checksum. A file
 that is damaged or another user's counts as absent, and so does everything where the disk is full or
@@ -15,13 +15,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["FORMAT", "ObjectCache", "user_cache"]
+__all__ = ["FORMAT", "MACHINE", "PLAN", "ObjectCache", "user_cache"]
 
 # Raised when the same text would be compiled to other code: other passes, another convention.
 FORMAT = 2
 HEADER = f"functensor object {FORMAT}\n".encode()
 DIGEST = 32
-SUFFIX, UNFINISHED = ".o", ".part"
+OBJECT, PLAN, MACHINE, UNFINISHED = ".o", ".plan", ".machine", ".part"
 LIMIT = 256 * 2**20
 # What is left of the limit, once it was exceeded.
 KEPT = 0.75
@@ -45,11 +45,16 @@ class ObjectCache:
         self.limit = limit
         self._written = 0
 
-    def get(self, key: str) -> bytes | None:
-        """Returns the object of a key; None if there is none that is whole."""
+    def get(self, key: str, kind: str = OBJECT) -> bytes | None:
+        """Returns the object of a key; None if there is none that is whole.
+
+        Args:
+            key: what it is kept by.
+            kind: the end of the file's name.
+        """
         if self.folder is None:
             return None
-        path = self.folder / f"{key}{SUFFIX}"
+        path = self.folder / f"{key}{kind}"
         try:
             with open(path, "rb") as file:
                 facts = os.fstat(file.fileno())
@@ -66,7 +71,7 @@ class ObjectCache:
                 os.utime(path)
         return image
 
-    def put(self, key: str, image: bytes) -> None:
+    def put(self, key: str, image: bytes, kind: str = OBJECT) -> None:
         """Keeps an object under a key, if the disk takes it."""
         if self.folder is None:
             return
@@ -76,7 +81,7 @@ class ObjectCache:
             if self._written % WRITES_BETWEEN_LOOKS == 0:
                 self.drop_oldest()
             self._written += 1
-            self._write(self.folder / f"{key}{SUFFIX}", HEADER + seal_of(key, image) + image)
+            self._write(self.folder / f"{key}{kind}", HEADER + seal_of(key, image) + image)
 
     def _write(self, path: Path, contents: bytes) -> None:
         unfinished = path.with_suffix(f".{os.urandom(8).hex()}{UNFINISHED}")
@@ -111,7 +116,7 @@ class ObjectCache:
                 # Others may drop it meanwhile.
                 with suppress(OSError):
                     facts = entry.stat(follow_symlinks=False)
-                    if entry.name.endswith(SUFFIX):
+                    if entry.name.endswith((OBJECT, PLAN, MACHINE)):
                         yield facts.st_mtime, facts.st_size, entry.path
                     elif entry.name.endswith(UNFINISHED) and is_older(facts, AN_HOUR):
                         os.unlink(entry.path)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from .instructions import Lines
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .instructions import Lines
 
 __all__ = ["INTERRUPTED", "signal_status"]
 

@@ -15,17 +15,19 @@ from __future__ import annotations
 import os
 import platform
 from functools import cache
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from ..processor import ARM
 from .array_objects import OBJECT_HEADER, never_freed
-from .c_library import c_functions
+from .c_library import c_function
 from .entry import ObjectsCall, objects_call
-from .instructions import Lines
-from .machine import machine_code
-from .printer import Module
+from .machine import FEW_PASSES, machine_code
+
+if TYPE_CHECKING:
+    from .instructions import Lines
+    from .printer import Module
 
 __all__ = ["Team", "awake", "opened_and_closed", "serve_teams", "server", "shared_call"]
 
@@ -207,7 +209,7 @@ def pause_declaration() -> str:
 
 def yielding_call() -> str:
     """Returns the call by which a thread lets others have its core, where the system has it."""
-    return "%rested = call i32 @sched_yield()" if "sched_yield" in c_functions() else ""
+    return "%rested = call i32 @sched_yield()" if c_function("sched_yield") else ""
 
 
 def yielding_declaration() -> dict[str, str]:
@@ -316,7 +318,8 @@ def server() -> ObjectsCall:
         pause=name, given=given, data=OBJECT_HEADER, awake=AWAKE, places=TEAM_PLACES,
         teams=MOST_TEAMS, looks=MOST_LOOKS, fast=MOST_LOOKS // MOST_LOOKS_AT_EMPTY,
     )  # fmt: skip
-    code = machine_code("\n".join([pause_declaration(), TAKE_TEXT, text]), ["team_serve"])
+    text = "\n".join([pause_declaration(), TAKE_TEXT, text])
+    code = machine_code(FEW_PASSES + text, ["team_serve"])
     return objects_call(code, "team_serve", 1)
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
+from functools import partial
+from importlib import import_module
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -183,10 +185,27 @@ def count_of_equations(program: Program) -> int:
 def native_plan(program: Program, donated: Sequence[int]) -> Any:
     """Returns the plan of a staged program whose elementwise work is machine code; None without.
 
+    It is on the disk where an earlier process has made it.
+
     Args:
         program: as it was staged.
         donated: the numbers of the inputs whose memory results may take.
     """
+    return get_backend("numpy").kept_plan(
+        partial(told_as_text, program, donated), partial(scheduled_plan, program, donated)
+    )
+
+
+def told_as_text(program: Program, donated: Sequence[int]) -> Any:
+    """Returns a program as the text that its plan is kept by; None where there is none."""
+    from ..backends.native.machine import in_step
+
+    module = in_step(import_module, ".program_key", __package__)
+    return module.told_program(program, donated)
+
+
+def scheduled_plan(program: Program, donated: Sequence[int]) -> Any:
+    """Returns the plan of a staged program, whose kernels are scheduled and printed now."""
     from ..backends.native.machine import in_step  # only where machine code is made
 
     # A fork waits for the end of a step. In the child of a fork in the middle of an import nobody

@@ -13,11 +13,11 @@ import functensor.numpy as fnp
 from functensor import nn
 from functensor.backends.cpu.plan.native import convolution_runs, native_run
 from functensor.backends.cpu.plan.native import convolutions as convolution_kernels
-from functensor.backends.cpu.plan.native.convolution_runs import NativeKernelGradient
 from functensor.backends.cpu.plan.native.convolutions import convolution_kernel
 from functensor.backends.cpu.plan.native.kernel_gradients import kernel_gradient
 from functensor.backends.cpu.plan.native.segments import Segment
 from functensor.backends.cpu.plan.native.sliding import Sliding, part_length
+from functensor.backends.cpu.plan.native.sliding_runs import NativeKernelGradient
 from functensor.backends.kernels.check import check_kernel
 from functensor.backends.kernels.interpret import interpret
 from functensor.backends.native.machine import machine_code

@@ -8,7 +8,7 @@ from support.native import missing
 
 import functensor as ft
 import functensor.numpy as fnp
-from functensor.backends.cpu.plan.native.native_run import far_apart
+from functensor.backends.cpu.plan.native.kernel_runs import far_apart
 from functensor.backends.cpu.plan.native.segments import segmented
 from functensor.jitting.tiers import native_program
 

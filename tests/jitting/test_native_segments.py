@@ -1,5 +1,7 @@
 """Neighbours of many kinds in one function of machine code: small arrays, numbers, systems."""
 
+import re
+
 import numpy as np
 import pytest
 from support.native import missing
@@ -9,8 +11,10 @@ import functensor as ft
 import functensor.numpy as fnp
 import functensor.scipy.linalg as fsl
 from functensor.backends.cpu.plan.native import segment_code, shared_segments
-from functensor.backends.cpu.plan.native.segments import Segment
+from functensor.backends.cpu.plan.native.segments import Segment, segmented
 from functensor.backends.native.blas import numpy_blas
+from functensor.backends.native.instructions import GLUE
+from functensor.jitting.tiers import native_program
 
 pytestmark = [
     pytest.mark.skipif(bool(missing), reason=missing),
@@ -135,3 +139,28 @@ def test_a_few_numbers_are_left_to_python():
     assert_same(jitted(x, np.float64(3.0)), f(x, np.float64(3.0)))
     for segment in segments_of(jitted):
         assert any(e.primitive.fused for e in segment.code.equations)
+
+
+def text_of(f, *args):
+    return segmented(native_program(ft.make_program(f)(*args))).text
+
+
+def test_functions_that_only_call_others_are_not_optimised():
+    xs = [np.ones((2, n)) for n in range(1, 60)]
+    many = text_of(lambda xs: [fnp.sin(x) + x for x in xs], xs)
+    assert many.count(f"@segment_0(ptr %objects) {GLUE} {{") == 1
+    assert many.count(GLUE) == 1
+    few = text_of(lambda xs: [fnp.sin(x) + x for x in xs], xs[:2])
+    assert GLUE not in few
+
+
+def test_loops_around_small_products_are_optimised():
+    def f(x, y):
+        return fnp.tanh(x @ y) * 2
+
+    def part(*sizes):
+        text = text_of(f, *[np.ones(size, "f4") for size in sizes])
+        return re.search(r"@part_0\([^)]*\) ([^{]*) {", text)[1]
+
+    assert part((256, 128), (128, 64)) == GLUE
+    assert part((4, 64, 96), (4, 96, 32)) == "noinline"

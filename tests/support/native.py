@@ -1,6 +1,7 @@
 """LLVM IR for tests of native code, and programs that run in processes of their own."""
 
 import ctypes
+import mmap
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from functensor.backends.native.machine import machine_code, why_not
 from functensor.backends.native.object_cache import ObjectCache
 from functensor.backends.native.printer import printed_module
 from functensor.backends.native.scratch import SCRATCH_ALIGNMENT, scratch_bytes
+from functensor.backends.processor import IS_ARM64
 
 LOOP = """
 declare float @sinf(float)
@@ -36,6 +38,17 @@ end:
   ret void
 }}
 """
+# A jump of x86-64 reaches 2 GiB, and one of arm64 128 MiB.
+FARTHEST_JUMP = 1 << 31
+# Returns 7, by the two instructions of each processor.
+SEVEN = bytes.fromhex("e0008052c0035fd6" if IS_ARM64 else "b807000000c3")
+CALLS_FAR_AWAY = """
+declare i32 @far_away()
+define i32 @f() {
+  %x = call i32 @far_away()
+  %y = add i32 %x, 1
+  ret i32 %y
+}"""
 LoopKernel = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 3, ctypes.c_void_p, ctypes.c_void_p)
 
 
@@ -53,6 +66,19 @@ def assert_loops(code, factor):
     wanted = np.sin(x.astype("float64")) * factor
     np.testing.assert_allclose(out[1:40], wanted[1:40], rtol=1e-6)
     assert (out[[0, 40]] == 7).all()
+
+
+def function_at(address):
+    """Returns the address of a function that returns 7, at an address or where there is room."""
+    libc = ctypes.CDLL(None)
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    size, flags = mmap.PAGESIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    place = libc.mmap(address, size, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0)
+    ctypes.memmove(place, SEVEN, len(SEVEN))
+    assert libc.mprotect(place, size, mmap.PROT_READ | mmap.PROT_EXEC) == 0
+    return place
 
 
 def run_compiled(kernel, arrays, blocks):

@@ -45,6 +45,10 @@ class KeptMemory:
     def __contains__(self, name: str) -> bool:
         return name in self.buffers or name in self.views
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Returns what is pickled: what a plan needs that is written already."""
+        return {"slots": self.slots, "buffers": self.buffers, "views": self.views}
+
     def slot(self, size: int) -> KeptSlot:
         """Returns a new slot of a size in bytes."""
         self.slots.append(size)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -16,9 +16,48 @@ from .codegen.legend import legend
 from .writer import Straight
 
 if TYPE_CHECKING:
+    from ...native.code import Code
     from .annotations import Kernels, ProgramLike
+    from .memory import KeptMemory
+    from .native.segments import NativeProgram
 
-__all__ = ["CpuPlan", "cpu_plan"]
+__all__ = ["CpuPlan", "PlanParts", "cpu_plan", "parts_of"]
+
+
+class PlanParts(NamedTuple):
+    """What a plan is put together of.
+
+    Attributes:
+        name: the name of the program.
+        text: the generated text, with the user's lines.
+        code: the same as it is compiled, or the compiled function.
+        origins: for every line its equation, or what is told of it, or None.
+        kept: the memory that is kept from call to call.
+        scope: the values of global names.
+        calls: the loops, choices and other calls, by their global names.
+        called: their equations.
+        overwritten: the numbers of the inputs that are written into.
+        may_warn: whether NumPy's warnings are to be kept back.
+        shares: whether several threads compute anything.
+        regions: the runs of regions and convolutions.
+        segments: the code and the runs of segments; None without any.
+        kernels: the code and the runs of kernels outside of segments; None without any.
+    """
+
+    name: str
+    text: str
+    code: str | CodeType
+    origins: Sequence[Any]
+    kept: KeptMemory
+    scope: dict[str, Any]
+    calls: dict[str, Any]
+    called: Sequence[Any]
+    overwritten: Sequence[int]
+    may_warn: bool
+    shares: bool
+    regions: Sequence[Any]
+    segments: tuple[Code, Sequence[Any]] | None = None
+    kernels: tuple[Code, Sequence[Any]] | None = None
 
 
 class CpuPlan:
@@ -29,45 +68,35 @@ class CpuPlan:
     reports where NaN or infinity is made does so to the function that its caller has given NumPy.
 
     Attributes:
+        parts: what it is put together of.
         has_machine_code: whether machine code computes a part of it.
         called: the equations that it does by calls of their own, as loops of Python.
     """
 
-    def __init__(self, written: Straight) -> None:
-        self.name = written.program.name
-        self._text = written.source.text()
-        self._kept = written.kept
-        self._scope = written.source.scope
-        self._calls = written.source.calls
-        called = {*map(id, self._calls.values())}
-        self.called = [e for e in written.program.equations if id(e.primitive) in called]
-        self._overwritten = sorted(written.overwritten)
-        machine = written.machine
-        # Machine code warns of nothing.
-        may_warn = machine is None or not machine.is_machine_code
-        self._run: Callable[..., Any] = silently if may_warn and not written.watched else as_told
+    def __init__(self, parts: PlanParts) -> None:
+        self.name = parts.name
+        self._text = parts.text
+        self._kept = parts.kept
+        self._scope = parts.scope
+        self._calls = parts.calls
+        self.called = parts.called
+        self._overwritten = parts.overwritten
+        self._run: Callable[..., Any] = silently if parts.may_warn else as_told
         self._alone: Callable[[], AbstractContextManager[None]] | None = None
-        if written.shares:
+        if parts.shares:
             from ...blas_threads import alone  # programs on one thread do not need it
 
             self._alone = alone
-        self._file = GeneratedFile(self.name, self._text, written.source.origins)
-        module = compile(written.source.code(), self._file.name, "exec")
-        codes = {c.co_name: c for c in module.co_consts if isinstance(c, CodeType)}
-        self._code = codes.pop("plan")
-        if machine is not None:
-            self._scope.update(machine.compile())
-        kernels: list[Any] = [run for run in written.regions if run.native]
-        if kernels:
-            from .native.native_run import compile_runs
-
-            compile_runs(kernels)
-        self.has_machine_code = machine is not None or bool(kernels)
-        if self.has_machine_code:
-            from ...native.machine import rest
-
-            rest()
-        for run in written.regions:
+        self._file = GeneratedFile(self.name, self._text, parts.origins)
+        if isinstance(parts.code, str):
+            module = compile(parts.code, self._file.name, "exec")
+            codes = {c.co_name: c for c in module.co_consts if isinstance(c, CodeType)}
+        else:
+            codes = {"plan": parts.code.replace(co_filename=self._file.name)}
+        self._code = codes["plan"]
+        self.parts = parts._replace(code=self._code)
+        self.has_machine_code = parts.segments is not None or parts.kernels is not None
+        for run in parts.regions:
             if not run.native:
                 run.function = FunctionType(codes[run.name], self._scope, run.name)
         self._idle: list[Callable[..., list[Any]]] = []
@@ -150,4 +179,46 @@ def cpu_plan(
         watched: whether it reports where NaN or infinity is made.
         native: whether regions become machine code.
     """
-    return CpuPlan(Straight(program, frozenset(donated), kernels, None, watched, native))
+    written = Straight(program, frozenset(donated), kernels, None, watched, native)
+    parts = parts_of(written)
+    return CpuPlan(with_machine_code(parts, written.machine) if native else parts)
+
+
+def parts_of(written: Straight) -> PlanParts:
+    """Returns what a plan is put together of, but for machine code."""
+    source, machine = written.source, written.machine
+    called = {*map(id, source.calls.values())}
+    # Machine code warns of nothing.
+    is_calm = machine is not None and machine.is_machine_code
+    return PlanParts(
+        name=written.program.name,
+        text=source.text(),
+        code=source.code(),
+        origins=source.origins,
+        kept=written.kept,
+        scope=source.scope,
+        calls=source.calls,
+        called=[e for e in written.program.equations if id(e.primitive) in called],
+        overwritten=sorted(written.overwritten),
+        may_warn=not is_calm and not written.watched,
+        shares=written.shares,
+        regions=written.regions,
+    )
+
+
+def with_machine_code(parts: PlanParts, machine: NativeProgram | None) -> PlanParts:
+    """Returns the parts of a plan, whose segments and kernels are compiled now."""
+    if machine is not None:
+        code, functions = machine.compile()
+        parts.scope.update(functions)
+        parts = parts._replace(segments=(code, machine.segments))
+    kernels = [run for run in parts.regions if run.native]
+    if kernels:
+        from .native.native_run import compile_runs
+
+        parts = parts._replace(kernels=(compile_runs(kernels), kernels))
+    if machine is not None or kernels:
+        from ...native.machine import rest
+
+        rest()
+    return parts

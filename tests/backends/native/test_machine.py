@@ -14,7 +14,7 @@ import pytest
 from support.long_forms import only_long, sized
 from support.native import LOOP, assert_loops, loop, missing, run_python
 
-from functensor.backends.native import machine
+from functensor.backends.native import instruction_sets, machine
 from functensor.backends.native.c_library import c_functions
 from functensor.backends.native.machine import NativeUnavailable, NotCompiled, machine_code
 from functensor.backends.native.object_cache import ObjectCache
@@ -167,11 +167,11 @@ def test_the_instruction_set():
 @pytest.mark.skipif(not X86, reason="features of x86-64")
 def test_processors():
     def found(*names):
-        return machine.known_set("p", dict.fromkeys(names, True), "", "t")[:2]
+        return instruction_sets.known_set("p", dict.fromkeys(names, True), "", "t")[:2]
 
-    assert found(*machine.AVX2) == ("AVX2", 32)
-    assert found(*machine.AVX2, "avx512f") == ("AVX2", 32)
-    assert found(*machine.AVX2, *machine.AVX512) == ("AVX-512", 64)
+    assert found(*instruction_sets.AVX2) == ("AVX2", 32)
+    assert found(*instruction_sets.AVX2, "avx512f") == ("AVX2", 32)
+    assert found(*instruction_sets.AVX2, *instruction_sets.AVX512) == ("AVX-512", 64)
     with pytest.raises(NativeUnavailable, match=r"needs AVX2, which the processor \(p\) lacks"):
         found("avx2", "fma")
 
@@ -226,7 +226,7 @@ def test_a_broken_llvmlite(fault, tmp_path):
     (tmp_path / "llvmlite" / "binding" / "__init__.py").write_text(fault)
     source = f"""
 import sys; sys.path.insert(0, {str(tmp_path)!r})
-from functensor.backends.native import machine
+from functensor.backends.native import instruction_sets, machine
 assert machine.compiles_here()
 for i in range(2):
     try:
@@ -247,7 +247,7 @@ def test_nothing_is_imported_before_it_is_asked_for():
 import sys
 import functensor
 print("llvmlite" in sys.modules)
-from functensor.backends.native import machine
+from functensor.backends.native import instruction_sets, machine
 machine.why_not()
 print("llvmlite" in sys.modules)
 machine.instruction_set()
@@ -403,7 +403,7 @@ def test_a_child_compiles_and_runs_the_code_of_its_parent():
     source = """
 import os, threading
 from support.native import assert_loops, loop
-from functensor.backends.native import machine
+from functensor.backends.native import instruction_sets, machine
 code = machine.machine_code(loop(2.0), ["kernel"])
 def work():
     for i in range(1000):
@@ -432,7 +432,7 @@ def test_the_process_ends_while_threads_compile(daemon):
     source = f"""
 import threading, time
 from support.native import loop
-from functensor.backends.native import machine
+from functensor.backends.native import instruction_sets, machine
 held = [machine.machine_code(loop(2.0), ["kernel"])]
 def work():
     for i in range({10**6 if daemon else 5}):

@@ -1,36 +1,25 @@
-"""The runs of convolutions by machine code."""
+"""Kernels of convolutions: which convolutions have one, and into which blocks it is cut."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import partial
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from ....blas_threads import alone
 from ....config import config
 from ....kernels.check import check_kernel
-from ....native.entry import NativeCall
-from ....native.scratch import scratch_bytes
-from ...convolution import MOST_PARTIAL_SUMS, conv_input_grad
+from ...convolution import MOST_PARTIAL_SUMS
 from ..codegen.operands import form_of, is_native_array
 from ..regions.grid import Blocks
-from ..regions.region_run import block_memory
-from ..threads.pool import threads
-from ..threads.sharing import MeasuredSharing
 from .convolutions import convolution_kernel
 from .kernel_gradients import kernel_gradient
 from .native_run import MOST_BLOCKS, SMALLEST_EFFORT_TO_SHARE
-from .sliding import MOST_TERMS_IN_REGISTERS, Sliding, in_parts, panels_of, part_length
+from .sliding import MOST_TERMS_IN_REGISTERS, Sliding, in_parts, part_length
+from .sliding_runs import NativeConvolution, NativeKernelGradient, SlidingRun
 
 if TYPE_CHECKING:
-    from ....annotations import Axes, Buffer
-    from ....kernels.kernel import LoopKernel
     from ..annotations import EquationLike
 
-__all__ = ["NativeConvolution", "NativeKernelGradient", "native_convolution"]
+__all__ = ["native_convolution"]
 
 CONVOLVED_DTYPES = "fd"
 # Of fewer places in a row too few sums are in registers at a time.
@@ -53,130 +42,6 @@ MULTIPLICATION_EFFORT = 0.15
 MOST_BLOCKS_OF_ROWS = 4
 
 
-class SlidingRun:
-    """Runs a kernel that slides over images, on blocks that threads share.
-
-    Attributes:
-        name: the name of its function in the text.
-        kernel: its kernel.
-        most: how many threads can share it.
-    """
-
-    native = True
-
-    def __init__(self, kernel: LoopKernel, sliding: Sliding, rank: int) -> None:
-        self.name = kernel.name
-        self.kernel = kernel
-        if config.check_programs:
-            check_kernel(kernel)
-        self.sliding = sliding
-        self.rank = rank
-        self.spatial = tuple(range(2, rank))
-        # The axes of images as the kernel goes over them.
-        self.axes: Axes = (0, *self.spatial, 1)
-        rows, most = self._rows()
-        effort = MULTIPLICATION_EFFORT * sliding.terms * sliding.outputs
-        effort *= sliding.images * prod(sliding.places)
-        self.most = min(most, rows) if effort >= SMALLEST_EFFORT_TO_SHARE else 1
-        self.blocks = Blocks(rows, self.most)
-        self.memory = scratch_bytes(self.kernel)
-        self.share = MeasuredSharing()
-        self.enter: NativeCall
-
-    def __repr__(self) -> str:
-        return f"<{self.name} over {len(self.blocks)} blocks>"
-
-    def _rows(self) -> tuple[int, int]:
-        """Returns the number of rows of which blocks are, and the most blocks."""
-        return self.sliding.images, MOST_BLOCKS
-
-    def _run(self, *arrays: Buffer) -> None:
-        """Computes all blocks."""
-        work = partial(self._work, iter(self.blocks), arrays)
-        if self.most == 1:
-            work()
-            return
-        with alone():
-            self.share(work, min(threads.number, self.most))
-
-    def _work(self, blocks: Iterable[tuple[int, int, int]], arrays: Sequence[Any]) -> None:
-        memory = block_memory.bytes(self.memory) if self.memory else None
-        for number, low, high in blocks:
-            self.enter(number, low, high, memory, *arrays)
-
-
-class NativeConvolution(SlidingRun):
-    """Computes a convolution, or its derivative in the images: ``run(x, w)``."""
-
-    def __init__(self, name: str, equation: EquationLike, sliding: Sliding) -> None:
-        kernel = convolution_kernel(name, sliding)
-        super().__init__(kernel, sliding, len(equation.outputs[0].type.shape))
-        self.turned = equation.primitive.name == "conv_input_grad"
-        self.params = dict(equation.params)
-        # The axes of weights as the kernel goes over them.
-        outputs, channels = (1, 0) if self.turned else (0, 1)
-        self.weight_axes: Axes = (*self.spatial, channels, outputs)
-
-    def _rows(self) -> tuple[int, int]:
-        if self.sliding.images > 1:
-            return super()._rows()
-        return self.sliding.places[0], MOST_BLOCKS_OF_ROWS
-
-    def __call__(self, x: Buffer, w: Buffer) -> Any:
-        """Returns the result; its channels lie last in memory."""
-        sliding = self.sliding
-        # Zeros around the images are multiplied too, where eager mode multiplies nothing.
-        if self.turned and sliding.is_padded and not np.isfinite(w).all():
-            return conv_input_grad(x, w, **self.params)
-        shape = sliding.images, *sliding.places[4 - self.rank :], sliding.outputs
-        out = np.empty(shape, sliding.dtype)
-        self._run(np.ascontiguousarray(x.transpose(self.axes)), self._panels(w), out)
-        return out.transpose(0, self.rank - 1, *range(1, self.rank - 1))
-
-    def _panels(self, w: Buffer) -> Buffer:
-        """Returns the weights in panels, one behind the other."""
-        if self.turned:
-            w = w[(slice(None), slice(None), *(slice(None, None, -1),) * (self.rank - 2))]
-        columns = w.transpose(self.weight_axes).reshape(self.sliding.terms, self.sliding.outputs)
-        out = np.empty(w.size, w.dtype)
-        end = 0
-        for axis, begin, lanes in panels_of(self.sliding.outputs, self.sliding.lanes):
-            count = axis.extent
-            size = len(columns) * count * lanes
-            part = columns[:, begin : begin + count * lanes].reshape(-1, count, lanes)
-            out[end : end + size].reshape(count, -1, lanes)[...] = part.swapaxes(0, 1)
-            end += size
-        return out
-
-
-class NativeKernelGradient(SlidingRun):
-    """Computes the derivative of a convolution in its kernel: ``run(x, g)``."""
-
-    def __init__(self, name: str, equation: EquationLike, sliding: Sliding) -> None:
-        kernel = kernel_gradient(name, sliding)
-        super().__init__(kernel, sliding, len(equation.outputs[0].type.shape))
-        self.shape = equation.outputs[0].type.shape
-
-    def _rows(self) -> tuple[int, int]:
-        sliding = self.sliding
-        places = prod(sliding.spatial) * sliding.channels + prod(sliding.places) * sliding.outputs
-        # The sums take no more memory than the operands.
-        fit = sliding.images * places // (sliding.terms * sliding.outputs)
-        return sliding.images, min(MOST_PARTIAL_SUMS, max(fit, 1))
-
-    def __call__(self, x: Buffer, g: Buffer) -> Any:
-        """Returns the result."""
-        sliding = self.sliding
-        parts = np.empty((len(self.blocks), sliding.terms, sliding.outputs), sliding.dtype)
-        x = np.ascontiguousarray(x.transpose(self.axes))
-        self._run(x, np.ascontiguousarray(g.transpose(0, *self.spatial, 1)), parts)
-        total = parts.sum(axis=0) if len(parts) > 1 else parts[0]
-        outputs, channels, *kernel = self.shape
-        axes = (self.rank - 1, self.rank - 2, *range(self.rank - 2))
-        total = total.reshape(*kernel, channels, outputs)
-        return np.ascontiguousarray(total.transpose(axes))
-
-
 def native_convolution(name: str, equation: EquationLike) -> SlidingRun | None:
     """Returns the run of a convolution, whose machine code is not there yet.
 
@@ -189,9 +54,31 @@ def native_convolution(name: str, equation: EquationLike) -> SlidingRun | None:
     sliding = sliding_of(equation)
     if sliding is None:
         return None
-    if equation.primitive.name == "conv_kernel_grad":
-        return NativeKernelGradient(name, equation, sliding)
-    return NativeConvolution(name, equation, sliding)
+    of_kernel = equation.primitive.name == "conv_kernel_grad"
+    kernel = (kernel_gradient if of_kernel else convolution_kernel)(name, sliding)
+    if config.check_programs:
+        check_kernel(kernel)
+    rows, most = rows_of_gradient(sliding) if of_kernel else rows_of_convolution(sliding)
+    effort = MULTIPLICATION_EFFORT * sliding.terms * sliding.outputs
+    effort *= sliding.images * prod(sliding.places)
+    count = min(most, rows) if effort >= SMALLEST_EFFORT_TO_SHARE else 1
+    run: type[SlidingRun] = NativeKernelGradient if of_kernel else NativeConvolution
+    return run(kernel, equation, sliding, Blocks(rows, count))
+
+
+def rows_of_convolution(sliding: Sliding) -> tuple[int, int]:
+    """Returns the number of rows of which blocks are, and the most blocks."""
+    if sliding.images > 1:
+        return sliding.images, MOST_BLOCKS
+    return sliding.places[0], MOST_BLOCKS_OF_ROWS
+
+
+def rows_of_gradient(sliding: Sliding) -> tuple[int, int]:
+    """Returns the same for a derivative in the kernel."""
+    places = prod(sliding.spatial) * sliding.channels + prod(sliding.places) * sliding.outputs
+    # The sums take no more memory than the operands.
+    fit = sliding.images * places // (sliding.terms * sliding.outputs)
+    return sliding.images, min(MOST_PARTIAL_SUMS, max(fit, 1))
 
 
 def sliding_of(equation: EquationLike) -> Sliding | None:

@@ -1,30 +1,26 @@
-"""Runs of regions by machine code: they bring arrays to the grid, and share blocks."""
+"""Kernels of regions: which regions have one, what it costs, and its machine code."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from ....kernels.efforts import needed_nodes
 from ....kernels.kernel import Index, Load, LoopKernel, Store, all_statements
 from ....kernels.operations import KERNEL_FUNCTIONS
-from ....native.entry import NativeCall, kernel_call
 from ....native.machine import machine_code
 from ....native.printer import Module, Printer
 from ....native.scratch import scratch_bytes
 from ..regions.grid import Blocks
-from ..regions.region_run import RegionRun, block_memory
 from .gathers import GATHERS
+from .kernel_runs import NativeRun, enter_kernels
 from .region_graph import NotNative, RegionGraph
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from ....native.code import Code
 
-__all__ = ["NativeRun", "has_gathers", "native_region"]
+__all__ = ["compile_runs", "effort_of", "has_gathers", "in_place_pairs", "native_region"]
 
 # Efforts count tenths of a nanosecond, about. Threads share what takes longer than their hand-off.
 STREAM_EFFORT, ARITHMETIC_EFFORT, FUNCTION_COST, GATHER_EFFORT = 4, 0.5, 6, 10
@@ -108,59 +104,6 @@ def effort_of(graph: RegionGraph) -> float:
     return total
 
 
-class NativeRun(RegionRun):
-    """Computes the outputs of a region: ``run(*operands)``."""
-
-    native = True
-
-    def __init__(self, name: str, code: NativeRegion) -> None:
-        super().__init__(name, code)  # type: ignore[arg-type]
-        self.kernel = code.kernel
-        self.most = len(code.blocks)
-        self._dtypes = code.dtypes
-        self.labels = code.labels
-        self._order = far_apart([*code.blocks])
-        self.enter: NativeCall
-
-    def __call__(self, *operands: Any, into: tuple[Any, ...] = ()) -> list[Any]:
-        if self.most > 1:
-            return super().__call__(*operands, into=into)
-        outs, work = self.begun(operands, into)
-        work()
-        return self.finished(outs)
-
-    def begun(
-        self, operands: Sequence[Any], into: Sequence[Any]
-    ) -> tuple[list[Any], Callable[[], None]]:
-        arrays = [
-            np.asarray(x, dtype) if how is None else lying_in_order(x, how[0])
-            for x, how, dtype in zip(operands, self.inputs, self._dtypes)
-        ]
-        outs, parts = self._rooms(into)
-        return outs, partial(self._work, iter(self._order), [*arrays, *parts])
-
-    def _work(self, blocks: Iterable[tuple[int, int, int]], arrays: list[Any]) -> None:
-        memory = block_memory.bytes(self.memory) if self.memory else None
-        for number, low, high in blocks:
-            self.enter(number, low, high, memory, *arrays)
-
-
-def far_apart(blocks: Sequence[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
-    """Returns blocks in an order in which neighbours seldom follow each other.
-
-    Parts of neighbours may share a line of the cache, in which two threads would add up by turns.
-    """
-    bits = max(len(blocks) - 1, 0).bit_length()
-    return sorted(blocks, key=lambda block: f"{block[0]:0{bits}b}"[::-1])
-
-
-def lying_in_order(x: Any, axes: Any) -> Any:
-    """Returns an array whose axes are in an order in memory, without a copy if it is so already."""
-    if axes is not None:
-        x = x.transpose(axes)
-    return np.ascontiguousarray(x)
-
-
 def native_region(name: str, region: Any, given: Sequence[Any], order: Any) -> NativeRun | None:
     """Returns the run of a region, whose machine code is not there yet.
 
@@ -177,7 +120,7 @@ def has_gathers(region: Any) -> bool:
     return any(equation.primitive.name in GATHERS for equation in region.program.equations)
 
 
-def compile_runs(runs: Sequence[NativeRun]) -> None:
+def compile_runs(runs: Sequence[NativeRun]) -> Code:
     """Compiles the kernels of regions, which then hold their code; equal kernels are one."""
     module = Module()
     names: dict[str, str] = {}
@@ -191,4 +134,6 @@ def compile_runs(runs: Sequence[NativeRun]) -> None:
     text = module.text(*[f"define void @{name}({body}" for body, name in names.items()])
     code = machine_code(text, [*names.values()])
     for run, name in zip(runs, functions, strict=True):
-        run.enter = kernel_call(code, name, len(run.kernel.buffers))
+        run.entry = name, len(run.kernel.buffers)
+    enter_kernels(code, runs)
+    return code

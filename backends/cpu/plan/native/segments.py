@@ -12,10 +12,9 @@ import numpy as np
 from ....blas_calls import SMALLEST_BLAS_THREADED_WORK
 from ....native.array_objects import is_known
 from ....native.blas import numpy_blas
-from ....native.entry import ObjectsCall, objects_call
+from ....native.instructions import GLUE
 from ....native.machine import NotCompiled, machine_code
 from ....native.printer import Module
-from ....native.team import Team
 from ..codegen.operands import is_variable
 from ..equations import Writer
 from ..labels import write_label_tests
@@ -25,10 +24,12 @@ from .native_loops import code_with_loops
 from .number_kernels import uses_in_program
 from .region_kernels import RegionKernels
 from .segment_code import MOST_SEGMENT_EQUATIONS, VIEW_NAMES, SegmentCode, operand_shape
-from .shared_calls import SharedCall
+from .segment_run import SegmentRun, entered
 from .shared_segments import SharedSegment, single
 
 if TYPE_CHECKING:
+    from ....native.code import Code
+    from ....native.entry import ObjectsCall
     from ..annotations import EquationLike, ProgramLike, VariableLike
 
 __all__ = [
@@ -39,11 +40,13 @@ __all__ = [
 LARGEST_LOCKED_EFFORT = 100_000
 # More memory, in bytes, is given back after each call.
 LARGEST_KEPT_MEMORY = 1 << 20
+# A longer function of a segment, in characters, is glue between many calls.
+LONG_SEGMENT = 6_000
 # LLVM takes a minute for a longer text, in characters.
 LONGEST_CODE = 5_000_000
 
 
-class Segment:
+class Segment(SegmentRun):
     """A call of neighbouring equations: what stands in a program in place of a primitive.
 
     Attributes:
@@ -61,49 +64,15 @@ class Segment:
     family = ""
 
     def __init__(self, code: SharedSegment, outputs: Sequence[VariableLike]) -> None:
+        keeps_lock = code.effort <= LARGEST_LOCKED_EFFORT and not code.is_shared
+        sizes = len(code.arrays), len(outputs)
+        super().__init__(*sizes, code.is_shared, keeps_lock, bool(code.checked))
         self.code = code
         self.outputs = tuple(outputs)
         self.memory = 0
-        self.is_shared: bool = code.is_shared
-        self.enter: ObjectsCall
 
     def __repr__(self) -> str:
         return f"<machine code of {len(self.code.equations)} equations>"
-
-    def again(self, *arrays: Any) -> bool:
-        """Runs it once more, with its arrays in order.
-
-        Args:
-            arrays: as its function takes them: what it reads, its results, and its memory.
-
-        Returns:
-            Whether an index of its loops is out of bounds.
-        """
-        count = len(self.code.arrays)
-        given = list(arrays)
-        for i in range(count):
-            given[i] = np.require(given[i], requirements=("C", "A"))
-        # A result that takes the memory of an operand may have the operand's strides.
-        results = range(count, count + len(self.outputs))
-        for i in results:
-            if not (given[i].flags.c_contiguous and given[i].flags.aligned):
-                given[i] = np.empty(given[i].shape, given[i].dtype)
-        if self.is_shared:
-            team = Team.taken(helped=False)
-            given.append(team.memory)
-        if self.enter(*given):
-            if self.code.checked:
-                return True
-            found = ", ".join(f"{x.dtype}{list(x.shape)}" for x in given[:count])
-            raise RuntimeError(
-                "machine code was called with an array that is not in C order or not aligned, or "
-                f"with a label that is no class: {found}"
-            )
-        for i in results:
-            if given[i] is not arrays[i]:
-                arrays[i][...] = given[i]
-        return False
-
 
     def runs(self, checked: EquationLike) -> Callable[..., None]:
         """Returns what runs one of its equations by NumPy, of its arrays; its error is raised."""
@@ -142,8 +111,6 @@ class NativeProgram:
         primitives = [equation.primitive for equation in self.equations]
         self.segments: list[Segment] = [p for p in primitives if isinstance(p, Segment)]
         self.text = ""
-        # The name of each segment's function.
-        self._functions: list[str] = []
 
     @property
     def is_machine_code(self) -> bool:
@@ -163,20 +130,15 @@ class NativeProgram:
             text, segment.memory = segment.code.text(name, module, segment.outputs)
             # Layers of a kind, and steps that are written out, have equal functions.
             body = text.partition("(")[2]
-            self._functions.append(texts.setdefault(body, name))
+            if len(body) > LONG_SEGMENT:
+                body = body.replace(") {", f") {GLUE} {{", 1)
+            segment.function = texts.setdefault(body, name)
         self.text = module.text(*[f"define i64 @{name}({body}" for body, name in texts.items()])
 
-    def compile(self) -> dict[str, ObjectsCall]:
+    def compile(self) -> tuple[Code, dict[str, ObjectsCall]]:
         """Compiles the text; returns the functions of segments, by the names that plans use."""
-        code = machine_code(self.text, list(dict.fromkeys(self._functions)))
-        for name, segment in zip(self._functions, self.segments, strict=True):
-            count = len(segment.code.arrays) + len(segment.outputs) + 1 + segment.is_shared
-            keeps_lock = segment.code.effort <= LARGEST_LOCKED_EFFORT and not segment.is_shared
-            segment.enter = objects_call(code, name, count, keeps_lock=keeps_lock)
-        return {
-            f"segment_{i}": SharedCall(segment.enter) if segment.is_shared else segment.enter
-            for i, segment in enumerate(self.segments)
-        }
+        code = machine_code(self.text, list(dict.fromkeys(s.function for s in self.segments)))
+        return code, entered(code, self.segments)
 
 
 def with_segments(program: ProgramLike) -> NativeProgram:

@@ -73,6 +73,12 @@ class Sliding(NamedTuple):
         return LANE_BYTES // self.dtype.itemsize
 
     @property
+    def panels(self) -> list[tuple[int, int, int]]:
+        """The numbers of panels of a kind, the first output of these, and how many one has."""
+        panels = panels_of(self.outputs, self.lanes)
+        return [(panel.axis.extent, panel.begin, panel.lanes) for panel in panels]
+
+    @property
     def is_padded(self) -> bool:
         """Says whether there are zeros around."""
         return any(map(any, self.padding))

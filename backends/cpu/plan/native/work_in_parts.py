@@ -27,7 +27,7 @@ from ....kernels.kernel import (
 )
 from ....kernels.schedule import LANE_BYTES
 from ....native.blas import Blas
-from ....native.instructions import Lines
+from ....native.instructions import GLUE, Lines
 from ....native.printer import Module
 from ....native.scratch import scratch_bytes
 from ....native.tables import element
@@ -47,9 +47,11 @@ class WorkInParts:
     Attributes:
         parts: how many parts there are.
         memory: the bytes of memory that all of them need.
+        how: the attributes of its function.
     """
 
     memory = 0
+    how = GLUE
 
     def __init__(self, parts: int) -> None:
         self.parts = parts
@@ -61,7 +63,7 @@ class WorkInParts:
         self._write(lines, module)
         lines.add("ret void")
         module.declared.update(lines.declared)
-        return module.part("\n".join([f"({PART_ARGUMENTS}) noinline {{", *lines.text, "}"]))
+        return module.part("\n".join([f"({PART_ARGUMENTS}) {self.how} {{", *lines.text, "}"]))
 
     def _write(self, lines: Lines, module: Module) -> None:
         """Writes the work of a part."""
@@ -162,6 +164,9 @@ class ProductInParts(WorkInParts):
         self._blas, self._dtype = blas, dtype
         self._stack, self._sizes = tuple(stack), sizes
         self._left, self._right = left, right
+        if prod(self._stack) > 1:
+            # The products may be small, and the loop around them counts.
+            self.how = "noinline"
 
     def _write(self, lines: Lines, module: Module) -> None:
         places = [element(lines, "%room", i) for i in range(3)]

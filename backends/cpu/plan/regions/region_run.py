@@ -18,13 +18,13 @@ from ...parallel import ThreadMemory
 from ..threads.pool import threads
 from ..threads.sharing import MeasuredSharing
 from ..watched import as_reporting, report_results
-from .block_source import BlockCode
 from .broadcast_rows import row_by_row
 from .cost import SMALLEST_SHARED_EFFORT
 
 if TYPE_CHECKING:
     from ....annotations import Axes, Buffer, Shape
     from ..labels import LabelRead
+    from .block_source import BlockCode
     from .block_steps import BlockOutput
 
 __all__ = ["RegionRun", "WatchedRun"]

@@ -1,0 +1,251 @@
+"""Plans of machine code on the disk, which later processes take without scheduling anything.
+
+A file has the text of a plan, the code that Python made of it, the values of its names, and the
+names of the objects that its machine code is in. It is kept by a hash of the program that the plan
+is made of, and of all else that the plan follows from. A plan that calls loops or choices of its
+own, and one that holds what has no name or takes much room, is not kept.
+"""
+
+from __future__ import annotations
+
+import io
+import marshal
+import pickle
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from types import CodeType, FunctionType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ....blas_threads import controlled
+from ....config import config
+from ....generated_file import Origin
+from ....native.blas import numpy_blas
+from ....native.machine import kept_code, name_in_cache, rest
+from ....native.object_cache import PLAN, user_cache
+from ..codegen.called import unwrapped
+from ..codegen.source import Source
+from ..plan import CpuPlan, PlanParts
+from ..threads.pool import threads
+from .kernel_runs import enter_kernels
+from .segment_run import SegmentRun, entered
+
+if TYPE_CHECKING:
+    from ....native.code import Code
+    from ..annotations import EquationLike
+
+__all__ = ["keep_plan", "kept_or_made", "kept_plan", "plan_key"]
+
+# Raised when files of plans have other contents.
+FORMAT = 1
+# A plan that takes more room, in bytes, is not kept.
+LARGEST_PLAN = 1 << 22
+# The packages whose functions and classes a file may name.
+KNOWN_PACKAGES = frozenset({__name__.partition(".")[0], "numpy"})
+KNOWN_BUILTINS = frozenset({"bool", "complex", "float", "frozenset", "getattr", "int", "slice"})
+KNOWN_FUNCTIONS = frozenset({("_operator", "getitem")})
+# What is pickled by its name.
+NAMED = FunctionType, type
+
+
+class NotKept(Exception):
+    """A plan holds what no other process can find again."""
+
+
+def kept_or_made(tell: Callable[[], Any], make: Callable[[], Any]) -> Any:
+    """Returns a plan from the disk, or makes it, and keeps it there.
+
+    Args:
+        tell: returns the text of its program, with the constants; or None.
+        make: returns the plan; or None.
+    """
+    told = None if user_cache().folder is None else tell()
+    if told is None:
+        return make()
+    key = plan_key(told.text)
+    plan = kept_plan(key, told.arrays)
+    if plan is None:
+        plan = make()
+        if plan is not None:
+            keep_plan(key, plan, told.arrays)
+    return plan
+
+
+def plan_key(told: str) -> str:
+    """Returns what a plan is kept by.
+
+    Args:
+        told: the program, what its results may be written into, and the state of the library's
+            files.
+
+    Raises:
+        NativeUnavailable: kernels cannot be compiled here.
+    """
+    blas = numpy_blas()
+    facts = (
+        *("plan", FORMAT, sys.version, np.__version__, threads.number, controlled() is not None),
+        *(blas and blas.bits, blas and sorted(blas.addresses)),
+        *(config.numerics, config.check_programs),
+    )
+    return name_in_cache("\n".join([*map(repr, facts), told]))
+
+
+# -- writing
+
+
+class Pickler(pickle.Pickler):
+    """Writes the parts of a plan.
+
+    Arrays of the program itself are named by their numbers, and functions of primitives by these.
+
+    Args:
+        file: where it writes.
+        arrays: the constants of the program.
+        equations: the equations of the plan, with None among them.
+    """
+
+    def __init__(
+        self, file: io.BytesIO, arrays: Sequence[Any], equations: Sequence[EquationLike | None]
+    ) -> None:
+        super().__init__(file, pickle.HIGHEST_PROTOCOL)
+        self._names: dict[int, Any] = {id(x): i for i, x in enumerate(arrays)}
+        for equation in equations:
+            primitive = None if equation is None else equation.primitive
+            if primitive is not None and primitive.impl is not None:
+                self._names[id(unwrapped(primitive.impl))] = primitive, False
+                self._names[id(primitive.impl)] = primitive, True
+
+    def persistent_id(self, found: Any) -> Any:
+        known = self._names.get(id(found))
+        is_named = known is None and isinstance(found, NAMED)
+        if is_named and not is_known(found.__module__, found.__qualname__):
+            raise NotKept(f"{found.__qualname__} of {found.__module__}")
+        return known
+
+
+class Unpickler(pickle.Unpickler):
+    """Reads such a file, which names nothing but what is known.
+
+    Args:
+        contents: those of the file.
+        arrays: the constants of the program.
+    """
+
+    def __init__(self, contents: bytes, arrays: Sequence[Any]) -> None:
+        super().__init__(io.BytesIO(contents))
+        self._arrays = arrays
+
+    def persistent_load(self, name: Any) -> Any:
+        if isinstance(name, int):
+            return self._arrays[name]
+        primitive, is_whole = name
+        return primitive.impl if is_whole else unwrapped(primitive.impl)
+
+    def find_class(self, module: str, name: str) -> Any:
+        if not is_known(module, name):
+            raise pickle.UnpicklingError(f"{module}.{name} is in no plan")
+        return super().find_class(module, name)
+
+
+def is_known(module: str | None, name: str) -> bool:
+    """Says whether a file may name a function or a class."""
+    if module is None or module == "builtins":
+        return name in KNOWN_BUILTINS
+    return module.partition(".")[0] in KNOWN_PACKAGES or (module, name) in KNOWN_FUNCTIONS
+
+
+def keep_plan(key: str, plan: CpuPlan, arrays: Sequence[Any]) -> None:
+    """Writes a plan to the disk, if it can be written, for `kept_plan`.
+
+    Args:
+        key: what it is kept by.
+        plan: the plan.
+        arrays: the constants of the program.
+    """
+    with suppress(NotKept, pickle.PicklingError, TypeError, AttributeError, ValueError):
+        contents = written(plan.parts, arrays)
+        if len(contents) <= LARGEST_PLAN:
+            user_cache().put(key, contents, PLAN)
+
+
+def written(parts: PlanParts, arrays: Sequence[Any]) -> bytes:
+    """Returns the contents of the file of a plan.
+
+    Raises:
+        NotKept: it holds what no other process can find again.
+    """
+    if parts.calls or not all(run.native for run in parts.regions):
+        raise NotKept("a part runs code that is not kept")
+    code = parts.code
+    if isinstance(code, str) or any(isinstance(value, CodeType) for value in code.co_consts):
+        raise NotKept("functions within the plan")
+    base = Source().scope
+    entered_later = dict.fromkeys(names_of_segments(parts))
+    scope = {k: v for k, v in (parts.scope | entered_later).items() if k not in base}
+    file = io.BytesIO()
+    Pickler(file, arrays, parts.origins).dump({
+        **parts._asdict(),
+        "code": marshal.dumps(code),
+        "origins": [*short_origins(parts.origins)],
+        "scope": scope,
+        "segments": parts.segments and (parts.segments[0].key, parts.segments[1]),
+        "kernels": parts.kernels and (parts.kernels[0].key, parts.kernels[1]),
+    })
+    return file.getvalue()
+
+
+def names_of_segments(parts: PlanParts) -> list[str]:
+    """Returns the names of the functions of segments."""
+    return [f"segment_{i}" for i in range(0 if parts.segments is None else len(parts.segments[1]))]
+
+
+def short_origins(origins: Sequence[Any]) -> Iterator[Origin | None]:
+    """Yields what messages tell of equations."""
+    known: dict[int, Origin | None] = {id(None): None}
+    for found in origins:
+        if id(found) not in known:
+            primitive = found.primitive
+            has_bodies = (True,) if primitive.bodies else ()
+            known[id(found)] = Origin(found.line, primitive.name, has_bodies, primitive.effect)
+        yield known[id(found)]
+
+
+# -- reading
+
+
+def kept_plan(key: str, arrays: Sequence[Any]) -> CpuPlan | None:
+    """Returns a plan that an earlier process has made; None where there is none that fits.
+
+    Args:
+        key: what it is kept by.
+        arrays: the constants of the program.
+    """
+    contents = user_cache().get(key, PLAN)
+    # The file is the user's own, whole and of this version. All else is another fault of a cache.
+    with suppress(Exception):
+        return None if contents is None else put_together(contents, arrays)
+    return None
+
+
+def put_together(contents: bytes, arrays: Sequence[Any]) -> CpuPlan | None:
+    """Returns the plan of a file; None where an object is missing."""
+    state = Unpickler(contents, arrays).load()
+    scope = Source().scope | state["scope"]
+    for part, enter in (("segments", entered), ("kernels", enter_kernels)):
+        if state[part] is not None:
+            key, runs = state[part]
+            code = code_of(key, runs)
+            if code is None:
+                return None
+            scope |= enter(code, runs)
+            state[part] = code, runs
+    rest()
+    return CpuPlan(PlanParts(**state | {"scope": scope, "code": marshal.loads(state["code"])}))
+
+
+def code_of(key: str, runs: Sequence[Any]) -> Code | None:
+    """Returns the code that segments or kernels are in; None where it is missing."""
+    names = [run.function if isinstance(run, SegmentRun) else run.entry[0] for run in runs]
+    return kept_code(key, list(dict.fromkeys(names)))

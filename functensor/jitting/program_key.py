@@ -1,0 +1,174 @@
+"""What tells a staged program apart from all others, so that its plan is found on the disk again.
+
+The text has all that a plan follows from: types, parameters, constants, and the lines of the user
+that a plan shows. A program that calls functions, loops or choices has none, and neither has one
+with a primitive or a parameter from outside of the library.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from functools import cache
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from .. import backends, passes, primitives, programs
+from ..primitives.core.array import Array
+from ..primitives.core.index_key import IndexKey
+from ..primitives.core.primitive import Primitive
+from ..programs.program import Variable
+
+if TYPE_CHECKING:
+    from ..programs.program import Program
+
+__all__ = ["ToldProgram", "library_state", "told_program"]
+
+LIBRARY = __name__.partition(".")[0]
+# More constants, in bytes, take long to be compared.
+MOST_CONSTANTS = 1 << 23
+# Folders of which no plan over NumPy follows.
+OTHER_FOLDERS = frozenset({"__pycache__", "cuda"})
+PLAIN = frozenset({bool, bytes, complex, float, int, str, type(None), type(...)})
+
+
+class ToldProgram(NamedTuple):
+    """A program as a text.
+
+    Attributes:
+        text: what no other program has.
+        arrays: its constants, in order.
+    """
+
+    text: str
+    arrays: list[Any]
+
+
+class Untold(Exception):
+    """A program has a part that no text tells."""
+
+
+def told_program(program: Program, donated: Sequence[int]) -> ToldProgram | None:
+    """Returns a program as a text; None where there is none.
+
+    Args:
+        program: as it was staged.
+        donated: the numbers of the inputs whose memory results may take.
+    """
+    state = library_state()
+    if state is None:
+        return None
+    try:
+        return Teller().told(program, f"{state} {tuple(donated)}")
+    except Untold:
+        return None
+
+
+class Teller:
+    """Writes the text of a program."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[Variable, int] = {}
+        self.arrays: list[Any] = []
+        # The texts of constants, by the identity of their memory.
+        self.known: dict[int, str] = {}
+        self.dtypes: dict[Any, str] = {}
+        self.size = 0
+
+    def told(self, program: Program, begin: str) -> ToldProgram:
+        lines = [begin, program.name]
+        inputs = [f"{self.new(x)} {x.order}" for x in program.inputs]
+        lines.append(", ".join(inputs))
+        for equation in program.equations:
+            primitive = equation.primitive
+            known = isinstance(primitive, Primitive)
+            if not known or primitive.module.partition(".")[0] != LIBRARY:
+                raise Untold(primitive.name)
+            params = [f"{key}={self.value(value)}" for key, value in equation.params.items()]
+            operands = [self.operand(x) for x in equation.operands]
+            made = [self.new(x) for x in equation.outputs]
+            parts = primitive.name, *operands, *params, *made, equation.line, equation.scope
+            lines.append("\t".join(parts))
+        lines.append(", ".join(map(self.operand, program.outputs)))
+        return ToldProgram("\n".join(lines), self.arrays)
+
+    def new(self, x: Variable) -> str:
+        """Returns the text of a variable's type, and gives it a number."""
+        self.numbers[x] = len(self.numbers)
+        known = x.type
+        weak = known.weak.__name__ if known.weak else ""
+        return f"{self.dtype(known.dtype)}{known.shape}{weak}@{x.device}"
+
+    def dtype(self, dtype: Any) -> str:
+        found = self.dtypes.get(dtype)
+        if found is None:
+            found = self.dtypes[dtype] = repr(dtype)
+        return found
+
+    def operand(self, x: Any) -> str:
+        if type(x) is Variable:
+            return f"%{self.numbers[x]}"
+        return self.array(x._data) if type(x) is Array else self.value(x)
+
+    def value(self, x: Any) -> str:
+        """Returns the text of a parameter or a constant."""
+        kind = type(x)
+        if kind in PLAIN:
+            return f"{kind.__name__} {x!r}"
+        if isinstance(x, tuple):
+            return f"{kind.__name__}({','.join(map(self.value, x))})"
+        if kind is slice:
+            return f"slice{self.value((x.start, x.stop, x.step))}"
+        if kind is IndexKey:
+            return f"key{x.arrays}{self.value(x.native)}"
+        if isinstance(x, np.dtype):
+            return self.dtype(x)
+        if isinstance(x, np.generic):
+            return f"{self.dtype(x.dtype)} {x.tobytes()!r}"
+        if kind is np.ndarray:
+            return self.array(x)
+        if kind is type and x in (bool, int, float, complex):
+            return str(x.__name__)
+        raise Untold(kind.__name__)
+
+    def array(self, x: Any) -> str:
+        """Returns the text of a constant array: a number, how it lies, and a hash of its bytes."""
+        found = self.known.get(id(x))
+        if found is None:
+            self.size += x.nbytes
+            if type(x) is not np.ndarray or x.dtype.hasobject or self.size > MOST_CONSTANTS:
+                raise Untold("a constant")
+            digest = sha256(x.tobytes()).hexdigest()
+            number, how = len(self.arrays), (x.shape, x.strides, x.flags.writeable)
+            found = self.known[id(x)] = f"array {number} {self.dtype(x.dtype)}{how} {digest}"
+            self.arrays.append(x)
+        return found
+
+
+@cache
+def library_state() -> str | None:
+    """Returns a hash of the files that plans follow from; None where the library has none."""
+    found = sha256()
+    count = 0
+    packages = [package.__path__ for package in (backends, passes, primitives, programs)]
+    for folder in (*[folder for path in packages for folder in path], os.path.dirname(__file__)):
+        for path, facts in files_of(folder):
+            found.update(f"{path} {facts.st_size} {facts.st_mtime_ns}\n".encode())
+            count += 1
+    return found.hexdigest() if count else None
+
+
+def files_of(folder: str) -> Iterator[tuple[str, os.stat_result]]:
+    """Yields the paths and the facts of all files of Python in a folder, in order."""
+    try:
+        with os.scandir(folder) as entries:
+            known = sorted(entries, key=lambda entry: entry.name)
+    except OSError:
+        return
+    for entry in known:
+        if entry.name.endswith(".py"):
+            yield entry.path, entry.stat()
+        elif entry.name not in OTHER_FOLDERS and entry.is_dir():
+            yield from files_of(entry.path)

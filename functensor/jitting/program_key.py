@@ -116,7 +116,8 @@ class Teller:
         """Returns the text of a parameter or a constant."""
         kind = type(x)
         if kind in PLAIN:
-            return f"{kind.__name__} {x!r}"
+            # NaNs are written alike, whatever their signs.
+            return f"{kind.__name__} {x!r}{'' if x == x else np.array(x).tobytes()}"
         if isinstance(x, tuple):
             return f"{kind.__name__}({','.join(map(self.value, x))})"
         if kind is slice:

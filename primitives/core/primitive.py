@@ -12,7 +12,7 @@ import numpy as np
 
 from ...backends.annotations import Buffer
 from ...backends.errors.public_functions import complain
-from ...backends.frames import frame_at, module_of
+from ...backends.frames import calling_module, frame_at, module_of
 from ...backends.messages import MISSING
 from .annotations import ArrayLike
 from .array import Array, Tracer
@@ -137,11 +137,11 @@ def _unruled(name: str, mode: str) -> Callable[..., Any]:
 
 
 def running_module() -> str:
-    """Returns the name of the module whose statements are being run: it declares a primitive."""
+    """Returns the name of the module that runs or, in a thread, calls: it declares a primitive."""
     frame: FrameType | None = frame_at(1)
     while frame is not None and frame.f_code.co_name != "<module>":
         frame = frame.f_back
-    return __name__ if frame is None else module_of(frame) or "__main__"
+    return calling_module() if frame is None else module_of(frame) or "__main__"
 
 
 def unpickled(module: str, name: str) -> Primitive:

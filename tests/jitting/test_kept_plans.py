@@ -4,6 +4,7 @@ import os
 import pickle
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from support.native import missing, run_python
 
 import functensor as ft
 import functensor.numpy as fnp
-from functensor import nn
+from functensor import extend, nn
 from functensor.backends.cpu.plan.native import kept_plans
 from functensor.backends.cpu.plan.threads.pool import threads
 from functensor.backends.native import machine
@@ -143,6 +144,33 @@ def test_other_programs_have_other_plans(counts):
         program = ft.make_program(function)(x)
         keys.add(program_key.told_program(program, ()).text)
     assert len(keys) == len(OTHERS)
+
+
+def test_nans_of_both_signs_have_their_own_plans(counts):
+    for sign in (1, -1, 1, -1):
+        nan = float(np.copysign(np.nan, sign))
+        for value in (nan, complex(nan, 0)):
+            jitted = compiled(lambda x: fnp.where(x > 0, fnp.tanh(x), value), X)
+            assert bits(np.signbit(jitted(X).real)) == bits((X <= 0) & (sign < 0))
+    assert counts.scheduled == 4
+
+
+def test_primitives_that_threads_declare_are_not_kept(counts):
+    found = {}
+
+    def declare(compute):
+        found[compute] = extend.unary("kept_by_name", lambda g: g, compute=compute)
+
+    for compute in ("sin", "cosh"):
+        thread = threading.Thread(target=declare, args=(compute,))
+        thread.start()
+        thread.join()
+        try:
+            assert found[compute].module == __name__
+            jitted = compiled(lambda x: fnp.tanh(found[compute](x)) * 2, X)
+            np.testing.assert_allclose(jitted(X), np.tanh(getattr(np, compute)(X)) * 2)
+        finally:
+            extend.registry.remove("kept_by_name")
 
 
 def test_a_number_of_threads_has_its_own_plan(counts, monkeypatch):

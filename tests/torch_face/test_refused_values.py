@@ -7,6 +7,7 @@ import pytest
 import functensor as ft
 import functensor.torch as torch
 from functensor.torch.nn import functional as F
+from functensor.torch.nn.utils import get_total_norm as total_norm
 
 PLACES = torch.tensor([[-1, 1]])
 MASK = torch.tensor([0, 1])
@@ -43,6 +44,12 @@ REFUSED = [
     (lambda: one_cycle(total_steps=2.5), ValueError, "total_steps is 2.5: it must be a positive"),
     (lambda: one_cycle(epochs=3, steps_per_epoch=0), ValueError, "steps_per_epoch is 0"),
     (lambda: one_cycle(total_steps=5, pct_start=2.0), ValueError, "pct_start is 2.0"),
+    (lambda: torch.nn.init.eye_(X[0]), ValueError, "eye_: a weight of shape (3,); it fills"),
+    (lambda: torch.nn.init.dirac_(X), ValueError, "it fills those of 3 to 5"),
+    (lambda: torch.nn.init.dirac_(X.view(2, 3, 1), 4), ValueError, "2 outputs are no 4 groups"),
+    (lambda: torch.nn.init.orthogonal_(X[0]), ValueError, "it fills those of 2 or more"),
+    (lambda: torch.nn.init.sparse_(X[0], 0.1), ValueError, "it fills those of 2 axes alone"),
+    (lambda: total_norm([X + math.inf], error_if_nonfinite=True), RuntimeError, "the total norm is inf"),
     (lambda: torch.__version__ < 2.1, TypeError, "not supported"),
 ]  # fmt: skip
 

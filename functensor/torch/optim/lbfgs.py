@@ -209,7 +209,7 @@ def next_direction(memory: dict[str, Any], gradient: Any, size: int) -> Any:
     if bend > LEAST_CURVATURE:
         for row, x in ((changes, change), (moves, move), (inverses, 1.0 / bend)):
             row.append(x)
-            del row[:-size]
+            del row[: max(len(row) - size, 0)]
         memory["H_diag"] = bend / float(inner(change, change))
     weights = [0.0] * len(moves)
     d = ops.negative(gradient)

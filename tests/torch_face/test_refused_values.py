@@ -19,6 +19,10 @@ def one_cycle(**options):
     return torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=1.0, **options)
 
 
+def step_decay(**options):
+    return torch.optim.lr_scheduler.StepLR(torch.optim.SGD([torch.ones(1)], lr=0.1), 2, **options)
+
+
 REFUSED = [
     (lambda: F.embedding(PLACES, X), IndexError, "embedding: the index -1 is negative"),
     (lambda: torch.gather(X, 1, PLACES), IndexError, "index: the index -1 is negative"),
@@ -43,6 +47,8 @@ REFUSED = [
     (lambda: one_cycle(total_steps=0), ValueError, "total_steps is 0: it must be a positive"),
     (lambda: one_cycle(total_steps=2.5), ValueError, "total_steps is 2.5: it must be a positive"),
     (lambda: one_cycle(epochs=3, steps_per_epoch=0), ValueError, "steps_per_epoch is 0"),
+    (lambda: one_cycle(total_steps=5, last_epoch=2), KeyError, "a group has no 'initial_lr'"),
+    (lambda: step_decay(last_epoch=2), KeyError, "StepLR: last_epoch is 2, and a group has no"),
     (lambda: one_cycle(total_steps=5, pct_start=2.0), ValueError, "pct_start is 2.0"),
     (lambda: torch.optim.Adam([X], betas=(0.9, 2)), ValueError, "Adam: betas[1] is 2: it must"),
     (lambda: torch.optim.RMSprop([X], alpha=2), ValueError, "RMSprop: alpha is 2: it must"),

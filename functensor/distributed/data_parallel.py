@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Hashable
 from dataclasses import replace
+from numbers import Real
 from typing import Any
 
 from ..backends.errors.public_functions import check_function
@@ -14,7 +16,7 @@ from ..primitives.core.trace import slot
 from ..transforms.averaged_gradients import Means
 from .mesh import Mesh, axes_by_name, axes_of_step
 
-__all__ = ["data_parallel"]
+__all__ = ["bucket_bytes", "data_parallel"]
 
 MEGABYTE = 2**20
 
@@ -50,7 +52,9 @@ def data_parallel(
         A function of the same arguments. It may be given to `functensor.jit`.
 
     Raises:
-        ValueError: a batch cannot be cut, or gradients are those of single examples of a `vmap`.
+        TypeError: ``accumulate`` is no whole number, or ``bucket_megabytes`` no number.
+        ValueError: one of them is out of its range, a batch cannot be cut, or gradients are those
+            of single examples of a `vmap`.
 
     >>> import functensor as ft, functensor.numpy as np
     >>> optimizer = ft.optim.sgd(0.1)
@@ -62,8 +66,9 @@ def data_parallel(
     0.4 5.0
     """
     check_function("data_parallel", step, "step")
-    if accumulate < 1:
+    if operator.index(accumulate) < 1:
         raise ValueError(f"data_parallel: accumulate is {accumulate}, it must be positive")
+    size = bucket_bytes("data_parallel", bucket_megabytes)
     names = axis if isinstance(axis, tuple) else (axis,)
     if mesh is not None and mesh.emulated:
         raise ValueError(
@@ -72,11 +77,26 @@ def data_parallel(
 
     def parallel_step(*args: Any, **kwargs: Any) -> Any:
         axes = axes_of_step((args, kwargs), names, mesh)
-        means = Means(
-            axes_by_name("data_parallel", axes, names), int(bucket_megabytes * MEGABYTE), accumulate
-        )
+        means = Means(axes_by_name("data_parallel", axes, names), size, accumulate)
         alone = means.count == 1 and accumulate == 1
         with setting(slot, axes=replace(axes, means=None if alone else means)):
             return step(*args, **kwargs)
 
     return transformed(parallel_step, step, data_parallel, step, mesh, axis)
+
+
+def bucket_bytes(function: str, megabytes: float) -> int:
+    """Returns the size of buckets in bytes, for a function that messages name.
+
+    Raises:
+        TypeError: it is no number.
+        ValueError: it is negative, or infinite.
+    """
+    size: Any = megabytes
+    if not isinstance(size, Real):
+        raise TypeError(f"{function}: bucket_megabytes is a number, not {size!r}")
+    if not 0 <= megabytes < float("inf"):
+        raise ValueError(
+            f"{function}: bucket_megabytes is {size}, it must be finite, and 0 or more"
+        )
+    return int(megabytes * MEGABYTE)

@@ -23,7 +23,7 @@ from ..primitives.gradient_buckets import shard_length
 from ..programs.staging import eval_shape
 from ..transforms.averaged_gradients import Means
 from ..transforms.grad import differentiated
-from .data_parallel import MEGABYTE
+from .data_parallel import bucket_bytes
 from .mesh import axes_by_name, axes_of_step
 from .shards import Shard, axes_of_now, gather, is_shard, join, own_part, position, shard_tree
 
@@ -228,7 +228,7 @@ def sharded(
             ValueError, f"sharded: {optimizer.name} {REASONS[optimizer.reach]}", fix=fix
         )
     names = axis if isinstance(axis, tuple) else (axis,)
-    size = int(bucket_megabytes * MEGABYTE)
+    size = bucket_bytes("sharded", bucket_megabytes)
     return ShardedOptimizer(optimizer, names, stage, max_norm, gathers, size)
 
 

@@ -85,9 +85,11 @@ def muon(
     _check_ranges("muon", lr=lr, momentum=momentum, weight_decay=weight_decay, eps=eps)
     if scale not in SCALES:
         raise ValueError(f"muon: scale is one of {', '.join(SCALES)}, not {scale!r}")
-    if not isinstance(rounds, Integral) or not 0 <= rounds < 100:
+    several: Any = polynomial
+    count: Any = rounds
+    if not isinstance(count, Integral) or not 0 <= rounds < 100:
         raise ValueError(f"muon: rounds is {rounds}: it must be an integer from 0 to 99")
-    if not isinstance(polynomial, Sized) or len(polynomial) != 3:
+    if not isinstance(several, Sized) or len(several) != 3:
         raise ValueError(f"muon: polynomial is {polynomial}: it must have 3 numbers")
     if named(dtype).kind not in INEXACT or named(dtype).kind == "c":
         raise ValueError(f"muon: dtype is {dtype}: it must be one of real floats")

@@ -129,7 +129,7 @@ class Generator:
     def manual_seed(self, seed: int) -> Generator:
         """Begins anew with a seed, and returns the generator."""
         with self._lock:
-            self._seed, self._draws = int(seed), 0
+            self._seed, self._draws = int(seed) % 2**64, 0
             self._key = key(self._seed % 2**63)
         return self
 

@@ -56,7 +56,7 @@ def get_rng_state() -> Tensor:
     >>> torch.equal(a, torch.rand(2))
     True
     """
-    numbers = np.array([x % 2**64 for x in default_generator.get_state()], np.uint64)
+    numbers = np.array(default_generator.get_state(), np.uint64)
     return Tensor(numbers.astype("<u8").view(np.uint8), device="cpu")
 
 

@@ -247,6 +247,20 @@ def test_optimizers_that_cannot_be_spread():
             ft.distributed.sharded(optimizer)
 
 
+def test_sizes_that_do_not_fit():
+    with pytest.raises(TypeError, match="integer"):
+        ft.distributed.data_parallel(np.sum, accumulate=1.5)
+    for size, error, text in (
+        ("25", TypeError, "bucket_megabytes is a number, not '25'"),
+        (-1, ValueError, "bucket_megabytes is -1, it must be finite, and 0 or more"),
+        (float("inf"), ValueError, "bucket_megabytes is inf"),
+    ):
+        with pytest.raises(error, match=f"data_parallel: {text}"):
+            ft.distributed.data_parallel(np.sum, bucket_megabytes=size)
+        with pytest.raises(error, match=f"sharded: {text}"):
+            ft.distributed.sharded(ft.optim.sgd(0.1), bucket_megabytes=size)
+
+
 def test_axes_that_do_not_fit():
     alone = mesh({"data": 1})
     with pytest.raises(NameError, match=r"no axis named 'rows' here.*mesh\(\{'rows': -1\}\)"):

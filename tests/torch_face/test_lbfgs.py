@@ -84,3 +84,11 @@ def test_differentiable_steps_are_refused(name):
     x = torch.tensor([1.0], requires_grad=True)
     with pytest.raises(NotImplementedError, match=f"{name}: differentiable=True is not here"):
         getattr(torch.optim, name)([x], differentiable=True)
+
+
+def test_no_history_is_kept_where_none_is_wanted():
+    params, optimizer, closure, _ = made(torch, {"history_size": 0, "lr": 0.1, "max_iter": 4})
+    optimizer.step(closure)
+    memory = optimizer.state[params[0]]
+    assert memory["n_iter"] == 4
+    assert [memory[name] for name in ("old_dirs", "old_stps", "ro")] == [[], [], []]

@@ -7,6 +7,7 @@ import pytest
 import functensor as ft
 import functensor.torch as torch
 from functensor.torch.nn import functional as F
+from functensor.torch.nn.utils import get_total_norm as total_norm
 
 PLACES = torch.tensor([[-1, 1]])
 MASK = torch.tensor([0, 1])
@@ -16,6 +17,10 @@ X = torch.zeros(2, 3)
 def one_cycle(**options):
     optimizer = torch.optim.SGD([torch.ones(1)], lr=0.1, momentum=0.9)
     return torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=1.0, **options)
+
+
+def step_decay(**options):
+    return torch.optim.lr_scheduler.StepLR(torch.optim.SGD([torch.ones(1)], lr=0.1), 2, **options)
 
 
 REFUSED = [
@@ -42,7 +47,22 @@ REFUSED = [
     (lambda: one_cycle(total_steps=0), ValueError, "total_steps is 0: it must be a positive"),
     (lambda: one_cycle(total_steps=2.5), ValueError, "total_steps is 2.5: it must be a positive"),
     (lambda: one_cycle(epochs=3, steps_per_epoch=0), ValueError, "steps_per_epoch is 0"),
+    (lambda: one_cycle(total_steps=5, last_epoch=2), KeyError, "a group has no 'initial_lr'"),
+    (lambda: step_decay(last_epoch=2), KeyError, "StepLR: last_epoch is 2, and a group has no"),
     (lambda: one_cycle(total_steps=5, pct_start=2.0), ValueError, "pct_start is 2.0"),
+    (lambda: torch.optim.Adam([X], betas=(0.9, 2)), ValueError, "Adam: betas[1] is 2: it must"),
+    (lambda: torch.optim.RMSprop([X], alpha=2), ValueError, "RMSprop: alpha is 2: it must"),
+    (lambda: torch.optim.Adadelta([X], rho=2), ValueError, "Adadelta: rho is 2: it must"),
+    (lambda: torch.optim.LBFGS([X], lr=-1), ValueError, "LBFGS: lr is -1: it must"),
+    (lambda: torch.optim.Rprop([X], etas=(2, 3)), ValueError, "Rprop: etas[0] is 2: it must"),
+    (lambda: torch.optim.Adafactor([X], beta2_decay=1), ValueError, "beta2_decay is 1: it must"),
+    (lambda: torch.optim.Muon([X], ns_steps=200), ValueError, "Muon: ns_steps is 200: it must"),
+    (lambda: torch.nn.init.eye_(X[0]), ValueError, "eye_: a weight of shape (3,); it fills"),
+    (lambda: torch.nn.init.dirac_(X), ValueError, "it fills those of 3 to 5"),
+    (lambda: torch.nn.init.dirac_(X.view(2, 3, 1), 4), ValueError, "2 outputs are no 4 groups"),
+    (lambda: torch.nn.init.orthogonal_(X[0]), ValueError, "it fills those of 2 or more"),
+    (lambda: torch.nn.init.sparse_(X[0], 0.1), ValueError, "it fills those of 2 axes alone"),
+    (lambda: total_norm([X + math.inf], 2, True), RuntimeError, "the total norm is inf"),
     (lambda: torch.__version__ < 2.1, TypeError, "not supported"),
 ]  # fmt: skip
 

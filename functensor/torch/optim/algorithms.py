@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 from ... import optim as pure
 from ...primitives.core.errors import failure
@@ -12,6 +12,9 @@ from .pure_steps import PureOptimizer
 __all__ = [
     "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "RAdam", "RMSprop",
 ]  # fmt: skip
+
+# The options that two arguments of Adam and its kin stand for.
+BETAS = {"b1": "betas[0]", "b2": "betas[1]"}
 
 
 def with_group_options(optimizer: Any, group: dict[str, Any]) -> Any:
@@ -111,6 +114,8 @@ class Adam(PureOptimizer):
         differentiable: must be False.
     """
 
+    option_names: ClassVar = BETAS
+
     def __init__(
         self, params: Iterable[Any], lr: float = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0,
@@ -181,6 +186,8 @@ class NAdam(PureOptimizer):
         differentiable: must be False.
     """
 
+    option_names: ClassVar = BETAS
+
     def __init__(
         self, params: Iterable[Any], lr: float = 2e-3,
         betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0,
@@ -216,6 +223,8 @@ class RAdam(PureOptimizer):
         differentiable: must be False.
     """
 
+    option_names: ClassVar = BETAS
+
     def __init__(
         self, params: Iterable[Any], lr: float = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0,
@@ -247,6 +256,8 @@ class Adamax(PureOptimizer):
         foreach, capturable: no effect.
         differentiable: must be False.
     """
+
+    option_names: ClassVar = BETAS
 
     def __init__(
         self, params: Iterable[Any], lr: float = 2e-3,
@@ -281,6 +292,8 @@ class RMSprop(PureOptimizer):
         capturable, foreach: no effect.
         differentiable: must be False.
     """
+
+    option_names: ClassVar = {"b1": "alpha"}
 
     def __init__(
         self, params: Iterable[Any], lr: float = 1e-2, alpha: float = 0.99, eps: float = 1e-8,
@@ -356,6 +369,8 @@ class Adadelta(PureOptimizer):
         foreach, capturable: no effect.
         differentiable: must be False.
     """
+
+    option_names: ClassVar = {"b1": "rho"}
 
     def __init__(
         self, params: Iterable[Any], lr: float = 1.0, rho: float = 0.9, eps: float = 1e-6,

@@ -91,11 +91,11 @@ class OneCycleLR(LRScheduler):
             raise ValueError(
                 f"OneCycleLR: anneal_strategy is 'cos' or 'linear', not {anneal_strategy!r}"
             )
-        for name, count in (
-            ("total_steps", total_steps), ("epochs", epochs), ("steps_per_epoch", steps_per_epoch),
-        ):  # fmt: skip
-            used = name == "total_steps" or total_steps is None
-            if used and count is not None and not (isinstance(count, Integral) and count > 0):
+        counts: dict[str, Any] = {"total_steps": total_steps}
+        if total_steps is None:
+            counts = {"epochs": epochs, "steps_per_epoch": steps_per_epoch}
+        for name, count in counts.items():
+            if not isinstance(count, Integral) or count <= 0:
                 raise ValueError(f"OneCycleLR: {name} is {count}: it must be a positive integer")
         if not 0 <= pct_start <= 1:
             raise ValueError(f"OneCycleLR: pct_start is {pct_start}: it must be from 0 to 1")

@@ -209,7 +209,7 @@ def next_direction(memory: dict[str, Any], gradient: Any, size: int) -> Any:
     if bend > LEAST_CURVATURE:
         for row, x in ((changes, change), (moves, move), (inverses, 1.0 / bend)):
             row.append(x)
-            del row[:-size]
+            del row[: max(len(row) - size, 0)]
         memory["H_diag"] = bend / float(inner(change, change))
     weights = [0.0] * len(moves)
     d = ops.negative(gradient)
@@ -311,7 +311,7 @@ def line_minimum(
 def cubic_minimum(a: Point, b: Point, bounds: tuple[float, float]) -> float:
     """Returns the minimum of the cubic through two points with their slopes, within bounds.
 
-    Where it has none, it is the middle between the bounds.
+    Where it has none, it is the middle between the bounds; on a line, the bound that it falls to.
     """
     found = float("nan")
     first, last = (a, b) if a.t <= b.t else (b, a)
@@ -319,9 +319,11 @@ def cubic_minimum(a: Point, b: Point, bounds: tuple[float, float]) -> float:
         mean = a.slope + b.slope - 3 * (a.loss - b.loss) / (a.t - b.t)
         square = mean * mean - a.slope * b.slope
         if 0 <= square < float("inf"):
+            above = last.slope + square**0.5 - mean
             below = last.slope - first.slope + 2 * square**0.5
-            share = (last.slope + square**0.5 - mean) / below if below else float("nan")
+            # Along a line it falls without an end.
+            share = above / below if below else above * float("inf")
             found = last.t - (last.t - first.t) * share
-    if not abs(found) < float("inf"):
+    if found != found:
         return (bounds[0] + bounds[1]) / 2
     return min(max(found, bounds[0]), bounds[1])

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -38,6 +39,8 @@ SLOT_NAMES = {
     "RpropState": ("prev", "step_size"),
     "SgdState": (),
 }
+# How a pure optimizer begins to say which argument is wrong.
+PURE_FAULT = re.compile(r"\w+: (\w+) is ")
 # PyTorch's order of these names in states, where it is another one.
 SAVED_ORDER = {
     "NadamState": ("mu_product", "exp_avg", "exp_avg_sq"),
@@ -95,6 +98,8 @@ class PureOptimizer(Optimizer):
 
     # Whether complex parameters are refused.
     real_alone = False
+    # The options that stand for arguments of the pure optimizer by other names.
+    option_names: ClassVar[dict[str, str]] = {}
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
         self._updates: list[GroupUpdate] = []
@@ -112,7 +117,15 @@ class PureOptimizer(Optimizer):
 
     def check_group(self, group: dict[str, Any]) -> None:
         """Checks the ranges of a group's options."""
-        self._pure(group, group["lr"])
+        try:
+            self._pure(group, group["lr"])
+        except ValueError as error:
+            found = PURE_FAULT.match(str(error))
+            if found is None:
+                raise
+            option = self.option_names.get(found[1], found[1])
+            text = str(error)[found.end(1) :]
+            raise ValueError(f"{type(self).__name__}: {option}{text}") from None
 
     def _update_of(self, i: int) -> GroupUpdate:
         """Returns the pure optimizer of a group, a new one if its options have changed."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 from ... import optim as pure
 from ...optim.orthogonal_steps import POLYNOMIAL
@@ -33,6 +33,10 @@ class Rprop(PureOptimizer):
     >>> x.tolist(), list(optimizer.state[x])
     ([3.5], ['step', 'prev', 'step_size'])
     """
+
+    option_names: ClassVar = {
+        "down": "etas[0]", "up": "etas[1]", "smallest": "step_sizes[0]", "largest": "step_sizes[1]",
+    }  # fmt: skip
 
     def __init__(
         self, params: Iterable[Any], lr: float = 1e-2, etas: tuple[float, float] = (0.5, 1.2),
@@ -98,6 +102,7 @@ class Adafactor(PureOptimizer):
     """
 
     real_alone = True
+    option_names: ClassVar = {"eps": "eps[0]", "smallest_scale": "eps[1]"}
 
     def __init__(
         self, params: Iterable[Any], lr: float = 1e-2, beta2_decay: float = -0.8,
@@ -113,6 +118,9 @@ class Adafactor(PureOptimizer):
         """Checks the ranges of a group's options."""
         if group["d"] < 1:
             raise ValueError(f"Adafactor: d is {group['d']}: it must be at least 1")
+        if group["beta2_decay"] > 0:
+            text = f"Adafactor: beta2_decay is {group['beta2_decay']}: it must not be above 0"
+            raise ValueError(text)
         super().check_group(group)
 
     def _pure(self, group: dict[str, Any], rate: Any) -> Any:
@@ -152,6 +160,9 @@ class Muon(PureOptimizer):
     """
 
     real_alone = True
+    option_names: ClassVar = {
+        "polynomial": "ns_coefficients", "rounds": "ns_steps", "scale": "adjust_lr_fn",
+    }  # fmt: skip
 
     def __init__(
         self, params: Iterable[Any], lr: float = 1e-3, weight_decay: float = 0.1,

@@ -36,6 +36,11 @@ class LRScheduler:
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         self.optimizer = optimizer
         for group in optimizer.param_groups:
+            if last_epoch != -1 and "initial_lr" not in group:
+                raise KeyError(
+                    f"{type(self).__name__}: last_epoch is {last_epoch}, and a group has no "
+                    "'initial_lr': load the optimizer's state first"
+                )
             group.setdefault("initial_lr", group["lr"])
         self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
         # What the rates would be by this schedule alone.

@@ -43,7 +43,7 @@ def get_total_norm(
             powers = [ops.sum(ops.abs(x) ** order) for x in several]
             total = ops.sum(ops.stack(powers)) ** (1 / order)
     if error_if_nonfinite and not np.isfinite(total.item()):
-        raise RuntimeError(f"the total norm of present_gradients is {total.item()}")
+        raise RuntimeError(f"the total norm is {total.item()}")
     return total  # type: ignore[no-any-return]
 
 

@@ -15,6 +15,7 @@ if int(numpy.__version__.partition(".")[0]) < 2:
 if __name__ != "functensor.backends":
     raise ImportError(f"'{__name__}' imported bare: write 'import functensor.backends' instead")
 
+from . import import_time as import_time
 from .protocol import (
     Backend,
     BackendUnavailable,

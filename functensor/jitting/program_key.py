@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .. import backends, passes, primitives, programs
+from ..backends.import_time import IMPORTED
 from ..primitives.core.array import Array
 from ..primitives.core.index_key import IndexKey
 from ..primitives.core.primitive import Primitive
@@ -117,7 +118,8 @@ class Teller:
         kind = type(x)
         if kind in PLAIN:
             # NaNs are written alike, whatever their signs.
-            return f"{kind.__name__} {x!r}{'' if x == x else np.array(x).tobytes()}"
+            bits = b"" if x == x else np.array(x).tobytes()
+            return f"{kind.__name__} {x!r}{bits!r}"
         if isinstance(x, tuple):
             return f"{kind.__name__}({','.join(map(self.value, x))})"
         if kind is slice:
@@ -150,12 +152,18 @@ class Teller:
 
 @cache
 def library_state() -> str | None:
-    """Returns a hash of the files that plans follow from; None where the library has none."""
+    """Returns a hash of the files that plans follow from.
+
+    None where the library has none, or they are younger than what this process has imported of
+    them: other processes would take its plans for those of the new files.
+    """
     found = sha256()
     count = 0
     packages = [package.__path__ for package in (backends, passes, primitives, programs)]
     for folder in (*[folder for path in packages for folder in path], os.path.dirname(__file__)):
         for path, facts in files_of(folder):
+            if max(facts.st_mtime_ns, facts.st_ctime_ns) >= IMPORTED:
+                return None
             found.update(f"{path} {facts.st_size} {facts.st_mtime_ns}\n".encode())
             count += 1
     return found.hexdigest() if count else None

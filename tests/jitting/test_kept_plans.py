@@ -12,7 +12,7 @@ from support.native import missing, run_python
 
 import functensor as ft
 import functensor.numpy as fnp
-from functensor import extend, nn
+from functensor import extend, nn, programs
 from functensor.backends.cpu.plan.native import kept_plans
 from functensor.backends.cpu.plan.threads.pool import threads
 from functensor.backends.native import machine
@@ -150,7 +150,7 @@ def test_nans_of_both_signs_have_their_own_plans(counts):
     for sign in (1, -1, 1, -1):
         nan = float(np.copysign(np.nan, sign))
         for value in (nan, complex(nan, 0)):
-            jitted = compiled(lambda x: fnp.where(x > 0, fnp.tanh(x), value), X)
+            jitted = compiled(lambda x, v=value: fnp.where(x > 0, fnp.tanh(x), v), X)
             assert bits(np.signbit(jitted(X).real)) == bits((X <= 0) & (sign < 0))
     assert counts.scheduled == 4
 
@@ -167,7 +167,8 @@ def test_primitives_that_threads_declare_are_not_kept(counts):
         thread.join()
         try:
             assert found[compute].module == __name__
-            jitted = compiled(lambda x: fnp.tanh(found[compute](x)) * 2, X)
+            mine = found[compute]
+            jitted = compiled(lambda x, mine=mine: fnp.tanh(mine(x)) * 2, X)
             np.testing.assert_allclose(jitted(X), np.tanh(getattr(np, compute)(X)) * 2)
         finally:
             extend.registry.remove("kept_by_name")
@@ -296,6 +297,27 @@ def test_changed_files_of_the_library_are_noticed(tmp_path):
     assert facts() != found
     assert list(program_key.files_of(str(tmp_path / "none"))) == []
     assert len(program_key.library_state()) == 64
+
+
+def test_files_that_changed_after_the_import_have_no_plans(counts, monkeypatch):
+    function, args = FUNCTIONS["elementwise"]
+    state = program_key.library_state
+    changes = [
+        max(facts.st_mtime_ns, facts.st_ctime_ns)
+        for folder in programs.__path__
+        for _, facts in program_key.files_of(folder)
+    ]
+    monkeypatch.setattr(program_key, "IMPORTED", max(changes))
+    state.cache_clear()
+    try:
+        wanted = bits(compiled(function, *args)(*args))
+        assert state() is None
+        assert files(PLAN) == []
+    finally:
+        state.cache_clear()
+    monkeypatch.undo()
+    assert len(state()) == 64
+    assert bits(compiled(function, *args)(*args)) == wanted
 
 
 PROGRAM = """

@@ -28,7 +28,7 @@ __all__ = ["begin_mean", "end_mean", "let_go", "shard_length"]
 # Means on their way, by the address of the memory that stands for them; each holds that memory.
 _on_their_way: dict[int, tuple[Any, Buffer]] = {}
 # Those that nobody waits for, until they are there.
-_unwanted: list[tuple[Any, Buffer]] = []
+_unwanted: dict[int, tuple[Any, Buffer]] = {}
 
 
 def shard_length(size: int, count: int) -> int:
@@ -86,7 +86,9 @@ def _begin_mean(
         return row
     for earlier, _ in _on_their_way.values():
         earlier.advance()
-    _unwanted[:] = [each for each in _unwanted if not each[0].advance()]
+    for place, (earlier, _) in [*_unwanted.items()]:
+        if earlier.advance():
+            _unwanted.pop(place, None)
     name = "begin_scattered_mean" if scatter else "begin_mean"
     pending = axis_name[0].collect(name, bucket, axis_name, {})
     out: Buffer = pending.out
@@ -102,7 +104,7 @@ def let_go(x: Buffer) -> None:
     """Has a mean that `begin_mean` began wanted by nobody; its memory goes when it is there."""
     known = _on_their_way.pop(_address(x), None)
     if known is not None:
-        _unwanted.append(known)
+        _unwanted[id(known)] = known
 
 
 def _address(x: Any) -> int:

@@ -79,7 +79,7 @@ class Teller:
         self.size = 0
 
     def told(self, program: Program, begin: str) -> ToldProgram:
-        lines = [begin, program.name]
+        lines = [begin, repr(program.name)]
         inputs = [f"{self.new(x)} {x.order}" for x in program.inputs]
         lines.append(", ".join(inputs))
         for equation in program.equations:
@@ -90,8 +90,9 @@ class Teller:
             params = [f"{key}={self.value(value)}" for key, value in equation.params.items()]
             operands = [self.operand(x) for x in equation.operands]
             made = [self.new(x) for x in equation.outputs]
-            parts = primitive.name, *operands, *params, *made, equation.line, equation.scope
-            lines.append("\t".join(parts))
+            # Names of scopes and of files may have any characters.
+            place = repr((equation.line, equation.scope))
+            lines.append("\t".join([primitive.name, *operands, *params, *made, place]))
         lines.append(", ".join(map(self.operand, program.outputs)))
         return ToldProgram("\n".join(lines), self.arrays)
 

@@ -97,8 +97,5 @@ class Origins:
 
 def runs_only_ours(primitive: PrimitiveLike) -> bool:
     """Says whether the rules of a node's primitive are the library's, and run no code but its."""
-    if not isinstance(primitive, Primitive):
-        return False
-    # A user's that is declared in a thread has the module of the class.
-    module, own = primitive.module, Primitive.__module__
-    return module.startswith("functensor.primitives.") and module != own
+    ours = "functensor.primitives."
+    return isinstance(primitive, Primitive) and primitive.module.startswith(ours)

@@ -149,6 +149,19 @@ def test_other_programs_have_other_plans(counts):
     assert len(keys) == len(OTHERS)
 
 
+def test_names_of_scopes_look_like_no_operations():
+    texts = []
+    for name in ("a", "a\nexp\t%1", "a\texp"):
+
+        def f(x, name=name):
+            with ft.named_scope(name):
+                return fnp.tanh(x) * 2
+
+        texts.append(program_key.told_program(ft.make_program(f)(X), ()).text)
+    assert len(set(texts)) == 3
+    assert len({(text.count("\n"), text.count("\t")) for text in texts}) == 1
+
+
 def test_nans_of_both_signs_have_their_own_plans(counts):
     for sign in (1, -1, 1, -1):
         nan = float(np.copysign(np.nan, sign))

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from .frames import frame_at, is_users, module_of
 from .notebook_cells import with_cells_named
 
-__all__ = ["GeneratedFile", "Origin", "planned_line"]
+__all__ = ["GeneratedFile", "ToldEquation", "planned_line"]
 
 file_numbers = count()
 # The names of files that are gone.
@@ -23,8 +23,8 @@ dropped_names: deque[str] = deque()
 generated_files: weakref.WeakValueDictionary[str, GeneratedFile] = weakref.WeakValueDictionary()
 
 
-class Origin(NamedTuple):
-    """What messages tell of an equation, which is pickled with a plan in its place.
+class ToldEquation(NamedTuple):
+    """The words of messages about an equation, pickled with a plan in its place.
 
     Attributes:
         line: the user's ``file:line``.
@@ -37,8 +37,8 @@ class Origin(NamedTuple):
     effect: bool
 
     @property
-    def primitive(self) -> Origin:
-        """What has the attributes of the primitive."""
+    def primitive(self) -> ToldEquation:
+        """Itself, which has the attributes of the primitive."""
         return self
 
 

@@ -30,7 +30,7 @@ COMPILER_SUPPORT = (
 SYSTEM = ("sched_yield",)
 # What takes the lock of the interpreter, and handles signals.
 PYTHON = ("PyErr_CheckSignals", "PyGILState_Ensure", "PyGILState_Release")
-NAMES = frozenset({*MATH, *[f"{name}f" for name in MATH], *COMPILER_SUPPORT, *SYSTEM})
+C_NAMES = frozenset({*MATH, *[f"{name}f" for name in MATH], *COMPILER_SUPPORT, *SYSTEM})
 WINDOWS = ("ucrtbase", "vcruntime140", "ntdll")
 # Beside the process itself, which has the C library and its mathematical functions.
 POSIX = ("libm.so.6", "libgcc_s.so.1")
@@ -53,14 +53,14 @@ def c_functions() -> dict[str, int]:
     >>> {"sin", "sinf", "pow", "powf", "memcpy"} <= c_functions().keys()
     True
     """
-    found = {name: c_function(name) for name in NAMES}
+    found = {name: c_function(name) for name in C_NAMES}
     return {name: address for name, address in found.items() if address}
 
 
 @cache
 def c_function(name: str) -> int:
     """Returns the address of one of them; 0 where there is none."""
-    for library in known_libraries() if name in NAMES else ():
+    for library in known_libraries() if name in C_NAMES else ():
         with suppress(AttributeError):
             address = ctypes.cast(getattr(library, name), ctypes.c_void_p).value
             if address:

@@ -1,4 +1,4 @@
-"""What processors can do, as far as kernels that are compiled for them need it."""
+"""The abilities of processors, as far as kernels that are compiled for them need them."""
 
 from __future__ import annotations
 

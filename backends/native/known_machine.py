@@ -1,4 +1,4 @@
-"""What LLVM says of the processor, kept on the disk: other processes need no LLVM to know it.
+"""The processor as LLVM knows it, kept on the disk: other processes need no LLVM to know it.
 
 It is kept by what the system says of the processor, and by LLVM's library, and only where the
 objects that it names are loaded without LLVM.

@@ -36,7 +36,7 @@ from .instruction_sets import InstructionSet, NativeUnavailable, known_set
 from .known_machine import keep_machine, kept_machine
 from .library_pages import LibraryPages
 from .object_cache import FORMAT, ObjectCache, user_cache
-from .object_loader import NotLoaded, free, loaded
+from .object_loader import NotLoaded, free, loaded_object
 
 __all__ = [
     *("COMMAND", "FEW_PASSES", "Code", "InstructionSet", "NativeUnavailable", "NotCompiled"),
@@ -159,7 +159,7 @@ def kept_code(key: str, names: Sequence[str], cache: ObjectCache | None = None) 
     if image is None:
         return None
     with suppress(NotLoaded):
-        addresses, memory = loaded(image, names, called_address)
+        addresses, memory = loaded_object(image, names, called_address)
         code = Code(addresses, key, len(image), True)
         weakref.finalize(code, free, *memory).atexit = False
         return code

@@ -18,14 +18,14 @@ from typing import Any, NamedTuple
 
 from ..processor import IS_X86_64
 
-__all__ = ["NotLoaded", "can_load", "free", "loaded"]
+__all__ = ["NotLoaded", "can_load", "free", "loaded_object"]
 
 # Numbers of the ELF format for x86-64.
-HEADER, SECTION = Struct("<16sHHIQQQIHHHHHH"), Struct("<IIQQQQIIQQ")
-SYMBOL, RELOCATION = Struct("<IBBHQQ"), Struct("<QQq")
+ELF_HEADER, SECTION = Struct("<16sHHIQQQIHHHHHH"), Struct("<IIQQQQIIQQ")
+SYMBOL, RELOCATION_ENTRY = Struct("<IBBHQQ"), Struct("<QQq")
 BEGINNING, RELOCATABLE, X86_64 = b"\x7fELF\x02\x01\x01", 1, 62
-BITS, SYMBOLS, RELOCATIONS, EMPTY = 1, 2, 4, 8
-WRITABLE, ALLOCATED, UNDEFINED = 1, 2, 0
+BITS, SYMBOL_TABLE, RELOCATIONS, EMPTY = 1, 2, 4, 8
+MAY_BE_WRITTEN, ALLOCATED, UNDEFINED = 1, 2, 0
 RELATIVE_32, CALL_32 = 2, 4
 # A jump to the address behind it, which may be further away than a call reaches.
 JUMP = b"\xff\x25\x00\x00\x00\x00"
@@ -53,8 +53,8 @@ class Section(NamedTuple):
     entry: int
 
 
-class State:
-    """Whether the process ends, which frees all code by itself: threads may still be in it."""
+class ProcessEnd:
+    """The end of the process, which frees all code by itself: threads may still be in it."""
 
     ended = False
 
@@ -66,7 +66,7 @@ def can_load() -> bool:
 
 
 @cache
-def system() -> Any:
+def memory_calls() -> Any:
     """Returns the C library, with what memory is mapped by."""
     library = ctypes.CDLL(None, use_errno=True)
     pointer, number, size = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t
@@ -77,7 +77,7 @@ def system() -> Any:
     return library
 
 
-def loaded(
+def loaded_object(
     image: bytes, names: Sequence[str], address_of: Callable[[str], int]
 ) -> tuple[dict[str, int], tuple[int, int]]:
     """Returns the addresses of functions of an object file, and the memory that they lie in.
@@ -103,22 +103,22 @@ def loaded(
     # It is no such file.
     except (ValueError, KeyError, IndexError, OverflowError, StructError) as error:
         raise NotLoaded(repr(error)) from None
-    address = mapped(contents)
+    address = mapped_memory(contents)
     return {name: address + place for name, place in places.items()}, (address, size)
 
 
-def mapped(contents: bytes) -> int:
+def mapped_memory(contents: bytes) -> int:
     """Returns the address of new memory with some contents, which may be run.
 
     Raises:
         NotLoaded: the system has none.
     """
     size = len(contents)
-    address = system().mmap(None, size, READ | WRITE, PRIVATE | ANONYMOUS, -1, 0)
+    address = memory_calls().mmap(None, size, READ | WRITE, PRIVATE | ANONYMOUS, -1, 0)
     if address is None or address == ctypes.c_void_p(-1).value:
         raise NotLoaded("no memory")
     ctypes.memmove(address, contents, size)
-    if system().mprotect(address, size, READ | RUN):
+    if memory_calls().mprotect(address, size, READ | RUN):
         free(address, size)
         raise NotLoaded("memory cannot be run")
     return int(address)
@@ -126,16 +126,16 @@ def mapped(contents: bytes) -> int:
 
 def free(address: int, size: int) -> None:
     """Frees the memory of code that nobody uses any more."""
-    if not State.ended:
-        system().munmap(address, size)
+    if not ProcessEnd.ended:
+        memory_calls().munmap(address, size)
 
 
-def end() -> None:
+def end_of_process() -> None:
     """Frees nothing any more."""
-    State.ended = True
+    ProcessEnd.ended = True
 
 
-atexit.register(end)
+atexit.register(end_of_process)
 
 
 class ObjectFile:
@@ -150,9 +150,9 @@ class ObjectFile:
 
     def __init__(self, image: bytes) -> None:
         self.image = image
-        if not image.startswith(BEGINNING) or len(image) < HEADER.size:
+        if not image.startswith(BEGINNING) or len(image) < ELF_HEADER.size:
             raise NotLoaded("another format")
-        _, kind, machine, *_, begin, _, _, _, _, _, count, _ = HEADER.unpack_from(image)
+        _, kind, machine, *_, begin, _, _, _, _, _, count, _ = ELF_HEADER.unpack_from(image)
         if (kind, machine) != (RELOCATABLE, X86_64):
             raise NotLoaded("for another processor")
         if begin + count * SECTION.size > len(image):
@@ -168,7 +168,7 @@ class ObjectFile:
 
     def _symbols(self) -> list[tuple[str, int, int]]:
         """Returns the name, the section and the place in it of each symbol."""
-        tables = [section for section in self.sections if section.kind == SYMBOLS]
+        tables = [section for section in self.sections if section.kind == SYMBOL_TABLE]
         if len(tables) != 1:
             raise NotLoaded("no symbols")
         (table,) = tables
@@ -185,7 +185,7 @@ class ObjectFile:
         found = []
         for section in self.sections:
             if section.kind == RELOCATIONS and self._is_wanted(section.info):
-                for place, info, add in RELOCATION.iter_unpack(self._contents(section)):
+                for place, info, add in RELOCATION_ENTRY.iter_unpack(self._contents(section)):
                     kind, symbol = info & 0xFFFFFFFF, info >> 32
                     if kind not in (RELATIVE_32, CALL_32):
                         raise NotLoaded(f"a relocation of kind {kind}")
@@ -203,7 +203,7 @@ class ObjectFile:
         section = self.sections[number]
         if not section.flags & ALLOCATED or not section.size:
             return False
-        if section.kind == EMPTY or (section.kind == BITS and section.flags & WRITABLE):
+        if section.kind == EMPTY or (section.kind == BITS and section.flags & MAY_BE_WRITTEN):
             raise NotLoaded("variables")
         return section.kind == BITS
 

@@ -1,4 +1,4 @@
-"""What tells a staged program apart from all others, so that its plan is found on the disk again.
+"""The text that tells a staged program from all others, so that its plan is found on the disk.
 
 The text has all that a plan follows from: types, parameters, constants, and the lines of the user
 that a plan shows. A program that calls functions, loops or choices has none, and neither has one
@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator, Sequence
 from functools import cache
 from hashlib import sha256
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -32,7 +33,8 @@ LIBRARY = __name__.partition(".")[0]
 MOST_CONSTANTS = 1 << 23
 # Folders of which no plan over NumPy follows.
 OTHER_FOLDERS = frozenset({"__pycache__", "cuda"})
-PLAIN = frozenset({bool, bytes, complex, float, int, str, type(None), type(...)})
+OTHER_LIBRARIES = "scipy", "ml_dtypes"
+PLAIN_TYPES = frozenset({bool, bytes, complex, float, int, str, type(None), type(...)})
 
 
 class ToldProgram(NamedTuple):
@@ -117,7 +119,7 @@ class Teller:
     def value(self, x: Any) -> str:
         """Returns the text of a parameter or a constant."""
         kind = type(x)
-        if kind in PLAIN:
+        if kind in PLAIN_TYPES:
             # NaNs are written alike, whatever their signs.
             bits = b"" if x == x else np.array(x).tobytes()
             return f"{kind.__name__} {x!r}{bits!r}"
@@ -167,6 +169,11 @@ def library_state() -> str | None:
                 return None
             found.update(f"{path} {facts.st_size} {facts.st_mtime_ns}\n".encode())
             count += 1
+    # Constants are folded by their functions.
+    for name in OTHER_LIBRARIES:
+        spec = find_spec(name)
+        if spec is not None and spec.origin is not None:
+            found.update(f"{spec.origin} {os.stat(spec.origin).st_mtime_ns}\n".encode())
     return found.hexdigest() if count else None
 
 

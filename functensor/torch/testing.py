@@ -229,7 +229,7 @@ def compare_tensors(
     x, y = (np.asarray(t.cpu().numpy()).astype(dtype) for t in (a, b))
     rtol, atol = limits
     with errstate(all="ignore"):
-        apart, size = distance(x, y), distance(y, np.zeros_like(y))
+        apart, size = difference_between(x, y), difference_between(y, np.zeros_like(y))
         matches = (x == y) | ((apart <= atol + rtol * size) & np.isfinite(apart))
         if demands.equal_nan:
             matches |= np.isnan(x) & np.isnan(y)
@@ -253,7 +253,7 @@ def compare_tensors(
     raise Mismatch(AssertionError, "\n".join([head("Tensor-likes", limits), *lines]), place)
 
 
-def distance(x: Any, y: Any) -> Any:
+def difference_between(x: Any, y: Any) -> Any:
     """Returns how far numbers are apart; no integers are too far."""
     if x.dtype.kind in "fc":
         return abs(x - y)

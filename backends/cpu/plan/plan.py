@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from .memory import KeptMemory
     from .native.segments import NativeProgram
 
-__all__ = ["CpuPlan", "PlanParts", "cpu_plan", "parts_of"]
+__all__ = ["CpuPlan", "PlanParts", "cpu_plan", "plan_parts"]
 
 
 class PlanParts(NamedTuple):
-    """What a plan is put together of.
+    """The parts that a plan is put together of.
 
     Attributes:
         name: the name of the program.
@@ -180,11 +180,11 @@ def cpu_plan(
         native: whether regions become machine code.
     """
     written = Straight(program, frozenset(donated), kernels, None, watched, native)
-    parts = parts_of(written)
+    parts = plan_parts(written)
     return CpuPlan(with_machine_code(parts, written.machine) if native else parts)
 
 
-def parts_of(written: Straight) -> PlanParts:
+def plan_parts(written: Straight) -> PlanParts:
     """Returns what a plan is put together of, but for machine code."""
     source, machine = written.source, written.machine
     called = {*map(id, source.calls.values())}

@@ -34,6 +34,8 @@ __all__ = [
 
 REQUIRED = inspect.Parameter.empty
 
+NO_OPTIONS: dict[str, Any] = {}
+
 
 class Applied(Module):
     """The base of modules that call a function with their options.
@@ -44,7 +46,7 @@ class Applied(Module):
     """
 
     function: Callable[..., Any]
-    options: ClassVar[dict[str, Any]] = {}
+    options: ClassVar = NO_OPTIONS
     # Options that the function does not take.
     unused: frozenset[str] = frozenset()
 

@@ -53,7 +53,7 @@ def fans(tensor: Tensor) -> tuple[int, int]:
     return tensor.shape[1] * rest, tensor.shape[0] * rest
 
 
-def check_axes(function: str, tensor: Tensor, fewest: int, most: float = inf) -> None:
+def check_count_of_axes(function: str, tensor: Tensor, fewest: int, most: float = inf) -> None:
     """Raises ValueError if a weight has another number of axes than a function fills."""
     if not fewest <= tensor.ndim <= most:
         several = "or more" if most == inf else f"to {most}" if most > fewest else "axes alone"
@@ -113,13 +113,13 @@ def ones_(tensor: Tensor) -> Tensor:
 
 def eye_(tensor: Tensor) -> Tensor:
     """Fills a matrix with zeros, and ones on its diagonal."""
-    check_axes("eye_", tensor, 2, 2)
+    check_count_of_axes("eye_", tensor, 2, 2)
     return refilled(tensor, np.eye(tensor.shape[0], tensor.shape[1]))
 
 
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     """Fills kernels with a one in the middle, so that convolutions keep their inputs."""
-    check_axes("dirac_", tensor, 3, 5)
+    check_count_of_axes("dirac_", tensor, 3, 5)
     if tensor.shape[0] % groups:
         raise ValueError(f"dirac_: {tensor.shape[0]} outputs are no {groups} groups of equal size")
     values = np.zeros(tensor.shape)
@@ -171,7 +171,7 @@ def kaiming_normal_(
 
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
     """Fills a weight, seen as a matrix, with orthonormal rows or columns (Saxe et al., 2013)."""
-    check_axes("orthogonal_", tensor, 2)
+    check_count_of_axes("orthogonal_", tensor, 2)
     if not tensor.numel():
         return tensor
     rows = tensor.shape[0]
@@ -190,7 +190,7 @@ def sparse_(
     tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None
 ) -> Tensor:
     """Fills a matrix normally, with a share of zeros in every column."""
-    check_axes("sparse_", tensor, 2, 2)
+    check_count_of_axes("sparse_", tensor, 2, 2)
     rows, columns = tensor.shape
     normal_(tensor, 0.0, std, generator)
     key = (generator or default_generator).next_key()

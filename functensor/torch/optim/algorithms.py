@@ -15,6 +15,7 @@ __all__ = [
 
 # The options that two arguments of Adam and its kin stand for.
 BETAS = {"b1": "betas[0]", "b2": "betas[1]"}
+ALPHA, RHO = {"b1": "alpha"}, {"b1": "rho"}
 
 
 def with_group_options(optimizer: Any, group: dict[str, Any]) -> Any:
@@ -293,7 +294,7 @@ class RMSprop(PureOptimizer):
         differentiable: must be False.
     """
 
-    option_names: ClassVar = {"b1": "alpha"}
+    option_names: ClassVar = ALPHA
 
     def __init__(
         self, params: Iterable[Any], lr: float = 1e-2, alpha: float = 0.99, eps: float = 1e-8,
@@ -370,7 +371,7 @@ class Adadelta(PureOptimizer):
         differentiable: must be False.
     """
 
-    option_names: ClassVar = {"b1": "rho"}
+    option_names: ClassVar = RHO
 
     def __init__(
         self, params: Iterable[Any], lr: float = 1.0, rho: float = 0.9, eps: float = 1e-6,

@@ -41,6 +41,7 @@ SLOT_NAMES = {
 }
 # How a pure optimizer begins to say which argument is wrong.
 PURE_FAULT = re.compile(r"\w+: (\w+) is ")
+NO_OTHER_NAMES: dict[str, str] = {}
 # PyTorch's order of these names in states, where it is another one.
 SAVED_ORDER = {
     "NadamState": ("mu_product", "exp_avg", "exp_avg_sq"),
@@ -99,7 +100,7 @@ class PureOptimizer(Optimizer):
     # Whether complex parameters are refused.
     real_alone = False
     # The options that stand for arguments of the pure optimizer by other names.
-    option_names: ClassVar[dict[str, str]] = {}
+    option_names: ClassVar = NO_OTHER_NAMES
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
         self._updates: list[GroupUpdate] = []

@@ -12,6 +12,15 @@ from .pure_steps import PureOptimizer
 
 __all__ = ["ASGD", "Adafactor", "Muon", "Rprop"]
 
+# The names of options that pure optimizers call otherwise.
+RPROP_OPTIONS = {
+    "down": "etas[0]", "up": "etas[1]", "smallest": "step_sizes[0]", "largest": "step_sizes[1]",
+}  # fmt: skip
+ADAFACTOR_OPTIONS = {"eps": "eps[0]", "smallest_scale": "eps[1]"}
+MUON_OPTIONS = {
+    "polynomial": "ns_coefficients", "rounds": "ns_steps", "scale": "adjust_lr_fn",
+}  # fmt: skip
+
 
 class Rprop(PureOptimizer):
     """Rprop: steps along the signs of gradients (Riedmiller and Braun, 1993).
@@ -34,9 +43,7 @@ class Rprop(PureOptimizer):
     ([3.5], ['step', 'prev', 'step_size'])
     """
 
-    option_names: ClassVar = {
-        "down": "etas[0]", "up": "etas[1]", "smallest": "step_sizes[0]", "largest": "step_sizes[1]",
-    }  # fmt: skip
+    option_names: ClassVar = RPROP_OPTIONS
 
     def __init__(
         self, params: Iterable[Any], lr: float = 1e-2, etas: tuple[float, float] = (0.5, 1.2),
@@ -102,7 +109,7 @@ class Adafactor(PureOptimizer):
     """
 
     real_alone = True
-    option_names: ClassVar = {"eps": "eps[0]", "smallest_scale": "eps[1]"}
+    option_names: ClassVar = ADAFACTOR_OPTIONS
 
     def __init__(
         self, params: Iterable[Any], lr: float = 1e-2, beta2_decay: float = -0.8,
@@ -160,9 +167,7 @@ class Muon(PureOptimizer):
     """
 
     real_alone = True
-    option_names: ClassVar = {
-        "polynomial": "ns_coefficients", "rounds": "ns_steps", "scale": "adjust_lr_fn",
-    }  # fmt: skip
+    option_names: ClassVar = MUON_OPTIONS
 
     def __init__(
         self, params: Iterable[Any], lr: float = 1e-3, weight_decay: float = 0.1,

@@ -17,7 +17,7 @@ from support.native import (
 from functensor.backends.native import machine, object_loader
 from functensor.backends.native.machine import NotCompiled, kept_code, machine_code
 from functensor.backends.native.object_cache import ObjectCache
-from functensor.backends.native.object_loader import NotLoaded, loaded
+from functensor.backends.native.object_loader import NotLoaded, loaded_object
 
 pytestmark = [
     pytest.mark.skipif(bool(missing), reason=missing),
@@ -109,21 +109,22 @@ def nothing(name):
 
 
 def test_kernels_call_functions_of_the_c_library():
-    addresses, (begin, size) = loaded(image_of(loop(2.5)), ["kernel"], machine.called_address)
+    image = image_of(loop(2.5))
+    addresses, (begin, size) = loaded_object(image, ["kernel"], machine.called_address)
     assert begin <= addresses["kernel"] < begin + size
     assert_loops(machine.Code(addresses, "", 0, True), 2.5)
 
 
 def test_constants_tables_and_calls():
     names = ["number", "chosen"]
-    addresses, _ = loaded(image_of(TABLES), names, nothing)
+    addresses, _ = loaded_object(image_of(TABLES), names, nothing)
     assert [whole(addresses["number"], i) for i in range(4)] == [5, 7, 11, 13]
     assert [whole(addresses["chosen"], i) for i in range(6)] == [13, -20, 1, 44, 2, 9]
 
 
 def test_functions_may_be_far_away():
     place = function_at(7 << 36)
-    addresses, _ = loaded(image_of(CALLS_FAR_AWAY), ["f"], {"far_away": place}.__getitem__)
+    addresses, _ = loaded_object(image_of(CALLS_FAR_AWAY), ["f"], {"far_away": place}.__getitem__)
     assert abs(addresses["f"] - place) > FARTHEST_JUMP
     assert ctypes.CFUNCTYPE(ctypes.c_int)(addresses["f"])() == 8
 
@@ -140,17 +141,17 @@ def test_functions_may_be_far_away():
 )
 def test_what_is_not_loaded(text, names, why):
     with pytest.raises(NotLoaded, match=why):
-        loaded(image_of(text), names, nothing)
+        loaded_object(image_of(text), names, nothing)
 
 
 def test_parts_of_objects_are_refused():
     image = image_of(TABLES)
     for end in range(0, len(image) - 1, 8):
         with pytest.raises(NotLoaded):
-            loaded(image[:end], ["chosen"], nothing)
+            loaded_object(image[:end], ["chosen"], nothing)
     for begin in (b"\x7fELF\x02\x02\x01", b"\xcf\xfa\xed\xfe\x07\x00\x00", b"MZ\0\0\0\0\0"):
         with pytest.raises(NotLoaded, match="another format"):
-            loaded(begin + image[len(begin) :], ["chosen"], nothing)
+            loaded_object(begin + image[len(begin) :], ["chosen"], nothing)
 
 
 def test_what_is_not_loaded_is_linked_by_llvm(cache):
@@ -215,8 +216,8 @@ def test_memory_is_freed_with_the_code(cache, monkeypatch):
 def test_nothing_is_freed_when_the_process_ends(monkeypatch):
     """Threads may be within code that modules hold, which die one by one."""
     image = image_of(loop(2.0))
-    addresses, memory = loaded(image, ["kernel"], machine.called_address)
-    monkeypatch.setattr(object_loader.State, "ended", True)
+    addresses, memory = loaded_object(image, ["kernel"], machine.called_address)
+    monkeypatch.setattr(object_loader.ProcessEnd, "ended", True)
     object_loader.free(*memory)
     assert_loops(machine.Code(addresses, "", 0, True), 2.0)
     monkeypatch.undo()
@@ -226,7 +227,7 @@ def test_nothing_is_freed_when_the_process_ends(monkeypatch):
 def test_both_ways_give_the_same_bits():
     image = image_of(loop(0.3))
     linked = machine._llvm().linked(image, ["kernel"], from_disk=False)
-    addresses, _ = loaded(image, ["kernel"], machine.called_address)
+    addresses, _ = loaded_object(image, ["kernel"], machine.called_address)
     x, outs = np.linspace(-9, 9, 999, dtype="float32"), []
     for address in (linked.address("kernel"), addresses["kernel"]):
         outs.append(np.empty_like(x))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..codegen.operands import PYTHON_NUMBERS, constant, is_native_array, is_variable
-from ..plan import CpuPlan, parts_of
+from ..plan import CpuPlan, plan_parts
 from .body import BodyCode
 from .elements import INDEX_UPDATES, Updates
 from .scalars import LARGEST_INT64, number_kind, wrapped
@@ -198,7 +198,7 @@ class LoopPlan(CpuPlan):
     """Runs a loop."""
 
     def __init__(self, written: LoopCode) -> None:
-        super().__init__(parts_of(written))
+        super().__init__(plan_parts(written))
         loop, inputs, outputs = written.loop, written.program.inputs, written.program.outputs
         first = loop.carries + loop.slices
         self._loop = loop

@@ -21,7 +21,7 @@ import numpy as np
 
 from ....blas_threads import controlled
 from ....config import config
-from ....generated_file import Origin
+from ....generated_file import ToldEquation
 from ....native.blas import numpy_blas
 from ....native.machine import kept_code, name_in_cache, rest
 from ....native.object_cache import PLAN, user_cache
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["keep_plan", "kept_or_made", "kept_plan", "plan_key"]
 
 # Raised when files of plans have other contents.
-FORMAT = 1
+PLAN_FORMAT = 1
 # A plan that takes more room, in bytes, is not kept.
 LARGEST_PLAN = 1 << 22
 # The packages whose functions and classes a file may name.
@@ -47,7 +47,7 @@ KNOWN_PACKAGES = frozenset({__name__.partition(".")[0], "numpy"})
 KNOWN_BUILTINS = frozenset({"bool", "complex", "float", "frozenset", "getattr", "int", "slice"})
 KNOWN_FUNCTIONS = frozenset({("_operator", "getitem")})
 # What is pickled by its name.
-NAMED = FunctionType, type
+PICKLED_BY_NAME = FunctionType, type
 
 
 class NotKept(Exception):
@@ -85,7 +85,8 @@ def plan_key(told: str) -> str:
     """
     blas = numpy_blas()
     facts = (
-        *("plan", FORMAT, sys.version, np.__version__, threads.number, controlled() is not None),
+        *("plan", PLAN_FORMAT, sys.version, np.__version__),
+        *(threads.number, controlled() is not None),
         *(blas and blas.bits, blas and sorted(blas.addresses)),
         *(config.numerics, config.check_programs),
     )
@@ -119,8 +120,8 @@ class Pickler(pickle.Pickler):
 
     def persistent_id(self, found: Any) -> Any:
         known = self._names.get(id(found))
-        is_named = known is None and isinstance(found, NAMED)
-        if is_named and not is_known(found.__module__, found.__qualname__):
+        is_named = known is None and isinstance(found, PICKLED_BY_NAME)
+        if is_named and not may_be_named(found.__module__, found.__qualname__):
             raise NotKept(f"{found.__qualname__} of {found.__module__}")
         return known
 
@@ -144,12 +145,12 @@ class Unpickler(pickle.Unpickler):
         return primitive.impl if is_whole else unwrapped(primitive.impl)
 
     def find_class(self, module: str, name: str) -> Any:
-        if not is_known(module, name):
+        if not may_be_named(module, name):
             raise pickle.UnpicklingError(f"{module}.{name} is in no plan")
         return super().find_class(module, name)
 
 
-def is_known(module: str | None, name: str) -> bool:
+def may_be_named(module: str | None, name: str) -> bool:
     """Says whether a file may name a function or a class."""
     if module is None or module == "builtins":
         return name in KNOWN_BUILTINS
@@ -165,12 +166,12 @@ def keep_plan(key: str, plan: CpuPlan, arrays: Sequence[Any]) -> None:
         arrays: the constants of the program.
     """
     with suppress(NotKept, pickle.PicklingError, TypeError, AttributeError, ValueError):
-        contents = written(plan.parts, arrays)
+        contents = file_contents(plan.parts, arrays)
         if len(contents) <= LARGEST_PLAN:
             user_cache().put(key, contents, PLAN)
 
 
-def written(parts: PlanParts, arrays: Sequence[Any]) -> bytes:
+def file_contents(parts: PlanParts, arrays: Sequence[Any]) -> bytes:
     """Returns the contents of the file of a plan.
 
     Raises:
@@ -201,14 +202,15 @@ def names_of_segments(parts: PlanParts) -> list[str]:
     return [f"segment_{i}" for i in range(0 if parts.segments is None else len(parts.segments[1]))]
 
 
-def short_origins(origins: Sequence[Any]) -> Iterator[Origin | None]:
+def short_origins(origins: Sequence[Any]) -> Iterator[ToldEquation | None]:
     """Yields what messages tell of equations."""
-    known: dict[int, Origin | None] = {id(None): None}
+    known: dict[int, ToldEquation | None] = {id(None): None}
     for found in origins:
         if id(found) not in known:
             primitive = found.primitive
             has_bodies = (True,) if primitive.bodies else ()
-            known[id(found)] = Origin(found.line, primitive.name, has_bodies, primitive.effect)
+            told = found.line, primitive.name, has_bodies, primitive.effect
+            known[id(found)] = ToldEquation(*told)
         yield known[id(found)]
 
 
@@ -225,18 +227,18 @@ def kept_plan(key: str, arrays: Sequence[Any]) -> CpuPlan | None:
     contents = user_cache().get(key, PLAN)
     # The file is the user's own, whole and of this version. All else is another fault of a cache.
     with suppress(Exception):
-        return None if contents is None else put_together(contents, arrays)
+        return None if contents is None else plan_of_file(contents, arrays)
     return None
 
 
-def put_together(contents: bytes, arrays: Sequence[Any]) -> CpuPlan | None:
+def plan_of_file(contents: bytes, arrays: Sequence[Any]) -> CpuPlan | None:
     """Returns the plan of a file; None where an object is missing."""
     state = Unpickler(contents, arrays).load()
     scope = Source().scope | state["scope"]
     for part, enter in (("segments", entered), ("kernels", enter_kernels)):
         if state[part] is not None:
             key, runs = state[part]
-            code = code_of(key, runs)
+            code = code_under(key, runs)
             if code is None:
                 return None
             scope |= enter(code, runs)
@@ -245,7 +247,7 @@ def put_together(contents: bytes, arrays: Sequence[Any]) -> CpuPlan | None:
     return CpuPlan(PlanParts(**state | {"scope": scope, "code": marshal.loads(state["code"])}))
 
 
-def code_of(key: str, runs: Sequence[Any]) -> Code | None:
+def code_under(key: str, runs: Sequence[Any]) -> Code | None:
     """Returns the code that segments or kernels are in; None where it is missing."""
     names = [run.function if isinstance(run, SegmentRun) else run.entry[0] for run in runs]
     return kept_code(key, list(dict.fromkeys(names)))

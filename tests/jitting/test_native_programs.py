@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from support.drawn_operands import operands
 from support.long_forms import sized
@@ -253,7 +253,9 @@ def assert_as_exact(got, eager, near, double, what):
     scale = np.max(np.abs(double), initial=1e-3)
     moved = max(np.max(np.abs(np.asarray(x, np.float64) - double), initial=0) for x in near)
     condition = moved / (np.finfo("f4").eps * scale)
-    assert condition < 1e4, "the program is no test"
+    # A program that magnifies rounding more tells nothing.
+    assert np.isfinite(condition)
+    assume(condition < 1e4)
     off = np.max(np.abs(got.astype(np.float64) - eager), initial=0) / (
         np.finfo(got.dtype).eps * scale
     )

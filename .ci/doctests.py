@@ -19,7 +19,10 @@ from collections.abc import Iterator
 from functensor.primitives.core.primitive import Primitive
 
 # What needs CuPy to be imported, and some of it a GPU too; and what is for pytest alone.
-NEEDS_MORE = ("functensor.backends.cuda.", "functensor.testing.pytest_plugin")
+NEEDS_MORE = (
+    "functensor.backends.cuda.", "functensor.distributed.nccl_group",
+    "functensor.testing.pytest_plugin",
+)  # fmt: skip
 
 
 def modules() -> Iterator[types.ModuleType]:

@@ -286,7 +286,7 @@ def drawn_convolutions(draw):
     return *arrays(shape, (outputs, channels, *kernel), dtype), sizes
 
 
-@settings(max_examples=sized(15, 200))
+@settings(max_examples=sized(15, 80))
 @given(drawn_convolutions())
 def test_drawn_convolutions(drawn):
     x, w, sizes = drawn

@@ -204,7 +204,7 @@ def outputs_of(kernel, seed, cut):
     return [array for x, array in zip(kernel.buffers, arrays) if x.role == "out"]
 
 
-@settings(max_examples=sized(15, 120))
+@settings(max_examples=sized(15, 60))
 @given(integer_graphs(), st.data(), st.integers(0, 99))
 def test_what_passes_breaks_no_rule(drawn, data, seed):
     graph, inputs, results = drawn

@@ -52,15 +52,17 @@ def pytest_collection_modifyitems(config, items):
 
     Thousands of tests that would only be skipped take time, so that they do not stay.
     """
+    kept = [item for item in items if not is_left_out(item)]
     further = set()
     if LONG or runs_all_tests(config):
-        further = {*cases_of_the_long_form([item for item in items if not is_left_out(item)])}
-    kept, left_out = [], []
-    for item in items:
+        further.update(cases_of_the_long_form(kept))
+    for item in kept:
         if item in further or getattr(item.obj, "is_hypothesis_test", False):
             item.add_marker("long")
-        gone = is_left_out(item) or (item in further and not LONG)
-        (left_out if gone else kept).append(item)
+    if not LONG:
+        kept = [item for item in kept if item not in further]
+    staying = set(kept)
+    left_out = [item for item in items if item not in staying]
     config.hook.pytest_deselected(items=left_out)
     items[:] = kept
 

@@ -2,11 +2,12 @@
 
 import numpy
 import pytest
+from support.noting_hook import Noting
 from test_identity_hooks import Returning, bits
 
 import functensor as ft
 import functensor.numpy as np
-from functensor.hooks import FnHook, Hook, MemoryHook, use
+from functensor.hooks import FnHook, MemoryHook, use
 
 W = np.asarray(numpy.random.RandomState(0).randn(6, 6))
 
@@ -24,17 +25,6 @@ def gradient(f, hook=None, **options):
         with use(hook, **options):
             (np.sum(f(w)) + np.sum(w[0] * w[1])).backward()
     return w.grad
-
-
-class Phases(Hook):
-    def __init__(self):
-        self.seen = []
-
-    def forward(self, op, inputs, output):
-        self.seen.append((op.phase, op.name))
-
-    def backward(self, op, grad_inputs, grad_output):
-        self.seen.append((op.phase, op.name))
 
 
 def counted(f, runs):
@@ -56,7 +46,7 @@ def test_they_run_twice_and_keep_every_bit(match):
 
 
 def test_hooks_see_the_first_run_and_on_request_the_second():
-    wanted, once, twice = Phases(), Phases(), Phases()
+    wanted, once, twice = Noting(), Noting(), Noting()
     gradient(chain, wanted)
     gradient(ft.checkpoint(chain), once)
     assert once.seen == wanted.seen
@@ -82,7 +72,7 @@ def test_replaced_values_are_replaced_again(nested):
 
 
 def test_a_hook_that_ended_sees_nothing_of_the_second_run():
-    hook, w = Phases(), ft.Tensor(W, requires_grad=True)
+    hook, w = Noting(), ft.Tensor(W, requires_grad=True)
     with use(hook, on_replay=True):
         out = np.sum(ft.checkpoint(chain)(w))
     before = list(hook.seen)

@@ -6,29 +6,17 @@ import weakref
 
 import numpy
 import pytest
+from support.noting_hook import Noting
 
 import functensor as ft
 import functensor.numpy as np
-from functensor.hooks import FnHook, Hook
+from functensor.hooks import FnHook
 
 VALUES = numpy.array([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]])
 
 
 def leaf():
     return ft.Tensor(VALUES, requires_grad=True)
-
-
-class Noting(Hook):
-    """Notes the operations that it sees, forward and backward."""
-
-    def __init__(self):
-        self.seen = []
-
-    def forward(self, op, inputs, output):
-        self.seen.append((op.phase, op.name))
-
-    def backward(self, op, grad_inputs, grad_output):
-        self.seen.append((op.phase, op.name))
 
 
 def test_a_hook_sees_the_operations_on_its_tensor():

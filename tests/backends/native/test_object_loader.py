@@ -23,10 +23,7 @@ pytestmark = [
     pytest.mark.skipif(bool(missing), reason=missing),
     pytest.mark.skipif(not object_loader.can_load(), reason="objects of Linux on x86-64"),
 ]
-# Tables of constants, and of places of its own code.
-TABLES = """
-@numbers = internal constant [4 x i64] [i64 5, i64 7, i64 11, i64 13], align 64
-
+ONE_AND_TWO = """
 define internal i64 @one() noinline {
   ret i64 1
 }
@@ -34,6 +31,10 @@ define internal i64 @one() noinline {
 define internal i64 @two() noinline {
   ret i64 2
 }
+"""
+# Tables of constants, and of places of its own code.
+TABLES = ONE_AND_TWO + """
+@numbers = internal constant [4 x i64] [i64 5, i64 7, i64 11, i64 13], align 64
 
 define i64 @number(i64 %i) {
   %place = getelementptr i64, ptr @numbers, i64 %i
@@ -63,16 +64,8 @@ e:
 other:
   ret i64 9
 }"""
-ADDRESSES = """
+ADDRESSES = ONE_AND_TWO + """
 @functions = internal constant [2 x ptr] [ptr @one, ptr @two]
-
-define internal i64 @one() noinline {
-  ret i64 1
-}
-
-define internal i64 @two() noinline {
-  ret i64 2
-}
 
 define i64 @called(i64 %i) {
   %place = getelementptr ptr, ptr @functions, i64 %i

@@ -5,6 +5,10 @@ the table has the milliseconds of a step, and the time of one GPU over it: 1 whe
 gradients costs nothing. functensor's step is jitted as a whole with `data_parallel`; PyTorch's is
 eager, with its DistributedDataParallel and fused Adam. The second table has the time of a sum over
 all processes, and what each link carries.
+
+With ``--spread GIB`` parameters of so many GiB are trained with Adam, of which each GPU has the
+whole state, and with the state, gradients and parameters spread over all (`sharded`, stages 1 to
+3). A cell has the milliseconds of a step and the GiB that one GPU's memory holds.
 """
 
 # mypy: disable-error-code="import-not-found, import-untyped, no-untyped-call"
@@ -33,6 +37,8 @@ Step = Callable[[], Any]
 
 WARM_UP = 8
 SUMS = (1, 16, 256, 1024)
+# The rows and columns of each matrix of the network that is spread.
+WIDTH = 8192
 MIB = 2**20
 # A port of this host, at which PyTorch's processes meet.
 PORT = 29517
@@ -107,6 +113,8 @@ def torch_step(problem: Problem, dtype: str) -> tuple[Step, Step]:
 
 
 PEERS = {"functensor": functensor_step, "torch": torch_step}
+# The names of optimizers that are whole, and spread.
+STAGES = ("whole", "stage 1", "stage 2", "stage 3")
 
 
 def measured(peer: str, workload: str, steps: int) -> tuple[float, float]:
@@ -115,6 +123,13 @@ def measured(peer: str, workload: str, steps: int) -> tuple[float, float]:
 
     make, dtype = WORKLOADS[workload]
     step, wait = PEERS[peer](make(np.random.default_rng(2026 + MPI.COMM_WORLD.rank)), dtype)
+    return timed(step, wait, steps)
+
+
+def timed(step: Step, wait: Step, steps: int) -> tuple[float, float]:
+    """Returns the milliseconds of a step, and the last loss."""
+    from mpi4py import MPI
+
     best = float("inf")
     for _ in range(WARM_UP):
         step()
@@ -152,6 +167,58 @@ def sums() -> list[tuple[int, float]]:
     return found
 
 
+def spread_step(stage: int, gib: float) -> tuple[Step, Step]:
+    """Returns a step of Adam on a deep network, spread over GPUs, and what waits for it.
+
+    Args:
+        stage: 0 for an optimizer that each process has whole, else that of `sharded`.
+        gib: how large the parameters are.
+    """
+    import cupy
+
+    import functensor as ft
+
+    info = ft.distributed.initialize(device="cuda")
+    keys = ft.random.split(ft.random.key(0), max(1, round(gib * 2**30 / (4 * WIDTH**2))))
+    scale = WIDTH**-0.5
+    params: Any = [
+        scale * ft.random.normal(ft.to_device(key, info.device), (WIDTH, WIDTH), dtype="float32")
+        for key in keys
+    ]
+    x = ft.to_device(np.ones((128, WIDTH), "float32"), info.device)
+
+    def loss(params: Any, x: Any) -> Any:
+        y = x
+        for w in params:
+            y = ft.numpy.tanh(y @ w)
+        return ft.numpy.mean((y - x) ** 2)
+
+    optimizer: Any = ft.optim.adam(LEARNING_RATE)
+    if stage:
+        optimizer = ft.distributed.sharded(optimizer, stage=stage)
+        params = optimizer.shard(params) if stage == 3 else params
+    stepped = ft.jit(ft.distributed.data_parallel(optimizer.minimize(loss)), donate_argnums=(0, 1))
+    held = [params, optimizer.init(params)]
+    del params
+    stepped.compile(*held, x)
+
+    def step() -> Any:
+        held[:] = stepped(*held, x)
+        return held[1].loss
+
+    return step, cupy.cuda.Device().synchronize
+
+
+def spread(stage: int, gib: float) -> tuple[float, float]:
+    """Returns the milliseconds of a step, and the GiB of the GPU's memory that are taken."""
+    import cupy
+
+    step, wait = spread_step(stage, gib)
+    milliseconds, _ = timed(step, wait, 5)
+    free, total = cupy.cuda.runtime.memGetInfo()
+    return milliseconds, (total - free) / 2**30
+
+
 def started(count: int, *options: str) -> list[str]:
     """Returns the words that the first of so many processes prints last."""
     places = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
@@ -161,14 +228,12 @@ def started(count: int, *options: str) -> list[str]:
     command = [program, "-n", str(count), sys.executable, "-m", __spec__.name, *options]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        print(done.stderr, file=sys.stderr)
+        print(done.stderr[-4000:], file=sys.stderr)
         return ["failed"]
     return done.stdout.split()
 
 
-def table(
-    counts: Sequence[int], workloads: Sequence[str], peers: Sequence[str], steps: int
-) -> str:
+def table(counts: Sequence[int], workloads: Sequence[str], peers: Sequence[str], steps: int) -> str:
     """Milliseconds of a step, and the time of one GPU over it."""
     lines = [["workload", "", *(f"{count} GPUs" for count in counts)]]
     for workload in workloads:
@@ -187,6 +252,21 @@ def table(
     return aligned(lines)
 
 
+def spread_table(counts: Sequence[int], gib: float) -> str:
+    """Milliseconds of a step, and the GiB that one GPU holds."""
+    lines = [["Adam", *(f"{count} GPUs" for count in counts)]]
+    for name in STAGES:
+        cells = []
+        for count in counts:
+            found = started(count, "--peer", name, "--spread", str(gib))
+            try:
+                cells.append(f"{float(found[0]):.0f} ms, {float(found[1]):.1f} GiB")
+            except ValueError:
+                cells.append("failed")
+        lines.append([name, *cells])
+    return aligned(lines)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the tables, or what one of several processes measures."""
     options = argparse.ArgumentParser(
@@ -196,7 +276,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.add_argument("--gpus", default="1,2,4", help="default: 1,2,4")
     options.add_argument("--steps", type=positive, default=20, help="default: 20")
     options.add_argument("--peers", default=",".join(PEERS), help="default: all")
-    options.add_argument("--peer", choices=[*PEERS, "sums"], help=argparse.SUPPRESS)
+    options.add_argument("--spread", type=float, metavar="GIB", help="measure sharded training")
+    options.add_argument("--peer", choices=[*PEERS, "sums", *STAGES], help=argparse.SUPPRESS)
     parsed = options.parse_args(arguments)
     workloads = parsed.workloads or ["gpt", "gpt-bf16"]
     if parsed.peer:
@@ -204,12 +285,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         if parsed.peer == "sums":
             words = [f"{microseconds:.0f}" for _, microseconds in sums()]
+        elif parsed.peer in STAGES:
+            words = [f"{x}" for x in spread(STAGES.index(parsed.peer), parsed.spread)]
         else:
             words = [f"{x}" for x in measured(parsed.peer, workloads[0], parsed.steps)]
         if MPI.COMM_WORLD.rank == 0:
             print(*words)
         return 0
     counts = [int(count) for count in parsed.gpus.split(",")]
+    if parsed.spread:
+        print(spread_table(counts, parsed.spread))
+        return 0
     print(table(counts, workloads, parsed.peers.split(","), parsed.steps), end="\n\n")
     lines = [["MiB", *(f"{count} GPUs" for count in counts if count > 1)]]
     columns = [started(count, "--peer", "sums") for count in counts if count > 1]

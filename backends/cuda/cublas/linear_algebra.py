@@ -66,15 +66,28 @@ def solve(a: ndarray, b: ndarray) -> ndarray:
     return cupy.linalg.solve(broadcast_stack(a, stack, dtype), broadcast_stack(b, stack, dtype))
 
 
+def finite_or_nan(found: ndarray) -> ndarray:
+    """Returns solutions, those of singular matrices as NaN."""
+    proper = cupy.isfinite(found).all(axis=(-2, -1), keepdims=True)
+    return cupy.where(proper, found, cupy.nan)
+
+
+def solve_by_factors(
+    factors: ndarray, a: ndarray, b: ndarray, *, strict: bool, transposed: bool
+) -> ndarray:
+    """Returns x with ``a @ x = b``; factors are not kept here, and the matrix is factorised."""
+    stack = stack_shape(factors, a, b)
+    found = solve(cupy.swapaxes(a, -1, -2) if transposed else a, b)
+    return broadcast_stack(found if strict else finite_or_nan(found), stack, found.dtype)
+
+
 def inv(a: ndarray, *, strict: bool) -> ndarray:
     """Returns inverses; NaN for singular matrices."""
     if not a.size:
         return a.copy()
     # Systems leave infinities where there is no solution; inverses of stacks may leave anything.
     eye = cupy.eye(a.shape[-1], dtype=a.dtype)
-    found = cupy.linalg.solve(a, broadcast_stack(eye, a.shape[:-2], a.dtype))
-    proper = cupy.isfinite(found).all(axis=(-2, -1), keepdims=True)
-    return cupy.where(proper, found, cupy.nan)
+    return finite_or_nan(cupy.linalg.solve(a, broadcast_stack(eye, a.shape[:-2], a.dtype)))
 
 
 def pinv(a: ndarray, limit: ndarray) -> ndarray:
@@ -248,6 +261,7 @@ LINEAR_ALGEBRA_FUNCTIONS: dict[str, Callable[..., ndarray]] = {
     "pivots_to_permutation": pivots_to_permutation,
     "qr": qr,
     "solve": solve,
+    "solve_by_factors": solve_by_factors,
     "solve_sylvester": absent("solve_sylvester", SCHUR),
     "sqrtm": absent("sqrtm", SCHUR),
     "svd": svd,

@@ -56,7 +56,11 @@ def nearest(name: str, known: Sequence[str]) -> str:
 
 def shown(x: Any, depth: int = 2) -> str:
     """Returns an argument as messages show it: a number itself, an array's dtype and shape."""
-    shape, dtype = getattr(x, "shape", None), getattr(x, "dtype", None)
+    try:
+        shape, dtype = getattr(x, "shape", None), getattr(x, "dtype", None)
+    except Exception:
+        # An array that was donated says neither, and the error that is shown is another one.
+        return type(x).__name__
     if isinstance(shape, tuple) and dtype is not None:
         return f"{dtype}[{', '.join(map(str, shape))}]"
     if x is None or isinstance(x, bool | int | float | complex | str):

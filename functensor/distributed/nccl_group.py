@@ -13,6 +13,7 @@ from typing import Any
 
 import cupy
 
+from .groups import is_capturing
 from .ordered_integers import from_ordered, to_ordered
 
 __all__ = ["NcclGroup"]
@@ -40,6 +41,7 @@ class Queued:
         out: the array.
         event: when it is there.
         kept: the array whose memory the pool is not to give away before.
+        recorded: whether a CUDA graph was recorded, whose events nobody may ask.
     """
 
     def __init__(self, out: Any, dtype: Any, event: Any, kept: Any) -> None:
@@ -47,10 +49,11 @@ class Queued:
         self.dtype = dtype
         self.event = event
         self.kept = kept
+        self.recorded = is_capturing()
 
     def advance(self) -> bool:
-        """Says whether it is there; the GPU goes on by itself."""
-        return bool(self.event.done)
+        """Says whether it is there, or part of a graph; the GPU goes on by itself."""
+        return self.recorded or bool(self.event.done)
 
     def result(self) -> Any:
         """Returns the mean; what is queued after this waits for it."""

@@ -11,6 +11,7 @@ import pytest
 import functensor as ft
 import functensor.numpy as np
 from functensor.backends.cpu.plan.codegen.source import Source
+from functensor.backends.errors.words import shown
 from functensor.backends.frames import user_line
 from functensor.errors import DonatedArrayError
 
@@ -133,3 +134,8 @@ def test_no_tensor_is_made_of_what_was_donated():
     for dtype in (None, "float32"):
         with pytest.raises(RuntimeError, match="an array was used after it had been donated"):
             ft.Tensor(gone, dtype=dtype)
+
+
+def test_messages_of_other_errors_show_what_was_donated():
+    # An error in the middle of a donating call, such as one for want of memory, is what is raised.
+    assert shown([donated(numpy.ones(3)), 1.0]) == "[Array, 1.0]"

@@ -1,5 +1,7 @@
 """One launch for many leaves, without a GPU: what is grouped, and what the kernels compute."""
 
+from typing import NamedTuple
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from support.long_forms import only_long, with_slow
 
 import functensor as ft
 import functensor.numpy as fnp
+from functensor.primitives.gradient_buckets import begin_mean, end_mean
 
 pytest.importorskip("cupy", reason="needs CuPy: pip install cupy-cuda13x")
 
@@ -93,6 +96,33 @@ def test_regions_that_need_each_other_are_not_grouped():
 
     plan = plan_of(fused(crossed, x, x, x))
     assert groups_of(plan) == [2]
+
+
+class Processes(NamedTuple):
+    """Stands for an axis of processes, of which a plan is made alone."""
+
+    size: int
+
+
+def test_leaves_of_earlier_means_are_updated_before_the_last_one_is_waited_for():
+    axis = {"axis_name": (Processes(2),)}
+
+    def averaged(params, state, grads):
+        means = []
+        buckets = grads[:3], grads[3:]
+        begun = [begin_mean.bind(gs, {**axis, "scatter": False, "lead": 0}) for gs in buckets]
+        for handle, gs in zip(begun, buckets, strict=True):
+            flat = end_mean.bind((handle,), {**axis, "parts": 1})
+            parts = fnp.split(flat, np.cumsum([g.size for g in gs])[:-1])
+            means += [x.reshape(g.shape) for x, g in zip(parts, gs, strict=True)]
+        return adam(params, state, means)
+
+    shapes = (10,), (37, 24), (3000,), (128, 10), (7, 5)
+    plan = plan_of(fused(averaged, *arguments(adam, shapes=shapes)))
+    names = [e.primitive.name for e in plan.text.program.equations]
+    kept = [name for name in names if name in ("begin_mean", "end_mean", "fused")]
+    assert kept == ["begin_mean", "begin_mean", "end_mean", "fused", "end_mean", "fused"]
+    assert groups_of(plan) == [3, 2]
 
 
 def test_texts_are_compared_where_operations_are_the_same(monkeypatch):

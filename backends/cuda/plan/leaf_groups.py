@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...cpu.plan.codegen.operands import constant, is_variable
 from ...cpu.plan.native.not_native import NotNative
+from .late_means import behind_last_mean, means_begun
 from .leaf_kernels import is_of_leaves, leaf_kernel
 from .region_run import is_on_host, region_source
 
@@ -77,6 +78,8 @@ class ManyLeaves(CallGroup):
 def grouped_leaves(program: ProgramLike) -> ProgramLike:
     """Returns a program whose regions of one text are grouped, where none needs another.
 
+    What needs the last of several means over processes is another group than the rest.
+
     Args:
         program: the program, its regions fused.
     """
@@ -85,11 +88,12 @@ def grouped_leaves(program: ProgramLike) -> ProgramLike:
         if equation.primitive.fused and is_of_leaves(equation.primitive):
             alike.setdefault(operations_of(equation), []).append(equation)
     keys: dict[Hashable, list[EquationLike]] = {}
+    late = behind_last_mean(program.equations)
     # Texts are made where two may be the same.
     for equation in [x for some in alike.values() if len(some) > 1 for x in some]:
         key = leaf_key(equation)
         if key is not None:
-            keys.setdefault(key, []).append(equation)
+            keys.setdefault((key, id(equation) in late), []).append(equation)
     equations = list(program.equations)
     for members in keys.values():
         if len(members) > 1:
@@ -167,7 +171,15 @@ def variables(equation: EquationLike) -> Iterable[VariableLike]:
 
 
 def sorted_by_need(equations: Sequence[EquationLike]) -> list[EquationLike]:
-    """Returns equations each behind those whose results it needs, else in the order given."""
+    """Returns equations each behind those whose results it needs, else in the order given.
+
+    Those that wait for means over processes come when nothing else is left to be done.
+    """
+    begun = means_begun(equations)
+    ranks = [
+        (id(equation) in begun, begun.get(id(equation), i), i)
+        for i, equation in enumerate(equations)
+    ]
     makers = {x: i for i, equation in enumerate(equations) for x in equation.outputs}
     waiting: list[int] = []
     followers: list[list[int]] = [[] for _ in equations]
@@ -176,14 +188,14 @@ def sorted_by_need(equations: Sequence[EquationLike]) -> list[EquationLike]:
         waiting.append(len(needed))
         for other in needed:
             followers[other].append(i)
-    free = [i for i, number in enumerate(waiting) if not number]
+    free = [ranks[i] for i, number in enumerate(waiting) if not number]
     heapq.heapify(free)
     order: list[EquationLike] = []
     while free:
-        i = heapq.heappop(free)
+        *_, i = heapq.heappop(free)
         order.append(equations[i])
         for follower in followers[i]:
             waiting[follower] -= 1
             if not waiting[follower]:
-                heapq.heappush(free, follower)
+                heapq.heappush(free, ranks[follower])
     return order

@@ -38,7 +38,7 @@ Step = Callable[[], Any]
 WARM_UP = 8
 SUMS = (1, 16, 256, 1024)
 # The rows and columns of each matrix of the network that is spread.
-WIDTH = 8192
+WIDTH = 16_384
 MIB = 2**20
 # A port of this host, at which PyTorch's processes meet.
 PORT = 29517

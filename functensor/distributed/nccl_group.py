@@ -27,6 +27,8 @@ NCCL_DTYPES = {
 }
 # NCCL's numbers of operations; CuPy has no name for the average.
 NCCL_SUM, NCCL_MAX, NCCL_MIN, NCCL_AVG = 0, 2, 3, 4
+# The priority of a stream, the lowest number that there is or less, is before that of others.
+FIRST = -5
 # Integers that NCCL does not have go as these.
 WIDER_INTEGERS = {"int16": "int32", "uint16": "uint32"}
 # The processes of a group may record graphs at different calls. NCCL would make them wait for each
@@ -53,7 +55,9 @@ class Queued:
 
     def advance(self) -> bool:
         """Says whether it is there, or part of a graph; the GPU goes on by itself."""
-        return self.recorded or bool(self.event.done)
+        if not self.recorded and self.event.done:
+            self.kept = None
+        return self.recorded or self.kept is None
 
     def result(self) -> Any:
         """Returns the mean; what is queued after this waits for it."""
@@ -86,18 +90,23 @@ class NcclGroup:
 
     @property
     def stream(self) -> Any:
-        """A stream beside the current one, for means that others are not to wait for."""
+        """A stream beside the current one, for means that others are not to wait for.
+
+        What it has takes its turn before what other streams have, which would fill the GPU first.
+        """
         if self._stream is None:
-            self._stream = cupy.cuda.Stream(non_blocking=True)
+            self._stream = cupy.cuda.Stream(non_blocking=True, priority=FIRST)
         return self._stream
 
     def begin_mean(self, x: Any) -> Queued:
-        """Begins to average the arrays of all, beside what is queued on the current stream."""
+        """Begins to average the arrays of all, beside what is queued on the current stream.
+
+        The mean is written into the memory of this one, which nobody else has.
+        """
         given = _summable(x)
-        out = cupy.empty_like(given)
         self.stream.wait_event(cupy.cuda.get_current_stream().record())
-        self._sum(given, out, self.stream, NCCL_AVG)
-        return Queued(out, x.dtype, self.stream.record(), given)
+        self._sum(given, given, self.stream, NCCL_AVG)
+        return Queued(given, x.dtype, self.stream.record(), given)
 
     def _dtype(self, x: Any) -> tuple[int, int]:
         """Returns NCCL's number of an array's dtype, and how many words an element has."""

@@ -188,6 +188,11 @@ class PlacedPlan:
         self.source = plan.source
         self.called = plan.called
 
+    @property
+    def remark(self) -> str:
+        """The reason why it is no graph, for people; empty where it is one, or may become one."""
+        return getattr(self._plan, "remark", "")
+
     def __call__(self, buffers: Sequence[Any]) -> list[Any]:
         """Computes the results of buffers."""
         with self._backend.current(self._device):

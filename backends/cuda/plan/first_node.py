@@ -17,7 +17,9 @@ from ..capturing import NotCaptured
 from ..kernels.plan import table_words
 from .leaf_kernels import WORD_BYTES
 
-__all__ = ["FirstNode", "driver", "told"]
+__all__ = ["KERNEL_NODE", "FirstNode", "driver", "kind_of_node", "told"]
+
+KERNEL_NODE = 0
 
 
 class NodeParameters(ctypes.Structure):
@@ -64,7 +66,7 @@ class FirstNode:
         count: how many addresses there are behind them.
 
     Raises:
-        NotCaptured: the driver does not say what the node is.
+        NotCaptured: the driver does not say what the node is, or there are several.
     """
 
     def __init__(self, graph: Any, slots: Any, dtypes: Sequence[Any], count: int) -> None:
@@ -74,9 +76,8 @@ class FirstNode:
         self._table = bytearray(WORD_BYTES * table_words(total))
         self._addresses = Struct(f"{count}Q")
         self._begin = WORD_BYTES * len(dtypes)
-        found, nodes, number = driver(), (c_void_p * 1)(), ctypes.c_size_t(1)
-        told(found.cuGraphGetRootNodes(graph.graph, nodes, ctypes.byref(number)))
-        self._node = nodes[0]
+        found = driver()
+        self._node = first_kernel(graph.graph)
         self._parameters = NodeParameters()
         self._place = ctypes.addressof(self._parameters)
         told(found.cuGraphKernelNodeGetParams_v2(self._node, self._place))
@@ -101,6 +102,25 @@ class FirstNode:
         status = self._set(self._executable, self._node, self._place)
         if status:
             raise RuntimeError(f"the driver does not set a node: error {status}")
+
+
+def first_kernel(graph: int) -> Any:
+    """Returns the node of the only kernel that waits for nothing; NCCL adds events beside it."""
+    found, number = driver(), ctypes.c_size_t()
+    told(found.cuGraphGetRootNodes(graph, None, ctypes.byref(number)))
+    nodes = (c_void_p * number.value)()
+    told(found.cuGraphGetRootNodes(graph, nodes, ctypes.byref(number)))
+    kernels = [node for node in nodes if kind_of_node(node) == KERNEL_NODE]
+    if len(kernels) != 1:
+        raise NotCaptured(f"a graph that {len(kernels)} kernels begin")
+    return kernels[0]
+
+
+def kind_of_node(node: Any) -> int:
+    """Returns the driver's number of a kind of nodes."""
+    kind = ctypes.c_int()
+    told(driver().cuGraphNodeGetType(node, ctypes.byref(kind)))
+    return kind.value
 
 
 def told(status: int) -> None:

@@ -22,7 +22,7 @@ from ..capturing import NotCaptured, captured_here
 from ..cublas.recorded import RecordedCublas
 from ..kernels.plan import MOST_COPIED, MOST_WORDS, copy_arrays, copy_out, set_words
 from ..launch import is_contiguous
-from .first_node import FirstNode, driver, told
+from .first_node import KERNEL_NODE, FirstNode, driver, kind_of_node, told
 from .leaf_kernels import WORD_BYTES
 
 if TYPE_CHECKING:
@@ -36,8 +36,12 @@ CALLS_BEFORE_RECORDING = 2
 MOST_RECORDINGS = 6
 # On further streams a plan runs operation by operation.
 MOST_STREAMS = 8
-KERNEL_NODE, COPY_NODE, FILL_NODE = 0, 1, 2
+COPY_NODE, FILL_NODE = 1, 2
 EMPTY_NODE = 5
+# What NCCL adds to a graph: work of its own on the host, and events by which it orders its calls.
+HOST_NODE, WAIT_NODE, EVENT_NODE = 3, 6, 7
+PLAIN_NODES = KERNEL_NODE, FILL_NODE, EMPTY_NODE
+NODES_OF_NCCL = HOST_NODE, WAIT_NODE, EVENT_NODE
 HOST_MEMORY, DEVICE_MEMORY, ANY_MEMORY = 1, 2, 4
 MEMORY_TYPE_ATTRIBUTE = 2
 
@@ -154,7 +158,7 @@ class OnStream:
         self.refused = ""
         text = plan.text
         # Processes that compare each collective do so where it is queued, and not in a graph.
-        self._compared = any(
+        self._collective = any(
             getattr(equation.primitive, "collective", False) for equation in text.program.equations
         )
         self._dtypes = [x.type.dtype for x in text.numbers]
@@ -176,7 +180,7 @@ class OnStream:
     def run(self, arrays: list[ndarray], numbers: Sequence[Any], stream: Any) -> list[ndarray]:
         """Queues the work of a call, and returns the results."""
         recording = self._recording
-        one_by_one = self._compared and config.check_collectives
+        one_by_one = self._collective and config.check_collectives
         if recording is not None and not one_by_one:
             if recording.fits(arrays):
                 return self._launched(recording, arrays, numbers, stream)
@@ -289,7 +293,7 @@ class OnStream:
             kept = [pool, *captured_here.kept, self._slots]
         finally:
             captured_here.cublas = captured_here.kept = captured_here.stream = None
-        check_nodes(graph.graph)
+        check_nodes(graph.graph, NODES_OF_NCCL if self._collective else ())
         addresses = [None if i in copied else x.data.ptr for i, x in enumerate(arrays)]
         if not all(x is None or is_contiguous(x) for x in owned):
             raise NotCaptured("the elements of a result do not lie one behind the other")
@@ -308,8 +312,12 @@ def strides_unless_ordered(x: ndarray) -> tuple[int, ...] | None:
     return None if is_contiguous(x) else x.strides
 
 
-def check_nodes(graph: int) -> None:
+def check_nodes(graph: int, others: Sequence[int]) -> None:
     """Checks that a graph computes, copies and fills within the memory of GPUs alone.
+
+    Args:
+        graph: the graph.
+        others: the kinds of nodes that are right too.
 
     Raises:
         NotCaptured: it does something else, such as a copy from the host, which would be made of
@@ -320,12 +328,11 @@ def check_nodes(graph: int) -> None:
     nodes = (ctypes.c_void_p * count.value)()
     told(driver().cuGraphGetNodes(graph, nodes, ctypes.byref(count)))
     for node in filter(None, nodes):
-        kind = ctypes.c_int()
-        told(driver().cuGraphNodeGetType(node, ctypes.byref(kind)))
-        if kind.value == COPY_NODE:
+        kind = kind_of_node(node)
+        if kind == COPY_NODE:
             check_copy(node)
-        elif kind.value not in (KERNEL_NODE, FILL_NODE, EMPTY_NODE):
-            raise NotCaptured(f"a node of kind {kind.value}")
+        elif kind not in PLAIN_NODES and kind not in others:
+            raise NotCaptured(f"a node of kind {kind}")
 
 
 def check_copy(node: int) -> None:

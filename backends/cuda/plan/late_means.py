@@ -36,8 +36,8 @@ def behind_last_mean(equations: Sequence[EquationLike]) -> set[int]:
     if not begun:
         return set()
     last = max(begun, key=begun.__getitem__)
-    behind = set()
-    made = set()
+    behind: set[int] = set()
+    made: set[object] = set()
     for equation in equations:
         given = filter(is_variable, equation.operands)
         if id(equation) == last or not made.isdisjoint(given):

@@ -51,4 +51,6 @@ def _are_apart(x: range, y: range) -> bool:
         return True
     if abs(x.step) == abs(y.step) and (x[0] - y[0]) % abs(x.step):
         return True
-    return max(x) < min(y) or max(y) < min(x)
+    # The ends, since ``max`` would go through a range.
+    (first, last), (other_first, other_last) = (sorted((r[0], r[-1])) for r in (x, y))
+    return last < other_first or other_last < first

@@ -57,3 +57,14 @@ def test_a_scatter_to_disjoint_keys_copies(dtype):
     np.testing.assert_array_equal(ft.to_device(ft.grad(parts)(x), "cpu"), np.tile(wanted, (6, 1)))
     rows = np.array([0, 2, 2, 0, 3, 0], dtype)
     np.testing.assert_array_equal(ft.to_device(ft.grad(some)(x), "cpu")[:, 0], rows)
+
+
+def test_long_axes_are_compared_by_their_ends():
+    from functensor.backends.cuda.disjoint_keys import are_disjoint
+
+    # To go through them would take hours.
+    length = 2**60
+    halves = [(slice(0, length // 2),), (slice(length // 2, None),)]
+    assert are_disjoint(halves, (length,))
+    assert are_disjoint([(slice(None, length // 2 - 1, -1),), halves[0]], (length,))
+    assert not are_disjoint([(slice(length // 2 - 1, None),), halves[0]], (length,))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from ctypes import c_longlong, c_uint, c_void_p
+from ctypes import c_longlong, c_uint, c_ulonglong, c_void_p
 from functools import cache
 from struct import Struct
 from typing import Any
@@ -46,8 +46,9 @@ def driver() -> Any:
     found.cuGraphGetNodes.argtypes = (c_void_p, c_void_p, c_void_p)
     found.cuGraphNodeGetType.argtypes = (c_void_p, c_void_p)
     found.cuGraphMemcpyNodeGetParams.argtypes = (c_void_p, c_void_p)
-    found.cuPointerGetAttribute.argtypes = (c_void_p, ctypes.c_int, ctypes.c_ulonglong)
+    found.cuPointerGetAttribute.argtypes = (c_void_p, ctypes.c_int, c_ulonglong)
     try:
+        found.cuGraphInstantiateWithFlags.argtypes = (c_void_p, c_void_p, c_ulonglong)
         found.cuGraphGetRootNodes.argtypes = (c_void_p, c_void_p, c_void_p)
         found.cuGraphKernelNodeGetParams_v2.argtypes = (c_void_p, c_void_p)
         found.cuGraphExecKernelNodeSetParams_v2.argtypes = (c_void_p, c_void_p, c_void_p)

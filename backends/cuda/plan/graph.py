@@ -23,6 +23,7 @@ from ..cublas.recorded import RecordedCublas
 from ..kernels.plan import MOST_COPIED, MOST_WORDS, copy_arrays, copy_out, set_words
 from ..launch import is_contiguous
 from .first_node import KERNEL_NODE, FirstNode, driver, kind_of_node, told
+from .graph_by_priority import GraphByPriority
 from .leaf_kernels import WORD_BYTES
 
 if TYPE_CHECKING:
@@ -294,6 +295,8 @@ class OnStream:
         finally:
             captured_here.cublas = captured_here.kept = captured_here.stream = None
         check_nodes(graph.graph, NODES_OF_NCCL if self._collective else ())
+        if self._collective:
+            graph = GraphByPriority(graph)
         addresses = [None if i in copied else x.data.ptr for i, x in enumerate(arrays)]
         if not all(x is None or is_contiguous(x) for x in owned):
             raise NotCaptured("the elements of a result do not lie one behind the other")

@@ -23,8 +23,8 @@ from typing import Any
 from ..primitives.core.errors import DistributedError, failure
 
 __all__ = [
-    "SECONDS_BETWEEN_LOOKS", "SECONDS_TO_LEAVE", "Absence", "Limit", "News", "begin_news", "late",
-    "mpi_is_running", "news", "seconds_before_telling", "set_timeout",
+    "SECONDS_BETWEEN_LOOKS", "SECONDS_TO_LEAVE", "Absence", "Limit", "News", "begin_news",
+    "end_at_once", "late", "mpi_is_running", "news", "seconds_before_telling", "set_timeout",
 ]  # fmt: skip
 
 # Every so many seconds a process that waits looks for news.
@@ -288,10 +288,14 @@ class News:
             sleep(0.002)
         if words is None and not self.raised and len(others) == self._size - 1:
             return
-        # MPI would wait for the others once more.
-        for stream in (sys.stdout, sys.stderr):
-            stream.flush()
-        os._exit(1)
+        end_at_once()
+
+
+def end_at_once() -> None:
+    """Ends the process without MPI, which would wait for the others once more."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(1)
 
 
 def _process_space() -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import builtins
 import socket
 import sys
@@ -10,7 +11,7 @@ from typing import Any
 
 from ..backends.optional_modules import MissingExtraError, extra
 from ..primitives.core.errors import message
-from .failures import begin_news
+from .failures import begin_news, end_at_once
 from .launched import launched_processes
 from .roll_call import roll_call
 
@@ -115,8 +116,10 @@ def _found_world(comm: Any, device: str | None) -> World:
             )
     if comm.size == 1:
         return World(device=_own_device(None, device))
-    # MPI makes communicators by calls that block.
+    # MPI makes communicators by calls that block, and waits for all at its end.
+    atexit.register(end_at_once)
     roll_call(comm, range(comm.size), "call of distributed.initialize")
+    atexit.unregister(end_at_once)
     # Messages of ours meet none of the user's.
     comm = comm.Dup()
     begin_news(comm)

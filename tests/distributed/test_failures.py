@@ -53,6 +53,15 @@ def test_a_rank_that_does_not_come_is_named():
 
 @only_long
 @pytest.mark.long
+def test_a_rank_that_does_not_begin_is_named():
+    code, said = run("is not there")
+    assert code != 0
+    assert "ranks that did not come within 3 seconds: 2\n" in said
+    assert "    this one waits for the call of distributed.initialize\n" in said
+
+
+@only_long
+@pytest.mark.long
 def test_the_launcher_ends_all_where_a_rank_is_killed():
     code, _ = run("dies")
     assert code != 0

@@ -105,6 +105,10 @@ def no_device(name: object, there: list[str]) -> DeviceError:
 NO_ENTRIES: Mapping[str, Any] = MappingProxyType({})
 
 
+def nothing() -> None:
+    """Does nothing."""
+
+
 class Arrival:
     """Buffers' values on their way to the host's memory; here they have arrived."""
 
@@ -155,6 +159,8 @@ class Backend(Protocol):
         updates: functions that update many parameters at once, by the optimizer's rule. Of columns
             (parameters, gradients, remembered arrays) and the step's numbers they make the new
             columns, with None for parameters that they leave to others.
+        waited: is called when the host has waited for what was queued. It raises an error where
+            that was given up, so that nobody takes what is in its memory for results.
     """
 
     name: str
@@ -171,6 +177,7 @@ class Backend(Protocol):
     mixes_bfloat16: frozenset[str] = frozenset()
     add_into: Callable[[Any, Any], Any] | None = None
     updates: Mapping[str, Callable[..., list[Any]]] = NO_ENTRIES
+    waited: Callable[[], None] = staticmethod(nothing)
 
     def asarray(self, values: Any, dtype: DTypeLike | None = None) -> Buffer:
         """Returns a buffer that holds the values, without a copy where that is possible."""
@@ -194,6 +201,18 @@ class Backend(Protocol):
     def synchronize(self) -> None:
         """Waits until all work that was queued is done."""
         return
+
+    def call_at_launches(self, before: Callable[[], None], behind: Callable[[], None]) -> bool:
+        """Has functions called at each launch of the graph that this thread records.
+
+        Args:
+            before: is called before it is launched.
+            behind: is called when it is queued.
+
+        Returns:
+            Whether this thread records one.
+        """
+        return False
 
     def devices(self) -> list[str]:
         """Returns the names of the devices that are present."""

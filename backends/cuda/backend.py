@@ -74,17 +74,31 @@ class CupyBackend(protocol.Backend):
 
     def to_host(self, buffer: ndarray) -> Buffer:
         """Returns a ``numpy.ndarray`` with the values, once they are computed."""
-        with self.current(self.device_of(buffer)):
-            host: Buffer = buffer.get()
-            return host
+        try:
+            with self.current(self.device_of(buffer)):
+                host: Buffer = buffer.get()
+                return host
+        finally:
+            self.waited()
 
     def to_host_later(self, buffers: Sequence[ndarray]) -> protocol.Arrival:
         """Queues copies to the host's memory on the current stream."""
-        return PinnedCopies(self.xp, buffers)
+        return PinnedCopies(self, buffers)
 
     def synchronize(self) -> None:
         """Waits until the work on the current device's current stream is done."""
-        self.xp.cuda.get_current_stream().synchronize()
+        try:
+            self.xp.cuda.get_current_stream().synchronize()
+        finally:
+            self.waited()
+
+    def call_at_launches(self, before: Callable[[], None], behind: Callable[[], None]) -> bool:
+        """Has functions called at each launch of the graph that this thread records."""
+        if captured_here.kept is None:
+            return False
+        if (before, behind) not in captured_here.launched:
+            captured_here.launched += ((before, behind),)
+        return True
 
     def devices(self) -> list[str]:
         """Returns ``["cuda:0", ...]``."""
@@ -170,8 +184,11 @@ class CupyBackend(protocol.Backend):
 
     def synchronize_device(self, device: str) -> None:
         """Waits until all work on a GPU is done, on whatever stream it is."""
-        with self.current(device) as current:
-            current.synchronize()
+        try:
+            with self.current(device) as current:
+                current.synchronize()
+        finally:
+            self.waited()
 
     def owns_memory(self, buffer: ndarray) -> bool:
         """Says whether a buffer has memory of CuPy's, which no other library knows."""
@@ -219,7 +236,9 @@ protocol.register(CupyBackend(driver.imported()))
 class PinnedCopies(protocol.Arrival):
     """Copies in one block of pinned memory, which a GPU writes while the program goes on."""
 
-    def __init__(self, cupy: Any, buffers: Sequence[ndarray]) -> None:
+    def __init__(self, backend: CupyBackend, buffers: Sequence[ndarray]) -> None:
+        self.backend = backend
+        cupy = backend.xp
         stream = cupy.cuda.get_current_stream()
         whole = [cupy.ascontiguousarray(buffer) for buffer in buffers]
         ends = list(accumulate(-(-buffer.nbytes // ALIGNED) * ALIGNED for buffer in whole))
@@ -239,7 +258,10 @@ class PinnedCopies(protocol.Arrival):
 
     def values(self) -> Sequence[Buffer]:
         if self.block is not None:
-            self.event.synchronize()
+            try:
+                self.event.synchronize()
+            finally:
+                self.backend.waited()
             # Pinned memory is scarce, and hooks may keep what they are shown.
             self.hosts = [host.copy() for host in self.hosts]
             self.block = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 __all__ = ["Capturing", "NotCaptured", "captured_here", "copied_once", "kept_by_graph"]
@@ -20,11 +21,14 @@ class Capturing(threading.local):
         stream: the stream on which a graph that is being recorded will run; None elsewhere.
         kept: arrays that recorded work reads and that caches may let go; None where nothing is
             recorded.
+        launched: what is called before each launch of the graph that is being recorded, and what
+            is called behind it.
     """
 
     cublas: Any = None
     stream: int | None = None
     kept: list[Any] | None = None
+    launched: tuple[tuple[Callable[[], None], Callable[[], None]], ...] = ()
 
 
 captured_here = Capturing()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,18 +41,28 @@ def broadcast_tensors(tensors: Iterable[Tensor]) -> None:
             tensor.put_buffer(_broadcast(tensor._data))
 
 
-def broadcast_object(value: Any) -> Any:
-    """Returns an object of the process of rank 0, which is pickled for the others."""
+def broadcast_object(
+    value: Any, comm: Any = None, what: str = "broadcast", ranks: Sequence[int] | None = None
+) -> Any:
+    """Returns an object of the process of rank 0, which is pickled for the others.
+
+    Args:
+        value: the object; others than that of rank 0 are not looked at.
+        comm: a communicator; by default that of all.
+        what: what is broadcast, for messages.
+        ranks: the processes of the communicator; None for all.
+    """
     here = world()
     if here.size == 1:
         return value
     import pickle  # of our own processes
 
-    text = np.frombuffer(pickle.dumps(value), np.uint8) if here.rank == 0 else None
+    comm = here.comm if comm is None else comm
+    text = np.frombuffer(pickle.dumps(value), np.uint8) if comm.rank == 0 else None
     length = np.array([0 if text is None else text.size])
-    wait(here.comm.Ibcast(length, 0), "broadcast")
+    wait(comm.Ibcast(length, 0), what, ranks)
     out = np.empty(int(length[0]), np.uint8) if text is None else text.copy()
-    wait(here.comm.Ibcast(out, 0), "broadcast")
+    wait(comm.Ibcast(out, 0), what, ranks)
     return pickle.loads(out.tobytes())
 
 

@@ -3,6 +3,8 @@
 Processes tell each other on a communicator of their own, and look for news wherever they wait. A
 process that ends by an error tells all others, and gives them time to end by an error that names
 it. On its own host a process sees by itself that another one has died.
+
+Two threads may look and tell: the one that computes, and the one of `watching`.
 """
 
 from __future__ import annotations
@@ -12,12 +14,18 @@ import os
 import select
 import socket
 import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
 from time import monotonic, sleep
 from typing import Any
 
 from ..primitives.core.errors import DistributedError, failure
 
-__all__ = ["Limit", "News", "begin_news", "news", "set_timeout"]
+__all__ = [
+    "SECONDS_BETWEEN_LOOKS", "SECONDS_TO_LEAVE", "Absence", "Limit", "News", "begin_news",
+    "end_at_once", "late", "mpi_is_running", "news", "seconds_before_telling", "set_timeout",
+]  # fmt: skip
 
 # Every so many seconds a process that waits looks for news.
 SECONDS_BETWEEN_LOOKS = 0.05
@@ -54,6 +62,40 @@ def set_timeout(seconds: float) -> None:
     Limit.seconds = float(seconds)
 
 
+def seconds_before_telling() -> float:
+    """Returns the number of seconds for which a process waits before it tells others."""
+    return min(SECONDS_BEFORE_TELLING, Limit.seconds / 4)
+
+
+@dataclass(frozen=True)
+class Absence:
+    """Another process that is not there, as one of the others finds it.
+
+    Attributes:
+        what: which it is, in words.
+        lines: what others wait for.
+        fix: what to do.
+    """
+
+    what: str
+    lines: str
+    fix: str
+
+    def error(self) -> DistributedError:
+        """Returns the error, which names the line of the user's that this thread runs."""
+        return failure(DistributedError, f"{self.what}\n{self.lines}", fix=self.fix)
+
+
+def late(missing: Sequence[int], lines: Sequence[str]) -> Absence:
+    """Returns the processes that did not come in time, and says what others wait for."""
+    names = ", ".join(map(str, missing)) or "none: each waits for something else"
+    return Absence(
+        f"ranks that did not come within {Limit.seconds:g} seconds: {names}",
+        "\n".join(f"    {line}" for line in lines),
+        "ft.distributed.set_timeout(600), where they need more time",
+    )
+
+
 class News:
     """Keeps what a process knows of the others.
 
@@ -64,6 +106,7 @@ class News:
         raised: the words of exceptions by which processes have ended, by their ranks.
         ended: when this process learnt that others had ended without one.
         waiting: what others say that they wait for.
+        stale: whether the others may still believe that this process waits, though it does not.
     """
 
     def __init__(self, comm: Any) -> None:
@@ -73,8 +116,13 @@ class News:
         self.raised: dict[int, str] = {}
         self.ended: dict[int, float] = {}
         self.waiting: dict[int, str] = {}
+        self.stale = False
+        # What this process has told that it waits for, by what stands for the one that waits.
+        self._told: dict[object, str] = {}
         self._sent: list[Any] = []
         self._left = False
+        self._lock = threading.RLock()
+        self._owner = threading.get_ident()
         self._neighbours = select.poll() if hasattr(select, "poll") else None
         self._rank_of: dict[int, int] = {}
         for rank, (place, number) in enumerate(comm.allgather((_process_space(), os.getpid()))):
@@ -92,71 +140,128 @@ class News:
         self._rank_of[descriptor] = rank
         self._neighbours.register(descriptor, select.POLLIN)
 
+    def _may_talk(self) -> bool:
+        """Says whether this thread may call MPI."""
+        return threading.get_ident() == self._owner or mpi_takes_threads()
+
     def tell(self, kind: str, words: str = "") -> None:
         """Tells all others something, without waiting until they know."""
-        self._sent = [request for request in self._sent if not request.Test()]
-        for rank in range(self._size):
-            if rank != self._rank:
-                self._sent.append(self._comm.isend((kind, self._rank, words), rank))
+        if not self._may_talk():
+            return
+        with self._lock:
+            self._sent = [request for request in self._sent if not request.Test()]
+            for rank in range(self._size):
+                if rank != self._rank:
+                    self._sent.append(self._comm.isend((kind, self._rank, words), rank))
+
+    def begin_wait(self, what: str) -> object:
+        """Tells the others that this process waits for something.
+
+        Returns:
+            What `end_wait` takes.
+        """
+        token = object()
+        with self._lock:
+            self._told[token] = what
+            self.tell("waits", what)
+        return token
+
+    def end_wait(self, token: object) -> None:
+        """Tells the others that this process waits for that no more."""
+        with self._lock:
+            if self._told.pop(token, None) is None:
+                return
+            for what in self._told.values():
+                self.tell("waits", what)
+                return
+            self.tell("goes on")
+
+    def go_on(self) -> None:
+        """Tells the others that this process waits for nothing, if they may believe so."""
+        with self._lock:
+            if self.stale:
+                self.stale = False
+                self._told.clear()
+                self.tell("goes on")
 
     def look(self) -> None:
         """Takes all news that there are."""
-        while (found := self._comm.improbe()) is not None:
-            kind, rank, words = found.recv()
-            if kind == "raised":
-                self.raised.setdefault(rank, words)
-            elif kind == "ended":
-                self.ended.setdefault(rank, monotonic())
-            elif kind == "waits":
-                self.waiting[rank] = words
-            else:
-                self.waiting.pop(rank, None)
+        if not self._may_talk():
+            return
+        with self._lock:
+            while (found := self._comm.improbe()) is not None:
+                kind, rank, words = found.recv()
+                if kind == "raised":
+                    self.raised.setdefault(rank, words)
+                elif kind == "ended":
+                    self.ended.setdefault(rank, monotonic())
+                elif kind == "waits":
+                    self.waiting[rank] = words
+                else:
+                    self.waiting.pop(rank, None)
 
     def died(self) -> list[int]:
         """Returns the ranks of processes of this host that are there no more, and said nothing."""
         if self._neighbours is None:
             return []
-        dead = [self._rank_of[descriptor] for descriptor, _ in self._neighbours.poll(0)]
+        with self._lock:
+            # Python's poll refuses two threads at once.
+            dead = [self._rank_of[descriptor] for descriptor, _ in self._neighbours.poll(0)]
         if dead:
             self.look()
         return [rank for rank in dead if rank not in self.raised and rank not in self.ended]
 
-    def check(self, what: str) -> None:
+    def check(self, what: str, ranks: Sequence[int] | None = None) -> None:
         """Looks for news while something is waited for.
 
         Args:
             what: the thing, in words.
+            ranks: the processes that it takes; None for all.
 
         Raises:
-            DistributedError: another process has raised an error, has died, or has ended a while
-                ago.
+            DistributedError: another process has raised an error or has died, or one of ``ranks``
+                has ended a while ago.
         """
+        found = self.absence(what, ranks)
+        if found is not None:
+            self.stale = True
+            raise found.error()
+
+    def absence(self, what: str, ranks: Sequence[int] | None = None) -> Absence | None:
+        """Returns the process for which `check` raises an error, or None."""
         self.look()
         here = f"    rank {self._rank} of {self._size} waits for the {what}"
-        for rank, words in self.raised.items():
-            what = f"rank {rank} ended by an error: {words}"
+        for rank, words in [*self.raised.items()]:
             fix = "mend that error; its traceback is what that rank has printed"
-            raise absence(what, here, fix)
+            return Absence(f"rank {rank} ended by an error: {words}", here, fix)
         for rank in self.died():
             fix = "look for what ended it: the system's log tells of memory that ran out"
-            raise absence(f"rank {rank} died", here, fix)
-        for rank, since in self.ended.items():
-            if monotonic() - since > min(SECONDS_BEHIND_THE_END, Limit.seconds / 2):
-                what = f"rank {rank} ended its program while others go on"
+            return Absence(f"rank {rank} died", here, fix)
+        for rank, since in [*self.ended.items()]:
+            behind = monotonic() - since > min(SECONDS_BEHIND_THE_END, Limit.seconds / 2)
+            if behind and (ranks is None or rank in ranks):
                 fix = "give all ranks as many steps: ft.distributed.shard(loader)"
-                raise absence(what, here, fix)
+                return Absence(f"rank {rank} ended its program while others go on", here, fix)
+        return None
 
-    def late(self, what: str) -> DistributedError:
-        """Returns the error for processes that did not come in time."""
-        self.look()
+    def late(self, what: str, missing: Sequence[int]) -> Absence:
+        """Returns the processes that did not come in time.
+
+        Args:
+            what: the thing that this process waits for.
+            missing: the processes.
+        """
+        self.stale = True
         waiting = {**self.waiting, self._rank: what}
-        missing = [rank for rank in range(self._size) if rank not in waiting]
-        names = ", ".join(map(str, missing)) or "none: each waits for something else"
-        return absence(
-            f"ranks that did not come within {Limit.seconds:g} seconds: {names}",
-            "\n".join(f"    rank {r} waits for the {waiting[r]}" for r in sorted(waiting)),
-            "ft.distributed.set_timeout(600), where they need more time",
+        return late(
+            missing, [f"rank {r} waits for the {words}" for r, words in sorted(waiting.items())]
         )
+
+    def silent(self, ranks: Sequence[int] | None = None) -> list[int]:
+        """Returns those of some processes that do not say that they wait for anything."""
+        self.look()
+        known = {*self.waiting, self._rank}
+        return [r for r in (range(self._size) if ranks is None else ranks) if r not in known]
 
     def leave(self, words: str | None) -> None:
         """Tells the others that this process ends, and waits until they end too.
@@ -183,15 +288,14 @@ class News:
             sleep(0.002)
         if words is None and not self.raised and len(others) == self._size - 1:
             return
-        # MPI would wait for the others once more.
-        for stream in (sys.stdout, sys.stderr):
-            stream.flush()
-        os._exit(1)
+        end_at_once()
 
 
-def absence(what: str, lines: str, fix: str) -> DistributedError:
-    """Returns the error for another process that is not there."""
-    return failure(DistributedError, f"{what}\n{lines}", fix=fix)
+def end_at_once() -> None:
+    """Ends the process without MPI, which would wait for the others once more."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(1)
 
 
 def _process_space() -> tuple[str, str]:
@@ -218,25 +322,35 @@ def begin_news(comm: Any) -> None:
 
     From then on the end of this process is told to all others.
     """
-    found = NewsHere.news = News(comm)
+    first = NewsHere.news is None
+    NewsHere.news = News(comm)
+    if not first:
+        return
     before = sys.excepthook
 
     def told(kind: type[BaseException], error: BaseException, traceback: Any) -> None:
         before(kind, error, traceback)
         sys.stderr.flush()
-        if mpi_is_running():
-            words = [kind.__name__, *str(error).splitlines()[:1]]
-            found.leave(": ".join(words)[:LONGEST_WORDS])
-
-    def end() -> None:
-        if mpi_is_running():
-            found.leave(None)
+        words = [kind.__name__, *str(error).splitlines()[:1]]
+        leave(": ".join(words)[:LONGEST_WORDS])
 
     sys.excepthook = told
-    atexit.register(end)
+    atexit.register(leave, None)
+
+
+def leave(words: str | None) -> None:
+    """Tells the others that this process ends, as `News.leave` does, if MPI is running."""
+    if NewsHere.news is not None and mpi_is_running():
+        NewsHere.news.leave(words)
 
 
 def mpi_is_running() -> bool:
     """Says whether MPI has begun, and has not been ended."""
     mpi = sys.modules.get("mpi4py.MPI")
     return mpi is not None and mpi.Is_initialized() and not mpi.Is_finalized()
+
+
+def mpi_takes_threads() -> bool:
+    """Says whether several threads may call MPI at a time."""
+    mpi = sys.modules.get("mpi4py.MPI")
+    return mpi is None or mpi.Query_thread() == mpi.THREAD_MULTIPLE

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ..backends import BackendUnavailable
 from ..backends import get as get_backend
 from ..backends.optional_modules import MissingExtraError
 from ..primitives.core.errors import message
+from .waiting import wait
 
 __all__ = ["own_gpu"]
+
+# In bytes: longer than the address of a bus.
+LONGEST_WORD = 64
 
 
 def own_gpu(local: Any, wanted: bool) -> str:
@@ -26,22 +32,19 @@ def own_gpu(local: Any, wanted: bool) -> str:
         if wanted:
             raise
         count = 0
-    if not count:
-        return "cpu"
     if local is None:
-        return backend.device("cuda")
-    import cupy
+        return backend.device("cuda") if count else "cpu"
+    number, bus = 0, ""
+    if count:
+        import cupy
 
-    number = local.rank % count
-    # Where each process sees one GPU alone, all have the number 0.
-    buses = local.allgather(cupy.cuda.runtime.deviceGetPCIBusId(number))
-    if len(set(buses)) < len(buses):
-        raise RuntimeError(
-            message(
-                f"{local.size} processes on one host would share {len(set(buses))} GPUs",
-                fix=f"mpirun -n {len(set(buses))}, or ft.distributed.initialize(device='cpu')",
-            )
-        )
+        number = local.rank % count
+        # Where each process sees one GPU alone, all have the number 0.
+        bus = cupy.cuda.runtime.deviceGetPCIBusId(number)
+    buses = gathered_words(local, bus)
+    if not any(buses):
+        return "cpu"
+    check_buses(buses)
     from cupy.cuda import nccl
 
     if not nccl.available:
@@ -51,3 +54,40 @@ def own_gpu(local: Any, wanted: bool) -> str:
         )
     cupy.cuda.Device(number).use()
     return backend.device(f"cuda:{number}")
+
+
+def gathered_words(comm: Any, word: str) -> list[str]:
+    """Returns short words of all processes of a communicator."""
+    own, rows = np.zeros(LONGEST_WORD, np.uint8), np.empty((comm.size, LONGEST_WORD), np.uint8)
+    letters = word.encode()[:LONGEST_WORD]
+    own[: len(letters)] = list(letters)
+    wait(comm.Iallgather(own, rows), "choice of a GPU")
+    return [row.tobytes().rstrip(b"\0").decode() for row in rows]
+
+
+def check_buses(buses: list[str]) -> None:
+    """Checks that each process of a host has a GPU of its own.
+
+    Args:
+        buses: what tells GPUs from each other, by local rank; empty where a process finds none.
+
+    Raises:
+        RuntimeError: some have none, or two have the same.
+
+    >>> check_buses(["0000:18:00.0", "0000:2A:00.0"])
+    """
+    count = len({*buses} - {""})
+    if not all(buses):
+        raise RuntimeError(
+            message(
+                f"{buses.count('')} of {len(buses)} processes on one host find no GPU",
+                fix="let all of them see GPUs, or ft.distributed.initialize(device='cpu')",
+            )
+        )
+    if count < len(buses):
+        raise RuntimeError(
+            message(
+                f"{len(buses)} processes on one host would share {count} GPUs",
+                fix=f"mpirun -n {count}, or ft.distributed.initialize(device='cpu')",
+            )
+        )

@@ -10,6 +10,7 @@ import numpy as np
 from ..backends.devices import backend_of
 from ..primitives.core.errors import message
 from .lone_group import LoneGroup
+from .roll_call import call_tag, roll_call
 from .world import world
 
 __all__ = ["is_capturing", "process_group"]
@@ -18,8 +19,6 @@ __all__ = ["is_capturing", "process_group"]
 _comms: dict[tuple[int, ...], Any] = {}
 _groups: dict[tuple[tuple[int, ...], bool], Any] = {}
 LONE = LoneGroup()
-# MPI tells apart by tags groups that are made at one time.
-GROUP_TAG = 20
 
 
 def process_group(ranks: tuple[int, ...], buffer: Any) -> Any:
@@ -39,7 +38,7 @@ def process_group(ranks: tuple[int, ...], buffer: Any) -> Any:
         if on_host:
             from .mpi_group import MpiGroup
 
-            group = MpiGroup(communicator_of(ranks))
+            group = MpiGroup(communicator_of(ranks), ranks)
         else:
             if backend_of(buffer).name != "cupy":
                 name = backend_of(buffer).name
@@ -51,7 +50,7 @@ def process_group(ranks: tuple[int, ...], buffer: Any) -> Any:
                 )
             from .nccl_group import NcclGroup
 
-            group = NcclGroup(communicator_of(ranks))
+            group = NcclGroup(communicator_of(ranks), ranks)
         _groups[ranks, on_host] = group
     return group
 
@@ -63,10 +62,16 @@ def is_capturing() -> bool:
 
 
 def communicator_of(ranks: tuple[int, ...]) -> Any:
-    """Returns the communicator of processes, made by a call of all of them and of no others."""
+    """Returns the communicator of processes, made by a call of all of them and of no others.
+
+    Raises:
+        DistributedError: one of them has ended, or did not come in time.
+    """
     comm = _comms.get(ranks)
     if comm is None:
         whole = world().comm
+        # MPI makes communicators by calls that block.
+        roll_call(whole, ranks, f"first exchange of ranks {', '.join(map(str, ranks))}")
         everybody = whole.Get_group()
-        comm = _comms[ranks] = whole.Create_group(everybody.Incl(ranks), GROUP_TAG)
+        comm = _comms[ranks] = whole.Create_group(everybody.Incl(ranks), call_tag(ranks))
     return comm

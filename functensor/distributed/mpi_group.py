@@ -28,14 +28,24 @@ class Pending:
     Attributes:
         kept: what its memory is needed of until it is there.
         count: by how many a sum is divided.
+        ranks: the processes whose sum it is.
     """
 
-    def __init__(self, request: Any, out: Any, dtype: Any, kept: Any, count: int = 1) -> None:
+    def __init__(
+        self,
+        request: Any,
+        out: Any,
+        dtype: Any,
+        kept: Any,
+        count: int = 1,
+        ranks: tuple[int, ...] | None = None,
+    ) -> None:
         self.request = request
         self.out = out
         self.dtype = dtype
         self.kept = kept
         self.count = count
+        self.ranks = ranks
 
     def advance(self) -> bool:
         """Lets MPI go on with it, and says whether it is there.
@@ -47,7 +57,7 @@ class Pending:
     def result(self) -> Any:
         """Waits for the sum, or the mean, and returns it."""
         if self.request is not None:
-            wait(self.request, "sum")
+            wait(self.request, "sum", self.ranks)
             self.request = self.kept = None
             if self.count > 1:
                 self.out /= self.out.dtype.type(self.count)
@@ -59,13 +69,15 @@ class MpiGroup:
 
     Args:
         comm: its communicator.
+        ranks: of its processes among all, in their order.
 
     Attributes:
         size, rank: the number of processes, and of this one among them.
     """
 
-    def __init__(self, comm: Any) -> None:
+    def __init__(self, comm: Any, ranks: tuple[int, ...]) -> None:
         self.comm = comm
+        self.ranks = ranks
         self.size: int = comm.size
         self.rank: int = comm.rank
         self._mpi = extra("mpi4py.MPI", "mpi")
@@ -79,7 +91,7 @@ class MpiGroup:
         owned = owned or given.dtype != x.dtype
         out = given if owned else np.empty_like(given)
         request = self.comm.Iallreduce(self._mpi.IN_PLACE if owned else given, out, self._mpi.SUM)
-        return Pending(request, out, x.dtype, given, count)
+        return Pending(request, out, x.dtype, given, count, self.ranks)
 
     def sum(self, x: Any) -> Any:
         """Returns the sum of the arrays of all."""
@@ -90,14 +102,14 @@ class MpiGroup:
         given = to_ordered(np, np.asarray(x, order="C"), largest)
         out = np.empty_like(given)
         operation = self._mpi.MAX if largest else self._mpi.MIN
-        wait(self.comm.Iallreduce(given, out, operation), "extremum")
+        wait(self.comm.Iallreduce(given, out, operation), "extremum", self.ranks)
         return from_ordered(np, out, x.dtype)
 
     def gather(self, x: Any) -> Any:
         """Returns the arrays of all, along a new first axis."""
         x = np.asarray(x, order="C")
         out = np.empty((self.size, *x.shape), x.dtype)
-        wait(self.comm.Iallgather(as_bytes(x), as_bytes(out)), "gather")
+        wait(self.comm.Iallgather(as_bytes(x), as_bytes(out)), "gather", self.ranks)
         return out
 
     def begin_scatter_mean(self, x: Any) -> Pending:
@@ -108,7 +120,7 @@ class MpiGroup:
         given = np.asarray(x, dtype=None if x.dtype.char in SUMMED else np.float32, order="C")
         out = np.empty(given.shape[1:], given.dtype)
         request = self.comm.Ireduce_scatter_block(given, out, self._mpi.SUM)
-        return Pending(request, out, x.dtype, given, count)
+        return Pending(request, out, x.dtype, given, count, self.ranks)
 
     def scatter_sum(self, x: Any) -> Any:
         """Returns of the sum of all arrays the row of this process's rank."""
@@ -118,7 +130,7 @@ class MpiGroup:
         """Returns the rows that all have for this process, in the order of their ranks."""
         x = np.asarray(x, order="C")
         out = np.empty_like(x)
-        wait(self.comm.Ialltoall(as_bytes(x), as_bytes(out)), "exchange")
+        wait(self.comm.Ialltoall(as_bytes(x), as_bytes(out)), "exchange", self.ranks)
         return out
 
     def permute(self, x: Any, pairs: Sequence[tuple[int, int]]) -> Any:
@@ -135,8 +147,10 @@ class MpiGroup:
             for source, destination in pairs
             if source == self.rank
         ]
+        peers = {peer for pair in pairs if self.rank in pair for peer in pair}
+        ranks = [self.ranks[peer] for peer in sorted(peers)]
         for request in requests:
-            wait(request, "permutation")
+            wait(request, "permutation", ranks)
         return np.zeros_like(x) if out is None else out
 
 

@@ -1,20 +1,26 @@
 """Collectives among a group of processes over NCCL, on CuPy's arrays.
 
 Each call is queued on CuPy's current stream: nothing waits for it on the host, and a CUDA graph
-that is being recorded takes it in. Sums of float16 and bfloat16 are NCCL's own. Maxima and minima
-go as integers of the same order, as over MPI.
+that is being recorded takes it in. A `Watch` looks whether it gets done. Sums of float16 and
+bfloat16 are NCCL's own. Maxima and minima go as integers of the same order, as over MPI.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import cupy
 
+from ..backends import get as get_backend
+from .broadcasting import broadcast_object
+from .failures import news
 from .groups import is_capturing
 from .ordered_integers import from_ordered, to_ordered
+from .waiting import wait
+from .watching import Watch
 
 __all__ = ["NcclGroup"]
 
@@ -67,26 +73,89 @@ class Queued:
         return self.out.astype(self.dtype, copy=False)
 
 
+class Watched:
+    """The watch over all communicators of NCCL of this process; None before there is one."""
+
+    watch: Watch | None = None
+
+
+def the_watch() -> Watch:
+    """Returns the watch over what NCCL does, which reads of results ask."""
+    if Watched.watch is None:
+        known = news()
+        assert known is not None  # groups have several processes
+        # A thread that computes nowhere would begin on the first GPU.
+        Watched.watch = Watch(known, cupy.cuda.Device().use)
+        get_backend("cupy").waited = Watched.watch.check
+    return Watched.watch
+
+
 class NcclGroup:
     """A group of processes that exchange CuPy's arrays.
 
     Args:
         comm: MPI's communicator of the processes, by which NCCL's is made.
+        ranks: of its processes among all, in their order.
 
     Attributes:
         size, rank: the number of processes, and of this one among them.
     """
 
-    def __init__(self, comm: Any) -> None:
+    def __init__(self, comm: Any, ranks: tuple[int, ...]) -> None:
         self.size: int = comm.size
         self.rank: int = comm.rank
+        self._ranks = ranks
         # Where NCCL is missing the import warns.
         from cupy.cuda import nccl
 
         self._names = nccl
-        number = comm.bcast(nccl.get_unique_id() if comm.rank == 0 else None)
-        self._nccl = nccl.NcclCommunicator(self.size, number, self.rank)
+        self._watch = the_watch()
+        what = "communicator of NCCL"
+        number = broadcast_object(
+            nccl.get_unique_id() if comm.rank == 0 else None, comm, what, ranks
+        )
+        # NCCL makes communicators by a call that blocks.
+        wait(comm.Ibarrier(), what, ranks)
+        self._nccl = self._watch.call(
+            what, ranks, nccl.NcclCommunicator, self.size, number, self.rank
+        )
+        self._watch.over(self._nccl.abort, self._nccl.check_async_error)
+        # One object, by which a graph tells that it has it.
+        self._check = self._watch.check
+        self._call_at_launches = get_backend("cupy").call_at_launches
+        self._marks: dict[Any, Callable[..., None]] = {}
         self._stream: Any = None
+
+    def _call(
+        self,
+        what: str,
+        stream: Any,
+        function: Callable[..., Any],
+        *args: Any,
+        among: tuple[int, ...] | None = None,
+    ) -> None:
+        """Has NCCL queue something, and the watch look whether it gets done.
+
+        Args:
+            what: the thing, in words.
+            stream: where it is queued.
+            function, args: the function of NCCL, and what it is given before the stream.
+            among: the processes that take part; None for those of the group.
+        """
+        ranks = self._ranks if among is None else among
+        self._watch.call(what, ranks, function, *args, stream.ptr)
+        mark = self._marks.get((what, ranks))
+        if mark is None:
+            mark = self._marks[what, ranks] = partial(self._mark, what, ranks)
+        # What a graph does beside its stream is done before the stream goes on.
+        if not self._call_at_launches(self._check, mark):
+            mark(stream)
+
+    def _mark(self, what: str, ranks: tuple[int, ...], stream: Any = None) -> None:
+        """Has the watch look whether a stream, by default the current one, comes to here."""
+        event = cupy.cuda.Event(disable_timing=True)
+        event.record(stream)
+        self._watch.queued(what, ranks, lambda: event.done)
 
     @property
     def stream(self) -> Any:
@@ -105,7 +174,7 @@ class NcclGroup:
         """
         given = _summable(x)
         self.stream.wait_event(cupy.cuda.get_current_stream().record())
-        self._sum(given, given, self.stream, NCCL_AVG)
+        self._sum("mean", given, given, self.stream, NCCL_AVG)
         return Queued(given, x.dtype, self.stream.record(), given)
 
     def _dtype(self, x: Any) -> tuple[int, int]:
@@ -113,26 +182,24 @@ class NcclGroup:
         name, words = NCCL_DTYPES[x.dtype.name]
         return getattr(self._names, f"NCCL_{name}"), words
 
-    def _sum(self, given: Any, out: Any, stream: Any, operation: int = NCCL_SUM) -> None:
+    def _sum(self, what: str, given: Any, out: Any, stream: Any, operation: int) -> None:
         dtype, words = self._dtype(given)
-        self._nccl.allReduce(
-            given.data.ptr, out.data.ptr, given.size * words, dtype, operation, stream.ptr
-        )
+        places = given.data.ptr, out.data.ptr, given.size * words
+        self._call(what, stream, self._nccl.allReduce, *places, dtype, operation)
 
     def sum(self, x: Any) -> Any:
         """Returns the sum of the arrays of all."""
         given = _summable(x)
         out = cupy.empty_like(given)
-        self._sum(given, out, cupy.cuda.get_current_stream())
+        self._sum("sum", given, out, cupy.cuda.get_current_stream(), NCCL_SUM)
         return out.astype(x.dtype, copy=False)
 
     def extremum(self, x: Any, largest: bool) -> Any:
         """Returns the largest elements of the arrays of all, or the smallest; NaN wins."""
         ordered = _summable(to_ordered(cupy, _contiguous(x), largest))
         out = cupy.empty_like(ordered)
-        self._sum(
-            ordered, out, cupy.cuda.get_current_stream(), NCCL_MAX if largest else NCCL_MIN
-        )
+        operation = NCCL_MAX if largest else NCCL_MIN
+        self._sum("extremum", ordered, out, cupy.cuda.get_current_stream(), operation)
         words = cupy.uint8 if x.dtype.kind == "b" else f"i{x.dtype.itemsize}"
         if x.dtype.kind in "iu":
             words = x.dtype
@@ -142,9 +209,8 @@ class NcclGroup:
         """Returns the arrays of all, along a new first axis."""
         x = _contiguous(x)
         out = cupy.empty((self.size, *x.shape), x.dtype)
-        self._nccl.allGather(
-            x.data.ptr, out.data.ptr, x.nbytes, self._names.NCCL_UINT8, _current_stream()
-        )
+        given = x.data.ptr, out.data.ptr, x.nbytes, self._names.NCCL_UINT8
+        self._call("gather", cupy.cuda.get_current_stream(), self._nccl.allGather, *given)
         return out
 
     def begin_scatter_mean(self, x: Any) -> Queued:
@@ -152,20 +218,19 @@ class NcclGroup:
         given = _summable(x)
         out = cupy.empty(given.shape[1:], given.dtype)
         self.stream.wait_event(cupy.cuda.get_current_stream().record())
-        self._scatter(given, out, self.stream.ptr, NCCL_AVG)
+        self._scatter("mean", given, out, self.stream, NCCL_AVG)
         return Queued(out, x.dtype, self.stream.record(), given)
 
-    def _scatter(self, given: Any, out: Any, stream: int, operation: int = NCCL_SUM) -> None:
+    def _scatter(self, what: str, given: Any, out: Any, stream: Any, operation: int) -> None:
         dtype, words = self._dtype(given)
-        self._nccl.reduceScatter(
-            given.data.ptr, out.data.ptr, out.size * words, dtype, operation, stream
-        )
+        places = given.data.ptr, out.data.ptr, out.size * words
+        self._call(what, stream, self._nccl.reduceScatter, *places, dtype, operation)
 
     def scatter_sum(self, x: Any) -> Any:
         """Returns of the sum of all arrays the row of this process's rank."""
         given = _summable(x)
         out = cupy.empty(given.shape[1:], given.dtype)
-        self._scatter(given, out, _current_stream())
+        self._scatter("sum", given, out, cupy.cuda.get_current_stream(), NCCL_SUM)
         return out.astype(x.dtype, copy=False)
 
     def exchange(self, x: Any) -> Any:
@@ -174,7 +239,8 @@ class NcclGroup:
         out = cupy.empty_like(x)
         sizes = x.nbytes // self.size
         pairs = [(peer, peer) for peer in range(self.size)]
-        self._send(x, out, [(peer, peer * sizes) for peer, _ in pairs], sizes, pairs)
+        targets = [(peer, peer * sizes) for peer, _ in pairs]
+        self._send("exchange", x, out, targets, sizes, pairs)
         return out
 
     def permute(self, x: Any, pairs: Sequence[tuple[int, int]]) -> Any:
@@ -183,11 +249,12 @@ class NcclGroup:
         sources = [source for source, destination in pairs if destination == self.rank]
         out = cupy.empty_like(x) if sources else cupy.zeros_like(x)
         targets = [(destination, 0) for source, destination in pairs if source == self.rank]
-        self._send(x, out, targets, x.nbytes, [(source, 0) for source in sources])
+        self._send("permutation", x, out, targets, x.nbytes, [(peer, 0) for peer in sources])
         return out
 
     def _send(
         self,
+        what: str,
         x: Any,
         out: Any,
         targets: Sequence[tuple[int, int]],
@@ -197,29 +264,30 @@ class NcclGroup:
         """Sends parts of an array and receives parts of another, all at once.
 
         Args:
+            what: what that is for, in words.
             x, out: the arrays.
             targets: to whom a part is sent, and at which byte it begins.
             count: the bytes of a part.
             sources: from whom one comes, and its number in ``out``.
         """
-        if not count:
+        peers = {peer for peer, _ in (*targets, *sources)}
+        if not count or not peers:
             return
-        stream, nccl = _current_stream(), self._names
-        nccl.groupStart()
-        try:
-            for peer, begin in targets:
-                self._nccl.send(x.data.ptr + begin, count, nccl.NCCL_UINT8, peer, stream)
-            for peer, number in sources:
-                place = out.data.ptr + number * count
-                self._nccl.recv(place, count, nccl.NCCL_UINT8, peer, stream)
-        finally:
-            nccl.groupEnd()
+        nccl = self._names
 
+        def queue(stream: int) -> None:
+            nccl.groupStart()
+            try:
+                for peer, begin in targets:
+                    self._nccl.send(x.data.ptr + begin, count, nccl.NCCL_UINT8, peer, stream)
+                for peer, number in sources:
+                    place = out.data.ptr + number * count
+                    self._nccl.recv(place, count, nccl.NCCL_UINT8, peer, stream)
+            finally:
+                nccl.groupEnd()
 
-def _current_stream() -> int:
-    """Returns the address of the stream on which CuPy computes."""
-    stream: int = cupy.cuda.get_current_stream().ptr
-    return stream
+        among = tuple(self._ranks[peer] for peer in sorted(peers | {self.rank}))
+        self._call(what, cupy.cuda.get_current_stream(), queue, among=among)
 
 
 def _contiguous(x: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import builtins
 import socket
 import sys
@@ -10,8 +11,9 @@ from typing import Any
 
 from ..backends.optional_modules import MissingExtraError, extra
 from ..primitives.core.errors import message
-from .failures import begin_news
+from .failures import begin_news, end_at_once
 from .launched import launched_processes
+from .roll_call import roll_call
 
 __all__ = ["World", "info", "initialize", "print_once", "rank", "size", "world"]
 
@@ -68,6 +70,7 @@ def initialize(comm: Any = None, *, device: str | None = None) -> World:
             processes have GPUs and NCCL is not installed.
         RuntimeError: MPI knows of another number of processes than the launcher; two processes
             would share a GPU; or the call is not the first and asks for something else.
+        DistributedError: another process has not called it in time, or failed in it.
 
     >>> import functensor as ft
     >>> ft.distributed.initialize().size
@@ -86,8 +89,6 @@ def initialize(comm: Any = None, *, device: str | None = None) -> World:
     if device not in (None, "cpu", "cuda"):
         raise ValueError(f"distributed.initialize: device is 'cpu' or 'cuda', not {device!r}")
     Current.world = found = _found_world(comm, device)
-    if found.comm is not None:
-        begin_news(found.comm)
     return found
 
 
@@ -115,8 +116,13 @@ def _found_world(comm: Any, device: str | None) -> World:
             )
     if comm.size == 1:
         return World(device=_own_device(None, device))
+    # MPI makes communicators by calls that block, and waits for all at its end.
+    atexit.register(end_at_once)
+    roll_call(comm, range(comm.size), "call of distributed.initialize")
+    atexit.unregister(end_at_once)
     # Messages of ours meet none of the user's.
     comm = comm.Dup()
+    begin_news(comm)
     local = comm.Split_type(extra("mpi4py.MPI", "mpi").COMM_TYPE_SHARED, comm.rank)
     own = _own_device(local, device)
     return World(

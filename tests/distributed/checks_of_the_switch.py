@@ -1,18 +1,60 @@
-"""Checks on four processes of ``config.check_collectives``: all raise, and name who differs."""
+"""Checks on four processes of errors that name others, and after which all go on.
+
+With ``config.check_collectives`` all raise one that names who differs. Without it those that wait
+raise one that names who does not come.
+"""
+
+import threading
 
 import numpy as np
 import pytest
 
 import functensor as ft
 import functensor.numpy as fnp
-from functensor.distributed import P, mesh, spmd
-from functensor.errors import CollectiveError
+from functensor.distributed import P, failures, mesh, spmd
+from functensor.distributed.roll_call import roll_call
+from functensor.distributed.watching import Watch
+from functensor.errors import CollectiveError, DistributedError
 
 GRID = {"data": 2, "model": 2}
-RANK = ft.distributed.rank()
+RANK, SIZE = ft.distributed.rank(), ft.distributed.size()
+WORLD = ft.distributed.info().comm
 X = np.arange(16.0).reshape(4, 4)
 SPEC = P("data", "model")
 LINE = r"checks_of_the_switch\.py:\d+"
+
+
+def names_two(call):
+    """Checks that a call raises an error which says that rank 2 alone does not come."""
+    before = failures.Limit.seconds
+    ft.distributed.set_timeout(1.5)
+    try:
+        with pytest.raises(DistributedError, match=r"within 1.5 seconds: 2\n"):
+            call()
+    finally:
+        ft.distributed.set_timeout(before)
+
+
+def all_are_here():
+    """Waits for all, by messages that no collective changes which others have begun."""
+    for other in range(SIZE):
+        WORLD.isend(None, other, tag=1)
+    for other in range(SIZE):
+        WORLD.recv(source=other, tag=1)
+
+
+def check_a_rank_that_does_not_come_to_the_first_exchange_of_a_group():
+    """Ranks 1 and 3 are another group. No check before this one makes either."""
+
+    def total():
+        group = mesh({"half": 2, "twin": SIZE // 2}).group(["half"], np.ones(1))
+        return group.sum(np.ones(1))
+
+    all_are_here()
+    if RANK == 0:
+        names_two(total)
+    all_are_here()
+    assert total() == 2.0
 
 
 def raises(fun, *words, out_specs=SPEC, kind=CollectiveError):
@@ -157,3 +199,77 @@ def check_what_is_right():
     with ft.config.using(check_collectives=True):
         for use, known in zip(uses, wanted, strict=True):
             np.testing.assert_array_equal(np.asarray(use(X)), known)
+
+
+def check_a_rank_that_does_not_come_to_a_roll_call():
+    def call():
+        roll_call(WORLD, range(SIZE), "roll call")
+
+    all_are_here()
+    if RANK != 2:
+        names_two(call)
+    all_are_here()
+    call()
+
+
+class Queue:
+    """Work of MPI that goes on without the host, which blocks until it is done or given up."""
+
+    def __init__(self):
+        self.watch = Watch(failures.news())
+        self.over = threading.Event()
+        self.error = None
+        self.watch.over(self.over.set, self.check)
+
+    def check(self):
+        if self.error is not None:
+            raise self.error
+
+    def read(self):
+        """Queues a barrier, blocks, and looks whether there is a result."""
+        request = WORLD.Ibarrier()
+
+        def done():
+            found = request.Test()
+            if found:
+                self.over.set()
+            return found
+
+        self.watch.queued("sum", range(SIZE), done)
+        self.over.wait()
+        self.watch.check()
+
+
+def check_a_rank_that_does_not_come_while_the_host_blocks():
+    queue = Queue()
+    all_are_here()
+    if RANK != 2:
+        names_two(queue.read)
+        with pytest.raises(DistributedError):
+            queue.watch.call("sum", range(SIZE), pytest.fail)
+    all_are_here()
+    if RANK == 2:
+        # The others have come by then.
+        queue.read()
+    queue.watch.close()
+
+
+def check_an_engine_that_fails_while_the_host_blocks():
+    queue = Queue()
+    if RANK != 2:
+        queue.error = OSError("the link is down")
+        with pytest.raises(DistributedError, match="sum of ranks 0, 1, 2, 3 failed: OSError"):
+            queue.read()
+    all_are_here()
+    if RANK == 2:
+        queue.read()
+    queue.watch.close()
+
+
+def check_calls_that_fail_while_all_are_there():
+    watch = Watch(failures.news())
+    assert watch.call("sum", range(SIZE), max, 1, 2) == 2
+    with pytest.raises(ZeroDivisionError):
+        watch.call("sum", range(SIZE), divmod, 1, 0)
+    watch.check()
+    watch.close()

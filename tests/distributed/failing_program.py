@@ -1,12 +1,16 @@
-"""A training on four processes, of which one fails in the way that the command line says."""
+"""A training on four processes, of which one or all fail in the way that the command line says."""
 
 import os
 import signal
 import sys
 import time
 
+from mpi4py import MPI
+
 import functensor as ft
 import functensor.numpy as np
+from functensor.distributed.failures import news
+from functensor.distributed.watching import Watch
 
 
 def fail(how):
@@ -22,11 +26,22 @@ def fail(how):
         sys.exit(0)
 
 
+def block():
+    """Queues work that never gets done, and blocks as a GPU does that nobody can abort."""
+    watch = Watch(news())
+    watch.queued("sum", range(4), lambda: False)
+    time.sleep(600)
+
+
 def main(how):
+    ft.distributed.set_timeout(60.0 if how in ("raises", "is interrupted", "dies") else 3.0)
+    if how == "is not there" and MPI.COMM_WORLD.rank == 2:
+        time.sleep(600)
     ft.distributed.initialize(device="cpu")
-    ft.distributed.set_timeout(3.0 if how in ("sleeps", "ends") else 60.0)
     optimizer = ft.optim.sgd(0.1)
     step = ft.jit(ft.distributed.data_parallel(optimizer.minimize(lambda w, x: np.sum(w * x))))
+    if how == "blocks":
+        block()
     w = np.ones(3)
     state = optimizer.init(w)
     for number in range(20):

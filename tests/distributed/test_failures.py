@@ -18,11 +18,11 @@ PROGRAM = Path(__file__).parent / "failing_program.py"
 LONGEST_RUN = 240
 
 
-def run(how):
-    """Returns the exit code and the errors of four processes."""
+def run(how, *options):
+    """Returns the exit code and the errors of four processes, given options of mpirun's."""
     if mpirun() is None:
         pytest.skip("there is no mpirun")
-    command = [mpirun(), "-n", "4", sys.executable, str(PROGRAM), how]
+    command = [mpirun(), *options, "-n", "4", sys.executable, str(PROGRAM), how]
     done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST_RUN)
     assert "the training ended" not in done.stdout
     return done.returncode, done.stdout + done.stderr
@@ -53,9 +53,43 @@ def test_a_rank_that_does_not_come_is_named():
 
 @only_long
 @pytest.mark.long
+def test_a_rank_that_does_not_begin_is_named():
+    code, said = run("is not there")
+    assert code != 0
+    assert "ranks that did not come within 3 seconds: 2\n" in said
+    assert "    this one waits for the call of distributed.initialize\n" in said
+
+
+@only_long
+@pytest.mark.long
 def test_the_launcher_ends_all_where_a_rank_is_killed():
     code, _ = run("dies")
     assert code != 0
+
+
+def has_hydra():
+    """Says whether mpirun is MPICH's."""
+    said = mpirun() and subprocess.run([mpirun(), "--version"], capture_output=True, text=True)
+    return bool(said) and "HYDRA" in said.stdout
+
+
+@only_long
+@pytest.mark.long
+@pytest.mark.skipif(not has_hydra(), reason="mpirun is not MPICH's")
+def test_a_killed_rank_is_named_where_the_launcher_lets_the_others_go_on():
+    """Each process has a launcher of its own, as on four hosts."""
+    hosts = ("-launcher", "fork", "-hosts", "a,b,c,d", "-ppn", "1")
+    code, said = run("dies", "-disable-auto-cleanup", *hosts)
+    assert code != 0
+    assert said.count("DistributedError: rank 2 died\n") == 3
+
+
+@only_long
+@pytest.mark.long
+def test_processes_end_that_block_for_ever():
+    code, said = run("blocks")
+    assert code != 0
+    assert "DistributedError: ranks that did not come within 3 seconds: none: each waits" in said
 
 
 @only_long

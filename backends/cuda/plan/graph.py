@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import cupy
@@ -105,6 +105,7 @@ class RecordedGraph:
         kept: what has to live as long.
         first: the node that is told where results are to be, and the numbers of the host; None
             where there are too many of them.
+        launched: what is called before each launch, and what is called behind it.
     """
 
     def __init__(
@@ -116,9 +117,11 @@ class RecordedGraph:
         outputs: list[ndarray | None],
         kept: list[Any],
         first: FirstNode | None = None,
+        launched: Sequence[tuple[Callable[[], None], Callable[[], None]]] = (),
     ) -> None:
         self.first = first
         self.graph = graph
+        self.launched = launched
         self.addresses = addresses
         self.strides = strides
         self.copied = copied
@@ -129,6 +132,14 @@ class RecordedGraph:
         self._there = [address for address in addresses if address is not None]
         self._ordered = [i for i in self._read if strides[i] is None]
         self._strided = [(i, strides[i]) for i in self._read if strides[i] is not None]
+
+    def launch(self, stream: Any) -> None:
+        """Queues the graph."""
+        for before, _ in self.launched:
+            before()
+        self.graph.launch(stream)
+        for _, behind in self.launched:
+            behind()
 
     def fits(self, arrays: Sequence[ndarray]) -> bool:
         """Says whether inputs are where the graph reads them, in the order that it expects."""
@@ -238,10 +249,10 @@ class OnStream:
                 outs.append(fresh)
         if recording.first is not None:
             recording.first.set(numbers, [fresh.data.ptr for _, fresh in pairs])
-            recording.graph.launch(stream)
+            recording.launch(stream)
             return outs
         self._set(numbers)
-        recording.graph.launch(stream)
+        recording.launch(stream)
         if pairs:
             copy_arrays(pairs)
         return outs
@@ -271,7 +282,7 @@ class OnStream:
         memory = [
             None if place in copied else arrays[place] for place in self._taken.values()
         ]
-        captured_here.cublas, captured_here.kept = lane.cublas, []
+        captured_here.cublas, captured_here.kept, captured_here.launched = lane.cublas, [], ()
         # What caches have of the caller's stream is there when the graph runs, which is there, too.
         captured_here.stream = stream.ptr
         in_place = {k for k, place in self._taken.items() if place not in copied}
@@ -292,8 +303,10 @@ class OnStream:
                 finally:
                     graph = lane.stream.end_capture()
             kept = [pool, *captured_here.kept, self._slots]
+            launched = captured_here.launched
         finally:
             captured_here.cublas = captured_here.kept = captured_here.stream = None
+            captured_here.launched = ()
         check_nodes(graph.graph, NODES_OF_NCCL if self._collective else ())
         if self._collective:
             graph = GraphByPriority(graph)
@@ -302,7 +315,7 @@ class OnStream:
             raise NotCaptured("the elements of a result do not lie one behind the other")
         strides = [*map(strides_unless_ordered, arrays)]
         first = FirstNode(graph, self._slots, self._dtypes, count) if begins else None
-        return RecordedGraph(graph, addresses, strides, copied, owned, kept, first)
+        return RecordedGraph(graph, addresses, strides, copied, owned, kept, first, launched)
 
 
 def ordered_array(x: ndarray) -> ndarray:

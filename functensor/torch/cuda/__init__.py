@@ -83,9 +83,8 @@ def synchronize(device: Gpu = None) -> None:
     Raises:
         BackendUnavailable: there is no GPU.
     """
-    library, number = _library(device)
-    with library.cuda.Device(number):
-        library.cuda.runtime.deviceSynchronize()
+    backend, name = _named_gpu(device)
+    backend.synchronize_device(name)
 
 
 def get_device_name(device: Gpu = None) -> str:
@@ -176,7 +175,10 @@ class Event:
 
     def synchronize(self) -> None:
         """Waits until the GPU has come to the mark."""
-        self._event.synchronize()
+        try:
+            self._event.synchronize()
+        finally:
+            _named_gpu(None)[0].waited()
 
     def elapsed_time(self, end_event: Event) -> float:
         """Returns the milliseconds from this mark to a later one."""

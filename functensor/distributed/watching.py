@@ -1,0 +1,242 @@
+"""A watch over work that processes do together and that goes on without the host: on GPUs.
+
+The host may block anywhere behind such work: where it reads a result, where a queue is full, where
+memory is freed. So a thread looks every so often whether the work goes on. Where it does not, the
+thread looks for news of the other processes. Then it gives up the work, so that whoever blocks
+comes back, and leaves the error for the thread that computes. `nccl_group` has its work watched.
+"""
+
+from __future__ import annotations
+
+import atexit
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from time import monotonic, sleep
+from typing import Any, TypeVar
+
+from .failures import (
+    SECONDS_BETWEEN_LOOKS,
+    SECONDS_TO_LEAVE,
+    Absence,
+    Limit,
+    News,
+    seconds_before_telling,
+)
+
+__all__ = ["Watch"]
+
+# A process that fails is found by others within so many seconds where they look for news.
+SECONDS_FOR_NEWS = 1.0
+T = TypeVar("T")
+
+
+class Work:
+    """Something that was begun with other processes.
+
+    Attributes:
+        what: the thing, in words.
+        ranks: the processes that take part.
+        done: says whether it is done; for what the host itself is in, None.
+    """
+
+    __slots__ = ("done", "ranks", "what")
+
+    def __init__(
+        self, what: str, ranks: Sequence[int], done: Callable[[], Any] | None = None
+    ) -> None:
+        self.what = what
+        self.ranks = ranks
+        self.done = done
+
+
+class Watch:
+    """Looks after work that this process does with others, in a thread of its own.
+
+    Args:
+        news: of the other processes.
+        prepare: is called first of all in each thread that is made.
+
+    Attributes:
+        absence: the process for which the work was given up; None where there is none.
+    """
+
+    def __init__(self, news: News, prepare: Callable[[], None] = lambda: None) -> None:
+        self.absence: Absence | None = None
+        self._news = news
+        self._prepare = prepare
+        self._queued: deque[Work] = deque()
+        self._called: dict[int, Work] = {}
+        self._engines: list[tuple[Callable[[], None], Callable[[], None]]] = []
+        self._awake = threading.Event()
+        self._closed = False
+        self._thread: threading.Thread | None = None
+        # When the oldest work became the oldest, and what stands for it among the news.
+        self._since = 0.0
+        self._oldest: Work | None = None
+        self._token: object = None
+
+    def over(self, give_up: Callable[[], None], check: Callable[[], None]) -> None:
+        """Watches over what an engine does, too.
+
+        Args:
+            give_up: has its work end at once, so that a host that waits for it comes back.
+            check: raises an error where the engine has failed.
+        """
+        self._engines.append((give_up, check))
+
+    def call(self, what: str, ranks: Sequence[int], function: Callable[..., T], *args: Any) -> T:
+        """Calls a function that may block until other processes come, and returns its result.
+
+        Args:
+            what: what it does, in words.
+            ranks: the processes that take part.
+            function, args: what is called.
+
+        Raises:
+            DistributedError: another process has ended, or did not come in time.
+        """
+        self.check()
+        place = threading.get_ident()
+        self._called[place] = Work(what, ranks)
+        self._wake()
+        try:
+            out = function(*args)
+        except Exception as error:
+            # The engine fails where a process dies.
+            self._blame(what, ranks, error)
+            raise
+        finally:
+            self._called.pop(place, None)
+        self.check()
+        return out
+
+    def queued(self, what: str, ranks: Sequence[int], done: Callable[[], Any]) -> None:
+        """Watches over work that was queued.
+
+        Args:
+            what: the work, in words.
+            ranks: the processes that take part.
+            done: says whether it is done; another thread calls it.
+        """
+        self._queued.append(Work(what, ranks, done))
+        self._wake()
+
+    def check(self) -> None:
+        """Raises the error for which work was given up; what it would have written is no result.
+
+        Raises:
+            DistributedError: another process has ended, or did not come in time.
+        """
+        if self.absence is not None:
+            raise self.absence.error()
+
+    def close(self) -> None:
+        """Ends the thread."""
+        self._closed = True
+        self._awake.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _wake(self) -> None:
+        if not self._awake.is_set():
+            self._awake.set()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
+            # Before MPI ends.
+            atexit.register(self.close)
+            self._thread.start()
+
+    def _run(self) -> None:
+        """Looks after work until it is given up."""
+        self._prepare()
+        while not self._closed and self.absence is None:
+            if not self._queued and not self._called:
+                self._awake.clear()
+                # What came before that may not have set it.
+                if not self._queued and not self._called:
+                    self._awake.wait()
+            sleep(SECONDS_BETWEEN_LOOKS)
+            found = self._look()
+            if found is not None and not self._closed:
+                self._give_up(found)
+
+    def _look(self) -> Absence | None:
+        """Returns the process that the oldest work waits for in vain, or None."""
+        while self._queued and self._is_done(self._queued[0]):
+            self._queued.popleft()
+        oldest = self._queued[0] if self._queued else next(iter([*self._called.values()]), None)
+        now = monotonic()
+        if oldest is not self._oldest:
+            self._oldest, self._since = oldest, now
+            if self._token is not None:
+                self._news.end_wait(self._token)
+                self._token = None
+        if oldest is None:
+            return None
+        for _, check in self._engines:
+            try:
+                check()
+            except Exception as error:
+                return self._reason(oldest, error)
+        found = self._news.absence(oldest.what, oldest.ranks)
+        if found is not None:
+            return found
+        if self._token is None and now - self._since > seconds_before_telling():
+            self._token = self._news.begin_wait(oldest.what)
+        if now - self._since > Limit.seconds:
+            return self._news.late(oldest.what, self._news.silent(oldest.ranks))
+        return None
+
+    def _blame(self, what: str, ranks: Sequence[int], error: Exception) -> None:
+        """Raises the error for the process for which a call failed, if news of one come soon."""
+        found = self.absence or self._news_soon(what, ranks)
+        if found is not None:
+            raise found.error() from error
+
+    def _news_soon(self, what: str, ranks: Sequence[int]) -> Absence | None:
+        """Returns the process that has ended or ends in the next second, or None."""
+        begun = monotonic()
+        while (found := self._news.absence(what, ranks)) is None:
+            if monotonic() - begun > min(SECONDS_FOR_NEWS, Limit.seconds):
+                return None
+            sleep(SECONDS_BETWEEN_LOOKS)
+        return found
+
+    def _reason(self, work: Work, error: Exception) -> Absence:
+        """Returns why an engine failed: a process that has ended, or the error itself."""
+        found = self._news_soon(work.what, work.ranks)
+        ranks = ", ".join(map(str, work.ranks))
+        return found or Absence(
+            f"the {work.what} of ranks {ranks} failed: {type(error).__name__}: {error}",
+            "    no rank is known to have ended",
+            "look at what the ranks have printed; NCCL_DEBUG=WARN has NCCL say more",
+        )
+
+    def _is_done(self, work: Work) -> bool:
+        try:
+            return work.done is not None and bool(work.done())
+        except Exception:
+            # The host finds it too, where it reads a result.
+            return True
+
+    def _give_up(self, found: Absence) -> None:
+        """Has whoever blocks come back to an error; where nobody does, the process ends by it."""
+        self.absence = found
+        # Some engines block here, too.
+        threading.Thread(target=self._give_up_engines, name="giving up", daemon=True).start()
+        begun = monotonic()
+        while not self._closed and (self._called or not all(map(self._is_done, self._queued))):
+            if monotonic() - begun > SECONDS_TO_LEAVE:
+                error = found.error()
+                sys.stderr.write(f"{type(error).__name__}: {error}\n")
+                self._news.leave(f"{type(error).__name__}: {found.what}")
+            sleep(SECONDS_BETWEEN_LOOKS)
+
+    def _give_up_engines(self) -> None:
+        self._prepare()
+        for give_up, _ in self._engines:
+            with suppress(Exception):
+                give_up()

@@ -53,8 +53,11 @@ def _processes_along(axis_name: tuple[Any, ...]) -> int:
     return prod(axis.size for axis in axis_name)
 
 
-def _bucket(xp: ArrayModule, xs: Sequence[Buffer], lead: int, count: int) -> Buffer:
-    """Returns arrays one behind the other; where there is a count, cut into so many rows."""
+def _bucket(xp: ArrayModule, xs: Sequence[Buffer], lead: int, count: int, owned: bool) -> Buffer:
+    """Returns arrays one behind the other; where there is a count, cut into so many rows.
+
+    If it is to be owned it has memory of its own.
+    """
     rows = []
     for x in map(xp.asarray, xs):
         head, size = x.shape[:lead], prod(x.shape[lead:])
@@ -65,8 +68,9 @@ def _bucket(xp: ArrayModule, xs: Sequence[Buffer], lead: int, count: int) -> Buf
                 row = xp.pad(row, (*((0, 0),) * lead, (0, length * count - size)))
             row = xp.moveaxis(row.reshape((*head, count, length)), lead, 0)
         rows.append(row)
-    # Memory of its own, since what follows may write to the operands. CuPy's concatenation reads a
-    # table of the host's, which no graph of a GPU takes.
+    if len(rows) == 1 and not owned:
+        return rows[0]
+    # CuPy's concatenation reads a table of the host's, which no graph of a GPU takes.
     lengths = [row.shape[-1] for row in rows]
     bucket: Buffer = xp.empty((*rows[0].shape[:-1], sum(lengths)), rows[0].dtype)
     end = 0
@@ -77,10 +81,16 @@ def _bucket(xp: ArrayModule, xs: Sequence[Buffer], lead: int, count: int) -> Buf
 
 
 def _begin_mean(
-    xp: ArrayModule, *xs: Buffer, axis_name: tuple[Any, ...], scatter: bool, lead: int
+    xp: ArrayModule,
+    *xs: Buffer,
+    axis_name: tuple[Any, ...],
+    scatter: bool,
+    lead: int,
+    owned: bool = True,
 ) -> Buffer:
+    # What follows may write to the operands, unless a plan says that it does not.
     count = _processes_along(axis_name)
-    bucket = _bucket(xp, xs, lead, count if scatter else 0)
+    bucket = _bucket(xp, xs, lead, count if scatter else 0, owned)
     if not axis_name:
         row: Buffer = bucket[0] if scatter else bucket
         return row
@@ -90,7 +100,8 @@ def _begin_mean(
         if earlier.advance():
             _unwanted.pop(place, None)
     name = "begin_scattered_mean" if scatter else "begin_mean"
-    pending = axis_name[0].collect(name, bucket, axis_name, {})
+    params = {"owned": owned or len(xs) > 1}
+    pending = axis_name[0].collect(name, bucket, axis_name, params)
     out: Buffer = pending.out
     if out.dtype != bucket.dtype:
         # The mean is in a wider dtype; other memory stands for it.

@@ -36,7 +36,7 @@ def _exchanged(group: Any, xp: Any, x: Any, params: dict[str, Any]) -> Any:
 
 
 COLLECTIVES: dict[str, Collecting] = {
-    "begin_mean": lambda group, xp, x, params: group.begin_mean(x),
+    "begin_mean": lambda group, xp, x, params: group.begin_mean(x, params["owned"]),
     "begin_scattered_mean": lambda group, xp, x, params: group.begin_scatter_mean(x),
     "psum": lambda group, xp, x, params: group.sum(x),
     "pmax": lambda group, xp, x, params: _extreme_values(group, xp, x, True),

@@ -82,9 +82,9 @@ class MpiGroup:
         self.rank: int = comm.rank
         self._mpi = extra("mpi4py.MPI", "mpi")
 
-    def begin_mean(self, x: Any) -> Pending:
-        """Begins to average the arrays of all, in the memory of this one, which nobody else has."""
-        return self._begin(x, self.size, True)
+    def begin_mean(self, x: Any, owned: bool) -> Pending:
+        """Begins to average the arrays of all, in the memory of this one if nobody else has it."""
+        return self._begin(x, self.size, owned)
 
     def _begin(self, x: Any, count: int, owned: bool = False) -> Pending:
         given = np.asarray(x, dtype=None if x.dtype.char in SUMMED else np.float32, order="C")

@@ -167,15 +167,16 @@ class NcclGroup:
             self._stream = cupy.cuda.Stream(non_blocking=True, priority=FIRST)
         return self._stream
 
-    def begin_mean(self, x: Any) -> Queued:
+    def begin_mean(self, x: Any, owned: bool) -> Queued:
         """Begins to average the arrays of all, beside what is queued on the current stream.
 
-        The mean is written into the memory of this one, which nobody else has.
+        Where nobody else has the memory of this one, the mean is written into it.
         """
         given = _summable(x)
+        out = given if owned or given.dtype != x.dtype else cupy.empty_like(given)
         self.stream.wait_event(cupy.cuda.get_current_stream().record())
-        self._sum("mean", given, given, self.stream, NCCL_AVG)
-        return Queued(given, x.dtype, self.stream.record(), given)
+        self._sum("mean", given, out, self.stream, NCCL_AVG)
+        return Queued(out, x.dtype, self.stream.record(), given)
 
     def _dtype(self, x: Any) -> tuple[int, int]:
         """Returns NCCL's number of an array's dtype, and how many words an element has."""

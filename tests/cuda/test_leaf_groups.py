@@ -118,11 +118,16 @@ def test_leaves_of_earlier_means_are_updated_before_the_last_one_is_waited_for()
         return adam(params, state, means)
 
     shapes = (10,), (37, 24), (3000,), (128, 10), (7, 5)
-    plan = plan_of(fused(averaged, *arguments(adam, shapes=shapes)))
+    args = arguments(adam, shapes=shapes)
+    plan = plan_of(fused(averaged, *args))
     names = [e.primitive.name for e in plan.text.program.equations]
     kept = [name for name in names if name in ("begin_mean", "end_mean", "fused")]
     assert kept == ["begin_mean", "begin_mean", "end_mean", "fused", "end_mean", "fused"]
     assert groups_of(plan) == [3, 2]
+    # Nothing is written to gradients while they are on their way.
+    assert plan.source.count("owned=False") == 2
+    donated = plan_of(fused(averaged, *args), [len(ft.tree.leaves(args)) - len(shapes)])
+    assert donated.source.count("owned=False") == 1
 
 
 def test_texts_are_compared_where_operations_are_the_same(monkeypatch):

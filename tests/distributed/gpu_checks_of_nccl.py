@@ -135,7 +135,7 @@ def check_means_beside_the_stream():
     import cupy
 
     group = mesh(LINE).group(["i"], cupy.zeros(1))
-    pending = [group.begin_mean(cupy.full(1000, float(RANK + i))) for i in range(4)]
+    pending = [group.begin_mean(cupy.full(1000, float(RANK + i)), i % 2 == 0) for i in range(4)]
     for i, mean_of_all in enumerate(pending):
         assert cupy.allclose(mean_of_all.result(), (COUNT - 1) / 2 + i)
 

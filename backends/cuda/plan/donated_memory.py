@@ -56,6 +56,10 @@ class DonatedMemory:
     def _of(self, x: Operand) -> Owners:
         return self._owners.get(x, NOBODY) if is_variable(x) else NOBODY
 
+    def has(self, x: Operand) -> bool:
+        """Says whether an operand may lie in the memory of a donated input."""
+        return bool(self._of(x))
+
     def is_read_after(self, i: int, number: int) -> bool:
         """Says whether an equation behind one reads what lies in the memory of an input."""
         return self._last.get(i, -1) > number

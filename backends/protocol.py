@@ -202,6 +202,11 @@ class Backend(Protocol):
         """Waits until all work that was queued is done."""
         return
 
+    def copy_all(self, pairs: Sequence[tuple[Buffer, Buffer]]) -> None:
+        """Copies arrays into others of the same shape and dtype: each first one into its second."""
+        for x, out in pairs:
+            out[...] = x
+
     def call_at_launches(self, before: Callable[[], None], behind: Callable[[], None]) -> bool:
         """Has functions called at each launch of the graph that this thread records.
 

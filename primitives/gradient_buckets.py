@@ -8,12 +8,14 @@ it is for ``end_mean`` alone.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import accumulate, pairwise
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from ..backends.annotations import ArrayModule, Buffer
+from ..backends.devices import backend_of
 from .core.annotations import Value
 from .core.annotations import operations as ops
 from .core.array import Array
@@ -71,12 +73,10 @@ def _bucket(xp: ArrayModule, xs: Sequence[Buffer], lead: int, count: int, owned:
     if len(rows) == 1 and not owned:
         return rows[0]
     # CuPy's concatenation reads a table of the host's, which no graph of a GPU takes.
-    lengths = [row.shape[-1] for row in rows]
-    bucket: Buffer = xp.empty((*rows[0].shape[:-1], sum(lengths)), rows[0].dtype)
-    end = 0
-    for row, length in zip(rows, lengths, strict=True):
-        bucket[..., end : end + length] = row
-        end += length
+    ends = [*accumulate((row.shape[-1] for row in rows), initial=0)]
+    bucket: Buffer = xp.empty((*rows[0].shape[:-1], ends[-1]), rows[0].dtype)
+    places = [bucket[..., begin:end] for begin, end in pairwise(ends)]
+    backend_of(bucket).copy_all([*zip(rows, places, strict=True)])
     return bucket
 
 

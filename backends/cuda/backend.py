@@ -92,6 +92,15 @@ class CupyBackend(protocol.Backend):
         finally:
             self.waited()
 
+    def copy_all(self, pairs: Sequence[tuple[ndarray, ndarray]]) -> None:
+        """Copies arrays into others, those without strides by one launch."""
+        from .kernels.plan import copy_arrays
+        from .launch import is_contiguous
+
+        plain = [pair for pair in pairs if all(map(is_contiguous, pair))]
+        copy_arrays(plain)
+        super().copy_all([pair for pair in pairs if not all(map(is_contiguous, pair))])
+
     def call_at_launches(self, before: Callable[[], None], behind: Callable[[], None]) -> bool:
         """Has functions called at each launch of the graph that this thread records."""
         if captured_here.kept is None:

@@ -283,18 +283,24 @@ class Buckets:
         """
         self._leaves = list(leaves)
         open_ones: dict[Any, Bucket] = {}
+        filled: list[Bucket] = []
         for i in arrivals(self._means, leaves, nodes, first):
             known = shape_dtype(leaves[i])
-            bucket = open_ones.pop(known.dtype, None) or Bucket()
+            size = prod(known.shape) * known.dtype.itemsize
+            bucket = open_ones.get(known.dtype)
+            # What fills a bucket goes alone, and is not copied where a plan sees that it need not.
+            if bucket is None or (bucket.bytes and size >= self._means.bucket_bytes):
+                bucket = Bucket()
+            else:
+                del open_ones[known.dtype]
             bucket.members.append(i)
             bucket.missing += 1
-            bucket.bytes += prod(known.shape) * known.dtype.itemsize
+            bucket.bytes += size
             if bucket.bytes < self._means.bucket_bytes:
                 open_ones[known.dtype] = bucket
-            else:
-                self._buckets.append(bucket)
-        # Those that are not full, in the order of their last gradients.
-        self._buckets += open_ones.values()
+            filled.append(bucket)
+        # In the order of their last gradients.
+        self._buckets = [*dict.fromkeys(reversed(filled))][::-1]
         self._of = {i: bucket for bucket in self._buckets for i in bucket.members}
         self._missing = set(self._of)
         places = {node: i for i, node in enumerate(nodes) if node is not None}

@@ -106,6 +106,24 @@ def check_a_gradient_that_comes_last_holds_up_no_other():
     assert_close(step(params, own(X)), ft.tree.map(lambda g: g / SIZE, wanted))
 
 
+def check_a_gradient_that_fills_a_bucket_goes_alone():
+    """Small ones go together, in the order in which the last of them comes."""
+
+    def whole(params, x):
+        for w, b in params:
+            x = np.tanh(x @ w + b)
+        return np.sum(x)
+
+    params = [(drawn(5, 5), drawn(5)) for _ in range(3)]
+    step = data_parallel(ft.grad(whole), bucket_megabytes=200 / 2**20)
+    equations = ft.make_program(step)(params, own(X)).equations
+    buckets = [e.operands for e in equations if e.primitive.name == "begin_mean"]
+    shapes = [[x.type.shape for x in bucket] for bucket in buckets]
+    assert shapes == [[(5, 5)], [(5, 5)], [(5,)] * 3, [(5, 5)]]
+    wanted = ft.grad(whole)(params, X)
+    assert_close(step(params, own(X)), ft.tree.map(lambda g: g / SIZE, wanted))
+
+
 @ft.custom_vjp
 def failing(x):
     return x

@@ -30,7 +30,7 @@ from ..primitives.core.errors import failure
 from ..primitives.core.primitive_like import PrimitiveLike
 from ..primitives.core.shape_dtype import shape_dtype
 from ..primitives.core.trace import base_trace, slot
-from ..primitives.gradient_buckets import begin_mean, end_mean, let_go, shard_length
+from ..primitives.gradient_buckets import begin_mean, end_mean, keep, let_go, shard_length
 from ..primitives.random.bits import SPLIT, random_keys
 from ..traces.forward import zeros_like
 from ..traces.reverse import Node
@@ -359,7 +359,10 @@ class Buckets:
 
     def _begin(self, xs: Sequence[Any], scatter: bool) -> Any:
         params = {"axis_name": self._means.axes, "scatter": scatter, "lead": 0}
-        return begin_mean.bind(xs, params)
+        handle = begin_mean.bind(xs, params)
+        if not isinstance(handle, Tracer):
+            keep(to_buffer(handle))
+        return handle
 
     def _end(self, handle: Any) -> Any:
         """Returns the mean of what was sent."""

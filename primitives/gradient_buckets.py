@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
 from math import prod
+from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -25,12 +26,30 @@ from .core.primitive import Primitive
 from .core.shape_dtype import ShapeDtype
 from .core.test_samples import Sample
 
-__all__ = ["begin_mean", "end_mean", "let_go", "shard_length"]
+__all__ = ["begin_mean", "end_mean", "keep", "let_go", "let_go_of_thread", "shard_length"]
 
-# Means on their way, by the address of the memory that stands for them; each holds that memory.
-_on_their_way: dict[int, tuple[Any, Buffer]] = {}
+
+class _Mean:
+    """A mean on its way.
+
+    Attributes:
+        pending: what it is waited for by.
+        memory: the memory that stands for it.
+        thread: the thread whose plan began it; 0 where something that is no plan looks after it.
+    """
+
+    __slots__ = ("memory", "pending", "thread")
+
+    def __init__(self, pending: Any, memory: Buffer) -> None:
+        self.pending = pending
+        self.memory = memory
+        self.thread = get_ident()
+
+
+# Means on their way, by the address of the memory that stands for them.
+_on_their_way: dict[int, _Mean] = {}
 # Those that nobody waits for, until they are there.
-_unwanted: dict[int, tuple[Any, Buffer]] = {}
+_unwanted: dict[int, _Mean] = {}
 
 
 def shard_length(size: int, count: int) -> int:
@@ -94,10 +113,10 @@ def _begin_mean(
     if not axis_name:
         row: Buffer = bucket[0] if scatter else bucket
         return row
-    for earlier, _ in _on_their_way.values():
-        earlier.advance()
-    for place, (earlier, _) in [*_unwanted.items()]:
-        if earlier.advance():
+    for earlier in [*_on_their_way.values()]:
+        earlier.pending.advance()
+    for place, earlier in [*_unwanted.items()]:
+        if earlier.pending.advance():
             _unwanted.pop(place, None)
     name = "begin_scattered_mean" if scatter else "begin_mean"
     params = {"owned": owned or len(xs) > 1}
@@ -107,8 +126,15 @@ def _begin_mean(
         # The mean is in a wider dtype; other memory stands for it.
         out = xp.empty(bucket.shape[1:] if scatter else bucket.shape, bucket.dtype)
     if out.size:
-        _on_their_way[_address(out)] = pending, out
+        _on_their_way[_address(out)] = _Mean(pending, out)
     return out
+
+
+def keep(x: Buffer) -> None:
+    """Has a mean that `begin_mean` began stay begun until it is ended, or let go of."""
+    known = _on_their_way.get(_address(x))
+    if known is not None:
+        known.thread = 0
 
 
 def let_go(x: Buffer) -> None:
@@ -116,6 +142,14 @@ def let_go(x: Buffer) -> None:
     known = _on_their_way.pop(_address(x), None)
     if known is not None:
         _unwanted[id(known)] = known
+
+
+def let_go_of_thread() -> None:
+    """Lets go of the means that a plan of this thread began, which an error has ended."""
+    thread = get_ident()
+    for known in [*_on_their_way.values()]:
+        if known.thread == thread:
+            let_go(known.memory)
 
 
 def _address(x: Any) -> int:
@@ -187,8 +221,7 @@ begin_mean: Primitive = _Exchange(
 def _end_mean(xp: ArrayModule, x: Buffer, *, axis_name: tuple[Any, ...], parts: int) -> Buffer:
     mean: Any = xp.asarray(x)
     if axis_name and mean.size:
-        pending, _ = _on_their_way.pop(_address(mean))
-        mean = pending.result()
+        mean = _on_their_way.pop(_address(mean)).pending.result()
     out: Buffer = mean if parts == 1 else (mean / mean.dtype.type(parts))[()]
     return out
 

@@ -17,7 +17,6 @@ import cupy
 from ..backends import get as get_backend
 from .broadcasting import broadcast_object
 from .failures import news
-from .groups import is_capturing
 from .ordered_integers import from_ordered, to_ordered
 from .waiting import wait
 from .watching import Watch
@@ -49,21 +48,23 @@ class Queued:
         out: the array.
         event: when it is there.
         kept: the array whose memory the pool is not to give away before.
-        recorded: whether a CUDA graph was recorded, whose events nobody may ask.
+        recorded: whether it is a part of a graph that is being recorded, in which nothing is done.
     """
 
-    def __init__(self, out: Any, dtype: Any, event: Any, kept: Any) -> None:
+    def __init__(self, out: Any, dtype: Any, event: Any, kept: Any, recorded: bool) -> None:
         self.out = out
         self.dtype = dtype
         self.event = event
         self.kept = kept
-        self.recorded = is_capturing()
+        self.recorded = recorded
 
     def advance(self) -> bool:
-        """Says whether it is there, or part of a graph; the GPU goes on by itself."""
-        if not self.recorded and self.event.done:
+        """Says whether it is there, or never will be; the GPU goes on by itself."""
+        if self.recorded or self.event is None:
+            return True
+        if self.event.done:
             self.kept = None
-        return self.recorded or self.kept is None
+        return self.kept is None
 
     def result(self) -> Any:
         """Returns the mean; what is queued after this waits for it."""
@@ -133,7 +134,7 @@ class NcclGroup:
         function: Callable[..., Any],
         *args: Any,
         among: tuple[int, ...] | None = None,
-    ) -> None:
+    ) -> bool:
         """Has NCCL queue something, and the watch look whether it gets done.
 
         Args:
@@ -141,6 +142,9 @@ class NcclGroup:
             stream: where it is queued.
             function, args: the function of NCCL, and what it is given before the stream.
             among: the processes that take part; None for those of the group.
+
+        Returns:
+            Whether it was recorded for a graph.
         """
         ranks = self._ranks if among is None else among
         self._watch.call(what, ranks, function, *args, stream.ptr)
@@ -148,8 +152,10 @@ class NcclGroup:
         if mark is None:
             mark = self._marks[what, ranks] = partial(self._mark, what, ranks)
         # What a graph does beside its stream is done before the stream goes on.
-        if not self._call_at_launches(self._check, mark):
+        recorded = self._call_at_launches(self._check, mark)
+        if not recorded:
             mark(stream)
+        return recorded
 
     def _mark(self, what: str, ranks: tuple[int, ...], stream: Any = None) -> None:
         """Has the watch look whether a stream, by default the current one, comes to here."""
@@ -175,18 +181,18 @@ class NcclGroup:
         given = _summable(x)
         out = given if owned or given.dtype != x.dtype else cupy.empty_like(given)
         self.stream.wait_event(cupy.cuda.get_current_stream().record())
-        self._sum("mean", given, out, self.stream, NCCL_AVG)
-        return Queued(out, x.dtype, self.stream.record(), given)
+        recorded = self._sum("mean", given, out, self.stream, NCCL_AVG)
+        return Queued(out, x.dtype, self.stream.record(), given, recorded)
 
     def _dtype(self, x: Any) -> tuple[int, int]:
         """Returns NCCL's number of an array's dtype, and how many words an element has."""
         name, words = NCCL_DTYPES[x.dtype.name]
         return getattr(self._names, f"NCCL_{name}"), words
 
-    def _sum(self, what: str, given: Any, out: Any, stream: Any, operation: int) -> None:
+    def _sum(self, what: str, given: Any, out: Any, stream: Any, operation: int) -> bool:
         dtype, words = self._dtype(given)
         places = given.data.ptr, out.data.ptr, given.size * words
-        self._call(what, stream, self._nccl.allReduce, *places, dtype, operation)
+        return self._call(what, stream, self._nccl.allReduce, *places, dtype, operation)
 
     def sum(self, x: Any) -> Any:
         """Returns the sum of the arrays of all."""
@@ -219,13 +225,13 @@ class NcclGroup:
         given = _summable(x)
         out = cupy.empty(given.shape[1:], given.dtype)
         self.stream.wait_event(cupy.cuda.get_current_stream().record())
-        self._scatter("mean", given, out, self.stream, NCCL_AVG)
-        return Queued(out, x.dtype, self.stream.record(), given)
+        recorded = self._scatter("mean", given, out, self.stream, NCCL_AVG)
+        return Queued(out, x.dtype, self.stream.record(), given, recorded)
 
-    def _scatter(self, what: str, given: Any, out: Any, stream: Any, operation: int) -> None:
+    def _scatter(self, what: str, given: Any, out: Any, stream: Any, operation: int) -> bool:
         dtype, words = self._dtype(given)
         places = given.data.ptr, out.data.ptr, out.size * words
-        self._call(what, stream, self._nccl.reduceScatter, *places, dtype, operation)
+        return self._call(what, stream, self._nccl.reduceScatter, *places, dtype, operation)
 
     def scatter_sum(self, x: Any) -> Any:
         """Returns of the sum of all arrays the row of this process's rank."""

@@ -27,6 +27,7 @@ from ..primitives.core.trace import (
     slot,
     under,
 )
+from ..primitives.gradient_buckets import let_go_of_thread
 from ..programs.closed_over import hoisted
 from ..programs.costs import Cost
 from ..programs.named_scope import scoped
@@ -92,8 +93,10 @@ class Jitted(CallsUnderHooks, Generic[P, R]):
                     return result
             result = self._called(args, kwargs)
             return result
-        except Exception as error:
-            complain(error, self._fun, f"jit({function_name(self._fun)})", args, kwargs)
+        except BaseException as error:
+            let_go_of_thread()
+            if isinstance(error, Exception):
+                complain(error, self._fun, f"jit({function_name(self._fun)})", args, kwargs)
             raise
 
     def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

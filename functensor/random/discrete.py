@@ -10,10 +10,10 @@ from ..primitives.core.annotations import ArrayLike
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.shape_dtype import REAL, canonical_axis, shape_dtype
+from ..primitives.random.bits import DRAWN
 from ..primitives.random.rejection import random_binomial, random_poisson
 from .continuous import gumbel
 from .keys import (
-    DRAWN,
     KEY_WORD_VALUES,
     RandomKey,
     beside_draws,

@@ -9,7 +9,8 @@ import numpy as np
 
 from ..backends.annotations import ShapeLike
 from ..primitives.core.array import Array
-from .keys import STREAMED, RandomKey, checked_key, shape_of_draws, words
+from ..primitives.random.bits import STREAMED
+from .keys import RandomKey, checked_key, shape_of_draws, words
 from .keys import key as key_of
 
 __all__ = ["KeyStream"]

@@ -24,7 +24,7 @@ from ..primitives.core.buffers import beside, device_of, wrap
 from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import ConcretizationError, DeviceError, describe, failure, misfit
 from ..primitives.core.shape_dtype import REAL, broadcast_shapes, finfo, number_dtype
-from ..primitives.random.bits import random_bits, random_keys
+from ..primitives.random.bits import DRAWN, FOLDED, SPLIT, random_bits, random_keys
 from .key_reuse import ledger
 
 __all__ = [
@@ -36,7 +36,6 @@ __all__ = [
 # Functions take these for a key; functions that make a key return an Array.
 RandomKey: TypeAlias = Array | Buffer
 
-DRAWN, SPLIT, FOLDED, STREAMED = 0, 1, 2, 3
 KEY_BITS = 128
 KEY_WORD_VALUES = 2**64
 

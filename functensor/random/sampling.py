@@ -16,9 +16,10 @@ from ..primitives.core.array import Array
 from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import misfit
 from ..primitives.core.shape_dtype import canonical_axis
+from ..primitives.random.bits import DRAWN
 from .continuous import gumbel
 from .discrete import randint
-from .keys import DRAWN, RandomKey, beside_draws, fraction, shape_of_draws, words
+from .keys import RandomKey, beside_draws, fraction, shape_of_draws, words
 
 __all__ = ["choice", "permutation"]
 

@@ -49,8 +49,12 @@ means_of_leaves = LeafMeans()
 def averaged_backward(roots: Sequence[tuple[Node, Any]], **options: Any) -> dict[Node, Any]:
     """Returns what `backward` does, with means over processes where they are wanted."""
     nodes = [node for node, _ in roots]
-    passes = [begun for begin in means_of_leaves.living() if (begun := begin(nodes)) is not None]
+    passes: list[AveragingPass] = []
     try:
+        for begin in means_of_leaves.living():
+            begun = begin(nodes)
+            if begun is not None:
+                passes.append(begun)
         grads = backward(roots, **options)
         for begun in passes:
             grads.update(begun.end())

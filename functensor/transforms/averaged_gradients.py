@@ -30,7 +30,8 @@ from ..primitives.core.errors import failure
 from ..primitives.core.primitive_like import PrimitiveLike
 from ..primitives.core.shape_dtype import shape_dtype
 from ..primitives.core.trace import base_trace, slot
-from ..primitives.gradient_buckets import begin_mean, end_mean, let_go, shard_length
+from ..primitives.gradient_buckets import begin_mean, end_mean, keep, let_go, shard_length
+from ..primitives.random.bits import SPLIT, random_keys
 from ..traces.forward import zeros_like
 from ..traces.reverse import Node
 
@@ -112,7 +113,7 @@ def cut_calls(selection: Selection, count: int) -> list[Selection]:
     """Returns calls with a part of the batch each; numbers and what is no array are in all.
 
     Raises:
-        ValueError: an axis is not a multiple of the parts.
+        ValueError: an axis is not a multiple of the parts, or there is no batch.
     """
     chosen = set(tree.leaves(selection.places))
     batch = (
@@ -120,9 +121,19 @@ def cut_calls(selection: Selection, count: int) -> list[Selection]:
         {name: x for name, x in selection.kwargs.items() if name not in chosen},
     )
     leaves, treedef = tree.flatten(batch)
-    rows = [[_piece(leaf, i, count) for leaf in leaves] for i in range(count)]
+    cut = [is_array_like(leaf) and bool(shape_of(leaf)) for leaf in leaves]
+    if not any(cut):
+        raise failure(
+            ValueError,
+            f"data_parallel: accumulate={count} has nothing to cut: the function that is "
+            "differentiated takes no array beside those that it is differentiated by",
+            fix="give the loss its batch as an argument: loss(params, x, y)",
+        )
+    pieces = [
+        _pieces(leaf, count) if has_axes else [leaf] * count for leaf, has_axes in zip(leaves, cut)
+    ]
     made = []
-    for by_place, by_name in map(treedef.unflatten, rows):
+    for by_place, by_name in map(treedef.unflatten, zip(*pieces, strict=True)):
         part = copy(selection)
         part.args = [by_place.get(i, x) for i, x in enumerate(selection.args)]
         part.kwargs = {**selection.kwargs, **by_name}
@@ -130,11 +141,14 @@ def cut_calls(selection: Selection, count: int) -> list[Selection]:
     return made
 
 
-def _piece(leaf: Any, i: int, count: int) -> Any:
-    """Returns a part of an array of a batch."""
-    if not is_array_like(leaf) or not shape_of(leaf):
-        return leaf
-    length = shape_of(leaf)[0]
+def _pieces(leaf: Any, count: int) -> list[Any]:
+    """Returns the parts of an array of a batch; of a random key, keys that it is split into."""
+    known = shape_dtype(leaf)
+    if known.shape == (2,) and known.dtype == np.uint64:
+        params = {"shape": (count, 2), "bits": 64, "stream": SPLIT}
+        keys = random_keys.bind((leaf, 0), params)
+        return [keys[i] for i in range(count)]
+    length = known.shape[0]
     if length % count:
         raise failure(
             ValueError,
@@ -143,7 +157,7 @@ def _piece(leaf: Any, i: int, count: int) -> Any:
             fix=f"batches of a multiple of {count}",
         )
     step = length // count
-    return leaf[i * step : (i + 1) * step]
+    return [leaf[i * step : (i + 1) * step] for i in range(count)]
 
 
 def first_users(roots: Sequence[Node], inputs: Collection[Node]) -> dict[Node, int]:
@@ -351,7 +365,10 @@ class Buckets:
 
     def _begin(self, xs: Sequence[Any], scatter: bool) -> Any:
         params = {"axis_name": self._means.axes, "scatter": scatter, "lead": 0}
-        return begin_mean.bind(xs, params)
+        handle = begin_mean.bind(xs, params)
+        if not isinstance(handle, Tracer):
+            keep(to_buffer(handle))
+        return handle
 
     def _end(self, handle: Any) -> Any:
         """Returns the mean of what was sent."""

@@ -14,7 +14,11 @@ from ..core.primitive import Primitive
 from ..core.shape_dtype import ShapeDtype
 from ..core.test_samples import Domain, Operand, Sample
 
-__all__ = ["random_bits", "random_keys"]
+__all__ = ["DRAWN", "FOLDED", "SPLIT", "STREAMED", "random_bits", "random_keys"]
+
+# The streams of a key: of numbers, of keys that it is split into, of keys made of it and a number,
+# and of those that a `KeyStream` gives.
+DRAWN, SPLIT, FOLDED, STREAMED = 0, 1, 2, 3
 
 KEY_NUMBERS = Domain(0, 1000, kind="i")
 

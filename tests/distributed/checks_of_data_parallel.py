@@ -150,6 +150,40 @@ def check_a_pass_that_fails_leaves_nothing_on_its_way():
         assert_close(data_parallel(ft.grad(loss))(parameters(), own(X), own(Y)), wanted)
 
 
+@ft.extend.numpy_function
+def failing_on_the_host(g):
+    if Failing.now:
+        raise FloatingPointError("on the way back")
+    return g
+
+
+class Failing:
+    """Says whether a plan fails now, on its way back."""
+
+    now = False
+
+
+def check_a_plan_that_fails_leaves_nothing_on_its_way():
+    @ft.custom_vjp
+    def turned(x):
+        return x
+
+    turned.defvjp(lambda x: (x, None), lambda _, g: (failing_on_the_host(g),))
+
+    def of_failing(params, x, y):
+        return loss([{**params[0], "w": turned(params[0]["w"])}, params[1]], x, y)
+
+    step = ft.jit(data_parallel(ft.grad(of_failing), bucket_megabytes=1e-5))
+    wanted = ft.grad(loss)(parameters(), X, Y)
+    for Failing.now in (False, True, True, False):
+        if Failing.now:
+            with pytest.raises(FloatingPointError):
+                step(parameters(), own(X), own(Y))
+            assert not gradient_buckets._on_their_way
+        else:
+            assert_close(step(parameters(), own(X), own(Y)), wanted)
+
+
 def check_order_of_buckets_does_not_follow_from_control_flow():
     """A parameter that some processes do not use has a gradient of zeros there."""
 

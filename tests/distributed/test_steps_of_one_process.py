@@ -1,0 +1,48 @@
+"""Data-parallel steps of a world of one process, whose batches are cut into parts."""
+
+import numpy as np
+import pytest
+
+import functensor as ft
+import functensor.numpy as fnp
+
+data_parallel = ft.distributed.data_parallel
+W, X = np.arange(3.0), np.cos(np.arange(12.0)).reshape(4, 3)
+
+
+def noisy(w, x, key):
+    return fnp.mean((w * x + ft.random.normal(key, (3,))) ** 2)
+
+
+@pytest.mark.parametrize("count", [2, 4])
+@pytest.mark.parametrize("wrap", [ft.jit, lambda f: f], ids=["jit", "eager"])
+def test_each_part_of_a_batch_has_a_key_of_its_own(count, wrap):
+    key = ft.random.key(7)
+    keys = ft.random.split(key, count)
+    parts = X.reshape(count, -1, 3)
+    wanted = np.mean([ft.grad(noisy)(W, x, k) for x, k in zip(parts, keys, strict=True)], axis=0)
+    step = wrap(data_parallel(ft.grad(noisy), accumulate=count))
+    np.testing.assert_allclose(step(W, X, key), wanted, rtol=1e-12)
+    np.testing.assert_allclose(step(W, X, key=np.asarray(key)), wanted, rtol=1e-12)
+
+
+def test_keys_of_examples_are_cut_with_them():
+    keys = ft.random.split(ft.random.key(1), 4)
+    each = ft.vmap(noisy, in_axes=(None, 0, 0))
+    step = data_parallel(ft.grad(lambda w, x, keys: fnp.mean(each(w, x, keys))), accumulate=2)
+    wanted = ft.grad(lambda w: fnp.mean(each(w, X, keys)))(W)
+    np.testing.assert_allclose(step(W, X, keys), wanted, rtol=1e-12)
+
+
+def test_a_batch_that_is_no_argument_is_refused():
+    """It would be gone through as a whole for each part."""
+    optimizer = ft.optim.sgd(0.1)
+    closed_over = optimizer.minimize(lambda w: fnp.sum(w * X))
+    for step, args in (
+        (closed_over, (W, optimizer.init(W))),
+        (ft.grad(lambda w, scale: fnp.sum(w * X) * scale), (W, 2.0)),
+        (ft.grad(lambda w, x: fnp.sum(w * x), argnums=(0, 1)), (W, X)),
+    ):
+        with pytest.raises(ValueError, match="accumulate=2 has nothing to cut"):
+            data_parallel(step, accumulate=2)(*args)
+        data_parallel(step)(*args)

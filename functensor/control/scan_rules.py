@@ -100,6 +100,10 @@ class ScanCall(ControlCall):
     def over(self, bodies: Sequence[Program]) -> ScanCall:
         return self.like(bodies[0], self.carries, self.slices)
 
+    def plain_facts(self) -> tuple[Any, ...]:
+        counts = self.carries, self.slices, self.length, self.sums
+        return *counts, self.backwards, self.recompute
+
     def infer(self, *types: ShapeDtype) -> list[ShapeDtype]:
         """Returns the outputs' types."""
         return [

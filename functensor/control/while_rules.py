@@ -81,6 +81,9 @@ class WhileCall(ControlCall):
         condition, body = bodies
         return WhileCall(condition, body, self.carries, self.max_steps, self.name)
 
+    def plain_facts(self) -> tuple[Any, ...]:
+        return self.carries, self.max_steps
+
     def split(self, values: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
         """Returns the values of the carries, of the condition and of the body."""
         count, middle = self.carries, self.middle

@@ -86,6 +86,14 @@ class PrimitiveLike:
         """Returns the programs of a choice in the form of which machine code is made, or None."""
         return None
 
+    def plain_facts(self) -> tuple[Any, ...] | None:
+        """Returns what its work follows from beside its class, its name and its bodies.
+
+        They are plain values, by which its plan is found on the disk. None where these tell not
+        all.
+        """
+        return None
+
     def compile_for(self, types: Sequence[Any]) -> None:
         """Compiles the machine code that it runs by itself on operands of such types, if any."""
 

@@ -173,11 +173,12 @@ def test_functions_of_two_numbers_are_those_of_eager_mode(dtype):
 
 
 COMPARISONS = ("equal", "greater", "greater_equal", "less", "less_equal", "not_equal")
+SPECIAL_FLOATS = (0.0, -0.0, 1.0, np.inf, -np.inf, np.nan)
 REAL_NUMBERS = {
     "bool": [False, True],
     "int32": [-3, 0, 1, 2],
     "uint8": [0, 1, 255],
-    **dict.fromkeys(("float16", "float32", "float64"), [0.0, -0.0, 1.0, np.inf, -np.inf, np.nan]),
+    **dict.fromkeys(("float16", "float32", "float64"), SPECIAL_FLOATS),
 }
 
 

@@ -185,10 +185,10 @@ def test_loops_of_python_are_not_kept(counts):
     def f(x):
         return ft.scan(step, x[0], x)[1] + fnp.sin(x)
 
-    for number in (1, 2):
-        jitted = compiled(f, X)
-        assert plan_of(jitted).called
-        assert counts.scheduled == number
+    for _ in range(2):
+        before = counts.scheduled
+        assert plan_of(compiled(f, X)).called
+        assert counts.scheduled > before
     assert files(PLAN) == []
 
 

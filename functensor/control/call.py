@@ -28,7 +28,9 @@ from .program_edits import rewired
 if TYPE_CHECKING:
     from ..primitives.core.shape_dtype import ShapeDtype
 
-__all__ = ["ControlCall", "body_source", "runner", "weak_inputs"]
+__all__ = [
+    *("ControlCall", "body_source", "outputs_in_order", "own_outputs", "runner", "weak_inputs"),
+]
 
 
 def runner(program: Program, watched: bool = False) -> Callable[[Values], Values]:
@@ -51,11 +53,18 @@ def body_source(program: Program) -> str:
 def compiled_body(program: Program) -> tuple[Compiled, list[Variable]]:
     """Returns what computes the outputs of a body that are not its inputs, and these outputs."""
     if "body" not in program.derived:
-        # Inputs among the outputs, and an output that is returned twice, need no copies.
-        inputs = set(program.inputs)
-        own = list(dict.fromkeys(x for x in used(program.outputs) if x not in inputs))
+        own = own_outputs(program)
         program.derived["body"] = compiled(rewired(program, program.inputs, own)), own
     return program.derived["body"]  # type: ignore[no-any-return]
+
+
+def own_outputs(program: Program) -> list[Variable]:
+    """Returns the outputs that a plan of a body computes.
+
+    Inputs among the outputs, and an output that is returned twice, need no copies.
+    """
+    inputs = set(program.inputs)
+    return list(dict.fromkeys(x for x in used(program.outputs) if x not in inputs))
 
 
 def quickest(made: Compiled, buffers: Values) -> Values:
@@ -65,22 +74,36 @@ def quickest(made: Compiled, buffers: Values) -> Values:
 
 
 def _runner(program: Program, watched: bool) -> Callable[[Values], Values]:
-    inputs = {x: i for i, x in enumerate(program.inputs)}
     made, own = compiled_body(program)
+    if made.plan is not None:
+        plan = made.watched() if watched else partial(quickest, made)
+        return outputs_in_order(program, own, plan)
+
+    def one_by_one(buffers: Values) -> Values:
+        with under(None):
+            return [to_buffer(out) for out in made.program.run(list(map(exposed, buffers)))]
+
+    return outputs_in_order(program, own, one_by_one)
+
+
+def outputs_in_order(
+    program: Program, own: Sequence[Variable], plan: Callable[[Values], Values]
+) -> Callable[[Values], Values]:
+    """Returns the function that computes a body's outputs by a plan of some of them.
+
+    Args:
+        program: the body.
+        own: the outputs that the plan computes.
+        plan: the plan.
+    """
+    inputs = {x: i for i, x in enumerate(program.inputs)}
     places = {x: len(inputs) + i for i, x in enumerate(own)}
     places |= inputs
     constants = [to_buffer(x) for x in program.outputs if type(x) is not Variable]
     number = count(len(inputs) + len(own))
     order = [places[x] if type(x) is Variable else next(number) for x in program.outputs]
-    if made.plan is not None:
-        plan = made.watched() if watched else partial(quickest, made)
-        if order == list(range(len(inputs), len(inputs) + len(own))):
-            return plan
-    else:
-
-        def plan(buffers: Values) -> Values:
-            with under(None):
-                return [to_buffer(out) for out in made.program.run(list(map(exposed, buffers)))]
+    if order == list(range(len(inputs), len(inputs) + len(own))):
+        return plan
 
     def run(buffers: Values) -> Values:
         found = [*buffers, *plan(buffers), *constants]

@@ -59,6 +59,9 @@ class CondCall(ControlCall):
     def over(self, bodies: Sequence[Program]) -> CondCall:
         return type(self)(bodies, self.inputs[0], self.name)
 
+    def plain_facts(self) -> tuple[Any, ...]:
+        return (self.owners and tuple(self.owners),)
+
     def compile_for(self, types: Sequence[ShapeDtype]) -> None:
         """Compiles the branches, which run one by one."""
         for body in self.bodies:

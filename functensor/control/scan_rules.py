@@ -24,6 +24,7 @@ from ..primitives.core.shape_dtype import ShapeDtype
 from ..programs.program import Program, Variable, type_of, used
 from ..programs.unwatched import unwatched
 from .call import ControlCall, runner, weak_inputs
+from .machine_steps import MachineSteps, machine_steps
 from .program_edits import (
     batched_body,
     chained,
@@ -100,6 +101,10 @@ class ScanCall(ControlCall):
     def over(self, bodies: Sequence[Program]) -> ScanCall:
         return self.like(bodies[0], self.carries, self.slices)
 
+    def plain_facts(self) -> tuple[Any, ...]:
+        counts = self.carries, self.slices, self.length, self.sums
+        return *counts, self.backwards, self.recompute
+
     def infer(self, *types: ShapeDtype) -> list[ShapeDtype]:
         """Returns the outputs' types."""
         return [
@@ -115,9 +120,9 @@ class ScanCall(ControlCall):
         count, added = self.carries, self.added
         plan = self.plan()
         if plan is None:
-            return self._step_by_step(buffers, watched)
+            return self._step_by_step(buffers, runner(self.body, watched))
         if watched:
-            self._step_by_step(buffers, watched)
+            self._step_by_step(buffers, runner(self.body, watched))
         known = self.infer()
         stacks = [np.empty(x.shape, x.dtype) for x in known[count:added]]
         totals = [np.zeros(x.shape, x.dtype) for x in known[added:]]
@@ -162,11 +167,19 @@ class ScanCall(ControlCall):
         plan = self.plan()
         return {"all steps": plan.source} if plan is not None else {}
 
-    def _step_by_step(self, buffers: Sequence[Any], watched: bool) -> Values:
-        """Computes the outputs by a plan for one step, or operation by operation."""
+    def machine_steps(self) -> MachineSteps | None:
+        def made() -> MachineSteps | None:
+            plan = self.plan()
+            return machine_steps(self, self.body, self.carries, plan, self._step_by_step)
+
+        return self.once("machine steps", made)  # type: ignore[no-any-return]
+
+    def _step_by_step(
+        self, buffers: Sequence[Any], run: Callable[[Values], Values]
+    ) -> Values:
+        """Computes the outputs step by step, of what computes those of a step."""
         count, first, added = self.carries, self.carries + self.slices, self.added
         body = self.body
-        run = runner(body, watched)
         weak = [(i, x.type.weak) for i, x in enumerate(body.inputs) if x.type.weak]
         values = list(buffers)
         sliced = list(enumerate(buffers[count:first], count))

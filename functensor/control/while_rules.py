@@ -30,6 +30,7 @@ from .body import known
 from .call import ControlCall, body_source, runner, weak_inputs
 from .checks import control_error
 from .cond_rules import GuardCall, where_examples
+from .machine_steps import MachineSteps, machine_steps
 from .program_edits import (
     batched_body,
     fresh_variables,
@@ -81,6 +82,9 @@ class WhileCall(ControlCall):
         condition, body = bodies
         return WhileCall(condition, body, self.carries, self.max_steps, self.name)
 
+    def plain_facts(self) -> tuple[Any, ...]:
+        return self.carries, self.max_steps
+
     def split(self, values: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
         """Returns the values of the carries, of the condition and of the body."""
         count, middle = self.carries, self.middle
@@ -91,9 +95,9 @@ class WhileCall(ControlCall):
     def computed(self, buffers: Sequence[Any], watched: bool) -> Values:
         plan = self.plan()
         if plan is None:
-            return self._step_by_step(buffers, watched)
+            return self._step_by_step(buffers, runner(self.body, watched), watched)
         if watched:
-            self._step_by_step(buffers, watched)
+            self._step_by_step(buffers, runner(self.body, watched), watched)
         steps = repeat(None) if self.max_steps is None else range(self.max_steps)
         count, middle = self.carries, self.middle
         begins = weak_inputs(self.condition.inputs, buffers[:middle])
@@ -131,10 +135,19 @@ class WhileCall(ControlCall):
             return {}
         return {"the first test": body_source(self.condition), "all steps": plan.source}
 
-    def _step_by_step(self, buffers: Sequence[Any], watched: bool) -> Values:
-        """Computes the outputs by plans for one step, or operation by operation."""
+    def machine_steps(self) -> MachineSteps | None:
+        def made() -> MachineSteps | None:
+            plan = self.plan()
+            return machine_steps(self, self.body, self.carries, plan, self._step_by_step)
+
+        return self.once("machine steps", made)  # type: ignore[no-any-return]
+
+    def _step_by_step(
+        self, buffers: Sequence[Any], body: Callable[[Values], Values], watched: bool = False
+    ) -> Values:
+        """Computes the outputs step by step, of what computes those of a step."""
         carry, others, constants = self.split(buffers)
-        condition, body = runner(self.condition, watched), runner(self.body, watched)
+        condition = runner(self.condition, watched)
         weak = [(i, x.type.weak) for i, x in enumerate(self.body.inputs) if x.type.weak]
         values = [*carry, *constants]
         count = self.carries

@@ -1,8 +1,9 @@
 """The text that tells a staged program from all others, so that its plan is found on the disk.
 
 The text has all that a plan follows from: types, parameters, constants, and the lines of the user
-that a plan shows. A program that calls functions, loops or choices has none, and neither has one
-with a primitive or a parameter from outside of the library.
+that a plan shows, with those of the bodies of loops and choices. Calls that plans have the
+equations of are told by these. A program with other calls has no text, and neither has one with a
+primitive or a parameter from outside of the library.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 
 from .. import backends, passes, primitives, programs
 from ..backends.import_time import IMPORTED
+from ..passes.inline_calls import inlined
 from ..primitives.core.array import Array
 from ..primitives.core.index_key import IndexKey
 from ..primitives.core.primitive import Primitive
@@ -31,6 +33,8 @@ __all__ = ["ToldProgram", "library_state", "told_program"]
 LIBRARY = __name__.partition(".")[0]
 # More constants, in bytes, take long to be compared.
 MOST_CONSTANTS = 1 << 23
+# The folder of loops and choices, which imports this one.
+CONTROL = os.path.join(os.path.dirname(os.path.dirname(__file__)), "control")
 # Folders of which no plan over NumPy follows.
 OTHER_FOLDERS = frozenset({"__pycache__", "cuda"})
 OTHER_LIBRARIES = "scipy", "ml_dtypes"
@@ -75,28 +79,57 @@ class Teller:
     def __init__(self) -> None:
         self.numbers: dict[Variable, int] = {}
         self.arrays: list[Any] = []
+        # The numbers of bodies that stand in the text already.
+        self.bodies: dict[Program, int] = {}
         # The texts of constants, by the identity of their memory.
         self.known: dict[int, str] = {}
         self.dtypes: dict[Any, str] = {}
         self.size = 0
 
     def told(self, program: Program, begin: str) -> ToldProgram:
-        lines = [begin, repr(program.name)]
+        return ToldProgram("\n".join([begin, *self.lines(program)]), self.arrays)
+
+    def lines(self, program: Program) -> list[str]:
+        """Returns the lines of a program; those of bodies stand before their equations."""
+        program = inlined(program)
+        lines = [repr(program.name)]
         inputs = [f"{self.new(x)} {x.order}" for x in program.inputs]
         lines.append(", ".join(inputs))
         for equation in program.equations:
             primitive = equation.primitive
-            known = isinstance(primitive, Primitive)
-            if not known or primitive.module.partition(".")[0] != LIBRARY:
-                raise Untold(primitive.name)
+            for body in primitive.bodies:
+                lines += self.body(body)
             params = [f"{key}={self.value(value)}" for key, value in equation.params.items()]
             operands = [self.operand(x) for x in equation.operands]
             made = [self.new(x) for x in equation.outputs]
             # Names of scopes and of files may have any characters.
             place = repr((equation.line, equation.scope))
-            lines.append("\t".join([primitive.name, *operands, *params, *made, place]))
+            lines.append("\t".join([self.name(primitive), *operands, *params, *made, place]))
         lines.append(", ".join(map(self.operand, program.outputs)))
-        return ToldProgram("\n".join(lines), self.arrays)
+        return lines
+
+    def body(self, program: Program) -> list[str]:
+        """Returns the lines of a body, whose variables have numbers of their own, at first."""
+        if program in self.bodies:
+            return []
+        outer, self.numbers = self.numbers, {}
+        lines = self.lines(program)
+        self.numbers = outer
+        number = self.bodies[program] = len(self.bodies)
+        return [f"body {number}", *lines, "end"]
+
+    def name(self, primitive: Any) -> str:
+        """Returns the text of a primitive, or of a loop or a choice, whose bodies are told."""
+        if isinstance(primitive, Primitive):
+            if primitive.module.partition(".")[0] != LIBRARY:
+                raise Untold(primitive.name)
+            return primitive.name
+        kind, facts = type(primitive), primitive.plain_facts()
+        if facts is None or kind.__module__.partition(".")[0] != LIBRARY:
+            raise Untold(primitive.name)
+        bodies = [self.bodies[body] for body in primitive.bodies]
+        about = primitive.name, primitive.told_as, primitive.effect, primitive.collective
+        return f"{kind.__qualname__} {about!r} {bodies} {self.value(facts)}"
 
     def new(self, x: Variable) -> str:
         """Returns the text of a variable's type, and gives it a number."""
@@ -114,7 +147,10 @@ class Teller:
     def operand(self, x: Any) -> str:
         if type(x) is Variable:
             return f"%{self.numbers[x]}"
-        return self.array(x._data) if type(x) is Array else self.value(x)
+        if type(x) is not Array:
+            return self.value(x)
+        data: Any = x._data
+        return f"array {self.value(data)}" if isinstance(data, np.generic) else self.array(data)
 
     def value(self, x: Any) -> str:
         """Returns the text of a parameter or a constant."""
@@ -163,7 +199,8 @@ def library_state() -> str | None:
     found = sha256()
     count = 0
     packages = [package.__path__ for package in (backends, passes, primitives, programs)]
-    for folder in (*[folder for path in packages for folder in path], os.path.dirname(__file__)):
+    folders = *[folder for path in packages for folder in path], os.path.dirname(__file__), CONTROL
+    for folder in folders:
         for path, facts in files_of(folder):
             if max(facts.st_mtime_ns, facts.st_ctime_ns) >= IMPORTED:
                 return None

@@ -67,6 +67,8 @@ class IndexRanges:
         if name in ("argmax", "argmin"):
             length = type_of(operands[0]).size
             return 0, max(length - 1, 0)
+        if name in ("argpartition", "argsort"):
+            return 0, max(type_of(operands[0]).shape[maker.params["axis"]] - 1, 0)
         if any(type_of(v).dtype.kind not in "iub" for v in operands):
             return every
         ranges = [self.of(v) for v in operands]

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..primitives.core.buffers import to_buffer
 from ..primitives.core.index_key import ARRAY, FULL, IndexKey
 from ..programs.program import Equation, Operand, Program, Variable, type_of
 from .common_subexpressions import common_subexpressions
@@ -18,6 +19,9 @@ from .dead_code import dead_code
 from .rewriter import RewriteRule, Rewritten, Sweep, swept
 
 __all__ = ["loop_forms"]
+
+# The most places of elements that are looked at one by one.
+MOST_NUMBERED = 1 << 16
 
 
 def loop_forms(program: Program) -> Program:
@@ -218,7 +222,29 @@ def _cast_cumulative(sweep: Sweep, equation: Equation) -> Rewritten:
     return sweep.add(equation.primitive.name, [wide], equation.params, equation)
 
 
+def _sorted_partition(sweep: Sweep, equation: Equation) -> Rewritten:
+    """Elements that stand where sorting puts them are sorted, if no others are looked at."""
+    (x,), (out,), axis = equation.operands, equation.outputs, equation.params["axis"]
+    shape = type_of(x).shape
+    if out.type.size > MOST_NUMBERED:
+        return None
+    wanted = {*equation.params["kth"]}
+    places = np.indices(shape)[axis]
+    for user in sweep.users.get(out, [None]):
+        if user is None or user.primitive.name != "index":
+            return None
+        operands = [places if v is out else v for v in user.operands]
+        if user.operands[0] is not out or any(type(v) is Variable for v in operands):
+            return None
+        given = map(to_buffer, operands)
+        if not wanted.issuperset(np.unique(user.primitive.impl(*given, **user.params)).tolist()):
+            return None
+    params = {"axis": axis, "stable": True, "descending": False}
+    return sweep.add("argsort", [x], params, equation)
+
+
 LOOP_FORMS: dict[str, tuple[RewriteRule, ...]] = {
+    "argpartition": (_sorted_partition,),
     "cumprod": (_cast_cumulative,),
     "cumsum": (_cast_cumulative,),
     "euclidean_norm": (_parts_of_norm,),

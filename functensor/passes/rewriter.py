@@ -56,6 +56,18 @@ class Sweep:
         """For every variable how often it is used, at least."""
         return dict(self._program.uses())
 
+    @computed_once
+    def users(self) -> dict[Variable, list[Equation | None]]:
+        """For every variable the equations that use it, and None where it is returned."""
+        found: dict[Variable, list[Equation | None]] = {}
+        for equation in self._program.equations:
+            for x in dict.fromkeys(v for v in equation.operands if type(v) is Variable):
+                found.setdefault(x, []).append(equation)
+        for x in self._program.outputs:
+            if type(x) is Variable:
+                found.setdefault(x, []).append(None)
+        return found
+
     def rules_of(self, primitive: PrimitiveLike) -> Sequence[RewriteRule]:
         """Returns the rules for a primitive: those of its name, or else those of its family.
 

@@ -86,6 +86,18 @@ class PrimitiveLike:
         """Returns the programs of a choice in the form of which machine code is made, or None."""
         return None
 
+    def machine_steps(self) -> Callable[[Sequence[Any]], list[Any]] | None:
+        """Returns what runs a loop's steps by machine code, one by one; None where it is none."""
+        return None
+
+    def plain_facts(self) -> tuple[Any, ...] | None:
+        """Returns what its work follows from beside its class, its name and its bodies.
+
+        They are plain values, by which its plan is found on the disk. None where these tell not
+        all.
+        """
+        return None
+
     def compile_for(self, types: Sequence[Any]) -> None:
         """Compiles the machine code that it runs by itself on operands of such types, if any."""
 

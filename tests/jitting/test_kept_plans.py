@@ -8,6 +8,7 @@ import threading
 
 import numpy as np
 import pytest
+from support.kept_plans import DAMAGES, bits, compiled, counted, files, plan_of
 from support.native import missing, run_python
 
 import functensor as ft
@@ -15,8 +16,6 @@ import functensor.numpy as fnp
 from functensor import extend, nn, programs
 from functensor.backends.cpu.plan.native import kept_plans
 from functensor.backends.cpu.plan.threads.pool import threads
-from functensor.backends.native import machine
-from functensor.backends.native.background import later
 from functensor.backends.native.object_cache import PLAN, user_cache
 from functensor.jitting import program_key, tiers
 
@@ -29,31 +28,10 @@ KERNEL = np.linspace(-1, 1, 16 * 16 * 9).reshape(16, 16, 3, 3).astype("f4")
 HELD = np.linspace(0.5, 1.5, 6)
 
 
-class Counts:
-    """How often plans are scheduled, and texts compiled."""
-
-    scheduled = compiled = 0
-
-
 @pytest.fixture
 def counts(tmp_path, monkeypatch):
     """Returns counts, with an empty folder for plans."""
-    found, schedule, image = Counts(), tiers.scheduled_plan, machine.Llvm.image
-
-    def scheduled(*args):
-        found.scheduled += 1
-        return schedule(*args)
-
-    def compiled(*args):
-        found.compiled += 1
-        return image(*args)
-
-    # What earlier tests have left to the compiling thread is none of this one's.
-    assert later(int).wait(60)
-    monkeypatch.setenv("FUNCTENSOR_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(tiers, "scheduled_plan", scheduled)
-    monkeypatch.setattr(machine.Llvm, "image", compiled)
-    return found
+    return counted(tmp_path, monkeypatch)
 
 
 def mlp_loss(w, x):
@@ -76,20 +54,6 @@ FUNCTIONS = {
     "complex numbers": (lambda x: fnp.exp(1j * x) * fnp.abs(x), (X,)),
     "views": (lambda x: fnp.tanh(x[1:, ::2]).T @ fnp.sin(x[1:]), (X,)),
 }
-
-
-def compiled(function, *args, **options):
-    jitted = ft.jit(function, **options).compile(*args)
-    assert jitted.explain().endswith("as machine code")
-    return jitted
-
-
-def plan_of(jitted):
-    return jitted._last.compiled.run
-
-
-def bits(values):
-    return [(x.dtype, x.shape, x.tobytes()) for x in map(np.asarray, ft.tree.leaves(values))]
 
 
 @pytest.mark.parametrize(("function", "args"), FUNCTIONS.values(), ids=FUNCTIONS)
@@ -198,20 +162,20 @@ def test_a_number_of_threads_has_its_own_plan(counts, monkeypatch):
     assert counts.scheduled == 2
 
 
-UNTOLD = {
-    "loops": lambda x: ft.scan(lambda c, v: (c * v, fnp.tanh(c)), x[0], x)[1] + fnp.sin(x),
-    "choices": lambda x: ft.cond(x[0, 0] > 0, fnp.sin, fnp.cos, x) * 2 + x,
-    "a checkpoint": lambda x: ft.checkpoint(lambda y: fnp.sin(y) * y)(x) + fnp.cos(x),
-}
+def test_equations_of_calls_are_kept_in_their_place(counts):
+    @ft.custom_vjp
+    def doubled(x):
+        return fnp.sin(x) * 2
 
+    doubled.defvjp(lambda x: (doubled(x), x), lambda x, g: (g * x,))
 
-@pytest.mark.parametrize("function", UNTOLD.values(), ids=UNTOLD)
-def test_programs_with_calls_are_not_kept(function, counts):
-    for _ in range(2):
-        jitted = compiled(function, X)
-        assert jitted(X).shape == X.shape
+    def f(x):
+        return fnp.sum(ft.checkpoint(lambda y: fnp.sin(y) * y)(x) * doubled(x))
+
+    for function in (f, ft.grad(f)):
+        first, again = [compiled(function, X) for _ in range(2)]
+        assert bits(first(X)) == bits(again(X))
     assert counts.scheduled == 2
-    assert not [name for name in os.listdir(user_cache().folder) if name.endswith(PLAN)]
 
 
 def test_without_a_folder_nothing_is_told(counts, monkeypatch):
@@ -219,10 +183,6 @@ def test_without_a_folder_nothing_is_told(counts, monkeypatch):
     monkeypatch.setattr(tiers, "told_as_text", dict.fromkeys)
     compiled(lambda x: fnp.sin(x) * 2, X)
     assert counts.scheduled == 1
-
-
-def files(ending):
-    return [path for path in user_cache().folder.iterdir() if path.suffix == ending]
 
 
 def test_a_plan_without_its_object_is_made_anew(counts):
@@ -234,14 +194,6 @@ def test_a_plan_without_its_object_is_made_anew(counts):
     assert counts.scheduled == 2
     compiled(function, *args)
     assert counts.scheduled == 2
-
-
-DAMAGES = {
-    "no pickle": lambda known: b"damaged",
-    "another content": lambda known: pickle.dumps({"name": "plan"}),
-    "a part": lambda known: known[: len(known) // 2],
-    "a foreign function": lambda known: pickle.dumps(os.getcwd),
-}
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)

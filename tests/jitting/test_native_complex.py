@@ -107,8 +107,8 @@ PAIRS = {
     **{
         name: getattr(fnp, name)
         for name in (
-            *("add", "divide", "equal", "logical_and", "logical_or", "logical_xor", "multiply"),
-            *("not_equal", "subtract"),
+            *("add", "divide", "equal", "greater", "greater_equal", "less", "less_equal"),
+            *("logical_and", "logical_or", "logical_xor", "multiply", "not_equal", "subtract"),
         )
     },
     "a real number and a complex one": lambda x, y: [fnp.real(x) * y, y / fnp.imag(x)],
@@ -170,6 +170,31 @@ def test_functions_of_two_numbers_are_those_of_eager_mode(dtype):
     wanted = every(fnp.asarray(x), fnp.asarray(y))
     for name, found, right in leaves(compiled(every, x, y)(x, y), wanted):
         assert_same(found, right, name)
+
+
+COMPARISONS = ("equal", "greater", "greater_equal", "less", "less_equal", "not_equal")
+SPECIAL_FLOATS = (0.0, -0.0, 1.0, np.inf, -np.inf, np.nan)
+REAL_NUMBERS = {
+    "bool": [False, True],
+    "int32": [-3, 0, 1, 2],
+    "uint8": [0, 1, 255],
+    **dict.fromkeys(("float16", "float32", "float64"), SPECIAL_FLOATS),
+}
+
+
+@pytest.mark.filterwarnings("error::numpy.exceptions.ComplexWarning")
+@pytest.mark.parametrize("dtype", REAL_NUMBERS)
+@pytest.mark.parametrize("number", [1 + 2j, 1 + 0j, 1 - 0.5j, complex(1, np.nan), complex(0, -0.0)])
+def test_real_arrays_beside_complex_numbers_of_python(dtype, number):
+    x = np.array(REAL_NUMBERS[dtype], dtype)
+
+    def every(x):
+        names = *COMPARISONS, "logical_and", "logical_or", "logical_xor"
+        both = {name: getattr(fnp, name)(x, number) for name in names}
+        return both | {f"{name} backwards": getattr(fnp, name)(number, x) for name in names}
+
+    for name, found, wanted in leaves(compiled(every, x)(x), every(fnp.asarray(x))):
+        assert_same(found, wanted, name)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

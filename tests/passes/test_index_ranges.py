@@ -91,6 +91,8 @@ def range_of(f, dtype):
         (lambda i: np.clip(i, 0, 4) + 1, "i8", (1, 5)),
         (lambda i: i & 7, "i4", (0, 7)),
         (lambda i: np.argmax(i), "f8", (0, 2)),
+        (lambda i: np.argsort(np.ones((5, 4)) * i[0], axis=0), "f8", (0, 4)),
+        (lambda i: np.argpartition(i, 1), "f8", (0, 2)),
         # Numbers of 8 bits wrap around.
         (lambda i: np.clip(i, 0, 100) * 2, "i1", range_of_dtype(numpy.dtype("i1"))),
         (lambda i: np.clip(i, 0, 4) - 1, "u1", range_of_dtype(numpy.dtype("u1"))),

@@ -95,7 +95,8 @@ class CpuPlan:
             codes = {"plan": parts.code.replace(co_filename=self._file.name)}
         self._code = codes["plan"]
         self.parts = parts._replace(code=self._code)
-        self.has_machine_code = parts.segments is not None or parts.kernels is not None
+        by_steps = any(getattr(call, "by_machine_code", False) for call in parts.calls.values())
+        self.has_machine_code = bool(parts.segments or parts.kernels or by_steps)
         for run in parts.regions:
             if not run.native:
                 run.function = FunctionType(codes[run.name], self._scope, run.name)
@@ -108,6 +109,11 @@ class CpuPlan:
         for name, call in self._calls.items():
             texts += [f"# {part} of {name}\n{text}" for part, text in call.sources().items()]
         return "\n".join(texts)
+
+    @property
+    def calls_of_a_run(self) -> int:
+        """How many lines stand in its function, most of them a call."""
+        return self._text.count("\n")
 
     def __call__(self, buffers: Sequence[Any]) -> list[Any]:
         """Computes the results of arrays, NumPy's scalars, and Python's for weak inputs."""
@@ -187,7 +193,7 @@ def cpu_plan(
 def plan_parts(written: Straight) -> PlanParts:
     """Returns what a plan is put together of, but for machine code."""
     source, machine = written.source, written.machine
-    called = {*map(id, source.calls.values())}
+    called = {id(getattr(call, "primitive", call)) for call in source.calls.values()}
     # Machine code warns of nothing.
     is_calm = machine is not None and machine.is_machine_code
     return PlanParts(

@@ -233,7 +233,7 @@ class Straight:
         if number in self._runs:
             right = self._fused(number)
         if right is None:
-            right = self._ufunc(number, equation) or self.called(equation)
+            right = self._ufunc(number, equation) or self.called(equation, self.native)
         if not right:
             self._let_go(number)
             return
@@ -255,10 +255,10 @@ class Straight:
             self.spread.add(outputs[0])
         self._let_go(number)
 
-    def called(self, equation: EquationLike) -> str:
-        """Returns the call of what computes an equation."""
+    def called(self, equation: EquationLike, by_steps: bool = False) -> str:
+        """Returns the call of what computes an equation; a loop may run machine code by steps."""
         given = list(map(self.source.shown, equation.operands))
-        name = self.source.function_name(equation, self.watched)
+        name = self.source.function_name(equation, self.watched, by_steps)
         if equation.primitive.impl is None:
             return f"{name}([{', '.join(given)}])"
         given += [f"{key}={self.source.static(value)}" for key, value in equation.params.items()]

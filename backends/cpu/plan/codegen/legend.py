@@ -18,7 +18,7 @@ from .called import unwrapped
 if TYPE_CHECKING:
     from ..memory import KeptMemory
 
-__all__ = ["legend"]
+__all__ = ["legend", "value_text"]
 
 COMMENT = re.compile("#.*")
 # Names of the scope that stand for themselves.

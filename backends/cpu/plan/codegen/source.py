@@ -80,19 +80,26 @@ class Source:
             found = self.names[variable] = lettered_name(len(self.names))
         return found
 
-    def function_name(self, equation: EquationLike, watched: bool = False) -> str:
+    def function_name(
+        self, equation: EquationLike, watched: bool = False, by_steps: bool = False
+    ) -> str:
         """Returns the global name of what computes an equation on buffers.
 
-        ``watched`` says whether it reports where NaN or infinity is made in bodies.
+        Args:
+            equation: the equation.
+            watched: whether it reports where NaN or infinity is made in bodies.
+            by_steps: whether a loop may run its steps by machine code, one by one.
         """
         primitive = equation.primitive
         if primitive.impl is not None:
             return self.bind(*function_of(equation))
+        steps = primitive.machine_steps() if by_steps else None
         function = primitive.reported_on_buffers if watched else primitive.on_buffers
+        function = function if steps is None else steps
         if is_made_apart(equation):
             function = partial(called_apart, function)
         name = self.bind(function, primitive.name)
-        self.calls[name] = primitive
+        self.calls[name] = primitive if steps is None else steps
         return name
 
     def bind(self, value: Any, name: str = "") -> str:

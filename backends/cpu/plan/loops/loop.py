@@ -195,7 +195,11 @@ class LoopCode(BodyCode):
 
 
 class LoopPlan(CpuPlan):
-    """Runs a loop."""
+    """Runs a loop.
+
+    Attributes:
+        owned: the numbers of the carries whose elements steps update in place.
+    """
 
     def __init__(self, written: LoopCode) -> None:
         super().__init__(plan_parts(written))
@@ -208,7 +212,7 @@ class LoopPlan(CpuPlan):
             for i, x in enumerate(inputs)
             if (x.type.weak or number_kind(x.type)) and not loop.carries <= i < first
         ]
-        self._owned = sorted(set(written.updates.in_place.values()))
+        self.owned = sorted(set(written.updates.in_place.values()))
         self._sliced = [(i, bool(number_kind(inputs[i].type))) for i in range(loop.carries, first)]
         stacked = len(outputs) - loop.sums - loop.tested
         self._shown = [
@@ -235,7 +239,7 @@ class LoopPlan(CpuPlan):
             holds: for a tested loop, whether there is a first step.
         """
         values = list(buffers)
-        for i in self._owned:
+        for i in self.owned:
             values[i] = np.array(values[i])
         for i, weak in self._numbers:
             x = values[i]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ....kernels.graph import Expr, ExprGraph, cast, select
+from ....kernels.graph import Expr, ExprGraph, cast, function, select
 from ....restoring import errstate
 from ..codegen.called import operand_type, ufunc_loop
 from ..codegen.operands import constant, is_variable
@@ -53,7 +53,19 @@ def nonzero_complex(z: AnyNode) -> Expr:
     return nonzero(z)
 
 
+def ordered(name: str) -> Callable[[ComplexExpr, ComplexExpr], Expr]:
+    """Returns the comparison by real parts, and by imaginary ones where those are equal."""
+    strict, last = function(name.removesuffix("_equal")), function(name)
+
+    def compared(x: ComplexExpr, y: ComplexExpr) -> Expr:
+        apart = strict(x.real, y.real) & x.imag.equals(x.imag) & y.imag.equals(y.imag)
+        return apart | (x.real.equals(y.real) & last(x.imag, y.imag))
+
+    return compared
+
+
 COMPLEX_UFUNCS: dict[str, Callable[..., AnyNode]] = {
+    **{name: ordered(name) for name in ("greater", "greater_equal", "less", "less_equal")},
     "absolute": size,
     "add": lambda x, y: x + y,
     "conjugate": lambda z: ComplexExpr(z.real, -z.imag),
@@ -117,6 +129,10 @@ def is_of_complex_numbers(equation: EquationLike, nodes: Sequence[AnyNode | None
         equation.primitive.name in PART_FUNCTIONS
         or equation.outputs[0].type.dtype.kind == "c"
         or any(isinstance(x, ComplexExpr) for x in nodes)
+        or any(
+            x is None and np.iscomplexobj(constant(given))
+            for given, x in zip(equation.operands, nodes, strict=True)
+        )
     )
 
 
@@ -170,7 +186,7 @@ def converted_constant(
 ) -> AnyNode | None:
     """Returns an operand that is a number in a dtype; None for an array."""
     value = constant(equation.operands[number])
-    if np.ndim(value) or (np.iscomplexobj(value) and wanted.kind != "c"):
+    if np.ndim(value) or (np.iscomplexobj(value) and wanted.kind not in "bc"):
         return None
     try:
         with errstate(all="ignore"):

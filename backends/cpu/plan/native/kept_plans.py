@@ -4,6 +4,9 @@ A file has the text of a plan, the code that Python made of it, the values of it
 names of the objects that its machine code is in. It is kept by a hash of the program that the plan
 is made of, and of all else that the plan follows from. A plan that calls loops or choices of its
 own, and one that holds what has no name or takes much room, is not kept.
+
+Where machine code fails, because an index in a loop is out of bounds, NumPy runs equations again.
+A plan from the disk has none, and makes the plan anew for that.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import io
 import marshal
 import pickle
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
@@ -26,11 +29,12 @@ from ....native.blas import numpy_blas
 from ....native.machine import kept_code, name_in_cache, rest
 from ....native.object_cache import PLAN, user_cache
 from ..codegen.called import unwrapped
+from ..codegen.legend import value_text
 from ..codegen.source import Source
 from ..plan import CpuPlan, PlanParts
 from ..threads.pool import threads
 from .kernel_runs import enter_kernels
-from .segment_run import SegmentRun, entered
+from .segment_run import EquationRun, SegmentRun, entered
 
 if TYPE_CHECKING:
     from ....native.code import Code
@@ -39,7 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["keep_plan", "kept_or_made", "kept_plan", "plan_key"]
 
 # Raised when files of plans have other contents.
-PLAN_FORMAT = 1
+PLAN_FORMAT = 2
 # A plan that takes more room, in bytes, is not kept.
 LARGEST_PLAN = 1 << 22
 # The packages whose functions and classes a file may name.
@@ -65,7 +69,7 @@ def kept_or_made(tell: Callable[[], Any], make: Callable[[], Any]) -> Any:
     if told is None:
         return make()
     key = plan_key(told.text)
-    plan = kept_plan(key, told.arrays)
+    plan = kept_plan(key, told.arrays, make)
     if plan is None:
         plan = make()
         if plan is not None:
@@ -177,20 +181,27 @@ def file_contents(parts: PlanParts, arrays: Sequence[Any]) -> bytes:
     Raises:
         NotKept: it holds what no other process can find again.
     """
-    if parts.calls or not all(run.native for run in parts.regions):
+    if parts.called or not all(run.native for run in parts.regions):
         raise NotKept("a part runs code that is not kept")
     code = parts.code
     if isinstance(code, str) or any(isinstance(value, CodeType) for value in code.co_consts):
         raise NotKept("functions within the plan")
     base = Source().scope
     entered_later = dict.fromkeys(names_of_segments(parts))
+    made_anew = {
+        name: value_text(value)
+        for name, value in parts.scope.items()
+        if name in parts.calls or isinstance(value, EquationRun)
+    }
     scope = {k: v for k, v in (parts.scope | entered_later).items() if k not in base}
     file = io.BytesIO()
     Pickler(file, arrays, parts.origins).dump({
         **parts._asdict(),
         "code": marshal.dumps(code),
         "origins": [*short_origins(parts.origins)],
-        "scope": scope,
+        "scope": scope | made_anew,
+        "calls": [*parts.calls],
+        "made_anew": [*made_anew],
         "segments": parts.segments and (parts.segments[0].key, parts.segments[1]),
         "kernels": parts.kernels and (parts.kernels[0].key, parts.kernels[1]),
     })
@@ -217,24 +228,74 @@ def short_origins(origins: Sequence[Any]) -> Iterator[ToldEquation | None]:
 # -- reading
 
 
-def kept_plan(key: str, arrays: Sequence[Any]) -> CpuPlan | None:
+class MadeAnew:
+    """A plan like one from the disk, which has the equations that the other one lacks.
+
+    Args:
+        make: makes the plan.
+    """
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+        self._plan: Any = None
+
+    @property
+    def parts(self) -> PlanParts:
+        """Its parts; the plan is made when somebody asks."""
+        if self._plan is None:
+            self._plan = self._make()
+        return self._plan.parts  # type: ignore[no-any-return]
+
+
+class CalledAnew:
+    """Calls a function of a plan's scope that is in no file.
+
+    Args:
+        anew: the plan that has it.
+        name: its name there.
+        told: the text that a legend has of it.
+    """
+
+    def __init__(self, anew: MadeAnew, name: str, told: str) -> None:
+        self._anew = anew
+        self._name = name
+        self._told = told
+
+    def __call__(self, *given: Any) -> Any:
+        return self._anew.parts.scope[self._name](*given)
+
+    def __repr__(self) -> str:
+        return self._told
+
+    def sources(self) -> Mapping[str, str]:
+        """Returns the texts of the plans that it runs."""
+        return self._anew.parts.calls[self._name].sources()  # type: ignore[no-any-return]
+
+
+def kept_plan(key: str, arrays: Sequence[Any], make: Callable[[], Any]) -> CpuPlan | None:
     """Returns a plan that an earlier process has made; None where there is none that fits.
 
     Args:
         key: what it is kept by.
         arrays: the constants of the program.
+        make: makes it anew.
     """
     contents = user_cache().get(key, PLAN)
     # The file is the user's own, whole and of this version. All else is another fault of a cache.
     with suppress(Exception):
-        return None if contents is None else plan_of_file(contents, arrays)
+        return None if contents is None else plan_of_file(contents, arrays, make)
     return None
 
 
-def plan_of_file(contents: bytes, arrays: Sequence[Any]) -> CpuPlan | None:
+def plan_of_file(
+    contents: bytes, arrays: Sequence[Any], make: Callable[[], Any]
+) -> CpuPlan | None:
     """Returns the plan of a file; None where an object is missing."""
     state = Unpickler(contents, arrays).load()
     scope = Source().scope | state["scope"]
+    anew = MadeAnew(make)
+    scope |= {name: CalledAnew(anew, name, scope[name]) for name in state.pop("made_anew")}
+    state["calls"] = {name: scope[name] for name in state["calls"]}
     for part, enter in (("segments", entered), ("kernels", enter_kernels)):
         if state[part] is not None:
             key, runs = state[part]

@@ -37,6 +37,7 @@ from .region_kernels import RegionKernels
 from .running import RunningFunction, is_running
 from .shared_segments import SharedSegment
 from .slices_written import SlicesWritten, writes_slices
+from .sorts import SortFunction, is_sort
 from .step_code import InnerFunction, InnerType, StepCode, StepPlace
 
 if TYPE_CHECKING:
@@ -104,6 +105,8 @@ def inner_function(equation: EquationLike, blas: Blas | None) -> InnerFunction:
         return ElementAccess(equation)
     if is_running(equation):
         return RunningFunction(equation)
+    if is_sort(equation):
+        return SortFunction(equation)
     return loop_function(equation, blas)
 
 

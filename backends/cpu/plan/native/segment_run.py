@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from .shared_calls import SharedCall
 if TYPE_CHECKING:
     from ....native.code import Code
 
-__all__ = ["SegmentRun", "entered"]
+__all__ = ["EquationRun", "SegmentRun", "entered"]
 
 
 class SegmentRun:
@@ -78,6 +78,25 @@ class SegmentRun:
             if given[i] is not arrays[i]:
                 arrays[i][...] = given[i]
         return False
+
+
+class EquationRun:
+    """Runs an equation of a segment by NumPy, where machine code has failed: its error is raised.
+
+    Args:
+        name: the name of the equation's primitive.
+        run: runs the equation, of the arrays of the segment.
+    """
+
+    def __init__(self, name: str, run: Callable[[Sequence[Any]], None]) -> None:
+        self._name = name
+        self._run = run
+
+    def __call__(self, *arrays: Any) -> None:
+        self._run(arrays)
+
+    def __repr__(self) -> str:
+        return f"{self._name} by NumPy"
 
 
 def loaded(

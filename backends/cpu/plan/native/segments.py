@@ -24,7 +24,7 @@ from .native_loops import code_with_loops
 from .number_kernels import uses_in_program
 from .region_kernels import RegionKernels
 from .segment_code import MOST_SEGMENT_EQUATIONS, VIEW_NAMES, SegmentCode, operand_shape
-from .segment_run import SegmentRun, entered
+from .segment_run import EquationRun, SegmentRun, entered
 from .shared_segments import SharedSegment, single
 
 if TYPE_CHECKING:
@@ -76,11 +76,7 @@ class Segment(SegmentRun):
 
     def runs(self, checked: EquationLike) -> Callable[..., None]:
         """Returns what runs one of its equations by NumPy, of its arrays; its error is raised."""
-
-        def run(*arrays: Any) -> None:
-            self.code.run_again(checked, arrays)
-
-        return run
+        return EquationRun(checked.primitive.name, partial(self.code.run_again, checked))
 
 
 class NativeEquation:

@@ -1,0 +1,105 @@
+"""Loops that run their steps one by one, each by a plan of machine code.
+
+A loop is machine code as a whole where that has all of its body. Where one operation is missing,
+all others of a step are machine code in a plan of the body, if that has fewer calls than a step of
+the loop over NumPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..jitting.tiers import native_plan
+from ..primitives.core.annotations import Values
+from ..programs.program import used
+from .call import outputs_in_order, own_outputs
+from .program_edits import rewired
+
+if TYPE_CHECKING:
+    from ..programs.program import Program
+    from .call import ControlCall
+
+__all__ = ["MachineSteps", "machine_steps"]
+
+# The call of a step's plan, and what stands around it, take as long as so many calls of a plan.
+CALLS_OF_A_STEP = 5
+
+
+class MachineSteps:
+    """Runs a loop by a plan of its body.
+
+    Attributes:
+        primitive: the loop.
+        by_machine_code: true, for plans that ask all their calls.
+
+    Args:
+        primitive: the loop.
+        plan: the plan of the body.
+        donated: the numbers of the carries whose memory the plan takes.
+        run: computes the results of buffers, by what computes the outputs of a step.
+    """
+
+    by_machine_code = True
+
+    def __init__(
+        self,
+        primitive: ControlCall,
+        plan: Any,
+        donated: Sequence[int],
+        run: Callable[[Values], Values],
+    ) -> None:
+        self.primitive = primitive
+        self._plan = plan
+        self._donated = donated
+        self._run = run
+        self.__name__ = primitive.name
+
+    def __call__(self, buffers: Sequence[Any]) -> Values:
+        """Computes the results of buffers, as buffers."""
+        values = list(buffers)
+        for i in self._donated:
+            # The first carries are others' arrays.
+            values[i] = np.array(values[i])
+        return self._run(values)
+
+    def __repr__(self) -> str:
+        return f"{self.primitive.name}, step by step"
+
+    def sources(self) -> dict[str, str]:
+        """Returns the text of the plan."""
+        return {"each step": self._plan.source}
+
+
+def machine_steps(
+    call: ControlCall,
+    body: Program,
+    carries: int,
+    loop: Any,
+    run: Callable[[Values, Callable[[Values], Values]], Values],
+) -> MachineSteps | None:
+    """Returns what runs a loop's steps by a plan of machine code; None where that is no gain.
+
+    Args:
+        call: the loop.
+        body: what is done in a step.
+        carries: how many of its inputs are carries.
+        loop: the plan of all steps over NumPy; None on a GPU.
+        run: computes the results of buffers, by what computes the outputs of a step.
+    """
+    # Elements of carries are updated in place by that plan.
+    if loop is None or loop.owned or call.effect or call.collective:
+        return None
+    own = own_outputs(body)
+    # What comes back as it was is read behind the plan.
+    returned = set(used(body.outputs))
+    donated = [
+        i for i, x in enumerate(body.inputs[:carries]) if x.type.shape and x not in returned
+    ]
+    plan = native_plan(rewired(body, body.inputs, own), donated)
+    if plan is None or plan.calls_of_a_run + CALLS_OF_A_STEP > loop.calls_of_a_run:
+        return None
+    step = outputs_in_order(body, own, plan)
+    return MachineSteps(call, plan, donated, lambda values: run(values, step))

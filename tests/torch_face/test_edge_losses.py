@@ -110,3 +110,21 @@ def test_dtypes_of_halves(dtype):
     found = F.rms_norm(tiny, (2,))
     assert found.dtype == dtype
     numpy.testing.assert_allclose(found.tolist(), [0.9453] * 2, rtol=1e-2)
+
+
+def test_laws_at_the_ends_of_their_support():
+    laws, ends = torch.distributions, torch.tensor([0.0, 0.5, 1.0])
+    assert laws.Uniform(0.0, 1.0).log_prob(ends).tolist() == [0, 0, -INF]
+    relaxed = laws.RelaxedBernoulli(torch.tensor(0.7), torch.tensor(0.3))
+    found = relaxed.log_prob(ends)
+    numpy.testing.assert_allclose(found.tolist(), [26.6916, -0.531, 3.5787], rtol=1e-4)
+    assert gradient(relaxed.log_prob, [0.0, 1.0]) == [0, 0]
+
+
+def test_divergences_from_certain_outcomes():
+    laws, certain = torch.distributions, torch.tensor([0.0, 1.0, 1.0, 0.0])
+    chances = torch.tensor([0.3, 0.3, 1.0, 0.0])
+    found = laws.kl_divergence(laws.Bernoulli(chances), laws.Bernoulli(certain))
+    numpy.testing.assert_allclose(found.tolist(), [INF, INF, 0, 0], atol=1e-5)
+    found = laws.kl_divergence(laws.Binomial(3, chances), laws.Binomial(3, certain))
+    numpy.testing.assert_allclose(found.tolist(), [INF, INF, 0, 0], atol=1e-5)

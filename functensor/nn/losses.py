@@ -123,9 +123,10 @@ def huber(predictions: ArrayLike, targets: ArrayLike, delta: float = 1.0) -> Arr
     >>> nn.huber([0.5, 3.0], [0.0, 0.0]).tolist()
     [0.125, 2.5]
     """
-    error = ops.abs(ops.subtract(*_paired("huber", predictions, targets)))
-    near = ops.minimum(error, delta)
-    far = ops.multiply(ops.subtract(error, near), delta)
+    error = ops.subtract(*_paired("huber", predictions, targets))
+    # Limited with its sign: the size of an error has no second derivative at zero.
+    near = ops.clip(error, -delta, delta)
+    far = ops.multiply(ops.subtract(ops.abs(error), ops.abs(near)), delta)
     return ops.add(ops.multiply(ops.square(near), 0.5), far)
 
 

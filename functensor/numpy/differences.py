@@ -16,7 +16,7 @@ from ..primitives.core.errors import misfit, refuse_out
 from ..primitives.core.shape_dtype import canonical_axis
 from .arguments import array_beside, arrays_together, as_inexact
 from .creation import asarray
-from .known_values import value_of
+from .known_values import is_at_hand, value_of
 from .searching import searchsorted
 from .zeros_ones import full_like
 
@@ -220,6 +220,7 @@ def interp(
 
     Raises:
         ShapeError: xp and fp differ in length, or there are no points.
+        ValueError: the period is zero.
 
     >>> import functensor.numpy as np
     >>> np.interp(2.5, [1.0, 2.0, 3.0], [3.0, 2.0, 0.0])
@@ -239,6 +240,8 @@ def interp(
         )
     if period is not None:
         period = ops.abs(asarray(period))
+        if is_at_hand(period) and value_of("interp", period, "") == 0:
+            raise ValueError("interp: a period of zero")
         x, xp = ops.remainder(x, period), ops.remainder(xp, period)
         order = ops.argsort(xp)
         xp, fp = ops.take(xp, order), ops.take(fp, order)
@@ -256,8 +259,15 @@ def interp(
         width = ops.subtract(x1, x0)
         # Points at one place make a jump, whose slope must not be divided by zero.
         jump = ops.equal(width, 0)
-        share = ops.divide(ops.subtract(x, x0), ops.where(jump, 1, width))
-        inside = ops.where(jump, f1, ops.add(f0, ops.multiply(share, ops.subtract(f1, f0))))
+        share, rise = ops.divide(ops.subtract(x, x0), ops.where(jump, 1, width)), f1 - f0
+        line = ops.add(f0, ops.multiply(share, rise))
+        # Lines from or to infinity are infinite, but for a point's own value.
+        other = ops.subtract(f1, ops.multiply(ops.subtract(1, share), rise))
+        flat = ops.logical_and(ops.equal(f0, f1), ops.equal(x, x))
+        known = ops.logical_or(ops.equal(x, x0), flat)
+        other = ops.where(ops.equal(x, x1), f1, ops.where(known, f0, other))
+        line = ops.where(ops.isnan(line), other, line)
+        inside = ops.where(jump, f1, line)
     out = ops.where(ops.less(x, xp[0]), fp[0] if left is None else left, inside)
     return ops.where(ops.greater(x, xp[-1]), fp[-1] if right is None else right, out)
 

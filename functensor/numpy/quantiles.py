@@ -287,7 +287,14 @@ def _weighted_quantiles(
         weights = ops.where(ops.isnan(rows.values), 0, weights)
     order = ops.argsort(rows.values, -1)
     total = ops.cumsum(ops.astype(ops.take_along_axis(weights, order, -1), np.float64), -1)
-    total = ops.divide(total, ops.index(total, (Ellipsis, slice(-1, None))))
+    whole = ops.index(total, (Ellipsis, slice(-1, None)))
+    if is_at_hand(whole):
+        sums = value_of(name, whole, "")
+        # A row of NaN alone has no weight, and NaN for its quantile.
+        empty = rows.omits & ops.all(ops.isnan(rows.values), -1, keepdims=True)
+        if np.any(~(np.isfinite(sums) & (sums > 0)) & ~value_of(name, empty, "")):
+            raise ValueError(f"{name}: the sums of weights are finite and above zero")
+    total = ops.divide(total, whole)
     if q.dtype.kind in REAL:
         total = ops.astype(total, q.dtype)
     total = ops.expand_dims(total, -2)

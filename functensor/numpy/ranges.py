@@ -214,7 +214,7 @@ def logspace(
 
     Args:
         start, stop, num, endpoint, axis: as for `linspace`.
-        base: the base, a number or an array without axes.
+        base: the base, a number or an array that broadcasts against start and stop.
         dtype: the dtype; None takes an inexact one.
         device: ``"cpu"`` or a GPU, ``"cuda:0"``; None for that of the arrays, or the default one.
 
@@ -224,6 +224,13 @@ def logspace(
     """
     start, stop, base = operands_together("logspace", start, stop, base)
     place = device_of_first((start, stop, base)) or device
+    if len(shape_of(base)):
+        rank = max(len(shape_of(each)) for each in (start, stop, base))
+        start, stop, base = (
+            ops.reshape(each, (1,) * (rank - len(shape_of(each))) + tuple(shape_of(each)))
+            for each in (start, stop, base)
+        )
+        base = ops.expand_dims(base, axis)
     exponents = linspace(start, stop, num, endpoint, axis=axis, device=place)
     out = ops.power(base, exponents)
     return _on_device_if_given(out if dtype is None else ops.astype(out, dtype), device)

@@ -22,7 +22,7 @@ from ..primitives.core.registry import registry
 from ..primitives.core.shape_dtype import REAL, result_type
 from .arguments import arrays_together
 from .creation import asarray
-from .known_values import first_true, is_computed, value_of
+from .known_values import first_true, is_at_hand, is_computed, value_of
 
 __all__ = ["argwhere", "digitize", "flatnonzero", "nonzero", "searchsorted"]
 
@@ -240,6 +240,10 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
     Returns:
         Indices from 0 to the number of bounds, of x's shape.
 
+    Raises:
+        ShapeError: the bounds have not one axis.
+        ValueError: the bounds are known, and neither ascend nor descend.
+
     >>> import functensor.numpy as np
     >>> np.digitize(np.array([0.2, 6.4]), np.array([0.0, 1.0, 2.5]))
     Array([1, 3], dtype=int64, device='cpu')
@@ -256,6 +260,10 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
     length = bins.shape[0]
     if length < 2:
         return searchsorted(bins, x, side)
+    if is_at_hand(bins):
+        steps = np.diff(value_of("digitize", bins, ""))
+        if np.any(steps < 0) and np.any(steps > 0):
+            raise ValueError("digitize: bounds neither rise nor fall all along: np.sort(bins)")
     falls = ops.greater(ops.index(bins, 0), ops.index(bins, -1))
     place = searchsorted(ops.where(falls, ops.flip(bins, 0), bins), x, side)
     return ops.where(falls, ops.subtract(length, place), place)

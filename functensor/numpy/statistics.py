@@ -140,7 +140,7 @@ def bincount(
     Raises:
         ConcretizationError: x is traced and there is no ``length``.
         ShapeError: x has not one axis, or weights do not fit.
-        ValueError: an integer is negative.
+        ValueError: an integer is negative, or ``minlength`` is.
 
     >>> import functensor.numpy as np
     >>> np.bincount(np.array([0, 2, 2]))
@@ -148,7 +148,9 @@ def bincount(
     """
     x, weights = operands_together("bincount", x, weights)
     x = asarray(x)
-    if len(x.shape) != 1 or x.dtype.kind not in "biu":
+    if minlength < 0:
+        raise ValueError(f"bincount: minlength is not negative, but {minlength}")
+    if len(x.shape) != 1 or (x.dtype.kind not in "biu" and x.size):
         raise misfit(
             f"bincount counts integers on one axis, not {x.describe()}",
             "np.bincount(x.ravel().astype(int))",

@@ -24,6 +24,7 @@ from ..primitives.core.registry import registry as ops
 from ..primitives.core.trace import RAW, slot, under
 from .buffers import check_holds, tensor_buffer
 from .functions import pointwise
+from .functions.index_axes import moved_axes
 from .functions.indexing import as_elements
 from .functions.looked_at import check_divisor, with_masks, with_numbers
 from .grad_mode import mode, no_grad
@@ -294,8 +295,12 @@ class InPlace(TorchMemory):
 
     def __setitem__(self, key: Any, value: Any) -> None:
         try:
-            key = key if is_basic(key) else with_masks(key)
             value = as_elements(value, self) if type(value) is float else value
+            if not is_basic(key):
+                key = with_masks(key)
+                axes = moved_axes(key, self.ndim)
+                if axes is not None and np.ndim(value):
+                    value = axes.of_value(value)
             # After x[key] += y the view has written its elements already.
             if not is_there(self, key, value):
                 self._change(lambda: ops.index_set(self, key, value), "x[...] = value")
@@ -309,7 +314,10 @@ class InPlace(TorchMemory):
         if not is_basic(key):
             key = with_numbers(key)
             if not is_basic(key):
-                return super().__getitem__(with_masks(key))
+                key = with_masks(key)
+                found = super().__getitem__(key)
+                axes = moved_axes(key, self.ndim)
+                return found if axes is None else axes.of_result(found)
         seen = self._data
         if within(self):
             with under(self.home):

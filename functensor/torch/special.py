@@ -26,6 +26,7 @@ from ..tensors.functions.pointwise import (
     exp2,
     expm1,
     i0,
+    in_halves,
     log1p,
     logit,
     polygamma,
@@ -89,7 +90,7 @@ def of_two_numbers(name: str, doc: str) -> Callable[..., Tensor]:
 
     def function(input: Tensor | float, other: Tensor | float) -> Tensor:
         x, y = (as_floats(a) if isinstance(a, Tensor) else float(a) for a in (input, other))
-        out: Tensor = getattr(functions, name)(x, y)
+        out: Tensor = in_halves(getattr(functions, name)(x, y), x, y)
         return out
 
     return with_words(function, name, f"Returns {doc}, element by element.")

@@ -171,6 +171,7 @@ def canonical_axis(axis: int, ndim: int, name: str = "axis") -> int:
     """Returns an axis counted from the front.
 
     Raises:
+        TypeError: the axis is no integer, but a boolean for instance.
         numpy.exceptions.AxisError: there is no such axis.
 
     >>> canonical_axis(-1, 3)
@@ -178,6 +179,8 @@ def canonical_axis(axis: int, ndim: int, name: str = "axis") -> int:
     """
     if type(axis) is int and -ndim <= axis < ndim:
         return axis % ndim
+    if isinstance(axis, bool):
+        raise TypeError(f"an axis is an integer, not {axis}: other arguments go by their names")
     index = operator.index(axis)
     if not -ndim <= index < ndim:
         raise np.exceptions.AxisError(index, ndim, name if name != "axis" else None)

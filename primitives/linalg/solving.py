@@ -265,6 +265,9 @@ def _euclidean_norm(xp: ArrayModule, x: Buffer, *, axis: Axes, keepdims: bool) -
 
 def _direction(x: Array, ans: Array, axis: Axes) -> Array:
     """Returns the conjugate of x over its length, 0 where that is 0."""
+    if ans.dtype == np.float16:
+        # The reciprocal of a small length overflows in half precision.
+        return conjugate(x) / spread_over_axes(ops.where(ans == 0, np.inf, ans), shape_of(x), axis)
     return conjugate(x) * spread_over_axes(safe_reciprocal(ans, ans == 0), shape_of(x), axis)
 
 

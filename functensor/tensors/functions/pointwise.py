@@ -46,7 +46,6 @@ __all__ = [
 abs = absolute = unary("abs", "absolute values")
 acos = arccos = floating("acos", "arc cosines")
 acosh = arccosh = floating("acosh", "inverse hyperbolic cosines")
-angle = unary("angle", "the arguments of complex numbers, in radians")
 asin = arcsin = floating("asin", "arc sines")
 asinh = arcsinh = floating("asinh", "inverse hyperbolic sines")
 atan = arctan = floating("atan", "arc tangents")
@@ -156,7 +155,9 @@ def ldexp(input: Array, other: Any) -> Any:
     if getattr(other, "dtype", np.dtype(np.int64)).kind not in "iu":
         return input * ops.exp2(other)
     x = as_floats(input)
-    return ops.ldexp(x, other) if x.dtype.kind == "f" else x * ops.exp2(other)
+    if x.dtype.kind == "f":
+        return ops.ldexp(x, other)
+    return ops.astype(x * ops.exp2(other), x.dtype)
 
 
 def frac(input: Array) -> Any:
@@ -171,9 +172,11 @@ def rsqrt(input: Array) -> Any:
 
 def logit(input: Array, eps: float | None = None) -> Any:
     """Returns ``log(x / (1 - x))``; with ``eps``, of elements limited to (eps, 1 - eps)."""
+    from ...scipy import special as functions  # which few programs need
+
     x = as_floats(input)
-    x = x if eps is None else clamp(x, eps, 1 - eps)
-    return ops.log(x / (1 - x))
+    found = functions.logit(x if eps is None else clamp(x, eps, 1 - eps))
+    return found if found.dtype == x.dtype else ops.astype(found, x.dtype)
 
 
 def nan_to_num(
@@ -423,6 +426,12 @@ def clamp_max(input: Array, max: Any) -> Any:
 
 
 # -- complex numbers
+
+
+def angle(input: Array) -> Any:
+    """Returns the arguments of complex numbers, in radians; of real ones that are negative pi."""
+    found = ops.angle(input)
+    return found if input.dtype.kind == "c" else ops.where(ops.equal(input, 0), 0, found)
 
 
 def complex(real: Any, imag: Any) -> Any:

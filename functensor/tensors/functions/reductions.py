@@ -365,7 +365,12 @@ def nanmedian(input: Array, dim: int | None = None, keepdim: bool = False) -> An
     middle = ops.maximum((present - 1) // 2, 0)
     places = ops.squeeze(ops.take_along_axis(order, middle, axis), axis)
     found = at_places(x, places, axis, keepdim)
-    return found.values if dim is None else found
+    if dim is not None:
+        return found
+    if input.dtype.kind != "f":
+        return found.values
+    middle = ops.stop_gradient(found.values)
+    return middle + shared_evenly(input, middle)
 
 
 def kthvalue(input: Array, k: int, dim: int = -1, keepdim: bool = False) -> ValuesIndices:

@@ -283,6 +283,8 @@ class RelaxedBernoulli(Trials):
         """Returns the logarithm of the density of values."""
         (t,) = together(self.temperature)
         y = self._validate_sample(value)
+        info = np.finfo(y.dtype)
+        y = ops.clip(y, info.tiny, 1 - info.eps)
         x = ops.log(y) - ops.log1p(-y)
         away = self.logits - t * x
         density = ops.log(t) + away - 2 * ops.logaddexp(away, 0.0)

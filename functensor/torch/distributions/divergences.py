@@ -134,13 +134,16 @@ def _dirichlets(p: Dirichlet, q: Dirichlet) -> Any:
 
 @register_kl(Bernoulli, Bernoulli)
 def _bernoullis(p: Bernoulli, q: Bernoulli) -> Any:
-    return q._cross_entropy(p.probs) - p._cross_entropy(p.probs)
+    found = q._cross_entropy(p.probs) - p._cross_entropy(p.probs)
+    # The logits of certain outcomes are finite.
+    excluded = (q.probs == 0) & (p.probs != 0) | (q.probs == 1) & (p.probs != 1)
+    return ops.where(excluded, inf, found)
 
 
 @register_kl(Binomial, Binomial)
 def _binomials(p: Binomial, q: Binomial) -> Any:
     """Returns the divergence for equal numbers of trials, infinity where p has more."""
-    found = p.total_count * (q._cross_entropy(p.probs) - p._cross_entropy(p.probs))
+    found = p.total_count * _bernoullis(p, q)
     return ops.where(p.total_count > q.total_count, inf, found)
 
 

@@ -302,6 +302,12 @@ class Uniform(OfLaw):
     def _of_law(self) -> dict[str, Any]:
         return {"loc": self.low, "scale": self.high - self.low}
 
+    def log_prob(self, value: Tensor) -> Any:
+        """Returns the logarithm of the density of values; the upper bound has none."""
+        value = self._validate_sample(value)
+        within = ops.logical_and(self.low <= value, value < self.high)
+        return ops.where(within, -ops.log(self.high - self.low), -inf)
+
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         """Returns values, through which derivatives flow to the parameters."""
         standard = noise(random.uniform, self.low, self._extended_shape(sample_shape))

@@ -15,6 +15,7 @@ from . import (
     in_place,
     layers,
     losses,
+    margins,
     normalization,
     resizing,
     sampling,
@@ -28,6 +29,7 @@ from .dropout import *
 from .in_place import *
 from .layers import *
 from .losses import *
+from .margins import *
 from .normalization import *
 from .resizing import *
 from .sampling import *
@@ -41,6 +43,7 @@ __all__ += dropping.__all__
 __all__ += in_place.__all__
 __all__ += layers.__all__
 __all__ += losses.__all__
+__all__ += margins.__all__
 __all__ += normalization.__all__
 __all__ += resizing.__all__
 __all__ += sampling.__all__

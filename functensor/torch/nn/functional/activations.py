@@ -164,7 +164,7 @@ def logsigmoid(input: Array) -> Any:
 
 def threshold(input: Array, threshold: float, value: float, inplace: bool = False) -> Any:
     """Returns the elements above a limit, and a number for the others."""
-    return written(input, ops.where(input > threshold, input, value), inplace)
+    return written(input, ops.where(input <= threshold, value, input), inplace)
 
 
 def glu(input: Array, dim: int = -1) -> Any:

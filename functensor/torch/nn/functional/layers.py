@@ -200,8 +200,14 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     """Returns the cosines of the angles between vectors along an axis."""
     shape = np.broadcast_shapes(x1.shape, x2.shape)
     x1, x2 = ops.broadcast_to(x1, shape), ops.broadcast_to(x2, shape)
-    squares = ops.sum(x1 * x1, dim) * ops.sum(x2 * x2, dim)
-    return ops.sum(x1 * x2, dim) / ops.sqrt(ops.maximum(squares, eps * eps))
+    units = [x / limited_norm(x, dim, eps) for x in (x1, x2)]
+    return ops.sum(units[0] * units[1], dim)
+
+
+def limited_norm(x: Any, dim: int, eps: float) -> Any:
+    """Returns norms, at least ``eps``; the limit is no function of ``x``, as in PyTorch."""
+    length = norm(x, 2, dim, keepdim=True)
+    return length + ops.stop_gradient(ops.maximum(length, eps) - length)
 
 
 def pairwise_distance(

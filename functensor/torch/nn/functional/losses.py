@@ -13,21 +13,17 @@ import numpy as np
 
 from ....backends.errors.words import WRAPPER_CODES
 from ....primitives.core.array import Array
-from ....primitives.core.buffers import beside
 from ....primitives.core.registry import registry as ops
 from ....tensors.autocasting import casting, in_float32
 from ....tensors.functions.indexing import gather
 from ....tensors.functions.looked_at import all_differ, check_between, check_not_negative
-from ....tensors.functions.pointwise import clamp
+from ....tensors.functions.pointwise import xlogy
 from .activations import logsigmoid
-from .layers import cosine_similarity, pairwise_distance
 
 __all__ = [
-    "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss",
-    "cross_entropy", "gaussian_nll_loss", "hinge_embedding_loss", "huber_loss", "kl_div",
-    "l1_loss", "margin_ranking_loss", "mse_loss", "multi_margin_loss", "multilabel_margin_loss",
-    "multilabel_soft_margin_loss", "nll_loss", "poisson_nll_loss", "smooth_l1_loss",
-    "soft_margin_loss", "triplet_margin_loss", "triplet_margin_with_distance_loss",
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy",
+    "gaussian_nll_loss", "huber_loss", "kl_div", "l1_loss", "mse_loss", "nll_loss",
+    "poisson_nll_loss", "smooth_l1_loss",
 ]  # fmt: skip
 
 OLDER_WORDS = "size_average", "reduce"
@@ -130,10 +126,9 @@ def smooth_l1_loss(input: Array, target: Array, reduction: str = "mean", beta: f
     if beta == 0:
         return l1_loss(input, target, reduction)
     check_alike("smooth_l1_loss", input, target)
-    size = ops.abs(input - target)
-    return summarised(
-        ops.where(size < beta, size * size * (0.5 / beta), size - 0.5 * beta), reduction
-    )
+    size, small = sizes_of_errors(input - target, beta)
+    loss = ops.where(size < beta, small * small * (0.5 / beta), size - 0.5 * beta)
+    return summarised(loss, reduction)
 
 
 def huber_loss(
@@ -141,9 +136,15 @@ def huber_loss(
 ) -> Any:
     """Returns half of squared differences; above ``delta`` in proportion to them."""
     check_alike("huber_loss", input, target)
-    size = ops.abs(input - target)
-    loss = ops.where(size < delta, 0.5 * size * size, delta * (size - 0.5 * delta))
+    size, small = sizes_of_errors(input - target, delta)
+    loss = ops.where(size < delta, 0.5 * small * small, delta * (size - 0.5 * delta))
     return summarised(loss if weight is None else loss * weight, reduction)
+
+
+def sizes_of_errors(error: Array, limit: float) -> tuple[Any, Any]:
+    """Returns sizes of errors, and the errors that are below a limit with zeros for the others."""
+    size = ops.abs(error)
+    return size, ops.where(size < limit, error, 0)
 
 
 # -- classes
@@ -268,10 +269,12 @@ def soft_cross_entropy(
 
 
 def limited_log(x: Array) -> Any:
-    """Returns logarithms, -100 of zero; the slope there is 1e12, as in PyTorch."""
-    positive = ops.not_equal(x, 0)
-    logs = ops.maximum(ops.log(ops.where(positive, x, 1)), -100)
-    return ops.where(positive, logs, x * 1e12 - 100)
+    """Returns logarithms, at least -100; no slope is above 1e12, as in PyTorch."""
+    slope = 1e12 if x.dtype != np.float16 else 65504.0
+    fixed = ops.stop_gradient(x)
+    steep, zero = fixed < 1 / slope, ops.equal(fixed, 0)
+    lowest = ops.where(zero, -100, ops.maximum(ops.log(ops.where(zero, 1, fixed)), -100))
+    return ops.where(steep, lowest + (x - fixed) * slope, ops.log(ops.where(steep, 1, x)))
 
 
 @taking_older_words()
@@ -326,9 +329,7 @@ def kl_div(input: Array, target: Array, reduction: str = "mean", log_target: boo
     if log_target:
         loss = ops.exp(target) * (target - input)
     else:
-        positive = target > 0
-        logs = ops.log(ops.where(positive, target, 1))
-        loss = ops.where(positive, target * (logs - input), 0)
+        loss = xlogy(target, target) - target * input
     if reduction == "batchmean":
         return ops.sum(loss) / input.shape[0]
     return summarised(loss, reduction)
@@ -368,133 +369,3 @@ def gaussian_nll_loss(
     wide = var + ops.stop_gradient(ops.maximum(var, eps) - var)
     loss = 0.5 * (ops.log(wide) + ops.square(input - target) / wide)
     return summarised(loss + 0.5 * log(2 * pi) if full else loss, reduction)
-
-
-# -- margins
-
-
-@taking_older_words()
-def hinge_embedding_loss(
-    input: Array, target: Array, margin: float = 1.0, reduction: str = "mean"
-) -> Any:
-    """Returns distances where targets are 1, and what they lack of a margin where they are -1."""
-    # Targets that are neither are in both parts, as in PyTorch.
-    lacking = ops.where(ops.equal(target, 1), 0, ops.maximum(margin - input, 0))
-    loss = ops.where(ops.equal(target, -1), 0, input) + lacking
-    return summarised(loss, reduction)
-
-
-@taking_older_words()
-def margin_ranking_loss(
-    input1: Any, input2: Any, target: Array, margin: float = 0.0, reduction: str = "mean"
-) -> Any:
-    """Returns by how much the first is not above the second, or below where targets are -1."""
-    if not input1.ndim == input2.ndim == target.ndim:
-        shapes = f"{tuple(input1.shape)}, {tuple(input2.shape)} and {tuple(target.shape)}"
-        raise RuntimeError(f"margin_ranking_loss: as many axes in each, not {shapes}")
-    return summarised(clamp(-target * (input1 - input2) + margin, min=0), reduction)
-
-
-@taking_older_words()
-def cosine_embedding_loss(
-    input1: Any, input2: Any, target: Array, margin: float = 0.0, reduction: str = "mean"
-) -> Any:
-    """Returns 1 less cosines where targets are 1, and what is above a margin where they are -1."""
-    cosine = cosine_similarity(input1, input2, -1, 1e-12**0.5)
-    loss = ops.where(ops.equal(target, 1), 1 - cosine, ops.maximum(cosine - margin, 0))
-    return summarised(loss, reduction)
-
-
-@taking_older_words()
-def soft_margin_loss(input: Array, target: Array, reduction: str = "mean") -> Any:
-    """Returns ``log(1 + exp(-target * input))`` for targets 1 and -1."""
-    return summarised(ops.softplus(-target * input), reduction)
-
-
-@taking_older_words()
-def multilabel_soft_margin_loss(
-    input: Array, target: Array, weight: Any = None, reduction: str = "mean"
-) -> Any:
-    """Returns the mean over classes of binary cross entropies of scores."""
-    loss = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
-    return summarised(ops.mean(loss if weight is None else loss * weight, -1), reduction)
-
-
-@taking_older_words()
-def multi_margin_loss(
-    input: Array, target: Array, p: int = 1, margin: float = 1.0, weight: Any = None,
-    reduction: str = "mean",
-) -> Any:  # fmt: skip
-    """Returns by how much scores are not a margin below that of the right class.
-
-    Raises:
-        ValueError: ``p``, the power of that, is neither 1 nor 2.
-    """
-    if p not in (1, 2):
-        raise ValueError(f"multi_margin_loss: p is 1 or 2, not {p}")
-    right = gather(input, -1, ops.expand_dims(target, -1))
-    over = ops.maximum(margin - right + input, 0) ** p
-    if weight is not None:
-        over = over * ops.expand_dims(ops.take(weight, target, 0), -1)
-    places = beside(input, np.arange(input.shape[-1]))
-    others = ops.not_equal(ops.expand_dims(target, -1), places)
-    return summarised(ops.sum(ops.where(others, over, 0), -1) / input.shape[-1], reduction)
-
-
-@taking_older_words()
-def multilabel_margin_loss(input: Array, target: Array, reduction: str = "mean") -> Any:
-    """Returns by how much scores of wrong classes are not 1 below those of the right ones.
-
-    Targets are rows of right classes, which end at the first -1.
-    """
-    ended = ops.cumsum(ops.astype(target < 0, np.dtype(np.int64)), -1) > 0
-    places = beside(input, np.arange(input.shape[-1]))
-    chosen = ops.where(ended, input.shape[-1], target)
-    is_right = ops.any(ops.equal(ops.expand_dims(chosen, -1), places), -2)
-    right = gather(input, -1, ops.where(ended, 0, target))
-    over = ops.maximum(1 - ops.expand_dims(right, -1) + ops.expand_dims(input, -2), 0)
-    counted = ops.logical_and(
-        ops.logical_not(ops.expand_dims(ended, -1)), ops.logical_not(ops.expand_dims(is_right, -2))
-    )
-    loss = ops.sum(ops.where(counted, over, 0), (-2, -1)) / input.shape[-1]
-    return summarised(loss, reduction)
-
-
-@taking_older_words()
-def triplet_margin_loss(
-    anchor: Any,
-    positive: Any,
-    negative: Any,
-    margin: float = 1.0,
-    p: float = 2,
-    eps: float = 1e-6,
-    swap: bool = False,
-    reduction: str = "mean",
-) -> Any:
-    """Returns by how much positives are not a margin nearer to anchors than negatives."""
-
-    def distance(x: Array, y: Array) -> Any:
-        return pairwise_distance(x, y, p, eps)
-
-    return triplet_margin_with_distance_loss(
-        anchor, positive, negative, distance_function=distance, margin=margin, swap=swap,
-        reduction=reduction,
-    )  # fmt: skip
-
-
-def triplet_margin_with_distance_loss(
-    anchor: Any,
-    positive: Any,
-    negative: Any,
-    *,
-    distance_function: Any = None,
-    margin: float = 1.0,
-    swap: bool = False,
-    reduction: str = "mean",
-) -> Any:
-    """Returns what `triplet_margin_loss` does, by another distance."""
-    distance = distance_function or pairwise_distance
-    near, far = distance(anchor, positive), distance(anchor, negative)
-    if swap:
-        far = ops.minimum(far, distance(positive, negative))
-    return summarised(ops.maximum(near - far + margin, 0), reduction)

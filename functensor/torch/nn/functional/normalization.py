@@ -37,7 +37,9 @@ def rms_norm(
 ) -> Any:
     """Returns x of mean square 1 over its last axes, times a weight."""
     axes = last_axes("rms_norm", input, normalized_shape)
-    least = float(np.finfo(input.dtype).eps) if eps is None else eps
+    # Halves have that of single precision, as in PyTorch.
+    wide = np.result_type(input.dtype, np.float32) if input.dtype.itemsize == 2 else input.dtype
+    least = float(np.finfo(wide).eps) if eps is None else eps
     return pure.rms_norm(input, weight, least, axes)
 
 

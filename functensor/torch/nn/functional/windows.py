@@ -177,7 +177,12 @@ def lp_pool(
     """Returns the p-th roots of sums of p-th powers of windows over n axes."""
     average = (avg_pool1d, avg_pool2d, avg_pool3d)[n - 1]
     powers = average(input**p, kernel_size, stride, 0, ceil_mode)
-    return (powers * prod(spatial(kernel_size, n))) ** (1 / p)
+    powers = powers * prod(spatial(kernel_size, n))
+    if p <= 1:
+        return powers ** (1 / p)
+    # A root has no slope at zero, and none is taken there, as in PyTorch.
+    zero = ops.equal(powers, 0)
+    return ops.where(zero, 0, ops.where(zero, 1, powers) ** (1 / p))
 
 
 def lp_pool1d(
@@ -206,9 +211,8 @@ def parts(length: int, count: int) -> list[tuple[int, int]]:
     return [(i * length // count, -(-(i + 1) * length // count)) for i in range(count)]
 
 
-def adaptive(n: int, reduce: str) -> Callable[..., Any]:
-    """Returns the pool over n axes to a given size."""
-    name = f"adaptive_{'avg' if reduce == 'mean' else 'max'}_pool{n}d"
+def adaptive_means(n: int) -> Callable[..., Any]:
+    """Returns the average pool over n axes to a given size."""
 
     def function(input: Array, output_size: Any) -> Any:
         x, given = input, one_for_each(output_size, n)
@@ -218,33 +222,37 @@ def adaptive(n: int, reduce: str) -> Callable[..., Any]:
             if length % count == 0:
                 at = x.ndim + axis
                 shape = (*x.shape[:at], count, length // count, *x.shape[at + 1 :])
-                x = getattr(ops, reduce)(ops.reshape(x, shape), at + 1)
+                x = ops.mean(ops.reshape(x, shape), at + 1)
                 continue
             here = (*(slice(None),) * (x.ndim + axis),)
             pieces = [x[(*here, slice(a, b))] for a, b in parts(length, count)]
-            found = [getattr(ops, reduce)(piece, axis, keepdims=True) for piece in pieces]
-            x = ops.concatenate(found, axis)
+            x = ops.concatenate([ops.mean(piece, axis, keepdims=True) for piece in pieces], axis)
         return x
 
-    return with_words(
-        function, name, f"Returns the {reduce} of so many parts of each of {n} spatial axes."
-    )
+    return with_words(function, f"adaptive_avg_pool{n}d", adaptive_doc("mean", n))
 
 
-adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = (
-    adaptive(n, "mean") for n in (1, 2, 3)
-)
+def adaptive_doc(reduced: str, n: int) -> str:
+    """Returns the docstring of a pool to a given size."""
+    return f"Returns the {reduced} of so many parts of each of {n} spatial axes."
+
+
+adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = map(adaptive_means, (1, 2, 3))
+
 
 def adaptive_maxima(n: int) -> Callable[..., Any]:
     """Returns the maximum pool over n axes to a given size."""
-    values_alone = adaptive(n, "max")
+    pool = (max_pool1d, max_pool2d, max_pool3d)[n - 1]
 
     def function(input: Array, output_size: Any, return_indices: bool = False) -> Any:
-        if return_indices:
-            return chosen_in_parts(input, one_for_each(output_size, n))
-        return values_alone(input, output_size)
+        sizes, lengths = one_for_each(output_size, n), input.shape[-n:]
+        counts = [b if a is None else a for a, b in zip(sizes, lengths)]
+        if return_indices or any(b % a for a, b in zip(counts, lengths)):
+            found = chosen_in_parts(input, sizes)
+            return found if return_indices else found[0]
+        return pool(input, [b // a for a, b in zip(counts, lengths)])
 
-    return with_words(function, values_alone.__name__, values_alone.__doc__ or "")
+    return with_words(function, f"adaptive_max_pool{n}d", adaptive_doc("max", n))
 
 
 def one_for_each(sizes: Any, n: int) -> Sequence[Any]:

@@ -90,6 +90,7 @@ ONE_DTYPE = "a function that makes tensors, no class"
 KEPT = "an error where views share the memory: `x = x.squeeze()` and so on"
 INFERENCE = "False of every tensor: `inference_mode` is `no_grad`"
 AT_ONCE = "False of every tensor: conjugates are computed at once"
+FLAT = "the derivative is 0: the result requires no grad"
 UNMADE = "no parameters before the first call, and the class stays"
 
 # How names that are here differ from PyTorch's.
@@ -145,6 +146,12 @@ DIFFERENT: dict[str, str] = {
     "torch.autograd.forward_ad.make_dual": "its values are not read as numbers within the block",
     "torch.autograd.set_detect_anomaly": "names the user's line of the operation that failed",
 }
+DIFFERENT |= {
+    f"torch.{owner}{name}": FLAT
+    for owner in ("", "Tensor.")
+    for name in ("ceil", "fix", "floor", "floor_divide", "heaviside", "round", "sgn", "sign",
+                 "trunc")
+}  # fmt: skip
 NUMBERS = (
     "bernoulli", "multinomial", "normal", "poisson", "rand", "rand_like", "randint",
     "randint_like", "randn", "randn_like", "randperm", "manual_seed", "seed", "initial_seed",

@@ -55,8 +55,6 @@ REASONS = [
      r"|thread_safe|prepare_multi|get_device_module|set_default_tensor|bit|U|profiler_allow"
      r"|legacy_con|is_distributed|hash_tensor|TypedS|Script)"), LEGACY),
     (r"torch\.(Sym|sym_)", SYMBOLIC),
-    (r"torch\.(compile|while_loop|cond)$", SCRIPTS),
-    (r"torch\.nn\.Module\.compile", SCRIPTS),
     (r"torch\.(bits|bit|u?int[1-7]$|float4|float8|complex32|chalf)", "no dtype of NumPy's"),
     (r"torch\.Tensor\.chalf", "no dtype of NumPy's"),
     (r"torch\..*_copy$", COPIES),
@@ -75,7 +73,7 @@ REASONS = [
     (r".*SyncBatchNorm", "each process has the statistics of its own part of a batch"),
     ((r"torch\.utils\.data\.(\w*DataPipe|DataChunk|functional_|guaranteed|non_det|runtime"
      r"|argument)"), LEGACY),
-    (r"torch\.nn\.Module\.(T_dest|call_super|dump_patches|register_backward_hook)", LEGACY),
+    (r"torch\.nn\.Module\.(T_dest|call_super|dump_patches)", LEGACY),
     (r"torch\.nn\.utils\.(convert_|fuse_|clip_grad_norm$|stateless|skip_init)", LEGACY),
     ((r"torch\.(load|save|vmap|Tensor\.(stride|type)|distributions\.Cat"
      r"|utils\.data\.)"), "not written yet"),
@@ -114,6 +112,9 @@ DIFFERENT: dict[str, str] = {
     "torch.Tensor.resize": "NumPy's",
     "torch.spmm": "of dense matrices alone",
     "torch.nn.DataParallel": "the module runs on its own device, undivided",
+    "torch.compile": "what cannot be staged as a whole warns, and runs as it is",
+    "torch.nn.Module.compile": "what cannot be staged as a whole warns, and runs as it is",
+    "torch.nn.Module.register_backward_hook": "the same as `register_full_backward_hook`",
     "torch.nn.Module.to_empty": "values stay",
     "torch.nn.Module.share_memory": "the module itself: there is one process",
     "torch.empty": "the values are zeros",

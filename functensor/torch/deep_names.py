@@ -43,7 +43,10 @@ HIDDEN = {
     "loss": {"_Loss": "applied.Loss"},
     "module": {
         f"register_module_{name}": f"module_hooks.register_module_{name}"
-        for name in ("forward_hook", "forward_pre_hook", "full_backward_hook")
+        for name in (
+            "buffer_registration_hook", "forward_hook", "forward_pre_hook", "full_backward_hook",
+            "full_backward_pre_hook", "module_registration_hook", "parameter_registration_hook",
+        )
     },
     "rnn": {"RNNBase": "recurrent.Recurrent", "RNNCellBase": "recurrent.SingleStep"},
     "utils": {

@@ -49,9 +49,9 @@ def rprop(
     """Returns Rprop: steps along the signs of gradients, each element with a length of its own.
 
     The length grows by ``up`` where the gradient keeps its sign, and shrinks by ``down`` where it
-    changes; there the element stays, and its gradient counts as zero. It stays too where its gradient
-    is not a number. It is for gradients of all examples: those of small batches change their signs
-    by chance.
+    changes; there the element stays, and its gradient counts as zero. It stays too where its
+    gradient is not a number. It is for gradients of all examples: those of small batches change
+    their signs by chance.
 
     Args:
         lr: how long the first steps are; a function of how many updates were made before is called

@@ -94,9 +94,10 @@ def test_a_parameter_that_is_no_argument_is_refused():
     layer = nn.Linear(2, 2)
     with pytest.raises(Exception, match="requires grad and was used inside a transformation"):
         torch.compile(lambda x: layer(x), fullgraph=True)(torch.ones(2))
+    compiled = torch.compile(lambda x: layer(x).sum())
     with pytest.warns(UserWarning, match="runs as it is, without a plan"):
-        compiled = torch.compile(lambda x: layer(x).sum())
-        compiled(torch.ones(2)).backward()
+        loss = compiled(torch.ones(2))
+    loss.backward()
     assert layer.weight.grad.tolist() == [[1, 1], [1, 1]]
 
 
@@ -124,10 +125,10 @@ UNSTAGED = [
 def test_what_cannot_be_staged_runs_as_it_is(case):
     fun, first, second = UNSTAGED[case]
     compiled = torch.compile(fun)
-    with pytest.warns(UserWarning, match="runs as it is") as caught:
+    with pytest.warns(UserWarning, match="runs as it is"):
         assert compiled(torch.tensor([1.0, 2.0])).tolist() == first
-        assert compiled(torch.tensor([-3.0, -2.0])).tolist() == second
-    assert len(caught) == 1
+    # There is no second warning, which would be an error here.
+    assert compiled(torch.tensor([-3.0, -2.0])).tolist() == second
     with pytest.raises((TypeError, RuntimeError)):
         torch.compile(fun, fullgraph=True)(torch.tensor([1.0, 2.0]))
 
@@ -212,9 +213,9 @@ def test_a_module_compiles_in_place():
     assert module[1].num_batches_tracked.item() == 1
     assert module[0].weight.grad is not None
     assert len(list(module.modules())) == 6
+    branching = Branching()
+    branching.compile(fullgraph=True)
     with pytest.raises(TypeError, match="bool"):
-        branching = Branching()
-        branching.compile(fullgraph=True)
         branching(torch.ones(2))
 
 

@@ -47,7 +47,8 @@ def test_the_sign_of_no_number_is_zero(dtype):
     x = torch.tensor([NAN, -2.0, INF, -0.0], dtype=dtype)
     for sign in (torch.sign, torch.sgn, torch.Tensor.sign, torch.Tensor.sign_):
         found = sign(x.clone())
-        assert found.dtype == dtype and found.float().tolist() == [0, -1, 1, 0]
+        assert found.dtype == dtype
+        assert found.float().tolist() == [0, -1, 1, 0]
 
 
 def test_cross_entropy_of_probabilities_zero_and_one():

@@ -13,13 +13,12 @@ AREA = [
 ]  # fmt: skip
 
 QUANTISED = "no quantised tensors"
-SPARSE = "no sparse layouts of tensors; `functensor.sparse` has matrices"
+SPARSE = "no sparse layouts of tensors: `index_add` multiplies by rows, columns and values"
 LEGACY = "left out of PyTorch's own documentation, or deprecated there"
 LIBRARIES = "a kernel of one library, which no program calls by name"
 DEVICES = "another kind of device; tensors are on the CPU or on CUDA"
 STORAGE = "buffers never change, and have no storage object that tensors share"
 ACCELERATED = "the state of `torch.autocast`, which a `with` block sets"
-SCRIPTS = "no compiler of Python's text; `functensor.jit` stages functions"
 SYMBOLIC = "sizes are integers, never symbols"
 SWITCHES = "a switch of PyTorch's own engine, without a meaning here"
 COPIES = "a variant for PyTorch's function transforms; the function without `_copy` is here"

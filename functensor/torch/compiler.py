@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial, update_wrapper, wraps
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ..backends.errors.public_functions import check_function
@@ -171,4 +172,9 @@ class set_stance:
         return update_wrapper(with_choice, fn)
 
 
-publish(globals(), late={"compiling": "compile"})
+def _compile() -> Any:
+    """Returns `torch.compile`, which is imported when it is first used."""
+    return import_module("functensor.torch").compile
+
+
+publish(globals(), made={"compile": _compile})

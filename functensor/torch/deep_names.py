@@ -15,6 +15,8 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
+from ..tensors.absent_names import absent_reason
+
 __all__ = ["DEEP_MODULES", "DeepNames", "inner_modules"]
 
 # The modules within a namespace whose names are the namespace's own.
@@ -74,7 +76,15 @@ class DeepNames:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Returns how to make a module within a namespace."""
+        """Returns how to make a module within a namespace.
+
+        Raises:
+            ModuleNotFoundError: PyTorch has such a module, and it is said what to do without.
+        """
+        package, _, last = name.rpartition(".")
+        if package in (TORCH, f"{TORCH}.utils") and absent_reason(last):
+            text = f"No module named {name!r}: {absent_reason(last)}"
+            raise ModuleNotFoundError(text, name=name)
         return ModuleSpec(name, self, is_package=True) if name in DEEP_MODULES else None  # type: ignore[arg-type]
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:

@@ -295,6 +295,47 @@ def test_settings():
         torch.set_float32_matmul_precision("low")
 
 
+def test_switches_are_imported_as_modules():
+    import functensor.torch.backends.cudnn as cudnn
+    from functensor.torch.backends import cuda
+
+    assert (cudnn, cuda) == (torch.backends.cudnn, torch.backends.cuda)
+    cudnn.deterministic = True
+    assert torch.backends.cudnn.deterministic
+    cudnn.deterministic = False
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_names_of_gpus_where_there_is_none():
+    cuda, accelerator = torch.cuda, torch.accelerator
+    assert (cuda.memory_allocated(), accelerator.memory_reserved()) == (0, 0)
+    assert not cuda.is_initialized()
+    assert cuda.get_rng_state_all() == []
+    state = cuda.get_rng_state()
+    first = torch.rand(2)
+    cuda.set_rng_state_all([state])
+    assert torch.equal(torch.rand(2), first)
+    cuda.seed_all()
+    assert cuda.initial_seed() == torch.initial_seed()
+    torch.manual_seed(0)
+    with accelerator.device_index(None):
+        assert not accelerator.is_available()
+    for call in (cuda.get_device_properties, accelerator.get_memory_info):
+        with pytest.raises(ft.errors.BackendUnavailable):
+            call()
+
+
+@pytest.mark.gpu
+def test_what_a_gpu_is():
+    found = torch.cuda.get_device_properties()
+    assert found.name == torch.cuda.get_device_name()
+    assert (found.major, found.minor) == torch.cuda.get_device_capability()
+    assert found.total_memory == torch.accelerator.get_memory_info()[1]
+    torch.accelerator.set_device_index(0)
+    with torch.accelerator.device_index(0):
+        assert torch.accelerator.current_device_idx() == 0
+
+
 def test_vmap_by_its_short_name():
     assert torch.vmap(torch.dot)(torch.ones(3, 2), torch.ones(3, 2)).tolist() == [2, 2, 2]
 

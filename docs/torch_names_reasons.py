@@ -13,13 +13,12 @@ AREA = [
 ]  # fmt: skip
 
 QUANTISED = "no quantised tensors"
-SPARSE = "no sparse layouts of tensors; `functensor.sparse` has matrices"
+SPARSE = "no sparse layouts of tensors: `index_add` multiplies by rows, columns and values"
 LEGACY = "left out of PyTorch's own documentation, or deprecated there"
 LIBRARIES = "a kernel of one library, which no program calls by name"
 DEVICES = "another kind of device; tensors are on the CPU or on CUDA"
 STORAGE = "buffers never change, and have no storage object that tensors share"
 ACCELERATED = "the state of `torch.autocast`, which a `with` block sets"
-SCRIPTS = "no compiler of Python's text; `functensor.jit` stages functions"
 SYMBOLIC = "sizes are integers, never symbols"
 SWITCHES = "a switch of PyTorch's own engine, without a meaning here"
 COPIES = "a variant for PyTorch's function transforms; the function without `_copy` is here"
@@ -55,8 +54,6 @@ REASONS = [
      r"|thread_safe|prepare_multi|get_device_module|set_default_tensor|bit|U|profiler_allow"
      r"|legacy_con|is_distributed|hash_tensor|TypedS|Script)"), LEGACY),
     (r"torch\.(Sym|sym_)", SYMBOLIC),
-    (r"torch\.(compile|while_loop|cond)$", SCRIPTS),
-    (r"torch\.nn\.Module\.compile", SCRIPTS),
     (r"torch\.(bits|bit|u?int[1-7]$|float4|float8|complex32|chalf)", "no dtype of NumPy's"),
     (r"torch\.Tensor\.chalf", "no dtype of NumPy's"),
     (r"torch\..*_copy$", COPIES),
@@ -75,7 +72,7 @@ REASONS = [
     (r".*SyncBatchNorm", "each process has the statistics of its own part of a batch"),
     ((r"torch\.utils\.data\.(\w*DataPipe|DataChunk|functional_|guaranteed|non_det|runtime"
      r"|argument)"), LEGACY),
-    (r"torch\.nn\.Module\.(T_dest|call_super|dump_patches|register_backward_hook)", LEGACY),
+    (r"torch\.nn\.Module\.(T_dest|call_super|dump_patches)", LEGACY),
     (r"torch\.nn\.utils\.(convert_|fuse_|clip_grad_norm$|stateless|skip_init)", LEGACY),
     ((r"torch\.(load|save|vmap|Tensor\.(stride|type)|distributions\.Cat"
      r"|utils\.data\.)"), "not written yet"),
@@ -90,6 +87,7 @@ ONE_DTYPE = "a function that makes tensors, no class"
 KEPT = "an error where views share the memory: `x = x.squeeze()` and so on"
 INFERENCE = "False of every tensor: `inference_mode` is `no_grad`"
 AT_ONCE = "False of every tensor: conjugates are computed at once"
+FLAT = "the derivative is 0: the result requires no grad"
 UNMADE = "no parameters before the first call, and the class stays"
 
 # How names that are here differ from PyTorch's.
@@ -113,6 +111,9 @@ DIFFERENT: dict[str, str] = {
     "torch.Tensor.resize": "NumPy's",
     "torch.spmm": "of dense matrices alone",
     "torch.nn.DataParallel": "the module runs on its own device, undivided",
+    "torch.compile": "what cannot be staged as a whole warns, and runs as it is",
+    "torch.nn.Module.compile": "what cannot be staged as a whole warns, and runs as it is",
+    "torch.nn.Module.register_backward_hook": "the same as `register_full_backward_hook`",
     "torch.nn.Module.to_empty": "values stay",
     "torch.nn.Module.share_memory": "the module itself: there is one process",
     "torch.empty": "the values are zeros",
@@ -145,6 +146,12 @@ DIFFERENT: dict[str, str] = {
     "torch.autograd.forward_ad.make_dual": "its values are not read as numbers within the block",
     "torch.autograd.set_detect_anomaly": "names the user's line of the operation that failed",
 }
+DIFFERENT |= {
+    f"torch.{owner}{name}": FLAT
+    for owner in ("", "Tensor.")
+    for name in ("ceil", "fix", "floor", "floor_divide", "heaviside", "round", "sgn", "sign",
+                 "trunc")
+}  # fmt: skip
 NUMBERS = (
     "bernoulli", "multinomial", "normal", "poisson", "rand", "rand_like", "randint",
     "randint_like", "randn", "randn_like", "randperm", "manual_seed", "seed", "initial_seed",

@@ -139,7 +139,7 @@ class TimerHook(Hook):
                 outer.counted[key] = outer.counted.get(key, 0) + within
         thread = threading.current_thread()
         ident = thread.native_id or 0
-        shown = details(op, given, made)
+        shown = self._shown(op, given, made)
         with self._lock:
             for key in keys:
                 tally = self._tallies.setdefault(key, Tally())
@@ -149,6 +149,10 @@ class TimerHook(Hook):
                     tally.exclusive += spent - span.inner
             self._threads[ident] = thread.name
             self._events.append(Event(name, op.phase, span.begin, spent, ident, shown))
+
+    def _shown(self, op: Operation, given: Sequence[Any], made: Sequence[Any]) -> dict[str, Any]:
+        """Returns what is known of an operation beside its times."""
+        return details(op, given, made)
 
     def times(self, by: BY = "primitive") -> dict[tuple[str, str], Times]:
         """Returns the times that were measured.

@@ -49,8 +49,9 @@ def rprop(
     """Returns Rprop: steps along the signs of gradients, each element with a length of its own.
 
     The length grows by ``up`` where the gradient keeps its sign, and shrinks by ``down`` where it
-    changes; there the element stays, and its gradient counts as zero. It is for gradients of all
-    examples: those of small batches change their signs by chance.
+    changes; there the element stays, and its gradient counts as zero. It stays too where its
+    gradient is not a number. It is for gradients of all examples: those of small batches change
+    their signs by chance.
 
     Args:
         lr: how long the first steps are; a function of how many updates were made before is called
@@ -105,7 +106,9 @@ def rprop(
         size = xp.where(turned, xp.multiply(slots[1], shorter, new_size), size, None)
         size = xp.minimum(xp.maximum(size, least, new_size), most, new_size)
         gradient = xp.where(turned, 0, g, None)
-        move = xp.multiply(xp.sign(gradient, scratch), size, scratch)
+        # An element whose gradient is not a number stays.
+        down = xp.where(xp.less(0, gradient, None), size, 0, None)
+        move = xp.where(xp.less(gradient, 0, None), xp.multiply(size, -1, scratch), down, None)
         return xp.subtract(p, move, scratch), gradient, size
 
     starts = real_start("rprop", _zeros), first_size

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..primitives.core.operators import binary_operator
 from ..primitives.core.registry import registry as ops
+from .absent_names import AbsentMethods
 from .functions import kinds, placing, solving
 from .functions.looked_at import check_divisor
 from .tape import LeafNode, receiver_of
@@ -41,7 +42,7 @@ def number_of_one(name: str) -> Any:
     return convert
 
 
-class TorchKinds(TorchNames):
+class TorchKinds(AbsentMethods, TorchNames):
     """The methods of `Tensor` that tell what it is, and those that put a part into it."""
 
     __slots__ = ()

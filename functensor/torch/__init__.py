@@ -22,6 +22,7 @@ from ..random.generator import (
     seed,
 )
 from ..tensors import enable_grad, is_grad_enabled, no_grad, pairs, tensor
+from ..tensors.absent_names import absent_reason
 from ..tensors.functions import (
     along_axis,
     diagonals,
@@ -142,5 +143,5 @@ sys.meta_path.append(DeepNames())
 # NumPy has no bfloat16: its package is imported when it is asked for.
 publish(
     globals(), late=LATE_FUNCTIONS, made={"bfloat16": lambda: named("bfloat16")},
-    outputs=(TAKE_OUT["torch"], write_results),
+    reason=absent_reason, outputs=(TAKE_OUT["torch"], write_results),
 )  # fmt: skip

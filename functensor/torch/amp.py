@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Mapping
+from functools import partial, wraps
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ from ..tensors import Tensor, gradient_of, no_grad
 from ..tensors.autocasting import casting, watch_products
 from .cuda import is_available
 
-__all__ = ["GradScaler", "autocast", "is_autocast_available"]
+__all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]
 
 AUTOCAST_DTYPES = {"cpu": "bfloat16", "cuda": "float16"}
 
@@ -51,8 +53,7 @@ def autocast(
     ...     print(layer(torch.ones(4, 2)).dtype)
     float16
     """
-    if device_type not in AUTOCAST_DTYPES:
-        raise ValueError(f"autocast: device_type is 'cpu' or 'cuda', not {device_type!r}")
+    check_kind("autocast", device_type)
     if enabled and not is_autocast_available(device_type):
         warnings.warn(
             "autocast: device_type is 'cuda', but there is no GPU: nothing is narrowed",
@@ -68,6 +69,92 @@ def autocast(
         others[device_type] = None
     active = any(value is not None for value in others.values())
     return setting(casting, active=active, **others)
+
+
+def custom_fwd(
+    fwd: Callable[..., Any] | None = None, *, device_type: str, cast_inputs: Any = None
+) -> Callable[..., Any]:
+    """Returns the ``forward`` of an `autograd.Function` that knows of `autocast`.
+
+    Args:
+        fwd: the method; without it a decorator is returned.
+        device_type: ``"cpu"`` or ``"cuda"``.
+        cast_inputs: the dtype that tensors of floats on the device are cast to within `autocast`;
+            then the method computes in it alone. By default it computes as it was called.
+
+    >>> import functensor.torch as torch
+    >>> class Square(torch.autograd.Function):
+    ...     @staticmethod
+    ...     @torch.amp.custom_fwd(device_type="cpu", cast_inputs=torch.float64)
+    ...     def forward(ctx, x):
+    ...         ctx.save_for_backward(x)
+    ...         return x * x
+    ...     @staticmethod
+    ...     @torch.amp.custom_bwd(device_type="cpu")
+    ...     def backward(ctx, g):
+    ...         return 2 * ctx.saved_tensors[0] * g
+    >>> with torch.autocast("cpu"):
+    ...     print(Square.apply(torch.ones(1, requires_grad=True)).dtype)
+    float64
+    """
+    check_kind("custom_fwd", device_type)
+    if fwd is None:
+        return partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
+    method = fwd
+
+    @wraps(method)
+    def decorated(*args: Any, **kwargs: Any) -> Any:
+        ctx, narrowed = args[0], getattr(casting, device_type)
+        ctx._dtype = narrowed
+        ctx._fwd_used_autocast = narrowed is not None and cast_inputs is None
+        if narrowed is None or cast_inputs is None:
+            return method(*args, **kwargs)
+        with autocast(device_type, enabled=False):
+            cast = partial(cast_floats, device_type=device_type, dtype=cast_inputs)
+            return method(ctx, *[cast(x) for x in args[1:]], **cast(kwargs))
+
+    return decorated
+
+
+def custom_bwd(
+    bwd: Callable[..., Any] | None = None, *, device_type: str
+) -> Callable[..., Any]:
+    """Returns a ``backward`` that computes as the ``forward`` of `custom_fwd` did.
+
+    Args:
+        bwd: the method; without it a decorator is returned.
+        device_type: as for `custom_fwd`.
+    """
+    check_kind("custom_bwd", device_type)
+    if bwd is None:
+        return partial(custom_bwd, device_type=device_type)
+    method = bwd
+
+    @wraps(method)
+    def decorated(ctx: Any, *args: Any, **kwargs: Any) -> Any:
+        with autocast(device_type, ctx._dtype, enabled=ctx._fwd_used_autocast):
+            return method(ctx, *args, **kwargs)
+
+    return decorated
+
+
+def check_kind(name: str, device_type: str) -> None:
+    """Checks the name of a type of devices."""
+    if device_type not in AUTOCAST_DTYPES:
+        raise ValueError(f"{name}: device_type is 'cpu' or 'cuda', not {device_type!r}")
+
+
+def cast_floats(x: Any, device_type: str, dtype: Any) -> Any:
+    """Returns a value with its tensors of floats on a type of devices cast; not of doubles."""
+    if isinstance(x, Tensor):
+        narrow = x.dtype.kind in "fV" and x.dtype.itemsize < 8
+        here = x.device.partition(":")[0] == device_type
+        return x.to(dtype_named(dtype)) if narrow and here else x
+    if isinstance(x, Mapping):
+        return {name: cast_floats(value, device_type, dtype) for name, value in x.items()}
+    if isinstance(x, list | tuple):
+        return type(x)([cast_floats(value, device_type, dtype) for value in x])
+    return x
 
 
 class GradScaler:

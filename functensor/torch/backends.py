@@ -3,6 +3,9 @@
 >>> import functensor.torch as torch
 >>> torch.backends.mps.is_available()
 False
+>>> import functensor.torch.backends.cudnn as cudnn
+>>> cudnn is torch.backends.cudnn
+True
 """
 
 from __future__ import annotations
@@ -15,6 +18,9 @@ from ..faces.publish import publish
 from .cuda import is_available
 
 __all__ = ["cuda", "cudnn", "mps"]
+
+# Programs import what is here as modules: see `deep_names`.
+__path__: list[str] = []
 
 
 class CublasSwitches:

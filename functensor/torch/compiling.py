@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+import warnings
 from collections.abc import Callable
 from functools import update_wrapper
 from types import MethodType
@@ -20,17 +22,18 @@ from ..optim.compiled_rules import compiling_rules
 from ..optim.stateful import StatefulOptimizer
 from ..primitives.core.array import Array
 from ..primitives.core.errors import function_name
-from ..primitives.core.trace import slot
+from ..primitives.core.trace import is_staged, slot
 from ..random.generator import default_generator, drawing_from
 from ..tensors import no_grad
 from ..tensors.default_dtypes import TENSOR_DTYPES
 from ..tensors.grad_mode import mode
 from ..tree import containers as tree
-from .func import functional_call
+from .func import called_with, places_of
+from .graph_breaks import UNSTAGED, compiling
 from .nn.module import Module
 from .optim.optimizer import Optimizer
 
-__all__ = ["CompiledFunction", "CompiledModule", "compile"]
+__all__ = ["CompiledFunction", "CompiledModule", "ModulePlan", "compile", "compile_in_place"]
 
 ARRAYS = Array, np.ndarray
 # Stands for an array among the constants of a plan.
@@ -43,12 +46,22 @@ class CompiledFunction:
     """A jitted function of tensors: all other arguments are constants of a plan.
 
     What it draws comes from the default generator, by one key for each call.
+
+    Args:
+        fun: the function.
+        whole: whether it is an error that it cannot be staged; otherwise it warns once, and runs
+            as it is from then on.
+        name: what the warning calls it.
     """
 
-    def __init__(self, fun: Callable[..., Any]) -> None:
+    def __init__(self, fun: Callable[..., Any], whole: bool = False, name: str = "") -> None:
         update_wrapper(self, fun)
         self._fun = fun
         self._draws = False
+        self._whole = whole
+        self._name = name or function_name(fun)
+        # Whether it was found that it cannot be staged.
+        self._unstaged = False
 
         def with_arguments(arrays: list[Any], *, form: Any) -> Any:
             treedef, constants, *_ = form
@@ -70,7 +83,7 @@ class CompiledFunction:
         return self if instance is None else MethodType(self, instance)
 
     def __reduce__(self) -> str | tuple[Any, ...]:
-        return pickled(self, (compile, (self._fun,), {}))
+        return pickled(self, (CompiledFunction, (self._fun, self._whole), {}))
 
     def __copy__(self) -> CompiledFunction:
         return self
@@ -82,6 +95,8 @@ class CompiledFunction:
         self._draws = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.runs_as_it_is:
+            return self._fun(*args, **kwargs)
         plain = slot.trace is None and not switch.off
         if plain and self._guards:
             choices = choices_now()
@@ -98,13 +113,48 @@ class CompiledFunction:
         form = treedef, constants, *read_choices()
         drew = self._draws
         key = self._next_key()
-        out = self._run(key, arrays, form=form)
+        before, fault = compiling.staged, None
+        try:
+            compiling.staged = True
+            out = self._run(key, arrays, form=form)
+        except UNSTAGED as error:
+            fault = error
+        finally:
+            compiling.staged = before
+        if fault is not None:
+            self._give_up(fault, nested=before)
+            return self._fun(*args, **kwargs)
         if self._draws and not drew:
             # The call in which the function was found to draw has used up a key.
             default_generator.next_key()
         if plain and slot.face is None:
             self._learn(self._run.entry_of(key, arrays, form=form), args, kwargs)
         return out
+
+    @property
+    def runs_as_it_is(self) -> bool:
+        """Whether it makes no plans: it cannot be staged, or `set_stance` said so."""
+        return self._unstaged or compiling.eager
+
+    def _give_up(self, fault: BaseException, nested: bool) -> None:
+        """Runs the function as it is from here on, with a warning; or raises the fault.
+
+        Within another staged function the fault may be that one's.
+        """
+        said = str(fault)
+        if self._whole:
+            raise fault if isinstance(fault, Exception) else RuntimeError(said)
+        if is_staged():
+            if nested:
+                raise fault
+            return
+        self._unstaged = True
+        text = "\n".join([
+            f"torch.compile: {self._name} runs as it is, without a plan:",
+            textwrap.indent(said, "    "),
+            "  torch.compile(..., fullgraph=True) makes this an error",
+        ])  # fmt: skip
+        warnings.warn(text, stacklevel=3)
 
     def _learn(self, kind: StagedEntry | None, args: Any, kwargs: Any) -> None:
         """Makes the guard of a kind by the second call of it, for calls like it.
@@ -136,6 +186,42 @@ def choices_now() -> Any:
     return context_of(), read_choices()
 
 
+class ModulePlan:
+    """The plan of a module's calls: a function of its parameters, buffers and arguments.
+
+    Args:
+        module: the module.
+        call: computes a call of it, of the arguments.
+        whole: as for `CompiledFunction`.
+    """
+
+    def __init__(self, module: Any, call: Callable[..., Any], whole: bool) -> None:
+        self._module = module
+        self._call = call
+
+        def run(parameters: Any, buffers: Any, modes: Any, args: Any, kwargs: Any) -> Any:
+            # What the module writes to its buffers is returned, and written by the caller.
+            copies = {name: x.clone() for name, x in buffers.items()}
+            values = {**parameters, **copies}
+            out = called_with(places_of(module), values, lambda: call(*args, **kwargs))
+            written = {name: x for name, x in copies.items() if x._version}
+            return out, written
+
+        self._plan = CompiledFunction(run, whole, type(module).__name__)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._plan.runs_as_it_is:
+            return self._call(*args, **kwargs)
+        module = self._module
+        modes = tuple([part.training for part in module.modules()])
+        buffers = dict(module.named_buffers())
+        out, written = self._plan(dict(module.named_parameters()), buffers, modes, args, kwargs)
+        with no_grad():
+            for name, value in written.items():
+                buffers[name].copy_(value.detach())
+        return out
+
+
 class CompiledModule(Module):
     """A module that runs another as a plan; parameters, buffers and training are the other's.
 
@@ -143,9 +229,10 @@ class CompiledModule(Module):
         _orig_mod: the module.
     """
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Module, whole: bool = False) -> None:
         super().__init__()
         self._orig_mod = module
+        self.__dict__["_whole"] = whole
         self._compile()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -158,26 +245,11 @@ class CompiledModule(Module):
 
     def _compile(self) -> None:
         module: Any = self._orig_mod
-
-        def run(parameters: Any, buffers: Any, modes: Any, args: Any, kwargs: Any) -> Any:
-            # What the module writes to its buffers is returned, and written by the caller.
-            copies = {name: x.clone() for name, x in buffers.items()}
-            out = functional_call(module, {**parameters, **copies}, args, kwargs)
-            written = {name: x for name, x in copies.items() if x._version}
-            return out, written
-
-        self.__dict__["_plan"] = CompiledFunction(run)
+        self.__dict__["_plan"] = ModulePlan(module, module, vars(self).get("_whole", False))
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Returns what the module returns."""
-        module: Any = self._orig_mod
-        modes = tuple([part.training for part in module.modules()])
-        buffers = dict(module.named_buffers())
-        out, written = self._plan(dict(module.named_parameters()), buffers, modes, args, kwargs)
-        with no_grad():
-            for name, value in written.items():
-                buffers[name].copy_(value.detach())
-        return out
+        return self._plan(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -186,6 +258,12 @@ class CompiledModule(Module):
             if name == "_orig_mod":
                 raise
             return getattr(self._orig_mod, name)
+
+
+def compile_in_place(module: Module, *, fullgraph: bool = False, disable: bool = False) -> None:
+    """Has the calls of a module run as a plan, from here on; see `compile`."""
+    plan = None if disable else ModulePlan(module, module._call_impl, fullgraph)
+    vars(module)["_compiled_call_impl"] = plan
 
 
 def compile(
@@ -207,8 +285,11 @@ def compile(
         model: a function, or a module; without it a decorator is returned. The step of an
             optimizer computes by a plan from its first update on, and otherwise once updates have
             taken a while.
-        fullgraph, dynamic, backend, mode, options: of no effect: there is one way, which takes a
-            whole function or refuses it, and makes a plan for each set of shapes.
+        fullgraph: whether it is an error that the function cannot be staged as a whole, because
+            it asks for values for instance. Otherwise its first call warns, and it runs as it is
+            from then on.
+        dynamic, backend, mode, options: of no effect: there is one way, which makes a plan for each
+            set of shapes.
         disable: whether to return ``model`` as it is.
 
     Returns:
@@ -222,13 +303,13 @@ def compile(
     True
     """
     if model is None:
-        return lambda given: compile(given, disable=disable)
+        return lambda given: compile(given, fullgraph=fullgraph, disable=disable)
     if disable:
         return model
     if isinstance(model, Module):
-        return CompiledModule(model)
+        return CompiledModule(model, fullgraph)
     check_function("compile", model, "model")
     if isinstance(getattr(model, "__self__", None), (Optimizer, StatefulOptimizer)):
         # A step writes to parameters; what it computes is a plan.
         return compiling_rules()(model)
-    return CompiledFunction(model)
+    return CompiledFunction(model, fullgraph)

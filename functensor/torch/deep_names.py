@@ -8,12 +8,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
+
+from ..tensors.absent_names import absent_reason
 
 __all__ = ["DEEP_MODULES", "DeepNames", "inner_modules"]
 
@@ -33,8 +36,10 @@ WITHIN = {
     "modules.sparse modules.transformer modules.upsampling modules.utils",
     "nn.utils": "clip_grad convert_parameters",
     "optim": "adadelta adagrad adam adamax adamw asgd nadam radam rmsprop rprop sgd",
-    "utils.data": "dataloader dataset sampler",
+    "utils.data": "_utils _utils.collate dataloader dataset sampler",
 }
+# Objects within a namespace that are imported as modules.
+SWITCHES = {"backends": "cuda cudnn mps"}
 # Names of these modules that no namespace shows: programs ask for the kind of a module by them.
 HIDDEN = {
     "batchnorm": {"_BatchNorm": "normalization.BatchNorm", "_NormBase": "normalization.Tracked"},
@@ -43,7 +48,10 @@ HIDDEN = {
     "loss": {"_Loss": "applied.Loss"},
     "module": {
         f"register_module_{name}": f"module_hooks.register_module_{name}"
-        for name in ("forward_hook", "forward_pre_hook", "full_backward_hook")
+        for name in (
+            "buffer_registration_hook", "forward_hook", "forward_pre_hook", "full_backward_hook",
+            "full_backward_pre_hook", "module_registration_hook", "parameter_registration_hook",
+        )
     },
     "rnn": {"RNNBase": "recurrent.Recurrent", "RNNCellBase": "recurrent.SingleStep"},
     "utils": {
@@ -59,6 +67,11 @@ DEEP_MODULES = {
 }
 # It has the older interface's names too.
 DEEP_MODULES[f"{TORCH}.autograd.profiler"] = f"{TORCH}.profiler"
+OBJECTS = {
+    f"{TORCH}.{namespace}.{name}": f"{TORCH}.{namespace}"
+    for namespace, names in SWITCHES.items()
+    for name in names.split()
+}
 HIDDEN_NAMES = {
     f"{TORCH}.nn.modules.{module}": {name: f"{TORCH}.nn.{place}" for name, place in names.items()}
     for module, names in HIDDEN.items()
@@ -71,19 +84,33 @@ class DeepNames:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Returns how to make a module within a namespace."""
-        return ModuleSpec(name, self, is_package=True) if name in DEEP_MODULES else None  # type: ignore[arg-type]
+        """Returns how to make a module within a namespace.
+
+        Raises:
+            ModuleNotFoundError: PyTorch has such a module, and it is said what to do without.
+        """
+        package, _, last = name.rpartition(".")
+        if package in (TORCH, f"{TORCH}.utils") and absent_reason(last):
+            text = f"No module named {name!r}: {absent_reason(last)}"
+            raise ModuleNotFoundError(text, name=name)
+        here = name in DEEP_MODULES or name in OBJECTS
+        return ModuleSpec(name, self, is_package=True) if here else None  # type: ignore[arg-type]
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """Returns a module that looks its names up."""
-        module = ModuleType(spec.name, f"Has the names of ``{DEEP_MODULES[spec.name]}``.")
+        namespace = DEEP_MODULES.get(spec.name) or OBJECTS[spec.name]
+        module = ModuleType(spec.name, f"Has the names of ``{namespace}``.")
         module.__path__ = []
         module.__getattr__ = partial(looked_up, spec.name)  # type: ignore[method-assign]
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Finds that the namespace is there."""
-        import_module(DEEP_MODULES[module.__name__])
+        """Finds that the namespace is there; an object of it takes the module's place."""
+        name = module.__name__
+        if name in OBJECTS:
+            sys.modules[name] = getattr(import_module(OBJECTS[name]), name.rpartition(".")[2])
+        else:
+            import_module(DEEP_MODULES[name])
 
 
 def looked_up(module: str, name: str) -> Any:

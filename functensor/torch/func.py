@@ -77,16 +77,29 @@ def functional_call(
     several_dicts = [dicts] if isinstance(dicts, Mapping) else dicts
     given = {name: value for each in several_dicts for name, value in each.items()}
     several = () if args is None else args if isinstance(args, tuple) else (args,)
-    places = {}
-    for path, part in module.named_modules(remove_duplicate=False):
-        for table in (part._parameters, part._buffers):
-            for name in table:
-                places[f"{path}.{name}" if path else name] = table, name
+    places = places_of(module)
     unknown = [name for name in given if name not in places]
     missing = [name for name in places if name not in given] if strict else []
     if unknown or missing:
         words = [f"it has no {name!r}" for name in unknown] + [f"{n!r} is missing" for n in missing]
         raise RuntimeError(f"functional_call of {type(module).__name__}: " + ", ".join(words))
+    return called_with(places, given, lambda: module(*several, **(kwargs or {})))
+
+
+def places_of(module: Module) -> dict[str, tuple[dict[str, Any], str]]:
+    """Returns for every name of a parameter or buffer its table, and its name there."""
+    return {
+        f"{path}.{name}" if path else name: (table, name)
+        for path, part in module.named_modules(remove_duplicate=False)
+        for table in (part._parameters, part._buffers)
+        for name in table
+    }
+
+
+def called_with(
+    places: dict[str, tuple[dict[str, Any], str]], given: dict[str, Any], call: Callable[[], Any]
+) -> Any:
+    """Calls a function while values stand in the places of a module's parameters and buffers."""
     with replacing:
         # A parameter with two names is given under one of them.
         by_object = {id(places[n][0][places[n][1]]): v for n, v in given.items()}
@@ -95,7 +108,7 @@ def functional_call(
             for table, name, old in before:
                 if old is not None and id(old) in by_object:
                     table[name] = by_object[id(old)]
-            return module(*several, **(kwargs or {}))
+            return call()
         finally:
             for table, name, old in before:
                 table[name] = old

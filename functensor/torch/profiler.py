@@ -32,7 +32,8 @@ from ..faces.publish import publish
 from ..hooks.handle import use
 from ..hooks.timer import TimerHook
 from .cuda import is_available
-from .profiled_times import Averages, NameTimes
+from .profiled_memory import MemoryTimer
+from .profiled_times import Averages, NameTimes, memory_of
 
 __all__ = [
     "ProfilerAction", "ProfilerActivity", "profile", "record_function", "schedule",
@@ -117,6 +118,7 @@ class Recorded(NamedTuple):
         nanoseconds: how long it took.
         thread: the number of its thread.
         inputs: the operands of an operation.
+        cpu_memory_usage, device_memory_usage: the bytes that its results have of memory.
     """
 
     name: str
@@ -124,6 +126,8 @@ class Recorded(NamedTuple):
     nanoseconds: int
     thread: int
     inputs: str = ""
+    cpu_memory_usage: int = 0
+    device_memory_usage: int = 0
 
 
 class Profiles(threading.local):
@@ -182,7 +186,9 @@ class profile:
         on_trace_ready: is called with the profile at the end of every cycle, and of the block.
         record_shapes: whether `key_averages` can tell operands apart.
         use_cuda: as ``activities``.
-        profile_memory, with_stack, with_flops, with_modules: no effect.
+        profile_memory: whether the memory of results is measured: of those of operations, without
+            that which they share with others.
+        with_stack, with_flops, with_modules: no effect.
         experimental_config, execution_trace_observer, acc_events, use_kineto: no effect.
 
     Attributes:
@@ -208,6 +214,7 @@ class profile:
         self.schedule = schedule
         self.on_trace_ready = on_trace_ready
         self.record_shapes = record_shapes
+        self.profile_memory = profile_memory
         self.step_num = 0
         self._action = self._action_of(0)
         # The thread that it records, while it does.
@@ -300,7 +307,8 @@ class profile:
             if complete and self.on_trace_ready is not None:
                 self.on_trace_ready(self)
         if now in RECORDING and (ends or before not in RECORDING):
-            self._timer, self._parts = TimerHook(), []
+            self._timer = MemoryTimer() if self.profile_memory else TimerHook()
+            self._parts = []
             self._handle = use(self._timer)._begin()
             profiles.recording.append(self)
 
@@ -315,7 +323,8 @@ class profile:
         found = [
             Recorded(
                 shown_name(event), event.begin, event.nanoseconds, event.thread,
-                event.shown.get("inputs", ""),
+                event.shown.get("inputs", ""), event.shown.get("cpu_bytes", 0),
+                event.shown.get("device_bytes", 0),
             )
             for event in list(self._timer._events)
         ]  # fmt: skip
@@ -336,6 +345,7 @@ class profile:
         """
         shapes = group_by_input_shape and self.record_shapes
         found: dict[tuple[str, str], NameTimes] = {}
+        # The ends of those that have not ended, and what they are averaged in, by threads.
         around: dict[int, list[tuple[int, NameTimes]]] = {}
         for event in self.events():
             step = event.name.startswith(STEP_NAME)
@@ -350,8 +360,9 @@ class profile:
             average.self_cpu_time_total += spent
             if outer:
                 outer[-1][1].self_cpu_time_total -= spent
+            average.add_memory(event, within=[each for _, each in outer])
             outer.append((event.begin + event.nanoseconds, average))
-        return Averages(found.values())
+        return Averages(found.values(), self.profile_memory)
 
     def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
         """Writes the last cycle to a file of the Trace Event Format, packed if it ends in .gz.
@@ -364,7 +375,9 @@ class profile:
         rows = [
             {
                 "name": x.name, "ph": "X", "ts": (x.begin - start) / 1e3, "pid": process,
-                "dur": x.nanoseconds / 1e3, "tid": x.thread, "args": {"inputs": x.inputs},
+                "dur": x.nanoseconds / 1e3, "tid": x.thread, "args": {
+                    "inputs": x.inputs, **(memory_of(x) if self.profile_memory else {}),
+                },
             }
             for x in events
         ]  # fmt: skip

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from os import PathLike
 from typing import IO, Any
 
-from .. import files
+from .. import files, tree
 from ..primitives.core.errors import failure
+from ..tensors import Tensor
 
 __all__ = ["load", "save"]
 
@@ -49,7 +51,9 @@ def load(
 
     Args:
         f: a path, or an open binary file, which is read to its end.
-        map_location: the device of all tensors; None for the default device.
+        map_location: the device of all tensors; None for the default device. A dictionary is asked
+            for that of ``"cpu"``, where files keep tensors; a function is called with every tensor
+            and ``"cpu"``, and returns what takes its place, or None.
         weights_only: True: nothing is unpickled.
         mmap: whether tensors lie in the mapped file until they are changed.
 
@@ -66,6 +70,16 @@ def load(
             fix="torch.load(f), of a file that torch.save of functensor or safetensors wrote",
             number=19,
         )
+    if isinstance(map_location, Mapping):
+        map_location = map_location.get("cpu", "cpu")
+    if callable(map_location):
+        moved = map_location
+
+        def placed(x: Any) -> Any:
+            found = moved(x, "cpu") if isinstance(x, Tensor) else None
+            return x if found is None else found
+
+        return tree.map(placed, load(f, "cpu", weights_only=weights_only, mmap=mmap))
     if map_location is not None and not isinstance(map_location, str):
         raise failure(
             TypeError,

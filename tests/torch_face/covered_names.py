@@ -52,7 +52,7 @@ OTHERS = {
 # them.
 ELSEWHERE: dict[str, dict[str, tuple[str, ...]]] = {
     "PyTorch's own compiles, which takes a compiler of C++": {
-        "torch": ("compile test_compiling.py", "cond test_sequences_and_lazy.py",
+        "torch": ("cond test_sequences_and_lazy.py",
                   "while_loop test_sequences_and_lazy.py"),
     },
     "its result is a file": {

@@ -21,7 +21,7 @@ __all__ = ["RECORDED", "check", "programs", "record", "run"]
 # The files of programs, beside those about shared memory.
 RECORDED = (
     "attribute", "averaging", "keyword", "optimizer", "optimizer_key", "parametrized", "pruned",
-    "testing", "tutorial",
+    "rarer", "testing", "tutorial",
 )  # fmt: skip
 
 

@@ -2,9 +2,11 @@
 
 import copy
 import pickle
+import warnings
 
 import pytest
 
+import functensor as ft
 import functensor.torch as torch
 from functensor.jitting import staged_entry
 from functensor.torch import nn
@@ -91,7 +93,184 @@ def test_other_arguments_are_constants():
 def test_a_parameter_that_is_no_argument_is_refused():
     layer = nn.Linear(2, 2)
     with pytest.raises(Exception, match="requires grad and was used inside a transformation"):
-        torch.compile(lambda x: layer(x))(torch.ones(2))
+        torch.compile(lambda x: layer(x), fullgraph=True)(torch.ones(2))
+    compiled = torch.compile(lambda x: layer(x).sum())
+    with pytest.warns(UserWarning, match="runs as it is, without a plan"):
+        loss = compiled(torch.ones(2))
+    loss.backward()
+    assert layer.weight.grad.tolist() == [[1, 1], [1, 1]]
+
+
+def adding(x, total=torch.zeros(2)):  # noqa: B008
+    return total.add_(x) * 1
+
+
+def deriving(x):
+    y = x.detach().requires_grad_()
+    return torch.autograd.grad((y * y).sum(), y)[0]
+
+
+UNSTAGED = [
+    (lambda x: x * 2 if x.sum() > 0 else x - 1, [2.0, 4.0], [-4.0, -3.0]),
+    (lambda x: x * x.sum().item(), [3.0, 6.0], [15.0, 10.0]),
+    (lambda x: x[x > 0], [1.0, 2.0], []),
+    (lambda x: torch.from_numpy(x.numpy() + 1), [2.0, 3.0], [-2.0, -1.0]),
+    (lambda x: x.add_(1), [2.0, 3.0], [-2.0, -1.0]),
+    (adding, [1.0, 2.0], [-2.0, 0.0]),
+    (deriving, [2.0, 4.0], [-6.0, -4.0]),
+]
+
+
+@pytest.mark.parametrize("case", range(len(UNSTAGED)))
+def test_what_cannot_be_staged_runs_as_it_is(case):
+    fun, first, second = UNSTAGED[case]
+    compiled = torch.compile(fun)
+    with pytest.warns(UserWarning, match="runs as it is"):
+        assert compiled(torch.tensor([1.0, 2.0])).tolist() == first
+    # There is no second warning, which would be an error here.
+    assert compiled(torch.tensor([-3.0, -2.0])).tolist() == second
+    with pytest.raises((TypeError, RuntimeError)):
+        torch.compile(fun, fullgraph=True)(torch.tensor([1.0, 2.0]))
+
+
+class Branching(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.line = nn.Linear(2, 1)
+        self.register_buffer("calls", torch.zeros(1))
+
+    def forward(self, x):
+        self.calls += 1
+        return self.line(x) if x.sum() > 0 else -self.line(x)
+
+
+def test_a_module_that_cannot_be_staged_runs_as_it_is():
+    module = Branching()
+    compiled = torch.compile(module)
+    x = torch.ones(2)
+    with pytest.warns(UserWarning, match="Branching runs as it is"):
+        results = [compiled(x), compiled(-x)]
+    results[0].backward()
+    assert torch.equal(results[0], module.line(x))
+    assert torch.equal(results[1], -module.line(-x))
+    assert module.line.weight.grad.tolist() == [[1, 1]]
+    assert module.calls.item() == 2
+    with pytest.raises(TypeError, match="bool"):
+        torch.compile(module, fullgraph=True)(x)
+
+
+def test_a_plan_stays_whose_caller_cannot_be_staged():
+    staged = []
+
+    @torch.compile
+    def inner(x):
+        staged.append(torch.compiler.is_compiling())
+        return x * 2
+
+    outer = torch.compile(lambda x: inner(x) if x.sum() > 0 else x)
+    with pytest.warns(UserWarning, match="runs as it is") as caught:
+        assert outer(torch.ones(2)).tolist() == [2, 2]
+    assert len(caught) == 1
+    del staged[:]
+    inner(torch.ones(5))
+    assert staged == [True]
+
+
+def test_a_step_of_training_in_one_compiled_function():
+    results = []
+    for compiles in (False, True):
+        module = network().eval()
+        optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+
+        def step(x, module=module, optimizer=optimizer):
+            optimizer.zero_grad()
+            loss = module(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        call = torch.compile(step) if compiles else step
+        with warnings.catch_warnings(action="ignore"):
+            results.append([call(torch.ones(3, 4)).item() for _ in range(3)])
+    assert results[0] == results[1]
+
+
+def test_a_module_compiles_in_place():
+    module, staged = network(), []
+    module.register_forward_hook(lambda *_: staged.append(torch.compiler.is_compiling()))
+    module.compile()
+    x = torch.randn(16, 4)
+    module.eval()
+    first, second = module(x), module(x)
+    assert torch.equal(first, second)
+    assert staged == [True]
+    assert sorted(module.state_dict())[0] == "0.bias"
+    for other in (copy.deepcopy(module), copy.copy(module)):
+        assert torch.allclose(other(x), first, atol=1e-6)
+        assert staged.pop() is False
+    module.train()
+    module(x).sum().backward()
+    assert module[1].num_batches_tracked.item() == 1
+    assert module[0].weight.grad is not None
+    assert len(list(module.modules())) == 6
+    branching = Branching()
+    branching.compile(fullgraph=True)
+    with pytest.raises(TypeError, match="bool"):
+        branching(torch.ones(2))
+
+
+def test_a_function_that_is_not_to_be_compiled():
+    seen = []
+
+    @torch.compiler.disable(reason="it keeps values")
+    def note(x):
+        seen.append((x.sum().item(), torch.compiler.is_compiling()))
+        return x
+
+    compiled = torch.compile(lambda x: note(x) * 2)
+    with pytest.warns(UserWarning, match="note is not to be compiled: it keeps values"):
+        assert compiled(torch.ones(2)).tolist() == [2, 2]
+    assert compiled(torch.zeros(2)).tolist() == [0, 0]
+    assert seen == [(2, False), (0, False)]
+    with pytest.raises(RuntimeError, match="is not to be compiled"):
+        torch.compile(lambda x: note(x) * 2, fullgraph=True)(torch.ones(2))
+    module = torch.compiler.disable(nn.Linear(2, 1))
+    with pytest.warns(UserWarning, match="is not to be compiled"):
+        assert torch.equal(torch.compile(module)(torch.ones(2)), module(torch.ones(2)))
+
+    @torch.compiler.disable
+    class Doubling(nn.Module):
+        def forward(self, x):
+            return x * 2
+
+    with pytest.warns(UserWarning, match="is not to be compiled"):
+        assert torch.compile(Doubling())(torch.ones(1)).tolist() == [2]
+    # Within other transformations it is a function as any.
+    assert ft.jit(torch.compiler.disable(lambda x: x * 2))(torch.ones(2)).tolist() == [2, 2]
+
+
+def test_a_stance_for_a_block_a_function_and_from_here_on():
+    asked = torch.compiler.is_compiling
+    compiled = torch.compile(lambda x: x + asked())
+    zero = torch.zeros(1)
+
+    @torch.compiler.set_stance("force_eager")
+    def eagerly():
+        return compiled(zero).item()
+
+    assert (compiled(zero).item(), eagerly(), compiled(zero).item()) == (1, 0, 1)
+    with torch.compiler.set_stance("force_eager"):
+        assert compiled(zero).item() == 0
+        with torch.compiler.set_stance("default"):
+            assert compiled(zero).item() == 1
+        assert compiled(zero).item() == 0
+    assert compiled(zero).item() == 1
+    torch.compiler.set_stance("force_eager")
+    assert compiled(zero).item() == 0
+    torch.compiler.set_stance("default")
+    assert compiled(zero).item() == 1
+    with pytest.raises(ValueError, match="'default' and 'force_eager', not 'fast'"):
+        torch.compiler.set_stance("fast")
 
 
 def test_settings():
@@ -114,6 +293,47 @@ def test_settings():
     assert not torch.backends.mps.is_available()
     with pytest.raises(ValueError, match="takes one of 'highest', 'high', 'medium', not 'low'"):
         torch.set_float32_matmul_precision("low")
+
+
+def test_switches_are_imported_as_modules():
+    import functensor.torch.backends.cudnn as cudnn
+    from functensor.torch.backends import cuda
+
+    assert (cudnn, cuda) == (torch.backends.cudnn, torch.backends.cuda)
+    cudnn.deterministic = True
+    assert torch.backends.cudnn.deterministic
+    cudnn.deterministic = False
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_names_of_gpus_where_there_is_none():
+    cuda, accelerator = torch.cuda, torch.accelerator
+    assert (cuda.memory_allocated(), accelerator.memory_reserved()) == (0, 0)
+    assert not cuda.is_initialized()
+    assert cuda.get_rng_state_all() == []
+    state = cuda.get_rng_state()
+    first = torch.rand(2)
+    cuda.set_rng_state_all([state])
+    assert torch.equal(torch.rand(2), first)
+    cuda.seed_all()
+    assert cuda.initial_seed() == torch.initial_seed()
+    torch.manual_seed(0)
+    with accelerator.device_index(None):
+        assert not accelerator.is_available()
+    for call in (cuda.get_device_properties, accelerator.get_memory_info):
+        with pytest.raises(ft.errors.BackendUnavailable):
+            call()
+
+
+@pytest.mark.gpu
+def test_what_a_gpu_is():
+    found = torch.cuda.get_device_properties()
+    assert found.name == torch.cuda.get_device_name()
+    assert (found.major, found.minor) == torch.cuda.get_device_capability()
+    assert found.total_memory == torch.accelerator.get_memory_info()[1]
+    torch.accelerator.set_device_index(0)
+    with torch.accelerator.device_index(0):
+        assert torch.accelerator.current_device_idx() == 0
 
 
 def test_vmap_by_its_short_name():

@@ -42,6 +42,15 @@ def test_the_spherical_bessel_function_ends_at_zero():
     assert gradient(f, [INF, -INF, 0.0]) == [0, 0, 0]
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_the_sign_of_no_number_is_zero(dtype):
+    x = torch.tensor([NAN, -2.0, INF, -0.0], dtype=dtype)
+    for sign in (torch.sign, torch.sgn, torch.Tensor.sign, torch.Tensor.sign_):
+        found = sign(x.clone())
+        assert found.dtype == dtype
+        assert found.float().tolist() == [0, -1, 1, 0]
+
+
 def test_cross_entropy_of_probabilities_zero_and_one():
     right = torch.tensor([0.0, 1.0, 1.0])
     found = gradient(lambda x: F.binary_cross_entropy(x, right), [0.0, 1.0, 0.5])

@@ -307,6 +307,15 @@ def test_gradients_are_clipped():
     assert (x.tolist(), y.tolist()) == ([7, 8], [9])
 
 
+def test_one_module_for_several_devices_runs_on_its_own():
+    layer, x = nn.Linear(3, 2), torch.randn(4, 3)
+    both = nn.parallel.data_parallel
+    for found in (both(layer, x), both(layer, (x,), dim=0), nn.DataParallel(layer)(x)):
+        assert torch.equal(found, layer(x))
+    named = {"input2": x[:, :1]}
+    assert both(nn.Bilinear(1, 1, 1), x[:, :1], module_kwargs=named).shape == (4, 1)
+
+
 def test_draws_are_the_same_again_from_one_seed():
     torch.manual_seed(5)
     a = [torch.rand(3), torch.randn(2, 2), torch.randperm(5), torch.randint(0, 9, (4,))]

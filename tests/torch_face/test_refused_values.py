@@ -63,6 +63,8 @@ REFUSED = [
     (lambda: torch.nn.init.orthogonal_(X[0]), ValueError, "it fills those of 2 or more"),
     (lambda: torch.nn.init.sparse_(X[0], 0.1), ValueError, "it fills those of 2 axes alone"),
     (lambda: total_norm([X + math.inf], 2, True), RuntimeError, "the total norm is inf"),
+    (lambda: total_norm([X, X[:0]], math.inf), RuntimeError, "has no norm inf"),
+    (lambda: total_norm([X[:0]], -1), RuntimeError, "has no norm -1.0"),
     (lambda: torch.__version__ < 2.1, TypeError, "not supported"),
 ]  # fmt: skip
 

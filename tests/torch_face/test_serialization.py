@@ -66,8 +66,20 @@ def test_devices(path):
         assert torch.load(path, device).device == "cpu"
     with pytest.raises(ft.errors.DeviceError):
         torch.load(path, map_location="tpu")
-    with pytest.raises(TypeError, match="map_location is of type dict"):
-        torch.load(path, map_location={"cuda:0": "cpu"})
+    with pytest.raises(TypeError, match="map_location is of type int"):
+        torch.load(path, map_location=0)
+
+
+def test_devices_by_functions_and_dictionaries(path):
+    torch.save({"a": torch.ones(2), "b": [torch.arange(3), 4]}, path)
+    whole = torch.load(path)
+    for location in ({"cuda:0": "cpu"}, {}, lambda storage, place: storage):
+        assert same(torch.load(path, map_location=location), whole)
+    asked = []
+    torch.load(path, lambda x, place: asked.append((tuple(x.shape), place)))
+    assert asked == [((2,), "cpu"), ((3,), "cpu")]
+    found = torch.load(path, lambda x, place: x.double())
+    assert [found["a"].dtype.name, found["b"][0].dtype.name, found["b"][1]] == ["float64"] * 2 + [4]
 
 
 def test_there_is_no_pickle(path):

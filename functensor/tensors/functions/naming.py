@@ -17,7 +17,7 @@ from ..tape import TAPE
 
 __all__ = [
     "as_floats", "as_tensor_result", "binary", "copied", "first_places", "floating", "on_host",
-    "on_numbers", "scipy_special", "unary", "with_numpy_names", "with_words",
+    "on_numbers", "scipy_special", "signs", "unary", "with_numpy_names", "with_words",
 ]  # fmt: skip
 
 
@@ -108,6 +108,17 @@ def on_numbers(
             return getattr(ops, key)(input)
         found = getattr(ops, key)(ops.astype(input, np.dtype(np.int64)))
         return found if counted else ops.astype(found, np.dtype(np.bool_))
+
+    return with_words(function, name, f"Returns {doc}, element by element.")
+
+
+def signs(name: str, doc: str) -> Callable[[Any], Any]:
+    """Returns the function of the signs of one tensor's elements; those of NaN are 0."""
+    of_numbers = on_numbers(name, doc, "sign")
+
+    def function(input: Array) -> Any:
+        floats = input.dtype.kind in "fV"
+        return of_numbers(ops.where(ops.isnan(input), 0, input) if floats else input)
 
     return with_words(function, name, f"Returns {doc}, element by element.")
 

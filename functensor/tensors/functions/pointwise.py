@@ -18,6 +18,7 @@ from .naming import (
     floating,
     on_numbers,
     scipy_special,
+    signs,
     unary,
     with_words,
 )
@@ -100,9 +101,9 @@ def real(input: Array) -> Any:
 
 
 relu = unary("relu", "the elements, zero for negative ones")
-sgn = on_numbers("sgn", "signs; of complex numbers those of absolute value one", "sign")
+sgn = signs("sgn", "signs, 0 for NaN; of complex numbers those of absolute value one")
 sigmoid = floating("sigmoid", "the logistic function")
-sign = on_numbers("sign", "signs: -1, 0 or 1")
+sign = signs("sign", "signs: -1, 0 or 1, and 0 for NaN")
 signbit = unary("signbit", "whether elements are negative; so is -0.0")
 reciprocal = floating("reciprocal", "one divided by the elements")
 sin = floating("sin", "sines")

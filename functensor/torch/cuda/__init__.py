@@ -7,20 +7,27 @@ True
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 from ...backends.devices import DefaultDevice, default_device, devices, resolved
 from ...backends.protocol import Backend
 from ...faces.publish import publish
 from ...random.generator import default_generator
+from ...tensors import Tensor
+from ..random import get_rng_state as cpu_state
+from ..random import set_rng_state as set_cpu_state
 
 # Modules within this one that are imported when they are first used.
 NAMESPACES = {"amp"}
 
 __all__ = [
-    "Event", "current_device", "device", "device_count", "empty_cache", "get_device_capability",
-    "get_device_name", "is_available", "is_bf16_supported", "manual_seed", "manual_seed_all",
-    "mem_get_info", "memory_allocated", "memory_reserved", "set_device", "synchronize",
+    "DeviceProperties", "Event", "current_device", "device", "device_count", "empty_cache",
+    "get_device_capability", "get_device_name", "get_device_properties", "get_rng_state",
+    "get_rng_state_all", "init", "initial_seed", "ipc_collect", "is_available",
+    "is_bf16_supported", "is_initialized", "manual_seed", "manual_seed_all", "mem_get_info",
+    "memory_allocated", "memory_reserved", "seed", "seed_all", "set_device", "set_rng_state",
+    "set_rng_state_all", "synchronize",
 ]  # fmt: skip
 
 Gpu = int | str | None
@@ -101,6 +108,51 @@ def get_device_capability(device: Gpu = None) -> tuple[int, int]:
     return int(digits[:-1]), int(digits[-1])
 
 
+class DeviceProperties(NamedTuple):
+    """What a GPU is.
+
+    Attributes:
+        name: its name.
+        major, minor: its compute capability.
+        total_memory: the bytes of its memory.
+        multi_processor_count, warp_size: how many multiprocessors it has, and threads of a warp.
+    """
+
+    name: str
+    major: int
+    minor: int
+    total_memory: int
+    multi_processor_count: int
+    warp_size: int
+
+
+def get_device_properties(device: Gpu = None) -> DeviceProperties:
+    """Returns what a GPU is.
+
+    Raises:
+        BackendUnavailable: there is no GPU.
+    """
+    library, number = _library(device)
+    found = library.cuda.runtime.getDeviceProperties(number)
+    return DeviceProperties(
+        found["name"].decode(), *get_device_capability(number), int(found["totalGlobalMem"]),
+        int(found["multiProcessorCount"]), int(found["warpSize"]),
+    )  # fmt: skip
+
+
+def init() -> None:
+    """Does nothing: a GPU is made ready when it is first used."""
+
+
+def is_initialized() -> bool:
+    """Says whether there is a GPU, and CuPy to compute on it."""
+    return is_available()
+
+
+def ipc_collect() -> None:
+    """Does nothing: tensors are not shared by processes."""
+
+
 def is_bf16_supported() -> bool:
     """Says whether the current GPU computes in bfloat16: from compute capability 8.0."""
     return is_available() and get_device_capability() >= (8, 0)
@@ -116,13 +168,13 @@ def _bytes(device: Gpu) -> dict[str, int]:
 
 
 def memory_allocated(device: Gpu = None) -> int:
-    """Returns the bytes that tensors use on a GPU."""
-    return _bytes(device)["used"]
+    """Returns the bytes that tensors use on a GPU; without one there are none."""
+    return _bytes(device)["used"] if is_available() else 0
 
 
 def memory_reserved(device: Gpu = None) -> int:
-    """Returns the bytes that are held for tensors on a GPU, in use or not."""
-    return _bytes(device)["held"]
+    """Returns the bytes that are held for tensors on a GPU, in use or not; see above."""
+    return _bytes(device)["held"] if is_available() else 0
 
 
 def mem_get_info(device: Gpu = None) -> tuple[int, int]:
@@ -146,6 +198,40 @@ def manual_seed(seed: int) -> None:
 
 
 manual_seed_all = manual_seed
+
+
+def seed() -> None:
+    """Begins the default generator anew with a seed that chance gives."""
+    default_generator.seed()
+
+
+seed_all = seed
+
+
+def initial_seed() -> int:
+    """Returns the seed of the default generator."""
+    return default_generator.initial_seed()
+
+
+def get_rng_state(device: Gpu = "cuda") -> Tensor:
+    """Returns the state of the default generator, which is the same on all devices."""
+    return cpu_state()
+
+
+def set_rng_state(new_state: Tensor, device: Gpu = "cuda") -> None:
+    """Lets the default generator, the same on all devices, go on from a state."""
+    set_cpu_state(new_state)
+
+
+def get_rng_state_all() -> list[Tensor]:
+    """Returns the state of the default generator once for every GPU."""
+    return [get_rng_state() for _ in range(device_count())]
+
+
+def set_rng_state_all(new_states: Iterable[Tensor]) -> None:
+    """Lets the default generator go on from the last of some states."""
+    for state in new_states:
+        set_rng_state(state)
 
 
 # -- time

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ...backends.restoring import setting
 from ...faces.publish import publish
 from .. import amp
 
-__all__ = ["GradScaler", "autocast"]
+__all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
 
 
 def autocast(enabled: bool = True, dtype: Any = None, cache_enabled: bool = True) -> setting:
     """Computes products on a GPU in half precision; see `torch.amp.autocast`."""
     return amp.autocast("cuda", dtype, enabled, cache_enabled)
+
+
+def custom_fwd(
+    fwd: Callable[..., Any] | None = None, *, cast_inputs: Any = None
+) -> Callable[..., Any]:
+    """Returns a ``forward`` that knows of `autocast` on a GPU; see `torch.amp.custom_fwd`."""
+    made: Callable[..., Any] = amp.custom_fwd(fwd, device_type="cuda", cast_inputs=cast_inputs)
+    return made
+
+
+def custom_bwd(bwd: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a ``backward`` for that of `custom_fwd`; see `torch.amp.custom_bwd`."""
+    made: Callable[..., Any] = amp.custom_bwd(bwd, device_type="cuda")
+    return made
 
 
 class GradScaler(amp.GradScaler):

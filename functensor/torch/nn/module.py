@@ -17,10 +17,12 @@ from ..utils.hooks import RemovableHandle, put_hook
 from .module_hooks import (
     BACKWARD_OF_ALL,
     BEFORE_ALL,
+    BEFORE_BACKWARD_OF_ALL,
     BEHIND_ALL,
     WITH_KEYWORDS,
     HookedPass,
     Passing,
+    entered,
 )
 from .module_states import ModuleStates, no_state_hooks
 from .parameter import Buffer, Parameter
@@ -50,6 +52,8 @@ class Module(ModuleStates):
     """
 
     training: bool
+    # The plan that calls run as, after `compile`.
+    _compiled_call_impl: Any = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if args or kwargs:
@@ -76,21 +80,21 @@ class Module(ModuleStates):
                 )
             object.__setattr__(self, name, value)
             return
-        for table, entered, kept in (
+        for table, kind, kept in (
             ("_parameters", Parameter, Parameter),
             ("_modules", Module, Module),
             ("_buffers", Buffer, Tensor),
         ):
-            if isinstance(value, entered):
+            if isinstance(value, kind):
                 self._forget(name, keep=table)
             elif name not in tables[table]:
                 continue
             elif value is not None and not isinstance(value, kept):
                 raise TypeError(
-                    f"{type(self).__name__}.{name} is a {entered.__name__.lower()}: assign a "
+                    f"{type(self).__name__}.{name} is a {kind.__name__.lower()}: assign a "
                     f"{kept.__name__} or None, not {type(value).__name__}"
                 )
-            tables[table][name] = value
+            tables[table][name] = entered(self, table, name, value)
             return
         object.__setattr__(self, name, value)
 
@@ -122,7 +126,7 @@ class Module(ModuleStates):
     def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Enters a parameter, or None for one that there is not."""
         check_name(self, name)
-        self._parameters[name] = param
+        self._parameters[name] = entered(self, "_parameters", name, param)
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Enters a tensor that is no parameter, but moves with the module.
@@ -133,7 +137,7 @@ class Module(ModuleStates):
             persistent: whether it is in `state_dict`.
         """
         check_name(self, name)
-        self._buffers[name] = tensor
+        self._buffers[name] = entered(self, "_buffers", name, tensor)
         self._non_persistent_buffers_set.discard(name)
         if not persistent:
             self._non_persistent_buffers_set.add(name)
@@ -141,7 +145,7 @@ class Module(ModuleStates):
     def add_module(self, name: str, module: Module | None) -> None:
         """Enters a module under a name."""
         check_name(self, name)
-        self._modules[name] = module
+        self._modules[name] = entered(self, "_modules", name, module)
 
     register_module = add_module
 
@@ -153,8 +157,12 @@ class Module(ModuleStates):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         own = self._forward_hooks or self._forward_pre_hooks or self._has_backward_hooks()
-        if not (own or BEFORE_ALL or BEHIND_ALL):
+        if not (own or BEFORE_ALL or BEHIND_ALL or self._compiled_call_impl):
             return self.forward(*args, **kwargs)
+        return (self._compiled_call_impl or self._call_impl)(*args, **kwargs)
+
+    def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
+        """Computes the result, with the hooks before and after."""
         for number, hook in [*BEFORE_ALL.items(), *self._forward_pre_hooks.items()]:
             if number in self._with_kwargs:
                 changed = hook(self, args, kwargs)
@@ -166,7 +174,7 @@ class Module(ModuleStates):
         out = (
             self._between_hooks(args, kwargs)
             if self._has_backward_hooks()
-            else (self.forward(*args, **kwargs))
+            else self.forward(*args, **kwargs)
         )
         for number, hook in [*BEHIND_ALL.items(), *self._forward_hooks.items()]:
             takes_kwargs = number in self._with_kwargs or number in WITH_KEYWORDS
@@ -176,7 +184,29 @@ class Module(ModuleStates):
 
     def _has_backward_hooks(self) -> bool:
         """Says whether gradients are to be seen."""
-        return bool(self._backward_hooks or self._backward_pre_hooks or BACKWARD_OF_ALL)
+        own = self._backward_hooks or self._backward_pre_hooks
+        return bool(own or BACKWARD_OF_ALL or BEFORE_BACKWARD_OF_ALL)
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Has calls of the module run as a plan from here on, as those of `torch.compile` do.
+
+        Copies of the module, and pickles, are not compiled.
+
+        Args:
+            args, kwargs: as for `torch.compile`.
+
+        >>> import functensor.torch as torch
+        >>> layer = torch.nn.Linear(2, 3)
+        >>> layer.compile()
+        >>> tuple(layer(torch.ones(4, 2)).shape), list(layer.state_dict())
+        ((4, 3), ['weight', 'bias'])
+        """
+        from ..compiling import compile_in_place
+
+        compile_in_place(self, *args, **kwargs)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: x for name, x in vars(self).items() if name != "_compiled_call_impl"}
 
     def _between_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Computes the result between two functions whose way back calls the hooks."""
@@ -233,6 +263,8 @@ class Module(ModuleStates):
         """
         check_function("register_full_backward_hook", hook, "hook")
         return put_hook(self._backward_hooks, hook, prepend)
+
+    register_backward_hook = register_full_backward_hook
 
     def register_full_backward_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False

@@ -11,17 +11,24 @@ from ..autograd import Function
 from ..utils.hooks import RemovableHandle, put_hook
 
 __all__ = [
-    "BACKWARD_OF_ALL", "BEFORE_ALL", "BEHIND_ALL", "WITH_KEYWORDS", "HookedPass", "Passing",
+    "BACKWARD_OF_ALL", "BEFORE_ALL", "BEFORE_BACKWARD_OF_ALL", "BEHIND_ALL", "WITH_KEYWORDS",
+    "HookedPass", "Passing", "entered", "register_module_buffer_registration_hook",
     "register_module_forward_hook", "register_module_forward_pre_hook",
-    "register_module_full_backward_hook",
+    "register_module_full_backward_hook", "register_module_full_backward_pre_hook",
+    "register_module_module_registration_hook", "register_module_parameter_registration_hook",
 ]  # fmt: skip
 
 # The hooks of all modules: before their calls, behind these, which of those take keywords too,
-# and of their gradients.
+# and of their gradients, before and after.
 BEFORE_ALL: dict[int, Any] = OrderedDict()
 BEHIND_ALL: dict[int, Any] = OrderedDict()
 WITH_KEYWORDS: dict[int, bool] = {}
 BACKWARD_OF_ALL: dict[int, Any] = OrderedDict()
+BEFORE_BACKWARD_OF_ALL: dict[int, Any] = OrderedDict()
+# The hooks of what modules enter, by the tables that it is entered in.
+ENTRY_HOOKS: dict[str, dict[int, Any]] = {
+    table: OrderedDict() for table in ("_buffers", "_modules", "_parameters")
+}
 
 
 def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
@@ -54,6 +61,58 @@ def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHan
     return put_hook(BACKWARD_OF_ALL, hook)
 
 
+def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Calls a function with every module and the gradients by its results; it may change them.
+
+    It comes before the module's own hooks.
+    """
+    check_function("register_module_full_backward_pre_hook", hook, "hook")
+    return put_hook(BEFORE_BACKWARD_OF_ALL, hook)
+
+
+def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Calls a function with every module, name and buffer that is entered; it may return another.
+
+    >>> import functensor.torch as torch
+    >>> from functensor.torch.nn.modules.module import register_module_buffer_registration_hook
+    >>> seen = []
+    >>> with register_module_buffer_registration_hook(lambda m, name, x: seen.append(name)):
+    ...     layer = torch.nn.BatchNorm1d(3)
+    >>> seen
+    ['running_mean', 'running_var', 'num_batches_tracked']
+    """
+    check_function("register_module_buffer_registration_hook", hook, "hook")
+    return put_hook(ENTRY_HOOKS["_buffers"], hook)
+
+
+def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Calls a function with every module, name and inner module that is entered.
+
+    It may return another inner module.
+    """
+    check_function("register_module_module_registration_hook", hook, "hook")
+    return put_hook(ENTRY_HOOKS["_modules"], hook)
+
+
+def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Calls a function with every module, name and parameter that is entered.
+
+    It may return another parameter.
+    """
+    check_function("register_module_parameter_registration_hook", hook, "hook")
+    return put_hook(ENTRY_HOOKS["_parameters"], hook)
+
+
+def entered(module: Any, table: str, name: str, value: Any) -> Any:
+    """Returns what a module enters in a table under a name, after the hooks for it."""
+    hooks = ENTRY_HOOKS[table]
+    if hooks and not (value is None and table == "_parameters"):
+        for hook in list(hooks.values()):
+            changed = hook(module, name, value)
+            value = value if changed is None else changed
+    return value
+
+
 class HookedPass:
     """The way back through one call of a module.
 
@@ -71,7 +130,8 @@ class HookedPass:
 
     def leave(self, grads: tuple[Any, ...]) -> tuple[Any, ...]:
         """Returns the gradients by the results, after hooks that come before the way back."""
-        for hook in list(self.module._backward_pre_hooks.values()):
+        own = self.module._backward_pre_hooks
+        for hook in [*BEFORE_BACKWARD_OF_ALL.values(), *own.values()]:
             grads = replaced_gradients(hook(self.module, grads), grads)
         self.by_outputs = grads
         if self.ended:

@@ -11,7 +11,16 @@ from ...faces.publish import publish
 from .containers import DataParallel
 from .module import Module
 
-__all__ = ["DataParallel", "DistributedDataParallel"]
+__all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]
+
+
+def data_parallel(
+    module: Module, inputs: Any, device_ids: Any = None, output_device: Any = None, dim: int = 0,
+    module_kwargs: dict[str, Any] | None = None,
+) -> Any:  # fmt: skip
+    """Returns what a module gives, on its own device: see `DataParallel`."""
+    several = inputs if isinstance(inputs, tuple) else (inputs,)
+    return DataParallel(module, device_ids, output_device, dim)(*several, **(module_kwargs or {}))
 
 
 class DistributedDataParallel(Module):

@@ -30,6 +30,23 @@ def lstm_steps(from_inputs: Any, state: Any, weight: Any, bias: Any) -> tuple[An
     return out, state if last is None else (last[..., :width], last[..., width:])
 
 
+def projected_steps(projection: Any) -> Any:
+    """Returns the function of all steps of an LSTM whose results are projected by a matrix."""
+
+    def steps(from_inputs: Any, state: Any, weight: Any, bias: Any) -> tuple[Any, Any]:
+        h, c = state
+        out = []
+        for t in range(from_inputs.shape[0]):
+            i, f, g, o = (from_inputs[t] + F.linear(h, weight, bias)).chunk(4, -1)
+            c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+            h = F.linear(o.sigmoid() * c.tanh(), projection)
+            out.append(h)
+        none = from_inputs.new_zeros(0, *h.shape)
+        return (ops.stack(out) if out else none), (h, c)
+
+    return steps
+
+
 def gru_steps(from_inputs: Any, state: Any, weight: Any, bias: Any) -> tuple[Any, Any]:
     """Returns the results of all steps (time, batch, width), and the last state (h,)."""
     inner = weight.new_zeros(weight.shape[0]) if bias is None else bias
@@ -79,6 +96,8 @@ class Recurrent(Module):
     """
 
     mode = ""
+    # The length of projected results; 0 where they are as long as the state.
+    proj_size = 0
 
     def __init__(
         self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
@@ -89,16 +108,18 @@ class Recurrent(Module):
         self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
         self.bias, self.batch_first, self.dropout = bias, batch_first, dropout
         self.bidirectional = bidirectional
-        rows = GATES[self.mode] * hidden_size
+        rows, length = GATES[self.mode] * hidden_size, self.proj_size or hidden_size
         for layer in range(num_layers):
-            width = input_size if layer == 0 else hidden_size * (1 + bidirectional)
+            width = input_size if layer == 0 else length * (1 + bidirectional)
             for suffix in self._suffixes(layer):
                 shapes: dict[str, Any] = {
                     "weight_ih": (rows, width),
-                    "weight_hh": (rows, hidden_size),
+                    "weight_hh": (rows, length),
                 }
                 if bias:
                     shapes |= {"bias_ih": (rows,), "bias_hh": (rows,)}
+                if self.proj_size:
+                    shapes["weight_hr"] = (length, hidden_size)
                 for name, shape in shapes.items():
                     value = Parameter(empty(shape, device=device, dtype=dtype))
                     self.register_parameter(f"{name}_{suffix}", value)
@@ -114,14 +135,26 @@ class Recurrent(Module):
         for x in self.parameters():
             init.uniform_(x, -bound, bound)
 
+    @property
+    def all_weights(self) -> list[list[Any]]:
+        """The parameters of every direction of every layer."""
+        return [
+            [x for name, x in self._parameters.items() if name.partition("_l")[2] == suffix[1:]]
+            for layer in range(self.num_layers)
+            for suffix in self._suffixes(layer)
+        ]
+
     def flatten_parameters(self) -> None:
         """Does nothing: parameters stay as they are."""
 
-    def _zeros(self, x: Any) -> Any:
-        """Returns the states at the beginning for sequences (time, batch, features)."""
+    def _zeros(self, x: Any, count: int) -> Any:
+        """Returns the states at the beginning for so many sequences, of which x is a part."""
         directions = self.num_layers * (1 + self.bidirectional)
-        state = x.new_zeros(directions, x.shape[1], self.hidden_size)
-        return (state, state) if self.mode == "LSTM" else (state,)
+        state = x.new_zeros(directions, count, self.proj_size or self.hidden_size)
+        if self.mode != "LSTM":
+            return (state,)
+        inner = x.new_zeros(directions, count, self.hidden_size) if self.proj_size else state
+        return state, inner
 
     def _run(self, input: Any, states: Any) -> Any:
         """Returns the results, and the last states, a tuple of tensors."""
@@ -135,7 +168,7 @@ class Recurrent(Module):
         single = input.ndim == 2
         x = input.unsqueeze(1) if single else input.transpose(0, 1) if self.batch_first else input
         if states is None:
-            states = self._zeros(x)
+            states = self._zeros(x, x.shape[1])
         elif single:
             states = tuple([s.unsqueeze(1) for s in states])
         last: list[Any] = []
@@ -157,18 +190,23 @@ class Recurrent(Module):
     def _run_packed(self, packed: PackedSequence, states: Any) -> Any:
         """Returns packed results, and the last states, of packed sequences."""
         if states is None:
-            first = on_host(packed.batch_sizes)[0].item()
-            count = self.num_layers * (1 + self.bidirectional)
-            state = packed.data.new_zeros(count, first, self.hidden_size)
-            states = (state, state) if self.mode == "LSTM" else (state,)
-        step = one_step(STEPS_OF_KIND[self.mode])
+            states = self._zeros(packed.data, on_host(packed.batch_sizes)[0].item())
         layers = [
-            [(step, *self._weights(suffix), suffix.endswith("reverse")) for suffix in names]
+            [
+                (one_step(self._steps(name)), *self._weights(name), name.endswith("reverse"))
+                for name in names
+            ]
             for names in map(self._suffixes, range(self.num_layers))
         ]
         return run_packed(
             packed, states, layers, lambda x: F.dropout(x, self.dropout, self.training)
         )
+
+    def _steps(self, suffix: str) -> Any:
+        """Returns the function of all steps of one direction of a layer."""
+        if self.proj_size:
+            return projected_steps(getattr(self, f"weight_hr_{suffix}"))
+        return STEPS_OF_KIND[self.mode]
 
     def _weights(self, suffix: str) -> tuple[list[Any], list[Any]]:
         """Returns the weights and the biases of one direction of a layer."""
@@ -184,7 +222,7 @@ class Recurrent(Module):
         weights, biases = self._weights(suffix)
         # All inputs meet their weights in one product.
         from_inputs = F.linear(x, weights[0], biases[0])
-        steps = STEPS_OF_KIND[self.mode]
+        steps = self._steps(suffix)
         if not suffix.endswith("reverse"):
             return steps(from_inputs, state, weights[1], biases[1])
         out, last = steps(ops.flip(from_inputs, 0), state, weights[1], biases[1])
@@ -193,6 +231,8 @@ class Recurrent(Module):
     def extra_repr(self) -> str:
         """Returns the options that are no defaults."""
         shown = [f"{self.input_size}, {self.hidden_size}"]
+        if self.proj_size:
+            shown.append(f"proj_size={self.proj_size}")
         defaults = {"num_layers": 1, "bias": True, "batch_first": False, "dropout": 0.0}
         for name, default in {**defaults, "bidirectional": False}.items():
             if getattr(self, name) != default:
@@ -250,6 +290,13 @@ class GRU(Recurrent):
 class LSTM(Recurrent):
     """Long short-term memory (Hochreiter and Schmidhuber, 1997); see `Recurrent`.
 
+    Args:
+        proj_size: the length that results h are projected to by a matrix (Sak et al., 2014), below
+            ``hidden_size``; 0 for none. It stands behind ``bidirectional``.
+
+    Raises:
+        ValueError: ``proj_size`` is not from 0 to below ``hidden_size``.
+
     >>> import functensor.torch as torch
     >>> out, (h, c) = torch.nn.LSTM(3, 5, batch_first=True)(torch.ones(2, 7, 3))
     >>> out.shape, h.shape
@@ -257,6 +304,19 @@ class LSTM(Recurrent):
     """
 
     mode = "LSTM"
+
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
+        batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
+        proj_size: int = 0, device: str | None = None, dtype: DTypeLike | None = None,
+    ) -> None:  # fmt: skip
+        if proj_size and not 0 < proj_size < hidden_size:
+            raise ValueError(f"LSTM: proj_size is {proj_size}, not from 0 to {hidden_size - 1}")
+        object.__setattr__(self, "proj_size", proj_size)
+        super().__init__(
+            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional,
+            device, dtype,
+        )  # fmt: skip
 
     def forward(self, input: Array, hx: Any = None) -> Any:
         """Returns the results of the last layer, and the last states (h, c) of all."""

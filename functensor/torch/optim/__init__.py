@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...faces.publish import publish
+from ...tensors.absent_names import absent_reason
 from ..deep_names import inner_modules
 from . import algorithms, rarer_algorithms
 from .algorithms import *
@@ -17,4 +18,4 @@ __all__ = ["LBFGS", "Optimizer"]
 __all__ += algorithms.__all__
 __all__ += rarer_algorithms.__all__
 
-publish(globals(), made=inner_modules("optim"))
+publish(globals(), made=inner_modules("optim"), reason=absent_reason)

@@ -12,9 +12,9 @@ from ...primitives.core.array import Array
 from ...primitives.core.buffers import wrap
 from ...primitives.core.errors import failure
 from ...tensors import Tensor, enable_grad, gradient_of
-from ...tensors.tape import TAPE, turned
+from ...tensors.tape import TAPE
 from .optimizer import loaded_part
-from .pure_steps import PureOptimizer
+from .pure_steps import PureOptimizer, unpaired, updated_arrays
 
 __all__ = ["LBFGS"]
 
@@ -39,6 +39,8 @@ class Point(NamedTuple):
 
 class LBFGS(PureOptimizer):
     """L-BFGS (Nocedal, 1980): each step computes the loss several times, by a closure.
+
+    Complex parameters are moved as pairs of real numbers.
 
     Args:
         params: tensors, in one group.
@@ -139,7 +141,7 @@ class LBFGS(PureOptimizer):
 
             def put(t: float, x: Any = x, unpacked: Any = unpacked, d: Any = direction) -> None:
                 for p, value in zip(self._tensors(), unpacked(ops.add(x, ops.multiply(d, t)))):
-                    p.take_value(value)
+                    p.take_value(unpaired(value, p))
 
             if group["line_search_fn"] is not None:
 
@@ -177,17 +179,15 @@ class LBFGS(PureOptimizer):
         return own
 
     def _position(self) -> tuple[Any, Callable[[Any], Any]]:
-        return packed([wrap(p._data) for p in self._tensors()])
+        return packed(updated_arrays(self._tensors()))
 
     def _gradient(self) -> Any:
         """Returns all gradients as one vector, with zeros where there is none."""
         found: list[Any] = []
         for p in self._tensors():
             gradient = gradient_of(p)
-            value = wrap(p._data)
-            none = gradient is None
-            found.append(ops.multiply(value, 0) if none else wrap(turned(gradient._data)))
-        return packed(found)[0]
+            found.append(ops.multiply(wrap(p._data), 0) if gradient is None else gradient)
+        return packed(updated_arrays(found))[0]
 
     def _evaluated(self, closure: Callable[[], Any]) -> Any:
         with enable_grad():

@@ -8,6 +8,7 @@ from math import prod
 
 import numpy as np
 
+from ....numpy.linalg.norms import vector_norm
 from ....primitives.core.registry import registry as ops
 from ....tensors import Tensor, gradient_of, no_grad
 
@@ -30,18 +31,19 @@ def get_total_norm(
     """Returns the norm of all elements of some tensors; no gradient goes through it.
 
     Raises:
-        RuntimeError: it is not finite, and that is an error.
+        RuntimeError: it is not finite, and that is an error; or a tensor without elements has no
+            norm of this order.
     """
     several = [tensors] if isinstance(tensors, Tensor) else list(tensors)
     if not several:
         return Tensor(0.0)
     order = float(norm_type)
+    for x in several:
+        if not x.size and (order < 0 or order == float("inf")):
+            raise RuntimeError(f"get_total_norm: a tensor without elements has no norm {order}")
     with no_grad():
-        if order == float("inf"):
-            total = ops.max(ops.stack([ops.max(ops.abs(x)) for x in several]))
-        else:
-            powers = [ops.sum(ops.abs(x) ** order) for x in several]
-            total = ops.sum(ops.stack(powers)) ** (1 / order)
+        norms = ops.stack([vector_norm(x, ord=order) for x in several])
+        total = vector_norm(norms, ord=order)
     if error_if_nonfinite and not np.isfinite(total.item()):
         raise RuntimeError(f"the total norm is {total.item()}")
     return total  # type: ignore[no-any-return]
@@ -59,7 +61,7 @@ def clip_grad_norm_(
     Args:
         parameters: tensors with gradients.
         max_norm: the limit.
-        norm_type: the norm's order.
+        norm_type: the norm's order; that of order 0 is how many tensors have elements beside 0.
         error_if_nonfinite: whether a norm that is not finite is an error.
         foreach: has no effect.
 

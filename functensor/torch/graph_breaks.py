@@ -1,0 +1,45 @@
+"""The choices of `torch.compiler` that compiled functions read, and what ends their staging."""
+
+from __future__ import annotations
+
+import threading
+
+from ..primitives.core.errors import (
+    BackwardError,
+    ConcretizationError,
+    GradientInputError,
+    ImmutableArrayError,
+    TracerConversionError,
+)
+
+__all__ = ["UNSTAGED", "GraphBreak", "compiling"]
+
+
+class GraphBreak(BaseException):
+    """A function that is not to be compiled was called while another one was staged."""
+
+
+# Faults of functions that cannot be staged; run as they are they may have none.
+UNSTAGED = (
+    BackwardError, ConcretizationError, GradientInputError, GraphBreak, ImmutableArrayError,
+    TracerConversionError,
+)  # fmt: skip
+
+
+class Compiling(threading.local):
+    """The choices of one thread.
+
+    Attributes:
+        eager: whether compiled functions run as they are.
+        staged: whether one is being staged, or run.
+        before: what ``eager`` was before each block that set it.
+    """
+
+    eager = False
+    staged = False
+
+    def __init__(self) -> None:
+        self.before: list[bool] = []
+
+
+compiling = Compiling()

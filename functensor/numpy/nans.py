@@ -183,7 +183,8 @@ def _nan_extremum(
     kept = _counted_elements(a, where)
     values = _replaced_where_dropped(a, kept, _extreme_number(a.dtype, name == "min"))
     if initial is not None:
-        return getattr(ops, name)(values, axis, keepdims=bool(keepdims), initial=initial)
+        begun: Array = getattr(ops, name)(values, axis, keepdims=bool(keepdims), initial=initial)
+        return begun
     found: Array = getattr(ops, name)(values, axis, keepdims=bool(keepdims))
     if kept is None:
         return found

@@ -33,7 +33,7 @@ NCCL_DTYPES = {
 # NCCL's numbers of operations; CuPy has no name for the average.
 NCCL_SUM, NCCL_MAX, NCCL_MIN, NCCL_AVG = 0, 2, 3, 4
 # The priority of a stream, the lowest number that there is or less, is before that of others.
-FIRST = -5
+HIGHEST_PRIORITY = -5
 # Integers that NCCL does not have go as these.
 WIDER_INTEGERS = {"int16": "int32", "uint16": "uint32"}
 # The processes of a group may record graphs at different calls. NCCL would make them wait for each
@@ -170,7 +170,7 @@ class NcclGroup:
         What it has takes its turn before what other streams have, which would fill the GPU first.
         """
         if self._stream is None:
-            self._stream = cupy.cuda.Stream(non_blocking=True, priority=FIRST)
+            self._stream = cupy.cuda.Stream(non_blocking=True, priority=HIGHEST_PRIORITY)
         return self._stream
 
     def begin_mean(self, x: Any, owned: bool) -> Queued:

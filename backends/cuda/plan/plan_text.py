@@ -36,7 +36,7 @@ QUEUING_NOTHING = frozenset(
 # A graph is worth it for so many operations.
 FEWEST_RECORDED = 4
 # The primitive that averages arrays over processes while others are computed.
-BEGINNING = "begin_mean"
+MEAN_BEGUN = "begin_mean"
 
 
 class PlanText:
@@ -196,7 +196,7 @@ class PlanText:
             if ahead is not None:
                 given[1] = f"exact_{source.name(ahead)}"
             given += [f"{key}={source.static(value)}" for key, value in equation.params.items()]
-            if primitive.name == BEGINNING and not self._donated.has(equation.operands[0]):
+            if primitive.name == MEAN_BEGUN and not self._donated.has(equation.operands[0]):
                 # Plans write into donated inputs alone, and not while the mean is on its way.
                 given.append("owned=False")
             right = f"{source.bind(primitive.impl, primitive.name)}({', '.join(given)})"

@@ -318,6 +318,9 @@ class TorchNames(Casts):
         first, last = canonical_axis(start_dim, self.ndim), canonical_axis(end_dim, self.ndim)
         if first > last:
             raise RuntimeError(f"flatten: axis {first} comes after axis {last}")
+        if first == last:
+            # As in PyTorch the tensor itself, and no view of it.
+            return self
         length = prod(self.shape[first : last + 1])
         return tensor_ops.reshape(self, (*self.shape[:first], length, *self.shape[last + 1 :]))
 

@@ -185,7 +185,7 @@ def viewing(
         def take(x: Any) -> Any:
             return method(x, *args, **options)
 
-        if copies and not _shares_memory(out, self, take):
+        if out is self or (copies and not _shares_memory(out, self, take)):
             return out
         return taken(self, out, seen, Overlapping(take) if windows else take, recorded=recorded)
 

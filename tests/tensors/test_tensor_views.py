@@ -463,3 +463,14 @@ def test_programs_that_write_to_views_do_as_with_pytorch(seed):
     start = start[choose.choice([0, slice(None)])]
     wanted = outcome(lines, torch.tensor(start))
     assert outcome(lines, ft.Tensor(start)) == wanted, "\n".join(lines)
+
+
+def test_flattening_nothing_returns_the_tensor_itself():
+    x = ft.tensor(np.arange(6.0), requires_grad=True)
+    assert x.flatten() is x
+    y = (2 * x).reshape(2, 3)
+    assert y.flatten(1, 1) is y
+    assert y.flatten(-1) is y
+    assert y.flatten() is not y
+    lone = ft.tensor(3.0)
+    assert lone.flatten().shape == (1,)

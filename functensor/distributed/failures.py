@@ -56,7 +56,8 @@ def set_timeout(seconds: float) -> None:
     >>> import functensor as ft
     >>> ft.distributed.set_timeout(300.0)
     """
-    if not seconds > 0:
+    given: Any = seconds
+    if isinstance(given, str) or not given > 0:
         what = f"set_timeout: {seconds!r} is no time to wait"
         raise failure(ValueError, what, fix="ft.distributed.set_timeout(60.0)", number=26)
     Limit.seconds = float(seconds)

@@ -166,7 +166,7 @@ def check_all_raise_where_one_cannot_save():
             DistributedError, r"rank 0 could not save its part of a checkpoint: TypeError: save: ")
         with pytest.raises(kind, match=words):
             checkpoints.save(2, (params, state, print))
-        with pytest.raises(CollectiveError, match=r"rank 1: .*save of step 3 with shards: float32\[2"):
+        with pytest.raises(CollectiveError, match=r"rank 1: .*save of step 3 with shards: float32"):
             checkpoints.save(2 + (RANK == 1), (params, state))
         assert checkpoints.steps() == [1]
         checkpoints.save(2, (params, state))

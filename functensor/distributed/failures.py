@@ -23,7 +23,7 @@ from typing import Any
 from ..primitives.core.errors import DistributedError, failure
 
 __all__ = [
-    "SECONDS_BETWEEN_LOOKS", "SECONDS_TO_LEAVE", "Absence", "Limit", "News", "begin_news",
+    "SECONDS_BETWEEN_LOOKS", "Absence", "Limit", "News", "begin_news",
     "end_at_once", "late", "mpi_is_running", "news", "seconds_before_telling", "set_timeout",
 ]  # fmt: skip
 

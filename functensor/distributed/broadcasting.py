@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from .. import tree
 from ..backends.devices import on_device, to_host
+from ..primitives.core.array import Tracer
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import device_of, to_buffer, wrap
+from ..primitives.core.errors import describe, failure
+from ..primitives.core.shape_dtype import shape_dtype
 from ..tensors import Tensor
+from .checking import compare_processes
 from .waiting import wait
 from .world import world
 
-__all__ = ["broadcast", "broadcast_object", "broadcast_tensors"]
+__all__ = ["broadcast", "broadcast_tensors"]
 
 
 def broadcast(values: Any) -> Any:
@@ -27,43 +31,43 @@ def broadcast(values: Any) -> Any:
     Args:
         values: a tree of arrays and numbers; other leaves stay as they are.
 
+    Raises:
+        CollectiveError: a process has a tree of another structure, or other shapes or dtypes.
+        ValueError: it is called under a transformation.
+
     >>> import functensor as ft, functensor.numpy as np
     >>> ft.distributed.broadcast({"w": np.ones(2)})
     {'w': Array([1., 1.], dtype=float64, device='cpu')}
     """
-    return tree.map(lambda x: wrap(_broadcast(to_buffer(x))) if is_array_like(x) else x, values)
+    leaves, treedef = tree.flatten(values)
+    places = [i for i, leaf in enumerate(leaves) if is_array_like(leaf)]
+    if any(isinstance(leaves[i], Tracer) and not isinstance(leaves[i], Tensor) for i in places):
+        raise failure(
+            ValueError,
+            "distributed.broadcast takes values as they are, and was called under a transformation",
+            fix="call it before, outside of jit, grad and vmap",
+            number=None,
+        )
+    buffers = [to_buffer(leaves[i]) for i in places]
+    check_kinds(f"broadcast of {treedef}", buffers)
+    for i, buffer in zip(places, buffers, strict=True):
+        leaves[i] = wrap(_broadcast(buffer))
+    return treedef.unflatten(leaves)
+
+
+def check_kinds(what: str, buffers: Iterable[Any]) -> None:
+    """Checks that all processes have arrays of the same shapes and dtypes."""
+    if world().size > 1:
+        compare_processes(f"{what} with {', '.join(map(describe, map(shape_dtype, buffers)))}")
 
 
 def broadcast_tensors(tensors: Iterable[Tensor]) -> None:
     """Gives tensors the values that they have on the process of rank 0."""
     if world().size > 1:
-        for tensor in tensors:
+        found = list(tensors)
+        check_kinds("broadcast of tensors", [tensor._data for tensor in found])
+        for tensor in found:
             tensor.put_buffer(_broadcast(tensor._data))
-
-
-def broadcast_object(
-    value: Any, comm: Any = None, what: str = "broadcast", ranks: Sequence[int] | None = None
-) -> Any:
-    """Returns an object of the process of rank 0, which is pickled for the others.
-
-    Args:
-        value: the object; others than that of rank 0 are not looked at.
-        comm: a communicator; by default that of all.
-        what: what is broadcast, for messages.
-        ranks: the processes of the communicator; None for all.
-    """
-    here = world()
-    if here.size == 1:
-        return value
-    import pickle  # of our own processes
-
-    comm = here.comm if comm is None else comm
-    text = np.frombuffer(pickle.dumps(value), np.uint8) if comm.rank == 0 else None
-    length = np.array([0 if text is None else text.size])
-    wait(comm.Ibcast(length, 0), what, ranks)
-    out = np.empty(int(length[0]), np.uint8) if text is None else text.copy()
-    wait(comm.Ibcast(out, 0), what, ranks)
-    return pickle.loads(out.tobytes())
 
 
 def _broadcast(x: Any) -> Any:

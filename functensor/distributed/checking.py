@@ -1,4 +1,4 @@
-"""Comparisons among processes, while ``config.check_collectives`` is on.
+"""Comparisons among processes, most of them while ``config.check_collectives`` is on.
 
 Before each collective, and at the end of each ``spmd``, all processes of the mesh say what they are
 about to do: one exchange of a digest, and of the words where digests differ. So all of them find
@@ -24,7 +24,7 @@ from .world import world
 
 __all__ = [
     "begin_checks", "check_collective", "check_raised", "check_same_values", "check_spmd_end",
-    "first_other", "not_the_same",
+    "compare_processes", "first_other", "not_the_same",
 ]  # fmt: skip
 
 
@@ -54,7 +54,7 @@ def check_collective(
     shown = "".join(f", {key}={value}" for key, value in params.items() if key != "size")
     names = ", ".join(map(repr, axes))
     line = planned_line() or user_line()
-    _compare_processes(
+    compare_processes(
         f"{name} of {describe(buffer)} over {names}{shown} at {with_cells_named(line)}, "
         f"its collective {Order.number}"
     )
@@ -62,7 +62,7 @@ def check_collective(
 
 def check_spmd_end(words: str) -> None:
     """Compares the end of an ``spmd`` with what other processes are about to do."""
-    _compare_processes(f"the end of {words} after {Order.number} collectives")
+    compare_processes(f"the end of {words} after {Order.number} collectives")
 
 
 def check_raised(words: str, error: BaseException) -> None:
@@ -70,13 +70,13 @@ def check_raised(words: str, error: BaseException) -> None:
     if isinstance(error, CollectiveError):
         return
     try:
-        _compare_processes(f"{type(error).__name__} raised in {words}: {error}")
+        compare_processes(f"{type(error).__name__} raised in {words}: {error}")
     except CollectiveError:
         # The error itself says more.
         return
 
 
-def _compare_processes(doing: str) -> None:
+def compare_processes(doing: str) -> None:
     """Compares what processes are about to do, in words.
 
     Raises:
@@ -162,7 +162,7 @@ def check_same_values(mesh: Any, what: str, buffer: Any, axes: Sequence[Any]) ->
     names = [axis.name for axis in axes]
     along = ", ".join(map(repr, names))
     shown = f"an {what} {describe(buffer)}"
-    _compare_processes(f"the comparison of {shown} along {along}")
+    compare_processes(f"the comparison of {shown} along {along}")
     mine = np.asarray(to_host(buffer))
     ranks = mesh.ranks(names)
     odd = first_other(process_group(tuple(ranks), mine).gather(mine))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import prod
 from os import PathLike
@@ -29,14 +29,17 @@ from ..files.saving import save
 from ..primitives.core.buffers import device_of, to_buffer, wrap
 from ..primitives.core.errors import failure
 from ..primitives.gradient_buckets import shard_length
-from .broadcasting import broadcast_object
+from .checking import compare_processes
+from .failures import Absence
+from .objects import broadcast_object, gathered_words
 from .shards import Shard, is_shard
-from .waiting import wait
 from .world import world
 
 __all__ = ["Checkpoints"]
 
 MANIFEST_FORMAT = 1
+# Of what a process could not do the others get so many bytes.
+LONGEST_WORDS = 500
 
 
 class Checkpoints(StepFolder):
@@ -78,7 +81,9 @@ class Checkpoints(StepFolder):
 
         They are those that the process of rank 0 sees.
         """
-        found: list[int] = broadcast_object(self._steps() if world().rank == 0 else None)
+        found: list[int] = broadcast_object(
+            self._steps() if world().rank == 0 else None, world().comm
+        )
         return found
 
     def _steps(self) -> list[int]:
@@ -97,30 +102,40 @@ class Checkpoints(StepFolder):
         Raises:
             OSError: a file cannot be written; older checkpoints are as they were.
             DistributedError: another process could not write.
+            CollectiveError: another process saves another step, or other shards.
         """
         here = world()
         path = self.path(step)
         temporary = path.with_name(f".{path.name}.tmp")
-        if here.rank == 0:
-            shutil.rmtree(temporary, ignore_errors=True)
-            temporary.mkdir()
-        barrier("beginning of a checkpoint")
         leaves, treedef = trees.flatten(tree, is_leaf=is_shard)
         shards = [leaf for leaf in leaves if is_shard(leaf)]
-        save(
-            temporary / f"rank_{here.rank:05d}.safetensors",
-            {str(i): shard.part for i, shard in enumerate(shards)},
-            metadata={"places": [shard.place for shard in shards]},
-        )
-        if here.rank == 0:
-            numbers = iter(range(len(shards)))
-            whole = treedef.unflatten([next(numbers) if is_shard(x) else x for x in leaves])
-            notes = {"step": int(step), "metadata": {} if metadata is None else dict(metadata)}
-            save(temporary / "whole.safetensors", whole, metadata=notes)
-        barrier("end of a checkpoint")
-        if here.rank == 0:
-            self._finish(temporary, path, shards)
-        barrier("name of a checkpoint")
+        kinds = ", ".join(f"{x.dtype}{list(x.shape)}" for x in shards) or "none"
+        compare_processes(f"{self.who}.save of step {step} with shards: {kinds}")
+
+        def begin() -> None:
+            if here.rank == 0:
+                shutil.rmtree(temporary, ignore_errors=True)
+                temporary.mkdir()
+
+        def write() -> None:
+            save(
+                temporary / f"rank_{here.rank:05d}.safetensors",
+                {str(i): shard.part for i, shard in enumerate(shards)},
+                metadata={"places": [shard.place for shard in shards]},
+            )
+            if here.rank == 0:
+                numbers = iter(range(len(shards)))
+                whole = treedef.unflatten([next(numbers) if is_shard(x) else x for x in leaves])
+                notes = {"step": int(step), "metadata": {} if metadata is None else dict(metadata)}
+                save(temporary / "whole.safetensors", whole, metadata=notes)
+
+        def finish() -> None:
+            if here.rank == 0:
+                self._finish(temporary, path, shards)
+
+        together(begin, "beginning of a checkpoint")
+        together(write, "end of a checkpoint")
+        together(finish, "name of a checkpoint")
 
     def _finish(self, temporary: Path, path: Path, shards: list[Shard]) -> None:
         """Gives a checkpoint that is written its name, and removes older ones."""
@@ -231,8 +246,31 @@ def _kind(shard: Shard) -> dict[str, Any]:
     return {"shape": list(shard.shape), "dtype": str(shard.dtype)}
 
 
-def barrier(what: str) -> None:
-    """Waits until all processes have come here."""
-    comm = world().comm
-    if comm is not None:
-        wait(comm.Ibarrier(), what)
+def together(do: Callable[[], None], what: str) -> None:
+    """Does something, and waits until all processes have done it.
+
+    Args:
+        do: does the part of this process.
+        what: what is done, in words.
+
+    Raises:
+        DistributedError: another process could not do it.
+    """
+    here = world()
+    failed: Exception | None = None
+    try:
+        do()
+    except Exception as error:
+        failed = error
+    if here.comm is not None:
+        words = [type(failed).__name__, *str(failed).splitlines()[:1]] if failed else []
+        told = gathered_words(here.comm, ": ".join(words), what, LONGEST_WORDS)
+        rank = next((i for i, words in enumerate(told) if words), None)
+        if failed is None and rank is not None:
+            raise Absence(
+                f"rank {rank} could not save its part of a checkpoint: {told[rank]}",
+                f"    rank {here.rank} of {here.size} waits for the {what}",
+                "mend that error; checkpoints of earlier steps are as they were",
+            ).error()
+    if failed is not None:
+        raise failed

@@ -23,7 +23,7 @@ from typing import Any
 from ..primitives.core.errors import DistributedError, failure
 
 __all__ = [
-    "SECONDS_BETWEEN_LOOKS", "SECONDS_TO_LEAVE", "Absence", "Limit", "News", "begin_news",
+    "SECONDS_BETWEEN_LOOKS", "Absence", "Limit", "News", "begin_news",
     "end_at_once", "late", "mpi_is_running", "news", "seconds_before_telling", "set_timeout",
 ]  # fmt: skip
 
@@ -56,7 +56,8 @@ def set_timeout(seconds: float) -> None:
     >>> import functensor as ft
     >>> ft.distributed.set_timeout(300.0)
     """
-    if not seconds > 0:
+    given: Any = seconds
+    if isinstance(given, str) or not given > 0:
         what = f"set_timeout: {seconds!r} is no time to wait"
         raise failure(ValueError, what, fix="ft.distributed.set_timeout(60.0)", number=26)
     Limit.seconds = float(seconds)

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ..backends import BackendUnavailable
 from ..backends import get as get_backend
 from ..backends.optional_modules import MissingExtraError
 from ..primitives.core.errors import message
-from .waiting import wait
+from .objects import gathered_words
 
 __all__ = ["own_gpu"]
-
-# In bytes: longer than the address of a bus.
-LONGEST_WORD = 64
 
 
 def own_gpu(local: Any, wanted: bool) -> str:
@@ -41,7 +36,7 @@ def own_gpu(local: Any, wanted: bool) -> str:
         number = local.rank % count
         # Where each process sees one GPU alone, all have the number 0.
         bus = cupy.cuda.runtime.deviceGetPCIBusId(number)
-    buses = gathered_words(local, bus)
+    buses = gathered_words(local, bus, "choice of a GPU")
     if not any(buses):
         return "cpu"
     check_buses(buses)
@@ -54,15 +49,6 @@ def own_gpu(local: Any, wanted: bool) -> str:
         )
     cupy.cuda.Device(number).use()
     return backend.device(f"cuda:{number}")
-
-
-def gathered_words(comm: Any, word: str) -> list[str]:
-    """Returns short words of all processes of a communicator."""
-    own, rows = np.zeros(LONGEST_WORD, np.uint8), np.empty((comm.size, LONGEST_WORD), np.uint8)
-    letters = word.encode()[:LONGEST_WORD]
-    own[: len(letters)] = list(letters)
-    wait(comm.Iallgather(own, rows), "choice of a GPU")
-    return [row.tobytes().rstrip(b"\0").decode() for row in rows]
 
 
 def check_buses(buses: list[str]) -> None:

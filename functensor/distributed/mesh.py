@@ -137,7 +137,8 @@ def mesh(shape: Mapping[Hashable, int], *, emulated: bool = False) -> Mesh:
 
     Raises:
         TypeError: the shape is no dict of whole numbers.
-        ValueError: the lengths do not multiply to the number of processes.
+        ValueError: the lengths do not multiply to the number of processes, or a name is None or a
+            tuple.
 
     >>> import functensor as ft
     >>> ft.distributed.mesh({"data": -1, "model": 1})
@@ -155,6 +156,14 @@ def mesh(shape: Mapping[Hashable, int], *, emulated: bool = False) -> Mesh:
             f"names of the axes, not {shape!r}",
             fix='mesh({"data": 4}), or mesh({"data": -1}) for all processes',
         ) from None
+    odd = [name for name in lengths if name is None or isinstance(name, tuple)]
+    if odd:
+        raise failure(
+            ValueError,
+            f"distributed.mesh: {odd[0]!r} is no name of an axis: specs and collectives take it "
+            "for no axis, or for several",
+            fix='mesh({"data": 2, "model": 2})',
+        )
     missing = [name for name, length in lengths.items() if length == -1]
     rest = prod(length for length in lengths.values() if length != -1)
     count = found.size

@@ -15,8 +15,8 @@ from typing import Any
 import cupy
 
 from ..backends import get as get_backend
-from .broadcasting import broadcast_object
 from .failures import news
+from .objects import broadcast_object
 from .ordered_integers import from_ordered, to_ordered
 from .waiting import wait
 from .watching import Watch

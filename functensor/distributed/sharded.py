@@ -25,7 +25,17 @@ from ..transforms.averaged_gradients import Means
 from ..transforms.grad import differentiated
 from .data_parallel import bucket_bytes
 from .mesh import axes_by_name, axes_of_step
-from .shards import Shard, axes_of_now, gather, is_shard, join, own_part, position, shard_tree
+from .shards import (
+    Shard,
+    axes_of_now,
+    gather,
+    is_shard,
+    join,
+    names_of,
+    own_part,
+    position,
+    shard_tree,
+)
 
 __all__ = ["ShardedOptimizer", "sharded"]
 
@@ -270,6 +280,6 @@ def _marked(optimizer: Optimizer[Any], shards: Any, axes: tuple[Any, ...]) -> An
     values, structure = tree.flatten(state)
     rows = zip(values, found, longer, whole, strict=True)
     return structure.unflatten(
-        Shard(value, shape, count, place) if length != other else value
+        Shard(value, shape, count, place, names_of(axes)) if length != other else value
         for value, length, other, shape in rows
     )

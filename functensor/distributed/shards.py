@@ -6,7 +6,7 @@ of n / p elements, rounded up; zeros fill the last ones.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -21,7 +21,10 @@ from ..primitives.core.trace import slot
 from ..primitives.gradient_buckets import shard_length
 from .mesh import all_along, axes_by_name
 
-__all__ = ["Shard", "axes_of_now", "gather", "join", "own_part", "position", "shard_tree"]
+__all__ = [
+    "Shard", "axes_of_now", "gather", "is_shard", "join", "names_of", "own_part", "position",
+    "shard_tree",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,12 +36,15 @@ class Shard:
         shape: the shape of the whole array.
         count: how many processes have a part of their own.
         place: the number of this part among those.
+        axis: the names of the axes of processes along which it was cut; empty where that is not
+            known.
     """
 
     part: Any
     shape: tuple[int, ...]
     count: int
     place: int
+    axis: tuple[Hashable, ...] = ()
 
     @property
     def dtype(self) -> Any:
@@ -49,7 +55,7 @@ class Shard:
         return f"<one of {self.count} shards of {self.dtype}{list(self.shape)}>"
 
 
-tree.register_dataclass(Shard, ["part"], ["shape", "count", "place"])
+tree.register_dataclass(Shard, ["part"], ["shape", "count", "place", "axis"])
 
 
 def is_shard(x: Any) -> bool:
@@ -71,6 +77,11 @@ def position(axes: Sequence[Any]) -> int:
     for axis in axes:
         place = place * axis.size + axis.index
     return place
+
+
+def names_of(axes: Sequence[Any]) -> tuple[Hashable, ...]:
+    """Returns the names of axes of processes."""
+    return tuple(axis.name for axis in axes)
 
 
 def own_part(x: Any, axes: Sequence[Any]) -> Any:
@@ -112,7 +123,7 @@ def shard_tree(values: Any, axes: tuple[Any, ...]) -> Any:
     def cut(x: Any) -> Any:
         if is_shard(x) or not is_array_like(x):
             return x
-        return Shard(own_part(x, axes), shape_of(x), count, place)
+        return Shard(own_part(x, axes), shape_of(x), count, place, names_of(axes))
 
     return tree.map(cut, values, is_leaf=is_shard)
 
@@ -128,7 +139,7 @@ def gather(values: Any, axis: Any = "data") -> Any:
         axis: the axis of processes along which it was cut, a name or a tuple of several.
 
     Raises:
-        ValueError: it was cut for another number of processes than are along the axis.
+        ValueError: it was cut along another axis, or for another number of processes.
 
     >>> import functensor as ft, functensor.numpy as np
     >>> optimizer = ft.distributed.sharded(ft.optim.sgd(0.1), stage=3)
@@ -141,11 +152,12 @@ def gather(values: Any, axis: Any = "data") -> Any:
     places = [i for i, leaf in enumerate(leaves) if is_shard(leaf)]
     count = prod(own.size for own in axes)
     for i in places:
-        if leaves[i].count != count:
+        if leaves[i].count != count or leaves[i].axis not in ((), names_of(axes)):
+            along = f", but along {leaves[i].axis}" if leaves[i].axis else ""
             raise failure(
                 ValueError,
                 f"distributed.gather: {leaves[i]!r} is not cut along axis={axis!r}, of {count} "
-                "processes",
+                f"processes{along}",
                 fix="the axis that sharded(optimizer, axis) was given; and Checkpoints for what "
                 "another number of processes is to read",
                 number=None,

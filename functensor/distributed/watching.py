@@ -19,7 +19,6 @@ from typing import Any, TypeVar
 
 from .failures import (
     SECONDS_BETWEEN_LOOKS,
-    SECONDS_TO_LEAVE,
     Absence,
     Limit,
     News,
@@ -30,6 +29,8 @@ __all__ = ["Watch"]
 
 # A process that fails is found by others within so many seconds where they look for news.
 SECONDS_FOR_NEWS = 1.0
+# Whoever blocks comes back within so many seconds after work was given up.
+SECONDS_TO_COME_BACK = 2.0
 T = TypeVar("T")
 
 
@@ -72,6 +73,7 @@ class Watch:
         self._engines: list[tuple[Callable[[], None], Callable[[], None]]] = []
         self._awake = threading.Event()
         self._closed = False
+        self._noticed = False
         self._thread: threading.Thread | None = None
         # When the oldest work became the oldest, and what stands for it among the news.
         self._since = 0.0
@@ -131,14 +133,23 @@ class Watch:
             DistributedError: another process has ended, or did not come in time.
         """
         if self.absence is not None:
+            self._noticed = True
             raise self.absence.error()
 
     def close(self) -> None:
-        """Ends the thread."""
+        """Waits until all work is done, or is given up, and ends the thread.
+
+        The process ends by the error for which work was given up, if nobody has noticed it.
+        """
+        if self._thread is None:
+            return
+        while self._queued and self.absence is None:
+            sleep(SECONDS_BETWEEN_LOOKS)
         self._closed = True
         self._awake.set()
-        if self._thread is not None:
-            self._thread.join()
+        self._thread.join()
+        if self.absence is not None and not self._noticed:
+            self._end(self.absence)
 
     def _wake(self) -> None:
         if not self._awake.is_set():
@@ -228,12 +239,16 @@ class Watch:
         # Some engines block here, too.
         threading.Thread(target=self._give_up_engines, name="giving up", daemon=True).start()
         begun = monotonic()
-        while not self._closed and (self._called or not all(map(self._is_done, self._queued))):
-            if monotonic() - begun > SECONDS_TO_LEAVE:
-                error = found.error()
-                sys.stderr.write(f"{type(error).__name__}: {error}\n")
-                self._news.leave(f"{type(error).__name__}: {found.what}")
+        while not self._closed and (self._called or not all(map(self._is_done, [*self._queued]))):
+            if monotonic() - begun > SECONDS_TO_COME_BACK:
+                self._end(found)
             sleep(SECONDS_BETWEEN_LOOKS)
+
+    def _end(self, found: Absence) -> None:
+        """Ends the process by an error."""
+        error = found.error()
+        sys.stderr.write(f"{type(error).__name__}: {error}\n")
+        self._news.leave(f"{type(error).__name__}: {found.what}")
 
     def _give_up_engines(self) -> None:
         self._prepare()

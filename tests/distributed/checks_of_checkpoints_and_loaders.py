@@ -13,29 +13,28 @@ import functensor as ft
 import functensor.numpy as np
 from functensor.data import DataLoader, IterableDataset, TensorDataset
 from functensor.distributed import Checkpoints, P, Shard, broadcast, shard, sharded
-from functensor.distributed.broadcasting import broadcast_object
-from functensor.distributed.checkpoints import barrier
-from functensor.errors import FileError, TreeMismatchError
+from functensor.distributed.objects import broadcast_object
+from functensor.errors import CollectiveError, DistributedError, FileError, TreeMismatchError
 from functensor.torch.utils.data.distributed import DistributedSampler
 
 RANK, SIZE = ft.distributed.rank(), ft.distributed.size()
+WORLD = ft.distributed.info().comm
 
 
 @contextlib.contextmanager
 def common_folder():
     """Gives a folder that all processes see."""
-    name = broadcast_object(tempfile.mkdtemp() if RANK == 0 else None)
-    try:
-        yield Path(name)
-    finally:
-        barrier("end of a check")
-        if RANK == 0:
-            shutil.rmtree(name)
+    name = broadcast_object(tempfile.mkdtemp() if RANK == 0 else None, WORLD)
+    yield Path(name)
+    # Where a check fails, all processes end without it.
+    WORLD.Barrier()
+    if RANK == 0:
+        shutil.rmtree(name)
 
 
 def everywhere(values):
     """Returns the lists of all processes, one behind the other."""
-    rows = ft.distributed.world.world().comm.allgather(list(values))
+    rows = WORLD.allgather(list(values))
     return [x for row in rows for x in row]
 
 
@@ -91,7 +90,7 @@ def check_parts_of_other_numbers_of_processes():
                 shards = f'[{{"shape": [11], "dtype": "float64", "count": {count}}}]'
                 text = f'{{"format": 1, "processes": {count}, "shards": {shards}}}'
                 (path / "manifest.json").write_text(text)
-            barrier("files")
+            WORLD.Barrier()
             like = [sharded(ft.optim.sgd(0.1), stage=3).shard(np.zeros(11))]
             found = checkpoints.restore(like, step=count).tree[0]
             numpy.testing.assert_array_equal(numpy.array(ft.distributed.gather(found)), whole)
@@ -130,7 +129,7 @@ def check_a_checkpoint_is_whole_or_not_there():
             # A process was killed before the manifest was written.
             shutil.copytree(checkpoints.path(3), folder / ".step_0000000004.tmp")
             (checkpoints.path(2) / "manifest.json").unlink()
-        barrier("files")
+        WORLD.Barrier()
         assert checkpoints.steps() == [3]
         checkpoints.save(3, (params, state))
         assert checkpoints.restore((params, state)).step == 3
@@ -147,14 +146,31 @@ def check_errors_of_checkpoints():
         other = sharded(ft.optim.adam(0.1)).init({"w": np.ones(5)})
         with pytest.raises(TreeMismatchError, match="has 4 shards of other shapes"):
             checkpoints.restore((params, other))
-        barrier("files")
+        WORLD.Barrier()
         if RANK == 0:
             (checkpoints.path(1) / f"rank_{SIZE - 1:05d}.safetensors").unlink()
-        barrier("files")
+        WORLD.Barrier()
         with pytest.raises(FileError, match=f"has no file of rank {SIZE - 1}"):
             checkpoints.restore((params, state))
     with pytest.raises(ValueError, match="keep is 1 or more, not 0"):
         Checkpoints("nowhere", keep=0)
+
+
+def check_all_raise_where_one_cannot_save():
+    _, params, state = trained(1)
+    with common_folder() as folder:
+        checkpoints = Checkpoints(folder)
+        checkpoints.save(1, (params, state))
+        # Only rank 0 writes what is not spread.
+        kind, words = (TypeError, "which files do not hold") if RANK == 0 else (
+            DistributedError, r"rank 0 could not save its part of a checkpoint: TypeError: save: ")
+        with pytest.raises(kind, match=words):
+            checkpoints.save(2, (params, state, print))
+        with pytest.raises(CollectiveError, match=r"rank 1: .*save of step 3 with shards: float32"):
+            checkpoints.save(2 + (RANK == 1), (params, state))
+        assert checkpoints.steps() == [1]
+        checkpoints.save(2, (params, state))
+        assert checkpoints.steps() == [1, 2]
 
 
 def check_batches_are_dealt_out():
@@ -248,3 +264,14 @@ def check_values_of_rank_0():
     found = broadcast({"x": np.full(3, float(RANK)), "n": RANK, "z": np.array(RANK), "s": "text"})
     numpy.testing.assert_array_equal(numpy.array(found["x"]), numpy.zeros(3))
     assert (int(found["n"]), int(found["z"]), found["s"]) == (0, 0, "text")
+
+
+def check_values_that_are_not_alike_are_not_broadcast():
+    with pytest.raises(CollectiveError, match=r"rank 1: broadcast of .*int64\[2\]   <- differs"):
+        broadcast({"x": np.zeros(3, "int64") if RANK != 1 else np.zeros(2, "int64")})
+    with pytest.raises(CollectiveError, match=r"rank 1: broadcast of .*'y'"):
+        broadcast({"x" if RANK != 1 else "y": np.zeros(3)})
+    assert float(broadcast(np.array(float(RANK)))) == 0.0
+    for change in (ft.jit, ft.vmap, ft.grad):
+        with pytest.raises(ValueError, match="called under a transformation"):
+            change(broadcast)(np.ones(2) if change is ft.vmap else 1.0)

@@ -191,3 +191,19 @@ def check_optimizers_that_look_at_more_are_refused():
         sharded(optim.adam(0.1), stage=4)
     with pytest.raises(ValueError, match="gathers=False is for stage=3"):
         sharded(optim.adam(0.1), stage=2, gathers=False)
+
+
+def check_shards_are_gathered_along_the_axes_along_which_they_were_cut():
+    grid = ft.distributed.mesh({"a": 2, "b": SIZE // 2})
+
+    def around(cut, gathered):
+        def both(x):
+            shards = sharded(optim.sgd(0.1), cut, stage=3).shard(x)
+            return ft.distributed.gather(shards, gathered)
+
+        return ft.distributed.spmd(both, grid)(np.arange(8.0))
+
+    for cut, gathered in ((("a", "b"), ("b", "a")), ("a", "b")):
+        with pytest.raises(ValueError, match=r"is not cut along axis=.*but along \('a',"):
+            around(cut, gathered)
+        numpy.testing.assert_array_equal(around(cut, cut), numpy.arange(8.0))

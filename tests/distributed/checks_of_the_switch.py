@@ -230,10 +230,9 @@ class Queue:
         request = WORLD.Ibarrier()
 
         def done():
-            found = request.Test()
-            if found:
+            if request.Test():
                 self.over.set()
-            return found
+            return self.over.is_set()
 
         self.watch.queued("sum", range(SIZE), done)
         self.over.wait()

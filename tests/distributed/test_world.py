@@ -99,6 +99,12 @@ def test_a_mesh_that_is_no_dict_of_lengths_is_refused_with_right_code(shape):
     assert fix.startswith('  fix: mesh({"data": 4})')
 
 
+@pytest.mark.parametrize("name", [None, ("a", "b"), ()])
+def test_a_name_that_specs_take_for_something_else_is_refused(name):
+    with pytest.raises(ValueError, match="is no name of an axis"):
+        mesh({name: -1})
+
+
 def test_lengths_of_a_mesh_may_be_integers_of_numpy():
     assert mesh({"data": np.int64(4)}, emulated=True) is mesh({"data": 4}, emulated=True)
 

@@ -7,6 +7,7 @@ bfloat16 are NCCL's own. Maxima and minima go as integers of the same order, as 
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -120,6 +121,9 @@ class NcclGroup:
         self._nccl = self._watch.call(
             what, ranks, nccl.NcclCommunicator, self.size, number, self.rank
         )
+        # To be freed a communicator waits until all graphs are that have its work, some of which live
+        # as long as the process: it would never end.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._nccl))
         self._watch.over(self._nccl.abort, self._nccl.check_async_error)
         # One object, by which a graph tells that it has it.
         self._check = self._watch.check

@@ -177,7 +177,11 @@ def row_place(
 
 
 class Kinds(dict[int, str]):
-    """The parts that equations can take, by their numbers; each is found when it is asked for."""
+    """The parts that equations can take, by their numbers; each is found when it is asked for.
+
+    Attributes:
+        are_of_kernels: whether kernels compute regions.
+    """
 
     def __init__(
         self, equations: Sequence[Equation], takes: Callable[[Equation], bool] | None = None
@@ -185,6 +189,7 @@ class Kinds(dict[int, str]):
         super().__init__()
         self._equations = equations
         self._takes = takes
+        self.are_of_kernels = takes is not None
 
     def __missing__(self, i: int) -> str:
         kind = region_kind(self._equations[i], self._takes is not None)

@@ -24,6 +24,7 @@ from .region_gathers import gather_place, index_place, is_in_bounds, is_slow_alo
 from .region_order import equations_in_order
 from .region_proofs import GATHERED_FROM, Place, count_of_sources
 from .schedule_parallel import neighbours
+from .single_forms import LABELLED
 from .unlocked import computed_once
 
 __all__ = ["fusion"]
@@ -236,11 +237,14 @@ class Clusters:
     def _is_known(self, i: int, made: Iterable[Variable]) -> bool:
         """Says whether a gather can be in the cluster that makes some of its operands.
 
-        The array is complete before. Numbers that may be out of bounds are tested before, too.
+        The array is complete before. Numbers that may be out of bounds are tested before, too, and
+        so are labels where kernels read these.
         """
+        equation, made = self.equations[i], set(made)
+        if self.kinds.are_of_kernels and equation.primitive.name in LABELLED:
+            return made.isdisjoint(used(equation.operands[-1:]))
         if self.kinds[i] != "gather":
             return True
-        equation, made = self.equations[i], set(made)
         sources = used(equation.operands[: count_of_sources(equation)])
         return made.isdisjoint(sources) and is_in_bounds(equation, self.ranges, made)
 

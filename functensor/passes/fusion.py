@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from math import prod
 
 from ..backends.config import config
+from ..backends.region_functions import LABELLED
 from ..programs.named_scope import common_scope
 from ..programs.program import Equation, Operand, Program, Variable, type_of, used
 from .exchange_order import check_exchanges
@@ -24,7 +25,6 @@ from .region_gathers import gather_place, index_place, is_in_bounds, is_slow_alo
 from .region_order import equations_in_order
 from .region_proofs import GATHERED_FROM, Place, count_of_sources
 from .schedule_parallel import neighbours
-from .single_forms import LABELLED
 from .unlocked import computed_once
 
 __all__ = ["fusion"]

@@ -13,6 +13,7 @@ from .. import blas_calls, devices, dtypes, protocol
 from ..arrays import philox
 from ..blas_threads import controlled
 from ..fresh_results import FRESH_PRIMITIVES
+from ..region_functions import GATHERS, WINDOWED
 from . import (
     activations,
     attention,
@@ -162,10 +163,9 @@ class NumpyBackend(protocol.Backend):
         """Returns what says whether kernels compute an equation of a program, or of a loop's."""
         from .plan.codegen.operands import is_variable
         from .plan.native.element_access import has_single_indices, is_element_access
-        from .plan.native.gathers import GATHERS
         from .plan.native.machine_dtypes import elementwise_kind
         from .plan.native.windows import is_native_windowed
-        from .plan.regions.axis_order import WINDOWED, memory_orders
+        from .plan.regions.axis_order import memory_orders
 
         orders = memory_orders(program)
         known: dict[Any, bool] = {}

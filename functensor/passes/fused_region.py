@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..backends.region_functions import GATHERS, LAST_AXIS_FUNCTIONS
 from ..primitives.core.buffers import exposed, to_buffer
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.primitive_like import Call
@@ -14,14 +15,7 @@ from ..primitives.core.trace import under
 from ..programs.program import Equation, Program, Variable, type_of
 from .index_ranges import IndexRange
 from .region_gathers import is_gather
-from .region_proofs import (
-    GATHERING,
-    LAST_AXIS_OPERATIONS,
-    REGION_REDUCTIONS,
-    ROW_OPERATIONS,
-    Place,
-    prove_places,
-)
+from .region_proofs import REGION_REDUCTIONS, ROW_OPERATIONS, Place, prove_places
 
 if TYPE_CHECKING:
     from ..primitives.core.shape_dtype import ShapeDtype
@@ -177,7 +171,11 @@ def row_place(
 
 
 class Kinds(dict[int, str]):
-    """The parts that equations can take, by their numbers; each is found when it is asked for."""
+    """The parts that equations can take, by their numbers; each is found when it is asked for.
+
+    Attributes:
+        are_of_kernels: whether kernels compute regions.
+    """
 
     def __init__(
         self, equations: Sequence[Equation], takes: Callable[[Equation], bool] | None = None
@@ -185,6 +183,7 @@ class Kinds(dict[int, str]):
         super().__init__()
         self._equations = equations
         self._takes = takes
+        self.are_of_kernels = takes is not None
 
     def __missing__(self, i: int) -> str:
         kind = region_kind(self._equations[i], self._takes is not None)
@@ -224,7 +223,7 @@ def region_kind(equation: Equation, every: bool = False) -> str:
         (x,) = types
         added = name == "broadcast_to" or lengths(x.shape) == lengths(out.type.shape)
         return "move" if added and x.shape and type(equation.operands[0]) is Variable else ""
-    if name in GATHERING:
+    if name in GATHERS:
         return "gather" if every and out.type.shape and is_gather(equation) else ""
     precise = NATIVE_PRECISE_DTYPES if every else PRECISE_DTYPES
     if on_gpu:
@@ -246,7 +245,7 @@ def region_kind(equation: Equation, every: bool = False) -> str:
             dtype = equation.params.get("dtype")
             return "reduction" if dtype is None or (every and dtype == types[0].dtype) else ""
         return "rows"
-    if name in LAST_AXIS_OPERATIONS and len(types[0].shape) > 1 and types[0].shape[-1] > 1:
+    if name in LAST_AXIS_FUNCTIONS and len(types[0].shape) > 1 and types[0].shape[-1] > 1:
         fits = name != "affine_normalize" or all(len(t.shape) == 1 for t in types[1:])
         return "rows" if fits and (name != "normalize_grad" or have_equal_lengths(types)) else ""
     return ""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from math import prod
 
 from ..backends.config import config
+from ..backends.region_functions import LABELLED
 from ..programs.named_scope import common_scope
 from ..programs.program import Equation, Operand, Program, Variable, type_of, used
 from .exchange_order import check_exchanges
@@ -236,11 +237,14 @@ class Clusters:
     def _is_known(self, i: int, made: Iterable[Variable]) -> bool:
         """Says whether a gather can be in the cluster that makes some of its operands.
 
-        The array is complete before. Numbers that may be out of bounds are tested before, too.
+        The array is complete before. Numbers that may be out of bounds are tested before, too, and
+        so are labels where kernels read these.
         """
+        equation, made = self.equations[i], set(made)
+        if self.kinds.are_of_kernels and equation.primitive.name in LABELLED:
+            return made.isdisjoint(used(equation.operands[-1:]))
         if self.kinds[i] != "gather":
             return True
-        equation, made = self.equations[i], set(made)
         sources = used(equation.operands[: count_of_sources(equation)])
         return made.isdisjoint(sources) and is_in_bounds(equation, self.ranges, made)
 

@@ -222,6 +222,47 @@ def _cast_cumulative(sweep: Sweep, equation: Equation) -> Rewritten:
     return sweep.add(equation.primitive.name, [wide], equation.params, equation)
 
 
+def is_vector(equation: Equation) -> bool:
+    """Says whether an equation normalises a vector, of which kernels have no rows."""
+    types = [type_of(x) for x in equation.operands]
+    return types[0].ndim == 1 and types[0].size > 0 and {t.dtype.char for t in types} <= {*"fd"}
+
+
+def _normal(rule: Rule, x: Operand, eps: float, center: bool) -> tuple[Variable, Variable]:
+    """Adds a vector brought to mean 0 and variance 1, and what it was multiplied by."""
+    apart = rule("subtract", x, rule.over("mean", x, (0,))) if center else x
+    spread = rule("add", rule.over("mean", rule("square", apart), (0,)), eps)
+    scale = rule("divide", 1, rule("sqrt", spread))
+    return rule("multiply", apart, scale), scale
+
+
+def _parts_of_normalize(sweep: Sweep, equation: Equation) -> Rewritten:
+    """The elements of a vector, less their mean and over their deviation."""
+    if not is_vector(equation):
+        return None
+    return _normal(Rule(sweep, equation), equation.operands[0], **equation.params)[0]
+
+
+def _parts_of_normalize_grad(sweep: Sweep, equation: Equation) -> Rewritten:
+    """What a cotangent is beside its mean, and beside its share in the direction of the vector."""
+    if not is_vector(equation):
+        return None
+    rule, (g, x) = Rule(sweep, equation), equation.operands
+    y, scale = _normal(rule, x, **equation.params)
+    rest = rule("subtract", g, rule.over("mean", g, (0,))) if equation.params["center"] else g
+    along = rule.over("mean", rule("multiply", g, y), (0,))
+    return rule("multiply", rule("subtract", rest, rule("multiply", y, along)), scale)
+
+
+def _signed_labels(sweep: Sweep, equation: Equation) -> Rewritten:
+    """Labels without a sign become those with one; what wraps around is no label before either."""
+    *rest, labels = equation.operands
+    if type_of(labels).dtype.kind != "u":
+        return None
+    signed = sweep.add("astype", [labels], {"dtype": np.dtype(np.int64)}, equation)
+    return equation.with_operands([*rest, signed])
+
+
 def _sorted_partition(sweep: Sweep, equation: Equation) -> Rewritten:
     """Elements that stand where sorting puts them are sorted, if no others are looked at."""
     (x,), (out,), axis = equation.operands, equation.outputs, equation.params["axis"]
@@ -245,6 +286,8 @@ def _sorted_partition(sweep: Sweep, equation: Equation) -> Rewritten:
 
 LOOP_FORMS: dict[str, tuple[RewriteRule, ...]] = {
     "argpartition": (_sorted_partition,),
+    "cross_entropy": (_signed_labels,),
+    "cross_entropy_grad": (_signed_labels,),
     "cumprod": (_cast_cumulative,),
     "cumsum": (_cast_cumulative,),
     "euclidean_norm": (_parts_of_norm,),
@@ -252,6 +295,8 @@ LOOP_FORMS: dict[str, tuple[RewriteRule, ...]] = {
     "index": (_backward_index,),
     "log_softmax": (_parts_of_log_softmax,),
     "logsumexp": (_parts_of_logsumexp,),
+    "normalize": (_parts_of_normalize,),
+    "normalize_grad": (_parts_of_normalize_grad,),
     "pad": (_set_within,),
     "shift": (_set_aside,),
     "softmax": (_parts_of_softmax,),

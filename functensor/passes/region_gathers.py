@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 
+from ..backends.region_functions import GATHERS
 from ..primitives.core.index_key import ARRAY, Layout
 from ..programs.program import Equation, Variable, type_of
 from .index_ranges import IndexRanges
-from .region_proofs import GATHERED_FROM, GATHERING, Place, count_of_sources
+from .region_proofs import GATHERED_FROM, Place, count_of_sources
 
 __all__ = [
     "gather_place", "index_place", "indexed_lengths", "is_gather", "is_in_bounds", "is_slow_alone",
@@ -26,7 +27,7 @@ def is_gather(equation: Equation) -> bool:
     x = type_of(equation.operands[0]) if equation.operands else None
     if x is None or not x.shape or not x.size:
         return False
-    return name in GATHERING and (name != "index" or bool(equation.params["key"].arrays))
+    return name in GATHERS and (name != "index" or bool(equation.params["key"].arrays))
 
 
 def indexed_lengths(equation: Equation) -> list[int]:

@@ -13,36 +13,32 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from ..backends.region_functions import (
+    GATHERS,
+    LAST_AXIS_FUNCTIONS,
+    REDUCTION_UFUNCS,
+    ROW_FUNCTIONS,
+)
 from ..primitives.core.index_key import Layout
 from ..programs.program import Equation, Program, ProgramError, Variable, type_of, used
 
 __all__ = [
-    *("GATHERED_FROM", "GATHERING", "LAST_AXIS_OPERATIONS", "REGION_REDUCTIONS"),
-    *("ROW_OPERATIONS", "Place", "count_of_sources", "prove_places"),
+    *("GATHERED_FROM", "REGION_REDUCTIONS", "ROW_OPERATIONS", "Place"),
+    *("count_of_sources", "prove_places"),
 ]
 
 # For every axis of a value the axis of the grid that it is; None for axes of length 1.
 Place = tuple[int | None, ...]
 Strides = tuple[int, ...]
-# Primitives that take elements of their first operand, of windows of it, or of the windows that
-# have an element. Some take elements of their second operand, too.
-GATHERING = frozenset(
-    {
-        *("avg_pool", "avg_pool_grad", "index", "max_pool", "max_pool_argmax"),
-        *("pool_scatter", "pool_take", "roll"),
-    }
-)
+# Of primitives that take elements of an array, those that take elements of two.
 TAKING_OF_TWO = frozenset({"pool_scatter"})
 # The place of an array from which elements are gathered: it is no part of the grid.
 GATHERED_FROM: Place = ()
 # The memory of arrays whose strides alone are of interest: no element is ever read.
 BYTE = np.zeros((), np.int8)
-REGION_REDUCTIONS = frozenset({"max", "mean", "min", "prod", "sum", "var"})
-# Operations that need whole rows along their ``axis``, or along the last axis.
-ROW_OPERATIONS = frozenset({"log_softmax", "softmax", "softmax_grad"})
-LAST_AXIS_OPERATIONS = frozenset(
-    {"affine_normalize", "cross_entropy", "cross_entropy_grad", "normalize", "normalize_grad"}
-)
+REGION_REDUCTIONS = frozenset({*REDUCTION_UFUNCS, "var"})
+# Operations that need whole rows along their ``axis``.
+ROW_OPERATIONS = ROW_FUNCTIONS - REGION_REDUCTIONS
 
 
 def prove_places(program: Program, grid: Sequence[int], places: Mapping[Variable, Place]) -> None:
@@ -119,7 +115,7 @@ def _demands(equation: Equation, strides: Mapping[Variable, Strides]) -> list[An
         return [(out, tuple([0 if a in axis else lies[a] for a in kept]))]
     if name in ROW_OPERATIONS and 1 in lies and 1 not in {lies[a] for a in params["axis"]}:
         return [(x, lies) for x in (*others, out)]
-    if name in LAST_AXIS_OPERATIONS and 1 in lies and lies[-1] > 1:
+    if name in LAST_AXIS_FUNCTIONS and 1 in lies and lies[-1] > 1:
         fewer = lies[-1:] if name == "affine_normalize" else lies[:-1]
         return [(x, lies if x.type.ndim == len(lies) else fewer) for x in (*others, out)]
     if name == "matmul":
@@ -131,7 +127,7 @@ def _demands(equation: Equation, strides: Mapping[Variable, Strides]) -> list[An
 
 def is_gathering(equation: Equation) -> bool:
     """Says whether an equation of a region takes elements of its first operand by their places."""
-    return equation.primitive.name in GATHERING
+    return equation.primitive.name in GATHERS
 
 
 def count_of_sources(equation: Equation) -> int:

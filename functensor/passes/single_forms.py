@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..backends.region_functions import LABELLED, LAST_AXIS_FUNCTIONS
 from ..primitives.core.registry import registry
 from ..programs.program import Equation, type_of
-from .region_proofs import LAST_AXIS_OPERATIONS, REGION_REDUCTIONS, ROW_OPERATIONS
+from .region_proofs import REGION_REDUCTIONS, ROW_OPERATIONS
 from .rewriter import RewriteRule, Rewritten, Sweep
 
 __all__ = ["SINGLE_FORMS"]
 
 WIDENED_CHAR = "E"
-LABELLED = frozenset({"cross_entropy", "cross_entropy_grad"})
 
 
 def _in_single(sweep: Sweep, equation: Equation) -> Rewritten:
@@ -34,6 +34,6 @@ def _in_single(sweep: Sweep, equation: Equation) -> Rewritten:
 
 
 SINGLE_FORMS: dict[str, tuple[RewriteRule, ...]] = dict.fromkeys(
-    ["matmul", *sorted((REGION_REDUCTIONS | ROW_OPERATIONS | LAST_AXIS_OPERATIONS) - LABELLED)],
+    ["matmul", *sorted((REGION_REDUCTIONS | ROW_OPERATIONS | LAST_AXIS_FUNCTIONS) - LABELLED)],
     (_in_single,),
 )

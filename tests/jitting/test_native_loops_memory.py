@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 from support.native import missing, run_python
-from support.native_loops import RNN, assert_same, compiled, drawn, loops_of, recurrent
+from support.native_loops import RNN, assert_same, compiled, drawn, recurrent
 
 import functensor as ft
 import functensor.numpy as fnp
@@ -128,22 +128,7 @@ def test_threads():
     assert len(done) == len(threads)
 
 
-# -- what stays with Python
-
-
-def test_labels_and_functions_of_python():
-    def f(x, labels):
-        def step(c, label):
-            return c + ft.nn.softmax_cross_entropy(x * c[:, None], label), None
-
-        return ft.scan(step, np.ones(2), labels)[0]
-
-    x, labels = np.arange(6.0).reshape(2, 3), np.array([[0, 1], [2, 2]])
-    jitted = ft.jit(f).compile(x, labels)
-    assert loops_of(jitted) == (0, 1)
-    assert_same(jitted(x, labels), f(x, labels))
-    with pytest.raises(IndexError):
-        jitted(x, labels + 2)
+# -- checks and interrupts
 
 
 def test_finite_values_are_still_checked():

@@ -8,6 +8,7 @@ from support.native import missing
 
 import functensor as ft
 import functensor.numpy as fnp
+from functensor import nn
 from functensor.backends.cpu.plan.native.kernel_runs import far_apart
 from functensor.backends.cpu.plan.native.segments import segmented
 from functensor.jitting.tiers import native_program
@@ -106,3 +107,31 @@ def test_threads_take_blocks_that_are_far_apart(count):
     followers = [abs(x[0] - y[0]) for x, y in pairwise(order)]
     assert followers.count(1) == (1 < count < 7)
     assert count < 16 or min(followers) == 4
+
+
+COMPUTED_LABELS = {
+    "cast": lambda y: fnp.astype(y, "int32"),
+    "remainders": lambda y: y % 5,
+    "chosen": lambda y: fnp.where(y > 4, 3, y),
+    "gathered": lambda y: fnp.array([4, 1, 0, 2, 3, 0])[y],
+}
+
+
+@pytest.mark.parametrize("rows", [6, 3000])
+@pytest.mark.parametrize("labels", COMPUTED_LABELS.values(), ids=COMPUTED_LABELS)
+def test_labels_that_the_function_computes(labels, rows):
+    def loss(x, y):
+        return fnp.mean(nn.softmax_cross_entropy(fnp.tanh(x) * 2, labels(y)))
+
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(rows, 5)), rng.integers(0, 5, rows)
+    both = ft.value_and_grad(loss)
+    jitted = ft.jit(both).compile(x, y)
+    assert jitted.explain().endswith("as machine code"), jitted.explain()
+    for got, wanted in zip(jitted(x, y), both(x, y), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-12)
+    wrong = y.copy()
+    wrong[3] = 8
+    if labels is COMPUTED_LABELS["cast"]:
+        with pytest.raises(IndexError, match="label 8 is none of the 5 classes"):
+            jitted(x, wrong)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ....kernels.graph import Expr, ExprGraph, Gathering
-from ..regions.axis_order import WINDOWED
+from ....region_functions import WINDOWED
 from .complex_nodes import AnyNode, ComplexExpr, part_dtype
 from .layouts import c_strides, in_c_order, unjoined
 from .not_native import NotNative
@@ -20,10 +20,7 @@ if TYPE_CHECKING:
     from ..annotations import EquationLike
     from .gather_source import GatherSource
 
-__all__ = ["GATHERS", "IndexedAxes", "indexed_axes", "is_native_gather"]
-
-# Primitives that take elements of a whole array, which is no part of the grid.
-GATHERS = WINDOWED | {"index", "roll"}
+__all__ = ["IndexedAxes", "indexed_axes", "is_native_gather"]
 
 
 class IndexedAxes(NamedTuple):

@@ -7,6 +7,8 @@ from itertools import pairwise
 from math import prod
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ..codegen.operands import is_variable
 
 __all__ = [
@@ -28,6 +30,16 @@ class LayOut(NamedTuple):
     offset: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]
+
+    def part(self, key: tuple[Any, ...]) -> LayOut:
+        """Returns where the part lies that a key of slices and numbers takes."""
+        sample = np.lib.stride_tricks.as_strided(
+            np.empty((), np.int8), self.shape, self.strides, writeable=False
+        )
+        # With an ellipsis a single element is a view, too.
+        part = sample[key if any(k is Ellipsis for k in key) else (*key, ...)]
+        begin = part.__array_interface__["data"][0] - sample.__array_interface__["data"][0]
+        return LayOut(self.owner, self.offset + begin, part.shape, part.strides)
 
     def matrix(self, axis: int) -> tuple[bool, int] | None:
         """Returns whether the last two axes, from one on, are transposed, and the distance of rows.

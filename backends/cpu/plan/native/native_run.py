@@ -12,8 +12,8 @@ from ....kernels.operations import KERNEL_FUNCTIONS
 from ....native.machine import machine_code
 from ....native.printer import Module, Printer
 from ....native.scratch import scratch_bytes
+from ....region_functions import GATHERS
 from ..regions.grid import Blocks
-from .gathers import GATHERS
 from .kernel_runs import NativeRun, enter_kernels
 from .region_graph import NotNative, RegionGraph
 

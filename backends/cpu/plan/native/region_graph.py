@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from ....config import config
 from ....kernels.check import check_kernel
-from ....kernels.graph import Expr, ExprGraph, GridAxes, cast
+from ....kernels.graph import Expr, ExprGraph, cast
 from ....kernels.kernel import LoopKernel
 from ....kernels.schedule import scheduled
-from ..codegen.operands import constant, is_variable
-from ..labels import LabelRead
-from ..regions.axis_order import WINDOWED
-from ..regions.block_steps import (
+from ....region_functions import (
+    GATHERS,
+    LABELLED,
     LAST_AXIS_FUNCTIONS,
     REDUCTION_UFUNCS,
     ROW_FUNCTIONS,
-    BlockOutput,
-    axes_apart,
-    reordered_region,
-    transposition,
+    WINDOWED,
 )
-from ..regions.grid import Grid
+from ..codegen.operands import constant, is_variable
+from ..labels import LabelRead
+from ..regions.region_grid import BlockOutput, RegionGrid, divisor_of
 from .complex_nodes import (
     AnyNode,
     fold_node,
@@ -36,7 +33,7 @@ from .complex_nodes import (
 )
 from .elementwise_nodes import elementwise, operand_dtype
 from .gather_source import GatherSource
-from .gathers import GATHERS, IndexedAxes, indexed_axes, is_native_gather
+from .gathers import IndexedAxes, indexed_axes, is_native_gather
 from .layouts import c_strides, in_grid_order, unjoined
 from .machine_dtypes import ROW_FLOATS, folded_dtypes, is_machine_dtype
 from .not_native import NotNative
@@ -93,8 +90,8 @@ class RegionGraph:
     ) -> None:
         self.program = region.program
         self._on_gpu = on_gpu
-        lengths, self._raw = reordered_region(region, order)
-        present = [frozenset(a for a in axes if a is not None) for axes in self._raw.values()]
+        self._lying = grid = RegionGrid(region, order)
+        lengths, self._raw = grid.lengths, grid.raw
         self._ranges = region.ranges
         self._axes_of: dict[int, GatherAxes] = {}
         self._sources: dict[VariableLike, GatherSource] = {}
@@ -114,7 +111,7 @@ class RegionGraph:
             else:
                 continue
             self._axes_of[number] = axes
-            present += axes.unjoined_axes(lengths)
+            grid.keep_apart(axes.unjoined_axes(lengths))
         strided: dict[int, dict[int, int]] = {}
         for number, strides in enumerate(lying or ()):
             x = self.program.inputs[number]
@@ -127,15 +124,13 @@ class RegionGraph:
                 if x.type.dtype.kind == "c":
                     raise NotNative("complex numbers in another order")
                 strided[number] = by_axis
-                present += unjoined(by_axis, lengths)
-        for equation in self.program.equations:
-            present += axes_apart(equation, self._raw, len(lengths))
-        self.grid = Grid(lengths, present)
+                grid.keep_apart(unjoined(by_axis, lengths))
+        self.grid = grid.join()
         self.strides = {
             number: {self.grid.group[a]: by_axis[a] for a in sorted(by_axis)}
             for number, by_axis in strided.items()
         }
-        self._places = {v: self.grid.groups(place) for v, place in self._raw.items()}
+        self._places = grid.places
         self.graph = ExprGraph(self.grid.shape)
         self.shapes: list[tuple[Any, Shape] | None] = []
         self.labels: list[LabelRead] = []
@@ -172,14 +167,10 @@ class RegionGraph:
         if variable in self._sources:
             self.shapes.append((self._turned.get(variable), known.shape))
             return self._sources[variable].node(self.graph)
-        same = not is_variable(given) and not any(getattr(constant(given), "strides", (1,)))
-        groups = frozenset() if same else self._places[variable]
+        groups, how = self._lying.brought(variable, given)
         node = input_node(self.graph, number, known.dtype, groups)
         self._nodes[variable] = node
-        if groups:
-            self.shapes.append((transposition(self._raw[variable]), self.grid.joined(groups)))
-        else:
-            self.shapes.append((None, ()) if known.shape else None)
+        self.shapes.append(how)
         return node
 
     def _source(
@@ -231,7 +222,7 @@ class RegionGraph:
         return x
 
     def _output(self, out: VariableLike) -> BlockOutput:
-        axes, node = transposition(self._raw[out]), leading(self._nodes[out])
+        axes, node = self._lying.axes_of(out), leading(self._nodes[out])
         place = self._places[out]
         if node.operation == "fold" and 0 not in node.axes:
             rest = tuple(self.grid.shape[a] for a in sorted(place))
@@ -247,7 +238,7 @@ class RegionGraph:
     def _divisors(self) -> Mapping[VariableLike, int]:
         """For means that are complete only after all blocks, by what their sums are divided."""
         return {
-            e.outputs[0]: prod(e.operands[0].type.shape[a] for a in e.params["axis"])
+            e.outputs[0]: divisor_of(e)
             for e in self.program.equations
             if e.primitive.name == "mean"
         }
@@ -277,10 +268,6 @@ class RegionGraph:
         """Returns a node with all the axes that its variable stands for."""
         return spread_node(self._node(x), self._places[x])  # type: ignore[index]
 
-    def _gone(self, equation: EquationLike) -> GridAxes:
-        (source, *_), (out,) = equation.operands, equation.outputs
-        return self._places[source] - self._places[out]
-
     def _reduction(self, equation: EquationLike) -> Any:
         x, name = self._whole(equation.operands[0]), equation.primitive.name
         narrow = x.dtype
@@ -288,7 +275,7 @@ class RegionGraph:
             x = cast(x, np.float32)
         if x.dtype.char not in folded_dtypes(name):
             raise NotNative(name)
-        gone = self._gone(equation)
+        gone = self._lying.gone(equation)
         fold = fold_node(REDUCTION_UFUNCS[name], x, gone)
         if 0 in gone:
             return fold  # rounded when it is stored
@@ -307,10 +294,7 @@ class RegionGraph:
         name, params = equation.primitive.name, dict(equation.params)
         first = equation.operands[0]
         dtype = equation.outputs[0].type.dtype
-        last = [len(first.type.shape) - 1] if name in LAST_AXIS_FUNCTIONS else params["axis"]
-        axes = self.grid.groups([self._raw[first][a] for a in last])
-        length = prod(first.type.shape[a] for a in last)
-        rows = GridRows(self.graph, axes, length)
+        rows = GridRows(self.graph, *self._lying.rows(equation))
         nodes = [self._node(x) for x in equation.operands]
         nodes[0] = self._whole(first)
         narrow = dtype
@@ -319,10 +303,10 @@ class RegionGraph:
             nodes = [cast(x, dtype) if x.dtype == narrow else x for x in nodes]
         if dtype.char not in ROW_FLOATS or name not in ROWS:
             raise NotNative(name)
-        if name.startswith("cross_entropy"):
+        if name in LABELLED:
             number = self.program.inputs.index(equation.operands[-1])
-            if all((number, 0, length) != read[:3] for read in self.labels):
-                self.labels.append(LabelRead(number, 0, length, equation))
+            if all((number, 0, rows.length) != read[:3] for read in self.labels):
+                self.labels.append(LabelRead(number, 0, rows.length, equation))
         elif any(x.dtype != dtype for x in nodes):
             raise NotNative(name)
         return cast(ROWS[name](rows, *nodes, **params), narrow)
@@ -357,7 +341,7 @@ def is_native(equation: EquationLike, on_gpu: bool = False) -> bool:
         same = dtypes[0] == dtypes[-1]
         return same and dtypes[0].char in folded_dtypes(name)
     if name in ROW_FUNCTIONS or name in LAST_AXIS_FUNCTIONS:
-        labels = name.startswith("cross_entropy")
+        labels = name in LABELLED
         same = set(dtypes[: -2 if labels else None]) == {dtypes[0]}
         return name in ROWS and same and dtypes[0].char in ROW_FLOATS and dtypes[-1] == dtypes[0]
     graph = ExprGraph()

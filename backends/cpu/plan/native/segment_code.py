@@ -40,11 +40,10 @@ ALIGNMENT = 64
 MOST_SEGMENT_EQUATIONS = 600
 # Products of more multiplications are shared among threads, outside of segments.
 LARGEST_PRODUCT = 1 << 23
-PRODUCT_EFFORT = 0.3
-# The effort of a product's own loops beside that of its multiplications.
 # Those of a matrix and a vector take as long as it takes to read the matrix.
 LARGEST_VECTOR_PRODUCT = 1 << 20
-OWN_PRODUCT_EFFORT = 50
+# The effort of a multiplication, and that of a product's own loops beside it.
+PRODUCT_EFFORT, OWN_PRODUCT_EFFORT = 0.3, 50
 WRONG_LAYOUT, WRONG_LABEL = 1, 2
 VIEW_NAMES = frozenset({"index", "reshape", "stop_gradient", "transpose"})
 
@@ -188,15 +187,22 @@ class SegmentCode:
         given = [self._layout(x) for x in equation.operands]
         region = self.kernels.of(equation, [x.strides for x in given])
         outs = [self._fresh(out) for out in equation.outputs]
-        for number, *_ in region.labels:
-            if not in_c_order(given[number].shape, given[number].strides):
-                raise NotNative("labels in another order")
-            if identity_of(given[number].owner) not in map(identity_of, self.arrays):
-                raise NotNative("labels that are computed")
+        if region.labels:
+            for number, *_ in region.labels:
+                given[number] = self._label_layout(given[number])
+            region = self.kernels.of(equation, [x.strides for x in given])
         self._add_region(region, given, outs)
         self.labels += [x._replace(operand=given[x.operand]) for x in region.labels]
         self._lying.update({x.owner: x for x in outs})
         self.effort += region.effort
+
+    def _label_layout(self, x: LayOut) -> LayOut:
+        """Returns where labels lie in C order; Python tests them again where some are wrong."""
+        if not in_c_order(x.shape, x.strides):
+            raise NotNative("labels in another order")
+        if identity_of(x.owner) not in map(identity_of, self.arrays):
+            raise NotNative("labels that are computed")
+        return x
 
     def _add_region(
         self, region: RegionKernel, given: Sequence[LayOut], outs: Sequence[LayOut]
@@ -276,9 +282,6 @@ class SegmentCode:
             raise NotNative("no view")
         lying = self._layout(x)
         name = equation.primitive.name
-        sample = np.lib.stride_tricks.as_strided(
-            np.empty((), np.int8), lying.shape, lying.strides, writeable=False
-        )
         if name == "reshape":
             if not in_c_order(lying.shape, lying.strides):
                 raise NotNative("a reshape that copies")
@@ -288,13 +291,10 @@ class SegmentCode:
         elif name == "stop_gradient":
             offset, strides = lying.offset, lying.strides
         else:
-            key = params["key"].native
-            # With an ellipsis a single element is a view, too.
-            part = sample[key if any(k is Ellipsis for k in key) else (*key, ...)]
+            part = lying.part(params["key"].native)
             if part.shape != out.type.shape or min(part.strides, default=0) < 0:
                 raise NotNative("no view")
-            begin = part.__array_interface__["data"][0] - sample.__array_interface__["data"][0]
-            offset, strides = lying.offset + begin, part.strides
+            return part
         return LayOut(lying.owner, offset, out.type.shape, strides)
 
     def _has_view(self, x: Operand, out: VariableLike) -> bool:
@@ -472,8 +472,8 @@ class SegmentCode:
         """Writes the tests of a call's labels."""
         for number, *bounds in call.labels:
             x = call.given[number]
-            pointer, dtype = self._pointer(x), operand_dtype(x.owner)
-            write_label_test(self.lines, pointer, dtype, prod(x.shape), bounds, WRONG_LABEL)
+            known = self._pointer(x), operand_dtype(x.owner), prod(x.shape)
+            write_label_test(self.lines, *known, bounds, WRONG_LABEL)
 
     def _room(self, call: SegmentCall, *more: str) -> str:
         """Writes addresses one behind the other: of a call's operands and results, and more."""

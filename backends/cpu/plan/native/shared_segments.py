@@ -20,6 +20,7 @@ from ..threads.pool import threads
 from .copies import CopiedPart, copy_kernel
 from .elementwise_nodes import operand_dtype
 from .layouts import LayOut, broadcast_strides, in_c_order
+from .matrix_pairs import rows_of
 from .native_run import STREAM_EFFORT
 from .number_kernels import is_of_numbers
 from .region_graph import NotNative
@@ -314,9 +315,3 @@ def matrix_stack(x: LayOut, stack: Sequence[int]) -> MatrixStack:
     assert known is not None
     strides = broadcast_strides(x.shape[:-2], x.strides[:-2], stack)
     return MatrixStack(tuple(strides), *known)
-
-
-def rows_of(x: LayOut) -> tuple[int, ...]:
-    """Returns the strides of all axes but the last, counted in rows."""
-    step = x.strides[-2]
-    return tuple([n // step if step and n % step == 0 else -1 for n in x.strides[:-1]])

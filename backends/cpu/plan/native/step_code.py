@@ -15,8 +15,10 @@ from ....native.printer import Module
 from ....native.tables import copy_all, element, returned_if_not_0
 from ..codegen.operands import constant, is_variable
 from .copies import CopiedPart, copy_kernel
+from .early_reads import reads_first
 from .elementwise_nodes import operand_dtype
 from .layouts import LayOut, broadcast_strides, c_strides, identity_of, in_c_order
+from .matrix_pairs import matrix_pairs
 from .native_run import STREAM_EFFORT
 from .number_kernels import CALL_EFFORT, DeferredNumbers, uses_in_program
 from .region_graph import NotNative
@@ -266,22 +268,6 @@ class SegmentWithLoops(SegmentCode):
         returned_if_not_0(lines, lines.let(f"call i64 @{name}(ptr {room}, ptr {memory})"))
 
 
-def reads_first(equations: Sequence[EquationLike]) -> list[EquationLike]:
-    """Returns equations with each read of elements as early as its operands allow.
-
-    An update that follows the last read of an array can be done in place.
-    """
-    ordered: list[EquationLike] = []
-    for equation in equations:
-        place = len(ordered)
-        if equation.primitive.name == "index" and len(equation.operands) > 1:
-            operands = [x for x in equation.operands if is_variable(x)]
-            while place and not any(x in operands for x in ordered[place - 1].outputs):
-                place -= 1
-        ordered.insert(place, equation)
-    return ordered
-
-
 class StepCode(SegmentWithLoops):
     """The code of a step: a program whose values lie in memory, those without axes too.
 
@@ -317,8 +303,6 @@ class StepCode(SegmentWithLoops):
             if not all(out.type.size for out in equation.outputs):
                 raise NotNative("an empty array")
             self._add(equation)
-            if self.labels:
-                raise NotNative("labels within a loop")
             self.equations.append(equation)
             self.made.update(equation.outputs)
         self._close_numbers()
@@ -331,8 +315,9 @@ class StepCode(SegmentWithLoops):
 
     @property
     def checks(self) -> bool:
-        """Says whether it ends where an index is out of bounds."""
-        return any(isinstance(c.kernel, InnerFunction) and c.kernel.checks for c in self._calls)
+        """Says whether it ends where an index or a label is out of bounds."""
+        inner = [c.kernel for c in self._calls if isinstance(c.kernel, InnerFunction)]
+        return bool(self.labels) or any(kernel.checks for kernel in inner)
 
     # -- collecting
 
@@ -352,6 +337,9 @@ class StepCode(SegmentWithLoops):
             self._view(equation)
         elif name == "index" and len(equation.operands) > 1:
             self._other(equation)
+        elif name == "optimization_barrier":
+            x, (out,) = equation.operands[0], equation.outputs
+            self._lying[out] = self._layout(array_of_type(x, out.type, out.type.shape))
         else:
             super()._add(equation)
 
@@ -361,6 +349,13 @@ class StepCode(SegmentWithLoops):
                 # Kernels read complex numbers in order alone.
                 self._lying[x] = self._in_order(self._layout(x))
         super()._region(equation)
+
+    def _label_layout(self, x: LayOut) -> LayOut:
+        return self._in_order(x)
+
+    def _add_product(self, x: LayOut, y: LayOut, into: LayOut) -> int:
+        x, y = (v if v.matrix(-2) is not None else self._copied(v) for v in (x, y))
+        return sum(super(StepCode, self)._add_product(*pair) for pair in matrix_pairs(x, y, into))
 
     def _has_view(self, x: Operand, out: VariableLike) -> bool:
         return True

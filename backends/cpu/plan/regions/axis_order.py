@@ -9,21 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ....region_functions import CHANNEL_ORDER_KEEPING, LAST_AXIS_FUNCTIONS, WINDOWED
 from ..codegen.operands import is_variable
-from .block_steps import LAST_AXIS_FUNCTIONS
 
 if TYPE_CHECKING:
     from ..annotations import Operand, ProgramLike, RegionLike, VariableLike
 
-__all__ = ["WINDOWED", "memory_orders", "region_order"]
+__all__ = ["memory_orders", "region_order"]
 
-# Primitives that return memory with the channels last, and those that keep their operand's order.
+# Primitives that return memory with the channels last.
 CHANNELS_LAST = frozenset({"conv", "conv_input_grad"})
-ORDER_KEEPING = frozenset(
-    {"avg_pool", "avg_pool_grad", "max_pool", "max_pool_argmax", "pool_scatter"}
-)
-# Primitives that take elements of windows, or of the windows that have an element.
-WINDOWED = ORDER_KEEPING | {"pool_take"}
 
 AxisOrder = tuple[int, ...]
 
@@ -48,7 +43,7 @@ def memory_orders(program: ProgramLike) -> dict[VariableLike, AxisOrder]:
         found: AxisOrder | None = None
         if name in CHANNELS_LAST:
             found = (0, *range(2, rank), 1)
-        elif name in ORDER_KEEPING or primitive.family == "elementwise":
+        elif name in CHANNEL_ORDER_KEEPING or primitive.family == "elementwise":
             alike = (
                 orders[x] for x in equation.operands
                 if is_variable(x) and x in orders and len(x.type.shape) == rank

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from math import copysign, isfinite, prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from math import copysign, isfinite
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ....processor import ZEROS_ARE_ORDERED
+from ....region_functions import LAST_AXIS_FUNCTIONS, REDUCTION_UFUNCS, ROW_FUNCTIONS
 from ..codegen.called import as_operand, function_of, ufunc_of
 from ..codegen.operands import constant, is_variable
 from ..codegen.source import Source
 from ..watched import is_reported, may_make
 from .expansions import ELEMENTWISE_STEPS, ROW_STEPS, BlockRows
-from .grid import Grid, Groups
+from .region_grid import BlockOutput, RegionGrid, divisor_of
 from .row_sums import column_product, row_product
 from .steps import BlockStep, BlockSteps, BlockValue
 
@@ -22,46 +23,15 @@ if TYPE_CHECKING:
     from ....annotations import Axes, DType, Shape
     from ..annotations import (
         EquationLike,
-        GridPlace,
         Kernels,
         Operand,
         RegionLike,
         VariableLike,
-        VariableType,
     )
 
-__all__ = ["LAST_AXIS_FUNCTIONS", "BlockOutput", "Blockwise"]
+__all__ = ["Blockwise"]
 
 SINGLE_AND_DOUBLE = "fd"
-REDUCTION_UFUNCS = {
-    "sum": "add", "mean": "add", "max": "maximum", "min": "minimum", "prod": "multiply",
-}  # fmt: skip
-ROW_FUNCTIONS = frozenset({"log_softmax", "softmax", "softmax_grad", "var"})
-LAST_AXIS_FUNCTIONS = frozenset(
-    {"affine_normalize", "cross_entropy", "cross_entropy_grad", "normalize", "normalize_grad"}
-)
-
-
-class BlockOutput(NamedTuple):
-    """A result of a region.
-
-    Attributes:
-        type: its shape and dtype.
-        axes: the permutation of its axes to the grid's order; None if they are in order.
-        groups: the joined axes that it has.
-        value: the value that a block writes into it; None for a reduction.
-        reduction: the ufunc that puts the parts of all blocks together; empty without parts.
-        rest: the shape of a part.
-        divisor: the divisor of the sum.
-    """
-
-    type: VariableType
-    axes: Axes | None
-    groups: Groups = frozenset()
-    value: BlockValue | None = None
-    reduction: str = ""
-    rest: Shape = ()
-    divisor: int = 1
 
 
 class Blockwise:
@@ -87,12 +57,9 @@ class Blockwise:
         self.program = region.program
         self.source = source
         self._kernels = kernels
-        lengths, self._raw = reordered_region(region, order)
-        present = [frozenset(a for a in axes if a is not None) for axes in self._raw.values()]
-        for equation in self.program.equations:
-            present += axes_apart(equation, self._raw, len(lengths))
-        self.grid = Grid(lengths, present)
-        self._places = {v: self.grid.groups(place) for v, place in self._raw.items()}
+        self._lying = RegionGrid(region, order)
+        self.grid = self._lying.join()
+        self._places = self._lying.places
         self._emit = BlockSteps(self.grid, source)
         self._values: dict[VariableLike, BlockValue] = {}
         self._late: dict[VariableLike, BlockOutput] = {}
@@ -106,24 +73,18 @@ class Blockwise:
         self.steps = self._emit.steps
 
     def _input(self, variable: VariableLike, given: Operand) -> BlockValue:
-        # One element may be broadcast without a copy.
-        same = not is_variable(given) and not any(getattr(constant(given), "strides", (1,)))
-        groups = frozenset() if same else self._places[variable]
+        groups, how = self._lying.brought(variable, given)
         value = BlockValue(
             self.source.name(variable), groups, variable.type.weak or variable.type.dtype
         )
         self._values[variable] = value
-        # A number has no axes. An array of equal elements is used as a number.
-        if groups:
-            self.shapes.append((transposition(self._raw[variable]), self.grid.joined(groups)))
-        else:
-            self.shapes.append((None, ()) if variable.type.shape else None)
+        self.shapes.append(how)
         return value
 
     def _output(self, out: VariableLike) -> BlockOutput:
         if out in self._late:
             return self._late[out]
-        axes = transposition(self._raw[out])
+        axes = self._lying.axes_of(out)
         return BlockOutput(out.type, axes, self._places[out], self._values[out])
 
     # -- equations
@@ -228,17 +189,16 @@ class Blockwise:
         """Adds a reduction, and returns its value; None if the parts of blocks are put together."""
         (source, *_), (out,) = equation.operands, equation.outputs
         value = self._emit.whole(value, self._places[source])
-        gone = self._places[source] - self._places[out]
+        gone = self._lying.gone(equation)
         axes = tuple(sorted(gone))
-        mean = equation.primitive.name == "mean"
-        count = prod(source.type.shape[a] for a in equation.params["axis"]) if mean else 1
+        count = divisor_of(equation)
         ufunc = REDUCTION_UFUNCS[equation.primitive.name]
         if 0 in gone:
             shape = self.grid.joined(self._places[source])
             left = gone < self._places[source]
             rest = tuple(n for g, n in enumerate(shape) if left and g not in gone)
             self._late[out] = BlockOutput(
-                out.type, transposition(self._raw[out]), reduction=ufunc, rest=rest, divisor=count
+                out.type, self._lying.axes_of(out), reduction=ufunc, rest=rest, divisor=count
             )
             for number, returned in enumerate(self.program.outputs):
                 if returned is out:
@@ -249,7 +209,8 @@ class Blockwise:
         if ufunc != "add":
             return self._emit.row_extremum(value, axes, ufunc)
         total = self._emit.row_sum(value, axes)
-        return self._emit.ufunc("divide", total, count) if mean else total
+        is_mean = equation.primitive.name == "mean"
+        return self._emit.ufunc("divide", total, count) if is_mean else total
 
     def _product(self, equation: EquationLike, operands: list[BlockValue]) -> BlockValue | None:
         """Adds the product of a matrix with a vector, or of a vector with a matrix."""
@@ -270,10 +231,8 @@ class Blockwise:
     def _along(self, equation: EquationLike, operands: list[Any]) -> BlockValue:
         """Returns a function of whole rows, in steps or by the primitive's own function."""
         name, params = equation.primitive.name, equation.params
-        first = equation.operands[0]
-        taken = [len(first.type.shape) - 1] if name in LAST_AXIS_FUNCTIONS else params["axis"]
-        axes = tuple(sorted(self.grid.groups([self._raw[first][a] for a in taken])))
-        count = prod(first.type.shape[a] for a in taken)
+        groups, count = self._lying.rows(equation)
+        axes = tuple(sorted(groups))
         affine = name == "affine_normalize"
         whole = [
             x if affine and i else self._emit.whole(x, self._places[v])
@@ -312,30 +271,6 @@ class Blockwise:
         return self._emit.made(form, operands, out.type.dtype, self._places[out])
 
 
-def axes_apart(
-    equation: EquationLike, places: Mapping[VariableLike, GridPlace], axes: int
-) -> list[frozenset[int]]:
-    """Returns the axes that must not be joined with others, since a function goes over some alone.
-
-    Args:
-        equation: an equation of a region.
-        places: for every variable of the region the axes that it has.
-        axes: the number of the grid's axes.
-    """
-    name = equation.primitive.name
-    first = equation.operands[0]
-    taken: set[int | None]
-    if name in REDUCTION_UFUNCS or name in ROW_FUNCTIONS:
-        taken = {places[first][a] for a in equation.params["axis"]}
-    elif name in LAST_AXIS_FUNCTIONS:
-        taken = {places[first][-1]}
-    elif name == "matmul":
-        taken = {1}
-    else:
-        return []
-    return [frozenset(range(axes)) - taken]
-
-
 def how_tested(step: BlockStep, operands: Sequence[Any]) -> str:
     """Returns how the result of an equation is tested by a plan that reports NaN and infinity."""
     given = {id(x) for x in operands}
@@ -348,26 +283,3 @@ def how_tested(step: BlockStep, operands: Sequence[Any]) -> str:
 def last_axes_key(count: int, item: int | None) -> str:
     """Returns the text of a key that takes item 0 of the last axes, or adds axes of length 1."""
     return f"[..., {', '.join([str(item)] * count)}]" if count else ""
-
-
-def reordered_region(
-    region: RegionLike, order: Sequence[int] | None
-) -> tuple[Shape, Mapping[VariableLike, GridPlace]]:
-    """Returns a region's grid and places with its axes in another order."""
-    if order is None:
-        return region.grid, region.places
-    rank = {axis: number for number, axis in enumerate(order)}
-    places = {
-        v: tuple(None if axis is None else rank[axis] for axis in place)
-        for v, place in region.places.items()
-    }
-    return tuple(region.grid[axis] for axis in order), places
-
-
-def transposition(place: Sequence[int | None]) -> Axes | None:
-    """Returns the permutation of a value's axes to the grid's order; None if they are in order."""
-    axes = [axis for axis in place if axis is not None]
-    if axes == sorted(axes):
-        return None
-    ranks = [-1 if axis is None else axis for axis in place]
-    return tuple(sorted(range(len(place)), key=ranks.__getitem__))

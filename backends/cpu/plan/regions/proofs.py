@@ -12,8 +12,8 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from .block_source import BlockCode
-from .block_steps import reordered_region
 from .grid import Grid, Groups
+from .region_grid import reordered_region
 from .steps import BlockStep, BlockValue, joint_groups
 
 if TYPE_CHECKING:

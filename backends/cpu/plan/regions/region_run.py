@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ....annotations import Axes, Buffer, Shape
     from ..labels import LabelRead
     from .block_source import BlockCode
-    from .block_steps import BlockOutput
+    from .region_grid import BlockOutput
 
 __all__ = ["RegionRun", "WatchedRun"]
 

@@ -87,7 +87,9 @@ def _dtype_of_items(data: list[Any] | tuple[Any, ...]) -> np.dtype[Any] | None:
         return None
     dtypes = {PYTHON_DTYPES.get(each, each) for each in found}
     dtypes = {TENSOR_DTYPES[each] if type(each) is str else np.dtype(each) for each in dtypes}
-    return reduce(result_type, {each for each in dtypes if each.kind not in "biu"} or dtypes)
+    inexact = {each for each in dtypes if each.kind not in "biu"}
+    whole: np.dtype[Any] = reduce(result_type, inexact or dtypes)
+    return whole
 
 
 def _dtypes_in(items: list[Any] | tuple[Any, ...]) -> Iterator[Any]:

@@ -15,7 +15,7 @@ __all__ = ["IndexAxes", "moved_axes"]
 class IndexAxes(NamedTuple):
     """Axes that NumPy has in front of a result, and PyTorch at a place of it."""
 
-    count: int
+    length: int
     place: int
     rank: int
 
@@ -31,8 +31,8 @@ class IndexAxes(NamedTuple):
         return ops.moveaxis(ops.reshape(value, full), *reversed(self._ends()))
 
     def _ends(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        places = range(self.place, self.place + self.count)
-        return tuple(range(self.count)), tuple(places)
+        places = range(self.place, self.place + self.length)
+        return tuple(range(self.length)), tuple(places)
 
 
 def rank_of_index(part: Any) -> tuple[int, bool]:

@@ -182,10 +182,10 @@ def _nan_extremum(
         raise ValueError(f"nan{name}: where= may leave no element, so initial= has to be given")
     kept = _counted_elements(a, where)
     values = _replaced_where_dropped(a, kept, _extreme_number(a.dtype, name == "min"))
+    given = {} if initial is None else {"initial": initial}
+    found: Array = getattr(ops, name)(values, axis, keepdims=bool(keepdims), **given)
     if initial is not None:
-        begun: Array = getattr(ops, name)(values, axis, keepdims=bool(keepdims), initial=initial)
-        return begun
-    found: Array = getattr(ops, name)(values, axis, keepdims=bool(keepdims))
+        return found
     if kept is None:
         return found
     return ops.where(ops.any(kept, axis, keepdims=bool(keepdims)), found, np.nan)

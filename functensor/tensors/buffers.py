@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +14,7 @@ from ..primitives.core.array import Array, Tracer
 from ..primitives.core.buffers import to_buffer
 from ..primitives.core.errors import OperandError, failure
 from ..primitives.core.numpy_protocols import conversion_error
-from ..primitives.core.shape_dtype import is_number_dtype
+from ..primitives.core.shape_dtype import is_number_dtype, result_type
 from .default_dtypes import TENSOR_DTYPES
 
 if TYPE_CHECKING:
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
     from ..primitives.core.annotations import ArrayLike
 
 __all__ = ["check_holds", "check_is_bool", "is_dtype", "tensor_buffer"]
+
+# The dtypes of Python's numbers; those of letters are kinds, whose dtype may be set.
+PYTHON_DTYPES: dict[type, Any] = {bool: np.bool_, int: np.int64, float: "f", complex: "c"}
 
 
 def tensor_buffer(data: ArrayLike, dtype: DTypeLike | None) -> Buffer:
@@ -46,6 +51,8 @@ def tensor_buffer(data: ArrayLike, dtype: DTypeLike | None) -> Buffer:
                 raise OperandError(f"tensors hold numbers, not dtype {buffer.dtype}: {data!r:.60}")
         if dtype is not None and device_of(buffer) == "cpu" and _is_plain(data):
             check_holds(buffer, dtype)
+        elif dtype is None and isinstance(data, list | tuple):
+            dtype = _dtype_of_items(data)
         elif dtype is None and _is_plain(data):
             dtype = TENSOR_DTYPES.get(buffer.dtype.kind)
         if placement.device != "cpu":
@@ -66,6 +73,36 @@ def check_holds(values: Any, dtype: DTypeLike) -> None:
     least, most = values.min(), values.max()
     if not (low <= least and most <= limits.max):
         raise RuntimeError(f"numbers from {least} to {most}, which {wanted} does not hold")
+
+
+def _dtype_of_items(data: list[Any] | tuple[Any, ...]) -> np.dtype[Any] | None:
+    """Returns the dtype of a tensor of nested lists; None for that of the array that they make.
+
+    Python's floats are of the default dtype, and integers do not widen floats.
+    """
+    found = set(_dtypes_in(data))
+    if not found:
+        return TENSOR_DTYPES["f"]
+    if found <= {bool, int}:
+        return None
+    dtypes = {PYTHON_DTYPES.get(each, each) for each in found}
+    dtypes = {TENSOR_DTYPES[each] if type(each) is str else np.dtype(each) for each in dtypes}
+    inexact = {each for each in dtypes if each.kind not in "biu"}
+    whole: np.dtype[Any] = reduce(result_type, inexact or dtypes)
+    return whole
+
+
+def _dtypes_in(items: list[Any] | tuple[Any, ...]) -> Iterator[Any]:
+    """Yields dtypes of arrays in nested lists, and the classes of Python's numbers there."""
+    types = set(map(type, items))
+    if types <= PYTHON_DTYPES.keys():
+        yield from types
+        return
+    for item in items:
+        if isinstance(item, list | tuple):
+            yield from _dtypes_in(item)
+        else:
+            yield getattr(item, "dtype", type(item) if type(item) in PYTHON_DTYPES else float)
 
 
 def _is_plain(data: Any) -> bool:

@@ -142,6 +142,7 @@ def to_buffer(x: Any) -> Any:
     Raises:
         EscapedTracerError: it is a tracer of a transformation that has ended.
         OperandError: it is nothing that holds numbers.
+        TypeError: it is a masked array that hides elements.
         TracedListError: it is a list with traced values.
     """
     if type(x) in BUFFER_TYPES:
@@ -165,6 +166,13 @@ def to_buffer(x: Any) -> Any:
             return on_device(buffer, placement.device)
     elif isinstance(x, np.ndarray | np.generic | bool | int | float | complex):
         leave_to_its_class(x)
+        mask = getattr(x, "mask", None)
+        if mask is not None and np.any(mask):
+            # No operator may leave this error to the other operand's class.
+            raise TypeError(
+                "arrays here have no masks, and what a masked array hides would count: "
+                "x.filled(0), x.compressed(), or np.where(mask, 0, x.data)"
+            )
         buffer = np.asarray(x)
     elif on_gpu(x):
         return resolved("cuda")[0].adopted(x)

@@ -6,9 +6,12 @@ import math
 from collections.abc import Callable
 from math import inf
 
+import numpy as np
+
 from ..core.annotations import operations as ops
 from ..core.array import Array
 from ..core.primitive import Primitive
+from ..core.shape_dtype import shape_dtype
 from ..core.test_samples import REAL, Domain
 from .scipy_functions import DLMF, ORDER, scipy_elementwise, scipy_unary, without_derivative
 
@@ -117,6 +120,9 @@ def _scaled_grad(
 
     Functions of the ``first`` kind are even or odd; ``sign`` is a factor for negative x.
     """
+    if shape_dtype(x).dtype == np.float16:
+        # The terms of the expansion overflow in half precision.
+        x = ops.astype(x, np.float32)
     far = ops.greater(ops.abs(x), ops.maximum(HANKEL, ops.square(order)))
     safe = ops.where(far, 1.0, x)
     large = ops.where(far, ops.abs(x) if first else x, 2 * HANKEL + ops.square(order))

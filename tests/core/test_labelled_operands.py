@@ -189,3 +189,19 @@ def test_a_tensor_keeps_its_graph_beside_a_masked_array(turned):
     assert isinstance(y, ft.Tensor)
     y.sum().backward()
     assert x.grad.tolist() == [5.0, 6.0]
+
+
+def test_hidden_elements_do_not_count():
+    m = np.ma.array([1.0, 2.0, 3.0], mask=[False, True, False])
+    calls = [
+        lambda: fnp.sum(m),
+        lambda: fnp.asarray(m),
+        lambda: fnp.stack([m, m]),
+        lambda: fnp.add(fnp.ones(3), m),
+        lambda: ft.grad(lambda x: fnp.sum(x * m))(np.ones(3)),
+    ]
+    for call in calls:
+        with pytest.raises(TypeError, match=r"have no masks.* x\.filled\(0\)"):
+            call()
+    assert fnp.sum(np.ma.array([1.0, 2.0])) == 3
+    assert fnp.sum(m.filled(0)) == 4

@@ -296,3 +296,12 @@ def test_complex_polygamma_of_any_number_ends():
         assert np.isnan(special.polygamma(1, z))
     for n in (-1, 0.5, np.nan):
         assert np.isnan(special.polygamma(n, 2 + 1j))
+
+
+@pytest.mark.parametrize("name", ["i0e", "i1e", "k0e", "k1e"])
+def test_derivatives_of_scaled_bessel_functions_of_halves(name):
+    f = getattr(special, name)
+    for x in (2.0, 30.0, 100.0):
+        found = ft.grad(f)(np.float16(x))
+        assert found.dtype == np.float16
+        np.testing.assert_allclose(found, ft.grad(f)(x), rtol=5e-3)

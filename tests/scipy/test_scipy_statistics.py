@@ -292,3 +292,9 @@ def test_half_precision_is_filtered_in_single():
     out = signal.lfilter(np.float16([1.0]), np.float16([1, -0.5]), np.ones(4, np.float16))
     assert out.dtype == np.float16
     assert out.tolist() == [1.0, 1.5, 1.75, 1.875]
+
+
+def test_nan_is_not_cut_off():
+    samples = np.array([[1.0, np.nan, 2.0, 3.0, 4.0], [1.0, 4.0, 2.0, 3.0, 5.0]])
+    found = stats.trim_mean(samples, 0.2, axis=1)
+    np.testing.assert_array_equal(found, [np.nan, 3.0])

@@ -161,3 +161,27 @@ def test_gradients_of_rows_are_divided_by_how_often_they_are_taken():
     numbers = torch.tensor([0, 1, 1, 1])
     torch.nn.functional.embedding(numbers, table, scale_grad_by_freq=True).sum().backward()
     assert table.grad.tolist() == [[1.0], [1.0], [0.0]]
+
+
+# Items of a list, and the dtype of a tensor of them.
+MIXED = [
+    ([torch.tensor(1.0), 2], torch.float32),
+    ([torch.tensor(1), 2.5], torch.float32),
+    ([[torch.tensor(1.0)], [2]], torch.float32),
+    ([torch.tensor(1.0, dtype=torch.float16), 2], torch.float16),
+    ([torch.tensor(1.0, dtype=torch.float64), torch.tensor(2.0)], torch.float64),
+    ([torch.tensor(1.0), 1j], torch.complex64),
+    ([1.5, torch.tensor(1)], torch.float32),
+    ([True, torch.tensor(1, dtype=torch.int8)], torch.int8),
+    ([numpy.float32(1), 2], torch.float32),
+    ([numpy.float64(1), 2.0], torch.float64),
+    ([numpy.int8(1), 2.5], torch.float32),
+    ([[], []], torch.float32),
+    ([1, True], torch.int64),
+]
+
+
+@pytest.mark.parametrize("case", range(len(MIXED)))
+def test_dtypes_of_lists_of_numbers_and_tensors(case):
+    items, dtype = MIXED[case]
+    assert torch.tensor(items).dtype == dtype

@@ -183,5 +183,8 @@ def trim_mean(
     low = int(proportiontocut * count)
     if low >= count - low:
         raise ValueError(f"trim_mean: Proportion too big: {proportiontocut} of both ends")
-    inner = cut_last(ops.sort(x, axis=-1), low, count - low)
-    return restored(mean_of_samples(inner))
+    ordered = ops.sort(x, axis=-1)
+    found = mean_of_samples(cut_last(ordered, low, count - low))
+    # NaN is sorted behind all others, where it may be cut off.
+    greatest = ordered[..., -1]
+    return restored(ops.where(ops.isnan(greatest), greatest, found))

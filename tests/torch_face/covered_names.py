@@ -33,12 +33,15 @@ IN_PROGRAMS = set(re.findall(r"\w+", " ".join(
     (HERE / f"{name}_programs.txt").read_text() for name in RECORDED
 )))  # fmt: skip
 OTHERS = {
-    "torch": IN_PROGRAMS & {"GradScaler", "autocast", "range", "set_default_tensor_type"},
+    "torch": IN_PROGRAMS & {
+        "GradScaler", "autocast", "istft", "range", "set_default_tensor_type", "stft",
+    },
     "torch.amp": IN_PROGRAMS,
     "torch.autograd.forward_ad": IN_PROGRAMS, "torch.linalg": IN_PROGRAMS & {"householder_product"},
     "torch.nn.utils.parametrizations": IN_PROGRAMS, "torch.nn.utils.parametrize": IN_PROGRAMS,
     "torch.nn.utils.prune": IN_PROGRAMS, "torch.optim.swa_utils": IN_PROGRAMS,
-    "torch.Tensor": METHODS, "torch.nn.Module": OF_MODULES | (IN_PROGRAMS & STATES),
+    "torch.Tensor": METHODS | (IN_PROGRAMS & {"istft", "stft"}),
+    "torch.nn.Module": OF_MODULES | (IN_PROGRAMS & STATES),
     "torch.nn": OF_LAYERS,
     "torch.nn.functional": OF_LAYERS, "torch.nn.init": OF_LAYERS | IN_PROGRAMS,
     "torch.autograd": IN_PROGRAMS & {"Variable", "grad_mode", "variable"},

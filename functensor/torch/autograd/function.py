@@ -52,7 +52,7 @@ class FunctionCtx:
         self._saved = tensors
 
     def save_for_forward(self, *tensors: Tensor | None) -> None:
-        """Does nothing that ``backward`` sees; `functensor.custom_jvp` has rules of forward mode."""
+        """Does nothing that ``backward`` sees: `functensor.custom_jvp` has rules of that mode."""
 
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from copy import copy
 from functools import partial
@@ -25,7 +26,8 @@ class Frozen:
     """A call that can be done again, though loops go on and names come to stand for others.
 
     Functions among the values that the function closes over are remembered in the same way. Streams
-    of keys are copied, so that they give the same keys, and generators give theirs again.
+    of keys are copied, so that they give the same keys, and generators give theirs again. Mixed
+    precision of tensors is as it was.
     """
 
     def __init__(self, fun: Callable[..., Any], leaves: Sequence[Any]) -> None:
@@ -33,6 +35,9 @@ class Frozen:
         self._fun = frozen(fun, copies)
         self._leaves = _streams(leaves, copies)
         self._drawn: list[Any] = []
+        # It is there where a program uses mixed precision.
+        autocasting: Any = sys.modules.get("functensor.tensors.autocasting")
+        self._casting = autocasting and autocasting.keeping_casts()
 
     def first(self, fun: Callable[..., Any]) -> Callable[..., Any]:
         """Returns the function, which notes what it draws from generators."""
@@ -42,6 +47,7 @@ class Frozen:
         """Returns the function, which draws the same, and the leaves."""
         copies: Copies = {}
         again = repeating_draws(frozen(self._fun, copies), self._drawn)
+        again = self._casting(again) if self._casting else again
         return again, _streams(self._leaves, copies)
 
 

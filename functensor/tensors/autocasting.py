@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.restoring import setting
 from ..primitives.core.patching import patch
 from ..primitives.core.primitive import Primitive
 from .tape import TAPE, TapeTrace
 
-__all__ = ["casting", "in_float32", "in_half", "watch_products"]
+__all__ = ["casting", "in_float32", "in_half", "keeping_casts", "watch_products"]
 
 # Primitives whose operands are in_half.
 NARROWED_PRIMITIVES = frozenset({"einsum", "matmul"})
@@ -33,6 +34,20 @@ class AutocastState(threading.local):
 
 
 casting = AutocastState()
+
+
+def keeping_casts() -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Returns what makes functions compute in the dtypes that are set now, whenever they run."""
+    before = {name: getattr(casting, name) for name in ("active", "cpu", "cuda")}
+
+    def kept(fun: Callable[..., Any]) -> Callable[..., Any]:
+        def as_before(*args: Any, **kwargs: Any) -> Any:
+            with setting(casting, **before):
+                return fun(*args, **kwargs)
+
+        return as_before
+
+    return kept
 
 
 def in_precision(x: Any, to_float32: bool) -> Any:

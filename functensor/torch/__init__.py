@@ -33,6 +33,7 @@ from ..tensors.functions import (
     products,
     reductions,
     shapes,
+    short_time,
     solving,
 )
 from ..tensors.functions.along_axis import *
@@ -44,6 +45,7 @@ from ..tensors.functions.pointwise import *
 from ..tensors.functions.products import *
 from ..tensors.functions.reductions import *
 from ..tensors.functions.shapes import *
+from ..tensors.functions.short_time import *
 from ..tensors.functions.solving import *
 from ..tensors.pairs import *
 from ..tensors.strides import as_strided
@@ -131,6 +133,7 @@ __all__ += serialization.__all__
 __all__ += reductions.__all__
 __all__ += settings.__all__
 __all__ += shapes.__all__
+__all__ += short_time.__all__
 __all__ += solving.__all__
 __all__ += tensor_types.__all__
 __all__ += types.__all__

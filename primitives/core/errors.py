@@ -123,7 +123,7 @@ class DistributedError(RuntimeError):
     """Another process has ended, or does not come (docs/errors.md#error-26)."""
 
 
-class NonFiniteError(FloatingPointError):
+class NonFiniteError(FloatingPointError, RuntimeError):
     """An operation made NaN or infinity while that is checked (docs/errors.md#error-18)."""
 
 

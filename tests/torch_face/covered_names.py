@@ -26,6 +26,10 @@ STATES = {
     "register_state_dict_post_hook", "register_state_dict_pre_hook", "set_extra_state",
     "set_submodule", "type",
 }  # fmt: skip
+TO_SETS = {
+    "CorrCholeskyTransform", "CumulativeDistributionTransform", "LowerCholeskyTransform",
+    "PositiveDefiniteTransform", "ReshapeTransform", "biject_to", "transform_to",
+}  # fmt: skip
 NORMS = {"remove_spectral_norm", "remove_weight_norm", "spectral_norm", "weight_norm"}
 OF_OPTIMIZERS = set(re.findall(r"\w+", " ".join(OPTIMIZERS)))
 # Whole programs, each file with what PyTorch gave.
@@ -33,12 +37,17 @@ IN_PROGRAMS = set(re.findall(r"\w+", " ".join(
     (HERE / f"{name}_programs.txt").read_text() for name in RECORDED
 )))  # fmt: skip
 OTHERS = {
-    "torch": IN_PROGRAMS & {"GradScaler", "autocast", "range", "set_default_tensor_type"},
+    "torch": IN_PROGRAMS & {
+        "GradScaler", "autocast", "istft", "range", "set_default_tensor_type", "stft",
+    },
     "torch.amp": IN_PROGRAMS,
+    # Transforms that the programs of `biject_to` and `transform_to` give.
+    "torch.distributions": TO_SETS,
     "torch.autograd.forward_ad": IN_PROGRAMS, "torch.linalg": IN_PROGRAMS & {"householder_product"},
     "torch.nn.utils.parametrizations": IN_PROGRAMS, "torch.nn.utils.parametrize": IN_PROGRAMS,
     "torch.nn.utils.prune": IN_PROGRAMS, "torch.optim.swa_utils": IN_PROGRAMS,
-    "torch.Tensor": METHODS, "torch.nn.Module": OF_MODULES | (IN_PROGRAMS & STATES),
+    "torch.Tensor": METHODS | (IN_PROGRAMS & {"istft", "stft"}),
+    "torch.nn.Module": OF_MODULES | (IN_PROGRAMS & STATES),
     "torch.nn": OF_LAYERS,
     "torch.nn.functional": OF_LAYERS, "torch.nn.init": OF_LAYERS | IN_PROGRAMS,
     "torch.autograd": IN_PROGRAMS & {"Variable", "grad_mode", "variable"},

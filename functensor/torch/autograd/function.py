@@ -38,6 +38,7 @@ class FunctionCtx:
     def __init__(self) -> None:
         self._saved: tuple[Tensor | None, ...] = ()
         self._constant: tuple[Tensor, ...] = ()
+        self._changed: tuple[Tensor, ...] = ()
         self._materialize = True
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
@@ -51,14 +52,7 @@ class FunctionCtx:
         self._saved = tensors
 
     def save_for_forward(self, *tensors: Tensor | None) -> None:
-        """Does nothing that ``backward`` sees: forward mode goes through `functensor.custom_jvp`.
-
-        Raises:
-            NotImplementedError: always.
-        """
-        raise NotImplementedError(
-            "save_for_forward: a Function has no rule of forward mode; ft.custom_jvp has one"
-        )
+        """Does nothing that ``backward`` sees: `functensor.custom_jvp` has rules of that mode."""
 
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
@@ -70,15 +64,11 @@ class FunctionCtx:
         self._constant = tensors
 
     def mark_dirty(self, *tensors: Tensor) -> None:
-        """Raises an error: arguments are not to be changed in ``forward``.
+        """Says which arguments ``forward`` has changed in place, each of which it returns.
 
-        Raises:
-            NotImplementedError: always.
+        As after every write, gradients go to what the tensor was, through ``backward``.
         """
-        raise NotImplementedError(
-            "mark_dirty: a Function changes no argument in place; return a new tensor, and "
-            "assign with x.copy_(...)"
-        )
+        self._changed = tensors
 
     def set_materialize_grads(self, value: bool) -> None:
         """Says whether ``backward`` gets zeros, and not None, for results without a gradient."""
@@ -136,17 +126,27 @@ class Function:
 
         Raises:
             RuleResultError: ``backward`` returns another number of gradients, or another shape.
+            RuntimeError: an argument that was marked as changed in place is not returned.
+            BackwardError: such an argument is a leaf that requires grad.
         """
         if any(isinstance(x, Tracer) and not is_recorded(x) for x in args):
             return traced(cls, args)
         needs = tuple([
             isinstance(x, Tensor) and x.requires_grad and is_grad_enabled() for x in args
         ])
+        # Before the function changes any of them.
+        parents = tuple([x.node if flag else None for x, flag in zip(args, needs)])
         ctx, out = forward_run(cls, args, needs)
         several = isinstance(out, tuple)
         results = list(out) if several else [out]
+        lost = [x for x in ctx._changed if not any(x is y for y in results)]
+        if lost:
+            raise RuntimeError(
+                f"{cls.__name__}.forward: {lost[0].name()} is marked by mark_dirty, but is not "
+                "among the results"
+            )
         if any(needs):
-            results = with_nodes(cls, ctx, args, needs, results)
+            results = with_nodes(cls, ctx, args, needs, parents, results)
         return tuple(results) if several else results[0]
 
 
@@ -174,35 +174,36 @@ def with_nodes(
     ctx: FunctionCtx,
     args: Sequence[Any],
     needs: tuple[bool, ...],
+    parents: tuple[Node | None, ...],
     results: list[Any],
 ) -> list[Any]:
     """Returns the results of a function as tensors with nodes."""
     constant = {id(x) for x in ctx._constant}
+    changed = {id(x) for x in ctx._changed}
     saved_results = {id(x): i for i, x in enumerate(results)}
+    given = {id(x) for x in args} - changed
     kept: list[Any] = []
     for x in ctx._saved:
-        place = None if x is None or any(x is a for a in args) else saved_results.get(id(x))
+        place = None if x is None or id(x) in given else saved_results.get(id(x))
         # What the tensor is now: it may be changed in place before the way back.
         kept.append(x if x is None else (x._data, x.node, place))
-    ctx._saved = ()
-    parents = tuple([x.node if flag else None for x, flag in zip(args, needs)])
+    ctx._saved = ctx._changed = ()
     pull = RulePull(cls, ctx, kept, args, needs)
     buffers = [x._data if isinstance(x, Tensor) else None for x in results]
     joint = joint_node(f"{cls.__name__}Backward", parents, pull, [
         0.0 if b is None else b for b in buffers
     ])  # fmt: skip
     pull.types = [None if b is None else (b.shape, b.dtype) for b in buffers]
-    return [
-        x
-        if b is None
-        else TAPE.wrap(
-            b,
-            projection_node(joint, i, b)
-            if b.dtype.kind in INEXACT and id(x) not in constant
-            else None,
-        )
-        for i, (x, b) in enumerate(zip(results, buffers))
-    ]
+    found = []
+    for i, (x, b) in enumerate(zip(results, buffers)):
+        if b is None:
+            found.append(x)
+            continue
+        differentiated = b.dtype.kind in INEXACT and id(x) not in constant
+        result = TAPE.wrap(b, projection_node(joint, i, b) if differentiated else None)
+        # A tensor that was changed in place is the result itself.
+        found.append(x.copy_(result) if id(x) in changed else result)
+    return found
 
 
 class RulePull(FunctionPull):

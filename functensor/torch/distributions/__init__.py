@@ -27,6 +27,7 @@ from . import (
 )
 from .categories import *
 from .composed import *
+from .constraint_registry import biject_to, transform_to
 from .counts import Bernoulli, Binomial, Geometric, NegativeBinomial, Poisson
 from .distribution import Distribution, ExponentialFamily
 from .divergences import *
@@ -50,10 +51,14 @@ from .real_line import (
 )
 from .transforms import *
 
+# Modules within this one that are imported when they are first used.
+NAMESPACES = {"constraint_registry", "utils"}
+
 __all__ = [
     "Bernoulli", "Binomial", "Cauchy", "Distribution", "Exponential", "ExponentialFamily",
     "Geometric", "Gumbel", "HalfCauchy", "HalfNormal", "Laplace", "LogNormal", "NegativeBinomial",
-    "Normal", "Poisson", "StudentT", "Uniform", "constraints", "transforms",
+    "Normal", "Poisson", "StudentT", "Uniform", "biject_to", "constraints", "transform_to",
+    "transforms",
 ]  # fmt: skip
 __all__ += categories.__all__
 __all__ += composed.__all__

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
+
+import numpy as np
 
 from ...faces.publish import publish
 from ...primitives.core.registry import registry as ops
 from ...tensors import Tensor
 
 __all__ = [
-    "Constraint", "boolean", "dependent", "greater_than", "greater_than_eq", "half_open_interval",
-    "independent", "integer_interval", "interval", "less_than", "lower_cholesky", "multinomial",
+    "Constraint", "boolean", "corr_cholesky", "dependent", "dependent_property", "greater_than",
+    "greater_than_eq", "half_open_interval", "independent", "integer_interval", "interval",
+    "is_dependent", "less_than", "lower_cholesky", "lower_triangular", "multinomial",
     "nonnegative", "nonnegative_integer", "one_hot", "positive", "positive_definite",
-    "positive_integer", "real", "real_vector", "simplex", "square", "symmetric", "unit_interval",
+    "positive_integer", "positive_semidefinite", "real", "real_vector", "simplex", "square",
+    "symmetric", "unit_interval",
 ]  # fmt: skip
 
 # A sum of probabilities may differ from 1 by so much.
@@ -42,6 +46,41 @@ class Constraint:
 
 class Dependent(Constraint):
     """A set that other parameters decide, which is not checked."""
+
+
+class dependent_property(property, Dependent):
+    """A property that returns a set, which other parameters decide.
+
+    Args:
+        fn: the method; without it, with words, it is a decorator.
+        is_discrete: whether the set is one of whole numbers.
+        event_dim: how many axes a value has.
+
+    >>> from functensor.torch.distributions import constraints
+    >>> class Below:
+    ...     top = 3
+    ...     @constraints.dependent_property(is_discrete=True, event_dim=0)
+    ...     def support(self):
+    ...         return constraints.integer_interval(0, self.top)
+    >>> Below().support.upper_bound, constraints.is_dependent(Below.support)
+    (3, True)
+    """
+
+    def __init__(
+        self, fn: Callable[[Any], Any] | None = None, *, is_discrete: bool = False,
+        event_dim: int = 0,
+    ) -> None:  # fmt: skip
+        super().__init__(fn)
+        self.is_discrete, self.event_dim = is_discrete, event_dim
+
+    def __call__(self, fn: Callable[[Any], Any]) -> dependent_property:
+        """Returns the property of a method."""
+        return type(self)(fn, is_discrete=self.is_discrete, event_dim=self.event_dim)
+
+
+def is_dependent(constraint: Constraint) -> bool:
+    """Says whether other parameters decide a set."""
+    return isinstance(constraint, Dependent)
 
 
 class Bounded(Constraint):
@@ -174,6 +213,19 @@ def _is_positive_definite(x: Any) -> Any:
     return _is_symmetric(x) & (least > 0)
 
 
+def _is_positive_semidefinite(x: Any) -> Any:
+    from ...numpy import linalg  # which only matrices need
+
+    least = ops.min(linalg.eigvalsh(ops.stop_gradient(x)), axis=-1)
+    return _is_symmetric(x) & (least >= 0)
+
+
+def _is_corr_cholesky(x: Any) -> Any:
+    lengths = ops.sqrt(ops.sum(x * x, axis=-1))
+    tolerance = np.finfo(x.dtype).eps * x.shape[-1] * 10
+    return ops.all(ops.abs(lengths - 1) < tolerance, axis=-1) & _is_lower_cholesky(x)
+
+
 def _is_lower_cholesky(x: Any) -> Any:
     triangular = ops.all(ops.tril(x) == x, axis=(-2, -1))
     return triangular & ops.all(ops.diagonal(x, 0, -2, -1) > 0, axis=-1)
@@ -190,6 +242,11 @@ one_hot = Vectors("one_hot", _is_one_hot, 1, True)
 square = Vectors("square", lambda x: ops.all(x == x, axis=(-2, -1)), 2)
 symmetric = Vectors("symmetric", _is_symmetric, 2)
 positive_definite = Vectors("positive_definite", _is_positive_definite, 2)
+positive_semidefinite = Vectors("positive_semidefinite", _is_positive_semidefinite, 2)
+lower_triangular = Vectors(
+    "lower_triangular", lambda x: ops.all(ops.tril(x) == x, axis=(-2, -1)), 2
+)
+corr_cholesky = Vectors("corr_cholesky", _is_corr_cholesky, 2)
 lower_cholesky = Vectors("lower_cholesky", _is_lower_cholesky, 2)
 
 publish(globals())

@@ -12,7 +12,7 @@ from ...scipy import special, stats
 from ..random_tensors import rand
 from . import constraints
 from .constraints import Constraint, unchanging
-from .distribution import Centred, Parameter, noise, together
+from .distribution import Centred, Distribution, Parameter, noise, together
 from .real_line import EULERS_CONSTANT, OfLaw
 
 __all__ = ["Pareto", "VonMises", "Weibull"]
@@ -146,6 +146,8 @@ class VonMises(Centred, OfLaw):
     arg_constraints = unchanging({"loc": constraints.real, "concentration": constraints.positive})
     support = constraints.real
     _law = stats.vonmises
+    cdf = Distribution.cdf
+    icdf = Distribution.icdf
 
     def __init__(
         self, loc: Parameter, concentration: Parameter, validate_args: bool | None = None

@@ -38,11 +38,12 @@ def interpolate(
         align_corners: whether the outermost elements of both are at the same places; not for modes
             that weigh no neighbours.
         recompute_scale_factor: whether distances follow from the lengths, not from the factor.
-        antialias: not supported.
+        antialias: whether shrinking by ``"bilinear"`` or ``"bicubic"`` weighs all elements that a
+            new one covers.
 
     Raises:
-        ValueError: there is no such mode, it has no ``align_corners``, or not just one of ``size``
-            and ``scale_factor`` is given.
+        ValueError: there is no such mode, it has no ``align_corners`` or no ``antialias``, or not
+            just one of ``size`` and ``scale_factor`` is given.
         NotImplementedError: the mode is for another number of axes.
     """
     n = input.ndim - 2
@@ -56,8 +57,8 @@ def interpolate(
         raise ValueError(f"interpolate: mode={mode!r} has no align_corners")
     if (size is None) == (scale_factor is None):
         raise ValueError("interpolate: give size or scale_factor, and one of them")
-    if antialias:
-        raise NotImplementedError("interpolate: antialias=True is not supported")
+    if antialias and mode not in SMOOTHED:
+        raise ValueError(f"interpolate: antialias=True is for {' and '.join(SMOOTHED)}")
     lengths = input.shape[2:]
     factors: Any = None
     if size is None:
@@ -78,7 +79,8 @@ def interpolate(
     x = input
     for i, (old, new) in enumerate(zip(lengths, wanted)):
         step = old / new if factors is None else 1 / factors[i]
-        places, weights = WEIGHTS[mode](old, new, step, bool(align_corners))
+        kind = SMOOTHED[mode] if antialias else WEIGHTS[mode]
+        places, weights = kind(old, new, step, bool(align_corners))
         picked = ops.take(x, beside(x, places), 2 + i)
         if weights is None:
             x = picked
@@ -119,18 +121,45 @@ def cubic(old: int, new: int, step: float, corners: bool) -> tuple[Any, Any]:
     """Returns the four neighbours of each place, and their weights (Keys, 1981; a = -3/4)."""
     at = source_places(old, new, step, corners)
     low = np.floor(at).astype(np.int64)
-    a = -0.75
     away = np.abs((at - low)[:, None] - np.arange(-1, 3))
+    places = np.clip(low[:, None] + np.arange(-1, 3), 0, old - 1)
+    return places, cubic_weights(away, -0.75)
+
+
+def cubic_weights(away: np.ndarray[Any, Any], a: float) -> np.ndarray[Any, Any]:
+    """Returns the weights of neighbours by how far away they are, up to 2."""
     near = ((a + 2) * away - (a + 3)) * away**2 + 1
     far = ((away - 5) * away + 8) * away * a - 4 * a
-    places = np.clip(low[:, None] + np.arange(-1, 3), 0, old - 1)
-    return places, np.where(away <= 1, near, far)
+    return np.where(away <= 1, near, np.where(away < 2, far, 0))
+
+
+def smoothed(filter: Callable[[Any], Any], reach: int) -> Callable[..., tuple[Any, Any]]:
+    """Returns the kind of weights that widens a filter where elements are left out."""
+
+    def kind(old: int, new: int, step: float, corners: bool) -> tuple[Any, Any]:
+        if corners:
+            step = (old - 1) / (new - 1) if new > 1 else 0.0
+        width = max(step, 1.0)
+        center = step * (np.arange(new) + 0.5)
+        first = np.maximum((center - reach * width + 0.5).astype(np.int64), 0)
+        last = np.minimum((center + reach * width + 0.5).astype(np.int64), old)
+        places = first[:, None] + np.arange(int((last - first).max()))
+        away = np.abs(places + 0.5 - center[:, None]) / width
+        weights = np.where(places < last[:, None], filter(away), 0)
+        return np.minimum(places, old - 1), weights / weights.sum(1, keepdims=True)
+
+    return kind
 
 
 WEIGHTS: dict[str, Callable[..., tuple[Any, Any]]] = {
     "nearest": nearest_places, "nearest-exact": nearest_exact, "linear": straight,
     "bilinear": straight, "trilinear": straight, "bicubic": cubic,
 }  # fmt: skip
+# With antialias.
+SMOOTHED = {
+    "bilinear": smoothed(lambda away: np.maximum(1 - away, 0), 1),
+    "bicubic": smoothed(lambda away: cubic_weights(away, -0.5), 2),
+}
 
 
 def upsample(

@@ -121,8 +121,8 @@ class NcclGroup:
         self._nccl = self._watch.call(
             what, ranks, nccl.NcclCommunicator, self.size, number, self.rank
         )
-        # To be freed a communicator waits until all graphs are that have its work, some of which live
-        # as long as the process: it would never end.
+        # A communicator that is freed waits until all graphs are that have its work. Some live as
+        # long as the process, which would never end.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._nccl))
         self._watch.over(self._nccl.abort, self._nccl.check_async_error)
         # One object, by which a graph tells that it has it.

@@ -15,11 +15,7 @@ __all__ = ["IndexAxes", "moved_axes"]
 class IndexAxes(NamedTuple):
     """Axes that NumPy has in front of a result, and PyTorch at a place of it."""
 
-<<<<<<< HEAD
-    number: int
-=======
     length: int
->>>>>>> hC
     place: int
     rank: int
 
@@ -35,13 +31,8 @@ class IndexAxes(NamedTuple):
         return ops.moveaxis(ops.reshape(value, full), *reversed(self._ends()))
 
     def _ends(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-<<<<<<< HEAD
-        places = range(self.place, self.place + self.number)
-        return tuple(range(self.number)), tuple(places)
-=======
         places = range(self.place, self.place + self.length)
         return tuple(range(self.length)), tuple(places)
->>>>>>> hC
 
 
 def rank_of_index(part: Any) -> tuple[int, bool]:

@@ -115,3 +115,18 @@ def test_transposed_inputs(donated):
             wanted = [np.asarray(ft.to_device(v, "cpu")) for v in f(first.T, y)]
             for a, b in zip(found, wanted, strict=True):
                 np.testing.assert_allclose(a, b, 1e-10)
+
+
+@pytest.mark.parametrize(("free", "kept"), [(99, False), (100, True)])
+def test_a_graph_finds_the_memory_that_calls_have_left(free, kept, monkeypatch):
+    from functensor.backends.cuda.plan import graph
+
+    freed = []
+    pool = SimpleNamespace(free_bytes=lambda: 100, free_all_blocks=lambda: freed.append(1))
+    runtime = SimpleNamespace(memGetInfo=lambda: (free, 1000))
+    cupy = SimpleNamespace(
+        cuda=SimpleNamespace(runtime=runtime), get_default_memory_pool=lambda: pool
+    )
+    monkeypatch.setattr(graph, "cupy", cupy)
+    graph.make_room()
+    assert freed == ([] if kept else [1])

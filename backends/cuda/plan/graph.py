@@ -274,6 +274,7 @@ class OnStream:
             log_debug("jit", "%s is no graph: %s", self.plan.name, self.refused)
 
     def _recorded(self, arrays: list[ndarray], stream: Any) -> RecordedGraph:
+        make_room()
         lane, pool = self.lane, cupy.cuda.MemoryPool()
         moving = {i for i in self._moving if i < len(arrays)}
         with cupy.cuda.using_allocator(pool.malloc):
@@ -316,6 +317,17 @@ class OnStream:
         strides = [*map(strides_unless_ordered, arrays)]
         first = FirstNode(graph, self._slots, self._dtypes, count) if begins else None
         return RecordedGraph(graph, addresses, strides, copied, owned, kept, first, launched)
+
+
+def make_room() -> None:
+    """Gives back what CuPy's pool holds for later, where a graph may not find memory otherwise.
+
+    What a graph needs for itself is about what a call left there.
+    """
+    free, _ = cupy.cuda.runtime.memGetInfo()
+    pool = cupy.get_default_memory_pool()
+    if pool.free_bytes() > free:
+        pool.free_all_blocks()
 
 
 def ordered_array(x: ndarray) -> ndarray:

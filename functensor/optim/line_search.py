@@ -13,14 +13,14 @@ from ..numpy.zeros_ones import full_like
 from ..primitives.core.annotations import Value
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
-from ..primitives.core.buffers import wrap
+from ..primitives.core.buffers import device_of, wrap
 from ..primitives.core.errors import GradientInputError, failure
 from ..primitives.core.shape_dtype import result_type, shape_dtype
 from ..transforms.grad import differentiated
 from ..tree import containers as tree
 from .argument_order import wrong_state
-from .optimizer import Optimizer, Rate, _python_scalar, is_updated, rate_at
-from .wrapped_states import counted, unknown_loss
+from .optimizer import Optimizer, Rate, _python_scalar, is_updated, loss_to_come, rate_at
+from .wrapped_states import counted
 
 __all__ = ["LbfgsState", "lbfgs"]
 
@@ -114,7 +114,7 @@ def lbfgs(lr: Rate = 1.0, memory: int = 10, max_evaluations: int = 25) -> Optimi
         x, _ = packed(params)
         n, dtype = shape_dtype(x).shape[0], shape_dtype(x).dtype
         rows = [full_like(x, 0, shape=shape) for shape in ((memory, n), (memory, n), (memory,))]
-        loss = unknown_loss(wrap(np.zeros((), dtype)))
+        loss = loss_to_come(dtype, device_of(x))
         return LbfgsState(wrap(np.int64(0)), loss, rows[0], rows[1], rows[2], wrap(np.int64(0)))
 
     def update(params: Any, state: Any, grads: Any) -> Any:

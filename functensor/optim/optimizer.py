@@ -16,7 +16,7 @@ from ..primitives.core.annotations import Value
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array, Tracer
 from ..primitives.core.array_likes import is_array_like
-from ..primitives.core.buffers import wrap
+from ..primitives.core.buffers import device_of, wrap
 from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import GradientInputError, describe, failure, misfit
 from ..primitives.core.shape_dtype import INEXACT, REAL, finfo, result_type, shape_dtype
@@ -202,6 +202,7 @@ def elementwise(
         leaves, treedef = tree.flatten(params)
         order.begin(leaves)
         dtypes: list[Any] = [np.float32]
+        device = "cpu"
         for i, leaf in enumerate(leaves):
             if not is_array_like(leaf):
                 raise failure(
@@ -212,9 +213,10 @@ def elementwise(
             # A loss is at least float32, which holds all that bfloat16 does.
             if shape_dtype(leaf).dtype.kind in INEXACT:
                 dtypes.append(finfo(shape_dtype(leaf).dtype).dtype)
-        loss = np.full((), np.nan, result_type(*dtypes))
+                device = device_of(leaf)
+        loss = loss_to_come(result_type(*dtypes), device)
         trees = [treedef.unflatten([wrap(start(leaf)) for leaf in leaves]) for start in starts]
-        return state_type(wrap(np.int64(0)), wrap(loss), *trees)
+        return state_type(wrap(np.int64(0)), loss, *trees)
 
     def one_by_one(columns: Sequence[list[Value]], numbers: Sequence[Scalar], known: bool) -> Any:
         given = _Numbers(numbers)
@@ -287,6 +289,12 @@ def elementwise(
     made = made_of(name, init, updating, "parameter" if by_primitives else "element")
     made._planned = planned
     return made
+
+
+def loss_to_come(dtype: DType, device: str) -> Array:
+    """Returns NaN in memory of its own, where the loss of a step will be."""
+    loss: Array = wrap(np.full((), np.nan, dtype))
+    return loss if device == "cpu" else ops.to_device(loss, device)
 
 
 def made_of(

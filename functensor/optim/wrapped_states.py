@@ -19,7 +19,15 @@ from ..primitives.core.buffers import wrap
 from ..primitives.core.shape_dtype import result_type, shape_dtype
 from ..tree import containers as tree
 from .argument_order import checking_order
-from .optimizer import Optimizer, Scalar, Tree, _column, _python_scalar, is_updated
+from .optimizer import (
+    Optimizer,
+    Scalar,
+    Tree,
+    _column,
+    _python_scalar,
+    is_updated,
+    loss_to_come,
+)
 
 __all__ = [
     "AccumulatedState", "AveragedState", "FiniteState", "LookaheadState", "accumulated",
@@ -285,8 +293,8 @@ def counted(step: Array) -> Array:
 
 
 def unknown_loss(*losses: Array) -> Array:
-    """Returns NaN in memory of its own, of the dtype of losses."""
-    return wrap(np.full((), np.nan, result_type(*[loss.dtype for loss in losses])))
+    """Returns NaN in memory of its own, of the dtype of losses and on their device."""
+    return loss_to_come(result_type(*[loss.dtype for loss in losses]), losses[0].device)
 
 
 def wide_zeros(p: Value) -> Value:

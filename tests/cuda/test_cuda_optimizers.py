@@ -251,3 +251,14 @@ def test_a_cotangent_on_another_device_is_refused():
     with pytest.raises(DeviceError, match="a tangent of jvp is on cpu"):
         ft.jvp(lambda x: x + 1, (x,), (numpy.ones(3),))
     assert ft.vjp(np.sum, x)[1](2.0)[0].device == x.device
+
+
+def test_steps_are_staged_once():
+    optimizer = ft.optim.with_average(ft.optim.adam(0.1), 0.9)
+    w = ft.to_device(np.zeros(3, dtype="float32"), "cuda")
+    state = optimizer.init(w)
+    assert state.loss.device == w.device
+    step = ft.jit(optimizer.minimize(lambda w: np.sum((w - 1) ** 2)))
+    w, state = step(w, state)
+    with step.assert_no_retrace():
+        step(w, state)

@@ -108,6 +108,7 @@ class News:
         ended: when this process learnt that others had ended without one.
         waiting: what others say that they wait for.
         stale: whether the others may still believe that this process waits, though it does not.
+        process: the number of this process for the system.
     """
 
     def __init__(self, comm: Any) -> None:
@@ -118,6 +119,8 @@ class News:
         self.ended: dict[int, float] = {}
         self.waiting: dict[int, str] = {}
         self.stale = False
+        # A child process that ends is no end of this one.
+        self.process = os.getpid()
         # What this process has told that it waits for, by what stands for the one that waits.
         self._told: dict[object, str] = {}
         self._sent: list[Any] = []
@@ -341,8 +344,9 @@ def begin_news(comm: Any) -> None:
 
 def leave(words: str | None) -> None:
     """Tells the others that this process ends, as `News.leave` does, if MPI is running."""
-    if NewsHere.news is not None and mpi_is_running():
-        NewsHere.news.leave(words)
+    found = NewsHere.news
+    if found is not None and found.process == os.getpid() and mpi_is_running():
+        found.leave(words)
 
 
 def mpi_is_running() -> bool:

@@ -4,6 +4,7 @@ With ``config.check_collectives`` all raise one that names who differs. Without 
 raise one that names who does not come.
 """
 
+import os
 import threading
 
 import numpy as np
@@ -272,3 +273,16 @@ def check_calls_that_fail_while_all_are_there():
         watch.call("sum", range(SIZE), divmod, 1, 0)
     watch.check()
     watch.close()
+
+
+def check_the_end_of_a_child_process_is_no_end_of_its_rank():
+    if RANK == 1 and hasattr(os, "fork"):
+        child = os.fork()
+        if not child:
+            # What runs at the end of a program says nothing to the others.
+            failures.leave("KeyError: in a child")
+            os._exit(0)
+        os.waitpid(child, 0)
+    all_are_here()
+    failures.news().check("sum")
+    all_are_here()

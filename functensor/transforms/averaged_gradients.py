@@ -99,6 +99,8 @@ def averaged_over_processes(once: Callable[..., Any], means: Means, selection: S
     buckets = Buckets(means)
     try:
         with setting(slot, axes=replace(slot.axes, means=None)):
+            if means.count == means.parts == 1 and not means.scatter:
+                return once(selection)
             *others, last = [selection] if means.parts == 1 else cut_calls(selection, means.parts)
             for other in others:
                 value, _, gradients = once(other)

@@ -75,6 +75,7 @@ class Watch:
         self._closed = False
         self._noticed = False
         self._thread: threading.Thread | None = None
+        self._beginning = threading.Lock()
         # When the oldest work became the oldest, and what stands for it among the news.
         self._since = 0.0
         self._oldest: Work | None = None
@@ -156,10 +157,13 @@ class Watch:
         if not self._awake.is_set():
             self._awake.set()
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
-            # Before MPI ends.
-            atexit.register(self.close)
-            self._thread.start()
+            with self._beginning:
+                if self._thread is None:
+                    thread = threading.Thread(target=self._run, name="watch", daemon=True)
+                    # Before MPI ends.
+                    atexit.register(self.close)
+                    thread.start()
+                    self._thread = thread
 
     def _run(self) -> None:
         """Looks after work until it is given up."""
@@ -206,6 +210,7 @@ class Watch:
         """Raises the error for the process for which a call failed, if news of one come soon."""
         found = self.absence or self._news_soon(what, ranks)
         if found is not None:
+            self._noticed = True
             raise found.error() from error
 
     def _news_soon(self, what: str, ranks: Sequence[int]) -> Absence | None:
@@ -237,8 +242,9 @@ class Watch:
     def _give_up(self, found: Absence) -> None:
         """Has whoever blocks come back to an error; where nobody does, the process ends by it."""
         self.absence = found
-        # Some engines block here, too.
-        threading.Thread(target=self._give_up_engines, name="giving up", daemon=True).start()
+        for give_up, _ in self._engines:
+            # It may block, where graphs hold a communicator.
+            threading.Thread(target=self._given_up, args=(give_up,), daemon=True).start()
         begun = monotonic()
         while not self._closed and (self._called or not all(map(self._is_done, [*self._queued]))):
             if monotonic() - begun > SECONDS_TO_COME_BACK:
@@ -251,8 +257,7 @@ class Watch:
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
         self._news.leave(f"{type(error).__name__}: {found.what}")
 
-    def _give_up_engines(self) -> None:
+    def _given_up(self, give_up: Callable[[], None]) -> None:
         self._prepare()
-        for give_up, _ in self._engines:
-            with suppress(Exception):
-                give_up()
+        with suppress(Exception):
+            give_up()

@@ -24,7 +24,8 @@ from ..primitives.core.errors import DistributedError, failure
 
 __all__ = [
     "SECONDS_BETWEEN_LOOKS", "Absence", "Limit", "News", "begin_news",
-    "end_at_once", "late", "mpi_is_running", "news", "seconds_before_telling", "set_timeout",
+    "end_at_once", "late", "mpi_is_running", "news", "ranks_in_words",
+    "seconds_before_telling", "set_timeout",
 ]  # fmt: skip
 
 # Every so many seconds a process that waits looks for news.
@@ -87,9 +88,26 @@ class Absence:
         return failure(DistributedError, f"{self.what}\n{self.lines}", fix=self.fix)
 
 
+def ranks_in_words(ranks: Sequence[int]) -> str:
+    """Returns the numbers of some ranks, in order, those in a row in short.
+
+    >>> ranks_in_words([0, 1, 2, 5, 6])
+    '0 to 2, 5, 6'
+    """
+    parts: list[list[int]] = []
+    for rank in ranks:
+        if parts and rank == parts[-1][-1] + 1:
+            parts[-1].append(rank)
+        else:
+            parts.append([rank])
+    return ", ".join(
+        f"{part[0]} to {part[-1]}" if len(part) > 2 else ", ".join(map(str, part)) for part in parts
+    )
+
+
 def late(missing: Sequence[int], lines: Sequence[str]) -> Absence:
     """Returns the processes that did not come in time, and says what others wait for."""
-    names = ", ".join(map(str, missing)) or "none: each waits for something else"
+    names = ranks_in_words(sorted(missing)) or "none: each waits for something else"
     return Absence(
         f"ranks that did not come within {Limit.seconds:g} seconds: {names}",
         "\n".join(f"    {line}" for line in lines),
@@ -256,10 +274,14 @@ class News:
             missing: the processes.
         """
         self.stale = True
-        waiting = {**self.waiting, self._rank: what}
-        return late(
-            missing, [f"rank {r} waits for the {words}" for r, words in sorted(waiting.items())]
-        )
+        ranks: dict[str, list[int]] = {}
+        for rank, words in sorted({**self.waiting, self._rank: what}.items()):
+            ranks.setdefault(words, []).append(rank)
+        return late(missing, [
+            f"rank{'s' * (len(those) > 1)} {ranks_in_words(those)} "
+            f"wait{'s' * (len(those) == 1)} for the {words}"
+            for words, those in ranks.items()
+        ])
 
     def silent(self, ranks: Sequence[int] | None = None) -> list[int]:
         """Returns those of some processes that do not say that they wait for anything."""

@@ -22,6 +22,7 @@ from .failures import (
     Absence,
     Limit,
     News,
+    ranks_in_words,
     seconds_before_telling,
 )
 
@@ -225,7 +226,7 @@ class Watch:
     def _reason(self, work: Work, error: Exception) -> Absence:
         """Returns why an engine failed: a process that has ended, or the error itself."""
         found = self._news_soon(work.what, work.ranks)
-        ranks = ", ".join(map(str, work.ranks))
+        ranks = ranks_in_words(sorted(work.ranks))
         return found or Absence(
             f"the {work.what} of ranks {ranks} failed: {type(error).__name__}: {error}",
             "    no rank is known to have ended",

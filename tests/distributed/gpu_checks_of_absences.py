@@ -37,7 +37,7 @@ def check_a_rank_that_does_not_come_is_named():
     if RANK == 1:
         MPI.COMM_WORLD.Barrier()
     outs = [step(x) for _ in range(3)]
-    names = "" if RANK == 1 else "1\n    rank 0 waits for the sum"
+    names = "" if RANK == 1 else "1\n    ranks? 0"
     with pytest.raises(DistributedError, match=f"within 3 seconds: {names}"):
         ft.to_device(outs[-1], "cpu")
     with pytest.raises(DistributedError):

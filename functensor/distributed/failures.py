@@ -23,9 +23,8 @@ from typing import Any
 from ..primitives.core.errors import DistributedError, failure
 
 __all__ = [
-    "SECONDS_BETWEEN_LOOKS", "Absence", "Limit", "News", "begin_news",
-    "end_at_once", "late", "mpi_is_running", "news", "ranks_in_words",
-    "seconds_before_telling", "set_timeout",
+    "SECONDS_BETWEEN_LOOKS", "Absence", "Limit", "News", "begin_news", "end_at_once", "late",
+    "leave", "mpi_is_running", "news", "ranks_in_words", "seconds_before_telling", "set_timeout",
 ]  # fmt: skip
 
 # Every so many seconds a process that waits looks for news.

@@ -22,6 +22,8 @@ from .failures import (
     Absence,
     Limit,
     News,
+    end_at_once,
+    leave,
     ranks_in_words,
     seconds_before_telling,
 )
@@ -139,20 +141,28 @@ class Watch:
             raise self.absence.error()
 
     def close(self) -> None:
-        """Waits until all work is done, or is given up, and ends the thread.
-
-        The process ends by the error for which work was given up, if nobody has noticed it.
-        """
+        """Waits until all work is done, or is given up, and ends the thread."""
         if self._thread is None:
             return
+        atexit.unregister(self._end_program)
         # A child process has no such thread.
         while self._queued and self.absence is None and self._thread.is_alive():
             sleep(SECONDS_BETWEEN_LOOKS)
         self._closed = True
         self._awake.set()
         self._thread.join()
-        if self.absence is not None and not self._noticed:
-            self._end(self.absence)
+
+    def _end_program(self) -> None:
+        """Ends the thread with the program, and all where work was given up.
+
+        An engine that was given up could block once more where its memory is freed.
+        """
+        self.close()
+        if self.absence is not None:
+            if not self._noticed:
+                self._end(self.absence)
+            leave(None)
+            end_at_once()
 
     def _wake(self) -> None:
         if not self._awake.is_set():
@@ -162,7 +172,7 @@ class Watch:
                 if self._thread is None:
                     thread = threading.Thread(target=self._run, name="watch", daemon=True)
                     # Before MPI ends.
-                    atexit.register(self.close)
+                    atexit.register(self._end_program)
                     thread.start()
                     self._thread = thread
 
@@ -256,7 +266,7 @@ class Watch:
         """Ends the process by an error."""
         error = found.error()
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
-        self._news.leave(f"{type(error).__name__}: {found.what}")
+        leave(f"{type(error).__name__}: {found.what}")
 
     def _given_up(self, give_up: Callable[[], None]) -> None:
         self._prepare()

@@ -1,6 +1,7 @@
 """Checks on a process for each GPU of a rank that does not come while others block on their GPUs.
 
-Communicators of NCCL are given up then, so there is one check. On two GPUs it takes ten seconds:
+Communicators of NCCL are given up then, so there is one check, and the processes end by
+the exit code 1. On two GPUs they take half a minute, and write the check's name into a file:
 
     mpirun -n 2 python tests/support/rank_program.py tests/distributed/gpu_checks_of_absences.py OUT
 """
